@@ -1,0 +1,76 @@
+#include "core/base/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+absl::Status ErrnoStatus(absl::string_view what, const std::string& path) {
+  return absl::UnavailableError(absl::StrCat(what, " ", path, ": ", std::strerror(errno)));
+}
+
+absl::Status WriteAll(int fd, absl::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoStatus("cannot write", path);
+    content.remove_prefix(written);
+  }
+  if (::fsync(fd) != 0) return ErrnoStatus("cannot flush", path);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is a folder, not a file"));
+  }
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  if (!in) return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
+  const int64_t size = in.tellg();
+  if (size > max_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, " has ", size, " bytes, more than the limit of ", max_bytes));
+  }
+  std::string content(size, '\0');
+  in.seekg(0);
+  if (!in.read(content.data(), size)) {
+    return absl::DataLossError(absl::StrCat("cannot read all ", size, " bytes of ", path));
+  }
+  return content;
+}
+
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view content) {
+  static std::atomic<int> counter{0};
+  const std::string temporary = absl::StrCat(path, ".tmp.", ::getpid(), ".", counter.fetch_add(1));
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return ErrnoStatus("cannot create", temporary);
+  absl::Status status = WriteAll(fd, content, temporary);
+  if (::close(fd) != 0 && status.ok()) status = ErrnoStatus("cannot close", temporary);
+  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = ErrnoStatus("cannot rename to", path);
+  }
+  if (!status.ok()) ::unlink(temporary.c_str());
+  return status;
+}
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return absl::UnavailableError(absl::StrCat("cannot make folder ", path, ": ", error.message()));
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe

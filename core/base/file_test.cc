@@ -1,0 +1,48 @@
+#include "core/base/file.h"
+
+#include <filesystem>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string TestPath(const std::string& name) { return ::testing::TempDir() + "/" + name; }
+
+TEST(FileTest, WritesAndReadsBack) {
+  const std::string path = TestPath("file_test_content");
+  ASSERT_TRUE(WriteFileAtomically(path, "first").ok());
+  ASSERT_TRUE(WriteFileAtomically(path, absl::string_view("a\0b", 3)).ok());
+  const auto content = ReadFile(path);
+  ASSERT_TRUE(content.ok()) << content.status();
+  EXPECT_EQ(*content, std::string("a\0b", 3));
+}
+
+TEST(FileTest, MissingFileIsNamed) {
+  const auto content = ReadFile("/no/such/file");
+  EXPECT_EQ(content.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(content.status().message()), HasSubstr("/no/such/file"));
+}
+
+TEST(FileTest, LimitIsKept) {
+  const std::string path = TestPath("file_test_limit");
+  ASSERT_TRUE(WriteFileAtomically(path, "12345").ok());
+  EXPECT_TRUE(ReadFile(path, 5).ok());
+  EXPECT_EQ(ReadFile(path, 4).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(FileTest, FailedWriteLeavesNothing) {
+  EXPECT_FALSE(WriteFileAtomically("/no/such/folder/x", "y").ok());
+  const std::string folder = TestPath("file_test_folder");
+  ASSERT_TRUE(MakeFolder(folder).ok());
+  EXPECT_FALSE(WriteFileAtomically(folder, "a folder cannot be replaced").ok());
+  for (const auto& entry : std::filesystem::directory_iterator(::testing::TempDir())) {
+    EXPECT_EQ(entry.path().string().find(folder + ".tmp"), std::string::npos) << entry.path();
+  }
+}
+
+}  // namespace
+}  // namespace dpipe
