@@ -24,10 +24,10 @@ class CheckFailure {
 
 }  // namespace dpipe::internal
 
-#define DPIPE_CHECK(condition)                          \
+#define DPIPE_CHECK(condition)                           \
   if (__builtin_expect(static_cast<bool>(condition), 1)) \
-    ;                                                   \
-  else                                                  \
+    ;                                                    \
+  else                                                   \
     ::dpipe::internal::CheckFailure(__FILE__, __LINE__, #condition)
 
 #define DPIPE_CHECK_OP_(a, op, b) DPIPE_CHECK((a)op(b)) << " (" << (a) << " against " << (b) << ") "

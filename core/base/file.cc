@@ -38,7 +38,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
     return absl::InvalidArgumentError(absl::StrCat(path, " is a folder, not a file"));
   }
   std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
+  if (!in)
+    return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
   const int64_t size = in.tellg();
   if (size > max_bytes) {
     return absl::ResourceExhaustedError(
@@ -69,7 +70,8 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
 absl::Status MakeFolder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) return absl::UnavailableError(absl::StrCat("cannot make folder ", path, ": ", error.message()));
+  if (error)
+    return absl::UnavailableError(absl::StrCat("cannot make folder ", path, ": ", error.message()));
   return absl::OkStatus();
 }
 

@@ -13,8 +13,8 @@ namespace dpipe {
 // The file's content. NotFound, or ResourceExhausted if it is larger than `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes = int64_t{1} << 32);
 
-// Writes `path` by way of a temporary file beside it, flushed and renamed: a reader, or a crash, sees
-// the old content or the new, never a part.
+// Writes `path` by way of a temporary file beside it, flushed and renamed: a reader, or a crash,
+// sees the old content or the new, never a part.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view content);
 
 // Makes the folder and its parents; fine if it is there.

@@ -21,8 +21,9 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> c, std::array<uint32_
 RandomStream::RandomStream(uint64_t seed, uint64_t step, uint32_t sample, RandomPurpose purpose) {
   // The step is folded into the key by one application of the bijection, which leaves three counter
   // words for sample, purpose and position.
-  const auto mixed = Philox4x32({static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32), 0, 0},
-                                {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  const auto mixed =
+      Philox4x32({static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32), 0, 0},
+                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   key_ = {mixed[0], mixed[1]};
   counter_ = {0, sample, static_cast<uint32_t>(purpose), mixed[2]};
 }

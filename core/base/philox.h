@@ -1,5 +1,5 @@
-// Counter-based random numbers: the value at a counter needs no state and no order of drawing, so it
-// does not depend on which device draws it, or when.
+// Counter-based random numbers: the value at a counter needs no state and no order of drawing, so
+// it does not depend on which device draws it, or when.
 //
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 #ifndef DPIPE_CORE_BASE_PHILOX_H_

@@ -1,0 +1,106 @@
+#include "core/tensor/tensor.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dpipe {
+
+Tensor::Storage::Storage(std::shared_ptr<Device> d, int64_t size)
+    : device(std::move(d)), size_bytes(size), data(device->allocator().Allocate(size)) {}
+
+Tensor::Storage::~Storage() { device->allocator().Free(data, size_bytes); }
+
+Tensor Tensor::Empty(const std::shared_ptr<Device>& device, const Shape& shape, DType dtype) {
+  DPIPE_CHECK(device != nullptr);
+  Tensor t;
+  t.shape_ = shape;
+  t.dtype_ = dtype;
+  t.storage_ = std::make_shared<Storage>(device, t.size_bytes());
+  return t;
+}
+
+Tensor Tensor::Zeros(const std::shared_ptr<Device>& device, const Shape& shape, DType dtype) {
+  Tensor t = Empty(device, shape, dtype);
+  t.FillZero();
+  return t;
+}
+
+const std::shared_ptr<Device>& Tensor::device() const {
+  DPIPE_CHECK(defined()) << "device of an empty tensor";
+  return storage_->device;
+}
+
+void* Tensor::raw_data() const {
+  DPIPE_CHECK(defined()) << "data of an empty tensor";
+  return static_cast<char*>(storage_->data) + offset_bytes_;
+}
+
+Tensor Tensor::Reshape(const Shape& shape) const {
+  DPIPE_CHECK_EQ(shape.num_elements(), num_elements()) << shape_ << " as " << shape;
+  Tensor t = *this;
+  t.shape_ = shape;
+  return t;
+}
+
+Tensor Tensor::Slice(int64_t begin, int64_t end) const {
+  DPIPE_CHECK(0 <= begin && begin <= end && end <= dim(0))
+      << "rows [" << begin << ", " << end << ") of " << shape_;
+  Tensor t = *this;
+  const int64_t row_bytes = dim(0) == 0 ? 0 : size_bytes() / dim(0);
+  t.offset_bytes_ += begin * row_bytes;
+  t.shape_.Set(0, end - begin);
+  return t;
+}
+
+Tensor Tensor::To(DType dtype) const {
+  if (dtype == dtype_) return Clone();
+  Tensor t = Empty(device(), shape_, dtype);
+  const int64_t n = num_elements();
+  if (dtype_ == DType::kF32 && dtype == DType::kBf16) {
+    const float* from = data<float>();
+    Bf16* to = t.data<Bf16>();
+    for (int64_t i = 0; i < n; ++i) to[i] = Bf16(from[i]);
+  } else if (dtype_ == DType::kBf16 && dtype == DType::kF32) {
+    const Bf16* from = data<Bf16>();
+    float* to = t.data<float>();
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]);
+  } else {
+    DPIPE_CHECK(false) << "no conversion from " << DTypeName(dtype_) << " to " << DTypeName(dtype);
+  }
+  return t;
+}
+
+Tensor Tensor::Clone() const {
+  Tensor t = Empty(device(), shape_, dtype_);
+  t.CopyFrom(*this);
+  return t;
+}
+
+void Tensor::CopyFrom(const Tensor& source) {
+  DPIPE_CHECK_EQ(source.shape(), shape_);
+  DPIPE_CHECK(source.dtype() == dtype_)
+      << DTypeName(source.dtype()) << " into " << DTypeName(dtype_);
+  std::memcpy(raw_data(), source.raw_data(), size_bytes());
+}
+
+void Tensor::FillZero() { std::memset(raw_data(), 0, size_bytes()); }
+
+Tensor ConcatBatch(absl::Span<const Tensor> parts) {
+  DPIPE_CHECK(!parts.empty());
+  if (parts.size() == 1) return parts[0];
+  int64_t batch = 0;
+  for (const Tensor& part : parts) {
+    DPIPE_CHECK_EQ(part.shape().WithBatch(0), parts[0].shape().WithBatch(0));
+    batch += part.dim(0);
+  }
+  Tensor joined =
+      Tensor::Empty(parts[0].device(), parts[0].shape().WithBatch(batch), parts[0].dtype());
+  int64_t row = 0;
+  for (const Tensor& part : parts) {
+    joined.Slice(row, row + part.dim(0)).CopyFrom(part);
+    row += part.dim(0);
+  }
+  return joined;
+}
+
+}  // namespace dpipe

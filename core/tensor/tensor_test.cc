@@ -1,0 +1,81 @@
+#include "core/tensor/tensor.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+TEST(Bf16Test, RoundsToNearestEven) {
+  EXPECT_EQ(static_cast<float>(Bf16(1.0f)), 1.0f);
+  EXPECT_EQ(Bf16(1.00390625f).bits, 0x3f80);  // halfway between 0x3f80 and 0x3f81: to even
+  EXPECT_EQ(Bf16(1.01171875f).bits, 0x3f82);  // halfway between 0x3f81 and 0x3f82: to even
+  EXPECT_EQ(Bf16(1.00390637f).bits, 0x3f81);  // just above halfway
+  EXPECT_TRUE(std::isnan(static_cast<float>(Bf16(std::nanf("")))));
+  EXPECT_TRUE(std::isinf(static_cast<float>(Bf16(std::numeric_limits<float>::max()))));
+}
+
+TEST(TensorTest, SlicesAndReshapesShareStorage) {
+  auto device = Device::Cpu();
+  const std::vector<float> values = {0, 1, 2, 3, 4, 5};
+  const Tensor t = Tensor::FromHost<float>(device, {3, 2}, values);
+  const Tensor rows = t.Slice(1, 3).Reshape({4});
+  EXPECT_EQ(rows.data<float>()[0], 2);
+  rows.data<float>()[0] = 7;
+  EXPECT_EQ(t.data<float>()[2], 7);
+  EXPECT_EQ(t.Clone().data<float>()[2], 7);
+}
+
+TEST(TensorTest, ConcatBatchJoinsRows) {
+  auto device = Device::Cpu();
+  const std::vector<float> values = {0, 1, 2, 3, 4, 5};
+  const Tensor t = Tensor::FromHost<float>(device, {3, 2}, values);
+  const std::vector<Tensor> parts = {t.Slice(2, 3), t.Slice(0, 2)};
+  const Tensor joined = ConcatBatch(parts);
+  EXPECT_EQ(joined.shape(), (Shape{3, 2}));
+  EXPECT_EQ(std::vector<float>(joined.data<float>(), joined.data<float>() + 6),
+            (std::vector<float>{4, 5, 0, 1, 2, 3}));
+}
+
+TEST(TensorTest, WrongElementTypeDies) {
+  const Tensor t = Tensor::Zeros(Device::Cpu(), {2}, DType::kBf16);
+  EXPECT_DEATH(t.data<float>(), "tensor of bf16");
+  EXPECT_DEATH(t.Slice(1, 3), "rows \\[1, 3\\)");
+}
+
+TEST(AllocatorTest, CountsAndReuses) {
+  auto device = Device::Cpu();
+  {
+    const Tensor a = Tensor::Zeros(device, {1024}, DType::kF32);
+    EXPECT_EQ(device->allocator().stats().allocated_bytes, 4096);
+  }
+  EXPECT_EQ(device->allocator().stats().allocated_bytes, 0);
+  EXPECT_EQ(device->allocator().stats().peak_bytes, 4096);
+  { const Tensor b = Tensor::Zeros(device, {1024}, DType::kF32); }
+  EXPECT_EQ(device->allocator().stats().reserved_bytes, 4096);
+  device->allocator().ResetPeak();
+  EXPECT_EQ(device->allocator().stats().peak_bytes, 0);
+}
+
+TEST(AllocatorTest, PoisonShowsUnwrittenMemory) {
+  auto device = Device::Cpu();
+  device->allocator().set_poison(true);
+  EXPECT_TRUE(std::isnan(Tensor::Empty(device, {1}, DType::kF32).data<float>()[0]));
+}
+
+TEST(DeviceTest, PartitionNamesBothNumbers) {
+  const int cores = static_cast<int>(AllowedCores().size());
+  const auto devices = Device::PartitionCpu(cores);
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  EXPECT_EQ(devices->size(), cores);
+  const auto too_many = Device::PartitionCpu(cores + 1);
+  EXPECT_EQ(too_many.status().message(), "asked for " + std::to_string(cores + 1) +
+                                             " CPU devices, but only " + std::to_string(cores) +
+                                             " cores may be used");
+}
+
+}  // namespace
+}  // namespace dpipe
