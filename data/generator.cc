@@ -1,0 +1,157 @@
+#include "data/generator.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/file.h"
+#include "data/image_encode.h"
+#include "data/scene.h"
+#include "data/scene_caption.h"
+#include "nlohmann/json.hpp"
+
+namespace dpipe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kGeneratorVersion = 1;  // raised whenever the same options would give other files
+constexpr int kJpegEvery = 8;
+constexpr int kProgressEvery = 256;
+
+Json ManifestOf(const BuiltInDatasetOptions& options) {
+  return Json{{"generator", "dpipe scenes"},
+              {"version", kGeneratorVersion},
+              {"count", options.count},
+              {"seed", options.seed},
+              {"image_size", options.image_size}};
+}
+
+std::string FileNameOf(int index) {
+  return absl::StrFormat("%05d.%s", index, index % kJpegEvery == kJpegEvery - 1 ? "jpg" : "png");
+}
+
+bool FileExists(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0;
+}
+
+bool HasEntries(const std::string& folder) {
+  DIR* directory = opendir(folder.c_str());
+  if (directory == nullptr) return false;
+  bool found = false;
+  while (const dirent* entry = readdir(directory)) {
+    found |= strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+  }
+  closedir(directory);
+  return found;
+}
+
+// Reads the manifest: whether the folder is complete. See EnsureBuiltInDataset for the errors.
+absl::StatusOr<bool> CheckManifest(const std::string& folder, const Json& wanted) {
+  const std::string path = absl::StrCat(folder, "/dataset.json");
+  if (!FileExists(path)) {
+    if (!HasEntries(folder)) return false;
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder,
+                     " holds files but no dataset.json: choose an empty or new folder for the "
+                     "built-in data set"));
+  }
+  DPIPE_ASSIGN_OR_RETURN(std::string text, ReadFile(path, /*max_bytes=*/1 << 16));
+  Json found = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool complete = found.is_object() && found.value("complete", Json(false)) == Json(true);
+  if (found.is_object()) found.erase("complete");
+  if (!found.is_object() || found != wanted) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        folder, " holds another data set: ", found.is_discarded() ? "(unreadable)" : found.dump(),
+        ", wanted ", wanted.dump()));
+  }
+  return complete;
+}
+
+absl::Status WriteManifest(const std::string& folder, Json manifest, bool complete) {
+  manifest["complete"] = complete;
+  return WriteFileAtomically(absl::StrCat(folder, "/dataset.json"), manifest.dump(2) + "\n");
+}
+
+// Temporary file and rename, but no flush of its own: thousands of flushes would take minutes on
+// some disks, and SyncFolder flushes them all before the manifest says "complete".
+absl::Status WriteImageFile(const std::string& path, const std::string& content) {
+  const std::string temporary = absl::StrCat(path, ".tmp", getpid());
+  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  out.write(content.data(), static_cast<std::streamsize>(content.size()));
+  out.close();
+  if (!out || rename(temporary.c_str(), path.c_str()) != 0) {
+    const std::string reason = strerror(errno);
+    unlink(temporary.c_str());
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", reason));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SyncFolder(const std::string& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return absl::UnavailableError(absl::StrCat("cannot open ", folder, ": ", strerror(errno)));
+  }
+  const int result = syncfs(descriptor);
+  const int error = errno;
+  close(descriptor);
+  if (result == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot flush ", folder, ": ", strerror(error)));
+}
+
+absl::Status WriteScene(const std::string& path, const Scene& scene, int index, int image_size) {
+  const Image image = RenderScene(scene, image_size);
+  const bool is_jpeg = index % kJpegEvery == kJpegEvery - 1;
+  DPIPE_ASSIGN_OR_RETURN(std::string bytes, is_jpeg ? EncodeJpeg(image) : EncodePng(image));
+  return WriteImageFile(path, bytes);
+}
+
+absl::Status CheckOptions(const BuiltInDatasetOptions& options) {
+  if (options.count < 1 || options.count > 100000) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data set: count ", options.count, " is not in [1, 100000]"));
+  }
+  if (options.image_size < 16 || options.image_size > 4096) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data set: image size ", options.image_size, " is not in [16, 4096]"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status EnsureBuiltInDataset(const std::string& folder, const BuiltInDatasetOptions& options) {
+  DPIPE_RETURN_IF_ERROR(CheckOptions(options));
+  const Json manifest = ManifestOf(options);
+  DPIPE_ASSIGN_OR_RETURN(const bool complete, CheckManifest(folder, manifest));
+  if (complete) return absl::OkStatus();
+  DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
+  DPIPE_RETURN_IF_ERROR(WriteManifest(folder, manifest, /*complete=*/false));
+  std::string metadata;
+  for (int i = 0; i < options.count; ++i) {
+    const std::string name = FileNameOf(i);
+    const std::string path = absl::StrCat(folder, "/", name);
+    const Scene scene = DrawScene(options.seed, i);
+    if (!FileExists(path)) {
+      DPIPE_RETURN_IF_ERROR(WriteScene(path, scene, i, options.image_size));
+    }
+    const Json line = {{"file_name", name}, {"text", CaptionOfScene(scene, options.seed, i)}};
+    absl::StrAppend(&metadata, line.dump(), "\n");
+    const bool report = (i + 1) % kProgressEvery == 0 || i + 1 == options.count;
+    if (report && options.progress) options.progress(i + 1, options.count);
+  }
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(folder, "/metadata.jsonl"), metadata));
+  DPIPE_RETURN_IF_ERROR(SyncFolder(folder));
+  return WriteManifest(folder, manifest, /*complete=*/true);
+}
+
+}  // namespace dpipe

@@ -1,0 +1,111 @@
+#include "data/generator.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/base/file.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace dpipe {
+namespace {
+
+std::string FreshFolder() {
+  std::string pattern = absl::StrCat(testing::TempDir(), "/scenesXXXXXX");
+  return mkdtemp(&pattern[0]);
+}
+
+BuiltInDatasetOptions Small() {
+  BuiltInDatasetOptions options;
+  options.count = 20;
+  options.image_size = 32;
+  return options;
+}
+
+std::string Read(const std::string& path) {
+  auto content = ReadFile(path);
+  return content.ok() ? *content : absl::StrCat("cannot read ", path);
+}
+
+TEST(GeneratorTest, WritesImagesAndMetadata) {
+  const std::string folder = FreshFolder();
+  int reported = 0;
+  BuiltInDatasetOptions options = Small();
+  options.progress = [&](int done, int count) { reported = done; };
+  ASSERT_TRUE(EnsureBuiltInDataset(folder, options).ok());
+  EXPECT_EQ(reported, 20);
+  const std::vector<std::string> lines =
+      absl::StrSplit(Read(folder + "/metadata.jsonl"), '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 20u);
+  for (int i = 0; i < 20; ++i) {
+    const auto line = nlohmann::json::parse(lines[i]);
+    const std::string bytes = Read(folder + "/" + line["file_name"].get<std::string>());
+    EXPECT_TRUE(absl::StartsWith(bytes, i % 8 == 7 ? "\xff\xd8" : "\x89PNG")) << i;
+    EXPECT_TRUE(absl::StartsWith(line["text"].get<std::string>(), "a")) << i;
+  }
+}
+
+TEST(GeneratorTest, CompleteFolderIsLeftAlone) {
+  const std::string folder = FreshFolder();
+  ASSERT_TRUE(EnsureBuiltInDataset(folder, Small()).ok());
+  unlink((folder + "/00003.png").c_str());
+  ASSERT_TRUE(EnsureBuiltInDataset(folder, Small()).ok());
+  EXPECT_NE(access((folder + "/00003.png").c_str(), F_OK), 0);
+}
+
+TEST(GeneratorTest, PartialFolderIsFinishedToTheSameBytes) {
+  const std::string whole = FreshFolder(), partial = FreshFolder();
+  ASSERT_TRUE(EnsureBuiltInDataset(whole, Small()).ok());
+  ASSERT_TRUE(EnsureBuiltInDataset(partial, Small()).ok());
+  // As an interruption would leave it.
+  auto manifest = nlohmann::ordered_json::parse(Read(partial + "/dataset.json"));
+  manifest["complete"] = false;
+  ASSERT_TRUE(WriteFileAtomically(partial + "/dataset.json", manifest.dump()).ok());
+  unlink((partial + "/00007.jpg").c_str());
+  unlink((partial + "/00012.png").c_str());
+  unlink((partial + "/metadata.jsonl").c_str());
+  ASSERT_TRUE(EnsureBuiltInDataset(partial, Small()).ok());
+  for (const char* name : {"00007.jpg", "00012.png", "metadata.jsonl", "dataset.json"}) {
+    EXPECT_EQ(Read(absl::StrCat(whole, "/", name)), Read(absl::StrCat(partial, "/", name))) << name;
+  }
+}
+
+TEST(GeneratorTest, OtherDataSetsAreNotTouched) {
+  const std::string folder = FreshFolder();
+  ASSERT_TRUE(EnsureBuiltInDataset(folder, Small()).ok());
+  BuiltInDatasetOptions other = Small();
+  other.seed = 2;
+  const absl::Status status = EnsureBuiltInDataset(folder, other);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::StrContains(status.message(), "\"seed\":1")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "\"seed\":2")) << status;
+
+  const std::string mine = FreshFolder();
+  ASSERT_TRUE(WriteFileAtomically(mine + "/holiday.txt", "x").ok());
+  EXPECT_EQ(EnsureBuiltInDataset(mine, Small()).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(WriteFileAtomically(mine + "/dataset.json", "{not json").ok());
+  EXPECT_EQ(EnsureBuiltInDataset(mine, Small()).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(GeneratorTest, RejectsImpossibleOptions) {
+  BuiltInDatasetOptions options = Small();
+  options.count = 0;
+  EXPECT_EQ(EnsureBuiltInDataset("/nowhere", options).code(), absl::StatusCode::kInvalidArgument);
+  options = Small();
+  options.image_size = 3;
+  EXPECT_EQ(EnsureBuiltInDataset("/nowhere", options).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(GeneratorTest, UnwritableFolderIsAnErrorThatNamesIt) {
+  const absl::Status status = EnsureBuiltInDataset("/proc/no/such/place", Small());
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(absl::StrContains(status.message(), "/proc/no")) << status;
+}
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,30 @@
+// An 8-bit RGB image in memory.
+#ifndef DPIPE_DATA_IMAGE_H_
+#define DPIPE_DATA_IMAGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace dpipe {
+
+// Rows from the top, pixels from the left, three bytes (red, green, blue) each, no padding:
+// byte c of pixel (x, y) is pixels[(y * width + x) * 3 + c].
+struct Image {
+  Image() = default;
+  // All black. Both sides at least 1.
+  Image(int width, int height);
+
+  uint8_t* At(int x, int y) { return &pixels[(static_cast<size_t>(y) * width + x) * 3]; }
+  const uint8_t* At(int x, int y) const {
+    return &pixels[(static_cast<size_t>(y) * width + x) * 3];
+  }
+
+  int width = 0;
+  int height = 0;
+  std::vector<uint8_t> pixels;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_DATA_IMAGE_H_
