@@ -1,0 +1,24 @@
+// Fully connected layer over the last dimension: y = x w^T + bias.
+#ifndef DPIPE_CORE_OPS_LINEAR_H_
+#define DPIPE_CORE_OPS_LINEAR_H_
+
+#include "core/base/status.h"
+#include "core/ops/weight.h"
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops {
+
+// x: [..., in], fp32 or bf16; w: [out, in] (or [out, in, 1, 1], a 1x1 convolution's); bias: fp32
+// [out], or undefined for none. Returns y: [..., out] in x's element type.
+absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& w, const Tensor& bias);
+
+// dx: [..., in] in dy's element type, from dy: [..., out].
+absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& w);
+
+// Adds the gradients of w and bias into dw: fp32 [out, in] and db: fp32 [out]; db may be null. x:
+// [..., in] and dy: [..., out] have one element type and the same leading dimensions.
+absl::Status LinearWeightGrad(const Tensor& x, const Tensor& dy, Tensor* dw, Tensor* db);
+
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_LINEAR_H_
