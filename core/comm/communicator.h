@@ -1,0 +1,68 @@
+// Messages and collectives between ranks: one interface, one sibling a transport.
+//
+// Completion: Send returns as soon as the message is on its way; the tensors must not be written
+// afterwards, and stay alive as long as the transport needs them. PostRecv returns at once too; the
+// handle's Wait gives the tensors. Messages from one rank to another with one tag arrive in the
+// order in which they were sent. Collectives block, and every rank of the group calls them in the
+// same order.
+//
+// Every wait has a name and a deadline. When one passes, or a rank calls Abort, every wait of every
+// rank ends with a Status that says who waited for whom, for what and how long: nothing hangs.
+#ifndef DPIPE_CORE_COMM_COMMUNICATOR_H_
+#define DPIPE_CORE_COMM_COMMUNICATOR_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "core/base/status.h"
+#include "core/base/strong_id.h"
+#include "core/tensor/tensor.h"
+
+namespace dpipe {
+
+// What a message consists of; the receiver states it beforehand, so that it can make room.
+struct TensorSpec {
+  Shape shape;
+  DType dtype;
+};
+
+class PendingRecv {
+ public:
+  virtual ~PendingRecv() = default;
+  // Blocks until the message is here and returns its tensors, in the order sent. Once only.
+  virtual absl::StatusOr<std::vector<Tensor>> Wait() = 0;
+};
+
+// One rank's end. Used by that rank's thread, except Abort, which any thread may call.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual Rank rank() const = 0;
+  virtual int size() const = 0;
+
+  // `what` names the message in errors, e.g. "activation of micro-batch 3".
+  virtual absl::Status Send(Rank to, int64_t tag, std::vector<Tensor> tensors,
+                            const std::string& what) = 0;
+  // Internal on Wait where what arrives is not of `specs`.
+  virtual absl::StatusOr<std::unique_ptr<PendingRecv>> PostRecv(Rank from, int64_t tag,
+                                                                std::vector<TensorSpec> specs,
+                                                                const std::string& what) = 0;
+
+  // Replaces every tensor (fp32, same shapes on every rank of `group`) by the sum over the group,
+  // added in rank order: the same bits on every rank and on every run. `group` is increasing and
+  // has this rank.
+  virtual absl::Status AllReduceSum(absl::Span<const Rank> group, absl::Span<Tensor> tensors,
+                                    const std::string& what) = 0;
+  // The same for a few doubles, over all ranks.
+  virtual absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) = 0;
+
+  // Ends every wait of every rank with `status`; the first call counts.
+  virtual void Abort(const absl::Status& status) = 0;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_COMMUNICATOR_H_

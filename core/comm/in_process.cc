@@ -1,0 +1,255 @@
+#include "core/comm/in_process.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
+
+namespace dpipe {
+namespace {
+
+// What the ranks brought to a meeting, by rank.
+struct Brought {
+  std::map<int, absl::Span<Tensor>> tensors;
+  std::map<int, std::vector<double>> values;
+};
+
+// A meeting of the ranks of one group: every rank brings something, the last one opens the gate.
+// What was brought is read after the gate opens, when fast ranks may already come to the next
+// meeting; nobody reaches the one after that before all have read, so two sets are enough.
+struct Meeting {
+  int64_t generation = 0;
+  int arrived = 0;
+  Brought brought[2];
+};
+
+struct SharedState {
+  SharedState(int num_ranks, const InProcessOptions& opts) : size(num_ranks), options(opts) {}
+
+  const int size;
+  const InProcessOptions options;
+  absl::Mutex mutex;
+  absl::Status failure ABSL_GUARDED_BY(mutex);
+  std::map<std::tuple<int, int, int64_t>, std::deque<std::vector<Tensor>>> mailboxes
+      ABSL_GUARDED_BY(mutex);  // by (from, to, tag)
+  std::map<std::vector<int>, Meeting> meetings ABSL_GUARDED_BY(mutex);
+};
+
+absl::Status DeadlineError(int rank, const std::string& what, absl::Duration waited) {
+  return absl::DeadlineExceededError(
+      absl::StrCat("rank ", rank, " waited ", absl::FormatDuration(waited), " for ", what));
+}
+
+// Waits, with the state's mutex held, until `ready` or failure or the deadline.
+template <typename Ready>
+absl::Status Await(SharedState& state, int rank, const std::string& what, const Ready& ready)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) {
+  auto done = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !state.failure.ok() || ready(); };
+  const bool in_time = state.mutex.AwaitWithTimeout(absl::Condition(&done), state.options.deadline);
+  if (!state.failure.ok()) return state.failure;
+  if (!in_time) {
+    state.failure = DeadlineError(rank, what, state.options.deadline);
+    return state.failure;
+  }
+  return absl::OkStatus();
+}
+
+std::string SpecNames(absl::Span<const TensorSpec> specs) {
+  return absl::StrJoin(specs, ", ", [](std::string* out, const TensorSpec& spec) {
+    absl::StrAppend(out, DTypeName(spec.dtype), spec.shape.ToString());
+  });
+}
+
+class InProcessRecv : public PendingRecv {
+ public:
+  InProcessRecv(std::shared_ptr<SharedState> state, Rank from, Rank to, int64_t tag,
+                std::vector<TensorSpec> specs, std::string what)
+      : state_(std::move(state)),
+        from_(from),
+        to_(to),
+        tag_(tag),
+        specs_(std::move(specs)),
+        what_(std::move(what)) {}
+
+  absl::StatusOr<std::vector<Tensor>> Wait() override {
+    std::vector<Tensor> tensors;
+    {
+      absl::MutexLock lock(&state_->mutex);
+      auto& mailbox = state_->mailboxes[{from_.value(), to_.value(), tag_}];
+      DPIPE_RETURN_IF_ERROR(Await(*state_, to_.value(),
+                                  absl::StrCat(what_, " from rank ", from_.value()),
+                                  [&mailbox] { return !mailbox.empty(); }));
+      tensors = std::move(mailbox.front());
+      mailbox.pop_front();
+    }
+    DPIPE_RETURN_IF_ERROR(CheckSpecs(tensors));
+    return tensors;
+  }
+
+ private:
+  absl::Status CheckSpecs(const std::vector<Tensor>& tensors) const {
+    bool same = tensors.size() == specs_.size();
+    for (size_t i = 0; same && i < tensors.size(); ++i) {
+      same = tensors[i].shape() == specs_[i].shape && tensors[i].dtype() == specs_[i].dtype;
+    }
+    if (same) return absl::OkStatus();
+    std::vector<TensorSpec> received;
+    for (const Tensor& t : tensors) received.push_back({t.shape(), t.dtype()});
+    return absl::InternalError(absl::StrCat("rank ", to_.value(), ": ", what_, " from rank ",
+                                            from_.value(), " should be (", SpecNames(specs_),
+                                            ") but is (", SpecNames(received), ")"));
+  }
+
+  const std::shared_ptr<SharedState> state_;
+  const Rank from_;
+  const Rank to_;
+  const int64_t tag_;
+  const std::vector<TensorSpec> specs_;
+  const std::string what_;
+};
+
+class InProcessCommunicator : public Communicator {
+ public:
+  InProcessCommunicator(std::shared_ptr<SharedState> state, int rank)
+      : state_(std::move(state)), rank_(rank) {}
+
+  Rank rank() const override { return Rank(rank_); }
+  int size() const override { return state_->size; }
+
+  absl::Status Send(Rank to, int64_t tag, std::vector<Tensor> tensors,
+                    const std::string& what) override {
+    DPIPE_RETURN_IF_ERROR(CheckRank(to, what));
+    absl::MutexLock lock(&state_->mutex);
+    if (!state_->failure.ok()) return state_->failure;
+    state_->mailboxes[{rank_, to.value(), tag}].push_back(std::move(tensors));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<PendingRecv>> PostRecv(Rank from, int64_t tag,
+                                                        std::vector<TensorSpec> specs,
+                                                        const std::string& what) override {
+    DPIPE_RETURN_IF_ERROR(CheckRank(from, what));
+    return std::unique_ptr<PendingRecv>(
+        std::make_unique<InProcessRecv>(state_, from, rank(), tag, std::move(specs), what));
+  }
+
+  absl::Status AllReduceSum(absl::Span<const Rank> group, absl::Span<Tensor> tensors,
+                            const std::string& what) override {
+    std::vector<int> ranks;
+    for (Rank r : group) ranks.push_back(r.value());
+    DPIPE_CHECK(std::is_sorted(ranks.begin(), ranks.end()));
+    DPIPE_CHECK(std::count(ranks.begin(), ranks.end(), rank_) == 1)
+        << "rank " << rank_ << " " << what;
+    if (ranks.size() == 1) return absl::OkStatus();
+    std::vector<absl::Span<Tensor>> all;
+    auto arrive = [&](Brought& brought) { brought.tensors[rank_] = tensors; };
+    auto collect = [&](const Brought& brought) {
+      for (auto& [rank, span] : brought.tensors) all.push_back(span);
+    };
+    DPIPE_RETURN_IF_ERROR(Meet(ranks, what, arrive, collect));
+    const int position = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
+    for (size_t i = 0; i < tensors.size(); ++i) SumShard(all, i, position);
+    // Nobody leaves, and so changes its tensors, before every shard is written.
+    return Meet(
+        ranks, what, [](Brought&) {}, [](const Brought&) {});
+  }
+
+  absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) override {
+    std::vector<int> ranks(state_->size);
+    for (int i = 0; i < state_->size; ++i) ranks[i] = i;
+    if (ranks.size() == 1) return absl::OkStatus();
+    std::vector<double> sum(values.size(), 0.0);
+    auto arrive = [&](Brought& brought) {
+      brought.values[rank_].assign(values.begin(), values.end());
+    };
+    auto collect = [&](const Brought& brought) {
+      for (auto& [rank, theirs] : brought.values) {
+        DPIPE_CHECK_EQ(theirs.size(), values.size()) << what;
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += theirs[i];
+      }
+    };
+    DPIPE_RETURN_IF_ERROR(Meet(ranks, what, arrive, collect));
+    DPIPE_RETURN_IF_ERROR(Meet(
+        ranks, what, [](Meeting&) {}, [](Meeting&) {}));
+    std::copy(sum.begin(), sum.end(), values.begin());
+    return absl::OkStatus();
+  }
+
+  void Abort(const absl::Status& status) override {
+    absl::MutexLock lock(&state_->mutex);
+    if (state_->failure.ok()) state_->failure = status;
+  }
+
+ private:
+  absl::Status CheckRank(Rank peer, const std::string& what) const {
+    if (0 <= peer.value() && peer.value() < state_->size && peer.value() != rank_) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat("rank ", rank_, " has no peer ", peer.value(),
+                                                   " for ", what, "; there are ", state_->size,
+                                                   " ranks"));
+  }
+
+  // Brings something to the group's meeting, waits for everybody, and takes what they brought.
+  template <typename Arrive, typename Collect>
+  absl::Status Meet(const std::vector<int>& ranks, const std::string& what, const Arrive& arrive,
+                    const Collect& collect) {
+    absl::MutexLock lock(&state_->mutex);
+    if (!state_->failure.ok()) return state_->failure;
+    Meeting& meeting = state_->meetings[ranks];
+    const int64_t generation = meeting.generation;
+    Brought& brought = meeting.brought[generation % 2];
+    if (meeting.arrived == 0) brought = Brought();
+    arrive(brought);
+    if (++meeting.arrived == static_cast<int>(ranks.size())) {
+      meeting.arrived = 0;
+      ++meeting.generation;
+    } else {
+      DPIPE_RETURN_IF_ERROR(Await(*state_, rank_, absl::StrCat(what, " of all its ranks"),
+                                  [&] { return meeting.generation != generation; }));
+    }
+    collect(brought);
+    return absl::OkStatus();
+  }
+
+  // This rank's share of tensor `i`: summed over the group in rank order, written to everybody.
+  static void SumShard(const std::vector<absl::Span<Tensor>>& all, size_t i, int position) {
+    const int64_t n = all[0][i].num_elements();
+    const int64_t num_ranks = all.size();
+    const int64_t begin = n * position / num_ranks;
+    const int64_t end = n * (position + 1) / num_ranks;
+    float* first = all[0][i].data<float>();
+    for (int64_t r = 1; r < num_ranks; ++r) {
+      DPIPE_CHECK_EQ(all[r][i].num_elements(), n);
+      const float* other = all[r][i].data<float>();
+      for (int64_t k = begin; k < end; ++k) first[k] += other[k];
+    }
+    for (int64_t r = 1; r < num_ranks; ++r) {
+      std::copy(first + begin, first + end, all[r][i].data<float>() + begin);
+    }
+  }
+
+  const std::shared_ptr<SharedState> state_;
+  const int rank_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> CreateInProcessCommunicators(
+    int size, const InProcessOptions& options) {
+  DPIPE_CHECK_GE(size, 1);
+  auto state = std::make_shared<SharedState>(size, options);
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (int rank = 0; rank < size; ++rank) {
+    communicators.push_back(std::make_unique<InProcessCommunicator>(state, rank));
+  }
+  return communicators;
+}
+
+}  // namespace dpipe
