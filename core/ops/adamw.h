@@ -1,0 +1,48 @@
+// AdamW (Loshchilov and Hutter, arXiv 1711.05101) over fp32 parameters, what gradient clipping by
+// the global norm needs, and exponential moving averages.
+#ifndef DPIPE_CORE_OPS_ADAMW_H_
+#define DPIPE_CORE_OPS_ADAMW_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "core/base/status.h"
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops {
+
+struct AdamWParams {
+  float learning_rate = 1e-4f;
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float eps = 1e-8f;
+  float weight_decay = 1e-2f;
+};
+
+// One update, the arithmetic of torch.optim.AdamW, with g = grad_scale * grad and step from 1:
+//   p *= 1 - learning_rate * weight_decay
+//   m += (1 - beta1) (g - m);   v = beta2 v + (1 - beta2) g^2
+//   p -= learning_rate / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)
+// All fp32, of one shape. Elementwise: the result does not depend on how tensors are cut.
+absl::Status AdamWStep(const AdamWParams& params, int64_t step, float grad_scale,
+                       const Tensor& grad, Tensor* parameter, Tensor* m, Tensor* v);
+
+// The sum of the squares of an fp32 tensor, in double and in an order that depends on its size
+// only. Sums of several tensors must be added in one agreed order (GlobalNorm's): then the norm
+// has the same bits however the parameters are spread over stages.
+absl::StatusOr<double> SumOfSquares(const Tensor& x);
+
+// sqrt of the sum of the parameters' sums of squares, in the order given: the model's order.
+double GlobalNorm(absl::Span<const double> sums_of_squares);
+
+// The factor for gradients of that norm: min(1, max_norm / (norm + 1e-6)), as in
+// torch.nn.utils.clip_grad_norm_. A norm that is not finite gives NaN, which shows. No clipping
+// where max_norm <= 0.
+float ClipScale(double norm, double max_norm);
+
+// average = decay * average + (1 - decay) * value; fp32, of one shape.
+absl::Status EmaUpdate(float decay, const Tensor& value, Tensor* average);
+
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_ADAMW_H_
