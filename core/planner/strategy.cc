@@ -1,0 +1,74 @@
+#include "core/planner/strategy.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/base/status.h"
+#include "core/planner/partition/partitioner.h"
+
+namespace dpipe {
+namespace {
+
+absl::Status CheckField(const char* field, const std::string& value,
+                        const std::vector<std::string>& valid) {
+  if (std::find(valid.begin(), valid.end(), value) != valid.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("strategy: ", field, "='", value, "' is none of ", absl::StrJoin(valid, ", ")));
+}
+
+absl::Status ParseBool(const std::string& key, const std::string& value, bool& out) {
+  if (value != "true" && value != "false") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy: ", key, "='", value, "' is none of true, false"));
+  }
+  out = value == "true";
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<std::string> ScheduleAlternatives(const Strategy& strategy) {
+  return absl::StrSplit(strategy.schedule(), '|');
+}
+
+absl::Status CheckStrategy(const Strategy& strategy) {
+  DPIPE_RETURN_IF_ERROR(CheckField("partitioner", strategy.partitioner(), PartitionerNames()));
+  for (const std::string& schedule : ScheduleAlternatives(strategy)) {
+    DPIPE_RETURN_IF_ERROR(CheckField("schedule", schedule, {"1f1b", "gpipe", "single"}));
+  }
+  DPIPE_RETURN_IF_ERROR(CheckField("frozen", strategy.frozen(), {"cached", "fill", "first"}));
+  return CheckField("sync", strategy.sync(), {"bucketed", "end"});
+}
+
+absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) {
+  const std::string text(assignment);
+  const size_t equals = text.find('=');
+  const std::string key = text.substr(0, equals);
+  const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
+  bool flag = false;
+  if (key == "partitioner") {
+    strategy.set_partitioner(value);
+  } else if (key == "schedule") {
+    strategy.set_schedule(value);
+  } else if (key == "frozen") {
+    strategy.set_frozen(value);
+  } else if (key == "sync") {
+    strategy.set_sync(value);
+  } else if (key == "partial_batch") {
+    DPIPE_RETURN_IF_ERROR(ParseBool(key, value, flag));
+    strategy.set_partial_batch(flag);
+  } else if (key == "cross_iteration") {
+    DPIPE_RETURN_IF_ERROR(ParseBool(key, value, flag));
+    strategy.set_cross_iteration(flag);
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy: '", text,
+                     "' sets none of partitioner, schedule, frozen, sync, partial_batch, "
+                     "cross_iteration"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe

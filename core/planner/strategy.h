@@ -1,0 +1,26 @@
+// A Strategy's fields: what each may be, and how they are set from text.
+#ifndef DPIPE_CORE_PLANNER_STRATEGY_H_
+#define DPIPE_CORE_PLANNER_STRATEGY_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "core/proto/plan.pb.h"
+
+namespace dpipe {
+
+// InvalidArgument, naming the field, its value and the valid ones, if `strategy` is not one that
+// MakePlan knows. `schedule` may name alternatives, "single|1f1b": the best simulated one is taken.
+absl::Status CheckStrategy(const Strategy& strategy);
+
+// Sets one field from "key=value". InvalidArgument, listing the keys, for an unknown one.
+absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy);
+
+// The alternatives that strategy.schedule() names.
+std::vector<std::string> ScheduleAlternatives(const Strategy& strategy);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PLANNER_STRATEGY_H_
