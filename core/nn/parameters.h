@@ -1,0 +1,79 @@
+// The parameters of a range of a Program's layers, on one device.
+#ifndef DPIPE_CORE_NN_PARAMETERS_H_
+#define DPIPE_CORE_NN_PARAMETERS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/range.h"
+#include "core/base/status.h"
+#include "core/nn/program.h"
+#include "core/ops/weight.h"
+#include "core/tensor/tensor.h"
+
+namespace dpipe::nn {
+
+// Owns fp32 masters and, for parameters of trainable layers, fp32 gradients. A stage's set belongs
+// to one rank. A set of frozen layers is only read (const) and may be shared by any number of
+// ranks. The Program must outlive it.
+class ParameterSet {
+ public:
+  // Masters are zero until InitRandom or Load. Gradients are allocated and zero.
+  ParameterSet(const Program& program, LayerRange layers, std::shared_ptr<Device> device);
+  ParameterSet(const ParameterSet&) = delete;
+  ParameterSet& operator=(const ParameterSet&) = delete;
+
+  const Program& program() const { return *program_; }
+  LayerRange layers() const { return layers_; }
+  const std::shared_ptr<Device>& device() const { return device_; }
+
+  // Ids of the parameters, increasing; of those in trainable layers.
+  const std::vector<ParameterId>& ids() const { return ids_; }
+  const std::vector<ParameterId>& trainable_ids() const { return trainable_ids_; }
+  bool Contains(ParameterId id) const;
+
+  const ops::Weight& weight(ParameterId id) const;
+  // To write the master (optimizer, loading) and then MarkUpdated.
+  ops::Weight* mutable_weight(ParameterId id);
+  // fp32, shaped as the parameter; trainable ones only. The tensor shares storage: writes through
+  // it are seen.
+  Tensor* grad(ParameterId id);
+  const Tensor& grad(ParameterId id) const;
+
+  void ZeroGrads();
+  // Every parameter by its init rule. The numbers depend on the seed and the parameter's name only,
+  // so they are the same however the layers are distributed.
+  void InitRandom(uint64_t seed);
+
+  // By checkpoint name. Every parameter of the set must be there, fp32, of the right shape (else
+  // InvalidArgument that lists what is missing or wrong); others are ignored. Values are copied.
+  absl::Status Load(const std::map<std::string, Tensor>& tensors);
+  // Adds copies of the masters, by name.
+  void Collect(std::map<std::string, Tensor>* tensors) const;
+
+  int64_t master_bytes() const;
+  int64_t grad_bytes() const;
+  // Of the weights' cached forms, now.
+  int64_t prepared_bytes() const;
+
+ private:
+  struct Entry {
+    std::unique_ptr<ops::Weight> weight;
+    Tensor grad;  // undefined where frozen
+  };
+  const Entry& entry(ParameterId id) const;
+
+  const Program* program_;
+  LayerRange layers_;
+  std::shared_ptr<Device> device_;
+  int first_id_ = 0;
+  std::vector<Entry> entries_;
+  std::vector<ParameterId> ids_, trainable_ids_;
+};
+
+}  // namespace dpipe::nn
+
+#endif  // DPIPE_CORE_NN_PARAMETERS_H_

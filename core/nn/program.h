@@ -1,0 +1,157 @@
+// A component of a model (a U-Net, a text encoder) as an immutable list of layers in SSA form.
+//
+// Values are named tensors whose leading dimension is the batch. External inputs come from outside;
+// every other value is computed by exactly one node from earlier values. Nodes are grouped into
+// *layers*, the smallest units that a planner places; a layer owns the parameters of its nodes. Any
+// contiguous range of layers can be run on its own: liveness says what crosses its two cuts, so a
+// skip connection is just a value with a long live range.
+//
+// A *cut* c lies between layers c-1 and c; 0 <= c <= num_layers().
+#ifndef DPIPE_CORE_NN_PROGRAM_H_
+#define DPIPE_CORE_NN_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/base/range.h"
+#include "core/base/strong_id.h"
+#include "core/nn/node.h"
+
+namespace dpipe::nn {
+
+using ParameterId = StrongId<struct ParameterTag>;  // of a program
+using NodeId = StrongId<struct NodeTag>;            // of a program, in order of execution
+
+enum class LayerKind {
+  kTrainable,
+  kFrozen,              // forward only: no gradient ever reaches it
+  kFrozenWithGradient,  // gradients pass through to its inputs, none is made for its weights
+};
+
+absl::string_view LayerKindName(LayerKind kind);  // "trainable", "frozen", "frozen_with_gradient"
+
+// How a parameter starts where no checkpoint is loaded.
+struct InitRule {
+  enum class Kind { kZeros, kOnes, kUniform, kNormal };
+  Kind kind = Kind::kZeros;
+  float scale = 0;  // uniform in [-scale, scale); standard deviation of the normal
+
+  static InitRule Zeros() { return {Kind::kZeros, 0}; }
+  static InitRule Ones() { return {Kind::kOnes, 0}; }
+  static InitRule Normal(float stddev) { return {Kind::kNormal, stddev}; }
+  // PyTorch's default for weights and biases of linear layers and convolutions:
+  // kaiming_uniform(a = sqrt(5)), which is uniform within 1 / sqrt(fan_in).
+  static InitRule FanIn(int64_t fan_in);
+};
+
+struct ParameterInfo {
+  std::string name;  // as in the checkpoint: "down_blocks.0.resnets.0.conv1.weight"
+  Shape shape;       // as in the checkpoint
+  InitRule init;
+  bool decay = true;  // whether weight decay applies (not to biases and norms)
+  int layer = -1;
+};
+
+struct ValueInfo {
+  std::string name;
+  ValueType type;
+  NodeId producer;            // invalid (-1) for external inputs
+  int layer = -1;             // that computes it; -1 for external inputs
+  std::vector<NodeId> uses;   // nodes that read it, increasing, each once
+  int last_layer = -1;        // the last one that reads it; -1 where none does
+  bool is_output = false;     // of the program
+  bool has_gradient = false;  // float, and a trainable parameter lies upstream
+
+  bool is_external() const { return layer < 0; }
+};
+
+struct NodeInfo {
+  std::unique_ptr<const Node> node;
+  std::vector<ValueId> inputs;
+  ValueId output;
+  std::vector<ParameterId> parameters;
+  int layer = -1;
+  uint32_t input_grad_mask = 0;    // inputs whose gradient is computed
+  bool wants_weight_grad = false;  // has parameters, in a trainable layer
+
+  bool has_backward() const { return wants_weight_grad || input_grad_mask != 0; }
+};
+
+struct LayerInfo {
+  std::string name;  // unique: "down_blocks.0.resnets.0.conv1"
+  LayerKind kind = LayerKind::kTrainable;
+  int begin_node = 0, end_node = 0;            // half-open
+  int begin_parameter = 0, end_parameter = 0;  // half-open
+};
+
+class Program {
+ public:
+  Program(Program&&) = default;
+  Program& operator=(Program&&) = default;
+
+  const std::string& name() const { return name_; }
+  int num_layers() const { return static_cast<int>(layers_.size()); }
+  int num_values() const { return static_cast<int>(values_.size()); }
+  int num_parameters() const { return static_cast<int>(parameters_.size()); }
+  LayerRange all_layers() const { return {0, num_layers()}; }
+
+  const LayerInfo& layer(int i) const { return layers_[i]; }
+  const ValueInfo& value(ValueId id) const { return values_[id.value()]; }
+  const NodeInfo& node(NodeId id) const { return nodes_[id.value()]; }
+  const ParameterInfo& parameter(ParameterId id) const { return parameters_[id.value()]; }
+  absl::Span<const ValueId> inputs() const { return inputs_; }    // external, in order of adding
+  absl::Span<const ValueId> outputs() const { return outputs_; }  // in order of marking
+
+  // By name; dies where there is none (names are known to who asks).
+  ValueId InputNamed(absl::string_view name) const;
+  ValueId OutputNamed(absl::string_view name) const;
+  // -1 where there is none.
+  int FindLayer(absl::string_view name) const;
+
+  // Values computed by layers before the cut that layers from the cut on read, in ValueId order:
+  // what a message between two stages carries. External inputs are not among them.
+  const std::vector<ValueId>& LiveAt(int cut) const { return live_at_[cut]; }
+  // Those of them that have gradients: what the message back carries.
+  const std::vector<ValueId>& GradientsAt(int cut) const { return gradients_at_[cut]; }
+  // External inputs that the layers of the range read, in order.
+  std::vector<ValueId> InputsReadBy(LayerRange range) const;
+  // Outputs of the program that the layers of the range compute, in order.
+  std::vector<ValueId> OutputsOf(LayerRange range) const;
+
+  // Parameters of the range, as a half-open range of ids (layers own contiguous ids).
+  std::pair<int, int> ParameterRange(LayerRange range) const;
+  // fp32 bytes of the parameters.
+  int64_t ParameterBytes(LayerRange range) const;
+  int64_t ParameterCount(LayerRange range) const;
+  // Multiply-adds of a sample's forward pass.
+  int64_t MultiplyAdds(LayerRange range) const;
+  // Bytes of one sample of a value.
+  int64_t BytesPerSample(ValueId id, DType compute_dtype) const;
+  // The shape of `batch` samples.
+  Shape BatchShape(ValueId id, int64_t batch) const;
+
+  // Several lines: counts, then a line a layer (name, kind, parameters, multiply-adds, what is live
+  // after it).
+  std::string Summary() const;
+
+ private:
+  friend class ProgramBuilder;
+  Program() = default;
+
+  std::string name_;
+  std::vector<LayerInfo> layers_;
+  std::vector<ValueInfo> values_;
+  std::vector<NodeInfo> nodes_;
+  std::vector<ParameterInfo> parameters_;
+  std::vector<ValueId> inputs_, outputs_;
+  std::vector<std::vector<ValueId>> live_at_, gradients_at_;
+};
+
+}  // namespace dpipe::nn
+
+#endif  // DPIPE_CORE_NN_PROGRAM_H_
