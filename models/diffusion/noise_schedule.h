@@ -1,0 +1,77 @@
+// How much noise there is at each timestep of a diffusion process, and what a model is to predict.
+//
+//   x_t = sqrt(abar_t) x_0 + sqrt(1 - abar_t) noise,   abar_t = prod_{s <= t} (1 - beta_s)
+//
+// (Ho et al., arXiv 2006.11239). Values are those of diffusers' schedulers, in double.
+#ifndef DPIPE_MODELS_DIFFUSION_NOISE_SCHEDULE_H_
+#define DPIPE_MODELS_DIFFUSION_NOISE_SCHEDULE_H_
+
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "core/base/status.h"
+
+namespace dpipe::diffusion {
+
+enum class BetaSchedule {
+  kLinear,           // evenly spaced
+  kScaledLinear,     // square roots evenly spaced: Stable Diffusion's
+  kSquaredCosCapV2,  // abar follows a squared cosine (Nichol and Dhariwal, arXiv 2102.09672)
+};
+
+enum class PredictionType {
+  kEpsilon,  // the noise
+  kV,        // sqrt(abar) noise - sqrt(1 - abar) x_0 (Salimans and Ho, arXiv 2202.00512)
+  kSample,   // x_0
+};
+
+// How the timesteps of a sampler are spread (arXiv 2305.08891, table 2).
+enum class TimestepSpacing { kLeading, kTrailing, kLinspace };
+
+// The keys of a diffusers `scheduler_config.json`, with Stable Diffusion's values. Where a key is
+// missing from a file, diffusers' own default holds (see ParseSchedulerConfig).
+struct NoiseScheduleOptions {
+  int num_train_timesteps = 1000;
+  double beta_start = 0.00085;
+  double beta_end = 0.012;
+  BetaSchedule beta_schedule = BetaSchedule::kScaledLinear;
+  PredictionType prediction_type = PredictionType::kEpsilon;
+  // Betas shifted and scaled so that the last timestep is pure noise (arXiv 2305.08891, alg. 1).
+  bool rescale_zero_terminal_snr = false;
+  // What only samplers read.
+  TimestepSpacing timestep_spacing = TimestepSpacing::kLeading;
+  int steps_offset = 1;
+  bool set_alpha_to_one = false;  // abar before the first timestep: 1, or else abar_0
+  bool clip_sample = false;       // predicted x_0 is clamped to +- clip_sample_range
+  double clip_sample_range = 1;
+};
+
+// From the text of a `scheduler_config.json`. InvalidArgument names the key whose value is of the
+// wrong type or not supported. Keys that are not listed above are ignored.
+absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json);
+
+// Immutable; cheap to copy.
+class NoiseSchedule {
+ public:
+  // InvalidArgument where there is no timestep, or a beta outside [0, 1].
+  static absl::StatusOr<NoiseSchedule> Create(const NoiseScheduleOptions& options);
+
+  const NoiseScheduleOptions& options() const { return options_; }
+  int num_timesteps() const { return static_cast<int>(alphas_cumprod_.size()); }
+  // abar_t; t in [0, num_timesteps).
+  double alpha_cumprod(int t) const;
+  // abar before the first timestep, where a sampler ends.
+  double final_alpha_cumprod() const;
+  // abar_t / (1 - abar_t): signal-to-noise ratio. Decreasing in t.
+  double snr(int t) const;
+
+ private:
+  NoiseSchedule(const NoiseScheduleOptions& options, std::vector<double> alphas_cumprod);
+
+  NoiseScheduleOptions options_;
+  std::vector<double> alphas_cumprod_;
+};
+
+}  // namespace dpipe::diffusion
+
+#endif  // DPIPE_MODELS_DIFFUSION_NOISE_SCHEDULE_H_

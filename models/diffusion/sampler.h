@@ -1,0 +1,47 @@
+// Drawing samples: from noise to x0 in a chosen number of steps, by DDIM (Song et al., arXiv
+// 2010.02502) or DDPM (Ho et al., arXiv 2006.11239), with diffusers' conventions.
+#ifndef DPIPE_MODELS_DIFFUSION_SAMPLER_H_
+#define DPIPE_MODELS_DIFFUSION_SAMPLER_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/tensor/tensor.h"
+#include "models/diffusion/noise_schedule.h"
+
+namespace dpipe::diffusion {
+
+// The model: x_t [B, ...] and timesteps int32 [B] -> its prediction, of x_t's shape. What it is
+// conditioned on is the callee's business.
+using PredictFn = std::function<absl::StatusOr<Tensor>(const Tensor& x_t, const Tensor& timesteps)>;
+
+// Classifier-free guidance (Ho and Salimans, arXiv 2207.12598). `predict` is called with each
+// sample twice, [x_t | x_t], and must condition the first half on nothing and the second on the
+// prompt; the result is unconditional + scale * (conditional - unconditional).
+PredictFn WithGuidance(PredictFn predict, float scale);
+
+enum class SamplerKind { kDdim, kDdpm };
+
+struct SamplerOptions {
+  SamplerKind kind = SamplerKind::kDdim;
+  int num_steps = 50;
+  double eta = 0;  // DDIM's share of fresh noise: 0 is deterministic, 1 has DDPM's variance
+  // The fresh noise of sample b at the i-th step is keyed by (seed, i, first_sample + b).
+  uint64_t seed = 0;
+  uint32_t first_sample = 0;
+  // Called after each step with its index and x; may be empty.
+  std::function<void(int step, const Tensor& x)> on_step;
+};
+
+// The timesteps visited, decreasing. InvalidArgument where num_steps is not in [1, num_timesteps].
+absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedule, int num_steps);
+
+// x0, fp32, from `noise` [B, ...], fp32. Errors of `predict` are passed on.
+absl::StatusOr<Tensor> Sample(const NoiseSchedule& schedule, const SamplerOptions& options,
+                              const Tensor& noise, const PredictFn& predict);
+
+}  // namespace dpipe::diffusion
+
+#endif  // DPIPE_MODELS_DIFFUSION_SAMPLER_H_
