@@ -1,0 +1,130 @@
+#include "core/report/machine.h"
+
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/base/bytes.h"
+
+namespace dpipe::report {
+namespace {
+
+// Files under /proc have no size, so core/base's ReadFile, which asks for it, is of no use here.
+std::string ReadOrEmpty(const char* path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  if (in) text << in.rdbuf();
+  return text.str();
+}
+
+// Calls visit(key, value) for each line "key <separator> value".
+template <typename Visit>
+void ForEachPair(absl::string_view text, char separator, Visit visit) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    const size_t at = line.find(separator);
+    if (at == absl::string_view::npos) continue;
+    visit(absl::StripAsciiWhitespace(line.substr(0, at)),
+          absl::StripAsciiWhitespace(line.substr(at + 1)));
+  }
+}
+
+int NumUsableCores() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof(mask), &mask) == 0) return CPU_COUNT(&mask);
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+std::string Kernel() {
+  utsname names;
+  if (uname(&names) != 0) return "unknown";
+  return absl::StrCat(names.sysname, " ", names.release);
+}
+
+std::string Compiler() {
+#if defined(__clang__)
+  return absl::StrCat("clang ", __clang_major__, ".", __clang_minor__, ".", __clang_patchlevel__);
+#elif defined(__GNUC__)
+  return absl::StrCat("gcc ", __GNUC__, ".", __GNUC_MINOR__, ".", __GNUC_PATCHLEVEL__);
+#else
+  return "unknown";
+#endif
+}
+
+}  // namespace
+
+std::string CpuModelOf(absl::string_view cpuinfo) {
+  std::string best, fallback;
+  ForEachPair(cpuinfo, ':', [&](absl::string_view key, absl::string_view value) {
+    if (key == "model name" && best.empty()) best = std::string(value);
+    if ((key == "Model" || key == "Hardware") && fallback.empty()) fallback = std::string(value);
+  });
+  if (!best.empty()) return best;
+  return fallback.empty() ? "unknown" : fallback;
+}
+
+int NumPhysicalCoresOf(absl::string_view cpuinfo) {
+  std::set<std::pair<std::string, std::string>> cores;
+  std::string package;
+  ForEachPair(cpuinfo, ':', [&](absl::string_view key, absl::string_view value) {
+    if (key == "physical id") package = std::string(value);
+    if (key == "core id") cores.emplace(package, std::string(value));
+  });
+  return static_cast<int>(cores.size());
+}
+
+int64_t MemoryBytesOf(absl::string_view meminfo) {
+  int64_t size_bytes = 0;
+  ForEachPair(meminfo, ':', [&](absl::string_view key, absl::string_view value) {
+    int64_t kibibytes = 0;
+    if (key != "MemTotal") return;
+    const std::vector<absl::string_view> words = absl::StrSplit(value, ' ');
+    if (absl::SimpleAtoi(words[0], &kibibytes)) size_bytes = kibibytes * kKiB;
+  });
+  return size_bytes;
+}
+
+std::string OperatingSystemOf(absl::string_view os_release) {
+  std::string name;
+  ForEachPair(os_release, '=', [&](absl::string_view key, absl::string_view value) {
+    if (key != "PRETTY_NAME") return;
+    if (value.size() >= 2 && value.front() == '"' && value.back() == '"') {
+      value = value.substr(1, value.size() - 2);
+    }
+    name = std::string(value);
+  });
+  return name;
+}
+
+MachineInfo CollectMachineInfo() {
+  const std::string cpuinfo = ReadOrEmpty("/proc/cpuinfo");
+  MachineInfo machine;
+  machine.cpu_model = CpuModelOf(cpuinfo);
+  machine.num_logical_cores = NumUsableCores();
+  machine.num_physical_cores = NumPhysicalCoresOf(cpuinfo);
+  machine.memory_bytes = MemoryBytesOf(ReadOrEmpty("/proc/meminfo"));
+  machine.kernel = Kernel();
+  machine.operating_system = OperatingSystemOf(ReadOrEmpty("/etc/os-release"));
+  machine.compiler = Compiler();
+  return machine;
+}
+
+std::string DescribeMachine(const MachineInfo& machine) {
+  std::string text = absl::StrCat(machine.cpu_model, ", ", machine.num_logical_cores,
+                                  machine.num_logical_cores == 1 ? " core" : " cores");
+  if (machine.memory_bytes > 0) absl::StrAppend(&text, ", ", FormatBytes(machine.memory_bytes));
+  return text;
+}
+
+}  // namespace dpipe::report

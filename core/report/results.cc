@@ -1,0 +1,42 @@
+#include "core/report/results.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/report/stats.h"
+
+namespace dpipe::report {
+
+double StrategyResult::MedianImagesPerSecond() const { return Median(images_per_second); }
+
+double StrategyResult::MedianStepMs() const { return Median(step_ms); }
+
+int64_t StrategyResult::LargestPeakMemoryBytes() const {
+  if (peak_memory_bytes.empty()) return 0;
+  return *std::max_element(peak_memory_bytes.begin(), peak_memory_bytes.end());
+}
+
+const StrategyResult* BenchResults::Find(const std::string& strategy) const {
+  for (const StrategyResult& result : results) {
+    if (result.strategy == strategy) return &result;
+  }
+  return nullptr;
+}
+
+void ComputeSpeedups(BenchResults* results) {
+  double data_parallel = kNotMeasured;
+  double best_unfilled = kNotMeasured;
+  for (const StrategyResult& result : results->results) {
+    const double median = result.MedianImagesPerSecond();
+    if (result.strategy == "data_parallel") data_parallel = median;
+    // fmax ignores a NaN.
+    if (result.is_unfilled_pipeline) best_unfilled = std::fmax(best_unfilled, median);
+  }
+  for (StrategyResult& result : results->results) {
+    const double median = result.MedianImagesPerSecond();
+    result.speedup_vs_data_parallel = median / data_parallel;
+    result.speedup_vs_best_unfilled_pipeline = median / best_unfilled;
+  }
+}
+
+}  // namespace dpipe::report

@@ -1,0 +1,95 @@
+// What a benchmark found, with every sample and all that is needed to judge it: the machine, the
+// versions, the flags. Written as JSON and read back unchanged, so that results can be compared
+// later.
+//
+//   {"format": "dpipe.bench_results", "format_version": 1, "benchmark": "sd_pipeline", ...,
+//    "machine": {...}, "versions": {...}, "flags": {...},
+//    "results": [{"strategy": "diffusionpipe",
+//                 "images_per_second": {"median": 142.9, "samples": [142.1, 142.9, 143.3]},
+//                 "speedup_vs_data_parallel": 1.21, "speedup_vs_best_unfilled_pipeline": 1.34,
+//                 "bubble_ratio": {"measured": 0.031, "predicted": 0.028},
+//                 "step_ms": {"measured": 447.9, "predicted": 441.0, "samples": [...]},
+//                 "step_over_bound": 1.04, "peak_memory_bytes": 812345678,
+//                 "peak_memory_bytes_by_device": [...], "losses": [...],
+//                 "spread": {"min": 142.1, "max": 143.3, "mad": 0.4},
+//                 "plan": {"stages": 2, "micro_batches": 8, "micro_batch_size": 8, ...}}]}
+//
+// A quantity that was not measured is NaN here and null in the file.
+#ifndef DPIPE_CORE_REPORT_RESULTS_H_
+#define DPIPE_CORE_REPORT_RESULTS_H_
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "core/base/status.h"
+#include "core/report/machine.h"
+
+namespace dpipe::report {
+
+inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+
+struct PlanSummary {
+  int num_stages = 0;
+  int num_micro_batches = 0;
+  int micro_batch_size = 0;
+  int devices_per_pipeline = 0;
+  // For people: "F+B of layers 0-20 on device 0, 21-41 on device 1".
+  std::string description;
+};
+
+struct StrategyResult {
+  std::string strategy;
+  // Whether this is a pipeline whose bubbles are left empty and that computes the frozen work
+  // itself (gpipe, 1f1b): the rivals that filling is measured against.
+  bool is_unfilled_pipeline = false;
+  std::vector<double> images_per_second;  // one a repeat
+  std::vector<double> step_ms;            // one a measured step, all repeats
+  double speedup_vs_data_parallel = kNotMeasured;
+  double speedup_vs_best_unfilled_pipeline = kNotMeasured;
+  double bubble_ratio_measured = kNotMeasured;
+  double bubble_ratio_predicted = kNotMeasured;
+  double step_ms_predicted = kNotMeasured;
+  double step_over_bound = kNotMeasured;   // measured median step over the plan's lower bound
+  std::vector<int64_t> peak_memory_bytes;  // by device
+  std::vector<double> losses;              // by step; the same samples for every strategy
+  PlanSummary plan;
+
+  double MedianImagesPerSecond() const;
+  double MedianStepMs() const;
+  int64_t LargestPeakMemoryBytes() const;  // over devices; 0 if not measured
+};
+
+struct BenchResults {
+  std::string benchmark;  // "sd_pipeline"
+  std::string model;      // "tiny_sd"
+  std::string backend;    // "cpu"
+  std::string dtype;      // "fp32"
+  int num_devices = 0;
+  int global_batch = 0;
+  std::string created;  // UTC, "2026-01-31T12:00:00Z"
+  std::string command_line;
+  MachineInfo machine;
+  std::map<std::string, std::string> versions;  // library → version
+  std::map<std::string, std::string> flags;     // every flag → its value
+  std::vector<StrategyResult> results;          // in the order in which they are shown
+
+  const StrategyResult* Find(const std::string& strategy) const;  // nullptr if absent
+};
+
+// Fills both speedups of every result from the medians of images per second; those with no rival
+// measured stay NaN.
+void ComputeSpeedups(BenchResults* results);
+
+// JSON, indented, ending in a newline. Doubles are written so that reading gives the same bits.
+std::string ResultsToJson(const BenchResults& results);
+
+// InvalidArgument, naming the key, where `json` is not such a file.
+absl::StatusOr<BenchResults> ResultsFromJson(absl::string_view json);
+
+}  // namespace dpipe::report
+
+#endif  // DPIPE_CORE_REPORT_RESULTS_H_

@@ -1,0 +1,45 @@
+// A picture of a few steps of a Trace: what each device computed when, and where it idled.
+//
+// One lane a device: forward and backward passes in their stage's hue with the micro-batch's
+// number, frozen work in warm colours of its own, optimizer, and bubbles hatched. A thin lane below
+// each holds messages; lines run from sender to receiver. Every box has a tooltip. Colours follow
+// the reader's light or dark system setting. Positions along time are percentages, so that the
+// picture can be any width; boxes in which their name would not fit have none.
+#ifndef DPIPE_CORE_REPORT_TIMELINE_SVG_H_
+#define DPIPE_CORE_REPORT_TIMELINE_SVG_H_
+
+#include <string>
+
+#include "core/base/status.h"
+#include "core/proto/trace.pb.h"
+#include "core/report/trace_index.h"
+
+namespace dpipe::report {
+
+struct TimelineOptions {
+  // num_steps 0: two typical steady steps (fewer if the trace has fewer).
+  StepWindow window;
+  // Pixels of the time axis by which it is decided where a name fits.
+  double nominal_width_px = 1080;
+  bool draw_messages = true;
+};
+
+// The parts, for a page that lays them out itself.
+struct TimelineParts {
+  std::string labels;  // an <svg> of fixed width: the lanes' names
+  std::string body;    // an <svg> of width 100%: the lanes
+  std::string legend;  // HTML: <ul> of what the colours mean, only those in the picture
+  int height_px = 0;   // of both <svg>s
+};
+
+// InvalidArgument if the trace does not fit its plan, holds no complete step, or not the window's
+// steps.
+absl::StatusOr<TimelineParts> MakeTimelineParts(const Trace& trace, const TimelineOptions& options);
+
+// A stand-alone SVG file, with `title`, legend and style. Errors as above.
+absl::StatusOr<std::string> TimelineSvg(const Trace& trace, const std::string& title,
+                                        const TimelineOptions& options = {});
+
+}  // namespace dpipe::report
+
+#endif  // DPIPE_CORE_REPORT_TIMELINE_SVG_H_
