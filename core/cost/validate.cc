@@ -1,0 +1,201 @@
+#include "core/cost/validate.h"
+
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+absl::Status Bad(const std::string& where, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
+}
+
+absl::Status NotNegative(const std::string& where, const char* field, int64_t value) {
+  if (value >= 0) return absl::OkStatus();
+  return Bad(where, absl::StrCat(field, " is ", value, ", which is less than 0"));
+}
+
+absl::Status ValidateTimings(const std::string& where, const LayerProfile& layer) {
+  if (layer.timings().empty()) return Bad(where, "timings: there is none");
+  int previous = 0;
+  for (const LayerTiming& t : layer.timings()) {
+    if (t.local_batch() <= previous) {
+      return Bad(where, absl::StrCat("timings: local_batch ", t.local_batch(), " follows ",
+                                     previous, " and must be larger"));
+    }
+    previous = t.local_batch();
+    DPIPE_RETURN_IF_ERROR(NotNegative(where, "forward_ns", t.forward_ns()));
+    DPIPE_RETURN_IF_ERROR(NotNegative(where, "input_grad_ns", t.input_grad_ns()));
+    DPIPE_RETURN_IF_ERROR(NotNegative(where, "weight_grad_ns", t.weight_grad_ns()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateLayer(const std::string& where, const LayerProfile& layer, bool in_backbone) {
+  if (layer.kind() == LAYER_KIND_UNSPECIFIED) return Bad(where, "kind is not given");
+  if (!in_backbone && layer.kind() != FROZEN) {
+    return Bad(where,
+               absl::StrCat("kind is ", LayerKind_Name(layer.kind()),
+                            " in a component that is not the backbone, which must be FROZEN"));
+  }
+  DPIPE_RETURN_IF_ERROR(ValidateTimings(where, layer));
+  DPIPE_RETURN_IF_ERROR(NotNegative(where, "parameter_bytes", layer.parameter_bytes()));
+  DPIPE_RETURN_IF_ERROR(
+      NotNegative(where, "trainable_parameter_bytes", layer.trainable_parameter_bytes()));
+  if (layer.trainable_parameter_bytes() > layer.parameter_bytes()) {
+    return Bad(where, absl::StrCat("trainable_parameter_bytes ", layer.trainable_parameter_bytes(),
+                                   " exceeds parameter_bytes ", layer.parameter_bytes()));
+  }
+  DPIPE_RETURN_IF_ERROR(
+      NotNegative(where, "saved_bytes_per_sample", layer.saved_bytes_per_sample()));
+  DPIPE_RETURN_IF_ERROR(
+      NotNegative(where, "workspace_bytes_per_sample", layer.workspace_bytes_per_sample()));
+  return NotNegative(where, "optimizer_step_ns", layer.optimizer_step_ns());
+}
+
+absl::Status ValidateValue(const std::string& where, const ValueProfile& value, int num_layers) {
+  DPIPE_RETURN_IF_ERROR(NotNegative(where, "bytes_per_sample", value.bytes_per_sample()));
+  if (value.producer_layer() < -1 || value.producer_layer() >= num_layers) {
+    return Bad(where, absl::StrCat("producer_layer ", value.producer_layer(),
+                                   " is neither -1 nor one of the ", num_layers, " layers"));
+  }
+  int previous = value.producer_layer();
+  for (int consumer : value.consumer_layers()) {
+    if (consumer <= previous || consumer >= num_layers) {
+      return Bad(where, absl::StrCat("consumer_layers: ", consumer, " must be above ", previous,
+                                     " and below the number of layers, ", num_layers));
+    }
+    previous = consumer;
+  }
+  if (value.producer_layer() >= 0 && !value.source_component().empty()) {
+    return Bad(where, absl::StrCat("source_component '", value.source_component(),
+                                   "' of a value that layer ", value.producer_layer(), " makes"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateSource(const std::string& where, const ModelProfile& profile,
+                            const ValueProfile& value) {
+  if (value.source_component().empty()) return absl::OkStatus();
+  const int source = ComponentIndex(profile, value.source_component());
+  const std::string named =
+      absl::StrCat("source '", value.source_component(), ".", value.source_value(), "'");
+  if (source < 0) return Bad(where, named + " names no component");
+  if (profile.components(source).is_backbone()) return Bad(where, named + " is the backbone's");
+  for (const ValueProfile& candidate : profile.components(source).values()) {
+    if (candidate.name() != value.source_value()) continue;
+    if (!candidate.is_output()) return Bad(where, named + " is not an output of its component");
+    return absl::OkStatus();
+  }
+  return Bad(where, named + " names no value of that component");
+}
+
+absl::Status ValidateComponent(const ModelProfile& profile, const ComponentProfile& component) {
+  const std::string where = absl::StrCat("component '", component.name(), "'");
+  if (component.layers().empty()) return Bad(where, "layers: there is none");
+  DPIPE_RETURN_IF_ERROR(NotNegative(where, "load_ns_per_sample", component.load_ns_per_sample()));
+  for (int i = 0; i < component.layers_size(); ++i) {
+    const LayerProfile& layer = component.layers(i);
+    DPIPE_RETURN_IF_ERROR(ValidateLayer(absl::StrCat(where, ", layer ", i, " '", layer.name(), "'"),
+                                        layer, component.is_backbone()));
+  }
+  std::set<std::string> names;
+  for (const ValueProfile& value : component.values()) {
+    const std::string at = absl::StrCat(where, ", value '", value.name(), "'");
+    if (!names.insert(value.name()).second) return Bad(at, "name: there are two of it");
+    DPIPE_RETURN_IF_ERROR(ValidateValue(at, value, component.layers_size()));
+    DPIPE_RETURN_IF_ERROR(ValidateSource(at, profile, value));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateLink(const char* name, const Link& link, bool used) {
+  const std::string where = absl::StrCat("cluster: ", name);
+  DPIPE_RETURN_IF_ERROR(NotNegative(where, "latency_ns", link.latency_ns()));
+  const double bandwidth = link.bandwidth_bytes_per_s();
+  if (!used || (bandwidth > 0 && std::isfinite(bandwidth))) return absl::OkStatus();
+  return Bad(where, absl::StrCat("bandwidth_bytes_per_s is ", bandwidth, ", which is not above 0"));
+}
+
+}  // namespace
+
+int ComponentIndex(const ModelProfile& profile, const std::string& name) {
+  for (int i = 0; i < profile.components_size(); ++i) {
+    if (profile.components(i).name() == name) return i;
+  }
+  return -1;
+}
+
+std::vector<int> FrozenOrder(const ModelProfile& profile) {
+  const int count = profile.components_size();
+  std::vector<bool> placed(count, false);
+  std::vector<int> order;
+  const auto ready = [&](int component) {
+    for (const ValueProfile& value : profile.components(component).values()) {
+      if (value.source_component().empty()) continue;
+      const int source = ComponentIndex(profile, value.source_component());
+      if (source >= 0 && !placed[source]) return false;
+    }
+    return true;
+  };
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (int i = 0; i < count; ++i) {
+      if (placed[i] || profile.components(i).is_backbone() || !ready(i)) continue;
+      placed[i] = progress = true;
+      order.push_back(i);
+    }
+  }
+  return order;
+}
+
+absl::Status ValidateProfile(const ModelProfile& profile) {
+  std::set<std::string> names;
+  int num_backbones = 0;
+  for (const ComponentProfile& component : profile.components()) {
+    num_backbones += component.is_backbone();
+    if (!names.insert(component.name()).second) {
+      return Bad(absl::StrCat("component '", component.name(), "'"), "name: there are two of it");
+    }
+    DPIPE_RETURN_IF_ERROR(ValidateComponent(profile, component));
+  }
+  if (num_backbones != 1) {
+    return Bad("profile", absl::StrCat("it has ", num_backbones, " backbones and must have 1"));
+  }
+  DPIPE_RETURN_IF_ERROR(NotNegative("profile", "launch_overhead_ns", profile.launch_overhead_ns()));
+  DPIPE_RETURN_IF_ERROR(NotNegative("profile", "frozen_quantum", profile.frozen_quantum()));
+  DPIPE_RETURN_IF_ERROR(NotNegative("profile", "optimizer_fixed_ns", profile.optimizer_fixed_ns()));
+  DPIPE_RETURN_IF_ERROR(
+      NotNegative("profile", "cached_load_ns_per_sample", profile.cached_load_ns_per_sample()));
+  const int num_ordered = FrozenOrder(profile).size();
+  if (num_ordered + 1 != profile.components_size()) {
+    return Bad(
+        "profile",
+        absl::StrCat("of ", profile.components_size() - 1, " frozen components only ", num_ordered,
+                     " can be ordered: the others read from each other in a cycle"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateCluster(const ClusterSpec& cluster) {
+  if (cluster.num_nodes() < 1 || cluster.devices_per_node() < 1) {
+    return Bad("cluster", absl::StrCat(cluster.num_nodes(), " nodes of ",
+                                       cluster.devices_per_node(), " devices make no device"));
+  }
+  DPIPE_RETURN_IF_ERROR(
+      NotNegative("cluster", "memory_bytes_per_device", cluster.memory_bytes_per_device()));
+  DPIPE_RETURN_IF_ERROR(
+      ValidateLink("intra_node", cluster.intra_node(), cluster.devices_per_node() > 1));
+  DPIPE_RETURN_IF_ERROR(ValidateLink("inter_node", cluster.inter_node(), cluster.num_nodes() > 1));
+  const double factor = cluster.contention_factor();
+  if (factor != 0 && (!(factor >= 1) || !std::isfinite(factor))) {
+    return Bad("cluster",
+               absl::StrCat("contention_factor ", factor, " is neither 0 nor at least 1"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe

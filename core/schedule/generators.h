@@ -1,0 +1,42 @@
+// The schedules by name. A new one is one file that ends in REGISTER_SCHEDULE_GENERATOR, named in
+// the `generators` target.
+//
+//   gpipe    all forwards, then all backwards
+//   1f1b     stage s runs p-1-s forwards ahead, then one forward, one backward
+//   single   one stage: each micro-batch forward and backward in turn
+#ifndef DPIPE_CORE_SCHEDULE_GENERATORS_H_
+#define DPIPE_CORE_SCHEDULE_GENERATORS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/schedule/schedule.h"
+
+namespace dpipe {
+
+struct ScheduleRequest {
+  int num_stages = 1;
+  int num_micro_batches = 1;
+};
+
+using ScheduleGenerator = std::function<absl::StatusOr<Schedule>(const ScheduleRequest&)>;
+
+// NotFound, listing the names there are, if there is no such generator; InvalidArgument if the
+// request is impossible for it.
+absl::StatusOr<Schedule> MakeSchedule(const std::string& name, const ScheduleRequest& request);
+
+// Sorted.
+std::vector<std::string> ScheduleNames();
+
+// Adds a generator; a name given twice is a bug. Returns true, so that it can initialise a
+// constant.
+bool RegisterScheduleGenerator(const std::string& name, ScheduleGenerator generator);
+
+}  // namespace dpipe
+
+#define REGISTER_SCHEDULE_GENERATOR(name, function) \
+  static const bool dpipe_registered_##function = ::dpipe::RegisterScheduleGenerator(name, function)
+
+#endif  // DPIPE_CORE_SCHEDULE_GENERATORS_H_
