@@ -1,0 +1,64 @@
+// Learns a byte-pair vocabulary from the captions of a data set's metadata.jsonl.
+//   bazel run //models/tokenizer:train_bpe -- --captions=FOLDER/metadata.jsonl --out=FOLDER
+#include <gflags/gflags.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/base/file.h"
+#include "models/tokenizer/bpe_trainer.h"
+#include "nlohmann/json.hpp"
+
+DEFINE_string(captions, "", "metadata.jsonl whose \"text\" fields to learn from");
+DEFINE_string(out, "", "folder for vocab.json, merges.txt and the two configs");
+DEFINE_int32(max_merges, 200, "merges to learn at most");
+DEFINE_int32(max_length, 32, "tokens of a caption, with the start and end marks");
+
+namespace dpipe {
+namespace {
+
+absl::StatusOr<std::vector<std::string>> ReadCaptions(const std::string& path) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string content, ReadFile(path));
+  std::vector<std::string> captions;
+  int line_number = 0;
+  for (const auto line : absl::StrSplit(content, '\n')) {
+    ++line_number;
+    if (line.empty()) continue;
+    const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+    if (!json.is_object() || !json.contains("text") || !json["text"].is_string()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " line ", line_number, ": no string \"text\""));
+    }
+    captions.push_back(json["text"]);
+  }
+  return captions;
+}
+
+absl::Status Run() {
+  if (FLAGS_captions.empty() || FLAGS_out.empty()) {
+    return absl::InvalidArgumentError("--captions=FILE and --out=FOLDER are both needed");
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> captions, ReadCaptions(FLAGS_captions));
+  BpeTrainerOptions options;
+  options.max_merges = FLAGS_max_merges;
+  const TrainedBpe bpe = TrainBpe(captions, options);
+  DPIPE_RETURN_IF_ERROR(WriteTokenizerFolder(FLAGS_out, bpe, FLAGS_max_length));
+  std::printf("%s: %zu captions, %zu merges, vocabulary of %zu\n", FLAGS_out.c_str(),
+              captions.size(), bpe.merges.size(), bpe.vocabulary.size());
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace dpipe
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("Learns a byte-pair vocabulary from captions.");
+  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  const absl::Status status = dpipe::Run();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "train_bpe: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
