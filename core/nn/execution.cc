@@ -108,9 +108,9 @@ absl::Status RangeRunner::CheckInputs(LayerRange range, const ValueMap& values) 
   const auto check = [&](ValueId id) -> absl::Status {
     const auto it = values.find(id);
     if (it == values.end() || !it->second.defined()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(program_.name(), ", layers ", range.ToString(), ": value '",
-                       program_.value(id).name, "' is missing"));
+      return absl::InvalidArgumentError(absl::StrCat(program_.name(), ", layers ", range.ToString(),
+                                                     ": value '", program_.value(id).name,
+                                                     "' is missing"));
     }
     if (batch < 0 && it->second.shape().rank() > 0) batch = it->second.dim(0);
     return CheckTensor(program_, id, it->second, batch, compute_dtype_, "value");
@@ -125,7 +125,7 @@ absl::Status RangeRunner::ForwardNode(int i, const ParameterSet& parameters, Val
   const NodeInfo& info = node(i);
   absl::InlinedVector<Tensor, 4> inputs;
   for (ValueId id : info.inputs) inputs.push_back(values->at(id));
-  // What nobody reads after this node is let go now, so that the op's own memory can reuse it.
+  // What nobody reads after this node is let go as soon as the node is done.
   for (ValueId id : info.inputs) {
     const ValueInfo& value = program_.value(id);
     if (value.uses.back() == NodeId(i) && !value.is_output) values->erase(id);
@@ -162,7 +162,8 @@ absl::Status RangeRunner::CheckGrads(LayerRange range, const RangeState& state,
                                                       state.layers_.ToString()));
   }
   for (int layer = range.begin; layer < state.layers_.end; ++layer) {
-    const bool done = state.progress_[layer - state.layers_.begin] != RangeState::Progress::kForward;
+    const bool done =
+        state.progress_[layer - state.layers_.begin] != RangeState::Progress::kForward;
     if (done == (layer < range.end)) {
       return absl::FailedPreconditionError(
           absl::StrCat("input gradients of layers ", range.ToString(), ": layer ", layer,
@@ -173,9 +174,9 @@ absl::Status RangeRunner::CheckGrads(LayerRange range, const RangeState& state,
   const auto check = [&](ValueId id) -> absl::Status {
     const auto it = grads.find(id);
     if (it == grads.end() || !it->second.defined()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(program_.name(), ", layers ", range.ToString(), ": the gradient of '",
-                       program_.value(id).name, "' is missing"));
+      return absl::InvalidArgumentError(absl::StrCat(program_.name(), ", layers ", range.ToString(),
+                                                     ": the gradient of '", program_.value(id).name,
+                                                     "' is missing"));
     }
     if (batch < 0) batch = it->second.dim(0);
     return CheckTensor(program_, id, it->second, batch, compute_dtype_, "gradient of");
@@ -227,13 +228,13 @@ absl::Status RangeRunner::InputGrad(int layer, const ParameterSet& parameters, R
   return absl::OkStatus();
 }
 
-absl::Status RangeRunner::WeightGrad(int layer, ParameterSet* parameters,
-                                     RangeState* state) const {
+absl::Status RangeRunner::WeightGrad(int layer, ParameterSet* parameters, RangeState* state) const {
   RangeState::Progress& progress = state->progress_[layer - state->layers_.begin];
   if (progress != RangeState::Progress::kInputGrad) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "weight gradients of layer ", layer,
-        progress == RangeState::Progress::kDone ? " a second time" : " before its input gradients"));
+    return absl::FailedPreconditionError(absl::StrCat("weight gradients of layer ", layer,
+                                                      progress == RangeState::Progress::kDone
+                                                          ? " a second time"
+                                                          : " before its input gradients"));
   }
   const LayerInfo& info = program_.layer(layer);
   for (int i = info.end_node - 1; i >= info.begin_node; --i) {

@@ -49,8 +49,7 @@ ParameterSet::ParameterSet(const Program& program, LayerRange layers,
     const ParameterId id(i);
     const ParameterInfo& info = program.parameter(id);
     Entry entry;
-    entry.weight =
-        std::make_unique<ops::Weight>(Tensor::Zeros(device_, info.shape, DType::kF32));
+    entry.weight = std::make_unique<ops::Weight>(Tensor::Zeros(device_, info.shape, DType::kF32));
     if (program.layer(info.layer).kind == LayerKind::kTrainable) {
       entry.grad = Tensor::Zeros(device_, info.shape, DType::kF32);
       trainable_ids_.push_back(id);
@@ -73,7 +72,9 @@ const ops::Weight& ParameterSet::weight(ParameterId id) const { return *entry(id
 
 ops::Weight* ParameterSet::mutable_weight(ParameterId id) { return entry(id).weight.get(); }
 
-Tensor* ParameterSet::grad(ParameterId id) { return const_cast<Tensor*>(&std::as_const(*this).grad(id)); }
+Tensor* ParameterSet::grad(ParameterId id) {
+  return const_cast<Tensor*>(&std::as_const(*this).grad(id));
+}
 
 const Tensor& ParameterSet::grad(ParameterId id) const {
   const Tensor& grad = entry(id).grad;

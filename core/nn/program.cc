@@ -117,10 +117,10 @@ Shape Program::BatchShape(ValueId id, int64_t batch) const {
 }
 
 std::string Program::Summary() const {
-  std::string text =
-      absl::StrFormat("%s: %d layers, %d nodes, %d parameters of %d elements, %.2f G multiply-adds\n",
-                      name_, num_layers(), nodes_.size(), num_parameters(),
-                      ParameterCount(all_layers()), MultiplyAdds(all_layers()) * 1e-9);
+  std::string text = absl::StrFormat(
+      "%s: %d layers, %d nodes, %d parameters of %d elements, %.2f G multiply-adds\n", name_,
+      num_layers(), nodes_.size(), num_parameters(), ParameterCount(all_layers()),
+      MultiplyAdds(all_layers()) * 1e-9);
   for (int i = 0; i < num_layers(); ++i) {
     const LayerRange one{i, i + 1};
     int64_t live_bytes = 0;

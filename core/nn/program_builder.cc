@@ -91,8 +91,8 @@ void ProgramBuilder::FindGradients() {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueInfo& input = program_.value(node.inputs[i]);
       if (!input.has_gradient) continue;
-      DPIPE_CHECK(layer.kind != LayerKind::kFrozen)
-          << "frozen layer '" << layer.name << "' reads '" << input.name << "', which has a gradient";
+      DPIPE_CHECK(layer.kind != LayerKind::kFrozen) << "frozen layer '" << layer.name << "' reads '"
+                                                    << input.name << "', which has a gradient";
       node.input_grad_mask |= 1u << i;
     }
     node.wants_weight_grad = layer.kind == LayerKind::kTrainable && !node.parameters.empty();

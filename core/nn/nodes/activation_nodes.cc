@@ -1,0 +1,82 @@
+#include "core/nn/nodes/activation_nodes.h"
+
+#include <memory>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/ops/geglu.h"
+
+namespace dpipe::nn {
+namespace {
+
+class ActivationNode : public Node {
+ public:
+  ActivationNode(ops::Activation activation, const Shape& x) : activation_(activation), x_(x) {}
+
+  absl::string_view kind() const override {
+    switch (activation_) {
+      case ops::Activation::kSilu:
+        return "silu";
+      case ops::Activation::kGelu:
+        return "gelu";
+      case ops::Activation::kGeluTanh:
+        return "gelu_tanh";
+      case ops::Activation::kQuickGelu:
+        return "quick_gelu";
+    }
+    return "activation";
+  }
+  ValueType output() const override { return {x_, Element::kCompute}; }
+
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors* saved) const override {
+    if (saved != nullptr) *saved = {inputs[0]};
+    return ops::ActivationForward(activation_, inputs[0]);
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors* saved,
+                                                const Tensor& dy) const override {
+    DPIPE_ASSIGN_OR_RETURN(Tensor dx, ops::ActivationInputGrad(activation_, (*saved)[0], dy));
+    return std::vector<Tensor>{std::move(dx)};
+  }
+
+ private:
+  const ops::Activation activation_;
+  const Shape x_;
+};
+
+class GegluNode : public Node {
+ public:
+  explicit GegluNode(const Shape& x) : y_(x) { y_.Set(-1, x[-1] / 2); }
+
+  absl::string_view kind() const override { return "geglu"; }
+  ValueType output() const override { return {y_, Element::kCompute}; }
+
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors* saved) const override {
+    if (saved != nullptr) *saved = {inputs[0]};
+    return ops::GegluForward(inputs[0]);
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors* saved,
+                                                const Tensor& dy) const override {
+    DPIPE_ASSIGN_OR_RETURN(Tensor dx, ops::GegluInputGrad((*saved)[0], dy));
+    return std::vector<Tensor>{std::move(dx)};
+  }
+
+ private:
+  Shape y_;
+};
+
+}  // namespace
+
+ValueId AddActivation(ProgramBuilder* builder, ValueId x, ops::Activation activation) {
+  return builder->AddNode(std::make_unique<ActivationNode>(activation, builder->shape(x)), {x});
+}
+
+ValueId AddGeglu(ProgramBuilder* builder, ValueId x) {
+  DPIPE_CHECK_EQ(builder->shape(x)[-1] % 2, 0);
+  return builder->AddNode(std::make_unique<GegluNode>(builder->shape(x)), {x});
+}
+
+}  // namespace dpipe::nn

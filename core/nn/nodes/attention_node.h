@@ -1,0 +1,16 @@
+// Multi-head attention as a node; the projections are linear nodes.
+#ifndef DPIPE_CORE_NN_NODES_ATTENTION_NODE_H_
+#define DPIPE_CORE_NN_NODES_ATTENTION_NODE_H_
+
+#include "core/nn/program_builder.h"
+
+namespace dpipe::nn {
+
+// q [Tq, C]; k, v [Tk, C] -> [Tq, C], scaled by 1 / sqrt(C / num_heads). Saves q, k, v and what
+// the op wants.
+ValueId AddAttention(ProgramBuilder* builder, ValueId q, ValueId k, ValueId v, int num_heads,
+                     bool causal = false);
+
+}  // namespace dpipe::nn
+
+#endif  // DPIPE_CORE_NN_NODES_ATTENTION_NODE_H_

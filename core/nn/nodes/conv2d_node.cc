@@ -1,0 +1,68 @@
+#include "core/nn/nodes/conv2d_node.h"
+
+#include <memory>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace dpipe::nn {
+namespace {
+
+class Conv2dNode : public Node {
+ public:
+  Conv2dNode(const ops::Conv2dParams& params, const Shape& x, const Shape& w)
+      : params_(params), x_(Shape({1, x[0], x[1], x[2]})), w_(w) {}
+
+  absl::string_view kind() const override { return "conv2d"; }
+  ValueType output() const override {
+    const Shape y = ops::Conv2dOutputShape(params_, x_, w_);
+    return {Shape({y[1], y[2], y[3]}), Element::kCompute};
+  }
+  int64_t MultiplyAdds() const override {
+    const Shape y = ops::Conv2dOutputShape(params_, x_, w_);
+    return y[1] * y[2] * w_.num_elements();
+  }
+
+  absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
+                                 SavedTensors* saved) const override {
+    if (saved != nullptr && context.wants_weight_grad) *saved = {inputs[0]};
+    return ops::Conv2dForward(params_, inputs[0], *context.weights[0],
+                              context.weights[1]->master());
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext& context, SavedTensors* saved,
+                                                const Tensor& dy) const override {
+    if (context.wants_weight_grad) saved->push_back(dy);
+    if (!context.WantsInputGrad(0)) return std::vector<Tensor>(1);
+    DPIPE_ASSIGN_OR_RETURN(
+        Tensor dx, ops::Conv2dInputGrad(params_, dy, *context.weights[0], x_.WithBatch(dy.dim(0))));
+    return std::vector<Tensor>{std::move(dx)};
+  }
+
+  absl::Status WeightGrad(const NodeContext& context, SavedTensors* saved) const override {
+    return ops::Conv2dWeightGrad(params_, (*saved)[0], (*saved)[1], context.weight_grads[0],
+                                 context.weight_grads[1]);
+  }
+
+ private:
+  const ops::Conv2dParams params_;
+  const Shape x_;  // of a batch of one
+  const Shape w_;
+};
+
+}  // namespace
+
+ValueId AddConv2d(ProgramBuilder* builder, const std::string& name, ValueId x,
+                  const Conv2dSpec& spec) {
+  const Shape shape = builder->shape(x);
+  DPIPE_CHECK_EQ(shape.rank(), 3) << name;
+  const Shape w({spec.out_channels, shape[2], spec.kernel, spec.kernel});
+  const InitRule init =
+      spec.zero_init ? InitRule::Zeros() : InitRule::FanIn(w.num_elements() / w[0]);
+  const ParameterId weight = builder->AddParameter(name + ".weight", w, init, /*decay=*/true);
+  const ParameterId bias =
+      builder->AddParameter(name + ".bias", Shape({w[0]}), init, /*decay=*/false);
+  return builder->AddNode(std::make_unique<Conv2dNode>(spec.params, shape, w), {x}, {weight, bias});
+}
+
+}  // namespace dpipe::nn

@@ -1,0 +1,107 @@
+#include "core/nn/nodes/norm_nodes.h"
+
+#include <memory>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace dpipe::nn {
+namespace {
+
+// Saved by Forward: {x, stats}; by InputGrad: {sums}.
+class GroupNormNode : public Node {
+ public:
+  GroupNormNode(const ops::GroupNormParams& params, const Shape& x) : params_(params), x_(x) {}
+
+  absl::string_view kind() const override {
+    return params_.silu ? "group_norm_silu" : "group_norm";
+  }
+  ValueType output() const override { return {x_, Element::kCompute}; }
+
+  absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
+                                 SavedTensors* saved) const override {
+    DPIPE_ASSIGN_OR_RETURN(ops::GroupNormResult result,
+                           ops::GroupNormForward(params_, inputs[0], context.weights[0]->master(),
+                                                 context.weights[1]->master()));
+    if (saved != nullptr) *saved = {inputs[0], result.stats};
+    return result.y;
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext& context, SavedTensors* saved,
+                                                const Tensor& dy) const override {
+    DPIPE_ASSIGN_OR_RETURN(
+        ops::GroupNormGrads grads,
+        ops::GroupNormInputGrad(params_, (*saved)[0], dy, (*saved)[1], context.weights[0]->master(),
+                                context.weights[1]->master()));
+    *saved = {std::move(grads.sums)};
+    return std::vector<Tensor>{std::move(grads.dx)};
+  }
+
+  absl::Status WeightGrad(const NodeContext& context, SavedTensors* saved) const override {
+    return ops::GroupNormWeightGrad((*saved)[0], context.weight_grads[0], context.weight_grads[1]);
+  }
+
+ private:
+  const ops::GroupNormParams params_;
+  const Shape x_;
+};
+
+// Saved as GroupNormNode's.
+class LayerNormNode : public Node {
+ public:
+  LayerNormNode(const ops::LayerNormParams& params, const Shape& x) : params_(params), x_(x) {}
+
+  absl::string_view kind() const override { return "layer_norm"; }
+  ValueType output() const override { return {x_, Element::kCompute}; }
+
+  absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
+                                 SavedTensors* saved) const override {
+    DPIPE_ASSIGN_OR_RETURN(ops::LayerNormResult result,
+                           ops::LayerNormForward(params_, inputs[0], context.weights[0]->master(),
+                                                 context.weights[1]->master()));
+    if (saved != nullptr) *saved = {inputs[0], result.stats};
+    return result.y;
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext& context, SavedTensors* saved,
+                                                const Tensor& dy) const override {
+    DPIPE_ASSIGN_OR_RETURN(
+        ops::LayerNormGrads grads,
+        ops::LayerNormInputGrad((*saved)[0], dy, (*saved)[1], context.weights[0]->master()));
+    *saved = {std::move(grads.sums)};
+    return std::vector<Tensor>{std::move(grads.dx)};
+  }
+
+  absl::Status WeightGrad(const NodeContext& context, SavedTensors* saved) const override {
+    return ops::LayerNormWeightGrad((*saved)[0], context.weight_grads[0], context.weight_grads[1]);
+  }
+
+ private:
+  const ops::LayerNormParams params_;
+  const Shape x_;
+};
+
+std::vector<ParameterId> AddScaleAndBias(ProgramBuilder* builder, const std::string& name,
+                                         int64_t channels) {
+  return {builder->AddParameter(name + ".weight", Shape({channels}), InitRule::Ones(), false),
+          builder->AddParameter(name + ".bias", Shape({channels}), InitRule::Zeros(), false)};
+}
+
+}  // namespace
+
+ValueId AddGroupNorm(ProgramBuilder* builder, const std::string& name, ValueId x,
+                     const ops::GroupNormParams& params) {
+  const Shape shape = builder->shape(x);
+  DPIPE_CHECK_EQ(shape[-1] % params.groups, 0) << name << ": groups";
+  const auto parameters = AddScaleAndBias(builder, name, shape[-1]);
+  return builder->AddNode(std::make_unique<GroupNormNode>(params, shape), {x}, parameters);
+}
+
+ValueId AddLayerNorm(ProgramBuilder* builder, const std::string& name, ValueId x,
+                     const ops::LayerNormParams& params) {
+  const Shape shape = builder->shape(x);
+  const auto parameters = AddScaleAndBias(builder, name, shape[-1]);
+  return builder->AddNode(std::make_unique<LayerNormNode>(params, shape), {x}, parameters);
+}
+
+}  // namespace dpipe::nn

@@ -1,0 +1,204 @@
+#include "core/nn/nodes/shape_nodes.h"
+
+#include <memory>
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/ops/add.h"
+#include "core/ops/concat.h"
+#include "core/ops/upsample.h"
+
+namespace dpipe::nn {
+namespace {
+
+// What these nodes share: the output's type, known when the node is made.
+class ShapeNode : public Node {
+ public:
+  explicit ShapeNode(ValueType output) : output_(std::move(output)) {}
+  ValueType output() const override { return output_; }
+
+ protected:
+  // The shape of a batch of values of `shape`.
+  static Shape Batched(int64_t batch, const Shape& shape) {
+    std::vector<int64_t> dims = {batch};
+    dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
+    return Shape(dims);
+  }
+
+ private:
+  const ValueType output_;
+};
+
+class SumNode : public ShapeNode {
+ public:
+  using ShapeNode::ShapeNode;
+  absl::string_view kind() const override { return "sum"; }
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors*) const override {
+    return ops::Add(inputs[0], inputs[1]);
+  }
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors*,
+                                                const Tensor& dy) const override {
+    return std::vector<Tensor>{dy, dy};
+  }
+};
+
+class ChannelSumNode : public ShapeNode {
+ public:
+  using ShapeNode::ShapeNode;
+  absl::string_view kind() const override { return "channel_sum"; }
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors*) const override {
+    return ops::AddChannels(inputs[0], inputs[1]);
+  }
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext& context, SavedTensors*,
+                                                const Tensor& dy) const override {
+    std::vector<Tensor> grads = {dy, Tensor()};
+    if (context.WantsInputGrad(1)) {
+      DPIPE_ASSIGN_OR_RETURN(grads[1], ops::AddChannelsVectorGrad(dy));
+    }
+    return grads;
+  }
+};
+
+class ConcatNode : public ShapeNode {
+ public:
+  ConcatNode(ValueType output, std::vector<int64_t> channels)
+      : ShapeNode(std::move(output)), channels_(std::move(channels)) {}
+  absl::string_view kind() const override { return "concat"; }
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors*) const override {
+    return ops::ConcatChannels(inputs);
+  }
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors*,
+                                                const Tensor& dy) const override {
+    return ops::SplitChannels(dy, channels_);
+  }
+
+ private:
+  const std::vector<int64_t> channels_;
+};
+
+class UpsampleNode : public ShapeNode {
+ public:
+  using ShapeNode::ShapeNode;
+  absl::string_view kind() const override { return "upsample2x"; }
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors*) const override {
+    return ops::UpsampleNearest2xForward(inputs[0]);
+  }
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors*,
+                                                const Tensor& dy) const override {
+    DPIPE_ASSIGN_OR_RETURN(Tensor dx, ops::UpsampleNearest2xInputGrad(dy));
+    return std::vector<Tensor>{std::move(dx)};
+  }
+};
+
+class ReshapeNode : public ShapeNode {
+ public:
+  ReshapeNode(ValueType output, Shape x) : ShapeNode(std::move(output)), x_(std::move(x)) {}
+  absl::string_view kind() const override { return "reshape"; }
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors*) const override {
+    return inputs[0].Reshape(Batched(inputs[0].dim(0), output().shape));
+  }
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors*,
+                                                const Tensor& dy) const override {
+    return std::vector<Tensor>{dy.Reshape(Batched(dy.dim(0), x_))};
+  }
+
+ private:
+  const Shape x_;
+};
+
+class ScaleNode : public ShapeNode {
+ public:
+  ScaleNode(ValueType output, float factor) : ShapeNode(std::move(output)), factor_(factor) {}
+  absl::string_view kind() const override { return "scale"; }
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors*) const override {
+    return ops::Scale(factor_, inputs[0]);
+  }
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors*,
+                                                const Tensor& dy) const override {
+    DPIPE_ASSIGN_OR_RETURN(Tensor dx, ops::Scale(factor_, dy));
+    return std::vector<Tensor>{std::move(dx)};
+  }
+
+ private:
+  const float factor_;
+};
+
+class CastNode : public ShapeNode {
+ public:
+  CastNode(ValueType output, Element from) : ShapeNode(std::move(output)), from_(from) {}
+  absl::string_view kind() const override { return "cast"; }
+  absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
+                                 SavedTensors*) const override {
+    return To(inputs[0], ResolveElement(output().element, context.compute_dtype));
+  }
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext& context, SavedTensors*,
+                                                const Tensor& dy) const override {
+    return std::vector<Tensor>{To(dy, ResolveElement(from_, context.compute_dtype))};
+  }
+
+ private:
+  static Tensor To(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : x.To(dtype); }
+  const Element from_;
+};
+
+}  // namespace
+
+ValueId AddSum(ProgramBuilder* builder, ValueId a, ValueId b) {
+  DPIPE_CHECK_EQ(builder->shape(a), builder->shape(b));
+  return builder->AddNode(std::make_unique<SumNode>(builder->type(a)), {a, b});
+}
+
+ValueId AddChannelSum(ProgramBuilder* builder, ValueId x, ValueId v) {
+  DPIPE_CHECK_EQ(Shape({builder->shape(x)[-1]}), builder->shape(v));
+  return builder->AddNode(std::make_unique<ChannelSumNode>(builder->type(x)), {x, v});
+}
+
+ValueId AddConcat(ProgramBuilder* builder, const std::vector<ValueId>& parts) {
+  DPIPE_CHECK(!parts.empty());
+  ValueType output = builder->type(parts[0]);
+  std::vector<int64_t> channels;
+  int64_t sum = 0;
+  for (ValueId part : parts) {
+    Shape shape = builder->shape(part);
+    channels.push_back(shape[-1]);
+    sum += shape[-1];
+    shape.Set(-1, output.shape[-1]);
+    DPIPE_CHECK_EQ(shape, output.shape);
+  }
+  output.shape.Set(-1, sum);
+  return builder->AddNode(std::make_unique<ConcatNode>(output, channels), parts);
+}
+
+ValueId AddUpsample2x(ProgramBuilder* builder, ValueId x) {
+  ValueType output = builder->type(x);
+  DPIPE_CHECK_EQ(output.shape.rank(), 3);
+  output.shape.Set(0, 2 * output.shape[0]);
+  output.shape.Set(1, 2 * output.shape[1]);
+  return builder->AddNode(std::make_unique<UpsampleNode>(output), {x});
+}
+
+ValueId AddReshape(ProgramBuilder* builder, ValueId x, const Shape& shape) {
+  const ValueType& type = builder->type(x);
+  DPIPE_CHECK_EQ(type.shape.num_elements(), shape.num_elements());
+  const ValueType output{shape, type.element};
+  return builder->AddNode(std::make_unique<ReshapeNode>(output, type.shape), {x});
+}
+
+ValueId AddScale(ProgramBuilder* builder, ValueId x, float factor) {
+  return builder->AddNode(std::make_unique<ScaleNode>(builder->type(x), factor), {x});
+}
+
+ValueId AddCast(ProgramBuilder* builder, ValueId x, Element element) {
+  const ValueType& type = builder->type(x);
+  DPIPE_CHECK(element != Element::kI32 && type.element != Element::kI32);
+  const ValueType output{type.shape, element};
+  return builder->AddNode(std::make_unique<CastNode>(output, type.element), {x});
+}
+
+}  // namespace dpipe::nn
