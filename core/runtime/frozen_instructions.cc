@@ -1,0 +1,97 @@
+// Frozen components: loading their inputs, and running ranges of their layers.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/runtime/rank_executor.h"
+
+namespace dpipe {
+
+// For a frozen component: its loaded inputs, kept with the chain's values. For the backbone: what frozen
+// components would have computed, from the cache.
+absl::Status RankExecutor::LoadBatch(const Instruction& instruction, int64_t step) {
+  const nn::Component& target = component(instruction.component());
+  const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
+  for (int begin = samples.begin; begin < samples.end; begin += frozen_.quantum()) {
+    const SampleRange quantum = frozen_.QuantumAt(begin, samples);
+    for (ValueId id : target.program.inputs()) {
+      const std::string& name = target.program.value(id).name;
+      const auto source = target.sources.find(name);
+      if (target.is_backbone != (source != target.sources.end())) continue;
+      DPIPE_ASSIGN_OR_RETURN(Tensor value, resources_.inputs->Load(target.name, name, step, quantum,
+                                                                   resources_.device));
+      if (target.is_backbone) {
+        const int from = resources_.model->FindComponent(source->second.component);
+        frozen_.Put(from, source->second.output, step, begin, std::move(value));
+      } else {
+        frozen_values_[{step, instruction.component(), begin}][id] = std::move(value);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankExecutor::FrozenForward(const Instruction& instruction, int64_t step) {
+  const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
+  for (const auto& [input, source] : component(instruction.component()).sources) {
+    DPIPE_RETURN_IF_ERROR(
+        ReceiveFrozen(resources_.model->FindComponent(source.component), step, samples));
+  }
+  MarkStart();
+  for (int begin = samples.begin; begin < samples.end; begin += frozen_.quantum()) {
+    DPIPE_RETURN_IF_ERROR(FrozenQuantum(instruction, step, frozen_.QuantumAt(begin, samples)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankExecutor::FrozenQuantum(const Instruction& instruction, int64_t step,
+                                         SampleRange samples) {
+  const int index = instruction.component();
+  const nn::Program& program = component(index).program;
+  const LayerRange layers{instruction.layers().begin(), instruction.layers().end()};
+  const std::tuple<int64_t, int, int> key(step, index, samples.begin);
+  nn::ValueMap& values = frozen_values_[key];
+  for (ValueId id : program.InputsReadBy(layers)) {
+    const auto source = component(index).sources.find(program.value(id).name);
+    if (source == component(index).sources.end() || values.count(id) > 0) continue;
+    const int from = resources_.model->FindComponent(source->second.component);
+    DPIPE_ASSIGN_OR_RETURN(values[id], frozen_.Get(from, source->second.output, step, samples));
+  }
+  nn::RunOptions options;
+  options.compute_dtype = resources_.compute_dtype;
+  DPIPE_RETURN_IF_ERROR(nn::Forward(program, layers, *resources_.frozen_parameters[index], options,
+                                    &values, /*state=*/nullptr));
+  for (ValueId id : program.OutputsOf(layers)) {
+    frozen_.Put(index, program.value(id).name, step, samples.begin, values[id]);
+  }
+  if (layers.end == program.num_layers()) frozen_values_.erase(key);
+  return absl::OkStatus();
+}
+
+// Waits for those messages with frozen outputs that bring any of `samples`.
+absl::Status RankExecutor::ReceiveFrozen(int index, int64_t step, SampleRange samples) {
+  const auto it = incoming_frozen_.find({step, index});
+  if (it == incoming_frozen_.end()) return absl::OkStatus();
+  std::vector<Incoming> later;
+  for (Incoming& part : it->second) {
+    if (part.samples.Intersect(samples).empty()) {
+      later.push_back(std::move(part));
+      continue;
+    }
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, part.message->Wait());
+    size_t next = 0;
+    for (ValueId id : component(index).program.outputs()) {
+      for (int begin = part.samples.begin; begin < part.samples.end; begin += frozen_.quantum()) {
+        frozen_.Put(index, component(index).program.value(id).name, step, begin, tensors[next++]);
+      }
+    }
+  }
+  if (later.empty()) {
+    incoming_frozen_.erase(it);
+  } else {
+    it->second = std::move(later);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe

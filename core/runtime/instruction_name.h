@@ -1,0 +1,17 @@
+// Instructions as people read them.
+#ifndef DPIPE_CORE_RUNTIME_INSTRUCTION_NAME_H_
+#define DPIPE_CORE_RUNTIME_INSTRUCTION_NAME_H_
+
+#include <string>
+
+#include "core/proto/plan.pb.h"
+
+namespace dpipe {
+
+// "FORWARD of micro-batch 3 on stage 1", "FROZEN_FORWARD of vae_encoder, layers [0, 9), samples [4, 8)",
+// "RECV of GRADIENT of micro-batch 0 from rank 1".
+std::string InstructionName(const Plan& plan, const Instruction& instruction);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_RUNTIME_INSTRUCTION_NAME_H_

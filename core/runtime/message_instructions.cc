@@ -1,0 +1,139 @@
+// Sending and receiving: activations, gradients, outputs of frozen components.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/runtime/instruction_name.h"
+#include "core/runtime/rank_executor.h"
+
+namespace dpipe {
+namespace {
+
+// Messages between two ranks are told apart by what they carry, never by when they are sent. Both sides
+// compute the same tag: `boundary` is the later of the two stages.
+int64_t MessageTag(const Instruction& instruction) {
+  const int64_t boundary = std::max(instruction.stage(), instruction.peer_stage());
+  const int64_t what = instruction.payload() == Instruction::FROZEN_OUTPUT
+                           ? static_cast<int64_t>(instruction.component())
+                           : boundary << 20 | static_cast<int64_t>(instruction.micro_batch());
+  return static_cast<int64_t>(instruction.payload()) << 60 | (what & ((int64_t{1} << 36) - 1)) << 24 |
+         (static_cast<int64_t>(instruction.samples().begin()) & 0xffffff);
+}
+
+// Samples of an instruction relative to the first one of the micro-batch that holds them.
+absl::StatusOr<SampleRange> RowsOf(const Instruction& instruction, SampleRange held) {
+  const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
+  if (!held.Contains(samples)) {
+    return absl::FailedPreconditionError(absl::StrCat("samples ", samples.ToString(), " of a micro-batch with ",
+                                                      held.ToString()));
+  }
+  return SampleRange{samples.begin - held.begin, samples.end - held.begin};
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Tensor>> RankExecutor::BoundaryPayload(const Instruction& instruction) {
+  const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
+  const auto it = micro_batches_.find(key);
+  if (it == micro_batches_.end()) {
+    return absl::FailedPreconditionError("this micro-batch is not in flight");
+  }
+  MicroBatch& micro_batch = it->second;
+  const bool forward = instruction.payload() == Instruction::ACTIVATION;
+  if (!forward && !micro_batch.input_grad_done) {
+    return absl::FailedPreconditionError("its gradient is not computed yet");
+  }
+  const LayerRange layers = LayersOf(instruction.stage());
+  const std::vector<ValueId>& ids =
+      forward ? backbone().LiveAt(layers.end) : backbone().GradientsAt(layers.begin);
+  nn::ValueMap& values = forward ? micro_batch.activations : micro_batch.grads;
+  int& unsent = forward ? micro_batch.activations_unsent : micro_batch.grads_unsent;
+  DPIPE_ASSIGN_OR_RETURN(const SampleRange rows, RowsOf(instruction, micro_batch.samples));
+  std::vector<Tensor> tensors;
+  for (ValueId id : ids) {
+    const auto value = values.find(id);
+    if (value == values.end()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("value ", backbone().value(id).name, " is not there any more"));
+    }
+    tensors.push_back(value->second.Slice(rows.begin, rows.end));
+  }
+  unsent -= rows.size();
+  if (unsent == 0) values.clear();
+  Retire(key);
+  return tensors;
+}
+
+absl::StatusOr<std::vector<Tensor>> RankExecutor::FrozenPayload(const Instruction& instruction,
+                                                                int64_t step) {
+  std::vector<Tensor> tensors;
+  const nn::Program& program = component(instruction.component()).program;
+  for (ValueId id : program.outputs()) {
+    for (int begin = instruction.samples().begin(); begin < instruction.samples().end();
+         begin += frozen_.quantum()) {
+      DPIPE_ASSIGN_OR_RETURN(tensors.emplace_back(),
+                             frozen_.GetQuantum(instruction.component(), program.value(id).name, step,
+                                                begin));
+    }
+  }
+  return tensors;
+}
+
+absl::Status RankExecutor::Send(const Instruction& instruction, int64_t step) {
+  std::vector<Tensor> tensors;
+  if (instruction.payload() == Instruction::FROZEN_OUTPUT) {
+    DPIPE_ASSIGN_OR_RETURN(tensors, FrozenPayload(instruction, step));
+  } else {
+    DPIPE_ASSIGN_OR_RETURN(tensors, BoundaryPayload(instruction));
+  }
+  return resources_.communicator->Send(Rank(instruction.peer()), MessageTag(instruction),
+                                       std::move(tensors),
+                                       InstructionName(*resources_.plan, instruction));
+}
+
+std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instruction) const {
+  const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
+  std::vector<TensorSpec> specs;
+  auto add = [&](const nn::Program& program, ValueId id, int batch) {
+    specs.push_back({program.BatchShape(id, batch),
+                     nn::ResolveElement(program.value(id).type.element, resources_.compute_dtype)});
+  };
+  if (instruction.payload() == Instruction::FROZEN_OUTPUT) {
+    const nn::Program& program = component(instruction.component()).program;
+    for (ValueId id : program.outputs()) {
+      for (int begin = samples.begin; begin < samples.end; begin += frozen_.quantum()) {
+        add(program, id, frozen_.QuantumAt(begin, samples).size());
+      }
+    }
+    return specs;
+  }
+  const LayerRange layers = LayersOf(instruction.stage());
+  const bool forward = instruction.payload() == Instruction::ACTIVATION;
+  for (ValueId id : forward ? backbone().LiveAt(layers.begin) : backbone().GradientsAt(layers.end)) {
+    add(backbone(), id, samples.size());
+  }
+  return specs;
+}
+
+absl::Status RankExecutor::PostRecv(const Instruction& instruction, int64_t step) {
+  DPIPE_ASSIGN_OR_RETURN(
+      auto message,
+      resources_.communicator->PostRecv(Rank(instruction.peer()), MessageTag(instruction),
+                                        PayloadSpecs(instruction),
+                                        InstructionName(*resources_.plan, instruction)));
+  Incoming incoming{{instruction.samples().begin(), instruction.samples().end()}, std::move(message)};
+  const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
+  switch (instruction.payload()) {
+    case Instruction::FROZEN_OUTPUT:
+      incoming_frozen_[{step, instruction.component()}].push_back(std::move(incoming));
+      break;
+    case Instruction::ACTIVATION:
+      incoming_activations_[key].push_back(std::move(incoming));
+      break;
+    default:
+      incoming_grads_[key].push_back(std::move(incoming));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe

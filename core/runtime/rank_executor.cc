@@ -1,0 +1,105 @@
+#include "core/runtime/rank_executor.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/runtime/instruction_name.h"
+
+namespace dpipe {
+
+RankExecutor::RankExecutor(RankResources resources)
+    : resources_(std::move(resources)),
+      rank_(resources_.communicator->rank()),
+      frozen_(std::max(1, resources_.plan->frozen_quantum())) {
+  for (const DeviceProgram& program : resources_.plan->devices()) {
+    if (Rank(program.rank()) == rank_) program_ = &program;
+  }
+  DPIPE_CHECK(program_ != nullptr) << "the plan has no rank " << rank_;
+  for (nn::ParameterSet* parameters : resources_.stage_parameters) {
+    optimizers_.push_back(parameters == nullptr ? nullptr : resources_.optimizer(*parameters));
+  }
+}
+
+absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record) {
+  record_ = record;
+  for (int i = 0; i < program_->instructions_size(); ++i) {
+    const Instruction& instruction = program_->instructions(i);
+    const bool ahead = instruction.step_offset() > 0;
+    if (part == Part::kPrologue && !ahead) continue;
+    if (part == Part::kLastStep && ahead) continue;
+    current_instruction_ = i;
+    MarkStart();
+    const absl::Status status = Run(instruction, step + instruction.step_offset());
+    if (!status.ok()) {
+      return absl::Status(status.code(),
+                          absl::StrCat("rank ", rank_.value(), ", step ", step, ", instruction ", i,
+                                       " (", InstructionName(*resources_.plan, instruction),
+                                       "): ", status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankExecutor::Run(const Instruction& instruction, int64_t step) {
+  switch (instruction.kind()) {
+    case Instruction::LOAD_BATCH:
+      DPIPE_RETURN_IF_ERROR(LoadBatch(instruction, step));
+      break;
+    case Instruction::FROZEN_FORWARD:
+      DPIPE_RETURN_IF_ERROR(FrozenForward(instruction, step));
+      break;
+    case Instruction::FORWARD:
+      DPIPE_RETURN_IF_ERROR(Forward(instruction, step));
+      break;
+    case Instruction::BACKWARD:
+    case Instruction::INPUT_GRAD:
+    case Instruction::WEIGHT_GRAD:
+      DPIPE_RETURN_IF_ERROR(BackwardPass(instruction, step));
+      break;
+    case Instruction::SEND:
+      DPIPE_RETURN_IF_ERROR(Send(instruction, step));
+      Record(step - instruction.step_offset(), TraceEvent::SEND_STREAM);
+      return absl::OkStatus();
+    case Instruction::RECV:
+      return PostRecv(instruction, step);
+    case Instruction::REDUCE_GRADS:
+      DPIPE_RETURN_IF_ERROR(ReduceGrads(instruction));
+      Record(step, TraceEvent::COLLECTIVE);
+      return absl::OkStatus();
+    case Instruction::OPTIMIZER_STEP:
+      DPIPE_RETURN_IF_ERROR(OptimizerStep(step));
+      break;
+    default:
+      return absl::UnimplementedError(
+          absl::StrCat("this runtime does not execute ", Instruction::Kind_Name(instruction.kind())));
+  }
+  Record(step - instruction.step_offset(), TraceEvent::COMPUTE);
+  return absl::OkStatus();
+}
+
+LayerRange RankExecutor::LayersOf(int stage_id) const {
+  return {stage(stage_id).layers().begin(), stage(stage_id).layers().end()};
+}
+
+bool RankExecutor::IsLastStage(int stage_id) const {
+  return LayersOf(stage_id).end == backbone().num_layers();
+}
+
+void RankExecutor::Record(int64_t step, TraceEvent::Stream stream) {
+  if (!record_) return;
+  TraceEvent event;
+  event.set_rank(rank_.value());
+  event.set_stream(stream);
+  event.set_step(static_cast<int32_t>(step));
+  event.set_instruction(current_instruction_);
+  event.set_start_ns(start_ns_ - resources_.epoch_ns);
+  event.set_end_ns(MonotonicNow() - resources_.epoch_ns);
+  events_.push_back(std::move(event));
+}
+
+std::vector<TraceEvent> RankExecutor::TakeEvents() { return std::exchange(events_, {}); }
+
+std::vector<StepLosses> RankExecutor::TakeLosses() { return std::exchange(losses_, {}); }
+
+}  // namespace dpipe
