@@ -8,7 +8,8 @@ namespace dpipe::nn {
 namespace {
 
 // The value of `values` with this name; invalid where there is none.
-ValueId FindValue(const Program& program, absl::Span<const ValueId> values, const std::string& name) {
+ValueId FindValue(const Program& program, absl::Span<const ValueId> values,
+                  const std::string& name) {
   for (ValueId id : values) {
     if (program.value(id).name == name) return id;
   }
@@ -34,8 +35,8 @@ absl::Status CheckSource(const Model& model, const Component& component, const s
   const ValueType& wanted = component.program.value(in).type;
   const ValueType& given = producer.value(out).type;
   if (wanted.shape != given.shape || wanted.element != given.element) {
-    return absl::InvalidArgumentError(absl::StrCat(place, "wants ", wanted.shape.ToString(), ", but ",
-                                                   source.component, " gives ",
+    return absl::InvalidArgumentError(absl::StrCat(place, "wants ", wanted.shape.ToString(),
+                                                   ", but ", source.component, " gives ",
                                                    given.shape.ToString()));
   }
   return absl::OkStatus();
@@ -54,13 +55,13 @@ absl::StatusOr<Model> Model::Create(std::string name, std::vector<Component> com
     }
     if (!component.is_backbone) continue;
     if (model.backbone_ >= 0) {
-      return absl::InvalidArgumentError(absl::StrCat("two backbones: ", model.backbone().name, " and ",
-                                                     component.name));
+      return absl::InvalidArgumentError(
+          absl::StrCat("two backbones: ", model.backbone().name, " and ", component.name));
     }
     if (component.program.outputs().size() != 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("backbone ", component.name, " has ", component.program.outputs().size(),
-                       " outputs; its loss must be the only one"));
+      return absl::InvalidArgumentError(absl::StrCat("backbone ", component.name, " has ",
+                                                     component.program.outputs().size(),
+                                                     " outputs; its loss must be the only one"));
     }
     model.backbone_ = i;
   }

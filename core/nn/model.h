@@ -21,16 +21,16 @@ struct Component {
   std::string name;
   bool is_backbone = false;  // trained; all others are frozen and only run forward
   Program program;
-  // By external input. Inputs not named here are loaded (pixels, tokens) or drawn (noise, timesteps) by
-  // whoever needs them.
+  // By external input. Inputs not named here are loaded (pixels, tokens) or drawn (noise,
+  // timesteps) by whoever needs them.
   std::map<std::string, InputSource> sources;
 };
 
 // Immutable. Components come in an order in which each is fed by earlier ones only.
 class Model {
  public:
-  // InvalidArgument names the component and the input: an unknown or later source, an output of another
-  // shape or element type, no backbone or several, a backbone without exactly one output.
+  // InvalidArgument names the component and the input: an unknown or later source, an output of
+  // another shape or element type, no backbone or several, a backbone without exactly one output.
   static absl::StatusOr<Model> Create(std::string name, std::vector<Component> components);
 
   const std::string& name() const { return name_; }

@@ -21,8 +21,8 @@ absl::Status RankExecutor::GatherInputs(LayerRange layers, int64_t step, SampleR
     const std::string& name = component.program.value(id).name;
     const auto source = component.sources.find(name);
     if (source == component.sources.end()) {
-      DPIPE_ASSIGN_OR_RETURN((*values)[id], resources_.inputs->Load(component.name, name, step, samples,
-                                                                    resources_.device));
+      DPIPE_ASSIGN_OR_RETURN((*values)[id], resources_.inputs->Load(component.name, name, step,
+                                                                    samples, resources_.device));
       continue;
     }
     const int from = resources_.model->FindComponent(source->second.component);
@@ -68,8 +68,8 @@ absl::Status RankExecutor::Forward(const Instruction& instruction, int64_t step)
   nn::RunOptions options;
   options.compute_dtype = resources_.compute_dtype;
   DPIPE_RETURN_IF_ERROR(nn::Forward(backbone(), layers,
-                                    *resources_.stage_parameters[instruction.stage()], options, &values,
-                                    &micro_batch.state));
+                                    *resources_.stage_parameters[instruction.stage()], options,
+                                    &values, &micro_batch.state));
   if (IsLastStage(instruction.stage())) {
     RecordLosses(values[backbone().outputs()[0]], samples);
   } else {
@@ -89,8 +89,8 @@ void RankExecutor::RecordLosses(const Tensor& losses, SampleRange samples) {
   losses_.push_back({samples, std::vector<float>(values, values + samples.size())});
 }
 
-// The backward pass starts from the loss, whose mean over the global batch is what is minimised, or from
-// the gradients that the next stage has sent.
+// The backward pass starts from the loss, whose mean over the global batch is what is minimised, or
+// from the gradients that the next stage has sent.
 absl::Status RankExecutor::SeedBackward(const Instruction& instruction, MicroBatch* micro_batch) {
   if (IsLastStage(instruction.stage())) {
     Tensor seed = Tensor::Empty(resources_.device, {micro_batch->samples.size()}, DType::kF32);
@@ -100,10 +100,9 @@ absl::Status RankExecutor::SeedBackward(const Instruction& instruction, MicroBat
   } else {
     auto node = incoming_grads_.extract({instruction.stage(), instruction.micro_batch()});
     if (node.empty()) return absl::FailedPreconditionError("no gradient was received for it");
-    DPIPE_ASSIGN_OR_RETURN(
-        micro_batch->grads,
-        TakeMessages(std::move(node.mapped()),
-                     backbone().GradientsAt(LayersOf(instruction.stage()).end)));
+    DPIPE_ASSIGN_OR_RETURN(micro_batch->grads,
+                           TakeMessages(std::move(node.mapped()),
+                                        backbone().GradientsAt(LayersOf(instruction.stage()).end)));
   }
   micro_batch->seeded = true;
   MarkStart();

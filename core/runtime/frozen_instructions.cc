@@ -7,8 +7,8 @@
 
 namespace dpipe {
 
-// For a frozen component: its loaded inputs, kept with the chain's values. For the backbone: what frozen
-// components would have computed, from the cache.
+// For a frozen component: its loaded inputs, kept with the chain's values. For the backbone: what
+// frozen components would have computed, from the cache.
 absl::Status RankExecutor::LoadBatch(const Instruction& instruction, int64_t step) {
   const nn::Component& target = component(instruction.component());
   const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};

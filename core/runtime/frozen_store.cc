@@ -23,8 +23,8 @@ bool FrozenStore::Has(int component, const std::string& output, int64_t step,
   return true;
 }
 
-absl::StatusOr<Tensor> FrozenStore::GetQuantum(int component, const std::string& output, int64_t step,
-                                               int begin) const {
+absl::StatusOr<Tensor> FrozenStore::GetQuantum(int component, const std::string& output,
+                                               int64_t step, int begin) const {
   const auto it = values_.find({step, component, output, begin});
   if (it == values_.end()) {
     return absl::FailedPreconditionError(absl::StrCat("frozen output ", output, " of component ",

@@ -2,8 +2,8 @@
 #ifndef DPIPE_CORE_RUNTIME_FROZEN_STORE_H_
 #define DPIPE_CORE_RUNTIME_FROZEN_STORE_H_
 
-#include <cstdint>
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <tuple>
@@ -14,8 +14,9 @@
 
 namespace dpipe {
 
-// Kept in quanta: pieces of a fixed number of samples, the unit in which frozen work is computed, so that
-// a sample's result never depends on which samples it was computed with. One rank's, one thread's.
+// Kept in quanta: pieces of a fixed number of samples, the unit in which frozen work is computed,
+// so that a sample's result never depends on which samples it was computed with. One rank's, one
+// thread's.
 class FrozenStore {
  public:
   // `quantum` > 0 divides the begin of every range put in.

@@ -12,15 +12,15 @@
 
 namespace dpipe {
 
-// Called by every rank's thread, so implementations are thread-safe. What they return is a function of
-// (component, input, step, sample) alone: it does not matter who asks, when, or in what pieces.
+// Called by every rank's thread, so implementations are thread-safe. What they return is a function
+// of (component, input, step, sample) alone: it does not matter who asks, when, or in what pieces.
 class InputProvider {
  public:
   virtual ~InputProvider() = default;
 
-  // Samples [begin, end) of step `step` of an external input, as a tensor [samples, ...] on `device` in
-  // the element type that the program states. Also asked, where a plan uses cached frozen outputs, for
-  // inputs that a frozen component would feed.
+  // Samples [begin, end) of step `step` of an external input, as a tensor [samples, ...] on
+  // `device` in the element type that the program states. Also asked, where a plan uses cached
+  // frozen outputs, for inputs that a frozen component would feed.
   virtual absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input,
                                       int64_t step, SampleRange samples,
                                       const std::shared_ptr<Device>& device) = 0;

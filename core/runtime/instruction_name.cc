@@ -10,7 +10,8 @@ std::string RangeName(const Range& range) {
 }
 
 std::string ComponentName(const Plan& plan, int component) {
-  if (component < 0 || component >= plan.components_size()) return absl::StrCat("component ", component);
+  if (component < 0 || component >= plan.components_size())
+    return absl::StrCat("component ", component);
   return plan.components(component).name();
 }
 

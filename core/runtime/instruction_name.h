@@ -8,8 +8,8 @@
 
 namespace dpipe {
 
-// "FORWARD of micro-batch 3 on stage 1", "FROZEN_FORWARD of vae_encoder, layers [0, 9), samples [4, 8)",
-// "RECV of GRADIENT of micro-batch 0 from rank 1".
+// "FORWARD of micro-batch 3 on stage 1", "FROZEN_FORWARD of vae_encoder, layers [0, 9), samples [4,
+// 8)", "RECV of GRADIENT of micro-batch 0 from rank 1".
 std::string InstructionName(const Plan& plan, const Instruction& instruction);
 
 }  // namespace dpipe

@@ -9,14 +9,15 @@
 namespace dpipe {
 namespace {
 
-// Messages between two ranks are told apart by what they carry, never by when they are sent. Both sides
-// compute the same tag: `boundary` is the later of the two stages.
+// Messages between two ranks are told apart by what they carry, never by when they are sent. Both
+// sides compute the same tag: `boundary` is the later of the two stages.
 int64_t MessageTag(const Instruction& instruction) {
   const int64_t boundary = std::max(instruction.stage(), instruction.peer_stage());
   const int64_t what = instruction.payload() == Instruction::FROZEN_OUTPUT
                            ? static_cast<int64_t>(instruction.component())
                            : boundary << 20 | static_cast<int64_t>(instruction.micro_batch());
-  return static_cast<int64_t>(instruction.payload()) << 60 | (what & ((int64_t{1} << 36) - 1)) << 24 |
+  return static_cast<int64_t>(instruction.payload()) << 60 |
+         (what & ((int64_t{1} << 36) - 1)) << 24 |
          (static_cast<int64_t>(instruction.samples().begin()) & 0xffffff);
 }
 
@@ -24,8 +25,8 @@ int64_t MessageTag(const Instruction& instruction) {
 absl::StatusOr<SampleRange> RowsOf(const Instruction& instruction, SampleRange held) {
   const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
   if (!held.Contains(samples)) {
-    return absl::FailedPreconditionError(absl::StrCat("samples ", samples.ToString(), " of a micro-batch with ",
-                                                      held.ToString()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("samples ", samples.ToString(), " of a micro-batch with ", held.ToString()));
   }
   return SampleRange{samples.begin - held.begin, samples.end - held.begin};
 }
@@ -71,9 +72,9 @@ absl::StatusOr<std::vector<Tensor>> RankExecutor::FrozenPayload(const Instructio
   for (ValueId id : program.outputs()) {
     for (int begin = instruction.samples().begin(); begin < instruction.samples().end();
          begin += frozen_.quantum()) {
-      DPIPE_ASSIGN_OR_RETURN(tensors.emplace_back(),
-                             frozen_.GetQuantum(instruction.component(), program.value(id).name, step,
-                                                begin));
+      DPIPE_ASSIGN_OR_RETURN(
+          tensors.emplace_back(),
+          frozen_.GetQuantum(instruction.component(), program.value(id).name, step, begin));
     }
   }
   return tensors;
@@ -109,7 +110,8 @@ std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instructio
   }
   const LayerRange layers = LayersOf(instruction.stage());
   const bool forward = instruction.payload() == Instruction::ACTIVATION;
-  for (ValueId id : forward ? backbone().LiveAt(layers.begin) : backbone().GradientsAt(layers.end)) {
+  for (ValueId id :
+       forward ? backbone().LiveAt(layers.begin) : backbone().GradientsAt(layers.end)) {
     add(backbone(), id, samples.size());
   }
   return specs;
@@ -117,11 +119,11 @@ std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instructio
 
 absl::Status RankExecutor::PostRecv(const Instruction& instruction, int64_t step) {
   DPIPE_ASSIGN_OR_RETURN(
-      auto message,
-      resources_.communicator->PostRecv(Rank(instruction.peer()), MessageTag(instruction),
-                                        PayloadSpecs(instruction),
-                                        InstructionName(*resources_.plan, instruction)));
-  Incoming incoming{{instruction.samples().begin(), instruction.samples().end()}, std::move(message)};
+      auto message, resources_.communicator->PostRecv(
+                        Rank(instruction.peer()), MessageTag(instruction),
+                        PayloadSpecs(instruction), InstructionName(*resources_.plan, instruction)));
+  Incoming incoming{{instruction.samples().begin(), instruction.samples().end()},
+                    std::move(message)};
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
   switch (instruction.payload()) {
     case Instruction::FROZEN_OUTPUT:

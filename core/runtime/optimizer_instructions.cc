@@ -11,8 +11,8 @@ namespace dpipe {
 
 absl::Status RankExecutor::ReduceGrads(const Instruction& instruction) {
   nn::ParameterSet* parameters = resources_.stage_parameters[instruction.stage()];
-  const auto [begin, end] = backbone().ParameterRange(
-      {instruction.layers().begin(), instruction.layers().end()});
+  const auto [begin, end] =
+      backbone().ParameterRange({instruction.layers().begin(), instruction.layers().end()});
   std::vector<Tensor> grads;
   for (nn::ParameterId id : parameters->trainable_ids()) {
     if (begin <= id.value() && id.value() < end) grads.push_back(*parameters->grad(id));
@@ -26,8 +26,9 @@ absl::Status RankExecutor::ReduceGrads(const Instruction& instruction) {
 absl::Status RankExecutor::OptimizerStep(int64_t step) {
   double global_norm = -1;
   if (resources_.plan->global_norm()) {
-    // One slot a parameter of the whole backbone. Of a stage's replicas, which hold the same gradients,
-    // the first one speaks; all others add zeros, and so the sum's bits do not depend on the partition.
+    // One slot a parameter of the whole backbone. Of a stage's replicas, which hold the same
+    // gradients, the first one speaks; all others add zeros, and so the sum's bits do not depend on
+    // the partition.
     std::vector<double> squares(backbone().num_parameters(), 0.0);
     for (int s = 0; s < resources_.plan->stages_size(); ++s) {
       const nn::ParameterSet* parameters = resources_.stage_parameters[s];
@@ -37,8 +38,8 @@ absl::Status RankExecutor::OptimizerStep(int64_t step) {
       }
     }
     Record(step, TraceEvent::COMPUTE);  // the waiting that follows is no work
-    DPIPE_RETURN_IF_ERROR(
-        resources_.communicator->AllReduceSum(absl::MakeSpan(squares), "the gradients' global norm"));
+    DPIPE_RETURN_IF_ERROR(resources_.communicator->AllReduceSum(absl::MakeSpan(squares),
+                                                                "the gradients' global norm"));
     double sum = 0;
     for (double square : squares) sum += square;
     global_norm = std::sqrt(sum);

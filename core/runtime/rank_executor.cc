@@ -32,10 +32,10 @@ absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record) {
     MarkStart();
     const absl::Status status = Run(instruction, step + instruction.step_offset());
     if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat("rank ", rank_.value(), ", step ", step, ", instruction ", i,
-                                       " (", InstructionName(*resources_.plan, instruction),
-                                       "): ", status.message()));
+      return absl::Status(
+          status.code(),
+          absl::StrCat("rank ", rank_.value(), ", step ", step, ", instruction ", i, " (",
+                       InstructionName(*resources_.plan, instruction), "): ", status.message()));
     }
   }
   return absl::OkStatus();
@@ -71,8 +71,8 @@ absl::Status RankExecutor::Run(const Instruction& instruction, int64_t step) {
       DPIPE_RETURN_IF_ERROR(OptimizerStep(step));
       break;
     default:
-      return absl::UnimplementedError(
-          absl::StrCat("this runtime does not execute ", Instruction::Kind_Name(instruction.kind())));
+      return absl::UnimplementedError(absl::StrCat("this runtime does not execute ",
+                                                   Instruction::Kind_Name(instruction.kind())));
   }
   Record(step - instruction.step_offset(), TraceEvent::COMPUTE);
   return absl::OkStatus();

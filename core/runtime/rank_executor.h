@@ -1,9 +1,10 @@
 // Interprets one rank's instruction list.
 //
-// The interpreter knows instructions, never strategies: GPipe, 1F1B, data parallelism and bubble filling
-// differ only in the lists that they hand over. Each rank runs on a thread of its own. Messages are posted
-// when their instruction is reached and waited for by the first computation that needs them, so that
-// transfers overlap with compute. Every computation is recorded without the waiting before it.
+// The interpreter knows instructions, never strategies: GPipe, 1F1B, data parallelism and bubble
+// filling differ only in the lists that they hand over. Each rank runs on a thread of its own.
+// Messages are posted when their instruction is reached and waited for by the first computation
+// that needs them, so that transfers overlap with compute. Every computation is recorded without
+// the waiting before it.
 #ifndef DPIPE_CORE_RUNTIME_RANK_EXECUTOR_H_
 #define DPIPE_CORE_RUNTIME_RANK_EXECUTOR_H_
 
@@ -76,8 +77,8 @@ class RankExecutor {
   struct MicroBatch {
     SampleRange samples;
     nn::RangeState state;
-    nn::ValueMap activations;  // live after the stage, to be sent
-    nn::ValueMap grads;        // of what is live at the last layer whose gradient is done
+    nn::ValueMap activations;    // live after the stage, to be sent
+    nn::ValueMap grads;          // of what is live at the last layer whose gradient is done
     int activations_unsent = 0;  // samples
     int grads_unsent = 0;
     bool seeded = false;  // the backward pass has its first gradients
@@ -96,7 +97,8 @@ class RankExecutor {
   absl::Status ReduceGrads(const Instruction& instruction);
   absl::Status OptimizerStep(int64_t step);
 
-  // The backbone's external inputs for a layer range: frozen outputs from the store, the rest drawn.
+  // The backbone's external inputs for a layer range: frozen outputs from the store, the rest
+  // drawn.
   absl::Status GatherInputs(LayerRange layers, int64_t step, SampleRange samples,
                             nn::ValueMap* values);
   absl::StatusOr<nn::ValueMap> TakeMessages(std::vector<Incoming> incoming,
@@ -124,7 +126,8 @@ class RankExecutor {
   FrozenStore frozen_;
   std::map<StageMicroBatch, MicroBatch> micro_batches_;
   std::map<StageMicroBatch, std::vector<Incoming>> incoming_activations_, incoming_grads_;
-  std::map<std::pair<int64_t, int>, std::vector<Incoming>> incoming_frozen_;  // by (step, component)
+  std::map<std::pair<int64_t, int>, std::vector<Incoming>>
+      incoming_frozen_;  // by (step, component)
   // Frozen chains under way: (step, component, first sample of the quantum).
   std::map<std::tuple<int64_t, int, int>, nn::ValueMap> frozen_values_;
   std::vector<std::unique_ptr<StepOptimizer>> optimizers_;  // by stage id, as stage_parameters

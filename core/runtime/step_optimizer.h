@@ -16,8 +16,8 @@ class StepOptimizer {
  public:
   virtual ~StepOptimizer() = default;
 
-  // `global_norm`: the gradients' norm over all stages, or negative where the plan does not compute it.
-  // Leaves the gradients as they are; the caller clears them.
+  // `global_norm`: the gradients' norm over all stages, or negative where the plan does not compute
+  // it. Leaves the gradients as they are; the caller clears them.
   virtual absl::Status Step(int64_t step, double global_norm, nn::ParameterSet* parameters) = 0;
 };
 

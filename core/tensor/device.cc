@@ -60,6 +60,10 @@ absl::StatusOr<std::vector<std::shared_ptr<Device>>> Device::PartitionCpu(int co
   return devices;
 }
 
+std::shared_ptr<Device> Device::Twin() const {
+  return std::shared_ptr<Device>(new Device(kind_, name_, cores_));
+}
+
 absl::Status Device::BindThread() const {
   omp_set_num_threads(num_threads_);
   if (cores_.empty()) return absl::OkStatus();

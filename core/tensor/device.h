@@ -30,6 +30,9 @@ class Device {
   // where there are fewer cores than devices, naming both numbers.
   static absl::StatusOr<std::vector<std::shared_ptr<Device>>> PartitionCpu(int count);
 
+  // Another device on the same cores, with an allocator and statistics of its own.
+  std::shared_ptr<Device> Twin() const;
+
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 

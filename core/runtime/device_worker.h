@@ -1,0 +1,57 @@
+// A thread that works for one device, for as long as the process likes.
+#ifndef DPIPE_CORE_RUNTIME_DEVICE_WORKER_H_
+#define DPIPE_CORE_RUNTIME_DEVICE_WORKER_H_
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "core/base/status.h"
+#include "core/tensor/device.h"
+
+namespace dpipe {
+
+// Pinned to the device's cores. It outlives sessions, because kernels cache what they compile and
+// plan by thread.
+class DeviceWorker {
+ public:
+  explicit DeviceWorker(std::shared_ptr<Device> device);
+  ~DeviceWorker();
+  DeviceWorker(const DeviceWorker&) = delete;
+  DeviceWorker& operator=(const DeviceWorker&) = delete;
+
+  const std::shared_ptr<Device>& device() const { return device_; }
+
+  // Starts `job` on the worker's thread; the previous one must have been waited for. An exception
+  // that escapes it becomes an Internal status.
+  void Start(std::function<absl::Status()> job);
+  // Blocks until the job is done.
+  absl::Status Wait();
+
+ private:
+  void Loop();
+
+  const std::shared_ptr<Device> device_;
+  absl::Mutex mutex_;
+  std::function<absl::Status()> job_ ABSL_GUARDED_BY(mutex_);
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status result_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+// One worker for each of `devices`.
+std::vector<std::unique_ptr<DeviceWorker>> StartWorkers(
+    absl::Span<const std::shared_ptr<Device>> devices);
+
+// Runs job(i) on every worker i at once and returns all statuses, in order.
+std::vector<absl::Status> RunOnAll(absl::Span<DeviceWorker* const> workers,
+                                   const std::function<absl::Status(int)>& job);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_RUNTIME_DEVICE_WORKER_H_

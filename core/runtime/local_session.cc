@@ -1,0 +1,249 @@
+#include "core/runtime/local_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "core/comm/in_process.h"
+
+namespace dpipe {
+
+// Puts together what the ranks report of each step: a step is over when its last rank is.
+class LocalSession::StepClock {
+ public:
+  StepClock(int64_t first_step, int num_steps, int num_ranks, int global_batch,
+            const std::function<void(const StepResult&)>& on_step)
+      : first_step_(first_step),
+        num_ranks_(num_ranks),
+        on_step_(on_step),
+        last_end_ns_(MonotonicNow()),
+        steps_(num_steps) {
+    starts_.push_back(last_end_ns_);
+    for (Pending& step : steps_) step.losses.assign(global_batch, 0.0f);
+  }
+
+  void RankDone(int64_t step, const std::vector<StepLosses>& losses) {
+    absl::MutexLock lock(&mutex_);
+    Pending& pending = steps_[step - first_step_];
+    for (const StepLosses& part : losses) {
+      std::copy(part.losses.begin(), part.losses.end(),
+                pending.losses.begin() + part.samples.begin);
+    }
+    if (++pending.ranks_done < num_ranks_) return;
+    StepResult result;
+    result.step = step;
+    for (float loss : pending.losses) result.loss += loss;
+    result.loss /= pending.losses.size();
+    const Nanos now = MonotonicNow();
+    result.duration_ns = now - last_end_ns_;
+    last_end_ns_ = now;
+    starts_.push_back(now);
+    results_.push_back(result);
+    if (on_step_) on_step_(result);
+  }
+
+  // The prologue belongs to no step: the first one starts after it.
+  void Restart() {
+    absl::MutexLock lock(&mutex_);
+    starts_[0] = last_end_ns_ = MonotonicNow();
+  }
+
+  // After every rank is done.
+  std::vector<StepResult> results() const { return results_; }
+  std::vector<Nanos> step_starts() const { return starts_; }
+
+ private:
+  struct Pending {
+    int ranks_done = 0;
+    std::vector<float> losses;
+  };
+  const int64_t first_step_;
+  const int num_ranks_;
+  const std::function<void(const StepResult&)>& on_step_;
+  absl::Mutex mutex_;
+  Nanos last_end_ns_;
+  std::vector<Pending> steps_;
+  std::vector<StepResult> results_;
+  std::vector<Nanos> starts_;
+};
+
+namespace {
+
+absl::Status CheckOptions(const LocalSessionOptions& options) {
+  const Plan& plan = options.plan;
+  if (plan.num_devices() != static_cast<int>(options.workers.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan is for ", plan.num_devices(),
+                                                   " devices, but there are ",
+                                                   options.workers.size(), " workers"));
+  }
+  if (plan.components_size() != options.model->num_components()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan has ", plan.components_size(),
+                                                   " components, the model ",
+                                                   options.model->num_components()));
+  }
+  for (int i = 0; i < plan.components_size(); ++i) {
+    const nn::Component& component = options.model->component(i);
+    if (plan.components(i).name() != component.name ||
+        plan.components(i).num_layers() != component.program.num_layers()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("component ", i, " is ", plan.components(i).name(), " with ",
+                       plan.components(i).num_layers(), " layers in the plan, but ", component.name,
+                       " with ", component.program.num_layers(), " in the model"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool LooksAhead(const Plan& plan) {
+  for (const DeviceProgram& program : plan.devices()) {
+    for (const Instruction& instruction : program.instructions()) {
+      if (instruction.step_offset() > 0) return true;
+    }
+  }
+  return false;
+}
+
+absl::Status FirstError(const std::vector<absl::Status>& statuses) {
+  for (const absl::Status& status : statuses) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionOptions options) {
+  DPIPE_RETURN_IF_ERROR(CheckOptions(options));
+  auto session = std::unique_ptr<LocalSession>(new LocalSession(std::move(options)));
+  const LocalSessionOptions& opts = session->options_;
+  session->next_step_ = opts.first_step;
+  session->looks_ahead_ = LooksAhead(opts.plan);
+  session->epoch_ns_ = MonotonicNow();
+  InProcessOptions comm_options;
+  comm_options.deadline = opts.deadline;
+  auto communicators = CreateInProcessCommunicators(opts.plan.num_devices(), comm_options);
+  for (auto& communicator : communicators) {
+    session->ranks_.push_back(std::make_unique<RankState>());
+    session->ranks_.back()->communicator = std::move(communicator);
+  }
+  DPIPE_RETURN_IF_ERROR(FirstError(
+      RunOnAll(opts.workers, [&session](int rank) { return session->SetUpRank(rank); })));
+  return session;
+}
+
+// On the rank's own thread, so that its memory lies near its cores.
+absl::Status LocalSession::SetUpRank(int rank) {
+  RankState& state = *ranks_[rank];
+  state.device = options_.workers[rank]->device()->Twin();
+  RankResources resources;
+  const nn::Program& backbone = options_.model->backbone().program;
+  for (const Stage& stage : options_.plan.stages()) {
+    state.stage_parameters.push_back(nullptr);
+    const auto& ranks = stage.ranks();
+    if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {
+      state.stage_parameters.back() = std::make_unique<nn::ParameterSet>(
+          backbone, LayerRange{stage.layers().begin(), stage.layers().end()}, state.device);
+      DPIPE_RETURN_IF_ERROR(state.stage_parameters.back()->Load(*options_.initial_parameters));
+    }
+    resources.stage_parameters.push_back(state.stage_parameters.back().get());
+  }
+  resources.plan = &options_.plan;
+  resources.model = options_.model;
+  resources.device = state.device;
+  resources.communicator = state.communicator.get();
+  resources.inputs = options_.inputs;
+  resources.frozen_parameters = options_.frozen_parameters;
+  resources.optimizer = options_.optimizer;
+  resources.compute_dtype = options_.compute_dtype;
+  resources.epoch_ns = epoch_ns_;
+  state.executor = std::make_unique<RankExecutor>(std::move(resources));
+  return absl::OkStatus();
+}
+
+absl::Status LocalSession::RunRank(int rank, int count, bool is_last, bool record,
+                                   StepClock* clock) {
+  RankExecutor& executor = *ranks_[rank]->executor;
+  if (looks_ahead_ && !prepared_next_) {
+    DPIPE_RETURN_IF_ERROR(
+        executor.RunStep(next_step_ - 1, RankExecutor::Part::kPrologue, /*record=*/false));
+    // Everybody has finished its prologue when the first step is said to start.
+    double nothing = 0;
+    DPIPE_RETURN_IF_ERROR(ranks_[rank]->communicator->AllReduceSum(absl::MakeSpan(&nothing, 1),
+                                                                   "the end of the prologue"));
+    if (rank == 0) clock->Restart();
+  }
+  for (int i = 0; i < count; ++i) {
+    const bool last = is_last && i == count - 1;
+    DPIPE_RETURN_IF_ERROR(executor.RunStep(
+        next_step_ + i, last ? RankExecutor::Part::kLastStep : RankExecutor::Part::kWholeStep,
+        record));
+    clock->RankDone(next_step_ + i, executor.TakeLosses());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record,
+                                            const std::function<void(const StepResult&)>& on_step) {
+  if (failed_) return absl::FailedPreconditionError("this session ended with an error");
+  StepClock clock(next_step_, count, options_.plan.num_devices(), options_.plan.global_batch(),
+                  on_step);
+  for (auto& rank : ranks_) rank->device->allocator().ResetPeak();
+  // The first error in time is the cause; what other ranks say is that they were told to stop.
+  absl::Mutex mutex;
+  absl::Status cause;
+  RunOnAll(options_.workers, [&](int rank) {
+    absl::Status status;
+    try {
+      status = RunRank(rank, count, is_last, record, &clock);
+    } catch (const std::exception& e) {
+      status = absl::InternalError(absl::StrCat("rank ", rank, ": exception: ", e.what()));
+    }
+    if (!status.ok()) {
+      absl::MutexLock lock(&mutex);
+      if (cause.ok()) cause = status;
+      ranks_[rank]->communicator->Abort(status);
+    }
+    return status;
+  });
+  if (!cause.ok()) {
+    failed_ = true;
+    return cause;
+  }
+  next_step_ += count;
+  prepared_next_ = looks_ahead_ && !is_last;
+
+  RunResult result;
+  result.steps = clock.results();
+  for (auto& rank : ranks_) {
+    result.peak_memory_bytes.push_back(rank->device->allocator().stats().peak_bytes);
+  }
+  if (record) {
+    result.trace.set_source(Trace::EXECUTED);
+    *result.trace.mutable_plan() = options_.plan;
+    std::vector<TraceEvent> events;
+    for (auto& rank : ranks_) {
+      for (TraceEvent& event : rank->executor->TakeEvents()) events.push_back(std::move(event));
+    }
+    std::stable_sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) {
+      return a.start_ns() < b.start_ns();
+    });
+    for (TraceEvent& event : events) *result.trace.add_events() = std::move(event);
+    for (Nanos start : clock.step_starts()) result.trace.add_step_start_ns(start - epoch_ns_);
+    for (int64_t bytes : result.peak_memory_bytes) result.trace.add_peak_memory_bytes(bytes);
+  }
+  return result;
+}
+
+std::map<std::string, Tensor> LocalSession::CollectParameters() const {
+  std::map<std::string, Tensor> tensors;
+  for (const auto& rank : ranks_) {
+    for (const auto& parameters : rank->stage_parameters) {
+      // Replicas hold the same values; the first one's are taken.
+      if (parameters != nullptr) parameters->Collect(&tensors);
+    }
+  }
+  return tensors;
+}
+
+}  // namespace dpipe

@@ -1,0 +1,93 @@
+// Trains by a plan, with every rank a thread of this process.
+#ifndef DPIPE_CORE_RUNTIME_LOCAL_SESSION_H_
+#define DPIPE_CORE_RUNTIME_LOCAL_SESSION_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/base/status.h"
+#include "core/nn/model.h"
+#include "core/proto/plan.pb.h"
+#include "core/proto/trace.pb.h"
+#include "core/runtime/device_worker.h"
+#include "core/runtime/input_provider.h"
+#include "core/runtime/rank_executor.h"
+#include "core/runtime/step_optimizer.h"
+
+namespace dpipe {
+
+struct LocalSessionOptions {
+  Plan plan;                           // has passed VerifyPlan
+  const nn::Model* model = nullptr;    // outlives the session
+  std::vector<DeviceWorker*> workers;  // one a rank, in rank order; outlive the session
+  InputProvider* inputs = nullptr;     // outlives the session
+  std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; outlive the session
+  const std::map<std::string, Tensor>* initial_parameters = nullptr;  // of the backbone, by name
+  StepOptimizerFactory optimizer;
+  DType compute_dtype = DType::kF32;
+  int64_t first_step = 0;
+  absl::Duration deadline = absl::Seconds(120);  // of any one wait between ranks
+};
+
+struct StepResult {
+  int64_t step = 0;
+  double loss = 0;  // mean over the global batch, added in sample order
+  Nanos duration_ns =
+      0;  // from the end of the step before (or the start of the run) to its own end
+};
+
+struct RunResult {
+  std::vector<StepResult> steps;
+  Trace trace;                             // empty where it was not asked for
+  std::vector<int64_t> peak_memory_bytes;  // by rank: most bytes in tensors at a time
+};
+
+class LocalSession {
+ public:
+  // InvalidArgument where plan, model and workers do not match, naming both sides.
+  static absl::StatusOr<std::unique_ptr<LocalSession>> Create(LocalSessionOptions options);
+
+  // Trains the next `count` steps. `is_last`: no step comes after them, so nothing is prepared for
+  // one. `on_step`, if set, is called on some rank's thread after each step. The first error of any
+  // rank ends all of them; the session cannot be used after it.
+  absl::StatusOr<RunResult> Run(int count, bool is_last, bool record,
+                                const std::function<void(const StepResult&)>& on_step = nullptr);
+
+  const Plan& plan() const { return options_.plan; }
+  int64_t next_step() const { return next_step_; }
+  // Copies of the backbone's parameters, by name.
+  std::map<std::string, Tensor> CollectParameters() const;
+  // The optimizer's view of a parameter set, for what is made from it (moving averages).
+  const std::vector<std::unique_ptr<nn::ParameterSet>>& stage_parameters(int rank) const {
+    return ranks_[rank]->stage_parameters;
+  }
+
+ private:
+  struct RankState {
+    std::shared_ptr<Device> device;
+    std::unique_ptr<Communicator> communicator;
+    std::vector<std::unique_ptr<nn::ParameterSet>> stage_parameters;  // by stage id
+    std::unique_ptr<RankExecutor> executor;
+  };
+  class StepClock;
+
+  explicit LocalSession(LocalSessionOptions options) : options_(std::move(options)) {}
+  absl::Status SetUpRank(int rank);
+  absl::Status RunRank(int rank, int count, bool is_last, bool record, StepClock* clock);
+
+  const LocalSessionOptions options_;
+  std::vector<std::unique_ptr<RankState>> ranks_;
+  int64_t next_step_ = 0;
+  bool prepared_next_ = false;  // the frozen work of next_step_ is done
+  bool looks_ahead_ = false;    // the plan has work of step_offset 1
+  bool failed_ = false;
+  Nanos epoch_ns_ = 0;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_RUNTIME_LOCAL_SESSION_H_
