@@ -1,0 +1,65 @@
+#include "core/schedule/generators.h"
+
+#include <algorithm>
+
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+Schedule Make(const std::string& name, int num_stages, int num_micro_batches) {
+  auto schedule = MakeSchedule(name, {num_stages, num_micro_batches});
+  EXPECT_TRUE(schedule.ok()) << schedule.status();
+  return *schedule;
+}
+
+TEST(GeneratorsTest, BubbleOfGPipeAndOneFOneBIsTheClosedForm) {
+  for (const char* name : {"gpipe", "1f1b"}) {
+    for (int p = 1; p <= 12; ++p) {
+      for (int m = 1; m <= 20; ++m) {
+        const Schedule schedule = Make(name, p, m);
+        // F = B = 1, and F = 1, B = 2: the formula is the same.
+        for (const PassCosts& costs : {PassCosts{1, 1, 0}, PassCosts{1, 1, 1}}) {
+          EXPECT_EQ(schedule.Makespan(costs),
+                    (m + p - 1) * (costs.forward + costs.input_grad + costs.weight_grad));
+          EXPECT_NEAR(schedule.BubbleRatio(costs), (p - 1.0) / (m + p - 1), 1e-12);
+        }
+      }
+    }
+  }
+}
+
+TEST(GeneratorsTest, PeakOfGPipeIsEveryMicroBatch) {
+  for (int p = 1; p <= 6; ++p) {
+    for (int m = 1; m <= 10; ++m) {
+      for (int s = 0; s < p; ++s) EXPECT_EQ(Make("gpipe", p, m).PeakStashed(s), m);
+    }
+  }
+}
+
+TEST(GeneratorsTest, PeakOfOneFOneBIsTheStagesLeft) {
+  for (int p = 1; p <= 8; ++p) {
+    for (int m = 1; m <= 12; ++m) {
+      for (int s = 0; s < p; ++s) {
+        EXPECT_EQ(Make("1f1b", p, m).PeakStashed(s), std::min(m, p - s));
+      }
+    }
+  }
+}
+
+TEST(GeneratorsTest, SingleAlternates) {
+  EXPECT_EQ(Make("single", 1, 3).ToString(), "F0 B0 F1 B1 F2 B2\n");
+  EXPECT_EQ(MakeSchedule("single", {2, 3}).status().message(),
+            "schedule single: 2 stages; it has only 1");
+}
+
+TEST(GeneratorsTest, NamesAreListedAndUnknownOnesRefused) {
+  EXPECT_EQ(ScheduleNames(), (std::vector<std::string>{"1f1b", "gpipe", "single"}));
+  EXPECT_EQ(MakeSchedule("zb", {1, 1}).status().message(),
+            "schedule 'zb' is none of 1f1b, gpipe, single");
+  EXPECT_FALSE(MakeSchedule("gpipe", {0, 1}).ok());
+  EXPECT_FALSE(MakeSchedule("1f1b", {2, 0}).ok());
+}
+
+}  // namespace
+}  // namespace dpipe

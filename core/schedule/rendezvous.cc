@@ -1,0 +1,251 @@
+#include "core/schedule/rendezvous.h"
+
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+using MatchTable = std::vector<std::vector<int>>;
+
+bool IsMessage(const Instruction& instruction) {
+  return instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
+}
+
+std::string Where(int rank, int index, const Instruction& instruction) {
+  return absl::StrCat("rank ", rank, ", instruction ", index, " (",
+                      Instruction::Kind_Name(instruction.kind()), ")");
+}
+
+// The field in which a SEND and a RECV contradict each other, with both values; empty if in none.
+std::string Difference(const Instruction& send, const Instruction& recv) {
+  const auto differs = [](const char* field, int64_t sent, int64_t received) {
+    return absl::StrCat(field, " ", sent, " is sent and ", received, " is received");
+  };
+  if (send.payload() != recv.payload()) {
+    return absl::StrCat("payload ", Instruction::Payload_Name(send.payload()), " is sent and ",
+                        Instruction::Payload_Name(recv.payload()), " is received");
+  }
+  const std::pair<const char*, std::pair<int64_t, int64_t>> fields[] = {
+      {"stage", {send.stage(), recv.peer_stage()}},
+      {"peer_stage", {send.peer_stage(), recv.stage()}},
+      {"component", {send.component(), recv.component()}},
+      {"micro_batch", {send.micro_batch(), recv.micro_batch()}},
+      {"samples.begin", {send.samples().begin(), recv.samples().begin()}},
+      {"samples.end", {send.samples().end(), recv.samples().end()}},
+      {"bytes", {send.bytes(), recv.bytes()}},
+      {"step_offset", {send.step_offset(), recv.step_offset()}}};
+  for (const auto& [field, values] : fields) {
+    if (values.first != values.second) return differs(field, values.first, values.second);
+  }
+  return "";
+}
+
+enum class Part { kPrologue, kSteady, kLast };
+
+const char* NameOf(Part part) {
+  if (part == Part::kPrologue) return "prologue";
+  return part == Part::kSteady ? "steady step" : "last step";
+}
+
+// Runs one part of a plan under blocking rendezvous.
+class Progress {
+ public:
+  Progress(const Plan& plan, const MatchTable& match, Part part)
+      : plan_(plan), match_(match), part_(part), ranks_(plan.devices_size()) {}
+
+  absl::Status Run() {
+    for (int r = 0; r < plan_.devices_size(); ++r) Wake(r);
+    while (!queue_.empty()) {
+      const int rank = queue_.front();
+      queue_.pop_front();
+      ranks_[rank].queued = false;
+      while (Advance(rank)) {
+      }
+    }
+    for (int r = 0; r < plan_.devices_size(); ++r) {
+      const int at = ranks_[r].next;
+      const auto& list = plan_.devices(r).instructions();
+      if (at == list.size()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("deadlock in the ", NameOf(part_), ": ",
+                                                     Where(r, at, list[at]), " waits for ever",
+                                                     WaitsFor(list[at])));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct RankState {
+    int next = 0;          // the first instruction that is not complete
+    int posted_end = 0;    // messages before it are posted
+    bool arrived = false;  // at the collective that is next
+    bool queued = false;
+    std::map<int, int> reductions;  // done, by stage
+  };
+  struct Arrivals {
+    int count = 0;
+  };
+
+  bool Active(const Instruction& instruction) const {
+    if (part_ == Part::kSteady) return true;
+    return (instruction.step_offset() == 1) == (part_ == Part::kPrologue);
+  }
+
+  void Wake(int rank) {
+    if (ranks_[rank].queued) return;
+    ranks_[rank].queued = true;
+    queue_.push_back(rank);
+  }
+
+  static std::string WaitsFor(const Instruction& instruction) {
+    if (!IsMessage(instruction)) return " for other ranks";
+    return absl::StrCat(" for rank ", instruction.peer());
+  }
+
+  // Completes the next instruction or group; false if it has to wait or there is none.
+  bool Advance(int rank) {
+    RankState& state = ranks_[rank];
+    const auto& list = plan_.devices(rank).instructions();
+    if (state.next == list.size()) return false;
+    const Instruction& instruction = list[state.next];
+    if (!Active(instruction)) {
+      ++state.next;
+      return true;
+    }
+    if (IsMessage(instruction)) return AdvanceGroup(rank);
+    if (instruction.kind() == Instruction::REDUCE_GRADS) {
+      const Stage& stage = plan_.stages(instruction.stage());
+      const int ordinal = state.reductions[stage.id()];
+      if (!Collective({stage.id(), ordinal}, {stage.ranks().begin(), stage.ranks().end()}, rank)) {
+        return false;
+      }
+      ++state.reductions[stage.id()];
+    } else if (instruction.kind() == Instruction::OPTIMIZER_STEP && plan_.global_norm()) {
+      std::vector<int> all(plan_.devices_size());
+      for (int r = 0; r < plan_.devices_size(); ++r) all[r] = r;
+      if (!Collective({-1, 0}, all, rank)) return false;
+    }
+    ++state.next;
+    state.arrived = false;
+    return true;
+  }
+
+  // True once every member has arrived.
+  bool Collective(std::pair<int, int> key, const std::vector<int>& members, int rank) {
+    Arrivals& arrivals = arrivals_[key];
+    if (!ranks_[rank].arrived) {
+      ranks_[rank].arrived = true;
+      if (++arrivals.count == static_cast<int>(members.size())) {
+        for (int member : members) Wake(member);
+      }
+    }
+    return arrivals.count == static_cast<int>(members.size());
+  }
+
+  // The maximal run of active messages from `next` on.
+  bool AdvanceGroup(int rank) {
+    RankState& state = ranks_[rank];
+    const auto& list = plan_.devices(rank).instructions();
+    int end = state.next;
+    while (end < list.size() && (!Active(list[end]) || IsMessage(list[end]))) ++end;
+    if (state.posted_end < end) {
+      state.posted_end = end;
+      for (int i = state.next; i < end; ++i) {
+        if (Active(list[i]) && IsMessage(list[i])) Wake(list[i].peer());
+      }
+    }
+    for (int i = state.next; i < end; ++i) {
+      if (!Active(list[i]) || !IsMessage(list[i])) continue;
+      if (match_[rank][i] >= ranks_[list[i].peer()].posted_end) return false;
+    }
+    state.next = end;
+    return true;
+  }
+
+  const Plan& plan_;
+  const MatchTable& match_;
+  const Part part_;
+  std::vector<RankState> ranks_;
+  std::deque<int> queue_;
+  std::map<std::pair<int, int>, Arrivals> arrivals_;
+};
+
+// Messages of one kind between two ranks, in the order of their list.
+using Queues = std::map<std::pair<int, int>, std::vector<int>>;  // (from, to)
+
+absl::Status Collect(const Plan& plan, Queues* sends, Queues* recvs) {
+  for (int r = 0; r < plan.devices_size(); ++r) {
+    const auto& list = plan.devices(r).instructions();
+    for (int i = 0; i < list.size(); ++i) {
+      if (!IsMessage(list[i])) continue;
+      const int peer = list[i].peer();
+      if (peer < 0 || peer >= plan.devices_size() || peer == r) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            Where(r, i, list[i]), ": peer ", peer, " is no other rank of ", plan.devices_size()));
+      }
+      if (list[i].kind() == Instruction::SEND) {
+        (*sends)[{r, peer}].push_back(i);
+      } else {
+        (*recvs)[{peer, r}].push_back(i);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MatchLink(const Plan& plan, std::pair<int, int> link, const std::vector<int>& sends,
+                       const std::vector<int>& recvs, MatchTable* match) {
+  const auto& from = plan.devices(link.first).instructions();
+  const auto& to = plan.devices(link.second).instructions();
+  for (size_t k = 0; k < sends.size() && k < recvs.size(); ++k) {
+    const std::string difference = Difference(from[sends[k]], to[recvs[k]]);
+    if (!difference.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Where(link.first, sends[k], from[sends[k]]), " meets ",
+                       Where(link.second, recvs[k], to[recvs[k]]), ": ", difference));
+    }
+    (*match)[link.first][sends[k]] = recvs[k];
+    (*match)[link.second][recvs[k]] = sends[k];
+  }
+  if (sends.size() == recvs.size()) return absl::OkStatus();
+  const bool more_sends = sends.size() > recvs.size();
+  const int rank = more_sends ? link.first : link.second;
+  const int index = more_sends ? sends[recvs.size()] : recvs[sends.size()];
+  return absl::InvalidArgumentError(
+      absl::StrCat(Where(rank, index, plan.devices(rank).instructions(index)),
+                   " has no counterpart: rank ", link.first, " sends ", sends.size(),
+                   " messages to rank ", link.second, ", which receives ", recvs.size()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::vector<int>>> MatchMessages(const Plan& plan) {
+  Queues sends, recvs;
+  DPIPE_RETURN_IF_ERROR(Collect(plan, &sends, &recvs));
+  MatchTable match(plan.devices_size());
+  for (int r = 0; r < plan.devices_size(); ++r) {
+    match[r].assign(plan.devices(r).instructions_size(), -1);
+  }
+  for (const auto& [link, queue] : sends) {
+    DPIPE_RETURN_IF_ERROR(MatchLink(plan, link, queue, recvs[link], &match));
+  }
+  for (const auto& [link, queue] : recvs) {
+    if (sends.count(link) > 0) continue;
+    DPIPE_RETURN_IF_ERROR(MatchLink(plan, link, {}, queue, &match));
+  }
+  return match;
+}
+
+absl::Status CheckRendezvous(const Plan& plan) {
+  DPIPE_ASSIGN_OR_RETURN(const MatchTable match, MatchMessages(plan));
+  for (Part part : {Part::kPrologue, Part::kSteady, Part::kLast}) {
+    DPIPE_RETURN_IF_ERROR(Progress(plan, match, part).Run());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe

@@ -1,0 +1,124 @@
+#include "core/schedule/trace_stats.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+constexpr Nanos kUnset = -1;
+
+absl::Status CheckEvents(const Plan& plan, const std::vector<StreamEvent>& events) {
+  for (const StreamEvent& event : events) {
+    if (event.rank < 0 || event.rank >= plan.devices_size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a trace event is of rank ", event.rank, " of ", plan.devices_size()));
+    }
+    const int count = plan.devices(event.rank).instructions_size();
+    if (event.instruction < 0 || event.instruction >= count) {
+      return absl::InvalidArgumentError(absl::StrCat("a trace event of rank ", event.rank,
+                                                     " is of instruction ", event.instruction,
+                                                     " of ", count));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// [rank][step]: the end of the rank's OPTIMIZER_STEP.
+std::vector<std::vector<Nanos>> StepEnds(const Plan& plan, const std::vector<StreamEvent>& events,
+                                         int num_steps) {
+  std::vector<std::vector<Nanos>> ends(plan.devices_size(), std::vector<Nanos>(num_steps, kUnset));
+  for (const StreamEvent& event : events) {
+    const Instruction& instruction = plan.devices(event.rank).instructions(event.instruction);
+    if (event.step < 0 || instruction.kind() != Instruction::OPTIMIZER_STEP) continue;
+    ends[event.rank][event.step] = event.end_ns;
+  }
+  return ends;
+}
+
+}  // namespace
+
+bool IsBusyKind(Instruction::Kind kind) {
+  switch (kind) {
+    case Instruction::LOAD_BATCH:
+    case Instruction::FORWARD:
+    case Instruction::BACKWARD:
+    case Instruction::INPUT_GRAD:
+    case Instruction::WEIGHT_GRAD:
+    case Instruction::FROZEN_FORWARD:
+    case Instruction::OPTIMIZER_STEP:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool WorksAcrossSteps(const Plan& plan) {
+  for (const DeviceProgram& program : plan.devices()) {
+    for (const Instruction& instruction : program.instructions()) {
+      if (instruction.step_offset() != 0) return true;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<TraceStats> ComputeTraceStats(const Plan& plan,
+                                             const std::vector<StreamEvent>& events,
+                                             int warmup_steps, bool skip_last) {
+  DPIPE_RETURN_IF_ERROR(CheckEvents(plan, events));
+  int num_steps = 0;
+  for (const StreamEvent& event : events) num_steps = std::max(num_steps, event.step + 1);
+  // The step before the first steady one ends where that one begins.
+  const int first = std::max(1, warmup_steps);
+  const int last = num_steps - 1 - (skip_last ? 1 : 0);
+  if (last < first) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a trace of ", num_steps, " steps has none that is steady: the first ", first,
+                     skip_last ? " and the last are not" : " are not"));
+  }
+  const std::vector<std::vector<Nanos>> ends = StepEnds(plan, events, num_steps);
+  TraceStats stats;
+  stats.num_steady_steps = last - first + 1;
+  std::vector<Nanos> latest(num_steps, 0);
+  for (int r = 0; r < plan.devices_size(); ++r) {
+    for (int k = first - 1; k <= last; ++k) {
+      if (ends[r][k] == kUnset) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("rank ", r, " has no OPTIMIZER_STEP in step ", k, " of the trace"));
+      }
+      latest[k] = std::max(latest[k], ends[r][k]);
+    }
+    stats.step_ns =
+        std::max(stats.step_ns, (ends[r][last] - ends[r][first - 1]) / stats.num_steady_steps);
+  }
+  for (int k = first; k <= last; ++k) stats.step_times_ns.push_back(latest[k] - latest[k - 1]);
+  stats.busy_ns.assign(plan.devices_size(), 0);
+  for (const StreamEvent& event : events) {
+    if (event.step < first || event.step > last) continue;
+    const Instruction& instruction = plan.devices(event.rank).instructions(event.instruction);
+    if (IsBusyKind(instruction.kind())) stats.busy_ns[event.rank] += event.end_ns - event.start_ns;
+  }
+  Nanos busy = 0;
+  for (Nanos& of_rank : stats.busy_ns) {
+    of_rank /= stats.num_steady_steps;
+    busy += of_rank;
+  }
+  if (stats.step_ns > 0) {
+    stats.bubble_ratio =
+        1 - static_cast<double>(busy) / (static_cast<double>(stats.step_ns) * plan.devices_size());
+  }
+  return stats;
+}
+
+absl::StatusOr<TraceStats> ComputeTraceStats(const Trace& trace, int warmup_steps) {
+  std::vector<StreamEvent> events;
+  events.reserve(trace.events_size());
+  for (const TraceEvent& event : trace.events()) {
+    events.push_back({event.rank(), event.stream(), event.step(), event.instruction(),
+                      event.start_ns(), event.end_ns()});
+  }
+  return ComputeTraceStats(trace.plan(), events, warmup_steps, WorksAcrossSteps(trace.plan()));
+}
+
+}  // namespace dpipe
