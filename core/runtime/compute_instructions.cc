@@ -14,20 +14,31 @@ SampleRange SamplesOf(const Instruction& instruction) {
 
 }  // namespace
 
+// Waiting for other ranks comes first; the work of drawing inputs counts as the instruction's own.
 absl::Status RankExecutor::GatherInputs(LayerRange layers, int64_t step, SampleRange samples,
                                         nn::ValueMap* values) {
   const nn::Component& component = resources_.model->backbone();
-  for (ValueId id : component.program.InputsReadBy(layers)) {
-    const std::string& name = component.program.value(id).name;
-    const auto source = component.sources.find(name);
-    if (source == component.sources.end()) {
-      DPIPE_ASSIGN_OR_RETURN((*values)[id], resources_.inputs->Load(component.name, name, step,
-                                                                    samples, resources_.device));
-      continue;
-    }
-    const int from = resources_.model->FindComponent(source->second.component);
+  const std::vector<ValueId> ids = component.program.InputsReadBy(layers);
+  auto source_of = [&](ValueId id) {
+    return component.sources.find(component.program.value(id).name);
+  };
+  for (ValueId id : ids) {
+    if (source_of(id) == component.sources.end()) continue;
+    const int from = resources_.model->FindComponent(source_of(id)->second.component);
     DPIPE_RETURN_IF_ERROR(ReceiveFrozen(from, step, samples));
-    DPIPE_ASSIGN_OR_RETURN((*values)[id], frozen_.Get(from, source->second.output, step, samples));
+  }
+  MarkStart();
+  for (ValueId id : ids) {
+    const auto source = source_of(id);
+    if (source == component.sources.end()) {
+      DPIPE_ASSIGN_OR_RETURN(
+          (*values)[id], resources_.inputs->Load(component.name, component.program.value(id).name,
+                                                 step, samples, resources_.device));
+    } else {
+      const int from = resources_.model->FindComponent(source->second.component);
+      DPIPE_ASSIGN_OR_RETURN((*values)[id],
+                             frozen_.Get(from, source->second.output, step, samples));
+    }
   }
   return absl::OkStatus();
 }
@@ -61,7 +72,6 @@ absl::Status RankExecutor::Forward(const Instruction& instruction, int64_t step)
                            TakeMessages(std::move(node.mapped()), backbone().LiveAt(layers.begin)));
   }
   DPIPE_RETURN_IF_ERROR(GatherInputs(layers, step, samples, &values));
-  MarkStart();
 
   MicroBatch micro_batch;
   micro_batch.samples = samples;

@@ -13,10 +13,10 @@
 #include "core/nn/model.h"
 #include "core/proto/plan.pb.h"
 #include "core/proto/trace.pb.h"
-#include "core/runtime/device_worker.h"
 #include "core/runtime/input_provider.h"
 #include "core/runtime/rank_executor.h"
 #include "core/runtime/step_optimizer.h"
+#include "core/tensor/device_worker.h"
 
 namespace dpipe {
 

@@ -1,4 +1,4 @@
-#include "core/runtime/device_worker.h"
+#include "core/tensor/device_worker.h"
 
 #include <exception>
 #include <utility>

@@ -1,6 +1,6 @@
 // A thread that works for one device, for as long as the process likes.
-#ifndef DPIPE_CORE_RUNTIME_DEVICE_WORKER_H_
-#define DPIPE_CORE_RUNTIME_DEVICE_WORKER_H_
+#ifndef DPIPE_CORE_TENSOR_DEVICE_WORKER_H_
+#define DPIPE_CORE_TENSOR_DEVICE_WORKER_H_
 
 #include <functional>
 #include <memory>
@@ -54,4 +54,4 @@ std::vector<absl::Status> RunOnAll(absl::Span<DeviceWorker* const> workers,
 
 }  // namespace dpipe
 
-#endif  // DPIPE_CORE_RUNTIME_DEVICE_WORKER_H_
+#endif  // DPIPE_CORE_TENSOR_DEVICE_WORKER_H_

@@ -1,0 +1,120 @@
+#include "core/profile/layer_timer.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/nn/execution.h"
+
+namespace dpipe {
+namespace {
+
+absl::Status Named(const absl::Status& status, const nn::Component& component, int layer) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("profiling ", component.name, ", layer ", layer, " (",
+                                   component.program.layer(layer).name, "): ", status.message()));
+}
+
+// The program's external inputs: loaded or drawn ones from the caller, the others zeros.
+absl::StatusOr<nn::ValueMap> MakeInputs(const nn::Component& component, int batch,
+                                        const std::shared_ptr<Device>& device,
+                                        const ProfilerInputs& inputs,
+                                        const ProfilerOptions& options) {
+  nn::ValueMap values;
+  for (ValueId id : component.program.inputs()) {
+    const nn::ValueInfo& info = component.program.value(id);
+    if (component.sources.count(info.name) > 0) {
+      values[id] = Tensor::Zeros(device, component.program.BatchShape(id, batch),
+                                 nn::ResolveElement(info.type.element, options.compute_dtype));
+    } else {
+      DPIPE_ASSIGN_OR_RETURN(values[id], inputs.load(component, info.name, batch, device));
+    }
+  }
+  return values;
+}
+
+// What the layer's execution has to load itself: drawing noise is part of the layer that reads it.
+absl::Status DrawInputsOf(const nn::Component& component, int layer, int batch,
+                          const std::shared_ptr<Device>& device, const ProfilerInputs& inputs) {
+  for (ValueId id : component.program.InputsReadBy({layer, layer + 1})) {
+    const std::string& name = component.program.value(id).name;
+    if (component.sources.count(name) > 0) continue;
+    DPIPE_RETURN_IF_ERROR(inputs.load(component, name, batch, device).status());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ComponentSamples> TimeFrozen(const nn::Component& component,
+                                            const nn::ParameterSet& parameters, int local_batch,
+                                            const std::shared_ptr<Device>& device,
+                                            const ProfilerInputs& inputs,
+                                            const ProfilerOptions& options) {
+  const nn::Program& program = component.program;
+  ComponentSamples samples;
+  samples.layers.resize(program.num_layers());
+  nn::RunOptions run_options;
+  run_options.compute_dtype = options.compute_dtype;
+  for (int pass = -options.warmup_passes; pass < options.passes; ++pass) {
+    const Nanos load_start = MonotonicNow();
+    DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,
+                           MakeInputs(component, local_batch, device, inputs, options));
+    if (pass >= 0) samples.load_ns.push_back(MonotonicNow() - load_start);
+    for (int layer = 0; layer < program.num_layers(); ++layer) {
+      const Nanos start = MonotonicNow();
+      DPIPE_RETURN_IF_ERROR(Named(nn::Forward(program, {layer, layer + 1}, parameters, run_options,
+                                              &values, /*state=*/nullptr),
+                                  component, layer));
+      if (pass >= 0) samples.layers[layer].forward_ns.push_back(MonotonicNow() - start);
+    }
+  }
+  return samples;
+}
+
+absl::StatusOr<ComponentSamples> TimeBackbone(const nn::Component& component,
+                                              nn::ParameterSet* parameters, int local_batch,
+                                              const ProfilerInputs& inputs,
+                                              const ProfilerOptions& options) {
+  const nn::Program& program = component.program;
+  const std::shared_ptr<Device>& device = parameters->device();
+  ComponentSamples samples;
+  samples.layers.resize(program.num_layers());
+  nn::RunOptions run_options;
+  run_options.compute_dtype = options.compute_dtype;
+  for (int pass = -options.warmup_passes; pass < options.passes; ++pass) {
+    DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,
+                           MakeInputs(component, local_batch, device, inputs, options));
+    std::vector<nn::RangeState> states(program.num_layers());
+    for (int layer = 0; layer < program.num_layers(); ++layer) {
+      const Nanos start = MonotonicNow();
+      DPIPE_RETURN_IF_ERROR(DrawInputsOf(component, layer, local_batch, device, inputs));
+      DPIPE_RETURN_IF_ERROR(Named(nn::Forward(program, {layer, layer + 1}, *parameters, run_options,
+                                              &values, &states[layer]),
+                                  component, layer));
+      if (pass >= 0) samples.layers[layer].forward_ns.push_back(MonotonicNow() - start);
+      samples.layers[layer].saved_bytes = states[layer].bytes();
+    }
+    values.clear();
+    nn::ValueMap grads;
+    Tensor seed = Tensor::Empty(device, {local_batch}, DType::kF32);
+    std::fill_n(seed.data<float>(), local_batch, 1.0f / local_batch);
+    grads[program.outputs()[0]] = seed;
+    for (int layer = program.num_layers() - 1; layer >= 0; --layer) {
+      const LayerRange range{layer, layer + 1};
+      const Nanos start = MonotonicNow();
+      DPIPE_RETURN_IF_ERROR(Named(
+          nn::InputGrad(program, range, *parameters, &states[layer], &grads), component, layer));
+      const Nanos middle = MonotonicNow();
+      DPIPE_RETURN_IF_ERROR(
+          Named(nn::WeightGrad(program, range, parameters, &states[layer]), component, layer));
+      if (pass < 0) continue;
+      samples.layers[layer].input_grad_ns.push_back(middle - start);
+      samples.layers[layer].weight_grad_ns.push_back(MonotonicNow() - middle);
+    }
+    parameters->ZeroGrads();
+  }
+  return samples;
+}
+
+}  // namespace dpipe

@@ -1,0 +1,302 @@
+#include "core/profile/profiler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "core/base/check.h"
+#include "core/nn/execution.h"
+#include "core/profile/layer_timer.h"
+
+namespace dpipe {
+namespace {
+
+Nanos Median(std::vector<Nanos> samples) {
+  if (samples.empty()) return 0;
+  const auto middle = samples.begin() + samples.size() / 2;
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+// The mean over workers of each one's median.
+template <typename Select>
+Nanos Typical(const std::vector<ComponentSamples>& workers, const Select& select) {
+  Nanos sum = 0;
+  for (const ComponentSamples& samples : workers) sum += Median(select(samples));
+  return sum / static_cast<Nanos>(workers.size());
+}
+
+absl::Status FirstError(const std::vector<absl::Status>& statuses) {
+  for (const absl::Status& status : statuses) DPIPE_RETURN_IF_ERROR(status);
+  return absl::OkStatus();
+}
+
+LayerKind ProtoKind(nn::LayerKind kind) {
+  switch (kind) {
+    case nn::LayerKind::kTrainable:
+      return TRAINABLE;
+    case nn::LayerKind::kFrozen:
+      return FROZEN;
+    case nn::LayerKind::kFrozenWithGradient:
+      return FROZEN_WITH_GRADIENT;
+  }
+  return LAYER_KIND_UNSPECIFIED;
+}
+
+// Everything about a component that needs no clock.
+ComponentProfile Describe(const nn::Model& model, int index, DType compute_dtype) {
+  const nn::Component& component = model.component(index);
+  const nn::Program& program = component.program;
+  ComponentProfile profile;
+  profile.set_name(component.name);
+  profile.set_is_backbone(component.is_backbone);
+  for (int l = 0; l < program.num_layers(); ++l) {
+    LayerProfile* layer = profile.add_layers();
+    layer->set_name(program.layer(l).name);
+    layer->set_kind(ProtoKind(program.layer(l).kind));
+    layer->set_parameter_bytes(program.ParameterBytes({l, l + 1}));
+    if (program.layer(l).kind == nn::LayerKind::kTrainable) {
+      layer->set_trainable_parameter_bytes(layer->parameter_bytes());
+    }
+  }
+  for (int v = 0; v < program.num_values(); ++v) {
+    const nn::ValueInfo& info = program.value(ValueId(v));
+    // Values that live and die within one layer are nobody else's affair.
+    std::vector<int> consumers;
+    for (nn::NodeId use : info.uses) {
+      const int layer = program.node(use).layer;
+      if (layer != info.layer && (consumers.empty() || consumers.back() != layer)) {
+        consumers.push_back(layer);
+      }
+    }
+    if (consumers.empty() && !info.is_output) continue;
+    ValueProfile* value = profile.add_values();
+    value->set_name(info.name);
+    value->set_bytes_per_sample(program.BytesPerSample(ValueId(v), compute_dtype));
+    value->set_producer_layer(info.layer);
+    for (int layer : consumers) value->add_consumer_layers(layer);
+    value->set_has_gradient(info.has_gradient);
+    value->set_is_output(info.is_output);
+    const auto source = component.sources.find(info.name);
+    if (info.is_external() && source != component.sources.end()) {
+      value->set_source_component(source->second.component);
+      value->set_source_value(source->second.output);
+    }
+  }
+  return profile;
+}
+
+class Profiler {
+ public:
+  Profiler(const nn::Model& model, const std::vector<DeviceWorker*>& workers,
+           const ProfilerInputs& inputs, const ProfilerOptions& options,
+           const std::function<void(double)>& on_progress)
+      : model_(model),
+        workers_(workers),
+        inputs_(inputs),
+        options_(options),
+        on_progress_(on_progress) {}
+
+  absl::StatusOr<ModelProfile> Run() {
+    ModelProfile profile;
+    profile.set_model(model_.name());
+    profile.set_device(options_.device_name);
+    profile.set_dtype(std::string(DTypeName(options_.compute_dtype)));
+    profile.set_frozen_quantum(options_.frozen_quantum);
+    total_ = model_.num_components() + static_cast<int>(options_.local_batches.size());
+    for (int i = 0; i < model_.num_components(); ++i) {
+      *profile.add_components() = Describe(model_, i, options_.compute_dtype);
+      DPIPE_RETURN_IF_ERROR(model_.component(i).is_backbone
+                                ? Backbone(i, &profile)
+                                : Frozen(i, profile.mutable_components(i)));
+    }
+    DPIPE_RETURN_IF_ERROR(LaunchOverhead(&profile));
+    DPIPE_RETURN_IF_ERROR(CachedLoad(&profile));
+    profile.set_provenance(absl::StrCat("measured on ", workers_.size(),
+                                        " device(s) at once, medians of ", options_.passes,
+                                        " passes"));
+    return profile;
+  }
+
+ private:
+  void Progress() {
+    ++done_;
+    if (on_progress_) on_progress_(static_cast<double>(done_) / total_);
+  }
+
+  // Runs `measure` on every worker at once.
+  template <typename Measure>
+  absl::StatusOr<std::vector<ComponentSamples>> OnAllWorkers(const Measure& measure) {
+    std::vector<ComponentSamples> samples(workers_.size());
+    DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int i) -> absl::Status {
+      DPIPE_ASSIGN_OR_RETURN(samples[i], measure(workers_[i]->device()));
+      return absl::OkStatus();
+    })));
+    return samples;
+  }
+
+  absl::Status Frozen(int index, ComponentProfile* profile) {
+    const nn::Component& component = model_.component(index);
+    const int batch = options_.frozen_quantum;
+    DPIPE_ASSIGN_OR_RETURN(const auto samples,
+                           OnAllWorkers([&](const std::shared_ptr<Device>& device) {
+                             return TimeFrozen(component, *inputs_.frozen_parameters[index], batch,
+                                               device, inputs_, options_);
+                           }));
+    for (int l = 0; l < profile->layers_size(); ++l) {
+      LayerTiming* timing = profile->mutable_layers(l)->add_timings();
+      timing->set_local_batch(batch);
+      timing->set_forward_ns(
+          Typical(samples, [l](const ComponentSamples& s) { return s.layers[l].forward_ns; }));
+    }
+    profile->set_load_ns_per_sample(
+        Typical(samples, [](const ComponentSamples& s) { return s.load_ns; }) / batch);
+    Progress();
+    return absl::OkStatus();
+  }
+
+  absl::Status Backbone(int index, ModelProfile* profile) {
+    const nn::Component& component = model_.component(index);
+    ComponentProfile* result = profile->mutable_components(index);
+    std::vector<std::unique_ptr<nn::ParameterSet>> parameters(workers_.size());
+    DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int i) {
+      parameters[i] = std::make_unique<nn::ParameterSet>(
+          component.program, component.program.all_layers(), workers_[i]->device());
+      return parameters[i]->Load(*inputs_.backbone_parameters);
+    })));
+    for (int batch : options_.local_batches) {
+      std::vector<ComponentSamples> samples(workers_.size());
+      DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int i) -> absl::Status {
+        DPIPE_ASSIGN_OR_RETURN(
+            samples[i], TimeBackbone(component, parameters[i].get(), batch, inputs_, options_));
+        return absl::OkStatus();
+      })));
+      AddTimings(samples, batch, result);
+      Progress();
+    }
+    DPIPE_RETURN_IF_ERROR(OptimizerTimes(component.program, parameters, result));
+    Progress();
+    return absl::OkStatus();
+  }
+
+  static void AddTimings(const std::vector<ComponentSamples>& samples, int batch,
+                         ComponentProfile* profile) {
+    for (int l = 0; l < profile->layers_size(); ++l) {
+      LayerProfile* layer = profile->mutable_layers(l);
+      LayerTiming* timing = layer->add_timings();
+      timing->set_local_batch(batch);
+      auto typical = [&](std::vector<Nanos> LayerSamples::*pass) {
+        return Typical(samples, [&](const ComponentSamples& s) { return s.layers[l].*pass; });
+      };
+      timing->set_forward_ns(typical(&LayerSamples::forward_ns));
+      timing->set_input_grad_ns(typical(&LayerSamples::input_grad_ns));
+      timing->set_weight_grad_ns(typical(&LayerSamples::weight_grad_ns));
+      layer->set_saved_bytes_per_sample(samples[0].layers[l].saved_bytes / batch);
+    }
+  }
+
+  // One optimizer step over the whole backbone, shared out over the layers by their parameters.
+  absl::Status OptimizerTimes(const nn::Program& program,
+                              const std::vector<std::unique_ptr<nn::ParameterSet>>& parameters,
+                              ComponentProfile* profile) {
+    DPIPE_ASSIGN_OR_RETURN(
+        const auto samples,
+        OnAllWorkers(
+            [&](const std::shared_ptr<Device>& device) -> absl::StatusOr<ComponentSamples> {
+              nn::ParameterSet* own = nullptr;
+              for (const auto& set : parameters) {
+                if (set->device() == device) own = set.get();
+              }
+              DPIPE_CHECK(own != nullptr);
+              const auto step = inputs_.make_optimizer(*own);
+              ComponentSamples result;
+              for (int pass = -options_.warmup_passes; pass < options_.passes; ++pass) {
+                const Nanos start = MonotonicNow();
+                DPIPE_RETURN_IF_ERROR(step(own));
+                if (pass >= 0) result.load_ns.push_back(MonotonicNow() - start);
+              }
+              return result;
+            }));
+    const double step_ns = Typical(samples, [](const ComponentSamples& s) { return s.load_ns; });
+    const double total = program.ParameterBytes(program.all_layers());
+    for (LayerProfile& layer : *profile->mutable_layers()) {
+      layer.set_optimizer_step_ns(
+          static_cast<Nanos>(step_ns * layer.trainable_parameter_bytes() / std::max(1.0, total)));
+    }
+    return absl::OkStatus();
+  }
+
+  // An instruction that computes nothing: what is left is the interpreter's own cost.
+  absl::Status LaunchOverhead(ModelProfile* profile) {
+    const nn::Program& program = model_.backbone().program;
+    DPIPE_ASSIGN_OR_RETURN(
+        const auto samples,
+        OnAllWorkers(
+            [&](const std::shared_ptr<Device>& device) -> absl::StatusOr<ComponentSamples> {
+              const nn::ParameterSet none(program, {0, 0}, device);
+              ComponentSamples result;
+              for (int pass = 0; pass < 100; ++pass) {
+                nn::ValueMap values;
+                const Nanos start = MonotonicNow();
+                DPIPE_RETURN_IF_ERROR(
+                    nn::Forward(program, {0, 0}, none, nn::RunOptions(), &values, nullptr));
+                result.load_ns.push_back(MonotonicNow() - start);
+              }
+              return result;
+            }));
+    const Nanos overhead = Typical(samples, [](const ComponentSamples& s) { return s.load_ns; });
+    profile->set_launch_overhead_ns(std::max<Nanos>(overhead, kNanosPerMicro));
+    return absl::OkStatus();
+  }
+
+  // Reading what frozen components would have computed; 0 where the caller has no cache.
+  absl::Status CachedLoad(ModelProfile* profile) {
+    const nn::Component& backbone = model_.backbone();
+    DPIPE_ASSIGN_OR_RETURN(
+        const auto samples,
+        OnAllWorkers(
+            [&](const std::shared_ptr<Device>& device) -> absl::StatusOr<ComponentSamples> {
+              ComponentSamples result;
+              for (int pass = -options_.warmup_passes; pass < options_.passes; ++pass) {
+                const Nanos start = MonotonicNow();
+                for (const auto& [input, source] : backbone.sources) {
+                  const absl::Status loaded = inputs_.load(backbone, input, 1, device).status();
+                  if (absl::IsUnimplemented(loaded)) return result;
+                  DPIPE_RETURN_IF_ERROR(loaded);
+                }
+                if (pass >= 0) result.load_ns.push_back(MonotonicNow() - start);
+              }
+              return result;
+            }));
+    profile->set_cached_load_ns_per_sample(
+        Typical(samples, [](const ComponentSamples& s) { return s.load_ns; }));
+    return absl::OkStatus();
+  }
+
+  const nn::Model& model_;
+  const std::vector<DeviceWorker*>& workers_;
+  const ProfilerInputs& inputs_;
+  const ProfilerOptions& options_;
+  const std::function<void(double)>& on_progress_;
+  int done_ = 0;
+  int total_ = 1;
+};
+
+}  // namespace
+
+absl::StatusOr<ModelProfile> ProfileModel(const nn::Model& model,
+                                          const std::vector<DeviceWorker*>& workers,
+                                          const ProfilerInputs& inputs,
+                                          const ProfilerOptions& options,
+                                          const std::function<void(double)>& on_progress) {
+  DPIPE_CHECK(!workers.empty());
+  if (options.local_batches.empty() || options.frozen_quantum < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "profiling needs at least one local batch (there are ", options.local_batches.size(),
+        ") and a frozen quantum of at least 1 (it is ", options.frozen_quantum, ")"));
+  }
+  return Profiler(model, workers, inputs, options, on_progress).Run();
+}
+
+}  // namespace dpipe

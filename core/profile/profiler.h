@@ -1,0 +1,58 @@
+// Times a model's layers on this machine.
+//
+// Every worker runs the same measurements at the same time, because devices of one machine share
+// caches, memory bandwidth and clock: what a layer costs alone is not what it costs in a pipeline.
+// Layers are timed in their natural order, one pass over the program after another, so that each
+// finds the caches as it would in training. Medians over the repeats, averaged over the workers.
+#ifndef DPIPE_CORE_PROFILE_PROFILER_H_
+#define DPIPE_CORE_PROFILE_PROFILER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/nn/model.h"
+#include "core/nn/parameters.h"
+#include "core/proto/profile.pb.h"
+#include "core/tensor/device_worker.h"
+
+namespace dpipe {
+
+struct ProfilerOptions {
+  std::vector<int> local_batches;  // of the backbone, increasing
+  int frozen_quantum = 1;          // the local batch of frozen components
+  int warmup_passes = 2;           // kernels are compiled and planned in the first ones
+  int passes = 7;
+  DType compute_dtype = DType::kF32;
+  std::string device_name;
+};
+
+// What the profiler needs to know of the model besides its programs. Called on workers' threads.
+struct ProfilerInputs {
+  // `samples` samples of an external input that no component feeds; for the backbone also of inputs
+  // that a frozen component feeds, as from a cache (Unimplemented where there is none).
+  std::function<absl::StatusOr<Tensor>(const nn::Component& component, const std::string& input,
+                                       int samples, const std::shared_ptr<Device>& device)>
+      load;
+  // By component; null for the backbone.
+  std::vector<const nn::ParameterSet*> frozen_parameters;
+  // The backbone's parameters, by name.
+  const std::map<std::string, Tensor>* backbone_parameters = nullptr;
+  // A function that does one whole optimizer step, norm included, on a parameter set.
+  using OptimizerStepFn = std::function<absl::Status(nn::ParameterSet*)>;
+  std::function<OptimizerStepFn(const nn::ParameterSet&)> make_optimizer;
+};
+
+// Errors name the component and layer. `on_progress`, if set, gets the share done in [0, 1].
+absl::StatusOr<ModelProfile> ProfileModel(const nn::Model& model,
+                                          const std::vector<DeviceWorker*>& workers,
+                                          const ProfilerInputs& inputs,
+                                          const ProfilerOptions& options,
+                                          const std::function<void(double)>& on_progress = nullptr);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PROFILE_PROFILER_H_

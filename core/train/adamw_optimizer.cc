@@ -1,0 +1,89 @@
+#include "core/train/adamw_optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+class AdamWOptimizer : public StepOptimizer {
+ public:
+  AdamWOptimizer(const AdamWOptions& options, EmaWeights* ema, const nn::ParameterSet& parameters)
+      : options_(options) {
+    for (nn::ParameterId id : parameters.trainable_ids()) {
+      const Tensor& master = parameters.weight(id).master();
+      State state;
+      state.m = Tensor::Zeros(master.device(), master.shape(), DType::kF32);
+      state.v = Tensor::Zeros(master.device(), master.shape(), DType::kF32);
+      if (options.ema_decay > 0) {
+        state.average = master.Clone();
+        if (ema != nullptr) ema->Register(parameters.program().parameter(id).name, state.average);
+      }
+      states_.push_back(std::move(state));
+    }
+  }
+
+  absl::Status Step(int64_t step, double global_norm, nn::ParameterSet* parameters) override {
+    if (global_norm >= 0 && !std::isfinite(global_norm)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the gradients' global norm is ", global_norm,
+                       ": the loss has diverged; lower the learning rate"));
+    }
+    const float scale =
+        global_norm < 0 ? 1.0f : ops::ClipScale(global_norm, options_.max_grad_norm);
+    ops::AdamWParams params = options_.adamw;
+    params.learning_rate = options_.learning_rate.At(step);
+    const double decay =
+        std::min(options_.ema_decay, (1.0 + step) / (10.0 + static_cast<double>(step)));
+    ++updates_;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const nn::ParameterId id = parameters->trainable_ids()[i];
+      State& state = states_[i];
+      ops::AdamWParams own = params;
+      if (!parameters->program().parameter(id).decay) own.weight_decay = 0;
+      ops::Weight* weight = parameters->mutable_weight(id);
+      Tensor master = weight->master();
+      DPIPE_RETURN_IF_ERROR(
+          ops::AdamWStep(own, updates_, scale, *parameters->grad(id), &master, &state.m, &state.v));
+      weight->MarkUpdated();
+      if (state.average.defined()) {
+        DPIPE_RETURN_IF_ERROR(ops::EmaUpdate(static_cast<float>(decay), master, &state.average));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct State {
+    Tensor m, v, average;
+  };
+  const AdamWOptions options_;
+  std::vector<State> states_;  // in the order of trainable_ids()
+  int64_t updates_ = 0;        // Adam's bias correction counts updates, from 1
+};
+
+}  // namespace
+
+void EmaWeights::Register(const std::string& name, const Tensor& average) {
+  absl::MutexLock lock(&mutex_);
+  // Replicas of a stage keep equal averages; the first one's is taken.
+  averages_.emplace(name, average);
+}
+
+std::map<std::string, Tensor> EmaWeights::Collect() const {
+  absl::MutexLock lock(&mutex_);
+  std::map<std::string, Tensor> copies;
+  for (const auto& [name, average] : averages_) copies[name] = average.Clone();
+  return copies;
+}
+
+StepOptimizerFactory AdamWFactory(const AdamWOptions& options, EmaWeights* ema) {
+  return [options, ema](const nn::ParameterSet& parameters) -> std::unique_ptr<StepOptimizer> {
+    return std::make_unique<AdamWOptimizer>(options, ema, parameters);
+  };
+}
+
+}  // namespace dpipe

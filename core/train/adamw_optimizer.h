@@ -1,0 +1,45 @@
+// AdamW with clipping by the global norm, a learning rate schedule and a moving average of the
+// weights.
+#ifndef DPIPE_CORE_TRAIN_ADAMW_OPTIMIZER_H_
+#define DPIPE_CORE_TRAIN_ADAMW_OPTIMIZER_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/synchronization/mutex.h"
+#include "core/nn/parameters.h"
+#include "core/ops/adamw.h"
+#include "core/runtime/step_optimizer.h"
+#include "core/train/lr_schedule.h"
+
+namespace dpipe {
+
+struct AdamWOptions {
+  ops::AdamWParams adamw;  // its learning rate is the schedule's
+  LrSchedule learning_rate;
+  double max_grad_norm = 1.0;  // 0: no clipping
+  // Weight of the old average; 0: none is kept. Early on (1 + step) / (10 + step) is used where
+  // smaller, so that the average does not remember the initial weights.
+  double ema_decay = 0.0;
+};
+
+// The moving averages of all stages of a run, by parameter name. Thread-safe.
+class EmaWeights {
+ public:
+  // Shares the tensor's storage, which the optimizer goes on updating between steps.
+  void Register(const std::string& name, const Tensor& average);
+  // Copies of all averages; call it between steps.
+  std::map<std::string, Tensor> Collect() const;
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::map<std::string, Tensor> averages_ ABSL_GUARDED_BY(mutex_);
+};
+
+// `ema` collects the averages where ema_decay > 0, else it may be null; it outlives the optimizers.
+StepOptimizerFactory AdamWFactory(const AdamWOptions& options, EmaWeights* ema);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_TRAIN_ADAMW_OPTIMIZER_H_

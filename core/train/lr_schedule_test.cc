@@ -1,0 +1,39 @@
+#include "core/train/lr_schedule.h"
+
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+TEST(LrScheduleTest, WarmsUpLinearly) {
+  LrSchedule schedule;
+  schedule.peak = 1.0f;
+  schedule.warmup_steps = 4;
+  EXPECT_FLOAT_EQ(schedule.At(0), 0.25f);
+  EXPECT_FLOAT_EQ(schedule.At(3), 1.0f);
+  EXPECT_FLOAT_EQ(schedule.At(1000), 1.0f);
+}
+
+TEST(LrScheduleTest, DecaysToTheFloorAndStays) {
+  LrSchedule schedule;
+  schedule.peak = 2.0f;
+  schedule.warmup_steps = 10;
+  schedule.total_steps = 110;
+  schedule.floor = 0.1f;
+  schedule.shape = LrSchedule::Shape::kCosine;
+  EXPECT_FLOAT_EQ(schedule.At(10), 2.0f);
+  EXPECT_NEAR(schedule.At(60), 2.0f * 0.55f, 1e-6);  // halfway: the mean of 1 and the floor
+  EXPECT_NEAR(schedule.At(110), 0.2f, 1e-6);
+  EXPECT_NEAR(schedule.At(500), 0.2f, 1e-6);
+  schedule.shape = LrSchedule::Shape::kLinear;
+  EXPECT_NEAR(schedule.At(35), 2.0f * (0.1f + 0.9f * 0.75f), 1e-6);
+}
+
+TEST(LrScheduleTest, UnknownShapeListsWhatThereIs) {
+  EXPECT_TRUE(ParseLrShape("cosine").ok());
+  EXPECT_NE(ParseLrShape("step").status().message().find("constant, linear and cosine"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace dpipe
