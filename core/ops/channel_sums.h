@@ -9,21 +9,22 @@
 
 namespace dpipe::ops {
 
-// Columns [0, kWidth) of `rows` rows that are `stride` elements apart: adds into sums[k][c] what
-// `terms(row pointer + c, c, out)` writes to out[k], k < kTerms. Partial sums stay in registers.
+// Columns [first, first + kWidth) of `rows` rows that are `stride` elements apart: adds into
+// sums[k][c] what terms(element index, c, out) writes to out[k], k < kTerms. Partial sums stay in
+// registers.
 template <int kWidth, int kTerms, typename Terms>
-DPIPE_VECTOR_INLINE void SumColumns(int64_t rows, int64_t stride, int64_t first, int64_t width,
-                                    const Terms& terms, double* const* sums) {
+DPIPE_VECTOR_INLINE void SumColumns(int64_t rows, int64_t stride, int64_t first, const Terms& terms,
+                                    double* const* sums) {
   float partial[kTerms][kWidth] = {};
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t j = 0; j < (kWidth == 1 ? 1 : kWidth); ++j) {
+    for (int64_t j = 0; j < kWidth; ++j) {
       float out[kTerms];
       terms(r * stride + first + j, first + j, out);
       for (int k = 0; k < kTerms; ++k) partial[k][j] += out[k];
     }
   }
   for (int k = 0; k < kTerms; ++k) {
-    for (int64_t j = 0; j < width; ++j) sums[k][first + j] += partial[k][j];
+    for (int64_t j = 0; j < kWidth; ++j) sums[k][first + j] += partial[k][j];
   }
 }
 
@@ -40,10 +41,9 @@ DPIPE_VECTOR_INLINE void SumOverPositions(int64_t positions, int64_t channels, c
       terms(p * channels + i, c, out);
     };
     int64_t c = 0;
-    for (; c + 32 <= channels; c += 32)
-      SumColumns<32, kTerms>(rows, channels, c, 32, shifted, sums);
-    for (; c + 8 <= channels; c += 8) SumColumns<8, kTerms>(rows, channels, c, 8, shifted, sums);
-    for (; c < channels; ++c) SumColumns<1, kTerms>(rows, channels, c, 1, shifted, sums);
+    for (; c + 32 <= channels; c += 32) SumColumns<32, kTerms>(rows, channels, c, shifted, sums);
+    for (; c + 8 <= channels; c += 8) SumColumns<8, kTerms>(rows, channels, c, shifted, sums);
+    for (; c < channels; ++c) SumColumns<1, kTerms>(rows, channels, c, shifted, sums);
   }
 }
 
