@@ -22,6 +22,8 @@ struct TimelineOptions {
   // Pixels of the time axis by which it is decided where a name fits.
   double nominal_width_px = 1080;
   bool draw_messages = true;
+  // Begins the ids of the picture's elements; one page's pictures need different ones.
+  std::string id_prefix = "timeline";
 };
 
 // The parts, for a page that lays them out itself.

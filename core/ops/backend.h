@@ -1,0 +1,64 @@
+// Choosing an op's implementation by the device of its tensors.
+#ifndef DPIPE_CORE_OPS_BACKEND_H_
+#define DPIPE_CORE_OPS_BACKEND_H_
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/base/check.h"
+#include "core/base/status.h"
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops {
+
+// Runs the reference or the CPU implementation. Unimplemented on devices that have neither.
+template <typename Reference, typename Cpu>
+absl::Status RunOn(const Device& device, absl::string_view op, const Reference& reference,
+                   const Cpu& cpu) {
+  switch (device.kind()) {
+    case DeviceKind::kCpuReference:
+      reference();
+      return absl::OkStatus();
+    case DeviceKind::kCpu:
+      cpu();
+      return absl::OkStatus();
+    case DeviceKind::kCuda:
+      break;
+  }
+  return absl::UnimplementedError(
+      absl::StrCat(op, " has no implementation for device ", device.name()));
+}
+
+inline bool IsFloat(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBf16; }
+
+inline void CheckFloat(const Tensor& t) {
+  DPIPE_CHECK(IsFloat(t.dtype())) << "an activation of " << DTypeName(t.dtype());
+}
+
+inline void CheckSameType(const Tensor& a, const Tensor& b) {
+  DPIPE_CHECK(a.dtype() == b.dtype()) << DTypeName(a.dtype()) << " and " << DTypeName(b.dtype());
+}
+
+inline void CheckAlike(const Tensor& a, const Tensor& b) {
+  DPIPE_CHECK_EQ(a.shape(), b.shape());
+  CheckSameType(a, b);
+}
+
+// A parameter, its gradient, or a statistic.
+inline void CheckFp32(const Tensor& t, const Shape& shape) {
+  DPIPE_CHECK_EQ(t.shape(), shape);
+  DPIPE_CHECK(t.dtype() == DType::kF32) << "fp32 expected, not " << DTypeName(t.dtype());
+}
+
+// Calls f(pointer to x's elements, pointer to y's elements, ...) with the type that all share.
+template <typename F, typename... Tensors>
+void WithElements(const F& f, const Tensor& first, const Tensors&... others) {
+  if (first.dtype() == DType::kF32) {
+    f(first.data<float>(), others.template data<float>()...);
+  } else {
+    f(first.data<Bf16>(), others.template data<Bf16>()...);
+  }
+}
+
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_BACKEND_H_

@@ -1,0 +1,19 @@
+// The implementations that combine.cc chooses from. z has x's shape.
+#ifndef DPIPE_CORE_OPS_COMBINE_KERNELS_H_
+#define DPIPE_CORE_OPS_COMBINE_KERNELS_H_
+
+#include "absl/types/span.h"
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops {
+namespace ref {
+void CombineSamples(absl::Span<const float> x_weights, const Tensor& x,
+                    absl::Span<const float> y_weights, const Tensor& y, Tensor* z);
+}  // namespace ref
+namespace cpu {
+void CombineSamples(absl::Span<const float> x_weights, const Tensor& x,
+                    absl::Span<const float> y_weights, const Tensor& y, Tensor* z);
+}  // namespace cpu
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_COMBINE_KERNELS_H_

@@ -1,0 +1,79 @@
+#include "core/ops/concat.h"
+
+#include <cstring>
+#include <numeric>
+
+#include "core/ops/backend.h"
+#include "core/ops/parallel.h"
+
+namespace dpipe::ops {
+namespace {
+
+// Copies columns of rows: `width_bytes` from each row of `from` to each row of `to`, whose rows are
+// the strides apart. Only moves bytes, so there is nothing for a reference to define differently.
+void CopyColumns(const Device& device, const char* from, int64_t from_stride, char* to,
+                 int64_t to_stride, int64_t width_bytes, int64_t rows) {
+  constexpr int64_t kRowsPerPiece = 256;
+  ParallelFor(device, (rows + kRowsPerPiece - 1) / kRowsPerPiece, [&](int64_t piece) {
+    const int64_t end = std::min(rows, (piece + 1) * kRowsPerPiece);
+    for (int64_t row = piece * kRowsPerPiece; row < end; ++row) {
+      std::memcpy(to + row * to_stride, from + row * from_stride, width_bytes);
+    }
+  });
+}
+
+Shape WithWidth(Shape shape, int64_t width) {
+  shape.Set(-1, width);
+  return shape;
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> ConcatChannels(absl::Span<const Tensor> parts) {
+  DPIPE_CHECK(!parts.empty());
+  int64_t width = 0;
+  for (const Tensor& part : parts) {
+    CheckFloat(part);
+    CheckSameType(part, parts[0]);
+    DPIPE_CHECK_EQ(WithWidth(part.shape(), 0), WithWidth(parts[0].shape(), 0));
+    width += part.dim(-1);
+  }
+  const Tensor& first = parts[0];
+  Tensor joined = Tensor::Empty(first.device(), WithWidth(first.shape(), width), first.dtype());
+  const auto copy = [&] {
+    const int64_t element = SizeOf(first.dtype());
+    const int64_t rows = first.num_elements() / first.dim(-1);
+    char* to = static_cast<char*>(joined.raw_data());
+    for (const Tensor& part : parts) {
+      const int64_t bytes = part.dim(-1) * element;
+      CopyColumns(*first.device(), static_cast<const char*>(part.raw_data()), bytes, to,
+                  width * element, bytes, rows);
+      to += bytes;
+    }
+  };
+  DPIPE_RETURN_IF_ERROR(RunOn(*first.device(), "concat", copy, copy));
+  return joined;
+}
+
+absl::StatusOr<std::vector<Tensor>> SplitChannels(const Tensor& x,
+                                                  absl::Span<const int64_t> channels) {
+  CheckFloat(x);
+  DPIPE_CHECK_EQ(std::accumulate(channels.begin(), channels.end(), int64_t{0}), x.dim(-1));
+  std::vector<Tensor> parts;
+  const auto copy = [&] {
+    const int64_t element = SizeOf(x.dtype());
+    const int64_t rows = x.num_elements() / x.dim(-1);
+    const char* from = static_cast<const char*>(x.raw_data());
+    for (int64_t width : channels) {
+      parts.push_back(Tensor::Empty(x.device(), WithWidth(x.shape(), width), x.dtype()));
+      CopyColumns(*x.device(), from, x.dim(-1) * element,
+                  static_cast<char*>(parts.back().raw_data()), width * element, width * element,
+                  rows);
+      from += width * element;
+    }
+  };
+  DPIPE_RETURN_IF_ERROR(RunOn(*x.device(), "split", copy, copy));
+  return parts;
+}
+
+}  // namespace dpipe::ops

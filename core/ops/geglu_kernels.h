@@ -1,0 +1,19 @@
+// The implementations that geglu.cc chooses from. Rows are runs of 2C (x, dx) or C (y, dy)
+// elements.
+#ifndef DPIPE_CORE_OPS_GEGLU_KERNELS_H_
+#define DPIPE_CORE_OPS_GEGLU_KERNELS_H_
+
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops {
+namespace ref {
+void GegluForward(const Tensor& x, Tensor* y);
+void GegluInputGrad(const Tensor& x, const Tensor& dy, Tensor* dx);
+}  // namespace ref
+namespace cpu {
+void GegluForward(const Tensor& x, Tensor* y);
+void GegluInputGrad(const Tensor& x, const Tensor& dy, Tensor* dx);
+}  // namespace cpu
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_GEGLU_KERNELS_H_

@@ -1,0 +1,24 @@
+// The implementations that group_norm.cc chooses from. Outputs have the shapes of group_norm.h.
+#ifndef DPIPE_CORE_OPS_GROUP_NORM_KERNELS_H_
+#define DPIPE_CORE_OPS_GROUP_NORM_KERNELS_H_
+
+#include "core/ops/group_norm.h"
+
+namespace dpipe::ops {
+namespace ref {
+void GroupNormForward(const GroupNormParams& params, const Tensor& x, const Tensor& scale,
+                      const Tensor& bias, GroupNormResult* result);
+void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Tensor& dy,
+                        const Tensor& stats, const Tensor& scale, const Tensor& bias,
+                        GroupNormGrads* grads);
+}  // namespace ref
+namespace cpu {
+void GroupNormForward(const GroupNormParams& params, const Tensor& x, const Tensor& scale,
+                      const Tensor& bias, GroupNormResult* result);
+void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Tensor& dy,
+                        const Tensor& stats, const Tensor& scale, const Tensor& bias,
+                        GroupNormGrads* grads);
+}  // namespace cpu
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_GROUP_NORM_KERNELS_H_

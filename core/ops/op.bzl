@@ -1,0 +1,36 @@
+"""One op: its contract, its checks, its implementations and its test."""
+
+def dpipe_op(name, deps = [], test_deps = []):
+    """Targets `name` and `name`_test from <name>.h, .cc, _kernels.h, _ref.cc, _cpu.cc, _test.cc."""
+    native.cc_library(
+        name = name,
+        srcs = [
+            name + ".cc",
+            name + "_cpu.cc",
+            name + "_kernels.h",
+            name + "_ref.cc",
+        ],
+        hdrs = [name + ".h"],
+        # Vectorise, and let comparisons be vectorised: no code of ours reads floating-point
+        # exception flags. Neither changes a value.
+        copts = ["-O3", "-fno-trapping-math", "-fopenmp"],
+        deps = [
+            ":kernel_support",
+            "//core/base:check",
+            "//core/base:status",
+            "//core/tensor",
+            "@absl",
+            "@openmp",
+        ] + deps,
+    )
+    native.cc_test(
+        name = name + "_test",
+        size = "small",
+        srcs = [name + "_test.cc"],
+        deps = [
+            ":" + name,
+            ":op_testing",
+            "//core/tensor",
+            "@gtest//:gtest_main",
+        ] + test_deps,
+    )

@@ -1,0 +1,42 @@
+// Loops that use the machine's widest vectors, from one source and one binary.
+//
+// A function marked DPIPE_VECTOR_CLONES is compiled once an instruction set; the loader picks one.
+// All of them give the same bits: contraction into fused multiply-adds is off, and sums over
+// neighbours are written with a fixed number of partial sums, not left to the vector width.
+#ifndef DPIPE_CORE_OPS_VECTOR_CLONES_H_
+#define DPIPE_CORE_OPS_VECTOR_CLONES_H_
+
+#include "core/tensor/dtype.h"
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define DPIPE_VECTOR_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define DPIPE_VECTOR_CLONES
+#endif
+
+// What a clone calls must be inlined into it, or else it runs the baseline's instructions.
+#define DPIPE_VECTOR_INLINE inline __attribute__((always_inline))
+
+namespace dpipe::ops {
+
+DPIPE_VECTOR_INLINE float Load(const float* p) { return *p; }
+DPIPE_VECTOR_INLINE float Load(const Bf16* p) {
+  const uint32_t u = uint32_t{p->bits} << 16;
+  float value;
+  std::memcpy(&value, &u, sizeof(value));
+  return value;
+}
+
+DPIPE_VECTOR_INLINE void Store(float* p, float value) { *p = value; }
+// Rounds as Bf16's constructor does.
+DPIPE_VECTOR_INLINE void Store(Bf16* p, float value) {
+  uint32_t u;
+  std::memcpy(&u, &value, sizeof(u));
+  const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  const uint32_t quiet_nan = (u >> 16) | 0x40u;
+  p->bits = static_cast<uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
+}
+
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_VECTOR_CLONES_H_

@@ -1,0 +1,20 @@
+// What would happen if a synthetic plan were run: every instruction in order, as soon as its data
+// is there.
+#ifndef DPIPE_CORE_REPORT_DEMO_SYNTHETIC_TRACE_H_
+#define DPIPE_CORE_REPORT_DEMO_SYNTHETIC_TRACE_H_
+
+#include "core/proto/trace.pb.h"
+#include "core/report/demo/synthetic_plan.h"
+
+namespace dpipe::report {
+
+// `options.num_steps` steps of `plan`, with jitter. Steps begin together: the optimizer waits for
+// every device. CHECK-fails if the plan deadlocks.
+Trace ReplaySyntheticPlan(const Plan& plan, const SyntheticOptions& options);
+
+// MakeSyntheticPlan, replayed.
+Trace MakeSyntheticTrace(const SyntheticOptions& options);
+
+}  // namespace dpipe::report
+
+#endif  // DPIPE_CORE_REPORT_DEMO_SYNTHETIC_TRACE_H_

@@ -1,0 +1,170 @@
+// Names and descriptions of instructions, for people.
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "core/report/trace_index.h"
+
+namespace dpipe::report {
+namespace {
+
+// "4-7" for [4, 8), "4" for [4, 5).
+std::string RangeText(const Range& range) {
+  if (range.end() - range.begin() == 1) return absl::StrCat(range.begin());
+  return absl::StrCat(range.begin(), "-", range.end() - 1);
+}
+
+bool IsEmpty(const Range& range) { return range.end() <= range.begin(); }
+
+std::string ComponentName(const Plan& plan, int component) {
+  if (component < 0 || component >= plan.components_size())
+    return absl::StrCat("component ", component);
+  return plan.components(component).name();
+}
+
+std::string MessageName(const Plan& plan, const Instruction& instruction) {
+  std::string what;
+  switch (instruction.payload()) {
+    case Instruction::ACTIVATION:
+      what = absl::StrCat("act ", instruction.micro_batch());
+      break;
+    case Instruction::GRADIENT:
+      what = absl::StrCat("grad ", instruction.micro_batch());
+      break;
+    case Instruction::FROZEN_OUTPUT:
+      what = absl::StrCat(ShortComponentName(ComponentName(plan, instruction.component())), " out");
+      break;
+    default:
+      what = "message";
+  }
+  return absl::StrCat(what, instruction.kind() == Instruction::SEND ? " → " : " ← ",
+                      instruction.peer());
+}
+
+std::string DescribeMessage(const Plan& plan, const Instruction& instruction) {
+  std::string what = "data";
+  if (instruction.payload() == Instruction::ACTIVATION) {
+    what = absl::StrCat("activations of micro-batch ", instruction.micro_batch());
+  } else if (instruction.payload() == Instruction::GRADIENT) {
+    what = absl::StrCat("gradients of micro-batch ", instruction.micro_batch());
+  } else if (instruction.payload() == Instruction::FROZEN_OUTPUT) {
+    what = absl::StrCat("outputs of ", ComponentName(plan, instruction.component()));
+  }
+  return absl::StrCat(what, instruction.kind() == Instruction::SEND ? " to" : " from", " device ",
+                      instruction.peer());
+}
+
+const char* PassName(Instruction::Kind kind) {
+  switch (kind) {
+    case Instruction::FORWARD:
+      return "forward";
+    case Instruction::BACKWARD:
+      return "backward";
+    case Instruction::INPUT_GRAD:
+      return "input gradient";
+    default:
+      return "weight gradient";
+  }
+}
+
+// What is done, without layers and samples.
+std::string DescribeKind(const Plan& plan, const Instruction& instruction) {
+  switch (instruction.kind()) {
+    case Instruction::LOAD_BATCH:
+      return absl::StrCat("loading inputs of ", ComponentName(plan, instruction.component()));
+    case Instruction::FORWARD:
+    case Instruction::BACKWARD:
+    case Instruction::INPUT_GRAD:
+    case Instruction::WEIGHT_GRAD:
+      return absl::StrCat(PassName(instruction.kind()), " of micro-batch ",
+                          instruction.micro_batch(), ", stage ", instruction.stage());
+    case Instruction::FROZEN_FORWARD:
+      return absl::StrCat(ComponentName(plan, instruction.component()), " (frozen)");
+    case Instruction::SEND:
+    case Instruction::RECV:
+      return DescribeMessage(plan, instruction);
+    case Instruction::GATHER_PARAMS:
+      return absl::StrCat("gathering parameters of stage ", instruction.stage());
+    case Instruction::RELEASE_PARAMS:
+      return absl::StrCat("releasing parameters of stage ", instruction.stage());
+    case Instruction::REDUCE_GRADS:
+      return absl::StrCat("gradient sync of stage ", instruction.stage());
+    case Instruction::OPTIMIZER_STEP:
+      return "optimizer step";
+    default:
+      return "unknown instruction";
+  }
+}
+
+}  // namespace
+
+std::string ShortComponentName(const std::string& name) {
+  constexpr size_t kShort = 8;
+  const std::string lower = absl::AsciiStrToLower(name);
+  if (absl::StrContains(lower, "vae")) return "VAE";
+  if (absl::StrContains(lower, "text")) return "text";
+  if (absl::StrContains(lower, "control") || absl::StrContains(lower, "locked")) return "locked";
+  return name.size() <= kShort ? name : name.substr(0, kShort);
+}
+
+std::string EventName(const Plan& plan, const Instruction& instruction) {
+  switch (instruction.kind()) {
+    case Instruction::LOAD_BATCH:
+      return "load";
+    case Instruction::FORWARD:
+      return absl::StrCat("F", instruction.micro_batch());
+    case Instruction::BACKWARD:
+      return absl::StrCat("B", instruction.micro_batch());
+    case Instruction::INPUT_GRAD:
+      return absl::StrCat("I", instruction.micro_batch());
+    case Instruction::WEIGHT_GRAD:
+      return absl::StrCat("W", instruction.micro_batch());
+    case Instruction::FROZEN_FORWARD: {
+      const std::string name = ShortComponentName(ComponentName(plan, instruction.component()));
+      return IsEmpty(instruction.layers())
+                 ? name
+                 : absl::StrCat(name, " ", RangeText(instruction.layers()));
+    }
+    case Instruction::SEND:
+    case Instruction::RECV:
+      return MessageName(plan, instruction);
+    case Instruction::GATHER_PARAMS:
+      return "gather";
+    case Instruction::RELEASE_PARAMS:
+      return "release";
+    case Instruction::REDUCE_GRADS:
+      return "sync";
+    case Instruction::OPTIMIZER_STEP:
+      return "opt";
+    default:
+      return "?";
+  }
+}
+
+std::string DescribeInstruction(const Plan& plan, const Instruction& instruction) {
+  std::string text = DescribeKind(plan, instruction);
+  if (!IsEmpty(instruction.layers()))
+    absl::StrAppend(&text, ", layers ", RangeText(instruction.layers()));
+  if (!IsEmpty(instruction.samples())) {
+    absl::StrAppend(&text, ", samples ", RangeText(instruction.samples()));
+  }
+  if (instruction.step_offset() > 0) text += ", for the next step";
+  return text;
+}
+
+bool IsBusy(Instruction::Kind kind) {
+  switch (kind) {
+    case Instruction::LOAD_BATCH:
+    case Instruction::FORWARD:
+    case Instruction::BACKWARD:
+    case Instruction::INPUT_GRAD:
+    case Instruction::WEIGHT_GRAD:
+    case Instruction::FROZEN_FORWARD:
+    case Instruction::OPTIMIZER_STEP:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace dpipe::report

@@ -1,0 +1,36 @@
+// JPEG, PNG and WebP files to images. The files may be anything: corrupt, cut off, or made to do
+// harm.
+#ifndef DPIPE_DATA_IMAGE_DECODE_H_
+#define DPIPE_DATA_IMAGE_DECODE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "core/base/status.h"
+#include "data/image.h"
+
+namespace dpipe {
+
+// What a file may ask for. Checked against its header, before anything of that size is allocated.
+struct DecodeLimits {
+  int max_side = 16384;
+  int64_t max_pixels = 50'000'000;  // 150 MB as RGB
+  int64_t max_file_bytes = 256'000'000;
+};
+
+// Decodes `bytes`; the format is told by the first bytes, not by the name. Grey becomes RGB,
+// transparency is dropped (as PIL's convert("RGB") does), 16-bit samples become 8-bit, CMYK becomes
+// RGB without a colour profile.
+//
+// Errors start with `name`. InvalidArgument: no known format, or corrupt, or cut off;
+// ResourceExhausted: larger than a limit; Unimplemented: an animation.
+absl::StatusOr<Image> DecodeImage(absl::string_view bytes, const std::string& name,
+                                  const DecodeLimits& limits = {});
+
+// Reads and decodes a file; NotFound if it is not there.
+absl::StatusOr<Image> ReadImage(const std::string& path, const DecodeLimits& limits = {});
+
+}  // namespace dpipe
+
+#endif  // DPIPE_DATA_IMAGE_DECODE_H_

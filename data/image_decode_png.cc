@@ -1,0 +1,97 @@
+// PNG by libpng, whose errors arrive by longjmp: see image_decode_jpeg.cc.
+#include <png.h>
+
+#include <csetjmp>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "data/image_formats.h"
+
+namespace dpipe::internal {
+namespace {
+
+// Text and colour profiles may be compressed; nothing of ours needs them large.
+constexpr int kMaxChunkBytes = 8'000'000;
+
+struct PngReader {
+  const uint8_t* next = nullptr;
+  size_t left = 0;
+  jmp_buf jump;
+  char message[200] = {};
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+};
+
+void Fail(png_structp png, png_const_charp text) {
+  PngReader* reader = static_cast<PngReader*>(png_get_error_ptr(png));
+  snprintf(reader->message, sizeof(reader->message), "%s", text);
+  longjmp(reader->jump, 1);
+}
+
+void Ignore(png_structp, png_const_charp) {}
+
+void ReadBytes(png_structp png, png_bytep out, size_t count) {
+  PngReader* reader = static_cast<PngReader*>(png_get_io_ptr(png));
+  if (count > reader->left) png_error(png, "the file is cut off");
+  memcpy(out, reader->next, count);
+  reader->next += count;
+  reader->left -= count;
+}
+
+bool ReadHeader(const DecodeLimits& limits, PngReader* reader) {
+  if (setjmp(reader->jump) != 0) return false;
+  reader->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, reader, Fail, Ignore);
+  if (reader->png == nullptr) return false;
+  reader->info = png_create_info_struct(reader->png);
+  if (reader->info == nullptr) return false;
+  // Larger sizes are ours to report, with both numbers.
+  png_set_user_limits(reader->png, 0x7fffffff, 0x7fffffff);
+  png_set_chunk_malloc_max(reader->png, kMaxChunkBytes);
+  png_set_read_fn(reader->png, reader, ReadBytes);
+  png_read_info(reader->png, reader->info);
+  return true;
+}
+
+bool ReadRows(PngReader* reader, png_bytepp rows, size_t row_bytes) {
+  if (setjmp(reader->jump) != 0) return false;
+  png_set_expand(reader->png);
+  png_set_scale_16(reader->png);
+  png_set_gray_to_rgb(reader->png);
+  png_set_strip_alpha(reader->png);
+  png_set_interlace_handling(reader->png);
+  png_read_update_info(reader->png, reader->info);
+  if (png_get_rowbytes(reader->png, reader->info) != row_bytes) {
+    png_error(reader->png, "rows are not three bytes a pixel");
+  }
+  png_read_image(reader->png, rows);
+  png_read_end(reader->png, nullptr);
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<Image> DecodePng(const ImageSource& source) {
+  PngReader reader;
+  reader.next = reinterpret_cast<const uint8_t*>(source.bytes.data());
+  reader.left = source.bytes.size();
+  absl::StatusOr<Image> image = CorruptImage(source, "PNG", "");
+  if (ReadHeader(source.limits, &reader)) {
+    image = AllocateImage(source, png_get_image_width(reader.png, reader.info),
+                          png_get_image_height(reader.png, reader.info));
+    if (image.ok()) {
+      std::vector<png_bytep> rows(image->height);
+      for (int y = 0; y < image->height; ++y) rows[y] = image->At(0, y);
+      if (!ReadRows(&reader, rows.data(), image->width * size_t{3})) {
+        image = CorruptImage(source, "PNG", reader.message);
+      }
+    }
+  } else {
+    image = CorruptImage(source, "PNG", reader.message);
+  }
+  if (reader.png != nullptr) png_destroy_read_struct(&reader.png, &reader.info, nullptr);
+  return image;
+}
+
+}  // namespace dpipe::internal

@@ -1,0 +1,157 @@
+#include "data/image_decode.h"
+
+#include <cmath>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/base/philox.h"
+#include "data/image_encode.h"
+#include "data/scene.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kFiles[] = {"lossy.webp",      "lossless.webp", "alpha.webp", "baseline.jpg",
+                                  "progressive.jpg", "grey.jpg",      "cmyk.jpg",   "grey.png",
+                                  "one_bit.png",     "palette.png",   "alpha.png",  "color.png"};
+
+std::string TestFile(const std::string& name) { return absl::StrCat("data/testdata/", name); }
+
+std::string BytesOf(const std::string& name) { return ReadFile(TestFile(name)).value(); }
+
+int LargestDifference(const Image& a, const Image& b) {
+  EXPECT_EQ(a.width, b.width);
+  EXPECT_EQ(a.height, b.height);
+  int largest = 0;
+  for (size_t i = 0; i < std::min(a.pixels.size(), b.pixels.size()); ++i) {
+    largest = std::max(largest, std::abs(a.pixels[i] - b.pixels[i]));
+  }
+  return largest;
+}
+
+TEST(ImageDecodeTest, PngRoundTripsExactly) {
+  const Image image = RenderScene(DrawScene(1, 5), 48);
+  const auto bytes = EncodePng(image);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  const auto decoded = DecodeImage(*bytes, "scene");
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->pixels, image.pixels);
+}
+
+TEST(ImageDecodeTest, JpegRoundTripsNearly) {
+  const Image image = RenderScene(DrawScene(1, 5), 48);
+  const auto decoded = DecodeImage(*EncodeJpeg(image, 95), "scene");
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  double sum = 0;
+  for (size_t i = 0; i < image.pixels.size(); ++i) {
+    sum += std::abs(image.pixels[i] - decoded->pixels[i]);
+  }
+  EXPECT_LT(sum / image.pixels.size(), 3.0);
+  EXPECT_GT(sum, 0.0);
+}
+
+// Against PIL's reading of the same files; lossy decoders may round differently.
+TEST(ImageDecodeTest, ReadsWhatPilReads) {
+  for (const std::string name : kFiles) {
+    if (name == "color.png") continue;
+    const auto image = ReadImage(TestFile(name));
+    ASSERT_TRUE(image.ok()) << image.status();
+    std::string expected_name = absl::StrCat("expected_", name, ".png");
+    expected_name[expected_name.find('.')] = '_';
+    const auto expected = ReadImage(TestFile(expected_name));
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    const bool lossy = name == "cmyk.jpg" || name == "lossy.webp";
+    EXPECT_LE(LargestDifference(*image, *expected), lossy ? 2 : 1) << name;
+  }
+}
+
+TEST(ImageDecodeTest, AnimationIsRefused) {
+  const auto image = ReadImage(TestFile("animated.webp"));
+  EXPECT_EQ(image.status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(ImageDecodeTest, ErrorsNameTheFile) {
+  EXPECT_EQ(ReadImage("/no/such.png").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(DecodeImage("", "cat.png").status().message()),
+              HasSubstr("cat.png: empty"));
+  EXPECT_THAT(std::string(DecodeImage("GIF89a", "cat.gif").status().message()),
+              HasSubstr("cat.gif: neither JPEG nor PNG nor WebP"));
+  EXPECT_THAT(std::string(DecodeImage("\xff\xd8\xff", "cat.jpg").status().message()),
+              HasSubstr("cat.jpg: corrupt JPEG: "));
+  EXPECT_THAT(std::string(DecodeImage("\x89PNG\r\n\x1a\n", "cat.png").status().message()),
+              HasSubstr("cat.png: corrupt PNG: the file is cut off"));
+}
+
+TEST(ImageDecodeTest, CutOffFilesAreErrors) {
+  for (const char* name : kFiles) {
+    const std::string bytes = BytesOf(name);
+    for (const double share : {0.0, 0.1, 0.5, 0.9}) {
+      const auto image = DecodeImage(bytes.substr(0, bytes.size() * share), name);
+      EXPECT_FALSE(image.ok()) << name << " at " << share;
+    }
+  }
+}
+
+TEST(ImageDecodeTest, LimitsComeBeforeAllocation) {
+  // A PNG header of 60,000 x 60,000 pixels (10.8 GB) whose checksum is right.
+  const std::string huge_png("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\xea\x60\0\0\xea\x60\x08\x02\0\0\0",
+                             29);
+  const std::string with_checksum = huge_png + std::string("\x0f\xb0\xe2\x15", 4) +
+                                    std::string("\0\0\0\x01IDAT\x78\xd9\xf3\x16\xf0", 13);
+  EXPECT_EQ(DecodeImage(with_checksum, "huge.png").status().code(),
+            absl::StatusCode::kResourceExhausted)
+      << DecodeImage(with_checksum, "huge.png").status();
+  // A JPEG whose frame header says 65,500 x 65,500.
+  std::string huge_jpeg = BytesOf("baseline.jpg");
+  const size_t frame = huge_jpeg.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  huge_jpeg.replace(frame + 5, 4, "\xff\xdc\xff\xdc");
+  const absl::Status status = DecodeImage(huge_jpeg, "huge.jpg").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("huge.jpg: 65500 x 65500 pixels"));
+
+  DecodeLimits limits;
+  limits.max_side = 36;  // the pictures are 37 wide
+  for (const char* name : kFiles) {
+    EXPECT_EQ(DecodeImage(BytesOf(name), name, limits).status().code(),
+              absl::StatusCode::kResourceExhausted)
+        << name;
+  }
+  limits = {};
+  limits.max_file_bytes = 100;
+  EXPECT_EQ(DecodeImage(BytesOf("color.png"), "x", limits).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST(ImageDecodeTest, FlippedBytesDoNoHarm) {
+  DecodeLimits limits;
+  limits.max_pixels = 40000;
+  int num_errors = 0, num_trials = 0;
+  for (const char* name : kFiles) {
+    const std::string bytes = BytesOf(name);
+    for (int trial = 0; trial < 300; ++trial, ++num_trials) {
+      RandomStream random(31, trial, 0, RandomPurpose::kTest);
+      std::string damaged = bytes;
+      for (int flips = 1 + random.NextBelow(4); flips > 0; --flips) {
+        // Headers get their share.
+        const size_t range = random.NextBelow(2) == 0 ? damaged.size() : 64;
+        damaged[random.NextBelow(range)] = static_cast<char>(random.NextUint32());
+      }
+      if (trial % 5 == 0) damaged.resize(random.NextBelow(damaged.size()));
+      const auto image = DecodeImage(damaged, name, limits);
+      num_errors += !image.ok();
+      if (!image.ok()) continue;
+      EXPECT_LE(int64_t{image->width} * image->height, limits.max_pixels);
+      EXPECT_EQ(image->pixels.size(), size_t{3} * image->width * image->height);
+    }
+  }
+  EXPECT_GT(num_errors, num_trials / 4);
+}
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,32 @@
+// The decoders behind DecodeImage, one a format. Not for use by anything else.
+#ifndef DPIPE_DATA_IMAGE_FORMATS_H_
+#define DPIPE_DATA_IMAGE_FORMATS_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "core/base/status.h"
+#include "data/image.h"
+#include "data/image_decode.h"
+
+namespace dpipe::internal {
+
+struct ImageSource {
+  absl::string_view bytes;
+  const std::string& name;
+  const DecodeLimits& limits;
+};
+
+// An image of that size if the limits allow it: every decoder's only allocation of pixels.
+absl::StatusOr<Image> AllocateImage(const ImageSource& source, int64_t width, int64_t height);
+
+absl::Status CorruptImage(const ImageSource& source, absl::string_view format,
+                          absl::string_view reason);
+
+absl::StatusOr<Image> DecodeJpeg(const ImageSource& source);
+absl::StatusOr<Image> DecodePng(const ImageSource& source);
+absl::StatusOr<Image> DecodeWebp(const ImageSource& source);
+
+}  // namespace dpipe::internal
+
+#endif  // DPIPE_DATA_IMAGE_FORMATS_H_
