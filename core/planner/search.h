@@ -7,6 +7,7 @@
 #ifndef DPIPE_CORE_PLANNER_SEARCH_H_
 #define DPIPE_CORE_PLANNER_SEARCH_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,14 +22,16 @@ namespace dpipe {
 
 struct PlanOptions {
   int global_batch = 0;
-  int num_devices = 0;           // 0: every device of the cluster
   int num_stages = 0;            // S; 0: search
   int num_micro_batches = 0;     // M of one pipeline group; 0: search
   int micro_batch_size = 0;      // samples of a micro-batch of one pipeline group; 0: search
   int devices_per_pipeline = 0;  // D; 0: search
   bool global_norm = true;       // gradients are clipped by their global norm: see Plan.global_norm
-  bool refine = true;            // move single layers over stage boundaries
-  int num_candidates = 5;        // how many to report
+  bool refine = true;            // "balanced" only: move single layers over stage boundaries
+  // How many instructions may be lowered and simulated, about; what is left of a large search is
+  // judged by estimates, the most promising candidates first. A million take about a second.
+  int64_t simulation_budget = 1000000;
+  int num_candidates = 5;  // how many to report
 };
 
 // One choice of S, M and D that was looked at.
@@ -51,8 +54,8 @@ struct PlanResult {
   int num_considered = 0;
 };
 
-// Errors: InvalidArgument for a request that cannot be met (more devices than the cluster has, a
-// batch that does not divide, more micro-batches than samples, an unknown strategy),
+// Errors: InvalidArgument for a request that cannot be met (more devices a pipeline than there are,
+// a batch that does not divide, more micro-batches than samples, an unknown strategy),
 // ResourceExhausted where nothing fits in memory. One sentence, naming both values.
 absl::StatusOr<PlanResult> MakePlan(const Strategy& strategy, const ModelProfile& profile,
                                     const ClusterSpec& cluster, const PlanOptions& options);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/status.h"
 #include "core/planner/partition/partitioner.h"
+#include "core/schedule/generators.h"
 
 namespace dpipe {
 namespace {
@@ -36,7 +37,7 @@ std::vector<std::string> ScheduleAlternatives(const Strategy& strategy) {
 absl::Status CheckStrategy(const Strategy& strategy) {
   DPIPE_RETURN_IF_ERROR(CheckField("partitioner", strategy.partitioner(), PartitionerNames()));
   for (const std::string& schedule : ScheduleAlternatives(strategy)) {
-    DPIPE_RETURN_IF_ERROR(CheckField("schedule", schedule, {"1f1b", "gpipe", "single"}));
+    DPIPE_RETURN_IF_ERROR(CheckField("schedule", schedule, ScheduleNames()));
   }
   DPIPE_RETURN_IF_ERROR(CheckField("frozen", strategy.frozen(), {"cached", "fill", "first"}));
   return CheckField("sync", strategy.sync(), {"bucketed", "end"});

@@ -1,0 +1,132 @@
+#include "core/planner/fill/assign.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace dpipe {
+namespace {
+
+// How many of the devices that finish first a move may go to; more find little and cost time.
+constexpr int kMoveTargets = 4;
+
+Nanos Total(const std::vector<Nanos>& v) { return std::accumulate(v.begin(), v.end(), Nanos{0}); }
+
+class Assigner {
+ public:
+  Assigner(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
+           const PackOptions& options)
+      : work_(work), devices_(devices), options_(options) {
+    result_.units.assign(devices.size(), std::vector<int>(work.chains.size(), 0));
+    result_.packings.resize(devices.size());
+    result_.finish_ns.resize(devices.size());
+    for (const DeviceGaps& device : devices) {
+      barrier_ns_ = std::max({barrier_ns_, device.end_ns, device.optimizer_ns});
+    }
+  }
+
+  Assignment Run() {
+    AssignLongestFirst();
+    for (int d = 0; d < devices_.size(); ++d) Repack(d);
+    // Each accepted change lowers the last finish or the number of devices that have it; the limit
+    // only guards the time a search takes.
+    const int limit = 4 * static_cast<int>(devices_.size()) + 16;
+    for (int i = 0; i < limit && Improve(); ++i) {
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // Units go, longest chain first, to the device with the least busy time.
+  void AssignLongestFirst() {
+    std::vector<int> order(work_.chains.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [this](int a, int b) {
+      return work_.chains[a].total_ns.back() > work_.chains[b].total_ns.back();
+    });
+    std::vector<Nanos> busy;
+    for (const DeviceGaps& device : devices_) busy.push_back(device.end_ns - Total(device.gaps));
+    for (int c : order) {
+      for (int u = 0; u < work_.num_units; ++u) {
+        const int d = static_cast<int>(std::min_element(busy.begin(), busy.end()) - busy.begin());
+        const int n = result_.units[d][c]++;
+        busy[d] += work_.chains[c].total_ns[n + 1] - work_.chains[c].total_ns[n];
+      }
+    }
+  }
+
+  Packing PackDevice(int d, const std::vector<int>& units) const {
+    return Pack(work_, units, devices_[d].gaps, options_);
+  }
+
+  void Repack(int d) {
+    result_.packings[d] = PackDevice(d, result_.units[d]);
+    result_.finish_ns[d] = devices_[d].end_ns + result_.packings[d].leftover_ns;
+  }
+
+  struct Change {
+    int to = -1;
+    std::vector<int> from_units, to_units;
+    Nanos worse_finish_ns = 0;  // of the two devices
+  };
+
+  // Judges handing one unit of chain `give` to device `to`, for one of chain `take` (-1: for none).
+  void Consider(int from, int to, int give, int take, Change& best) const {
+    std::vector<int> from_units = result_.units[from], to_units = result_.units[to];
+    if (from_units[give] == 0 || (take >= 0 && to_units[take] == 0)) return;
+    --from_units[give], ++to_units[give];
+    if (take >= 0) --to_units[take], ++from_units[take];
+    const Nanos finish = std::max(devices_[from].end_ns + PackDevice(from, from_units).leftover_ns,
+                                  devices_[to].end_ns + PackDevice(to, to_units).leftover_ns);
+    if (finish < best.worse_finish_ns) {
+      best = {to, std::move(from_units), std::move(to_units), finish};
+    }
+  }
+
+  // Takes the best change that relieves the device that finishes last; false if none does.
+  bool Improve() {
+    const std::vector<Nanos>& finish = result_.finish_ns;
+    const int last =
+        static_cast<int>(std::max_element(finish.begin(), finish.end()) - finish.begin());
+    if (finish[last] <= barrier_ns_) return false;  // all is hidden already
+    std::vector<int> targets(devices_.size());
+    std::iota(targets.begin(), targets.end(), 0);
+    std::stable_sort(targets.begin(), targets.end(),
+                     [&finish](int a, int b) { return finish[a] < finish[b]; });
+    Change best;
+    best.worse_finish_ns = finish[last];
+    const int num_chains = static_cast<int>(work_.chains.size());
+    for (int i = 0; i < targets.size() && i < kMoveTargets; ++i) {
+      if (targets[i] == last) continue;
+      for (int give = 0; give < num_chains; ++give) {
+        for (int take = -1; take < num_chains; ++take) {
+          if (take != give) Consider(last, targets[i], give, take, best);
+        }
+      }
+    }
+    if (best.to < 0) return false;
+    result_.units[last] = std::move(best.from_units);
+    result_.units[best.to] = std::move(best.to_units);
+    Repack(last);
+    Repack(best.to);
+    return true;
+  }
+
+  const FrozenWork& work_;
+  const std::vector<DeviceGaps>& devices_;
+  const PackOptions options_;
+  Nanos barrier_ns_ = 0;  // when the optimizer step starts without frozen work
+  Assignment result_;
+};
+
+}  // namespace
+
+Assignment AssignUnits(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
+                       const PackOptions& options) {
+  DPIPE_CHECK(!devices.empty());
+  return Assigner(work, devices, options).Run();
+}
+
+}  // namespace dpipe

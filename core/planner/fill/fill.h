@@ -1,0 +1,40 @@
+// Placing the next step's frozen work into a plan's idle gaps.                   [algorithms.md §4]
+//
+// The gaps are those of a simulated step of the same plan without frozen work. Whatever is placed
+// in one fits in it as simulated, so no instruction of the backbone starts later than without
+// filling; what fits in none runs right before the optimizer step, shared out so that all devices
+// get there at the same time as nearly as whole units allow. A pipeline group's samples stay in the
+// group.
+//
+// With a contention factor f, work in a gap may run f times as long; gaps count as 1/f of their
+// length.
+#ifndef DPIPE_CORE_PLANNER_FILL_FILL_H_
+#define DPIPE_CORE_PLANNER_FILL_FILL_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/base/time.h"
+#include "core/cost/cost_model.h"
+#include "core/proto/plan.pb.h"
+#include "core/schedule/lower.h"
+#include "core/schedule/trace_stats.h"
+
+namespace dpipe {
+
+struct FillOptions {
+  bool partial_batch = true;
+  Nanos min_bubble_ns = 0;  // shorter bubbles are left alone; 0: the profile's launch overhead
+};
+
+// The items for LowerPlan. `unfilled` is the plan lowered without any, `events` those of a periodic
+// simulation of it with a step 0 and a step 1. InvalidArgument, with both values, if a group's
+// samples are no multiple of the frozen quantum.
+absl::StatusOr<std::vector<FillItem>> PlaceFrozenWork(const Plan& unfilled,
+                                                      const std::vector<StreamEvent>& events,
+                                                      const CostModel& cost,
+                                                      const FillOptions& options);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PLANNER_FILL_FILL_H_

@@ -1,0 +1,167 @@
+#include "core/planner/shape.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+std::vector<int> Divisors(int n) {
+  std::vector<int> divisors;
+  for (int d = 1; d <= n; ++d) {
+    if (n % d == 0) divisors.push_back(d);
+  }
+  return divisors;
+}
+
+absl::Status DoesNotDivide(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+absl::Status CheckDevices(const PipelineShape& shape) {
+  if (shape.devices_per_pipeline > shape.num_devices) {
+    return DoesNotDivide(absl::StrCat("a pipeline of ", shape.devices_per_pipeline,
+                                      " devices needs more than the ", shape.num_devices,
+                                      " there are"));
+  }
+  if (shape.num_devices % shape.devices_per_pipeline != 0) {
+    return DoesNotDivide(absl::StrCat(shape.num_devices,
+                                      " devices do not divide into pipelines of ",
+                                      shape.devices_per_pipeline));
+  }
+  if (shape.num_stages > shape.devices_per_pipeline) {
+    return DoesNotDivide(absl::StrCat(shape.num_stages, " stages need at least as many devices; a ",
+                                      "pipeline has ", shape.devices_per_pipeline));
+  }
+  if (shape.devices_per_pipeline % shape.num_stages != 0) {
+    return DoesNotDivide(absl::StrCat("a pipeline's ", shape.devices_per_pipeline,
+                                      " devices do not divide over ", shape.num_stages, " stages"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBatch(const PipelineShape& shape, const ShapeRequest& request) {
+  if (shape.global_batch % shape.num_groups() != 0) {
+    return DoesNotDivide(absl::StrCat("a global batch of ", shape.global_batch,
+                                      " samples does not divide over ", shape.num_groups(),
+                                      " pipelines"));
+  }
+  const int samples = shape.samples_per_group();
+  if (request.micro_batch_size > 0 && request.num_micro_batches == 0 &&
+      samples % request.micro_batch_size != 0) {
+    return DoesNotDivide(absl::StrCat("a pipeline's ", samples,
+                                      " samples do not divide into micro-batches of ",
+                                      request.micro_batch_size));
+  }
+  if (shape.num_micro_batches > samples) {
+    return DoesNotDivide(absl::StrCat(shape.num_micro_batches,
+                                      " micro-batches are more than a pipeline's ", samples,
+                                      " samples"));
+  }
+  if (samples % shape.num_micro_batches != 0) {
+    return DoesNotDivide(absl::StrCat("a pipeline's ", samples, " samples do not divide into ",
+                                      shape.num_micro_batches, " micro-batches"));
+  }
+  if (request.micro_batch_size > 0 && shape.micro_batch_size() != request.micro_batch_size) {
+    return DoesNotDivide(absl::StrCat(shape.num_micro_batches, " micro-batches of ",
+                                      request.micro_batch_size, " samples are not a pipeline's ",
+                                      samples, " samples"));
+  }
+  if (shape.micro_batch_size() % shape.replicas() != 0) {
+    return DoesNotDivide(absl::StrCat("a micro-batch of ", shape.micro_batch_size(),
+                                      " samples does not divide over ", shape.replicas(),
+                                      " devices of a stage"));
+  }
+  if (samples % request.frozen_quantum != 0) {
+    return DoesNotDivide(absl::StrCat("a pipeline's ", samples, " samples are no multiple of the ",
+                                      request.frozen_quantum,
+                                      " samples that frozen work is cut at"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int> StageChoices(const ShapeRequest& request, int devices_per_pipeline) {
+  if (request.num_stages > 0) return {request.num_stages};
+  if (request.schedule == "single") return {1};
+  std::vector<int> stages = Divisors(devices_per_pipeline);
+  // A pipeline of one stage is data parallelism, which has a name of its own.
+  if (request.num_devices > 1) stages.erase(stages.begin());
+  return stages;
+}
+
+// One stage on D devices of a group computes what it does on D groups of one device.
+std::vector<int> GroupChoices(const ShapeRequest& request) {
+  if (request.devices_per_pipeline > 0) return {request.devices_per_pipeline};
+  if (request.schedule == "single") return {1};
+  return Divisors(request.num_devices);
+}
+
+std::vector<int> MicroBatchChoices(const ShapeRequest& request, const PipelineShape& shape) {
+  if (request.num_micro_batches > 0) return {request.num_micro_batches};
+  const int samples = std::max(1, shape.samples_per_group());
+  if (request.micro_batch_size > 0) return {std::max(1, samples / request.micro_batch_size)};
+  return Divisors(samples);
+}
+
+}  // namespace
+
+absl::Status CheckShape(const PipelineShape& shape, const ShapeRequest& request) {
+  const absl::Status status = CheckDevices(shape);
+  return status.ok() ? CheckBatch(shape, request) : status;
+}
+
+// What no choice of D can mend; OK if some may.
+absl::Status CheckStages(const ShapeRequest& request) {
+  if (request.schedule == "single" && request.num_stages > 1) {
+    return DoesNotDivide(
+        absl::StrCat("schedule 'single' has 1 stage; asked for ", request.num_stages));
+  }
+  if (request.num_stages > request.num_devices) {
+    return DoesNotDivide(absl::StrCat(request.num_stages,
+                                      " stages need at least as many devices; there are ",
+                                      request.num_devices));
+  }
+  if (request.num_stages > 0 && request.num_devices % request.num_stages != 0) {
+    return DoesNotDivide(absl::StrCat(request.num_devices, " devices do not divide over ",
+                                      request.num_stages, " stages"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<PipelineShape> EnumerateShapes(const ShapeRequest& request, absl::Status* why) {
+  std::vector<PipelineShape> shapes;
+  *why = CheckStages(request);
+  if (!why->ok()) return shapes;
+  PipelineShape shape;
+  shape.schedule = request.schedule;
+  shape.num_devices = request.num_devices;
+  shape.global_batch = request.global_batch;
+  for (int devices : GroupChoices(request)) {
+    shape.devices_per_pipeline = devices;
+    for (int stages : StageChoices(request, devices)) {
+      shape.num_stages = stages;
+      shape.num_micro_batches = 1;
+      absl::Status status = CheckDevices(shape);
+      if (!status.ok()) {
+        if (why->ok() && request.devices_per_pipeline > 0) *why = status;
+        continue;
+      }
+      for (int micro_batches : MicroBatchChoices(request, shape)) {
+        shape.num_micro_batches = micro_batches;
+        status = CheckShape(shape, request);
+        if (status.ok()) {
+          shapes.push_back(shape);
+        } else if (why->ok()) {
+          *why = status;
+        }
+      }
+    }
+  }
+  std::sort(shapes.begin(), shapes.end(), [](const PipelineShape& a, const PipelineShape& b) {
+    return std::tie(a.num_stages, a.num_micro_batches, a.devices_per_pipeline) <
+           std::tie(b.num_stages, b.num_micro_batches, b.devices_per_pipeline);
+  });
+  return shapes;
+}
+
+}  // namespace dpipe

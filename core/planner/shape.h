@@ -1,0 +1,49 @@
+// The numbers that fix a pipeline's shape: which there are, and which of them divide.
+#ifndef DPIPE_CORE_PLANNER_SHAPE_H_
+#define DPIPE_CORE_PLANNER_SHAPE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace dpipe {
+
+// N devices in groups of D; S stages of D / S devices each; a group's samples in M micro-batches.
+struct PipelineShape {
+  std::string schedule;
+  int num_devices = 1;           // N
+  int devices_per_pipeline = 1;  // D
+  int num_stages = 1;            // S
+  int num_micro_batches = 1;     // M
+  int global_batch = 1;          // B
+
+  int num_groups() const { return num_devices / devices_per_pipeline; }
+  int replicas() const { return devices_per_pipeline / num_stages; }
+  int samples_per_group() const { return global_batch / num_groups(); }
+  int micro_batch_size() const { return samples_per_group() / num_micro_batches; }
+  int local_batch() const { return micro_batch_size() / replicas(); }
+};
+
+// What is asked for; 0: any.
+struct ShapeRequest {
+  std::string schedule;  // "single" has one stage; any other two or more, unless asked for one
+  int num_devices = 1;
+  int global_batch = 1;
+  int num_stages = 0;
+  int num_micro_batches = 0;
+  int micro_batch_size = 0;
+  int devices_per_pipeline = 0;
+  int frozen_quantum = 1;  // a group's samples are a multiple of it
+};
+
+// InvalidArgument, one sentence with both values, for what does not divide.
+absl::Status CheckShape(const PipelineShape& shape, const ShapeRequest& request);
+
+// Every shape that passes CheckShape, by S, then M, then D. `why` receives the first reason for
+// leaving one out, OK if none was.
+std::vector<PipelineShape> EnumerateShapes(const ShapeRequest& request, absl::Status* why);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PLANNER_SHAPE_H_
