@@ -1,0 +1,41 @@
+// Decoded images kept in memory, up to a number of bytes; the least recently used go first.
+#ifndef DPIPE_DATA_IMAGE_CACHE_H_
+#define DPIPE_DATA_IMAGE_CACHE_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "data/image.h"
+
+namespace dpipe {
+
+// Thread-safe.
+class ImageCache {
+ public:
+  explicit ImageCache(int64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  // Null if the image is not there.
+  std::shared_ptr<const Image> Find(int32_t index);
+
+  // Keeps the image, unless it is larger than the whole cache.
+  void Insert(int32_t index, std::shared_ptr<const Image> image);
+
+  int64_t size_bytes() const;
+
+ private:
+  using Entry = std::pair<int32_t, std::shared_ptr<const Image>>;
+
+  const int64_t max_bytes_;
+  mutable std::mutex mutex_;
+  int64_t size_bytes_ = 0;
+  std::list<Entry> entries_;  // most recently used first
+  std::unordered_map<int32_t, std::list<Entry>::iterator> places_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_DATA_IMAGE_CACHE_H_

@@ -1,0 +1,115 @@
+// Training's view of a data set: pixels and captions of any samples of any step, decoded ahead of
+// need.
+//
+// Sample i of step k of a global batch of B is position k B + i of SampleOrder(seed), whoever asks
+// and however often: ranks each ask for the samples they own. Crop and flip are drawn from
+// RandomStream(seed, k, i, kCrop or kFlip).
+//
+// An image that cannot be decoded is skipped: the next sample of the same epoch's order that can be
+// decoded takes its place (after the last comes the first). That is a function of the files and the
+// order, not of who reads; the substitute is seen twice in that epoch. Skipped files are counted
+// and named; more than `max_corrupt` of them is an error.
+#ifndef DPIPE_DATA_LOADER_H_
+#define DPIPE_DATA_LOADER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/base/range.h"
+#include "core/base/status.h"
+#include "data/folder_dataset.h"
+#include "data/image_cache.h"
+#include "data/prefetcher.h"
+#include "data/sample_order.h"
+
+namespace dpipe {
+
+struct DataLoaderOptions {
+  int global_batch = 16;
+  int image_size = 64;  // S: pixels a side, in [8, 4096]
+  uint64_t seed = 0;
+  bool random_crop = false;  // else the centre
+  bool random_flip = false;  // left and right, with probability 1/2
+  // Decoded images kept, at S pixels on the short side: 4096 square ones of 64 pixels take 48 MiB.
+  int64_t cache_bytes = 512 * kMiB;
+  // When a range of step k is asked for, the same range of steps k + 1, ..., k + prefetch_steps is
+  // decoded in the background, by threads of the lowest priority. 0 threads or steps: no background
+  // work.
+  int prefetch_steps = 2;
+  int prefetch_threads = 1;
+  int max_corrupt = 100;
+};
+
+// A file that was skipped, and why.
+struct QuarantinedSample {
+  int32_t index;
+  std::string path;
+  std::string reason;
+};
+
+// Thread-safe: any rank may ask for any range at any time.
+class DataLoader {
+ public:
+  // InvalidArgument for impossible options.
+  static absl::StatusOr<std::unique_ptr<DataLoader>> Create(FolderDataset dataset,
+                                                            const DataLoaderOptions& options);
+  // Waits for the decoding of at most one image a background thread.
+  ~DataLoader();
+
+  // Writes [samples.size(), S, S, 3] floats in [-1, 1] (red, green, blue) to `pixels`.
+  // InvalidArgument: a range outside the global batch. DataLoss: more than max_corrupt files are
+  // corrupt, or all are; it names one of them.
+  absl::Status LoadPixels(int64_t step, SampleRange samples, float* pixels);
+
+  // The captions of the same samples. Decodes images that were not decoded before, to know which
+  // are skipped.
+  absl::StatusOr<std::vector<std::string>> Captions(int64_t step, SampleRange samples);
+
+  // Which samples of the data set these are, after skipping.
+  absl::StatusOr<std::vector<int32_t>> Indices(int64_t step, SampleRange samples);
+
+  // The files skipped so far, by index. Background threads may have met files that no one asked for
+  // yet.
+  std::vector<QuarantinedSample> Quarantine() const;
+
+  // Returns when nothing is left to decode ahead: for measurements, and tests.
+  void WaitForPrefetch();
+  // What the decoded images in memory take.
+  int64_t cached_bytes() const { return cache_.size_bytes(); }
+
+  const FolderDataset& dataset() const { return dataset_; }
+  const DataLoaderOptions& options() const { return options_; }
+
+ private:
+  struct Found {
+    int32_t index;
+    std::shared_ptr<const Image> image;
+  };
+
+  DataLoader(FolderDataset dataset, const DataLoaderOptions& options);
+  absl::Status CheckRange(int64_t step, SampleRange samples) const;
+  void PrefetchAfter(int64_t step, SampleRange samples);
+  // The image at a position of the order, after skipping.
+  absl::StatusOr<Found> FindGood(int64_t position);
+  // Sample `index` at S pixels on the short side; null if it is corrupt.
+  absl::StatusOr<std::shared_ptr<const Image>> Load(int32_t index);
+  // Whether the limit of corrupt files is kept; mutex_ is held.
+  absl::Status CheckQuarantine() const;
+
+  const FolderDataset dataset_;
+  const DataLoaderOptions options_;
+  const SampleOrder order_;
+  ImageCache cache_;
+  mutable std::mutex mutex_;
+  std::map<int32_t, std::string> quarantine_;  // reason by index; under mutex_
+  std::unique_ptr<Prefetcher> prefetcher_;     // last: its threads use all of the above
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_DATA_LOADER_H_

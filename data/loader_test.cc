@@ -1,0 +1,248 @@
+#include "data/loader.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "data/image_encode.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kSide = 8;
+constexpr int kSamplePixels = kSide * kSide * 3;
+
+// Image `index` has its red all `index`, and green and blue that tell columns and rows apart.
+Image Numbered(int index, int width = kSide, int height = kSide) {
+  Image image(width, height);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      image.At(x, y)[0] = static_cast<uint8_t>(index);
+      image.At(x, y)[1] = static_cast<uint8_t>(x);
+      image.At(x, y)[2] = static_cast<uint8_t>(y);
+    }
+  }
+  return image;
+}
+
+// The byte that became this float.
+int ByteOf(float value) { return static_cast<int>(std::lround((value + 1) * 127.5f)); }
+
+class LoaderTest : public testing::Test {
+ protected:
+  // `count` images with captions "0", "1", ...; those in `corrupt` cannot be decoded.
+  void MakeFolder(int count, const std::set<int>& corrupt, int width = kSide, int height = kSide) {
+    std::string pattern = absl::StrCat(testing::TempDir(), "/loaderXXXXXX");
+    folder_ = mkdtemp(&pattern[0]);
+    std::string metadata;
+    for (int i = 0; i < count; ++i) {
+      const std::string bytes = EncodePng(Numbered(i, width, height)).value();
+      Write(absl::StrCat(i, ".png"), corrupt.count(i) > 0 ? bytes.substr(0, 40) : bytes);
+      absl::StrAppend(&metadata, "{\"file_name\": \"", i, ".png\", \"text\": \"", i, "\"}\n");
+    }
+    Write("metadata.jsonl", metadata);
+    options_.image_size = kSide;
+    options_.global_batch = 4;
+    options_.seed = 11;
+  }
+  void Write(const std::string& name, const std::string& content) {
+    ASSERT_TRUE(WriteFileAtomically(absl::StrCat(folder_, "/", name), content).ok());
+  }
+  std::unique_ptr<DataLoader> Load() {
+    return DataLoader::Create(FolderDataset::Open(folder_).value(), options_).value();
+  }
+  static std::vector<float> Pixels(DataLoader& loader, int64_t step, SampleRange samples) {
+    std::vector<float> pixels(samples.size() * kSamplePixels);
+    const absl::Status status = loader.LoadPixels(step, samples, pixels.data());
+    EXPECT_TRUE(status.ok()) << status;
+    return pixels;
+  }
+
+  std::string folder_;
+  DataLoaderOptions options_;
+};
+
+TEST_F(LoaderTest, PixelsAndCaptionsFollowTheOrder) {
+  MakeFolder(10, {});
+  const auto loader = Load();
+  for (int64_t step = 0; step < 8; ++step) {  // across three epochs
+    const std::vector<float> pixels = Pixels(*loader, step, {0, 4});
+    const auto captions = loader->Captions(step, {0, 4});
+    ASSERT_TRUE(captions.ok()) << captions.status();
+    for (int i = 0; i < 4; ++i) {
+      const int64_t position = step * 4 + i;
+      const int expected = EpochOrder(11, position / 10, 10)[position % 10];
+      EXPECT_EQ((*captions)[i], absl::StrCat(expected));
+      const float* sample = &pixels[i * kSamplePixels];
+      EXPECT_EQ(ByteOf(sample[0]), expected);
+      // Height, then width, then colour.
+      EXPECT_EQ(ByteOf(sample[(3 * kSide + 5) * 3 + 1]), 5);
+      EXPECT_EQ(ByteOf(sample[(3 * kSide + 5) * 3 + 2]), 3);
+    }
+  }
+}
+
+TEST_F(LoaderTest, BytesBecomeMinusOneToOne) {
+  MakeFolder(1, {});
+  Image image(kSide, kSide);
+  image.At(1, 0)[0] = 255;
+  Write("0.png", EncodePng(image).value());
+  options_.global_batch = 1;
+  const auto loader = Load();
+  const std::vector<float> pixels = Pixels(*loader, 0, {0, 1});
+  EXPECT_EQ(pixels[0], -1.0f);
+  EXPECT_EQ(pixels[3], 1.0f);
+}
+
+TEST_F(LoaderTest, WhoAsksForWhatDoesNotMatter) {
+  MakeFolder(10, {2, 5}, 12, 10);
+  options_.random_crop = options_.random_flip = true;
+  std::vector<float> whole;
+  {
+    const auto loader = Load();
+    for (int64_t step = 0; step < 6; ++step) {
+      const std::vector<float> pixels = Pixels(*loader, step, {0, 4});
+      whole.insert(whole.end(), pixels.begin(), pixels.end());
+    }
+  }
+  // Four ranks with a sample each, steps backwards, all at once, with a small cache.
+  options_.cache_bytes = 500;
+  options_.prefetch_threads = 2;
+  const auto loader = Load();
+  std::vector<float> parts(whole.size());
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks.emplace_back([&, rank] {
+      for (int64_t step = 5; step >= 0; --step) {
+        const std::vector<float> pixels = Pixels(*loader, step, {rank, rank + 1});
+        std::copy(pixels.begin(), pixels.end(), parts.begin() + (step * 4 + rank) * kSamplePixels);
+      }
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_EQ(parts, whole);
+}
+
+TEST_F(LoaderTest, CropAndFlipVaryWithStepAndSample) {
+  MakeFolder(1, {}, 20, 8);
+  options_.random_crop = options_.random_flip = true;
+  options_.global_batch = 8;
+  const auto loader = Load();
+  std::set<std::pair<int, int>> ends;  // columns of the first and last pixel of the first row
+  for (int64_t step = 0; step < 20; ++step) {
+    const std::vector<float> pixels = Pixels(*loader, step, {0, 8});
+    for (int i = 0; i < 8; ++i) {
+      const float* sample = &pixels[i * kSamplePixels];
+      ends.insert({ByteOf(sample[1]), ByteOf(sample[(kSide - 1) * 3 + 1])});
+    }
+  }
+  // Thirteen places, each both ways round.
+  EXPECT_GE(ends.size(), 24u);
+  for (const auto& [first, last] : ends) EXPECT_EQ(std::abs(first - last), kSide - 1);
+}
+
+TEST_F(LoaderTest, CentreIsTheDefaultCrop) {
+  MakeFolder(1, {}, 20, 8);
+  options_.global_batch = 1;
+  const auto loader = Load();
+  EXPECT_EQ(ByteOf(Pixels(*loader, 0, {0, 1})[1]), 6);  // (20 - 8) / 2
+}
+
+TEST_F(LoaderTest, LargerImagesAreResizedByTheShortSide) {
+  MakeFolder(1, {}, 64, 32);
+  options_.global_batch = 1;
+  const auto loader = Load();
+  const std::vector<float> pixels = Pixels(*loader, 0, {0, 1});
+  // 16 x 8, of which columns 4 to 11: each covers four source columns, the first one 16 to 19.
+  EXPECT_NEAR(ByteOf(pixels[1]), 17.5, 1);
+  EXPECT_NEAR(ByteOf(pixels[(kSide - 1) * 3 + 1]), 45.5, 1);
+}
+
+TEST_F(LoaderTest, AStripOfPixelsStaysSmall) {
+  MakeFolder(1, {}, 4000, 1);
+  options_.global_batch = 1;
+  const auto loader = Load();
+  EXPECT_EQ(ByteOf(Pixels(*loader, 0, {0, 1})[0]), 0);
+  EXPECT_LE(loader->cached_bytes(), 4 * kSamplePixels);
+}
+
+TEST_F(LoaderTest, CorruptSamplesAreReplacedByTheNextGoodOne) {
+  const std::set<int> corrupt = {1, 4, 5};
+  MakeFolder(10, corrupt);
+  const auto loader = Load();
+  for (int64_t step = 0; step < 10; ++step) {
+    const auto indices = loader->Indices(step, {0, 4});
+    ASSERT_TRUE(indices.ok()) << indices.status();
+    for (int i = 0; i < 4; ++i) {
+      int64_t position = step * 4 + i;
+      const auto order = EpochOrder(11, position / 10, 10);
+      int place = position % 10;
+      while (corrupt.count(order[place]) > 0) place = (place + 1) % 10;
+      EXPECT_EQ((*indices)[i], order[place]);
+    }
+  }
+  const auto quarantine = loader->Quarantine();
+  ASSERT_EQ(quarantine.size(), 3u);
+  EXPECT_EQ(quarantine[1].index, 4);
+  EXPECT_THAT(quarantine[1].path, HasSubstr("/4.png"));
+  EXPECT_THAT(quarantine[1].reason, HasSubstr("corrupt PNG"));
+}
+
+TEST_F(LoaderTest, TooManyCorruptSamplesAreAnError) {
+  MakeFolder(10, {1, 4, 5});
+  options_.max_corrupt = 2;
+  const auto loader = Load();
+  absl::Status status;
+  for (int64_t step = 0; step < 3 && status.ok(); ++step) {
+    status = loader->Indices(step, {0, 4}).status();
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("3 images cannot be decoded, more than the limit of 2; one of them: "));
+}
+
+TEST_F(LoaderTest, NothingButCorruptSamplesIsAnError) {
+  MakeFolder(3, {0, 1, 2});
+  const auto loader = Load();
+  EXPECT_THAT(std::string(loader->Captions(0, {0, 1}).status().message()),
+              HasSubstr("none of its 3 images can be decoded"));
+}
+
+TEST_F(LoaderTest, DecodesAhead) {
+  MakeFolder(40, {});
+  options_.prefetch_steps = 3;
+  const auto loader = Load();
+  Pixels(*loader, 0, {0, 2});
+  loader->WaitForPrefetch();
+  EXPECT_EQ(loader->cached_bytes(), 2 * (1 + 3) * kSamplePixels);
+  // What was read ahead needs no file any more.
+  std::vector<float> before = Pixels(*loader, 1, {0, 2});
+  for (int i = 0; i < 40; ++i) unlink(absl::StrCat(folder_, "/", i, ".png").c_str());
+  EXPECT_EQ(Pixels(*loader, 1, {0, 2}), before);
+}
+
+TEST_F(LoaderTest, ImpossibleOptionsAndRangesAreNamed) {
+  MakeFolder(3, {});
+  const auto loader = Load();
+  const absl::Status status = loader->LoadPixels(0, {2, 5}, nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("samples [2, 5) of a global batch of 4"));
+  EXPECT_FALSE(loader->Captions(-1, {0, 1}).ok());
+  options_.global_batch = 0;
+  EXPECT_THAT(
+      std::string(
+          DataLoader::Create(FolderDataset::Open(folder_).value(), options_).status().message()),
+      HasSubstr("global_batch is 0"));
+}
+
+}  // namespace
+}  // namespace dpipe

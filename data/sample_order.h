@@ -1,0 +1,41 @@
+// In which order training sees a data set's samples: a function of (seed, epoch, size) alone, the
+// same for any number of devices and for whoever asks.
+#ifndef DPIPE_DATA_SAMPLE_ORDER_H_
+#define DPIPE_DATA_SAMPLE_ORDER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace dpipe {
+
+// A permutation of [0, size): Fisher-Yates with the numbers of RandomStream(seed, epoch, 0,
+// kShuffle).
+std::vector<int32_t> EpochOrder(uint64_t seed, int64_t epoch, int32_t size);
+
+// The endless sequence of epochs one after another. Thread-safe.
+class SampleOrder {
+ public:
+  // size >= 1.
+  SampleOrder(uint64_t seed, int32_t size);
+
+  // The sample at `position` >= 0, which is place position % size of epoch position / size.
+  int32_t At(int64_t position) const;
+
+  int32_t size() const { return size_; }
+
+ private:
+  using Order = std::shared_ptr<const std::vector<int32_t>>;
+  Order OrderOf(int64_t epoch) const;
+
+  const uint64_t seed_;
+  const int32_t size_;
+  mutable std::mutex mutex_;
+  mutable std::map<int64_t, Order> recent_;  // by epoch; a few
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_DATA_SAMPLE_ORDER_H_
