@@ -1,0 +1,63 @@
+#include "core/profile/describe.h"
+
+#include <vector>
+
+namespace dpipe {
+namespace {
+
+LayerKind ProtoKind(nn::LayerKind kind) {
+  switch (kind) {
+    case nn::LayerKind::kTrainable:
+      return TRAINABLE;
+    case nn::LayerKind::kFrozen:
+      return FROZEN;
+    case nn::LayerKind::kFrozenWithGradient:
+      return FROZEN_WITH_GRADIENT;
+  }
+  return LAYER_KIND_UNSPECIFIED;
+}
+
+}  // namespace
+
+ComponentProfile DescribeComponent(const nn::Component& component, DType compute_dtype) {
+  const nn::Program& program = component.program;
+  ComponentProfile profile;
+  profile.set_name(component.name);
+  profile.set_is_backbone(component.is_backbone);
+  for (int l = 0; l < program.num_layers(); ++l) {
+    LayerProfile* layer = profile.add_layers();
+    layer->set_name(program.layer(l).name);
+    layer->set_kind(ProtoKind(program.layer(l).kind));
+    layer->set_parameter_bytes(program.ParameterBytes({l, l + 1}));
+    if (program.layer(l).kind == nn::LayerKind::kTrainable) {
+      layer->set_trainable_parameter_bytes(layer->parameter_bytes());
+    }
+  }
+  for (int v = 0; v < program.num_values(); ++v) {
+    const nn::ValueInfo& info = program.value(ValueId(v));
+    // Values that live and die within one layer are nobody else's affair.
+    std::vector<int> consumers;
+    for (nn::NodeId use : info.uses) {
+      const int layer = program.node(use).layer;
+      if (layer != info.layer && (consumers.empty() || consumers.back() != layer)) {
+        consumers.push_back(layer);
+      }
+    }
+    if (consumers.empty() && !info.is_output) continue;
+    ValueProfile* value = profile.add_values();
+    value->set_name(info.name);
+    value->set_bytes_per_sample(program.BytesPerSample(ValueId(v), compute_dtype));
+    value->set_producer_layer(info.layer);
+    for (int layer : consumers) value->add_consumer_layers(layer);
+    value->set_has_gradient(info.has_gradient);
+    value->set_is_output(info.is_output);
+    const auto source = component.sources.find(info.name);
+    if (info.is_external() && source != component.sources.end()) {
+      value->set_source_component(source->second.component);
+      value->set_source_value(source->second.output);
+    }
+  }
+  return profile;
+}
+
+}  // namespace dpipe

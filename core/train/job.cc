@@ -1,0 +1,69 @@
+#include "core/train/job.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/ops/adamw.h"
+#include "core/profile/profiler.h"
+
+namespace dpipe {
+namespace {
+
+// An optimizer step as the runtime does it: norm, update, clearing.
+ProfilerInputs::OptimizerStepFn WholeOptimizerStep(const AdamWOptions& options,
+                                                   const nn::ParameterSet& parameters) {
+  std::shared_ptr<StepOptimizer> optimizer = AdamWFactory(options, nullptr)(parameters);
+  return [optimizer](nn::ParameterSet* set) -> absl::Status {
+    for (nn::ParameterId id : set->trainable_ids()) {
+      DPIPE_RETURN_IF_ERROR(ops::SumOfSquares(*set->grad(id)).status());
+    }
+    DPIPE_RETURN_IF_ERROR(optimizer->Step(/*step=*/0, /*global_norm=*/1.0, set));
+    set->ZeroGrads();
+    return absl::OkStatus();
+  };
+}
+
+std::string DeviceName(const std::vector<DeviceWorker*>& workers) {
+  return absl::StrCat(workers.size(), " x ", workers[0]->device()->num_threads(),
+                      "-core CPU device");
+}
+
+}  // namespace
+
+absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
+                                        const std::vector<int>& local_batches,
+                                        const std::function<void(double)>& on_progress) {
+  ProfilerOptions options;
+  options.local_batches = local_batches;
+  options.frozen_quantum = job.frozen_quantum;
+  options.compute_dtype = job.compute_dtype;
+  options.device_name = DeviceName(job.workers);
+  ProfilerInputs inputs;
+  inputs.load = [&job](const nn::Component& component, const std::string& input, int samples,
+                       const std::shared_ptr<Device>& device) {
+    return job.inputs->Load(component.name, input, /*step=*/0, {0, samples}, device);
+  };
+  inputs.frozen_parameters = job.frozen_parameters;
+  inputs.backbone_parameters = &job.backbone_parameters;
+  inputs.make_optimizer = [&job](const nn::ParameterSet& parameters) {
+    return WholeOptimizerStep(job.optimizer, parameters);
+  };
+  return ProfileModel(*job.model, job.workers, inputs, options, on_progress);
+}
+
+absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(const TrainingJob& job, const Plan& plan,
+                                                           EmaWeights* ema) {
+  LocalSessionOptions options;
+  options.plan = plan;
+  options.model = job.model;
+  options.workers = job.workers;
+  options.inputs = job.inputs;
+  options.frozen_parameters = job.frozen_parameters;
+  options.initial_parameters = &job.backbone_parameters;
+  options.optimizer = AdamWFactory(job.optimizer, ema);
+  options.compute_dtype = job.compute_dtype;
+  options.deadline = job.deadline;
+  return LocalSession::Create(std::move(options));
+}
+
+}  // namespace dpipe

@@ -1,0 +1,52 @@
+// One training job on this machine: what a model, its inputs and its optimizer have in common for
+// profiling and for training by any plan.
+#ifndef DPIPE_CORE_TRAIN_JOB_H_
+#define DPIPE_CORE_TRAIN_JOB_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/nn/model.h"
+#include "core/proto/cluster.pb.h"
+#include "core/proto/plan.pb.h"
+#include "core/proto/profile.pb.h"
+#include "core/runtime/input_provider.h"
+#include "core/runtime/local_session.h"
+#include "core/tensor/device_worker.h"
+#include "core/train/adamw_optimizer.h"
+
+namespace dpipe {
+
+// Everything pointed to outlives what is made from the job.
+struct TrainingJob {
+  const nn::Model* model = nullptr;
+  std::vector<DeviceWorker*> workers;  // one a device
+  InputProvider* inputs = nullptr;
+  std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; null for the backbone
+  std::map<std::string, Tensor> backbone_parameters;       // to start from
+  AdamWOptions optimizer;
+  DType compute_dtype = DType::kF32;
+  int frozen_quantum = 1;
+  absl::Duration deadline = absl::Seconds(120);
+};
+
+// Times the job's model on its workers; see ProfileModel.
+absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
+                                        const std::vector<int>& local_batches,
+                                        const std::function<void(double)>& on_progress = nullptr);
+
+// This machine as a cluster of the job's workers: what a message between two of them costs, and an
+// all-reduce over all of them, measured.
+absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers);
+
+// A session that trains by `plan` from the job's initial parameters. `ema` may be null.
+absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(const TrainingJob& job, const Plan& plan,
+                                                           EmaWeights* ema = nullptr);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_TRAIN_JOB_H_

@@ -1,0 +1,140 @@
+#include "tests/testlib/toy_model.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/base/philox.h"
+#include "core/nn/nodes/activation_nodes.h"
+#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/norm_nodes.h"
+#include "core/nn/nodes/shape_nodes.h"
+#include "core/ops/mse_loss.h"
+
+namespace dpipe::testlib {
+namespace {
+
+using nn::Element;
+using nn::LayerKind;
+using nn::ProgramBuilder;
+
+// Mean squared error between a prediction and an fp32 target.
+class LossNode : public nn::Node {
+ public:
+  absl::string_view kind() const override { return "loss"; }
+  nn::ValueType output() const override { return {Shape(), Element::kF32}; }
+
+  absl::StatusOr<Tensor> Forward(const nn::NodeContext& context, absl::Span<const Tensor> inputs,
+                                 nn::SavedTensors* saved) const override {
+    if (saved != nullptr) saved->assign(inputs.begin(), inputs.end());
+    return ops::MseLossForward(inputs[0], inputs[1], Tensor());
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const nn::NodeContext& context,
+                                                nn::SavedTensors* saved,
+                                                const Tensor& output_grad) const override {
+    std::vector<Tensor> grads(2);
+    DPIPE_ASSIGN_OR_RETURN(grads[0],
+                           ops::MseLossInputGrad((*saved)[0], (*saved)[1], Tensor(), output_grad));
+    saved->clear();
+    return grads;
+  }
+};
+
+nn::LinearSpec Out(int64_t width) {
+  nn::LinearSpec spec;
+  spec.out = width;
+  return spec;
+}
+
+nn::Program FrozenProgram(const std::string& name, const std::string& input,
+                          const std::string& output, const ToyModelOptions& options) {
+  ProgramBuilder builder(name);
+  ValueId x = builder.AddInput(input, {Shape{options.width}, Element::kCompute});
+  for (int i = 0; i < options.num_frozen_layers; ++i) {
+    builder.BeginLayer(absl::StrCat(name, ".", i), LayerKind::kFrozen);
+    x = AddLinear(&builder, absl::StrCat(name, ".", i), x, Out(options.width));
+    x = AddActivation(&builder, x, ops::Activation::kSilu);
+  }
+  builder.MarkOutput(x, output);
+  return builder.Build();
+}
+
+nn::Program BackboneProgram(const ToyModelOptions& options) {
+  ProgramBuilder builder("backbone");
+  const nn::ValueType vector{Shape{options.width}, Element::kCompute};
+  const ValueId code = builder.AddInput("code", vector);
+  const ValueId context = builder.AddInput("context", vector);
+  const ValueId noise = builder.AddInput("noise", {Shape{options.width}, Element::kF32});
+  builder.BeginLayer("in", LayerKind::kTrainable);
+  ValueId x = AddSum(&builder, code, AddCast(&builder, noise, Element::kCompute));
+  x = AddLinear(&builder, "in", x, Out(options.width));
+  const ValueId skip = x;  // read again by the last layer
+  for (int i = 0; i < options.num_blocks; ++i) {
+    const std::string name = absl::StrCat("block.", i);
+    builder.BeginLayer(name + ".up", LayerKind::kTrainable);
+    const ValueId residual = x;
+    ValueId h = AddLayerNorm(&builder, name + ".norm", x, ops::LayerNormParams());
+    h = AddLinear(&builder, name + ".up", h, Out(2 * options.width));
+    builder.BeginLayer(name + ".mix", LayerKind::kTrainable);
+    const ValueId c = AddLinear(&builder, name + ".context", context, Out(2 * options.width));
+    h = AddActivation(&builder, AddSum(&builder, h, c), ops::Activation::kSilu);
+    builder.BeginLayer(name + ".down", LayerKind::kTrainable);
+    x = AddSum(&builder, residual, AddLinear(&builder, name + ".down", h, Out(options.width)));
+  }
+  builder.BeginLayer("out", LayerKind::kTrainable);
+  x = AddLinear(&builder, "out", AddConcat(&builder, {x, skip}), Out(options.width));
+  builder.BeginLayer("loss", LayerKind::kTrainable);
+  builder.MarkOutput(builder.AddNode(std::make_unique<LossNode>(), {x, noise}), "loss");
+  return builder.Build();
+}
+
+}  // namespace
+
+nn::Model MakeToyModel(const ToyModelOptions& options) {
+  std::vector<nn::Component> components;
+  components.push_back({"encoder", false, FrozenProgram("encoder", "pixels", "code", options), {}});
+  components.push_back({"text", false, FrozenProgram("text", "words", "context", options), {}});
+  components.push_back({"backbone",
+                        true,
+                        BackboneProgram(options),
+                        {{"code", {"encoder", "code"}}, {"context", {"text", "context"}}}});
+  auto model = nn::Model::Create("toy", std::move(components));
+  DPIPE_CHECK(model.ok()) << model.status();
+  return std::move(model).value();
+}
+
+ToyParameters MakeToyParameters(const nn::Model& model, uint64_t seed) {
+  ToyParameters parameters;
+  for (int i = 0; i < model.num_components(); ++i) {
+    const nn::Program& program = model.component(i).program;
+    auto set = std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
+    set->InitRandom(seed);
+    if (model.component(i).is_backbone) {
+      set->Collect(&parameters.backbone);
+      set = nullptr;
+    }
+    parameters.frozen_pointers.push_back(set.get());
+    parameters.frozen.push_back(std::move(set));
+  }
+  return parameters;
+}
+
+absl::StatusOr<Tensor> ToyInputs::Load(const std::string& component, const std::string& input,
+                                       int64_t step, SampleRange samples,
+                                       const std::shared_ptr<Device>& device) {
+  const nn::Program& program = model_->component(model_->FindComponent(component)).program;
+  const ValueId id = program.InputNamed(input);
+  Tensor values = Tensor::Empty(device, program.BatchShape(id, samples.size()), DType::kF32);
+  const int64_t per_sample = values.num_elements() / samples.size();
+  // The first letter tells the inputs apart.
+  const uint64_t key = seed_ * 256 + static_cast<unsigned char>(input[0]);
+  for (int s = samples.begin; s < samples.end; ++s) {
+    RandomStream stream(key, step, s, RandomPurpose::kTest);
+    float* row = values.data<float>() + (s - samples.begin) * per_sample;
+    for (int64_t i = 0; i < per_sample; ++i) row[i] = stream.NextNormal();
+  }
+  return values.To(nn::ResolveElement(program.value(id).type.element, compute_dtype_));
+}
+
+}  // namespace dpipe::testlib

@@ -1,0 +1,53 @@
+// A model small enough to train thousands of times in a test, with everything that makes pipelining
+// hard: a skip that spans the whole backbone, an embedding read by every block, frozen components
+// that feed each other and the backbone, drawn inputs read at both ends.
+#ifndef DPIPE_TESTS_TESTLIB_TOY_MODEL_H_
+#define DPIPE_TESTS_TESTLIB_TOY_MODEL_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/nn/model.h"
+#include "core/nn/parameters.h"
+#include "core/runtime/input_provider.h"
+
+namespace dpipe::testlib {
+
+struct ToyModelOptions {
+  int width = 16;
+  int num_blocks = 6;         // of the backbone; each is three layers
+  int num_frozen_layers = 4;  // of each frozen component
+};
+
+// Components: "encoder" (pixels -> code), "text" (words -> context), "backbone" (code, context,
+// noise -> loss), in this order.
+nn::Model MakeToyModel(const ToyModelOptions& options = {});
+
+// Frozen parameters by component (null for the backbone), and the backbone's initial ones by name.
+struct ToyParameters {
+  std::vector<std::unique_ptr<nn::ParameterSet>> frozen;
+  std::vector<const nn::ParameterSet*> frozen_pointers;
+  std::map<std::string, Tensor> backbone;
+};
+ToyParameters MakeToyParameters(const nn::Model& model, uint64_t seed);
+
+// Every input is drawn by (seed, step, sample).
+class ToyInputs : public InputProvider {
+ public:
+  ToyInputs(const nn::Model* model, uint64_t seed, DType compute_dtype)
+      : model_(model), seed_(seed), compute_dtype_(compute_dtype) {}
+
+  absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
+                              SampleRange samples, const std::shared_ptr<Device>& device) override;
+
+ private:
+  const nn::Model* const model_;
+  const uint64_t seed_;
+  const DType compute_dtype_;
+};
+
+}  // namespace dpipe::testlib
+
+#endif  // DPIPE_TESTS_TESTLIB_TOY_MODEL_H_
