@@ -210,7 +210,7 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
     failed_ = true;
     return cause;
   }
-  next_step_ += count;
+  const int64_t first_step = std::exchange(next_step_, next_step_ + count);
   prepared_next_ = looks_ahead_ && !is_last;
 
   RunResult result;
@@ -223,7 +223,10 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
     *result.trace.mutable_plan() = options_.plan;
     std::vector<TraceEvent> events;
     for (auto& rank : ranks_) {
-      for (TraceEvent& event : rank->executor->TakeEvents()) events.push_back(std::move(event));
+      for (TraceEvent& event : rank->executor->TakeEvents()) {
+        event.set_step(event.step() - static_cast<int32_t>(first_step));
+        events.push_back(std::move(event));
+      }
     }
     std::stable_sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) {
       return a.start_ns() < b.start_ns();

@@ -42,7 +42,7 @@ struct StepResult {
 
 struct RunResult {
   std::vector<StepResult> steps;
-  Trace trace;                             // empty where it was not asked for
+  Trace trace;  // empty where it was not asked for; its steps count from the first of the run
   std::vector<int64_t> peak_memory_bytes;  // by rank: most bytes in tensors at a time
 };
 

@@ -1,0 +1,225 @@
+#include "bench/comparison.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "baselines/registry.h"
+#include "core/cost/cost_model.h"
+#include "core/planner/search.h"
+#include "core/report/stats.h"
+#include "core/schedule/trace_stats.h"
+#include "core/sim/simulator.h"
+
+namespace dpipe::bench {
+namespace {
+
+// One strategy under measurement.
+struct Contender {
+  std::string name;
+  Strategy strategy;
+  StrategyOutcome outcome;
+  report::StrategyResult result;
+  std::vector<double> bubble_ratios;  // one a repeat
+  std::unique_ptr<LocalSession> session;
+};
+
+// Profiling takes this share of the time that the progress line speaks of.
+constexpr double kProfilingShare = 0.2;
+
+std::vector<StreamEvent> EventsOf(const Trace& trace) {
+  std::vector<StreamEvent> events;
+  for (const TraceEvent& event : trace.events()) {
+    events.push_back({event.rank(), event.stream(), event.step(), event.instruction(),
+                      event.start_ns(), event.end_ns()});
+  }
+  return events;
+}
+
+std::string DescribeStages(const Plan& plan) {
+  std::vector<std::string> stages;
+  for (const Stage& stage : plan.stages()) {
+    stages.push_back(absl::StrCat("layers ", stage.layers().begin(), "-", stage.layers().end() - 1,
+                                  " on device ", absl::StrJoin(stage.ranks(), "+")));
+  }
+  return absl::StrJoin(stages, "; ");
+}
+
+report::PlanSummary Summarize(const Plan& plan) {
+  report::PlanSummary summary;
+  summary.devices_per_pipeline = plan.devices_per_pipeline();
+  summary.num_stages = plan.stages_size();
+  summary.num_micro_batches = plan.num_micro_batches();
+  summary.micro_batch_size = plan.micro_batch_size();
+  summary.description = DescribeStages(plan);
+  return summary;
+}
+
+class ComparisonRun {
+ public:
+  ComparisonRun(const TrainingJob& job, const ComparisonOptions& options,
+                report::Progress* progress)
+      : job_(job), options_(options), progress_(progress) {}
+
+  absl::StatusOr<Comparison> Run() {
+    for (const std::string& name : options_.strategies) {
+      Contender contender;
+      contender.name = name;
+      DPIPE_ASSIGN_OR_RETURN(contender.strategy, FindStrategy(name));
+      contenders_.push_back(std::move(contender));
+    }
+    DPIPE_RETURN_IF_ERROR(Profile());
+    for (Contender& contender : contenders_) DPIPE_RETURN_IF_ERROR(PlanFor(&contender));
+    for (int repeat = 0; repeat < options_.repeats; ++repeat) {
+      // Each repeat begins with another strategy, so that none always follows the same one.
+      for (size_t i = 0; i < contenders_.size(); ++i) {
+        DPIPE_RETURN_IF_ERROR(Measure(&contenders_[(repeat + i) % contenders_.size()], repeat));
+      }
+    }
+    return Conclude();
+  }
+
+ private:
+  absl::Status Profile() {
+    auto show = [this](double done) {
+      report::ProgressState state;
+      state.phase = "profiling the model on this machine";
+      state.fraction_done = kProfilingShare * done;
+      progress_->Update(state);
+    };
+    show(0);
+    DPIPE_ASSIGN_OR_RETURN(comparison_.cluster, MeasureCluster(job_.workers));
+    DPIPE_ASSIGN_OR_RETURN(comparison_.profile,
+                           ProfileJob(job_, CandidateLocalBatches(options_.global_batch), show));
+    DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
+                           CostModel::Create(comparison_.profile, comparison_.cluster));
+    cost_ = std::make_unique<CostModel>(cost);
+    return absl::OkStatus();
+  }
+
+  absl::Status PlanFor(Contender* contender) {
+    PlanOptions options;
+    options.global_batch = options_.global_batch;
+    options.num_micro_batches = options_.num_micro_batches;
+    const Nanos start = MonotonicNow();
+    DPIPE_ASSIGN_OR_RETURN(PlanResult planned, MakePlan(contender->strategy, comparison_.profile,
+                                                        comparison_.cluster, options));
+    contender->outcome.plan = std::move(planned.plan);
+    const Plan& plan = contender->outcome.plan;
+    const Prediction& prediction = plan.prediction();
+    progress_->Message(
+        absl::StrCat("planned ", contender->name, " in ", FormatDuration(MonotonicNow() - start),
+                     " (", planned.num_considered, " candidates): ", plan.stages_size(),
+                     " stage(s), ", plan.num_micro_batches(), " micro-batch(es) of ",
+                     plan.micro_batch_size(), ", step ", FormatDuration(prediction.step_ns())));
+    DPIPE_ASSIGN_OR_RETURN(contender->session, StartSession(job_, plan));
+    contender->result.strategy = contender->name;
+    contender->result.is_unfilled_pipeline =
+        contender->strategy.frozen() == "first" && plan.stages_size() > 1;
+    contender->result.plan = Summarize(plan);
+    contender->result.step_ms_predicted =
+        static_cast<double>(prediction.step_ns()) / kNanosPerMilli;
+    contender->result.bubble_ratio_predicted = prediction.bubble_ratio();
+    SimulateOptions simulate;
+    simulate.num_steps = options_.warmup_steps + options_.steps;
+    DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan, *cost_, simulate));
+    contender->outcome.predicted = simulation.ToTrace(plan);
+    return absl::OkStatus();
+  }
+
+  absl::Status Measure(Contender* contender, int repeat) {
+    const int count = options_.warmup_steps + options_.steps;
+    auto on_step = [&](const StepResult& step) { Show(*contender, repeat, step); };
+    DPIPE_ASSIGN_OR_RETURN(RunResult run, contender->session->Run(count, /*is_last=*/false,
+                                                                  /*record=*/true, on_step));
+    report::StrategyResult& result = contender->result;
+    Nanos duration_ns = 0;
+    for (int i = 0; i < count; ++i) {
+      result.losses.push_back(run.steps[i].loss);
+      if (i < options_.warmup_steps) continue;
+      duration_ns += run.steps[i].duration_ns;
+      result.step_ms.push_back(static_cast<double>(run.steps[i].duration_ns) / kNanosPerMilli);
+    }
+    result.images_per_second.push_back(static_cast<double>(options_.steps) * options_.global_batch *
+                                       kNanosPerSecond / duration_ns);
+    DPIPE_ASSIGN_OR_RETURN(const TraceStats stats,
+                           ComputeTraceStats(contender->outcome.plan, EventsOf(run.trace),
+                                             options_.warmup_steps, /*skip_last=*/false));
+    contender->bubble_ratios.push_back(stats.bubble_ratio);
+    result.peak_memory_bytes.resize(run.peak_memory_bytes.size());
+    for (size_t i = 0; i < run.peak_memory_bytes.size(); ++i) {
+      result.peak_memory_bytes[i] = std::max(result.peak_memory_bytes[i], run.peak_memory_bytes[i]);
+    }
+    contender->outcome.measured = std::move(run.trace);
+    return absl::OkStatus();
+  }
+
+  // On a rank's thread, one at a time.
+  void Show(const Contender& contender, int repeat, const StepResult& step) {
+    const int count = options_.warmup_steps + options_.steps;
+    const double total = static_cast<double>(count) * options_.repeats * contenders_.size();
+    report::ProgressState state;
+    state.phase = absl::StrCat("measuring ", contender.name);
+    state.repeat = repeat + 1;
+    state.num_repeats = options_.repeats;
+    state.step = static_cast<int>(step.step % count) + 1;
+    state.num_steps = count;
+    state.images_per_second =
+        static_cast<double>(options_.global_batch) * kNanosPerSecond / step.duration_ns;
+    state.loss = step.loss;
+    state.fraction_done = kProfilingShare + (1 - kProfilingShare) * (++steps_done_ / total);
+    progress_->Update(state);
+  }
+
+  Comparison Conclude() {
+    for (Contender& contender : contenders_) {
+      report::StrategyResult& result = contender.result;
+      result.bubble_ratio_measured = report::Median(contender.bubble_ratios);
+      result.step_over_bound =
+          result.MedianStepMs() * kNanosPerMilli /
+          std::max<double>(1, contender.outcome.plan.prediction().lower_bound_ns());
+      comparison_.results.results.push_back(std::move(result));
+      comparison_.outcomes.push_back(std::move(contender.outcome));
+    }
+    comparison_.results.num_devices = static_cast<int>(job_.workers.size());
+    comparison_.results.global_batch = options_.global_batch;
+    comparison_.results.dtype = std::string(DTypeName(job_.compute_dtype));
+    report::ComputeSpeedups(&comparison_.results);
+    return std::move(comparison_);
+  }
+
+  const TrainingJob& job_;
+  const ComparisonOptions& options_;
+  report::Progress* const progress_;
+  std::unique_ptr<CostModel> cost_;
+  std::vector<Contender> contenders_;
+  Comparison comparison_;
+  int steps_done_ = 0;
+};
+
+}  // namespace
+
+std::vector<int> CandidateLocalBatches(int global_batch) {
+  std::vector<int> batches;
+  for (int batch = 1; batch <= global_batch; ++batch) {
+    if (global_batch % batch == 0) batches.push_back(batch);
+  }
+  return batches;
+}
+
+absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,
+                                             const ComparisonOptions& options,
+                                             report::Progress* progress) {
+  if (options.strategies.empty()) return absl::InvalidArgumentError("no strategy was asked for");
+  if (options.global_batch < 1 || options.steps < 1 || options.repeats < 1 ||
+      options.warmup_steps < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "global batch (", options.global_batch, "), steps (", options.steps, "), warm-up steps (",
+        options.warmup_steps, ") and repeats (", options.repeats, ") must be at least 1"));
+  }
+  return ComparisonRun(job, options, progress).Run();
+}
+
+}  // namespace dpipe::bench

@@ -1,0 +1,58 @@
+// Trains one job by several strategies, interleaved, and says how they compare.
+//
+// Every strategy gets the same model, data, kernels, precision, initial weights and global batch,
+// and the best plan of its own search. They take turns: a few steps of each, over and over, so that
+// what else the machine does hits all alike.
+#ifndef DPIPE_BENCH_COMPARISON_H_
+#define DPIPE_BENCH_COMPARISON_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/proto/cluster.pb.h"
+#include "core/proto/plan.pb.h"
+#include "core/proto/profile.pb.h"
+#include "core/proto/trace.pb.h"
+#include "core/report/progress.h"
+#include "core/report/results.h"
+#include "core/train/job.h"
+
+namespace dpipe::bench {
+
+struct ComparisonOptions {
+  std::vector<std::string> strategies;
+  int global_batch = 32;
+  int num_micro_batches = 0;  // of a pipeline group; 0: each strategy's own search
+  int steps = 8;              // measured ones, a repeat
+  int warmup_steps = 2;       // before them, a repeat
+  int repeats = 5;
+};
+
+struct StrategyOutcome {
+  Plan plan;
+  Trace measured;   // of the last repeat
+  Trace predicted;  // as many steps, simulated
+};
+
+struct Comparison {
+  ModelProfile profile;
+  ClusterSpec cluster;
+  report::BenchResults results;           // only `results` and what follows from the options is set
+  std::vector<StrategyOutcome> outcomes;  // in the order of the results
+};
+
+// The local batches that plans of this global batch on this many devices can have: its divisors'
+// multiples down to one sample.
+std::vector<int> CandidateLocalBatches(int global_batch);
+
+// Errors: of planning (impossible batch or device counts, unknown strategies) before anything
+// trains, and of training.
+absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,
+                                             const ComparisonOptions& options,
+                                             report::Progress* progress);
+
+}  // namespace dpipe::bench
+
+#endif  // DPIPE_BENCH_COMPARISON_H_
