@@ -1,0 +1,70 @@
+// What the frozen components give for every image and caption, computed once: the offline cache
+// that users know as precomputed latents and text embeddings.
+#ifndef DPIPE_MODELS_STABLE_DIFFUSION_FROZEN_CACHE_H_
+#define DPIPE_MODELS_STABLE_DIFFUSION_FROZEN_CACHE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "core/base/status.h"
+#include "core/tensor/device_worker.h"
+#include "core/tensor/tensor.h"
+#include "data/loader.h"
+#include "models/stable_diffusion/stable_diffusion.h"
+
+namespace dpipe::models {
+
+// An image's entry is what its VAE encoder computes before the noise is drawn, so that each step
+// still draws its own latents: the same numbers as without a cache, bit for bit. A caption's entry
+// is its embedding. Pictures must come out of the loader the same every time: no random crop, no
+// random flip. In memory; immutable after Build, so any number of threads may read it.
+class FrozenCache {
+ public:
+  struct Request {
+    const StableDiffusion* model = nullptr;
+    DataLoader* loader = nullptr;
+    int64_t first_step = 0;
+    int64_t num_steps = 0;  // the samples of these steps are what is cached
+    DType compute_dtype = DType::kF32;
+  };
+  // Spreads the work over the workers. FailedPrecondition where the loader crops or flips at
+  // random.
+  static absl::StatusOr<std::unique_ptr<FrozenCache>> Build(
+      const Request& request, const std::vector<DeviceWorker*>& workers,
+      const std::function<void(double)>& on_progress = nullptr);
+
+  // The latents of data set samples, each with its own noise [n, h, w, c]; their layers run on the
+  // calling thread. NotFound for a sample that is not in the cache.
+  absl::StatusOr<Tensor> Latents(const std::vector<int32_t>& indices, const Tensor& noise) const;
+  // The embeddings of token lists.
+  absl::StatusOr<Tensor> Context(const std::vector<std::vector<int32_t>>& ids,
+                                 const std::shared_ptr<Device>& device) const;
+
+  int num_images() const { return static_cast<int>(images_.size()); }
+  int num_captions() const { return static_cast<int>(captions_.size()); }
+  int64_t size_bytes() const { return size_bytes_; }
+
+ private:
+  FrozenCache() = default;
+  absl::Status AddImage(const Request& request, int32_t index, const float* pixels,
+                        const std::shared_ptr<Device>& device);
+  absl::Status AddCaption(const Request& request, const std::vector<int32_t>& ids,
+                          const std::shared_ptr<Device>& device);
+
+  const StableDiffusion* model_ = nullptr;
+  DType compute_dtype_ = DType::kF32;
+  int first_noisy_layer_ = 0;  // of the VAE encoder: the first that reads the noise
+  absl::Mutex mutex_;          // while building
+  std::map<int32_t, std::map<ValueId, Tensor>> images_;
+  std::map<std::vector<int32_t>, Tensor> captions_;
+  int64_t size_bytes_ = 0;
+};
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_STABLE_DIFFUSION_FROZEN_CACHE_H_

@@ -1,0 +1,86 @@
+// Stable Diffusion from a folder in diffusers layout: what training and sampling have in common.
+#ifndef DPIPE_MODELS_STABLE_DIFFUSION_STABLE_DIFFUSION_H_
+#define DPIPE_MODELS_STABLE_DIFFUSION_STABLE_DIFFUSION_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/nn/model.h"
+#include "core/nn/parameters.h"
+#include "core/tensor/tensor.h"
+#include "models/clip_text/clip_text_config.h"
+#include "models/diffusion/noise_schedule.h"
+#include "models/tokenizer/clip_tokenizer.h"
+#include "models/unet/unet_config.h"
+#include "models/vae/vae_config.h"
+
+namespace dpipe::models {
+
+struct StableDiffusionOptions {
+  int image_size = 0;        // pixels a side; 0: the size that the U-Net's config was made for
+  double min_snr_gamma = 0;  // 0: all timesteps weigh the same
+  // Instead of what the folder's scheduler config says.
+  std::optional<diffusion::PredictionType> prediction_type;
+};
+
+// Immutable once loaded. The model's components are "vae_encoder" (pixels, vae_noise -> latents),
+// "text_encoder" (ids -> last_hidden_state) and "unet" (latents, context, noise, timesteps ->
+// loss).
+class StableDiffusion {
+ public:
+  // Reads configs, tokenizer and the frozen components' weights, but not the U-Net's. Errors name
+  // the file, and what of it is wrong.
+  static absl::StatusOr<std::unique_ptr<StableDiffusion>> Load(
+      const std::string& folder, const StableDiffusionOptions& options);
+
+  const std::string& folder() const { return folder_; }
+  const nn::Model& model() const { return *model_; }
+  // By component; null for the U-Net.
+  const std::vector<const nn::ParameterSet*>& frozen_parameters() const { return frozen_pointers_; }
+  const ClipTokenizer& tokenizer() const { return *tokenizer_; }
+  const diffusion::NoiseSchedule& schedule() const { return *schedule_; }
+  const UNetConfig& unet_config() const { return unet_config_; }
+  const VaeConfig& vae_config() const { return vae_config_; }
+  const ClipTextConfig& text_config() const { return text_config_; }
+  int image_size() const { return image_size_; }
+  int latent_size() const { return image_size_ / static_cast<int>(vae_config_.downscale()); }
+
+  // The U-Net's parameters by name: the folder's, or random ones by their init rules.
+  absl::StatusOr<std::map<std::string, Tensor>> LoadUNet() const;
+  std::map<std::string, Tensor> RandomUNet(uint64_t seed) const;
+
+  // Writes `folder` in diffusers layout: everything of the folder that this was loaded from, with
+  // these U-Net parameters (fp32) in the place of its own.
+  absl::Status Save(const std::string& folder, const std::map<std::string, Tensor>& unet) const;
+
+ private:
+  StableDiffusion() = default;
+  absl::Status ReadConfigs(const StableDiffusionOptions& options);
+  absl::Status BuildModel(const StableDiffusionOptions& options);
+  absl::Status LoadFrozen(int component, const std::string& subfolder);
+
+  std::string folder_;
+  int image_size_ = 0;
+  UNetConfig unet_config_;
+  VaeConfig vae_config_;
+  ClipTextConfig text_config_;
+  std::unique_ptr<ClipTokenizer> tokenizer_;
+  std::unique_ptr<diffusion::NoiseSchedule> schedule_;
+  std::unique_ptr<nn::Model> model_;
+  std::vector<std::unique_ptr<nn::ParameterSet>> frozen_;
+  std::vector<const nn::ParameterSet*> frozen_pointers_;
+};
+
+// Component indices of StableDiffusion::model().
+inline constexpr int kVaeEncoder = 0;
+inline constexpr int kTextEncoder = 1;
+inline constexpr int kUNet = 2;
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_STABLE_DIFFUSION_STABLE_DIFFUSION_H_

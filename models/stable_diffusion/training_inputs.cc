@@ -1,0 +1,84 @@
+#include "models/stable_diffusion/training_inputs.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/philox.h"
+#include "models/diffusion/draws.h"
+
+namespace dpipe::models {
+
+absl::StatusOr<Tensor> TrainingInputs::Load(const std::string& component, const std::string& input,
+                                            int64_t step, SampleRange samples,
+                                            const std::shared_ptr<Device>& device) {
+  const int index = model_->model().FindComponent(component);
+  if (index >= 0) {
+    const nn::Program& program = model_->model().component(index).program;
+    if (input == "pixels") return Pixels(step, samples, device);
+    if (input == "ids") return Ids(step, samples, device);
+    if (input == "vae_noise") {
+      return Noise(program, input, RandomPurpose::kVaeNoise, step, samples, device);
+    }
+    if (input == "noise")
+      return Noise(program, input, RandomPurpose::kNoise, step, samples, device);
+    if (input == "timesteps") {
+      return diffusion::DrawTimesteps(device, options_.seed, step, samples.begin, samples.size(),
+                                      model_->schedule().num_timesteps());
+    }
+    if (input == "latents" || input == "context") {
+      if (cache_ == nullptr) return absl::UnimplementedError("there is no offline cache");
+      if (input == "latents") return CachedLatents(step, samples, device);
+      DPIPE_ASSIGN_OR_RETURN(const auto tokens, Tokens(step, samples));
+      return cache_->Context(tokens, device);
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no input ", input, " of component ", component));
+}
+
+absl::StatusOr<Tensor> TrainingInputs::Pixels(int64_t step, SampleRange samples,
+                                              const std::shared_ptr<Device>& device) {
+  const int64_t size = loader_->options().image_size;
+  Tensor pixels = Tensor::Empty(device, {samples.size(), size, size, 3}, DType::kF32);
+  DPIPE_RETURN_IF_ERROR(loader_->LoadPixels(step, samples, pixels.data<float>()));
+  return pixels;
+}
+
+absl::StatusOr<std::vector<std::vector<int32_t>>> TrainingInputs::Tokens(int64_t step,
+                                                                         SampleRange samples) {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> captions, loader_->Captions(step, samples));
+  std::vector<std::vector<int32_t>> tokens;
+  for (int i = 0; i < samples.size(); ++i) {
+    RandomStream stream(options_.seed, step, samples.begin + i, RandomPurpose::kCaptionDrop);
+    const bool drop = stream.NextUniform() < options_.caption_drop;
+    tokens.push_back(model_->tokenizer().Encode(drop ? std::string() : captions[i]));
+  }
+  return tokens;
+}
+
+absl::StatusOr<Tensor> TrainingInputs::Ids(int64_t step, SampleRange samples,
+                                           const std::shared_ptr<Device>& device) {
+  DPIPE_ASSIGN_OR_RETURN(const auto tokens, Tokens(step, samples));
+  const int64_t length = model_->tokenizer().max_length();
+  Tensor ids = Tensor::Empty(device, {samples.size(), length}, DType::kI32);
+  int32_t* row = ids.data<int32_t>();
+  for (const std::vector<int32_t>& text : tokens) row = std::copy(text.begin(), text.end(), row);
+  return ids;
+}
+
+Tensor TrainingInputs::Noise(const nn::Program& program, const std::string& input,
+                             RandomPurpose purpose, int64_t step, SampleRange samples,
+                             const std::shared_ptr<Device>& device) const {
+  const Shape shape = program.BatchShape(program.InputNamed(input), samples.size());
+  return diffusion::DrawNoise(device, options_.seed, step, samples.begin, shape, purpose);
+}
+
+absl::StatusOr<Tensor> TrainingInputs::CachedLatents(int64_t step, SampleRange samples,
+                                                     const std::shared_ptr<Device>& device) {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<int32_t> indices, loader_->Indices(step, samples));
+  const nn::Program& encoder = model_->model().component(kVaeEncoder).program;
+  return cache_->Latents(
+      indices, Noise(encoder, "vae_noise", RandomPurpose::kVaeNoise, step, samples, device));
+}
+
+}  // namespace dpipe::models
