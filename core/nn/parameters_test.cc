@@ -1,0 +1,96 @@
+#include "core/nn/parameters.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/norm_nodes.h"
+#include "core/nn/program_builder.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::nn {
+namespace {
+
+Program ThreeLayers() {
+  ProgramBuilder builder("three");
+  ValueId x = builder.AddInput("x", {Shape({6}), Element::kCompute});
+  builder.BeginLayer("frozen", LayerKind::kFrozen);
+  x = AddLinear(&builder, "frozen", x, {5});
+  builder.BeginLayer("a", LayerKind::kTrainable);
+  x = AddLinear(&builder, "a.linear", x, {40});
+  x = AddLayerNorm(&builder, "a.norm", x, {});
+  builder.BeginLayer("b", LayerKind::kTrainable);
+  x = AddLinear(&builder, "b.linear", x, {3, /*bias=*/false});
+  builder.MarkOutput(x, "y");
+  return builder.Build();
+}
+
+TEST(ParameterSetTest, HoldsItsLayersOnly) {
+  const Program program = ThreeLayers();
+  const ParameterSet set(program, {0, 2}, Device::Cpu());
+  EXPECT_EQ(set.ids().size(), 6);
+  EXPECT_EQ(set.trainable_ids().size(), 4) << "no gradients for the frozen layer";
+  EXPECT_TRUE(set.Contains(ParameterId(5)));
+  EXPECT_FALSE(set.Contains(ParameterId(6)));
+  EXPECT_EQ(set.master_bytes(), 4 * (35 + 240 + 80));
+  EXPECT_EQ(set.grad_bytes(), 4 * (240 + 80));
+}
+
+TEST(ParameterSetTest, InitDoesNotDependOnThePartition) {
+  const Program program = ThreeLayers();
+  ParameterSet whole(program, program.all_layers(), Device::Cpu());
+  ParameterSet last(program, {2, 3}, Device::Cpu());
+  whole.InitRandom(7);
+  last.InitRandom(7);
+  const ParameterId id = last.ids()[0];
+  EXPECT_EQ(std::memcmp(whole.weight(id).master().raw_data(), last.weight(id).master().raw_data(),
+                        4 * 120),
+            0);
+  last.InitRandom(8);
+  EXPECT_NE(std::memcmp(whole.weight(id).master().raw_data(), last.weight(id).master().raw_data(),
+                        4 * 120),
+            0);
+}
+
+TEST(ParameterSetTest, InitFollowsPyTorchsRules) {
+  const Program program = ThreeLayers();
+  ParameterSet set(program, program.all_layers(), Device::Cpu());
+  set.InitRandom(1);
+  const double bound = 1 / std::sqrt(5.0);  // a.linear has 5 inputs
+  double sum_of_squares = 0;
+  for (float x : set.weight(ParameterId(2)).master().span<float>()) {
+    EXPECT_LE(std::fabs(x), bound);
+    sum_of_squares += x * x;
+  }
+  EXPECT_NEAR(sum_of_squares / 200, bound * bound / 3, 0.2 * bound * bound / 3);
+  for (float x : set.weight(ParameterId(4)).master().span<float>()) EXPECT_EQ(x, 1);
+  for (float x : set.weight(ParameterId(5)).master().span<float>()) EXPECT_EQ(x, 0);
+  EXPECT_TRUE(program.parameter(ParameterId(2)).decay);
+  EXPECT_FALSE(program.parameter(ParameterId(3)).decay) << "a bias";
+  EXPECT_FALSE(program.parameter(ParameterId(4)).decay) << "a norm";
+}
+
+TEST(ParameterSetTest, CollectsAndLoads) {
+  const Program program = ThreeLayers();
+  ParameterSet a(program, program.all_layers(), Device::Cpu());
+  ParameterSet b(program, {1, 3}, Device::Cpu());
+  a.InitRandom(1);
+  b.InitRandom(2);
+  std::map<std::string, Tensor> tensors;
+  a.Collect(&tensors);
+  EXPECT_EQ(tensors.size(), 7);
+  ASSERT_TRUE(b.Load(tensors).ok());
+  for (ParameterId id : b.ids()) {
+    const Tensor& master = a.weight(id).master();
+    EXPECT_EQ(std::memcmp(master.raw_data(), b.weight(id).master().raw_data(), master.size_bytes()),
+              0);
+  }
+  tensors.erase("a.norm.bias");
+  tensors["b.linear.weight"] = Tensor::Zeros(Device::Cpu(), Shape({40, 3}), DType::kF32);
+  EXPECT_EQ(b.Load(tensors).message(),
+            "parameters of three: 'a.norm.bias' is missing; 'b.linear.weight' is fp32 [40, 3], "
+            "expected fp32 [3, 40]");
+}
+
+}  // namespace
+}  // namespace dpipe::nn
