@@ -1,0 +1,33 @@
+// The residual block of U-Nets and VAEs (diffusers ResnetBlock2D).
+//
+//   h = conv1(silu(norm1(x))) [+ time_emb_proj(t)]
+//   y = conv_shortcut(x) or x  +  conv2(silu(norm2(h)))
+#ifndef DPIPE_CORE_NN_BLOCKS_RESNET_BLOCK_H_
+#define DPIPE_CORE_NN_BLOCKS_RESNET_BLOCK_H_
+
+#include <optional>
+#include <string>
+
+#include "core/nn/program_builder.h"
+
+namespace dpipe::nn {
+
+struct ResnetSpec {
+  int64_t out_channels = 0;
+  int groups = 32;
+  float eps = 1e-5f;
+  LayerKind kind = LayerKind::kTrainable;
+  // The time embedding [C_t], already through SiLU; VAEs have none.
+  std::optional<ValueId> time;
+  // Joined to x along the channels first: a U-Net's skip connection.
+  std::optional<ValueId> skip;
+};
+
+// Adds layers `<name>.conv1`, `<name>.conv_shortcut` (where channels change) and `<name>.conv2`.
+// x [H, W, C] -> [H, W, out_channels].
+ValueId AddResnetBlock(ProgramBuilder* builder, const std::string& name, ValueId x,
+                       const ResnetSpec& spec);
+
+}  // namespace dpipe::nn
+
+#endif  // DPIPE_CORE_NN_BLOCKS_RESNET_BLOCK_H_

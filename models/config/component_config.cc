@@ -1,0 +1,147 @@
+#include "models/config/component_config.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/file.h"
+#include "nlohmann/json.hpp"
+
+namespace dpipe::models {
+
+using nlohmann::json;
+
+struct ComponentConfig::Document {
+  json root;
+};
+
+namespace {
+
+bool IsPositiveInt(const json& value) {
+  return value.is_number_integer() && value.get<int64_t>() > 0;
+}
+
+}  // namespace
+
+ComponentConfig::ComponentConfig(std::unique_ptr<Document> document)
+    : document_(std::move(document)) {}
+ComponentConfig::ComponentConfig(ComponentConfig&&) noexcept = default;
+ComponentConfig& ComponentConfig::operator=(ComponentConfig&&) noexcept = default;
+ComponentConfig::~ComponentConfig() = default;
+
+absl::StatusOr<ComponentConfig> ComponentConfig::Parse(const std::string& text,
+                                                       const std::string& source) {
+  auto document = std::make_unique<Document>();
+  document->root = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!document->root.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(source, ": not a JSON object"));
+  }
+  ComponentConfig config(std::move(document));
+  config.source_ = source;
+  return config;
+}
+
+absl::StatusOr<ComponentConfig> ComponentConfig::Read(const std::string& path) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return Parse(text, path);
+}
+
+bool ComponentConfig::Absent(const std::string& key) const {
+  const auto it = document_->root.find(key);
+  return it == document_->root.end() || it->is_null();
+}
+
+void ComponentConfig::AddProblem(const std::string& key, const std::string& what) {
+  const auto it = document_->root.find(key);
+  const std::string value = it == document_->root.end() ? "missing"
+                                                        : it->dump(-1, ' ', /*ensure_ascii=*/true,
+                                                                   json::error_handler_t::replace);
+  problems_.push_back(absl::StrCat("'", key, "' is ", value, ", ", what));
+}
+
+int64_t ComponentConfig::PositiveInt(const std::string& key, int64_t default_value) {
+  if (Absent(key)) return default_value;
+  const json& value = document_->root[key];
+  if (IsPositiveInt(value)) return value.get<int64_t>();
+  AddProblem(key, "expected a positive integer");
+  return default_value;
+}
+
+double ComponentConfig::Number(const std::string& key, double default_value) {
+  if (Absent(key)) return default_value;
+  const json& value = document_->root[key];
+  if (value.is_number()) return value.get<double>();
+  AddProblem(key, "expected a number");
+  return default_value;
+}
+
+bool ComponentConfig::Bool(const std::string& key, bool default_value) {
+  if (Absent(key)) return default_value;
+  const json& value = document_->root[key];
+  if (value.is_boolean()) return value.get<bool>();
+  AddProblem(key, "expected true or false");
+  return default_value;
+}
+
+std::string ComponentConfig::String(const std::string& key, const std::string& default_value) {
+  if (Absent(key)) return default_value;
+  const json& value = document_->root[key];
+  if (value.is_string()) return value.get<std::string>();
+  AddProblem(key, "expected a string");
+  return default_value;
+}
+
+std::vector<int64_t> ComponentConfig::PositiveInts(const std::string& key,
+                                                   std::vector<int64_t> default_value) {
+  if (Absent(key)) return default_value;
+  const json& value = document_->root[key];
+  if (!value.is_array() || value.empty() ||
+      !std::all_of(value.begin(), value.end(), IsPositiveInt)) {
+    AddProblem(key, "expected a list of positive integers");
+    return default_value;
+  }
+  return value.get<std::vector<int64_t>>();
+}
+
+std::vector<int64_t> ComponentConfig::PerBlock(const std::string& key, int64_t default_value,
+                                               size_t count) {
+  const std::vector<int64_t> defaults(count, default_value);
+  if (Absent(key)) return defaults;
+  const json& value = document_->root[key];
+  if (IsPositiveInt(value)) return std::vector<int64_t>(count, value.get<int64_t>());
+  if (value.is_array() && value.size() == count &&
+      std::all_of(value.begin(), value.end(), IsPositiveInt)) {
+    return value.get<std::vector<int64_t>>();
+  }
+  AddProblem(key, absl::StrCat("expected a positive integer or a list of ", count, " of them"));
+  return defaults;
+}
+
+std::vector<std::string> ComponentConfig::Strings(const std::string& key,
+                                                  std::vector<std::string> default_value) {
+  if (Absent(key)) return default_value;
+  const json& value = document_->root[key];
+  const auto is_string = [](const json& item) { return item.is_string(); };
+  if (!value.is_array() || value.empty() || !std::all_of(value.begin(), value.end(), is_string)) {
+    AddProblem(key, "expected a list of strings");
+    return default_value;
+  }
+  return value.get<std::vector<std::string>>();
+}
+
+void ComponentConfig::Expect(const std::string& key, const std::vector<std::string>& supported) {
+  const auto it = document_->root.find(key);
+  if (it == document_->root.end()) return;  // diffusers' default, which is among the supported
+  for (const std::string& text : supported) {
+    if (json::parse(text) == *it) return;
+  }
+  AddProblem(key, absl::StrCat("supported: ", absl::StrJoin(supported, ", ")));
+}
+
+absl::Status ComponentConfig::status() const {
+  if (problems_.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(source_, ": ", absl::StrJoin(problems_, "; ")));
+}
+
+}  // namespace dpipe::models

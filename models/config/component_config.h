@@ -1,0 +1,59 @@
+// Reads a component's config.json (diffusers, transformers) key by key.
+#ifndef DPIPE_MODELS_CONFIG_COMPONENT_CONFIG_H_
+#define DPIPE_MODELS_CONFIG_COMPONENT_CONFIG_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+
+namespace dpipe::models {
+
+// Getters return a key's value, or the default where the key is missing or null. They note what is
+// wrong and go on; status() tells it all at the end, so that one run names every problem of a file:
+// "unet/config.json: 'layers_per_block' is [1, 2], expected a positive integer".
+class ComponentConfig {
+ public:
+  // `source` is the file's name, for messages.
+  static absl::StatusOr<ComponentConfig> Parse(const std::string& text, const std::string& source);
+  static absl::StatusOr<ComponentConfig> Read(const std::string& path);
+  ComponentConfig(ComponentConfig&&) noexcept;
+  ComponentConfig& operator=(ComponentConfig&&) noexcept;
+  ~ComponentConfig();
+
+  // Missing or null.
+  bool Absent(const std::string& key) const;
+  // > 0.
+  int64_t PositiveInt(const std::string& key, int64_t default_value);
+  double Number(const std::string& key, double default_value);
+  bool Bool(const std::string& key, bool default_value);
+  std::string String(const std::string& key, const std::string& default_value);
+  // Positive integers, at least one.
+  std::vector<int64_t> PositiveInts(const std::string& key, std::vector<int64_t> default_value);
+  // As above, where a single integer stands for `count` equal ones; `count` of them.
+  std::vector<int64_t> PerBlock(const std::string& key, int64_t default_value, size_t count);
+  std::vector<std::string> Strings(const std::string& key, std::vector<std::string> default_value);
+
+  // Notes a problem where the key is there with another value than these: features that are not
+  // supported. Values are JSON: "null", "false", "\"silu\"". null also allows a missing key.
+  void Expect(const std::string& key, const std::vector<std::string>& supported);
+  // Notes a problem in own words, of a key's value.
+  void AddProblem(const std::string& key, const std::string& what);
+
+  // OK, or InvalidArgument with the file and all problems.
+  absl::Status status() const;
+
+ private:
+  struct Document;  // the JSON library stays out of this header
+  explicit ComponentConfig(std::unique_ptr<Document> document);
+
+  std::unique_ptr<Document> document_;
+  std::string source_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_CONFIG_COMPONENT_CONFIG_H_

@@ -1,0 +1,55 @@
+#include "models/config/component_config.h"
+
+#include "gtest/gtest.h"
+
+namespace dpipe::models {
+namespace {
+
+ComponentConfig Config(const std::string& text) {
+  auto config = ComponentConfig::Parse(text, "x/config.json");
+  EXPECT_TRUE(config.ok()) << config.status();
+  return *std::move(config);
+}
+
+TEST(ComponentConfigTest, ReadsValuesAndDefaults) {
+  ComponentConfig config = Config(
+      R"({"a": 3, "b": [1, 2], "c": "x", "d": true, "e": 1e-5, "f": null, "g": ["p", "q"]})");
+  EXPECT_EQ(config.PositiveInt("a", 1), 3);
+  EXPECT_EQ(config.PositiveInt("f", 9), 9) << "null is missing";
+  EXPECT_EQ(config.PositiveInts("b", {}), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(config.PerBlock("a", 1, 2), (std::vector<int64_t>{3, 3}));
+  EXPECT_EQ(config.PerBlock("b", 1, 2), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(config.PerBlock("missing", 7, 1), (std::vector<int64_t>{7}));
+  EXPECT_EQ(config.String("c", ""), "x");
+  EXPECT_TRUE(config.Bool("d", false));
+  EXPECT_EQ(config.Number("e", 0), 1e-5);
+  EXPECT_EQ(config.Strings("g", {}), (std::vector<std::string>{"p", "q"}));
+  config.Expect("c", {"\"x\"", "\"y\""});
+  config.Expect("f", {"null"});
+  config.Expect("missing", {"false"});
+  EXPECT_TRUE(config.status().ok()) << config.status();
+}
+
+TEST(ComponentConfigTest, NamesEveryProblem) {
+  ComponentConfig config = Config(R"({"a": -3, "b": [1, "x"], "c": 5, "d": "yes", "act": "mish"})");
+  config.PositiveInt("a", 1);
+  config.PerBlock("b", 1, 2);
+  config.String("c", "");
+  config.Bool("d", false);
+  config.Expect("act", {"\"silu\"", "\"swish\""});
+  EXPECT_EQ(config.status().message(),
+            "x/config.json: 'a' is -3, expected a positive integer; "
+            "'b' is [1,\"x\"], expected a positive integer or a list of 2 of them; "
+            "'c' is 5, expected a string; 'd' is \"yes\", expected true or false; "
+            "'act' is \"mish\", supported: \"silu\", \"swish\"");
+}
+
+TEST(ComponentConfigTest, RefusesWhatIsNotAnObject) {
+  for (const char* text : {"", "[1]", "{\"a\": 1", "nul", "{\"a\": 1} x"}) {
+    const auto config = ComponentConfig::Parse(text, "x.json");
+    EXPECT_EQ(config.status().message(), "x.json: not a JSON object") << text;
+  }
+}
+
+}  // namespace
+}  // namespace dpipe::models
