@@ -1,0 +1,28 @@
+// The two ends of a diffusion training program: noising its input, and the loss.
+#ifndef DPIPE_MODELS_DIFFUSION_NOISE_NODES_H_
+#define DPIPE_MODELS_DIFFUSION_NOISE_NODES_H_
+
+#include "core/nn/program_builder.h"
+#include "models/diffusion/noise_schedule.h"
+
+namespace dpipe::diffusion {
+
+// x0, noise [...] in fp32, timesteps int32 [] -> x_t [...] in the compute dtype. No gradient flows
+// to its inputs.
+ValueId AddNoising(nn::ProgramBuilder* builder, const NoiseSchedule& schedule, ValueId x0,
+                   ValueId noise, ValueId timesteps);
+
+struct DiffusionLossInputs {
+  ValueId prediction;  // in the compute dtype
+  ValueId x0, noise;   // fp32
+  ValueId timesteps;   // int32
+};
+
+// A sample's mean squared error against the schedule's target (noise, v or x0), fp32 []. With
+// `min_snr_gamma` > 0 weighted by MinSnrWeights. The gradient goes to the prediction only.
+ValueId AddDiffusionLoss(nn::ProgramBuilder* builder, const NoiseSchedule& schedule,
+                         double min_snr_gamma, const DiffusionLossInputs& inputs);
+
+}  // namespace dpipe::diffusion
+
+#endif  // DPIPE_MODELS_DIFFUSION_NOISE_NODES_H_

@@ -1,0 +1,42 @@
+// The U-Net of Stable Diffusion as a Program (diffusers UNet2DConditionModel).
+//
+// Parameters are named and shaped as in diffusers' checkpoints. Layers, in order: [add_noise],
+// time_embedding, conv_in, then for each level resnets (conv1, conv_shortcut, conv2) and
+// transformers (proj_in, attn1, attn2, ff, proj_out) and resampling, conv_out, [loss]: 150 in all
+// for Stable Diffusion v2.1 training.
+#ifndef DPIPE_MODELS_UNET_UNET_H_
+#define DPIPE_MODELS_UNET_UNET_H_
+
+#include "core/base/status.h"
+#include "core/nn/program.h"
+#include "models/diffusion/noise_schedule.h"
+#include "models/unet/unet_config.h"
+
+namespace dpipe::models {
+
+// Sizes that the configuration leaves open.
+struct UNetShape {
+  int64_t height = 64;  // of the latents; divisible by 2^(levels - 1)
+  int64_t width = 64;
+  int64_t context_length = 77;  // tokens
+};
+
+struct UNetTraining {
+  diffusion::NoiseSchedule schedule;
+  double min_snr_gamma = 0;  // 0: all timesteps weigh the same
+};
+
+// For training. External inputs: "latents" and "noise" fp32 [height, width, in_channels],
+// "timesteps" int32 [], "context" [context_length, cross_attention_dim] in the compute dtype.
+// Output: "loss" fp32 [], one number a sample. InvalidArgument where the size does not suit the
+// number of levels, or in_channels and out_channels differ.
+absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const UNetShape& shape,
+                                                 const UNetTraining& training);
+
+// For sampling, all layers frozen. External inputs: "noisy_latents" fp32, "timesteps", "context".
+// Output: "prediction" fp32 [height, width, out_channels].
+absl::StatusOr<nn::Program> BuildUNetForInference(const UNetConfig& config, const UNetShape& shape);
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_UNET_UNET_H_

@@ -1,0 +1,132 @@
+#include "models/unet/unet_config.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "models/config/component_config.h"
+
+namespace dpipe::models {
+namespace {
+
+// Whether each block has cross-attention; other types are problems.
+std::vector<bool> BlockTypes(ComponentConfig* config, const std::string& key,
+                             const std::string& plain, const std::string& attention,
+                             std::vector<std::string> default_types) {
+  std::vector<bool> has_attention;
+  for (const std::string& type : config->Strings(key, std::move(default_types))) {
+    if (type != plain && type != attention) {
+      config->AddProblem(
+          key, absl::StrCat("unknown block type '", type, "', known: ", plain, ", ", attention));
+    }
+    has_attention.push_back(type == attention);
+  }
+  return has_attention;
+}
+
+// Keys that change the model in ways that are not built.
+void CheckFixedKeys(ComponentConfig* config) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> supported = {
+      {"act_fn", {"\"silu\"", "\"swish\""}},
+      {"addition_embed_type", {"null"}},
+      {"attention_type", {"\"default\""}},
+      {"center_input_sample", {"false"}},
+      {"class_embed_type", {"null"}},
+      {"class_embeddings_concat", {"false"}},
+      {"conv_in_kernel", {"3"}},
+      {"conv_out_kernel", {"3"}},
+      {"cross_attention_norm", {"null"}},
+      {"downsample_padding", {"1"}},
+      {"dropout", {"0"}},
+      {"dual_cross_attention", {"false"}},
+      {"encoder_hid_dim", {"null"}},
+      {"encoder_hid_dim_type", {"null"}},
+      {"mid_block_only_cross_attention", {"null", "false"}},
+      {"mid_block_scale_factor", {"1"}},
+      {"mid_block_type", {"\"UNetMidBlock2DCrossAttn\""}},
+      {"num_class_embeds", {"null"}},
+      {"only_cross_attention", {"false"}},
+      {"resnet_out_scale_factor", {"1", "1.0"}},
+      {"resnet_skip_time_act", {"false"}},
+      {"resnet_time_scale_shift", {"\"default\""}},
+      {"reverse_transformer_layers_per_block", {"null"}},
+      {"time_cond_proj_dim", {"null"}},
+      {"time_embedding_act_fn", {"null"}},
+      {"time_embedding_dim", {"null"}},
+      {"time_embedding_type", {"\"positional\""}},
+      {"timestep_post_act", {"null"}},
+  };
+  for (const auto& [key, values] : supported) config->Expect(key, values);
+}
+
+void CheckDivisibility(const UNetConfig& unet, ComponentConfig* config) {
+  for (int level = 0; level < unet.num_levels(); ++level) {
+    const int64_t channels = unet.block_out_channels[level];
+    if (channels % unet.norm_groups != 0) {
+      config->AddProblem("block_out_channels", absl::StrCat(channels, " is not a multiple of the ",
+                                                            unet.norm_groups, " norm groups"));
+    }
+    if (channels % unet.num_heads[level] != 0) {
+      config->AddProblem("block_out_channels", absl::StrCat(channels, " is not a multiple of the ",
+                                                            unet.num_heads[level], " heads"));
+    }
+  }
+}
+
+UNetConfig ReadFields(ComponentConfig* config) {
+  UNetConfig unet;
+  unet.in_channels = config->PositiveInt("in_channels", 4);
+  unet.out_channels = config->PositiveInt("out_channels", 4);
+  unet.sample_size = config->PositiveInt("sample_size", 64);
+  unet.block_out_channels = config->PositiveInts("block_out_channels", {320, 640, 1280, 1280});
+  const size_t levels = unet.block_out_channels.size();
+  unet.down_has_attention = BlockTypes(
+      config, "down_block_types", "DownBlock2D", "CrossAttnDownBlock2D",
+      {"CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"});
+  unet.up_has_attention =
+      BlockTypes(config, "up_block_types", "UpBlock2D", "CrossAttnUpBlock2D",
+                 {"UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"});
+  std::reverse(unet.up_has_attention.begin(), unet.up_has_attention.end());
+  for (const auto& [key, blocks] : {std::pair("down_block_types", &unet.down_has_attention),
+                                    std::pair("up_block_types", &unet.up_has_attention)}) {
+    if (blocks->size() != levels) {
+      config->AddProblem(key, absl::StrCat("expected ", levels,
+                                           ", one for each entry of "
+                                           "'block_out_channels'"));
+    }
+  }
+  unet.layers_per_block = config->PositiveInt("layers_per_block", 2);
+  // "attention_head_dim" has always been the number of heads, whatever its name says; diffusers
+  // keeps it so for the checkpoints' sake, and prefers the newer key where it is given.
+  const bool newer = !config->Absent("num_attention_heads");
+  unet.num_heads =
+      config->PerBlock(newer ? "num_attention_heads" : "attention_head_dim", 8, levels);
+  unet.transformer_layers = config->PerBlock("transformer_layers_per_block", 1, levels);
+  unet.cross_attention_dim = config->PositiveInt("cross_attention_dim", 1280);
+  unet.linear_projection = config->Bool("use_linear_projection", false);
+  unet.norm_groups = config->PositiveInt("norm_num_groups", 32);
+  unet.norm_eps = config->Number("norm_eps", 1e-5);
+  unet.time_cosine_first = config->Bool("flip_sin_to_cos", true);
+  unet.time_frequency_shift = config->Number("freq_shift", 0);
+  return unet;
+}
+
+}  // namespace
+
+absl::StatusOr<UNetConfig> ParseUNetConfig(const std::string& json, const std::string& source) {
+  DPIPE_ASSIGN_OR_RETURN(ComponentConfig config, ComponentConfig::Parse(json, source));
+  config.Expect("_class_name", {"\"UNet2DConditionModel\""});
+  UNetConfig unet = ReadFields(&config);
+  CheckFixedKeys(&config);
+  CheckDivisibility(unet, &config);
+  DPIPE_RETURN_IF_ERROR(config.status());
+  return unet;
+}
+
+absl::StatusOr<UNetConfig> ReadUNetConfig(const std::string& path) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return ParseUNetConfig(text, path);
+}
+
+}  // namespace dpipe::models
