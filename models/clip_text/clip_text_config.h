@@ -1,0 +1,32 @@
+// The configuration of a CLIP text encoder (transformers CLIPTextModel), from its config.json.
+#ifndef DPIPE_MODELS_CLIP_TEXT_CLIP_TEXT_CONFIG_H_
+#define DPIPE_MODELS_CLIP_TEXT_CLIP_TEXT_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/status.h"
+#include "core/ops/activation.h"
+
+namespace dpipe::models {
+
+struct ClipTextConfig {
+  int64_t vocab_size = 49408;
+  int64_t hidden_size = 768;
+  int64_t intermediate_size = 3072;
+  int64_t num_layers = 12;
+  int64_t num_heads = 12;
+  int64_t max_positions = 77;
+  double norm_eps = 1e-5;
+  ops::Activation activation = ops::Activation::kQuickGelu;
+};
+
+// From the text of a config.json; `source` names the file in messages. InvalidArgument names every
+// key whose value is wrong or not supported.
+absl::StatusOr<ClipTextConfig> ParseClipTextConfig(const std::string& json,
+                                                   const std::string& source);
+absl::StatusOr<ClipTextConfig> ReadClipTextConfig(const std::string& path);
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_CLIP_TEXT_CLIP_TEXT_CONFIG_H_
