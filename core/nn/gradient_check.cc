@@ -226,7 +226,7 @@ absl::Status CheckGradients(const Program& program, ParameterSet* parameters,
   std::vector<Check> checks;
   double sum_of_squares = 0;
   for (ParameterId id : parameters->trainable_ids()) {
-    const Tensor& grad = parameters->grad(id);
+    const Tensor& grad = *parameters->grad(id);
     const double h = options.step / std::sqrt(static_cast<double>(grad.num_elements()));
     for (int k = 0; k < options.directions; ++k) {
       RandomStream random(options.seed, id.value(), k, RandomPurpose::kTest);
