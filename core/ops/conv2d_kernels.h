@@ -1,0 +1,26 @@
+// The implementations that conv2d.cc chooses from: conv2d.h's functions without the checks.
+#ifndef DPIPE_CORE_OPS_CONV2D_KERNELS_H_
+#define DPIPE_CORE_OPS_CONV2D_KERNELS_H_
+
+#include "core/ops/conv2d.h"
+
+namespace dpipe::ops {
+namespace ref {
+Tensor Conv2dForward(const Conv2dParams& params, const Tensor& x, const Weight& w,
+                     const Tensor& bias);
+Tensor Conv2dInputGrad(const Conv2dParams& params, const Tensor& dy, const Weight& w,
+                       const Shape& x_shape);
+void Conv2dWeightGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy, Tensor* dw,
+                      Tensor* db);
+}  // namespace ref
+namespace cpu {
+absl::StatusOr<Tensor> Conv2dForward(const Conv2dParams& params, const Tensor& x, const Weight& w,
+                                     const Tensor& bias);
+absl::StatusOr<Tensor> Conv2dInputGrad(const Conv2dParams& params, const Tensor& dy,
+                                       const Weight& w, const Shape& x_shape);
+absl::Status Conv2dWeightGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy,
+                              Tensor* dw, Tensor* db);
+}  // namespace cpu
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_CONV2D_KERNELS_H_

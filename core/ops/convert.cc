@@ -1,0 +1,41 @@
+#include "core/ops/convert.h"
+
+#include "core/ops/vector_clones.h"
+
+namespace dpipe::ops {
+
+DPIPE_VECTOR_CLONES void WidenRows(int64_t rows, int64_t columns, const Bf16* from,
+                                   int64_t from_stride, float* to, int64_t to_stride) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const Bf16* __restrict source = from + r * from_stride;
+    float* __restrict target = to + r * to_stride;
+    for (int64_t c = 0; c < columns; ++c) Store(target + c, Load(source + c));
+  }
+}
+
+DPIPE_VECTOR_CLONES void NarrowRows(int64_t rows, int64_t columns, const float* from,
+                                    int64_t from_stride, Bf16* to, int64_t to_stride) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* __restrict source = from + r * from_stride;
+    Bf16* __restrict target = to + r * to_stride;
+    for (int64_t c = 0; c < columns; ++c) Store(target + c, Load(source + c));
+  }
+}
+
+void Widen(int64_t n, const Bf16* from, float* to) { WidenRows(1, n, from, n, to, n); }
+
+void Narrow(int64_t n, const float* from, Bf16* to) { NarrowRows(1, n, from, n, to, n); }
+
+Tensor Widened(const Tensor& bf16) {
+  Tensor fp32 = Tensor::Empty(bf16.device(), bf16.shape(), DType::kF32);
+  Widen(bf16.num_elements(), bf16.data<Bf16>(), fp32.data<float>());
+  return fp32;
+}
+
+Tensor Narrowed(const Tensor& fp32) {
+  Tensor bf16 = Tensor::Empty(fp32.device(), fp32.shape(), DType::kBf16);
+  Narrow(fp32.num_elements(), fp32.data<float>(), bf16.data<Bf16>());
+  return bf16;
+}
+
+}  // namespace dpipe::ops

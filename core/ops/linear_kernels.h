@@ -1,0 +1,22 @@
+// The implementations that linear.cc chooses from: linear.h's functions without the checks.
+#ifndef DPIPE_CORE_OPS_LINEAR_KERNELS_H_
+#define DPIPE_CORE_OPS_LINEAR_KERNELS_H_
+
+#include "core/base/status.h"
+#include "core/ops/weight.h"
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops {
+namespace ref {
+Tensor LinearForward(const Tensor& x, const Weight& w, const Tensor& bias);
+Tensor LinearInputGrad(const Tensor& dy, const Weight& w);
+void LinearWeightGrad(const Tensor& x, const Tensor& dy, Tensor* dw, Tensor* db);
+}  // namespace ref
+namespace cpu {
+absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& w, const Tensor& bias);
+absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& w);
+absl::Status LinearWeightGrad(const Tensor& x, const Tensor& dy, Tensor* dw, Tensor* db);
+}  // namespace cpu
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_LINEAR_KERNELS_H_

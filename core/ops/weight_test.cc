@@ -1,0 +1,54 @@
+#include "core/ops/weight.h"
+
+#include <atomic>
+#include <thread>
+
+#include "core/ops/op_testing.h"
+
+namespace dpipe::ops {
+namespace {
+
+TEST(WeightTest, PlainFormsFollowTheMaster) {
+  const auto cpu = Device::Cpu();
+  Tensor master = Tensor::FromHost<float>(cpu, {2}, {1.0f, 1.0f + 1.0f / 512});
+  Weight w(master);
+  EXPECT_EQ(w.As(DType::kF32).raw_data(), master.raw_data());
+  EXPECT_EQ(Values(w.As(DType::kBf16)), (std::vector<double>{1, 1}));  // a tie, to even
+  EXPECT_EQ(w.As(DType::kBf16).raw_data(), w.As(DType::kBf16).raw_data());
+  EXPECT_EQ(w.prepared_bytes(), 4);
+  master.data<float>()[0] = 3;
+  w.MarkUpdated();
+  EXPECT_EQ(w.prepared_bytes(), 0);
+  EXPECT_EQ(Values(w.As(DType::kBf16)), (std::vector<double>{3, 1}));
+}
+
+TEST(WeightTest, AFailedPreparationIsReportedAndNotCached) {
+  const Weight w(Tensor::Zeros(Device::Cpu(), {4}, DType::kF32));
+  const auto fail = [](const Tensor&) -> absl::StatusOr<Tensor> {
+    return absl::InternalError("no such layout");
+  };
+  EXPECT_EQ(w.Prepared(20, fail).status().message(), "no such layout");
+  EXPECT_TRUE(w.Prepared(20, [](const Tensor& m) -> absl::StatusOr<Tensor> { return m; }).ok());
+}
+
+TEST(WeightTest, ConcurrentReadersShareOnePreparation) {
+  const Weight w(RandomTensor(Device::Cpu(), {1000}, DType::kF32, 1));
+  std::atomic<int> preparations{0};
+  std::vector<const void*> seen(8);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const Tensor form = *w.Prepared(17, [&](const Tensor& master) -> absl::StatusOr<Tensor> {
+        ++preparations;
+        return master.Clone();
+      });
+      seen[i] = form.raw_data();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(preparations, 1);
+  for (const void* data : seen) EXPECT_EQ(data, seen[0]);
+}
+
+}  // namespace
+}  // namespace dpipe::ops
