@@ -1,0 +1,32 @@
+#include <cmath>
+
+#include "core/ops/adamw_kernels.h"
+#include "core/ops/reference.h"
+
+namespace dpipe::ops::ref {
+
+void AdamWStep(const AdamWFactors& factors, const Tensor& grad, Tensor* parameter, Tensor* m,
+               Tensor* v) {
+  for (int64_t i = 0; i < grad.num_elements(); ++i) {
+    const double g = factors.grad_scale * Get(grad, i);
+    Put(*m, i, Get(*m, i) + factors.one_minus_beta1 * (g - Get(*m, i)));
+    Put(*v, i, factors.beta2 * Get(*v, i) + factors.one_minus_beta2 * g * g);
+    const double denominator = std::sqrt(Get(*v, i)) * factors.inverse_sqrt_bias2 + factors.eps;
+    Put(*parameter, i,
+        factors.decay * Get(*parameter, i) - factors.step_size * Get(*m, i) / denominator);
+  }
+}
+
+double SumOfSquares(const Tensor& x) {
+  double sum = 0;
+  for (int64_t i = 0; i < x.num_elements(); ++i) sum += Get(x, i) * Get(x, i);
+  return sum;
+}
+
+void EmaUpdate(float decay, const Tensor& value, Tensor* average) {
+  for (int64_t i = 0; i < value.num_elements(); ++i) {
+    Put(*average, i, decay * Get(*average, i) + (1.0 - decay) * Get(value, i));
+  }
+}
+
+}  // namespace dpipe::ops::ref

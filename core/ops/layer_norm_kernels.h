@@ -1,0 +1,22 @@
+// The implementations that layer_norm.cc chooses from. Outputs have the shapes of layer_norm.h.
+#ifndef DPIPE_CORE_OPS_LAYER_NORM_KERNELS_H_
+#define DPIPE_CORE_OPS_LAYER_NORM_KERNELS_H_
+
+#include "core/ops/layer_norm.h"
+
+namespace dpipe::ops {
+namespace ref {
+void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tensor& scale,
+                      const Tensor& bias, LayerNormResult* result);
+void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, const Tensor& scale,
+                        LayerNormGrads* grads);
+}  // namespace ref
+namespace cpu {
+void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tensor& scale,
+                      const Tensor& bias, LayerNormResult* result);
+void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, const Tensor& scale,
+                        LayerNormGrads* grads);
+}  // namespace cpu
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_LAYER_NORM_KERNELS_H_

@@ -1,0 +1,30 @@
+// Sums over neighbouring elements.
+#ifndef DPIPE_CORE_OPS_ROW_SUM_H_
+#define DPIPE_CORE_OPS_ROW_SUM_H_
+
+#include <cstdint>
+
+#include "core/ops/vector_clones.h"
+
+namespace dpipe::ops {
+
+// sum of term(i), i in [0, n), in fp32: 32 partial sums, each over every 32nd element, which are
+// then added pairwise. The number of them is fixed, so that the bits do not depend on the machine.
+template <typename Term>
+DPIPE_VECTOR_INLINE float RowSum(int64_t n, const Term& term) {
+  constexpr int kLanes = 32;
+  float partial[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) partial[j] += term(i + j);
+  }
+  for (int j = 0; i + j < n; ++j) partial[j] += term(i + j);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) partial[j] += partial[j + width];
+  }
+  return partial[0];
+}
+
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_ROW_SUM_H_
