@@ -81,7 +81,11 @@ std::string ThemeRules(Theme theme) {
     }
   }
   for (int component = 0; component < kNumFrozenHues; ++component) {
-    css += BoxRule(FrozenClass(component), FrozenColor(theme, component));
+    const std::string name = FrozenClass(component);
+    css += BoxRule(name, FrozenColor(theme, component));
+    // A halo in the boxes' colour: the name of a run is written over their borders.
+    absl::StrAppend(&css, ".run.t", name, "{stroke:", HexText(FrozenColor(theme, component)),
+                    "}\n");
   }
   const auto grey = [](double lightness) { return OklchToRgb(lightness, 0.012, 260); };
   css += BoxRule("opt", grey(light ? 0.35 : 0.86));
@@ -167,9 +171,11 @@ std::string FrozenClass(int component) {
 std::string TimelineCss() {
   return absl::StrCat(
       ".e rect{stroke-width:.8}.e:hover rect,.e:focus rect{stroke-width:0;opacity:.78}\n"
-      ".e text,.lab,.mut{font:600 11px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu "
+      ".e text,.run,.lab,.mut{font:600 11px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu "
       "Sans',sans-serif}"
-      ".e text{pointer-events:none;text-anchor:middle}.mut{font-weight:400}.e "
+      ".e "
+      "text,.run{pointer-events:none;text-anchor:middle}.run{paint-order:stroke;stroke-width:4}."
+      "mut{font-weight:400}.e "
       ".tbub{font-weight:400}\n"
       ".bub{stroke-width:.6}.hl{stroke-width:2.2}.grid{stroke-width:.7}.edge{stroke-width:1.2;"
       "stroke-dasharray:4 3}.msg{stroke-width:1.3;stroke-opacity:.8}.msg.frz{stroke-opacity:.55}"

@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "core/report/bubbles.h"
 #include "core/report/markup.h"
-#include "core/report/palette.h"
 #include "core/report/text_width.h"
+#include "core/report/timeline_style.h"
 
 namespace dpipe::report {
 namespace {
@@ -30,11 +30,8 @@ class Drawer {
         options_(options),
         start_ns_(index.StepStart(window.first_step)),
         end_ns_(index.StepEnd(window.first_step + window.num_steps - 1)),
-        lane_px_(index.num_devices() <= 4 ? 38 : 28) {
-    for (const PlanComponent& component : index.plan().components()) {
-      frozen_order_.push_back(component.is_backbone() ? -1 : num_frozen_++);
-    }
-  }
+        lane_px_(index.num_devices() <= 4 ? 38 : 28),
+        style_(index.plan()) {}
 
   TimelineDrawing Draw() {
     const std::vector<DeviceTime> devices = DeviceTimes(index_, window_);
@@ -44,9 +41,10 @@ class Drawer {
     for (int rank = 0; rank < index_.num_devices(); ++rank) DrawLabel(rank, devices[rank]);
     for (const Bubble& bubble : FindBubbles(index_, window_)) DrawBubble(bubble);
     for (size_t i = 0; i < index_.events().size(); ++i) DrawEvent(static_cast<int>(i));
+    NameFrozenRuns();
     if (options_.draw_messages) DrawMessages();
     DrawSteps();
-    MakeLegend();
+    drawing_.legend = style_.Legend(used_, options_.id_prefix);
     drawing_.description =
         absl::StrCat(index_.plan().strategy(), " on ", index_.num_devices(), " devices, ",
                      window_.num_steps, window_.num_steps == 1 ? " step" : " steps", " of ",
@@ -180,55 +178,6 @@ class Drawer {
     drawing_.body += "</g>\n";
   }
 
-  std::string ClassOf(const Instruction& instruction) const {
-    switch (instruction.kind()) {
-      case Instruction::FORWARD:
-        return PassClass(instruction.stage(), Pass::kForward);
-      case Instruction::BACKWARD:
-        return PassClass(instruction.stage(), Pass::kBackward);
-      case Instruction::INPUT_GRAD:
-        return PassClass(instruction.stage(), Pass::kInputGrad);
-      case Instruction::WEIGHT_GRAD:
-        return PassClass(instruction.stage(), Pass::kWeightGrad);
-      case Instruction::FROZEN_FORWARD:
-        return FrozenClass(FrozenOrder(instruction.component()));
-      case Instruction::LOAD_BATCH:
-        return "load";
-      case Instruction::OPTIMIZER_STEP:
-        return "opt";
-      case Instruction::SEND:
-      case Instruction::RECV:
-        return MessageClass(instruction);
-      default:
-        return "sync";
-    }
-  }
-
-  int FrozenOrder(int component) const {
-    return component >= 0 && component < static_cast<int>(frozen_order_.size())
-               ? frozen_order_[component]
-               : 0;
-  }
-
-  static std::string MessageClass(const Instruction& message) {
-    return message.payload() == Instruction::ACTIVATION ? "act"
-           : message.payload() == Instruction::GRADIENT ? "grad"
-                                                        : "frz";
-  }
-
-  // Longest first.
-  std::vector<std::string> NamesOf(const Instruction& instruction) const {
-    const std::string name = EventName(index_.plan(), instruction);
-    if (instruction.kind() == Instruction::FROZEN_FORWARD) {
-      return {name, name.substr(0, name.find(' '))};
-    }
-    if (instruction.kind() >= Instruction::FORWARD &&
-        instruction.kind() <= Instruction::WEIGHT_GRAD) {
-      return {name, absl::StrCat(instruction.micro_batch())};
-    }
-    return {name};
-  }
-
   void DrawEvent(int i) {
     const TraceEvent& event = *index_.events()[i].event;
     const Instruction& instruction = *index_.events()[i].instruction;
@@ -238,7 +187,7 @@ class Drawer {
     const bool message =
         instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
     if (message && !options_.draw_messages) return;
-    const std::string css_class = ClassOf(instruction);
+    const std::string css_class = style_.ClassOf(instruction);
     used_.insert(css_class);
     Box box;
     box.attribute = compute ? absl::StrCat("c", i) : absl::StrCat("m", i);
@@ -248,7 +197,7 @@ class Drawer {
     box.y = LaneTop(event.rank());
     box.height = lane_px_;
     if (compute) {
-      box.names = NamesOf(instruction);
+      box.names = style_.NamesOf(instruction);
     } else {
       // Sent above, received below; collectives take the whole thin lane.
       box.height = message ? 4 : kMessagePx;
@@ -261,6 +210,52 @@ class Drawer {
     DrawBox(box);
   }
 
+  // Boxes of fill work are often too narrow for a name each; a run of one component's gets one
+  // name.
+  void NameFrozenRuns() {
+    std::vector<FrozenRun> runs(index_.num_devices());
+    for (const TraceIndex::Event& item : index_.events()) {
+      const TraceEvent& event = *item.event;
+      if (event.stream() != TraceEvent::COMPUTE || !InWindow(event.start_ns(), event.end_ns()))
+        continue;
+      FrozenRun& run = runs[event.rank()];
+      const double x = Percent(event.start_ns()), end = Percent(event.end_ns());
+      const bool frozen = item.instruction->kind() == Instruction::FROZEN_FORWARD;
+      if (frozen && run.count > 0 && run.component == item.instruction->component() &&
+          x - run.end < kMinPercent) {
+        run.end = end;
+        run.widest = std::max(run.widest, end - x);
+        ++run.count;
+        continue;
+      }
+      NameRun(event.rank(), run);
+      run = frozen ? FrozenRun{item.instruction->component(),
+                               x,
+                               end,
+                               end - x,
+                               1,
+                               style_.NamesOf(*item.instruction).back(),
+                               style_.ClassOf(*item.instruction)}
+                   : FrozenRun{};
+    }
+    for (int rank = 0; rank < index_.num_devices(); ++rank) NameRun(rank, runs[rank]);
+  }
+
+  struct FrozenRun {
+    int component = 0;
+    double x = 0, end = 0, widest = 0;  // percent
+    int count = 0;                      // of boxes
+    std::string name, css_class;
+  };
+
+  void NameRun(int rank, const FrozenRun& run) {
+    if (run.count < 2) return;
+    if (Fits(run.name, run.widest) || !Fits(run.name + " ", run.end - run.x)) return;
+    absl::StrAppend(&drawing_.body, "<text class=\"run t", run.css_class, "\" x=\"",
+                    NumberText((run.x + run.end) / 2), "%\" y=\"", LaneTop(rank) + lane_px_ / 2 + 4,
+                    "\">", EscapeMarkup(run.name), "</text>\n");
+  }
+
   // From the sender's lane to the receiver's, through the gap between them.
   void DrawMessages() {
     for (const TraceIndex::Message& message : index_.messages()) {
@@ -271,7 +266,7 @@ class Drawer {
       const int from = send.event->rank(), to = recv.event->rank();
       const int y1 = LaneTop(from) + (to > from ? lane_px_ : 0);
       const int y2 = LaneTop(to) + (to > from ? 0 : lane_px_);
-      const std::string kind = MessageClass(*send.instruction);
+      const std::string kind = style_.ClassOf(*send.instruction);
       absl::StrAppend(&drawing_.body, "<line class=\"msg ", kind, "\" x1=\"",
                       NumberText(Percent(start)), "%\" y1=\"", y1, "\" x2=\"",
                       NumberText(Percent(end)), "%\" y2=\"", y2, "\" marker-end=\"url(#",
@@ -295,60 +290,13 @@ class Drawer {
     }
   }
 
-  static std::string Swatch(const std::string& css_class) {
-    return absl::StrCat("<rect class=\"", css_class, "\" width=\"12\" height=\"12\"/>");
-  }
-
-  void AddLegend(const std::string& css_class, const std::string& text) {
-    if (used_.count(css_class) > 0) drawing_.legend.push_back({{Swatch(css_class)}, text});
-  }
-
-  void MakeLegend() {
-    for (const Stage& stage : index_.plan().stages()) {
-      LegendItem item;
-      for (const Pass pass :
-           {Pass::kForward, Pass::kBackward, Pass::kInputGrad, Pass::kWeightGrad}) {
-        const std::string css_class = PassClass(stage.id(), pass);
-        if (used_.count(css_class) > 0) item.swatches.push_back(Swatch(css_class));
-      }
-      if (item.swatches.empty()) continue;
-      item.text = absl::StrCat("stage ", stage.id(), " (layers ", stage.layers().begin(), "–",
-                               stage.layers().end() - 1, "): forward, backward");
-      drawing_.legend.push_back(item);
-    }
-    for (int component = 0; component < index_.plan().components_size(); ++component) {
-      if (frozen_order_[component] < 0) continue;
-      AddLegend(FrozenClass(frozen_order_[component]),
-                absl::StrCat(index_.plan().components(component).name(), " (frozen)"));
-    }
-    AddLegend("load", "loading inputs");
-    AddLegend("sync", "gradient sync");
-    AddLegend("opt", "optimizer");
-    if (used_.count("bub") > 0) {
-      drawing_.legend.push_back(
-          {{absl::StrCat("<rect class=\"bub\" fill=\"url(#", options_.id_prefix,
-                         "-hatch)\" width=\"12\" height=\"12\"/>")},
-           "bubble (idle)"});
-    }
-    for (const auto& [css_class, text] :
-         {std::pair("act", "activations"), std::pair("grad", "gradients"),
-          std::pair("frz", "frozen outputs")}) {
-      if (used_.count(css_class) == 0) continue;
-      drawing_.legend.push_back(
-          {{absl::StrCat("<path class=\"msg ", css_class, "\" d=\"M1 11L8 4\"/><path class=\"head ",
-                         css_class, "\" d=\"M11 1L5 3.5L8.5 7z\"/>")},
-           text});
-    }
-  }
-
   const TraceIndex& index_;
   const StepWindow window_;
   const TimelineOptions& options_;
   const Nanos start_ns_, end_ns_;
   const int lane_px_;
-  int num_frozen_ = 0;
-  std::vector<int> frozen_order_;  // by component, -1: not frozen
-  std::set<std::string> used_;     // classes that appear
+  const TimelineStyle style_;
+  std::set<std::string> used_;  // classes that appear
   TimelineDrawing drawing_;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/report/timeline_style.h"
 #include "core/report/timeline_svg.h"
 #include "core/report/trace_index.h"
 
@@ -13,11 +14,6 @@ namespace dpipe::report {
 inline constexpr int kLabelWidthPx = 84;
 // Of a character of 11 px text, on average and a little generous.
 inline constexpr double kCharacterPx = 6.4;
-
-struct LegendItem {
-  std::vector<std::string> swatches;  // SVG elements in a box of 12 x 12
-  std::string text;
-};
 
 struct TimelineDrawing {
   std::string labels;  // elements in a box of kLabelWidthPx

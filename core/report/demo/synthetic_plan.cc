@@ -21,7 +21,7 @@ constexpr Nanos kForwardNs = 60 * kNanosPerMicro;
 constexpr Nanos kVaeNs = 150 * kNanosPerMicro;
 constexpr Nanos kTextEncoderNs = 40 * kNanosPerMicro;
 constexpr Nanos kTransferNs = 350 * kNanosPerMicro;
-constexpr Nanos kReduceNs = 2500 * kNanosPerMicro;
+constexpr Nanos kReduceNs = 11 * kNanosPerMilli;
 constexpr Nanos kOptimizerNs = 3 * kNanosPerMilli;
 
 Instruction Make(Instruction::Kind kind, int stage, int micro_batch, int samples_begin,

@@ -1,0 +1,29 @@
+// A strict little reader of the XML that this package writes, for its tests.
+#ifndef DPIPE_CORE_REPORT_DEMO_XML_READER_H_
+#define DPIPE_CORE_REPORT_DEMO_XML_READER_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "core/base/status.h"
+
+namespace dpipe::report {
+
+struct XmlElement {
+  std::string name;
+  std::map<std::string, std::string> attributes;  // as written, entities not decoded
+  std::string text;                               // directly inside, before and after children
+  int parent = -1;                                // index in the list
+};
+
+// Elements in the order of their start tags. InvalidArgument, with the place, unless: every element
+// is closed in order; attributes are quoted, unique, and free of "<"; every "&" begins an entity;
+// there is one root. A leading <!DOCTYPE> is allowed, and the text of <script> and <style> is taken
+// as it is (HTML's rule).
+absl::StatusOr<std::vector<XmlElement>> ReadXml(absl::string_view text);
+
+}  // namespace dpipe::report
+
+#endif  // DPIPE_CORE_REPORT_DEMO_XML_READER_H_

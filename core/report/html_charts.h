@@ -1,0 +1,39 @@
+// Inline SVG charts of the report page. Widths are percentages: a chart is as wide as its place.
+#ifndef DPIPE_CORE_REPORT_HTML_CHARTS_H_
+#define DPIPE_CORE_REPORT_HTML_CHARTS_H_
+
+#include <string>
+#include <vector>
+
+#include "core/report/bubbles.h"
+#include "core/report/results.h"
+
+namespace dpipe::report {
+
+// A bar a strategy: median images per second, every sample as a dot, its speedup. A dashed line
+// marks data_parallel. The fastest stands out.
+std::string ThroughputChart(const BenchResults& results);
+
+// Strategies whose losses are equal in every bit are one curve.
+struct LossGroup {
+  std::vector<std::string> strategies;
+  std::vector<double> losses;
+  // Largest |difference| to the first group's losses, step by step.
+  double max_difference = 0;
+};
+
+// In the order of `results`; strategies without losses are left out.
+std::vector<LossGroup> GroupLosses(const BenchResults& results);
+
+std::string LossChart(const std::vector<LossGroup>& groups);
+
+// A bar a device that shows which share of a step went where: passes, frozen work, the rest of the
+// work, idle time by reason. `id_prefix` begins the ids of its elements.
+std::string DeviceTimeChart(const std::vector<DeviceTime>& devices, const std::string& id_prefix);
+
+// Classes of the charts that take their colours from the palette.
+std::string ChartCss();
+
+}  // namespace dpipe::report
+
+#endif  // DPIPE_CORE_REPORT_HTML_CHARTS_H_

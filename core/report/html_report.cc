@@ -1,0 +1,272 @@
+#include "core/report/html_report.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/base/bytes.h"
+#include "core/report/bubbles.h"
+#include "core/report/html_assets.h"
+#include "core/report/html_charts.h"
+#include "core/report/markup.h"
+#include "core/report/palette.h"
+#include "core/report/results_table.h"
+#include "core/report/timeline_svg.h"
+
+namespace dpipe::report {
+namespace {
+
+std::string Title(const BenchResults& results) {
+  return absl::StrCat(results.benchmark, ": ", results.model, " on ", results.num_devices, " ",
+                      results.backend, results.num_devices == 1 ? " device" : " devices");
+}
+
+const StrategyResult* Fastest(const BenchResults& results) {
+  const StrategyResult* best = nullptr;
+  for (const StrategyResult& result : results.results) {
+    if (result.images_per_second.empty()) continue;
+    if (best == nullptr || result.MedianImagesPerSecond() > best->MedianImagesPerSecond())
+      best = &result;
+  }
+  return best;
+}
+
+std::string Tile(const std::string& value, const std::string& meaning) {
+  return absl::StrCat("<div class=\"tile\"><b>", EscapeMarkup(value), "</b><span>",
+                      EscapeMarkup(meaning), "</span></div>\n");
+}
+
+// What is known of diffusionpipe, or of the fastest strategy where it did not run.
+std::string Tiles(const BenchResults& results) {
+  const StrategyResult* result = results.Find("diffusionpipe");
+  if (result == nullptr || result->images_per_second.empty()) result = Fastest(results);
+  if (result == nullptr) return "";
+  std::string html = "<div class=\"tiles\">\n";
+  html += Tile(absl::StrFormat("%.1f img/s", result->MedianImagesPerSecond()), result->strategy);
+  if (!std::isnan(result->speedup_vs_best_unfilled_pipeline)) {
+    html += Tile(absl::StrFormat("%.2f×", result->speedup_vs_best_unfilled_pipeline),
+                 "the throughput of the best pipeline with unfilled bubbles");
+  }
+  if (!std::isnan(result->speedup_vs_data_parallel)) {
+    html += Tile(absl::StrFormat("%.2f×", result->speedup_vs_data_parallel),
+                 "the throughput of data parallel");
+  }
+  if (!std::isnan(result->bubble_ratio_measured)) {
+    html += Tile(PercentText(result->bubble_ratio_measured), "of device time idle (bubble ratio)");
+  }
+  if (!std::isnan(result->step_over_bound)) {
+    html +=
+        Tile(absl::StrFormat("%.2f×", result->step_over_bound), "the proven lower bound of a step");
+  }
+  return html + "</div>\n";
+}
+
+std::string ResultsHtml(const BenchResults& results) {
+  const Table table = ResultsTable(results);
+  const StrategyResult* best = Fastest(results);
+  const int num_columns = static_cast<int>(table.headers().size());
+  const auto row_html = [&](const std::vector<std::string>& cells, const char* tag) {
+    std::string html;
+    for (int c = 0; c < num_columns; ++c) {
+      absl::StrAppend(&html, "<", tag, table.IsRightAligned(c) ? " class=\"n\">" : ">",
+                      EscapeMarkup(cells[c]), "</", tag, ">");
+    }
+    return html;
+  };
+  std::string html =
+      absl::StrCat("<div class=\"wide\"><table><tr>", row_html(table.headers(), "th"), "</tr>\n");
+  for (const auto& row : table.rows()) {
+    const bool is_best = best != nullptr && row[0] == best->strategy;
+    absl::StrAppend(&html, is_best ? "<tr class=\"best\">" : "<tr>", row_html(row, "td"),
+                    "</tr>\n");
+  }
+  return absl::StrCat(html, "</table></div>\n<p class=\"note\">", EscapeMarkup(ResultsTableNotes()),
+                      "</p>\n");
+}
+
+// One timeline with its legend, which may be empty, and its tools.
+std::string FigureHtml(const TimelineParts& parts, const std::string& legend) {
+  return absl::StrCat(
+      "<div class=\"figure\"><div class=\"figure-head\">", legend,
+      "<div class=\"tools\"><button data-do=\"out\" title=\"zoom out\">−</button>"
+      "<button data-do=\"all\" title=\"show all\">all</button>"
+      "<button data-do=\"in\" title=\"zoom in (or Ctrl and wheel)\">+</button></div></div>\n"
+      "<div class=\"tl\">",
+      parts.labels, "<div class=\"scroll\">", parts.body,
+      "</div></div>\n<output class=\"info\"></output></div>\n");
+}
+
+std::string FactsText(const Trace& trace, const StrategyResult* result) {
+  const Plan& plan = trace.plan();
+  std::vector<std::string> facts;
+  facts.push_back(
+      absl::StrCat(plan.stages_size(), plan.stages_size() == 1 ? " stage, " : " stages, ",
+                   plan.num_micro_batches(),
+                   plan.num_micro_batches() == 1 ? " micro-batch of " : " micro-batches of ",
+                   plan.micro_batch_size()));
+  if (result != nullptr && !result->images_per_second.empty()) {
+    facts.push_back(absl::StrFormat("%.1f img/s", result->MedianImagesPerSecond()));
+  }
+  if (result != nullptr && !std::isnan(result->bubble_ratio_measured)) {
+    facts.push_back("bubble ratio " + PercentText(result->bubble_ratio_measured));
+  }
+  return absl::StrJoin(facts, " · ");
+}
+
+// Idle time of every device by reason, as shares of a step.
+std::string IdleTable(const std::vector<DeviceTime>& devices) {
+  constexpr BubbleReason kReasons[] = {WARM_UP, STEADY, COOL_DOWN, GRADIENT_SYNC, OPTIMIZER};
+  std::string html = "<div class=\"wide\"><table><tr><th>device</th><th class=\"n\">idle</th>";
+  for (const BubbleReason reason : kReasons) {
+    absl::StrAppend(&html, "<th class=\"n\">", BubbleReasonName(reason), "</th>");
+  }
+  html += "</tr>\n";
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    const DeviceTime& device = devices[rank];
+    absl::StrAppend(&html, "<tr><td>", rank, "</td><td class=\"n\">",
+                    PercentText(device.IdleNs() / device.step_ns), "</td>");
+    for (const BubbleReason reason : kReasons) {
+      absl::StrAppend(&html, "<td class=\"n\">",
+                      PercentText(device.idle_ns[reason] / device.step_ns), "</td>");
+    }
+    html += "</tr>\n";
+  }
+  return html + "</table></div>\n";
+}
+
+const char* SourceName(const Trace& trace) {
+  switch (trace.source()) {
+    case Trace::EXECUTED:
+      return "executed";
+    case Trace::EMULATED:
+      return "emulated";
+    default:
+      return "simulated";
+  }
+}
+
+absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const StrategyResult* result,
+                                         int number) {
+  const Trace* main = traces.measured != nullptr ? traces.measured : traces.predicted;
+  if (main == nullptr) return std::string();
+  TimelineOptions options;
+  options.id_prefix = absl::StrCat("m", number);
+  DPIPE_ASSIGN_OR_RETURN(const TimelineParts parts, MakeTimelineParts(*main, options));
+  DPIPE_ASSIGN_OR_RETURN(const TraceIndex index, TraceIndex::Create(*main));
+  std::string html = absl::StrCat("<div class=\"strategy\"><div class=\"head-line\"><h3>",
+                                  EscapeMarkup(traces.strategy), "</h3><span class=\"facts\">",
+                                  EscapeMarkup(FactsText(*main, result)), " · ", SourceName(*main),
+                                  "</span></div>\n", FigureHtml(parts, parts.legend));
+  if (result != nullptr && !result->plan.description.empty()) {
+    absl::StrAppend(&html, "<p class=\"note\">", EscapeMarkup(result->plan.description), "</p>\n");
+  }
+  if (main == traces.measured && traces.predicted != nullptr) {
+    options.id_prefix = absl::StrCat("p", number);
+    DPIPE_ASSIGN_OR_RETURN(const TimelineParts predicted,
+                           MakeTimelineParts(*traces.predicted, options));
+    absl::StrAppend(&html, "<details><summary>the same steps as predicted</summary>",
+                    FigureHtml(predicted, ""), "</details>\n");
+  }
+  const std::vector<DeviceTime> devices = DeviceTimes(index, index.SteadySteps());
+  absl::StrAppend(&html, "<details><summary>where each device&#39;s time went</summary>",
+                  DeviceTimeChart(devices, absl::StrCat("d", number)), IdleTable(devices),
+                  "</details></div>\n");
+  return html;
+}
+
+std::string LossesHtml(const BenchResults& results) {
+  const std::vector<LossGroup> groups = GroupLosses(results);
+  if (groups.empty()) return "";
+  std::string html =
+      "<section><h2>Loss</h2>\n<p class=\"note\">Every strategy trains on the same samples with "
+      "the "
+      "same noise; curves that are equal in every bit are drawn once.</p>\n<ul class=\"legend\">";
+  for (size_t g = 0; g < groups.size(); ++g) {
+    absl::StrAppend(&html, "<li><svg width=\"26\" height=\"10\"><line class=\"curve q",
+                    g % kNumStageHues, "\" x1=\"1\" x2=\"25\" y1=\"5\" y2=\"5\"",
+                    g > 0 ? " stroke-dasharray=\"6 5\"" : "", "/></svg>",
+                    EscapeMarkup(absl::StrJoin(groups[g].strategies, ", ")),
+                    groups[g].strategies.size() > 1 ? " (identical)" : "");
+    if (g > 0) {
+      absl::StrAppend(&html, " — differs from ", EscapeMarkup(groups[0].strategies[0]),
+                      " by at most ", absl::StrFormat("%.2g", groups[g].max_difference));
+    }
+    html += "</li>";
+  }
+  return absl::StrCat(html, "</ul>\n", LossChart(groups), "</section>\n");
+}
+
+constexpr char kHowToRead[] = R"html(<section><h2>How to read the timelines</h2>
+<dl><dt>lanes</dt><dd>One a device; time runs to the right. Two typical steps are shown, one after the other, from the
+middle of the run. Numbers in boxes are micro-batches: F forward, B backward.</dd>
+<dt>cool colours</dt><dd>The model that is trained. A hue is a stage; pale is forward, strong is backward.</dd>
+<dt>warm colours</dt><dd>Frozen components (text encoder, VAE). They only run forward, and depend on nothing that is
+trained: diffusionpipe computes those of the <em>next</em> step in this step&#39;s bubbles.</dd>
+<dt>hatched</dt><dd>Bubbles: the device computes nothing. Less is better.</dd>
+<dt>thin lanes, arrows</dt><dd>Messages, sent (above) and received (below); arrows lead from sender to receiver.</dd>
+<dt>more</dt><dd>Point at or tap a box for what it is. Zoom with + and − or with Ctrl and the wheel; drag to move. The
+trace files open in <code>ui.perfetto.dev</code> with everything in them.</dd></dl></section>
+)html";
+
+std::string Row(const std::string& name, const std::string& value) {
+  if (value.empty()) return "";
+  return absl::StrCat("<tr><td>", EscapeMarkup(name), "</td><td>", EscapeMarkup(value),
+                      "</td></tr>\n");
+}
+
+std::string SetupHtml(const BenchResults& results) {
+  const MachineInfo& machine = results.machine;
+  std::string html = absl::StrCat(
+      "<section><h2>How it was measured</h2>\n<pre>", EscapeMarkup(results.command_line),
+      "</pre>\n<table class=\"facts-table\">", Row("processor", machine.cpu_model),
+      Row("cores", absl::StrCat(machine.num_logical_cores)));
+  if (machine.memory_bytes > 0) html += Row("memory", FormatBytes(machine.memory_bytes));
+  absl::StrAppend(&html, Row("system", machine.operating_system), Row("kernel", machine.kernel),
+                  Row("compiler", machine.compiler));
+  for (const auto& [library, version] : results.versions) html += Row(library, version);
+  html += "</table>\n<details><summary>all flags</summary><table class=\"facts-table\">";
+  for (const auto& [flag, value] : results.flags)
+    html += Row("--" + flag, value.empty() ? "\"\"" : value);
+  return html + "</table></details></section>\n";
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> HtmlReport(const BenchResults& results,
+                                       const std::vector<StrategyTraces>& traces) {
+  std::string timelines;
+  for (size_t i = 0; i < traces.size(); ++i) {
+    DPIPE_ASSIGN_OR_RETURN(
+        const std::string one,
+        StrategyHtml(traces[i], results.Find(traces[i].strategy), static_cast<int>(i)));
+    timelines += one;
+  }
+  const std::string title = EscapeMarkup(Title(results));
+  std::string html = absl::StrCat(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
+      title, "</title>\n<style>\n", ChartCss(), kReportCss, TimelineCss(),
+      "</style>\n</head>\n<body>\n<main>\n<h1>", title, "</h1>\n<p class=\"sub\">",
+      EscapeMarkup(DescribeMachine(results.machine)), " · ", EscapeMarkup(results.dtype),
+      " · global batch ", results.global_batch, " · ", EscapeMarkup(results.created), "</p>\n",
+      Tiles(results),
+      "<section><h2>Throughput</h2>\n<p class=\"note\">Median images per second, and how "
+      "many times data parallel (dashed); a dot is one repeat.</p>\n",
+      ThroughputChart(results),
+      "</section>\n"
+      "<section><h2>Results</h2>\n",
+      ResultsHtml(results), "</section>\n");
+  if (!timelines.empty()) {
+    absl::StrAppend(
+        &html,
+        "<section><h2>Timelines</h2>\n<p class=\"note\">Two typical steps of each strategy.</p>\n",
+        timelines, "</section>\n", kHowToRead);
+  }
+  absl::StrAppend(&html, LossesHtml(results), SetupHtml(results), "</main>\n<script>",
+                  kReportScript, "</script>\n</body>\n</html>\n");
+  return html;
+}
+
+}  // namespace dpipe::report

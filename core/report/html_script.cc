@@ -1,0 +1,103 @@
+#include "core/report/html_assets.h"
+
+namespace dpipe::report {
+
+const char kReportScript[] = R"js(
+"use strict";
+(() => {
+  const CHARACTER_PX = 6.4;  // as in the drawing program
+  const MAX_ZOOM = 60;
+  document.documentElement.classList.add("js");
+
+  // Writes into each box the longest of its names that fits at the present width.
+  function relabel(lanes) {
+    const width = lanes.getBoundingClientRect().width;
+    if (!width) return;
+    for (const box of lanes.querySelectorAll(".e[data-t]")) {
+      const rect = box.querySelector("rect");
+      const percent = parseFloat(rect.getAttribute("width"));
+      const room = percent / 100 * width - 4;
+      const name = box.dataset.t.split("|").find(text => text.length * CHARACTER_PX <= room);
+      let text = box.querySelector("text");
+      if (!name) {
+        if (text) text.remove();
+        continue;
+      }
+      if (!text) {
+        text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+        text.setAttribute("class", "t" + rect.getAttribute("class"));
+        text.setAttribute("x", parseFloat(rect.getAttribute("x")) + percent / 2 + "%");
+        text.setAttribute("y", Number(rect.getAttribute("y")) + Math.floor(rect.getAttribute("height") / 2) + 4);
+        box.appendChild(text);
+      }
+      if (text.textContent !== name) text.textContent = name;
+    }
+  }
+
+  // Names of runs of boxes step aside for the boxes' own.
+  function showRuns(lanes, zoom) {
+    for (const run of lanes.querySelectorAll(".run")) run.style.display = zoom > 1 ? "none" : "";
+  }
+
+  for (const figure of document.querySelectorAll(".figure")) {
+    const frame = figure.querySelector(".tl");
+    const scroll = frame.querySelector(".scroll");
+    const lanes = frame.querySelector(".lanes");
+    const info = figure.querySelector(".info");
+    let zoom = 1, pending = 0;
+
+    function later() {
+      cancelAnimationFrame(pending);
+      pending = requestAnimationFrame(() => relabel(lanes));
+    }
+    // Keeps the point at `x`, in pixels from the frame's left edge, where it is.
+    function zoomTo(next, x) {
+      next = Math.min(MAX_ZOOM, Math.max(1, next));
+      const before = lanes.getBoundingClientRect().width;
+      const share = (scroll.scrollLeft + x) / before;
+      zoom = next;
+      lanes.style.width = 100 * zoom + "%";
+      scroll.scrollLeft = share * lanes.getBoundingClientRect().width - x;
+      frame.classList.toggle("can-drag", zoom > 1);
+      showRuns(lanes, zoom);
+      later();
+    }
+    const middle = () => scroll.clientWidth / 2;
+    const actions = { in: () => zoomTo(zoom * 1.6, middle()), out: () => zoomTo(zoom / 1.6, middle()),
+                      all: () => zoomTo(1, 0) };
+    for (const button of figure.querySelectorAll("[data-do]")) {
+      button.addEventListener("click", () => actions[button.dataset.do]());
+    }
+    // Only with Ctrl (or a pinch on a touchpad, which browsers report so): the page must stay scrollable.
+    scroll.addEventListener("wheel", event => {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      zoomTo(zoom * Math.exp(-event.deltaY * 0.004), event.clientX - scroll.getBoundingClientRect().left);
+    }, { passive: false });
+
+    let from = null;
+    scroll.addEventListener("mousedown", event => {
+      if (event.button === 0) from = { x: event.clientX, left: scroll.scrollLeft };
+    });
+    window.addEventListener("mousemove", event => {
+      if (!from) return;
+      frame.classList.add("dragging");
+      scroll.scrollLeft = from.left - (event.clientX - from.x);
+    });
+    window.addEventListener("mouseup", () => {
+      from = null;
+      frame.classList.remove("dragging");
+    });
+    scroll.addEventListener("click", event => {
+      const box = event.target.closest(".e");
+      if (box) info.textContent = box.querySelector("title").textContent;
+    });
+    const fold = figure.closest("details");
+    if (fold) fold.addEventListener("toggle", later);
+    window.addEventListener("resize", later);
+    later();
+  }
+})();
+)js";
+
+}  // namespace dpipe::report

@@ -1,0 +1,65 @@
+#include "core/report/results_table.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/bytes.h"
+#include "core/report/markup.h"
+#include "core/report/stats.h"
+
+namespace dpipe::report {
+namespace {
+
+// `value` with `decimals`, or "-" if it was not measured.
+std::string Fixed(double value, int decimals, const char* unit = "") {
+  return std::isnan(value) ? "-" : absl::StrFormat("%.*f%s", decimals, value, unit);
+}
+
+// Three significant digits at least.
+int Decimals(double value) { return value >= 100 ? 1 : value >= 10 ? 2 : 3; }
+
+std::string ThroughputText(const StrategyResult& result) {
+  if (result.images_per_second.empty()) return "-";
+  const double median = result.MedianImagesPerSecond();
+  return absl::StrFormat("%.*f ±%.*f", Decimals(median), median, Decimals(median),
+                         SpreadOf(result.images_per_second).mad);
+}
+
+std::string PlanText(const PlanSummary& plan) {
+  return absl::StrCat(plan.num_stages, "×", plan.num_micro_batches, "×", plan.micro_batch_size);
+}
+
+}  // namespace
+
+Table ResultsTable(const BenchResults& results) {
+  Table table({"strategy", "img/s", "vs data par.", "vs pipeline", "bubble", "predicted", "step ms",
+               "predicted", "÷ bound", "peak memory", "loss", "S×M×b"});
+  table.SetAlign(0, Table::Align::kLeft);
+  for (const StrategyResult& result : results.results) {
+    const int64_t peak_bytes = result.LargestPeakMemoryBytes();
+    const double step_ms = result.MedianStepMs();
+    table.AddRow(
+        {result.strategy, ThroughputText(result), Fixed(result.speedup_vs_data_parallel, 2, "x"),
+         Fixed(result.speedup_vs_best_unfilled_pipeline, 2, "x"),
+         PercentText(result.bubble_ratio_measured), PercentText(result.bubble_ratio_predicted),
+         Fixed(step_ms, Decimals(step_ms)), Fixed(result.step_ms_predicted, Decimals(step_ms)),
+         Fixed(result.step_over_bound, 3), peak_bytes > 0 ? FormatBytes(peak_bytes) : "-",
+         result.losses.empty() ? "-" : Fixed(result.losses.back(), 4), PlanText(result.plan)});
+  }
+  return table;
+}
+
+std::string ResultsTableNotes() {
+  return "img/s: median over repeats, half of which lie within ±. vs data par., vs pipeline: "
+         "speedup over "
+         "data_parallel and over the faster pipeline with unfilled bubbles. bubble: idle compute "
+         "time ÷ "
+         "(devices × step), steady state, measured and predicted. ÷ bound: measured step ÷ proven "
+         "lower bound. "
+         "peak memory: of the fullest device. loss: after the same samples. S×M×b: stages × "
+         "micro-batches × "
+         "samples of a micro-batch.";
+}
+
+}  // namespace dpipe::report

@@ -1,0 +1,36 @@
+#include "core/report/results_table.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::report {
+namespace {
+
+TEST(ResultsTableTest, OneRowAStrategy) {
+  BenchResults results;
+  results.results.resize(2);
+  StrategyResult& first = results.results[0];
+  first.strategy = "data_parallel";
+  first.images_per_second = {99, 100, 102};
+  first.step_ms = {320, 300, 310};
+  first.step_ms_predicted = 299.96;
+  first.bubble_ratio_measured = 0.0421;
+  first.step_over_bound = 1.0404;
+  first.peak_memory_bytes = {int64_t{3} << 20, int64_t{2} << 20};
+  first.losses = {1.5, 0.81239};
+  first.plan = {1, 1, 16, 1, ""};
+  results.results[1].strategy = "1f1b";
+  ComputeSpeedups(&results);
+  const Table table = ResultsTable(results);
+  ASSERT_EQ(table.num_rows(), 2);
+  EXPECT_THAT(table.rows()[0],
+              ::testing::ElementsAre("data_parallel", "100.0 ±1.0", "1.00x", "-", "4.2 %", "-",
+                                     "310.0", "300.0", "1.040", "3.0 MiB", "0.8124", "1×1×16"));
+  EXPECT_THAT(table.rows()[1], ::testing::ElementsAre("1f1b", "-", "-", "-", "-", "-", "-", "-",
+                                                      "-", "-", "-", "0×0×0"));
+  EXPECT_FALSE(table.IsRightAligned(0));
+  EXPECT_TRUE(table.IsRightAligned(1));
+}
+
+}  // namespace
+}  // namespace dpipe::report
