@@ -1,0 +1,24 @@
+// The implementations that attention.cc chooses from: attention.h's functions without the checks.
+#ifndef DPIPE_CORE_OPS_ATTENTION_KERNELS_H_
+#define DPIPE_CORE_OPS_ATTENTION_KERNELS_H_
+
+#include "core/ops/attention.h"
+
+namespace dpipe::ops {
+namespace ref {
+// Saves nothing but a mark: backward recomputes the probabilities.
+AttentionResult AttentionForward(const AttentionParams& params, const Tensor& q, const Tensor& k,
+                                 const Tensor& v, bool keep_saved);
+AttentionGrads AttentionInputGrad(const AttentionParams& params, const Tensor& dy, const Tensor& q,
+                                  const Tensor& k, const Tensor& v);
+}  // namespace ref
+namespace cpu {
+absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, const Tensor& q,
+                                                 const Tensor& k, const Tensor& v, bool keep_saved);
+absl::StatusOr<AttentionGrads> AttentionInputGrad(const AttentionParams& params, const Tensor& dy,
+                                                  const Tensor& q, const Tensor& k, const Tensor& v,
+                                                  const Tensor& saved);
+}  // namespace cpu
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_ATTENTION_KERNELS_H_
