@@ -17,8 +17,9 @@ ValueMap RandomInputs(const Program& program, const std::shared_ptr<Device>& dev
 
 struct GradientCheckOptions {
   uint64_t seed = 1;
-  // Central difference (L(p + h d) - L(p - h d)) / 2h along a direction d of +-1 in every element,
-  // h = `step` / sqrt(elements): large enough for fp32, whose rounding is divided by h.
+  // Central differences D(h) = (L(p + h d) - L(p - h d)) / 2h along a direction d of +-1 in every
+  // element, extrapolated as (4 D(h/2) - D(h)) / 3. h = `step` / sqrt(elements): large enough for
+  // fp32, whose rounding is divided by h.
   double step = 2e-2;
   // Allowed |difference - gradient . d|, relative to the root mean square of both over all
   // parameters or to their own size, whichever is larger.

@@ -1,0 +1,73 @@
+"""Writes the configurations of public checkpoints and the names and shapes of their parameters.
+
+    oracle/bin/python models/testdata/make_parameter_lists.py
+
+For each: <name>.json, the configuration in the checkpoint's own keys, and <name>.parameters, a line
+"name dim dim ..." for each parameter of the model that diffusers or transformers builds from it, sorted. No weights
+are made (meta device). The environment is that of tests/golden/README.md.
+"""
+
+import json
+import pathlib
+
+import torch
+from diffusers import AutoencoderKL, UNet2DConditionModel
+from transformers import CLIPTextConfig, CLIPTextModel
+
+HERE = pathlib.Path(__file__).parent
+
+UNET = {
+    "_class_name": "UNet2DConditionModel", "act_fn": "silu", "block_out_channels": [320, 640, 1280, 1280],
+    "center_input_sample": False,
+    "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"],
+    "downsample_padding": 1, "flip_sin_to_cos": True, "freq_shift": 0, "in_channels": 4, "layers_per_block": 2,
+    "mid_block_scale_factor": 1, "norm_eps": 1e-05, "norm_num_groups": 32, "out_channels": 4,
+    "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"],
+}
+UNET_V15 = UNET | {"attention_head_dim": 8, "cross_attention_dim": 768, "sample_size": 64}
+UNET_V21 = UNET | {
+    "attention_head_dim": [5, 10, 20, 20], "cross_attention_dim": 1024, "sample_size": 96,
+    "dual_cross_attention": False, "num_class_embeds": None, "only_cross_attention": False,
+    "use_linear_projection": True, "upcast_attention": True,
+}
+# Unequal depths, heads and block types, to tell orders of blocks apart.
+UNET_MIXED = UNET | {
+    "block_out_channels": [32, 64, 96],
+    "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
+    "up_block_types": ["CrossAttnUpBlock2D", "UpBlock2D", "CrossAttnUpBlock2D"],
+    "attention_head_dim": [2, 4, 8], "transformer_layers_per_block": [1, 2, 3], "cross_attention_dim": 24,
+    "layers_per_block": 1, "norm_num_groups": 16, "sample_size": 16, "use_linear_projection": True,
+}
+VAE = {
+    "_class_name": "AutoencoderKL", "act_fn": "silu", "block_out_channels": [128, 256, 512, 512],
+    "down_block_types": ["DownEncoderBlock2D"] * 4, "in_channels": 3, "latent_channels": 4, "layers_per_block": 2,
+    "norm_num_groups": 32, "out_channels": 3, "sample_size": 768, "scaling_factor": 0.18215,
+    "up_block_types": ["UpDecoderBlock2D"] * 4,
+}
+TEXT = {"architectures": ["CLIPTextModel"], "layer_norm_eps": 1e-05, "max_position_embeddings": 77,
+        "model_type": "clip_text_model", "vocab_size": 49408}
+TEXT_V15 = TEXT | {"hidden_act": "quick_gelu", "hidden_size": 768, "intermediate_size": 3072,
+                   "num_attention_heads": 12, "num_hidden_layers": 12, "projection_dim": 768}
+TEXT_V21 = TEXT | {"hidden_act": "gelu", "hidden_size": 1024, "intermediate_size": 4096,
+                   "num_attention_heads": 16, "num_hidden_layers": 23, "projection_dim": 512}
+
+
+def write(name, config, model, prefix=""):
+    (HERE / f"{name}.json").write_text(json.dumps(config, indent=2) + "\n")
+    lines = sorted(" ".join([prefix + key, *map(str, p.shape)]) for key, p in model.named_parameters())
+    (HERE / f"{name}.parameters").write_text("\n".join(lines) + "\n")
+    print(name, len(lines), sum(p.numel() for p in model.parameters()))
+
+
+def main():
+    with torch.device("meta"):
+        for name, config in [("unet_v15", UNET_V15), ("unet_v21", UNET_V21), ("unet_mixed", UNET_MIXED)]:
+            write(name, config, UNet2DConditionModel.from_config(config))
+        write("vae_sd", VAE, AutoencoderKL.from_config(VAE))
+        for name, config in [("text_v15", TEXT_V15), ("text_v21", TEXT_V21)]:
+            # transformers 5 dropped the prefix that the public checkpoints have.
+            write(name, config, CLIPTextModel(CLIPTextConfig(**config)), prefix="text_model.")
+
+
+if __name__ == "__main__":
+    main()
