@@ -45,6 +45,88 @@ std::string ThroughputRow(const StrategyResult& result, double full_scale, int y
   return svg + "</g>\n";
 }
 
+// The axes of a plot of losses.
+struct LossScale {
+  size_t num_steps = 0;  // 0: there is nothing to plot
+  double low = INFINITY;
+  double high = -INFINITY;
+  double tick = 0;
+
+  double PercentFromTop(double loss) const { return 100 * (high - loss) / (high - low); }
+  double PercentFromLeft(size_t step) const {
+    return num_steps > 1 ? 100.0 * static_cast<double>(step) / static_cast<double>(num_steps - 1)
+                         : 50;
+  }
+};
+
+LossScale ScaleOf(const std::vector<LossGroup>& groups) {
+  LossScale scale;
+  size_t num_steps = 0;
+  for (const LossGroup& group : groups) {
+    num_steps = std::max(num_steps, group.losses.size());
+    for (double loss : group.losses) {
+      if (!std::isfinite(loss)) continue;
+      scale.low = std::min(scale.low, loss);
+      scale.high = std::max(scale.high, loss);
+    }
+  }
+  if (!std::isfinite(scale.low)) return scale;
+  scale.num_steps = num_steps;
+  scale.tick = NiceTick(std::max(scale.high - scale.low, 1e-9), 5);
+  scale.low = std::floor(scale.low / scale.tick) * scale.tick;
+  scale.high = std::max(scale.low + scale.tick, std::ceil(scale.high / scale.tick) * scale.tick);
+  return scale;
+}
+
+// Later curves are dashed, so that one beneath another shows.
+std::string LossCurve(const std::vector<double>& losses, int number, const LossScale& scale) {
+  std::string svg = absl::StrCat("<polyline class=\"curve q", number % kNumStageHues, "\"",
+                                 number > 0 ? " stroke-dasharray=\"6 5\"" : "", " points=\"");
+  for (size_t i = 0; i < losses.size(); ++i) {
+    if (!std::isfinite(losses[i])) continue;
+    absl::StrAppend(&svg, NumberText(scale.PercentFromLeft(i)), ",",
+                    NumberText(scale.PercentFromTop(losses[i])), " ");
+  }
+  return svg + "\"/>\n";
+}
+
+// One bar of segments from left to right.
+class DeviceBar {
+ public:
+  static constexpr int kHeight = 20;
+
+  DeviceBar(const std::string& id_prefix, double step_ns)
+      : id_prefix_(id_prefix), step_ns_(step_ns) {}
+
+  // A segment; shares below a two-thousandth are left out.
+  void Add(const std::string& css_class, const std::string& name, double time_ns) {
+    // Room for names is judged at the width of a small screen.
+    constexpr double kNominalPx = 620, kCharacterPx = 6.4;
+    const double share = time_ns / step_ns_;
+    if (share < 0.0005) return;
+    const std::string text = absl::StrCat(name, " ", PercentText(share));
+    const std::string hatch =
+        css_class == "bub" ? absl::StrCat(" fill=\"url(#", id_prefix_, "-hatch)\"") : "";
+    absl::StrAppend(&svg_, "<g class=\"e\"><title>", text, " of a step, ", ShortDuration(time_ns),
+                    "</title><rect class=\"", css_class, "\"", hatch, " x=\"", NumberText(100 * x_),
+                    "%\" width=\"", NumberText(100 * share), "%\" height=\"", kHeight, "\"/>");
+    if (kCharacterPx * DisplayWidth(text) + 4 < share * kNominalPx) {
+      absl::StrAppend(&svg_, "<text class=\"t", css_class, "\" x=\"",
+                      NumberText(100 * (x_ + share / 2)), "%\" y=\"14\">", text, "</text>");
+    }
+    svg_ += "</g>";
+    x_ += share;
+  }
+
+  const std::string& svg() const { return svg_; }
+
+ private:
+  const std::string& id_prefix_;
+  const double step_ns_;
+  double x_ = 0;  // in [0, 1]
+  std::string svg_;
+};
+
 }  // namespace
 
 std::string ThroughputChart(const BenchResults& results) {
@@ -100,53 +182,33 @@ std::vector<LossGroup> GroupLosses(const BenchResults& results) {
 
 std::string LossChart(const std::vector<LossGroup>& groups) {
   constexpr int kHeight = 230, kTop = 18, kBottom = 24;
-  size_t num_steps = 0;
-  double low = INFINITY, high = -INFINITY;
-  for (const LossGroup& group : groups) {
-    num_steps = std::max(num_steps, group.losses.size());
-    for (double loss : group.losses) {
-      if (!std::isfinite(loss)) continue;
-      low = std::min(low, loss);
-      high = std::max(high, loss);
-    }
-  }
-  if (num_steps == 0 || !std::isfinite(low)) return "";
-  const double tick = NiceTick(std::max(high - low, 1e-9), 5);
-  low = std::floor(low / tick) * tick;
-  high = std::max(low + tick, std::ceil(high / tick) * tick);
+  const LossScale scale = ScaleOf(groups);
+  if (scale.num_steps == 0) return "";
   const int plot_height = kHeight - kTop - kBottom;
   std::string svg = absl::StrCat("<svg width=\"100%\" height=\"", kHeight,
                                  "\" role=\"img\" aria-label=\"loss by step\">\n");
-  for (int i = 0; low + i * tick <= high + tick / 2; ++i) {
-    const double y = kTop + plot_height * (1 - i * tick / (high - low));
+  for (int i = 0; scale.low + i * scale.tick <= scale.high + scale.tick / 2; ++i) {
+    const double loss = scale.low + i * scale.tick;
+    const double y = kTop + plot_height * scale.PercentFromTop(loss) / 100;
     absl::StrAppend(&svg, "<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"", NumberText(y),
                     "\" y2=\"", NumberText(y),
                     "\"/><text class=\"mut\" font-size=\"11\" x=\"0\" y=\"", NumberText(y - 3),
-                    "\">", NumberText(low + i * tick), "</text>");
+                    "\">", NumberText(loss), "</text>");
   }
   absl::StrAppend(&svg, "<svg x=\"0\" y=\"", kTop, "\" width=\"100%\" height=\"", plot_height,
                   "\" viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\">\n");
-  for (size_t g = 0; g < groups.size(); ++g) {
-    absl::StrAppend(&svg, "<polyline class=\"curve q", g % kNumStageHues, "\"",
-                    g > 0 ? " stroke-dasharray=\"6 5\"" : "", " points=\"");
-    for (size_t i = 0; i < groups[g].losses.size(); ++i) {
-      if (!std::isfinite(groups[g].losses[i])) continue;
-      const double x =
-          num_steps > 1 ? 100.0 * static_cast<double>(i) / static_cast<double>(num_steps - 1) : 50;
-      absl::StrAppend(&svg, NumberText(x), ",",
-                      NumberText(100 * (high - groups[g].losses[i]) / (high - low)), " ");
-    }
-    svg += "\"/>\n";
-  }
+  for (size_t g = 0; g < groups.size(); ++g)
+    svg += LossCurve(groups[g].losses, static_cast<int>(g), scale);
   absl::StrAppend(
       &svg, "</svg>\n<text class=\"mut\" font-size=\"11\" x=\"0\" y=\"", kHeight - 6,
       "\">step 1</text><text class=\"mut\" font-size=\"11\" text-anchor=\"end\" x=\"100%\" y=\"",
-      kHeight - 6, "\">step ", num_steps, "</text></svg>\n");
+      kHeight - 6, "\">step ", scale.num_steps, "</text></svg>\n");
   return svg;
 }
 
-std::string DeviceTimeChart(const std::vector<DeviceTime>& devices, const std::string& id_prefix) {
-  constexpr int kRow = 26, kBar = 20, kLabel = 70;
+std::string DeviceTimeChart(const std::vector<DeviceTime>& devices, const std::vector<int>& stages,
+                            const std::string& id_prefix) {
+  constexpr int kRow = 26;
   std::string svg =
       absl::StrCat("<svg width=\"100%\" height=\"", kRow * devices.size(),
                    "\" role=\"img\" aria-label=\"time by device\">"
@@ -156,42 +218,23 @@ std::string DeviceTimeChart(const std::vector<DeviceTime>& devices, const std::s
                    "patternTransform=\"rotate(45)\"><rect class=\"hb\" width=\"6\" "
                    "height=\"6\"/><path class=\"hl\" "
                    "d=\"M0 0V6\"/></pattern></defs>\n");
-  // Room for names is judged at the width of a small screen.
-  constexpr double kNominalPx = 620;
   for (size_t rank = 0; rank < devices.size(); ++rank) {
     const DeviceTime& device = devices[rank];
     if (device.step_ns <= 0) continue;
-    absl::StrAppend(&svg, "<text class=\"mut\" font-size=\"12\" x=\"0\" y=\"", rank * kRow + 14,
-                    "\">device ", rank, "</text><svg x=\"", kLabel, "\" y=\"", rank * kRow,
-                    "\" style=\"width:calc(100% - ", kLabel, "px)\" height=\"", kBar, "\">");
-    double x = 0;
-    const auto add = [&](const std::string& css_class, const std::string& name, double time_ns) {
-      const double share = time_ns / device.step_ns;
-      if (share < 0.0005) return;
-      const std::string text = absl::StrCat(name, " ", PercentText(share));
-      absl::StrAppend(
-          &svg, "<g class=\"e\"><title>", text, " of a step, ", ShortDuration(time_ns),
-          "</title><rect class=\"", css_class, "\"",
-          css_class == "bub" ? absl::StrCat(" fill=\"url(#", id_prefix, "-hatch)\"") : "", " x=\"",
-          NumberText(100 * x), "%\" width=\"", NumberText(100 * share), "%\" height=\"", kBar,
-          "\"/>");
-      if (6.4 * DisplayWidth(text) + 4 < share * kNominalPx) {
-        absl::StrAppend(&svg, "<text class=\"t", css_class, "\" x=\"",
-                        NumberText(100 * (x + share / 2)), "%\" y=\"14\">", text, "</text>");
-      }
-      svg += "</g>";
-      x += share;
-    };
-    add(PassClass(static_cast<int>(rank), Pass::kForward), "forward", device.forward_ns);
-    add(PassClass(static_cast<int>(rank), Pass::kBackward), "backward", device.backward_ns);
-    add(FrozenClass(0), "frozen", device.frozen_ns);
-    add("load", "loading", device.load_ns);
-    add("opt", "optimizer", device.optimizer_ns);
+    DeviceBar bar(id_prefix, device.step_ns);
+    bar.Add(PassClass(stages[rank], Pass::kForward), "forward", device.forward_ns);
+    bar.Add(PassClass(stages[rank], Pass::kBackward), "backward", device.backward_ns);
+    bar.Add(FrozenClass(0), "frozen", device.frozen_ns);
+    bar.Add("load", "loading", device.load_ns);
+    bar.Add("opt", "optimizer", device.optimizer_ns);
     for (int reason = 0; reason < BubbleReason_ARRAYSIZE; ++reason) {
-      add("bub", absl::StrCat("idle: ", BubbleReasonName(static_cast<BubbleReason>(reason))),
-          device.idle_ns[reason]);
+      bar.Add("bub", absl::StrCat("idle: ", BubbleReasonName(static_cast<BubbleReason>(reason))),
+              device.idle_ns[reason]);
     }
-    svg += "</svg>\n";
+    absl::StrAppend(&svg, "<text class=\"mut\" font-size=\"12\" x=\"0\" y=\"", rank * kRow + 14,
+                    "\">device ", rank, "</text><svg x=\"70\" y=\"", rank * kRow,
+                    "\" style=\"width:calc(100% - 70px)\" height=\"", DeviceBar::kHeight, "\">",
+                    bar.svg(), "</svg>\n");
   }
   return svg + "</svg>\n";
 }

@@ -28,8 +28,10 @@ std::vector<LossGroup> GroupLosses(const BenchResults& results);
 std::string LossChart(const std::vector<LossGroup>& groups);
 
 // A bar a device that shows which share of a step went where: passes, frozen work, the rest of the
-// work, idle time by reason. `id_prefix` begins the ids of its elements.
-std::string DeviceTimeChart(const std::vector<DeviceTime>& devices, const std::string& id_prefix);
+// work, idle time by reason. `stages` holds a stage of each device, whose hue it takes; `id_prefix`
+// begins the ids of its elements.
+std::string DeviceTimeChart(const std::vector<DeviceTime>& devices, const std::vector<int>& stages,
+                            const std::string& id_prefix);
 
 // Classes of the charts that take their colours from the palette.
 std::string ChartCss();

@@ -115,6 +115,17 @@ std::string FactsText(const Trace& trace, const StrategyResult* result) {
   return absl::StrJoin(facts, " · ");
 }
 
+// The first stage of each device; 0 where it has none.
+std::vector<int> StagesOfDevices(const Plan& plan, size_t num_devices) {
+  std::vector<int> stages(num_devices, 0);
+  for (int i = plan.stages_size() - 1; i >= 0; --i) {
+    for (const int rank : plan.stages(i).ranks()) {
+      if (rank >= 0 && rank < static_cast<int>(num_devices)) stages[rank] = plan.stages(i).id();
+    }
+  }
+  return stages;
+}
+
 // Idle time of every device by reason, as shares of a step.
 std::string IdleTable(const std::vector<DeviceTime>& devices) {
   constexpr BubbleReason kReasons[] = {WARM_UP, STEADY, COOL_DOWN, GRADIENT_SYNC, OPTIMIZER};
@@ -171,8 +182,9 @@ absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const Str
   }
   const std::vector<DeviceTime> devices = DeviceTimes(index, index.SteadySteps());
   absl::StrAppend(&html, "<details><summary>where each device&#39;s time went</summary>",
-                  DeviceTimeChart(devices, absl::StrCat("d", number)), IdleTable(devices),
-                  "</details></div>\n");
+                  DeviceTimeChart(devices, StagesOfDevices(main->plan(), devices.size()),
+                                  absl::StrCat("d", number)),
+                  IdleTable(devices), "</details></div>\n");
   return html;
 }
 

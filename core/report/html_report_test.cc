@@ -1,6 +1,7 @@
 #include "core/report/html_report.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "core/report/demo/synthetic_trace.h"
@@ -107,6 +108,20 @@ TEST_F(HtmlReportTest, LossesThatAreNotNumbersAreSkipped) {
   EXPECT_THAT(LossChart(GroupLosses(results_)), Not(HasSubstr("nan")));
   results_.results[0].losses = {kNotMeasured};
   EXPECT_EQ(LossChart({{{"x"}, {kNotMeasured}, 0}}), "");
+}
+
+TEST(DeviceTimeChartTest, SharesFillTheBar) {
+  const Trace trace = MakeSyntheticTrace({"1f1b", 2, 4, 4, 0.05, 1});
+  const auto index = TraceIndex::Create(trace);
+  const auto elements = ReadXml(DeviceTimeChart(DeviceTimes(*index, {1, 2}), {0, 1}, "x"));
+  ASSERT_TRUE(elements.ok()) << elements.status();
+  double total = 0;
+  for (const XmlElement& element : *elements) {
+    const auto width = element.attributes.find("width");
+    if (element.name == "rect" && element.attributes.count("x") > 0)
+      total += std::atof(width->second.c_str());
+  }
+  EXPECT_NEAR(total, 200, 0.5);
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "core/report/perfetto.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "core/report/trace_index.h"
 #include "nlohmann/json.hpp"
@@ -13,8 +16,14 @@ constexpr const char* kStreamNames[] = {"compute", "send", "receive", "collectiv
 
 class Writer {
  public:
-  explicit Writer(const TraceIndex& index)
-      : index_(index), origin_ns_(index.num_steps() > 0 ? index.StepStart(0) : 0) {}
+  explicit Writer(const TraceIndex& index) : index_(index) {
+    if (index.num_steps() > 0) origin_ns_ = index.StepStart(0);
+    // What happens before the first step (its frozen work) would have negative times, which viewers
+    // do not draw.
+    if (!index.events().empty()) {
+      origin_ns_ = std::min<Nanos>(origin_ns_, index.events().front().event->start_ns());
+    }
+  }
 
   std::string Write() {
     NameTracks();
@@ -139,7 +148,7 @@ class Writer {
   }
 
   const TraceIndex& index_;
-  const Nanos origin_ns_;
+  Nanos origin_ns_ = std::numeric_limits<Nanos>::max();
   Json events_ = Json::array();
 };
 

@@ -2,8 +2,8 @@
 // format).
 //
 // One process a device with one track a stream (compute, send, receive, collective), an arrow from
-// every SEND to its RECV, and a track of steps. Times are microseconds from the first step's start.
-// Every event carries what its instruction says: micro-batch, samples, layers, step, bytes,
+// every SEND to its RECV, and a track of steps. Times are microseconds from the first event's
+// start. Every event carries what its instruction says: micro-batch, samples, layers, step, bytes,
 // predicted time.
 #ifndef DPIPE_CORE_REPORT_PERFETTO_H_
 #define DPIPE_CORE_REPORT_PERFETTO_H_

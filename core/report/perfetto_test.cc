@@ -1,5 +1,6 @@
 #include "core/report/perfetto.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -74,6 +75,18 @@ TEST(PerfettoTest, ArrowsJoinSendsToReceives) {
     EXPECT_EQ(ends[id].at("tid"), 2);
     EXPECT_LE(begin.at("ts").get<double>(), ends[id].at("ts").get<double>());
   }
+}
+
+TEST(PerfettoTest, PrologueDoesNotMakeTimesNegative) {
+  Trace trace = MakeSyntheticTrace({"diffusionpipe", 2, 4, 2, 0, 1});
+  trace.mutable_events(0)->set_step(-1);
+  trace.mutable_events(0)->set_start_ns(-5000);
+  const Json file = Json::parse(*PerfettoJson(trace));
+  double earliest = 1;
+  for (const Json& event : file.at("traceEvents")) {
+    earliest = std::min(earliest, event.value("ts", 1.0));
+  }
+  EXPECT_EQ(earliest, 0);
 }
 
 TEST(PerfettoTest, BadTraceIsRefused) {
