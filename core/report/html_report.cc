@@ -202,8 +202,8 @@ std::string LossesHtml(const BenchResults& results) {
                     EscapeMarkup(absl::StrJoin(groups[g].strategies, ", ")),
                     groups[g].strategies.size() > 1 ? " (identical)" : "");
     if (g > 0) {
-      absl::StrAppend(&html, " — differs from ", EscapeMarkup(groups[0].strategies[0]),
-                      " by at most ", absl::StrFormat("%.2g", groups[g].max_difference));
+      absl::StrAppend(&html, absl::StrFormat(" — within %.2g of ", groups[g].max_difference),
+                      EscapeMarkup(groups[0].strategies[0]));
     }
     html += "</li>";
   }
