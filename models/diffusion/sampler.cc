@@ -1,0 +1,163 @@
+#include "models/diffusion/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/ops/combine.h"
+#include "models/diffusion/draws.h"
+#include "models/diffusion/noising.h"
+
+namespace dpipe::diffusion {
+namespace {
+
+// One weight for all samples.
+absl::StatusOr<Tensor> Combine(double a, const Tensor& x, double b, const Tensor& y) {
+  const std::vector<float> x_weights(x.dim(0), static_cast<float>(a));
+  const std::vector<float> y_weights(x.dim(0), static_cast<float>(b));
+  return ops::CombineSamples(x_weights, x, y_weights, y, DType::kF32);
+}
+
+absl::StatusOr<Tensor> ClippedX0(const NoiseSchedule& schedule, const Tensor& x,
+                                 const Tensor& prediction, const Tensor& timesteps) {
+  DPIPE_ASSIGN_OR_RETURN(Tensor x0, PredictedX0(schedule, x, prediction, timesteps));
+  if (!schedule.options().clip_sample) return x0;
+  const float limit = static_cast<float>(schedule.options().clip_sample_range);
+  for (float& v : x0.span<float>()) v = std::min(limit, std::max(-limit, v));
+  return x0;
+}
+
+// One step of a sampler, from x at timestep `t` to the next.
+struct Step {
+  int index;
+  int t;
+  double alpha;       // abar at t
+  double alpha_next;  // abar at the next timestep, or where the sampler ends
+};
+
+// What the i-th step adds afresh, scaled to deviation `sigma`.
+absl::StatusOr<Tensor> AddFreshNoise(const SamplerOptions& options, const Step& step, double sigma,
+                                     const Tensor& x) {
+  if (sigma == 0) return x;
+  const Tensor noise = DrawNoise(x.device(), options.seed, step.index, options.first_sample,
+                                 x.shape(), RandomPurpose::kSample);
+  return Combine(1, x, sigma, noise);
+}
+
+// The variance of x at the next timestep given x at this one and x0.
+double PosteriorVariance(const Step& step) {
+  return (1 - step.alpha_next) / (1 - step.alpha) * (1 - step.alpha / step.alpha_next);
+}
+
+// Equation 12 of arXiv 2010.02502.
+absl::StatusOr<Tensor> DdimStep(const NoiseSchedule& schedule, const SamplerOptions& options,
+                                const Step& step, const Tensor& x, const Tensor& prediction,
+                                const Tensor& timesteps) {
+  DPIPE_ASSIGN_OR_RETURN(const Tensor x0, ClippedX0(schedule, x, prediction, timesteps));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor noise, PredictedNoise(schedule, x, prediction, timesteps));
+  const double variance = options.eta * options.eta * PosteriorVariance(step);
+  const double direction = std::sqrt(std::max(0.0, 1 - step.alpha_next - variance));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor mean,
+                         Combine(std::sqrt(step.alpha_next), x0, direction, noise));
+  return AddFreshNoise(options, step, std::sqrt(variance), mean);
+}
+
+// Equation 7 of arXiv 2006.11239, with the posterior's variance.
+absl::StatusOr<Tensor> DdpmStep(const NoiseSchedule& schedule, const SamplerOptions& options,
+                                const Step& step, const Tensor& x, const Tensor& prediction,
+                                const Tensor& timesteps) {
+  DPIPE_ASSIGN_OR_RETURN(const Tensor x0, ClippedX0(schedule, x, prediction, timesteps));
+  const double alpha_step = step.alpha / step.alpha_next;
+  const double x0_weight = std::sqrt(step.alpha_next) * (1 - alpha_step) / (1 - step.alpha);
+  const double x_weight = std::sqrt(alpha_step) * (1 - step.alpha_next) / (1 - step.alpha);
+  DPIPE_ASSIGN_OR_RETURN(const Tensor mean, Combine(x0_weight, x0, x_weight, x));
+  return AddFreshNoise(options, step, std::sqrt(PosteriorVariance(step)), mean);
+}
+
+// Where the step from timesteps[i] ends. DDIM steps by num_timesteps / num_steps, rounded down,
+// whatever the spacing, and ends at the schedule's final value; DDPM steps from timestep to
+// timestep and ends without noise.
+double NextAlpha(const NoiseSchedule& schedule, SamplerKind kind, const std::vector<int>& timesteps,
+                 size_t i) {
+  if (kind == SamplerKind::kDdim) {
+    const int next = timesteps[i] - schedule.num_timesteps() / static_cast<int>(timesteps.size());
+    return next < 0 ? schedule.final_alpha_cumprod() : schedule.alpha_cumprod(next);
+  }
+  return i + 1 < timesteps.size() ? schedule.alpha_cumprod(timesteps[i + 1]) : 1;
+}
+
+}  // namespace
+
+PredictFn WithGuidance(PredictFn predict, float scale) {
+  return [predict = std::move(predict), scale](const Tensor& x_t,
+                                               const Tensor& timesteps) -> absl::StatusOr<Tensor> {
+    const int64_t batch = x_t.dim(0);
+    DPIPE_ASSIGN_OR_RETURN(const Tensor both,
+                           predict(ConcatBatch({x_t, x_t}), ConcatBatch({timesteps, timesteps})));
+    DPIPE_CHECK_EQ(both.dim(0), 2 * batch) << "guidance needs a prediction for each half";
+    return Combine(1 - scale, both.Slice(0, batch), scale, both.Slice(batch, 2 * batch));
+  };
+}
+
+absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedule, int num_steps) {
+  const int total = schedule.num_timesteps();
+  if (num_steps < 1 || num_steps > total) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sampling in ", num_steps, " steps; the schedule allows 1 to ", total));
+  }
+  const NoiseScheduleOptions& options = schedule.options();
+  std::vector<int> timesteps(num_steps);
+  for (int i = 0; i < num_steps; ++i) {
+    const int rest = num_steps - 1 - i;  // steps after this one
+    switch (options.timestep_spacing) {
+      case TimestepSpacing::kLeading:
+        timesteps[i] = rest * (total / num_steps) + options.steps_offset;
+        break;
+      case TimestepSpacing::kTrailing:
+        timesteps[i] =
+            static_cast<int>(std::nearbyint(total - i * (static_cast<double>(total) / num_steps))) -
+            1;
+        break;
+      case TimestepSpacing::kLinspace:
+        timesteps[i] =
+            num_steps == 1
+                ? 0
+                : static_cast<int>(std::nearbyint(rest * (total - 1.0) / (num_steps - 1)));
+        break;
+    }
+  }
+  if (timesteps.front() >= total) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "sampling in ", num_steps, " steps with a steps_offset of ", options.steps_offset,
+        " starts at timestep ", timesteps.front(), " of ", total));
+  }
+  return timesteps;
+}
+
+absl::StatusOr<Tensor> Sample(const NoiseSchedule& schedule, const SamplerOptions& options,
+                              const Tensor& noise, const PredictFn& predict) {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<int> visited,
+                         InferenceTimesteps(schedule, options.num_steps));
+  DPIPE_CHECK(noise.dtype() == DType::kF32) << "noise of " << DTypeName(noise.dtype());
+  if (noise.device()->kind() == DeviceKind::kCuda) {
+    return absl::UnimplementedError("samplers keep x in host memory; give them a CPU device");
+  }
+  Tensor x = noise;
+  for (size_t i = 0; i < visited.size(); ++i) {
+    const int t = visited[i];
+    const Step step = {static_cast<int>(i), t, schedule.alpha_cumprod(t),
+                       NextAlpha(schedule, options.kind, visited, i)};
+    const std::vector<int32_t> same(x.dim(0), t);
+    const Tensor timesteps = Tensor::FromHost<int32_t>(x.device(), {x.dim(0)}, same);
+    DPIPE_ASSIGN_OR_RETURN(const Tensor prediction, predict(x, timesteps));
+    DPIPE_CHECK_EQ(prediction.shape(), x.shape()) << "prediction of a sampler's model";
+    const auto advance = options.kind == SamplerKind::kDdim ? DdimStep : DdpmStep;
+    DPIPE_ASSIGN_OR_RETURN(x, advance(schedule, options, step, x, prediction, timesteps));
+    if (options.on_step) options.on_step(step.index, x);
+  }
+  return x;
+}
+
+}  // namespace dpipe::diffusion

@@ -1,0 +1,130 @@
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "models/diffusion/noise_schedule.h"
+#include "nlohmann/json.hpp"
+
+namespace dpipe::diffusion {
+namespace {
+
+using Json = nlohmann::json;
+
+absl::Status WrongValue(absl::string_view key, const Json& value, absl::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "scheduler_config.json: ", key, " is ",
+      value.dump(-1, ' ', false, Json::error_handler_t::replace), "; expected ", expected));
+}
+
+// The value of `key`, or null where it is missing.
+const Json& Find(const Json& config, const char* key) {
+  static const Json* const kNull = new Json();
+  const auto found = config.find(key);
+  return found == config.end() ? *kNull : *found;
+}
+
+// Each Read leaves `target` as it is where the key is missing or null.
+absl::Status Read(const Json& config, const char* key, bool* target) {
+  const Json& value = Find(config, key);
+  if (value.is_null()) return absl::OkStatus();
+  if (!value.is_boolean()) return WrongValue(key, value, "true or false");
+  *target = value.get<bool>();
+  return absl::OkStatus();
+}
+
+absl::Status Read(const Json& config, const char* key, int* target) {
+  constexpr int kMost = 1000000;
+  const Json& value = Find(config, key);
+  if (value.is_null()) return absl::OkStatus();
+  if (!value.is_number_integer() || value < 0 || value > kMost) {
+    return WrongValue(key, value, absl::StrCat("an integer from 0 to ", kMost));
+  }
+  *target = value.get<int>();
+  return absl::OkStatus();
+}
+
+absl::Status Read(const Json& config, const char* key, double* target) {
+  const Json& value = Find(config, key);
+  if (value.is_null()) return absl::OkStatus();
+  if (!value.is_number()) return WrongValue(key, value, "a number");
+  *target = value.get<double>();
+  return absl::OkStatus();
+}
+
+template <typename Enum>
+using Names = std::initializer_list<std::pair<const char*, Enum>>;
+
+template <typename Enum>
+absl::Status Read(const Json& config, const char* key, Names<Enum> names, Enum* target) {
+  const Json& value = Find(config, key);
+  if (value.is_null()) return absl::OkStatus();
+  std::string list;
+  for (const auto& [name, result] : names) {
+    if (value == name) {
+      *target = result;
+      return absl::OkStatus();
+    }
+    absl::StrAppend(&list, list.empty() ? "" : " or ", name);
+  }
+  return WrongValue(key, value, list);
+}
+
+// Sampling by rules that are not implemented must not look as if it worked.
+absl::Status RefuseUnsupported(const Json& config) {
+  const Json& betas = Find(config, "trained_betas");
+  if (!betas.is_null()) {
+    return absl::InvalidArgumentError(
+        "scheduler_config.json: trained_betas is given; expected null, betas come from "
+        "beta_schedule");
+  }
+  bool thresholding = false;
+  DPIPE_RETURN_IF_ERROR(Read(config, "thresholding", &thresholding));
+  if (thresholding) return WrongValue("thresholding", true, "false");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json) {
+  const Json config =
+      Json::parse(json.begin(), json.end(), /*cb=*/nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object()) {
+    return absl::InvalidArgumentError("scheduler_config.json: not a JSON object");
+  }
+  NoiseScheduleOptions o;
+  // The defaults of diffusers.DDIMScheduler.
+  o.beta_start = 0.0001;
+  o.beta_end = 0.02;
+  o.beta_schedule = BetaSchedule::kLinear;
+  o.steps_offset = 0;
+  o.set_alpha_to_one = true;
+  o.clip_sample = true;
+  DPIPE_RETURN_IF_ERROR(RefuseUnsupported(config));
+  DPIPE_RETURN_IF_ERROR(Read(config, "num_train_timesteps", &o.num_train_timesteps));
+  DPIPE_RETURN_IF_ERROR(Read(config, "beta_start", &o.beta_start));
+  DPIPE_RETURN_IF_ERROR(Read(config, "beta_end", &o.beta_end));
+  DPIPE_RETURN_IF_ERROR(
+      Read(config, "beta_schedule",
+           Names<BetaSchedule>{{"linear", BetaSchedule::kLinear},
+                               {"scaled_linear", BetaSchedule::kScaledLinear},
+                               {"squaredcos_cap_v2", BetaSchedule::kSquaredCosCapV2}},
+           &o.beta_schedule));
+  DPIPE_RETURN_IF_ERROR(Read(config, "prediction_type",
+                             Names<PredictionType>{{"epsilon", PredictionType::kEpsilon},
+                                                   {"v_prediction", PredictionType::kV},
+                                                   {"sample", PredictionType::kSample}},
+                             &o.prediction_type));
+  DPIPE_RETURN_IF_ERROR(Read(config, "timestep_spacing",
+                             Names<TimestepSpacing>{{"leading", TimestepSpacing::kLeading},
+                                                    {"trailing", TimestepSpacing::kTrailing},
+                                                    {"linspace", TimestepSpacing::kLinspace}},
+                             &o.timestep_spacing));
+  DPIPE_RETURN_IF_ERROR(Read(config, "rescale_betas_zero_snr", &o.rescale_zero_terminal_snr));
+  DPIPE_RETURN_IF_ERROR(Read(config, "steps_offset", &o.steps_offset));
+  DPIPE_RETURN_IF_ERROR(Read(config, "set_alpha_to_one", &o.set_alpha_to_one));
+  DPIPE_RETURN_IF_ERROR(Read(config, "clip_sample", &o.clip_sample));
+  DPIPE_RETURN_IF_ERROR(Read(config, "clip_sample_range", &o.clip_sample_range));
+  return o;
+}
+
+}  // namespace dpipe::diffusion
