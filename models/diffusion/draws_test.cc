@@ -1,0 +1,56 @@
+#include "models/diffusion/draws.h"
+
+#include <cmath>
+
+#include "core/ops/op_testing.h"
+
+namespace dpipe::diffusion {
+namespace {
+
+using ops::ExpectSameBits;
+using ops::Values;
+
+TEST(DrawsTest, NoiseBelongsToTheSampleNotToTheBatch) {
+  const auto cpu = Device::Cpu();
+  const Tensor all = DrawNoise(cpu, 1, 2, 10, {6, 3, 5});
+  ExpectSameBits(DrawNoise(cpu, 1, 2, 12, {2, 3, 5}), all.Slice(2, 4));
+  const Tensor t = DrawTimesteps(cpu, 1, 2, 10, 6, 1000);
+  ExpectSameBits(DrawTimesteps(cpu, 1, 2, 12, 2, 1000), t.Slice(2, 4));
+}
+
+TEST(DrawsTest, EveryPartOfTheKeyMatters) {
+  const auto cpu = Device::Cpu();
+  const std::vector<double> base = Values(DrawNoise(cpu, 1, 2, 3, {1, 4}));
+  EXPECT_NE(Values(DrawNoise(cpu, 9, 2, 3, {1, 4})), base);
+  EXPECT_NE(Values(DrawNoise(cpu, 1, 9, 3, {1, 4})), base);
+  EXPECT_NE(Values(DrawNoise(cpu, 1, 2, 9, {1, 4})), base);
+  EXPECT_NE(Values(DrawNoise(cpu, 1, 2, 3, {1, 4}, RandomPurpose::kSample)), base);
+}
+
+TEST(DrawsTest, NoiseIsStandardNormal) {
+  const std::vector<double> v = Values(DrawNoise(Device::Cpu(), 7, 0, 0, {100, 1000}));
+  double mean = 0, square = 0, beyond_two = 0;
+  for (double x : v) {
+    mean += x / v.size();
+    square += x * x / v.size();
+    beyond_two += (std::abs(x) > 2) / static_cast<double>(v.size());
+  }
+  // Five deviations of the means of 1e5 draws.
+  EXPECT_NEAR(mean, 0, 5 / std::sqrt(1e5));
+  EXPECT_NEAR(square, 1, 5 * std::sqrt(2 / 1e5));
+  EXPECT_NEAR(beyond_two, 0.0455, 5 * std::sqrt(0.0455 / 1e5));
+}
+
+TEST(DrawsTest, TimestepsAreUniform) {
+  constexpr int kDraws = 50000, kSteps = 10;
+  int counts[kSteps] = {};
+  const Tensor t = DrawTimesteps(Device::Cpu(), 7, 3, 0, kDraws, kSteps);
+  for (int32_t v : t.span<int32_t>()) {
+    ASSERT_TRUE(0 <= v && v < kSteps);
+    ++counts[v];
+  }
+  for (int count : counts) EXPECT_NEAR(count, 5000, 5 * std::sqrt(4500.0));
+}
+
+}  // namespace
+}  // namespace dpipe::diffusion

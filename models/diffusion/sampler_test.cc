@@ -1,0 +1,193 @@
+#include "models/diffusion/sampler.h"
+
+#include <cmath>
+
+#include "core/ops/op_testing.h"
+#include "models/diffusion/draws.h"
+#include "models/diffusion/noising.h"
+
+namespace dpipe::diffusion {
+namespace {
+
+using ops::ExpectClose;
+using ops::ExpectSameBits;
+using ops::RandomTensor;
+using ops::Values;
+
+NoiseSchedule Make(PredictionType type, bool end_at_one = true) {
+  NoiseScheduleOptions options;
+  options.prediction_type = type;
+  options.set_alpha_to_one = end_at_one;
+  return *NoiseSchedule::Create(options);
+}
+
+TEST(InferenceTimestepsTest, Leading) {
+  EXPECT_EQ(*InferenceTimesteps(Make(PredictionType::kV), 4), (std::vector<int>{751, 501, 251, 1}));
+  // 1000 / 3 rounded down is the stride.
+  EXPECT_EQ(*InferenceTimesteps(Make(PredictionType::kV), 3), (std::vector<int>{667, 334, 1}));
+}
+
+TEST(InferenceTimestepsTest, TrailingAndLinspace) {
+  NoiseScheduleOptions options;
+  options.timestep_spacing = TimestepSpacing::kTrailing;
+  EXPECT_EQ(*InferenceTimesteps(*NoiseSchedule::Create(options), 4),
+            (std::vector<int>{999, 749, 499, 249}));
+  EXPECT_EQ(*InferenceTimesteps(*NoiseSchedule::Create(options), 3),
+            (std::vector<int>{999, 666, 332}));
+  options.timestep_spacing = TimestepSpacing::kLinspace;
+  EXPECT_EQ(*InferenceTimesteps(*NoiseSchedule::Create(options), 4),
+            (std::vector<int>{999, 666, 333, 0}));
+  EXPECT_EQ(*InferenceTimesteps(*NoiseSchedule::Create(options), 1), (std::vector<int>{0}));
+}
+
+TEST(InferenceTimestepsTest, ImpossibleCountsAreErrors) {
+  const NoiseSchedule schedule = Make(PredictionType::kV);
+  EXPECT_EQ(InferenceTimesteps(schedule, 0).status().message(),
+            "sampling in 0 steps; the schedule allows 1 to 1000");
+  EXPECT_FALSE(InferenceTimesteps(schedule, 1001).ok());
+  EXPECT_EQ(InferenceTimesteps(schedule, 1000).status().message(),
+            "sampling in 1000 steps with a steps_offset of 1 starts at timestep 1000 of 1000");
+}
+
+// The model that knows the data: a single point. Every sampler must end there.
+TEST(SamplerTest, DataOfOnePointIsFound) {
+  const auto cpu = Device::Cpu();
+  const Tensor point = RandomTensor(cpu, {1, 3, 3, 2}, DType::kF32, 1);
+  const Tensor noise = RandomTensor(cpu, {2, 3, 3, 2}, DType::kF32, 2);
+  const Tensor points = ConcatBatch({point, point});
+  for (PredictionType type :
+       {PredictionType::kEpsilon, PredictionType::kV, PredictionType::kSample}) {
+    const NoiseSchedule schedule = Make(type);
+    NoiseScheduleOptions as_sample = schedule.options();
+    as_sample.prediction_type = PredictionType::kSample;
+    const NoiseSchedule from_x0 = *NoiseSchedule::Create(as_sample);
+    const PredictFn predict = [&](const Tensor& x_t, const Tensor& t) -> absl::StatusOr<Tensor> {
+      const Tensor eps = *PredictedNoise(from_x0, x_t, points, t);
+      return TrainingTarget(schedule, points, eps, t);
+    };
+    for (SamplerKind kind : {SamplerKind::kDdim, SamplerKind::kDdpm}) {
+      for (double eta : {0.0, 1.0}) {
+        SamplerOptions options;
+        options.kind = kind;
+        options.num_steps = 10;
+        options.eta = eta;
+        // Noise is told to 2^-24 / sqrt(abar), at abar = 0.005 at worst, and then fades.
+        ExpectClose(*Sample(schedule, options, noise, predict), points, {1e-5, 1e-5});
+      }
+    }
+  }
+}
+
+// For data ~ N(0, s^2) the ideal predictor is linear, x0 = x sqrt(abar) s^2 / (abar s^2 + 1 -
+// abar), and each sampler multiplies (and DDPM adds variance) in closed form.
+class GaussianTest : public ::testing::Test {
+ protected:
+  static constexpr double kVariance = 0.25;
+  static double Gain(double abar) {
+    return std::sqrt(abar) * kVariance / (abar * kVariance + 1 - abar);
+  }
+  PredictFn Ideal() const {
+    return [this](const Tensor& x, const Tensor& t) -> absl::StatusOr<Tensor> {
+      Tensor x0 = x.Clone();
+      const double gain = Gain(schedule_.alpha_cumprod(t.data<int32_t>()[0]));
+      for (float& v : x0.span<float>()) v = static_cast<float>(v * gain);
+      return x0;
+    };
+  }
+  NoiseSchedule schedule_ = Make(PredictionType::kSample);
+  std::shared_ptr<Device> cpu_ = Device::Cpu();
+};
+
+TEST_F(GaussianTest, DdimFollowsTheClosedForm) {
+  const Tensor noise = RandomTensor(cpu_, {1, 5}, DType::kF32, 3);
+  SamplerOptions options;
+  options.num_steps = 20;
+  double factor = 1;
+  for (int i = 19; i >= 0; --i) {
+    const int t = 50 * i + 1;
+    const double a = schedule_.alpha_cumprod(t), gain = Gain(a);
+    const double next = i == 0 ? 1 : schedule_.alpha_cumprod(t - 50);
+    const double eps = (1 - std::sqrt(a) * gain) / std::sqrt(1 - a);
+    factor *= std::sqrt(next) * gain + std::sqrt(1 - next) * eps;
+  }
+  const std::vector<double> x = Values(*Sample(schedule_, options, noise, Ideal()));
+  for (int i = 0; i < 5; ++i) EXPECT_NEAR(x[i], factor * Values(noise)[i], 1e-5);
+}
+
+TEST_F(GaussianTest, DdpmDrawsFromTheData) {
+  const Tensor noise = DrawNoise(cpu_, 1, 0, 0, {20, 1000}, RandomPurpose::kTest);
+  SamplerOptions options;
+  options.kind = SamplerKind::kDdpm;
+  options.num_steps = 500;
+  double square = 0;
+  for (double v : Values(*Sample(schedule_, options, noise, Ideal()))) square += v * v / 20000;
+  // Five deviations of the mean of 2e4 squares, and 2 % for steps of finite length.
+  EXPECT_NEAR(square, kVariance, kVariance * (5 * std::sqrt(2 / 2e4) + 0.02));
+}
+
+TEST_F(GaussianTest, FreshNoiseBelongsToTheSample) {
+  const Tensor noise = DrawNoise(cpu_, 1, 0, 0, {4, 7}, RandomPurpose::kTest);
+  for (SamplerKind kind : {SamplerKind::kDdim, SamplerKind::kDdpm}) {
+    SamplerOptions options;
+    options.kind = kind;
+    options.num_steps = 10;
+    options.eta = 1;
+    options.seed = 5;
+    const Tensor all = *Sample(schedule_, options, noise, Ideal());
+    options.first_sample = 2;
+    ExpectSameBits(*Sample(schedule_, options, noise.Slice(2, 4), Ideal()), all.Slice(2, 4));
+    options.seed = 6;
+    EXPECT_NE(Values(*Sample(schedule_, options, noise.Slice(2, 4), Ideal())),
+              Values(all.Slice(2, 4)));
+  }
+}
+
+TEST_F(GaussianTest, StepsAreReportedAndErrorsPassedOn) {
+  const Tensor noise = RandomTensor(cpu_, {1, 5}, DType::kF32, 3);
+  SamplerOptions options;
+  options.num_steps = 3;
+  std::vector<int> seen;
+  options.on_step = [&](int step, const Tensor& x) {
+    seen.push_back(step);
+    EXPECT_EQ(x.shape(), noise.shape());
+  };
+  ASSERT_TRUE(Sample(schedule_, options, noise, Ideal()).ok());
+  EXPECT_EQ(seen, (std::vector<int>{0, 1, 2}));
+  const auto fails = [](const Tensor&, const Tensor&) -> absl::StatusOr<Tensor> {
+    return absl::DataLossError("no model");
+  };
+  EXPECT_EQ(Sample(schedule_, options, noise, fails).status().message(), "no model");
+}
+
+TEST(GuidanceTest, ExtrapolatesFromUnconditionalToConditional) {
+  const auto cpu = Device::Cpu();
+  const Tensor x = Tensor::FromHost<float>(cpu, {2, 1}, {1, 2});
+  const Tensor t = Tensor::FromHost<int32_t>(cpu, {2}, {30, 40});
+  const PredictFn predict = [&](const Tensor& xs, const Tensor& ts) -> absl::StatusOr<Tensor> {
+    EXPECT_EQ(Values(xs), (std::vector<double>{1, 2, 1, 2}));
+    EXPECT_EQ(Values(ts), (std::vector<double>{30, 40, 30, 40}));
+    return Tensor::FromHost<float>(cpu, {4, 1}, {10, 20, 11, 24});
+  };
+  EXPECT_EQ(Values(*WithGuidance(predict, 3)(x, t)), (std::vector<double>{13, 32}));
+  EXPECT_EQ(Values(*WithGuidance(predict, 1)(x, t)), (std::vector<double>{11, 24}));
+}
+
+TEST(ClippingTest, PredictedX0IsClamped) {
+  NoiseScheduleOptions config;
+  config.prediction_type = PredictionType::kSample;
+  config.set_alpha_to_one = true;
+  config.clip_sample = true;
+  config.clip_sample_range = 0.5;
+  const NoiseSchedule schedule = *NoiseSchedule::Create(config);
+  const auto cpu = Device::Cpu();
+  const Tensor noise = Tensor::FromHost<float>(cpu, {1, 2}, {1, -1});
+  const PredictFn large = [&](const Tensor&, const Tensor&) -> absl::StatusOr<Tensor> {
+    return Tensor::FromHost<float>(cpu, {1, 2}, {9, -9});
+  };
+  SamplerOptions options;
+  options.num_steps = 1;  // ends at abar = 1, where x is the clamped x0
+  EXPECT_EQ(Values(*Sample(schedule, options, noise, large)), (std::vector<double>{0.5, -0.5}));
+}
+
+}  // namespace
+}  // namespace dpipe::diffusion
