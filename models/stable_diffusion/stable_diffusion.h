@@ -53,6 +53,8 @@ class StableDiffusion {
   // The U-Net's parameters by name: the folder's, or random ones by their init rules.
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNet() const;
   std::map<std::string, Tensor> RandomUNet(uint64_t seed) const;
+  // The VAE decoder's parameters by name, for sampling.
+  absl::StatusOr<std::map<std::string, Tensor>> LoadDecoder() const;
 
   // Writes `folder` in diffusers layout: everything of the folder that this was loaded from, with
   // these U-Net parameters (fp32) in the place of its own.

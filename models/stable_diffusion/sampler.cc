@@ -1,0 +1,168 @@
+#include "models/stable_diffusion/sampler.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/nn/execution.h"
+#include "models/diffusion/draws.h"
+#include "models/unet/unet.h"
+#include "models/vae/vae.h"
+
+namespace dpipe::models {
+namespace {
+
+// One forward pass of a whole program; its only output.
+absl::StatusOr<Tensor> RunProgram(const nn::Program& program, const nn::ParameterSet& parameters,
+                                  DType compute_dtype,
+                                  const std::map<std::string, Tensor>& inputs) {
+  nn::ValueMap values;
+  for (const auto& [name, tensor] : inputs) values[program.InputNamed(name)] = tensor;
+  nn::RunOptions options;
+  options.compute_dtype = compute_dtype;
+  DPIPE_RETURN_IF_ERROR(
+      nn::Forward(program, program.all_layers(), parameters, options, &values, /*state=*/nullptr));
+  return values[program.outputs()[0]];
+}
+
+// [H, W, 3] floats in [-1, 1] to bytes.
+Image ToImage(const float* pixels, int height, int width) {
+  Image image(width, height);
+  for (size_t i = 0; i < image.pixels.size(); ++i) {
+    const float scaled = (pixels[i] + 1.0f) * 127.5f;
+    image.pixels[i] = static_cast<uint8_t>(std::lround(std::clamp(scaled, 0.0f, 255.0f)));
+  }
+  return image;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ImageSampler>> ImageSampler::Create(
+    const StableDiffusion* model, const std::map<std::string, Tensor>& unet, DType compute_dtype) {
+  auto sampler = std::unique_ptr<ImageSampler>(new ImageSampler());
+  sampler->model_ = model;
+  sampler->compute_dtype_ = compute_dtype;
+  UNetShape shape;
+  shape.height = shape.width = model->latent_size();
+  shape.context_length = model->tokenizer().max_length();
+  DPIPE_ASSIGN_OR_RETURN(nn::Program unet_program,
+                         BuildUNetForInference(model->unet_config(), shape));
+  DPIPE_ASSIGN_OR_RETURN(
+      nn::Program decoder_program,
+      BuildVaeDecoder(model->vae_config(), model->image_size(), model->image_size()));
+  sampler->unet_program_ = std::make_unique<nn::Program>(std::move(unet_program));
+  sampler->decoder_program_ = std::make_unique<nn::Program>(std::move(decoder_program));
+  const auto device = Device::Cpu();
+  sampler->unet_ = std::make_unique<nn::ParameterSet>(*sampler->unet_program_,
+                                                      sampler->unet_program_->all_layers(), device);
+  DPIPE_RETURN_IF_ERROR(sampler->unet_->Load(unet));
+  sampler->decoder_ = std::make_unique<nn::ParameterSet>(
+      *sampler->decoder_program_, sampler->decoder_program_->all_layers(), device);
+  DPIPE_ASSIGN_OR_RETURN(const auto decoder_weights, model->LoadDecoder());
+  DPIPE_RETURN_IF_ERROR(sampler->decoder_->Load(decoder_weights));
+  return sampler;
+}
+
+absl::StatusOr<Tensor> ImageSampler::Contexts(const std::vector<std::string>& prompts,
+                                              const std::shared_ptr<Device>& device) const {
+  std::vector<Tensor> rows;
+  for (const std::string& prompt : prompts) {
+    const std::vector<int32_t> ids = model_->tokenizer().Encode(prompt);
+    const Tensor tokens = Tensor::FromHost<int32_t>(device, {1, static_cast<int64_t>(ids.size())},
+                                                    absl::MakeConstSpan(ids));
+    DPIPE_ASSIGN_OR_RETURN(
+        rows.emplace_back(),
+        RunProgram(model_->model().component(kTextEncoder).program,
+                   *model_->frozen_parameters()[kTextEncoder], compute_dtype_, {{"ids", tokens}}));
+  }
+  return ConcatBatch(rows);
+}
+
+absl::Status ImageSampler::DrawBatch(const std::vector<std::string>& prompts, int first,
+                                     const DrawOptions& options,
+                                     const std::shared_ptr<Device>& device,
+                                     const std::function<void()>& on_step, Image* images) const {
+  const int count = static_cast<int>(prompts.size());
+  // Unconditional half first, as WithGuidance wants it.
+  std::vector<std::string> texts(count, std::string());
+  texts.insert(texts.end(), prompts.begin(), prompts.end());
+  DPIPE_ASSIGN_OR_RETURN(const Tensor context, Contexts(texts, device));
+  auto predict = [&](const Tensor& x, const Tensor& timesteps) -> absl::StatusOr<Tensor> {
+    return RunProgram(*unet_program_, *unet_, compute_dtype_,
+                      {{"noisy_latents", x}, {"timesteps", timesteps}, {"context", context}});
+  };
+  const int size = model_->latent_size();
+  const Tensor noise = diffusion::DrawNoise(device, options.seed, /*step=*/0, first,
+                                            {count, size, size, model_->unet_config().in_channels},
+                                            RandomPurpose::kSample);
+  diffusion::SamplerOptions sampling;
+  sampling.kind = options.kind;
+  sampling.num_steps = options.num_steps;
+  sampling.seed = options.seed;
+  sampling.first_sample = first;
+  sampling.on_step = [&](int, const Tensor&) { on_step(); };
+  DPIPE_ASSIGN_OR_RETURN(const Tensor latents,
+                         diffusion::Sample(model_->schedule(), sampling, noise,
+                                           diffusion::WithGuidance(predict, options.guidance)));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor pixels, RunProgram(*decoder_program_, *decoder_,
+                                                         compute_dtype_, {{"latents", latents}}));
+  const int64_t per_image = pixels.num_elements() / count;
+  for (int i = 0; i < count; ++i) {
+    images[i] =
+        ToImage(pixels.data<float>() + i * per_image, model_->image_size(), model_->image_size());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Image>> ImageSampler::Draw(
+    const std::vector<std::string>& prompts, const DrawOptions& options,
+    const std::vector<DeviceWorker*>& workers,
+    const std::function<void(double)>& on_progress) const {
+  if (options.batch < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sampling batch is ", options.batch, ", must be at least 1"));
+  }
+  std::vector<Image> images(prompts.size());
+  const int total = static_cast<int>(prompts.size());
+  const int num_batches = (total + options.batch - 1) / options.batch;
+  std::atomic<int> next{0};
+  std::atomic<int> steps_done{0};
+  auto on_step = [&] {
+    const int done = ++steps_done;
+    if (on_progress) on_progress(static_cast<double>(done) / (num_batches * options.num_steps));
+  };
+  const auto statuses = RunOnAll(workers, [&](int worker) -> absl::Status {
+    for (int batch = next++; batch < num_batches; batch = next++) {
+      const int first = batch * options.batch;
+      const int last = std::min(total, first + options.batch);
+      DPIPE_RETURN_IF_ERROR(DrawBatch({prompts.begin() + first, prompts.begin() + last}, first,
+                                      options, workers[worker]->device(), on_step, &images[first]));
+    }
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : statuses) DPIPE_RETURN_IF_ERROR(status);
+  return images;
+}
+
+Image MakeGrid(const std::vector<Image>& images, int columns, int margin, int zoom) {
+  if (images.empty()) return Image(1, 1);
+  const int cell_width = images[0].width * zoom + margin;
+  const int cell_height = images[0].height * zoom + margin;
+  const int rows = (static_cast<int>(images.size()) + columns - 1) / columns;
+  Image grid(columns * cell_width + margin, rows * cell_height + margin);
+  std::fill(grid.pixels.begin(), grid.pixels.end(), uint8_t{255});
+  for (size_t i = 0; i < images.size(); ++i) {
+    const int left = margin + static_cast<int>(i % columns) * cell_width;
+    const int top = margin + static_cast<int>(i / columns) * cell_height;
+    for (int y = 0; y < images[i].height * zoom; ++y) {
+      for (int x = 0; x < images[i].width * zoom; ++x) {
+        std::copy_n(images[i].At(x / zoom, y / zoom), 3, grid.At(left + x, top + y));
+      }
+    }
+  }
+  return grid;
+}
+
+}  // namespace dpipe::models

@@ -1,0 +1,61 @@
+// From prompts to images.
+#ifndef DPIPE_MODELS_STABLE_DIFFUSION_SAMPLER_H_
+#define DPIPE_MODELS_STABLE_DIFFUSION_SAMPLER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/tensor/device_worker.h"
+#include "data/image.h"
+#include "models/diffusion/sampler.h"
+#include "models/stable_diffusion/stable_diffusion.h"
+
+namespace dpipe::models {
+
+struct DrawOptions {
+  int num_steps = 30;
+  float guidance = 4.0f;
+  uint64_t seed = 0;
+  diffusion::SamplerKind kind = diffusion::SamplerKind::kDdim;
+  int batch = 8;  // prompts drawn together on one device
+};
+
+class ImageSampler {
+ public:
+  // `unet`: parameters by name (fp32), copied.
+  static absl::StatusOr<std::unique_ptr<ImageSampler>> Create(
+      const StableDiffusion* model, const std::map<std::string, Tensor>& unet, DType compute_dtype);
+
+  // One image a prompt; image i depends on (seed, i, prompt) alone. The work is spread over the
+  // workers. `on_progress` gets the share done, on some worker's thread.
+  absl::StatusOr<std::vector<Image>> Draw(
+      const std::vector<std::string>& prompts, const DrawOptions& options,
+      const std::vector<DeviceWorker*>& workers,
+      const std::function<void(double)>& on_progress = nullptr) const;
+
+ private:
+  ImageSampler() = default;
+  absl::StatusOr<Tensor> Contexts(const std::vector<std::string>& prompts,
+                                  const std::shared_ptr<Device>& device) const;
+  absl::Status DrawBatch(const std::vector<std::string>& prompts, int first,
+                         const DrawOptions& options, const std::shared_ptr<Device>& device,
+                         const std::function<void()>& on_step, Image* images) const;
+
+  const StableDiffusion* model_ = nullptr;
+  DType compute_dtype_ = DType::kF32;
+  std::unique_ptr<nn::Program> unet_program_, decoder_program_;
+  std::unique_ptr<nn::ParameterSet> unet_, decoder_;
+};
+
+// Images of one size side by side, `columns` in a row, with a margin of `margin` white pixels; each
+// enlarged `zoom` times.
+Image MakeGrid(const std::vector<Image>& images, int columns, int margin, int zoom);
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_STABLE_DIFFUSION_SAMPLER_H_
