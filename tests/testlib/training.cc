@@ -58,7 +58,6 @@ absl::StatusOr<Plan> MakeTestPlan(const ModelProfile& profile, const PlanRequest
   DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy(request.strategy));
   PlanOptions options;
   options.global_batch = request.global_batch;
-  options.num_devices = request.num_devices;
   options.num_micro_batches = request.num_micro_batches;
   options.micro_batch_size = request.micro_batch_size;
   options.num_stages = request.num_stages;

@@ -1,0 +1,141 @@
+#include "bench/output.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/bytes.h"
+#include "core/base/file.h"
+#include "core/report/html_report.h"
+#include "core/report/machine.h"
+#include "core/report/perfetto.h"
+#include "core/report/stats.h"
+#include "core/report/table.h"
+#include "google/protobuf/stubs/common.h"
+#include "google/protobuf/text_format.h"
+#include "oneapi/dnnl/dnnl.h"
+
+namespace dpipe::bench {
+namespace {
+
+std::string Ratio(double value) {
+  return std::isnan(value) ? "-" : absl::StrFormat("%.2fx", value);
+}
+
+std::string Percent(double value) {
+  return std::isnan(value) ? "-" : absl::StrFormat("%.1f %%", 100 * value);
+}
+
+// A strategy may be a composition: its name is not a file's name.
+std::string FileName(const std::string& strategy) {
+  return absl::StrReplaceAll(strategy, {{"=", "-"}, {",", "_"}, {"/", "-"}, {" ", ""}});
+}
+
+absl::Status WriteProto(const std::string& path, const google::protobuf::Message& message) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(message, &text);
+  return WriteFileAtomically(path, text);
+}
+
+void CompleteResults(report::BenchResults* results) {
+  results->machine = report::CollectMachineInfo();
+  results->created = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
+  const dnnl_version_t* dnnl = dnnl_version();
+  results->versions["oneDNN"] = absl::StrCat(dnnl->major, ".", dnnl->minor, ".", dnnl->patch);
+  results->versions["protobuf"] =
+      google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION);
+}
+
+absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& options) {
+  DPIPE_RETURN_IF_ERROR(MakeFolder(options.folder));
+  const std::string json = report::ResultsToJson(comparison.results);
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options.folder + "/results.json", json));
+  if (!options.json_path.empty()) {
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options.json_path, json));
+  }
+  DPIPE_RETURN_IF_ERROR(WriteProto(options.folder + "/profile.textproto", comparison.profile));
+  DPIPE_RETURN_IF_ERROR(WriteProto(options.folder + "/cluster.textproto", comparison.cluster));
+  std::vector<report::StrategyTraces> traces;
+  for (size_t i = 0; i < comparison.outcomes.size(); ++i) {
+    const StrategyOutcome& outcome = comparison.outcomes[i];
+    const std::string& strategy = comparison.results.results[i].strategy;
+    DPIPE_ASSIGN_OR_RETURN(const std::string perfetto, report::PerfettoJson(outcome.measured));
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(
+        absl::StrCat(options.folder, "/trace.", FileName(strategy), ".json"), perfetto));
+    DPIPE_RETURN_IF_ERROR(WriteProto(
+        absl::StrCat(options.folder, "/plan.", FileName(strategy), ".textproto"), outcome.plan));
+    traces.push_back({strategy, &outcome.measured, &outcome.predicted});
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::string html, report::HtmlReport(comparison.results, traces));
+  return WriteFileAtomically(options.folder + "/report.html", html);
+}
+
+}  // namespace
+
+std::string DescribeSetup(const models::TrainingSetup& setup, const std::string& dtype) {
+  const models::StableDiffusion& model = setup.model();
+  const nn::Program& unet = model.model().component(models::kUNet).program;
+  const report::MachineInfo machine = report::CollectMachineInfo();
+  return absl::StrCat(
+      "Model:    ", model.model().name(), ", ",
+      absl::StrFormat("%.2f", unet.ParameterCount(unet.all_layers()) / 1e6),
+      " M trainable parameters in ", unet.num_layers(), " layers, ", model.image_size(), " x ",
+      model.image_size(), " pixels, ", dtype, "\n", "Data:     ", setup.data_description(), "\n",
+      "Machine:  ", report::DescribeMachine(machine), "; ", setup.workers().size(),
+      " device(s) of ", setup.workers()[0]->device()->num_threads(), " core(s) each");
+}
+
+std::string ResultsTable(const report::BenchResults& results) {
+  report::Table table({"strategy", "img/s", "spread", "vs data par.", "vs best pipe.", "bubble",
+                       "predicted", "step ms", "predicted", "/ bound", "peak memory", "loss"});
+  for (const report::StrategyResult& r : results.results) {
+    const auto [low, high] =
+        std::minmax_element(r.images_per_second.begin(), r.images_per_second.end());
+    table.AddRow(
+        {r.strategy, absl::StrFormat("%.1f", r.MedianImagesPerSecond()),
+         absl::StrFormat("%.1f-%.1f", *low, *high), Ratio(r.speedup_vs_data_parallel),
+         Ratio(r.speedup_vs_best_unfilled_pipeline), Percent(r.bubble_ratio_measured),
+         Percent(r.bubble_ratio_predicted), absl::StrFormat("%.1f", r.MedianStepMs()),
+         absl::StrFormat("%.1f", r.step_ms_predicted), absl::StrFormat("%.3f", r.step_over_bound),
+         FormatBytes(r.LargestPeakMemoryBytes()), absl::StrFormat("%.4f", r.losses.back())});
+  }
+  return table.ToText();
+}
+
+std::string CompareLosses(const report::BenchResults& results) {
+  if (results.results.size() < 2) return "";
+  const report::StrategyResult& first = results.results[0];
+  double largest = 0;
+  for (const report::StrategyResult& other : results.results) {
+    for (size_t i = 0; i < first.losses.size(); ++i) {
+      largest = std::max(largest,
+                         std::abs(other.losses[i] - first.losses[i]) / std::abs(first.losses[i]));
+    }
+  }
+  const std::string steps =
+      absl::StrCat("over ", first.losses.size(), " steps on the same samples, ");
+  if (largest == 0) return absl::StrCat("Losses: ", steps, "all strategies agree bit for bit.");
+  return absl::StrCat("Losses: ", steps, "the strategies differ by at most ",
+                      absl::StrFormat("%.1e", largest), " (relative; order of summation).");
+}
+
+absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options) {
+  CompleteResults(&comparison->results);
+  DPIPE_RETURN_IF_ERROR(WriteFiles(*comparison, options));
+  std::printf("\n%s\n%s\n", ResultsTable(comparison->results).c_str(),
+              CompareLosses(comparison->results).c_str());
+  std::printf(
+      "\nReport:   %s/report.html\nResults:  %s/results.json\nTraces:   %s/trace.*.json"
+      " (open in https://ui.perfetto.dev)\n",
+      options.folder.c_str(), options.folder.c_str(), options.folder.c_str());
+  if (!options.json_path.empty()) std::printf("Results:  %s\n", options.json_path.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe::bench

@@ -1,0 +1,35 @@
+// What a benchmark leaves behind: the table on the terminal; results, traces and the report as
+// files.
+#ifndef DPIPE_BENCH_OUTPUT_H_
+#define DPIPE_BENCH_OUTPUT_H_
+
+#include <string>
+
+#include "bench/comparison.h"
+#include "core/base/status.h"
+#include "models/stable_diffusion/training_setup.h"
+
+namespace dpipe::bench {
+
+struct OutputOptions {
+  std::string folder;     // made if missing
+  std::string json_path;  // another place for the results; empty: none
+};
+
+// A few lines on what is going to be trained, on what.
+std::string DescribeSetup(const models::TrainingSetup& setup, const std::string& dtype);
+
+// Completes the results (machine, versions, date), writes results.json, trace.<strategy>.json,
+// plan.<strategy>.textproto, profile.textproto, cluster.textproto and report.html, prints the table
+// and where the files are.
+absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options);
+
+// The table: a row a strategy.
+std::string ResultsTable(const report::BenchResults& results);
+
+// How far the strategies' losses are apart, in a sentence: all trained on the same samples.
+std::string CompareLosses(const report::BenchResults& results);
+
+}  // namespace dpipe::bench
+
+#endif  // DPIPE_BENCH_OUTPUT_H_

@@ -1,0 +1,28 @@
+#include "bench/run_paths.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+namespace dpipe::bench {
+namespace {
+
+// Bazel says in the environment where the user was; without Bazel that is the current folder.
+std::string Below(const char* variable, const std::string& path) {
+  const char* base = std::getenv(variable);
+  if (base == nullptr || std::filesystem::path(path).is_absolute()) return path;
+  return (std::filesystem::path(base) / path).lexically_normal().string();
+}
+
+}  // namespace
+
+std::string UserPath(const std::string& path) { return Below("BUILD_WORKING_DIRECTORY", path); }
+
+std::string OutputPath(const std::string& path) { return Below("BUILD_WORKSPACE_DIRECTORY", path); }
+
+bool IsFolder(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_directory(path, error);
+}
+
+}  // namespace dpipe::bench

@@ -1,0 +1,148 @@
+#include "models/stable_diffusion/stable_diffusion.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "models/clip_text/clip_text.h"
+#include "models/unet/unet.h"
+#include "models/vae/vae.h"
+#include "models/weights/weights.h"
+
+namespace dpipe::models {
+
+absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
+    const std::string& folder, const StableDiffusionOptions& options) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    return absl::NotFoundError(absl::StrCat("there is no model folder ", folder));
+  }
+  auto model = std::unique_ptr<StableDiffusion>(new StableDiffusion());
+  model->folder_ = folder;
+  DPIPE_RETURN_IF_ERROR(model->ReadConfigs(options));
+  DPIPE_RETURN_IF_ERROR(model->BuildModel(options));
+  model->frozen_.resize(model->model_->num_components());
+  DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kVaeEncoder, "vae"));
+  DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kTextEncoder, "text_encoder"));
+  for (const auto& parameters : model->frozen_) model->frozen_pointers_.push_back(parameters.get());
+  return model;
+}
+
+absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options) {
+  DPIPE_ASSIGN_OR_RETURN(unet_config_, ReadUNetConfig(folder_ + "/unet/config.json"));
+  DPIPE_ASSIGN_OR_RETURN(vae_config_, ReadVaeConfig(folder_ + "/vae/config.json"));
+  DPIPE_ASSIGN_OR_RETURN(text_config_, ReadClipTextConfig(folder_ + "/text_encoder/config.json"));
+  DPIPE_ASSIGN_OR_RETURN(ClipTokenizer tokenizer, ClipTokenizer::Load(folder_ + "/tokenizer"));
+  tokenizer_ = std::make_unique<ClipTokenizer>(std::move(tokenizer));
+  const std::string scheduler_path = folder_ + "/scheduler/scheduler_config.json";
+  DPIPE_ASSIGN_OR_RETURN(const std::string scheduler_json, ReadFile(scheduler_path));
+  auto scheduler = diffusion::ParseSchedulerConfig(scheduler_json);
+  if (!scheduler.ok()) {
+    return absl::Status(scheduler.status().code(),
+                        absl::StrCat(scheduler_path, ": ", scheduler.status().message()));
+  }
+  if (options.prediction_type.has_value()) scheduler->prediction_type = *options.prediction_type;
+  DPIPE_ASSIGN_OR_RETURN(diffusion::NoiseSchedule schedule,
+                         diffusion::NoiseSchedule::Create(*scheduler));
+  schedule_ = std::make_unique<diffusion::NoiseSchedule>(std::move(schedule));
+
+  const int default_size = static_cast<int>(unet_config_.sample_size * vae_config_.downscale());
+  image_size_ = options.image_size > 0 ? options.image_size : default_size;
+  if (text_config_.hidden_size != unet_config_.cross_attention_dim) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        folder_, ": the text encoder's hidden_size is ", text_config_.hidden_size,
+        ", but the U-Net's cross_attention_dim is ", unet_config_.cross_attention_dim));
+  }
+  if (tokenizer_->max_length() > text_config_.max_positions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder_, ": the tokenizer's model_max_length is ", tokenizer_->max_length(),
+                     ", but the text encoder has ", text_config_.max_positions, " positions"));
+  }
+  if (tokenizer_->vocab_size() > text_config_.vocab_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder_, ": the tokenizer has ", tokenizer_->vocab_size(),
+                     " tokens, but the text encoder's vocab_size is ", text_config_.vocab_size));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) {
+  UNetShape shape;
+  shape.height = shape.width = latent_size();
+  shape.context_length = tokenizer_->max_length();
+  UNetTraining training{*schedule_, options.min_snr_gamma};
+  DPIPE_ASSIGN_OR_RETURN(nn::Program encoder,
+                         BuildVaeEncoder(vae_config_, image_size_, image_size_));
+  DPIPE_ASSIGN_OR_RETURN(nn::Program text, BuildClipText(text_config_, tokenizer_->max_length()));
+  DPIPE_ASSIGN_OR_RETURN(nn::Program unet, BuildUNetForTraining(unet_config_, shape, training));
+  std::vector<nn::Component> components;
+  components.push_back({"vae_encoder", false, std::move(encoder), {}});
+  components.push_back({"text_encoder", false, std::move(text), {}});
+  components.push_back({"unet",
+                        true,
+                        std::move(unet),
+                        {{"latents", {"vae_encoder", "latents"}},
+                         {"context", {"text_encoder", "last_hidden_state"}}}});
+  DPIPE_ASSIGN_OR_RETURN(
+      nn::Model model,
+      nn::Model::Create(std::filesystem::path(folder_).filename().string(), std::move(components)));
+  model_ = std::make_unique<nn::Model>(std::move(model));
+  return absl::OkStatus();
+}
+
+absl::Status StableDiffusion::LoadFrozen(int component, const std::string& subfolder) {
+  const nn::Program& program = model_->component(component).program;
+  DPIPE_ASSIGN_OR_RETURN(const auto weights, LoadWeights(folder_ + "/" + subfolder));
+  frozen_[component] =
+      std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
+  return frozen_[component]->Load(weights);
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
+  return LoadWeights(folder_ + "/unet");
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadDecoder() const {
+  return LoadWeights(folder_ + "/vae");
+}
+
+std::map<std::string, Tensor> StableDiffusion::RandomUNet(uint64_t seed) const {
+  const nn::Program& program = model_->component(kUNet).program;
+  nn::ParameterSet parameters(program, program.all_layers(), Device::Cpu());
+  parameters.InitRandom(seed);
+  std::map<std::string, Tensor> tensors;
+  parameters.Collect(&tensors);
+  return tensors;
+}
+
+absl::Status StableDiffusion::Save(const std::string& folder,
+                                   const std::map<std::string, Tensor>& unet) const {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::equivalent(folder, folder_, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("will not write over ", folder, ", which the model was loaded from"));
+  }
+  DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
+  for (const auto& entry : fs::recursive_directory_iterator(folder_, error)) {
+    const fs::path relative = fs::relative(entry.path(), folder_);
+    const std::string top = relative.begin()->string();
+    const bool is_weights = relative.extension() == ".safetensors";
+    const bool wanted = top == "model_index.json" || top == "scheduler" || top == "tokenizer" ||
+                        top == "text_encoder" || top == "vae" || (top == "unet" && !is_weights);
+    if (!wanted || !entry.is_regular_file()) continue;
+    const fs::path target = fs::path(folder) / relative;
+    DPIPE_RETURN_IF_ERROR(MakeFolder(target.parent_path().string()));
+    DPIPE_ASSIGN_OR_RETURN(const std::string content, ReadFile(entry.path().string()));
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(target.string(), content));
+  }
+  if (error) {
+    return absl::UnavailableError(absl::StrCat("cannot list ", folder_, ": ", error.message()));
+  }
+  DPIPE_RETURN_IF_ERROR(MakeFolder(folder + "/unet"));
+  return SaveWeights(folder + "/unet/diffusion_pytorch_model.safetensors", unet);
+}
+
+}  // namespace dpipe::models

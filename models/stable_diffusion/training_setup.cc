@@ -1,0 +1,66 @@
+#include "models/stable_diffusion/training_setup.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe::models {
+
+absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
+    const TrainingSetupOptions& options) {
+  auto setup = std::unique_ptr<TrainingSetup>(new TrainingSetup());
+  setup->options_ = options;
+  DPIPE_ASSIGN_OR_RETURN(setup->model_, StableDiffusion::Load(options.model_folder, options.model));
+  DPIPE_ASSIGN_OR_RETURN(FolderDataset dataset, FolderDataset::Open(options.data_folder));
+  DataLoaderOptions loading;
+  loading.global_batch = options.global_batch;
+  loading.image_size = setup->model_->image_size();
+  loading.seed = options.seed;
+  loading.random_crop = options.random_crop;
+  loading.random_flip = options.random_flip;
+  DPIPE_ASSIGN_OR_RETURN(setup->loader_, DataLoader::Create(std::move(dataset), loading));
+  TrainingInputsOptions drawing;
+  drawing.seed = options.seed;
+  drawing.caption_drop = options.caption_drop;
+  drawing.compute_dtype = options.compute_dtype;
+  setup->inputs_ =
+      std::make_unique<TrainingInputs>(setup->model_.get(), setup->loader_.get(), drawing);
+
+  const int num_devices =
+      options.num_devices > 0 ? options.num_devices : static_cast<int>(AllowedCores().size());
+  DPIPE_ASSIGN_OR_RETURN(const auto devices, Device::PartitionCpu(num_devices));
+  setup->workers_ = StartWorkers(devices);
+
+  TrainingJob& job = setup->job_;
+  job.model = &setup->model_->model();
+  for (const auto& worker : setup->workers_) job.workers.push_back(worker.get());
+  job.inputs = setup->inputs_.get();
+  job.frozen_parameters = setup->model_->frozen_parameters();
+  if (options.init_random) {
+    job.backbone_parameters = setup->model_->RandomUNet(options.seed);
+  } else {
+    DPIPE_ASSIGN_OR_RETURN(job.backbone_parameters, setup->model_->LoadUNet());
+  }
+  job.optimizer = options.optimizer;
+  job.compute_dtype = options.compute_dtype;
+  job.frozen_quantum = options.frozen_quantum;
+  return setup;
+}
+
+std::string TrainingSetup::data_description() const {
+  return absl::StrCat(loader_->dataset().size(), " images in ", loader_->dataset().folder());
+}
+
+absl::StatusOr<const FrozenCache*> TrainingSetup::BuildCache(
+    int64_t num_steps, const std::function<void(double)>& on_progress) {
+  FrozenCache::Request request;
+  request.model = model_.get();
+  request.loader = loader_.get();
+  request.num_steps = num_steps;
+  request.compute_dtype = options_.compute_dtype;
+  DPIPE_ASSIGN_OR_RETURN(cache_, FrozenCache::Build(request, job_.workers, on_progress));
+  inputs_->UseCache(cache_.get());
+  return cache_.get();
+}
+
+}  // namespace dpipe::models
