@@ -125,7 +125,7 @@ class ComparisonRun {
     SimulateOptions simulate;
     simulate.num_steps = options_.warmup_steps + options_.steps;
     DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan, *cost_, simulate));
-    contender->outcome.predicted = simulation.ToTrace(plan);
+    contender->outcome.predicted = ToTrace(simulation, plan);
     return absl::OkStatus();
   }
 

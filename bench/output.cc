@@ -6,31 +6,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "core/base/bytes.h"
 #include "core/base/file.h"
 #include "core/report/html_report.h"
 #include "core/report/machine.h"
 #include "core/report/perfetto.h"
-#include "core/report/stats.h"
-#include "core/report/table.h"
+#include "core/report/results_table.h"
 #include "google/protobuf/stubs/common.h"
 #include "google/protobuf/text_format.h"
 #include "oneapi/dnnl/dnnl.h"
 
 namespace dpipe::bench {
 namespace {
-
-std::string Ratio(double value) {
-  return std::isnan(value) ? "-" : absl::StrFormat("%.2fx", value);
-}
-
-std::string Percent(double value) {
-  return std::isnan(value) ? "-" : absl::StrFormat("%.1f %%", 100 * value);
-}
 
 // A strategy may be a composition: its name is not a file's name.
 std::string FileName(const std::string& strategy) {
@@ -91,23 +80,6 @@ std::string DescribeSetup(const models::TrainingSetup& setup, const std::string&
       " device(s) of ", setup.workers()[0]->device()->num_threads(), " core(s) each");
 }
 
-std::string ResultsTable(const report::BenchResults& results) {
-  report::Table table({"strategy", "img/s", "spread", "vs data par.", "vs best pipe.", "bubble",
-                       "predicted", "step ms", "predicted", "/ bound", "peak memory", "loss"});
-  for (const report::StrategyResult& r : results.results) {
-    const auto [low, high] =
-        std::minmax_element(r.images_per_second.begin(), r.images_per_second.end());
-    table.AddRow(
-        {r.strategy, absl::StrFormat("%.1f", r.MedianImagesPerSecond()),
-         absl::StrFormat("%.1f-%.1f", *low, *high), Ratio(r.speedup_vs_data_parallel),
-         Ratio(r.speedup_vs_best_unfilled_pipeline), Percent(r.bubble_ratio_measured),
-         Percent(r.bubble_ratio_predicted), absl::StrFormat("%.1f", r.MedianStepMs()),
-         absl::StrFormat("%.1f", r.step_ms_predicted), absl::StrFormat("%.3f", r.step_over_bound),
-         FormatBytes(r.LargestPeakMemoryBytes()), absl::StrFormat("%.4f", r.losses.back())});
-  }
-  return table.ToText();
-}
-
 std::string CompareLosses(const report::BenchResults& results) {
   if (results.results.size() < 2) return "";
   const report::StrategyResult& first = results.results[0];
@@ -128,8 +100,8 @@ std::string CompareLosses(const report::BenchResults& results) {
 absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options) {
   CompleteResults(&comparison->results);
   DPIPE_RETURN_IF_ERROR(WriteFiles(*comparison, options));
-  std::printf("\n%s\n%s\n", ResultsTable(comparison->results).c_str(),
-              CompareLosses(comparison->results).c_str());
+  std::printf("\n%s\n%s\n\n%s\n", report::ResultsTable(comparison->results).ToText().c_str(),
+              report::ResultsTableNotes().c_str(), CompareLosses(comparison->results).c_str());
   std::printf(
       "\nReport:   %s/report.html\nResults:  %s/results.json\nTraces:   %s/trace.*.json"
       " (open in https://ui.perfetto.dev)\n",

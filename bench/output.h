@@ -24,9 +24,6 @@ std::string DescribeSetup(const models::TrainingSetup& setup, const std::string&
 // and where the files are.
 absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options);
 
-// The table: a row a strategy.
-std::string ResultsTable(const report::BenchResults& results);
-
 // How far the strategies' losses are apart, in a sentence: all trained on the same samples.
 std::string CompareLosses(const report::BenchResults& results);
 

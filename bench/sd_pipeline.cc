@@ -12,7 +12,7 @@
 #include "baselines/registry.h"
 #include "bench/comparison.h"
 #include "bench/output.h"
-#include "bench/run_paths.h"
+#include "core/base/run_paths.h"
 #include "data/generator.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/training_setup.h"

@@ -1,10 +1,10 @@
 // Where files lie for a program that `bazel run` starts in a folder of its own.
-#ifndef DPIPE_BENCH_RUN_PATHS_H_
-#define DPIPE_BENCH_RUN_PATHS_H_
+#ifndef DPIPE_CORE_BASE_RUN_PATHS_H_
+#define DPIPE_CORE_BASE_RUN_PATHS_H_
 
 #include <string>
 
-namespace dpipe::bench {
+namespace dpipe {
 
 // A path as the user gave it: relative ones count from where the command was typed.
 std::string UserPath(const std::string& path);
@@ -14,6 +14,6 @@ std::string OutputPath(const std::string& path);
 
 bool IsFolder(const std::string& path);
 
-}  // namespace dpipe::bench
+}  // namespace dpipe
 
-#endif  // DPIPE_BENCH_RUN_PATHS_H_
+#endif  // DPIPE_CORE_BASE_RUN_PATHS_H_

@@ -1,10 +1,10 @@
-#include "bench/run_paths.h"
+#include "core/base/run_paths.h"
 
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
-namespace dpipe::bench {
+namespace dpipe {
 namespace {
 
 // Bazel says in the environment where the user was; without Bazel that is the current folder.
@@ -25,4 +25,4 @@ bool IsFolder(const std::string& path) {
   return std::filesystem::is_directory(path, error);
 }
 
-}  // namespace dpipe::bench
+}  // namespace dpipe
