@@ -1,0 +1,202 @@
+#include "core/schedule/frozen_ledger.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+SampleRange SamplesIn(const Instruction& instruction) {
+  return {instruction.samples().begin(), instruction.samples().end()};
+}
+
+}  // namespace
+
+FrozenLedger::FrozenLedger(const Plan& plan, const PlanShape& shape, const CostModel& cost,
+                           int rank)
+    : plan_(plan),
+      shape_(shape),
+      cost_(cost),
+      rank_(rank),
+      components_(plan.components_size()),
+      cached_(plan.global_batch(), false) {
+  const int batch = plan.global_batch();
+  for (Component& component : components_) {
+    for (int offset : {0, 1}) {
+      component.next_layer[offset].assign(batch, kNotLoaded);
+      component.at_hand[offset].assign(batch, false);
+    }
+    component.from_before.assign(batch, false);
+    component.read.assign(batch, false);
+  }
+  const auto mark_read = [this](int reader, LayerRange layers, SampleRange samples) {
+    for (int source : cost_.SourcesOf(reader, layers)) {
+      for (int n = samples.begin; n < samples.end; ++n) components_[source].read[n] = true;
+    }
+  };
+  for (int m = 0; m < plan.num_micro_batches(); ++m) {
+    mark_read(cost.backbone(), shape.place(rank).layers, shape.SamplesOf(rank, m));
+  }
+  for (const Instruction& instruction : plan.devices(rank).instructions()) {
+    const bool runs = instruction.kind() == Instruction::FROZEN_FORWARD;
+    const bool receives = instruction.kind() == Instruction::RECV &&
+                          instruction.payload() == Instruction::FROZEN_OUTPUT;
+    const SampleRange samples = SamplesIn(instruction);
+    const int component = instruction.component();
+    if (runs) {
+      mark_read(component, {instruction.layers().begin(), instruction.layers().end()}, samples);
+    }
+    const bool makes =
+        receives || (runs && instruction.layers().end() == plan.components(component).num_layers());
+    if (!makes || instruction.step_offset() != 1) continue;
+    for (int n = samples.begin; n < samples.end; ++n) components_[component].from_before[n] = true;
+  }
+}
+
+absl::Status FrozenLedger::CheckAligned(const std::string& where, const Range& samples) const {
+  const int quantum = plan_.frozen_quantum();
+  if (samples.begin() % quantum == 0 && samples.end() % quantum == 0) return absl::OkStatus();
+  return Bad(absl::StrCat(where, "samples [", samples.begin(), ", ", samples.end(),
+                          ") are not aligned to the frozen quantum, ", quantum));
+}
+
+absl::Status FrozenLedger::LoadCached(const std::string& where, const Instruction& load) {
+  if (cost_.SourcesOf(cost_.backbone(), shape_.place(rank_).layers).empty()) {
+    return Bad(where + "the rank's stage reads no frozen output");
+  }
+  if (load.step_offset() != 0) {
+    return Bad(absl::StrCat(where, "step_offset is ", load.step_offset(),
+                            " and must be 0 for cached outputs"));
+  }
+  const SampleRange samples = SamplesIn(load);
+  for (int n = samples.begin; n < samples.end; ++n) {
+    bool trained = false;
+    for (int m = 0; m < plan_.num_micro_batches(); ++m) {
+      trained |= shape_.SamplesOf(rank_, m).Contains(n);
+    }
+    if (!trained) return Bad(absl::StrCat(where, "sample ", n, " is not trained on by this rank"));
+    if (cached_[n]) return Bad(absl::StrCat(where, "sample ", n, " is loaded already"));
+    cached_[n] = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrozenLedger::Load(const std::string& where, const Instruction& load) {
+  const bool of_backbone = load.component() == cost_.backbone();
+  if (of_backbone != IsCached()) {
+    return Bad(absl::StrCat(where, "component ", load.component(), " is", of_backbone ? "" : " not",
+                            " the backbone, and frozen outputs are", IsCached() ? "" : " not",
+                            " cached"));
+  }
+  if (IsCached()) return LoadCached(where, load);
+  DPIPE_RETURN_IF_ERROR(CheckAligned(where, load.samples()));
+  Component& component = components_[load.component()];
+  for (int n = load.samples().begin(); n < load.samples().end(); ++n) {
+    if (component.next_layer[0][n] != kNotLoaded || component.next_layer[1][n] != kNotLoaded) {
+      return Bad(absl::StrCat(where, "sample ", n, " is loaded already"));
+    }
+    component.next_layer[load.step_offset()][n] = 0;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrozenLedger::Run(const std::string& where, const Instruction& work) {
+  if (work.component() == cost_.backbone()) return Bad(where + "the backbone is not frozen");
+  if (IsCached()) return Bad(where + "frozen outputs are cached, so none is computed");
+  DPIPE_RETURN_IF_ERROR(CheckAligned(where, work.samples()));
+  const LayerRange layers{work.layers().begin(), work.layers().end()};
+  const SampleRange samples = SamplesIn(work);
+  const int offset = work.step_offset();
+  DPIPE_RETURN_IF_ERROR(CheckSources(where, work.component(), layers, samples, offset));
+  Component& component = components_[work.component()];
+  const bool finishes = layers.end == cost_.num_layers(work.component());
+  for (int n = samples.begin; n < samples.end; ++n) {
+    int& next = component.next_layer[offset][n];
+    if (next == kNotLoaded) return Bad(absl::StrCat(where, "sample ", n, " is not loaded here"));
+    if (next != layers.begin) {
+      return Bad(
+          absl::StrCat(where, "sample ", n, " is at layer ", next, ", not at ", layers.begin));
+    }
+    next = layers.end;
+    if (finishes) component.at_hand[offset][n] = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrozenLedger::Send(const std::string& where, const Instruction& send) const {
+  const Component& component = components_[send.component()];
+  const int end = cost_.num_layers(send.component());
+  for (int n = send.samples().begin(); n < send.samples().end(); ++n) {
+    const int next = component.next_layer[send.step_offset()][n];
+    if (next == end) continue;
+    return Bad(absl::StrCat(where, "outputs of component ", send.component(), " for sample ", n,
+                            " are not computed here: its chain is at layer ", next, " of ", end));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrozenLedger::Receive(const std::string& where, const Instruction& receive) {
+  Component& component = components_[receive.component()];
+  const int offset = receive.step_offset();
+  for (int n = receive.samples().begin(); n < receive.samples().end(); ++n) {
+    if (!component.read[n]) {
+      return Bad(absl::StrCat(where, "sample ", n, " of component ", receive.component(),
+                              " is not read on this rank"));
+    }
+    const bool twice = component.at_hand[0][n] || component.at_hand[1][n] ||
+                       (offset == 0 && component.from_before[n]) ||
+                       component.next_layer[0][n] != kNotLoaded ||
+                       component.next_layer[1][n] != kNotLoaded;
+    if (twice) {
+      return Bad(absl::StrCat(where, "sample ", n, " of component ", receive.component(),
+                              " is at hand without it"));
+    }
+    component.at_hand[offset][n] = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrozenLedger::CheckSources(const std::string& where, int component, LayerRange layers,
+                                        SampleRange samples, int step_offset) const {
+  for (int source : cost_.SourcesOf(component, layers)) {
+    const Component& from = components_[source];
+    for (int n = samples.begin; n < samples.end; ++n) {
+      if (from.at_hand[step_offset][n]) continue;
+      if (step_offset == 0 && from.from_before[n]) continue;
+      return Bad(absl::StrCat(where, "outputs of component ", source, " for sample ", n,
+                              " are not at hand"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrozenLedger::CheckReadable(const std::string& where, LayerRange layers,
+                                         SampleRange samples) const {
+  if (!IsCached()) return CheckSources(where, cost_.backbone(), layers, samples, 0);
+  if (cost_.SourcesOf(cost_.backbone(), layers).empty()) return absl::OkStatus();
+  for (int n = samples.begin; n < samples.end; ++n) {
+    if (cached_[n]) continue;
+    return Bad(absl::StrCat(where, "the cached outputs for sample ", n, " are not loaded"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrozenLedger::Finish(std::vector<std::vector<int>>* computed) const {
+  for (int c = 0; c < static_cast<int>(components_.size()); ++c) {
+    for (int n = 0; n < plan_.global_batch(); ++n) {
+      for (int offset : {0, 1}) {
+        const int next = components_[c].next_layer[offset][n];
+        if (next == kNotLoaded) continue;
+        if (next != cost_.num_layers(c)) {
+          return Bad(absl::StrCat("rank ", rank_, ": component ", c, ", sample ", n,
+                                  " stops at layer ", next, " of ", cost_.num_layers(c)));
+        }
+        ++(*computed)[c][n];
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe

@@ -1,0 +1,61 @@
+// What one rank knows of frozen work while its list is walked: which samples are loaded, how far
+// their chains have come, and whose outputs are at hand.
+#ifndef DPIPE_CORE_SCHEDULE_FROZEN_LEDGER_H_
+#define DPIPE_CORE_SCHEDULE_FROZEN_LEDGER_H_
+
+#include <string>
+#include <vector>
+
+#include "core/base/range.h"
+#include "core/base/status.h"
+#include "core/cost/cost_model.h"
+#include "core/proto/plan.pb.h"
+#include "core/schedule/plan_shape.h"
+
+namespace dpipe {
+
+class FrozenLedger {
+ public:
+  // Reads the rank's whole list for what it will make for the next step, which is at hand in this
+  // one.
+  FrozenLedger(const Plan& plan, const PlanShape& shape, const CostModel& cost, int rank);
+
+  // Each checks and then notes one instruction, in list order. `where` opens their messages.
+  absl::Status Load(const std::string& where, const Instruction& load);
+  absl::Status Run(const std::string& where, const Instruction& work);
+  absl::Status Send(const std::string& where, const Instruction& send) const;
+  absl::Status Receive(const std::string& where, const Instruction& receive);
+  // That everything `layers` of the backbone read for `samples` is at hand in this step.
+  absl::Status CheckReadable(const std::string& where, LayerRange layers,
+                             SampleRange samples) const;
+  // That every chain begun on the rank is finished. Adds one to computed[component][sample] for
+  // each.
+  absl::Status Finish(std::vector<std::vector<int>>* computed) const;
+
+ private:
+  struct Component {
+    std::vector<int>
+        next_layer[2];             // by step_offset and sample: kNotLoaded, or how far the chain is
+    std::vector<bool> at_hand[2];  // outputs, by step_offset and sample: made or received so far
+    std::vector<bool> from_before;  // outputs that the step before makes for this one
+    std::vector<bool> read;         // whether the rank reads this sample's outputs
+  };
+  static constexpr int kNotLoaded = -1;
+
+  bool IsCached() const { return plan_.cached_frozen_outputs(); }
+  absl::Status CheckAligned(const std::string& where, const Range& samples) const;
+  absl::Status CheckSources(const std::string& where, int component, LayerRange layers,
+                            SampleRange samples, int step_offset) const;
+  absl::Status LoadCached(const std::string& where, const Instruction& load);
+
+  const Plan& plan_;
+  const PlanShape& shape_;
+  const CostModel& cost_;
+  const int rank_;
+  std::vector<Component> components_;
+  std::vector<bool> cached_;  // by sample: loaded
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_SCHEDULE_FROZEN_LEDGER_H_
