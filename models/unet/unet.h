@@ -2,7 +2,7 @@
 //
 // Parameters are named and shaped as in diffusers' checkpoints. Layers, in order: [add_noise],
 // time_embedding, conv_in, then for each level resnets (conv1, conv_shortcut, conv2) and
-// transformers (proj_in, attn1, attn2, ff, proj_out) and resampling, conv_out, [loss]: 150 in all
+// transformers (proj_in, attn1, attn2, ff, proj_out) and resampling, conv_out, [loss]: 149 in all
 // for Stable Diffusion v2.1 training.
 #ifndef DPIPE_MODELS_UNET_UNET_H_
 #define DPIPE_MODELS_UNET_UNET_H_

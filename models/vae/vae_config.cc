@@ -27,6 +27,8 @@ absl::StatusOr<VaeConfig> ParseVaeConfig(const std::string& json, const std::str
   DPIPE_ASSIGN_OR_RETURN(ComponentConfig config, ComponentConfig::Parse(json, source));
   config.Expect("_class_name", {"\"AutoencoderKL\""});
   config.Expect("act_fn", {"\"silu\"", "\"swish\""});
+  config.Expect("latents_mean", {"null"});
+  config.Expect("latents_std", {"null"});
   config.Expect("mid_block_add_attention", {"true"});
   config.Expect("shift_factor", {"null", "0"});
   VaeConfig vae;

@@ -1,0 +1,91 @@
+#include "models/clip_text/clip_text.h"
+
+#include <cstring>
+
+#include "core/nn/gradient_check.h"
+#include "core/nn/parameters.h"
+#include "gtest/gtest.h"
+#include "models/testdata/parameter_list.h"
+
+namespace dpipe::models {
+namespace {
+
+ClipTextConfig SmallConfig() {
+  ClipTextConfig config;
+  config.vocab_size = 11;
+  config.hidden_size = 8;
+  config.intermediate_size = 20;
+  config.num_layers = 2;
+  config.num_heads = 2;
+  config.max_positions = 7;
+  return config;
+}
+
+TEST(ClipTextTest, StableDiffusionsParameters) {
+  for (const std::string name : {"text_v15", "text_v21"}) {
+    const auto config = ParseClipTextConfig(ReadTestdata(name + ".json"), name);
+    ASSERT_TRUE(config.ok()) << config.status();
+    const auto program = BuildClipText(*config, 77);
+    ASSERT_TRUE(program.ok());
+    EXPECT_EQ(ParametersOf({&*program}), ExpectedParameters(name + ".parameters"));
+    EXPECT_TRUE(config->activation ==
+                (name == "text_v15" ? ops::Activation::kQuickGelu : ops::Activation::kGelu));
+    if (name != "text_v21") continue;
+    EXPECT_EQ(program->num_layers(), 2 * 23 + 2);
+    // 23 G multiply-adds a caption [models.md].
+    EXPECT_NEAR(program->MultiplyAdds(program->all_layers()) * 1e-9, 23, 0.5);
+  }
+}
+
+TEST(ClipTextTest, GradientsAndSplits) {
+  const auto device = Device::Cpu();
+  device->allocator().set_poison(true);
+  const auto program = BuildClipText(SmallConfig(), 5, nn::LayerKind::kTrainable);
+  ASSERT_TRUE(program.ok());
+  nn::ParameterSet parameters(*program, program->all_layers(), device);
+  parameters.InitRandom(1);
+  const nn::ValueMap inputs = nn::RandomInputs(*program, device, 3, DType::kF32, 11, 2);
+  const absl::Status gradients = nn::CheckGradients(*program, &parameters, inputs, {});
+  EXPECT_TRUE(gradients.ok()) << gradients;
+  for (DType dtype : {DType::kF32, DType::kBf16}) {
+    const absl::Status splits =
+        nn::CheckSplits(*program, &parameters, inputs, nn::RunOptions{dtype}, 3);
+    EXPECT_TRUE(splits.ok()) << splits;
+  }
+}
+
+// A token's state depends on itself and on those before it, not on those behind.
+TEST(ClipTextTest, IsCausal) {
+  const auto device = Device::Cpu();
+  const auto program = BuildClipText(SmallConfig(), 5);
+  ASSERT_TRUE(program.ok());
+  nn::ParameterSet parameters(*program, program->all_layers(), device);
+  parameters.InitRandom(1);
+  const ValueId ids = program->InputNamed("ids");
+  const ValueId out = program->OutputNamed("last_hidden_state");
+  std::vector<Tensor> states;
+  for (int last : {2, 9}) {
+    nn::ValueMap values = {
+        {ids, Tensor::FromHost<int32_t>(device, Shape({1, 5}), {4, 8, 1, 3, last})}};
+    ASSERT_TRUE(
+        nn::Forward(*program, program->all_layers(), parameters, {}, &values, nullptr).ok());
+    states.push_back(values[out]);
+  }
+  EXPECT_EQ(std::memcmp(states[0].raw_data(), states[1].raw_data(), 4 * 8 * sizeof(float)), 0);
+  EXPECT_NE(std::memcmp(states[0].raw_data(), states[1].raw_data(), 5 * 8 * sizeof(float)), 0);
+}
+
+TEST(ClipTextTest, BadInputIsNamed) {
+  EXPECT_EQ(BuildClipText(SmallConfig(), 8).status().message(),
+            "text_encoder: 8 tokens, it has positions for 1 to 7");
+  EXPECT_EQ(
+      ParseClipTextConfig(R"({"hidden_act": "relu", "hidden_size": 30, "num_attention_heads": 4})",
+                          "text_encoder/config.json")
+          .status()
+          .message(),
+      "text_encoder/config.json: 'hidden_act' is \"relu\", supported: \"gelu\", "
+      "\"quick_gelu\"; 'hidden_size' is 30, expected a multiple of the 4 heads");
+}
+
+}  // namespace
+}  // namespace dpipe::models

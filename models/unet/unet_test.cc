@@ -1,0 +1,144 @@
+#include "models/unet/unet.h"
+
+#include <set>
+
+#include "core/nn/gradient_check.h"
+#include "core/nn/parameters.h"
+#include "gtest/gtest.h"
+#include "models/testdata/parameter_list.h"
+
+namespace dpipe::models {
+namespace {
+
+UNetConfig Config(const std::string& name) {
+  const auto config = ParseUNetConfig(ReadTestdata(name + ".json"), name + ".json");
+  EXPECT_TRUE(config.ok()) << config.status();
+  return *config;
+}
+
+UNetTraining Training(diffusion::PredictionType type = diffusion::PredictionType::kEpsilon,
+                      double min_snr_gamma = 0) {
+  diffusion::NoiseScheduleOptions options;
+  options.prediction_type = type;
+  return {*diffusion::NoiseSchedule::Create(options), min_snr_gamma};
+}
+
+UNetConfig SmallConfig() {
+  UNetConfig config;
+  config.block_out_channels = {8, 16};
+  config.down_has_attention = {true, false};
+  config.up_has_attention = {true, false};
+  config.layers_per_block = 1;
+  config.num_heads = {2, 4};
+  config.transformer_layers = {1, 1};
+  config.cross_attention_dim = 6;
+  config.norm_groups = 4;
+  return config;
+}
+
+TEST(UNetTest, ParametersAreThoseOfTheCheckpoints) {
+  const struct {
+    std::string name;
+    int64_t elements;
+  } cases[] = {{"unet_v15", 859520964}, {"unet_v21", 865910724}, {"unet_mixed", 4007492}};
+  for (const auto& c : cases) {
+    const auto program = BuildUNetForTraining(Config(c.name), {64, 64, 77}, Training());
+    ASSERT_TRUE(program.ok()) << program.status();
+    EXPECT_EQ(ParametersOf({&*program}), ExpectedParameters(c.name + ".parameters"));
+    EXPECT_EQ(program->ParameterCount(program->all_layers()), c.elements);
+    const auto inference = BuildUNetForInference(Config(c.name), {64, 64, 77});
+    EXPECT_EQ(ParametersOf({&*inference}), ParametersOf({&*program}));
+  }
+}
+
+TEST(UNetTest, StableDiffusion21IsFine) {
+  const UNetConfig config = Config("unet_v21");
+  const auto program = BuildUNetForTraining(config, {64, 64, 77}, Training());
+  ASSERT_TRUE(program.ok());
+  EXPECT_EQ(program->num_layers(), 149);
+  // 402 G multiply-adds at 512 px, 90.5 G at 256 px [models.md].
+  EXPECT_NEAR(program->MultiplyAdds(program->all_layers()) * 1e-9, 402, 4);
+  const auto small = BuildUNetForTraining(config, {32, 32, 77}, Training());
+  EXPECT_NEAR(small->MultiplyAdds(small->all_layers()) * 1e-9, 90.5, 1);
+  EXPECT_EQ(program->value(program->OutputNamed("loss")).type.shape, Shape());
+  // Between the down and the up path cross: x, the time embedding, and the twelve skips, of which
+  // the last one is x itself there.
+  const int mid = program->FindLayer("mid_block.resnets.0.conv1");
+  EXPECT_EQ(program->LiveAt(mid).size(), 13);
+  // The context is an external input: it crosses no cut.
+  for (ValueId id : program->LiveAt(mid)) EXPECT_TRUE(program->value(id).has_gradient);
+  EXPECT_TRUE(program->LiveAt(1).size() == 1 && !program->value(program->LiveAt(1)[0]).has_gradient)
+      << "noisy latents";
+}
+
+TEST(UNetTest, GradientsAndSplits) {
+  const auto device = Device::Cpu();
+  device->allocator().set_poison(true);
+  for (bool linear_projection : {false, true}) {
+    UNetConfig config = SmallConfig();
+    config.linear_projection = linear_projection;
+    const UNetTraining training = linear_projection ? Training(diffusion::PredictionType::kV, 5)
+                                                    : Training(diffusion::PredictionType::kEpsilon);
+    const auto program = BuildUNetForTraining(config, {4, 6, 3}, training);
+    ASSERT_TRUE(program.ok()) << program.status();
+    nn::ParameterSet parameters(*program, program->all_layers(), device);
+    parameters.InitRandom(1);
+    const nn::ValueMap inputs = nn::RandomInputs(*program, device, 2, DType::kF32, 1000, 2);
+    const absl::Status gradients = nn::CheckGradients(*program, &parameters, inputs, {});
+    EXPECT_TRUE(gradients.ok()) << gradients;
+    for (DType dtype : {DType::kF32, DType::kBf16}) {
+      const absl::Status splits =
+          nn::CheckSplits(*program, &parameters,
+                          nn::RandomInputs(*program, device, 2, dtype, 1000, 2), {dtype}, 3, 2);
+      EXPECT_TRUE(splits.ok()) << splits;
+    }
+  }
+}
+
+// A sample's loss does not depend on the batch that it is in.
+TEST(UNetTest, SamplesAreIndependent) {
+  const auto device = Device::Cpu();
+  const auto program = BuildUNetForTraining(SmallConfig(), {4, 4, 3}, Training());
+  ASSERT_TRUE(program.ok());
+  nn::ParameterSet parameters(*program, program->all_layers(), device);
+  parameters.InitRandom(1);
+  const nn::ValueMap inputs = nn::RandomInputs(*program, device, 3, DType::kF32, 1000, 2);
+  const ValueId loss = program->OutputNamed("loss");
+  nn::ValueMap whole = inputs;
+  ASSERT_TRUE(nn::Forward(*program, program->all_layers(), parameters, {}, &whole, nullptr).ok());
+  for (int i = 0; i < 3; ++i) {
+    nn::ValueMap one;
+    for (const auto& [id, tensor] : inputs) one[id] = tensor.Slice(i, i + 1);
+    ASSERT_TRUE(nn::Forward(*program, program->all_layers(), parameters, {}, &one, nullptr).ok());
+    EXPECT_NEAR(one[loss].data<float>()[0], whole[loss].data<float>()[i], 1e-5);
+  }
+}
+
+TEST(UNetTest, BadShapesAreNamed) {
+  EXPECT_EQ(BuildUNetForInference(SmallConfig(), {5, 4, 3}).status().message(),
+            "unet: latents of 5 x 4 with 3 tokens; 2 levels need multiples of 2");
+  UNetConfig config = SmallConfig();
+  config.out_channels = 8;
+  EXPECT_EQ(BuildUNetForTraining(config, {4, 4, 3}, Training()).status().message(),
+            "unet: 4 input channels and 8 output channels; training needs as many");
+}
+
+TEST(UNetConfigTest, NamesWhatIsWrong) {
+  const auto config = ParseUNetConfig(
+      R"({"block_out_channels": [32, 64], "norm_num_groups": 16, "attention_head_dim": [2, 4, 8],
+          "down_block_types": ["CrossAttnDownBlock2D", "AttnDownBlock2D"],
+          "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"],
+          "class_embed_type": "timestep", "layers_per_block": [1, 2]})",
+      "unet/config.json");
+  EXPECT_EQ(config.status().message(),
+            "unet/config.json: 'down_block_types' is [\"CrossAttnDownBlock2D\","
+            "\"AttnDownBlock2D\"], unknown block type 'AttnDownBlock2D', known: DownBlock2D, "
+            "CrossAttnDownBlock2D; 'up_block_types' is [\"UpBlock2D\",\"CrossAttnUpBlock2D\","
+            "\"UpBlock2D\"], expected 2, one for each entry of 'block_out_channels'; "
+            "'layers_per_block' is [1,2], expected a positive integer; 'attention_head_dim' is "
+            "[2,4,8], expected a positive integer or a list of 2 of them; 'class_embed_type' is "
+            "\"timestep\", supported: null");
+}
+
+}  // namespace
+}  // namespace dpipe::models

@@ -1,0 +1,77 @@
+#include "models/vae/vae.h"
+
+#include "core/nn/gradient_check.h"
+#include "core/nn/parameters.h"
+#include "gtest/gtest.h"
+#include "models/testdata/parameter_list.h"
+
+namespace dpipe::models {
+namespace {
+
+VaeConfig SmallConfig() {
+  VaeConfig config;
+  config.block_out_channels = {8, 16};
+  config.layers_per_block = 1;
+  config.norm_groups = 4;
+  return config;
+}
+
+TEST(VaeTest, StableDiffusionsParameters) {
+  const auto config = ParseVaeConfig(ReadTestdata("vae_sd.json"), "vae_sd.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto encoder = BuildVaeEncoder(*config, 512, 512);
+  const auto decoder = BuildVaeDecoder(*config, 512, 512);
+  ASSERT_TRUE(encoder.ok() && decoder.ok());
+  EXPECT_EQ(ParametersOf({&*encoder, &*decoder}), ExpectedParameters("vae_sd.parameters"));
+  EXPECT_EQ(encoder->value(encoder->OutputNamed("latents")).type.shape, Shape({64, 64, 4}));
+  EXPECT_EQ(decoder->value(decoder->OutputNamed("pixels")).type.shape, Shape({512, 512, 3}));
+  // 558 G multiply-adds for an image of 512 x 512 [models.md].
+  EXPECT_NEAR(encoder->MultiplyAdds(encoder->all_layers()) * 1e-9, 558, 6);
+}
+
+// Trainable, so that there are gradients to check: they go through every node of both programs.
+TEST(VaeTest, GradientsAndSplits) {
+  const auto device = Device::Cpu();
+  device->allocator().set_poison(true);
+  for (const bool encoder : {true, false}) {
+    const auto program = encoder ? BuildVaeEncoder(SmallConfig(), 8, 12, nn::LayerKind::kTrainable)
+                                 : BuildVaeDecoder(SmallConfig(), 8, 12, nn::LayerKind::kTrainable);
+    ASSERT_TRUE(program.ok());
+    nn::ParameterSet parameters(*program, program->all_layers(), device);
+    parameters.InitRandom(1);
+    const nn::ValueMap inputs = nn::RandomInputs(*program, device, 2, DType::kF32, 1, 2);
+    const absl::Status gradients = nn::CheckGradients(*program, &parameters, inputs, {});
+    EXPECT_TRUE(gradients.ok()) << gradients;
+    for (DType dtype : {DType::kF32, DType::kBf16}) {
+      const absl::Status splits = nn::CheckSplits(
+          *program, &parameters, nn::RandomInputs(*program, device, 2, dtype, 1, 2), {dtype}, 3, 3);
+      EXPECT_TRUE(splits.ok()) << splits;
+    }
+  }
+}
+
+TEST(VaeTest, SizesThatDoNotSuit) {
+  EXPECT_EQ(BuildVaeEncoder(SmallConfig(), 9, 12).status().message(),
+            "vae: images of 9 x 12; 2 levels need multiples of 2");
+  EXPECT_EQ(BuildVaeDecoder(SmallConfig(), 8, 0).status().message(),
+            "vae: images of 8 x 0; 2 levels need multiples of 2");
+}
+
+TEST(VaeConfigTest, NamesWhatIsWrong) {
+  EXPECT_EQ(
+      ParseVaeConfig(R"({"block_out_channels": [32, 48],
+                               "down_block_types": ["DownEncoderBlock2D", "AttnDownBlock"],
+                               "up_block_types": ["UpDecoderBlock2D"],
+                               "scaling_factor": "x"})",
+                     "vae/config.json")
+          .status()
+          .message(),
+      "vae/config.json: 'scaling_factor' is \"x\", expected a number; 'down_block_types' is "
+      "[\"DownEncoderBlock2D\",\"AttnDownBlock\"], unknown block type 'AttnDownBlock', known: "
+      "DownEncoderBlock2D; 'up_block_types' is [\"UpDecoderBlock2D\"], expected 2, one for "
+      "each entry of 'block_out_channels'; 'block_out_channels' is [32,48], 48 is not a "
+      "multiple of the 32 norm groups");
+}
+
+}  // namespace
+}  // namespace dpipe::models
