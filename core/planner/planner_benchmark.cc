@@ -1,0 +1,166 @@
+// How long planning takes. The search over 64 devices of a 100-layer profile is to take under a
+// second.
+#include <string>
+
+#include "benchmark/benchmark.h"
+#include "core/base/check.h"
+#include "core/base/philox.h"
+#include "core/cost/cost_model.h"
+#include "core/planner/fill/fill.h"
+#include "core/planner/partition/balanced.h"
+#include "core/planner/search.h"
+#include "core/planner/shape.h"
+#include "core/planner/stage_costs.h"
+#include "core/schedule/generators.h"
+#include "core/schedule/lower.h"
+#include "core/sim/lower_bound.h"
+#include "core/sim/simulator.h"
+
+namespace dpipe {
+namespace {
+
+void AddLayer(RandomStream& random, LayerKind kind, Nanos mean_ns, ComponentProfile* component) {
+  LayerProfile* layer = component->add_layers();
+  layer->set_name("layer" + std::to_string(component->layers_size()));
+  layer->set_kind(kind);
+  layer->set_parameter_bytes(8 << 20);
+  if (kind == TRAINABLE) layer->set_trainable_parameter_bytes(8 << 20);
+  const Nanos ns = mean_ns / 2 + random.NextBelow(static_cast<uint32_t>(mean_ns));
+  for (int batch : {1, 2, 4, 8, 16, 32}) {
+    LayerTiming* timing = layer->add_timings();
+    timing->set_local_batch(batch);
+    timing->set_forward_ns(ns * (batch + 2) / 3);  // a launch costs as much as two samples
+    if (kind != TRAINABLE) continue;
+    timing->set_input_grad_ns(ns * (batch + 2) / 3);
+    timing->set_weight_grad_ns(ns * (batch + 2) / 3);
+  }
+  layer->set_optimizer_step_ns(kind == TRAINABLE ? mean_ns / 4 : 0);
+}
+
+void Connect(int64_t bytes_per_sample, bool gradient, ComponentProfile* component) {
+  for (int l = 0; l + 1 < component->layers_size(); ++l) {
+    ValueProfile* value = component->add_values();
+    value->set_name("x" + std::to_string(l));
+    value->set_bytes_per_sample(bytes_per_sample);
+    value->set_producer_layer(l);
+    value->add_consumer_layers(l + 1);
+    value->set_has_gradient(gradient);
+  }
+}
+
+void AddEncoder(RandomStream& random, const std::string& name, int num_layers, Nanos mean_ns,
+                ModelProfile* model) {
+  ComponentProfile* encoder = model->add_components();
+  encoder->set_name(name);
+  encoder->set_load_ns_per_sample(20000);
+  for (int l = 0; l < num_layers; ++l) AddLayer(random, FROZEN, mean_ns, encoder);
+  Connect(1 << 20, false, encoder);
+  ValueProfile* out = encoder->add_values();
+  out->set_name("out");
+  out->set_bytes_per_sample(64 << 10);
+  out->set_producer_layer(num_layers - 1);
+  out->set_is_output(true);
+  ValueProfile* in = model->mutable_components(0)->add_values();
+  in->set_name("from_" + name);
+  in->set_bytes_per_sample(64 << 10);
+  in->set_producer_layer(-1);
+  in->add_consumer_layers(0);
+  in->set_source_component(name);
+  in->set_source_value("out");
+}
+
+// 100 trainable layers and two encoders of 30 and 24 layers, about 0.4 of the training work.
+ModelProfile LargeModel() {
+  RandomStream random(1, 0, 0, RandomPurpose::kTest);
+  ModelProfile model;
+  model.set_model("large");
+  ComponentProfile* backbone = model.add_components();
+  backbone->set_name("backbone");
+  backbone->set_is_backbone(true);
+  for (int l = 0; l < 100; ++l) AddLayer(random, TRAINABLE, 300000, backbone);
+  Connect(2 << 20, true, backbone);
+  AddEncoder(random, "vae", 30, 900000, &model);
+  AddEncoder(random, "text", 24, 300000, &model);
+  return model;
+}
+
+ClusterSpec Cluster(int num_nodes, int devices_per_node) {
+  ClusterSpec cluster;
+  cluster.set_num_nodes(num_nodes);
+  cluster.set_devices_per_node(devices_per_node);
+  cluster.mutable_intra_node()->set_latency_ns(5000);
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(200e9);
+  cluster.mutable_inter_node()->set_latency_ns(15000);
+  cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(25e9);
+  return cluster;
+}
+
+Strategy FillStrategy() {
+  Strategy strategy;
+  strategy.set_name("fill");
+  strategy.set_partitioner("balanced");
+  strategy.set_schedule("1f1b");
+  strategy.set_frozen("fill");
+  strategy.set_sync("bucketed");
+  strategy.set_partial_batch(true);
+  strategy.set_cross_iteration(true);
+  return strategy;
+}
+
+void BM_PartitionExact(benchmark::State& state) {
+  const CostModel cost = *CostModel::Create(LargeModel(), Cluster(8, 8));
+  PipelineShape shape{"1f1b", 64, 8, static_cast<int>(state.range(0)), 16, 1024};
+  const Schedule schedule = *MakeSchedule("1f1b", {shape.num_stages, shape.num_micro_batches});
+  const ModelStageCosts costs(cost, shape, schedule, 0);
+  for (auto _ : state) {
+    const auto partition = PartitionBalanced({&costs, shape.num_stages, 16, 0});
+    DPIPE_CHECK(partition.ok());
+    DPIPE_CHECK_EQ(partition->stages.back().end, 100);
+  }
+}
+BENCHMARK(BM_PartitionExact)->Arg(2)->Arg(4)->Arg(8)->Unit(benchmark::kMillisecond);
+
+void BM_Fill(benchmark::State& state) {
+  const CostModel cost = *CostModel::Create(LargeModel(), Cluster(1, 8));
+  PipelineLayout layout;
+  layout.num_devices = layout.devices_per_pipeline = 8;
+  layout.num_micro_batches = 16;
+  layout.micro_batch_size = 8;
+  for (int s = 0; s < 8; ++s) layout.stages.push_back({{100 * s / 8, 100 * (s + 1) / 8}, 1});
+  LowerOptions options;
+  options.frozen = FrozenPolicy::kFill;
+  const Plan plan = *LowerPlan(layout, *MakeSchedule("1f1b", {8, 16}), options, cost);
+  const Simulation simulation = *SimulateSteadyState(plan, cost);
+  for (auto _ : state) {
+    const auto items = PlaceFrozenWork(plan, simulation.events, cost, {});
+    DPIPE_CHECK(items.ok() && !items->empty());
+  }
+}
+BENCHMARK(BM_Fill)->Unit(benchmark::kMillisecond);
+
+void BM_Search(benchmark::State& state) {
+  const ModelProfile model = LargeModel();
+  const int devices = static_cast<int>(state.range(0));
+  const ClusterSpec cluster = Cluster(devices / 8, 8);
+  PlanOptions options;
+  options.global_batch = 16 * devices;
+  for (auto _ : state) {
+    const auto result = MakePlan(FillStrategy(), model, cluster, options);
+    DPIPE_CHECK(result.ok()) << result.status();
+    const Prediction& prediction = result->plan.prediction();
+    DPIPE_CHECK_GE(prediction.step_ns(), prediction.lower_bound_ns());
+    state.counters["considered"] = result->num_considered;
+    state.counters["step_over_bound"] =
+        static_cast<double>(prediction.step_ns()) / prediction.lower_bound_ns();
+    state.counters["bubble"] = prediction.bubble_ratio();
+    state.counters["S"] = result->plan.stages_size();
+    state.counters["M"] = result->plan.num_micro_batches();
+    state.counters["D"] = result->plan.devices_per_pipeline();
+  }
+}
+BENCHMARK(BM_Search)->Arg(8)->Arg(64)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace dpipe
+
+BENCHMARK_MAIN();

@@ -1,0 +1,191 @@
+#include "core/planner/search.h"
+
+#include <string>
+#include <vector>
+
+#include "core/cost/fake_profile.h"
+#include "core/schedule/verify.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+Strategy Make(const std::string& schedule, const std::string& frozen) {
+  Strategy strategy;
+  strategy.set_name(schedule + "+" + frozen);
+  strategy.set_partitioner(schedule == "single" ? "none" : "balanced");
+  strategy.set_schedule(schedule);
+  strategy.set_frozen(frozen);
+  strategy.set_sync("bucketed");
+  strategy.set_partial_batch(true);
+  strategy.set_cross_iteration(true);
+  return strategy;
+}
+
+PlanOptions Batch(int global_batch) {
+  PlanOptions options;
+  options.global_batch = global_batch;
+  return options;
+}
+
+// 8 layers of 1 forward and 1 + 1 backward a sample, frozen work of `frozen_ns` a layer.
+ModelProfile Model(int frozen_layers, Nanos frozen_ns) {
+  UniformProfileOptions options;
+  options.num_layers = 8;
+  options.forward_ns = 1000;
+  options.grad_ns = 1000;
+  options.frozen_layers = frozen_layers;
+  options.frozen_ns = frozen_ns;
+  return UniformProfile(options);
+}
+
+TEST(SearchTest, OneFOneBOnTwoDevicesByHand) {
+  // Two stages of 4 layers, 4 micro-batches of 2: (4 + 1) * (4 * 3000 * 2) ns, frozen work of
+  // 8 samples * 2 layers * 600 over 2 devices before it.
+  PlanOptions options = Batch(8);
+  options.num_micro_batches = 4;
+  options.global_norm = false;  // its all-reduce would take a nanosecond
+  const PlanResult result =
+      *MakePlan(Make("1f1b", "first"), Model(2, 600), IdealCluster(2), options);
+  EXPECT_EQ(result.plan.prediction().step_ns(), 5 * 24000 + 4800);
+  EXPECT_EQ(result.plan.stages_size(), 2);
+  EXPECT_EQ(result.plan.stages(0).layers().end(), 4);
+  EXPECT_EQ(result.num_considered, 1);
+  EXPECT_EQ(result.candidates[0].outcome, "chosen");
+}
+
+TEST(SearchTest, FillingHidesWhatFits) {
+  // As above; each device idles 24000 ns a step, more than the 4800 ns of its share.
+  PlanOptions options = Batch(8);
+  options.num_micro_batches = 4;
+  options.global_norm = false;  // its all-reduce would take a nanosecond
+  const PlanResult result =
+      *MakePlan(Make("1f1b", "fill"), Model(2, 600), IdealCluster(2), options);
+  EXPECT_EQ(result.plan.prediction().step_ns(), 5 * 24000);
+  EXPECT_NEAR(result.plan.prediction().unfilled_bubble_ratio(), 0.2, 1e-9);
+  EXPECT_NEAR(result.plan.prediction().bubble_ratio(), 1 - (192000 + 9600) / 240000.0, 1e-9);
+}
+
+TEST(SearchTest, WithEnoughFrozenWorkNoBubbleIsLeft) {
+  // 0.45 of the training work is frozen, more than 1F1B's bubbles hold: what is left of it runs
+  // after the flush, and the step is all compute over two devices.
+  for (int micro_batches : {2, 4, 8, 16}) {
+    PlanOptions options = Batch(32);
+    options.num_micro_batches = micro_batches;
+    const PlanResult result =
+        *MakePlan(Make("1f1b", "fill"), Model(18, 600), IdealCluster(2), options);
+    const Nanos ideal = 32 * (8 * 3000 + 18 * 600) / 2;
+    EXPECT_GE(result.plan.prediction().step_ns(), ideal);
+    EXPECT_LE(result.plan.prediction().step_ns(), ideal * 101 / 100) << micro_batches;
+    EXPECT_LT(result.plan.prediction().bubble_ratio(), 0.01);
+  }
+}
+
+TEST(SearchTest, TheFilledPlanBeatsTheUnfilledOnes) {
+  const ModelProfile model = Model(18, 600);
+  const auto step = [&](const std::string& schedule, const std::string& frozen) {
+    return MakePlan(Make(schedule, frozen), model, IdealCluster(4), Batch(32))
+        ->plan.prediction()
+        .step_ns();
+  };
+  EXPECT_LT(step("1f1b", "fill"), step("1f1b", "first"));
+  EXPECT_LT(step("gpipe", "fill"), step("gpipe", "first"));
+  EXPECT_LT(step("1f1b", "cached"), step("1f1b", "fill"));
+}
+
+TEST(SearchTest, AlternativesOfSchedulesAreCompared) {
+  // Free all-reduce: data parallelism has no bubble and wins.
+  Strategy strategy = Make("single|1f1b", "cached");
+  strategy.set_partitioner("balanced");
+  const PlanResult result = *MakePlan(strategy, Model(2, 600), IdealCluster(2), Batch(8));
+  EXPECT_EQ(result.plan.stages_size(), 1);
+  EXPECT_EQ(result.candidates[0].schedule, "single");
+}
+
+TEST(SearchTest, RefinementMovesLayersWhereTheSimulatedStepImproves) {
+  // The partitioner does not know optimizer steps: stage 0's is long, so it should hold less.
+  ModelProfile model = Model(0, 0);
+  model.mutable_components(0)->mutable_layers(3)->set_optimizer_step_ns(100000);
+  model.mutable_components(0)->mutable_layers(0)->set_optimizer_step_ns(100000);
+  PlanOptions options = Batch(2);
+  options.num_micro_batches = 2;
+  const Nanos refined =
+      MakePlan(Make("1f1b", "first"), model, IdealCluster(2), options)->plan.prediction().step_ns();
+  options.refine = false;
+  const Nanos plain =
+      MakePlan(Make("1f1b", "first"), model, IdealCluster(2), options)->plan.prediction().step_ns();
+  EXPECT_LT(refined, plain);
+}
+
+TEST(SearchTest, TellsWhyTheOthersLost) {
+  PlanOptions options = Batch(16);
+  options.num_candidates = 100;
+  const PlanResult result =
+      *MakePlan(Make("1f1b", "first"), Model(2, 600), IdealCluster(4), options);
+  EXPECT_EQ(result.candidates.size(), result.num_considered);
+  EXPECT_EQ(result.candidates[0].outcome, "chosen");
+  for (int i = 1; i < result.candidates.size(); ++i) {
+    EXPECT_NE(result.candidates[i].outcome, "");
+    EXPECT_NE(result.candidates[i].outcome, "chosen");
+  }
+}
+
+TEST(SearchTest, IsDeterministic) {
+  RandomStream random(3, 0, 0, RandomPurpose::kTest);
+  const ModelProfile model = RandomProfile(random);
+  const ClusterSpec cluster = RandomCluster(random, 4);
+  const auto serialized = [&] {
+    return MakePlan(Make("1f1b", "fill"), model, cluster, Batch(16))->plan.SerializeAsString();
+  };
+  EXPECT_EQ(serialized(), serialized());
+}
+
+std::string Error(const Strategy& strategy, const ModelProfile& model, const ClusterSpec& cluster,
+                  const PlanOptions& options) {
+  return std::string(MakePlan(strategy, model, cluster, options).status().message());
+}
+
+TEST(SearchTest, ImpossibleRequestsNameBothValues) {
+  const ModelProfile model = Model(2, 600);
+  const Strategy pipeline = Make("1f1b", "first");
+  EXPECT_EQ(Error(pipeline, model, IdealCluster(2), Batch(0)),
+            "the global batch must be at least 1 sample; got 0");
+  PlanOptions options = Batch(8);
+  options.num_stages = 4;
+  EXPECT_EQ(Error(pipeline, model, IdealCluster(2), options),
+            "4 stages need at least as many devices; there are 2");
+  options = Batch(8);
+  options.num_micro_batches = 16;
+  EXPECT_EQ(Error(pipeline, model, IdealCluster(2), options),
+            "16 micro-batches are more than a pipeline's 8 samples");
+  options.num_micro_batches = -1;
+  EXPECT_EQ(Error(pipeline, model, IdealCluster(2), options),
+            "num_micro_batches must be at least 1, or 0 for a search; got -1");
+  EXPECT_EQ(Error(Make("single", "first"), model, IdealCluster(2), Batch(7)),
+            "a global batch of 7 samples does not divide over 2 pipelines");
+  options = Batch(16);
+  options.num_stages = 16;
+  EXPECT_EQ(Error(pipeline, model, IdealCluster(16), options),
+            "16 stages cannot be cut from a backbone of 8 layers");
+}
+
+TEST(SearchTest, LackOfMemoryNamesBothValues) {
+  UniformProfileOptions uniform;
+  uniform.parameter_bytes = 1000;
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.set_memory_bytes_per_device(7999);
+  // Two layers a stage of 4 * 1000 bytes each: weights, gradients and two moments.
+  const absl::StatusOr<PlanResult> result =
+      MakePlan(Make("1f1b", "first"), UniformProfile(uniform), cluster, Batch(2));
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(
+      result.status().message(),
+      "no partition into 2 stages fits in memory: the most even one needs 7.8 KiB on a device "
+      "and the limit is 7.8 KiB");
+  cluster.set_memory_bytes_per_device(8000);
+  EXPECT_TRUE(
+      MakePlan(Make("1f1b", "first"), UniformProfile(uniform), cluster, Batch(2)).status().ok());
+}
+
+}  // namespace
+}  // namespace dpipe
