@@ -14,6 +14,7 @@
 #include "core/planner/build_plan.h"
 #include "core/planner/shape.h"
 #include "core/planner/strategy.h"
+#include "core/schedule/memory.h"
 #include "core/schedule/verify.h"
 #include "core/sim/annotate.h"
 
@@ -161,7 +162,8 @@ class Search {
       candidate = tried;
       return absl::OkStatus();
     }
-    DPIPE_RETURN_IF_ERROR(VerifyPlan(built.plan, cost_));
+    // What is verified in the end; only memory depends on the choice.
+    DPIPE_RETURN_IF_ERROR(CheckMemory(built.plan, cost_));
     candidate = tried;
     best_ = std::move(tried);
     built_ = std::move(built);
@@ -194,7 +196,7 @@ class Search {
     absl::StatusOr<BuiltPlan> first =
         builder_.BuildFrozenFirst(best_->shape, best_->partition.stages);
     if (!first.ok() || first->step_ns >= best_->step_ns) return;
-    if (!VerifyPlan(first->plan, cost_).ok()) return;
+    if (!CheckMemory(first->plan, cost_).ok()) return;
     best_->step_ns = first->step_ns;
     best_->bubble_ratio = first->bubble_ratio;
     built_ = *std::move(first);
