@@ -1,0 +1,183 @@
+// The runtime on whole plans: order, faults, deadlines.
+#include <stdexcept>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testlib/toy_model.h"
+#include "tests/testlib/training.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What a provider does when it is asked for a certain sample of a certain step.
+enum class Fault { kNone, kError, kException, kWrongShape };
+
+class FaultyInputs : public InputProvider {
+ public:
+  FaultyInputs(InputProvider* inputs, Fault fault) : inputs_(inputs), fault_(fault) {}
+
+  absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
+                              SampleRange samples, const std::shared_ptr<Device>& device) override {
+    if (step == 3 && samples.Contains(5) && input == "pixels") {
+      if (fault_ == Fault::kError)
+        return absl::DataLossError("image broken.png ends after 12 bytes");
+      if (fault_ == Fault::kException) throw std::runtime_error("thrown by a loader");
+      if (fault_ == Fault::kWrongShape) return Tensor::Zeros(device, {1, 3}, DType::kF32);
+    }
+    return inputs_->Load(component, input, step, samples, device);
+  }
+
+ private:
+  InputProvider* const inputs_;
+  const Fault fault_;
+};
+
+class RuntimeTest : public ::testing::Test {
+ protected:
+  RuntimeTest()
+      : model_(testlib::MakeToyModel()),
+        parameters_(testlib::MakeToyParameters(model_, 5)),
+        inputs_(&model_, 9, DType::kF32) {
+    const std::vector<std::shared_ptr<Device>> devices = {Device::Cpu(), Device::Cpu()};
+    workers_ = StartWorkers(devices);
+    job_.model = &model_;
+    for (auto& worker : workers_) job_.workers.push_back(worker.get());
+    job_.inputs = &inputs_;
+    job_.frozen_parameters = parameters_.frozen_pointers;
+    job_.backbone_parameters = parameters_.backbone;
+    job_.deadline = absl::Seconds(20);
+  }
+
+  Plan MakePlan(const std::string& strategy, int num_micro_batches = 4) {
+    testlib::PlanRequest request;
+    request.strategy = strategy;
+    request.num_devices = 2;
+    request.num_stages = strategy == "data_parallel" ? 1 : 2;
+    request.num_micro_batches = num_micro_batches;
+    const auto profile = testlib::MadeUpProfile(model_, DType::kF32, 1, {1, 2, 4, 8}, 3);
+    auto plan = testlib::MakeTestPlan(profile, request);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return std::move(plan).value();
+  }
+
+  absl::Status TrainWith(Fault fault, const std::string& strategy) {
+    FaultyInputs faulty(&inputs_, fault);
+    TrainingJob job = job_;
+    job.inputs = &faulty;
+    return testlib::Train(job, MakePlan(strategy), /*steps=*/8).status();
+  }
+
+  nn::Model model_;
+  testlib::ToyParameters parameters_;
+  testlib::ToyInputs inputs_;
+  std::vector<std::unique_ptr<DeviceWorker>> workers_;
+  TrainingJob job_;
+};
+
+TEST_F(RuntimeTest, ExecutesInThePlansOrder) {
+  for (const char* strategy : {"data_parallel", "gpipe", "1f1b", "diffusionpipe"}) {
+    const Plan plan = MakePlan(strategy);
+    const auto outcome = testlib::Train(job_, plan, /*steps=*/4);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    for (int rank = 0; rank < 2; ++rank) {
+      std::vector<std::pair<int, int>> executed;  // (step, instruction), compute stream
+      Nanos last_end = 0;
+      for (const TraceEvent& event : outcome->trace.events()) {
+        if (event.rank() != rank || event.stream() != TraceEvent::COMPUTE) continue;
+        EXPECT_GE(event.start_ns(), last_end) << strategy << ": two computations at once";
+        last_end = event.end_ns();
+        const std::pair<int, int> id(event.step(), event.instruction());
+        // An OPTIMIZER_STEP is two events: its norm, and after everybody's its update.
+        if (executed.empty() || executed.back() != id) executed.push_back(id);
+      }
+      std::vector<std::pair<int, int>> expected;
+      for (int step = 0; step < 4; ++step) {
+        for (int i = 0; i < plan.devices(rank).instructions_size(); ++i) {
+          const Instruction& instruction = plan.devices(rank).instructions(i);
+          const bool compute = instruction.kind() != Instruction::SEND &&
+                               instruction.kind() != Instruction::RECV &&
+                               instruction.kind() != Instruction::REDUCE_GRADS;
+          const bool skipped = step == 3 && instruction.step_offset() > 0;
+          if (compute && !skipped) expected.emplace_back(step, i);
+        }
+      }
+      EXPECT_EQ(executed, expected) << strategy << ", rank " << rank;
+    }
+  }
+}
+
+TEST_F(RuntimeTest, OneRanksErrorEndsAllWithItsMessage) {
+  for (const char* strategy : {"data_parallel", "gpipe", "1f1b", "diffusionpipe"}) {
+    const absl::Status status = TrainWith(Fault::kError, strategy);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << strategy << ": " << status;
+    const std::string message(status.message());
+    EXPECT_THAT(message, HasSubstr("broken.png ends after 12 bytes"));
+    EXPECT_THAT(message, HasSubstr("LOAD_BATCH for encoder"));
+    EXPECT_EQ(message.find("rank"), message.rfind("rank")) << "told twice: " << message;
+  }
+}
+
+TEST_F(RuntimeTest, AnExceptionIsAnErrorToo) {
+  for (const char* strategy : {"data_parallel", "1f1b", "diffusionpipe"}) {
+    const absl::Status status = TrainWith(Fault::kException, strategy);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << strategy;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("thrown by a loader"));
+  }
+}
+
+TEST_F(RuntimeTest, AWrongInputIsNamed) {
+  const absl::Status status = TrainWith(Fault::kWrongShape, "diffusionpipe");
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("[1, 3]"));
+}
+
+// A plan that never passed verification, because a message is missing, ends by deadline with a
+// name.
+TEST_F(RuntimeTest, AMissingMessageEndsByDeadline) {
+  Plan plan = MakePlan("1f1b");
+  auto* instructions = plan.mutable_devices(0)->mutable_instructions();
+  for (int i = 0; i < instructions->size(); ++i) {
+    if (instructions->Get(i).kind() == Instruction::SEND &&
+        instructions->Get(i).payload() == Instruction::ACTIVATION) {
+      instructions->DeleteSubrange(i, 1);
+      break;
+    }
+  }
+  job_.deadline = absl::Milliseconds(200);
+  const absl::Status status = testlib::Train(job_, plan, /*steps=*/2).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("waited 200ms for"));
+}
+
+TEST_F(RuntimeTest, PlansForOthersAreRefused) {
+  Plan plan = MakePlan("1f1b");
+  plan.set_num_devices(3);
+  EXPECT_THAT(std::string(testlib::Train(job_, plan, 1).status().message()),
+              HasSubstr("the plan is for 3 devices, but there are 2 workers"));
+  plan = MakePlan("1f1b");
+  plan.mutable_components(1)->set_num_layers(77);
+  EXPECT_THAT(std::string(testlib::Train(job_, plan, 1).status().message()),
+              HasSubstr("component 1 is text with 77 layers in the plan, but text with 4"));
+}
+
+// Memory of a step does not grow from run to run.
+TEST_F(RuntimeTest, MemoryIsGivenBack) {
+  const Plan plan = MakePlan("diffusionpipe");
+  auto session = StartSession(job_, plan);
+  ASSERT_TRUE(session.ok()) << session.status();
+  std::vector<int64_t> peaks;
+  for (int run = 0; run < 4; ++run) {
+    const auto result = (*session)->Run(3, /*is_last=*/false, /*record=*/false);
+    ASSERT_TRUE(result.ok()) << result.status();
+    peaks.push_back(result->peak_memory_bytes[0]);
+  }
+  EXPECT_GT(peaks[1], 0);
+  EXPECT_EQ(peaks[1], peaks[2]);
+  EXPECT_EQ(peaks[2], peaks[3]);
+}
+
+}  // namespace
+}  // namespace dpipe
