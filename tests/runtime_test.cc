@@ -1,4 +1,5 @@
 // The runtime on whole plans: order, faults, deadlines.
+#include <algorithm>
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
@@ -163,20 +164,20 @@ TEST_F(RuntimeTest, PlansForOthersAreRefused) {
               HasSubstr("component 1 is text with 77 layers in the plan, but text with 4"));
 }
 
-// Memory of a step does not grow from run to run.
+// Memory of a step does not grow from run to run. Peaks vary by the few tensors that a receiver
+// lets go of sooner or later; one lost tensor a step, 64 bytes or more, would add at least 8 % over
+// 200 steps.
 TEST_F(RuntimeTest, MemoryIsGivenBack) {
-  const Plan plan = MakePlan("diffusionpipe");
-  auto session = StartSession(job_, plan);
+  auto session = StartSession(job_, MakePlan("diffusionpipe"));
   ASSERT_TRUE(session.ok()) << session.status();
-  std::vector<int64_t> peaks;
-  for (int run = 0; run < 4; ++run) {
-    const auto result = (*session)->Run(3, /*is_last=*/false, /*record=*/false);
+  int64_t first = 0;
+  for (int run = 0; run < 40; ++run) {
+    const auto result = (*session)->Run(5, /*is_last=*/false, /*record=*/false);
     ASSERT_TRUE(result.ok()) << result.status();
-    peaks.push_back(result->peak_memory_bytes[0]);
+    const int64_t peak = result->peak_memory_bytes[0];
+    if (run < 3) first = std::max(first, peak);
+    EXPECT_LT(peak, first * 1.05) << "run " << run;
   }
-  EXPECT_GT(peaks[1], 0);
-  EXPECT_EQ(peaks[1], peaks[2]);
-  EXPECT_EQ(peaks[2], peaks[3]);
 }
 
 }  // namespace
