@@ -34,8 +34,9 @@ struct Sizes {
         bf16(q.dtype() == DType::kBf16),
         save_probabilities(queries * keys <= kMostSaved) {}
 
-  // Scores of a block: 512 KiB, so that backward's two such arrays fit in a 2 MiB L2 cache.
-  static constexpr int64_t kBlockElements = 131072;
+  // Scores of a block: 1 MiB, so that backward's two such arrays fit in a 2 MiB L2 cache. Smaller
+  // blocks have sgemm repack the keys too often (4096 tokens: 512 KiB is a fifth slower).
+  static constexpr int64_t kBlockElements = 262144;
   // Probabilities a head that are kept for backward: 256 x 256. Above, backward recomputes them
   // from a log-sum a query, and memory is linear in the number of tokens.
   static constexpr int64_t kMostSaved = 65536;
