@@ -26,6 +26,12 @@ absl::Status WriteAll(int fd, absl::string_view content, const std::string& path
     if (written < 0) return ErrnoStatus("cannot write", path);
     content.remove_prefix(written);
   }
+  return absl::OkStatus();
+}
+
+absl::Status WriteAllParts(int fd, const std::vector<absl::string_view>& parts,
+                           const std::string& path) {
+  for (const absl::string_view part : parts) DPIPE_RETURN_IF_ERROR(WriteAll(fd, part, path));
   if (::fsync(fd) != 0) return ErrnoStatus("cannot flush", path);
   return absl::OkStatus();
 }
@@ -54,11 +60,16 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
 }
 
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view content) {
+  return WritePartsAtomically(path, {content});
+}
+
+absl::Status WritePartsAtomically(const std::string& path,
+                                  const std::vector<absl::string_view>& parts) {
   static std::atomic<int> counter{0};
   const std::string temporary = absl::StrCat(path, ".tmp.", ::getpid(), ".", counter.fetch_add(1));
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return ErrnoStatus("cannot create", temporary);
-  absl::Status status = WriteAll(fd, content, temporary);
+  absl::Status status = WriteAllParts(fd, parts, temporary);
   if (::close(fd) != 0 && status.ok()) status = ErrnoStatus("cannot close", temporary);
   if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
     status = ErrnoStatus("cannot rename to", path);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
@@ -16,6 +17,10 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes 
 // Writes `path` by way of a temporary file beside it, flushed and renamed: a reader, or a crash,
 // sees the old content or the new, never a part.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view content);
+
+// The same for content in several parts, one after another, which are not copied together first.
+absl::Status WritePartsAtomically(const std::string& path,
+                                  const std::vector<absl::string_view>& parts);
 
 // Makes the folder and its parents; fine if it is there.
 absl::Status MakeFolder(const std::string& path);

@@ -21,6 +21,12 @@ TEST(FileTest, WritesAndReadsBack) {
   EXPECT_EQ(*content, std::string("a\0b", 3));
 }
 
+TEST(FileTest, PartsFollowEachOther) {
+  const std::string path = TestPath("file_test_parts");
+  ASSERT_TRUE(WritePartsAtomically(path, {"ab", "", "c"}).ok());
+  EXPECT_EQ(ReadFile(path).value(), "abc");
+}
+
 TEST(FileTest, MissingFileIsNamed) {
   const auto content = ReadFile("/no/such/file");
   EXPECT_EQ(content.status().code(), absl::StatusCode::kNotFound);
