@@ -3,7 +3,9 @@
 // For every number of stages S, of micro-batches M and of devices a pipeline D that divide and fit
 // in memory: partition, schedule, lower, fill, simulate. The best *simulated* plan wins, not the
 // best bound; it is then refined by moving single layers over stage boundaries while the simulated
-// step improves. Deterministic: ties go to the smaller S, then the smaller M, then the smaller D.
+// step improves. A filled plan is compared with the same pipeline running its frozen work first,
+// and the better is kept. Deterministic: ties go to the smaller S, then the smaller M, then the
+// smaller D.
 #ifndef DPIPE_CORE_PLANNER_SEARCH_H_
 #define DPIPE_CORE_PLANNER_SEARCH_H_
 
