@@ -1,5 +1,7 @@
 #include "core/ops/attention.h"
 
+#include <thread>
+
 #include "core/ops/op_testing.h"
 
 namespace dpipe::ops {
@@ -96,6 +98,28 @@ TEST_P(AttentionTest, SameBitsTwiceAndSamplesAreIndependent) {
       ExpectSameBits(alone_grads.dv, grads.dv.Slice(b, b + 1));
     }
   }
+}
+
+TEST_P(AttentionTest, SameBitsOnSeveralThreads) {
+  const Case c = {3, 40, 24, 2, 16, false};
+  const auto several = Device::Cpu(std::vector<int>(3, AllowedCores()[0]));
+  const Inputs in(cpu_, c, GetParam(), 1), on_several(several, c, GetParam(), 1);
+  const AttentionResult result = *AttentionForward(Params(c), in.q, in.k, in.v);
+  const AttentionGrads grads =
+      *AttentionInputGrad(Params(c), in.dy, in.q, in.k, in.v, result.saved);
+  // In a thread of its own, which may be pinned and have a team.
+  std::thread worker([&] {
+    ASSERT_TRUE(several->BindThread().ok());
+    const Inputs& x = on_several;
+    const AttentionResult other = *AttentionForward(Params(c), x.q, x.k, x.v);
+    ExpectSameBits(other.y, result.y);
+    const AttentionGrads other_grads =
+        *AttentionInputGrad(Params(c), x.dy, x.q, x.k, x.v, other.saved);
+    ExpectSameBits(other_grads.dq, grads.dq);
+    ExpectSameBits(other_grads.dk, grads.dk);
+    ExpectSameBits(other_grads.dv, grads.dv);
+  });
+  worker.join();
 }
 
 TEST_P(AttentionTest, CausalQueriesDoNotSeeLaterKeys) {

@@ -1,5 +1,6 @@
 #include "core/ops/conv2d.h"
 
+#include <thread>
 #include <tuple>
 
 #include "core/ops/onednn/onednn.h"
@@ -104,6 +105,32 @@ TEST_P(Conv2dTest, SameBitsTwiceAndWhateverTheOtherSamplesAre) {
     }
     ExpectSameBits(dw[0], dw[1]);
   }
+}
+
+TEST_P(Conv2dTest, SeveralThreadsAgreeWithOneAndWithThemselves) {
+  const Case c = {Conv2dSymmetric(1, 1), {4, 12, 12, 32}, {48, 32, 3, 3}};
+  const auto several = Device::Cpu(std::vector<int>(3, AllowedCores()[0]));
+  const Weight w(Master(c, 1));
+  const Tensor x = RandomTensor(cpu_, c.x, dtype(), 2), dy = OutputGrad(c, 3);
+  const Tensor y = *Conv2dForward(c.params, x, w, Tensor());
+  Tensor dw = Tensor::Zeros(cpu_, c.w, DType::kF32);
+  ASSERT_TRUE(Conv2dWeightGrad(c.params, x, dy, &dw, nullptr).ok());
+  // In a thread of its own, which may be pinned and have a team.
+  std::thread worker([&] {
+    ASSERT_TRUE(several->BindThread().ok());
+    const Tensor xs = OnDevice(several, x), dys = OnDevice(several, dy);
+    const Tensor ys = *Conv2dForward(c.params, xs, w, Tensor());
+    ExpectClose(ys, y, For(dtype()));
+    ExpectSameBits(*Conv2dForward(c.params, xs, w, Tensor()), ys);
+    Tensor dws[2];
+    for (Tensor& sum : dws) {
+      sum = Tensor::Zeros(several, c.w, DType::kF32);
+      ASSERT_TRUE(Conv2dWeightGrad(c.params, xs, dys, &sum, nullptr).ok());
+    }
+    ExpectClose(dws[0], dw, kWeightGrad);
+    ExpectSameBits(dws[0], dws[1]);
+  });
+  worker.join();
 }
 
 // One cached primitive serves several weights, and a weight several batch sizes.

@@ -1,5 +1,6 @@
 #include "core/ops/convert.h"
 
+#include "core/ops/parallel.h"
 #include "core/ops/vector_clones.h"
 
 namespace dpipe::ops {
@@ -26,15 +27,25 @@ void Widen(int64_t n, const Bf16* from, float* to) { WidenRows(1, n, from, n, to
 
 void Narrow(int64_t n, const float* from, Bf16* to) { NarrowRows(1, n, from, n, to, n); }
 
+void Widen(const Device& device, int64_t n, const Bf16* from, float* to) {
+  ParallelRuns(device, n,
+               [&](int64_t begin, int64_t end) { Widen(end - begin, from + begin, to + begin); });
+}
+
+void Narrow(const Device& device, int64_t n, const float* from, Bf16* to) {
+  ParallelRuns(device, n,
+               [&](int64_t begin, int64_t end) { Narrow(end - begin, from + begin, to + begin); });
+}
+
 Tensor Widened(const Tensor& bf16) {
   Tensor fp32 = Tensor::Empty(bf16.device(), bf16.shape(), DType::kF32);
-  Widen(bf16.num_elements(), bf16.data<Bf16>(), fp32.data<float>());
+  Widen(*bf16.device(), bf16.num_elements(), bf16.data<Bf16>(), fp32.data<float>());
   return fp32;
 }
 
 Tensor Narrowed(const Tensor& fp32) {
   Tensor bf16 = Tensor::Empty(fp32.device(), fp32.shape(), DType::kBf16);
-  Narrow(fp32.num_elements(), fp32.data<float>(), bf16.data<Bf16>());
+  Narrow(*fp32.device(), fp32.num_elements(), fp32.data<float>(), bf16.data<Bf16>());
   return bf16;
 }
 

@@ -16,11 +16,13 @@ void WidenRows(int64_t rows, int64_t columns, const Bf16* from, int64_t from_str
 void NarrowRows(int64_t rows, int64_t columns, const float* from, int64_t from_stride, Bf16* to,
                 int64_t to_stride);
 
-// Of n neighbouring elements.
+// Of n neighbouring elements, on the calling thread, or on the device's.
 void Widen(int64_t n, const Bf16* from, float* to);
+void Widen(const Device& device, int64_t n, const Bf16* from, float* to);
 void Narrow(int64_t n, const float* from, Bf16* to);
+void Narrow(const Device& device, int64_t n, const float* from, Bf16* to);
 
-// Of whole tensors: vectorised Tensor::To.
+// Of whole tensors: what Tensor::To gives, vectorised and on the device's threads.
 Tensor Widened(const Tensor& bf16);
 Tensor Narrowed(const Tensor& fp32);
 

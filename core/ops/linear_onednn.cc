@@ -77,9 +77,9 @@ absl::Status MultiplyWidened(Product p, const Tensor& from, const Weight& w, con
   float* const out = in + step * p.k;
   for (int64_t r = 0; r < rows; r += step) {
     p.rows = std::min(step, rows - r);
-    Widen(p.rows * p.k, from.data<Bf16>() + r * p.k, in);
+    Widen(*from.device(), p.rows * p.k, from.data<Bf16>() + r * p.k, in);
     DPIPE_RETURN_IF_ERROR(Multiply(p, from.device(), in, w, bias, out));
-    Narrow(p.rows * p.n, out, to->data<Bf16>() + r * p.n);
+    Narrow(*from.device(), p.rows * p.n, out, to->data<Bf16>() + r * p.n);
   }
   return absl::OkStatus();
 }
@@ -116,8 +116,8 @@ absl::Status AddWeightGradWidened(int64_t rows, int64_t in, int64_t out, const T
   float* const wide_dy = wide_x + step * in;
   for (int64_t r = 0; r < rows; r += step) {
     const int64_t count = std::min(step, rows - r);
-    Widen(count * in, x.data<Bf16>() + r * in, wide_x);
-    Widen(count * out, dy.data<Bf16>() + r * out, wide_dy);
+    Widen(*x.device(), count * in, x.data<Bf16>() + r * in, wide_x);
+    Widen(*x.device(), count * out, dy.data<Bf16>() + r * out, wide_dy);
     DPIPE_RETURN_IF_ERROR(AddWeightGrad(count, in, out, wide_x, wide_dy, dw));
   }
   return absl::OkStatus();

@@ -1,5 +1,6 @@
 #include "core/ops/linear.h"
 
+#include <thread>
 #include <tuple>
 
 #include "core/ops/onednn/onednn.h"
@@ -102,6 +103,33 @@ TEST_P(LinearTest, SameBitsTwiceAndWhateverTheOtherSamplesAre) {
     ASSERT_TRUE(LinearWeightGrad(x, dy, &sum, nullptr).ok());
   }
   ExpectSameBits(dw[0], dw[1]);
+}
+
+TEST_P(LinearTest, SeveralThreadsAgreeWithOneAndWithThemselves) {
+  const Case c = {{700, 96}, 200};
+  const auto several = Device::Cpu(std::vector<int>(3, AllowedCores()[0]));
+  const Weight w(Master(c, 1));
+  const Tensor x = RandomTensor(cpu_, c.x, dtype(), 2);
+  const Tensor dy = RandomTensor(cpu_, OutputShape(c), dtype(), 3);
+  const Tensor y = *LinearForward(x, w, Tensor());
+  Tensor dw = Tensor::Zeros(cpu_, w.shape(), DType::kF32);
+  ASSERT_TRUE(LinearWeightGrad(x, dy, &dw, nullptr).ok());
+  // In a thread of its own, which may be pinned and have a team.
+  std::thread worker([&] {
+    ASSERT_TRUE(several->BindThread().ok());
+    const Tensor xs = OnDevice(several, x), dys = OnDevice(several, dy);
+    const Tensor ys = *LinearForward(xs, w, Tensor());
+    ExpectClose(ys, y, For(dtype()));
+    ExpectSameBits(*LinearForward(xs, w, Tensor()), ys);
+    Tensor dws[2];
+    for (Tensor& sum : dws) {
+      sum = Tensor::Zeros(several, w.shape(), DType::kF32);
+      ASSERT_TRUE(LinearWeightGrad(xs, dys, &sum, nullptr).ok());
+    }
+    ExpectClose(dws[0], dw, kWeightGrad);
+    ExpectSameBits(dws[0], dws[1]);
+  });
+  worker.join();
 }
 
 TEST_P(LinearTest, FollowsTheMasterAfterAnUpdate) {

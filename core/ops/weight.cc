@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/ops/convert.h"
 
 namespace dpipe::ops {
 
@@ -20,9 +21,8 @@ void Weight::MarkUpdated() {
 Tensor Weight::As(DType dtype) const {
   if (dtype == DType::kF32) return master_;
   DPIPE_CHECK(dtype == DType::kBf16) << "a weight as " << DTypeName(dtype);
-  return *Prepared(kPlainBf16, [](const Tensor& master) -> absl::StatusOr<Tensor> {
-    return master.To(DType::kBf16);
-  });
+  return *Prepared(kPlainBf16,
+                   [](const Tensor& master) -> absl::StatusOr<Tensor> { return Narrowed(master); });
 }
 
 absl::StatusOr<Tensor> Weight::Prepared(int format, const PrepareFn& prepare) const {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
+#include "core/ops/convert.h"
 #include "oneapi/dnnl/dnnl_debug.h"
 
 namespace dpipe::ops::onednn {
@@ -150,7 +151,7 @@ absl::StatusOr<Tensor> WeightForm::Get(const Weight& w) const {
 }
 
 absl::StatusOr<Tensor> WeightForm::Prepare(const Tensor& master) const {
-  const Tensor source = rounded_ ? master.To(DType::kBf16).To(DType::kF32) : master;
+  const Tensor source = rounded_ ? Widened(Narrowed(master)) : master;
   Tensor form = Tensor::Empty(master.device(), {(size_bytes_ + 3) / 4}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(reorder_.Run(master.device(), {source.raw_data(), form.raw_data()}));
   return form;
