@@ -1,0 +1,155 @@
+#include "models/weights/weights.h"
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "core/base/file.h"
+#include "core/nn/nodes/linear_node.h"
+#include "core/nn/program_builder.h"
+#include "core/tensor/safetensors.h"
+#include "gtest/gtest.h"
+#include "models/clip_text/clip_text.h"
+#include "models/vae/vae.h"
+
+namespace dpipe::models {
+namespace {
+
+const char kTinySd[] = "data/tiny_sd";
+
+std::string TestPath(const std::string& name) { return testing::TempDir() + "/" + name; }
+
+// A program with the parameters <name>.weight [2, 3] and <name>.bias [2].
+nn::Program Small(const std::string& name = "a.to_q") {
+  nn::ProgramBuilder builder("small");
+  const ValueId x = builder.AddInput("x", {Shape({3}), nn::Element::kCompute});
+  builder.BeginLayer("layer", nn::LayerKind::kTrainable);
+  builder.MarkOutput(nn::AddLinear(&builder, name, x, {2}), "y");
+  return builder.Build();
+}
+
+template <typename T>
+SafetensorsView View(const std::string& name, const std::string& dtype, std::vector<int64_t> shape,
+                     const std::vector<T>& values) {
+  return {
+      name, dtype, std::move(shape),
+      absl::string_view(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T))};
+}
+
+std::vector<float> Values(const Tensor& t) {
+  return {t.span<float>().begin(), t.span<float>().end()};
+}
+
+TEST(WeightsTest, ReadsAllThreeTypesAndOldNames) {
+  const nn::Program program = Small();
+  const std::vector<uint16_t> halves = {0x3c00, 0xc000, 0x3555, 0x0001, 0x7bff, 0x8000};
+  const std::vector<Bf16> brains = {Bf16(1.5f), Bf16(-3.0f)};
+  const std::vector<int64_t> positions = {0, 1};
+  const std::string path = TestPath("old.safetensors");
+  ASSERT_TRUE(WriteSafetensors(path, {View("a.query.weight", "F16", {2, 3}, halves),
+                                      View("a.query.bias", "BF16", {2}, brains),
+                                      View("embeddings.position_ids", "I64", {1, 2}, positions)})
+                  .ok());
+  const auto tensors = LoadWeights(path, {&program}, Device::Cpu());
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ(Values(tensors->at("a.to_q.bias")), (std::vector<float>{1.5f, -3}));
+  EXPECT_EQ(Values(tensors->at("a.to_q.weight")),
+            (std::vector<float>{1, -2, 0.333251953125f, std::ldexp(1.0f, -24), 65504, 0}));
+}
+
+TEST(WeightsTest, ListsEverythingThatDoesNotFit) {
+  const nn::Program a = Small("a"), b = Small("b");
+  const std::vector<float> six(6), two(2);
+  const std::vector<int64_t> integers(2);
+  const std::string path = TestPath("bad.safetensors");
+  ASSERT_TRUE(
+      WriteSafetensors(path, {View("a.weight", "F32", {3, 2}, six),
+                              View("a.bias", "I64", {2}, integers), View("b.bias", "F32", {2}, two),
+                              View("c", "F32", {2}, two), View("d.e", "F32", {2}, two)})
+          .ok());
+  const std::string message(LoadWeights(path, {&a, &b}, Device::Cpu()).status().message());
+  EXPECT_NE(message.find("1 missing: b.weight; 2 surplus: c, d.e; 2 wrong: "), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("a.bias is I64 [2], expected F32, F16 or BF16 [2]"), std::string::npos);
+  EXPECT_NE(message.find("a.weight is F32 [3, 2], expected F32, F16 or BF16 [2, 3]"),
+            std::string::npos);
+  LoadWeightsOptions options;
+  options.ignored_prefixes = {"d.", "c"};
+  EXPECT_EQ(LoadWeights(path, {&a, &b}, Device::Cpu(), options).status().message().find("surplus"),
+            absl::string_view::npos);
+}
+
+TEST(WeightsTest, TheSameParameterTwiceIsRefused) {
+  const nn::Program program = Small();
+  const std::vector<float> six(6), two(2);
+  const std::string path = TestPath("twice.safetensors");
+  ASSERT_TRUE(WriteSafetensors(path, {View("a.to_q.weight", "F32", {2, 3}, six),
+                                      View("a.to_q.bias", "F32", {2}, two),
+                                      View("a.query.bias", "F32", {2}, two)})
+                  .ok());
+  const std::string message(LoadWeights(path, {&program}, Device::Cpu()).status().message());
+  EXPECT_NE(message.find("(a.to_q.bias again)"), std::string::npos) << message;
+}
+
+TEST(WeightsTest, MissingFiles) {
+  const nn::Program program = Small();
+  const std::string folder = TestPath("empty_folder");
+  ASSERT_TRUE(MakeFolder(folder).ok());
+  EXPECT_EQ(
+      LoadWeights(folder, {&program}, Device::Cpu()).status().message(),
+      folder + ": neither diffusion_pytorch_model.safetensors nor model.safetensors is there");
+  EXPECT_EQ(LoadWeights(TestPath("nothing"), {&program}, Device::Cpu()).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST(WeightsTest, TinySdRoundTripsByteForByte) {
+  const std::string folder = std::string(kTinySd) + "/vae";
+  const auto config = ReadVaeConfig(folder + "/config.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto encoder = BuildVaeEncoder(*config, 64, 64);
+  const auto decoder = BuildVaeDecoder(*config, 64, 64);
+  const auto tensors = LoadWeights(folder, {&*encoder, &*decoder}, Device::Cpu());
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  const std::string path = TestPath("vae.safetensors");
+  ASSERT_TRUE(SaveWeights(path, *tensors).ok());
+  EXPECT_TRUE(*ReadFile(path) == *ReadFile(folder + "/" + kDiffusersWeights));
+  LoadWeightsOptions options;
+  options.ignored_prefixes = {"decoder.", "post_quant_conv."};
+  EXPECT_TRUE(LoadWeights(folder, {&*encoder}, Device::Cpu(), options).ok());
+  EXPECT_FALSE(LoadWeights(folder, {&*encoder}, Device::Cpu()).ok());
+}
+
+TEST(WeightsTest, TextEncoderNamesWithAndWithoutPrefix) {
+  const std::string folder = std::string(kTinySd) + "/text_encoder";
+  const auto config = ReadClipTextConfig(folder + "/config.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto program = BuildClipText(*config, 32);
+  const auto tensors = LoadWeights(folder, {&*program}, Device::Cpu());
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ(tensors->count("text_model.final_layer_norm.weight"), 1);
+  const std::string path = TestPath("text.safetensors");
+  ASSERT_TRUE(SaveWeights(path, *tensors).ok());
+  EXPECT_TRUE(LoadWeights(path, {&*program}, Device::Cpu()).ok());
+}
+
+// Against the definition of the format, for all 65,536 halves.
+TEST(HalfToFloatTest, EveryHalf) {
+  for (int bits = 0; bits < 0x10000; ++bits) {
+    const float value = HalfToFloat(static_cast<uint16_t>(bits));
+    const int exponent = (bits >> 10) & 31;
+    const double fraction = (bits & 1023) / 1024.0;
+    const double sign = (bits & 0x8000) != 0 ? -1 : 1;
+    if (exponent == 31) {
+      ASSERT_EQ(std::isnan(value), fraction != 0);
+      if (fraction == 0) ASSERT_EQ(value, sign * INFINITY);
+      continue;
+    }
+    const double expected =
+        exponent == 0 ? fraction * std::pow(2, -14) : (1 + fraction) * std::pow(2, exponent - 15);
+    ASSERT_EQ(value, sign * expected);
+    ASSERT_EQ(std::signbit(value), sign < 0);
+  }
+}
+
+}  // namespace
+}  // namespace dpipe::models
