@@ -1,0 +1,58 @@
+// Trains until there is a reason to stop, with pauses for what must not overlap a step: saving,
+// drawing samples.
+//
+// A session is run in pieces of about `run_length_ns`, so that a pause, a time limit and a request
+// to stop take effect soon. Pieces lose no work: what a step prepares for the next one is kept
+// between them. Numbers do not depend on where the cuts are.
+#ifndef DPIPE_CORE_TRAIN_TRAINING_LOOP_H_
+#define DPIPE_CORE_TRAIN_TRAINING_LOOP_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/base/time.h"
+#include "core/runtime/local_session.h"
+
+namespace dpipe {
+
+struct TrainingLoopOptions {
+  int64_t num_steps = 0;    // at least 1
+  Nanos time_limit_ns = 0;  // of the whole loop, pauses included; 0: none
+
+  // `action` is called, with the number of steps done, after every `every_steps` steps but the
+  // last. Its error ends the loop.
+  struct Pause {
+    int64_t every_steps = 0;
+    std::function<absl::Status(int64_t steps_done)> action;
+  };
+  std::vector<Pause> pauses;
+
+  std::function<void(const StepResult&)> on_step;  // on some rank's thread, one at a time
+  std::function<bool()> should_stop;               // asked between pieces; may be empty
+  Nanos run_length_ns = kNanosPerSecond;
+  std::function<Nanos()> clock = MonotonicNow;
+};
+
+enum class StopReason { kAllSteps, kTimeLimit, kAsked };
+
+struct TrainingLoopResult {
+  int64_t steps_done = 0;
+  StopReason reason = StopReason::kAllSteps;
+  Nanos training_ns = 0;  // in steps, without pauses
+};
+
+// LocalSession::Run without the trace.
+using RunStepsFn = std::function<absl::StatusOr<RunResult>(
+    int count, bool is_last, const std::function<void(const StepResult&)>& on_step)>;
+
+// InvalidArgument where num_steps or a pause's every_steps is not positive.
+absl::StatusOr<TrainingLoopResult> RunTrainingLoop(const TrainingLoopOptions& options,
+                                                   const RunStepsFn& run_steps);
+absl::StatusOr<TrainingLoopResult> RunTrainingLoop(const TrainingLoopOptions& options,
+                                                   LocalSession* session);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_TRAIN_TRAINING_LOOP_H_
