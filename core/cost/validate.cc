@@ -157,13 +157,15 @@ absl::Status ValidateProfile(const ModelProfile& profile) {
   int num_backbones = 0;
   for (const ComponentProfile& component : profile.components()) {
     num_backbones += component.is_backbone();
+  }
+  if (num_backbones != 1) {
+    return Bad("profile", absl::StrCat("it has ", num_backbones, " backbones and must have 1"));
+  }
+  for (const ComponentProfile& component : profile.components()) {
     if (!names.insert(component.name()).second) {
       return Bad(absl::StrCat("component '", component.name(), "'"), "name: there are two of it");
     }
     DPIPE_RETURN_IF_ERROR(ValidateComponent(profile, component));
-  }
-  if (num_backbones != 1) {
-    return Bad("profile", absl::StrCat("it has ", num_backbones, " backbones and must have 1"));
   }
   DPIPE_RETURN_IF_ERROR(NotNegative("profile", "launch_overhead_ns", profile.launch_overhead_ns()));
   DPIPE_RETURN_IF_ERROR(NotNegative("profile", "frozen_quantum", profile.frozen_quantum()));

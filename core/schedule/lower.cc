@@ -113,7 +113,7 @@ class Lowering {
     }
   }
 
-  absl::StatusOr<Plan> Make(int lookahead) {
+  absl::StatusOr<Plan> Make(const RecvLookahead& lookahead) {
     recv_positions_ = RecvPositions(schedule_, lookahead);
     Plan plan = Header();
     DPIPE_RETURN_IF_ERROR(SortFill());
@@ -526,12 +526,17 @@ absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& sch
   const int quantum = options.frozen_quantum > 0 ? options.frozen_quantum : cost.frozen_quantum();
   DPIPE_RETURN_IF_ERROR(CheckLayout(layout, schedule, quantum, options, cost));
   Lowering lowering(layout, schedule, options, quantum, cost);
-  for (int lookahead = std::max(0, options.recv_lookahead);; --lookahead) {
+  const int wanted = std::max(0, options.recv_lookahead);
+  absl::Status progress;
+  // Two neighbours that both post early can wait for each other: one waits for the next activation
+  // before the backward pass that the other awaits before the forward pass that makes it.
+  for (const RecvLookahead& lookahead :
+       {RecvLookahead{wanted, wanted}, RecvLookahead{wanted, 0}, RecvLookahead{0, 0}}) {
     DPIPE_ASSIGN_OR_RETURN(Plan plan, lowering.Make(lookahead));
-    const absl::Status progress = CheckRendezvous(plan);
+    progress = CheckRendezvous(plan);
     if (progress.ok()) return plan;
-    if (lookahead == 0) return progress;
   }
+  return progress;
 }
 
 }  // namespace dpipe

@@ -5,10 +5,10 @@
 // + m b, + b), and a stage's r ranks take b / r consecutive samples each. Where neighbouring stages
 // are replicated differently, a message carries the common part of two ranks' samples.
 //
-// Messages: a SEND stands right after the pass that makes its data; a RECV stands `recv_lookahead`
-// compute slots before the pass that needs it, so that the transfer overlaps the slots in between.
-// Only orders that pass the deadlock check of rendezvous.h are made: if the lookahead breaks it, it
-// is not used.
+// Messages: a SEND stands right after the pass that makes its data; a RECV stands up to
+// `recv_lookahead` slots of the schedule before the pass that needs it, so that the transfer
+// overlaps the slots in between. Only orders that pass the deadlock check of rendezvous.h are made:
+// where the lookahead breaks it, only activations are received early, or nothing.
 #ifndef DPIPE_CORE_SCHEDULE_LOWER_H_
 #define DPIPE_CORE_SCHEDULE_LOWER_H_
 

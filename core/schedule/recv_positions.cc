@@ -70,7 +70,8 @@ class Clocks {
 
 }  // namespace
 
-std::vector<std::vector<int>> RecvPositions(const Schedule& schedule, int lookahead) {
+std::vector<std::vector<int>> RecvPositions(const Schedule& schedule,
+                                            const RecvLookahead& lookahead) {
   const Clocks clocks(schedule);
   std::vector<std::vector<int>> positions(schedule.num_stages());
   for (int s = 0; s < schedule.num_stages(); ++s) {
@@ -78,7 +79,9 @@ std::vector<std::vector<int>> RecvPositions(const Schedule& schedule, int lookah
     for (int k = 0; k < static_cast<int>(slots.size()); ++k) {
       const auto [from, sent] = clocks.Sender(s, slots[k]);
       int position = k;
-      if (from >= 0) position = std::max({k - lookahead, clocks.Of(from, sent)[s] + 1, 0});
+      const int earlier =
+          slots[k].pass == Pass::kForward ? lookahead.activation : lookahead.gradient;
+      if (from >= 0) position = std::max({k - earlier, clocks.Of(from, sent)[s] + 1, 0});
       positions[s].push_back(position);
     }
   }

@@ -116,10 +116,10 @@ TEST_F(VerifyMessageTest, NamesAMessageWithoutCounterpart) {
       << Error();
 }
 
-TEST_F(VerifyMessageTest, NamesTheMemoryLimit) {
+TEST_F(VerifyMessageTest, NamesAPlanForAnotherCluster) {
   cluster_.set_memory_bytes_per_device(100);
-  plan_.set_cluster_fingerprint("");
-  EXPECT_NE(Error().find("cluster_fingerprint is  and must be "), std::string::npos) << Error();
+  plan_.set_cluster_fingerprint("0123");
+  EXPECT_NE(Error().find("cluster_fingerprint is 0123 and must be "), std::string::npos) << Error();
 }
 
 }  // namespace

@@ -1,0 +1,194 @@
+#include "core/schedule/lower.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/cost/fake_profile.h"
+#include "core/schedule/generators.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+// "F0 S>1 R<1 B0 ..." of a rank; samples in brackets where `samples` is set.
+std::string ListOf(const Plan& plan, int rank, bool samples = false) {
+  std::string text;
+  for (const Instruction& i : plan.devices(rank).instructions()) {
+    std::string word;
+    switch (i.kind()) {
+      case Instruction::LOAD_BATCH:
+        word = "L";
+        break;
+      case Instruction::FROZEN_FORWARD:
+        word = "Z";
+        break;
+      case Instruction::FORWARD:
+        word = absl::StrCat("F", i.micro_batch());
+        break;
+      case Instruction::BACKWARD:
+        word = absl::StrCat("B", i.micro_batch());
+        break;
+      case Instruction::SEND:
+        word = absl::StrCat(">", i.peer());
+        break;
+      case Instruction::RECV:
+        word = absl::StrCat("<", i.peer());
+        break;
+      case Instruction::REDUCE_GRADS:
+        word = absl::StrCat("R", i.layers().begin(), "-", i.layers().end());
+        break;
+      default:
+        word = "O";
+    }
+    if (samples && i.has_samples()) {
+      absl::StrAppend(&word, "[", i.samples().begin(), ",", i.samples().end(), ")");
+    }
+    absl::StrAppend(&text, text.empty() ? "" : " ", word);
+  }
+  return text;
+}
+
+struct Setting {
+  UniformProfileOptions profile;
+  PipelineLayout layout;
+  std::string schedule = "1f1b";
+  LowerOptions options;
+
+  absl::StatusOr<Plan> Lower() const {
+    DPIPE_ASSIGN_OR_RETURN(
+        const CostModel cost,
+        CostModel::Create(UniformProfile(profile), IdealCluster(layout.num_devices)));
+    DPIPE_ASSIGN_OR_RETURN(
+        const Schedule order,
+        MakeSchedule(schedule, {static_cast<int>(layout.stages.size()), layout.num_micro_batches}));
+    return LowerPlan(layout, order, options, cost);
+  }
+};
+
+Setting TwoStages(int num_micro_batches) {
+  Setting setting;
+  setting.layout.num_devices = setting.layout.devices_per_pipeline = 2;
+  setting.layout.num_micro_batches = num_micro_batches;
+  setting.layout.stages = {{{0, 2}, 1}, {{2, 4}, 1}};
+  return setting;
+}
+
+TEST(LowerTest, OneFOneBByHand) {
+  Setting setting = TwoStages(2);
+  setting.options.recv_lookahead = 0;
+  auto plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(ListOf(*plan, 0), "F0 >1 F1 >1 <1 B0 <1 B1 O");
+  EXPECT_EQ(ListOf(*plan, 1), "<0 F0 B0 >0 <0 F1 B1 >0 O");
+  // A slot earlier: the activation of F1 before B0. The gradient of B0 before F1 as well would be a
+  // deadlock.
+  setting.options.recv_lookahead = 1;
+  plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(ListOf(*plan, 0), "F0 >1 F1 >1 <1 B0 <1 B1 O");
+  EXPECT_EQ(ListOf(*plan, 1), "<0 F0 <0 B0 >0 F1 B1 >0 O");
+}
+
+TEST(LowerTest, GPipeReceivesNoGradientBeforeItsForwards) {
+  Setting setting = TwoStages(2);
+  setting.schedule = "gpipe";
+  const auto plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // The first gradient waits for F1 of stage 1, which waits for F1 here: not before it.
+  EXPECT_EQ(ListOf(*plan, 0), "F0 >1 F1 >1 <1 <1 B0 B1 O");
+}
+
+TEST(LowerTest, UnequalReplicationSendsTheCommonSamples) {
+  Setting setting;
+  setting.layout.num_devices = setting.layout.devices_per_pipeline = 5;
+  setting.layout.micro_batch_size = 6;
+  setting.layout.stages = {{{0, 2}, 2}, {{2, 4}, 3}};
+  setting.options.sync = SyncPolicy::kEnd;
+  const auto plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // Stage 0 has [0,3) and [3,6), stage 1 [0,2), [2,4) and [4,6).
+  EXPECT_EQ(ListOf(*plan, 0, true), "F0[0,3) >2[0,2) >3[2,3) <2[0,2) <3[2,3) B0[0,3) R0-2 O");
+  EXPECT_EQ(ListOf(*plan, 3, true), "<0[2,3) <1[3,4) F0[2,4) B0[2,4) >0[2,3) >1[3,4) R2-4 O");
+}
+
+TEST(LowerTest, BucketsAreReducedFromTheBackAndTheGradientGoesFirst) {
+  Setting setting = TwoStages(1);
+  setting.layout.num_devices = 4;  // two groups
+  setting.profile.parameter_bytes = 100;
+  setting.options.bucket_bytes = 100;
+  const auto plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(ListOf(*plan, 3), "<2 F0 B0 R3-4 B0 >2 R2-3 O");
+}
+
+TEST(LowerTest, FrozenWorkFirstIsSharedAndExchanged) {
+  Setting setting = TwoStages(4);
+  setting.profile.frozen_layers = 1;
+  const auto plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // Only stage 0 reads: rank 1 computes samples 2 and 3 and sends them.
+  EXPECT_EQ(ListOf(*plan, 0, true).substr(0, 29), "L[0,2) Z[0,2) <1[2,4) F0[0,1)");
+  EXPECT_EQ(ListOf(*plan, 1, true).substr(0, 21), "L[2,4) Z[2,4) >0[2,4)");
+}
+
+TEST(LowerTest, OneStageComputesItsOwnFrozenSamples) {
+  Setting setting;
+  setting.profile.frozen_layers = 1;
+  setting.schedule = "single";
+  setting.layout.num_devices = setting.layout.devices_per_pipeline = 2;
+  setting.layout.num_micro_batches = 2;
+  setting.layout.micro_batch_size = 2;
+  setting.layout.stages = {{{0, 4}, 2}};
+  const auto plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(ListOf(*plan, 1, true),
+            "L[1,2) Z[1,2) L[3,4) Z[3,4) F0[1,2) B0[1,2) F1[3,4) B1[3,4) R0-4 O");
+}
+
+TEST(LowerTest, CachedOutputsAreLoadedByWhoReadsThem) {
+  Setting setting = TwoStages(1);
+  setting.profile.frozen_layers = 1;
+  setting.options.frozen = FrozenPolicy::kCached;
+  const auto plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(ListOf(*plan, 0), "L F0 >1 <1 B0 O");
+  EXPECT_EQ(ListOf(*plan, 1), "<0 F0 B0 >0 O");
+}
+
+TEST(LowerTest, FillItemsStandBeforeTheirInstructionAndOutputsTravelAtTheEnd) {
+  Setting setting = TwoStages(1);
+  setting.profile.frozen_layers = 1;
+  setting.options.frozen = FrozenPolicy::kFill;
+  const auto unfilled = setting.Lower();
+  ASSERT_TRUE(unfilled.ok()) << unfilled.status();
+  EXPECT_EQ(ComputeInstructions(unfilled->devices(1)), (std::vector<int>{1, 2, 4}));
+  setting.options.fill = {{1, 0, true, 0, {}, {0, 1}, 1}, {1, 2, false, 0, {0, 1}, {0, 1}, 1}};
+  const auto plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(ListOf(*plan, 1), "<0 L F0 B0 >0 Z >0 O");
+  EXPECT_EQ(ListOf(*plan, 0), "F0 >1 <1 B0 <1 O");
+  setting.options.fill[1].position = 3;
+  EXPECT_EQ(setting.Lower().status().message(),
+            "a fill item of rank 1 is at position 3; the rank has 3 compute instructions");
+}
+
+TEST(LowerTest, RefusesWhatDoesNotFit) {
+  Setting setting = TwoStages(1);
+  setting.layout.stages[0].replicas = 2;
+  EXPECT_EQ(setting.Lower().status().message(),
+            "stage 0: a micro-batch of 1 samples is not divisible over 2 ranks");
+  setting = TwoStages(1);
+  setting.layout.stages[1].layers.end = 3;
+  EXPECT_EQ(setting.Lower().status().message(), "the stages hold 3 layers of the backbone's 4");
+  setting = TwoStages(1);
+  setting.layout.num_devices = 3;
+  EXPECT_EQ(setting.Lower().status().message(), "3 devices do not divide into pipelines of 2");
+  setting = TwoStages(3);
+  setting.profile.frozen_layers = 1;
+  setting.options.frozen_quantum = 2;
+  EXPECT_EQ(setting.Lower().status().message(),
+            "a pipeline group's 3 samples are no multiple of the frozen quantum, 2");
+}
+
+}  // namespace
+}  // namespace dpipe

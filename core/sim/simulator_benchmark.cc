@@ -1,0 +1,68 @@
+// How long it takes to lower, verify and simulate a plan of 64 devices and 64 micro-batches.
+#include "benchmark/benchmark.h"
+#include "core/base/check.h"
+#include "core/cost/fake_profile.h"
+#include "core/schedule/generators.h"
+#include "core/schedule/lower.h"
+#include "core/schedule/verify.h"
+#include "core/sim/simulator.h"
+
+namespace dpipe {
+namespace {
+
+struct Setting {
+  CostModel cost;
+  PipelineLayout layout;
+  Schedule schedule;
+};
+
+Setting MakeSetting(int num_devices, int num_micro_batches) {
+  UniformProfileOptions options;
+  options.num_layers = 2 * num_devices;
+  options.frozen_layers = 10;
+  options.value_bytes = 1000;
+  auto cost = CostModel::Create(UniformProfile(options), IdealCluster(num_devices));
+  DPIPE_CHECK(cost.ok());
+  PipelineLayout layout;
+  layout.num_devices = layout.devices_per_pipeline = num_devices;
+  layout.num_micro_batches = num_micro_batches;
+  for (int s = 0; s < num_devices; ++s) layout.stages.push_back({{2 * s, 2 * s + 2}, 1});
+  auto schedule = MakeSchedule("1f1b", {num_devices, num_micro_batches});
+  DPIPE_CHECK(schedule.ok());
+  return {*std::move(cost), std::move(layout), *std::move(schedule)};
+}
+
+Plan Lower(const Setting& setting) {
+  auto plan = LowerPlan(setting.layout, setting.schedule, {}, setting.cost);
+  DPIPE_CHECK(plan.ok());
+  return *std::move(plan);
+}
+
+void BM_LowerPlan(benchmark::State& state) {
+  const Setting setting = MakeSetting(state.range(0), state.range(0));
+  for (auto _ : state) benchmark::DoNotOptimize(Lower(setting));
+}
+BENCHMARK(BM_LowerPlan)->Arg(8)->Arg(64)->Unit(benchmark::kMillisecond);
+
+void BM_SimulateSteadyState(benchmark::State& state) {
+  const Setting setting = MakeSetting(state.range(0), state.range(0));
+  const Plan plan = Lower(setting);
+  for (auto _ : state) {
+    const auto simulation = SimulateSteadyState(plan, setting.cost);
+    DPIPE_CHECK(simulation.ok());
+    // Forward and backward 2 layers x 2000 ns; (m + p - 1) of them bound the pipeline part from
+    // below.
+    DPIPE_CHECK_GE(simulation->stats.step_ns, (2 * state.range(0) - 1) * 4000);
+  }
+}
+BENCHMARK(BM_SimulateSteadyState)->Arg(8)->Arg(64)->Unit(benchmark::kMillisecond);
+
+void BM_VerifyPlan(benchmark::State& state) {
+  const Setting setting = MakeSetting(state.range(0), state.range(0));
+  const Plan plan = Lower(setting);
+  for (auto _ : state) DPIPE_CHECK(VerifyPlan(plan, setting.cost).ok());
+}
+BENCHMARK(BM_VerifyPlan)->Arg(8)->Arg(64)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace dpipe
