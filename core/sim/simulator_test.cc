@@ -111,6 +111,93 @@ TEST(SimulatorTest, ContentionSlowsComputingWhileItLasts) {
   EXPECT_EQ(second_forward_end, 2000 + 134);  // rounded up
 }
 
+// One pipeline of two stages with two replicas each, a stage to a node: every message crosses.
+TEST(SimulatorTest, MessagesBetweenNodesShareTheInterface) {
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.set_num_nodes(2);
+  cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(1e9);
+  UniformProfileOptions options;
+  options.num_layers = 2;
+  options.value_bytes = 500;
+  const auto cost = CostModel::Create(UniformProfile(options), cluster);
+  PipelineLayout layout;
+  layout.num_devices = layout.devices_per_pipeline = 4;
+  layout.micro_batch_size = 2;
+  layout.stages = {{{0, 1}, 2}, {{1, 2}, 2}};
+  LowerOptions lower = NoGlobalNorm();
+  lower.sync = SyncPolicy::kEnd;
+  const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 1}), lower, *cost);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto step = SteadyStepTime(*plan, *cost);
+  ASSERT_TRUE(step.ok()) << step.status();
+  // Four passes of 1000. Both activations are ready at once and go one after the other: 500 and
+  // 1000. The gradients follow 500 apart as they were made, so nobody waits for the other: 500.
+  EXPECT_EQ(*step, 4000 + 1000 + 500);
+}
+
+TEST(SimulatorTest, ReductionsOverlapUnlessTheyUseTheComputeStream) {
+  // One stage of two layers on two ranks, one sample each; layer gradients of 100 bytes at 1e9
+  // bytes/s: a ring of two takes 100 ns. F 2000, B of layer 1 1000, its reduction beside B of layer
+  // 0 1000, whose own shows.
+  UniformProfileOptions options;
+  options.num_layers = 2;
+  options.parameter_bytes = 100;
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
+  PipelineLayout layout;
+  layout.num_devices = 2;
+  layout.stages = {{{0, 2}, 1}};
+  LowerOptions lower = NoGlobalNorm();
+  lower.bucket_bytes = 100;
+  for (bool use_compute : {false, true}) {
+    cluster.set_collectives_use_compute(use_compute);
+    const auto cost = CostModel::Create(UniformProfile(options), cluster);
+    const auto plan = LowerPlan(layout, *MakeSchedule("single", {1, 1}), lower, *cost);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const auto simulation = SimulateSteadyState(*plan, *cost);
+    ASSERT_TRUE(simulation.ok()) << simulation.status();
+    EXPECT_EQ(simulation->stats.step_ns, 4000 + (use_compute ? 200 : 100));
+    EXPECT_EQ(simulation->stats.busy_ns[0], 4000);  // a reduction is not work
+  }
+}
+
+TEST(SimulatorTest, PrologueAndLastStepByHand) {
+  // One device, one sample: F 1000, B 1000 and an encoder of 300 for the next step.
+  UniformProfileOptions options;
+  options.num_layers = 1;
+  options.frozen_layers = 1;
+  options.frozen_ns = 300;
+  const auto cost = CostModel::Create(UniformProfile(options), IdealCluster(1));
+  PipelineLayout layout;
+  layout.stages = {{{0, 1}, 1}};
+  LowerOptions lower = NoGlobalNorm();
+  lower.frozen = FrozenPolicy::kFill;
+  lower.fill = {{0, 1, true, 0, {}, {0, 1}, 1}, {0, 1, false, 0, {0, 1}, {0, 1}, 1}};
+  const auto plan = LowerPlan(layout, *MakeSchedule("single", {1, 1}), lower, *cost);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  SimulateOptions run;
+  run.num_steps = 4;
+  const auto simulation = Simulate(*plan, *cost, run);
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  EXPECT_EQ(simulation->step_start_ns, (std::vector<Nanos>{300, 2600, 4900, 7200, 9200}));
+  EXPECT_EQ(simulation->stats.step_ns, 2300);
+  EXPECT_EQ(simulation->stats.num_steady_steps, 2);
+  run.num_steps = 2;
+  EXPECT_EQ(Simulate(*plan, *cost, run).status().message(),
+            "num_steps 2 leaves no steady step; it takes 3");
+}
+
+TEST(SimulatorTest, SaysWhoWaitsForEver) {
+  Case c = Uniform("1f1b", 2, 1);
+  // The gradient is awaited before the forward pass that leads to it.
+  c.plan.mutable_devices(0)->mutable_instructions()->SwapElements(0, 3);
+  const auto simulation = Simulate(c.plan, c.cost);
+  EXPECT_EQ(simulation.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_NE(std::string(simulation.status().message()).find("rank 0 at instruction 0 of step 0"),
+            std::string::npos)
+      << simulation.status();
+}
+
 TEST(SimulatorTest, SameInputSameTrace) {
   RandomStream stream(7, 0, 0, RandomPurpose::kTest);
   const RandomInstance instance = MakeRandomInstance(stream);
