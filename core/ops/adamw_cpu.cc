@@ -1,6 +1,7 @@
 #include "core/ops/adamw_kernels.h"
 #include "core/ops/backend.h"
 #include "core/ops/parallel.h"
+#include "core/ops/row_sum.h"
 #include "core/ops/vector_clones.h"
 
 namespace dpipe::ops::cpu {
@@ -28,10 +29,7 @@ DPIPE_VECTOR_CLONES double SquaresRun(const float* x, int64_t n) {
     for (int j = 0; j < kLanes; ++j) partial[j] += double{x[i + j]} * double{x[i + j]};
   }
   for (int j = 0; i + j < n; ++j) partial[j] += double{x[i + j]} * double{x[i + j]};
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int j = 0; j < width; ++j) partial[j] += partial[j + width];
-  }
-  return partial[0];
+  return FoldPairs<kLanes / 2>(partial);
 }
 
 DPIPE_VECTOR_CLONES void EmaRun(float decay, float rest, const float* __restrict value,

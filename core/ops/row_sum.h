@@ -8,6 +8,18 @@
 
 namespace dpipe::ops {
 
+// The sum of 2 * kHalf values, added pairwise; they are overwritten. Widths are constants, so that
+// the values stay in registers.
+template <int kHalf, typename T>
+DPIPE_VECTOR_INLINE T FoldPairs(T* values) {
+  for (int j = 0; j < kHalf; ++j) values[j] += values[j + kHalf];
+  if constexpr (kHalf == 1) {
+    return values[0];
+  } else {
+    return FoldPairs<kHalf / 2>(values);
+  }
+}
+
 // sum of term(i), i in [0, n), in fp32: 32 partial sums, each over every 32nd element, which are
 // then added pairwise. The number of them is fixed, so that the bits do not depend on the machine.
 template <typename Term>
@@ -19,10 +31,7 @@ DPIPE_VECTOR_INLINE float RowSum(int64_t n, const Term& term) {
     for (int j = 0; j < kLanes; ++j) partial[j] += term(i + j);
   }
   for (int j = 0; i + j < n; ++j) partial[j] += term(i + j);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int j = 0; j < width; ++j) partial[j] += partial[j + width];
-  }
-  return partial[0];
+  return FoldPairs<kLanes / 2>(partial);
 }
 
 }  // namespace dpipe::ops
