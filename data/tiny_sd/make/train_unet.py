@@ -78,22 +78,22 @@ def sample(unet, vae, scheduler, text, empty, noise, steps=30, guidance=4.0):
         return vae.decode(z / vae.config.scaling_factor).sample
 
 
-def report_samples(unet, vae, scheduler, tokenizer, text_model, pictures, copies=2):
+def report_samples(unet, vae, scheduler, tokenizer, text_model, guidance, pictures, copies=2):
     """Draws every colour and shape, prints how many are recognized as asked, and saves the grid."""
     wanted = [(c, s) for s in SHAPES for c in COLORS] * copies
     prompts = [f"{'an' if c == 'orange' else 'a'} large {c} {s} on a gray background" for c, s in wanted]
     text, empty = (encode_texts(p, tokenizer, text_model) for p in (prompts, [""]))
     noise = torch.randn(len(text), 4, 16, 16, generator=torch.Generator().manual_seed(11))
-    images = sample(unet, vae, scheduler, text, empty, noise)
+    images = sample(unet, vae, scheduler, text, empty, noise, guidance=guidance)
     pixels = ((images.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1).numpy()
     seen = [recognize(image) or ("", "", 0.0) for image in pixels]
     colors = np.array([got[0] == want[0] for got, want in zip(seen, wanted)])
     shapes = np.array([got[1] == want[1] for got, want in zip(seen, wanted)])
-    print(json.dumps({"samples": len(wanted), "colour": colors.mean(), "shape": shapes.mean(),
+    print(json.dumps({"samples": len(wanted), "guidance": guidance, "colour": colors.mean(), "shape": shapes.mean(),
                       "both": (colors & shapes).mean(), "mean_overlap": float(np.mean([got[2] for got in seen]))}))
     if pictures:
         pathlib.Path(pictures).mkdir(parents=True, exist_ok=True)
-        save_grid(images, pathlib.Path(pictures) / "samples.png", columns=8, scale=2)
+        save_grid(images, pathlib.Path(pictures) / f"samples_{guidance:g}.png", columns=8, scale=2)
 
 
 def main():
@@ -104,7 +104,7 @@ def main():
     parser.add_argument("--pictures")
     parser.add_argument("--cache", help="file for cached latents and text states")
     parser.add_argument("--channels", type=int, nargs="+", default=[48, 96])
-    parser.add_argument("--kinds", default="CD")
+    parser.add_argument("--kinds", default="DC")
     parser.add_argument("--heads", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--cpu_seconds", type=float, default=1e9, help="stop after this much CPU time")
@@ -115,6 +115,7 @@ def main():
     parser.add_argument("--caption_drop", type=float, default=0.1)
     parser.add_argument("--prediction", default="epsilon", choices=["epsilon", "v_prediction"])
     parser.add_argument("--validation", type=int, default=256)
+    parser.add_argument("--guidance", type=float, nargs="*", default=[2.0, 4.0])
     parser.add_argument("--fp16", action="store_true", help="store the weights in half precision")
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
@@ -177,7 +178,8 @@ def main():
     (average.half() if args.fp16 else average).save_pretrained(out / "unet")
     average.float()
     scheduler.save_pretrained(out / "scheduler")
-    report_samples(average, vae, make_scheduler(args.prediction), tokenizer, text_model, args.pictures)
+    for guidance in args.guidance:
+        report_samples(average, vae, make_scheduler(args.prediction), tokenizer, text_model, guidance, args.pictures)
 
 
 if __name__ == "__main__":
