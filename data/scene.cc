@@ -50,34 +50,35 @@ void PlacePair(RandomStream& random, bool is_vertical, SceneObject& first, Scene
   second.center_y = is_vertical ? second_main : second_cross;
 }
 
+struct Point {
+  float x;
+  float y;
+};
+
 // A five-pointed star, point upwards, as a polygon: outer radius 1, inner radius 0.45 (fatter than
 // the drawn-through pentagram's 0.38, so that a small one keeps its notches).
-bool IsInsideStar(float x, float y) {
-  constexpr float kInnerRadius = 0.45f;
-  constexpr float kPi = 3.14159265358979f;
-  bool inside = false;
-  for (int i = 0, j = 9; i < 10; j = i++) {
-    const float radius_i = i % 2 == 0 ? 1.0f : kInnerRadius;
-    const float radius_j = j % 2 == 0 ? 1.0f : kInnerRadius;
-    const float xi = radius_i * std::sin(kPi * i / 5), yi = -radius_i * std::cos(kPi * i / 5);
-    const float xj = radius_j * std::sin(kPi * j / 5), yj = -radius_j * std::cos(kPi * j / 5);
-    if ((yi > y) != (yj > y) && x < (xj - xi) * (y - yi) / (yj - yi) + xi) inside = !inside;
-  }
-  return inside;
+const std::array<Point, 10>& StarCorners() {
+  static const std::array<Point, 10> corners = [] {
+    constexpr float kInnerRadius = 0.45f;
+    constexpr float kPi = 3.14159265358979f;
+    std::array<Point, 10> points;
+    for (int i = 0; i < 10; ++i) {
+      const float radius = i % 2 == 0 ? 1.0f : kInnerRadius;
+      points[i] = {radius * std::sin(kPi * i / 5), -radius * std::cos(kPi * i / 5)};
+    }
+    return points;
+  }();
+  return corners;
 }
 
-// The share of pixel (px, py)'s samples that the object covers.
-float Coverage(const SceneObject& object, int side, int px, int py) {
-  int covered = 0;
-  for (int sy = 0; sy < kSamplesPerPixelSide; ++sy) {
-    for (int sx = 0; sx < kSamplesPerPixelSide; ++sx) {
-      const float x = (px + (sx + 0.5f) / kSamplesPerPixelSide) / side;
-      const float y = (py + (sy + 0.5f) / kSamplesPerPixelSide) / side;
-      covered += IsInsideShape(object.shape, (x - object.center_x) / object.radius,
-                               (y - object.center_y) / object.radius);
-    }
+bool IsInsideStar(float x, float y) {
+  const std::array<Point, 10>& corners = StarCorners();
+  bool inside = false;
+  for (int i = 0, j = 9; i < 10; j = i++) {
+    const Point a = corners[i], b = corners[j];
+    if ((a.y > y) != (b.y > y) && x < (b.x - a.x) * (y - a.y) / (b.y - a.y) + a.x) inside = !inside;
   }
-  return static_cast<float>(covered) / (kSamplesPerPixelSide * kSamplesPerPixelSide);
+  return inside;
 }
 
 void PaintObject(const SceneObject& object, Image& image) {
@@ -90,7 +91,7 @@ void PaintObject(const SceneObject& object, Image& image) {
        ++y) {
     for (int x = clamp(object.center_x - object.radius);
          x <= clamp(object.center_x + object.radius); ++x) {
-      const float coverage = Coverage(object, side, x, y);
+      const float coverage = ShapeCoverage(object, side, x, y);
       uint8_t* pixel = image.At(x, y);
       for (int c = 0; c < 3; ++c) {
         pixel[c] = static_cast<uint8_t>(std::lround(pixel[c] + coverage * (rgb[c] - pixel[c])));
@@ -169,6 +170,19 @@ bool IsInsideShape(SceneShape shape, float x, float y) {
              std::max(std::abs(x), std::abs(y)) <= 1.0f;
   }
   return false;
+}
+
+float ShapeCoverage(const SceneObject& object, int side, int px, int py) {
+  int covered = 0;
+  for (int sy = 0; sy < kSamplesPerPixelSide; ++sy) {
+    for (int sx = 0; sx < kSamplesPerPixelSide; ++sx) {
+      const float x = (px + (sx + 0.5f) / kSamplesPerPixelSide) / side;
+      const float y = (py + (sy + 0.5f) / kSamplesPerPixelSide) / side;
+      covered += IsInsideShape(object.shape, (x - object.center_x) / object.radius,
+                               (y - object.center_y) / object.radius);
+    }
+  }
+  return static_cast<float>(covered) / (kSamplesPerPixelSide * kSamplesPerPixelSide);
 }
 
 Image RenderScene(const Scene& scene, int side) {

@@ -62,7 +62,11 @@ Scene DrawScene(uint64_t seed, uint64_t index);
 // Whether the point (x, y) is inside `shape` of radius 1 about the origin (y downwards).
 bool IsInsideShape(SceneShape shape, float x, float y);
 
-// `side` pixels square; edges are anti-aliased by 4 x 4 samples a pixel. `side` >= 8.
+// The share of pixel (px, py) that the object covers, by 4 x 4 samples, in an image `side` pixels
+// wide.
+float ShapeCoverage(const SceneObject& object, int side, int px, int py);
+
+// `side` pixels square; edges are anti-aliased by ShapeCoverage. `side` >= 8.
 Image RenderScene(const Scene& scene, int side);
 
 }  // namespace dpipe
