@@ -32,11 +32,17 @@ UNET_V21 = UNET | {
 }
 # Unequal depths, heads and block types, to tell orders of blocks apart.
 UNET_MIXED = UNET | {
-    "block_out_channels": [32, 64, 96],
+    "block_out_channels": [16, 32, 48],
     "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
     "up_block_types": ["CrossAttnUpBlock2D", "UpBlock2D", "CrossAttnUpBlock2D"],
     "attention_head_dim": [2, 4, 8], "transformer_layers_per_block": [1, 2, 3], "cross_attention_dim": 24,
-    "layers_per_block": 1, "norm_num_groups": 16, "sample_size": 16, "use_linear_projection": True,
+    "layers_per_block": 1, "norm_num_groups": 8, "sample_size": 8, "use_linear_projection": True,
+}
+# As v1.5: convolutions as projections, one number of heads.
+UNET_CONV = UNET | {
+    "block_out_channels": [16, 24], "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+    "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"], "attention_head_dim": 4, "cross_attention_dim": 12,
+    "norm_num_groups": 8, "sample_size": 8,
 }
 VAE = {
     "_class_name": "AutoencoderKL", "act_fn": "silu", "block_out_channels": [128, 256, 512, 512],
@@ -61,7 +67,8 @@ def write(name, config, model, prefix=""):
 
 def main():
     with torch.device("meta"):
-        for name, config in [("unet_v15", UNET_V15), ("unet_v21", UNET_V21), ("unet_mixed", UNET_MIXED)]:
+        for name, config in [("unet_v15", UNET_V15), ("unet_v21", UNET_V21), ("unet_mixed", UNET_MIXED),
+                             ("unet_conv", UNET_CONV)]:
             write(name, config, UNet2DConditionModel.from_config(config))
         write("vae_sd", VAE, AutoencoderKL.from_config(VAE))
         for name, config in [("text_v15", TEXT_V15), ("text_v21", TEXT_V21)]:
