@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/schedule/frozen_exchange.h"
 #include "core/schedule/plan_io.h"
 #include "core/schedule/recv_positions.h"
 #include "core/schedule/rendezvous.h"
@@ -35,47 +34,8 @@ bool IsMessage(const Instruction& instruction) {
   return instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
 }
 
-absl::Status CheckStages(const PipelineLayout& layout, const CostModel& cost) {
-  int next_layer = 0, replicas = 0;
-  for (size_t s = 0; s < layout.stages.size(); ++s) {
-    const StagePlacement& stage = layout.stages[s];
-    if (stage.layers.begin != next_layer || stage.layers.empty()) {
-      return Bad(absl::StrCat("stage ", s, ": layers ", stage.layers.ToString(), " must begin at ",
-                              next_layer, " and not be empty"));
-    }
-    if (stage.replicas < 1 || layout.micro_batch_size % stage.replicas != 0) {
-      return Bad(absl::StrCat("stage ", s, ": a micro-batch of ", layout.micro_batch_size,
-                              " samples is not divisible over ", stage.replicas, " ranks"));
-    }
-    next_layer = stage.layers.end;
-    replicas += stage.replicas;
-  }
-  if (next_layer != cost.num_layers(cost.backbone())) {
-    return Bad(absl::StrCat("the stages hold ", next_layer, " layers of the backbone's ",
-                            cost.num_layers(cost.backbone())));
-  }
-  if (replicas != layout.devices_per_pipeline) {
-    return Bad(absl::StrCat("the stages take ", replicas, " ranks and a pipeline has ",
-                            layout.devices_per_pipeline));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckLayout(const PipelineLayout& layout, const Schedule& schedule, int quantum,
-                         const LowerOptions& options, const CostModel& cost) {
-  if (layout.num_devices != cost.num_devices()) {
-    return Bad(absl::StrCat("the layout has ", layout.num_devices, " devices and the cluster ",
-                            cost.num_devices()));
-  }
-  if (layout.devices_per_pipeline < 1 || layout.num_devices % layout.devices_per_pipeline != 0) {
-    return Bad(absl::StrCat(layout.num_devices, " devices do not divide into pipelines of ",
-                            layout.devices_per_pipeline));
-  }
-  if (layout.num_micro_batches < 1 || layout.micro_batch_size < 1) {
-    return Bad(absl::StrCat(layout.num_micro_batches, " micro-batches of ", layout.micro_batch_size,
-                            " samples; at least one of each"));
-  }
-  DPIPE_RETURN_IF_ERROR(CheckStages(layout, cost));
+absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule, int quantum,
+                      const LowerOptions& options, const CostModel& cost) {
   if (schedule.num_stages() != static_cast<int>(layout.stages.size()) ||
       schedule.num_micro_batches() != layout.num_micro_batches) {
     return Bad(absl::StrCat("schedule ", schedule.name(), " has ", schedule.num_stages(),
@@ -103,12 +63,14 @@ struct SlotWork {
 class Lowering {
  public:
   Lowering(const PipelineLayout& layout, const Schedule& schedule, const LowerOptions& options,
-           int quantum, const CostModel& cost)
-      : layout_(layout), schedule_(schedule), options_(options), quantum_(quantum), cost_(cost) {
-    fill_.resize(layout.num_devices);
+           int quantum, const FrozenPlacement& frozen, const CostModel& cost)
+      : layout_(layout),
+        schedule_(schedule),
+        options_(options),
+        quantum_(quantum),
+        frozen_(frozen),
+        cost_(cost) {
     for (const StagePlacement& stage : layout.stages) {
-      first_index_.push_back(first_index_.empty() ? 0 : first_index_.back() + previous_replicas_);
-      previous_replicas_ = stage.replicas;
       sources_.push_back(cost.SourcesOf(cost.backbone(), stage.layers));
     }
   }
@@ -116,8 +78,6 @@ class Lowering {
   absl::StatusOr<Plan> Make(const RecvLookahead& lookahead) {
     recv_positions_ = RecvPositions(schedule_, lookahead);
     Plan plan = Header();
-    DPIPE_RETURN_IF_ERROR(SortFill());
-    PlaceFrozenWork();
     for (int rank = 0; rank < layout_.num_devices; ++rank) {
       DPIPE_RETURN_IF_ERROR(AddRank(rank, &plan));
     }
@@ -125,25 +85,11 @@ class Lowering {
   }
 
  private:
-  int StageOf(int rank) const {
-    const int index = rank % layout_.devices_per_pipeline;
-    return static_cast<int>(std::upper_bound(first_index_.begin(), first_index_.end(), index) -
-                            first_index_.begin()) -
-           1;
-  }
-  int RankOf(int group, int stage, int index) const {
-    return group * layout_.devices_per_pipeline + first_index_[stage] + index;
-  }
   bool IsReplicated(int stage) const {
     return layout_.stages[stage].replicas * layout_.num_groups() > 1;
   }
 
   Plan Header() const;
-  absl::Status SortFill();
-  void PlaceFrozenWork();
-  void PlaceFirst(int group);
-  std::vector<std::vector<SampleRange>> FirstSamples(int group) const;
-  std::vector<FrozenOutput> Readers() const;
 
   absl::Status AddRank(int rank, Plan* plan);
   std::vector<SlotWork> SlotsOf(int rank) const;
@@ -160,13 +106,10 @@ class Lowering {
   const Schedule& schedule_;
   const LowerOptions& options_;
   const int quantum_;
+  const FrozenPlacement& frozen_;
   const CostModel& cost_;
-  std::vector<int> first_index_;  // within a group, by stage
-  int previous_replicas_ = 0;
   std::vector<std::vector<int>> sources_;         // frozen components that a stage reads
   std::vector<std::vector<int>> recv_positions_;  // [stage][slot]
-  std::vector<std::vector<FillItem>> fill_;       // by rank, by position
-  std::vector<FrozenMessage> exchange_;
 };
 
 Plan Lowering::Header() const {
@@ -199,122 +142,18 @@ Plan Lowering::Header() const {
     SetRange(layout_.stages[s].layers, stage->mutable_layers());
     for (int g = 0; g < layout_.num_groups(); ++g) {
       for (int i = 0; i < layout_.stages[s].replicas; ++i) {
-        stage->add_ranks(RankOf(g, static_cast<int>(s), i));
+        stage->add_ranks(RankAt(layout_, {g, static_cast<int>(s), i}));
       }
     }
   }
   return plan;
 }
 
-absl::Status Lowering::SortFill() {
-  for (std::vector<FillItem>& items : fill_) items.clear();
-  if (options_.frozen != FrozenPolicy::kFill) return absl::OkStatus();
-  for (const FillItem& item : options_.fill) {
-    if (item.rank < 0 || item.rank >= layout_.num_devices) {
-      return Bad(absl::StrCat("a fill item is on rank ", item.rank, " of ", layout_.num_devices));
-    }
-    if (item.component < 0 || item.component >= cost_.num_components() ||
-        item.component == cost_.backbone()) {
-      return Bad(absl::StrCat("a fill item of rank ", item.rank, " is of component ",
-                              item.component, ", which is no frozen one"));
-    }
-    if (item.step_offset == 0 && item.position != 0) {
-      return Bad(absl::StrCat("a fill item of rank ", item.rank,
-                              " with step_offset 0 is at position ", item.position,
-                              "; this step's frozen work comes first, at 0"));
-    }
-    fill_[item.rank].push_back(item);
-  }
-  for (std::vector<FillItem>& items : fill_) {
-    std::stable_sort(items.begin(), items.end(),
-                     [](const FillItem& a, const FillItem& b) { return a.position < b.position; });
-  }
-  return absl::OkStatus();
-}
-
-// The samples that each of a group's devices runs through the frozen components, policy kFirst:
-// where one stage holds everything, the samples that the device itself will train on; else an even
-// share.
-std::vector<std::vector<SampleRange>> Lowering::FirstSamples(int group) const {
-  const int devices = layout_.devices_per_pipeline;
-  std::vector<std::vector<SampleRange>> samples(devices);
-  if (layout_.stages.size() == 1) {
-    bool aligned = true;
-    for (int i = 0; i < devices; ++i) {
-      for (int m = 0; m < layout_.num_micro_batches; ++m) {
-        samples[i].push_back(SamplesOf(layout_, group, 0, i, m));
-      }
-      samples[i] = Merge(std::move(samples[i]));
-      for (const SampleRange& range : samples[i]) {
-        aligned &= range.begin % quantum_ == 0 && range.end % quantum_ == 0;
-      }
-    }
-    if (aligned) return samples;
-  }
-  const int begin = group * layout_.samples_per_group();
-  const std::vector<SampleRange> shares =
-      SplitEvenly({begin, begin + layout_.samples_per_group()}, devices, quantum_);
-  for (int i = 0; i < devices; ++i) samples[i] = {shares[i]};
-  return samples;
-}
-
-void Lowering::PlaceFirst(int group) {
-  const int limit = options_.max_frozen_batch > 0
-                        ? std::max(quantum_, options_.max_frozen_batch / quantum_ * quantum_)
-                        : layout_.global_batch();
-  const std::vector<std::vector<SampleRange>> samples = FirstSamples(group);
-  for (int i = 0; i < layout_.devices_per_pipeline; ++i) {
-    const int rank = group * layout_.devices_per_pipeline + i;
-    for (const SampleRange& share : samples[i]) {
-      for (int begin = share.begin; begin < share.end; begin += limit) {
-        const SampleRange part{begin, std::min(share.end, begin + limit)};
-        for (int component : cost_.frozen_components()) {
-          fill_[rank].push_back({rank, 0, true, component, {}, part, 0});
-          fill_[rank].push_back({rank, 0, false, component, cost_.AllLayers(component), part, 0});
-        }
-      }
-    }
-  }
-}
-
-std::vector<FrozenOutput> Lowering::Readers() const {
-  std::vector<FrozenOutput> readers;
-  for (int rank = 0; rank < layout_.num_devices; ++rank) {
-    const int stage = StageOf(rank);
-    const int group = rank / layout_.devices_per_pipeline;
-    const int index = rank % layout_.devices_per_pipeline - first_index_[stage];
-    for (int component : sources_[stage]) {
-      for (int m = 0; m < layout_.num_micro_batches; ++m) {
-        readers.push_back({component, rank, SamplesOf(layout_, group, stage, index, m), 0});
-      }
-    }
-  }
-  return readers;
-}
-
-void Lowering::PlaceFrozenWork() {
-  exchange_.clear();
-  if (options_.frozen == FrozenPolicy::kCached) return;
-  if (options_.frozen == FrozenPolicy::kFirst) {
-    for (int g = 0; g < layout_.num_groups(); ++g) PlaceFirst(g);
-  }
-  std::vector<FrozenOutput> owners;
-  for (const std::vector<FillItem>& items : fill_) {
-    for (const FillItem& item : items) {
-      if (item.load || item.layers.end != cost_.num_layers(item.component)) continue;
-      owners.push_back({item.component, item.rank, item.samples, item.step_offset});
-    }
-  }
-  exchange_ = FrozenExchange(owners, Readers());
-}
-
 // Messages of one micro-batch to (SEND) or from (RECV) the neighbouring stage, one for each of its
 // ranks that shares samples with this one.
 void Lowering::AddNeighbours(Instruction::Kind kind, int rank, bool activation, int micro_batch,
                              std::vector<Instruction>* messages) const {
-  const int stage = StageOf(rank);
-  const int group = rank / layout_.devices_per_pipeline;
-  const int index = rank % layout_.devices_per_pipeline - first_index_[stage];
+  const auto [group, stage, index] = SeatOf(layout_, rank);
   const bool to_next = (kind == Instruction::SEND) == activation;
   const int other = to_next ? stage + 1 : stage - 1;
   if (other < 0 || other >= static_cast<int>(layout_.stages.size())) return;
@@ -329,7 +168,7 @@ void Lowering::AddNeighbours(Instruction::Kind kind, int rank, bool activation, 
     message.set_payload(activation ? Instruction::ACTIVATION : Instruction::GRADIENT);
     message.set_stage(stage);
     message.set_peer_stage(other);
-    message.set_peer(RankOf(group, other, i));
+    message.set_peer(RankAt(layout_, {group, other, i}));
     message.set_micro_batch(micro_batch);
     SetRange(common, message.mutable_samples());
     message.set_bytes(bytes * common.size());
@@ -388,9 +227,7 @@ void Lowering::AddGradients(int stage, const Slot& slot, const Instruction& pass
 }
 
 SlotWork Lowering::WorkOf(int rank, const Slot& slot) const {
-  const int stage = StageOf(rank);
-  const int group = rank / layout_.devices_per_pipeline;
-  const int index = rank % layout_.devices_per_pipeline - first_index_[stage];
+  const auto [group, stage, index] = SeatOf(layout_, rank);
   const SampleRange samples = SamplesOf(layout_, group, stage, index, slot.micro_batch);
   Instruction pass = Blank(slot.pass == Pass::kForward     ? Instruction::FORWARD
                            : slot.pass == Pass::kBackward  ? Instruction::BACKWARD
@@ -424,7 +261,7 @@ SlotWork Lowering::WorkOf(int rank, const Slot& slot) const {
 }
 
 std::vector<SlotWork> Lowering::SlotsOf(int rank) const {
-  const int stage = StageOf(rank);
+  const int stage = SeatOf(layout_, rank).stage;
   const std::vector<Slot>& slots = schedule_.slots(stage);
   std::vector<SlotWork> works;
   works.reserve(slots.size());
@@ -447,7 +284,7 @@ Instruction Lowering::Frozen(const FillItem& item) const {
 }
 
 void Lowering::AddExchange(int rank, int step_offset, DeviceProgram* program) const {
-  for (const FrozenMessage& message : exchange_) {
+  for (const FrozenMessage& message : frozen_.exchange) {
     if (message.step_offset != step_offset) continue;
     if (message.from != rank && message.to != rank) continue;
     const bool sends = message.from == rank;
@@ -465,7 +302,7 @@ void Lowering::AddExchange(int rank, int step_offset, DeviceProgram* program) co
 absl::Status Lowering::AddRank(int rank, Plan* plan) {
   DeviceProgram* program = plan->add_devices();
   program->set_rank(rank);
-  const std::vector<FillItem>& items = fill_[rank];
+  const std::vector<FillItem>& items = frozen_.items[rank];
   // This step's frozen work and the exchange of its outputs come first of all.
   for (const FillItem& item : items) {
     if (item.step_offset == 0) *program->add_instructions() = Frozen(item);
@@ -505,14 +342,6 @@ absl::Status Lowering::AddRank(int rank, Plan* plan) {
 
 }  // namespace
 
-SampleRange SamplesOf(const PipelineLayout& layout, int group, int stage, int index,
-                      int micro_batch) {
-  const int size = layout.micro_batch_size / layout.stages[stage].replicas;
-  const int begin =
-      group * layout.samples_per_group() + micro_batch * layout.micro_batch_size + index * size;
-  return {begin, begin + size};
-}
-
 std::vector<int> ComputeInstructions(const DeviceProgram& program) {
   std::vector<int> indices;
   for (int i = 0; i < program.instructions_size(); ++i) {
@@ -524,8 +353,16 @@ std::vector<int> ComputeInstructions(const DeviceProgram& program) {
 absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& schedule,
                                const LowerOptions& options, const CostModel& cost) {
   const int quantum = options.frozen_quantum > 0 ? options.frozen_quantum : cost.frozen_quantum();
-  DPIPE_RETURN_IF_ERROR(CheckLayout(layout, schedule, quantum, options, cost));
-  Lowering lowering(layout, schedule, options, quantum, cost);
+  DPIPE_RETURN_IF_ERROR(CheckLayout(layout, cost));
+  DPIPE_RETURN_IF_ERROR(CheckFit(layout, schedule, quantum, options, cost));
+  FrozenPlacement frozen;
+  frozen.items.resize(layout.num_devices);
+  if (options.frozen == FrozenPolicy::kFirst) {
+    frozen = PlaceFrozenFirst(layout, cost, quantum, options.max_frozen_batch);
+  } else if (options.frozen == FrozenPolicy::kFill) {
+    DPIPE_ASSIGN_OR_RETURN(frozen, PlaceFillItems(layout, cost, options.fill));
+  }
+  Lowering lowering(layout, schedule, options, quantum, frozen, cost);
   const int wanted = std::max(0, options.recv_lookahead);
   absl::Status progress;
   // Two neighbours that both post early can wait for each other: one waits for the next activation
