@@ -60,7 +60,8 @@ absl::StatusOr<std::unique_ptr<ImageSampler>> ImageSampler::Create(
   DPIPE_RETURN_IF_ERROR(sampler->unet_->Load(unet));
   sampler->decoder_ = std::make_unique<nn::ParameterSet>(
       *sampler->decoder_program_, sampler->decoder_program_->all_layers(), device);
-  DPIPE_ASSIGN_OR_RETURN(const auto decoder_weights, model->LoadDecoder());
+  DPIPE_ASSIGN_OR_RETURN(const auto decoder_weights,
+                         model->LoadDecoder(*sampler->decoder_program_));
   DPIPE_RETURN_IF_ERROR(sampler->decoder_->Load(decoder_weights));
   return sampler;
 }

@@ -24,8 +24,8 @@ absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
   DPIPE_RETURN_IF_ERROR(model->ReadConfigs(options));
   DPIPE_RETURN_IF_ERROR(model->BuildModel(options));
   model->frozen_.resize(model->model_->num_components());
-  DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kVaeEncoder, "vae"));
-  DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kTextEncoder, "text_encoder"));
+  DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kVaeEncoder, "vae", {"decoder.", "post_quant_conv."}));
+  DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kTextEncoder, "text_encoder", {}));
   for (const auto& parameters : model->frozen_) model->frozen_pointers_.push_back(parameters.get());
   return model;
 }
@@ -92,20 +92,27 @@ absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) 
   return absl::OkStatus();
 }
 
-absl::Status StableDiffusion::LoadFrozen(int component, const std::string& subfolder) {
+absl::Status StableDiffusion::LoadFrozen(int component, const std::string& subfolder,
+                                         const std::vector<std::string>& ignored_prefixes) {
   const nn::Program& program = model_->component(component).program;
-  DPIPE_ASSIGN_OR_RETURN(const auto weights, LoadWeights(folder_ + "/" + subfolder));
+  LoadWeightsOptions weights_options;
+  weights_options.ignored_prefixes = ignored_prefixes;
+  DPIPE_ASSIGN_OR_RETURN(const auto weights, LoadWeights(folder_ + "/" + subfolder, {&program},
+                                                         Device::Cpu(), weights_options));
   frozen_[component] =
       std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
   return frozen_[component]->Load(weights);
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
-  return LoadWeights(folder_ + "/unet");
+  return LoadWeights(folder_ + "/unet", {&model_->component(kUNet).program}, Device::Cpu());
 }
 
-absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadDecoder() const {
-  return LoadWeights(folder_ + "/vae");
+absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadDecoder(
+    const nn::Program& program) const {
+  LoadWeightsOptions options;
+  options.ignored_prefixes = {"encoder.", "quant_conv."};
+  return LoadWeights(folder_ + "/vae", {&program}, Device::Cpu(), options);
 }
 
 std::map<std::string, Tensor> StableDiffusion::RandomUNet(uint64_t seed) const {

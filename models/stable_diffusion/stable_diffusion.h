@@ -53,8 +53,8 @@ class StableDiffusion {
   // The U-Net's parameters by name: the folder's, or random ones by their init rules.
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNet() const;
   std::map<std::string, Tensor> RandomUNet(uint64_t seed) const;
-  // The VAE decoder's parameters by name, for sampling.
-  absl::StatusOr<std::map<std::string, Tensor>> LoadDecoder() const;
+  // Those of the VAE's decoder, whose program this is, for sampling.
+  absl::StatusOr<std::map<std::string, Tensor>> LoadDecoder(const nn::Program& program) const;
 
   // Writes `folder` in diffusers layout: everything of the folder that this was loaded from, with
   // these U-Net parameters (fp32) in the place of its own.
@@ -64,7 +64,8 @@ class StableDiffusion {
   StableDiffusion() = default;
   absl::Status ReadConfigs(const StableDiffusionOptions& options);
   absl::Status BuildModel(const StableDiffusionOptions& options);
-  absl::Status LoadFrozen(int component, const std::string& subfolder);
+  absl::Status LoadFrozen(int component, const std::string& subfolder,
+                          const std::vector<std::string>& ignored_prefixes);
 
   std::string folder_;
   int image_size_ = 0;

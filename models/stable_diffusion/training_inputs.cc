@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/philox.h"
 #include "models/diffusion/draws.h"
 
 namespace dpipe::models {

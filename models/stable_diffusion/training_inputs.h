@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/philox.h"
 #include "core/runtime/input_provider.h"
 #include "data/loader.h"
 #include "models/stable_diffusion/frozen_cache.h"
