@@ -113,7 +113,8 @@ bool NeedsCache(const std::vector<std::string>& strategies) {
   return false;
 }
 
-absl::Status BuildCache(models::TrainingSetup* setup, report::Progress* progress) {
+absl::Status BuildCache(models::TrainingSetup* setup) {
+  report::Progress progress(report::StandardErrorProgress("sd_pipeline"));
   const int64_t steps = int64_t{FLAGS_repeats} * (FLAGS_steps + FLAGS_warmup_steps);
   const Nanos start = MonotonicNow();
   DPIPE_ASSIGN_OR_RETURN(
@@ -151,8 +152,8 @@ absl::Status Main(const std::string& command_line) {
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
   Say(DescribeSetup(*setup, FLAGS_dtype));
 
+  if (NeedsCache(strategies)) DPIPE_RETURN_IF_ERROR(BuildCache(setup.get()));
   report::Progress progress(report::StandardErrorProgress("sd_pipeline"));
-  if (NeedsCache(strategies)) DPIPE_RETURN_IF_ERROR(BuildCache(setup.get(), &progress));
   ComparisonOptions comparison_options;
   comparison_options.strategies = strategies;
   comparison_options.global_batch = FLAGS_global_batch;

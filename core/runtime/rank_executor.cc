@@ -8,10 +8,19 @@
 
 namespace dpipe {
 
+namespace {
+
+// Cached outputs are loaded by whichever samples a rank needs, sample by sample.
+int QuantumOf(const Plan& plan) {
+  return plan.cached_frozen_outputs() ? 1 : std::max(1, plan.frozen_quantum());
+}
+
+}  // namespace
+
 RankExecutor::RankExecutor(RankResources resources)
     : resources_(std::move(resources)),
       rank_(resources_.communicator->rank()),
-      frozen_(std::max(1, resources_.plan->frozen_quantum())) {
+      frozen_(QuantumOf(*resources_.plan)) {
   for (const DeviceProgram& program : resources_.plan->devices()) {
     if (Rank(program.rank()) == rank_) program_ = &program;
   }
