@@ -1,0 +1,154 @@
+// The main job as a user runs it: small but whole, and with bad input.
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/testlib/run_program.h"
+
+namespace dpipe {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testlib::ProgramOutcome;
+using testlib::RunProgram;
+
+std::string Folder(const std::string& name) {
+  const std::string folder = ::testing::TempDir() + "/" + name;
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+// A user's own folder: images with .txt sidecars, made once.
+std::string DataFolder() {
+  const std::string folder = ::testing::TempDir() + "/images";
+  if (std::filesystem::exists(folder)) return folder;
+  const ProgramOutcome made =
+      RunProgram("data/make_dataset", {"--out=" + folder, "--count=32", "--seed=3"});
+  EXPECT_EQ(made.exit_code, 0) << made.err;
+  return folder;
+}
+
+ProgramOutcome Bench(std::vector<std::string> flags) {
+  for (const char* flag : {"--global_batch=4", "--steps=2", "--warmup_steps=1", "--repeats=2"}) {
+    flags.insert(flags.begin(), flag);
+  }
+  return RunProgram("bench/sd_pipeline", flags, /*deadline_s=*/240);
+}
+
+TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
+  const std::string out = Folder("out");
+  const ProgramOutcome run =
+      Bench({"--data=" + DataFolder(), "--out=" + out, "--json=" + out + "/copy.json",
+             "--micro_batches=2",
+             "--strategies=data_parallel,gpipe,1f1b,diffusionpipe,offline_cache", "--devices=2"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  for (const char* said :
+       {"Model:", "Data:", "Machine:", "diffusionpipe", "Losses:", "report.html"}) {
+    EXPECT_THAT(run.out, HasSubstr(said));
+  }
+  const json results = json::parse(*ReadFile(out + "/results.json"));
+  EXPECT_EQ(results, json::parse(*ReadFile(out + "/copy.json")));
+  ASSERT_EQ(results["results"].size(), 5u);
+  std::set<std::vector<double>> pipeline_losses;
+  for (const json& result : results["results"]) {
+    const std::string strategy = result["strategy"];
+    EXPECT_EQ(result["images_per_second"]["samples"].size(), 2u) << strategy;
+    EXPECT_GT(result["images_per_second"]["median"], 0.0) << strategy;
+    EXPECT_GT(result["step_ms"]["measured"], 0.0) << strategy;
+    EXPECT_GT(result["step_ms"]["predicted"], 0.0) << strategy;
+    EXPECT_GT(result["peak_memory_bytes"], 1 << 20) << strategy;
+    EXPECT_GT(result["speedup_vs_data_parallel"], 0.0) << strategy;
+    const double bubble = result["bubble_ratio"]["measured"];
+    EXPECT_TRUE(0 <= bubble && bubble < 1) << strategy << ": " << bubble;
+    EXPECT_EQ(result["losses"].size(), 6u) << strategy;
+    if (strategy == "gpipe" || strategy == "1f1b" || strategy == "diffusionpipe") {
+      pipeline_losses.insert(result["losses"].get<std::vector<double>>());
+    }
+    EXPECT_TRUE(
+        json::parse(*ReadFile(out + "/trace." + strategy + ".json")).contains("traceEvents"));
+  }
+  EXPECT_EQ(pipeline_losses.size(), 1u) << "pipelines of the same micro-batches differ";
+  EXPECT_THAT(*ReadFile(out + "/report.html"), HasSubstr("</html>"));
+}
+
+struct BadCase {
+  const char* name;
+  std::vector<std::string> flags;
+  const char* message;
+};
+
+void PrintTo(const BadCase& bad, std::ostream* out) { *out << bad.name; }
+
+class BadFlagsTest : public ::testing::TestWithParam<BadCase> {};
+
+TEST_P(BadFlagsTest, OneClearSentenceAndAnExitStatus) {
+  std::vector<std::string> flags = GetParam().flags;
+  flags.push_back("--out=" + Folder("never"));
+  if (GetParam().name != std::string("MissingData")) flags.push_back("--data=" + DataFolder());
+  const ProgramOutcome run = Bench(flags);
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_THAT(run.err, HasSubstr(GetParam().message));
+  EXPECT_FALSE(std::filesystem::exists(Folder("never") + "/results.json"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Flags, BadFlagsTest,
+    ::testing::Values(BadCase{"UnknownFlag", {"--stepz=3"}, "unknown command line flag 'stepz'"},
+                      BadCase{"UnknownModel", {"--model=huge_sd"}, "unknown --model=huge_sd"},
+                      BadCase{"UnknownBackend", {"--backend=tpu"}, "unknown --backend=tpu"},
+                      BadCase{"UnknownDType", {"--dtype=fp8"}, "unknown --dtype=fp8"},
+                      BadCase{"UnknownStrategy", {"--strategies=gpipe,magic"}, "magic"},
+                      BadCase{"NoSteps", {"--steps=0"}, "--steps=0 must be at least 1"},
+                      BadCase{"TooManyDevices", {"--devices=4000"}, "asked for 4000 CPU devices"},
+                      BadCase{"BatchDoesNotDivide",
+                              {"--global_batch=5", "--micro_batches=2", "--strategies=gpipe",
+                               "--frozen_quantum=1"},
+                              "5"},
+                      BadCase{"MissingData", {"--data=/no/such/folder"}, "/no/such/folder"},
+                      BadCase{"StrayArgument", {"gpipe"}, "unexpected argument 'gpipe'"}),
+    [](const ::testing::TestParamInfo<BadCase>& info) { return std::string(info.param.name); });
+
+TEST(SdPipelineTest, CorruptImagesAreSkippedUntilTheyAreTooMany) {
+  const std::string folder = Folder("all_broken");
+  for (int i = 0; i < 8; ++i) {
+    const std::string name = folder + "/" + std::to_string(i);
+    ASSERT_TRUE(WriteFileAtomically(name + ".png", "not an image").ok());
+    ASSERT_TRUE(WriteFileAtomically(name + ".txt", "a red circle").ok());
+  }
+  const ProgramOutcome run = Bench({"--data=" + folder, "--out=" + Folder("never")});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr(folder));
+}
+
+// A model folder whose weights end too early, or claim more than there is.
+TEST(SdPipelineTest, TruncatedAndHostileWeightsAreNamed) {
+  const std::string folder = Folder("model");
+  std::filesystem::copy(
+      "data/tiny_sd", folder,
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
+  const std::string weights = folder + "/vae/diffusion_pytorch_model.safetensors";
+  const std::string whole = *ReadFile(weights);
+  std::filesystem::remove(weights);
+  auto expect_refused = [&](const std::string& content) {
+    ASSERT_TRUE(WriteFileAtomically(weights, content).ok());
+    const ProgramOutcome run =
+        Bench({"--model=" + folder, "--data=" + DataFolder(), "--out=" + Folder("never")});
+    EXPECT_EQ(run.exit_code, 1) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("diffusion_pytorch_model.safetensors"));
+  };
+  expect_refused(whole.substr(0, whole.size() / 2));
+  expect_refused("");
+  std::string hostile = whole;
+  for (int i = 0; i < 8; ++i) hostile[i] = '\x7f';  // a header of 2^63 bytes
+  expect_refused(hostile);
+}
+
+}  // namespace
+}  // namespace dpipe
