@@ -37,6 +37,17 @@ TEST_P(AddTest, CpuAgreesWithReference) {
   }
 }
 
+// A million equal terms: adding each to one fp32 sum would end 1 % off.
+TEST(AddLongSumTest, ErrorDoesNotGrowWithLength) {
+  const auto cpu = Device::Cpu();
+  const int64_t n = 1 << 20;
+  for (int64_t channels : {1, 8, 33}) {
+    Tensor x = Tensor::Empty(cpu, {1, n, channels}, DType::kF32);
+    for (float& v : x.span<float>()) v = 0.1f;
+    for (double sum : Values(*AddChannelsVectorGrad(x))) EXPECT_NEAR(sum / (n * 0.1), 1, 1e-6);
+  }
+}
+
 TEST_P(AddTest, AxpyAddsIntoItsTarget) {
   const Tensor x = Random({5, 41}, 4);
   for (DType dtype : {GetParam(), DType::kF32}) {

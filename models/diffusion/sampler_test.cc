@@ -125,6 +125,18 @@ TEST_F(GaussianTest, DdpmDrawsFromTheData) {
   EXPECT_NEAR(square, kVariance, kVariance * (5 * std::sqrt(2 / 2e4) + 0.02));
 }
 
+// With eta = 1 DDIM's update is DDPM's (section 4.1 of arXiv 2010.02502), where both visit the same
+// timesteps and end at abar = 1.
+TEST_F(GaussianTest, DdimWithFullNoiseIsDdpm) {
+  const Tensor noise = RandomTensor(cpu_, {2, 9}, DType::kF32, 4);
+  SamplerOptions options;
+  options.num_steps = 20;
+  options.eta = 1;
+  const Tensor ddim = *Sample(schedule_, options, noise, Ideal());
+  options.kind = SamplerKind::kDdpm;
+  ExpectClose(ddim, *Sample(schedule_, options, noise, Ideal()), {1e-5, 1e-5});
+}
+
 TEST_F(GaussianTest, FreshNoiseBelongsToTheSample) {
   const Tensor noise = DrawNoise(cpu_, 1, 0, 0, {4, 7}, RandomPurpose::kTest);
   for (SamplerKind kind : {SamplerKind::kDdim, SamplerKind::kDdpm}) {
