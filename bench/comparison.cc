@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "baselines/registry.h"
 #include "core/cost/cost_model.h"
 #include "core/planner/search.h"
+#include "core/report/plan_text.h"
 #include "core/report/stats.h"
 #include "core/schedule/trace_stats.h"
 #include "core/sim/simulator.h"
@@ -38,22 +38,13 @@ std::vector<StreamEvent> EventsOf(const Trace& trace) {
   return events;
 }
 
-std::string DescribeStages(const Plan& plan) {
-  std::vector<std::string> stages;
-  for (const Stage& stage : plan.stages()) {
-    stages.push_back(absl::StrCat("layers ", stage.layers().begin(), "-", stage.layers().end() - 1,
-                                  " on device ", absl::StrJoin(stage.ranks(), "+")));
-  }
-  return absl::StrJoin(stages, "; ");
-}
-
 report::PlanSummary Summarize(const Plan& plan) {
   report::PlanSummary summary;
   summary.devices_per_pipeline = plan.devices_per_pipeline();
   summary.num_stages = plan.stages_size();
   summary.num_micro_batches = plan.num_micro_batches();
   summary.micro_batch_size = plan.micro_batch_size();
-  summary.description = DescribeStages(plan);
+  summary.description = report::StagesText(plan);
   return summary;
 }
 
@@ -200,14 +191,6 @@ class ComparisonRun {
 };
 
 }  // namespace
-
-std::vector<int> CandidateLocalBatches(int global_batch) {
-  std::vector<int> batches;
-  for (int batch = 1; batch <= global_batch; ++batch) {
-    if (global_batch % batch == 0) batches.push_back(batch);
-  }
-  return batches;
-}
 
 absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,
                                              const ComparisonOptions& options,

@@ -43,10 +43,6 @@ struct Comparison {
   std::vector<StrategyOutcome> outcomes;  // in the order of the results
 };
 
-// The local batches that plans of this global batch on this many devices can have: its divisors'
-// multiples down to one sample.
-std::vector<int> CandidateLocalBatches(int global_batch);
-
 // Errors: of planning (impossible batch or device counts, unknown strategies) before anything
 // trains, and of training.
 absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,

@@ -67,19 +67,6 @@ absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& optio
 
 }  // namespace
 
-std::string DescribeSetup(const models::TrainingSetup& setup, const std::string& dtype) {
-  const models::StableDiffusion& model = setup.model();
-  const nn::Program& unet = model.model().component(models::kUNet).program;
-  const report::MachineInfo machine = report::CollectMachineInfo();
-  return absl::StrCat(
-      "Model:    ", model.model().name(), ", ",
-      absl::StrFormat("%.2f", unet.ParameterCount(unet.all_layers()) / 1e6),
-      " M trainable parameters in ", unet.num_layers(), " layers, ", model.image_size(), " x ",
-      model.image_size(), " pixels, ", dtype, "\n", "Data:     ", setup.data_description(), "\n",
-      "Machine:  ", report::DescribeMachine(machine), "; ", setup.workers().size(),
-      " device(s) of ", setup.workers()[0]->device()->num_threads(), " core(s) each");
-}
-
 std::string CompareLosses(const report::BenchResults& results) {
   if (results.results.size() < 2) return "";
   const report::StrategyResult& first = results.results[0];

@@ -7,7 +7,6 @@
 
 #include "bench/comparison.h"
 #include "core/base/status.h"
-#include "models/stable_diffusion/training_setup.h"
 
 namespace dpipe::bench {
 
@@ -15,9 +14,6 @@ struct OutputOptions {
   std::string folder;     // made if missing
   std::string json_path;  // another place for the results; empty: none
 };
-
-// A few lines on what is going to be trained, on what.
-std::string DescribeSetup(const models::TrainingSetup& setup, const std::string& dtype);
 
 // Completes the results (machine, versions, date), writes results.json, trace.<strategy>.json,
 // plan.<strategy>.textproto, profile.textproto, cluster.textproto and report.html, prints the table

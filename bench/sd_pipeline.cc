@@ -13,8 +13,8 @@
 #include "bench/comparison.h"
 #include "bench/output.h"
 #include "core/base/run_paths.h"
-#include "data/generator.h"
 #include "gflags/gflags.h"
+#include "models/stable_diffusion/folders.h"
 #include "models/stable_diffusion/training_setup.h"
 
 DEFINE_string(model, "tiny_sd", "tiny_sd, or a folder in diffusers layout");
@@ -45,16 +45,6 @@ std::vector<std::string> SplitStrategies(const std::string& flag) {
   // A composition has commas of its own.
   const bool compositions = flag.find('=') != std::string::npos;
   return absl::StrSplit(flag, compositions ? ';' : ',', absl::SkipWhitespace());
-}
-
-absl::StatusOr<std::string> ModelFolder() {
-  if (FLAGS_model == "tiny_sd") return std::string("data/tiny_sd");
-  const std::string folder = UserPath(FLAGS_model);
-  if (FLAGS_model.find('/') == std::string::npos && !IsFolder(folder)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown --model=", FLAGS_model, "; it is tiny_sd or a folder in diffusers layout"));
-  }
-  return folder;
 }
 
 absl::Status CheckFlags(const std::vector<std::string>& strategies) {
@@ -88,21 +78,6 @@ absl::Status CheckFlags(const std::vector<std::string>& strategies) {
     DPIPE_RETURN_IF_ERROR(FindStrategy(strategy).status());
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> DataFolder() {
-  if (!FLAGS_data.empty()) return UserPath(FLAGS_data);
-  const std::string folder = OutputPath("out/data/scenes");
-  BuiltInDatasetOptions options;
-  bool announced = false;
-  options.progress = [&](int done, int count) {
-    if (!announced && done < count) {
-      Say(absl::StrCat("Making the built-in data set: ", count, " images in ", folder));
-      announced = true;
-    }
-  };
-  DPIPE_RETURN_IF_ERROR(EnsureBuiltInDataset(folder, options));
-  return folder;
 }
 
 bool NeedsCache(const std::vector<std::string>& strategies) {
@@ -147,10 +122,10 @@ absl::Status Main(const std::string& command_line) {
   const std::vector<std::string> strategies = SplitStrategies(FLAGS_strategies);
   DPIPE_RETURN_IF_ERROR(CheckFlags(strategies));
   models::TrainingSetupOptions options = SetupOptions();
-  DPIPE_ASSIGN_OR_RETURN(options.model_folder, ModelFolder());
-  DPIPE_ASSIGN_OR_RETURN(options.data_folder, DataFolder());
+  DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(FLAGS_model));
+  DPIPE_ASSIGN_OR_RETURN(options.data_folder, models::FindDataFolder(FLAGS_data, Say));
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
-  Say(DescribeSetup(*setup, FLAGS_dtype));
+  Say(setup->Describe());
 
   if (NeedsCache(strategies)) DPIPE_RETURN_IF_ERROR(BuildCache(setup.get()));
   report::Progress progress(report::StandardErrorProgress("sd_pipeline"));

@@ -30,6 +30,14 @@ std::string DeviceName(const std::vector<DeviceWorker*>& workers) {
 
 }  // namespace
 
+std::vector<int> CandidateLocalBatches(int global_batch) {
+  std::vector<int> batches;
+  for (int batch = 1; batch <= global_batch; ++batch) {
+    if (global_batch % batch == 0) batches.push_back(batch);
+  }
+  return batches;
+}
+
 absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
                                         const std::vector<int>& local_batches,
                                         const std::function<void(double)>& on_progress) {

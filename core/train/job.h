@@ -34,6 +34,10 @@ struct TrainingJob {
   absl::Duration deadline = absl::Seconds(120);
 };
 
+// The local batches that plans of this global batch on this many devices can have: its divisors'
+// multiples down to one sample.
+std::vector<int> CandidateLocalBatches(int global_batch);
+
 // Times the job's model on its workers; see ProfileModel.
 absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
                                         const std::vector<int>& local_batches,

@@ -25,6 +25,10 @@ enum class PredictionType {
   kSample,   // x_0
 };
 
+// As in config files: "epsilon", "v_prediction", "sample". InvalidArgument lists them.
+const char* PredictionTypeName(PredictionType type);
+absl::StatusOr<PredictionType> ParsePredictionType(absl::string_view name);
+
 // How the timesteps of a sampler are spread (arXiv 2305.08891, table 2).
 enum class TimestepSpacing { kLeading, kTrailing, kLinspace };
 

@@ -97,6 +97,16 @@ TEST(NoiseScheduleTest, ImpossibleOptionsAreErrors) {
   EXPECT_FALSE(NoiseSchedule::Create(options).ok());
 }
 
+TEST(PredictionTypeTest, NamesAreReadBack) {
+  for (const char* name : {"epsilon", "v_prediction", "sample"}) {
+    const auto type = ParsePredictionType(name);
+    ASSERT_TRUE(type.ok()) << type.status();
+    EXPECT_STREQ(PredictionTypeName(*type), name);
+  }
+  EXPECT_NE(ParsePredictionType("v").status().message().find("epsilon, v_prediction and sample"),
+            std::string::npos);
+}
+
 TEST(SchedulerConfigTest, ReadsStableDiffusions) {
   const NoiseScheduleOptions o = *ParseSchedulerConfig(R"({
     "_class_name": "DDIMScheduler", "beta_end": 0.012, "beta_schedule": "scaled_linear",

@@ -54,6 +54,10 @@ absl::Status Read(const Json& config, const char* key, double* target) {
 template <typename Enum>
 using Names = std::initializer_list<std::pair<const char*, Enum>>;
 
+constexpr Names<PredictionType> kPredictionTypes = {{"epsilon", PredictionType::kEpsilon},
+                                                    {"v_prediction", PredictionType::kV},
+                                                    {"sample", PredictionType::kSample}};
+
 template <typename Enum>
 absl::Status Read(const Json& config, const char* key, Names<Enum> names, Enum* target) {
   const Json& value = Find(config, key);
@@ -85,6 +89,21 @@ absl::Status RefuseUnsupported(const Json& config) {
 
 }  // namespace
 
+const char* PredictionTypeName(PredictionType type) {
+  for (const auto& [name, named] : kPredictionTypes) {
+    if (named == type) return name;
+  }
+  return "unknown";
+}
+
+absl::StatusOr<PredictionType> ParsePredictionType(absl::string_view name) {
+  for (const auto& [known, type] : kPredictionTypes) {
+    if (name == known) return type;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown prediction type '", name,
+                                                 "'; there are epsilon, v_prediction and sample"));
+}
+
 absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json) {
   const Json config =
       Json::parse(json.begin(), json.end(), /*cb=*/nullptr, /*allow_exceptions=*/false);
@@ -109,11 +128,7 @@ absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json
                                {"scaled_linear", BetaSchedule::kScaledLinear},
                                {"squaredcos_cap_v2", BetaSchedule::kSquaredCosCapV2}},
            &o.beta_schedule));
-  DPIPE_RETURN_IF_ERROR(Read(config, "prediction_type",
-                             Names<PredictionType>{{"epsilon", PredictionType::kEpsilon},
-                                                   {"v_prediction", PredictionType::kV},
-                                                   {"sample", PredictionType::kSample}},
-                             &o.prediction_type));
+  DPIPE_RETURN_IF_ERROR(Read(config, "prediction_type", kPredictionTypes, &o.prediction_type));
   DPIPE_RETURN_IF_ERROR(Read(config, "timestep_spacing",
                              Names<TimestepSpacing>{{"leading", TimestepSpacing::kLeading},
                                                     {"trailing", TimestepSpacing::kTrailing},

@@ -9,9 +9,31 @@
 #include "models/clip_text/clip_text.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
-#include "models/weights/weights.h"
+#include "nlohmann/json.hpp"
 
 namespace dpipe::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file, or a folder with what is in it. By names alone, because files may be links to elsewhere.
+absl::Status CopyTree(const fs::path& from, const fs::path& to, bool with_weights) {
+  std::error_code error;
+  if (fs::is_directory(from, error)) {
+    DPIPE_RETURN_IF_ERROR(MakeFolder(to.string()));
+    for (const auto& entry : fs::directory_iterator(from, error)) {
+      DPIPE_RETURN_IF_ERROR(CopyTree(entry.path(), to / entry.path().filename(), with_weights));
+    }
+    if (!error) return absl::OkStatus();
+    return absl::UnavailableError(
+        absl::StrCat("cannot list ", from.string(), ": ", error.message()));
+  }
+  if (!with_weights && from.extension() == ".safetensors") return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(const std::string content, ReadFile(from.string()));
+  return WriteFileAtomically(to.string(), content);
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
     const std::string& folder, const StableDiffusionOptions& options) {
@@ -25,7 +47,7 @@ absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
   DPIPE_RETURN_IF_ERROR(model->BuildModel(options));
   model->frozen_.resize(model->model_->num_components());
   DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kVaeEncoder, "vae", {"decoder.", "post_quant_conv."}));
-  DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kTextEncoder, "text_encoder", {}));
+  DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kTextEncoder, "text_encoder", {"text_projection."}));
   for (const auto& parameters : model->frozen_) model->frozen_pointers_.push_back(parameters.get());
   return model;
 }
@@ -44,6 +66,7 @@ absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options)
                         absl::StrCat(scheduler_path, ": ", scheduler.status().message()));
   }
   if (options.prediction_type.has_value()) scheduler->prediction_type = *options.prediction_type;
+  prediction_type_ = options.prediction_type;
   DPIPE_ASSIGN_OR_RETURN(diffusion::NoiseSchedule schedule,
                          diffusion::NoiseSchedule::Create(*scheduler));
   schedule_ = std::make_unique<diffusion::NoiseSchedule>(std::move(schedule));
@@ -95,13 +118,18 @@ absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) 
 absl::Status StableDiffusion::LoadFrozen(int component, const std::string& subfolder,
                                          const std::vector<std::string>& ignored_prefixes) {
   const nn::Program& program = model_->component(component).program;
-  LoadWeightsOptions weights_options;
-  weights_options.ignored_prefixes = ignored_prefixes;
-  DPIPE_ASSIGN_OR_RETURN(const auto weights, LoadWeights(folder_ + "/" + subfolder, {&program},
-                                                         Device::Cpu(), weights_options));
-  frozen_[component] =
-      std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
+  const auto device = Device::Cpu();
+  LoadWeightsOptions options;
+  options.ignored_prefixes = ignored_prefixes;
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors weights,
+                         LoadWeights(folder_ + "/" + subfolder, {&program}, device, options));
+  frozen_[component] = std::make_unique<nn::ParameterSet>(program, program.all_layers(), device);
   return frozen_[component]->Load(weights);
+}
+
+bool StableDiffusion::has_unet_weights() const {
+  std::error_code error;
+  return std::filesystem::exists(absl::StrCat(folder_, "/unet/", kDiffusersWeights), error);
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
@@ -109,10 +137,10 @@ absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const 
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadDecoder(
-    const nn::Program& program) const {
+    const nn::Program& decoder) const {
   LoadWeightsOptions options;
   options.ignored_prefixes = {"encoder.", "quant_conv."};
-  return LoadWeights(folder_ + "/vae", {&program}, Device::Cpu(), options);
+  return LoadWeights(folder_ + "/vae", {&decoder}, Device::Cpu(), options);
 }
 
 std::map<std::string, Tensor> StableDiffusion::RandomUNet(uint64_t seed) const {
@@ -124,32 +152,32 @@ std::map<std::string, Tensor> StableDiffusion::RandomUNet(uint64_t seed) const {
   return tensors;
 }
 
+absl::StatusOr<std::string> StableDiffusion::SchedulerConfig() const {
+  DPIPE_ASSIGN_OR_RETURN(std::string text, ReadFile(folder_ + "/scheduler/scheduler_config.json"));
+  if (!prediction_type_.has_value()) return text;
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
+  json["prediction_type"] = std::string(diffusion::PredictionTypeName(*prediction_type_));
+  return json.dump(2) + "\n";
+}
+
 absl::Status StableDiffusion::Save(const std::string& folder,
-                                   const std::map<std::string, Tensor>& unet) const {
-  namespace fs = std::filesystem;
+                                   const std::map<std::string, Tensor>& unet,
+                                   StoredFormat format) const {
   std::error_code error;
   if (fs::equivalent(folder, folder_, error)) {
     return absl::InvalidArgumentError(
         absl::StrCat("will not write over ", folder, ", which the model was loaded from"));
   }
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
-  for (const auto& entry : fs::recursive_directory_iterator(folder_, error)) {
-    const fs::path relative = fs::relative(entry.path(), folder_);
-    const std::string top = relative.begin()->string();
-    const bool is_weights = relative.extension() == ".safetensors";
-    const bool wanted = top == "model_index.json" || top == "scheduler" || top == "tokenizer" ||
-                        top == "text_encoder" || top == "vae" || (top == "unet" && !is_weights);
-    if (!wanted || !entry.is_regular_file()) continue;
-    const fs::path target = fs::path(folder) / relative;
-    DPIPE_RETURN_IF_ERROR(MakeFolder(target.parent_path().string()));
-    DPIPE_ASSIGN_OR_RETURN(const std::string content, ReadFile(entry.path().string()));
-    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(target.string(), content));
+  for (const char* part :
+       {"model_index.json", "scheduler", "text_encoder", "tokenizer", "unet", "vae"}) {
+    DPIPE_RETURN_IF_ERROR(CopyTree(fs::path(folder_) / part, fs::path(folder) / part,
+                                   /*with_weights=*/std::string(part) != "unet"));
   }
-  if (error) {
-    return absl::UnavailableError(absl::StrCat("cannot list ", folder_, ": ", error.message()));
-  }
-  DPIPE_RETURN_IF_ERROR(MakeFolder(folder + "/unet"));
-  return SaveWeights(folder + "/unet/diffusion_pytorch_model.safetensors", unet);
+  DPIPE_ASSIGN_OR_RETURN(const std::string scheduler, SchedulerConfig());
+  DPIPE_RETURN_IF_ERROR(
+      WriteFileAtomically(folder + "/scheduler/scheduler_config.json", scheduler));
+  return SaveWeights(absl::StrCat(folder, "/unet/", kDiffusersWeights), unet, format);
 }
 
 }  // namespace dpipe::models

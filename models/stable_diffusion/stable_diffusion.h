@@ -18,6 +18,7 @@
 #include "models/tokenizer/clip_tokenizer.h"
 #include "models/unet/unet_config.h"
 #include "models/vae/vae_config.h"
+#include "models/weights/weights.h"
 
 namespace dpipe::models {
 
@@ -50,15 +51,19 @@ class StableDiffusion {
   int image_size() const { return image_size_; }
   int latent_size() const { return image_size_ / static_cast<int>(vae_config_.downscale()); }
 
+  // Whether the folder has U-Net weights: one to train from scratch has none.
+  bool has_unet_weights() const;
   // The U-Net's parameters by name: the folder's, or random ones by their init rules.
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNet() const;
   std::map<std::string, Tensor> RandomUNet(uint64_t seed) const;
-  // Those of the VAE's decoder, whose program this is, for sampling.
-  absl::StatusOr<std::map<std::string, Tensor>> LoadDecoder(const nn::Program& program) const;
+  // The parameters of a VAE decoder's program by name, for sampling.
+  absl::StatusOr<std::map<std::string, Tensor>> LoadDecoder(const nn::Program& decoder) const;
 
   // Writes `folder` in diffusers layout: everything of the folder that this was loaded from, with
-  // these U-Net parameters (fp32) in the place of its own.
-  absl::Status Save(const std::string& folder, const std::map<std::string, Tensor>& unet) const;
+  // these U-Net parameters (fp32) in the place of its own, and the prediction type trained with.
+  // InvalidArgument where it is the folder that this was loaded from.
+  absl::Status Save(const std::string& folder, const std::map<std::string, Tensor>& unet,
+                    StoredFormat format = StoredFormat::kFp32) const;
 
  private:
   StableDiffusion() = default;
@@ -66,8 +71,10 @@ class StableDiffusion {
   absl::Status BuildModel(const StableDiffusionOptions& options);
   absl::Status LoadFrozen(int component, const std::string& subfolder,
                           const std::vector<std::string>& ignored_prefixes);
+  absl::StatusOr<std::string> SchedulerConfig() const;
 
   std::string folder_;
+  std::optional<diffusion::PredictionType> prediction_type_;  // where it is not the folder's
   int image_size_ = 0;
   UNetConfig unet_config_;
   VaeConfig vae_config_;

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/report/machine.h"
 
 namespace dpipe::models {
 
@@ -47,8 +49,17 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   return setup;
 }
 
-std::string TrainingSetup::data_description() const {
-  return absl::StrCat(loader_->dataset().size(), " images in ", loader_->dataset().folder());
+std::string TrainingSetup::Describe() const {
+  const nn::Program& unet = model_->model().component(kUNet).program;
+  const int64_t parameters = unet.ParameterCount(unet.all_layers());
+  const report::MachineInfo machine = report::CollectMachineInfo();
+  return absl::StrCat(
+      "Model:    ", model_->model().name(), ", ", absl::StrFormat("%.2f", parameters / 1e6),
+      " M trainable parameters in ", unet.num_layers(), " layers, ", model_->image_size(), " x ",
+      model_->image_size(), " pixels, ", DTypeName(options_.compute_dtype), "\n",
+      "Data:     ", loader_->dataset().size(), " images in ", loader_->dataset().folder(), "\n",
+      "Machine:  ", report::DescribeMachine(machine), "; ", workers_.size(), " device(s) of ",
+      workers_[0]->device()->num_threads(), " core(s) each");
 }
 
 absl::StatusOr<const FrozenCache*> TrainingSetup::BuildCache(

@@ -44,7 +44,8 @@ class TrainingSetup {
   const TrainingJob& job() const { return job_; }
   DataLoader& loader() { return *loader_; }
   const std::vector<DeviceWorker*>& workers() const { return job_.workers; }
-  std::string data_description() const;  // "4096 images in out/data/scenes"
+  // A few lines: the model, the data set, the machine.
+  std::string Describe() const;
 
   // Computes the frozen outputs for the samples of the first `num_steps` steps, so that plans with
   // cached frozen outputs can be run.

@@ -173,13 +173,35 @@ absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
   return tensors;
 }
 
-absl::Status SaveWeights(const std::string& path, const NamedTensors& tensors) {
+uint16_t FloatToHalf(float value) {
+  uint32_t u;
+  std::memcpy(&u, &value, sizeof(u));
+  const uint16_t sign = static_cast<uint16_t>((u >> 16) & 0x8000u);
+  u &= 0x7fffffffu;
+  if (u > 0x7f800000u) return sign | 0x7e00u;   // a NaN
+  if (u >= 0x47800000u) return sign | 0x7c00u;  // 2^16 and more
+  if (u < 0x38800000u) {                        // below 2^-14: a multiple of 2^-24
+    return sign | static_cast<uint16_t>(std::nearbyint(std::ldexp(std::fabs(value), 24)));
+  }
+  // 13 bits fewer of fraction, and the exponent's bias from 127 to 15: 112 << 23 is 0x38000000.
+  return sign | static_cast<uint16_t>((u + 0xfffu + ((u >> 13) & 1u) - 0x38000000u) >> 13);
+}
+
+absl::Status SaveWeights(const std::string& path, const NamedTensors& tensors,
+                         StoredFormat format) {
   std::vector<SafetensorsView> views;
+  std::vector<std::vector<uint16_t>> halves(tensors.size());
   for (const auto& [name, tensor] : tensors) {
     const auto dims = tensor.shape().dims();
-    const char* bytes = reinterpret_cast<const char*>(tensor.data<float>());
-    views.push_back({name, "F32", std::vector<int64_t>(dims.begin(), dims.end()),
-                     absl::string_view(bytes, tensor.size_bytes())});
+    absl::string_view bytes(reinterpret_cast<const char*>(tensor.data<float>()),
+                            tensor.size_bytes());
+    if (format == StoredFormat::kFp16) {
+      std::vector<uint16_t>& half = halves[views.size()];
+      for (float x : tensor.span<float>()) half.push_back(FloatToHalf(x));
+      bytes = {reinterpret_cast<const char*>(half.data()), half.size() * sizeof(uint16_t)};
+    }
+    views.push_back({name, format == StoredFormat::kFp16 ? "F16" : "F32",
+                     std::vector<int64_t>(dims.begin(), dims.end()), bytes});
   }
   return WriteSafetensors(path, views);
 }

@@ -38,12 +38,17 @@ absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
                                          const std::shared_ptr<Device>& device,
                                          const LoadWeightsOptions& options = {});
 
+// How numbers are stored: half the bytes, where 11 bits of precision will do.
+enum class StoredFormat { kFp32, kFp16 };
+
 // Writes fp32 tensors as the reference implementation of safetensors does, so that a file of fp32
 // tensors that was loaded is written back byte for byte. The file appears whole or not at all.
-absl::Status SaveWeights(const std::string& path, const NamedTensors& tensors);
+absl::Status SaveWeights(const std::string& path, const NamedTensors& tensors,
+                         StoredFormat format = StoredFormat::kFp32);
 
-// An IEEE half, by its bits.
+// An IEEE half, by its bits. To nearest even; too large a number becomes an infinity.
 float HalfToFloat(uint16_t bits);
+uint16_t FloatToHalf(float value);
 
 }  // namespace dpipe::models
 

@@ -150,5 +150,43 @@ TEST(HalfToFloatTest, EveryHalf) {
   }
 }
 
+// A half there and back is the same; between two halves the nearer one is taken, or the even one.
+TEST(FloatToHalfTest, EveryHalfAndWhatLiesBetween) {
+  for (int bits = 0; bits < 0x7c00; ++bits) {
+    const float value = HalfToFloat(static_cast<uint16_t>(bits));
+    ASSERT_EQ(FloatToHalf(value), bits);
+    ASSERT_EQ(FloatToHalf(-value), bits | 0x8000);
+    // As if exponents went on, for the largest half: beyond it comes 2^16.
+    const float above = bits == 0x7bff ? 65536.0f : HalfToFloat(static_cast<uint16_t>(bits + 1));
+    const float middle = (value + above) / 2;
+    ASSERT_EQ(FloatToHalf(middle), bits + (bits & 1));
+    ASSERT_EQ(FloatToHalf(std::nextafter(middle, 0.0f)), bits);
+    ASSERT_EQ(FloatToHalf(std::nextafter(middle, 1e9f)), bits + 1);
+  }
+  EXPECT_EQ(FloatToHalf(INFINITY), 0x7c00);
+  EXPECT_EQ(FloatToHalf(-3e38f), 0xfc00);
+  EXPECT_TRUE(std::isnan(HalfToFloat(FloatToHalf(NAN))));
+}
+
+TEST(SaveWeightsTest, HalfIsReadBackAsRounded) {
+  const auto device = Device::Cpu();
+  const std::vector<float> numbers = {1.0f, -0.1f, 1e-6f, 1000.0f};
+  NamedTensors tensors;
+  tensors["x"] = Tensor::FromHost<float>(device, {2, 2}, absl::MakeConstSpan(numbers));
+  const std::string path = testing::TempDir() + "/half.safetensors";
+  ASSERT_TRUE(SaveWeights(path, tensors, StoredFormat::kFp16).ok());
+  const auto file = SafetensorsFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_NE(file->Find("x"), nullptr);
+  EXPECT_EQ(file->Find("x")->dtype, "F16");
+  ASSERT_EQ(file->Find("x")->bytes.size(), 8u);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, file->Find("x")->bytes.data() + 2 * i, 2);
+    EXPECT_EQ(bits, FloatToHalf(numbers[i]));
+    EXPECT_NEAR(HalfToFloat(bits), numbers[i], std::fabs(numbers[i]) / 2048 + 3e-8);
+  }
+}
+
 }  // namespace
 }  // namespace dpipe::models

@@ -1,0 +1,23 @@
+// Where a command finds the model and the data set that it was asked for by name or folder.
+#ifndef DPIPE_MODELS_STABLE_DIFFUSION_FOLDERS_H_
+#define DPIPE_MODELS_STABLE_DIFFUSION_FOLDERS_H_
+
+#include <functional>
+#include <string>
+
+#include "core/base/status.h"
+
+namespace dpipe::models {
+
+// The built-in model's folder for "tiny_sd"; else `model` is a folder itself, as the user gave it.
+// InvalidArgument for a plain word that is neither.
+absl::StatusOr<std::string> FindModelFolder(const std::string& model);
+
+// `data` as the user gave it, or, where it is empty, the built-in data set's folder below the
+// workspace, made if it is not there yet; `say` is told so once, before a while of work.
+absl::StatusOr<std::string> FindDataFolder(const std::string& data,
+                                           const std::function<void(const std::string&)>& say);
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_STABLE_DIFFUSION_FOLDERS_H_
