@@ -97,12 +97,12 @@ absl::Status BuildCache(models::TrainingSetup* setup) {
         report::ProgressState state;
         state.phase =
             absl::StrCat("filling the offline cache, ", static_cast<int>(100 * done), " %");
-        progress->Update(state);
+        progress.Update(state);
       }));
-  progress->Message(absl::StrCat("offline cache: ", cache->num_images(), " images and ",
-                                 cache->num_captions(), " captions, ",
-                                 FormatBytes(cache->size_bytes()), ", computed in ",
-                                 FormatDuration(MonotonicNow() - start), " (not counted below)"));
+  progress.Message(absl::StrCat("offline cache: ", cache->num_images(), " images and ",
+                                cache->num_captions(), " captions, ",
+                                FormatBytes(cache->size_bytes()), ", computed in ",
+                                FormatDuration(MonotonicNow() - start), " (not counted below)"));
   return absl::OkStatus();
 }
 
