@@ -109,6 +109,8 @@ void ProgramBuilder::FindLiveness() {
     const ValueInfo& value = program_.values_[i];
     if (value.is_external()) continue;
     DPIPE_CHECK(!value.uses.empty() || value.is_output) << "nobody reads '" << value.name << "'";
+    DPIPE_CHECK(value.uses.empty() || !value.is_output || !value.has_gradient)
+        << "output '" << value.name << "' has a gradient and is read";
     for (int cut = value.layer + 1; cut <= value.last_layer; ++cut) {
       program_.live_at_[cut].push_back(ValueId(i));
       if (value.has_gradient) program_.gradients_at_[cut].push_back(ValueId(i));

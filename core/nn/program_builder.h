@@ -32,7 +32,8 @@ class ProgramBuilder {
   ValueId AddNode(std::unique_ptr<const Node> node, const std::vector<ValueId>& inputs,
                   const std::vector<ParameterId>& parameters = {});
 
-  // The value becomes an output of the program under this name.
+  // The value becomes an output of the program under this name. Where it has a gradient, no node
+  // may read it: the gradient that the caller gives would have to be told from the readers'.
   void MarkOutput(ValueId value, const std::string& name);
 
   const ValueType& type(ValueId value) const { return program_.values_[value.value()].type; }

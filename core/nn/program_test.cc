@@ -146,6 +146,17 @@ TEST(ProgramBuilderDeathTest, CatchesMistakesOfModelCode) {
     builder.Build();
   };
   EXPECT_DEATH(unread(), "nobody reads 'a/abstract_0'");
+  const auto read_output = [] {
+    ProgramBuilder builder("p");
+    const ValueId x = builder.AddInput("x", {Shape({4}), Element::kF32});
+    builder.BeginLayer("a", LayerKind::kTrainable);
+    const ParameterId p = builder.AddParameter("p", Shape({1}), InitRule::Ones(), true);
+    const ValueId a = builder.AddNode(Abstract(), {x}, {p});
+    builder.MarkOutput(a, "y");
+    builder.MarkOutput(builder.AddNode(Abstract(), {a}), "z");
+    builder.Build();
+  };
+  EXPECT_DEATH(read_output(), "output 'y' has a gradient and is read");
 }
 
 // LiveAt against its definition, on random graphs.
