@@ -1,0 +1,53 @@
+"""Writes ddim.json: trajectories of diffusers' DDIMScheduler under a model that is a formula.
+
+    oracle/bin/python models/diffusion/testdata/make_ddim_goldens.py
+
+(The virtual environment of tests/golden/README.md.) The model predicts 0.5 x + sin(t / 100); x has 2 samples
+of 4 values. Each case has the scheduler's configuration, the timesteps visited, some of alphas_cumprod, and x
+before the first step and after the last.
+"""
+
+import json
+import math
+import pathlib
+
+import diffusers
+import torch
+
+STABLE_DIFFUSION = {"beta_schedule": "scaled_linear", "beta_start": 0.00085, "beta_end": 0.012,
+                    "clip_sample": False, "set_alpha_to_one": False, "steps_offset": 1}
+CASES = [
+    ({}, 10),
+    (STABLE_DIFFUSION, 4),
+    (STABLE_DIFFUSION, 7),
+    ({**STABLE_DIFFUSION, "prediction_type": "v_prediction"}, 20),
+    ({**STABLE_DIFFUSION, "prediction_type": "sample"}, 5),
+    ({**STABLE_DIFFUSION, "prediction_type": "v_prediction", "rescale_betas_zero_snr": True,
+      "timestep_spacing": "trailing"}, 6),
+    ({**STABLE_DIFFUSION, "timestep_spacing": "trailing"}, 7),
+    ({**STABLE_DIFFUSION, "timestep_spacing": "linspace"}, 8),
+    ({"beta_schedule": "squaredcos_cap_v2", "clip_sample_range": 2.0}, 10),
+    ({"num_train_timesteps": 200, "prediction_type": "sample", "clip_sample_range": 0.5}, 9),
+]
+CHECKED_TIMESTEPS = [0, 1, 57, 100, 198, 199]
+
+
+def trajectory(config, steps):
+    scheduler = diffusers.DDIMScheduler(**config)
+    scheduler.set_timesteps(steps)
+    start = torch.randn(2, 4, generator=torch.Generator().manual_seed(steps))
+    x = start.double()
+    for t in scheduler.timesteps:
+        x = scheduler.step(0.5 * x + math.sin(t.item() / 100), t, x).prev_sample
+    return {"config": config, "steps": steps, "timesteps": scheduler.timesteps.tolist(),
+            "alphas_cumprod": [[t, scheduler.alphas_cumprod[t].item()] for t in CHECKED_TIMESTEPS],
+            "start": start.flatten().tolist(), "end": x.flatten().tolist()}
+
+
+def main():
+    out = pathlib.Path(__file__).with_name("ddim.json")
+    cases = ",\n".join(json.dumps(trajectory(*case)) for case in CASES)
+    out.write_text('{"diffusers": "%s", "cases": [\n%s\n]}\n' % (diffusers.__version__, cases))
+
+
+main()
