@@ -8,6 +8,18 @@
 
 namespace dpipe::models {
 
+namespace {
+
+// Larger quanta have less overhead; beyond 4 images of 64 x 64 the kernels gain nothing more.
+int DefaultFrozenQuantum(int global_batch, int num_devices) {
+  for (int quantum : {4, 2}) {
+    if (global_batch % (quantum * num_devices) == 0) return quantum;
+  }
+  return 1;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     const TrainingSetupOptions& options) {
   auto setup = std::unique_ptr<TrainingSetup>(new TrainingSetup());
@@ -45,7 +57,9 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   }
   job.optimizer = options.optimizer;
   job.compute_dtype = options.compute_dtype;
-  job.frozen_quantum = options.frozen_quantum;
+  job.frozen_quantum = options.frozen_quantum > 0
+                           ? options.frozen_quantum
+                           : DefaultFrozenQuantum(options.global_batch, num_devices);
   return setup;
 }
 
