@@ -27,7 +27,7 @@ class AdamWOptimizer : public StepOptimizer {
   }
 
   absl::Status Step(int64_t step, double global_norm, nn::ParameterSet* parameters) override {
-    if (global_norm >= 0 && !std::isfinite(global_norm)) {
+    if (!(global_norm < 0) && !std::isfinite(global_norm)) {  // NaN too
       return absl::FailedPreconditionError(
           absl::StrCat("the gradients' global norm is ", global_norm,
                        ": the loss has diverged; lower the learning rate"));

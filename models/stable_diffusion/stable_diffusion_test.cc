@@ -1,0 +1,184 @@
+// Stable Diffusion put together: loading, inputs, the offline cache, drawing.
+#include "models/stable_diffusion/stable_diffusion.h"
+
+#include <cstring>
+#include <filesystem>
+
+#include "core/base/file.h"
+#include "core/nn/execution.h"
+#include "data/generator.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/stable_diffusion/sampler.h"
+#include "models/stable_diffusion/training_setup.h"
+
+namespace dpipe::models {
+namespace {
+
+using ::testing::HasSubstr;
+constexpr char kTinySd[] = "data/tiny_sd";
+
+bool SameBits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()) == 0;
+}
+
+std::string DataFolder() {
+  const std::string folder = ::testing::TempDir() + "/sd_scenes";
+  BuiltInDatasetOptions options;
+  options.count = 24;
+  EXPECT_TRUE(EnsureBuiltInDataset(folder, options).ok());
+  return folder;
+}
+
+TrainingSetupOptions Options(int global_batch) {
+  TrainingSetupOptions options;
+  options.model_folder = kTinySd;
+  options.data_folder = DataFolder();
+  options.num_devices = 1;
+  options.global_batch = global_batch;
+  options.seed = 11;
+  return options;
+}
+
+// A copy of the model folder with one file replaced.
+std::string Broken(const std::string& file, const std::string& content) {
+  const std::string folder = ::testing::TempDir() + "/broken";
+  std::filesystem::remove_all(folder);
+  std::filesystem::copy(kTinySd, folder, std::filesystem::copy_options::recursive);
+  std::filesystem::remove(folder + "/" + file);
+  EXPECT_TRUE(WriteFileAtomically(folder + "/" + file, content).ok());
+  return folder;
+}
+
+TEST(StableDiffusionTest, LoadsTheBuiltInModel) {
+  const auto model = StableDiffusion::Load(kTinySd, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->image_size(), 64);
+  EXPECT_EQ((*model)->latent_size(), 16);
+  EXPECT_EQ((*model)->model().backbone_index(), kUNet);
+  const nn::Program& unet = (*model)->model().component(kUNet).program;
+  EXPECT_EQ(unet.ParameterCount(unet.all_layers()), 2220820);
+  const auto weights = (*model)->LoadUNet();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  EXPECT_EQ(static_cast<int>(weights->size()), unet.num_parameters());
+}
+
+TEST(StableDiffusionTest, BrokenFoldersAreNamed) {
+  EXPECT_THAT(std::string(StableDiffusion::Load("/no/model", {}).status().message()),
+              HasSubstr("/no/model"));
+  for (const char* file : {"unet/config.json", "vae/config.json", "scheduler/scheduler_config.json",
+                           "tokenizer/vocab.json", "text_encoder/config.json"}) {
+    const auto model = StableDiffusion::Load(Broken(file, "{ not json"), {});
+    EXPECT_FALSE(model.ok()) << file;
+    EXPECT_THAT(std::string(model.status().message()),
+                HasSubstr(std::filesystem::path(file).filename().string()));
+  }
+}
+
+TEST(StableDiffusionTest, SavesAFolderThatLoadsTheSame) {
+  const auto model = StableDiffusion::Load(kTinySd, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto unet = (*model)->RandomUNet(3);
+  const std::string folder = ::testing::TempDir() + "/saved";
+  ASSERT_TRUE((*model)->Save(folder, unet).ok());
+  const auto again = StableDiffusion::Load(folder, {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  const auto loaded = (*again)->LoadUNet();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  for (const auto& [name, tensor] : unet) EXPECT_TRUE(SameBits(tensor, loaded->at(name))) << name;
+  EXPECT_FALSE((*again)->Save(folder, unet).ok()) << "over itself";
+}
+
+TEST(TrainingInputsTest, DependOnSampleAndStepAlone) {
+  const auto setup = TrainingSetup::Create(Options(8));
+  ASSERT_TRUE(setup.ok()) << setup.status();
+  InputProvider& inputs = *(*setup)->job().inputs;
+  const auto device = Device::Cpu();
+  for (const auto& [component, input] :
+       std::vector<std::pair<const char*, const char*>>{{"vae_encoder", "pixels"},
+                                                        {"vae_encoder", "vae_noise"},
+                                                        {"text_encoder", "ids"},
+                                                        {"unet", "noise"},
+                                                        {"unet", "timesteps"}}) {
+    const auto whole = inputs.Load(component, input, 2, {0, 8}, device);
+    const auto part = inputs.Load(component, input, 2, {3, 5}, device);
+    const auto other = inputs.Load(component, input, 3, {3, 5}, device);
+    ASSERT_TRUE(whole.ok() && part.ok() && other.ok()) << whole.status();
+    EXPECT_TRUE(SameBits(whole->Slice(3, 5), *part)) << input;
+    EXPECT_FALSE(SameBits(*part, *other)) << input << " is the same in every step";
+  }
+  EXPECT_EQ(inputs.Load("unet", "latents", 0, {0, 1}, device).status().code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_FALSE(inputs.Load("unet", "pixies", 0, {0, 1}, device).ok());
+}
+
+// The cache gives what the frozen components would compute, bit for bit.
+TEST(FrozenCacheTest, GivesWhatIsComputedOnline) {
+  constexpr int kBatch = 4;
+  TrainingSetupOptions options = Options(kBatch);
+  options.caption_drop = 0.5;
+  const auto setup = TrainingSetup::Create(options);
+  ASSERT_TRUE(setup.ok()) << setup.status();
+  ASSERT_TRUE((*setup)->BuildCache(/*num_steps=*/3).ok());
+  InputProvider& inputs = *(*setup)->job().inputs;
+  const auto device = Device::Cpu();
+  for (int component : {kVaeEncoder, kTextEncoder}) {
+    const nn::Component& frozen = (*setup)->model().model().component(component);
+    const std::string cached_input = component == kVaeEncoder ? "latents" : "context";
+    for (int step = 0; step < 3; ++step) {
+      for (int sample = 0; sample < kBatch; ++sample) {
+        const SampleRange range{sample, sample + 1};
+        nn::ValueMap values;
+        for (ValueId id : frozen.program.inputs()) {
+          values[id] =
+              *inputs.Load(frozen.name, frozen.program.value(id).name, step, range, device);
+        }
+        ASSERT_TRUE(nn::Forward(frozen.program, frozen.program.all_layers(),
+                                *(*setup)->model().frozen_parameters()[component], nn::RunOptions(),
+                                &values, nullptr)
+                        .ok());
+        const auto cached = inputs.Load("unet", cached_input, step, range, device);
+        ASSERT_TRUE(cached.ok()) << cached.status();
+        EXPECT_TRUE(SameBits(values[frozen.program.outputs()[0]], *cached))
+            << cached_input << " of step " << step << ", sample " << sample;
+      }
+    }
+  }
+  EXPECT_EQ(inputs.Load("unet", "latents", 5, {0, 4}, device).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST(FrozenCacheTest, RefusesRandomViews) {
+  TrainingSetupOptions options = Options(4);
+  options.random_flip = true;
+  const auto setup = TrainingSetup::Create(options);
+  ASSERT_TRUE(setup.ok()) << setup.status();
+  EXPECT_EQ((*setup)->BuildCache(1).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// An image depends on its number, the seed and the prompt: not on the batch or the workers.
+TEST(ImageSamplerTest, DrawsTheSameInAnyBatch) {
+  const auto model = StableDiffusion::Load(kTinySd, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto sampler = ImageSampler::Create(model->get(), *(*model)->LoadUNet(), DType::kF32);
+  ASSERT_TRUE(sampler.ok()) << sampler.status();
+  const std::vector<std::shared_ptr<Device>> devices = {Device::Cpu(), Device::Cpu()};
+  const auto workers = StartWorkers(devices);
+  const std::vector<std::string> prompts = {"a red circle", "a blue square", "a green star"};
+  DrawOptions options;
+  options.num_steps = 4;
+  options.batch = 3;
+  const auto together = (*sampler)->Draw(prompts, options, {workers[0].get()});
+  options.batch = 2;
+  const auto apart = (*sampler)->Draw(prompts, options, {workers[0].get(), workers[1].get()});
+  ASSERT_TRUE(together.ok() && apart.ok()) << together.status() << apart.status();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ((*together)[i].pixels, (*apart)[i].pixels) << "image " << i;
+  EXPECT_NE((*together)[0].pixels, (*together)[1].pixels);
+  const Image grid = MakeGrid(*together, /*columns=*/2, /*margin=*/3, /*zoom=*/2);
+  EXPECT_EQ(grid.width, 2 * (128 + 3) + 3);
+  EXPECT_EQ(grid.height, 2 * (128 + 3) + 3);
+}
+
+}  // namespace
+}  // namespace dpipe::models
