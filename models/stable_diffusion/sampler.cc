@@ -147,6 +147,44 @@ absl::StatusOr<std::vector<Image>> ImageSampler::Draw(
   return images;
 }
 
+absl::StatusOr<Image> ImageSampler::ReconstructOne(const Image& image,
+                                                   const std::shared_ptr<Device>& device) const {
+  const int size = model_->image_size();
+  if (image.width != size || image.height != size) {
+    return absl::InvalidArgumentError(absl::StrCat("an image is ", image.width, " x ", image.height,
+                                                   " pixels, expected ", size, " x ", size));
+  }
+  Tensor pixels = Tensor::Empty(device, {1, size, size, 3}, DType::kF32);
+  for (size_t i = 0; i < image.pixels.size(); ++i) {
+    pixels.data<float>()[i] = image.pixels[i] / 127.5f - 1.0f;
+  }
+  const nn::Program& encoder = model_->model().component(kVaeEncoder).program;
+  // Without noise the latents are the encoder's mean.
+  const Tensor noise =
+      Tensor::Zeros(device, encoder.BatchShape(encoder.InputNamed("vae_noise"), 1), DType::kF32);
+  DPIPE_ASSIGN_OR_RETURN(
+      const Tensor latents,
+      RunProgram(encoder, *model_->frozen_parameters()[kVaeEncoder], compute_dtype_,
+                 {{"pixels", pixels}, {"vae_noise", noise}}));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor decoded, RunProgram(*decoder_program_, *decoder_,
+                                                          compute_dtype_, {{"latents", latents}}));
+  return ToImage(decoded.data<float>(), size, size);
+}
+
+absl::StatusOr<std::vector<Image>> ImageSampler::Reconstruct(
+    const std::vector<Image>& images, const std::vector<DeviceWorker*>& workers) const {
+  std::vector<Image> results(images.size());
+  std::atomic<size_t> next{0};
+  const auto statuses = RunOnAll(workers, [&](int worker) -> absl::Status {
+    for (size_t i = next++; i < images.size(); i = next++) {
+      DPIPE_ASSIGN_OR_RETURN(results[i], ReconstructOne(images[i], workers[worker]->device()));
+    }
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : statuses) DPIPE_RETURN_IF_ERROR(status);
+  return results;
+}
+
 Image MakeGrid(const std::vector<Image>& images, int columns, int margin, int zoom) {
   if (images.empty()) return Image(1, 1);
   const int cell_width = images[0].width * zoom + margin;

@@ -38,6 +38,11 @@ class ImageSampler {
       const std::vector<DeviceWorker*>& workers,
       const std::function<void(double)>& on_progress = nullptr) const;
 
+  // Images through the VAE and back: the best that drawn ones can look. They are image_size()
+  // pixels square, else InvalidArgument.
+  absl::StatusOr<std::vector<Image>> Reconstruct(const std::vector<Image>& images,
+                                                 const std::vector<DeviceWorker*>& workers) const;
+
  private:
   ImageSampler() = default;
   absl::StatusOr<Tensor> Contexts(const std::vector<std::string>& prompts,
@@ -45,6 +50,8 @@ class ImageSampler {
   absl::Status DrawBatch(const std::vector<std::string>& prompts, int first,
                          const DrawOptions& options, const std::shared_ptr<Device>& device,
                          const std::function<void()>& on_step, Image* images) const;
+  absl::StatusOr<Image> ReconstructOne(const Image& image,
+                                       const std::shared_ptr<Device>& device) const;
 
   const StableDiffusion* model_ = nullptr;
   DType compute_dtype_ = DType::kF32;

@@ -1,0 +1,64 @@
+#include "tools/prompts.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "core/base/file.h"
+
+namespace dpipe::tools {
+namespace {
+
+void AddParts(const std::string& text, char separator, std::vector<std::string>* parts) {
+  for (absl::string_view part : absl::StrSplit(text, separator)) {
+    part = absl::StripAsciiWhitespace(part);
+    if (!part.empty()) parts->push_back(std::string(part));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> CollectPrompts(const std::string& prompt,
+                                                        const std::string& file, int count) {
+  std::vector<std::string> prompts;
+  AddParts(prompt, '|', &prompts);
+  if (!file.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(file, /*max_bytes=*/1 << 24));
+    AddParts(text, '\n', &prompts);
+  }
+  if (prompts.empty()) {
+    return absl::InvalidArgumentError(
+        "there is no prompt; give --prompt=\"a large red circle\" or --prompts_file");
+  }
+  if (count < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--count=", count, " images of a prompt; must be at least 1"));
+  }
+  std::vector<std::string> repeated;
+  for (const std::string& one : prompts) repeated.insert(repeated.end(), count, one);
+  return repeated;
+}
+
+const std::vector<std::string>& ExamplePrompts() {
+  static const auto* const kPrompts = new std::vector<std::string>{
+      "a large red circle",
+      "a large green square",
+      "a large blue triangle",
+      "a large yellow star",
+      "a large purple cross",
+      "a small orange circle on a black background",
+      "a small cyan square on a gray background",
+      "a small white triangle on a brown background",
+      "a red star",
+      "a green cross",
+      "a blue circle",
+      "a yellow square on a black background",
+      "a large red circle left of a small blue square",
+      "a yellow triangle right of a purple circle",
+      "a white star above a green square",
+      "a cyan cross below an orange triangle",
+  };
+  return *kPrompts;
+}
+
+}  // namespace dpipe::tools

@@ -1,0 +1,53 @@
+#include "tools/prompts.h"
+
+#include <set>
+
+#include "core/base/file.h"
+#include "data/scene_caption.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::tools {
+namespace {
+
+TEST(PromptsTest, SplitsAndRepeats) {
+  const auto prompts = CollectPrompts(" a red circle | |a blue star", "", 2);
+  ASSERT_TRUE(prompts.ok()) << prompts.status();
+  EXPECT_EQ(*prompts, std::vector<std::string>(
+                          {"a red circle", "a red circle", "a blue star", "a blue star"}));
+}
+
+TEST(PromptsTest, LinesOfAFileComeAfterTheFlag) {
+  const std::string path = testing::TempDir() + "/prompts.txt";
+  ASSERT_TRUE(WriteFileAtomically(path, "a green cross\r\n\n  a | b\n").ok());
+  const auto prompts = CollectPrompts("first", path, 1);
+  ASSERT_TRUE(prompts.ok()) << prompts.status();
+  EXPECT_EQ(*prompts, std::vector<std::string>({"first", "a green cross", "a | b"}));
+}
+
+TEST(PromptsTest, NothingToDrawIsAnError) {
+  EXPECT_NE(CollectPrompts(" | ", "", 1).status().message().find("no prompt"), std::string::npos);
+  EXPECT_NE(CollectPrompts("a", "", 0).status().message().find("--count=0"), std::string::npos);
+  EXPECT_EQ(CollectPrompts("a", testing::TempDir() + "/missing.txt", 1).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST(PromptsTest, ExamplesCoverColoursShapesAndRelations) {
+  std::set<SceneColor> colors;
+  std::set<SceneShape> shapes;
+  std::set<SceneRelation> relations;
+  for (const std::string& prompt : ExamplePrompts()) {
+    const auto claim = ParseCaption(prompt);
+    ASSERT_TRUE(claim.ok()) << prompt << ": " << claim.status();
+    for (const ObjectClaim& object : claim->objects) {
+      colors.insert(object.color);
+      shapes.insert(object.shape);
+    }
+    if (claim->objects.size() == 2) relations.insert(claim->relation);
+  }
+  EXPECT_EQ(colors.size(), static_cast<size_t>(kNumSceneColors));
+  EXPECT_EQ(shapes.size(), static_cast<size_t>(kNumSceneShapes));
+  EXPECT_EQ(relations.size(), 4u);
+}
+
+}  // namespace
+}  // namespace dpipe::tools

@@ -1,0 +1,168 @@
+// Measures how often samples show what their captions say.
+//   bazel run //tools:score -- --untrained
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/base/run_paths.h"
+#include "core/report/progress.h"
+#include "data/scene.h"
+#include "gflags/gflags.h"
+#include "models/stable_diffusion/sampler.h"
+#include "tools/scoring.h"
+#include "tools/trained_model.h"
+
+DEFINE_string(model, "", "folder in diffusers layout, or tiny_sd; empty: out/train, else tiny_sd");
+DEFINE_int32(count, 64, "images with one object, and as many with two");
+DEFINE_bool(untrained, false, "also random weights, and real images through the VAE and back");
+DEFINE_int32(steps, 30, "denoising steps");
+DEFINE_double(guidance, 4, "classifier-free guidance; 1: none");
+DEFINE_uint64(seed, 1, "of the noise that drawing begins with");
+DEFINE_uint64(scene_seed, 20000, "of the captions; the built-in data set has 1");
+DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in");
+DEFINE_int32(devices, 0, "CPU devices that share the work; 0: one for each core");
+DEFINE_string(json, "", "also write the scores there");
+
+namespace dpipe::tools {
+namespace {
+
+absl::Status CheckFlags() {
+  if (FLAGS_dtype != "fp32" && FLAGS_dtype != "bf16") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown --dtype=", FLAGS_dtype, "; there are fp32 and bf16"));
+  }
+  if (FLAGS_count < 1 || FLAGS_devices < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--count=", FLAGS_count,
+                                                   " must be at least 1, --devices=",
+                                                   FLAGS_devices, " must not be negative"));
+  }
+  return absl::OkStatus();
+}
+
+// Judges one model's images, and real ones, on the same captions.
+class Scorer {
+ public:
+  static absl::StatusOr<std::unique_ptr<Scorer>> Create(const models::StableDiffusion* model) {
+    auto scorer = std::unique_ptr<Scorer>(new Scorer(model));
+    const int devices = FLAGS_devices > 0 ? FLAGS_devices : static_cast<int>(AllowedCores().size());
+    DPIPE_ASSIGN_OR_RETURN(const auto shares, Device::PartitionCpu(devices));
+    scorer->owners_ = StartWorkers(shares);
+    for (const auto& worker : scorer->owners_) scorer->workers_.push_back(worker.get());
+    for (int num_objects : {1, 2}) {
+      scorer->prompts_.push_back(DrawScorePrompts(FLAGS_scene_seed, num_objects, FLAGS_count));
+    }
+    return scorer;
+  }
+
+  absl::Status ScoreSamples(const std::string& subject, const std::map<std::string, Tensor>& unet) {
+    DPIPE_ASSIGN_OR_RETURN(const auto sampler, MakeSampler(unet));
+    models::DrawOptions options;
+    options.num_steps = FLAGS_steps;
+    options.guidance = static_cast<float>(FLAGS_guidance);
+    options.seed = FLAGS_seed;
+    for (const std::vector<ScorePrompt>& prompts : prompts_) {
+      std::vector<std::string> captions;
+      for (const ScorePrompt& prompt : prompts) captions.push_back(prompt.caption);
+      progress_.Update(Phase(absl::StrCat("drawing ", captions.size(), " captions of ",
+                                          prompts[0].scene.objects.size(), " object(s): ",
+                                          subject)));
+      DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images,
+                             sampler->Draw(captions, options, workers_));
+      DPIPE_RETURN_IF_ERROR(Add(subject, prompts, images));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ScoreReal(const std::map<std::string, Tensor>& unet) {
+    DPIPE_ASSIGN_OR_RETURN(const auto sampler, MakeSampler(unet));
+    for (const std::vector<ScorePrompt>& prompts : prompts_) {
+      std::vector<Image> images;
+      for (const ScorePrompt& prompt : prompts) {
+        images.push_back(RenderScene(prompt.scene, model_->image_size()));
+      }
+      DPIPE_ASSIGN_OR_RETURN(images, sampler->Reconstruct(images, workers_));
+      DPIPE_RETURN_IF_ERROR(Add("real images through the VAE", prompts, images));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<Score>& Finish() {
+    progress_.Finish();
+    return scores_;
+  }
+
+ private:
+  explicit Scorer(const models::StableDiffusion* model)
+      : model_(model), progress_(report::StandardErrorProgress("score")) {}
+
+  absl::StatusOr<std::unique_ptr<models::ImageSampler>> MakeSampler(
+      const std::map<std::string, Tensor>& unet) const {
+    const DType dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
+    return models::ImageSampler::Create(model_, unet, dtype);
+  }
+
+  absl::Status Add(const std::string& subject, const std::vector<ScorePrompt>& prompts,
+                   const std::vector<Image>& images) {
+    DPIPE_ASSIGN_OR_RETURN(scores_.emplace_back(), ScoreImages(subject, prompts, images));
+    return absl::OkStatus();
+  }
+
+  static report::ProgressState Phase(const std::string& phase) {
+    report::ProgressState state;
+    state.phase = phase;
+    return state;
+  }
+
+  const models::StableDiffusion* const model_;
+  report::Progress progress_;
+  std::vector<std::unique_ptr<DeviceWorker>> owners_;
+  std::vector<DeviceWorker*> workers_;
+  std::vector<std::vector<ScorePrompt>> prompts_;  // with one object, with two
+  std::vector<Score> scores_;
+};
+
+absl::Status Main() {
+  DPIPE_RETURN_IF_ERROR(CheckFlags());
+  DPIPE_ASSIGN_OR_RETURN(const auto model, LoadTrainedModel(FLAGS_model, OutputPath("out/train")));
+  DPIPE_ASSIGN_OR_RETURN(const auto unet, model->LoadUNet());
+  DPIPE_ASSIGN_OR_RETURN(const auto scorer, Scorer::Create(model.get()));
+  DPIPE_RETURN_IF_ERROR(scorer->ScoreSamples("the model", unet));
+  if (FLAGS_untrained) {
+    const auto random = model->RandomUNet(FLAGS_seed);
+    DPIPE_RETURN_IF_ERROR(scorer->ScoreSamples("random weights", random));
+    DPIPE_RETURN_IF_ERROR(scorer->ScoreReal(random));
+  }
+  const std::vector<Score>& scores = scorer->Finish();
+  std::printf("Model:    %s\n\n%s\n", model->folder().c_str(),
+              ScoreTable(scores).ToText().c_str());
+  std::printf("Share of images where every object's colour, shape, or both are what the caption "
+              "says; then those\nwhose relation is right too; then those whose sizes and background "
+              "are, where the caption has them.\n");
+  if (FLAGS_json.empty()) return absl::OkStatus();
+  const std::string path = UserPath(FLAGS_json);
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, ScoresJson(model->folder(), scores)));
+  std::printf("Scores:   %s\n", path.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace dpipe::tools
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage(
+      "measures how often samples of a model show what their captions say.\n"
+      "  bazel run //tools:score -- --untrained");
+  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  if (argc > 1) {
+    std::fprintf(stderr, "score: unexpected argument '%s'; see --help\n", argv[1]);
+    return 1;
+  }
+  const absl::Status status = dpipe::tools::Main();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "score: %s\n", std::string(status.message()).c_str());
+  return 1;
+}

@@ -1,0 +1,77 @@
+#include "tools/trained_model.h"
+
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/base/replace_folder.h"
+#include "core/base/run_paths.h"
+#include "models/stable_diffusion/folders.h"
+#include "nlohmann/json.hpp"
+
+namespace dpipe::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kRecordFile[] = "training.json";
+
+std::string RecordJson(const TrainingRecord& record) {
+  nlohmann::ordered_json json;
+  json["format"] = "dpipe.training";
+  json["steps"] = record.steps;
+  json["images"] = record.images;
+  json["loss"] = record.loss;
+  json["ema_decay"] = record.ema_decay;
+  json["strategy"] = record.strategy;
+  json["data"] = record.data_folder;
+  json["command"] = record.command;
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+absl::Status CheckWritable(const std::string& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return absl::OkStatus();
+  if (!fs::is_directory(folder, error)) {
+    return absl::FailedPreconditionError(absl::StrCat(folder, " is there, and is not a folder"));
+  }
+  if (fs::is_empty(folder, error) || fs::exists(folder + "/" + kRecordFile, error)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder, " is there and was not made by training (it has no ", kRecordFile,
+                   "): choose another --out, or remove it"));
+}
+
+absl::Status SaveTrainedModel(const models::StableDiffusion& model,
+                              const std::map<std::string, Tensor>& unet,
+                              models::StoredFormat format, const TrainingRecord& record,
+                              const std::string& folder) {
+  DPIPE_RETURN_IF_ERROR(CheckWritable(folder));
+  const std::string staged = folder + ".partial";
+  std::error_code error;
+  fs::remove_all(staged, error);  // of a run that was killed
+  DPIPE_RETURN_IF_ERROR(model.Save(staged, unet, format));
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(staged + "/" + kRecordFile, RecordJson(record)));
+  return ReplaceFolder(staged, folder);
+}
+
+absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
+    const std::string& model, const std::string& trained) {
+  const bool use_trained = model.empty() && IsFolder(trained);
+  std::string folder = trained;
+  if (!use_trained) {
+    DPIPE_ASSIGN_OR_RETURN(folder, models::FindModelFolder(model.empty() ? "tiny_sd" : model));
+  }
+  DPIPE_ASSIGN_OR_RETURN(auto loaded, models::StableDiffusion::Load(folder, {}));
+  if (loaded->has_unet_weights()) return loaded;
+  return absl::NotFoundError(
+      absl::StrCat(folder, " has no trained U-Net (unet/", models::kDiffusersWeights,
+                   "); train one with: bazel run //tools:train"));
+}
+
+}  // namespace dpipe::tools

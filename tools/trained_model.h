@@ -1,0 +1,45 @@
+// The folder that training writes, in diffusers layout, and sampling reads.
+#ifndef DPIPE_TOOLS_TRAINED_MODEL_H_
+#define DPIPE_TOOLS_TRAINED_MODEL_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "core/base/status.h"
+#include "models/stable_diffusion/stable_diffusion.h"
+
+namespace dpipe::tools {
+
+// How a model was trained: kept beside it as training.json, which also tells folders that may be
+// written over from a user's own.
+struct TrainingRecord {
+  int64_t steps = 0;
+  int64_t images = 0;
+  double loss = 0;  // running mean
+  double ema_decay = 0;
+  std::string strategy;
+  std::string data_folder;
+  std::string command;
+};
+
+// That `folder` may be written: it is not there yet, empty, or a run before made it.
+// FailedPrecondition for others: nothing of a user's is removed.
+absl::Status CheckWritable(const std::string& folder);
+
+// Writes the model next to `folder` and gives it that name when it is complete: a reader never sees
+// half a model. The folder is checked as above.
+absl::Status SaveTrainedModel(const models::StableDiffusion& model,
+                              const std::map<std::string, Tensor>& unet,
+                              models::StoredFormat format, const TrainingRecord& record,
+                              const std::string& folder);
+
+// Loads what is to be drawn from: `model` as FindModelFolder understands it; empty: `trained` if
+// there is such a folder, else the built-in model. NotFound, with the command that trains one,
+// where it has no U-Net weights.
+absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
+    const std::string& model, const std::string& trained);
+
+}  // namespace dpipe::tools
+
+#endif  // DPIPE_TOOLS_TRAINED_MODEL_H_

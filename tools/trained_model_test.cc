@@ -1,0 +1,86 @@
+#include "tools/trained_model.h"
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "core/base/file.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace dpipe::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TrainedModelTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto model = models::StableDiffusion::Load("data/tiny_sd", {});
+    ASSERT_TRUE(model.ok()) << model.status();
+    model_ = std::move(*model);
+    folder_ = testing::TempDir() + "/" +
+              testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder_);
+  }
+  absl::Status Save(const std::map<std::string, Tensor>& unet, int64_t steps) {
+    TrainingRecord record;
+    record.steps = steps;
+    return SaveTrainedModel(*model_, unet, models::StoredFormat::kFp32, record, folder_);
+  }
+
+  std::unique_ptr<models::StableDiffusion> model_;
+  std::string folder_;
+};
+
+TEST_F(TrainedModelTest, IsReadBackWithTheSameWeights) {
+  for (uint64_t seed : {1, 2}) {  // the second is written over the first
+    const auto unet = model_->RandomUNet(seed);
+    ASSERT_TRUE(Save(unet, 10 * seed).ok());
+    EXPECT_FALSE(fs::exists(folder_ + ".partial"));
+    const auto loaded = LoadTrainedModel(folder_, "");
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    const auto read = (*loaded)->LoadUNet();
+    ASSERT_TRUE(read.ok()) << read.status();
+    ASSERT_EQ(read->size(), unet.size());
+    for (const auto& [name, tensor] : unet) {
+      ASSERT_EQ(std::memcmp(tensor.raw_data(), read->at(name).raw_data(), tensor.size_bytes()), 0)
+          << name;
+    }
+    const auto record = nlohmann::json::parse(ReadFile(folder_ + "/training.json").value());
+    EXPECT_EQ(record["steps"], 10 * seed);
+  }
+}
+
+TEST_F(TrainedModelTest, AUsersFolderIsLeftAlone) {
+  ASSERT_TRUE(MakeFolder(folder_).ok());
+  ASSERT_TRUE(WriteFileAtomically(folder_ + "/thesis.txt", "years of work").ok());
+  const absl::Status status = Save(model_->RandomUNet(1), 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_NE(status.message().find(folder_), std::string::npos);
+  EXPECT_EQ(ReadFile(folder_ + "/thesis.txt").value(), "years of work");
+}
+
+TEST_F(TrainedModelTest, WithoutWeightsTheCommandThatTrainsIsNamed) {
+  ASSERT_TRUE(Save(model_->RandomUNet(1), 1).ok());
+  fs::remove(folder_ + "/unet/" + models::kDiffusersWeights);
+  const auto loaded = LoadTrainedModel("", folder_);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_NE(loaded.status().message().find("bazel run //tools:train"), std::string::npos)
+      << loaded.status();
+}
+
+TEST_F(TrainedModelTest, ThePredictionTypeGoesWithTheModel) {
+  models::StableDiffusionOptions options;
+  options.prediction_type = diffusion::PredictionType::kV;
+  auto model = models::StableDiffusion::Load("data/tiny_sd", options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  model_ = std::move(*model);
+  ASSERT_TRUE(Save(model_->RandomUNet(1), 1).ok());
+  const auto loaded = LoadTrainedModel(folder_, "");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ((*loaded)->schedule().options().prediction_type, diffusion::PredictionType::kV);
+}
+
+}  // namespace
+}  // namespace dpipe::tools
