@@ -43,9 +43,9 @@ absl::Status CheckFlags() {
         absl::StrCat("unknown --sampler=", FLAGS_sampler, "; there are ddim and ddpm"));
   }
   if (FLAGS_zoom < 1 || FLAGS_zoom > 64 || FLAGS_columns < 0 || FLAGS_devices < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--zoom=", FLAGS_zoom, " must be from 1 to 64, --columns=", FLAGS_columns,
-        " and --devices=", FLAGS_devices, " must not be negative"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--zoom=", FLAGS_zoom, " must be from 1 to 64, --columns=", FLAGS_columns,
+                     " and --devices=", FLAGS_devices, " must not be negative"));
   }
   return absl::OkStatus();
 }
@@ -70,8 +70,8 @@ absl::StatusOr<std::vector<Image>> DrawAll(const models::StableDiffusion& model,
   options.num_steps = FLAGS_steps;
   options.guidance = static_cast<float>(FLAGS_guidance);
   options.seed = FLAGS_seed;
-  options.kind = FLAGS_sampler == "ddpm" ? diffusion::SamplerKind::kDdpm
-                                         : diffusion::SamplerKind::kDdim;
+  options.kind =
+      FLAGS_sampler == "ddpm" ? diffusion::SamplerKind::kDdpm : diffusion::SamplerKind::kDdim;
   // Small enough that every worker has something to do.
   const int num_images = static_cast<int>(prompts.size());
   options.batch = std::clamp((num_images + devices - 1) / devices, 1, options.batch);

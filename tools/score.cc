@@ -37,8 +37,8 @@ absl::Status CheckFlags() {
   }
   if (FLAGS_count < 1 || FLAGS_devices < 0) {
     return absl::InvalidArgumentError(absl::StrCat("--count=", FLAGS_count,
-                                                   " must be at least 1, --devices=",
-                                                   FLAGS_devices, " must not be negative"));
+                                                   " must be at least 1, --devices=", FLAGS_devices,
+                                                   " must not be negative"));
   }
   return absl::OkStatus();
 }
@@ -67,9 +67,9 @@ class Scorer {
     for (const std::vector<ScorePrompt>& prompts : prompts_) {
       std::vector<std::string> captions;
       for (const ScorePrompt& prompt : prompts) captions.push_back(prompt.caption);
-      progress_.Update(Phase(absl::StrCat("drawing ", captions.size(), " captions of ",
-                                          prompts[0].scene.objects.size(), " object(s): ",
-                                          subject)));
+      progress_.Update(
+          Phase(absl::StrCat("drawing ", captions.size(), " captions of ",
+                             prompts[0].scene.objects.size(), " object(s): ", subject)));
       DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images,
                              sampler->Draw(captions, options, workers_));
       DPIPE_RETURN_IF_ERROR(Add(subject, prompts, images));
@@ -137,11 +137,11 @@ absl::Status Main() {
     DPIPE_RETURN_IF_ERROR(scorer->ScoreReal(random));
   }
   const std::vector<Score>& scores = scorer->Finish();
-  std::printf("Model:    %s\n\n%s\n", model->folder().c_str(),
-              ScoreTable(scores).ToText().c_str());
-  std::printf("Share of images where every object's colour, shape, or both are what the caption "
-              "says; then those\nwhose relation is right too; then those whose sizes and background "
-              "are, where the caption has them.\n");
+  std::printf("Model:    %s\n\n%s\n", model->folder().c_str(), ScoreTable(scores).ToText().c_str());
+  std::printf(
+      "Share of images where every object's colour, shape, or both are what the caption "
+      "says; then those\nwhose relation is right too; then those whose sizes and background "
+      "are, where the caption has them.\n");
   if (FLAGS_json.empty()) return absl::OkStatus();
   const std::string path = UserPath(FLAGS_json);
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, ScoresJson(model->folder(), scores)));

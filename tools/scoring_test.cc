@@ -82,8 +82,8 @@ TEST(ScoringTest, TableAndJsonSayTheSame) {
   one.both = one.relations = 2;
   one.all = 1;
   const report::Table table = ScoreTable({one});
-  EXPECT_EQ(table.rows()[0], std::vector<std::string>({"out/train", "1", "8", "75 %", "50 %",
-                                                       "25 %", "-", "12 %"}));
+  EXPECT_EQ(table.rows()[0],
+            std::vector<std::string>({"out/train", "1", "8", "75 %", "50 %", "25 %", "-", "12 %"}));
   const auto json = nlohmann::json::parse(ScoresJson("out/train", {one}));
   EXPECT_EQ(json["model"], "out/train");
   EXPECT_EQ(json["scores"][0]["color"], 0.75);

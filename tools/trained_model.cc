@@ -69,9 +69,9 @@ absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
   }
   DPIPE_ASSIGN_OR_RETURN(auto loaded, models::StableDiffusion::Load(folder, {}));
   if (loaded->has_unet_weights()) return loaded;
-  return absl::NotFoundError(
-      absl::StrCat(folder, " has no trained U-Net (unet/", models::kDiffusersWeights,
-                   "); train one with: bazel run //tools:train"));
+  return absl::NotFoundError(absl::StrCat(folder, " has no trained U-Net (unet/",
+                                          models::kDiffusersWeights,
+                                          "); train one with: bazel run //tools:train"));
 }
 
 }  // namespace dpipe::tools

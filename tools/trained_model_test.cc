@@ -19,8 +19,8 @@ class TrainedModelTest : public ::testing::Test {
     auto model = models::StableDiffusion::Load("data/tiny_sd", {});
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = std::move(*model);
-    folder_ = testing::TempDir() + "/" +
-              testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ =
+        testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
     fs::remove_all(folder_);
   }
   absl::Status Save(const std::map<std::string, Tensor>& unet, int64_t steps) {

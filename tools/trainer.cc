@@ -165,14 +165,13 @@ class Trainer {
 
   absl::Status DrawSamples() {
     if (options_.sample_prompts.empty()) return absl::OkStatus();
-    DPIPE_ASSIGN_OR_RETURN(const auto sampler,
-                           models::ImageSampler::Create(&setup_->model(), Weights(),
-                                                        options_.setup.compute_dtype));
+    DPIPE_ASSIGN_OR_RETURN(
+        const auto sampler,
+        models::ImageSampler::Create(&setup_->model(), Weights(), options_.setup.compute_dtype));
     DPIPE_ASSIGN_OR_RETURN(
         const std::vector<Image> images,
         sampler->Draw(options_.sample_prompts, options_.draw, setup_->workers()));
-    const int columns =
-        static_cast<int>(std::ceil(std::sqrt(static_cast<double>(images.size()))));
+    const int columns = static_cast<int>(std::ceil(std::sqrt(static_cast<double>(images.size()))));
     DPIPE_ASSIGN_OR_RETURN(const std::string png,
                            EncodePng(models::MakeGrid(images, columns, /*margin=*/4, /*zoom=*/2)));
     DPIPE_RETURN_IF_ERROR(MakeFolder(options_.sample_folder));
@@ -210,9 +209,9 @@ absl::StatusOr<TrainerResult> Train(const TrainerOptions& options,
                                     const std::function<void(const std::string&)>& say) {
   if (options.num_steps < 0 || options.time_limit_ns < 0 ||
       (options.num_steps == 0 && options.time_limit_ns == 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("training needs a number of steps (", options.num_steps,
-                     ") or a time limit (", FormatDuration(options.time_limit_ns), ")"));
+    return absl::InvalidArgumentError(absl::StrCat("training needs a number of steps (",
+                                                   options.num_steps, ") or a time limit (",
+                                                   FormatDuration(options.time_limit_ns), ")"));
   }
   return Trainer(options, say).Run();
 }

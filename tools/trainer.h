@@ -23,24 +23,24 @@ struct TrainerOptions {
   int64_t num_steps = 0;      // 0: as many as the plan predicts for the time limit
   Nanos time_limit_ns = 0;    // of training, with its pauses; 0: none. One of the two is needed.
 
-  std::string out;                 // folder of the model
-  int64_t save_every = 0;          // steps; 0: at the end only
+  std::string out;         // folder of the model
+  int64_t save_every = 0;  // steps; 0: at the end only
   models::StoredFormat format = models::StoredFormat::kFp32;
-  int64_t sample_every = 0;        // steps; 0: at the end only
+  int64_t sample_every = 0;                 // steps; 0: at the end only
   std::vector<std::string> sample_prompts;  // empty: no samples
   models::DrawOptions draw;
-  std::string sample_folder;       // of step_000500.png and so on
+  std::string sample_folder;  // of step_000500.png and so on
   std::string log_path;
-  std::string command;             // for the record
+  std::string command;  // for the record
 };
 
 struct TrainerResult {
   int64_t steps = 0;
   int64_t images = 0;
-  double loss = 0;            // running mean
+  double loss = 0;  // running mean
   Nanos training_ns = 0;
-  std::string stopped_by;     // "" where all steps were done; else "the time limit", "SIGINT", ...
-  std::string last_samples;   // path; "" where none were drawn
+  std::string stopped_by;    // "" where all steps were done; else "the time limit", "SIGINT", ...
+  std::string last_samples;  // path; "" where none were drawn
 };
 
 // `say` gets lines that stay; progress goes to standard error. Saves the model also where it is

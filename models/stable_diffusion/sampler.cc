@@ -162,10 +162,9 @@ absl::StatusOr<Image> ImageSampler::ReconstructOne(const Image& image,
   // Without noise the latents are the encoder's mean.
   const Tensor noise =
       Tensor::Zeros(device, encoder.BatchShape(encoder.InputNamed("vae_noise"), 1), DType::kF32);
-  DPIPE_ASSIGN_OR_RETURN(
-      const Tensor latents,
-      RunProgram(encoder, *model_->frozen_parameters()[kVaeEncoder], compute_dtype_,
-                 {{"pixels", pixels}, {"vae_noise", noise}}));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor latents,
+                         RunProgram(encoder, *model_->frozen_parameters()[kVaeEncoder],
+                                    compute_dtype_, {{"pixels", pixels}, {"vae_noise", noise}}));
   DPIPE_ASSIGN_OR_RETURN(const Tensor decoded, RunProgram(*decoder_program_, *decoder_,
                                                           compute_dtype_, {{"latents", latents}}));
   return ToImage(decoded.data<float>(), size, size);
