@@ -33,6 +33,7 @@ DEFINE_double(beta2, 0.99, "AdamW's memory of squared gradients");
 DEFINE_double(max_grad_norm, 1, "gradients are clipped to this global norm; 0: not");
 DEFINE_double(ema, 0.995, "moving average of the weights, which is what is saved; 0: none");
 DEFINE_double(caption_drop, 0.1, "share of captions left out, for classifier-free guidance");
+DEFINE_bool(mean_latents, false, "train on the mean of the VAE's latents, not on samples of them");
 DEFINE_double(min_snr_gamma, 0, "weighs losses by min(snr, gamma); 0: all alike");
 DEFINE_string(prediction_type, "", "epsilon, v_prediction or sample; empty: the model's");
 DEFINE_bool(flip, false, "mirror images at random");
@@ -125,6 +126,7 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions() {
   options.frozen_quantum = FLAGS_frozen_quantum;
   options.seed = FLAGS_seed;
   options.caption_drop = FLAGS_caption_drop;
+  options.mean_latents = FLAGS_mean_latents;
   options.random_flip = FLAGS_flip;
   options.random_crop = FLAGS_crop;
   options.init_random = FLAGS_init == "random";

@@ -30,7 +30,7 @@ void TrainingLog::Write(const LoggedStep& step) {
   json["lr"] = step.learning_rate;
   json["images_per_second"] = step.images_per_second;
   json["elapsed_s"] = step.elapsed_s;
-  file_ << json.dump() << '\n';
+  file_ << json.dump() << std::endl;  // flushed: for who follows the file
 }
 
 absl::Status TrainingLog::Flush() {

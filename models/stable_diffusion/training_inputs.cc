@@ -69,6 +69,9 @@ Tensor TrainingInputs::Noise(const nn::Program& program, const std::string& inpu
                              RandomPurpose purpose, int64_t step, SampleRange samples,
                              const std::shared_ptr<Device>& device) const {
   const Shape shape = program.BatchShape(program.InputNamed(input), samples.size());
+  if (purpose == RandomPurpose::kVaeNoise && options_.mean_latents) {
+    return Tensor::Zeros(device, shape, DType::kF32);
+  }
   return diffusion::DrawNoise(device, options_.seed, step, samples.begin, shape, purpose);
 }
 

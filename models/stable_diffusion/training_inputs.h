@@ -20,6 +20,8 @@ struct TrainingInputsOptions {
   uint64_t seed = 0;
   double caption_drop =
       0.1;  // share of captions replaced by the empty one, for classifier-free guidance
+  // The VAE's latents are its posterior's mean: no noise of its own is added to them.
+  bool mean_latents = false;
   DType compute_dtype = DType::kF32;
 };
 

@@ -36,6 +36,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   TrainingInputsOptions drawing;
   drawing.seed = options.seed;
   drawing.caption_drop = options.caption_drop;
+  drawing.mean_latents = options.mean_latents;
   drawing.compute_dtype = options.compute_dtype;
   setup->inputs_ =
       std::make_unique<TrainingInputs>(setup->model_.get(), setup->loader_.get(), drawing);

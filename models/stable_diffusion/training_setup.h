@@ -32,6 +32,7 @@ struct TrainingSetupOptions {
   int frozen_quantum = 0;
   uint64_t seed = 0;
   double caption_drop = 0.1;
+  bool mean_latents = false;  // see TrainingInputsOptions
   bool random_flip = false;
   bool random_crop = false;
   bool init_random = true;  // the U-Net's weights; else the folder's

@@ -1,0 +1,274 @@
+// Training, sampling and scoring as a user runs them: small but whole, and with bad input.
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/base/file.h"
+#include "data/image_decode.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/testlib/run_program.h"
+
+namespace dpipe {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testlib::ProgramOutcome;
+using testlib::RunProgram;
+
+constexpr int kSteps = 6;
+
+// Not made yet, and nothing left of an earlier test.
+std::string FreshPath(const std::string& name) {
+  const std::string path = ::testing::TempDir() + "/" + name;
+  fs::remove_all(path);
+  return path;
+}
+
+// A user's own folder, made once.
+const std::string& DataFolder() {
+  static const auto* const kFolder = [] {
+    const std::string folder = FreshPath("images");
+    const ProgramOutcome made =
+        RunProgram("data/make_dataset", {"--out=" + folder, "--count=32", "--seed=3"});
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    return new std::string(folder);
+  }();
+  return *kFolder;
+}
+
+std::vector<std::string> TrainFlags(const std::string& out) {
+  return {"--data=" + DataFolder(),
+          "--out=" + out,
+          "--global_batch=4",
+          "--micro_batches=2",
+          "--frozen_quantum=2",
+          "--devices=2",
+          "--warmup=2",
+          "--steps=" + std::to_string(kSteps),
+          "--minutes=0",
+          "--sample_steps=2"};
+}
+
+ProgramOutcome Train(const std::string& out, const std::vector<std::string>& more) {
+  std::vector<std::string> flags = TrainFlags(out);
+  flags.insert(flags.end(), more.begin(), more.end());
+  return RunProgram("tools/train", flags);
+}
+
+std::vector<json> ReadLog(const std::string& path) {
+  std::vector<json> lines;
+  std::istringstream text(ReadFile(path).value_or(""));
+  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+// One trained model for the tests that only read it.
+const std::string& TrainedModel() {
+  static const auto* const kFolder = [] {
+    const std::string out = FreshPath("trained");
+    const ProgramOutcome run = Train(out, {"--save_every=4", "--sample_every=3"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    for (const char* said : {"Plan:", "diffusionpipe", "Trained 6 steps, 24 images",
+                             "Model:", "Samples:", "bazel run //tools:sample -- --model="}) {
+      EXPECT_THAT(run.out, HasSubstr(said));
+    }
+    return new std::string(out);
+  }();
+  return *kFolder;
+}
+
+TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
+  const std::string out = TrainedModel();
+  for (const char* file :
+       {"model_index.json", "unet/config.json", "vae/config.json", "text_encoder/model.safetensors",
+        "tokenizer/vocab.json", "scheduler/scheduler_config.json", "training.json",
+        "unet/diffusion_pytorch_model.safetensors"}) {
+    EXPECT_TRUE(fs::exists(out + "/" + file)) << file;
+  }
+  EXPECT_FALSE(fs::exists(out + ".partial"));
+  const json record = json::parse(*ReadFile(out + "/training.json"));
+  EXPECT_EQ(record["steps"], kSteps);
+  EXPECT_EQ(record["strategy"], "diffusionpipe");
+  const std::vector<json> log = ReadLog(out + ".log.jsonl");
+  ASSERT_EQ(log.size(), static_cast<size_t>(kSteps));
+  for (int i = 0; i < kSteps; ++i) {
+    EXPECT_EQ(log[i]["step"], i + 1);
+    EXPECT_GT(log[i]["loss"], 0.0);
+  }
+  EXPECT_LT(log[5]["lr"], log[2]["lr"]) << "cosine decay to the last step";
+  for (const char* grid : {"step_000003.png", "step_000006.png"}) {
+    const auto image = ReadImage(out + ".samples/" + grid);
+    EXPECT_TRUE(image.ok()) << image.status();
+  }
+}
+
+// Strategies differ in speed only; neither pauses nor their absence change what is learned.
+TEST(ToolsTest, StrategiesTrainTheSameModel) {
+  const std::string out = FreshPath("gpipe");
+  const ProgramOutcome run = Train(out, {"--strategy=gpipe", "--samples=false"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::string weights = "/unet/diffusion_pytorch_model.safetensors";
+  EXPECT_EQ(*ReadFile(out + weights), *ReadFile(TrainedModel() + weights));
+  // And the comparison can fail.
+  const std::string other = FreshPath("other_seed");
+  ASSERT_EQ(Train(other, {"--strategy=offline_cache", "--seed=2", "--samples=false"}).exit_code, 0);
+  EXPECT_NE(*ReadFile(other + weights), *ReadFile(TrainedModel() + weights));
+}
+
+TEST(ToolsTest, ContinuesFromACheckpointInHalfPrecision) {
+  const std::string out = FreshPath("continued");
+  const ProgramOutcome run =
+      Train(out, {"--model=" + TrainedModel(), "--init=checkpoint", "--steps=1", "--store=fp16",
+                  "--dtype=bf16", "--prediction_type=v_prediction", "--samples=false"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const std::string weights = "/unet/diffusion_pytorch_model.safetensors";
+  EXPECT_NEAR(static_cast<double>(fs::file_size(out + weights)) /
+                  static_cast<double>(fs::file_size(TrainedModel() + weights)),
+              0.5, 0.02);
+  EXPECT_THAT(*ReadFile(out + "/scheduler/scheduler_config.json"), HasSubstr("v_prediction"));
+}
+
+TEST(ToolsTest, ASignalSavesWhatThereIs) {
+  const std::string out = FreshPath("interrupted");
+  std::string command = "tools/train --steps=100000 --samples=false";
+  for (const std::string& flag : TrainFlags(out)) {
+    if (flag.rfind("--steps", 0) != 0) command += " '" + flag + "'";
+  }
+  // The signal comes when the first step is in the log.
+  command += " & until grep -qs step '" + out + ".log.jsonl'; do kill -0 $! || exit 99; done;" +
+             " kill -TERM $!; wait $!";
+  const ProgramOutcome run = RunProgram("/bin/bash", {"-c", command});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("Stopped by SIGTERM"));
+  const json record = json::parse(*ReadFile(out + "/training.json"));
+  EXPECT_GE(record["steps"], 1);
+  EXPECT_EQ(static_cast<size_t>(record["steps"]), ReadLog(out + ".log.jsonl").size());
+}
+
+TEST(ToolsTest, SamplesDependOnPromptAndSeedOnly) {
+  auto draw = [](const std::string& name, const std::vector<std::string>& flags) {
+    const std::string path = FreshPath(name);
+    std::vector<std::string> all = {"--model=" + TrainedModel(), "--steps=2", "--out=" + path,
+                                    "--zoom=1"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    const ProgramOutcome run = RunProgram("tools/sample", all);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr(path));
+    return ReadImage(path).value();
+  };
+  const std::string prompts = "--prompt=a red circle|a blue star|a green cross";
+  const Image three = draw("three.png", {prompts, "--columns=3"});
+  EXPECT_EQ(three.width, 3 * (64 + 4) + 4);
+  EXPECT_EQ(three.height, 64 + 2 * 4);
+  const Image again = draw("again.png", {prompts, "--columns=3", "--devices=1"});
+  EXPECT_EQ(three.pixels, again.pixels);
+  const Image other = draw("other.png", {prompts, "--columns=3", "--seed=2"});
+  EXPECT_NE(three.pixels, other.pixels);
+}
+
+TEST(ToolsTest, ScoresAreWrittenAndRealImagesScoreHighest) {
+  const std::string path = FreshPath("scores.json");
+  const ProgramOutcome run = RunProgram(
+      "tools/score",
+      {"--model=" + TrainedModel(), "--steps=2", "--count=4", "--untrained", "--json=" + path});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("real images through the VAE"));
+  const json scores = json::parse(*ReadFile(path))["scores"];
+  ASSERT_EQ(scores.size(), 6u);  // three subjects, one or two objects
+  for (const json& score : scores) {
+    EXPECT_EQ(score["images"], 4);
+    if (score["subject"] == "real images through the VAE") {
+      EXPECT_EQ(score["both"], 1.0);
+    }
+  }
+}
+
+struct BadCase {
+  const char* name;
+  const char* program;
+  std::vector<std::string> flags;
+  const char* message;
+};
+
+void PrintTo(const BadCase& bad, std::ostream* out) { *out << bad.name; }
+
+class BadToolFlagsTest : public ::testing::TestWithParam<BadCase> {};
+
+TEST_P(BadToolFlagsTest, OneClearSentenceAndAnExitStatus) {
+  const BadCase& bad = GetParam();
+  const std::string out = FreshPath("never");
+  std::vector<std::string> flags = {"--out=" + out};
+  if (bad.program == std::string("tools/train")) flags = TrainFlags(out);
+  if (bad.program == std::string("tools/score")) flags.clear();
+  flags.insert(flags.end(), bad.flags.begin(), bad.flags.end());
+  const ProgramOutcome run = RunProgram(bad.program, flags);
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_THAT(run.err, HasSubstr(bad.message));
+  EXPECT_FALSE(fs::exists(out));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Flags, BadToolFlagsTest,
+    ::testing::Values(
+        BadCase{"UnknownFlag", "tools/train", {"--stepz=3"}, "unknown command line flag 'stepz'"},
+        BadCase{"UnknownDType", "tools/train", {"--dtype=fp8"}, "unknown --dtype=fp8"},
+        BadCase{"UnknownStrategy", "tools/train", {"--strategy=magic"}, "magic"},
+        BadCase{"UnknownSchedule", "tools/train", {"--lr_schedule=steps"}, "'steps'"},
+        BadCase{"UnknownPrediction", "tools/train", {"--prediction_type=v"}, "'v'"},
+        BadCase{"MissingData", "tools/train", {"--data=/no/such/folder"}, "/no/such/folder"},
+        BadCase{"MissingModel", "tools/train", {"--model=/no/such/model"}, "/no/such/model"},
+        BadCase{"TooManyDevices", "tools/train", {"--devices=4000"}, "4000 CPU devices"},
+        BadCase{"BatchDoesNotDivide", "tools/train", {"--global_batch=5"}, "5"},
+        BadCase{"Endless", "tools/train", {"--steps=0"}, "--steps=0 and --minutes=0"},
+        BadCase{"SampleWithoutPrompt", "tools/sample", {}, "--prompt"},
+        BadCase{"SampleOfMissingModel",
+                "tools/sample",
+                {"--prompt=a red circle", "--model=/no/such/model"},
+                "/no/such/model"},
+        BadCase{"TooManySampleSteps",
+                "tools/sample",
+                {"--prompt=a red circle", "--steps=5000"},
+                "5000"},
+        BadCase{"ScoreOfNothing", "tools/score", {"--count=0"}, "--count=0"},
+        BadCase{"StrayArgument", "tools/score", {"now"}, "unexpected argument 'now'"}),
+    [](const ::testing::TestParamInfo<BadCase>& info) { return std::string(info.param.name); });
+
+TEST(ToolsTest, AUsersFolderIsNotWrittenOver) {
+  const std::string out = FreshPath("mine");
+  ASSERT_TRUE(MakeFolder(out).ok());
+  ASSERT_TRUE(WriteFileAtomically(out + "/notes.txt", "mine").ok());
+  const ProgramOutcome run = Train(out, {});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("was not made by training"));
+  EXPECT_EQ(*ReadFile(out + "/notes.txt"), "mine");
+}
+
+TEST(ToolsTest, CorruptAndMissingWeightsAreNamed) {
+  const std::string folder = FreshPath("corrupt");
+  fs::copy(TrainedModel(), folder, fs::copy_options::recursive);
+  const std::string weights = folder + "/unet/diffusion_pytorch_model.safetensors";
+  const std::string whole = *ReadFile(weights);
+  auto sample = [&] {
+    return RunProgram("tools/sample", {"--model=" + folder, "--prompt=a red circle",
+                                       "--out=" + FreshPath("never.png")});
+  };
+  for (const std::string& content : {whole.substr(0, whole.size() / 2), std::string()}) {
+    ASSERT_TRUE(WriteFileAtomically(weights, content).ok());
+    const ProgramOutcome run = sample();
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.err, HasSubstr(weights));
+    EXPECT_EQ(Train(FreshPath("never"), {"--model=" + folder, "--init=checkpoint"}).exit_code, 1);
+  }
+  fs::remove(weights);
+  const ProgramOutcome run = sample();
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("bazel run //tools:train"));
+}
+
+}  // namespace
+}  // namespace dpipe
