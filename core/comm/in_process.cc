@@ -46,18 +46,21 @@ absl::Status DeadlineError(int rank, const std::string& what, absl::Duration wai
       absl::StrCat("rank ", rank, " waited ", absl::FormatDuration(waited), " for ", what));
 }
 
-// Waits, with the state's mutex held, until `ready` or failure or the deadline.
+// Waits, with the state's mutex held, until `ready` or failure or the deadline. The deadline is
+// waited for in pieces, so that only time counts in which this process runs: one that was stopped
+// (Ctrl-Z, a debugger, a scheduler) must not find its deadlines passed when it goes on.
 template <typename Ready>
 absl::Status Await(SharedState& state, int rank, const std::string& what, const Ready& ready)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(state.mutex) {
+  constexpr int kPieces = 32;
   auto done = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !state.failure.ok() || ready(); };
-  const bool in_time = state.mutex.AwaitWithTimeout(absl::Condition(&done), state.options.deadline);
-  if (!state.failure.ok()) return state.failure;
-  if (!in_time) {
-    state.failure = DeadlineError(rank, what, state.options.deadline);
+  const absl::Duration piece = state.options.deadline / kPieces;
+  for (int i = 0; i < kPieces; ++i) {
+    if (!state.mutex.AwaitWithTimeout(absl::Condition(&done), piece)) continue;
     return state.failure;
   }
-  return absl::OkStatus();
+  state.failure = DeadlineError(rank, what, state.options.deadline);
+  return state.failure;
 }
 
 std::string SpecNames(absl::Span<const TensorSpec> specs) {
