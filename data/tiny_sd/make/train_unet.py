@@ -78,6 +78,24 @@ def sample(unet, vae, scheduler, text, empty, noise, steps=30, guidance=4.0):
         return vae.decode(z / vae.config.scaling_factor).sample
 
 
+def held_out_loss(unet, scheduler, z, text, seed=5):
+    """Error of the predicted noise on fixed noise and evenly spread timesteps: (mean, mean where t >= 500)."""
+    generator = torch.Generator().manual_seed(seed)
+    noise, errors = torch.randn(z.shape, generator=generator), []
+    t = (torch.arange(len(z)) * 1000 // len(z)).long()
+    abar = scheduler.alphas_cumprod[t][:, None, None, None]
+    with torch.no_grad():
+        for i in range(0, len(z), 32):
+            part = slice(i, i + 32)
+            noisy = scheduler.add_noise(z[part], noise[part], t[part])
+            out = unet(noisy, t[part], text[part]).sample
+            if scheduler.config.prediction_type == "v_prediction":
+                out = abar[part].sqrt() * out + (1 - abar[part]).sqrt() * noisy
+            errors.append((out - noise[part]).square().mean((1, 2, 3)))
+    errors = torch.cat(errors)
+    return errors.mean().item(), errors[t >= 500].mean().item()
+
+
 def report_samples(unet, vae, scheduler, tokenizer, text_model, guidance, pictures, copies=2):
     """Draws every colour and shape, prints how many are recognized as asked, and saves the grid."""
     wanted = [(c, s) for s in SHAPES for c in COLORS] * copies
@@ -115,6 +133,7 @@ def main():
     parser.add_argument("--caption_drop", type=float, default=0.1)
     parser.add_argument("--prediction", default="epsilon", choices=["epsilon", "v_prediction"])
     parser.add_argument("--validation", type=int, default=256)
+    parser.add_argument("--mean_latents", action="store_true", help="the posterior's mean instead of a sample")
     parser.add_argument("--guidance", type=float, nargs="*", default=[2.0, 4.0])
     parser.add_argument("--fp16", action="store_true", help="store the weights in half precision")
     parser.add_argument("--seed", type=int, default=3)
@@ -154,7 +173,7 @@ def main():
         for group in optimizer.param_groups:
             group["lr"] = lr
         index = torch.randint(count, (args.batch,))
-        z = mean[index] + std[index] * torch.randn_like(mean[index])
+        z = mean[index] + (0 if args.mean_latents else std[index] * torch.randn_like(mean[index]))
         noise, t = torch.randn_like(z), torch.randint(1000, (args.batch,))
         dropped = torch.rand(args.batch) < args.caption_drop
         context = torch.where(dropped[:, None, None], empty, text[index])
@@ -178,6 +197,9 @@ def main():
     (average.half() if args.fp16 else average).save_pretrained(out / "unet")
     average.float()
     scheduler.save_pretrained(out / "scheduler")
+    held = torch.randperm(args.validation, generator=torch.Generator().manual_seed(6)) + count
+    print(json.dumps(dict(zip(("held_out_loss", "held_out_loss_t_over_500"),
+                              held_out_loss(average, scheduler, mean[held], text[held])))))
     for guidance in args.guidance:
         report_samples(average, vae, make_scheduler(args.prediction), tokenizer, text_model, guidance, args.pictures)
 
