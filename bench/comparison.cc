@@ -126,15 +126,15 @@ class ComparisonRun {
     DPIPE_ASSIGN_OR_RETURN(RunResult run, contender->session->Run(count, /*is_last=*/false,
                                                                   /*record=*/true, on_step));
     report::StrategyResult& result = contender->result;
-    Nanos duration_ns = 0;
+    std::vector<double> step_ms;
     for (int i = 0; i < count; ++i) {
       result.losses.push_back(run.steps[i].loss);
       if (i < options_.warmup_steps) continue;
-      duration_ns += run.steps[i].duration_ns;
-      result.step_ms.push_back(static_cast<double>(run.steps[i].duration_ns) / kNanosPerMilli);
+      step_ms.push_back(static_cast<double>(run.steps[i].duration_ns) / kNanosPerMilli);
     }
-    result.images_per_second.push_back(static_cast<double>(options_.steps) * options_.global_batch *
-                                       kNanosPerSecond / duration_ns);
+    result.step_ms.insert(result.step_ms.end(), step_ms.begin(), step_ms.end());
+    // Of the turn's median step: one that another program disturbed does not count for all.
+    result.images_per_second.push_back(1000.0 * options_.global_batch / report::Median(step_ms));
     DPIPE_ASSIGN_OR_RETURN(const TraceStats stats,
                            ComputeTraceStats(contender->outcome.plan, EventsOf(run.trace),
                                              options_.warmup_steps, /*skip_last=*/false));

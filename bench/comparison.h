@@ -25,9 +25,9 @@ struct ComparisonOptions {
   std::vector<std::string> strategies;
   int global_batch = 32;
   int num_micro_batches = 0;  // of a pipeline group; 0: each strategy's own search
-  int steps = 8;              // measured ones, a repeat
-  int warmup_steps = 2;       // before them, a repeat
-  int repeats = 5;
+  int steps = 4;              // measured ones, a repeat
+  int warmup_steps = 1;       // before them, a repeat
+  int repeats = 15;
 };
 
 struct StrategyOutcome {

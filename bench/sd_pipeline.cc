@@ -25,9 +25,10 @@ DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,offline_cache"
               "'schedule=1f1b,frozen=fill', separated by semicolons then");
 DEFINE_int32(global_batch, 32, "images of a training step, over all devices");
 DEFINE_int32(micro_batches, 0, "micro-batches of a pipeline; 0: each strategy's best");
-DEFINE_int32(steps, 8, "measured steps, a repeat");
-DEFINE_int32(warmup_steps, 2, "steps before the measured ones, a repeat");
-DEFINE_int32(repeats, 5, "turns that every strategy gets");
+DEFINE_int32(steps, 4, "measured steps, a repeat");
+DEFINE_int32(warmup_steps, 1, "steps before the measured ones, a repeat");
+DEFINE_int32(repeats, 15,
+             "turns that every strategy gets: many short ones, so that drift hits all alike");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_string(dtype, "fp32",
               "fp32 or bf16: what is computed in; weights are fp32. On CPUs without AMX "

@@ -25,7 +25,7 @@ struct ProfilerOptions {
   std::vector<int> local_batches;  // of the backbone, increasing
   int frozen_quantum = 1;          // the local batch of frozen components
   int warmup_passes = 2;           // kernels are compiled and planned in the first ones
-  int passes = 7;
+  int passes = 15;
   DType compute_dtype = DType::kF32;
   std::string device_name;
 };
