@@ -82,10 +82,12 @@ def compute_unet(model, inputs, states):
     noisy = alpha.sqrt() * latent + (1 - alpha).sqrt() * noise
     model.unet.zero_grad()
     prediction = model.unet(noisy, t, states[:2]).sample
-    loss = (prediction - noise).square().mean()
+    velocity = alpha.sqrt() * noise - (1 - alpha).sqrt() * latent
+    target = velocity if model.scheduler.config.prediction_type == "v_prediction" else noise
+    loss = (prediction - target).square().mean()
     loss.backward()
     out = {"unet/noisy": nhwc(noisy), "unet/output": nhwc(prediction), "unet/loss": loss.reshape(1),
-           "unet/v_target": nhwc(alpha.sqrt() * noise - (1 - alpha).sqrt() * latent)}
+           "unet/v_target": nhwc(velocity)}
     for name, parameter in model.unet.named_parameters():
         out[f"unet/gradient_norm/{name}"] = parameter.grad.norm().reshape(1)
         out[f"unet/gradient_head/{name}"] = parameter.grad.flatten()[:GRADIENT_HEAD]
