@@ -19,14 +19,14 @@ DEFINE_string(init, "random", "the U-Net to begin with: random, or checkpoint (t
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_string(strategy, "diffusionpipe", "data_parallel, gpipe, 1f1b, ..., or a composition");
 DEFINE_int32(devices, 0, "devices to train on; 0: one for each core");
-DEFINE_int32(global_batch, 16, "images of a training step, over all devices");
+DEFINE_int32(global_batch, 8, "images of a training step, over all devices");
 DEFINE_int32(micro_batches, 0, "micro-batches of a pipeline; 0: the best");
 DEFINE_int32(frozen_quantum, 4, "frozen components run on this many samples at a time");
 DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in; weights are fp32");
-DEFINE_int64(steps, 0, "steps to train; 0: as many as fit in --minutes");
+DEFINE_int64(steps, 0, "steps to train; 0: as many as surely fit in --minutes");
 DEFINE_double(minutes, 10, "time limit of training; 0: none");
-DEFINE_double(lr, 2e-3, "peak learning rate of AdamW");
-DEFINE_int64(warmup, 200, "steps until the learning rate is at its peak");
+DEFINE_double(lr, 1.5e-3, "peak learning rate of AdamW");
+DEFINE_int64(warmup, 100, "steps until the learning rate is at its peak");
 DEFINE_string(lr_schedule, "cosine", "constant, linear or cosine: from the peak to 0");
 DEFINE_double(weight_decay, 0.01, "AdamW's, decoupled");
 DEFINE_double(beta2, 0.99, "AdamW's memory of squared gradients");
@@ -35,9 +35,7 @@ DEFINE_double(ema, 0.998, "moving average of the weights, which is what is saved
 DEFINE_double(caption_drop, 0.1, "share of captions left out, for classifier-free guidance");
 DEFINE_bool(mean_latents, true, "train on the mean of the VAE's latents, not on samples of them");
 DEFINE_double(min_snr_gamma, 0, "weighs losses by min(snr, gamma); 0: all alike");
-DEFINE_string(prediction_type, "",
-              "epsilon, v_prediction or sample; empty: v_prediction for a new U-Net, which learns "
-              "captions soonest, and the model's for a checkpoint");
+DEFINE_string(prediction_type, "", "epsilon, v_prediction or sample; empty: the model's");
 DEFINE_bool(flip, false, "mirror images at random");
 DEFINE_bool(crop, false, "crop images at random, else at the centre");
 DEFINE_uint64(seed, 1, "of initial weights, order of the data, noise and timesteps");
@@ -117,9 +115,7 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions() {
   if (FLAGS_init != "random" && FLAGS_init != "checkpoint") {
     return Unknown("init", FLAGS_init, "random and checkpoint");
   }
-  if (FLAGS_prediction_type.empty()) {
-    if (FLAGS_init == "random") options.model.prediction_type = diffusion::PredictionType::kV;
-  } else {
+  if (!FLAGS_prediction_type.empty()) {
     DPIPE_ASSIGN_OR_RETURN(options.model.prediction_type,
                            diffusion::ParsePredictionType(FLAGS_prediction_type));
   }

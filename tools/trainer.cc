@@ -72,7 +72,8 @@ class Trainer {
     num_steps_ = options_.num_steps;
     if (num_steps_ == 0) {
       const int64_t step_ns = std::max<int64_t>(1, plan_.prediction().step_ns());
-      num_steps_ = std::max<int64_t>(1, options_.time_limit_ns / step_ns);
+      // Some slower than predicted, so that the learning rate's decay ends before the time does.
+      num_steps_ = std::max<int64_t>(1, options_.time_limit_ns / step_ns * 4 / 5);
     }
     job_.optimizer.learning_rate.total_steps = num_steps_;
     std::string until = absl::StrCat(num_steps_, " steps");
