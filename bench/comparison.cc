@@ -152,7 +152,8 @@ class ComparisonRun {
     const int count = options_.warmup_steps + options_.steps;
     const double total = static_cast<double>(count) * options_.repeats * contenders_.size();
     report::ProgressState state;
-    state.phase = absl::StrCat("measuring ", contender.name);
+    state.phase = "measuring";
+    state.detail = contender.name;
     state.repeat = repeat + 1;
     state.num_repeats = options_.repeats;
     state.step = static_cast<int>(step.step % count) + 1;

@@ -94,13 +94,13 @@ absl::Status BuildCache(models::TrainingSetup* setup) {
   report::Progress progress(report::StandardErrorProgress("sd_pipeline"));
   const int64_t steps = int64_t{FLAGS_repeats} * (FLAGS_steps + FLAGS_warmup_steps);
   const Nanos start = MonotonicNow();
-  DPIPE_ASSIGN_OR_RETURN(
-      const models::FrozenCache* cache, setup->BuildCache(steps, [&](double done) {
-        report::ProgressState state;
-        state.phase =
-            absl::StrCat("filling the offline cache, ", static_cast<int>(100 * done), " %");
-        progress.Update(state);
-      }));
+  DPIPE_ASSIGN_OR_RETURN(const models::FrozenCache* cache,
+                         setup->BuildCache(steps, [&](double done) {
+                           report::ProgressState state;
+                           state.phase = "filling the offline cache";
+                           state.fraction_done = done;
+                           progress.Update(state);
+                         }));
   progress.Message(absl::StrCat("offline cache: ", cache->num_images(), " images and ",
                                 cache->num_captions(), " captions, ",
                                 FormatBytes(cache->size_bytes()), ", computed in ",

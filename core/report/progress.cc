@@ -21,9 +21,13 @@ namespace {
 constexpr double kMinFractionForEta = 0.02;
 
 std::string PhaseText(const ProgressState& state) {
-  if (state.repeat <= 0) return state.phase;
-  return absl::StrCat(state.phase, state.phase.empty() ? "" : " ", "repeat ", state.repeat, "/",
-                      state.num_repeats);
+  std::vector<std::string> words;
+  if (!state.phase.empty()) words.push_back(state.phase);
+  if (!state.detail.empty()) words.push_back(state.detail);
+  if (state.repeat > 0) {
+    words.push_back(absl::StrCat("repeat ", state.repeat, "/", state.num_repeats));
+  }
+  return absl::StrJoin(words, " ");
 }
 
 // "34 s", "2 min 05 s", "1 h 03 min".
@@ -60,12 +64,11 @@ Progress::~Progress() { Finish(); }
 
 void Progress::Update(const ProgressState& state) {
   const Nanos now = options_.clock();
-  const std::string phase = PhaseText(state);
   const Nanos interval =
       options_.is_terminal ? options_.redraw_interval_ns : options_.log_interval_ns;
-  if (has_written_ && phase == last_phase_ && now - last_written_ns_ < interval) return;
+  if (has_written_ && state.phase == last_phase_ && now - last_written_ns_ < interval) return;
   has_written_ = true;
-  last_phase_ = phase;
+  last_phase_ = state.phase;
   last_written_ns_ = now;
   const std::string line = ProgressText(options_.title, state, now - started_ns_);
   if (options_.is_terminal) {

@@ -17,8 +17,9 @@ namespace dpipe::report {
 
 // What is shown; parts that are not set are left out.
 struct ProgressState {
-  std::string phase;  // "measuring 1f1b"
-  int repeat = 0;     // from 1; 0: not shown
+  std::string phase;   // "measuring"
+  std::string detail;  // "1f1b"; shown after the phase, but another one is no other phase
+  int repeat = 0;      // from 1; 0: not shown
   int num_repeats = 0;
   int step = 0;  // from 1; 0: not shown
   int num_steps = 0;
@@ -47,7 +48,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Shows `state`, unless the line before it is too recent and of the same phase and repeat.
+  // Shows `state`, unless the line before it is too recent and of the same phase.
   void Update(const ProgressState& state);
 
   // A line of its own that stays: above the progress line on a terminal. `line` without newline.

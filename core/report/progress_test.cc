@@ -89,13 +89,17 @@ TEST_F(ProgressTest, LogGetsSparseWholeLines) {
   }
   ProgressState next = Measuring(1);
   next.repeat = 3;
-  progress.Update(next);  // another repeat is shown at once
+  next.detail = "gpipe";
+  now_ns_ -= 9 * kNanosPerSecond;  // a second after the last line
+  progress.Update(next);           // another repeat or detail is no other phase
+  next.phase = "checking";
+  progress.Update(next);  // another phase is shown at once
   progress.Message("note");
   progress.Finish();
   EXPECT_EQ(output_,
             "[bench] measuring 1f1b repeat 2/5 · step 1/20\n"
             "[bench] measuring 1f1b repeat 2/5 · step 11/20\n"
-            "[bench] measuring 1f1b repeat 3/5 · step 1/20\n"
+            "[bench] checking gpipe repeat 3/5 · step 1/20\n"
             "note\n");
 }
 
