@@ -28,11 +28,6 @@ Nanos Typical(const std::vector<ComponentSamples>& workers, const Select& select
   return sum / static_cast<Nanos>(workers.size());
 }
 
-absl::Status FirstError(const std::vector<absl::Status>& statuses) {
-  for (const absl::Status& status : statuses) DPIPE_RETURN_IF_ERROR(status);
-  return absl::OkStatus();
-}
-
 class Profiler {
  public:
   Profiler(const nn::Model& model, const std::vector<DeviceWorker*>& workers,

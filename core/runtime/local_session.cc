@@ -104,13 +104,6 @@ bool LooksAhead(const Plan& plan) {
   return false;
 }
 
-absl::Status FirstError(const std::vector<absl::Status>& statuses) {
-  for (const absl::Status& status : statuses) {
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionOptions options) {

@@ -82,4 +82,9 @@ std::vector<absl::Status> RunOnAll(absl::Span<DeviceWorker* const> workers,
   return statuses;
 }
 
+absl::Status FirstError(absl::Span<const absl::Status> statuses) {
+  for (const absl::Status& status : statuses) DPIPE_RETURN_IF_ERROR(status);
+  return absl::OkStatus();
+}
+
 }  // namespace dpipe

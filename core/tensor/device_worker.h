@@ -52,6 +52,9 @@ std::vector<std::unique_ptr<DeviceWorker>> StartWorkers(
 std::vector<absl::Status> RunOnAll(absl::Span<DeviceWorker* const> workers,
                                    const std::function<absl::Status(int)>& job);
 
+// The first status that is not OK, in order.
+absl::Status FirstError(absl::Span<const absl::Status> statuses);
+
 }  // namespace dpipe
 
 #endif  // DPIPE_CORE_TENSOR_DEVICE_WORKER_H_

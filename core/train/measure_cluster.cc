@@ -19,11 +19,6 @@ Nanos Median(std::vector<Nanos> samples) {
   return *middle;
 }
 
-absl::Status FirstError(const std::vector<absl::Status>& statuses) {
-  for (const absl::Status& status : statuses) DPIPE_RETURN_IF_ERROR(status);
-  return absl::OkStatus();
-}
-
 class LinkProbe {
  public:
   explicit LinkProbe(const std::vector<DeviceWorker*>& workers)

@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<FrozenCache>> FrozenCache::Build(
     }
     return absl::OkStatus();
   });
-  for (const absl::Status& status : statuses) DPIPE_RETURN_IF_ERROR(status);
+  DPIPE_RETURN_IF_ERROR(FirstError(statuses));
   return cache;
 }
 

@@ -143,7 +143,7 @@ absl::StatusOr<std::vector<Image>> ImageSampler::Draw(
     }
     return absl::OkStatus();
   });
-  for (const absl::Status& status : statuses) DPIPE_RETURN_IF_ERROR(status);
+  DPIPE_RETURN_IF_ERROR(FirstError(statuses));
   return images;
 }
 
@@ -180,7 +180,7 @@ absl::StatusOr<std::vector<Image>> ImageSampler::Reconstruct(
     }
     return absl::OkStatus();
   });
-  for (const absl::Status& status : statuses) DPIPE_RETURN_IF_ERROR(status);
+  DPIPE_RETURN_IF_ERROR(FirstError(statuses));
   return results;
 }
 
