@@ -25,7 +25,7 @@ PipelineLayout Layout(const PipelineShape& shape, const std::vector<LayerRange>&
 
 absl::StatusOr<Schedule> ScheduleOf(const PipelineShape& shape) {
   ScheduleRequest request;
-  request.num_stages = shape.num_stages;
+  request.num_devices = shape.num_stages;
   request.num_micro_batches = shape.num_micro_batches;
   return MakeSchedule(shape.schedule, request);
 }

@@ -24,9 +24,9 @@ absl::StatusOr<Schedule> MakeSchedule(const std::string& name, const ScheduleReq
     return absl::NotFoundError(
         absl::StrCat("schedule '", name, "' is none of ", absl::StrJoin(ScheduleNames(), ", ")));
   }
-  if (request.num_stages < 1 || request.num_micro_batches < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("schedule ", name, ": ", request.num_stages,
-                                                   " stages and ", request.num_micro_batches,
+  if (request.num_devices < 1 || request.num_micro_batches < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("schedule ", name, ": ", request.num_devices,
+                                                   " devices and ", request.num_micro_batches,
                                                    " micro-batches; at least one of each"));
   }
   return found->second(request);

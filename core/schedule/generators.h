@@ -17,8 +17,18 @@
 namespace dpipe {
 
 struct ScheduleRequest {
-  int num_stages = 1;
-  int num_micro_batches = 1;
+  int num_devices = 1;        // p
+  int num_micro_batches = 1;  // of the backbone, over all of its chains
+  // Stages of each device, for schedules that leave it open (interleaved); 0: their default.
+  int stages_per_device = 0;
+  // By stage id of the result (whose stages and devices do not depend on costs); empty: unit costs
+  // F = I = W = 1. Generators that look at times decide by them.
+  std::vector<PassCosts> costs = {};
+  // The most stashed (stage, micro-batch) pairs a device may hold, for generators that trade memory
+  // for bubbles; 0: unlimited.
+  int peak_limit = 0;
+  // The passes of self-conditioning come before each forward pass.
+  bool self_conditioning = false;
 };
 
 using ScheduleGenerator = std::function<absl::StatusOr<Schedule>(const ScheduleRequest&)>;

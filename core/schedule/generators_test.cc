@@ -50,7 +50,7 @@ TEST(GeneratorsTest, PeakOfOneFOneBIsTheStagesLeft) {
 TEST(GeneratorsTest, SingleAlternates) {
   EXPECT_EQ(Make("single", 1, 3).ToString(), "F0 B0 F1 B1 F2 B2\n");
   EXPECT_EQ(MakeSchedule("single", {2, 3}).status().message(),
-            "schedule single: 2 stages; it has only 1");
+            "schedule single: 2 devices; it has 1 stage");
 }
 
 TEST(GeneratorsTest, NamesAreListedAndUnknownOnesRefused) {

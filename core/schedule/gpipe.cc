@@ -11,8 +11,8 @@ absl::StatusOr<Schedule> GPipe(const ScheduleRequest& request) {
   for (Pass pass : {Pass::kForward, Pass::kBackward}) {
     for (int m = 0; m < request.num_micro_batches; ++m) slots.push_back({pass, m});
   }
-  return Schedule::Create("gpipe", request.num_micro_batches,
-                          std::vector<std::vector<Slot>>(request.num_stages, slots));
+  return Schedule::CreateStraight("gpipe", request.num_micro_batches,
+                                  std::vector<std::vector<Slot>>(request.num_devices, slots));
 }
 
 REGISTER_SCHEDULE_GENERATOR("gpipe", GPipe);

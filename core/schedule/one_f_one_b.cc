@@ -21,11 +21,11 @@ std::vector<Slot> StageSlots(int warm_up, int num_micro_batches) {
 
 absl::StatusOr<Schedule> OneFOneB(const ScheduleRequest& request) {
   std::vector<std::vector<Slot>> stages;
-  for (int s = 0; s < request.num_stages; ++s) {
-    const int warm_up = std::min(request.num_stages - 1 - s, request.num_micro_batches);
+  for (int s = 0; s < request.num_devices; ++s) {
+    const int warm_up = std::min(request.num_devices - 1 - s, request.num_micro_batches);
     stages.push_back(StageSlots(warm_up, request.num_micro_batches));
   }
-  return Schedule::Create("1f1b", request.num_micro_batches, std::move(stages));
+  return Schedule::CreateStraight("1f1b", request.num_micro_batches, std::move(stages));
 }
 
 REGISTER_SCHEDULE_GENERATOR("1f1b", OneFOneB);

@@ -86,7 +86,7 @@ Schedule RandomSchedule(RandomStream& stream, int num_stages, int num_micro_batc
       stages[s].push_back({Pass::kWeightGrad, weight[s]++});
     }
   }
-  auto schedule = Schedule::Create("random", num_micro_batches, std::move(stages));
+  auto schedule = Schedule::CreateStraight("random", num_micro_batches, std::move(stages));
   DPIPE_CHECK(schedule.ok()) << schedule.status().message();
   return *std::move(schedule);
 }
@@ -136,7 +136,7 @@ Schedule ChooseSchedule(RandomStream& stream, const PipelineLayout& layout, bool
         }
       }
     }
-    schedule = Schedule::Create("split", layout.num_micro_batches, std::move(stages));
+    schedule = Schedule::CreateStraight("split", layout.num_micro_batches, std::move(stages));
     DPIPE_CHECK(schedule.ok()) << schedule.status().message();
   }
   return *std::move(schedule);

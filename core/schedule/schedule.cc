@@ -10,36 +10,10 @@ namespace {
 
 constexpr Nanos kNotDone = -1;
 
-std::string Describe(const Slot& slot) {
-  return absl::StrCat(std::string(1, PassLetter(slot.pass)), slot.micro_batch);
-}
+absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-// When each pass of each micro-batch ends, by stage; kNotDone where it never does.
-struct Progress {
-  std::vector<std::vector<Nanos>> forward,
-      gradient;           // [stage][micro-batch]; gradient: to the inputs
-  std::vector<int> done;  // slots, by stage
-  std::vector<Nanos> stage_end;
-};
-
-// When the inputs of a slot are there; kNotDone if that is not known yet.
-Nanos ReadyAt(const Progress& p, int stage, const Slot& slot) {
-  const int m = slot.micro_batch;
-  const int last = static_cast<int>(p.forward.size()) - 1;
-  switch (slot.pass) {
-    case Pass::kForward:
-      return stage == 0 ? 0 : p.forward[stage - 1][m];
-    case Pass::kWeightGrad:
-      return p.gradient[stage][m];
-    case Pass::kBackward:
-    case Pass::kInputGrad:
-      break;
-  }
-  const Nanos own = p.forward[stage][m];
-  if (stage == last || own == kNotDone) return own;
-  const Nanos incoming = p.gradient[stage + 1][m];
-  return incoming == kNotDone ? kNotDone : std::max(own, incoming);
-}
+bool AddsWeights(Pass pass) { return pass == Pass::kBackward || pass == Pass::kWeightGrad; }
+bool GivesGradient(Pass pass) { return pass == Pass::kBackward || pass == Pass::kInputGrad; }
 
 Nanos CostOf(Pass pass, const PassCosts& costs) {
   switch (pass) {
@@ -55,79 +29,48 @@ Nanos CostOf(Pass pass, const PassCosts& costs) {
   return 0;
 }
 
-// Runs every stage as far as it gets.
-Progress Run(const std::vector<std::vector<Slot>>& stages, int num_micro_batches,
-             const PassCosts& costs) {
-  const int count = static_cast<int>(stages.size());
-  Progress p;
-  p.forward.assign(count, std::vector<Nanos>(num_micro_batches, kNotDone));
-  p.gradient = p.forward;
-  p.done.assign(count, 0);
-  p.stage_end.assign(count, 0);
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (int s = 0; s < count; ++s) {
-      while (p.done[s] < static_cast<int>(stages[s].size())) {
-        const Slot& slot = stages[s][p.done[s]];
-        const Nanos ready = ReadyAt(p, s, slot);
-        if (ready == kNotDone) break;
-        p.stage_end[s] = std::max(p.stage_end[s], ready) + CostOf(slot.pass, costs);
-        if (slot.pass == Pass::kForward) p.forward[s][slot.micro_batch] = p.stage_end[s];
-        if (slot.pass == Pass::kBackward || slot.pass == Pass::kInputGrad) {
-          p.gradient[s][slot.micro_batch] = p.stage_end[s];
-        }
-        ++p.done[s];
-        progress = true;
-      }
-    }
-  }
-  return p;
-}
-
-// Each micro-batch's passes once, in an order that one stage can run, weight gradients in order.
-absl::Status VerifyStage(int stage, const std::vector<Slot>& slots, int num_micro_batches) {
-  std::vector<int> forward(num_micro_batches, 0), gradient(num_micro_batches, 0);
+// The passes of one stage so far.
+struct StageHistory {
+  std::vector<bool> forward, gradient;
   int next_weight = 0;
-  for (int i = 0; i < static_cast<int>(slots.size()); ++i) {
-    const Slot& slot = slots[i];
-    const std::string at = absl::StrCat("stage ", stage, ", slot ", i, " (", Describe(slot), "): ");
-    const int m = slot.micro_batch;
-    if (m < 0 || m >= num_micro_batches) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(at, "micro-batch ", m, " is not one of the ", num_micro_batches));
-    }
-    const bool weight = slot.pass == Pass::kBackward || slot.pass == Pass::kWeightGrad;
-    if (slot.pass == Pass::kForward && forward[m]++ > 0) {
-      return absl::InvalidArgumentError(absl::StrCat(at, "a second forward pass"));
-    }
-    if (slot.pass == Pass::kBackward || slot.pass == Pass::kInputGrad) {
-      if (forward[m] == 0) {
-        return absl::InvalidArgumentError(absl::StrCat(at, "no forward pass before it"));
-      }
-      if (gradient[m]++ > 0) {
-        return absl::InvalidArgumentError(absl::StrCat(at, "a second backward pass"));
-      }
-    }
-    if (weight && gradient[m] == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(at, "no input gradient before it"));
-    }
-    if (weight && m != next_weight++) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(at, "weight gradients come in micro-batch order, and ", next_weight - 1,
-                       " is next, not ", m));
-    }
+};
+
+absl::Status CheckSlot(const std::string& at, const Slot& slot, bool forward_only,
+                       StageHistory* history) {
+  const int m = slot.micro_batch;
+  const int count = static_cast<int>(history->forward.size());
+  if (m < 0 || m >= count) {
+    return Bad(absl::StrCat(at, "micro-batch ", m, " is not one of the ", count));
   }
-  // next_weight counts weight gradients; as they came in order, each micro-batch before it is
-  // complete.
-  if (next_weight != num_micro_batches) {
-    return absl::InvalidArgumentError(absl::StrCat("stage ", stage, ": ", next_weight, " of ",
-                                                   num_micro_batches,
-                                                   " micro-batches are computed"));
+  if (slot.pass == Pass::kForward) {
+    if (history->forward[m]) return Bad(at + "a second forward pass");
+    history->forward[m] = true;
+    return absl::OkStatus();
   }
+  if (forward_only) return Bad(at + "the stage has forward passes only");
+  if (GivesGradient(slot.pass)) {
+    if (!history->forward[m]) return Bad(at + "no forward pass before it");
+    if (history->gradient[m]) return Bad(at + "a second backward pass");
+    history->gradient[m] = true;
+  }
+  if (!AddsWeights(slot.pass)) return absl::OkStatus();
+  if (!history->gradient[m]) return Bad(at + "no input gradient before it");
+  if (m != history->next_weight) {
+    return Bad(absl::StrCat(at, "weight gradients come in micro-batch order, and ",
+                            history->next_weight, " is next, not ", m));
+  }
+  ++history->next_weight;
   return absl::OkStatus();
 }
 
 }  // namespace
+
+// When each pass of each micro-batch ends, by stage; kNotDone where it never does.
+struct Schedule::Run {
+  std::vector<std::vector<Nanos>> forward, gradient;  // [stage][micro-batch]
+  std::vector<std::vector<Nanos>> start;              // [device][slot], of those that ran
+  std::vector<Nanos> device_end;
+};
 
 char PassLetter(Pass pass) {
   switch (pass) {
@@ -143,56 +86,225 @@ char PassLetter(Pass pass) {
   return '?';
 }
 
-absl::StatusOr<Schedule> Schedule::Create(std::string name, int num_micro_batches,
-                                          std::vector<std::vector<Slot>> stages) {
-  Schedule schedule(std::move(name), num_micro_batches, std::move(stages));
+Schedule::Schedule(std::string name, std::vector<ScheduleChain> chains,
+                   std::vector<std::vector<Slot>> slots)
+    : name_(std::move(name)), chains_(std::move(chains)), slots_(std::move(slots)) {
+  for (int c = 0; c < static_cast<int>(chains_.size()); ++c) {
+    first_stage_.push_back(num_stages());
+    const int count = static_cast<int>(chains_[c].devices.size());
+    for (int k = 0; k < count; ++k) {
+      StageLinks links;
+      links.chain = c;
+      links.device = chains_[c].devices[k];
+      links.previous = k > 0 ? num_stages() - 1 : -1;
+      links.next = k + 1 < count ? num_stages() + 1 : -1;
+      links.forward_only = k < chains_[c].num_forward_only;
+      stages_.push_back(links);
+    }
+  }
+}
+
+absl::StatusOr<Schedule> Schedule::Create(std::string name, std::vector<ScheduleChain> chains,
+                                          std::vector<std::vector<Slot>> slots) {
+  Schedule schedule(std::move(name), std::move(chains), std::move(slots));
   DPIPE_RETURN_IF_ERROR(schedule.Verify());
   return schedule;
 }
 
-absl::Status Schedule::Verify() const {
-  if (stages_.empty() || num_micro_batches_ < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("schedule ", name_, ": ", stages_.size(), " stages and ", num_micro_batches_,
-                     " micro-batches; there must be at least one of each"));
+absl::StatusOr<Schedule> Schedule::CreateStraight(std::string name, int num_micro_batches,
+                                                  std::vector<std::vector<Slot>> slots) {
+  ScheduleChain chain;
+  chain.num_micro_batches = num_micro_batches;
+  for (int d = 0; d < static_cast<int>(slots.size()); ++d) {
+    chain.devices.push_back(d);
+    for (Slot& slot : slots[d]) slot.stage = d;
   }
-  for (int s = 0; s < num_stages(); ++s) {
-    DPIPE_RETURN_IF_ERROR(VerifyStage(s, stages_[s], num_micro_batches_));
+  return Create(std::move(name), {std::move(chain)}, std::move(slots));
+}
+
+int Schedule::num_micro_batches(int backbone) const {
+  int count = 0;
+  for (const ScheduleChain& chain : chains_) {
+    if (chain.backbone == backbone) count += chain.num_micro_batches;
   }
-  const Progress progress = Run(stages_, num_micro_batches_, PassCosts{});
-  for (int s = 0; s < num_stages(); ++s) {
-    const int done = progress.done[s];
-    if (done == static_cast<int>(stages_[s].size())) continue;
-    return absl::InvalidArgumentError(absl::StrCat("stage ", s, ", slot ", done, " (",
-                                                   Describe(stages_[s][done]),
-                                                   "): waits for a pass that never comes"));
+  return count;
+}
+
+bool Schedule::IsStraight() const {
+  if (chains_.size() != 1) return false;
+  for (int k = 0; k < num_stages(); ++k) {
+    if (stages_[k].device != k) return false;
+  }
+  return num_stages() == num_devices();
+}
+
+absl::Status Schedule::VerifyChains() const {
+  if (slots_.empty() || chains_.empty()) {
+    return Bad(absl::StrCat("schedule ", name_, ": ", slots_.size(), " devices and ",
+                            chains_.size(), " chains; there must be at least one of each"));
+  }
+  for (int c = 0; c < static_cast<int>(chains_.size()); ++c) {
+    const ScheduleChain& chain = chains_[c];
+    const std::string where = absl::StrCat("schedule ", name_, ", chain ", c, ": ");
+    if (chain.devices.empty() || chain.num_micro_batches < 1) {
+      return Bad(absl::StrCat(where, chain.devices.size(), " stages and ", chain.num_micro_batches,
+                              " micro-batches; there must be at least one of each"));
+    }
+    if (chain.num_forward_only < 0 ||
+        chain.num_forward_only >= static_cast<int>(chain.devices.size())) {
+      return Bad(absl::StrCat(where, chain.num_forward_only, " of ", chain.devices.size(),
+                              " stages have forward passes only"));
+    }
+    for (int device : chain.devices) {
+      if (device >= 0 && device < num_devices()) continue;
+      return Bad(absl::StrCat(where, "device ", device, " is not one of the ", num_devices()));
+    }
   }
   return absl::OkStatus();
 }
 
+absl::Status Schedule::VerifyStages() const {
+  std::vector<StageHistory> histories;
+  for (const StageLinks& links : stages_) {
+    const int count = chains_[links.chain].num_micro_batches;
+    histories.push_back({std::vector<bool>(count), std::vector<bool>(count), 0});
+  }
+  for (int d = 0; d < num_devices(); ++d) {
+    for (int i = 0; i < static_cast<int>(slots_[d].size()); ++i) {
+      const Slot& slot = slots_[d][i];
+      const std::string at = absl::StrCat("device ", d, ", slot ", i, " (", Describe(slot), "): ");
+      if (slot.stage < 0 || slot.stage >= num_stages()) {
+        return Bad(absl::StrCat(at, "stage ", slot.stage, " is not one of the ", num_stages()));
+      }
+      if (stages_[slot.stage].device != d) {
+        return Bad(
+            absl::StrCat(at, "stage ", slot.stage, " lies on device ", stages_[slot.stage].device));
+      }
+      DPIPE_RETURN_IF_ERROR(
+          CheckSlot(at, slot, stages_[slot.stage].forward_only, &histories[slot.stage]));
+    }
+  }
+  for (int s = 0; s < num_stages(); ++s) {
+    const int count = static_cast<int>(histories[s].forward.size());
+    // As weight gradients came in order, each micro-batch before next_weight is complete.
+    const int done = stages_[s].forward_only
+                         ? static_cast<int>(std::count(histories[s].forward.begin(),
+                                                       histories[s].forward.end(), true))
+                         : histories[s].next_weight;
+    if (done == count) continue;
+    return Bad(absl::StrCat("stage ", s, ": ", done, " of ", count, " micro-batches are computed"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Schedule::Verify() const {
+  DPIPE_RETURN_IF_ERROR(VerifyChains());
+  DPIPE_RETURN_IF_ERROR(VerifyStages());
+  const Run run = Execute(std::vector<PassCosts>(num_stages()));
+  for (int d = 0; d < num_devices(); ++d) {
+    const size_t done = run.start[d].size();
+    if (done == slots_[d].size()) continue;
+    return Bad(absl::StrCat("device ", d, ", slot ", done, " (", Describe(slots_[d][done]),
+                            "): waits for a pass that never comes"));
+  }
+  return absl::OkStatus();
+}
+
+// Runs every device as far as it gets.
+Schedule::Run Schedule::Execute(const std::vector<PassCosts>& costs) const {
+  Run run;
+  for (const StageLinks& links : stages_) {
+    run.forward.emplace_back(chains_[links.chain].num_micro_batches, kNotDone);
+  }
+  run.gradient = run.forward;
+  run.start.resize(slots_.size());
+  run.device_end.assign(slots_.size(), 0);
+  const auto ready_at = [&](const Slot& slot) {  // kNotDone: not known yet
+    const StageLinks& links = stages_[slot.stage];
+    const int m = slot.micro_batch;
+    if (slot.pass == Pass::kForward) {
+      return links.previous < 0 ? Nanos{0} : run.forward[links.previous][m];
+    }
+    if (slot.pass == Pass::kWeightGrad) return run.gradient[slot.stage][m];
+    const Nanos own = run.forward[slot.stage][m];
+    if (links.next < 0 || own == kNotDone) return own;
+    const Nanos incoming = run.gradient[links.next][m];
+    return incoming == kNotDone ? kNotDone : std::max(own, incoming);
+  };
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (int d = 0; d < num_devices(); ++d) {
+      while (run.start[d].size() < slots_[d].size()) {
+        const Slot& slot = slots_[d][run.start[d].size()];
+        const Nanos ready = ready_at(slot);
+        if (ready == kNotDone) break;
+        const Nanos start = std::max(run.device_end[d], ready);
+        const Nanos end = start + CostOf(slot.pass, costs[slot.stage]);
+        run.start[d].push_back(start);
+        run.device_end[d] = end;
+        if (slot.pass == Pass::kForward) run.forward[slot.stage][slot.micro_batch] = end;
+        if (GivesGradient(slot.pass)) run.gradient[slot.stage][slot.micro_batch] = end;
+        progress = true;
+      }
+    }
+  }
+  return run;
+}
+
 int Schedule::PeakStashed(int stage) const {
   int stashed = 0, peak = 0;
-  for (const Slot& slot : stages_[stage]) {
+  for (const Slot& slot : slots_[stages_[stage].device]) {
+    if (slot.stage != stage || stages_[stage].forward_only) continue;
     if (slot.pass == Pass::kForward) peak = std::max(peak, ++stashed);
-    if (slot.pass == Pass::kBackward || slot.pass == Pass::kWeightGrad) --stashed;
+    if (AddsWeights(slot.pass)) --stashed;
+  }
+  return peak;
+}
+
+int Schedule::PeakStashedOnDevice(int device) const {
+  int stashed = 0, peak = 0;
+  for (const Slot& slot : slots_[device]) {
+    if (stages_[slot.stage].forward_only) continue;
+    if (slot.pass == Pass::kForward) peak = std::max(peak, ++stashed);
+    if (AddsWeights(slot.pass)) --stashed;
   }
   return peak;
 }
 
 Nanos Schedule::Makespan(const PassCosts& costs) const {
-  const Progress progress = Run(stages_, num_micro_batches_, costs);
-  return *std::max_element(progress.stage_end.begin(), progress.stage_end.end());
+  return Makespan(std::vector<PassCosts>(num_stages(), costs));
+}
+
+Nanos Schedule::Makespan(const std::vector<PassCosts>& costs) const {
+  const Run run = Execute(costs);
+  return *std::max_element(run.device_end.begin(), run.device_end.end());
+}
+
+std::vector<std::vector<Nanos>> Schedule::StartTimes(const std::vector<PassCosts>& costs) const {
+  return Execute(costs).start;
 }
 
 double Schedule::BubbleRatio(const PassCosts& costs) const {
-  const double busy = static_cast<double>(costs.forward + costs.input_grad + costs.weight_grad) *
-                      num_micro_batches_;
-  return 1 - busy / static_cast<double>(Makespan(costs));
+  return BubbleRatio(std::vector<PassCosts>(num_stages(), costs));
+}
+
+double Schedule::BubbleRatio(const std::vector<PassCosts>& costs) const {
+  double busy = 0;
+  for (const std::vector<Slot>& slots : slots_) {
+    for (const Slot& slot : slots)
+      busy += static_cast<double>(CostOf(slot.pass, costs[slot.stage]));
+  }
+  return 1 - busy / (static_cast<double>(num_devices()) * static_cast<double>(Makespan(costs)));
+}
+
+std::string Schedule::Describe(const Slot& slot) const {
+  const std::string stage = IsStraight() ? "" : absl::StrCat(slot.stage, ".");
+  return absl::StrCat(std::string(1, PassLetter(slot.pass)), stage, slot.micro_batch);
 }
 
 std::string Schedule::ToString() const {
   std::string text;
-  for (const std::vector<Slot>& slots : stages_) {
+  for (const std::vector<Slot>& slots : slots_) {
     for (size_t i = 0; i < slots.size(); ++i) {
       absl::StrAppend(&text, i == 0 ? "" : " ", Describe(slots[i]));
     }

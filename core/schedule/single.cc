@@ -6,16 +6,16 @@ namespace dpipe {
 namespace {
 
 absl::StatusOr<Schedule> Single(const ScheduleRequest& request) {
-  if (request.num_stages != 1) {
+  if (request.num_devices != 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("schedule single: ", request.num_stages, " stages; it has only 1"));
+        absl::StrCat("schedule single: ", request.num_devices, " devices; it has 1 stage"));
   }
   std::vector<Slot> slots;
   for (int m = 0; m < request.num_micro_batches; ++m) {
     slots.push_back({Pass::kForward, m});
     slots.push_back({Pass::kBackward, m});
   }
-  return Schedule::Create("single", request.num_micro_batches, {slots});
+  return Schedule::CreateStraight("single", request.num_micro_batches, {slots});
 }
 
 REGISTER_SCHEDULE_GENERATOR("single", Single);
