@@ -29,6 +29,8 @@ struct ScheduleRequest {
   int peak_limit = 0;
   // The passes of self-conditioning come before each forward pass.
   bool self_conditioning = false;
+  // By backbone, for schedules of several (cascaded); empty: num_micro_batches of each.
+  std::vector<int> backbone_micro_batches = {};
 };
 
 using ScheduleGenerator = std::function<absl::StatusOr<Schedule>(const ScheduleRequest&)>;

@@ -1,0 +1,124 @@
+#include "core/schedule/schedule_traits.h"
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+ScheduleTraits Straight() { return {}; }
+
+ScheduleTraits Single() {
+  ScheduleTraits traits;
+  traits.max_devices = 1;
+  return traits;
+}
+
+ScheduleTraits ZeroBubble(bool takes_costs) {
+  ScheduleTraits traits;
+  traits.splits_backward = true;
+  traits.takes_costs = takes_costs;
+  return traits;
+}
+
+ScheduleTraits Interleaved(bool whole_rounds) {
+  ScheduleTraits traits;
+  traits.stages_per_device = 2;
+  traits.takes_stages_per_device = true;
+  traits.micro_batches_multiple_of_devices = whole_rounds;
+  return traits;
+}
+
+// Two stages a device in a V.
+ScheduleTraits VShape(bool splits_backward, bool takes_costs) {
+  ScheduleTraits traits;
+  traits.stages_per_device = 2;
+  traits.splits_backward = splits_backward;
+  traits.takes_costs = takes_costs;
+  return traits;
+}
+
+// Two chains in opposite directions.
+ScheduleTraits Bidirectional(int stages_per_device) {
+  ScheduleTraits traits;
+  traits.min_devices = 2;
+  traits.devices_multiple_of = 2;
+  traits.micro_batches_multiple_of = 2;
+  traits.stages_per_device = stages_per_device;
+  traits.weight_copies = 2;
+  return traits;
+}
+
+ScheduleTraits Cascaded(bool splits_backward) {
+  ScheduleTraits traits;
+  traits.stages_per_device = 2;
+  traits.num_backbones = 2;
+  traits.splits_backward = splits_backward;
+  traits.takes_costs = true;
+  return traits;
+}
+
+const std::map<std::string, ScheduleTraits>& Table() {
+  static const auto* const table = new std::map<std::string, ScheduleTraits>{
+      {"1f1b", Straight()},
+      {"bitpipe", Bidirectional(4)},
+      {"cascaded", Cascaded(false)},
+      {"cascaded-zb", Cascaded(true)},
+      {"chimera", Bidirectional(2)},
+      {"dualpipe-v", VShape(true, true)},
+      {"eager-1f1b", Straight()},
+      {"gpipe", Straight()},
+      {"interleaved", Interleaved(true)},
+      {"single", Single()},
+      {"v-half", VShape(true, true)},
+      {"v-min", VShape(true, true)},
+      {"wave", VShape(false, true)},
+      {"zb-auto", ZeroBubble(true)},
+      {"zb-h1", ZeroBubble(false)},
+      {"zb-h2", ZeroBubble(false)},
+      {"zb-v", VShape(true, true)},
+      {"zeropp", Interleaved(false)},
+  };
+  return *table;
+}
+
+}  // namespace
+
+absl::StatusOr<ScheduleTraits> TraitsOf(const std::string& name) {
+  const auto found = Table().find(name);
+  if (found == Table().end()) {
+    return absl::NotFoundError(absl::StrCat("schedule '", name, "' has no traits"));
+  }
+  return found->second;
+}
+
+absl::Status CheckRequest(const std::string& name, const ScheduleTraits& traits,
+                          const ScheduleRequest& request) {
+  const auto refuse = [&](const auto&... what) {
+    return absl::InvalidArgumentError(absl::StrCat("schedule ", name, ": ", what...));
+  };
+  const int p = request.num_devices, m = request.num_micro_batches;
+  if (p < traits.min_devices) {
+    return refuse(p, " devices; it takes at least ", traits.min_devices);
+  }
+  if (traits.max_devices > 0 && p > traits.max_devices) {
+    return refuse(p, " devices; it takes at most ", traits.max_devices);
+  }
+  if (p % traits.devices_multiple_of != 0) {
+    return refuse(p, " devices; it takes multiples of ", traits.devices_multiple_of);
+  }
+  if (m < 1 || m % traits.micro_batches_multiple_of != 0) {
+    return refuse(m, " micro-batches; it takes multiples of ", traits.micro_batches_multiple_of);
+  }
+  if (traits.micro_batches_multiple_of_devices && m % p != 0) {
+    return refuse(m, " micro-batches; it takes multiples of the ", p, " devices");
+  }
+  if (!traits.takes_stages_per_device && request.stages_per_device != 0 &&
+      request.stages_per_device != traits.stages_per_device) {
+    return refuse(request.stages_per_device, " stages a device; it has ", traits.stages_per_device);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe
