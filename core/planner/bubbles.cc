@@ -56,6 +56,7 @@ class RankTimeline {
     switch (Kind(instruction)) {
       case Instruction::REDUCE_GRADS:
         return GRADIENT_SYNC;
+      case Instruction::FLUSH:
       case Instruction::OPTIMIZER_STEP:
         if (last_reduction_end_ns_ > start_ns) return GRADIENT_SYNC;
         return last_compute_end_ns_ > start_ns ? COOL_DOWN : OPTIMIZER;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/status.h"
-#include "core/planner/fill/fill.h"
+#include "core/planner/fill/fill_plan.h"
 #include "core/planner/partition/partitioner.h"
 #include "core/planner/stage_costs.h"
 #include "core/schedule/generators.h"
@@ -81,15 +81,15 @@ absl::StatusOr<BuiltPlan> PlanBuilder::Lower(const PipelineShape& shape,
 absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
                                                    const std::vector<LayerRange>& stages) const {
   DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(shape));
-  LowerOptions options = Options(FrozenPolicy::kFill);
-  DPIPE_ASSIGN_OR_RETURN(const Plan unfilled,
-                         LowerPlan(Layout(shape, stages), schedule, options, cost_));
-  DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, SimulateSteadyState(unfilled, cost_));
   FillOptions fill;
   fill.partial_batch = strategy_.partial_batch();
-  DPIPE_ASSIGN_OR_RETURN(options.fill, PlaceFrozenWork(unfilled, simulation.events, cost_, fill));
-  DPIPE_ASSIGN_OR_RETURN(BuiltPlan built, Lower(shape, stages, std::move(options)));
-  built.unfilled_bubble_ratio = simulation.stats.bubble_ratio;
+  DPIPE_ASSIGN_OR_RETURN(FilledPlan filled, FillPlan(Layout(shape, stages), schedule,
+                                                     Options(FrozenPolicy::kFill), fill, cost_));
+  BuiltPlan built;
+  built.plan = std::move(filled.plan);
+  built.step_ns = filled.step_ns;
+  built.bubble_ratio = filled.bubble_ratio;
+  built.unfilled_bubble_ratio = filled.unfilled_bubble_ratio;
   return built;
 }
 

@@ -91,6 +91,11 @@ std::string DescribeKind(const Plan& plan, const Instruction& instruction) {
       return absl::StrCat("gradient sync of stage ", instruction.stage());
     case Instruction::OPTIMIZER_STEP:
       return "optimizer step";
+    case Instruction::RECOMPUTE:
+      return absl::StrCat("recomputing the forward of micro-batch ", instruction.micro_batch(),
+                          ", stage ", instruction.stage());
+    case Instruction::FLUSH:
+      return "waiting for all messages of all devices";
     default:
       return "unknown instruction";
   }
@@ -136,6 +141,10 @@ std::string EventName(const Plan& plan, const Instruction& instruction) {
       return "sync";
     case Instruction::OPTIMIZER_STEP:
       return "opt";
+    case Instruction::RECOMPUTE:
+      return absl::StrCat("R", instruction.micro_batch());
+    case Instruction::FLUSH:
+      return "flush";
     default:
       return "?";
   }

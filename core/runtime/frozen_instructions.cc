@@ -94,4 +94,16 @@ absl::Status RankExecutor::ReceiveFrozen(int index, int64_t step, SampleRange sa
   return absl::OkStatus();
 }
 
+// Frozen outputs are the only messages that no computation of the same step need wait for.
+absl::Status RankExecutor::Flush(int64_t step) {
+  for (int c = 0; c < resources_.plan->components_size(); ++c) {
+    DPIPE_RETURN_IF_ERROR(ReceiveFrozen(c, step, {0, resources_.plan->global_batch()}));
+  }
+  double nothing = 0;
+  DPIPE_RETURN_IF_ERROR(
+      resources_.communicator->AllReduceSum(absl::MakeSpan(&nothing, 1), "a flush"));
+  MarkStart();
+  return absl::OkStatus();
+}
+
 }  // namespace dpipe

@@ -76,6 +76,9 @@ absl::Status RankExecutor::Run(const Instruction& instruction, int64_t step) {
       DPIPE_RETURN_IF_ERROR(ReduceGrads(instruction));
       Record(step, TraceEvent::COLLECTIVE);
       return absl::OkStatus();
+    case Instruction::FLUSH:
+      DPIPE_RETURN_IF_ERROR(Flush(step));
+      break;
     case Instruction::OPTIMIZER_STEP:
       DPIPE_RETURN_IF_ERROR(OptimizerStep(step));
       break;

@@ -96,6 +96,7 @@ class RankExecutor {
   absl::Status PostRecv(const Instruction& instruction, int64_t step);
   absl::Status ReduceGrads(const Instruction& instruction);
   absl::Status OptimizerStep(int64_t step);
+  absl::Status Flush(int64_t step);
 
   // The backbone's external inputs for a layer range: frozen outputs from the store, the rest
   // drawn.

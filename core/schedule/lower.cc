@@ -24,6 +24,13 @@ Instruction Blank(Instruction::Kind kind) {
   return instruction;
 }
 
+// It belongs to the exchange: the prologue has it and the last step does not.
+Instruction Flush() {
+  Instruction flush = Blank(Instruction::FLUSH);
+  flush.set_step_offset(1);
+  return flush;
+}
+
 template <typename R>
 void SetRange(const R& range, Range* proto) {
   proto->set_begin(range.begin);
@@ -335,7 +342,10 @@ absl::Status Lowering::AddRank(int rank, Plan* plan) {
                             items[next_item].position, "; the rank has ", position,
                             " compute instructions"));
   }
+  const bool flush = options_.flush_exchange && !frozen_.exchange.empty();
+  if (flush) *program->add_instructions() = Flush();
   AddExchange(rank, 1, program);
+  if (flush) *program->add_instructions() = Flush();
   *program->add_instructions() = Blank(Instruction::OPTIMIZER_STEP);
   return absl::OkStatus();
 }

@@ -37,6 +37,9 @@ struct LowerOptions {
   int max_frozen_batch = 0;  // kFirst: the largest local batch of frozen work; 0: all at once
   bool global_norm = true;
   int recv_lookahead = 1;
+  // The exchange of the next step's frozen outputs stands between two FLUSHes, so that it is over
+  // before the optimizer step and shares links with nothing.
+  bool flush_exchange = false;
   // kFill. Empty: the unfilled plan, which is no valid plan but can be simulated.
   std::vector<FillItem> fill;
 };

@@ -112,6 +112,9 @@ Uses UsesOf(const Instruction& instruction) {
     case Instruction::REDUCE_GRADS:
       uses.stage = uses.layers = uses.bytes = true;
       break;
+    case Instruction::FLUSH:
+      uses.offset = true;
+      break;
     case Instruction::SEND:
     case Instruction::RECV:
       uses.samples = uses.peer = uses.bytes = true;

@@ -85,6 +85,7 @@ class Progress {
     bool arrived = false;  // at the collective that is next
     bool queued = false;
     std::map<int, int> reductions;  // done, by stage
+    int flushes = 0;                // done
   };
   struct Arrivals {
     int count = 0;
@@ -125,13 +126,20 @@ class Progress {
       }
       ++state.reductions[stage.id()];
     } else if (instruction.kind() == Instruction::OPTIMIZER_STEP && plan_.global_norm()) {
-      std::vector<int> all(plan_.devices_size());
-      for (int r = 0; r < plan_.devices_size(); ++r) all[r] = r;
-      if (!Collective({-1, 0}, all, rank)) return false;
+      if (!Collective({-1, 0}, AllRanks(), rank)) return false;
+    } else if (instruction.kind() == Instruction::FLUSH) {
+      if (!Collective({-2, state.flushes}, AllRanks(), rank)) return false;
+      ++state.flushes;
     }
     ++state.next;
     state.arrived = false;
     return true;
+  }
+
+  std::vector<int> AllRanks() const {
+    std::vector<int> all(plan_.devices_size());
+    for (int r = 0; r < plan_.devices_size(); ++r) all[r] = r;
+    return all;
   }
 
   // True once every member has arrived.

@@ -52,6 +52,8 @@ class RankWalk {
   }
 
   const std::vector<LayerRange>& reductions() const { return reductions_; }
+  // The step_offset of each FLUSH.
+  const std::vector<int>& flushes() const { return flushes_; }
 
  private:
   struct MicroBatch {
@@ -84,6 +86,9 @@ class RankWalk {
                    : Message(where, instruction);
       case Instruction::REDUCE_GRADS:
         return Reduce(where, instruction);
+      case Instruction::FLUSH:
+        flushes_.push_back(instruction.step_offset());
+        return absl::OkStatus();
       default:  // CheckFields has let only OPTIMIZER_STEP through
         return OptimizerStep(where);
     }
@@ -267,6 +272,7 @@ class RankWalk {
       next_weight_;  // the micro-batch whose weight gradient is next, by layer of the stage
   std::vector<bool> reduced_;  // likewise
   std::vector<LayerRange> reductions_;
+  std::vector<int> flushes_;
   bool stepped_ = false;
 };
 
@@ -293,6 +299,16 @@ absl::Status CheckReductions(const Plan& plan,
   return absl::OkStatus();
 }
 
+// A flush waits for every rank's, so all have the same ones.
+absl::Status CheckFlushes(const std::vector<std::vector<int>>& flushes) {
+  for (size_t r = 1; r < flushes.size(); ++r) {
+    if (flushes[r] == flushes[0]) continue;
+    return Bad(absl::StrCat("rank ", r, " has ", flushes[r].size(), " FLUSHes and rank 0 has ",
+                            flushes[0].size(), ", or their step_offsets differ"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckComputedOnce(const Plan& plan, const CostModel& cost,
                                const std::vector<std::vector<int>>& computed) {
   const int expected = plan.cached_frozen_outputs() ? 0 : 1;
@@ -314,6 +330,7 @@ absl::Status VerifyPlan(const Plan& plan, const CostModel& cost) {
   std::vector<std::vector<int>> computed(plan.components_size(),
                                          std::vector<int>(plan.global_batch(), 0));
   std::vector<std::vector<LayerRange>> reductions;
+  std::vector<std::vector<int>> flushes;
   for (int r = 0; r < plan.devices_size(); ++r) {
     for (int i = 0; i < plan.devices(r).instructions_size(); ++i) {
       DPIPE_RETURN_IF_ERROR(CheckFields(plan, shape, r, i));
@@ -321,8 +338,10 @@ absl::Status VerifyPlan(const Plan& plan, const CostModel& cost) {
     RankWalk walk(plan, shape, cost, r);
     DPIPE_RETURN_IF_ERROR(walk.Run(&computed));
     reductions.push_back(walk.reductions());
+    flushes.push_back(walk.flushes());
   }
   DPIPE_RETURN_IF_ERROR(CheckReductions(plan, reductions));
+  DPIPE_RETURN_IF_ERROR(CheckFlushes(flushes));
   DPIPE_RETURN_IF_ERROR(CheckComputedOnce(plan, cost, computed));
   DPIPE_RETURN_IF_ERROR(CheckRendezvous(plan));
   return CheckMemory(plan, cost);

@@ -20,6 +20,7 @@ EventEngine::EventEngine(const PlanGraph& graph, const ClusterSpec& cluster, Nan
       transfers_(graph.nodes.size()),
       gatherings_(graph.reductions.size() * (num_steps + 1)),
       optimizers_(num_steps + 1),
+      flushes_(static_cast<size_t>(graph.num_flushes) * (num_steps + 1)),
       interfaces_(cluster.num_nodes()),
       step_start_ns_(num_steps + 1, kUnknown),
       is_first_stage_(graph.nodes.size(), false) {
@@ -113,6 +114,8 @@ bool EventEngine::Step(int rank, Nanos now) {
       return Reduce(rank, node, now);
     case NodeKind::kOptimizer:
       return Optimize(rank, node, now);
+    case NodeKind::kFlush:
+      return Flush(rank, node, now);
   }
   return false;
 }
@@ -158,13 +161,29 @@ bool EventEngine::Optimize(int rank, const PlanNode& node, Nanos now) {
   Gathering& gathering = optimizers_[StepSlot(state.step)];
   Later(arrival, &gathering.latest);
   if (gathering.latest.cause < 0) gathering.latest = arrival;
-  if (++gathering.count < static_cast<int>(ranks_.size())) return false;
-  const Moment start{gathering.latest.time + norm_latency_, gathering.latest.cause};
+  return StartEverywhere(&gathering);
+}
+
+// Once the last rank has come, the instruction starts on all; the rank that asks goes on when
+// woken.
+bool EventEngine::StartEverywhere(Gathering* gathering) {
+  if (++gathering->count < static_cast<int>(ranks_.size())) return false;
+  const Moment start{gathering->latest.time + norm_latency_, gathering->latest.cause};
   for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
     const int instruction = ranks_[r].next++;
     Start(r, instruction, start, graph_.nodes[r][instruction].duration);
   }
   return false;
+}
+
+bool EventEngine::Flush(int rank, const PlanNode& node, Nanos now) {
+  Moment arrival;
+  if (!ReadyAt(rank, node, now, &arrival)) return false;
+  Gathering& gathering =
+      flushes_[static_cast<size_t>(StepSlot(ranks_[rank].step)) * graph_.num_flushes + node.flush];
+  Later(arrival, &gathering.latest);
+  if (gathering.latest.cause < 0) gathering.latest = arrival;
+  return StartEverywhere(&gathering);
 }
 
 bool EventEngine::Reduce(int rank, const PlanNode& node, Nanos now) {

@@ -107,6 +107,8 @@ class EventEngine {
   bool Compute(int rank, const PlanNode& node, Nanos now);
   bool Optimize(int rank, const PlanNode& node, Nanos now);
   bool Reduce(int rank, const PlanNode& node, Nanos now);
+  bool Flush(int rank, const PlanNode& node, Nanos now);
+  bool StartEverywhere(Gathering* gathering);
   void Start(int rank, int instruction, const Moment& at, Nanos duration);
   void Post(int rank, int instruction, Nanos now);
   void StartTransfer(int from, int send, int to, int recv, int step, Nanos now);
@@ -127,6 +129,7 @@ class EventEngine {
   std::vector<std::vector<Transfer>> transfers_;       // [rank][step slot x instruction]
   std::vector<Gathering> gatherings_;                  // [step slot x reduction]
   std::vector<Gathering> optimizers_;                  // [step slot]
+  std::vector<Gathering> flushes_;                     // [step slot x flush]
   std::vector<std::pair<Moment, Moment>> interfaces_;  // of each node: out, in
   std::vector<CausedEvent> events_;
   std::vector<Nanos> step_start_ns_;

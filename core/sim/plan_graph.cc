@@ -131,6 +131,8 @@ class GraphBuilder {
       }
     }
     std::map<int, int> reductions;  // of this rank so far, by stage
+    int flushes = 0;
+    int flushed = 0;  // messages before it have been waited for
     std::vector<PlanNode>& nodes = graph_.nodes[rank];
     nodes.resize(list.size());
     for (int i = 0; i < list.size(); ++i) {
@@ -140,10 +142,18 @@ class GraphBuilder {
       } else if (list[i].kind() == Instruction::REDUCE_GRADS) {
         const int ordinal = reductions[list[i].stage()]++;
         SetReduction(rank, i, ordinal, &nodes[i]);
+      } else if (list[i].kind() == Instruction::FLUSH) {
+        nodes[i].flush = flushes++;
+        SetFlush(rank, std::exchange(flushed, i), i, &nodes[i]);
       } else {
         SetCompute(rank, list[i], received, &nodes[i]);
       }
     }
+    if (rank > 0 && flushes != graph_.num_flushes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "rank ", rank, " has ", flushes, " FLUSHes and rank 0 has ", graph_.num_flushes));
+    }
+    graph_.num_flushes = flushes;
     return absl::OkStatus();
   }
 
@@ -164,6 +174,19 @@ class GraphBuilder {
     node->kind = NodeKind::kReduce;
     node->reduction = entry->second;
     node->duration = cost_.AllReduce({ranks.begin(), ranks.end()}, reduce.bytes());
+  }
+
+  // Waits for every message in [begin, end) of the list that the same part of a step receives.
+  void SetFlush(int rank, int begin, int end, PlanNode* node) {
+    const auto& list = plan_.devices(rank).instructions();
+    std::vector<PlanWait>& waits = graph_.waits[rank];
+    node->kind = NodeKind::kFlush;
+    node->waits_begin = static_cast<int>(waits.size());
+    for (int i = begin; i < end; ++i) {
+      const bool received = list[i].kind() == Instruction::RECV;
+      if (received && list[i].step_offset() >= list[end].step_offset()) waits.push_back({i, false});
+    }
+    node->waits_end = static_cast<int>(waits.size());
   }
 
   void SetCompute(int rank, const Instruction& instruction, const Received& received,

@@ -13,7 +13,7 @@
 
 namespace dpipe {
 
-enum class NodeKind { kCompute, kSend, kRecv, kReduce, kOptimizer };
+enum class NodeKind { kCompute, kSend, kRecv, kReduce, kOptimizer, kFlush };
 
 // One instruction.
 struct PlanNode {
@@ -23,6 +23,7 @@ struct PlanNode {
   int peer = -1;       // of a message
   int match = -1;      // the message's counterpart on the peer's list
   int reduction = -1;  // kReduce: which; the same on every rank that takes part
+  int flush = -1;      // kFlush: which of the step
   int waits_begin = 0, waits_end = 0;  // into PlanGraph::waits of the rank
 };
 
@@ -42,6 +43,7 @@ struct PlanGraph {
   std::vector<std::vector<PlanWait>> waits;  // [rank]
   std::vector<Reduction> reductions;
   std::vector<int> first_stage_ranks;
+  int num_flushes = 0;  // of a step, the same on every rank
   bool global_norm = false;
   bool works_across_steps = false;
 };

@@ -1,0 +1,83 @@
+#include "core/planner/fill/fill_plan.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/sim/simulator.h"
+
+namespace dpipe {
+namespace {
+
+bool IsPass(Instruction::Kind kind) {
+  return kind == Instruction::FORWARD || kind == Instruction::BACKWARD ||
+         kind == Instruction::INPUT_GRAD || kind == Instruction::WEIGHT_GRAD ||
+         kind == Instruction::RECOMPUTE;
+}
+
+// By rank, in list order: when the passes of a steady step start, counted from the last start of an
+// optimizer step before it.
+std::vector<std::vector<Nanos>> PassStarts(const Plan& plan,
+                                           const std::vector<StreamEvent>& events) {
+  std::vector<std::vector<Nanos>> by_instruction(plan.devices_size());
+  for (int r = 0; r < plan.devices_size(); ++r) {
+    by_instruction[r].assign(plan.devices(r).instructions_size(), 0);
+  }
+  Nanos origin = 0;
+  for (const StreamEvent& event : events) {
+    if (event.stream != TraceEvent::COMPUTE) continue;
+    if (event.step == 1) by_instruction[event.rank][event.instruction] = event.start_ns;
+    if (event.step != 0) continue;
+    const Instruction& instruction = plan.devices(event.rank).instructions(event.instruction);
+    if (instruction.kind() == Instruction::OPTIMIZER_STEP) {
+      origin = std::max(origin, event.start_ns);
+    }
+  }
+  std::vector<std::vector<Nanos>> starts(plan.devices_size());
+  for (int r = 0; r < plan.devices_size(); ++r) {
+    for (int i = 0; i < plan.devices(r).instructions_size(); ++i) {
+      if (!IsPass(plan.devices(r).instructions(i).kind())) continue;
+      starts[r].push_back(by_instruction[r][i] - origin);
+    }
+  }
+  return starts;
+}
+
+bool AnyLater(const std::vector<std::vector<Nanos>>& starts,
+              const std::vector<std::vector<Nanos>>& alone) {
+  for (size_t r = 0; r < starts.size(); ++r) {
+    for (size_t i = 0; i < starts[r].size(); ++i) {
+      if (starts[r][i] > alone[r][i]) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<FilledPlan> FillPlan(const PipelineLayout& layout, const Schedule& schedule,
+                                    LowerOptions options, const FillOptions& fill,
+                                    const CostModel& cost) {
+  options.frozen = FrozenPolicy::kFill;
+  options.fill.clear();
+  options.flush_exchange = false;
+  DPIPE_ASSIGN_OR_RETURN(const Plan alone, LowerPlan(layout, schedule, options, cost));
+  DPIPE_ASSIGN_OR_RETURN(const Simulation unfilled, SimulateSteadyState(alone, cost));
+  DPIPE_ASSIGN_OR_RETURN(options.fill, PlaceFrozenWork(alone, unfilled.events, cost, fill));
+  FilledPlan filled;
+  filled.unfilled_step_ns = unfilled.stats.step_ns;
+  filled.unfilled_bubble_ratio = unfilled.stats.bubble_ratio;
+  const std::vector<std::vector<Nanos>> expected = PassStarts(alone, unfilled.events);
+  for (bool flush : {false, true}) {
+    options.flush_exchange = flush;
+    DPIPE_ASSIGN_OR_RETURN(filled.plan, LowerPlan(layout, schedule, options, cost));
+    DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, SimulateSteadyState(filled.plan, cost));
+    filled.step_ns = simulation.stats.step_ns;
+    filled.bubble_ratio = simulation.stats.bubble_ratio;
+    if (!AnyLater(PassStarts(filled.plan, simulation.events), expected)) break;
+  }
+  return filled;
+}
+
+}  // namespace dpipe
