@@ -107,6 +107,7 @@ class Lowering {
   std::vector<LayerRange> Buckets(LayerRange layers) const;
   Instruction Reduce(int stage, LayerRange layers) const;
   Instruction Frozen(const FillItem& item) const;
+  bool ExchangesAhead() const;  // whether any rank sends what the next step reads
   void AddExchange(int rank, int step_offset, DeviceProgram* program) const;
 
   const PipelineLayout& layout_;
@@ -306,6 +307,11 @@ void Lowering::AddExchange(int rank, int step_offset, DeviceProgram* program) co
   }
 }
 
+bool Lowering::ExchangesAhead() const {
+  return std::any_of(frozen_.exchange.begin(), frozen_.exchange.end(),
+                     [](const FrozenMessage& message) { return message.step_offset == 1; });
+}
+
 absl::Status Lowering::AddRank(int rank, Plan* plan) {
   DeviceProgram* program = plan->add_devices();
   program->set_rank(rank);
@@ -342,7 +348,7 @@ absl::Status Lowering::AddRank(int rank, Plan* plan) {
                             items[next_item].position, "; the rank has ", position,
                             " compute instructions"));
   }
-  const bool flush = options_.flush_exchange && !frozen_.exchange.empty();
+  const bool flush = options_.flush_exchange && ExchangesAhead();
   if (flush) *program->add_instructions() = Flush();
   AddExchange(rank, 1, program);
   if (flush) *program->add_instructions() = Flush();

@@ -163,6 +163,7 @@ RandomInstance MakeRandomInstance(RandomStream& stream, const RandomPlanOptions&
   auto plan = LowerPlan(layout, schedule, lower, *cost);
   DPIPE_CHECK(plan.ok()) << plan.status().message();
   if (lower.frozen == FrozenPolicy::kFill) {
+    lower.flush_exchange = stream.NextBelow(3) == 0;
     lower.fill = RandomFill(stream, layout, *plan, *cost, stream.NextBelow(4) > 0 ? 1 : 0);
     plan = LowerPlan(layout, schedule, lower, *cost);
     DPIPE_CHECK(plan.ok()) << plan.status().message();
