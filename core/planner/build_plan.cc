@@ -14,13 +14,10 @@ namespace dpipe {
 namespace {
 
 PipelineLayout Layout(const PipelineShape& shape, const std::vector<LayerRange>& stages) {
-  PipelineLayout layout;
-  layout.num_devices = shape.num_devices;
-  layout.devices_per_pipeline = shape.devices_per_pipeline;
-  layout.num_micro_batches = shape.num_micro_batches;
-  layout.micro_batch_size = shape.micro_batch_size();
-  for (const LayerRange& layers : stages) layout.stages.push_back({layers, shape.replicas()});
-  return layout;
+  std::vector<StraightStage> straight;
+  for (const LayerRange& layers : stages) straight.push_back({layers, shape.replicas()});
+  return StraightLayout(shape.num_devices, shape.num_micro_batches, shape.micro_batch_size(),
+                        straight);
 }
 
 absl::StatusOr<Schedule> ScheduleOf(const PipelineShape& shape) {

@@ -122,11 +122,9 @@ BENCHMARK(BM_PartitionExact)->Arg(2)->Arg(4)->Arg(8)->Unit(benchmark::kMilliseco
 
 void BM_Fill(benchmark::State& state) {
   const CostModel cost = *CostModel::Create(LargeModel(), Cluster(1, 8));
-  PipelineLayout layout;
-  layout.num_devices = layout.devices_per_pipeline = 8;
-  layout.num_micro_batches = 16;
-  layout.micro_batch_size = 8;
-  for (int s = 0; s < 8; ++s) layout.stages.push_back({{100 * s / 8, 100 * (s + 1) / 8}, 1});
+  std::vector<StraightStage> stages;
+  for (int s = 0; s < 8; ++s) stages.push_back({{100 * s / 8, 100 * (s + 1) / 8}, 1});
+  const PipelineLayout layout = StraightLayout(8, 16, 8, stages);
   LowerOptions options;
   options.frozen = FrozenPolicy::kFill;
   const Plan plan = *LowerPlan(layout, *MakeSchedule("1f1b", {8, 16}), options, cost);

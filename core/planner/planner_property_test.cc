@@ -121,38 +121,37 @@ struct Lowered {
 
 // A random pipeline of the instance's model, not filled.
 Lowered RandomPipeline(RandomStream& random, const Instance& instance, const CostModel& cost) {
-  PipelineLayout layout;
-  layout.num_devices = cost.num_devices();
+  const int all_devices = cost.num_devices();
   const int num_layers = cost.num_layers(cost.backbone());
   std::vector<std::pair<int, int>> shapes;  // D, S
-  for (int d = 1; d <= layout.num_devices; ++d) {
+  for (int d = 1; d <= all_devices; ++d) {
     for (int s = 1; s <= std::min(d, num_layers); ++s) {
-      const int groups = layout.num_devices / d;
-      if (layout.num_devices % d == 0 && d % s == 0 &&
-          instance.global_batch / groups % (d / s) == 0) {
+      const int groups = all_devices / d;
+      if (all_devices % d == 0 && d % s == 0 && instance.global_batch / groups % (d / s) == 0) {
         shapes.emplace_back(d, s);
       }
     }
   }
   const auto [devices, num_stages] = Pick(random, shapes);
-  layout.devices_per_pipeline = devices;
-  const int samples = instance.global_batch / layout.num_groups();
+  const int samples = instance.global_batch / (all_devices / devices);
   std::vector<int> counts;
   for (int m = 1; m <= samples; ++m) {
     if (samples % m == 0 && samples / m % (devices / num_stages) == 0) counts.push_back(m);
   }
-  layout.num_micro_batches = Pick(random, counts);
-  layout.micro_batch_size = samples / layout.num_micro_batches;
+  const int num_micro_batches = Pick(random, counts);
+  std::vector<StraightStage> stages;
   for (int s = 0; s < num_stages; ++s) {
     const int begin = s * num_layers / num_stages, end = (s + 1) * num_layers / num_stages;
-    layout.stages.push_back({{begin, end}, devices / num_stages});
+    stages.push_back({{begin, end}, devices / num_stages});
   }
+  PipelineLayout layout =
+      StraightLayout(all_devices, num_micro_batches, samples / num_micro_batches, stages);
   LowerOptions options;
   options.frozen = FrozenPolicy::kFill;
   options.sync = random.NextBelow(2) > 0 ? SyncPolicy::kBucketed : SyncPolicy::kEnd;
   options.bucket_bytes = 1000;
   const std::string name = Pick<std::string>(random, {"1f1b", "gpipe"});
-  return {layout, *MakeSchedule(name, {num_stages, layout.num_micro_batches}), options};
+  return {std::move(layout), *MakeSchedule(name, {num_stages, num_micro_batches}), options};
 }
 
 bool HasFlush(const Plan& plan) {

@@ -15,13 +15,13 @@ absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(wh
 // holds everything, the samples that the device itself will train on; else an even share.
 std::vector<std::vector<SampleRange>> FirstSamples(const PipelineLayout& layout, int quantum,
                                                    int group) {
-  const int devices = layout.devices_per_pipeline;
+  const int devices = layout.devices_per_pipeline();
   std::vector<std::vector<SampleRange>> samples(devices);
   if (layout.stages.size() == 1) {
     bool aligned = true;
     for (int i = 0; i < devices; ++i) {
-      for (int m = 0; m < layout.num_micro_batches; ++m) {
-        samples[i].push_back(SamplesOf(layout, group, 0, i, m));
+      for (int m = 0; m < layout.num_micro_batches(); ++m) {
+        samples[i].push_back(SamplesOf(layout, group, 0, 0, i, m));
       }
       samples[i] = Merge(std::move(samples[i]));
       for (const SampleRange& range : samples[i]) {
@@ -41,10 +41,10 @@ std::vector<FrozenOutput> Readers(const PipelineLayout& layout, const CostModel&
   std::vector<FrozenOutput> readers;
   for (int rank = 0; rank < layout.num_devices; ++rank) {
     const Seat seat = SeatOf(layout, rank);
-    for (int component : cost.SourcesOf(cost.backbone(), layout.stages[seat.stage].layers)) {
-      for (int m = 0; m < layout.num_micro_batches; ++m) {
+    for (int component : cost.SourcesOf(cost.backbone(), layout.stages[seat.device].layers)) {
+      for (int m = 0; m < layout.num_micro_batches(); ++m) {
         readers.push_back(
-            {component, rank, SamplesOf(layout, seat.group, seat.stage, seat.index, m), 0});
+            {component, rank, SamplesOf(layout, seat.group, 0, seat.device, seat.index, m), 0});
       }
     }
   }
@@ -79,9 +79,9 @@ FrozenPlacement PlaceFrozenFirst(const PipelineLayout& layout, const CostModel& 
   const int limit =
       max_batch > 0 ? std::max(quantum, max_batch / quantum * quantum) : layout.global_batch();
   for (int rank = 0; rank < layout.num_devices; ++rank) {
-    const int group = rank / layout.devices_per_pipeline;
+    const int group = rank / layout.devices_per_pipeline();
     const auto samples = FirstSamples(layout, quantum, group);
-    for (const SampleRange& share : samples[rank % layout.devices_per_pipeline]) {
+    for (const SampleRange& share : samples[rank % layout.devices_per_pipeline()]) {
       for (int begin = share.begin; begin < share.end; begin += limit) {
         AddChains(cost, rank, {begin, std::min(share.end, begin + limit)}, &placement.items[rank]);
       }

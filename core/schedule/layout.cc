@@ -1,5 +1,8 @@
 #include "core/schedule/layout.h"
 
+#include <algorithm>
+#include <map>
+#include <numeric>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -9,69 +12,254 @@ namespace {
 
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-absl::Status CheckStages(const PipelineLayout& layout, const CostModel& cost) {
-  int next_layer = 0, replicas = 0;
-  for (size_t s = 0; s < layout.stages.size(); ++s) {
+absl::Status CheckDevices(const PipelineLayout& layout, const CostModel& cost) {
+  if (layout.num_devices != cost.num_devices()) {
+    return Bad(absl::StrCat("the layout has ", layout.num_devices, " devices and the cluster ",
+                            cost.num_devices()));
+  }
+  for (size_t d = 0; d < layout.replicas.size(); ++d) {
+    if (layout.replicas[d] >= 1) continue;
+    return Bad(absl::StrCat("device ", d, " of the schedule has ", layout.replicas[d],
+                            " ranks; it needs at least one"));
+  }
+  const int in_pipeline = layout.devices_per_pipeline();
+  if (in_pipeline < 1 || layout.num_devices % in_pipeline != 0) {
+    return Bad(
+        absl::StrCat(layout.num_devices, " devices do not divide into pipelines of ", in_pipeline));
+  }
+  return absl::OkStatus();
+}
+
+// Samples: chains of a backbone follow on each other, and every backbone sees as many.
+absl::Status CheckChains(const PipelineLayout& layout, const CostModel& cost) {
+  if (layout.chains.empty()) return Bad("the layout has no chain of stages");
+  std::map<int, int> next_sample;  // by backbone
+  int next_stage = 0;
+  for (size_t c = 0; c < layout.chains.size(); ++c) {
+    const ChainPlacement& chain = layout.chains[c];
+    if (chain.num_micro_batches < 1 || chain.micro_batch_size < 1) {
+      return Bad(absl::StrCat(chain.num_micro_batches, " micro-batches of ", chain.micro_batch_size,
+                              " samples; at least one of each"));
+    }
+    if (BackboneComponent(cost, chain.backbone) < 0) {
+      return Bad(
+          absl::StrCat("chain ", c, ": the profile has no backbone number ", chain.backbone));
+    }
+    if (chain.first_stage != next_stage || chain.num_stages < 1) {
+      return Bad(absl::StrCat("chain ", c, ": ", chain.num_stages, " stages from ",
+                              chain.first_stage, " on; they must begin at ", next_stage));
+    }
+    next_stage += chain.num_stages;
+    int& sample = next_sample[chain.backbone];
+    if (chain.first_sample != sample) {
+      return Bad(absl::StrCat("chain ", c, ": its samples begin at ", chain.first_sample,
+                              " of a group's and must begin at ", sample));
+    }
+    sample += chain.num_micro_batches * chain.micro_batch_size;
+  }
+  if (next_stage != static_cast<int>(layout.stages.size())) {
+    return Bad(absl::StrCat("the chains have ", next_stage, " stages and the layout ",
+                            layout.stages.size()));
+  }
+  for (const auto& [backbone, samples] : next_sample) {
+    if (samples == layout.samples_per_group()) continue;
+    return Bad(absl::StrCat("backbone ", backbone, " trains on ", samples,
+                            " samples of a pipeline group and backbone ", layout.chains[0].backbone,
+                            " on ", layout.samples_per_group()));
+  }
+  for (const ChainPlacement& chain : layout.chains) {
+    for (const ChainPlacement& other : layout.chains) {
+      if (other.backbone != chain.backbone || other.micro_batch_size == chain.micro_batch_size) {
+        continue;
+      }
+      return Bad(absl::StrCat("chains of backbone ", chain.backbone, " have micro-batches of ",
+                              chain.micro_batch_size, " and of ", other.micro_batch_size,
+                              " samples"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckStage(const PipelineLayout& layout, int s, int begin) {
+  const StagePlacement& stage = layout.stages[s];
+  if (stage.device < 0 || stage.device >= static_cast<int>(layout.replicas.size())) {
+    return Bad(absl::StrCat("stage ", s, ": device ", stage.device, " is not one of the ",
+                            layout.replicas.size()));
+  }
+  if (stage.layers.begin != begin || stage.layers.empty()) {
+    return Bad(absl::StrCat("stage ", s, ": layers ", stage.layers.ToString(), " must begin at ",
+                            begin, " and not be empty"));
+  }
+  const int size = layout.chains[stage.chain].micro_batch_size;
+  const int replicas = layout.replicas[stage.device];
+  if (replicas >= 1 && size % replicas == 0) return absl::OkStatus();
+  return Bad(absl::StrCat("stage ", s, ": a micro-batch of ", size,
+                          " samples is not divisible over ", replicas, " ranks"));
+}
+
+// Layers of one chain: forward-only stages hold what those after them hold, on the same devices.
+absl::Status CheckCuts(const PipelineLayout& layout, int c, const CostModel& cost) {
+  const ChainPlacement& chain = layout.chains[c];
+  const int num_layers = cost.num_layers(BackboneComponent(cost, chain.backbone));
+  const int end_stage = chain.first_stage + chain.num_stages;
+  int next_layer = 0, forward_only = 0;
+  for (int s = chain.first_stage; s < end_stage; ++s) {
     const StagePlacement& stage = layout.stages[s];
-    if (stage.layers.begin != next_layer || stage.layers.empty()) {
-      return Bad(absl::StrCat("stage ", s, ": layers ", stage.layers.ToString(), " must begin at ",
-                              next_layer, " and not be empty"));
+    if (stage.chain != c) {
+      return Bad(absl::StrCat("stage ", s, " is of chain ", stage.chain, " and must be of ", c));
     }
-    if (stage.replicas < 1 || layout.micro_batch_size % stage.replicas != 0) {
-      return Bad(absl::StrCat("stage ", s, ": a micro-batch of ", layout.micro_batch_size,
-                              " samples is not divisible over ", stage.replicas, " ranks"));
+    if (stage.forward_only && forward_only < s - chain.first_stage) {
+      return Bad(absl::StrCat("stage ", s, " is forward-only and stage ", s - 1, " is not"));
     }
+    forward_only += stage.forward_only;
+    if (s == chain.first_stage + forward_only && forward_only > 0) {
+      if (next_layer != num_layers) break;
+      next_layer = 0;
+    }
+    DPIPE_RETURN_IF_ERROR(CheckStage(layout, s, next_layer));
     next_layer = stage.layers.end;
-    replicas += stage.replicas;
   }
-  if (next_layer != cost.num_layers(cost.backbone())) {
-    return Bad(absl::StrCat("the stages hold ", next_layer, " layers of the backbone's ",
-                            cost.num_layers(cost.backbone())));
+  if (next_layer != num_layers) {
+    return Bad(
+        absl::StrCat("the stages hold ", next_layer, " layers of the backbone's ", num_layers));
   }
-  if (replicas != layout.devices_per_pipeline) {
-    return Bad(absl::StrCat("the stages take ", replicas, " ranks and a pipeline has ",
-                            layout.devices_per_pipeline));
+  if (forward_only > 0 && 2 * forward_only != chain.num_stages) {
+    return Bad(absl::StrCat("chain ", c, ": ", forward_only, " forward-only stages before ",
+                            chain.num_stages - forward_only, " others; they must be as many"));
+  }
+  for (int s = chain.first_stage; s < chain.first_stage + forward_only; ++s) {
+    const StagePlacement &first = layout.stages[s], &second = layout.stages[s + forward_only];
+    if (first.layers == second.layers && first.device == second.device) continue;
+    return Bad(absl::StrCat("stage ", s, " holds layers ", first.layers.ToString(), " on device ",
+                            first.device, " and stage ", s + forward_only, ", its second lap, ",
+                            second.layers.ToString(), " on device ", second.device));
+  }
+  return absl::OkStatus();
+}
+
+// Gradients are summed layers by layers over the chains of a backbone.
+absl::Status CheckTwins(const PipelineLayout& layout) {
+  std::map<int, int> first;  // chain, by backbone
+  for (int c = 0; c < static_cast<int>(layout.chains.size()); ++c) {
+    const ChainPlacement& chain = layout.chains[c];
+    const ChainPlacement& twin = layout.chains[first.emplace(chain.backbone, c).first->second];
+    if (chain.num_stages != twin.num_stages) {
+      return Bad(absl::StrCat("chain ", c, " has ", chain.num_stages,
+                              " stages and another of its backbone ", twin.num_stages));
+    }
+    for (int k = 0; k < chain.num_stages; ++k) {
+      const LayerRange& layers = layout.stages[chain.first_stage + k].layers;
+      const LayerRange& others = layout.stages[twin.first_stage + k].layers;
+      if (layers == others) continue;
+      return Bad(absl::StrCat("stage ", chain.first_stage + k, " holds layers ", layers.ToString(),
+                              " and stage ", twin.first_stage + k, " of the same backbone ",
+                              others.ToString()));
+    }
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
+int PipelineLayout::devices_per_pipeline() const {
+  return std::accumulate(replicas.begin(), replicas.end(), 0);
+}
+
+int PipelineLayout::num_micro_batches() const {
+  int count = 0;
+  for (const ChainPlacement& chain : chains) {
+    if (chain.backbone == chains[0].backbone) count += chain.num_micro_batches;
+  }
+  return count;
+}
+
+absl::StatusOr<PipelineLayout> MakeLayout(const Schedule& schedule, const LayoutOptions& options) {
+  const auto check = [](const char* what, size_t size, size_t expected, bool optional) {
+    if (size == expected || (optional && size == 0)) return absl::OkStatus();
+    return Bad(
+        absl::StrCat("the schedule has ", expected, " ", what, " and ", size, " are given values"));
+  };
+  int num_backbones = 0;
+  for (const ScheduleChain& chain : schedule.chains()) {
+    num_backbones = std::max(num_backbones, chain.backbone + 1);
+  }
+  DPIPE_RETURN_IF_ERROR(check("stages", options.layers.size(), schedule.num_stages(), false));
+  DPIPE_RETURN_IF_ERROR(check("stages", options.recompute.size(), schedule.num_stages(), true));
+  DPIPE_RETURN_IF_ERROR(check("devices", options.replicas.size(), schedule.num_devices(), true));
+  DPIPE_RETURN_IF_ERROR(check("backbones", options.micro_batch_sizes.size(), num_backbones, true));
+  PipelineLayout layout;
+  layout.num_devices = options.num_devices;
+  layout.replicas = options.replicas;
+  if (layout.replicas.empty()) layout.replicas.assign(schedule.num_devices(), 1);
+  for (int s = 0; s < schedule.num_stages(); ++s) {
+    layout.stages.push_back({options.layers[s], schedule.ChainOf(s), schedule.DeviceOf(s),
+                             schedule.IsForwardOnly(s),
+                             !options.recompute.empty() && options.recompute[s]});
+  }
+  std::vector<int> next_sample(num_backbones, 0);
+  for (size_t c = 0; c < schedule.chains().size(); ++c) {
+    const ScheduleChain& chain = schedule.chains()[c];
+    const int size =
+        options.micro_batch_sizes.empty() ? 1 : options.micro_batch_sizes[chain.backbone];
+    int& first_sample = next_sample[chain.backbone];
+    layout.chains.push_back({chain.backbone, schedule.FirstStageOf(static_cast<int>(c)),
+                             static_cast<int>(chain.devices.size()), chain.num_micro_batches, size,
+                             first_sample});
+    first_sample += chain.num_micro_batches * size;
+  }
+  return layout;
+}
+
+PipelineLayout StraightLayout(int num_devices, int num_micro_batches, int micro_batch_size,
+                              const std::vector<StraightStage>& stages) {
+  PipelineLayout layout;
+  layout.num_devices = num_devices;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    layout.replicas.push_back(stages[s].replicas);
+    layout.stages.push_back({stages[s].layers, 0, static_cast<int>(s), false, false});
+  }
+  layout.chains.push_back(
+      {0, 0, static_cast<int>(stages.size()), num_micro_batches, micro_batch_size, 0});
+  return layout;
+}
+
 absl::Status CheckLayout(const PipelineLayout& layout, const CostModel& cost) {
-  if (layout.num_devices != cost.num_devices()) {
-    return Bad(absl::StrCat("the layout has ", layout.num_devices, " devices and the cluster ",
-                            cost.num_devices()));
+  DPIPE_RETURN_IF_ERROR(CheckChains(layout, cost));
+  for (int c = 0; c < static_cast<int>(layout.chains.size()); ++c) {
+    DPIPE_RETURN_IF_ERROR(CheckCuts(layout, c, cost));
   }
-  if (layout.devices_per_pipeline < 1 || layout.num_devices % layout.devices_per_pipeline != 0) {
-    return Bad(absl::StrCat(layout.num_devices, " devices do not divide into pipelines of ",
-                            layout.devices_per_pipeline));
+  DPIPE_RETURN_IF_ERROR(CheckTwins(layout));
+  return CheckDevices(layout, cost);
+}
+
+int BackboneComponent(const CostModel& cost, int backbone) {
+  for (int c = 0; c < cost.num_components(); ++c) {
+    if (cost.profile().components(c).is_backbone() && backbone-- == 0) return c;
   }
-  if (layout.num_micro_batches < 1 || layout.micro_batch_size < 1) {
-    return Bad(absl::StrCat(layout.num_micro_batches, " micro-batches of ", layout.micro_batch_size,
-                            " samples; at least one of each"));
-  }
-  return CheckStages(layout, cost);
+  return -1;
 }
 
 Seat SeatOf(const PipelineLayout& layout, int rank) {
-  Seat seat{rank / layout.devices_per_pipeline, 0, rank % layout.devices_per_pipeline};
-  for (; seat.index >= layout.stages[seat.stage].replicas; ++seat.stage) {
-    seat.index -= layout.stages[seat.stage].replicas;
+  const int in_pipeline = layout.devices_per_pipeline();
+  Seat seat{rank / in_pipeline, 0, rank % in_pipeline};
+  for (; seat.index >= layout.replicas[seat.device]; ++seat.device) {
+    seat.index -= layout.replicas[seat.device];
   }
   return seat;
 }
 
 int RankAt(const PipelineLayout& layout, const Seat& seat) {
-  int rank = seat.group * layout.devices_per_pipeline + seat.index;
-  for (int s = 0; s < seat.stage; ++s) rank += layout.stages[s].replicas;
+  int rank = seat.group * layout.devices_per_pipeline() + seat.index;
+  for (int d = 0; d < seat.device; ++d) rank += layout.replicas[d];
   return rank;
 }
 
-SampleRange SamplesOf(const PipelineLayout& layout, int group, int stage, int index,
+SampleRange SamplesOf(const PipelineLayout& layout, int group, int chain, int device, int index,
                       int micro_batch) {
-  const int size = layout.micro_batch_size / layout.stages[stage].replicas;
-  const int begin =
-      group * layout.samples_per_group() + micro_batch * layout.micro_batch_size + index * size;
+  const ChainPlacement& place = layout.chains[chain];
+  const int size = place.micro_batch_size / layout.replicas[device];
+  const int begin = group * layout.samples_per_group() + place.first_sample +
+                    micro_batch * place.micro_batch_size + index * size;
   return {begin, begin + size};
 }
 

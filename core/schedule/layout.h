@@ -1,8 +1,10 @@
-// Where the backbone runs: stages, ranks and samples.
+// Where a schedule runs: layers, ranks and samples.
 //
-// Pipeline group g holds ranks [g D, (g+1) D); within it stage 0 takes the first r_0, stage 1 the
-// next r_1, and so on. Group g trains samples [g B_g, (g+1) B_g), micro-batch m of it [g B_g + m b,
-// + b), and a stage's r ranks take b / r consecutive samples each. [algorithms.md §1]
+// Pipeline group g holds ranks [g D, (g+1) D); within it the schedule's device 0 takes the first
+// r_0, device 1 the next r_1, and so on, and all stages of a device lie on the same ranks. Group g
+// trains samples [g B_g, (g+1) B_g). Chains of one backbone divide them: micro-batch m of a chain
+// is [g B_g + first + m b, + b), of which each of a device's r ranks takes b / r consecutive
+// samples. Chains of different backbones each see all of a group's samples. [algorithms.md §1, §3]
 #ifndef DPIPE_CORE_SCHEDULE_LAYOUT_H_
 #define DPIPE_CORE_SCHEDULE_LAYOUT_H_
 
@@ -11,41 +13,83 @@
 #include "core/base/range.h"
 #include "core/base/status.h"
 #include "core/cost/cost_model.h"
+#include "core/schedule/schedule.h"
 
 namespace dpipe {
 
+// One stage of the schedule.
 struct StagePlacement {
-  LayerRange layers;  // of the backbone
-  int replicas = 1;   // r_s: ranks of one pipeline group
+  LayerRange layers;  // of the chain's backbone
+  int chain = 0;
+  int device = 0;  // of the schedule
+  bool forward_only = false;
+  bool recompute = false;  // the forward pass keeps its inputs alone
+};
+
+struct ChainPlacement {
+  int backbone = 0;  // among the profile's backbones, in their order (BackboneComponent)
+  int first_stage = 0;
+  int num_stages = 1;
+  int num_micro_batches = 1;
+  int micro_batch_size = 1;  // b: samples of one micro-batch of one group
+  int first_sample = 0;      // of its micro-batch 0, counted from the group's first
 };
 
 struct PipelineLayout {
-  int num_devices = 1;           // N
-  int devices_per_pipeline = 1;  // D = sum of replicas
-  int num_micro_batches = 1;     // M
-  int micro_batch_size = 1;      // b: samples of one micro-batch of one group
+  int num_devices = 1;        // N: ranks
+  std::vector<int> replicas;  // r_d: ranks of one pipeline group, by the schedule's device
   std::vector<StagePlacement> stages;
+  std::vector<ChainPlacement> chains;
 
-  int num_groups() const { return num_devices / devices_per_pipeline; }
-  int samples_per_group() const { return num_micro_batches * micro_batch_size; }
+  int devices_per_pipeline() const;  // D: the sum of replicas
+  int num_groups() const { return num_devices / devices_per_pipeline(); }
+  // Of the first backbone, over its chains, and the samples of one of them.
+  int num_micro_batches() const;
+  int micro_batch_size() const { return chains[0].micro_batch_size; }
+  int samples_per_group() const { return num_micro_batches() * micro_batch_size(); }  // B_g
   int global_batch() const { return num_groups() * samples_per_group(); }
 };
 
-// InvalidArgument, with both values, if devices, stages and samples do not divide, or the stages
-// are not a partition of the backbone.
+// What a schedule leaves open.
+struct LayoutOptions {
+  int num_devices = 1;                 // N
+  std::vector<int> replicas;           // by device; empty: one rank each
+  std::vector<LayerRange> layers;      // by stage
+  std::vector<int> micro_batch_sizes;  // by backbone; empty: one sample
+  std::vector<bool> recompute;         // by stage; empty: nowhere
+};
+
+// Chains of one backbone take consecutive samples, in their order. InvalidArgument if a list is of
+// another length than what it is by.
+absl::StatusOr<PipelineLayout> MakeLayout(const Schedule& schedule, const LayoutOptions& options);
+
+// Of a straight schedule (one chain, stage k on device k).
+struct StraightStage {
+  LayerRange layers;
+  int replicas = 1;
+};
+PipelineLayout StraightLayout(int num_devices, int num_micro_batches, int micro_batch_size,
+                              const std::vector<StraightStage>& stages);
+
+// InvalidArgument, with both values, if devices, stages, chains and samples do not divide, the
+// gradient-carrying stages of a chain are not a partition of its backbone, forward-only ones differ
+// from them, or chains of a backbone are cut differently.
 absl::Status CheckLayout(const PipelineLayout& layout, const CostModel& cost);
 
-// A rank's place: number `index` (0 .. replicas-1) of `stage` in `group`.
+// The component that is number `backbone` of the profile's backbones; -1 if there are fewer.
+int BackboneComponent(const CostModel& cost, int backbone);
+
+// A rank's place: number `index` (0 .. r-1) of `device` in `group`.
 struct Seat {
   int group = 0;
-  int stage = 0;
+  int device = 0;
   int index = 0;
 };
 Seat SeatOf(const PipelineLayout& layout, int rank);
 int RankAt(const PipelineLayout& layout, const Seat& seat);
 
-// The samples of `micro_batch` that rank number `index` of a stage takes in a group.
-SampleRange SamplesOf(const PipelineLayout& layout, int group, int stage, int index,
+// The samples of `micro_batch` of a chain that rank number `index` of a device takes in a group.
+SampleRange SamplesOf(const PipelineLayout& layout, int group, int chain, int device, int index,
                       int micro_batch);
 
 }  // namespace dpipe

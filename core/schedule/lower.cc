@@ -44,11 +44,11 @@ bool IsMessage(const Instruction& instruction) {
 absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule, int quantum,
                       const LowerOptions& options, const CostModel& cost) {
   if (schedule.num_stages() != static_cast<int>(layout.stages.size()) ||
-      schedule.num_micro_batches() != layout.num_micro_batches) {
+      schedule.num_micro_batches() != layout.num_micro_batches()) {
     return Bad(absl::StrCat("schedule ", schedule.name(), " has ", schedule.num_stages(),
                             " stages and ", schedule.num_micro_batches(),
                             " micro-batches; the layout has ", layout.stages.size(), " and ",
-                            layout.num_micro_batches));
+                            layout.num_micro_batches()));
   }
   const bool computes_frozen =
       options.frozen != FrozenPolicy::kCached && !cost.frozen_components().empty();
@@ -92,9 +92,7 @@ class Lowering {
   }
 
  private:
-  bool IsReplicated(int stage) const {
-    return layout_.stages[stage].replicas * layout_.num_groups() > 1;
-  }
+  bool IsReplicated(int stage) const { return layout_.replicas[stage] * layout_.num_groups() > 1; }
 
   Plan Header() const;
 
@@ -127,10 +125,10 @@ Plan Lowering::Header() const {
   plan.set_profile_fingerprint(Fingerprint(cost_.profile()));
   plan.set_cluster_fingerprint(Fingerprint(cost_.cluster()));
   plan.set_num_devices(layout_.num_devices);
-  plan.set_devices_per_pipeline(layout_.devices_per_pipeline);
+  plan.set_devices_per_pipeline(layout_.devices_per_pipeline());
   plan.set_global_batch(layout_.global_batch());
-  plan.set_num_micro_batches(layout_.num_micro_batches);
-  plan.set_micro_batch_size(layout_.micro_batch_size);
+  plan.set_num_micro_batches(layout_.num_micro_batches());
+  plan.set_micro_batch_size(layout_.micro_batch_size());
   plan.set_frozen_quantum(quantum_);
   plan.set_cached_frozen_outputs(options_.frozen == FrozenPolicy::kCached);
   plan.set_global_norm(options_.global_norm);
@@ -149,7 +147,7 @@ Plan Lowering::Header() const {
     stage->set_component(cost_.backbone());
     SetRange(layout_.stages[s].layers, stage->mutable_layers());
     for (int g = 0; g < layout_.num_groups(); ++g) {
-      for (int i = 0; i < layout_.stages[s].replicas; ++i) {
+      for (int i = 0; i < layout_.replicas[s]; ++i) {
         stage->add_ranks(RankAt(layout_, {g, static_cast<int>(s), i}));
       }
     }
@@ -168,9 +166,9 @@ void Lowering::AddNeighbours(Instruction::Kind kind, int rank, bool activation, 
   const int cut = layout_.stages[std::max(stage, other)].layers.begin;
   const int64_t bytes = activation ? cost_.CutBytesPerSample(cost_.backbone(), cut)
                                    : cost_.CutGradientBytesPerSample(cost_.backbone(), cut);
-  const SampleRange own = SamplesOf(layout_, group, stage, index, micro_batch);
-  for (int i = 0; i < layout_.stages[other].replicas; ++i) {
-    const SampleRange common = own.Intersect(SamplesOf(layout_, group, other, i, micro_batch));
+  const SampleRange own = SamplesOf(layout_, group, 0, stage, index, micro_batch);
+  for (int i = 0; i < layout_.replicas[other]; ++i) {
+    const SampleRange common = own.Intersect(SamplesOf(layout_, group, 0, other, i, micro_batch));
     if (common.empty()) continue;
     Instruction message = Blank(kind);
     message.set_payload(activation ? Instruction::ACTIVATION : Instruction::GRADIENT);
@@ -213,7 +211,7 @@ Instruction Lowering::Reduce(int stage, LayerRange layers) const {
 // A pass that completes weight gradients; after the last micro-batch's they are reduced.
 void Lowering::AddGradients(int stage, const Slot& slot, const Instruction& pass,
                             SlotWork* work) const {
-  const bool last = slot.micro_batch == layout_.num_micro_batches - 1;
+  const bool last = slot.micro_batch == layout_.num_micro_batches() - 1;
   if (!last || !IsReplicated(stage)) {
     work->computes.push_back(pass);
     return;
@@ -236,7 +234,7 @@ void Lowering::AddGradients(int stage, const Slot& slot, const Instruction& pass
 
 SlotWork Lowering::WorkOf(int rank, const Slot& slot) const {
   const auto [group, stage, index] = SeatOf(layout_, rank);
-  const SampleRange samples = SamplesOf(layout_, group, stage, index, slot.micro_batch);
+  const SampleRange samples = SamplesOf(layout_, group, 0, stage, index, slot.micro_batch);
   Instruction pass = Blank(slot.pass == Pass::kForward     ? Instruction::FORWARD
                            : slot.pass == Pass::kBackward  ? Instruction::BACKWARD
                            : slot.pass == Pass::kInputGrad ? Instruction::INPUT_GRAD
@@ -269,7 +267,7 @@ SlotWork Lowering::WorkOf(int rank, const Slot& slot) const {
 }
 
 std::vector<SlotWork> Lowering::SlotsOf(int rank) const {
-  const int stage = SeatOf(layout_, rank).stage;
+  const int stage = SeatOf(layout_, rank).device;
   const std::vector<Slot>& slots = schedule_.slots(stage);
   std::vector<SlotWork> works;
   works.reserve(slots.size());

@@ -58,18 +58,16 @@ struct Setting {
     DPIPE_ASSIGN_OR_RETURN(
         const CostModel cost,
         CostModel::Create(UniformProfile(profile), IdealCluster(layout.num_devices)));
-    DPIPE_ASSIGN_OR_RETURN(
-        const Schedule order,
-        MakeSchedule(schedule, {static_cast<int>(layout.stages.size()), layout.num_micro_batches}));
+    DPIPE_ASSIGN_OR_RETURN(const Schedule order,
+                           MakeSchedule(schedule, {static_cast<int>(layout.stages.size()),
+                                                   layout.num_micro_batches()}));
     return LowerPlan(layout, order, options, cost);
   }
 };
 
 Setting TwoStages(int num_micro_batches) {
   Setting setting;
-  setting.layout.num_devices = setting.layout.devices_per_pipeline = 2;
-  setting.layout.num_micro_batches = num_micro_batches;
-  setting.layout.stages = {{{0, 2}, 1}, {{2, 4}, 1}};
+  setting.layout = StraightLayout(2, num_micro_batches, 1, {{{0, 2}, 1}, {{2, 4}, 1}});
   return setting;
 }
 
@@ -100,9 +98,7 @@ TEST(LowerTest, GPipeReceivesNoGradientBeforeItsForwards) {
 
 TEST(LowerTest, UnequalReplicationSendsTheCommonSamples) {
   Setting setting;
-  setting.layout.num_devices = setting.layout.devices_per_pipeline = 5;
-  setting.layout.micro_batch_size = 6;
-  setting.layout.stages = {{{0, 2}, 2}, {{2, 4}, 3}};
+  setting.layout = StraightLayout(5, 1, 6, {{{0, 2}, 2}, {{2, 4}, 3}});
   setting.options.sync = SyncPolicy::kEnd;
   const auto plan = setting.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -135,10 +131,7 @@ TEST(LowerTest, OneStageComputesItsOwnFrozenSamples) {
   Setting setting;
   setting.profile.frozen_layers = 1;
   setting.schedule = "single";
-  setting.layout.num_devices = setting.layout.devices_per_pipeline = 2;
-  setting.layout.num_micro_batches = 2;
-  setting.layout.micro_batch_size = 2;
-  setting.layout.stages = {{{0, 4}, 2}};
+  setting.layout = StraightLayout(2, 2, 2, {{{0, 4}, 2}});
   const auto plan = setting.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(ListOf(*plan, 1, true),
@@ -174,7 +167,7 @@ TEST(LowerTest, FillItemsStandBeforeTheirInstructionAndOutputsTravelAtTheEnd) {
 
 TEST(LowerTest, RefusesWhatDoesNotFit) {
   Setting setting = TwoStages(1);
-  setting.layout.stages[0].replicas = 2;
+  setting.layout.replicas[0] = 2;
   EXPECT_EQ(setting.Lower().status().message(),
             "stage 0: a micro-batch of 1 samples is not divisible over 2 ranks");
   setting = TwoStages(1);

@@ -22,10 +22,9 @@ Case Uniform(const std::string& schedule, int num_stages, int num_micro_batches,
   cluster.set_memory_bytes_per_device(limit);
   auto cost = CostModel::Create(UniformProfile(profile), cluster);
   EXPECT_TRUE(cost.ok()) << cost.status();
-  PipelineLayout layout;
-  layout.num_devices = layout.devices_per_pipeline = num_stages;
-  layout.num_micro_batches = num_micro_batches;
-  for (int s = 0; s < num_stages; ++s) layout.stages.push_back({{s, s + 1}, 1});
+  std::vector<StraightStage> stages;
+  for (int s = 0; s < num_stages; ++s) stages.push_back({{s, s + 1}, 1});
+  const PipelineLayout layout = StraightLayout(num_stages, num_micro_batches, 1, stages);
   LowerOptions options;
   if (frozen_rank >= 0) {
     options.frozen = FrozenPolicy::kFill;

@@ -17,7 +17,6 @@ int Between(RandomStream& stream, int low, int high) {
 
 PipelineLayout RandomLayout(RandomStream& stream, const RandomPlanOptions& options,
                             int num_layers) {
-  PipelineLayout layout;
   const int num_stages = Between(stream, 1, std::min(options.max_stages, num_layers));
   std::vector<int> cuts;
   for (int l = 1; l < num_layers; ++l) cuts.push_back(l);
@@ -25,20 +24,21 @@ PipelineLayout RandomLayout(RandomStream& stream, const RandomPlanOptions& optio
     cuts.erase(cuts.begin() + stream.NextBelow(static_cast<uint32_t>(cuts.size())));
   }
   cuts.push_back(num_layers);
+  std::vector<StraightStage> stages;
   int begin = 0;
-  layout.devices_per_pipeline = 0;
+  int num_devices = 0;
   int common = 1;  // every stage's replicas divide it
   for (int cut : cuts) {
     const int replicas = Between(stream, 1, options.max_replicas);
-    layout.stages.push_back({{begin, cut}, replicas});
-    layout.devices_per_pipeline += replicas;
+    stages.push_back({{begin, cut}, replicas});
+    num_devices += replicas;
     begin = cut;
     if (common % replicas != 0) common *= replicas;
   }
-  layout.num_devices = layout.devices_per_pipeline * Between(stream, 1, options.max_groups);
-  layout.num_micro_batches = Between(stream, 1, options.max_micro_batches);
-  layout.micro_batch_size = common * options.profile.frozen_quantum * Between(stream, 1, 2);
-  return layout;
+  num_devices *= Between(stream, 1, options.max_groups);
+  const int num_micro_batches = Between(stream, 1, options.max_micro_batches);
+  const int size = common * options.profile.frozen_quantum * Between(stream, 1, 2);
+  return StraightLayout(num_devices, num_micro_batches, size, stages);
 }
 
 // Cuts one component's chain over `samples` into instructions, in order.
@@ -121,7 +121,8 @@ namespace {
 Schedule ChooseSchedule(RandomStream& stream, const PipelineLayout& layout, bool split_gradients) {
   const int num_stages = static_cast<int>(layout.stages.size());
   const char* names[] = {"gpipe", "1f1b"};
-  auto schedule = MakeSchedule(names[stream.NextBelow(2)], {num_stages, layout.num_micro_batches});
+  auto schedule =
+      MakeSchedule(names[stream.NextBelow(2)], {num_stages, layout.num_micro_batches()});
   DPIPE_CHECK(schedule.ok()) << schedule.status().message();
   if (split_gradients && stream.NextBelow(3) == 0) {
     // The same order with each backward pass split in two.
@@ -136,7 +137,7 @@ Schedule ChooseSchedule(RandomStream& stream, const PipelineLayout& layout, bool
         }
       }
     }
-    schedule = Schedule::CreateStraight("split", layout.num_micro_batches, std::move(stages));
+    schedule = Schedule::CreateStraight("split", layout.num_micro_batches(), std::move(stages));
     DPIPE_CHECK(schedule.ok()) << schedule.status().message();
   }
   return *std::move(schedule);

@@ -70,10 +70,7 @@ class VerifyMessageTest : public testing::Test {
     profile_ = UniformProfile(options);
     cluster_ = IdealCluster(2);
     const auto cost = CostModel::Create(profile_, cluster_);
-    PipelineLayout layout;
-    layout.num_devices = layout.devices_per_pipeline = 2;
-    layout.num_micro_batches = 2;
-    layout.stages = {{{0, 1}, 1}, {{1, 2}, 1}};
+    const PipelineLayout layout = StraightLayout(2, 2, 1, {{{0, 1}, 1}, {{1, 2}, 1}});
     plan_ = *LowerPlan(layout, *MakeSchedule("1f1b", {2, 2}), {}, *cost);
   }
   std::string Error() const { return std::string(VerifyPlan(plan_, profile_, cluster_).message()); }

@@ -23,10 +23,9 @@ Setting MakeSetting(int num_devices, int num_micro_batches) {
   options.value_bytes = 1000;
   auto cost = CostModel::Create(UniformProfile(options), IdealCluster(num_devices));
   DPIPE_CHECK(cost.ok());
-  PipelineLayout layout;
-  layout.num_devices = layout.devices_per_pipeline = num_devices;
-  layout.num_micro_batches = num_micro_batches;
-  for (int s = 0; s < num_devices; ++s) layout.stages.push_back({{2 * s, 2 * s + 2}, 1});
+  std::vector<StraightStage> stages;
+  for (int s = 0; s < num_devices; ++s) stages.push_back({{2 * s, 2 * s + 2}, 1});
+  PipelineLayout layout = StraightLayout(num_devices, num_micro_batches, 1, stages);
   auto schedule = MakeSchedule("1f1b", {num_devices, num_micro_batches});
   DPIPE_CHECK(schedule.ok());
   return {*std::move(cost), std::move(layout), *std::move(schedule)};

@@ -31,10 +31,9 @@ Case Uniform(const std::string& schedule, int num_stages, int num_micro_batches,
   if (cluster.num_nodes() == 0) cluster = IdealCluster(num_stages);
   auto cost = CostModel::Create(UniformProfile(profile), cluster);
   EXPECT_TRUE(cost.ok()) << cost.status();
-  PipelineLayout layout;
-  layout.num_devices = layout.devices_per_pipeline = num_stages;
-  layout.num_micro_batches = num_micro_batches;
-  for (int s = 0; s < num_stages; ++s) layout.stages.push_back({{s, s + 1}, 1});
+  std::vector<StraightStage> stages;
+  for (int s = 0; s < num_stages; ++s) stages.push_back({{s, s + 1}, 1});
+  const PipelineLayout layout = StraightLayout(num_stages, num_micro_batches, 1, stages);
   const auto order = MakeSchedule(schedule, {num_stages, num_micro_batches});
   EXPECT_TRUE(order.ok()) << order.status();
   auto plan = LowerPlan(layout, *order, options, *cost);
@@ -120,10 +119,7 @@ TEST(SimulatorTest, MessagesBetweenNodesShareTheInterface) {
   options.num_layers = 2;
   options.value_bytes = 500;
   const auto cost = CostModel::Create(UniformProfile(options), cluster);
-  PipelineLayout layout;
-  layout.num_devices = layout.devices_per_pipeline = 4;
-  layout.micro_batch_size = 2;
-  layout.stages = {{{0, 1}, 2}, {{1, 2}, 2}};
+  const PipelineLayout layout = StraightLayout(4, 1, 2, {{{0, 1}, 2}, {{1, 2}, 2}});
   LowerOptions lower = NoGlobalNorm();
   lower.sync = SyncPolicy::kEnd;
   const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 1}), lower, *cost);
@@ -144,9 +140,7 @@ TEST(SimulatorTest, ReductionsOverlapUnlessTheyUseTheComputeStream) {
   options.parameter_bytes = 100;
   ClusterSpec cluster = IdealCluster(2);
   cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
-  PipelineLayout layout;
-  layout.num_devices = 2;
-  layout.stages = {{{0, 2}, 1}};
+  const PipelineLayout layout = StraightLayout(2, 1, 1, {{{0, 2}, 1}});
   LowerOptions lower = NoGlobalNorm();
   lower.bucket_bytes = 100;
   for (bool use_compute : {false, true}) {
@@ -168,8 +162,7 @@ TEST(SimulatorTest, PrologueAndLastStepByHand) {
   options.frozen_layers = 1;
   options.frozen_ns = 300;
   const auto cost = CostModel::Create(UniformProfile(options), IdealCluster(1));
-  PipelineLayout layout;
-  layout.stages = {{{0, 1}, 1}};
+  const PipelineLayout layout = StraightLayout(1, 1, 1, {{{0, 1}, 1}});
   LowerOptions lower = NoGlobalNorm();
   lower.frozen = FrozenPolicy::kFill;
   lower.fill = {{0, 1, true, 0, {}, {0, 1}, 1}, {0, 1, false, 0, {0, 1}, {0, 1}, 1}};

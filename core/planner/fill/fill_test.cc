@@ -15,10 +15,7 @@ namespace {
 // step.
 struct TwoStages {
   TwoStages() : cost(*CostModel::Create(Profile(), IdealCluster(2))) {
-    PipelineLayout layout;
-    layout.num_devices = layout.devices_per_pipeline = 2;
-    layout.micro_batch_size = 4;
-    layout.stages = {{{0, 1}, 1}, {{1, 2}, 1}};
+    const PipelineLayout layout = StraightLayout(2, 1, 4, {{{0, 1}, 1}, {{1, 2}, 1}});
     LowerOptions options;
     options.frozen = FrozenPolicy::kFill;
     plan = *LowerPlan(layout, *MakeSchedule("1f1b", {2, 1}), options, cost);
