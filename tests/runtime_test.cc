@@ -110,6 +110,48 @@ TEST_F(RuntimeTest, ExecutesInThePlansOrder) {
   }
 }
 
+// Puts a FLUSH before the exchange of the next step's frozen outputs and one after it.
+int AddFlushes(Plan* plan) {
+  int messages = 0;
+  Instruction flush;
+  flush.set_kind(Instruction::FLUSH);
+  flush.set_stage(-1);
+  flush.set_component(-1);
+  flush.set_micro_batch(-1);
+  flush.set_peer(-1);
+  flush.set_peer_stage(-1);
+  flush.set_step_offset(1);
+  for (DeviceProgram& program : *plan->mutable_devices()) {
+    DeviceProgram flushed;
+    flushed.set_rank(program.rank());
+    bool before_exchange = true;
+    for (const Instruction& instruction : program.instructions()) {
+      const bool exchange =
+          instruction.payload() == Instruction::FROZEN_OUTPUT && instruction.step_offset() == 1;
+      const bool optimizer = instruction.kind() == Instruction::OPTIMIZER_STEP;
+      if (before_exchange && (exchange || optimizer)) {
+        *flushed.add_instructions() = flush;
+        before_exchange = false;
+      }
+      messages += exchange;
+      if (optimizer) *flushed.add_instructions() = flush;
+      *flushed.add_instructions() = instruction;
+    }
+    program = flushed;
+  }
+  return messages;
+}
+
+TEST_F(RuntimeTest, FlushesChangeNothingThatIsComputed) {
+  Plan plan = MakePlan("diffusionpipe");
+  const auto expected = testlib::Train(job_, plan, /*steps=*/6);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  ASSERT_GT(AddFlushes(&plan), 0);
+  const auto outcome = testlib::Train(job_, plan, /*steps=*/6);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(testlib::FirstDifference(*expected, *outcome), "");
+}
+
 TEST_F(RuntimeTest, OneRanksErrorEndsAllWithItsMessage) {
   for (const char* strategy : {"data_parallel", "gpipe", "1f1b", "diffusionpipe"}) {
     const absl::Status status = TrainWith(Fault::kError, strategy);
