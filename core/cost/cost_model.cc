@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/check.h"
+#include "core/cost/collectives.h"
 #include "core/cost/validate.h"
 
 namespace dpipe {
@@ -12,6 +13,9 @@ namespace {
 Nanos BytesTime(double bytes, double bandwidth_bytes_per_s) {
   return static_cast<Nanos>(std::ceil(bytes / bandwidth_bytes_per_s * kNanosPerSecond));
 }
+
+// Slowness is a binary fraction, so that integers decide how times are rounded.
+constexpr int64_t kSlownessOne = int64_t{1} << 32;
 
 int64_t RangeSum(const std::vector<int64_t>& prefix, LayerRange layers) {
   return prefix[layers.end] - prefix[layers.begin];
@@ -28,10 +32,11 @@ absl::StatusOr<CostModel> CostModel::Create(const ModelProfile& profile,
   model.cluster_ = cluster;
   model.frozen_quantum_ = std::max(1, profile.frozen_quantum());
   model.frozen_order_ = FrozenOrder(profile);
-  model.times_ = std::make_shared<TimesCache>();
+  model.SetDevices();
   for (int c = 0; c < profile.components_size(); ++c) {
     const ComponentProfile& component = profile.components(c);
-    if (component.is_backbone()) model.backbone_ = c;
+    if (component.is_backbone()) model.backbones_.push_back(c);
+    model.times_.push_back(std::make_shared<TimesCache>());
     model.prefixes_.push_back(MakePrefixes(component));
     model.layer_sources_.emplace_back(component.layers_size());
     for (const ValueProfile& value : component.values()) {
@@ -41,6 +46,28 @@ absl::StatusOr<CostModel> CostModel::Create(const ModelProfile& profile,
     }
   }
   return model;
+}
+
+void CostModel::SetDevices() {
+  const int count = num_devices();
+  interfaces_per_node_ = std::max(1, cluster_.interfaces_per_node());
+  speed_.assign(count, 1);
+  memory_limit_.assign(count, cluster_.memory_bytes_per_device());
+  for (const DeviceClass& device_class : cluster_.device_classes()) {
+    const int end = device_class.first_rank() + device_class.num_devices();
+    for (int rank = device_class.first_rank(); rank < end; ++rank) {
+      speed_[rank] = device_class.speed();
+      if (device_class.memory_bytes() > 0) memory_limit_[rank] = device_class.memory_bytes();
+    }
+  }
+  std::vector<int> ranks;
+  for (int rank = 0; rank < count; ++rank) {
+    slowness_.push_back(static_cast<int64_t>(kSlownessOne / speed_[rank]));
+    uniform_ &= slowness_[rank] == kSlownessOne;
+    interface_.push_back(InterfaceOfRank(cluster_, rank));
+    ranks.push_back(rank);
+  }
+  global_norm_ = AllReduce(ranks, sizeof(double));
 }
 
 CostModel::Prefixes CostModel::MakePrefixes(const ComponentProfile& component) {
@@ -98,50 +125,74 @@ std::vector<int> CostModel::ValuesAtCut(int component, int cut) const {
 
 const LayerTimes& CostModel::Times(int component, int batch) const {
   DPIPE_CHECK_GE(batch, 1);
-  std::lock_guard<std::mutex> lock(times_->mutex);
-  std::unique_ptr<LayerTimes>& times = times_->by_batch[{component, batch}];
+  TimesCache& cache = *times_[component];
+  const bool quick = batch < TimesCache::kQuickBatches;
+  if (quick) {
+    const LayerTimes* known = cache.quick[batch].load(std::memory_order_acquire);
+    if (known != nullptr) return *known;
+  }
+  std::lock_guard<std::mutex> lock(cache.mutex);
+  std::unique_ptr<LayerTimes>& times = cache.by_batch[batch];
   if (times == nullptr) {
     times = std::make_unique<LayerTimes>(profile_->components(component), batch);
+    if (quick) cache.quick[batch].store(times.get(), std::memory_order_release);
   }
   return *times;
 }
 
+Nanos CostModel::OnRank(Nanos time, int rank) const {
+  const int64_t slowness = slowness_[rank];
+  if (slowness == kSlownessOne) return time;
+  return static_cast<Nanos>((static_cast<__int128>(time) * slowness + kSlownessOne - 1) >> 32);
+}
+
 Nanos CostModel::Load(int component, int samples) const {
-  if (component == backbone_) return profile_->cached_load_ns_per_sample() * samples;
+  if (IsBackbone(component)) return profile_->cached_load_ns_per_sample() * samples;
   return profile_->components(component).load_ns_per_sample() * samples;
 }
 
-Nanos CostModel::Optimizer(LayerRange layers) const {
-  return profile_->optimizer_fixed_ns() + RangeSum(prefixes_[backbone_].optimizer, layers);
+Nanos CostModel::OptimizerShare(int component, LayerRange layers) const {
+  return RangeSum(prefixes_[component].optimizer, layers);
 }
 
-Nanos CostModel::InstructionTime(const Instruction& instruction) const {
-  const LayerRange layers{instruction.layers().begin(), instruction.layers().end()};
-  const int batch = instruction.samples().end() - instruction.samples().begin();
-  switch (instruction.kind()) {
+Nanos CostModel::PassTime(Instruction::Kind kind, int component, LayerRange layers,
+                          int batch) const {
+  switch (kind) {
     case Instruction::LOAD_BATCH:
-      return Load(instruction.component(), batch);
+      return Load(component, batch);
     case Instruction::FORWARD:
-      return Times(backbone_, batch).Forward(layers);
-    case Instruction::BACKWARD:
-      return Times(backbone_, batch).Backward(layers);
-    case Instruction::INPUT_GRAD:
-      return Times(backbone_, batch).InputGrad(layers);
-    case Instruction::WEIGHT_GRAD:
-      return Times(backbone_, batch).WeightGrad(layers);
+    case Instruction::RECOMPUTE:
     case Instruction::FROZEN_FORWARD:
-      return Times(instruction.component(), batch).Forward(layers);
+      return Times(component, batch).Forward(layers);
+    case Instruction::BACKWARD:
+      return Times(component, batch).Backward(layers);
+    case Instruction::INPUT_GRAD:
+      return Times(component, batch).InputGrad(layers);
+    case Instruction::WEIGHT_GRAD:
+      return Times(component, batch).WeightGrad(layers);
     default:
       return 0;
   }
+}
+
+Nanos CostModel::InstructionTime(const Plan& plan, const Instruction& instruction, int rank) const {
+  const bool has_component = instruction.kind() == Instruction::LOAD_BATCH ||
+                             instruction.kind() == Instruction::FROZEN_FORWARD;
+  int component = instruction.component();
+  if (!has_component && instruction.stage() >= 0) {
+    component = plan.stages(instruction.stage()).component();
+  }
+  const LayerRange layers{instruction.layers().begin(), instruction.layers().end()};
+  const int batch = instruction.samples().end() - instruction.samples().begin();
+  return OnRank(PassTime(instruction.kind(), component, layers, batch), rank);
 }
 
 int64_t CostModel::ParameterBytes(int component, LayerRange layers) const {
   return RangeSum(prefixes_[component].parameter, layers);
 }
 
-int64_t CostModel::GradientBytes(LayerRange layers) const {
-  return RangeSum(prefixes_[backbone_].trainable, layers);
+int64_t CostModel::GradientBytes(int component, LayerRange layers) const {
+  return RangeSum(prefixes_[component].trainable, layers);
 }
 
 int64_t CostModel::SavedBytesPerSample(int component, LayerRange layers) const {
@@ -169,15 +220,17 @@ int64_t CostModel::OutputBytesPerSample(int component) const { return prefixes_[
 
 int64_t CostModel::LoadedBytesPerSample(int component) const { return prefixes_[component].loaded; }
 
-int64_t CostModel::StateBytes(LayerRange layers) const {
-  const int64_t masters = ParameterBytes(backbone_, layers);
+int64_t CostModel::StateBytes(int component, LayerRange layers) const {
+  const int64_t masters = ParameterBytes(component, layers);
   const int64_t working_copy = profile_->dtype() == "bf16" ? masters / 2 : 0;
-  return masters + working_copy + 3 * GradientBytes(layers);
+  return masters + working_copy + 3 * GradientBytes(component, layers);
 }
 
-int64_t CostModel::StageBytes(LayerRange layers, int local_batch, int in_flight) const {
-  return StateBytes(layers) + local_batch * (in_flight * SavedBytesPerSample(backbone_, layers) +
-                                             WorkspaceBytesPerSample(backbone_, layers));
+int64_t CostModel::StageBytes(int component, LayerRange layers, int local_batch,
+                              int in_flight) const {
+  return StateBytes(component, layers) +
+         local_batch * (in_flight * SavedBytesPerSample(component, layers) +
+                        WorkspaceBytesPerSample(component, layers));
 }
 
 Nanos CostModel::Transfer(int from, int to, int64_t bytes) const {
@@ -186,35 +239,19 @@ Nanos CostModel::Transfer(int from, int to, int64_t bytes) const {
 }
 
 Nanos CostModel::AllReduce(const std::vector<int>& ranks, int64_t bytes) const {
-  const int n = static_cast<int>(ranks.size());
-  if (n <= 1) return 0;
-  bool within = true, across = false;
-  for (int rank : ranks) across |= NodeOf(rank) != NodeOf(ranks[0]);
-  if (across) {  // a node that holds one of them only uses no link of its own
-    within = false;
-    for (int i = 1; i < n; ++i) within |= NodeOf(ranks[i]) == NodeOf(ranks[i - 1]);
-  }
-  Nanos latency = 0;
-  double bandwidth = INFINITY;
-  for (const auto& [used, link] : {std::make_pair(within, cluster_.intra_node()),
-                                   std::make_pair(across, cluster_.inter_node())}) {
-    if (!used) continue;
-    latency = std::max<Nanos>(latency, link.latency_ns());
-    bandwidth = std::min(bandwidth, link.bandwidth_bytes_per_s());
-  }
-  int depth = 0;
-  while ((1 << depth) < n) ++depth;
-  // Ring: 2 (n-1) steps of 1/n of the data. Tree: up and down, the data streaming through.
-  const double size = static_cast<double>(bytes);
-  const Nanos ring = 2 * (n - 1) * latency + BytesTime(2 * size * (n - 1) / n, bandwidth);
-  const Nanos tree = 2 * depth * latency + BytesTime(2 * size, bandwidth);
-  return std::min(ring, tree);
+  return AllReduceTime(GroupOfRanks(cluster_, ranks), bytes);
 }
 
-Nanos CostModel::GlobalNorm() const {
-  std::vector<int> ranks(num_devices());
-  for (int r = 0; r < num_devices(); ++r) ranks[r] = r;
-  return AllReduce(ranks, sizeof(double));
+Nanos CostModel::ReduceScatter(const std::vector<int>& ranks, int64_t bytes) const {
+  return ReduceScatterTime(GroupOfRanks(cluster_, ranks), bytes);
+}
+
+Nanos CostModel::AllGather(const std::vector<int>& ranks, int64_t bytes) const {
+  return AllGatherTime(GroupOfRanks(cluster_, ranks), bytes);
+}
+
+Nanos CostModel::Broadcast(const std::vector<int>& ranks, int64_t bytes) const {
+  return BroadcastTime(GroupOfRanks(cluster_, ranks), bytes);
 }
 
 }  // namespace dpipe

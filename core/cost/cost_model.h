@@ -7,11 +7,11 @@
 #ifndef DPIPE_CORE_COST_COST_MODEL_H_
 #define DPIPE_CORE_COST_COST_MODEL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "core/base/range.h"
@@ -27,7 +27,7 @@ namespace dpipe {
 class CostModel {
  public:
   // InvalidArgument, naming component, layer or value, field and both values, if the profile or the
-  // cluster contradicts itself (see validate.h). Exactly one component is the backbone.
+  // cluster contradicts itself (see validate.h).
   static absl::StatusOr<CostModel> Create(const ModelProfile& profile, const ClusterSpec& cluster);
 
   const ModelProfile& profile() const { return *profile_; }
@@ -36,7 +36,10 @@ class CostModel {
 
   // ---- Structure ----
   int num_components() const { return profile_->components_size(); }
-  int backbone() const { return backbone_; }
+  // Increasing; at least one.
+  const std::vector<int>& backbones() const { return backbones_; }
+  int backbone() const { return backbones_[0]; }  // the first
+  bool IsBackbone(int component) const { return profile_->components(component).is_backbone(); }
   // Every frozen component, each after those it reads from.
   const std::vector<int>& frozen_components() const { return frozen_order_; }
   int num_layers(int component) const { return profile_->components(component).layers_size(); }
@@ -48,7 +51,16 @@ class CostModel {
   // Increasing.
   std::vector<int> ValuesAtCut(int component, int cut) const;
 
-  // ---- Compute ----
+  // ---- Devices ----
+  // Times on a rank are those of the profile divided by its speed.
+  double SpeedOf(int rank) const { return speed_[rank]; }
+  bool IsUniform() const { return uniform_; }  // every rank runs at the profile's speed
+  // `time` / speed, to 1 part in 2^32 / speed, rounded up; parts never take less than the
+  // whole.
+  Nanos OnRank(Nanos time, int rank) const;
+  int64_t MemoryLimitOf(int rank) const { return memory_limit_[rank]; }  // 0: unlimited
+
+  // ---- Compute ---- (at the profile's speed, but for InstructionTime with a rank)
   // Prefix sums at one local batch (>= 1), made on first use and kept.
   const LayerTimes& Times(int component, int batch) const;
   Nanos Forward(int component, LayerRange layers, int batch) const {
@@ -58,45 +70,66 @@ class CostModel {
     return Times(component, batch).Backward(layers);
   }
   // Host work to have the loaded inputs of a frozen component at hand, or of a cached batch where
-  // `component` is the backbone.
+  // `component` is a backbone.
   Nanos Load(int component, int samples) const;
-  // The optimizer's step over these layers of the backbone, its fixed part included.
-  Nanos Optimizer(LayerRange layers) const;
-  // LOAD_BATCH, FORWARD, BACKWARD, INPUT_GRAD, WEIGHT_GRAD and FROZEN_FORWARD; of a FORWARD and the
-  // gradients, `layers` are the backbone's. 0 for other kinds.
-  Nanos InstructionTime(const Instruction& instruction) const;
+  // The optimizer's step over these layers of a backbone, without and with its fixed part.
+  Nanos OptimizerShare(int component, LayerRange layers) const;
+  Nanos Optimizer(int component, LayerRange layers) const {
+    return profile_->optimizer_fixed_ns() + OptimizerShare(component, layers);
+  }
+  Nanos Optimizer(LayerRange layers) const { return Optimizer(backbone(), layers); }
+  // LOAD_BATCH, FORWARD, RECOMPUTE, BACKWARD, INPUT_GRAD, WEIGHT_GRAD and FROZEN_FORWARD of layers
+  // of `component` (a stage's, or the instruction's own) on `batch` samples; 0 for other kinds.
+  Nanos PassTime(Instruction::Kind kind, int component, LayerRange layers, int batch) const;
+  // The same of an instruction of a plan, on the rank that runs it.
+  Nanos InstructionTime(const Plan& plan, const Instruction& instruction, int rank) const;
 
   // ---- Bytes ----
   int64_t ParameterBytes(int component, LayerRange layers) const;
-  // Of the backbone: what a gradient all-reduce of these layers moves (fp32).
-  int64_t GradientBytes(LayerRange layers) const;
+  // What a gradient all-reduce of these layers of a backbone moves (fp32).
+  int64_t GradientBytes(int component, LayerRange layers) const;
+  int64_t GradientBytes(LayerRange layers) const { return GradientBytes(backbone(), layers); }
   int64_t SavedBytesPerSample(int component, LayerRange layers) const;
   int64_t WorkspaceBytesPerSample(int component, LayerRange layers) const;  // largest; O(layers)
   // Of the values at a cut: forward, and of the gradients of those that have one.
   int64_t CutBytesPerSample(int component, int cut) const;
   int64_t CutGradientBytesPerSample(int component, int cut) const;
+  // Of the estimate that a lap of self-conditioning hands to the next.
+  int64_t SelfConditioningBytesPerSample(int component) const {
+    return profile_->components(component).self_conditioning_bytes_per_sample();
+  }
   // Of all values of a component that others read: what a FROZEN_OUTPUT message carries.
   int64_t OutputBytesPerSample(int component) const;
   // Of the external inputs that come from no other component.
   int64_t LoadedBytesPerSample(int component) const;
 
   // ---- Memory of one device ----
-  // Master weights, gradients and two Adam moments of these layers of the backbone (fp32), and the
+  // Master weights, gradients and two Adam moments of these layers of a backbone (fp32), and the
   // bf16 working copy where the profile's dtype is bf16.
-  int64_t StateBytes(LayerRange layers) const;
+  int64_t StateBytes(int component, LayerRange layers) const;
+  int64_t StateBytes(LayerRange layers) const { return StateBytes(backbone(), layers); }
   // StateBytes, what `in_flight` micro-batches of `local_batch` samples keep for their backward
   // passes, and the largest layer's workspace.
-  int64_t StageBytes(LayerRange layers, int local_batch, int in_flight) const;
+  int64_t StageBytes(int component, LayerRange layers, int local_batch, int in_flight) const;
+  int64_t StageBytes(LayerRange layers, int local_batch, int in_flight) const {
+    return StageBytes(backbone(), layers, local_batch, in_flight);
+  }
 
   // ---- Communication ----
   int NodeOf(int rank) const { return rank / cluster_.devices_per_node(); }
   // One message over an idle link: latency + bytes / bandwidth, rounded up; ranks differ.
   Nanos Transfer(int from, int to, int64_t bytes) const;
-  // The quicker of ring and tree all-reduce over the slowest link between any two of `ranks`; 0 for
-  // one rank. Never less for two halves than for the whole.
+  // The network interface that a rank uses, of num_interfaces() over all nodes.
+  int InterfaceOf(int rank) const { return interface_[rank]; }
+  int num_interfaces() const { return cluster_.num_nodes() * interfaces_per_node_; }
+  // The quickest of the algorithms in collectives.h; 0 for one rank. Never less for two parts of
+  // the bytes than for the whole.
   Nanos AllReduce(const std::vector<int>& ranks, int64_t bytes) const;
+  Nanos ReduceScatter(const std::vector<int>& ranks, int64_t bytes) const;
+  Nanos AllGather(const std::vector<int>& ranks, int64_t bytes) const;
+  Nanos Broadcast(const std::vector<int>& ranks, int64_t bytes) const;
   // The all-reduce of one number over every rank, which a global gradient norm costs.
-  Nanos GlobalNorm() const;
+  Nanos GlobalNorm() const { return global_norm_; }
 
  private:
   struct Prefixes {  // [i]: of layers [0, i)
@@ -104,22 +137,33 @@ class CostModel {
     std::vector<int64_t> cut, cut_gradient;  // [c]: at cut c
     int64_t output = 0, loaded = 0;
   };
+  // Made once, then read without a lock up to kQuickBatches.
   struct TimesCache {
+    static constexpr int kQuickBatches = 1024;
     std::mutex mutex;
-    std::map<std::pair<int, int>, std::unique_ptr<LayerTimes>> by_batch;
+    std::map<int, std::unique_ptr<LayerTimes>> by_batch;
+    std::atomic<const LayerTimes*> quick[kQuickBatches] = {};
   };
 
   CostModel() = default;
+  void SetDevices();
   static Prefixes MakePrefixes(const ComponentProfile& component);
 
   std::shared_ptr<const ModelProfile> profile_;
   ClusterSpec cluster_;
-  int backbone_ = 0;
+  std::vector<int> backbones_;
   int frozen_quantum_ = 1;
+  int interfaces_per_node_ = 1;
+  bool uniform_ = true;
+  Nanos global_norm_ = 0;
+  std::vector<double> speed_;          // by rank
+  std::vector<int64_t> slowness_;      // by rank: 2^32 / speed, rounded down
+  std::vector<int64_t> memory_limit_;  // by rank
+  std::vector<int> interface_;         // by rank
   std::vector<int> frozen_order_;
   std::vector<Prefixes> prefixes_;                            // by component
   std::vector<std::vector<std::vector<int>>> layer_sources_;  // [component][layer]
-  std::shared_ptr<TimesCache> times_;
+  std::vector<std::shared_ptr<TimesCache>> times_;            // by component
 };
 
 }  // namespace dpipe

@@ -9,13 +9,21 @@
 namespace dpipe {
 namespace {
 
+constexpr double kMinSpeed = 1e-3;  // of a device class, and 1 over the largest
+
 absl::Status Bad(const std::string& where, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
 }
 
-absl::Status NotNegative(const std::string& where, const char* field, int64_t value) {
-  if (value >= 0) return absl::OkStatus();
-  return Bad(where, absl::StrCat(field, " is ", value, ", which is less than 0"));
+absl::Status NotNegative(const std::string& where, const char* field, int64_t value,
+                         int64_t limit = kMaxNanos) {
+  if (value < 0) return Bad(where, absl::StrCat(field, " is ", value, ", which is less than 0"));
+  if (value <= limit) return absl::OkStatus();
+  return Bad(where, absl::StrCat(field, " is ", value, ", which is more than ", limit));
+}
+
+absl::Status CheckBytes(const std::string& where, const char* field, int64_t value) {
+  return NotNegative(where, field, value, kMaxBytes);
 }
 
 absl::Status ValidateTimings(const std::string& where, const LayerProfile& layer) {
@@ -37,27 +45,26 @@ absl::Status ValidateTimings(const std::string& where, const LayerProfile& layer
 absl::Status ValidateLayer(const std::string& where, const LayerProfile& layer, bool in_backbone) {
   if (layer.kind() == LAYER_KIND_UNSPECIFIED) return Bad(where, "kind is not given");
   if (!in_backbone && layer.kind() != FROZEN) {
-    return Bad(where,
-               absl::StrCat("kind is ", LayerKind_Name(layer.kind()),
-                            " in a component that is not the backbone, which must be FROZEN"));
+    return Bad(where, absl::StrCat("kind is ", LayerKind_Name(layer.kind()),
+                                   " in a component that is no backbone, which must be FROZEN"));
   }
   DPIPE_RETURN_IF_ERROR(ValidateTimings(where, layer));
-  DPIPE_RETURN_IF_ERROR(NotNegative(where, "parameter_bytes", layer.parameter_bytes()));
+  DPIPE_RETURN_IF_ERROR(CheckBytes(where, "parameter_bytes", layer.parameter_bytes()));
   DPIPE_RETURN_IF_ERROR(
-      NotNegative(where, "trainable_parameter_bytes", layer.trainable_parameter_bytes()));
+      CheckBytes(where, "trainable_parameter_bytes", layer.trainable_parameter_bytes()));
   if (layer.trainable_parameter_bytes() > layer.parameter_bytes()) {
     return Bad(where, absl::StrCat("trainable_parameter_bytes ", layer.trainable_parameter_bytes(),
                                    " exceeds parameter_bytes ", layer.parameter_bytes()));
   }
   DPIPE_RETURN_IF_ERROR(
-      NotNegative(where, "saved_bytes_per_sample", layer.saved_bytes_per_sample()));
+      CheckBytes(where, "saved_bytes_per_sample", layer.saved_bytes_per_sample()));
   DPIPE_RETURN_IF_ERROR(
-      NotNegative(where, "workspace_bytes_per_sample", layer.workspace_bytes_per_sample()));
+      CheckBytes(where, "workspace_bytes_per_sample", layer.workspace_bytes_per_sample()));
   return NotNegative(where, "optimizer_step_ns", layer.optimizer_step_ns());
 }
 
 absl::Status ValidateValue(const std::string& where, const ValueProfile& value, int num_layers) {
-  DPIPE_RETURN_IF_ERROR(NotNegative(where, "bytes_per_sample", value.bytes_per_sample()));
+  DPIPE_RETURN_IF_ERROR(CheckBytes(where, "bytes_per_sample", value.bytes_per_sample()));
   if (value.producer_layer() < -1 || value.producer_layer() >= num_layers) {
     return Bad(where, absl::StrCat("producer_layer ", value.producer_layer(),
                                    " is neither -1 nor one of the ", num_layers, " layers"));
@@ -84,7 +91,7 @@ absl::Status ValidateSource(const std::string& where, const ModelProfile& profil
   const std::string named =
       absl::StrCat("source '", value.source_component(), ".", value.source_value(), "'");
   if (source < 0) return Bad(where, named + " names no component");
-  if (profile.components(source).is_backbone()) return Bad(where, named + " is the backbone's");
+  if (profile.components(source).is_backbone()) return Bad(where, named + " is a backbone's");
   for (const ValueProfile& candidate : profile.components(source).values()) {
     if (candidate.name() != value.source_value()) continue;
     if (!candidate.is_output()) return Bad(where, named + " is not an output of its component");
@@ -97,6 +104,12 @@ absl::Status ValidateComponent(const ModelProfile& profile, const ComponentProfi
   const std::string where = absl::StrCat("component '", component.name(), "'");
   if (component.layers().empty()) return Bad(where, "layers: there is none");
   DPIPE_RETURN_IF_ERROR(NotNegative(where, "load_ns_per_sample", component.load_ns_per_sample()));
+  const int64_t estimate = component.self_conditioning_bytes_per_sample();
+  DPIPE_RETURN_IF_ERROR(CheckBytes(where, "self_conditioning_bytes_per_sample", estimate));
+  if (estimate > 0 && !component.is_backbone()) {
+    return Bad(where, absl::StrCat("self_conditioning_bytes_per_sample is ", estimate,
+                                   " in a component that is no backbone"));
+  }
   for (int i = 0; i < component.layers_size(); ++i) {
     const LayerProfile& layer = component.layers(i);
     DPIPE_RETURN_IF_ERROR(ValidateLayer(absl::StrCat(where, ", layer ", i, " '", layer.name(), "'"),
@@ -118,6 +131,53 @@ absl::Status ValidateLink(const char* name, const Link& link, bool used) {
   const double bandwidth = link.bandwidth_bytes_per_s();
   if (!used || (bandwidth > 0 && std::isfinite(bandwidth))) return absl::OkStatus();
   return Bad(where, absl::StrCat("bandwidth_bytes_per_s is ", bandwidth, ", which is not above 0"));
+}
+
+absl::Status ValidateClasses(const ClusterSpec& cluster) {
+  const int count = cluster.num_nodes() * cluster.devices_per_node();
+  std::vector<int> owner(count, -1);  // index of a class
+  std::set<std::string> names;
+  for (int c = 0; c < cluster.device_classes_size(); ++c) {
+    const DeviceClass& device_class = cluster.device_classes(c);
+    const std::string where = absl::StrCat("cluster: device class '", device_class.name(), "'");
+    if (!names.insert(device_class.name()).second) return Bad(where, "name: there are two of it");
+    const int first = device_class.first_rank(), size = device_class.num_devices();
+    if (first < 0 || size < 1 || first >= count || size > count - first) {
+      return Bad(where, absl::StrCat(size, " devices from rank ", first,
+                                     " are not some of the cluster's ", count));
+    }
+    const double speed = device_class.speed();
+    if (!(speed >= kMinSpeed && speed <= 1 / kMinSpeed)) {
+      return Bad(where, absl::StrCat("speed ", speed, " is not within [", kMinSpeed, ", ",
+                                     1 / kMinSpeed, "]"));
+    }
+    DPIPE_RETURN_IF_ERROR(CheckBytes(where, "memory_bytes", device_class.memory_bytes()));
+    for (int rank = first; rank < first + size; ++rank) {
+      if (owner[rank] >= 0) {
+        const std::string& other = cluster.device_classes(owner[rank]).name();
+        return Bad(where, absl::StrCat("rank ", rank, " is in class '", other, "' already"));
+      }
+      owner[rank] = c;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateNodes(const ClusterSpec& cluster) {
+  const int nodes = cluster.num_nodes(), devices = cluster.devices_per_node();
+  if (nodes < 1 || devices < 1) {
+    return Bad("cluster", absl::StrCat(nodes, " nodes of ", devices, " devices make no device"));
+  }
+  if (nodes > kMaxDevices / devices) {
+    return Bad("cluster", absl::StrCat(nodes, " nodes of ", devices, " devices are more than ",
+                                       kMaxDevices, " devices"));
+  }
+  const int interfaces = cluster.interfaces_per_node();
+  if (interfaces < 0 || (interfaces > 0 && devices % interfaces != 0)) {
+    return Bad("cluster", absl::StrCat("interfaces_per_node ", interfaces,
+                                       " does not divide devices_per_node ", devices));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -158,37 +218,41 @@ absl::Status ValidateProfile(const ModelProfile& profile) {
   for (const ComponentProfile& component : profile.components()) {
     num_backbones += component.is_backbone();
   }
-  if (num_backbones != 1) {
-    return Bad("profile", absl::StrCat("it has ", num_backbones, " backbones and must have 1"));
+  if (num_backbones == 0) {
+    return Bad("profile", absl::StrCat("none of its ", profile.components_size(),
+                                       " components is a backbone"));
   }
-  for (const ComponentProfile& component : profile.components()) {
+  for (int c = 0; c < profile.components_size(); ++c) {
+    const ComponentProfile& component = profile.components(c);
+    if (component.name().empty()) return Bad(absl::StrCat("component ", c), "name is empty");
     if (!names.insert(component.name()).second) {
       return Bad(absl::StrCat("component '", component.name(), "'"), "name: there are two of it");
     }
     DPIPE_RETURN_IF_ERROR(ValidateComponent(profile, component));
+  }
+  const double probability = profile.self_conditioning_probability();
+  if (!(probability >= 0 && probability <= 1)) {
+    return Bad("profile", absl::StrCat("self_conditioning_probability ", probability,
+                                       " is not within [0, 1]"));
   }
   DPIPE_RETURN_IF_ERROR(NotNegative("profile", "launch_overhead_ns", profile.launch_overhead_ns()));
   DPIPE_RETURN_IF_ERROR(NotNegative("profile", "frozen_quantum", profile.frozen_quantum()));
   DPIPE_RETURN_IF_ERROR(NotNegative("profile", "optimizer_fixed_ns", profile.optimizer_fixed_ns()));
   DPIPE_RETURN_IF_ERROR(
       NotNegative("profile", "cached_load_ns_per_sample", profile.cached_load_ns_per_sample()));
-  const int num_ordered = FrozenOrder(profile).size();
-  if (num_ordered + 1 != profile.components_size()) {
-    return Bad(
-        "profile",
-        absl::StrCat("of ", profile.components_size() - 1, " frozen components only ", num_ordered,
-                     " can be ordered: the others read from each other in a cycle"));
-  }
-  return absl::OkStatus();
+  const int num_frozen = profile.components_size() - num_backbones;
+  const int num_ordered = static_cast<int>(FrozenOrder(profile).size());
+  if (num_ordered == num_frozen) return absl::OkStatus();
+  return Bad("profile",
+             absl::StrCat("of ", num_frozen, " frozen components only ", num_ordered,
+                          " can be ordered: the others read from each other in a cycle"));
 }
 
 absl::Status ValidateCluster(const ClusterSpec& cluster) {
-  if (cluster.num_nodes() < 1 || cluster.devices_per_node() < 1) {
-    return Bad("cluster", absl::StrCat(cluster.num_nodes(), " nodes of ",
-                                       cluster.devices_per_node(), " devices make no device"));
-  }
+  DPIPE_RETURN_IF_ERROR(ValidateNodes(cluster));
   DPIPE_RETURN_IF_ERROR(
-      NotNegative("cluster", "memory_bytes_per_device", cluster.memory_bytes_per_device()));
+      CheckBytes("cluster", "memory_bytes_per_device", cluster.memory_bytes_per_device()));
+  DPIPE_RETURN_IF_ERROR(ValidateClasses(cluster));
   DPIPE_RETURN_IF_ERROR(
       ValidateLink("intra_node", cluster.intra_node(), cluster.devices_per_node() > 1));
   DPIPE_RETURN_IF_ERROR(ValidateLink("inter_node", cluster.inter_node(), cluster.num_nodes() > 1));

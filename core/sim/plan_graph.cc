@@ -218,7 +218,8 @@ class GraphBuilder {
       default:
         break;
     }
-    if (node->kind == NodeKind::kCompute) node->duration = cost_.InstructionTime(instruction);
+    if (node->kind == NodeKind::kCompute)
+      node->duration = cost_.InstructionTime(plan_, instruction, rank);
     if (reader >= 0) AddFrozenWaits(rank, instruction, reader, received, &waits);
     node->waits_end = static_cast<int>(waits.size());
   }

@@ -1,0 +1,164 @@
+#include "core/cost/validate.h"
+
+#include <functional>
+#include <limits>
+
+#include "core/base/philox.h"
+#include "core/cost/fake_profile.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+std::string ErrorOf(const ModelProfile& profile) {
+  return std::string(ValidateProfile(profile).message());
+}
+
+TEST(ValidateTest, RefusesWhatContradictsItself) {
+  const ModelProfile good = UniformProfile({4, 1000, 500, 1});
+  ModelProfile bad = good;
+  bad.mutable_components(1)->mutable_layers(2)->mutable_timings(0)->set_forward_ns(-5);
+  EXPECT_EQ(ErrorOf(bad),
+            "component 'backbone', layer 2 'layer2': forward_ns is -5, which is less than 0");
+  bad = good;
+  bad.mutable_components(1)->mutable_layers(2)->add_timings()->set_local_batch(1);
+  EXPECT_EQ(ErrorOf(bad),
+            "component 'backbone', layer 2 'layer2': timings: local_batch 1 follows 1 and must be "
+            "larger");
+  bad = good;
+  bad.mutable_components(1)->mutable_layers(0)->clear_timings();
+  EXPECT_EQ(ErrorOf(bad), "component 'backbone', layer 0 'layer0': timings: there is none");
+  bad = good;
+  bad.mutable_components(1)->mutable_values(1)->add_consumer_layers(4);
+  EXPECT_EQ(ErrorOf(bad),
+            "component 'backbone', value 'x1': consumer_layers: 4 must be above 2 and below the "
+            "number of layers, 4");
+  bad = good;
+  bad.mutable_components(0)->mutable_layers(0)->set_kind(TRAINABLE);
+  EXPECT_NE(ErrorOf(bad).find("must be FROZEN"), std::string::npos);
+  bad = good;
+  bad.mutable_components(1)->set_is_backbone(false);
+  EXPECT_EQ(ErrorOf(bad), "profile: none of its 2 components is a backbone");
+  bad = good;
+  for (ValueProfile& value : *bad.mutable_components(1)->mutable_values()) {
+    if (value.name() == "encoded") value.set_source_component("decoder");
+  }
+  EXPECT_EQ(ErrorOf(bad),
+            "component 'backbone', value 'encoded': source 'decoder.x0' names no component");
+}
+
+TEST(ValidateTest, RefusesACycleOfComponents) {
+  ModelProfile profile = UniformProfile({4, 1000, 500, 1});
+  ComponentProfile second = profile.components(0);
+  second.set_name("second");
+  ValueProfile* input = second.add_values();
+  input->set_name("in");
+  input->set_producer_layer(-1);
+  input->set_source_component("encoder");
+  input->set_source_value("x0");
+  *profile.add_components() = second;
+  EXPECT_EQ(ErrorOf(profile), "");
+  *profile.mutable_components(0)->add_values() = *input;
+  profile.mutable_components(0)->mutable_values(1)->set_source_component("second");
+  EXPECT_NE(ErrorOf(profile).find("in a cycle"), std::string::npos) << ErrorOf(profile);
+}
+
+std::string ErrorOf(const ClusterSpec& cluster) {
+  return std::string(ValidateCluster(cluster).message());
+}
+
+TEST(ValidateTest, RefusesClustersThatCannotBe) {
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(0);
+  EXPECT_EQ(ErrorOf(cluster),
+            "cluster: intra_node: bandwidth_bytes_per_s is 0, which is not above 0");
+  cluster = IdealCluster(0);
+  EXPECT_EQ(ErrorOf(cluster), "cluster: 1 nodes of 0 devices make no device");
+  cluster = IdealCluster(1);
+  cluster.set_contention_factor(0.5);
+  EXPECT_EQ(ErrorOf(cluster), "cluster: contention_factor 0.5 is neither 0 nor at least 1");
+}
+
+TEST(ValidateTest, RefusesWhatIsNoNumber) {
+  ModelProfile bad = UniformProfile();
+  bad.set_self_conditioning_probability(1.5);
+  EXPECT_EQ(ErrorOf(bad), "profile: self_conditioning_probability 1.5 is not within [0, 1]");
+  bad.set_self_conditioning_probability(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_NE(ErrorOf(bad), "");
+  bad = UniformProfile();
+  bad.mutable_components(0)->mutable_layers(0)->mutable_timings(0)->set_forward_ns(
+      std::numeric_limits<int64_t>::max());
+  EXPECT_NE(ErrorOf(bad).find("forward_ns is 9223372036854775807, which is more than"),
+            std::string::npos)
+      << ErrorOf(bad);
+  bad = UniformProfile({4, 1000, 500, 1});
+  bad.mutable_components(0)->set_self_conditioning_bytes_per_sample(3);
+  EXPECT_EQ(ErrorOf(bad),
+            "component 'encoder': self_conditioning_bytes_per_sample is 3 in a component that is "
+            "no backbone");
+  bad = UniformProfile();
+  bad.mutable_components(0)->clear_name();
+  EXPECT_EQ(ErrorOf(bad), "component 0: name is empty");
+}
+
+TEST(ValidateTest, RefusesClassesAndInterfacesThatCannotBe) {
+  ClusterSpec cluster = IdealCluster(4);
+  cluster.set_interfaces_per_node(3);
+  EXPECT_EQ(ErrorOf(cluster), "cluster: interfaces_per_node 3 does not divide devices_per_node 4");
+  cluster.set_interfaces_per_node(2);
+  DeviceClass* first = cluster.add_device_classes();
+  first->set_name("old");
+  first->set_num_devices(3);
+  EXPECT_EQ(ErrorOf(cluster), "cluster: device class 'old': speed 0 is not within [0.001, 1000]");
+  first->set_speed(0.5);
+  EXPECT_EQ(ErrorOf(cluster), "");
+  DeviceClass* second = cluster.add_device_classes();
+  *second = *first;
+  EXPECT_EQ(ErrorOf(cluster), "cluster: device class 'old': name: there are two of it");
+  second->set_name("new");
+  second->set_first_rank(2);
+  EXPECT_EQ(ErrorOf(cluster),
+            "cluster: device class 'new': 3 devices from rank 2 are not some of the cluster's 4");
+  second->set_num_devices(2);
+  EXPECT_EQ(ErrorOf(cluster), "cluster: device class 'new': rank 2 is in class 'old' already");
+  cluster.set_num_nodes(1 << 30);
+  EXPECT_EQ(ErrorOf(cluster),
+            "cluster: 1073741824 nodes of 4 devices are more than 1048576 devices");
+}
+
+// Damaged fields of every kind: refused or accepted, but never a crash.
+TEST(ValidateTest, RandomFieldsNeverCrash) {
+  const int64_t values[] = {std::numeric_limits<int64_t>::min(), -1, 0, 1,
+                            std::numeric_limits<int64_t>::max()};
+  RandomStream stream(8, 0, 0, RandomPurpose::kTest);
+  int refused = 0;
+  for (int i = 0; i < 2000; ++i) {
+    ModelProfile profile = RandomProfile(stream);
+    ComponentProfile* component =
+        profile.mutable_components(static_cast<int>(stream.NextBelow(profile.components_size())));
+    LayerProfile* layer =
+        component->mutable_layers(static_cast<int>(stream.NextBelow(component->layers_size())));
+    ValueProfile* value =
+        component->mutable_values(static_cast<int>(stream.NextBelow(component->values_size())));
+    const int64_t number = values[stream.NextBelow(5)];
+    const std::function<void()> damages[] = {
+        [&] { layer->mutable_timings(0)->set_local_batch(static_cast<int32_t>(number)); },
+        [&] { layer->mutable_timings(0)->set_input_grad_ns(number); },
+        [&] { layer->set_parameter_bytes(number); },
+        [&] { layer->set_kind(static_cast<LayerKind>(stream.NextBelow(4))); },
+        [&] { value->set_producer_layer(static_cast<int32_t>(number)); },
+        [&] { value->add_consumer_layers(static_cast<int32_t>(number)); },
+        [&] { value->set_source_component("backbone"); },
+        [&] { value->set_source_component("frozen0"); },
+        [&] { component->set_is_backbone(!component->is_backbone()); },
+        [&] { component->set_load_ns_per_sample(number); },
+        [&] { profile.set_frozen_quantum(static_cast<int32_t>(number)); },
+    };
+    damages[stream.NextBelow(11)]();
+    refused += !ValidateProfile(profile).ok();
+  }
+  EXPECT_GT(refused, 800);
+}
+
+}  // namespace
+}  // namespace dpipe
