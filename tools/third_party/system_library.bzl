@@ -3,6 +3,7 @@
 _SYSTEM_LIBRARIES = [
     "absl",
     "benchmark",
+    "cbc",
     "dnnl",
     "gflags",
     "gtest",

@@ -132,6 +132,17 @@ void TakePartialBatches(std::vector<Progress>& chains, int gap, Nanos& room,
 
 }  // namespace
 
+Nanos PlacementTime(const FrozenWork& work, const Placement& placement) {
+  const Chain& chain = work.chains[placement.chain];
+  const int units = placement.unit_end - placement.unit_begin;
+  Nanos sum = 0;
+  for (int s = placement.step_begin; s < placement.step_end; ++s) {
+    const bool starts = s == placement.step_begin || chain.steps[s].new_instruction;
+    sum += chain.step_ns[s][units] + (starts ? work.instruction_overhead_ns : 0);
+  }
+  return sum;
+}
+
 Packing Pack(const FrozenWork& work, const std::vector<int>& units, const std::vector<Nanos>& gaps,
              const PackOptions& options) {
   DPIPE_CHECK_EQ(units.size(), work.chains.size());

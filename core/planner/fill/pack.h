@@ -28,6 +28,9 @@ struct Placement {
   int unit_end = 0;
 };
 
+// What it takes: its steps' times and the overhead of the instructions it becomes.
+Nanos PlacementTime(const FrozenWork& work, const Placement& placement);
+
 struct Packing {
   std::vector<Placement> placements;  // by gap, in the order in which they run
   std::vector<Nanos> used_ns;         // by gap: never more than its length

@@ -1,0 +1,114 @@
+#include "core/planner/fill/exact.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "core/planner/fill/exact_model.h"
+
+namespace dpipe {
+namespace {
+
+struct Value {
+  Nanos finish_ns = 0, leftover_ns = 0;
+};
+
+Value ValueOf(const std::vector<DeviceGaps>& devices, const Assignment& assignment) {
+  Value value;
+  for (size_t d = 0; d < devices.size(); ++d) {
+    value.finish_ns = std::max(
+        {value.finish_ns, assignment.finish_ns[d], devices[d].end_ns, devices[d].optimizer_ns});
+    value.leftover_ns += assignment.packings[d].leftover_ns;
+  }
+  return value;
+}
+
+class ExactSearch {
+ public:
+  ExactSearch(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
+              const PackOptions& pack, const ExactOptions& options)
+      : devices_(devices), options_(options), model_(work, devices, pack) {
+    result_.assignment = AssignUnits(work, devices, pack);
+    result_.resolution_ns = model_.resolution_ns();
+    Note(ValueOf(devices, result_.assignment));
+  }
+
+  absl::StatusOr<ExactAssignment> Run() {
+    if (model_.num_binaries() > options_.max_binaries) return TooLarge();
+    DPIPE_ASSIGN_OR_RETURN(const bool finish_proven, MinimizeFinish());
+    bool leftover_proven = true;
+    if (options_.minimise_leftover) {
+      DPIPE_ASSIGN_OR_RETURN(leftover_proven, MinimizeLeftover());
+    }
+    result_.proven = finish_proven && leftover_proven;
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status TooLarge() const {
+    size_t gaps = 0;
+    for (const DeviceGaps& device : devices_) gaps += device.gaps.size();
+    return absl::InvalidArgumentError(
+        absl::StrCat("exact filling of ", devices_.size(), " devices with ", gaps, " gaps has ",
+                     model_.num_binaries(), " choices, more than the limit of ",
+                     options_.max_binaries, "; fill greedily"));
+  }
+
+  void Note(const Value& value) {
+    result_.finish_ns = value.finish_ns;
+    result_.leftover_ns = value.leftover_ns;
+  }
+
+  // Keeps a decoded solution if it is better; false if it is not.
+  void Keep(Assignment assignment) {
+    const Value value = ValueOf(devices_, assignment);
+    if (std::make_pair(value.finish_ns, value.leftover_ns) >=
+        std::make_pair(result_.finish_ns, result_.leftover_ns)) {
+      return;
+    }
+    result_.assignment = std::move(assignment);
+    Note(value);
+  }
+
+  absl::StatusOr<bool> MinimizeFinish() {
+    Nanos barrier = 0;
+    for (const DeviceGaps& device : devices_) {
+      barrier = std::max({barrier, device.end_ns, device.optimizer_ns});
+    }
+    result_.finish_bound_ns = result_.finish_ns;
+    if (result_.finish_ns == barrier) return true;
+    DPIPE_ASSIGN_OR_RETURN(const FillModel::Answer answer,
+                           model_.MinimizeFinish(result_.finish_ns - 1, options_.time_limit_s));
+    if (answer.found) Keep(answer.assignment);
+    result_.finish_bound_ns =
+        answer.proven ? result_.finish_ns : std::min(result_.finish_ns, answer.bound_ns);
+    return answer.proven;
+  }
+
+  absl::StatusOr<bool> MinimizeLeftover() {
+    if (result_.leftover_ns == 0) return true;
+    DPIPE_ASSIGN_OR_RETURN(
+        const FillModel::Answer answer,
+        model_.MinimizeLeftover(result_.finish_ns, result_.leftover_ns - 1, options_.time_limit_s));
+    if (answer.found) Keep(answer.assignment);
+    return answer.proven;
+  }
+
+  const std::vector<DeviceGaps>& devices_;
+  const ExactOptions options_;
+  FillModel model_;
+  ExactAssignment result_;
+};
+
+}  // namespace
+
+absl::StatusOr<ExactAssignment> AssignUnitsExactly(const FrozenWork& work,
+                                                   const std::vector<DeviceGaps>& devices,
+                                                   const PackOptions& pack,
+                                                   const ExactOptions& options) {
+  return ExactSearch(work, devices, pack, options).Run();
+}
+
+}  // namespace dpipe
