@@ -32,6 +32,7 @@ absl::StatusOr<CostModel> CostModel::Create(const ModelProfile& profile,
   model.cluster_ = cluster;
   model.frozen_quantum_ = std::max(1, profile.frozen_quantum());
   model.frozen_order_ = FrozenOrder(profile);
+  model.whole_cluster_ = cluster;
   model.SetDevices();
   for (int c = 0; c < profile.components_size(); ++c) {
     const ComponentProfile& component = profile.components(c);
@@ -238,20 +239,53 @@ Nanos CostModel::Transfer(int from, int to, int64_t bytes) const {
   return link.latency_ns() + BytesTime(static_cast<double>(bytes), link.bandwidth_bytes_per_s());
 }
 
+bool CostModel::GroupsAreAlike(int devices_per_group) const {
+  const int in_node = cluster_.devices_per_node();
+  if (devices_per_group < 1 || num_devices() % devices_per_group != 0) return false;
+  const int sharing = in_node / interfaces_per_node_;  // devices of one interface
+  const bool inside = in_node % devices_per_group == 0 &&
+                      (devices_per_group % sharing == 0 || sharing % devices_per_group == 0);
+  if (!inside && devices_per_group % in_node != 0) return false;
+  return uniform_ && std::all_of(memory_limit_.begin(), memory_limit_.end(),
+                                 [this](int64_t limit) { return limit == memory_limit_[0]; });
+}
+
+CostModel CostModel::OfOneGroup(int devices_per_group) const {
+  DPIPE_CHECK(GroupsAreAlike(devices_per_group)) << "groups of " << devices_per_group;
+  CostModel group = *this;
+  group.num_groups_ = num_devices() / devices_per_group;
+  if (devices_per_group < cluster_.devices_per_node()) {
+    group.cluster_.set_num_nodes(1);
+    group.cluster_.set_devices_per_node(devices_per_group);
+  } else {
+    group.cluster_.set_num_nodes(devices_per_group / cluster_.devices_per_node());
+  }
+  return group;
+}
+
+CollectiveGroup CostModel::Members(const std::vector<int>& ranks) const {
+  if (num_groups_ == 1) return GroupOfRanks(cluster_, ranks);
+  std::vector<int> all;
+  for (int g = 0; g < num_groups_; ++g) {
+    for (int rank : ranks) all.push_back(g * num_devices() + rank);
+  }
+  return GroupOfRanks(whole_cluster_, std::move(all));
+}
+
 Nanos CostModel::AllReduce(const std::vector<int>& ranks, int64_t bytes) const {
-  return AllReduceTime(GroupOfRanks(cluster_, ranks), bytes);
+  return AllReduceTime(Members(ranks), bytes);
 }
 
 Nanos CostModel::ReduceScatter(const std::vector<int>& ranks, int64_t bytes) const {
-  return ReduceScatterTime(GroupOfRanks(cluster_, ranks), bytes);
+  return ReduceScatterTime(Members(ranks), bytes);
 }
 
 Nanos CostModel::AllGather(const std::vector<int>& ranks, int64_t bytes) const {
-  return AllGatherTime(GroupOfRanks(cluster_, ranks), bytes);
+  return AllGatherTime(Members(ranks), bytes);
 }
 
 Nanos CostModel::Broadcast(const std::vector<int>& ranks, int64_t bytes) const {
-  return BroadcastTime(GroupOfRanks(cluster_, ranks), bytes);
+  return BroadcastTime(Members(ranks), bytes);
 }
 
 }  // namespace dpipe

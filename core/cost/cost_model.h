@@ -17,6 +17,7 @@
 #include "core/base/range.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
+#include "core/cost/collectives.h"
 #include "core/cost/layer_times.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/plan.pb.h"
@@ -33,6 +34,16 @@ class CostModel {
   const ModelProfile& profile() const { return *profile_; }
   const ClusterSpec& cluster() const { return cluster_; }
   int num_devices() const { return cluster_.num_nodes() * cluster_.devices_per_node(); }
+
+  // ---- One of many pipeline groups ----
+  // Whether consecutive groups of so many devices lie alike on nodes and interfaces and run at one
+  // speed, so that what one of them does all do.
+  bool GroupsAreAlike(int devices_per_group) const;
+  // The first such group alone: num_devices() is its, and collectives over some of its ranks cost
+  // what they cost over those ranks of every group. What a search simulates instead of the whole.
+  CostModel OfOneGroup(int devices_per_group) const;
+  // How many groups this stands for; 1: itself.
+  int num_groups() const { return num_groups_; }
 
   // ---- Structure ----
   int num_components() const { return profile_->components_size(); }
@@ -147,10 +158,14 @@ class CostModel {
 
   CostModel() = default;
   void SetDevices();
+  // The ranks of every group that this stands for.
+  CollectiveGroup Members(const std::vector<int>& ranks) const;
   static Prefixes MakePrefixes(const ComponentProfile& component);
 
   std::shared_ptr<const ModelProfile> profile_;
   ClusterSpec cluster_;
+  int num_groups_ = 1;
+  ClusterSpec whole_cluster_;  // that of OfOneGroup's original; else cluster_
   std::vector<int> backbones_;
   int frozen_quantum_ = 1;
   int interfaces_per_node_ = 1;
