@@ -47,6 +47,21 @@ TEST(GeneratorsTest, PeakOfOneFOneBIsTheStagesLeft) {
   }
 }
 
+TEST(GeneratorsTest, EagerHasOneFOneBsBubbleAndUpToTwiceItsPeak) {
+  for (int p = 1; p <= 10; ++p) {
+    for (int m = 1; m <= 24; ++m) {
+      const Schedule schedule = Make("eager-1f1b", p, m);
+      for (const PassCosts& costs : {PassCosts{1, 1, 0}, PassCosts{1, 1, 1}, PassCosts{3, 1, 0}}) {
+        EXPECT_EQ(schedule.Makespan(costs),
+                  (m + p - 1) * (costs.forward + costs.input_grad + costs.weight_grad));
+      }
+      for (int s = 0; s < p; ++s) {
+        EXPECT_EQ(schedule.PeakStashed(s), std::min(m, 2 * (p - s) - 1));
+      }
+    }
+  }
+}
+
 TEST(GeneratorsTest, SingleAlternates) {
   EXPECT_EQ(Make("single", 1, 3).ToString(), "F0 B0 F1 B1 F2 B2\n");
   EXPECT_EQ(MakeSchedule("single", {2, 3}).status().message(),
@@ -54,9 +69,14 @@ TEST(GeneratorsTest, SingleAlternates) {
 }
 
 TEST(GeneratorsTest, NamesAreListedAndUnknownOnesRefused) {
-  EXPECT_EQ(ScheduleNames(), (std::vector<std::string>{"1f1b", "gpipe", "single"}));
-  EXPECT_EQ(MakeSchedule("zb", {1, 1}).status().message(),
-            "schedule 'zb' is none of 1f1b, gpipe, single");
+  const std::vector<std::string> names = ScheduleNames();
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  for (const char* name :
+       {"1f1b", "eager-1f1b", "gpipe", "interleaved", "single", "zb-auto", "zb-h1", "zb-h2"}) {
+    EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
+  }
+  const std::string message(MakeSchedule("zb", {1, 1}).status().message());
+  EXPECT_EQ(message.find("schedule 'zb' is none of 1f1b, "), 0u) << message;
   EXPECT_FALSE(MakeSchedule("gpipe", {0, 1}).ok());
   EXPECT_FALSE(MakeSchedule("1f1b", {2, 0}).ok());
 }
