@@ -1,0 +1,150 @@
+#include "core/schedule/v_schedule.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/schedule/list_schedule.h"
+#include "core/schedule/schedule_choice.h"
+#include "core/schedule/weight_filling.h"
+
+namespace dpipe {
+namespace {
+
+constexpr Nanos kPeriod = 6;  // two forwards, two input gradients, two weight gradients
+
+// When device i of p does its four passes of micro-batch 0: forward i, forward 2p-1-i, gradient
+// 2p-1-i, gradient i.
+std::array<Nanos, 4> OffsetsOf(VBlock block, Nanos p, Nanos i) {
+  switch (block) {
+    case VBlock::kZeroBubble:
+      return {4 * i, 6 * p - 5 - 2 * i, 6 * p - 4 + 4 * i, 12 * p - 9 - 2 * i};
+    case VBlock::kHalf: {
+      const Nanos k = p % 2 == 0 ? 3 : 0;
+      return {2 * i, 3 * p - 2 - i, 3 * p - 1 + 2 * i + k, 6 * p - 2 - i + k};
+    }
+    case VBlock::kMin:
+      break;
+  }
+  const Nanos k = p % 3 == 0 ? 2 : 0;
+  return {i, 2 * p - 1 - i, 2 * p + i + k, 4 * p - 1 - i + k};
+}
+
+// When the repeated block does a pass that is not a weight gradient.
+Nanos TimeOf(VBlock block, int p, const Slot& slot) {
+  const bool second_half = slot.stage >= p;
+  const bool forward = slot.pass == Pass::kForward;
+  const int device = second_half ? 2 * p - 1 - slot.stage : slot.stage;
+  const int column = forward ? (second_half ? 1 : 0) : (second_half ? 2 : 3);
+  return OffsetsOf(block, p, device)[column] + kPeriod * slot.micro_batch;
+}
+
+// Like the repeated block, but a pass that is ready goes ahead of one that is not.
+ListPolicy BlockPolicy(VBlock block, int p) {
+  return [block, p](const ListCandidate& candidate) -> ListPriority {
+    if (candidate.slot.pass == Pass::kWeightGrad) return {1, 0, 0};
+    return {0, TimeOf(block, p, candidate.slot), 0};
+  };
+}
+
+// Those that keep no more, the widest first.
+std::vector<VBlock> BlocksWithin(VBlock block) {
+  switch (block) {
+    case VBlock::kZeroBubble:
+      return {VBlock::kZeroBubble, VBlock::kHalf, VBlock::kMin};
+    case VBlock::kHalf:
+      return {VBlock::kHalf, VBlock::kMin};
+    case VBlock::kMin:
+      break;
+  }
+  return {VBlock::kMin};
+}
+
+absl::Status CheckVRequest(const std::string& name, const ScheduleRequest& request) {
+  const size_t num_stages = 2 * static_cast<size_t>(request.num_devices);
+  if (!request.costs.empty() && request.costs.size() != num_stages) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule ", name, ": costs of ", request.costs.size(), " stages; it has ", num_stages));
+  }
+  if (request.stages_per_device != 0 && request.stages_per_device != 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule ", name, ": ", request.stages_per_device, " stages a device; it has 2"));
+  }
+  if (request.peak_limit == 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", name, ": a micro-batch makes 2 pairs on a device, more than the ",
+                     "limit of 1"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ScheduleChain VChain(int num_devices, int num_micro_batches) {
+  ScheduleChain chain;
+  chain.num_micro_batches = num_micro_batches;
+  for (int d = 0; d < num_devices; ++d) chain.devices.push_back(d);
+  for (int d = num_devices - 1; d >= 0; --d) chain.devices.push_back(d);
+  return chain;
+}
+
+int VBlockPeak(VBlock block, int num_devices) {
+  switch (block) {
+    case VBlock::kZeroBubble:
+      return 2 * num_devices;
+    case VBlock::kHalf:
+      return std::min(num_devices + 2, 2 * num_devices);
+    case VBlock::kMin:
+      break;
+  }
+  return 2 * ((num_devices + 4) / 3);
+}
+
+std::vector<std::vector<Slot>> VBlockOrder(VBlock block, int num_devices, int num_micro_batches,
+                                           Pass gradient) {
+  std::vector<std::vector<Slot>> order;
+  for (int d = 0; d < num_devices; ++d) {
+    std::vector<Slot> slots;
+    for (int m = 0; m < num_micro_batches; ++m) {
+      for (int stage : {d, 2 * num_devices - 1 - d}) {
+        slots.push_back({Pass::kForward, m, stage});
+        slots.push_back({gradient, m, stage});
+      }
+    }
+    std::sort(slots.begin(), slots.end(), [&](const Slot& a, const Slot& b) {
+      return TimeOf(block, num_devices, a) < TimeOf(block, num_devices, b);
+    });
+    order.push_back(std::move(slots));
+  }
+  return order;
+}
+
+absl::StatusOr<Schedule> MakeVSchedule(const std::string& name, VBlock block,
+                                       const ScheduleRequest& request) {
+  DPIPE_RETURN_IF_ERROR(CheckVRequest(name, request));
+  const int p = request.num_devices;
+  const std::vector<ScheduleChain> chains = {VChain(p, request.num_micro_batches)};
+  int limit = VBlockPeak(block, p);
+  if (request.peak_limit > 0) limit = std::min(limit, request.peak_limit);
+  ScheduleChoice choice(request);
+  for (VBlock within : BlocksWithin(block)) {
+    const auto order = VBlockOrder(within, p, request.num_micro_batches, Pass::kInputGrad);
+    for (double patience : {0.0, 1.0}) {
+      if (choice.IsAtBound()) return choice.Take();
+      choice.Offer(FillWeightGradients(name, chains, order, {request.costs, limit, patience}));
+    }
+  }
+  ListScheduleOptions options;
+  options.costs = request.costs;
+  options.device_limits.assign(p, limit);
+  for (const ListPolicy& policy :
+       {BlockPolicy(block, p), ListPolicy(GradientsFirst), ListPolicy(ForwardsFirst)}) {
+    if (choice.IsAtBound()) return choice.Take();
+    options.policy = policy;
+    choice.Offer(ListSchedule(name, chains, options));
+  }
+  return choice.Take();
+}
+
+}  // namespace dpipe
