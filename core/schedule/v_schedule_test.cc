@@ -39,7 +39,7 @@ TEST(VScheduleTest, BlocksMeetNowhereAndWaitForTheirInputs) {
 
 // Idle is only the p-1 slots until the last device can begin: the makespan is the least possible.
 TEST(VScheduleTest, ZeroBubbleHasNoneFromPMicroBatchesOn) {
-  for (int p = 1; p <= 12; ++p) {
+  for (int p = 1; p <= 10; ++p) {
     for (int m = 1; m <= 3 * p; ++m) {
       const Schedule schedule = Make("zb-v", RequestOf(p, m));
       const Nanos idle = schedule.Makespan(kUnit) - (6 * m + p - 1);
@@ -50,7 +50,7 @@ TEST(VScheduleTest, ZeroBubbleHasNoneFromPMicroBatchesOn) {
 }
 
 TEST(VScheduleTest, HalfKeepsHalf) {
-  for (int p = 3; p <= 12; ++p) {
+  for (int p = 3; p <= 10; ++p) {
     for (int m = p; m <= 3 * p; ++m) {
       const Schedule schedule = Make("v-half", RequestOf(p, m));
       EXPECT_LE(schedule.Makespan(kUnit), 6 * m + 3 * p - (p % 2 == 0 ? 3 : 5)) << p << " " << m;
@@ -63,7 +63,7 @@ TEST(VScheduleTest, HalfKeepsHalf) {
 }
 
 TEST(VScheduleTest, MinKeepsAThird) {
-  for (int p = 3; p <= 12; ++p) {
+  for (int p = 3; p <= 10; ++p) {
     for (int m = p; m <= 3 * p; ++m) {
       const Schedule schedule = Make("v-min", RequestOf(p, m));
       EXPECT_LE(schedule.Makespan(kUnit), 6 * m + 4 * p - (p % 3 == 0 ? 3 : 5)) << p << " " << m;
@@ -100,7 +100,7 @@ std::vector<PassCosts> RandomCosts(RandomStream* stream, int num_stages, bool al
 
 TEST(VScheduleTest, AtRandomCostsZeroBubbleIsNoSlowerThanOneFOneB) {
   RandomStream stream(5, 0, 0, RandomPurpose::kTest);
-  for (int trial = 0; trial < 400; ++trial) {
+  for (int trial = 0; trial < 300; ++trial) {
     const int p = 1 + static_cast<int>(stream.NextBelow(8));
     const int m = 2 * p + static_cast<int>(stream.NextBelow(2 * p));
     ScheduleRequest request = RequestOf(p, m);

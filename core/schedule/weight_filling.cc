@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <queue>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,11 +43,11 @@ class Filling {
 
   // The slots, by device; fewer than there are passes where the order gets stuck.
   std::vector<std::vector<Slot>> Run() {
-    for (int d = 0; d < static_cast<int>(devices_.size()); ++d) wakes_.push({0, d});
+    for (int d = 0; d < static_cast<int>(devices_.size()); ++d) Wake(0, d);
     while (!wakes_.empty()) {
-      const auto [now, d] = wakes_.top();
+      const auto [now, weights, d] = wakes_.top();
       wakes_.pop();
-      if (devices_[d].free_ns <= now) Step(now, d);
+      if (devices_[d].free_ns <= now) Step(now, d, weights);
     }
     std::vector<std::vector<Slot>> slots;
     for (Device& device : devices_) slots.push_back(std::move(device.slots));
@@ -77,7 +78,8 @@ class Filling {
     return incoming == kNotDone ? kNotDone : std::max(own, incoming);
   }
 
-  void Step(Nanos now, int d) {
+  // Weight gradients last, when it is known what the other devices do now.
+  void Step(Nanos now, int d, bool weights) {
     Device& device = devices_[d];
     Nanos ready = kNotDone;
     if (device.next < order_[d].size()) {
@@ -88,6 +90,7 @@ class Filling {
       if (ready != kNotDone && ready <= now) return Start(now, d, slot);
     }
     if (device.to_weigh.empty()) return;
+    if (!weights) return wakes_.push({now, true, d});
     const Slot weight = device.to_weigh.front();
     const double wait = static_cast<double>(ready - now);
     const Nanos cost = CostsOf(weight.stage).weight_grad;
@@ -113,21 +116,24 @@ class Filling {
       device.to_weigh.push_back({Pass::kWeightGrad, slot.micro_batch, slot.stage});
     }
     const int reader = forward ? stage.next_device : stage.previous_device;
-    if (reader >= 0) wakes_.push({end, reader});
+    if (reader >= 0) Wake(end, reader);
     Occupy(d, end);
   }
 
   void Occupy(int d, Nanos end) {
     devices_[d].free_ns = end;
-    wakes_.push({end, d});
+    Wake(end, d);
   }
+
+  void Wake(Nanos when, int d) { wakes_.push({when, false, d}); }
 
   const std::vector<std::vector<Slot>>& order_;
   const WeightFillingOptions& options_;
   std::vector<Stage> stages_;
   std::vector<Device> devices_;
-  using Wake = std::pair<Nanos, int>;  // when, which device
-  std::priority_queue<Wake, std::vector<Wake>, std::greater<Wake>> wakes_;
+  // When, whether for a weight gradient if need be, which device.
+  using Event = std::tuple<Nanos, bool, int>;
+  std::priority_queue<Event, std::vector<Event>, std::greater<Event>> wakes_;
 };
 
 }  // namespace
