@@ -1,5 +1,6 @@
 #include "core/nn/execution.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -75,6 +76,7 @@ class RangeRunner {
 
  private:
   const NodeInfo& node(int i) const { return program_.node(NodeId(i)); }
+  bool ReadsValue(LayerRange range, ValueId id) const;
   static SavedTensors* saved(RangeState* state, int node) {
     return &state->nodes_[node - state->begin_node_];
   }
@@ -103,6 +105,14 @@ void RangeRunner::Start(LayerRange range, RangeState* state) const {
   state->progress_.assign(range.size(), RangeState::Progress::kForward);
 }
 
+bool RangeRunner::ReadsValue(LayerRange range, ValueId id) const {
+  if (range.empty()) return false;
+  const std::vector<NodeId>& uses = program_.value(id).uses;
+  const auto first =
+      std::lower_bound(uses.begin(), uses.end(), NodeId(program_.layer(range.begin).begin_node));
+  return first != uses.end() && first->value() < program_.layer(range.end - 1).end_node;
+}
+
 absl::Status RangeRunner::CheckInputs(LayerRange range, const ValueMap& values) const {
   int64_t batch = -1;
   const auto check = [&](ValueId id) -> absl::Status {
@@ -116,7 +126,9 @@ absl::Status RangeRunner::CheckInputs(LayerRange range, const ValueMap& values) 
     return CheckTensor(program_, id, it->second, batch, compute_dtype_, "value");
   };
   for (ValueId id : program_.InputsReadBy(range)) DPIPE_RETURN_IF_ERROR(check(id));
-  for (ValueId id : program_.LiveAt(range.begin)) DPIPE_RETURN_IF_ERROR(check(id));
+  for (ValueId id : program_.LiveAt(range.begin)) {
+    if (ReadsValue(range, id)) DPIPE_RETURN_IF_ERROR(check(id));
+  }
   return absl::OkStatus();
 }
 
@@ -181,7 +193,11 @@ absl::Status RangeRunner::CheckGrads(LayerRange range, const RangeState& state,
     if (batch < 0) batch = it->second.dim(0);
     return CheckTensor(program_, id, it->second, batch, compute_dtype_, "gradient of");
   };
-  for (ValueId id : program_.GradientsAt(range.end)) DPIPE_RETURN_IF_ERROR(check(id));
+  for (ValueId id : program_.GradientsAt(range.end)) {
+    if (program_.value(id).layer >= range.begin || grads.count(id) > 0) {
+      DPIPE_RETURN_IF_ERROR(check(id));
+    }
+  }
   for (ValueId id : program_.OutputsOf(range)) {
     if (program_.value(id).has_gradient) DPIPE_RETURN_IF_ERROR(check(id));
   }

@@ -53,19 +53,20 @@ class RangeState {
   std::vector<Progress> progress_;   // one a layer of the range
 };
 
-// In: `values` holds what is live at range.begin and the external inputs that the range reads (more
-// is allowed); all of one batch size and of the values' types (else InvalidArgument names the
-// value, and both shapes or types). Out: what the range computed and is live at range.end or is an
-// output of the program has been added; what nobody reads any more has been dropped: kept are live
-// values, outputs, and external inputs that layers from range.end on read. `state` is null where no
+// In: `values` holds what the range reads of earlier layers' values and of external inputs (more is
+// allowed); all of one batch size and of the values' types (else InvalidArgument names the value,
+// and both shapes or types). Out: what the range computed and is live at range.end or is an output
+// of the program has been added; what nobody reads any more has been dropped: kept are live values,
+// outputs, and external inputs that layers from range.end on read. `state` is null where no
 // backward pass will come (frozen components, inference), and is overwritten otherwise.
 absl::Status Forward(const Program& program, LayerRange range, const ParameterSet& parameters,
                      const RunOptions& options, ValueMap* values, RangeState* state);
 
-// In: `grads` holds the gradients of program.GradientsAt(range.end) and of the program's outputs
-// that the range computes and that have gradients; shaped and typed as the values. Out: those of
-// GradientsAt(range.begin), the others dropped. `range` is a part of the state's range whose later
-// layers have had theirs. FailedPrecondition where passes come out of order.
+// In: `grads` holds, of program.GradientsAt(range.end) and of the outputs, the gradients of what
+// the range computes, shaped and typed as the values, and of earlier layers' values those to which
+// the range's contributions are to be added. Out: those of GradientsAt(range.begin) that the range
+// reads or was given; the others dropped. `range` is a part of the state's range whose later layers
+// have had theirs. FailedPrecondition where passes come out of order.
 absl::Status InputGrad(const Program& program, LayerRange range, const ParameterSet& parameters,
                        RangeState* state, ValueMap* grads);
 

@@ -93,6 +93,29 @@ TEST_F(ChainTest, RangesExchangeWhatIsLive) {
   EXPECT_EQ(Grad(1), 2);
 }
 
+// A value that only later layers read need not pass through a range, nor its gradient back.
+TEST_F(ChainTest, RangesNeedOnlyWhatTheyRead) {
+  ValueMap values = {{x_, Batch({1})}};
+  RangeState front, middle, back;
+  ASSERT_TRUE(Forward(program_, {0, 1}, parameters_, {}, &values, &front).ok());
+  const Tensor a = values[a_];
+  ASSERT_TRUE(Forward(program_, {1, 2}, parameters_, {}, &values, &middle).ok());
+  values[a_] = a;
+  ASSERT_TRUE(Forward(program_, {2, 3}, parameters_, {}, &values, &back).ok());
+  ValueMap grads = {{y_, Batch({1})}};
+  ASSERT_TRUE(Backward(program_, {2, 3}, &parameters_, &back, &grads).ok());
+  const Tensor kept = grads[a_];
+  grads.erase(a_);
+  ASSERT_TRUE(Backward(program_, {1, 2}, &parameters_, &middle, &grads).ok());
+  EXPECT_EQ(grads[a_].data<float>()[0], 3) << "the contribution of b alone";
+  grads[a_] = kept;
+  ASSERT_TRUE(Backward(program_, {0, 1}, &parameters_, &front, &grads).ok());
+  EXPECT_EQ(Grad(0), 5) << "the contribution of c alone";
+  values.clear();
+  EXPECT_EQ(Forward(program_, {1, 2}, parameters_, {}, &values, nullptr).message(),
+            "chain, layers [1, 2): value 'a/linear_0' is missing");
+}
+
 TEST_F(ChainTest, WeightGradsAdd) {
   for (int k = 1; k <= 2; ++k) {
     ValueMap values = {{x_, Batch({1})}}, grads = {{y_, Batch({1})}};

@@ -1,5 +1,6 @@
 #include "core/nn/model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,10 @@ absl::Status CheckSource(const Model& model, const Component& component, const s
     return absl::InvalidArgumentError(
         absl::StrCat(place, "source ", source.component, " is not among the components before it"));
   }
+  if (model.component(from).is_backbone) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, "source ", source.component, " is a backbone"));
+  }
   const Program& producer = model.component(from).program;
   const ValueId out = FindValue(producer, producer.outputs(), source.output);
   if (out == ValueId()) {
@@ -42,6 +47,44 @@ absl::Status CheckSource(const Model& model, const Component& component, const s
   return absl::OkStatus();
 }
 
+absl::Status CheckSelfConditioning(const Component& component) {
+  const auto& [input, output] = component.self_conditioning;
+  if (input.empty() && output.empty()) return absl::OkStatus();
+  const std::string place = absl::StrCat("component ", component.name, ", self-conditioning: ");
+  const Program& program = component.program;
+  const ValueId in = FindValue(program, program.inputs(), input);
+  const ValueId out = FindValue(program, program.outputs(), output);
+  if (in == ValueId() || component.sources.count(input) > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, "its program has no input '", input, "' that nothing else feeds"));
+  }
+  if (out == ValueId() || program.value(out).has_gradient) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, "its program has no output '", output, "' without a gradient"));
+  }
+  const ValueType& wanted = program.value(in).type;
+  const ValueType& given = program.value(out).type;
+  if (wanted.shape == given.shape && wanted.element == given.element) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(place, input, " is ", wanted.shape.ToString(),
+                                                 ", but ", output, " is ", given.shape.ToString()));
+}
+
+// Checkpoints and optimizers know the parameters of all backbones by name.
+absl::Status CheckParameterNames(const Model& model) {
+  std::map<std::string, std::string> owners;
+  for (int index : model.backbones()) {
+    const Component& component = model.component(index);
+    for (int p = 0; p < component.program.num_parameters(); ++p) {
+      const std::string& name = component.program.parameter(ParameterId(p)).name;
+      const auto [owner, inserted] = owners.emplace(name, component.name);
+      if (inserted) continue;
+      return absl::InvalidArgumentError(absl::StrCat("parameter ", name, " is in two backbones, ",
+                                                     owner->second, " and ", component.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Model> Model::Create(std::string name, std::vector<Component> components) {
@@ -54,19 +97,31 @@ absl::StatusOr<Model> Model::Create(std::string name, std::vector<Component> com
       DPIPE_RETURN_IF_ERROR(CheckSource(model, component, input, source, i));
     }
     if (!component.is_backbone) continue;
-    if (model.backbone_ >= 0) {
+    DPIPE_RETURN_IF_ERROR(CheckSelfConditioning(component));
+    const size_t num_outputs = component.program.outputs().size();
+    if (num_outputs != (component.self_conditioning.input.empty() ? 1 : 2)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("two backbones: ", model.backbone().name, " and ", component.name));
+          absl::StrCat("backbone ", component.name, " has ", num_outputs,
+                       " outputs; its loss must be the only one, but for a self-conditioning "
+                       "estimate"));
     }
-    if (component.program.outputs().size() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("backbone ", component.name, " has ",
-                                                     component.program.outputs().size(),
-                                                     " outputs; its loss must be the only one"));
-    }
-    model.backbone_ = i;
+    model.backbones_.push_back(i);
   }
-  if (model.backbone_ < 0) return absl::InvalidArgumentError("the model has no backbone");
+  if (model.backbones_.empty()) return absl::InvalidArgumentError("the model has no backbone");
+  DPIPE_RETURN_IF_ERROR(CheckParameterNames(model));
   return model;
+}
+
+int Model::BackboneNumber(int component) const {
+  const auto found = std::find(backbones_.begin(), backbones_.end(), component);
+  return found == backbones_.end() ? -1 : static_cast<int>(found - backbones_.begin());
+}
+
+ValueId Component::loss() const {
+  for (ValueId id : program.outputs()) {
+    if (program.value(id).name != self_conditioning.output) return id;
+  }
+  return ValueId();
 }
 
 int Model::FindComponent(const std::string& name) const {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -54,7 +55,7 @@ TEST(ModelTest, WrongSourcesAreNamed) {
       HasSubstr("wants [6], but encoder gives [8]"));
 }
 
-TEST(ModelTest, ThereIsOneBackbone) {
+TEST(ModelTest, BackbonesAreFedByFrozenComponentsOnly) {
   auto components = TwoComponents("encoder", "code", 8);
   components[1].is_backbone = false;
   EXPECT_THAT(std::string(Model::Create("m", std::move(components)).status().message()),
@@ -62,7 +63,58 @@ TEST(ModelTest, ThereIsOneBackbone) {
   components = TwoComponents("encoder", "code", 8);
   components[0].is_backbone = true;
   EXPECT_THAT(std::string(Model::Create("m", std::move(components)).status().message()),
-              HasSubstr("two backbones: encoder and backbone"));
+              HasSubstr("source encoder is a backbone"));
+}
+
+Component Backbone(const std::string& name, const std::string& layer) {
+  return {name, true, Chain(layer, "x", 4, "loss", 1, LayerKind::kTrainable), {}};
+}
+
+TEST(ModelTest, SeveralBackbonesHaveParametersOfTheirOwn) {
+  std::vector<Component> components;
+  components.push_back(Backbone("base", "a"));
+  components.push_back(Backbone("super", "b"));
+  const auto model = Model::Create("m", std::move(components));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->backbones(), std::vector<int>({0, 1}));
+  EXPECT_EQ(model->BackboneNumber(1), 1);
+  EXPECT_EQ(model->component(1).program.value(model->component(1).loss()).name, "loss");
+  components.clear();
+  components.push_back(Backbone("base", "a"));
+  components.push_back(Backbone("super", "a"));
+  EXPECT_THAT(std::string(Model::Create("m", std::move(components)).status().message()),
+              HasSubstr("parameter a.weight is in two backbones, base and super"));
+}
+
+// x and the estimate of the last pass, both [4], to an estimate and a loss.
+Component Estimator(const std::string& input, const std::string& output, bool detached) {
+  ProgramBuilder builder("backbone");
+  const ValueId x = builder.AddInput("x", {Shape{4}, Element::kCompute});
+  const ValueId last = builder.AddInput("last", {Shape{4}, Element::kCompute});
+  builder.BeginLayer("a", LayerKind::kTrainable);
+  const ValueId y = AddLinear(&builder, "a", AddSum(&builder, x, last), {4});
+  if (detached) builder.MarkOutput(AddDetach(&builder, y), "estimate");
+  builder.BeginLayer("b", LayerKind::kTrainable);
+  builder.MarkOutput(AddLinear(&builder, "b", y, {1}), "loss");
+  return {"backbone", true, builder.Build(), {}, {input, output}};
+}
+
+TEST(ModelTest, SelfConditioningIsDeclared) {
+  const auto create = [](const std::string& input, const std::string& output, bool detached) {
+    std::vector<Component> components;
+    components.push_back(Estimator(input, output, detached));
+    return Model::Create("m", std::move(components));
+  };
+  const auto model = create("last", "estimate", true);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Component& backbone = model->backbone();
+  EXPECT_EQ(backbone.program.value(backbone.loss()).name, "loss");
+  EXPECT_THAT(std::string(create("first", "estimate", true).status().message()),
+              HasSubstr("no input 'first' that nothing else feeds"));
+  EXPECT_THAT(std::string(create("last", "loss", true).status().message()),
+              HasSubstr("no output 'loss' without a gradient"));
+  EXPECT_THAT(std::string(create("", "", true).status().message()), HasSubstr("has 2 outputs"));
+  EXPECT_TRUE(create("", "", false).ok());
 }
 
 }  // namespace

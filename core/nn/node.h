@@ -67,6 +67,9 @@ class Node {
   // ops count as nothing.
   virtual int64_t MultiplyAdds() const { return 0; }
 
+  // The output has no gradient, whatever the inputs have.
+  virtual bool stops_gradient() const { return false; }
+
   // `saved` is null where no backward pass will come.
   virtual absl::StatusOr<Tensor> Forward(const NodeContext& context,
                                          absl::Span<const Tensor> inputs,

@@ -90,7 +90,7 @@ void ProgramBuilder::FindGradients() {
     const LayerInfo& layer = program_.layers_[node.layer];
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueInfo& input = program_.value(node.inputs[i]);
-      if (!input.has_gradient) continue;
+      if (!input.has_gradient || node.node->stops_gradient()) continue;
       DPIPE_CHECK(layer.kind != LayerKind::kFrozen) << "frozen layer '" << layer.name << "' reads '"
                                                     << input.name << "', which has a gradient";
       node.input_grad_mask |= 1u << i;

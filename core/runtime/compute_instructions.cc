@@ -1,4 +1,4 @@
-// Forward and backward passes of the backbone's stages.
+// Forward and backward passes of the backbones' stages.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -12,150 +12,299 @@ SampleRange SamplesOf(const Instruction& instruction) {
   return {instruction.samples().begin(), instruction.samples().end()};
 }
 
+// An instruction that names no layers means the whole stage.
+LayerRange LayersOf(const Instruction& instruction, LayerRange stage) {
+  const LayerRange layers{instruction.layers().begin(), instruction.layers().end()};
+  return layers.empty() ? stage : layers;
+}
+
+// Moves those of `ids` that are there from one map to another.
+void MoveValues(const std::vector<ValueId>& ids, nn::ValueMap* from, nn::ValueMap* to) {
+  for (ValueId id : ids) {
+    auto node = from->extract(id);
+    if (!node.empty()) to->insert(std::move(node));
+  }
+}
+
+// As MoveValues, but leaves them where they are too.
+void CopyValues(const std::vector<ValueId>& ids, const nn::ValueMap& from, nn::ValueMap* to) {
+  for (ValueId id : ids) {
+    const auto it = from.find(id);
+    if (it != from.end()) (*to)[id] = it->second;
+  }
+}
+
 }  // namespace
 
 // Waiting for other ranks comes first; the work of drawing inputs counts as the instruction's own.
-absl::Status RankExecutor::GatherInputs(LayerRange layers, int64_t step, SampleRange samples,
-                                        nn::ValueMap* values) {
-  const nn::Component& component = resources_.model->backbone();
-  const std::vector<ValueId> ids = component.program.InputsReadBy(layers);
-  auto source_of = [&](ValueId id) {
-    return component.sources.find(component.program.value(id).name);
-  };
-  for (ValueId id : ids) {
-    if (source_of(id) == component.sources.end()) continue;
-    const int from = resources_.model->FindComponent(source_of(id)->second.component);
-    DPIPE_RETURN_IF_ERROR(ReceiveFrozen(from, step, samples));
+absl::Status RankExecutor::GatherInputs(const StageRoutes& stage, LayerRange layers, int64_t step,
+                                        SampleRange samples, nn::ValueMap* values) {
+  const nn::Component& backbone = component(stage.component);
+  for (const ExternalInput& input : stage.inputs) {
+    if (input.source >= 0) DPIPE_RETURN_IF_ERROR(ReceiveFrozen(input.source, step, samples));
   }
   MarkStart();
-  for (ValueId id : ids) {
-    const auto source = source_of(id);
-    if (source == component.sources.end()) {
+  const bool whole = layers == stage.layers;
+  const std::vector<ValueId> read =
+      whole ? std::vector<ValueId>() : backbone.program.InputsReadBy(layers);
+  for (const ExternalInput& input : stage.inputs) {
+    if (!whole && std::find(read.begin(), read.end(), input.id) == read.end()) continue;
+    if (input.source < 0) {
       DPIPE_ASSIGN_OR_RETURN(
-          (*values)[id], resources_.inputs->Load(component.name, component.program.value(id).name,
-                                                 step, samples, resources_.device));
+          (*values)[input.id],
+          resources_.inputs->Load(backbone.name, input.name, step, samples, resources_.device));
     } else {
-      const int from = resources_.model->FindComponent(source->second.component);
-      DPIPE_ASSIGN_OR_RETURN((*values)[id],
-                             frozen_.Get(from, source->second.output, step, samples));
+      DPIPE_ASSIGN_OR_RETURN((*values)[input.id],
+                             frozen_.Get(input.source, input.output, step, samples));
     }
+  }
+  // No estimate of an earlier lap: zeros.
+  if (stage.self_conditioning != ValueId() && values->count(stage.self_conditioning) == 0) {
+    const ValueId id = stage.self_conditioning;
+    (*values)[id] = Tensor::Zeros(
+        resources_.device, backbone.program.BatchShape(id, samples.size()),
+        nn::ResolveElement(backbone.program.value(id).type.element, resources_.compute_dtype));
   }
   return absl::OkStatus();
 }
 
 // Waits for the messages that bring `values`, piece by piece, and joins the pieces in sample order.
 absl::StatusOr<nn::ValueMap> RankExecutor::TakeMessages(std::vector<Incoming> incoming,
+                                                        SampleRange samples,
                                                         const std::vector<ValueId>& values) {
   std::sort(incoming.begin(), incoming.end(),
             [](const Incoming& a, const Incoming& b) { return a.samples < b.samples; });
   std::vector<std::vector<Tensor>> pieces(values.size());
+  int next = samples.begin;
   for (Incoming& part : incoming) {
-    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, part.message->Wait());
-    for (size_t i = 0; i < values.size(); ++i) pieces[i].push_back(tensors[i]);
+    if (part.samples.begin != next) break;
+    next = part.samples.end;
+    DPIPE_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, part.message->Wait());
+    for (size_t i = 0; i < values.size(); ++i) pieces[i].push_back(std::move(tensors[i]));
+  }
+  if (next != samples.end) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the messages for samples ", samples.ToString(), " bring those up to ", next, " only"));
   }
   nn::ValueMap joined;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!pieces[i].empty()) joined[values[i]] = ConcatBatch(pieces[i]);
-  }
+  for (size_t i = 0; i < values.size(); ++i) joined[values[i]] = ConcatBatch(pieces[i]);
   return joined;
+}
+
+absl::StatusOr<nn::ValueMap> RankExecutor::TakeActivations(StageMicroBatch key,
+                                                           SampleRange samples) {
+  const StageRoutes& stage = routes(key.first);
+  nn::ValueMap values;
+  if (stage.previous_is_local) {
+    auto node = handed_activations_.extract(key);
+    if (node.empty()) {
+      return absl::FailedPreconditionError("the stage before it has not run");
+    }
+    values = std::move(node.mapped());
+  } else if (auto node = incoming_activations_.extract(key); !node.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(values,
+                           TakeMessages(std::move(node.mapped()), samples, stage.activations_in));
+  } else if (!stage.activations_in.empty()) {
+    return absl::FailedPreconditionError("no activation was received for it");
+  }
+  if (stage.kept_reads.empty()) return values;
+  const auto kept = kept_activations_.find({stage.lap, key.second});
+  if (kept == kept_activations_.end()) {
+    return absl::FailedPreconditionError("what this rank should have kept for it is not there");
+  }
+  for (const KeptRead& read : stage.kept_reads) {
+    const auto value = kept->second.find(read.id);
+    if (value == kept->second.end()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("value ", program(key.first).value(read.id).name, " was not kept for it"));
+    }
+    values[read.id] = value->second;
+    if (read.is_last) kept->second.erase(value);
+  }
+  if (kept->second.empty()) kept_activations_.erase(kept);
+  return values;
+}
+
+absl::Status RankExecutor::ForwardLayers(StageMicroBatch key, LayerRange layers, int64_t step,
+                                         bool keep_state, MicroBatch* micro_batch) {
+  DPIPE_RETURN_IF_ERROR(
+      GatherInputs(routes(key.first), layers, step, micro_batch->samples, &micro_batch->values));
+  nn::RunOptions options;
+  options.compute_dtype = resources_.compute_dtype;
+  nn::RangeState state;
+  DPIPE_RETURN_IF_ERROR(nn::Forward(program(key.first), layers,
+                                    *resources_.stage_parameters[key.first], options,
+                                    &micro_batch->values, keep_state ? &state : nullptr));
+  if (keep_state) micro_batch->states.push_back(std::move(state));
+  return absl::OkStatus();
 }
 
 absl::Status RankExecutor::Forward(const Instruction& instruction, int64_t step) {
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
-  const LayerRange layers = LayersOf(instruction.stage());
-  const SampleRange samples = SamplesOf(instruction);
-  nn::ValueMap values;
-  if (layers.begin > 0) {
-    auto node = incoming_activations_.extract(key);
-    if (node.empty()) return absl::FailedPreconditionError("no activation was received for it");
-    DPIPE_ASSIGN_OR_RETURN(values,
-                           TakeMessages(std::move(node.mapped()), backbone().LiveAt(layers.begin)));
-  }
-  DPIPE_RETURN_IF_ERROR(GatherInputs(layers, step, samples, &values));
-
-  MicroBatch micro_batch;
-  micro_batch.samples = samples;
-  nn::RunOptions options;
-  options.compute_dtype = resources_.compute_dtype;
-  DPIPE_RETURN_IF_ERROR(nn::Forward(backbone(), layers,
-                                    *resources_.stage_parameters[instruction.stage()], options,
-                                    &values, &micro_batch.state));
-  if (IsLastStage(instruction.stage())) {
-    RecordLosses(values[backbone().outputs()[0]], samples);
-  } else {
-    for (ValueId id : backbone().LiveAt(layers.end)) {
-      micro_batch.activations[id] = std::move(values[id]);
+  const StageRoutes& stage = routes(key.first);
+  const LayerRange layers = LayersOf(instruction, stage.layers);
+  if (layers.begin == stage.layers.begin) {
+    if (micro_batches_.count(key) > 0) {
+      return absl::FailedPreconditionError("this micro-batch is already in flight");
     }
-    micro_batch.activations_unsent = samples.size();
+    MicroBatch begun;
+    begun.samples = SamplesOf(instruction);
+    begun.forward_end = layers.begin;
+    DPIPE_ASSIGN_OR_RETURN(begun.values, TakeActivations(key, begun.samples));
+    if (stage.recompute) CopyValues(stage.reads, begun.values, &begun.inputs);
+    micro_batches_.emplace(key, std::move(begun));
   }
-  if (!micro_batches_.emplace(key, std::move(micro_batch)).second) {
-    return absl::FailedPreconditionError("this micro-batch is already in flight");
+  const auto it = micro_batches_.find(key);
+  if (it == micro_batches_.end() || it->second.forward_end != layers.begin) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the layers before ", layers.begin, " have not had their forward pass"));
   }
+  MicroBatch& micro_batch = it->second;
+  DPIPE_RETURN_IF_ERROR(
+      ForwardLayers(key, layers, step, !stage.forward_only && !stage.recompute, &micro_batch));
+  micro_batch.forward_end = layers.end;
+  if (layers.end == stage.layers.end) return FinishForward(key, &micro_batch);
   return absl::OkStatus();
 }
 
-void RankExecutor::RecordLosses(const Tensor& losses, SampleRange samples) {
+// Hands on what later stages read, and drops the rest.
+absl::Status RankExecutor::FinishForward(StageMicroBatch key, MicroBatch* micro_batch) {
+  const StageRoutes& stage = routes(key.first);
+  nn::ValueMap values = std::exchange(micro_batch->values, {});
+  if (stage.ends_lap && !stage.forward_only) {
+    RecordLosses(stage.backbone, values[component(stage.component).loss()], micro_batch->samples);
+  }
+  if (!stage.keeps.empty()) {
+    CopyValues(stage.keeps, values, &kept_activations_[{stage.lap, key.second}]);
+  }
+  if (!stage.next_is_local) {
+    MoveValues(stage.activations_out, &values, &micro_batch->values);
+    if (!micro_batch->values.empty()) {
+      micro_batch->activations_unsent = micro_batch->samples.size();
+    }
+  } else if (stage.ends_lap) {  // the estimate becomes the next lap's input
+    handed_activations_[{stage.next, key.second}][routes(stage.next).activations_in[0]] =
+        values[stage.activations_out[0]];
+  } else {
+    MoveValues(stage.activations_out, &values, &handed_activations_[{stage.next, key.second}]);
+  }
+  if (stage.forward_only) micro_batch->input_grad_done = micro_batch->weight_grad_done = true;
+  Retire(key);
+  return absl::OkStatus();
+}
+
+void RankExecutor::RecordLosses(int backbone, const Tensor& losses, SampleRange samples) {
   const float* values = losses.data<float>();
-  losses_.push_back({samples, std::vector<float>(values, values + samples.size())});
+  losses_.push_back({backbone, samples, std::vector<float>(values, values + samples.size())});
+}
+
+// The forward pass again, from the inputs that it left: the same bits, because nothing in it is
+// drawn but by sample.
+absl::Status RankExecutor::Recompute(const Instruction& instruction, int64_t step) {
+  const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
+  const StageRoutes& stage = routes(key.first);
+  const auto it = micro_batches_.find(key);
+  if (it == micro_batches_.end() || it->second.forward_end != stage.layers.end) {
+    return absl::FailedPreconditionError("its forward pass has not run");
+  }
+  // What is still to be sent stays apart.
+  nn::ValueMap unsent = std::exchange(it->second.values, std::exchange(it->second.inputs, {}));
+  const LayerRange layers = LayersOf(instruction, stage.layers);
+  const absl::Status status = ForwardLayers(key, layers, step, /*keep_state=*/true, &it->second);
+  nn::ValueMap values = std::exchange(it->second.values, std::move(unsent));
+  if (layers.end < stage.layers.end) it->second.inputs = std::move(values);
+  return status;
 }
 
 // The backward pass starts from the loss, whose mean over the global batch is what is minimised, or
-// from the gradients that the next stage has sent.
-absl::Status RankExecutor::SeedBackward(const Instruction& instruction, MicroBatch* micro_batch) {
-  if (IsLastStage(instruction.stage())) {
+// from the gradients that later stages have left.
+absl::Status RankExecutor::SeedBackward(StageMicroBatch key, MicroBatch* micro_batch) {
+  const StageRoutes& stage = routes(key.first);
+  if (stage.ends_lap) {
     Tensor seed = Tensor::Empty(resources_.device, {micro_batch->samples.size()}, DType::kF32);
     const float scale = 1.0f / static_cast<float>(resources_.plan->global_batch());
     std::fill_n(seed.data<float>(), seed.num_elements(), scale);
-    micro_batch->grads[backbone().outputs()[0]] = seed;
-  } else {
-    auto node = incoming_grads_.extract({instruction.stage(), instruction.micro_batch()});
-    if (node.empty()) return absl::FailedPreconditionError("no gradient was received for it");
-    DPIPE_ASSIGN_OR_RETURN(micro_batch->grads,
-                           TakeMessages(std::move(node.mapped()),
-                                        backbone().GradientsAt(LayersOf(instruction.stage()).end)));
+    micro_batch->grads[component(stage.component).loss()] = seed;
+  } else if (stage.next_is_local) {
+    auto node = handed_grads_.extract(key);
+    if (node.empty()) return absl::FailedPreconditionError("the stage after it has not run back");
+    micro_batch->grads = std::move(node.mapped());
+  } else if (auto node = incoming_grads_.extract(key); !node.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(
+        micro_batch->grads,
+        TakeMessages(std::move(node.mapped()), micro_batch->samples, stage.gradients_in));
+  } else if (!stage.gradients_in.empty()) {
+    return absl::FailedPreconditionError("no gradient was received for it");
+  }
+  if (!stage.kept_gradients_in.empty()) {
+    auto kept = kept_grads_.extract({stage.lap, key.second});
+    if (kept.empty()) {
+      return absl::FailedPreconditionError("gradients that this rank should have kept are missing");
+    }
+    micro_batch->grads.merge(kept.mapped());
+    DPIPE_CHECK(kept.mapped().empty()) << "a gradient that crosses is not kept";
   }
   micro_batch->seeded = true;
   MarkStart();
   return absl::OkStatus();
 }
 
-absl::Status RankExecutor::BackwardPass(const Instruction& instruction, int64_t step) {
+absl::Status RankExecutor::BackwardLayers(Instruction::Kind kind, LayerRange layers, int stage,
+                                          MicroBatch* micro_batch) {
+  nn::ParameterSet* parameters = resources_.stage_parameters[stage];
+  for (auto state = micro_batch->states.rbegin(); state != micro_batch->states.rend(); ++state) {
+    const LayerRange part = layers.Intersect(state->layers());
+    if (part.empty()) continue;
+    absl::Status status;
+    if (kind == Instruction::BACKWARD) {
+      status = nn::Backward(program(stage), part, parameters, &*state, &micro_batch->grads);
+    } else if (kind == Instruction::INPUT_GRAD) {
+      status = nn::InputGrad(program(stage), part, *parameters, &*state, &micro_batch->grads);
+    } else {
+      status = nn::WeightGrad(program(stage), part, parameters, &*state);
+    }
+    DPIPE_RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankExecutor::BackwardPass(const Instruction& instruction) {
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
   const auto it = micro_batches_.find(key);
-  if (it == micro_batches_.end()) {
-    return absl::FailedPreconditionError("its forward pass has not run");
+  if (it == micro_batches_.end() || it->second.states.empty()) {
+    return absl::FailedPreconditionError(
+        it == micro_batches_.end() ? "its forward pass has not run"
+                                   : "its forward pass has kept nothing and has not run again");
   }
   MicroBatch& micro_batch = it->second;
-  if (!micro_batch.seeded) DPIPE_RETURN_IF_ERROR(SeedBackward(instruction, &micro_batch));
-
-  const LayerRange stage_layers = LayersOf(instruction.stage());
-  LayerRange layers{instruction.layers().begin(), instruction.layers().end()};
-  if (layers.empty()) layers = stage_layers;
-  nn::ParameterSet* parameters = resources_.stage_parameters[instruction.stage()];
-  switch (instruction.kind()) {
-    case Instruction::BACKWARD:
-      DPIPE_RETURN_IF_ERROR(
-          nn::Backward(backbone(), layers, parameters, &micro_batch.state, &micro_batch.grads));
-      break;
-    case Instruction::INPUT_GRAD:
-      DPIPE_RETURN_IF_ERROR(
-          nn::InputGrad(backbone(), layers, *parameters, &micro_batch.state, &micro_batch.grads));
-      break;
-    default:
-      DPIPE_RETURN_IF_ERROR(nn::WeightGrad(backbone(), layers, parameters, &micro_batch.state));
+  if (!micro_batch.seeded) DPIPE_RETURN_IF_ERROR(SeedBackward(key, &micro_batch));
+  const LayerRange stage_layers = routes(key.first).layers;
+  const LayerRange layers = LayersOf(instruction, stage_layers);
+  DPIPE_RETURN_IF_ERROR(BackwardLayers(instruction.kind(), layers, key.first, &micro_batch));
+  if (instruction.kind() != Instruction::WEIGHT_GRAD && layers.begin == stage_layers.begin) {
+    FinishInputGrad(key, &micro_batch);
   }
-  const bool reaches_front = layers.begin == stage_layers.begin;
-  if (instruction.kind() != Instruction::WEIGHT_GRAD && reaches_front) {
-    micro_batch.input_grad_done = true;
-    if (stage_layers.begin > 0) {
-      micro_batch.grads_unsent = micro_batch.samples.size();
-    } else {
-      micro_batch.grads.clear();
-    }
-  }
-  micro_batch.weight_grad_done = micro_batch.state.finished();
+  micro_batch.weight_grad_done =
+      std::all_of(micro_batch.states.begin(), micro_batch.states.end(),
+                  [](const nn::RangeState& state) { return state.finished(); });
   Retire(key);
   return absl::OkStatus();
+}
+
+// Hands gradients on to the stages before.
+void RankExecutor::FinishInputGrad(StageMicroBatch key, MicroBatch* micro_batch) {
+  const StageRoutes& stage = routes(key.first);
+  nn::ValueMap grads = std::exchange(micro_batch->grads, {});
+  if (!stage.kept_gradients_out.empty()) {
+    MoveValues(stage.kept_gradients_out, &grads, &kept_grads_[{stage.lap, key.second}]);
+  }
+  if (stage.lap != key.first && stage.previous_is_local) {
+    MoveValues(stage.gradients_out, &grads, &handed_grads_[{stage.previous, key.second}]);
+  } else {
+    MoveValues(stage.gradients_out, &grads, &micro_batch->grads);
+    if (!micro_batch->grads.empty()) micro_batch->grads_unsent = micro_batch->samples.size();
+  }
+  micro_batch->input_grad_done = true;
 }
 
 void RankExecutor::Retire(StageMicroBatch key) {

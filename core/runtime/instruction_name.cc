@@ -46,6 +46,7 @@ std::string InstructionName(const Plan& plan, const Instruction& instruction) {
     case Instruction::BACKWARD:
     case Instruction::INPUT_GRAD:
     case Instruction::WEIGHT_GRAD:
+    case Instruction::RECOMPUTE:
       return absl::StrCat(kind, " of micro-batch ", instruction.micro_batch(), " on stage ",
                           instruction.stage());
     case Instruction::REDUCE_GRADS:

@@ -12,7 +12,7 @@ namespace dpipe {
 // Puts together what the ranks report of each step: a step is over when its last rank is.
 class LocalSession::StepClock {
  public:
-  StepClock(int64_t first_step, int num_steps, int num_ranks, int global_batch,
+  StepClock(int64_t first_step, int num_steps, int num_ranks, int num_backbones, int global_batch,
             const std::function<void(const StepResult&)>& on_step)
       : first_step_(first_step),
         num_ranks_(num_ranks),
@@ -20,7 +20,9 @@ class LocalSession::StepClock {
         last_end_ns_(MonotonicNow()),
         steps_(num_steps) {
     starts_.push_back(last_end_ns_);
-    for (Pending& step : steps_) step.losses.assign(global_batch, 0.0f);
+    for (Pending& step : steps_) {
+      step.losses.assign(num_backbones, std::vector<float>(global_batch, 0.0f));
+    }
   }
 
   void RankDone(int64_t step, const std::vector<StepLosses>& losses) {
@@ -28,13 +30,17 @@ class LocalSession::StepClock {
     Pending& pending = steps_[step - first_step_];
     for (const StepLosses& part : losses) {
       std::copy(part.losses.begin(), part.losses.end(),
-                pending.losses.begin() + part.samples.begin);
+                pending.losses[part.backbone].begin() + part.samples.begin);
     }
     if (++pending.ranks_done < num_ranks_) return;
     StepResult result;
     result.step = step;
-    for (float loss : pending.losses) result.loss += loss;
-    result.loss /= pending.losses.size();
+    for (const std::vector<float>& losses : pending.losses) {
+      double sum = 0;
+      for (float loss : losses) sum += loss;
+      result.backbone_losses.push_back(sum / losses.size());
+      result.loss += result.backbone_losses.back();
+    }
     const Nanos now = MonotonicNow();
     result.duration_ns = now - last_end_ns_;
     last_end_ns_ = now;
@@ -56,7 +62,7 @@ class LocalSession::StepClock {
  private:
   struct Pending {
     int ranks_done = 0;
-    std::vector<float> losses;
+    std::vector<std::vector<float>> losses;  // by backbone and sample
   };
   const int64_t first_step_;
   const int num_ranks_;
@@ -110,6 +116,7 @@ absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionO
   DPIPE_RETURN_IF_ERROR(CheckOptions(options));
   auto session = std::unique_ptr<LocalSession>(new LocalSession(std::move(options)));
   const LocalSessionOptions& opts = session->options_;
+  DPIPE_ASSIGN_OR_RETURN(session->routes_, RouteStages(opts.plan, *opts.model));
   session->next_step_ = opts.first_step;
   session->looks_ahead_ = LooksAhead(opts.plan);
   session->epoch_ns_ = MonotonicNow();
@@ -130,18 +137,25 @@ absl::Status LocalSession::SetUpRank(int rank) {
   RankState& state = *ranks_[rank];
   state.device = options_.workers[rank]->device()->Twin();
   RankResources resources;
-  const nn::Program& backbone = options_.model->backbone().program;
+  // Stages of the same layers share them: self-conditioning's two laps, and the turn of two chains
+  // in opposite directions.
+  std::map<std::pair<int, LayerRange>, nn::ParameterSet*> by_layers;
   for (const Stage& stage : options_.plan.stages()) {
-    state.stage_parameters.push_back(nullptr);
     const auto& ranks = stage.ranks();
-    if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {
-      state.stage_parameters.back() = std::make_unique<nn::ParameterSet>(
-          backbone, LayerRange{stage.layers().begin(), stage.layers().end()}, state.device);
-      DPIPE_RETURN_IF_ERROR(state.stage_parameters.back()->Load(*options_.initial_parameters));
+    resources.stage_parameters.push_back(nullptr);
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
+    const LayerRange layers{stage.layers().begin(), stage.layers().end()};
+    nn::ParameterSet*& parameters = by_layers[{stage.component(), layers}];
+    if (parameters == nullptr) {
+      state.parameters.push_back(std::make_unique<nn::ParameterSet>(
+          options_.model->component(stage.component()).program, layers, state.device));
+      parameters = state.parameters.back().get();
+      DPIPE_RETURN_IF_ERROR(parameters->Load(*options_.initial_parameters));
     }
-    resources.stage_parameters.push_back(state.stage_parameters.back().get());
+    resources.stage_parameters.back() = parameters;
   }
   resources.plan = &options_.plan;
+  resources.routes = &routes_;
   resources.model = options_.model;
   resources.device = state.device;
   resources.communicator = state.communicator.get();
@@ -179,8 +193,9 @@ absl::Status LocalSession::RunRank(int rank, int count, bool is_last, bool recor
 absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record,
                                             const std::function<void(const StepResult&)>& on_step) {
   if (failed_) return absl::FailedPreconditionError("this session ended with an error");
-  StepClock clock(next_step_, count, options_.plan.num_devices(), options_.plan.global_batch(),
-                  on_step);
+  StepClock clock(next_step_, count, options_.plan.num_devices(),
+                  static_cast<int>(options_.model->backbones().size()),
+                  options_.plan.global_batch(), on_step);
   for (auto& rank : ranks_) rank->device->allocator().ResetPeak();
   // The first error in time is the cause; what other ranks say is that they were told to stop.
   absl::Mutex mutex;
@@ -234,10 +249,8 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
 std::map<std::string, Tensor> LocalSession::CollectParameters() const {
   std::map<std::string, Tensor> tensors;
   for (const auto& rank : ranks_) {
-    for (const auto& parameters : rank->stage_parameters) {
-      // Replicas hold the same values; the first one's are taken.
-      if (parameters != nullptr) parameters->Collect(&tensors);
-    }
+    // Copies are equal; the last one's is taken.
+    for (const auto& parameters : rank->parameters) parameters->Collect(&tensors);
   }
   return tensors;
 }

@@ -15,6 +15,7 @@
 #include "core/proto/trace.pb.h"
 #include "core/runtime/input_provider.h"
 #include "core/runtime/rank_executor.h"
+#include "core/runtime/stage_routes.h"
 #include "core/runtime/step_optimizer.h"
 #include "core/tensor/device_worker.h"
 
@@ -26,7 +27,7 @@ struct LocalSessionOptions {
   std::vector<DeviceWorker*> workers;  // one a rank, in rank order; outlive the session
   InputProvider* inputs = nullptr;     // outlives the session
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; outlive the session
-  const std::map<std::string, Tensor>* initial_parameters = nullptr;  // of the backbone, by name
+  const std::map<std::string, Tensor>* initial_parameters = nullptr;  // of backbones, by name
   StepOptimizerFactory optimizer;
   DType compute_dtype = DType::kF32;
   int64_t first_step = 0;
@@ -35,7 +36,9 @@ struct LocalSessionOptions {
 
 struct StepResult {
   int64_t step = 0;
-  double loss = 0;  // mean over the global batch, added in sample order
+  // Mean over the global batch, added in sample order; of several backbones, the sum.
+  double loss = 0;
+  std::vector<double> backbone_losses;  // each one's
   Nanos duration_ns =
       0;  // from the end of the step before (or the start of the run) to its own end
 };
@@ -59,18 +62,19 @@ class LocalSession {
 
   const Plan& plan() const { return options_.plan; }
   int64_t next_step() const { return next_step_; }
-  // Copies of the backbone's parameters, by name.
+  // Copies of the backbones' parameters, by name.
   std::map<std::string, Tensor> CollectParameters() const;
-  // The optimizer's view of a parameter set, for what is made from it (moving averages).
-  const std::vector<std::unique_ptr<nn::ParameterSet>>& stage_parameters(int rank) const {
-    return ranks_[rank]->stage_parameters;
+  // A rank's parameters, which replicas and chains in the other direction hold copies of.
+  const std::vector<std::unique_ptr<nn::ParameterSet>>& parameters(int rank) const {
+    return ranks_[rank]->parameters;
   }
 
  private:
   struct RankState {
     std::shared_ptr<Device> device;
     std::unique_ptr<Communicator> communicator;
-    std::vector<std::unique_ptr<nn::ParameterSet>> stage_parameters;  // by stage id
+    // One for all stages of the same layers, in the order of the first of them.
+    std::vector<std::unique_ptr<nn::ParameterSet>> parameters;
     std::unique_ptr<RankExecutor> executor;
   };
   class StepClock;
@@ -80,6 +84,7 @@ class LocalSession {
   absl::Status RunRank(int rank, int count, bool is_last, bool record, StepClock* clock);
 
   const LocalSessionOptions options_;
+  std::vector<StageRoutes> routes_;
   std::vector<std::unique_ptr<RankState>> ranks_;
   int64_t next_step_ = 0;
   bool prepared_next_ = false;  // the frozen work of next_step_ is done

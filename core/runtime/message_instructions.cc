@@ -1,5 +1,6 @@
 // Sending and receiving: activations, gradients, outputs of frozen components.
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
@@ -31,31 +32,67 @@ absl::StatusOr<SampleRange> RowsOf(const Instruction& instruction, SampleRange h
   return SampleRange{samples.begin - held.begin, samples.end - held.begin};
 }
 
+// Gradients of a stage's layers are summed over all ranks that hold these layers with a gradient.
+std::vector<Rank> ReductionGroup(const Plan& plan, const Instruction& instruction) {
+  std::set<int> ranks;
+  const Stage& own = plan.stages(instruction.stage());
+  for (const Stage& stage : plan.stages()) {
+    if (stage.forward_only() || stage.component() != own.component()) continue;
+    const LayerRange layers{stage.layers().begin(), stage.layers().end()};
+    if (layers.Contains(LayerRange{instruction.layers().begin(), instruction.layers().end()})) {
+      ranks.insert(stage.ranks().begin(), stage.ranks().end());
+    }
+  }
+  std::vector<Rank> group;
+  for (int rank : ranks) group.push_back(Rank(rank));
+  return group;
+}
+
 }  // namespace
+
+RankExecutor::Prepared RankExecutor::Prepare(const Instruction& instruction) const {
+  Prepared prepared;
+  prepared.name = InstructionName(*resources_.plan, instruction);
+  if (instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV) {
+    prepared.tag = MessageTag(instruction);
+    if (instruction.kind() == Instruction::RECV) prepared.specs = PayloadSpecs(instruction);
+  } else if (instruction.kind() == Instruction::REDUCE_GRADS) {
+    prepared.group = ReductionGroup(*resources_.plan, instruction);
+    nn::ParameterSet* parameters = resources_.stage_parameters[instruction.stage()];
+    const auto [begin, end] =
+        program(instruction.stage())
+            .ParameterRange({instruction.layers().begin(), instruction.layers().end()});
+    for (nn::ParameterId id : parameters->trainable_ids()) {
+      if (begin <= id.value() && id.value() < end) prepared.grads.push_back(*parameters->grad(id));
+    }
+  }
+  return prepared;
+}
 
 absl::StatusOr<std::vector<Tensor>> RankExecutor::BoundaryPayload(const Instruction& instruction) {
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
+  const bool forward = instruction.payload() == Instruction::ACTIVATION;
+  const std::vector<ValueId>& ids =
+      forward ? routes(key.first).activations_out : routes(key.first).gradients_out;
+  std::vector<Tensor> tensors;
+  if (ids.empty()) return tensors;  // only says that the stage has come so far
   const auto it = micro_batches_.find(key);
   if (it == micro_batches_.end()) {
     return absl::FailedPreconditionError("this micro-batch is not in flight");
   }
   MicroBatch& micro_batch = it->second;
-  const bool forward = instruction.payload() == Instruction::ACTIVATION;
-  if (!forward && !micro_batch.input_grad_done) {
-    return absl::FailedPreconditionError("its gradient is not computed yet");
-  }
-  const LayerRange layers = LayersOf(instruction.stage());
-  const std::vector<ValueId>& ids =
-      forward ? backbone().LiveAt(layers.end) : backbone().GradientsAt(layers.begin);
-  nn::ValueMap& values = forward ? micro_batch.activations : micro_batch.grads;
   int& unsent = forward ? micro_batch.activations_unsent : micro_batch.grads_unsent;
+  if (unsent == 0) {
+    return absl::FailedPreconditionError(forward ? "it is not computed, or it is sent already"
+                                                 : "its gradient is not computed, or it is sent");
+  }
+  nn::ValueMap& values = forward ? micro_batch.values : micro_batch.grads;
   DPIPE_ASSIGN_OR_RETURN(const SampleRange rows, RowsOf(instruction, micro_batch.samples));
-  std::vector<Tensor> tensors;
   for (ValueId id : ids) {
     const auto value = values.find(id);
     if (value == values.end()) {
       return absl::FailedPreconditionError(
-          absl::StrCat("value ", backbone().value(id).name, " is not there any more"));
+          absl::StrCat("value ", program(key.first).value(id).name, " is not there"));
     }
     tensors.push_back(value->second.Slice(rows.begin, rows.end));
   }
@@ -87,9 +124,9 @@ absl::Status RankExecutor::Send(const Instruction& instruction, int64_t step) {
   } else {
     DPIPE_ASSIGN_OR_RETURN(tensors, BoundaryPayload(instruction));
   }
-  return resources_.communicator->Send(Rank(instruction.peer()), MessageTag(instruction),
-                                       std::move(tensors),
-                                       InstructionName(*resources_.plan, instruction));
+  const Prepared& prepared = prepared_[current_instruction_];
+  return resources_.communicator->Send(Rank(instruction.peer()), prepared.tag, std::move(tensors),
+                                       prepared.name);
 }
 
 std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instruction) const {
@@ -108,20 +145,19 @@ std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instructio
     }
     return specs;
   }
-  const LayerRange layers = LayersOf(instruction.stage());
+  const StageRoutes& stage = routes(instruction.stage());
   const bool forward = instruction.payload() == Instruction::ACTIVATION;
-  for (ValueId id :
-       forward ? backbone().LiveAt(layers.begin) : backbone().GradientsAt(layers.end)) {
-    add(backbone(), id, samples.size());
+  for (ValueId id : forward ? stage.activations_in : stage.gradients_in) {
+    add(program(instruction.stage()), id, samples.size());
   }
   return specs;
 }
 
 absl::Status RankExecutor::PostRecv(const Instruction& instruction, int64_t step) {
-  DPIPE_ASSIGN_OR_RETURN(
-      auto message, resources_.communicator->PostRecv(
-                        Rank(instruction.peer()), MessageTag(instruction),
-                        PayloadSpecs(instruction), InstructionName(*resources_.plan, instruction)));
+  const Prepared& prepared = prepared_[current_instruction_];
+  DPIPE_ASSIGN_OR_RETURN(auto message,
+                         resources_.communicator->PostRecv(Rank(instruction.peer()), prepared.tag,
+                                                           prepared.specs, prepared.name));
   Incoming incoming{{instruction.samples().begin(), instruction.samples().end()},
                     std::move(message)};
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());

@@ -1,41 +1,66 @@
 // Gradient reduction and the optimizer step.
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/ops/adamw.h"
-#include "core/runtime/instruction_name.h"
 #include "core/runtime/rank_executor.h"
 
 namespace dpipe {
 
 absl::Status RankExecutor::ReduceGrads(const Instruction& instruction) {
-  nn::ParameterSet* parameters = resources_.stage_parameters[instruction.stage()];
-  const auto [begin, end] =
-      backbone().ParameterRange({instruction.layers().begin(), instruction.layers().end()});
-  std::vector<Tensor> grads;
-  for (nn::ParameterId id : parameters->trainable_ids()) {
-    if (begin <= id.value() && id.value() < end) grads.push_back(*parameters->grad(id));
+  Prepared& prepared = prepared_[current_instruction_];
+  return resources_.communicator->AllReduceSum(prepared.group, absl::MakeSpan(prepared.grads),
+                                               prepared.name);
+}
+
+// One slot a parameter of all backbones. Of the ranks that hold a layer, which hold the same
+// gradients, the lowest one speaks; all others add zeros, and so the sum's bits do not depend on
+// the partition.
+void RankExecutor::PrepareNorm() {
+  const nn::Model& model = *resources_.model;
+  std::vector<int> first_slot(model.num_components(), 0);
+  std::vector<std::vector<int>> speakers(model.num_components());  // by component and layer
+  for (int index : model.backbones()) {
+    first_slot[index] = num_norm_slots_;
+    num_norm_slots_ += component(index).program.num_parameters();
+    speakers[index].assign(component(index).program.num_layers(), resources_.communicator->size());
   }
-  std::vector<Rank> group;
-  for (int rank : stage(instruction.stage()).ranks()) group.push_back(Rank(rank));
-  return resources_.communicator->AllReduceSum(group, absl::MakeSpan(grads),
-                                               InstructionName(*resources_.plan, instruction));
+  for (const Stage& stage : resources_.plan->stages()) {
+    const int lowest = *std::min_element(stage.ranks().begin(), stage.ranks().end());
+    for (int l = stage.layers().begin(); l < stage.layers().end(); ++l) {
+      int& speaker = speakers[stage.component()][l];
+      speaker = std::min(speaker, lowest);
+    }
+  }
+  std::set<int> slots;
+  for (size_t s = 0; s < resources_.stage_parameters.size(); ++s) {
+    nn::ParameterSet* parameters = resources_.stage_parameters[s];
+    if (parameters == nullptr) continue;
+    const int index = routes(s).component;
+    for (nn::ParameterId id : parameters->trainable_ids()) {
+      const int slot = first_slot[index] + id.value();
+      const int layer = parameters->program().parameter(id).layer;
+      if (speakers[index][layer] != rank_.value() || !slots.insert(slot).second) continue;
+      norm_terms_.push_back({slot, *parameters->grad(id)});
+    }
+  }
 }
 
 absl::Status RankExecutor::OptimizerStep(int64_t step) {
+  if (!micro_batches_.empty()) {
+    const auto& [stage, micro_batch] = micro_batches_.begin()->first;
+    return absl::FailedPreconditionError(
+        absl::StrCat(micro_batches_.size(), " passes are not finished; the first is micro-batch ",
+                     micro_batch, " on stage ", stage));
+  }
   double global_norm = -1;
   if (resources_.plan->global_norm()) {
-    // One slot a parameter of the whole backbone. Of a stage's replicas, which hold the same
-    // gradients, the first one speaks; all others add zeros, and so the sum's bits do not depend on
-    // the partition.
-    std::vector<double> squares(backbone().num_parameters(), 0.0);
-    for (int s = 0; s < resources_.plan->stages_size(); ++s) {
-      const nn::ParameterSet* parameters = resources_.stage_parameters[s];
-      if (parameters == nullptr || Rank(stage(s).ranks(0)) != rank_) continue;
-      for (nn::ParameterId id : parameters->trainable_ids()) {
-        DPIPE_ASSIGN_OR_RETURN(squares[id.value()], ops::SumOfSquares(parameters->grad(id)));
-      }
+    std::vector<double> squares(num_norm_slots_, 0.0);
+    for (const NormTerm& term : norm_terms_) {
+      DPIPE_ASSIGN_OR_RETURN(squares[term.slot], ops::SumOfSquares(term.grad));
     }
     Record(step, TraceEvent::COMPUTE);  // the waiting that follows is no work
     DPIPE_RETURN_IF_ERROR(resources_.communicator->AllReduceSum(absl::MakeSpan(squares),
@@ -45,10 +70,8 @@ absl::Status RankExecutor::OptimizerStep(int64_t step) {
     global_norm = std::sqrt(sum);
     MarkStart();
   }
-  for (int s = 0; s < resources_.plan->stages_size(); ++s) {
-    nn::ParameterSet* parameters = resources_.stage_parameters[s];
-    if (parameters == nullptr) continue;
-    DPIPE_RETURN_IF_ERROR(optimizers_[s]->Step(step, global_norm, parameters));
+  for (auto& [parameters, optimizer] : optimizers_) {
+    DPIPE_RETURN_IF_ERROR(optimizer->Step(step, global_norm, parameters));
     parameters->ZeroGrads();
   }
   frozen_.DropThrough(step);

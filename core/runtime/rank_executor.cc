@@ -1,6 +1,7 @@
 #include "core/runtime/rank_executor.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
@@ -25,9 +26,15 @@ RankExecutor::RankExecutor(RankResources resources)
     if (Rank(program.rank()) == rank_) program_ = &program;
   }
   DPIPE_CHECK(program_ != nullptr) << "the plan has no rank " << rank_;
-  for (nn::ParameterSet* parameters : resources_.stage_parameters) {
-    optimizers_.push_back(parameters == nullptr ? nullptr : resources_.optimizer(*parameters));
+  for (const Instruction& instruction : program_->instructions()) {
+    prepared_.push_back(Prepare(instruction));
   }
+  std::set<const nn::ParameterSet*> seen;
+  for (nn::ParameterSet* parameters : resources_.stage_parameters) {
+    if (parameters == nullptr || !seen.insert(parameters).second) continue;
+    optimizers_.emplace_back(parameters, resources_.optimizer(*parameters));
+  }
+  PrepareNorm();
 }
 
 absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record) {
@@ -41,10 +48,9 @@ absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record) {
     MarkStart();
     const absl::Status status = Run(instruction, step + instruction.step_offset());
     if (!status.ok()) {
-      return absl::Status(
-          status.code(),
-          absl::StrCat("rank ", rank_.value(), ", step ", step, ", instruction ", i, " (",
-                       InstructionName(*resources_.plan, instruction), "): ", status.message()));
+      return absl::Status(status.code(),
+                          absl::StrCat("rank ", rank_.value(), ", step ", step, ", instruction ", i,
+                                       " (", prepared_[i].name, "): ", status.message()));
     }
   }
   return absl::OkStatus();
@@ -64,7 +70,10 @@ absl::Status RankExecutor::Run(const Instruction& instruction, int64_t step) {
     case Instruction::BACKWARD:
     case Instruction::INPUT_GRAD:
     case Instruction::WEIGHT_GRAD:
-      DPIPE_RETURN_IF_ERROR(BackwardPass(instruction, step));
+      DPIPE_RETURN_IF_ERROR(BackwardPass(instruction));
+      break;
+    case Instruction::RECOMPUTE:
+      DPIPE_RETURN_IF_ERROR(Recompute(instruction, step));
       break;
     case Instruction::SEND:
       DPIPE_RETURN_IF_ERROR(Send(instruction, step));
@@ -88,14 +97,6 @@ absl::Status RankExecutor::Run(const Instruction& instruction, int64_t step) {
   }
   Record(step - instruction.step_offset(), TraceEvent::COMPUTE);
   return absl::OkStatus();
-}
-
-LayerRange RankExecutor::LayersOf(int stage_id) const {
-  return {stage(stage_id).layers().begin(), stage(stage_id).layers().end()};
-}
-
-bool RankExecutor::IsLastStage(int stage_id) const {
-  return LayersOf(stage_id).end == backbone().num_layers();
 }
 
 void RankExecutor::Record(int64_t step, TraceEvent::Stream stream) {

@@ -1,10 +1,15 @@
 // Interprets one rank's instruction list.
 //
-// The interpreter knows instructions, never strategies: GPipe, 1F1B, data parallelism and bubble
-// filling differ only in the lists that they hand over. Each rank runs on a thread of its own.
-// Messages are posted when their instruction is reached and waited for by the first computation
-// that needs them, so that transfers overlap with compute. Every computation is recorded without
-// the waiting before it.
+// The interpreter knows instructions, never strategies: GPipe, zero-bubble, data parallelism and
+// bubble filling differ only in the lists that they hand over. Each rank runs on a thread of its
+// own. Messages are posted when their instruction is reached and waited for by the first
+// computation that needs them, so that transfers overlap with compute. Every computation is
+// recorded without the waiting before it.
+//
+// A rank may hold several stages, of one chain or of several. Where two stages of a chain that
+// follow each other lie on it, values are handed over without a message; what later stages of the
+// rank read again (a U-Net's skip connection whose ends share a device) stays here: stage_routes.h
+// says which values go where.
 #ifndef DPIPE_CORE_RUNTIME_RANK_EXECUTOR_H_
 #define DPIPE_CORE_RUNTIME_RANK_EXECUTOR_H_
 
@@ -12,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,6 +33,7 @@
 #include "core/proto/trace.pb.h"
 #include "core/runtime/frozen_store.h"
 #include "core/runtime/input_provider.h"
+#include "core/runtime/stage_routes.h"
 #include "core/runtime/step_optimizer.h"
 
 namespace dpipe {
@@ -34,13 +41,14 @@ namespace dpipe {
 // What a rank works with; everything outlives the executor.
 struct RankResources {
   const Plan* plan = nullptr;
-  const nn::Model* model = nullptr;  // its components are in the plan's order
+  const nn::Model* model = nullptr;                  // its components are in the plan's order
+  const std::vector<StageRoutes>* routes = nullptr;  // of this plan and model
   std::shared_ptr<Device> device;
   Communicator* communicator = nullptr;
   InputProvider* inputs = nullptr;
-  // By component; null for the backbone and for components that this plan never computes.
+  // By component; null for backbones and for components that this plan never computes.
   std::vector<const nn::ParameterSet*> frozen_parameters;
-  // By stage id; null for stages of other ranks.
+  // By stage id; null for stages of other ranks. Stages of the same layers share one set.
   std::vector<nn::ParameterSet*> stage_parameters;
   StepOptimizerFactory optimizer;
   DType compute_dtype = DType::kF32;
@@ -48,6 +56,7 @@ struct RankResources {
 };
 
 struct StepLosses {
+  int backbone = 0;  // number among the model's backbones
   SampleRange samples;
   std::vector<float> losses;  // one a sample
 };
@@ -68,7 +77,15 @@ class RankExecutor {
   std::vector<StepLosses> TakeLosses();
 
  private:
-  using StageMicroBatch = std::pair<int, int>;
+  using StageMicroBatch = std::pair<int, int>;  // also (lap, micro-batch)
+  // What is known of an instruction before it runs.
+  struct Prepared {
+    std::string name;
+    int64_t tag = 0;                // of a message
+    std::vector<TensorSpec> specs;  // of a RECV
+    std::vector<Rank> group;        // of REDUCE_GRADS, with
+    std::vector<Tensor> grads;      // what it sums
+  };
   struct Incoming {
     SampleRange samples;
     std::unique_ptr<PendingRecv> message;
@@ -76,47 +93,62 @@ class RankExecutor {
   // A micro-batch on a stage, from its forward pass until its backward pass is done and sent.
   struct MicroBatch {
     SampleRange samples;
-    nn::RangeState state;
-    nn::ValueMap activations;    // live after the stage, to be sent
-    nn::ValueMap grads;          // of what is live at the last layer whose gradient is done
+    std::vector<nn::RangeState> states;  // of the forward passes that keep something, by layers
+    nn::ValueMap inputs;                 // of the stage, where it is computed again
+    nn::ValueMap values;  // between forward passes over parts of the stage; then what is to be sent
+    nn::ValueMap grads;   // of what is live at the last layer whose gradient is done
+    int forward_end = 0;  // the first layer that has had no forward pass
     int activations_unsent = 0;  // samples
     int grads_unsent = 0;
     bool seeded = false;  // the backward pass has its first gradients
     bool input_grad_done = false;
     bool weight_grad_done = false;
   };
+  // One parameter's gradient, whose square this rank adds to the global norm.
+  struct NormTerm {
+    int slot = 0;
+    Tensor grad;
+  };
 
+  Prepared Prepare(const Instruction& instruction) const;
+  void PrepareNorm();
   absl::Status Run(const Instruction& instruction, int64_t step);
   absl::Status LoadBatch(const Instruction& instruction, int64_t step);
   absl::Status FrozenForward(const Instruction& instruction, int64_t step);
   absl::Status FrozenQuantum(const Instruction& instruction, int64_t step, SampleRange samples);
   absl::Status Forward(const Instruction& instruction, int64_t step);
-  absl::Status BackwardPass(const Instruction& instruction, int64_t step);
+  absl::Status Recompute(const Instruction& instruction, int64_t step);
+  absl::Status BackwardPass(const Instruction& instruction);
   absl::Status Send(const Instruction& instruction, int64_t step);
   absl::Status PostRecv(const Instruction& instruction, int64_t step);
   absl::Status ReduceGrads(const Instruction& instruction);
   absl::Status OptimizerStep(int64_t step);
   absl::Status Flush(int64_t step);
 
-  // The backbone's external inputs for a layer range: frozen outputs from the store, the rest
-  // drawn.
-  absl::Status GatherInputs(LayerRange layers, int64_t step, SampleRange samples,
-                            nn::ValueMap* values);
-  absl::StatusOr<nn::ValueMap> TakeMessages(std::vector<Incoming> incoming,
+  // External inputs of a layer range of a stage: frozen outputs from the store, the rest drawn.
+  absl::Status GatherInputs(const StageRoutes& stage, LayerRange layers, int64_t step,
+                            SampleRange samples, nn::ValueMap* values);
+  absl::StatusOr<nn::ValueMap> TakeMessages(std::vector<Incoming> incoming, SampleRange samples,
                                             const std::vector<ValueId>& values);
-  absl::Status SeedBackward(const Instruction& instruction, MicroBatch* micro_batch);
+  // What earlier stages have made for a stage's forward pass.
+  absl::StatusOr<nn::ValueMap> TakeActivations(StageMicroBatch key, SampleRange samples);
+  absl::Status ForwardLayers(StageMicroBatch key, LayerRange layers, int64_t step, bool keep_state,
+                             MicroBatch* micro_batch);
+  absl::Status FinishForward(StageMicroBatch key, MicroBatch* micro_batch);
+  absl::Status SeedBackward(StageMicroBatch key, MicroBatch* micro_batch);
+  absl::Status BackwardLayers(Instruction::Kind kind, LayerRange layers, int stage,
+                              MicroBatch* micro_batch);
+  void FinishInputGrad(StageMicroBatch key, MicroBatch* micro_batch);
   absl::Status ReceiveFrozen(int component, int64_t step, SampleRange samples);
   absl::StatusOr<std::vector<Tensor>> FrozenPayload(const Instruction& instruction, int64_t step);
   absl::StatusOr<std::vector<Tensor>> BoundaryPayload(const Instruction& instruction);
   std::vector<TensorSpec> PayloadSpecs(const Instruction& instruction) const;
   void Retire(StageMicroBatch key);
-  void RecordLosses(const Tensor& losses, SampleRange samples);
+  void RecordLosses(int backbone, const Tensor& losses, SampleRange samples);
 
   const nn::Component& component(int index) const { return resources_.model->component(index); }
-  const nn::Program& backbone() const { return resources_.model->backbone().program; }
-  const Stage& stage(int id) const { return resources_.plan->stages(id); }
-  LayerRange LayersOf(int stage_id) const;
-  bool IsLastStage(int stage_id) const;
+  const StageRoutes& routes(int stage) const { return (*resources_.routes)[stage]; }
+  const nn::Program& program(int stage) const { return component(routes(stage).component).program; }
   // Where the computation of the current instruction began, after its waits.
   void MarkStart() { start_ns_ = MonotonicNow(); }
   void Record(int64_t step, TraceEvent::Stream stream);
@@ -124,14 +156,22 @@ class RankExecutor {
   const RankResources resources_;
   const Rank rank_;
   const DeviceProgram* program_ = nullptr;
+  std::vector<Prepared> prepared_;  // by instruction
   FrozenStore frozen_;
   std::map<StageMicroBatch, MicroBatch> micro_batches_;
   std::map<StageMicroBatch, std::vector<Incoming>> incoming_activations_, incoming_grads_;
+  // Handed over between stages of this rank, by the stage that takes them.
+  std::map<StageMicroBatch, nn::ValueMap> handed_activations_, handed_grads_;
+  // Kept for later stages of this rank, by lap.
+  std::map<StageMicroBatch, nn::ValueMap> kept_activations_, kept_grads_;
   std::map<std::pair<int64_t, int>, std::vector<Incoming>>
       incoming_frozen_;  // by (step, component)
   // Frozen chains under way: (step, component, first sample of the quantum).
   std::map<std::tuple<int64_t, int, int>, nn::ValueMap> frozen_values_;
-  std::vector<std::unique_ptr<StepOptimizer>> optimizers_;  // by stage id, as stage_parameters
+  // Of the different parameter sets.
+  std::vector<std::pair<nn::ParameterSet*, std::unique_ptr<StepOptimizer>>> optimizers_;
+  std::vector<NormTerm> norm_terms_;
+  int num_norm_slots_ = 0;
 
   std::vector<TraceEvent> events_;
   std::vector<StepLosses> losses_;

@@ -129,6 +129,21 @@ class ScaleNode : public ShapeNode {
   const float factor_;
 };
 
+class DetachNode : public ShapeNode {
+ public:
+  explicit DetachNode(ValueType output) : ShapeNode(std::move(output)) {}
+  absl::string_view kind() const override { return "detach"; }
+  bool stops_gradient() const override { return true; }
+  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
+                                 SavedTensors*) const override {
+    return inputs[0];
+  }
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors*,
+                                                const Tensor&) const override {
+    return absl::InternalError("a detached value has no gradient");
+  }
+};
+
 class CastNode : public ShapeNode {
  public:
   CastNode(ValueType output, Element from) : ShapeNode(std::move(output)), from_(from) {}
@@ -192,6 +207,10 @@ ValueId AddReshape(ProgramBuilder* builder, ValueId x, const Shape& shape) {
 
 ValueId AddScale(ProgramBuilder* builder, ValueId x, float factor) {
   return builder->AddNode(std::make_unique<ScaleNode>(builder->type(x), factor), {x});
+}
+
+ValueId AddDetach(ProgramBuilder* builder, ValueId x) {
+  return builder->AddNode(std::make_unique<DetachNode>(builder->type(x)), {x});
 }
 
 ValueId AddCast(ProgramBuilder* builder, ValueId x, Element element) {

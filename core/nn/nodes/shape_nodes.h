@@ -26,6 +26,9 @@ ValueId AddReshape(ProgramBuilder* builder, ValueId x, const Shape& shape);
 // factor * x.
 ValueId AddScale(ProgramBuilder* builder, ValueId x, float factor);
 
+// x itself, through which no gradient flows. Shares storage.
+ValueId AddDetach(ProgramBuilder* builder, ValueId x);
+
 // To another element type: kF32 and kCompute. Shares storage where they are the same.
 ValueId AddCast(ProgramBuilder* builder, ValueId x, Element element);
 

@@ -1,0 +1,81 @@
+// Which values each stage of a plan receives, hands on and keeps.
+//
+// A *lap* is a run of consecutive stages of a chain that partitions the component's layers: the
+// whole chain, or, with self-conditioning, one of its halves. Let stage a of a lap make value v,
+// and let two stages be on one device if they have the same ranks. Then, with k and k+1 consecutive
+// stages of the lap:
+//
+//   v crosses from k to k+1, a <= k, iff some stage t >= k+1 that reads v is on another device than
+//   a. Readers on a's own device take the copy that stays there.
+//
+// The gradient of v crosses back from k+1 to k where v has one, layers after k read v, and any
+// reader at all is on another device than a. It goes further than v itself does: contributions are
+// added from the last reader to the first, as on one device, so what a last reader on a's own
+// device contributes has to reach the readers before it. Where no reader is elsewhere, the gradient
+// stays on the device, and is handed from reader to reader there.
+//
+// What crosses travels in ACTIVATION and GRADIENT messages, or is handed over inside the ranks
+// where both stages are on one device. External inputs never travel.
+#ifndef DPIPE_CORE_RUNTIME_STAGE_ROUTES_H_
+#define DPIPE_CORE_RUNTIME_STAGE_ROUTES_H_
+
+#include <string>
+#include <vector>
+
+#include "core/base/range.h"
+#include "core/base/status.h"
+#include "core/base/strong_id.h"
+#include "core/nn/model.h"
+#include "core/proto/plan.pb.h"
+
+namespace dpipe {
+
+// An external input of a component, read by a stage.
+struct ExternalInput {
+  ValueId id;
+  std::string name;
+  int source = -1;     // frozen component that feeds it; -1: drawn or loaded
+  std::string output;  // of the source
+};
+
+// A value taken from what the device keeps.
+struct KeptRead {
+  ValueId id;
+  bool is_last = false;  // no later stage of the device reads it there
+};
+
+struct StageRoutes {
+  int component = 0;
+  int backbone = 0;  // number of the component among the model's backbones
+  LayerRange layers;
+  int chain = 0;
+  int lap = 0;                   // its first stage
+  int previous = -1, next = -1;  // stages of the chain, in either lap
+  bool previous_is_local = false, next_is_local = false;
+  bool ends_lap = false;  // computes the loss, or, where forward_only, the estimate
+  bool forward_only = false;
+  bool recompute = false;
+
+  // Over the boundaries to the neighbours. The boundary between the laps carries the component's
+  // self-conditioning: out, the program's estimate; in, the external input that it becomes.
+  std::vector<ValueId> activations_in, activations_out;
+  std::vector<ValueId> gradients_in, gradients_out;
+  // On the device, by lap and micro-batch.
+  std::vector<ValueId> keeps;
+  std::vector<KeptRead> kept_reads;
+  std::vector<ValueId> kept_gradients_in, kept_gradients_out;
+
+  // What its layers read of other stages' values, and of the estimate: what it needs to run again.
+  std::vector<ValueId> reads;
+  std::vector<ExternalInput> inputs;  // all others
+  ValueId self_conditioning;          // the external input; invalid where it is not read
+};
+
+// By stage id. A plan without chains is one chain of all its stages. InvalidArgument, naming stage
+// and component, where chains are no partitions of a backbone of the model, or where stages after
+// the first read its self-conditioning input, or where there is a second lap but no such input.
+absl::StatusOr<std::vector<StageRoutes>> RouteStages(const Plan& plan, const nn::Model& model);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_RUNTIME_STAGE_ROUTES_H_
