@@ -1,0 +1,36 @@
+// The models that have profiles in data/profiles/modelled.
+#ifndef DPIPE_CORE_COST_ROOFLINE_CATALOGUE_H_
+#define DPIPE_CORE_COST_ROOFLINE_CATALOGUE_H_
+
+#include <string>
+#include <vector>
+
+#include "core/cost/roofline/modelled_profile.h"
+
+namespace dpipe::roofline {
+
+// `image_size` in pixels, a multiple of 64.
+ModelWork StableDiffusionV21(int64_t image_size, bool self_conditioning);
+ModelWork StableDiffusionV15(int64_t image_size);
+ModelWork ControlNetV10(int64_t image_size);
+ModelWork CdmLsun();      // 64 px, and 64 to 256 px
+ModelWork CdmImageNet();  // likewise, with class labels
+ModelWork Sdxl(int64_t image_size);
+ModelWork Flux(int64_t image_size);
+
+struct CatalogueEntry {
+  std::string device;  // DeviceSpec.name
+  std::string path;    // "a100_80gb/stable_diffusion_v2_1_512.textproto"
+  ModelWork (*make)();
+};
+
+// Every file, by device, then model. A100 and H100 have all models, H200 those that its calibration
+// speaks of, and SDXL.
+const std::vector<CatalogueEntry>& Catalogue();
+
+// The profile of an entry; dies for a device that there is not.
+ModelProfile ProfileOf(const CatalogueEntry& entry);
+
+}  // namespace dpipe::roofline
+
+#endif  // DPIPE_CORE_COST_ROOFLINE_CATALOGUE_H_
