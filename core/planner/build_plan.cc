@@ -55,12 +55,8 @@ absl::StatusOr<Partition> PlanBuilder::MakePartition(const PipelineShape& shape)
     }
   }
   const ModelStageCosts costs(cost_, shape, schedule, frozen_bytes);
-  PartitionProblem problem;
-  problem.costs = &costs;
-  problem.num_stages = shape.num_stages;
-  problem.num_micro_batches = shape.num_micro_batches;
-  problem.memory_limit_bytes = cost_.cluster().memory_bytes_per_device();
-  return partitioner(problem);
+  const std::vector<int> replicas(shape.num_stages, shape.replicas());
+  return partitioner(MakePartitionProblem(costs, schedule, 0, replicas));
 }
 
 absl::StatusOr<BuiltPlan> PlanBuilder::Lower(const PipelineShape& shape,

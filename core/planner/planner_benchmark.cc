@@ -113,7 +113,8 @@ void BM_PartitionExact(benchmark::State& state) {
   const Schedule schedule = *MakeSchedule("1f1b", {shape.num_stages, shape.num_micro_batches});
   const ModelStageCosts costs(cost, shape, schedule, 0);
   for (auto _ : state) {
-    const auto partition = PartitionBalanced({&costs, shape.num_stages, 16, 0});
+    const auto partition =
+        PartitionBalanced(StraightProblem(costs, shape.num_stages, 16, shape.replicas()));
     DPIPE_CHECK(partition.ok());
     DPIPE_CHECK_EQ(partition->stages.back().end, 100);
   }

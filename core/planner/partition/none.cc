@@ -1,8 +1,5 @@
 #include "core/planner/partition/none.h"
 
-#include <utility>
-#include <vector>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
@@ -11,13 +8,11 @@ namespace dpipe {
 
 absl::StatusOr<Partition> PartitionNone(const PartitionProblem& problem) {
   DPIPE_RETURN_IF_ERROR(CheckPartitionProblem(problem));
-  if (problem.num_stages != 1) {
+  if (problem.num_stages() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("partitioner 'none' makes 1 stage; asked for ", problem.num_stages));
+        absl::StrCat("partitioner 'none' makes 1 stage; asked for ", problem.num_stages()));
   }
-  std::vector<LayerRange> stages = {{0, problem.costs->num_layers()}};
-  DPIPE_RETURN_IF_ERROR(CheckMemory(problem, stages));
-  return ScorePartition(problem, std::move(stages));
+  return FinishPartition(problem, {{0, problem.costs->num_layers()}});
 }
 
 }  // namespace dpipe

@@ -1,13 +1,20 @@
 // Cutting the backbone's chain of layers into contiguous stages.        [algorithms.md §2]
 //
 //   T_max = (M + 2S - 2) * T0 + Y
-//   T0 = max over stages and links of their time per micro-batch
-//   Y  = max over stages of max(0, sync - slack), slack = backward time of the layers before the
-//   stage
+//   T0 = max over devices and links of their time per micro-batch
+//   Y  = max over stages of max(0, sync - slack), slack = backward time of the stages before it
 //
 // S stages, M micro-batches. A link counts as a stage of its own: it carries the values that are
-// live at its cut. T_max bounds the step of the pipeline without frozen work; the search simulates
-// what it finds.
+// live at its cut. In a straight pipeline (stage k alone on a device of its own) T_max bounds the
+// step without frozen work; the search simulates what it finds.
+//
+// Where devices hold several stages (interleaved, V), a device's time is the sum over them. Where
+// several chains hold copies of the same stages (bidirectional), each copy sees an even part of the
+// micro-batches, and times count by that part. For both,
+//
+//   T_max = (M - 1) * T0 + all stages and links once + Y
+//
+// is an estimate, not a bound.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_PARTITION_H_
 #define DPIPE_CORE_PLANNER_PARTITION_PARTITION_H_
 
@@ -17,49 +24,81 @@
 #include "absl/status/statusor.h"
 #include "core/base/range.h"
 #include "core/base/time.h"
+#include "core/planner/partition/stage_costs.h"
 
 namespace dpipe {
 
-// What the layers cost under one choice of S, M and replication: the numbers a partition depends
-// on.
-class StageCosts {
- public:
-  virtual ~StageCosts() = default;
-  virtual int num_layers() const = 0;
-  // Forward and backward of one micro-batch by one device of a stage with these layers.
-  virtual Nanos ComputeNs(LayerRange layers) const = 0;
-  // The backward part of ComputeNs.
-  virtual Nanos BackwardNs(LayerRange layers) const = 0;
-  // Moving one micro-batch's values over the cut before layer `cut`, 0 < cut < num_layers().
-  virtual Nanos LinkNs(int cut) const = 0;
-  // The gradient all-reduce of a stage with these layers; 0 where it has one replica.
-  virtual Nanos SyncNs(LayerRange layers) const = 0;
-  // Peak memory of a device of stage `stage` (of S) with these layers.
-  virtual int64_t MemoryBytes(int stage, LayerRange layers) const = 0;
+enum class Recompute {
+  kNone,
+  kFull,  // every stage
+  kAuto,  // the stages of devices that would not fit otherwise
 };
 
 struct PartitionProblem {
   const StageCosts* costs = nullptr;  // not owned
-  int num_stages = 1;
   int num_micro_batches = 1;
-  int64_t memory_limit_bytes = 0;  // of one device; 0: unlimited
+  // [k]: the schedule devices that hold stage k, one a copy; every stage has equally many.
+  std::vector<std::vector<int>> devices_of_stage;
+  // By schedule device; their sum is D. Device d takes the ranks after those of device d-1.
+  std::vector<int> replicas;
+  // Whether a partitioner may choose other replicas of the same sum.
+  bool choose_replicas = false;
+  Recompute recompute = Recompute::kNone;
+
+  int num_stages() const { return static_cast<int>(devices_of_stage.size()); }
+  int num_devices() const { return static_cast<int>(replicas.size()); }
+  int num_copies() const { return static_cast<int>(devices_of_stage[0].size()); }
+  int num_ranks() const;  // D
 };
+
+// Stage k on device k, each of `replicas` ranks.
+PartitionProblem StraightProblem(const StageCosts& costs, int num_stages, int num_micro_batches,
+                                 int replicas = 1);
 
 struct Partition {
   std::vector<LayerRange> stages;  // contiguous, none empty, together all layers
+  std::vector<DeviceSeat> seats;   // by schedule device
   Nanos bottleneck_ns = 0;         // T0
   Nanos exposed_sync_ns = 0;       // Y
   Nanos bound_ns = 0;              // T_max
 };
 
-// Checks the request: InvalidArgument if there are fewer layers than stages, or no stage at all.
+// Whether stage k lies on device k alone, for every k.
+bool IsStraight(const PartitionProblem& problem);
+
+// The devices' seats one after another, with the given replicas by device; `recompute` for all of
+// them.
+std::vector<DeviceSeat> ConsecutiveSeats(const std::vector<int>& replicas, bool recompute);
+
+// Checks the request: InvalidArgument if there are fewer layers than stages, or no stage at all, or
+// a stage has no device, or a micro-batch does not divide over a device's ranks.
 absl::Status CheckPartitionProblem(const PartitionProblem& problem);
 
-// T0, Y and T_max of the given stages.
-Partition ScorePartition(const PartitionProblem& problem, std::vector<LayerRange> stages);
+// What each device holds under these cuts.
+std::vector<std::vector<HeldStage>> HeldStages(const PartitionProblem& problem,
+                                               const std::vector<LayerRange>& stages);
 
-// ResourceExhausted, naming the stage and both values, if a stage needs more than the limit.
-absl::Status CheckMemory(const PartitionProblem& problem, const std::vector<LayerRange>& stages);
+// T0, Y and T_max of the given stages and seats.
+Partition ScorePartition(const PartitionProblem& problem, std::vector<LayerRange> stages,
+                         std::vector<DeviceSeat> seats);
+
+// ResourceExhausted, naming the device and both values, if a device needs more than its limit.
+absl::Status CheckMemory(const PartitionProblem& problem, const std::vector<LayerRange>& stages,
+                         const std::vector<DeviceSeat>& seats);
+
+// The seats with recomputation where the problem asks for it; kAuto: on the devices that exceed
+// their limit without.
+std::vector<DeviceSeat> SeatsWithRecompute(const PartitionProblem& problem,
+                                           const std::vector<LayerRange>& stages,
+                                           std::vector<DeviceSeat> seats);
+
+// The end of a partitioner whose cuts do not depend on memory: consecutive seats of these replicas
+// (left out: the problem's), SeatsWithRecompute, CheckMemory and ScorePartition.
+absl::StatusOr<Partition> FinishPartition(const PartitionProblem& problem,
+                                          std::vector<LayerRange> stages,
+                                          const std::vector<int>& replicas);
+absl::StatusOr<Partition> FinishPartition(const PartitionProblem& problem,
+                                          std::vector<LayerRange> stages);
 
 }  // namespace dpipe
 

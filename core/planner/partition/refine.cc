@@ -1,0 +1,151 @@
+#include "core/planner/partition/refine.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/base/status.h"
+
+namespace dpipe {
+namespace {
+
+using Cuts = std::vector<int>;  // 0, the ends of the stages
+
+std::vector<LayerRange> StagesOf(const Cuts& cuts) {
+  std::vector<LayerRange> stages;
+  for (size_t k = 1; k < cuts.size(); ++k) stages.push_back({cuts[k - 1], cuts[k]});
+  return stages;
+}
+
+struct Quality {
+  int64_t excess_bytes = 0;
+  Nanos largest = 0;
+  double squares = 0;
+
+  friend bool operator<(const Quality& a, const Quality& b) {
+    return std::tie(a.excess_bytes, a.largest, a.squares) <
+           std::tie(b.excess_bytes, b.largest, b.squares);
+  }
+};
+
+class Refinement {
+ public:
+  explicit Refinement(const PartitionProblem& problem)
+      : problem_(problem),
+        costs_(*problem.costs),
+        plain_(ConsecutiveSeats(problem.replicas, problem.recompute == Recompute::kFull)) {}
+
+  std::vector<LayerRange> Run() {
+    Cuts best = Improve(EvenInLayers());
+    const Cuts other = Improve(EvenInTime());
+    if (Judge(other) < Judge(best)) best = other;
+    return StagesOf(best);
+  }
+
+ private:
+  Cuts EvenInLayers() const {
+    Cuts cuts = {0};
+    const int64_t count = costs_.num_layers();
+    for (int s = 1; s <= problem_.num_stages(); ++s) {
+      cuts.push_back(static_cast<int>(s * count / problem_.num_stages()));
+    }
+    return cuts;
+  }
+
+  // The least largest stage time, on the first device's seat.
+  Cuts EvenInTime() const {
+    const int count = costs_.num_layers(), num_stages = problem_.num_stages();
+    const Nanos infinity = std::numeric_limits<Nanos>::max();
+    std::vector<Nanos> next(count + 1, infinity);
+    next[count] = 0;
+    std::vector<std::vector<int>> end(num_stages, std::vector<int>(count, 0));
+    for (int s = num_stages - 1; s >= 0; --s) {
+      std::vector<Nanos> best(count + 1, infinity);
+      for (int i = 0; i < count; ++i) {
+        for (int j = i + 1; j <= count; ++j) {
+          const Nanos t = costs_.ComputeNs(plain_[0], {i, j});
+          if (t >= best[i]) break;
+          if (next[j] >= best[i]) continue;
+          best[i] = std::max(t, next[j]);
+          end[s][i] = j;
+        }
+      }
+      next = std::move(best);
+    }
+    Cuts cuts = {0};
+    for (int s = 0; s < num_stages; ++s) cuts.push_back(end[s][cuts.back()]);
+    return cuts.back() == count ? cuts : EvenInLayers();
+  }
+
+  Quality Judge(const Cuts& cuts) const {
+    const std::vector<LayerRange> stages = StagesOf(cuts);
+    const std::vector<std::vector<HeldStage>> held = HeldStages(problem_, stages);
+    Quality quality;
+    for (int d = 0; d < problem_.num_devices(); ++d) {
+      DeviceSeat seat = plain_[d];
+      const int64_t limit = costs_.MemoryLimitBytes(seat);
+      if (limit != 0) {
+        int64_t excess = costs_.MemoryBytes(d, seat, held[d]) - limit;
+        if (excess > 0 && problem_.recompute == Recompute::kAuto) {
+          seat.recompute = true;
+          excess = costs_.MemoryBytes(d, seat, held[d]) - limit;
+        }
+        quality.excess_bytes += std::max<int64_t>(0, excess);
+      }
+      Nanos sum = 0;
+      for (const HeldStage& stage : held[d]) sum += costs_.ComputeNs(seat, stage.layers);
+      quality.largest = std::max(quality.largest, sum);
+      quality.squares += static_cast<double>(sum) * static_cast<double>(sum);
+    }
+    return quality;
+  }
+
+  static bool IsValid(const Cuts& cuts) {
+    for (size_t k = 1; k < cuts.size(); ++k) {
+      if (cuts[k] <= cuts[k - 1]) return false;
+    }
+    return true;
+  }
+
+  Cuts Improve(Cuts cuts) const {
+    Quality quality = Judge(cuts);
+    while (TryMoves(1, cuts, quality) || TryMoves(problem_.num_stages() - 1, cuts, quality)) {
+    }
+    return cuts;
+  }
+
+  // The first improving move of a run of at most `longest` cuts.
+  bool TryMoves(int longest, Cuts& cuts, Quality& quality) const {
+    const int last = static_cast<int>(cuts.size()) - 2;
+    for (int length = 1; length <= longest; ++length) {
+      for (int first = 1; first + length - 1 <= last; ++first) {
+        for (int step : {1, -1, 2, -2, 4, -4, 8, -8}) {
+          Cuts moved = cuts;
+          for (int k = first; k < first + length; ++k) moved[k] += step;
+          if (!IsValid(moved)) continue;
+          const Quality judged = Judge(moved);
+          if (!(judged < quality)) continue;
+          cuts = std::move(moved);
+          quality = judged;
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  const PartitionProblem& problem_;
+  const StageCosts& costs_;
+  const std::vector<DeviceSeat> plain_;
+};
+
+}  // namespace
+
+absl::StatusOr<Partition> PartitionByRefinement(const PartitionProblem& problem) {
+  DPIPE_RETURN_IF_ERROR(CheckPartitionProblem(problem));
+  return FinishPartition(problem, Refinement(problem).Run());
+}
+
+}  // namespace dpipe

@@ -1,0 +1,77 @@
+// What stages cost under one choice of schedule, micro-batches and devices: all that a partition
+// depends on. The planner's ModelStageCosts answers for a model on a cluster; tests answer from
+// plain vectors.
+#ifndef DPIPE_CORE_PLANNER_PARTITION_STAGE_COSTS_H_
+#define DPIPE_CORE_PLANNER_PARTITION_STAGE_COSTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/range.h"
+#include "core/base/time.h"
+
+namespace dpipe {
+
+// Where a schedule device's work runs: `replicas` neighbouring ranks of the pipeline group, which
+// share every micro-batch evenly.
+struct DeviceSeat {
+  int first_rank = 0;  // within the group
+  int replicas = 1;
+  bool recompute = false;  // its stages keep their inputs only and run their forward passes twice
+
+  friend bool operator==(const DeviceSeat& a, const DeviceSeat& b) {
+    return a.first_rank == b.first_rank && a.replicas == b.replicas && a.recompute == b.recompute;
+  }
+};
+
+// A stage on a device. `copy` counts the chains that hold the same stage (bidirectional schedules).
+struct HeldStage {
+  int stage = 0;
+  int copy = 0;
+  LayerRange layers;
+};
+
+// A value that layers of the backbone make and read. Only values made by a layer: what comes from
+// outside crosses no cut.
+struct ChainValue {
+  int producer = 0;
+  std::vector<int> consumers;  // increasing, not empty
+  int64_t bytes_per_sample = 0;
+  bool has_gradient = false;
+};
+
+// Times and bytes never fall when a layer is added to a stage.
+class StageCosts {
+ public:
+  virtual ~StageCosts() = default;
+  virtual int num_layers() const = 0;
+  // Whether a micro-batch divides over so many ranks.
+  virtual bool CanReplicate(int replicas) const { return replicas >= 1; }
+  // Forward and backward passes of one micro-batch by one rank of the seat; with recomputation, the
+  // second forward pass as well.
+  virtual Nanos ComputeNs(const DeviceSeat& seat, LayerRange layers) const = 0;
+  // The part of ComputeNs after the incoming gradient is there.
+  virtual Nanos BackwardNs(const DeviceSeat& seat, LayerRange layers) const = 0;
+  // Moving one micro-batch over the cut before layer `cut`, 0 < cut < num_layers(): every value
+  // that is live there forward, and the gradients back. 0 within a rank.
+  virtual Nanos LinkNs(int cut, const DeviceSeat& from, const DeviceSeat& to) const = 0;
+  // The gradient all-reduce over every rank that holds these layers: all copies, all pipeline
+  // groups. 0 for one rank.
+  virtual Nanos SyncNs(const std::vector<DeviceSeat>& copies, LayerRange layers) const = 0;
+  // Peak memory of one rank of schedule device `device` that holds these stages.
+  virtual int64_t MemoryBytes(int device, const DeviceSeat& seat,
+                              const std::vector<HeldStage>& held) const = 0;
+  // Of a rank of the seat, the least of them; 0: unlimited.
+  virtual int64_t MemoryLimitBytes(const DeviceSeat& seat) const = 0;
+  // Weights of these layers.
+  virtual int64_t ParameterBytes(LayerRange layers) const = 0;
+  // What crosses cuts; for placements where skips may stay on their device.
+  virtual const std::vector<ChainValue>& values() const = 0;
+  // Moving so many bytes a sample forward, and so many back, from seat to seat.
+  virtual Nanos TransferNs(int64_t forward_bytes, int64_t gradient_bytes, const DeviceSeat& from,
+                           const DeviceSeat& to) const = 0;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PLANNER_PARTITION_STAGE_COSTS_H_
