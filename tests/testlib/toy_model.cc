@@ -60,31 +60,48 @@ nn::Program FrozenProgram(const std::string& name, const std::string& input,
   return builder.Build();
 }
 
-nn::Program BackboneProgram(const ToyModelOptions& options) {
-  ProgramBuilder builder("backbone");
+// One block of three layers, which reads the context, and the skip if there is one, and adds to x.
+ValueId AddBlock(ProgramBuilder* builder, const std::string& name, ValueId x, ValueId context,
+                 ValueId skip, int64_t width) {
+  builder->BeginLayer(name + ".up", LayerKind::kTrainable);
+  if (skip != ValueId()) {
+    x = AddLinear(builder, name + ".join", AddConcat(builder, {x, skip}), Out(width));
+  }
+  const ValueId residual = x;
+  ValueId h = AddLayerNorm(builder, name + ".norm", x, ops::LayerNormParams());
+  h = AddLinear(builder, name + ".up", h, Out(2 * width));
+  builder->BeginLayer(name + ".mix", LayerKind::kTrainable);
+  const ValueId c = AddLinear(builder, name + ".context", context, Out(2 * width));
+  h = AddActivation(builder, AddSum(builder, h, c), ops::Activation::kSilu);
+  builder->BeginLayer(name + ".down", LayerKind::kTrainable);
+  return AddSum(builder, residual, AddLinear(builder, name + ".down", h, Out(width)));
+}
+
+// `prefix` tells the layers and parameters of two backbones apart; `code` is the first input.
+nn::Program BackboneProgram(const ToyModelOptions& options, const std::string& prefix,
+                            const std::string& code_name, bool self_conditioning) {
+  ProgramBuilder builder(prefix + "backbone");
   const nn::ValueType vector{Shape{options.width}, Element::kCompute};
-  const ValueId code = builder.AddInput("code", vector);
+  const ValueId code = builder.AddInput(code_name, vector);
   const ValueId context = builder.AddInput("context", vector);
   const ValueId noise = builder.AddInput("noise", {Shape{options.width}, Element::kF32});
-  builder.BeginLayer("in", LayerKind::kTrainable);
+  builder.BeginLayer(prefix + "in", LayerKind::kTrainable);
   ValueId x = AddSum(&builder, code, AddCast(&builder, noise, Element::kCompute));
-  x = AddLinear(&builder, "in", x, Out(options.width));
+  if (self_conditioning) x = AddSum(&builder, x, builder.AddInput("estimate", vector));
+  x = AddLinear(&builder, prefix + "in", x, Out(options.width));
   const ValueId skip = x;  // read again by the last layer
+  std::vector<ValueId> block_outputs;
   for (int i = 0; i < options.num_blocks; ++i) {
-    const std::string name = absl::StrCat("block.", i);
-    builder.BeginLayer(name + ".up", LayerKind::kTrainable);
-    const ValueId residual = x;
-    ValueId h = AddLayerNorm(&builder, name + ".norm", x, ops::LayerNormParams());
-    h = AddLinear(&builder, name + ".up", h, Out(2 * options.width));
-    builder.BeginLayer(name + ".mix", LayerKind::kTrainable);
-    const ValueId c = AddLinear(&builder, name + ".context", context, Out(2 * options.width));
-    h = AddActivation(&builder, AddSum(&builder, h, c), ops::Activation::kSilu);
-    builder.BeginLayer(name + ".down", LayerKind::kTrainable);
-    x = AddSum(&builder, residual, AddLinear(&builder, name + ".down", h, Out(options.width)));
+    const int partner = options.num_blocks - 1 - i;
+    const ValueId block_skip = options.u_shaped && partner < i ? block_outputs[partner] : ValueId();
+    x = AddBlock(&builder, absl::StrCat(prefix, "block.", i), x, context, block_skip,
+                 options.width);
+    block_outputs.push_back(x);
   }
-  builder.BeginLayer("out", LayerKind::kTrainable);
-  x = AddLinear(&builder, "out", AddConcat(&builder, {x, skip}), Out(options.width));
-  builder.BeginLayer("loss", LayerKind::kTrainable);
+  builder.BeginLayer(prefix + "out", LayerKind::kTrainable);
+  x = AddLinear(&builder, prefix + "out", AddConcat(&builder, {x, skip}), Out(options.width));
+  if (self_conditioning) builder.MarkOutput(AddDetach(&builder, x), "prediction");
+  builder.BeginLayer(prefix + "loss", LayerKind::kTrainable);
   builder.MarkOutput(builder.AddNode(std::make_unique<LossNode>(), {x, noise}), "loss");
   return builder.Build();
 }
@@ -97,8 +114,15 @@ nn::Model MakeToyModel(const ToyModelOptions& options) {
   components.push_back({"text", false, FrozenProgram("text", "words", "context", options), {}});
   components.push_back({"backbone",
                         true,
-                        BackboneProgram(options),
+                        BackboneProgram(options, "", "code", options.self_conditioning),
                         {{"code", {"encoder", "code"}}, {"context", {"text", "context"}}}});
+  if (options.self_conditioning) components.back().self_conditioning = {"estimate", "prediction"};
+  if (options.second_backbone) {
+    components.push_back({"upscaler",
+                          true,
+                          BackboneProgram(options, "upscaler.", "lowres", false),
+                          {{"context", {"text", "context"}}}});
+  }
   auto model = nn::Model::Create("toy", std::move(components));
   DPIPE_CHECK(model.ok()) << model.status();
   return std::move(model).value();

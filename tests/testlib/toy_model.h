@@ -1,6 +1,6 @@
 // A model small enough to train thousands of times in a test, with everything that makes pipelining
 // hard: a skip that spans the whole backbone, an embedding read by every block, frozen components
-// that feed each other and the backbone, drawn inputs read at both ends.
+// that feed the backbone, drawn inputs read at both ends.
 #ifndef DPIPE_TESTS_TESTLIB_TOY_MODEL_H_
 #define DPIPE_TESTS_TESTLIB_TOY_MODEL_H_
 
@@ -19,13 +19,17 @@ struct ToyModelOptions {
   int width = 16;
   int num_blocks = 6;         // of the backbone; each is three layers
   int num_frozen_layers = 4;  // of each frozen component
+  bool u_shaped = false;      // block i's output is read again by block num_blocks - 1 - i
+  bool second_backbone = false;
+  bool self_conditioning = false;  // of the first backbone
 };
 
 // Components: "encoder" (pixels -> code), "text" (words -> context), "backbone" (code, context,
-// noise -> loss), in this order.
+// noise -> loss), in this order; with a second backbone, "upscaler" (lowres, context, noise ->
+// loss) after it.
 nn::Model MakeToyModel(const ToyModelOptions& options = {});
 
-// Frozen parameters by component (null for the backbone), and the backbone's initial ones by name.
+// Frozen parameters by component (null for backbones), and the backbones' initial ones by name.
 struct ToyParameters {
   std::vector<std::unique_ptr<nn::ParameterSet>> frozen;
   std::vector<const nn::ParameterSet*> frozen_pointers;

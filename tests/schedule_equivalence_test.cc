@@ -1,0 +1,319 @@
+// Every schedule computes what one device computes, however the backbone is cut: several stages and
+// chains on a rank, values that stay on it, weights in two copies, replicas, recomputation, several
+// backbones, self-conditioning.
+//
+// Bit for bit, losses and parameters, where there is one copy of the weights; to rounding where
+// there are several, because gradients are then added in another order.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/schedule/generators.h"
+#include "core/schedule/list_schedule.h"
+#include "core/schedule/schedule.h"
+#include "gtest/gtest.h"
+#include "tests/testlib/direct_plan.h"
+#include "tests/testlib/toy_model.h"
+#include "tests/testlib/training.h"
+
+namespace dpipe {
+namespace {
+
+constexpr int kSteps = 5;
+
+// What to run: a model, and a schedule on it.
+struct Experiment {
+  testlib::ToyModelOptions model;
+  DType dtype = DType::kF32;
+  testlib::DirectPlanOptions plan;
+};
+
+// All that a job needs; the job points into it.
+class Bench {
+ public:
+  Bench(const Experiment& experiment, int num_devices)
+      : model_(testlib::MakeToyModel(experiment.model)),
+        parameters_(testlib::MakeToyParameters(model_, /*seed=*/5)),
+        inputs_(&model_, /*seed=*/9, experiment.dtype),
+        workers_(StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()))) {
+    job_.model = &model_;
+    for (const auto& worker : workers_) job_.workers.push_back(worker.get());
+    job_.inputs = &inputs_;
+    job_.frozen_parameters = parameters_.frozen_pointers;
+    job_.backbone_parameters = parameters_.backbone;
+    job_.optimizer.learning_rate.peak = 1e-2f;
+    job_.optimizer.max_grad_norm = 0.5;
+    job_.compute_dtype = experiment.dtype;
+    job_.deadline = absl::Seconds(20);
+  }
+  const TrainingJob& job() const { return job_; }
+
+ private:
+  nn::Model model_;
+  testlib::ToyParameters parameters_;
+  testlib::ToyInputs inputs_;
+  std::vector<std::unique_ptr<DeviceWorker>> workers_;
+  TrainingJob job_;
+};
+
+absl::StatusOr<Plan> PlanOf(const Experiment& experiment, const Schedule& schedule) {
+  return testlib::MakeDirectPlan(testlib::MakeToyModel(experiment.model), schedule,
+                                 experiment.plan);
+}
+
+absl::StatusOr<testlib::TrainingOutcome> Train(const Experiment& experiment,
+                                               const Schedule& schedule) {
+  DPIPE_ASSIGN_OR_RETURN(const Plan plan, PlanOf(experiment, schedule));
+  return testlib::Train(Bench(experiment, plan.num_devices()).job(), plan, kSteps);
+}
+
+bool SeveralCopies(const Plan& plan) {
+  for (const DeviceProgram& device : plan.devices()) {
+    for (const Instruction& instruction : device.instructions()) {
+      if (instruction.kind() == Instruction::REDUCE_GRADS) return true;
+    }
+  }
+  return false;
+}
+
+// The same chains with all their stages on one device.
+Schedule OnOneDevice(const Schedule& schedule) {
+  std::map<int, ScheduleChain> by_backbone;
+  for (const ScheduleChain& chain : schedule.chains()) {
+    ScheduleChain& whole = by_backbone[chain.backbone];
+    whole.backbone = chain.backbone;
+    whole.num_forward_only = chain.num_forward_only > 0;
+    whole.devices.assign(1 + whole.num_forward_only, 0);
+    whole.num_micro_batches = schedule.num_micro_batches(chain.backbone);
+  }
+  std::vector<ScheduleChain> chains;
+  for (const auto& [backbone, chain] : by_backbone) chains.push_back(chain);
+  ListScheduleOptions options;
+  options.split_backward = false;
+  auto result = ListSchedule("one-device", chains, options);
+  EXPECT_TRUE(result.ok()) << result.status();
+  return std::move(result).value();
+}
+
+// Trains by the schedule and on one device, and compares.
+void ExpectSame(const Experiment& experiment, const Schedule& schedule, const std::string& what) {
+  Experiment alone = experiment;
+  alone.plan = {};
+  alone.plan.micro_batch_sizes = experiment.plan.micro_batch_sizes;
+  Schedule one = OnOneDevice(schedule);
+  if (experiment.plan.num_groups > 1) {  // the groups' samples too, as more micro-batches
+    std::vector<ScheduleChain> chains = one.chains();
+    for (ScheduleChain& chain : chains) chain.num_micro_batches *= experiment.plan.num_groups;
+    one = *ListSchedule("one-device", chains, {});
+  }
+  const auto expected = Train(alone, one);
+  ASSERT_TRUE(expected.ok()) << what << ": " << expected.status();
+  const auto actual = Train(experiment, schedule);
+  ASSERT_TRUE(actual.ok()) << what << ": " << actual.status();
+  if (SeveralCopies(*PlanOf(experiment, schedule))) {
+    EXPECT_LT(testlib::LargestRelativeDifference(*expected, *actual), 1e-5) << what;
+  } else {
+    EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << what;
+  }
+  for (double loss : expected->losses) EXPECT_TRUE(std::isfinite(loss) && loss > 0);
+}
+
+Schedule Generated(const std::string& name, int num_devices, int num_micro_batches) {
+  ScheduleRequest request;
+  request.num_devices = num_devices;
+  request.num_micro_batches = num_micro_batches;
+  auto schedule = MakeSchedule(name, request);
+  EXPECT_TRUE(schedule.ok()) << name << ": " << schedule.status();
+  return std::move(schedule).value();
+}
+
+Schedule Listed(const std::vector<ScheduleChain>& chains, bool split = true) {
+  ListScheduleOptions options;
+  options.split_backward = split;
+  auto schedule = ListSchedule("listed", chains, options);
+  EXPECT_TRUE(schedule.ok()) << schedule.status();
+  return std::move(schedule).value();
+}
+
+struct GeneratorCase {
+  std::string name;
+  int num_devices;
+  int num_micro_batches;
+};
+
+class GeneratorTest : public ::testing::TestWithParam<GeneratorCase> {};
+
+TEST_P(GeneratorTest, ComputesWhatOneDeviceComputes) {
+  const GeneratorCase& c = GetParam();
+  const Schedule schedule = Generated(c.name, c.num_devices, c.num_micro_batches);
+  for (uint64_t seed : {1, 2}) {
+    Experiment experiment;
+    experiment.model.u_shaped = true;
+    experiment.dtype = seed == 1 ? DType::kF32 : DType::kBf16;
+    experiment.plan.seed = seed;
+    ExpectSame(experiment, schedule, absl::StrCat("cut ", seed));
+    experiment.plan.recompute = true;
+    ExpectSame(experiment, schedule, absl::StrCat("recomputing, cut ", seed));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, GeneratorTest,
+    ::testing::Values(GeneratorCase{"gpipe", 3, 4}, GeneratorCase{"1f1b", 3, 4},
+                      GeneratorCase{"eager-1f1b", 3, 5}, GeneratorCase{"interleaved", 2, 4},
+                      GeneratorCase{"zb-h1", 3, 5}, GeneratorCase{"zb-h2", 3, 5},
+                      GeneratorCase{"zb-auto", 3, 5}, GeneratorCase{"zb-v", 2, 4},
+                      GeneratorCase{"zb-v", 3, 4}, GeneratorCase{"v-half", 3, 5},
+                      GeneratorCase{"v-min", 3, 5}),
+    [](const ::testing::TestParamInfo<GeneratorCase>& info) {
+      std::string name = absl::StrCat(info.param.name, "_on_", info.param.num_devices);
+      std::replace(name.begin(), name.end(), '-', '_');
+      return "schedule_" + name;
+    });
+
+// Chains that no generator makes, on random cuts: stages of a chain come back to a device again and
+// again, side by side or with others between them.
+TEST(ChainsTest, StagesAnywhere) {
+  const std::vector<std::vector<int>> places = {
+      {0, 0}, {0, 1, 0}, {0, 1, 1, 0}, {0, 1, 0, 1}, {0, 1, 2, 0, 2, 1}, {1, 1, 0, 0, 1, 0}};
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    for (const std::vector<int>& devices : places) {
+      Experiment experiment;
+      experiment.model.u_shaped = true;
+      experiment.plan.seed = seed;
+      experiment.plan.recompute = seed == 2;
+      ExpectSame(experiment, Listed({{devices, 3}}, /*split=*/seed != 3),
+                 absl::StrCat("seed ", seed, ", ", devices.size(), " stages, the last on ",
+                              devices.back()));
+    }
+  }
+}
+
+// Two directions, each with weights of its own; on three devices the turn holds both copies as one.
+TEST(ChainsTest, TwoDirections) {
+  for (int p : {2, 3, 4}) {
+    std::vector<int> down, up;
+    for (int d = 0; d < p; ++d) {
+      down.push_back(d);
+      up.push_back(p - 1 - d);
+    }
+    Experiment experiment;
+    experiment.plan.micro_batch_sizes = {2};
+    ExpectSame(experiment, Listed({{down, 2}, {up, 2}}), absl::StrCat(p, " devices"));
+    experiment.plan.num_groups = 2;
+    experiment.plan.recompute = true;
+    ExpectSame(experiment, Listed({{down, 2}, {up, 2}}), absl::StrCat("2 x ", p, " devices"));
+  }
+}
+
+// Both directions' copies stay equal, bit for bit, and so do replicas'.
+TEST(ChainsTest, CopiesOfTheWeightsStayEqual) {
+  Experiment experiment;
+  experiment.plan.micro_batch_sizes = {2};
+  experiment.plan.num_groups = 2;
+  const auto plan = PlanOf(experiment, Listed({{{0, 1, 2}, 2}, {{2, 1, 0}, 2}}));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const Bench bench(experiment, plan->num_devices());
+  const auto session = StartSession(bench.job(), *plan);
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run(kSteps, /*is_last=*/true, /*record=*/false).ok());
+  std::map<std::string, Tensor> first;
+  int compared = 0, trained = 0;
+  for (int rank = 0; rank < plan->num_devices(); ++rank) {
+    std::map<std::string, Tensor> own;
+    for (const auto& parameters : (*session)->parameters(rank)) parameters->Collect(&own);
+    for (const auto& [name, tensor] : own) {
+      const auto [it, inserted] = first.emplace(name, tensor);
+      const auto equal = [&tensor = tensor](const Tensor& other) {
+        return std::memcmp(other.raw_data(), tensor.raw_data(), tensor.size_bytes()) == 0;
+      };
+      if (inserted) {
+        trained += !equal(bench.job().backbone_parameters.at(name));
+      } else {
+        EXPECT_TRUE(equal(it->second)) << name << " on rank " << rank;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_EQ(trained, static_cast<int>(first.size()));
+  // The stage in the middle is on one rank of each group, the others are on two.
+  EXPECT_GT(compared, static_cast<int>(first.size()));
+}
+
+// Neighbouring stages with unlike numbers of ranks: messages carry the common samples.
+TEST(ChainsTest, UnequalReplication) {
+  for (const std::vector<int>& replicas :
+       {std::vector<int>{1, 2}, std::vector<int>{2, 1}, std::vector<int>{3, 2}}) {
+    Experiment experiment;
+    experiment.plan.micro_batch_sizes = {6};
+    experiment.plan.replicas = replicas;
+    experiment.model.u_shaped = true;
+    ExpectSame(experiment, Listed({{{0, 1}, 3}}),
+               absl::StrCat("straight, ", replicas[0], " and ", replicas[1]));
+    ExpectSame(experiment, Listed({{{0, 1, 1, 0}, 3}}),
+               absl::StrCat("V, ", replicas[0], " and ", replicas[1]));
+  }
+}
+
+// Two backbones in opposite directions, with micro-batches of their own sizes.
+TEST(ChainsTest, TwoBackbones) {
+  Experiment experiment;
+  experiment.model.second_backbone = true;
+  experiment.plan.micro_batch_sizes = {1, 2};
+  ScheduleChain down{{0, 1, 2}, 4, 0, 0}, up{{2, 1, 0}, 2, 0, 1};
+  ExpectSame(experiment, Listed({down, up}), "three devices");
+  experiment.dtype = DType::kBf16;
+  experiment.plan.recompute = true;
+  ExpectSame(experiment, Listed({down, up}, /*split=*/false), "three devices, recomputing");
+  experiment.plan.num_groups = 2;
+  experiment.dtype = DType::kF32;
+  ExpectSame(experiment, Listed({down, up}), "two groups");
+}
+
+TEST(ChainsTest, SelfConditioning) {
+  Experiment experiment;
+  experiment.model.self_conditioning = true;
+  experiment.model.u_shaped = true;
+  ExpectSame(experiment, Listed({{{0, 1, 2, 0, 1, 2}, 4, 3}}), "straight");
+  ExpectSame(experiment, Listed({{{0, 1, 1, 0, 0, 1, 1, 0}, 3, 4}}), "V");
+  experiment.plan.recompute = true;
+  experiment.dtype = DType::kBf16;
+  ExpectSame(experiment, Listed({{{0, 1, 0, 1}, 3, 2}}), "recomputing");
+}
+
+// The second lap does change what is computed.
+TEST(ChainsTest, SelfConditioningIsSeen) {
+  Experiment experiment;
+  experiment.model.self_conditioning = true;
+  const auto once = Train(experiment, Listed({{{0}, 4, 0}}));
+  const auto twice = Train(experiment, Listed({{{0, 0}, 4, 1}}));
+  ASSERT_TRUE(once.ok() && twice.ok()) << once.status() << twice.status();
+  EXPECT_GT(testlib::LargestRelativeDifference(*once, *twice), 1e-5);
+}
+
+TEST(ChainsTest, SelfConditioningNeedsAnInput) {
+  const auto outcome = Train({}, Listed({{{0, 1, 0, 1}, 4, 2}}));
+  EXPECT_EQ(outcome.status().message(),
+            "model toy: component backbone declares no self-conditioning, but the plan runs it "
+            "twice a micro-batch");
+}
+
+// What is compared can differ: another cut of one schedule does not, another model does.
+TEST(ChainsTest, OtherTrainingIsDifferent) {
+  Experiment experiment;
+  const auto a = Train(experiment, Listed({{{0, 1}, 4}}));
+  experiment.plan.seed = 2;
+  const auto b = Train(experiment, Listed({{{0, 1}, 4}}));
+  experiment.model.u_shaped = true;
+  const auto c = Train(experiment, Listed({{{0, 1}, 4}}));
+  ASSERT_TRUE(a.ok() && b.ok() && c.ok());
+  EXPECT_EQ(testlib::FirstDifference(*a, *b), "");
+  EXPECT_NE(testlib::FirstDifference(*a, *c), "");
+}
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,230 @@
+#include "tests/testlib/direct_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/philox.h"
+#include "core/schedule/layout.h"
+
+namespace dpipe::testlib {
+namespace {
+
+// Random non-empty parts of `num_layers` layers.
+std::vector<LayerRange> Cut(int num_layers, int parts, RandomStream* random) {
+  std::set<int> cuts;
+  while (static_cast<int>(cuts.size()) < parts - 1) {
+    cuts.insert(1 + static_cast<int>(random->NextBelow(num_layers - 1)));
+  }
+  cuts.insert(num_layers);
+  std::vector<LayerRange> ranges;
+  int begin = 0;
+  for (int end : cuts) ranges.push_back({std::exchange(begin, end), end});
+  return ranges;
+}
+
+absl::StatusOr<std::vector<LayerRange>> LayersByStage(const nn::Model& model,
+                                                      const Schedule& schedule, uint64_t seed) {
+  std::vector<LayerRange> layers;
+  for (const ScheduleChain& chain : schedule.chains()) {
+    if (chain.backbone >= static_cast<int>(model.backbones().size())) {
+      return absl::InvalidArgumentError(absl::StrCat("the model has no backbone ", chain.backbone));
+    }
+    const int num_layers = model.component(model.backbones()[chain.backbone]).program.num_layers();
+    const int parts = static_cast<int>(chain.devices.size()) - chain.num_forward_only;
+    if (parts > num_layers) {
+      return absl::InvalidArgumentError(absl::StrCat(parts, " stages of ", num_layers, " layers"));
+    }
+    RandomStream random(seed, chain.backbone, 0, RandomPurpose::kTest);  // twins are cut alike
+    const std::vector<LayerRange> cut = Cut(num_layers, parts, &random);
+    if (chain.num_forward_only > 0) layers.insert(layers.end(), cut.begin(), cut.end());
+    layers.insert(layers.end(), cut.begin(), cut.end());
+  }
+  return layers;
+}
+
+class DirectPlanner {
+ public:
+  DirectPlanner(const nn::Model& model, const Schedule& schedule, const PipelineLayout& layout)
+      : model_(model), schedule_(schedule), layout_(layout) {}
+
+  Plan Make() {
+    AddHeader();
+    AddStages();
+    for (int rank = 0; rank < layout_.num_devices; ++rank) AddRank(rank);
+    return std::move(plan_);
+  }
+
+ private:
+  int ComponentOf(int chain) const { return model_.backbones()[layout_.chains[chain].backbone]; }
+
+  void AddHeader() {
+    plan_.set_strategy(schedule_.name());
+    plan_.set_model(model_.name());
+    plan_.set_num_devices(layout_.num_devices);
+    plan_.set_devices_per_pipeline(layout_.devices_per_pipeline());
+    plan_.set_global_batch(layout_.global_batch());
+    plan_.set_num_micro_batches(layout_.num_micro_batches());
+    plan_.set_micro_batch_size(layout_.micro_batch_size());
+    plan_.set_frozen_quantum(1);
+    plan_.set_global_norm(true);
+    for (int i = 0; i < model_.num_components(); ++i) {
+      PlanComponent* component = plan_.add_components();
+      component->set_name(model_.component(i).name);
+      component->set_is_backbone(model_.component(i).is_backbone);
+      component->set_num_layers(model_.component(i).program.num_layers());
+    }
+  }
+
+  void AddStages() {
+    for (size_t c = 0; c < layout_.chains.size(); ++c) {
+      const ChainPlacement& place = layout_.chains[c];
+      PipelineChain* chain = plan_.add_chains();
+      chain->set_component(ComponentOf(static_cast<int>(c)));
+      chain->set_first_stage(place.first_stage);
+      chain->set_num_stages(place.num_stages);
+      chain->set_num_micro_batches(place.num_micro_batches);
+      chain->set_micro_batch_size(place.micro_batch_size);
+      chain->set_first_sample(place.first_sample);
+    }
+    for (size_t s = 0; s < layout_.stages.size(); ++s) {
+      const StagePlacement& place = layout_.stages[s];
+      Stage* stage = plan_.add_stages();
+      stage->set_id(static_cast<int>(s));
+      stage->set_component(ComponentOf(place.chain));
+      stage->mutable_layers()->set_begin(place.layers.begin);
+      stage->mutable_layers()->set_end(place.layers.end);
+      stage->set_chain(place.chain);
+      stage->set_forward_only(place.forward_only);
+      stage->set_recompute(place.recompute && !place.forward_only);
+      for (int g = 0; g < layout_.num_groups(); ++g) {
+        for (int i = 0; i < layout_.replicas[place.device]; ++i) {
+          stage->add_ranks(RankAt(layout_, {g, place.device, i}));
+        }
+      }
+    }
+  }
+
+  Instruction* Add(Instruction::Kind kind, SampleRange samples) {
+    Instruction* instruction = plan_.mutable_devices()->rbegin()->add_instructions();
+    instruction->set_kind(kind);
+    instruction->set_stage(-1);
+    instruction->set_component(-1);
+    instruction->set_micro_batch(-1);
+    instruction->set_peer(-1);
+    instruction->set_peer_stage(-1);
+    instruction->mutable_samples()->set_begin(samples.begin);
+    instruction->mutable_samples()->set_end(samples.end);
+    return instruction;
+  }
+
+  void AddRank(int rank) {
+    plan_.add_devices()->set_rank(rank);
+    const Seat seat = SeatOf(layout_, rank);
+    const int in_group = layout_.samples_per_group();
+    const SampleRange group{seat.group * in_group, (seat.group + 1) * in_group};
+    for (int i = 0; i < model_.num_components(); ++i) {
+      if (model_.component(i).is_backbone) continue;
+      Add(Instruction::LOAD_BATCH, group)->set_component(i);
+      Instruction* frozen = Add(Instruction::FROZEN_FORWARD, group);
+      frozen->set_component(i);
+      frozen->mutable_layers()->set_end(model_.component(i).program.num_layers());
+    }
+    for (const Slot& slot : schedule_.slots(seat.device)) AddSlot(seat, slot);
+    AddReductions(seat);
+    Add(Instruction::OPTIMIZER_STEP, {});
+  }
+
+  void AddSlot(const Seat& seat, const Slot& slot) {
+    const StagePlacement& place = layout_.stages[slot.stage];
+    const bool forward = slot.pass == Pass::kForward;
+    const bool message = slot.pass != Pass::kWeightGrad;
+    if (!forward && message && place.recompute) AddPass(Instruction::RECOMPUTE, seat, slot);
+    if (message) AddMessages(Instruction::RECV, seat, slot, forward);
+    AddPass(forward                         ? Instruction::FORWARD
+            : slot.pass == Pass::kBackward  ? Instruction::BACKWARD
+            : slot.pass == Pass::kInputGrad ? Instruction::INPUT_GRAD
+                                            : Instruction::WEIGHT_GRAD,
+            seat, slot);
+    if (message) AddMessages(Instruction::SEND, seat, slot, forward);
+  }
+
+  SampleRange Samples(const Seat& seat, const Slot& slot) const {
+    const StagePlacement& place = layout_.stages[slot.stage];
+    return SamplesOf(layout_, seat.group, place.chain, seat.device, seat.index, slot.micro_batch);
+  }
+
+  void AddPass(Instruction::Kind kind, const Seat& seat, const Slot& slot) {
+    Instruction* pass = Add(kind, Samples(seat, slot));
+    pass->set_stage(slot.stage);
+    pass->set_micro_batch(slot.micro_batch);
+    *pass->mutable_layers() = plan_.stages(slot.stage).layers();
+  }
+
+  void AddMessages(Instruction::Kind kind, const Seat& seat, const Slot& slot, bool forward) {
+    const bool to_next = (kind == Instruction::SEND) == forward;
+    const int other = to_next ? schedule_.Next(slot.stage) : schedule_.Previous(slot.stage);
+    if (other < 0 || schedule_.DeviceOf(other) == seat.device) return;
+    if (!forward && plan_.stages(to_next ? slot.stage : other).forward_only()) return;
+    if (!forward && plan_.stages(to_next ? other : slot.stage).forward_only()) return;
+    const int device = schedule_.DeviceOf(other);
+    for (int i = 0; i < layout_.replicas[device]; ++i) {
+      const Slot there{slot.pass, slot.micro_batch, other};
+      const SampleRange common =
+          Samples(seat, slot).Intersect(Samples({seat.group, device, i}, there));
+      if (common.empty()) continue;
+      Instruction* message = Add(kind, common);
+      message->set_payload(forward ? Instruction::ACTIVATION : Instruction::GRADIENT);
+      message->set_stage(slot.stage);
+      message->set_micro_batch(slot.micro_batch);
+      message->set_peer_stage(other);
+      message->set_peer(RankAt(layout_, {seat.group, device, i}));
+    }
+  }
+
+  // One for every layer range that several ranks hold, in the same order everywhere.
+  void AddReductions(const Seat& seat) {
+    std::map<std::pair<int, int>, std::set<int>> holders;  // by component and first layer
+    std::map<std::pair<int, int>, int> own;                // stage of this rank
+    for (const Stage& stage : plan_.stages()) {
+      if (stage.forward_only()) continue;
+      const std::pair<int, int> key(stage.component(), stage.layers().begin());
+      holders[key].insert(stage.ranks().begin(), stage.ranks().end());
+      if (schedule_.DeviceOf(stage.id()) == seat.device) own.emplace(key, stage.id());
+    }
+    for (const auto& [key, stage] : own) {
+      if (holders[key].size() == 1) continue;
+      Instruction* reduce = Add(Instruction::REDUCE_GRADS, {});
+      reduce->set_stage(stage);
+      *reduce->mutable_layers() = plan_.stages(stage).layers();
+    }
+  }
+
+  const nn::Model& model_;
+  const Schedule& schedule_;
+  const PipelineLayout& layout_;
+  Plan plan_;
+};
+
+}  // namespace
+
+absl::StatusOr<Plan> MakeDirectPlan(const nn::Model& model, const Schedule& schedule,
+                                    const DirectPlanOptions& options) {
+  LayoutOptions layout_options;
+  DPIPE_ASSIGN_OR_RETURN(layout_options.layers, LayersByStage(model, schedule, options.seed));
+  layout_options.replicas = options.replicas;
+  int devices = schedule.num_devices();
+  if (!options.replicas.empty()) {
+    devices = 0;
+    for (int r : options.replicas) devices += r;
+  }
+  layout_options.num_devices = devices * options.num_groups;
+  layout_options.micro_batch_sizes = options.micro_batch_sizes;
+  if (options.recompute) layout_options.recompute.assign(schedule.num_stages(), true);
+  DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout, MakeLayout(schedule, layout_options));
+  return DirectPlanner(model, schedule, layout).Make();
+}
+
+}  // namespace dpipe::testlib

@@ -1,0 +1,34 @@
+// A plan straight from a schedule, without profile, cluster or planner: the second way to plans
+// that the runtime is tested with. Messages stand beside the passes that make and need them, frozen
+// components run first of all on every rank for its whole group, gradients are reduced at the end;
+// there are no predictions, and messages have no sizes. It does not deadlock where sending does not
+// block.
+#ifndef DPIPE_TESTS_TESTLIB_DIRECT_PLAN_H_
+#define DPIPE_TESTS_TESTLIB_DIRECT_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/range.h"
+#include "core/base/status.h"
+#include "core/nn/model.h"
+#include "core/proto/plan.pb.h"
+#include "core/schedule/schedule.h"
+
+namespace dpipe::testlib {
+
+struct DirectPlanOptions {
+  int num_groups = 1;
+  std::vector<int> replicas = {};           // by device; empty: one rank each
+  std::vector<int> micro_batch_sizes = {};  // by backbone; empty: one sample
+  bool recompute = false;                   // every stage that has backward passes
+  uint64_t seed = 1;                        // of where each backbone is cut
+};
+
+// InvalidArgument where the options and the schedule do not fit.
+absl::StatusOr<Plan> MakeDirectPlan(const nn::Model& model, const Schedule& schedule,
+                                    const DirectPlanOptions& options = {});
+
+}  // namespace dpipe::testlib
+
+#endif  // DPIPE_TESTS_TESTLIB_DIRECT_PLAN_H_
