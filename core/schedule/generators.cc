@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
+#include "core/schedule/self_conditioning.h"
 
 namespace dpipe {
 namespace {
@@ -14,6 +15,21 @@ namespace {
 std::map<std::string, ScheduleGenerator>& Registry() {
   static auto* const registry = new std::map<std::string, ScheduleGenerator>();
   return *registry;
+}
+
+// The generator makes the second lap, which costs what the request says of its stages. Which those
+// are is known from a schedule made without costs, as stages do not depend on them.
+absl::StatusOr<Schedule> MakeWithSelfConditioning(const ScheduleGenerator& generator,
+                                                  const ScheduleRequest& request) {
+  ScheduleRequest second_lap = request;
+  second_lap.self_conditioning = false;
+  second_lap.costs.clear();
+  if (!request.costs.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(const Schedule stages, generator(second_lap));
+    DPIPE_ASSIGN_OR_RETURN(second_lap.costs, CostsOfSecondLap(stages, request.costs));
+  }
+  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, generator(second_lap));
+  return WithSelfConditioning(schedule, request.costs);
 }
 
 }  // namespace
@@ -29,6 +45,7 @@ absl::StatusOr<Schedule> MakeSchedule(const std::string& name, const ScheduleReq
                                                    " devices and ", request.num_micro_batches,
                                                    " micro-batches; at least one of each"));
   }
+  if (request.self_conditioning) return MakeWithSelfConditioning(found->second, request);
   return found->second(request);
 }
 

@@ -1,9 +1,12 @@
 // The schedules by name. A new one is one file that ends in REGISTER_SCHEDULE_GENERATOR, named in
 // the `generators` target.
 //
-//   gpipe    all forwards, then all backwards
-//   1f1b     stage s runs p-1-s forwards ahead, then one forward, one backward
-//   single   one stage: each micro-batch forward and backward in turn
+//   gpipe        all forwards, then all backwards
+//   1f1b         stage s runs p-1-s forwards ahead, then one forward, one backward
+//   eager-1f1b   the same, 2(p-1-s) forwards ahead
+//   interleaved  several stages a device, in a loop
+//   zb-h1, zb-h2, zb-auto   split backward passes; zb-auto by times and under a limit
+//   single       one stage: each micro-batch forward and backward in turn
 #ifndef DPIPE_CORE_SCHEDULE_GENERATORS_H_
 #define DPIPE_CORE_SCHEDULE_GENERATORS_H_
 
@@ -27,7 +30,8 @@ struct ScheduleRequest {
   // The most stashed (stage, micro-batch) pairs a device may hold, for generators that trade memory
   // for bubbles; 0: unlimited.
   int peak_limit = 0;
-  // The passes of self-conditioning come before each forward pass.
+  // Each micro-batch makes a forward-only lap first, which MakeSchedule adds to what the generator
+  // gives (self_conditioning.h); `costs` are then those of both laps.
   bool self_conditioning = false;
   // By backbone, for schedules of several (cascaded); empty: num_micro_batches of each.
   std::vector<int> backbone_micro_batches = {};
