@@ -16,22 +16,20 @@ EventEngine::EventEngine(const PlanGraph& graph, const ClusterSpec& cluster, Nan
       periodic_(periodic),
       contention_(cluster.contention_factor() > 1),
       norm_latency_(norm_latency_ns),
-      ranks_(graph.nodes.size()),
-      transfers_(graph.nodes.size()),
-      gatherings_(graph.reductions.size() * (num_steps + 1)),
-      optimizers_(num_steps + 1),
-      flushes_(static_cast<size_t>(graph.num_flushes) * (num_steps + 1)),
-      interfaces_(cluster.num_nodes()),
+      ranks_(graph.num_ranks()),
+      posts_(At(num_steps, static_cast<int>(graph.messages.size()), 0)),
+      arrivals_(At(num_steps, graph.num_arrivals, 0)),
+      gatherings_(At(num_steps, static_cast<int>(graph.collectives.size()), 0)),
+      optimizers_(At(num_steps, 1, 0)),
+      flushes_(At(num_steps, graph.num_flushes, 0)),
+      interfaces_(graph.num_interfaces),
       step_start_ns_(num_steps + 1, kUnknown),
-      is_first_stage_(graph.nodes.size(), false) {
-  size_t num_nodes = 0;
-  for (size_t r = 0; r < ranks_.size(); ++r) {
-    transfers_[r].resize(graph.nodes[r].size() * (num_steps + 1));
-    ranks_[r].step = periodic || !graph.works_across_steps ? 0 : -1;
-    num_nodes += graph.nodes[r].size();
-  }
-  if (ranks_[0].step == 0) step_start_ns_[0] = 0;
-  events_.reserve(num_nodes * (num_steps + 1));
+      is_first_stage_(graph.num_ranks(), false) {
+  const int first_step = periodic || !graph.works_across_steps ? 0 : -1;
+  for (RankState& rank : ranks_) rank.step = first_step;
+  if (first_step == 0) step_start_ns_[0] = 0;
+  // A message is two instructions and two events; the prologue is less than a step.
+  events_.reserve(graph.nodes.size() * (num_steps - first_step));
   for (int rank : graph.first_stage_ranks) is_first_stage_[rank] = true;
 }
 
@@ -42,24 +40,24 @@ bool EventEngine::Active(const PlanNode& node, int step) const {
 }
 
 absl::Status EventEngine::Run() {
-  for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) Wake(r, 0);
+  for (int r = 0; r < graph_.num_ranks(); ++r) Wake(r, 0);
   while (!alarms_.empty()) {
     const Alarm alarm = alarms_.top();
     alarms_.pop();
-    if (alarm.kind != AlarmKind::kRank) {
+    if (alarm.kind() != kRank) {
       UpdateContention(alarm);
       continue;
     }
-    RankState& state = ranks_[alarm.rank];
+    RankState& state = ranks_[alarm.rank()];
     if (alarm.version != state.version) continue;
     if (state.running >= 0) {
       events_[state.running].event.end_ns = alarm.time;
       state.running = -1;
     }
-    Advance(alarm.rank, alarm.time);
+    Advance(alarm.rank(), alarm.time);
   }
   std::string waiting;
-  for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
+  for (int r = 0; r < graph_.num_ranks(); ++r) {
     if (ranks_[r].done) continue;
     absl::StrAppend(&waiting, waiting.empty() ? "" : ", ", "rank ", r, " at instruction ",
                     ranks_[r].next, " of step ", ranks_[r].step);
@@ -70,12 +68,26 @@ absl::Status EventEngine::Run() {
 
 void EventEngine::Wake(int rank, Nanos now) {
   ranks_[rank].waiting = false;
-  alarms_.push({now, AlarmKind::kRank, rank, ranks_[rank].version});
+  alarms_.push({now, OrderOf(kRank, rank), ranks_[rank].version});
 }
 
 void EventEngine::Advance(int rank, Nanos now) {
-  while (Step(rank, now)) {
+  while (Step(rank, &now)) {
   }
+}
+
+// After a computation on this rank. Nothing else happens before its end most of the time, which
+// saves the alarm.
+bool EventEngine::GoOn(int rank, Nanos* now) {
+  if (contention_) return false;  // Start has set the alarm
+  const Nanos end = events_[ranks_[rank].last_event].event.end_ns;
+  const Alarm alarm{end, OrderOf(kRank, rank), ranks_[rank].version};
+  if (!alarms_.empty() && alarm > alarms_.top()) {
+    Wake(rank, end);
+    return false;
+  }
+  *now = end;
+  return true;
 }
 
 void EventEngine::FinishStep(int rank, Nanos now) {
@@ -90,15 +102,14 @@ void EventEngine::FinishStep(int rank, Nanos now) {
 }
 
 // Handles one instruction; false if the rank must be woken before it can go on.
-bool EventEngine::Step(int rank, Nanos now) {
+bool EventEngine::Step(int rank, Nanos* now) {
   RankState& state = ranks_[rank];
   if (state.done) return false;
-  const std::vector<PlanNode>& nodes = graph_.nodes[rank];
-  if (state.next == static_cast<int>(nodes.size())) {
-    FinishStep(rank, now);
+  if (state.next == graph_.num_nodes(rank)) {
+    FinishStep(rank, *now);
     return true;
   }
-  const PlanNode& node = nodes[state.next];
+  const PlanNode& node = graph_.node(rank, state.next);
   if (!Active(node, state.step)) {
     ++state.next;
     return true;
@@ -106,16 +117,22 @@ bool EventEngine::Step(int rank, Nanos now) {
   switch (node.kind) {
     case NodeKind::kSend:
     case NodeKind::kRecv:
-      Post(rank, state.next++, now);
+      PostMessage(rank, node, *now);
+      ++state.next;
+      return true;
+    case NodeKind::kInstant:
+      state.last_event = AddEvent({rank, TraceEvent::COMPUTE, state.step, state.next, *now, *now},
+                                  state.last_event);
+      ++state.next;
       return true;
     case NodeKind::kCompute:
       return Compute(rank, node, now);
-    case NodeKind::kReduce:
-      return Reduce(rank, node, now);
+    case NodeKind::kCollective:
+      return Collect(rank, node, *now);
     case NodeKind::kOptimizer:
       return Optimize(rank, node, now);
     case NodeKind::kFlush:
-      return Flush(rank, node, now);
+      return Flush(rank, node, *now);
   }
   return false;
 }
@@ -125,106 +142,118 @@ bool EventEngine::ReadyAt(int rank, const PlanNode& node, Nanos now, Moment* rea
   RankState& state = ranks_[rank];
   *ready = {now, state.last_event};
   for (int w = node.waits_begin; w < node.waits_end; ++w) {
-    const PlanWait& wait = graph_.waits[rank][w];
+    const PlanWait& wait = graph_.waits[w];
     const int step = state.step - (wait.previous_step ? 1 : 0);
     if (periodic_ && step < 0) continue;
-    const Transfer& transfer = TransferAt(rank, wait.recv, step);
-    if (transfer.arrival_ns == kUnknown) {
+    const Arrival& arrival = arrivals_[At(step, graph_.num_arrivals, wait.arrival)];
+    if (arrival.time == kUnknown) {
       state.waiting = true;
       return false;
     }
-    Later({transfer.arrival_ns, transfer.event}, ready);
+    Later({arrival.time, arrival.event}, ready);
   }
   return true;
 }
 
-bool EventEngine::Compute(int rank, const PlanNode& node, Nanos now) {
+bool EventEngine::Compute(int rank, const PlanNode& node, Nanos* now) {
   Moment ready;
-  if (ReadyAt(rank, node, now, &ready)) {
-    Start(rank, ranks_[rank].next++, ready, node.duration);
-  }
-  return false;
+  if (!ReadyAt(rank, node, *now, &ready)) return false;
+  Start(rank, ranks_[rank].next++, ready, node.duration);
+  return GoOn(rank, now);
 }
 
-bool EventEngine::Optimize(int rank, const PlanNode& node, Nanos now) {
+bool EventEngine::Optimize(int rank, const PlanNode& node, Nanos* now) {
   RankState& state = ranks_[rank];
   if (state.open_reductions > 0) {
     state.waiting = true;
     return false;
   }
-  Moment arrival{now, state.last_event};
+  Moment arrival{*now, state.last_event};
   Later(state.reductions_end, &arrival);
   if (!graph_.global_norm) {
     Start(rank, state.next++, arrival, node.duration);
-    return false;
+    return GoOn(rank, now);
   }
-  Gathering& gathering = optimizers_[StepSlot(state.step)];
+  Gathering& gathering = optimizers_[At(state.step, 1, 0)];
   Later(arrival, &gathering.latest);
   if (gathering.latest.cause < 0) gathering.latest = arrival;
-  return StartEverywhere(&gathering);
+  StartEverywhere(&gathering);
+  return false;
 }
 
-// Once the last rank has come, the instruction starts on all; the rank that asks goes on when
-// woken.
-bool EventEngine::StartEverywhere(Gathering* gathering) {
-  if (++gathering->count < static_cast<int>(ranks_.size())) return false;
+// Once the last rank has come, the instruction starts on all, which go on when woken.
+void EventEngine::StartEverywhere(Gathering* gathering) {
+  if (++gathering->count < graph_.num_ranks()) return;
   const Moment start{gathering->latest.time + norm_latency_, gathering->latest.cause};
-  for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
+  for (int r = 0; r < graph_.num_ranks(); ++r) {
     const int instruction = ranks_[r].next++;
-    Start(r, instruction, start, graph_.nodes[r][instruction].duration);
+    const Nanos duration = graph_.node(r, instruction).duration;
+    Start(r, instruction, start, duration);
+    if (!contention_) Wake(r, start.time + duration);
   }
-  return false;
 }
 
 bool EventEngine::Flush(int rank, const PlanNode& node, Nanos now) {
   Moment arrival;
   if (!ReadyAt(rank, node, now, &arrival)) return false;
-  Gathering& gathering =
-      flushes_[static_cast<size_t>(StepSlot(ranks_[rank].step)) * graph_.num_flushes + node.flush];
+  Gathering& gathering = flushes_[At(ranks_[rank].step, graph_.num_flushes, node.index)];
   Later(arrival, &gathering.latest);
   if (gathering.latest.cause < 0) gathering.latest = arrival;
-  return StartEverywhere(&gathering);
+  StartEverywhere(&gathering);
+  return false;
 }
 
-bool EventEngine::Reduce(int rank, const PlanNode& node, Nanos now) {
+bool EventEngine::Collect(int rank, const PlanNode& node, Nanos now) {
   RankState& state = ranks_[rank];
-  const Reduction& reduction = graph_.reductions[node.reduction];
+  const PlanCollective& collective = graph_.collectives[node.index];
   Gathering& gathering =
-      gatherings_[static_cast<size_t>(StepSlot(state.step)) * graph_.reductions.size() +
-                  node.reduction];
+      gatherings_[At(state.step, static_cast<int>(graph_.collectives.size()), node.index)];
   const Moment arrival{now, state.last_event};
   if (gathering.count == 0) gathering.latest = arrival;
   Later(arrival, &gathering.latest);
-  const bool complete = ++gathering.count == reduction.num_ranks;
+  const bool complete = ++gathering.count == collective.members_end - collective.members_begin;
   if (!cluster_.collectives_use_compute()) {
-    ++state.open_reductions;
+    if (!node.gathers) ++state.open_reductions;
     ++state.next;
-    if (complete) StartReduction(state.step, node, gathering);
+    if (complete) StartCollective(state.step, node, gathering);
     return true;
   }
-  if (complete) {
-    for (const auto& [member, instruction] : reduction.members) {
-      ++ranks_[member].next;
-      Start(member, instruction, gathering.latest, node.duration);
-    }
+  if (!complete) return false;
+  for (int m = collective.members_begin; m < collective.members_end; ++m) {
+    const auto& [member, instruction] = graph_.members[m];
+    ++ranks_[member].next;
+    Start(member, instruction, gathering.latest, collective.duration);
+    if (!contention_) Wake(member, gathering.latest.time + collective.duration);
+    const PlanNode& of_member = graph_.node(member, instruction);
+    if (!of_member.gathers) continue;
+    arrivals_[At(state.step, graph_.num_arrivals, of_member.arrival)] = {
+        gathering.latest.time + collective.duration, ranks_[member].last_event};
   }
   return false;
 }
 
 // On the streams of their own.
-void EventEngine::StartReduction(int step, const PlanNode& node, const Gathering& gathering) {
-  const Reduction& reduction = graph_.reductions[node.reduction];
+void EventEngine::StartCollective(int step, const PlanNode& node, const Gathering& gathering) {
+  const PlanCollective& collective = graph_.collectives[node.index];
   Moment start = gathering.latest;
-  for (const auto& member : reduction.members) Later(ranks_[member.first].collective_free, &start);
-  const Nanos end = start.time + node.duration;
-  for (const auto& [member, instruction] : reduction.members) {
+  for (int m = collective.members_begin; m < collective.members_end; ++m) {
+    Later(ranks_[graph_.members[m].rank].collective_free, &start);
+  }
+  const Nanos end = start.time + collective.duration;
+  for (int m = collective.members_begin; m < collective.members_end; ++m) {
+    const auto& [member, instruction] = graph_.members[m];
     RankState& state = ranks_[member];
     const int event =
         AddEvent({member, TraceEvent::COLLECTIVE, step, instruction, start.time, end}, start.cause);
     state.collective_free = {end, event};
-    Later({end, event}, &state.reductions_end);
     Communicates(member, start.time, end);
-    --state.open_reductions;
+    if (node.gathers) {
+      arrivals_[At(step, graph_.num_arrivals, graph_.node(member, instruction).arrival)] = {end,
+                                                                                            event};
+    } else {
+      Later({end, event}, &state.reductions_end);
+      --state.open_reductions;
+    }
     if (state.waiting) Wake(member, gathering.latest.time);
   }
 }
@@ -234,59 +263,52 @@ void EventEngine::Start(int rank, int instruction, const Moment& at, Nanos durat
   const int event = AddEvent(
       {rank, TraceEvent::COMPUTE, state.step, instruction, at.time, at.time + duration}, at.cause);
   state.last_event = event;
-  if (!contention_) {
-    Wake(rank, at.time + duration);
-    return;
-  }
+  if (!contention_) return;
   state.running = event;
   state.remaining_ns = static_cast<double>(duration);
   state.updated_ns = at.time;
   Reschedule(rank, at.time);
 }
 
-void EventEngine::Post(int rank, int instruction, Nanos now) {
-  RankState& state = ranks_[rank];
-  const PlanNode& node = graph_.nodes[rank][instruction];
-  Transfer& own = TransferAt(rank, instruction, state.step);
-  own.posted_ns = now;
-  own.cause = state.last_event;
-  if (TransferAt(node.peer, node.match, state.step).posted_ns == kUnknown) return;
-  if (node.kind == NodeKind::kSend) {
-    StartTransfer(rank, instruction, node.peer, node.match, state.step, now);
-  } else {
-    StartTransfer(node.peer, node.match, rank, instruction, state.step, now);
+void EventEngine::PostMessage(int rank, const PlanNode& node, Nanos now) {
+  const RankState& state = ranks_[rank];
+  Post& post = posts_[At(state.step, static_cast<int>(graph_.messages.size()), node.index)];
+  if (post.time == kUnknown) {
+    post = {now, state.last_event};
+    return;
   }
+  Moment ready{post.time, post.cause};
+  Later({now, state.last_event}, &ready);
+  StartTransfer(graph_.messages[node.index], node.index, state.step, ready, now);
 }
 
-void EventEngine::StartTransfer(int from, int send, int to, int recv, int step, Nanos now) {
-  const Transfer& sent = TransferAt(from, send, step);
-  Transfer& received = TransferAt(to, recv, step);
-  Moment start{sent.posted_ns, sent.cause};
-  Later({received.posted_ns, received.cause}, &start);
-  const int from_node = from / cluster_.devices_per_node();
-  const int to_node = to / cluster_.devices_per_node();
-  Later(ranks_[from].send_free, &start);
-  Later(ranks_[to].recv_free, &start);
-  if (from_node != to_node) {
-    Later(interfaces_[from_node].first, &start);
-    Later(interfaces_[to_node].second, &start);
+void EventEngine::StartTransfer(const PlanMessage& message, int index, int step,
+                                const Moment& ready, Nanos now) {
+  Moment start = ready;
+  RankState& from = ranks_[message.from];
+  RankState& to = ranks_[message.to];
+  Later(from.send_free, &start);
+  Later(to.recv_free, &start);
+  if (message.out >= 0) {
+    Later(interfaces_[message.out].first, &start);
+    Later(interfaces_[message.in].second, &start);
   }
-  const Nanos end = start.time + graph_.nodes[from][send].duration;
-  AddEvent({from, TraceEvent::SEND_STREAM, step, send, start.time, end}, start.cause);
-  const int event =
-      AddEvent({to, TraceEvent::RECV_STREAM, step, recv, start.time, end}, start.cause);
+  const Nanos end = start.time + message.duration;
+  AddEvent({message.from, TraceEvent::SEND_STREAM, step, message.send, start.time, end},
+           start.cause);
+  const int event = AddEvent(
+      {message.to, TraceEvent::RECV_STREAM, step, message.recv, start.time, end}, start.cause);
   const Moment free{end, event};
-  ranks_[from].send_free = free;
-  ranks_[to].recv_free = free;
-  if (from_node != to_node) {
-    interfaces_[from_node].first = free;
-    interfaces_[to_node].second = free;
+  from.send_free = free;
+  to.recv_free = free;
+  if (message.out >= 0) {
+    interfaces_[message.out].first = free;
+    interfaces_[message.in].second = free;
   }
-  received.arrival_ns = end;
-  received.event = event;
-  Communicates(from, start.time, end);
-  Communicates(to, start.time, end);
-  if (ranks_[to].waiting) Wake(to, now);
+  arrivals_[At(step, graph_.num_arrivals, index)] = {end, event};
+  Communicates(message.from, start.time, end);
+  Communicates(message.to, start.time, end);
+  if (to.waiting) Wake(message.to, now);
 }
 
 int EventEngine::AddEvent(const StreamEvent& event, int cause) {
@@ -296,20 +318,20 @@ int EventEngine::AddEvent(const StreamEvent& event, int cause) {
 
 void EventEngine::Communicates(int rank, Nanos start, Nanos end) {
   if (!contention_ || start == end) return;
-  alarms_.push({start, AlarmKind::kTransferStart, rank, 0});
-  alarms_.push({end, AlarmKind::kTransferEnd, rank, 0});
+  alarms_.push({start, OrderOf(kTransferStart, rank), 0});
+  alarms_.push({end, OrderOf(kTransferEnd, rank), 0});
 }
 
 void EventEngine::UpdateContention(const Alarm& alarm) {
-  RankState& state = ranks_[alarm.rank];
+  RankState& state = ranks_[alarm.rank()];
   if (state.running >= 0 && alarm.time > state.updated_ns) {
     const double elapsed = static_cast<double>(alarm.time - state.updated_ns);
     const double factor = state.transfers > 0 ? cluster_.contention_factor() : 1;
     state.remaining_ns = std::max(0.0, state.remaining_ns - elapsed / factor);
     state.updated_ns = alarm.time;
   }
-  state.transfers += alarm.kind == AlarmKind::kTransferStart ? 1 : -1;
-  if (state.running >= 0) Reschedule(alarm.rank, std::max(alarm.time, state.updated_ns));
+  state.transfers += alarm.kind() == kTransferStart ? 1 : -1;
+  if (state.running >= 0) Reschedule(alarm.rank(), std::max(alarm.time, state.updated_ns));
 }
 
 // The end of what runs, if nothing changes.
@@ -319,7 +341,7 @@ void EventEngine::Reschedule(int rank, Nanos now) {
   const Nanos end = now + static_cast<Nanos>(std::ceil(state.remaining_ns * factor));
   events_[state.running].event.end_ns = end;
   ++state.version;
-  alarms_.push({end, AlarmKind::kRank, rank, state.version});
+  alarms_.push({end, OrderOf(kRank, rank), state.version});
 }
 
 }  // namespace dpipe

@@ -1,7 +1,8 @@
-// The discrete-event engine under Simulate: ranks, links and reductions over integer time.
+// The discrete-event engine under Simulate: ranks, links and collectives over integer time.
 #ifndef DPIPE_CORE_SIM_EVENT_ENGINE_H_
 #define DPIPE_CORE_SIM_EVENT_ENGINE_H_
 
+#include <cstdint>
 #include <queue>
 #include <utility>
 #include <vector>
@@ -42,19 +43,23 @@ class EventEngine {
  private:
   static constexpr Nanos kUnknown = -1;
 
-  enum class AlarmKind { kTransferEnd, kTransferStart, kRank };
+  enum AlarmKind : uint32_t { kTransferEnd, kTransferStart, kRank };
   struct Alarm {
     Nanos time;
-    AlarmKind kind;
-    int rank;
-    int version;  // of the rank's computation; a stale one is ignored
+    uint32_t order;  // kind, then rank
+    int version;     // of the rank's computation; a stale one is ignored
+    AlarmKind kind() const { return static_cast<AlarmKind>(order >> kRankBits); }
+    int rank() const { return static_cast<int>(order & ((1u << kRankBits) - 1)); }
     friend bool operator>(const Alarm& a, const Alarm& b) {
       if (a.time != b.time) return a.time > b.time;
-      if (a.kind != b.kind) return a.kind > b.kind;
-      if (a.rank != b.rank) return a.rank > b.rank;
+      if (a.order != b.order) return a.order > b.order;
       return a.version > b.version;
     }
   };
+  static constexpr int kRankBits = 28;
+  static uint32_t OrderOf(AlarmKind kind, int rank) {
+    return static_cast<uint32_t>(kind) << kRankBits | static_cast<uint32_t>(rank);
+  }
   // A moment, and the event that brought it about.
   struct Moment {
     Nanos time = 0;
@@ -66,7 +71,8 @@ class EventEngine {
     int last_event = -1;   // on the compute stream
     bool waiting = false;  // for something whose time is not known yet
     bool done = false;
-    // Own-stream reductions: issued but not started, and the latest end of those started.
+    // REDUCE_GRADS on streams of their own: issued but not started, and the latest end of those
+    // started.
     int open_reductions = 0;
     Moment reductions_end;
     Moment collective_free;
@@ -78,21 +84,25 @@ class EventEngine {
     int transfers = 0;
     int version = 0;
   };
-  struct Transfer {
-    Nanos posted_ns = kUnknown;  // this side
+  // Of a message whose one side has come.
+  struct Post {
+    Nanos time = kUnknown;
     int cause = -1;
-    Nanos arrival_ns = kUnknown;  // RECV: when the data is there
+  };
+  // Of a message, or of gathered parameters on one rank.
+  struct Arrival {
+    Nanos time = kUnknown;
     int event = -1;
   };
+  // Ranks that have come to a collective.
   struct Gathering {
     int count = 0;
     Moment latest;
   };
 
-  int StepSlot(int step) const { return step + 1; }
-  Transfer& TransferAt(int rank, int instruction, int step) {
-    return transfers_[rank][static_cast<size_t>(StepSlot(step)) * graph_.nodes[rank].size() +
-                            instruction];
+  // Of tables by step, which begin with the prologue.
+  size_t At(int step, int num_per_step, int index) const {
+    return static_cast<size_t>(step + 1) * num_per_step + index;
   }
   bool Active(const PlanNode& node, int step) const;
   static void Later(const Moment& candidate, Moment* latest) {
@@ -103,16 +113,18 @@ class EventEngine {
   void Advance(int rank, Nanos now);
   void FinishStep(int rank, Nanos now);
   bool ReadyAt(int rank, const PlanNode& node, Nanos now, Moment* ready);
-  bool Step(int rank, Nanos now);
-  bool Compute(int rank, const PlanNode& node, Nanos now);
-  bool Optimize(int rank, const PlanNode& node, Nanos now);
-  bool Reduce(int rank, const PlanNode& node, Nanos now);
+  bool Step(int rank, Nanos* now);
+  bool Compute(int rank, const PlanNode& node, Nanos* now);
+  bool Optimize(int rank, const PlanNode& node, Nanos* now);
+  bool Collect(int rank, const PlanNode& node, Nanos now);
   bool Flush(int rank, const PlanNode& node, Nanos now);
-  bool StartEverywhere(Gathering* gathering);
+  void StartEverywhere(Gathering* gathering);
   void Start(int rank, int instruction, const Moment& at, Nanos duration);
-  void Post(int rank, int instruction, Nanos now);
-  void StartTransfer(int from, int send, int to, int recv, int step, Nanos now);
-  void StartReduction(int step, const PlanNode& node, const Gathering& gathering);
+  bool GoOn(int rank, Nanos* now);
+  void PostMessage(int rank, const PlanNode& node, Nanos now);
+  void StartTransfer(const PlanMessage& message, int index, int step, const Moment& ready,
+                     Nanos now);
+  void StartCollective(int step, const PlanNode& node, const Gathering& gathering);
   int AddEvent(const StreamEvent& event, int cause);
   void Communicates(int rank, Nanos start, Nanos end);
   void UpdateContention(const Alarm& alarm);
@@ -126,11 +138,12 @@ class EventEngine {
   const Nanos norm_latency_;
 
   std::vector<RankState> ranks_;
-  std::vector<std::vector<Transfer>> transfers_;       // [rank][step slot x instruction]
-  std::vector<Gathering> gatherings_;                  // [step slot x reduction]
-  std::vector<Gathering> optimizers_;                  // [step slot]
-  std::vector<Gathering> flushes_;                     // [step slot x flush]
-  std::vector<std::pair<Moment, Moment>> interfaces_;  // of each node: out, in
+  std::vector<Post> posts_;                            // [step][message]
+  std::vector<Arrival> arrivals_;                      // [step][arrival]
+  std::vector<Gathering> gatherings_;                  // [step][collective]
+  std::vector<Gathering> optimizers_;                  // [step]
+  std::vector<Gathering> flushes_;                     // [step][flush]
+  std::vector<std::pair<Moment, Moment>> interfaces_;  // out, in
   std::vector<CausedEvent> events_;
   std::vector<Nanos> step_start_ns_;
   std::vector<bool> is_first_stage_;

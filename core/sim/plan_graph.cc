@@ -1,154 +1,142 @@
 #include "core/sim/plan_graph.h"
 
+#include <algorithm>
 #include <map>
-#include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/schedule/rendezvous.h"
+#include "core/cost/collectives.h"
 #include "core/schedule/trace_stats.h"
+#include "core/sim/check_plan.h"
+#include "core/sim/frozen_inbox.h"
+#include "core/sim/optimizer_time.h"
+#include "core/sim/pair_messages.h"
 
 namespace dpipe {
 namespace {
 
-bool Overlap(const Range& a, const Range& b) { return a.begin() < b.end() && b.begin() < a.end(); }
-
-bool IsMessage(const Instruction& instruction) {
-  return instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
+LayerRange LayersIn(const Instruction& instruction) {
+  return {instruction.layers().begin(), instruction.layers().end()};
 }
 
-absl::Status OutOfRange(int rank, int index, const char* field, int64_t value, int64_t count) {
-  return absl::InvalidArgumentError(absl::StrCat("rank ", rank, ", instruction ", index, ": ",
-                                                 field, " ", value, " is not below ", count));
+SampleRange SamplesIn(const Instruction& instruction) {
+  return {instruction.samples().begin(), instruction.samples().end()};
 }
 
-bool UsesStage(Instruction::Kind kind) {
-  return kind == Instruction::FORWARD || kind == Instruction::BACKWARD ||
-         kind == Instruction::INPUT_GRAD || kind == Instruction::WEIGHT_GRAD ||
-         kind == Instruction::REDUCE_GRADS;
-}
-
-// What indexing below relies on.
-absl::Status CheckInstruction(const Plan& plan, const CostModel& cost, int rank, int index) {
-  const Instruction& instruction = plan.devices(rank).instructions(index);
-  int num_layers = cost.num_layers(cost.backbone());
-  if (UsesStage(instruction.kind()) &&
-      (instruction.stage() < 0 || instruction.stage() >= plan.stages_size())) {
-    return OutOfRange(rank, index, "stage", instruction.stage(), plan.stages_size());
-  }
-  if (instruction.kind() == Instruction::LOAD_BATCH ||
-      instruction.kind() == Instruction::FROZEN_FORWARD) {
-    if (instruction.component() < 0 || instruction.component() >= cost.num_components()) {
-      return OutOfRange(rank, index, "component", instruction.component(), cost.num_components());
-    }
-    num_layers = cost.num_layers(instruction.component());
-  }
-  const Range& layers = instruction.layers();
-  if (layers.begin() < 0 || layers.begin() > layers.end() || layers.end() > num_layers) {
-    return OutOfRange(rank, index, "layers.end", layers.end(), num_layers + 1);
-  }
-  const Range& samples = instruction.samples();
-  const bool computes =
-      IsBusyKind(instruction.kind()) && instruction.kind() != Instruction::OPTIMIZER_STEP;
-  if (samples.end() < samples.begin() + (computes ? 1 : 0)) {
-    return OutOfRange(rank, index, "samples.begin", samples.begin(), samples.end());
-  }
-  return absl::OkStatus();
-}
+LayerRange LayersOf(const Stage& stage) { return {stage.layers().begin(), stage.layers().end()}; }
 
 class GraphBuilder {
  public:
-  GraphBuilder(const Plan& plan, const CostModel& cost) : plan_(plan), cost_(cost) {}
+  GraphBuilder(const Plan& plan, const CostModel& cost)
+      : plan_(plan), cost_(cost), num_micro_batches_(MostMicroBatches(plan)) {}
 
   absl::StatusOr<PlanGraph> Build() {
-    DPIPE_RETURN_IF_ERROR(CheckHeader());
-    DPIPE_ASSIGN_OR_RETURN(const std::vector<std::vector<int>> match, MatchMessages(plan_));
+    DPIPE_RETURN_IF_ERROR(CheckPlanIndices(plan_, cost_));
     graph_.global_norm = plan_.global_norm();
     graph_.works_across_steps = WorksAcrossSteps(plan_);
-    graph_.nodes.resize(plan_.devices_size());
-    graph_.waits.resize(plan_.devices_size());
-    for (int rank = 0; rank < plan_.devices_size(); ++rank) {
-      DPIPE_RETURN_IF_ERROR(AddRank(rank, match[rank]));
+    graph_.num_interfaces = cost_.num_interfaces();
+    graph_.first_stage_ranks.assign(plan_.stages(0).ranks().begin(), plan_.stages(0).ranks().end());
+    graph_.rank_begin.push_back(0);
+    for (const DeviceProgram& program : plan_.devices()) {
+      graph_.rank_begin.push_back(graph_.rank_begin.back() + program.instructions_size());
     }
+    graph_.nodes.resize(graph_.rank_begin.back());
+    DPIPE_RETURN_IF_ERROR(AddMessages());
+    optimizer_ns_ = OptimizerTimes(plan_, cost_);
+    stages_of_.resize(plan_.devices_size());
+    for (int s = 0; s < plan_.stages_size(); ++s) {
+      for (int rank : plan_.stages(s).ranks()) stages_of_[rank].push_back(s);
+      sources_.push_back(cost_.SourcesOf(plan_.stages(s).component(), LayersOf(plan_.stages(s))));
+    }
+    inbox_of_stage_.assign(plan_.stages_size(), -1);
+    for (int rank = 0; rank < plan_.devices_size(); ++rank) DPIPE_RETURN_IF_ERROR(AddRank(rank));
+    AddCollectives();
     return std::move(graph_);
   }
 
  private:
-  absl::Status CheckHeader() {
-    const int count = plan_.devices_size();
-    if (count != cost_.num_devices()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the plan has ", count, " devices and the cluster ", cost_.num_devices()));
-    }
-    stage_of_.assign(count, -1);
-    for (int s = 0; s < plan_.stages_size(); ++s) {
-      const Range& layers = plan_.stages(s).layers();
-      const int num_layers = cost_.num_layers(cost_.backbone());
-      if (layers.begin() < 0 || layers.begin() > layers.end() || layers.end() > num_layers) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("stage ", s, ": layers.end ", layers.end(), " of ", num_layers));
+  PlanNode& NodeAt(int rank, int instruction) {
+    return graph_.nodes[graph_.rank_begin[rank] + instruction];
+  }
+
+  absl::Status AddMessages() {
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<MessagePair> pairs, PairMessages(plan_));
+    graph_.messages.reserve(pairs.size());
+    for (const auto& [send, recv] : pairs) {
+      PlanMessage message;
+      message.from = send.rank;
+      message.to = recv.rank;
+      message.send = send.instruction;
+      message.recv = recv.instruction;
+      if (cost_.NodeOf(send.rank) != cost_.NodeOf(recv.rank)) {
+        message.out = cost_.InterfaceOf(send.rank);
+        message.in = cost_.InterfaceOf(recv.rank);
       }
-      for (int rank : plan_.stages(s).ranks()) {
-        if (rank < 0 || rank >= count) {
-          return absl::InvalidArgumentError(
-              absl::StrCat("stage ", s, ": rank ", rank, " of ", count));
-        }
-        stage_of_[rank] = s;
-        if (s == 0) graph_.first_stage_ranks.push_back(rank);
-      }
+      const Instruction& sent = plan_.devices(send.rank).instructions(send.instruction);
+      message.duration = cost_.Transfer(send.rank, recv.rank, sent.bytes());
+      const int index = static_cast<int>(graph_.messages.size());
+      PlanNode& sender = NodeAt(send.rank, send.instruction);
+      PlanNode& receiver = NodeAt(recv.rank, recv.instruction);
+      sender.kind = NodeKind::kSend;
+      receiver.kind = NodeKind::kRecv;
+      sender.index = receiver.index = receiver.arrival = index;
+      graph_.messages.push_back(message);
     }
-    for (int rank = 0; rank < count; ++rank) {
-      if (stage_of_[rank] < 0) {
-        return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " holds no stage"));
-      }
-    }
+    graph_.num_arrivals = static_cast<int>(pairs.size());
     return absl::OkStatus();
   }
 
-  // Received data of one rank, to be looked up by who reads it.
-  struct Received {
-    std::map<int, std::vector<int>> activations, gradients;  // by micro-batch
-    std::vector<int> frozen;
-  };
+  // ---- What a rank receives, by (stage, micro-batch): chains of arrivals. ----
+  int& Inbox(bool gradient, int stage, int micro_batch) {
+    return inbox_[(static_cast<size_t>(inbox_of_stage_[stage]) * 2 + gradient) *
+                      num_micro_batches_ +
+                  micro_batch];
+  }
 
-  absl::Status AddRank(int rank, const std::vector<int>& match) {
+  void CollectReceived(int rank) {
+    const std::vector<int>& stages = stages_of_[rank];
+    for (int k = 0; k < static_cast<int>(stages.size()); ++k) inbox_of_stage_[stages[k]] = k;
+    inbox_.assign(stages.size() * 2 * num_micro_batches_, -1);
+    next_in_inbox_.resize(graph_.messages.size(), -1);
+    frozen_.Clear();
     const auto& list = plan_.devices(rank).instructions();
-    Received received;
-    for (int i = 0; i < list.size(); ++i) {
-      DPIPE_RETURN_IF_ERROR(CheckInstruction(plan_, cost_, rank, i));
-      if (UsesStage(list[i].kind()) && list[i].stage() != stage_of_[rank]) {
-        return absl::InvalidArgumentError(absl::StrCat("rank ", rank, ", instruction ", i,
-                                                       ": stage ", list[i].stage(),
-                                                       "; the rank holds stage ", stage_of_[rank]));
-      }
+    for (int i = list.size() - 1; i >= 0; --i) {
       if (list[i].kind() != Instruction::RECV) continue;
+      const int arrival = NodeAt(rank, i).arrival;
       if (list[i].payload() == Instruction::FROZEN_OUTPUT) {
-        received.frozen.push_back(i);
-      } else {
-        auto& of_payload = list[i].payload() == Instruction::ACTIVATION ? received.activations
-                                                                        : received.gradients;
-        of_payload[list[i].micro_batch()].push_back(i);
+        frozen_.Add({list[i].component(), list[i].step_offset(), SamplesIn(list[i]), arrival});
+        continue;
       }
+      int& head =
+          Inbox(list[i].payload() == Instruction::GRADIENT, list[i].stage(), list[i].micro_batch());
+      next_in_inbox_[arrival] = head;
+      head = arrival;
     }
-    std::map<int, int> reductions;  // of this rank so far, by stage
+    frozen_.Sort();
+  }
+
+  absl::Status AddRank(int rank) {
+    CollectReceived(rank);
+    pending_gathers_.clear();
     int flushes = 0;
     int flushed = 0;  // messages before it have been waited for
-    std::vector<PlanNode>& nodes = graph_.nodes[rank];
-    nodes.resize(list.size());
+    const auto& list = plan_.devices(rank).instructions();
     for (int i = 0; i < list.size(); ++i) {
-      nodes[i].step_offset = list[i].step_offset();
-      if (IsMessage(list[i])) {
-        SetMessage(rank, list[i], match[i], &nodes[i]);
-      } else if (list[i].kind() == Instruction::REDUCE_GRADS) {
-        const int ordinal = reductions[list[i].stage()]++;
-        SetReduction(rank, i, ordinal, &nodes[i]);
-      } else if (list[i].kind() == Instruction::FLUSH) {
-        nodes[i].flush = flushes++;
-        SetFlush(rank, std::exchange(flushed, i), i, &nodes[i]);
+      PlanNode& node = NodeAt(rank, i);
+      node.step_offset = static_cast<int8_t>(list[i].step_offset());
+      if (node.kind == NodeKind::kSend || node.kind == NodeKind::kRecv) continue;
+      node.waits_begin = static_cast<int>(graph_.waits.size());
+      if (list[i].kind() == Instruction::FLUSH) {
+        node.kind = NodeKind::kFlush;
+        node.index = flushes++;
+        AddFlushWaits(rank, std::exchange(flushed, i), i);
       } else {
-        SetCompute(rank, list[i], received, &nodes[i]);
+        AddWork(rank, i, &node);
       }
+      node.waits_end = static_cast<int>(graph_.waits.size());
     }
+    for (int stage : stages_of_[rank]) inbox_of_stage_[stage] = -1;
     if (rank > 0 && flushes != graph_.num_flushes) {
       return absl::InvalidArgumentError(absl::StrCat(
           "rank ", rank, " has ", flushes, " FLUSHes and rank 0 has ", graph_.num_flushes));
@@ -157,100 +145,200 @@ class GraphBuilder {
     return absl::OkStatus();
   }
 
-  void SetMessage(int rank, const Instruction& message, int match, PlanNode* node) {
-    node->kind = message.kind() == Instruction::SEND ? NodeKind::kSend : NodeKind::kRecv;
-    node->peer = message.peer();
-    node->match = match;
-    node->duration = cost_.Transfer(rank, message.peer(), message.bytes());
-  }
-
-  void SetReduction(int rank, int index, int ordinal, PlanNode* node) {
-    const Instruction& reduce = plan_.devices(rank).instructions(index);
-    const auto& ranks = plan_.stages(reduce.stage()).ranks();
-    const auto [entry, added] = reduction_ids_.emplace(std::make_pair(reduce.stage(), ordinal),
-                                                       static_cast<int>(graph_.reductions.size()));
-    if (added) graph_.reductions.push_back({ranks.size(), {}});
-    graph_.reductions[entry->second].members.push_back({rank, index});
-    node->kind = NodeKind::kReduce;
-    node->reduction = entry->second;
-    node->duration = cost_.AllReduce({ranks.begin(), ranks.end()}, reduce.bytes());
-  }
-
-  // Waits for every message in [begin, end) of the list that the same part of a step receives.
-  void SetFlush(int rank, int begin, int end, PlanNode* node) {
+  // For every message in [begin, end) of the list that the same part of a step receives.
+  void AddFlushWaits(int rank, int begin, int end) {
     const auto& list = plan_.devices(rank).instructions();
-    std::vector<PlanWait>& waits = graph_.waits[rank];
-    node->kind = NodeKind::kFlush;
-    node->waits_begin = static_cast<int>(waits.size());
     for (int i = begin; i < end; ++i) {
       const bool received = list[i].kind() == Instruction::RECV;
-      if (received && list[i].step_offset() >= list[end].step_offset()) waits.push_back({i, false});
-    }
-    node->waits_end = static_cast<int>(waits.size());
-  }
-
-  void SetCompute(int rank, const Instruction& instruction, const Received& received,
-                  PlanNode* node) {
-    std::vector<PlanWait>& waits = graph_.waits[rank];
-    node->waits_begin = static_cast<int>(waits.size());
-    const Range& stage_layers = plan_.stages(stage_of_[rank]).layers();
-    int reader = -1;  // the component whose layers may read frozen outputs
-    switch (instruction.kind()) {
-      case Instruction::OPTIMIZER_STEP:
-        node->kind = NodeKind::kOptimizer;
-        node->duration = cost_.Optimizer({stage_layers.begin(), stage_layers.end()});
-        break;
-      case Instruction::FORWARD:
-        AddWaits(received.activations, instruction.micro_batch(), &waits);
-        reader = cost_.backbone();
-        break;
-      case Instruction::BACKWARD:
-      case Instruction::INPUT_GRAD:
-        // Of a backward pass in parts the first, at the end of the stage, is what meets the
-        // gradient.
-        if (instruction.layers().end() == stage_layers.end()) {
-          AddWaits(received.gradients, instruction.micro_batch(), &waits);
-        }
-        break;
-      case Instruction::FROZEN_FORWARD:
-        reader = instruction.component();
-        break;
-      default:
-        break;
-    }
-    if (node->kind == NodeKind::kCompute)
-      node->duration = cost_.InstructionTime(plan_, instruction, rank);
-    if (reader >= 0) AddFrozenWaits(rank, instruction, reader, received, &waits);
-    node->waits_end = static_cast<int>(waits.size());
-  }
-
-  static void AddWaits(const std::map<int, std::vector<int>>& by_micro_batch, int micro_batch,
-                       std::vector<PlanWait>* waits) {
-    const auto found = by_micro_batch.find(micro_batch);
-    if (found == by_micro_batch.end()) return;
-    for (int recv : found->second) waits->push_back({recv, false});
-  }
-
-  void AddFrozenWaits(int rank, const Instruction& instruction, int reader,
-                      const Received& received, std::vector<PlanWait>* waits) {
-    if (received.frozen.empty()) return;
-    const std::vector<int> sources =
-        cost_.SourcesOf(reader, {instruction.layers().begin(), instruction.layers().end()});
-    for (int recv : received.frozen) {
-      const Instruction& message = plan_.devices(rank).instructions(recv);
-      if (!Overlap(message.samples(), instruction.samples())) continue;
-      for (int source : sources) {
-        if (source != message.component()) continue;
-        waits->push_back({recv, message.step_offset() > instruction.step_offset()});
+      if (received && list[i].step_offset() >= list[end].step_offset()) {
+        graph_.waits.push_back({NodeAt(rank, i).arrival, false});
       }
     }
   }
 
+  void AddWork(int rank, int i, PlanNode* node) {
+    const Instruction& instruction = plan_.devices(rank).instructions(i);
+    switch (instruction.kind()) {
+      case Instruction::REDUCE_GRADS:
+        return AddMember(rank, i, TwinOf(instruction.stage()), node);
+      case Instruction::GATHER_PARAMS:
+        node->gathers = true;
+        node->arrival = graph_.num_arrivals++;
+        pending_gathers_.push_back(
+            {plan_.stages(instruction.stage()).component(), LayersIn(instruction), node->arrival});
+        return AddMember(rank, i, instruction.stage(), node);
+      case Instruction::RELEASE_PARAMS:
+        node->kind = NodeKind::kInstant;
+        return;
+      case Instruction::OPTIMIZER_STEP:
+        node->kind = NodeKind::kOptimizer;
+        node->duration = optimizer_ns_[rank];
+        return;
+      default:
+        break;
+    }
+    node->duration = cost_.InstructionTime(plan_, instruction, rank);
+    AddWaits(instruction);
+  }
+
+  void AddWaits(const Instruction& pass) {
+    switch (pass.kind()) {
+      case Instruction::FORWARD:
+        // Of a pass in parts the first meets what is received.
+        if (pass.layers().begin() == plan_.stages(pass.stage()).layers().begin()) {
+          AwaitInbox(false, pass);
+        }
+        AwaitFrozen(plan_.stages(pass.stage()).component(), pass);
+        return AwaitGathers(pass);
+      case Instruction::BACKWARD:
+      case Instruction::INPUT_GRAD:
+        if (pass.layers().end() == plan_.stages(pass.stage()).layers().end()) {
+          AwaitInbox(true, pass);
+        }
+        return AwaitGathers(pass);
+      case Instruction::WEIGHT_GRAD:
+      case Instruction::RECOMPUTE:
+        return AwaitGathers(pass);
+      case Instruction::FROZEN_FORWARD:
+        return AwaitFrozen(pass.component(), pass);
+      default:
+        return;
+    }
+  }
+
+  void AwaitInbox(bool gradient, const Instruction& pass) {
+    for (int arrival = Inbox(gradient, pass.stage(), pass.micro_batch()); arrival >= 0;
+         arrival = next_in_inbox_[arrival]) {
+      graph_.waits.push_back({arrival, false});
+    }
+  }
+
+  void AwaitFrozen(int component, const Instruction& pass) {
+    if (frozen_.empty()) return;
+    const bool whole_stage = pass.kind() == Instruction::FORWARD &&
+                             LayersIn(pass) == LayersOf(plan_.stages(pass.stage()));
+    const std::vector<int> part =
+        whole_stage ? std::vector<int>() : cost_.SourcesOf(component, LayersIn(pass));
+    for (int source : whole_stage ? sources_[pass.stage()] : part) {
+      frozen_.Await(source, pass.step_offset(), SamplesIn(pass), &graph_.waits);
+    }
+  }
+
+  void AwaitGathers(const Instruction& pass) {
+    if (pending_gathers_.empty()) return;
+    const int component = plan_.stages(pass.stage()).component();
+    const auto needed = [&](const PendingGather& gather) {
+      if (gather.component != component || gather.layers.Intersect(LayersIn(pass)).empty()) {
+        return false;
+      }
+      graph_.waits.push_back({gather.arrival, false});
+      return true;
+    };
+    pending_gathers_.erase(std::remove_if(pending_gathers_.begin(), pending_gathers_.end(), needed),
+                           pending_gathers_.end());
+  }
+
+  // ---- Collectives ----
+
+  // The first of the stages whose gradients are summed with this one's: those of the same layers in
+  // other chains.
+  int TwinOf(int stage) {
+    if (twins_.empty()) {
+      std::map<std::tuple<int, int, int>, int> first;
+      for (int s = 0; s < plan_.stages_size(); ++s) {
+        const Stage& of = plan_.stages(s);
+        const auto key = std::make_tuple(of.component(), of.layers().begin(), of.layers().end());
+        twins_.push_back(of.forward_only() ? s : first.emplace(key, s).first->second);
+      }
+    }
+    return twins_[stage];
+  }
+
+  struct Member {
+    // Which collective: kind and stage, the layers of a reduction, or which of the rank's gathers.
+    std::tuple<bool, int, int, int> key;
+    CollectiveMember at;
+  };
+
+  void AddMember(int rank, int i, int stage, PlanNode* node) {
+    const Instruction& instruction = plan_.devices(rank).instructions(i);
+    node->kind = NodeKind::kCollective;
+    if (node->gathers) {
+      gathers_of_stage_.resize(plan_.stages_size(), {-1, 0});
+      auto& [of_rank, count] = gathers_of_stage_[stage];
+      if (of_rank != rank) count = 0;
+      of_rank = rank;
+      members_.push_back({{true, stage, count++, 0}, {rank, i}});
+    } else {
+      const Range& layers = instruction.layers();
+      members_.push_back({{false, stage, layers.begin(), layers.end()}, {rank, i}});
+    }
+  }
+
+  Nanos CollectiveTime(const Instruction& instruction, bool gathers,
+                       const std::vector<int>& ranks) const {
+    const CollectiveGroup group = GroupOfRanks(cost_.cluster(), ranks);
+    if (gathers) return AllGatherTime(group, instruction.bytes());
+    return plan_.stages(instruction.stage()).sharded()
+               ? ReduceScatterTime(group, instruction.bytes())
+               : AllReduceTime(group, instruction.bytes());
+  }
+
+  // A rank that holds both directions' copies of a stage adds them up first and takes part once.
+  void AddCollectives() {
+    std::stable_sort(members_.begin(), members_.end(),
+                     [](const Member& a, const Member& b) { return a.key < b.key; });
+    std::vector<int> ranks;
+    for (size_t begin = 0; begin < members_.size();) {
+      const int index = static_cast<int>(graph_.collectives.size());
+      PlanCollective collective;
+      collective.members_begin = static_cast<int>(graph_.members.size());
+      ranks.clear();
+      size_t end = begin;
+      for (; end < members_.size() && members_[end].key == members_[begin].key; ++end) {
+        const CollectiveMember at = members_[end].at;
+        const bool joins_later = end + 1 < members_.size() &&
+                                 members_[end + 1].key == members_[end].key &&
+                                 members_[end + 1].at.rank == at.rank;
+        PlanNode& node = NodeAt(at.rank, at.instruction);
+        if (joins_later) {
+          node.kind = NodeKind::kInstant;
+          continue;
+        }
+        node.index = index;
+        ranks.push_back(at.rank);
+        graph_.members.push_back(at);
+      }
+      const CollectiveMember first = members_[begin].at;
+      collective.members_end = static_cast<int>(graph_.members.size());
+      collective.duration =
+          CollectiveTime(plan_.devices(first.rank).instructions(first.instruction),
+                         std::get<0>(members_[begin].key), ranks);
+      graph_.collectives.push_back(collective);
+      begin = end;
+    }
+  }
+
+  struct PendingGather {
+    int component = 0;
+    LayerRange layers;
+    int arrival = 0;
+  };
+
   const Plan& plan_;
   const CostModel& cost_;
+  const int num_micro_batches_;
   PlanGraph graph_;
-  std::vector<int> stage_of_;
-  std::map<std::pair<int, int>, int> reduction_ids_;  // (stage, ordinal)
+  std::vector<Nanos> optimizer_ns_;                    // by rank
+  std::vector<std::vector<int>> stages_of_;            // by rank
+  std::vector<std::vector<int>> sources_;              // by stage
+  std::vector<int> twins_;                             // by stage; empty until needed
+  std::vector<std::pair<int, int>> gathers_of_stage_;  // (rank, its gathers so far)
+  std::vector<Member> members_;
+  // Of the rank at hand.
+  std::vector<int> inbox_of_stage_, inbox_, next_in_inbox_;
+  FrozenInbox frozen_;
+  std::vector<PendingGather> pending_gathers_;
 };
 
 }  // namespace

@@ -1,9 +1,11 @@
-// A plan as the simulator walks it: what each instruction costs and which received data it waits
-// for.
+// A plan as the simulator walks it: what each instruction costs, and what it waits for.
+//
+// Everything is flat: the instructions of all ranks one after another, and tables that they point
+// into by index. O(instructions), but for sorting the frozen outputs that a rank receives.
 #ifndef DPIPE_CORE_SIM_PLAN_GRAPH_H_
 #define DPIPE_CORE_SIM_PLAN_GRAPH_H_
 
-#include <utility>
+#include <cstdint>
 #include <vector>
 
 #include "core/base/status.h"
@@ -13,35 +15,65 @@
 
 namespace dpipe {
 
-enum class NodeKind { kCompute, kSend, kRecv, kReduce, kOptimizer, kFlush };
+enum class NodeKind : uint8_t {
+  kCompute,
+  kInstant,  // no time: RELEASE_PARAMS, a gradient that is added on the rank itself
+  kSend,
+  kRecv,
+  kCollective,  // REDUCE_GRADS, GATHER_PARAMS
+  kOptimizer,
+  kFlush,
+};
 
 // One instruction.
 struct PlanNode {
+  Nanos duration = 0;  // of a computation, at the rank's speed
   NodeKind kind = NodeKind::kCompute;
-  int step_offset = 0;
-  Nanos duration = 0;  // of the computation, of the transfer (SEND), of the whole reduction
-  int peer = -1;       // of a message
-  int match = -1;      // the message's counterpart on the peer's list
-  int reduction = -1;  // kReduce: which; the same on every rank that takes part
-  int flush = -1;      // kFlush: which of the step
-  int waits_begin = 0, waits_end = 0;  // into PlanGraph::waits of the rank
+  bool gathers = false;  // GATHER_PARAMS
+  int8_t step_offset = 0;
+  int index = -1;    // into messages or collectives; which flush of the step
+  int arrival = -1;  // of RECV and GATHER_PARAMS: what it is awaited by
+  int waits_begin = 0, waits_end = 0;
 };
 
-// A received message that an instruction reads.
+// Something received or gathered that an instruction needs.
 struct PlanWait {
-  int recv = 0;  // index on the rank's own list
+  int arrival = 0;
   bool previous_step = false;
 };
 
-struct Reduction {
-  int num_ranks = 0;                         // of the stage
-  std::vector<std::pair<int, int>> members;  // (rank, instruction)
+struct PlanMessage {
+  int from = 0, to = 0;    // ranks
+  int send = 0, recv = 0;  // instructions of theirs
+  int out = -1, in = -1;   // network interfaces; -1 within a node
+  Nanos duration = 0;
+};
+
+struct PlanCollective {
+  int members_begin = 0, members_end = 0;
+  Nanos duration = 0;
+};
+
+struct CollectiveMember {
+  int rank = 0;
+  int instruction = 0;
 };
 
 struct PlanGraph {
-  std::vector<std::vector<PlanNode>> nodes;  // [rank][instruction]
-  std::vector<std::vector<PlanWait>> waits;  // [rank]
-  std::vector<Reduction> reductions;
+  int num_ranks() const { return static_cast<int>(rank_begin.size()) - 1; }
+  int num_nodes(int rank) const { return rank_begin[rank + 1] - rank_begin[rank]; }
+  const PlanNode& node(int rank, int instruction) const {
+    return nodes[rank_begin[rank] + instruction];
+  }
+
+  std::vector<PlanNode> nodes;
+  std::vector<int> rank_begin;  // [rank]: its first node; one more at the end
+  std::vector<PlanWait> waits;
+  std::vector<PlanMessage> messages;  // message m arrives as arrival m
+  std::vector<PlanCollective> collectives;
+  std::vector<CollectiveMember> members;
+  int num_arrivals = 0;
+  int num_interfaces = 0;
   std::vector<int> first_stage_ranks;
   int num_flushes = 0;  // of a step, the same on every rank
   bool global_norm = false;

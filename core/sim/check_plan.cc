@@ -1,0 +1,188 @@
+#include "core/sim/check_plan.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+bool UsesStage(Instruction::Kind kind) {
+  switch (kind) {
+    case Instruction::FORWARD:
+    case Instruction::RECOMPUTE:
+    case Instruction::BACKWARD:
+    case Instruction::INPUT_GRAD:
+    case Instruction::WEIGHT_GRAD:
+    case Instruction::REDUCE_GRADS:
+    case Instruction::GATHER_PARAMS:
+    case Instruction::RELEASE_PARAMS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Computes(Instruction::Kind kind) {
+  return kind == Instruction::LOAD_BATCH || kind == Instruction::FROZEN_FORWARD ||
+         (UsesStage(kind) && kind != Instruction::REDUCE_GRADS &&
+          kind != Instruction::GATHER_PARAMS && kind != Instruction::RELEASE_PARAMS);
+}
+
+class IndexChecker {
+ public:
+  IndexChecker(const Plan& plan, const CostModel& cost)
+      : plan_(plan), cost_(cost), most_micro_batches_(MostMicroBatches(plan)) {}
+
+  absl::Status Check() {
+    if (plan_.devices_size() != cost_.num_devices()) {
+      return Bad(absl::StrCat("the plan has ", plan_.devices_size(), " devices and the cluster ",
+                              cost_.num_devices()));
+    }
+    DPIPE_RETURN_IF_ERROR(CheckMicroBatches());
+    for (int s = 0; s < plan_.stages_size(); ++s) DPIPE_RETURN_IF_ERROR(CheckStage(s));
+    DPIPE_RETURN_IF_ERROR(CheckHolders());
+    for (int rank = 0; rank < plan_.devices_size(); ++rank) {
+      std::vector<bool> held(plan_.stages_size(), false);
+      for (int stage : stages_of_[rank]) held[stage] = true;
+      for (int i = 0; i < plan_.devices(rank).instructions_size(); ++i) {
+        DPIPE_RETURN_IF_ERROR(CheckInstruction(rank, i, held));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Tables are made by micro-batch, and each is at least one instruction.
+  absl::Status CheckMicroBatches() const {
+    int longest = 0;
+    for (const DeviceProgram& program : plan_.devices()) {
+      longest = std::max(longest, program.instructions_size());
+    }
+    if (most_micro_batches_ <= longest) return absl::OkStatus();
+    return Bad(absl::StrCat("num_micro_batches ", most_micro_batches_,
+                            " of a plan whose longest list has ", longest, " instructions"));
+  }
+
+  absl::Status CheckStage(int s) const {
+    const Stage& stage = plan_.stages(s);
+    if (stage.component() < 0 || stage.component() >= cost_.num_components()) {
+      return Bad(absl::StrCat("stage ", s, ": component ", stage.component(), " is not one of the ",
+                              cost_.num_components()));
+    }
+    const Range& layers = stage.layers();
+    const int num_layers = cost_.num_layers(stage.component());
+    if (layers.begin() < 0 || layers.begin() > layers.end() || layers.end() > num_layers) {
+      return Bad(absl::StrCat("stage ", s, ": layers.end ", layers.end(), " of ", num_layers));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckHolders() {
+    const int count = plan_.devices_size();
+    stages_of_.resize(count);
+    for (int s = 0; s < plan_.stages_size(); ++s) {
+      for (int rank : plan_.stages(s).ranks()) {
+        if (rank < 0 || rank >= count) {
+          return Bad(absl::StrCat("stage ", s, ": rank ", rank, " of ", count));
+        }
+        stages_of_[rank].push_back(s);
+      }
+    }
+    for (int rank = 0; rank < count; ++rank) {
+      if (stages_of_[rank].empty()) return Bad(absl::StrCat("rank ", rank, " holds no stage"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckInstruction(int rank, int index, const std::vector<bool>& held) const {
+    const Instruction& instruction = plan_.devices(rank).instructions(index);
+    const Instruction::Kind kind = instruction.kind();
+    const auto bad = [&](const char* field, int64_t value, int64_t count) {
+      return Bad(absl::StrCat("rank ", rank, ", instruction ", index, ": ", field, " ", value,
+                              " is not below ", count));
+    };
+    int component = -1;
+    if (UsesStage(kind)) {
+      const int stage = instruction.stage();
+      if (stage < 0 || stage >= plan_.stages_size()) {
+        return bad("stage", stage, plan_.stages_size());
+      }
+      if (!held[stage]) {
+        return Bad(absl::StrCat("rank ", rank, ", instruction ", index, ": stage ", stage,
+                                "; the rank holds stage ", stages_of_[rank][0],
+                                stages_of_[rank].size() > 1 ? " and others" : ""));
+      }
+      component = plan_.stages(stage).component();
+    } else if (Computes(kind)) {
+      component = instruction.component();
+      if (component < 0 || component >= cost_.num_components()) {
+        return bad("component", component, cost_.num_components());
+      }
+    }
+    if (component >= 0) {
+      const Range& layers = instruction.layers();
+      const int num_layers = cost_.num_layers(component);
+      if (layers.begin() < 0 || layers.begin() > layers.end() || layers.end() > num_layers) {
+        return bad("layers.end", layers.end(), num_layers + 1);
+      }
+    }
+    const bool is_pass = UsesStage(kind) && Computes(kind);
+    if (is_pass &&
+        (instruction.micro_batch() < 0 || instruction.micro_batch() >= most_micro_batches_)) {
+      return bad("micro_batch", instruction.micro_batch(), most_micro_batches_);
+    }
+    const Range& samples = instruction.samples();
+    if (samples.end() < samples.begin() + (Computes(kind) ? 1 : 0)) {
+      return bad("samples.begin", samples.begin(), samples.end());
+    }
+    return CheckMessage(rank, index, held);
+  }
+
+  absl::Status CheckMessage(int rank, int index, const std::vector<bool>& held) const {
+    const Instruction& message = plan_.devices(rank).instructions(index);
+    if (message.kind() != Instruction::SEND && message.kind() != Instruction::RECV) {
+      return absl::OkStatus();
+    }
+    const auto bad = [&](const char* field, int64_t value) {
+      return Bad(absl::StrCat("rank ", rank, ", instruction ", index, ": ", field, " ", value,
+                              " does not exist or is not another rank's or this one's"));
+    };
+    if (message.peer() < 0 || message.peer() >= plan_.devices_size() || message.peer() == rank) {
+      return bad("peer", message.peer());
+    }
+    if (message.bytes() < 0) return bad("bytes", message.bytes());
+    if (message.payload() == Instruction::FROZEN_OUTPUT) return absl::OkStatus();
+    const int stage = message.stage();
+    if (stage < 0 || stage >= plan_.stages_size() || !held[stage]) return bad("stage", stage);
+    if (message.micro_batch() < 0 || message.micro_batch() >= most_micro_batches_) {
+      return bad("micro_batch", message.micro_batch());
+    }
+    return absl::OkStatus();
+  }
+
+  const Plan& plan_;
+  const CostModel& cost_;
+  const int most_micro_batches_;
+  std::vector<std::vector<int>> stages_of_;  // by rank
+};
+
+}  // namespace
+
+int MostMicroBatches(const Plan& plan) {
+  int most = plan.num_micro_batches();
+  for (const PipelineChain& chain : plan.chains()) {
+    most = std::max(most, chain.num_micro_batches());
+  }
+  return most;
+}
+
+absl::Status CheckPlanIndices(const Plan& plan, const CostModel& cost) {
+  return IndexChecker(plan, cost).Check();
+}
+
+}  // namespace dpipe

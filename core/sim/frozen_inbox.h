@@ -1,0 +1,38 @@
+// Received frozen outputs of one rank, found by component and samples.
+#ifndef DPIPE_CORE_SIM_FROZEN_INBOX_H_
+#define DPIPE_CORE_SIM_FROZEN_INBOX_H_
+
+#include <vector>
+
+#include "core/base/range.h"
+#include "core/sim/plan_graph.h"
+
+namespace dpipe {
+
+class FrozenInbox {
+ public:
+  struct Entry {
+    int component = 0;
+    int step_offset = 0;
+    SampleRange samples;  // those of one component do not overlap
+    int arrival = 0;
+    // The compute stream is in order, so only the first instruction that reads it has to wait.
+    bool awaited = false, awaited_next_step = false;
+  };
+
+  void Clear() { entries_.clear(); }
+  bool empty() const { return entries_.empty(); }
+  void Add(const Entry& entry) { entries_.push_back(entry); }
+  void Sort();  // after the last Add
+
+  // Appends what a computation of `step_offset` that reads `samples` of `component` is the first to
+  // wait for. O(log entries), and the number of those that overlap.
+  void Await(int component, int step_offset, SampleRange samples, std::vector<PlanWait>* waits);
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_SIM_FROZEN_INBOX_H_

@@ -1,0 +1,20 @@
+#include "core/sim/optimizer_time.h"
+
+namespace dpipe {
+
+std::vector<Nanos> OptimizerTimes(const Plan& plan, const CostModel& cost) {
+  std::vector<Nanos> times(plan.devices_size(), cost.profile().optimizer_fixed_ns());
+  for (const Stage& stage : plan.stages()) {
+    if (stage.forward_only()) continue;
+    const LayerRange layers{stage.layers().begin(), stage.layers().end()};
+    Nanos share = cost.OptimizerShare(stage.component(), layers);
+    if (stage.sharded()) share = (share + stage.ranks_size() - 1) / stage.ranks_size();
+    for (int rank : stage.ranks()) times[rank] += share;
+  }
+  for (int rank = 0; rank < plan.devices_size(); ++rank) {
+    times[rank] = cost.OnRank(times[rank], rank);
+  }
+  return times;
+}
+
+}  // namespace dpipe
