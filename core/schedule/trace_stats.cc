@@ -9,29 +9,50 @@ namespace {
 
 constexpr Nanos kUnset = -1;
 
-absl::Status CheckEvents(const Plan& plan, const std::vector<StreamEvent>& events) {
-  for (const StreamEvent& event : events) {
-    if (event.rank < 0 || event.rank >= plan.devices_size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a trace event is of rank ", event.rank, " of ", plan.devices_size()));
+// The kinds of all instructions, rank after rank: events are looked up without a walk through the
+// plan's messages.
+class KindTable {
+ public:
+  explicit KindTable(const Plan& plan) {
+    begin_.push_back(0);
+    for (const DeviceProgram& program : plan.devices()) {
+      for (const Instruction& instruction : program.instructions()) {
+        kinds_.push_back(static_cast<uint8_t>(instruction.kind()));
+      }
+      begin_.push_back(static_cast<int>(kinds_.size()));
     }
-    const int count = plan.devices(event.rank).instructions_size();
+  }
+
+  Instruction::Kind Of(const StreamEvent& event) const {
+    return static_cast<Instruction::Kind>(kinds_[begin_[event.rank] + event.instruction]);
+  }
+
+  absl::Status Check(const StreamEvent& event) const {
+    const int num_ranks = static_cast<int>(begin_.size()) - 1;
+    if (event.rank < 0 || event.rank >= num_ranks) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a trace event is of rank ", event.rank, " of ", num_ranks));
+    }
+    const int count = begin_[event.rank + 1] - begin_[event.rank];
     if (event.instruction < 0 || event.instruction >= count) {
       return absl::InvalidArgumentError(absl::StrCat("a trace event of rank ", event.rank,
                                                      " is of instruction ", event.instruction,
                                                      " of ", count));
     }
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
-}
+
+ private:
+  std::vector<uint8_t> kinds_;
+  std::vector<int> begin_;  // by rank
+};
 
 // [rank][step]: the end of the rank's OPTIMIZER_STEP.
-std::vector<std::vector<Nanos>> StepEnds(const Plan& plan, const std::vector<StreamEvent>& events,
-                                         int num_steps) {
-  std::vector<std::vector<Nanos>> ends(plan.devices_size(), std::vector<Nanos>(num_steps, kUnset));
+std::vector<std::vector<Nanos>> StepEnds(const KindTable& kinds, int num_ranks,
+                                         const std::vector<StreamEvent>& events, int num_steps) {
+  std::vector<std::vector<Nanos>> ends(num_ranks, std::vector<Nanos>(num_steps, kUnset));
   for (const StreamEvent& event : events) {
-    const Instruction& instruction = plan.devices(event.rank).instructions(event.instruction);
-    if (event.step < 0 || instruction.kind() != Instruction::OPTIMIZER_STEP) continue;
+    if (event.step < 0 || kinds.Of(event) != Instruction::OPTIMIZER_STEP) continue;
     ends[event.rank][event.step] = event.end_ns;
   }
   return ends;
@@ -43,6 +64,7 @@ bool IsBusyKind(Instruction::Kind kind) {
   switch (kind) {
     case Instruction::LOAD_BATCH:
     case Instruction::FORWARD:
+    case Instruction::RECOMPUTE:
     case Instruction::BACKWARD:
     case Instruction::INPUT_GRAD:
     case Instruction::WEIGHT_GRAD:
@@ -66,9 +88,12 @@ bool WorksAcrossSteps(const Plan& plan) {
 absl::StatusOr<TraceStats> ComputeTraceStats(const Plan& plan,
                                              const std::vector<StreamEvent>& events,
                                              int warmup_steps, bool skip_last) {
-  DPIPE_RETURN_IF_ERROR(CheckEvents(plan, events));
+  const KindTable kinds(plan);
   int num_steps = 0;
-  for (const StreamEvent& event : events) num_steps = std::max(num_steps, event.step + 1);
+  for (const StreamEvent& event : events) {
+    DPIPE_RETURN_IF_ERROR(kinds.Check(event));
+    num_steps = std::max(num_steps, event.step + 1);
+  }
   // The step before the first steady one ends where that one begins.
   const int first = std::max(1, warmup_steps);
   const int last = num_steps - 1 - (skip_last ? 1 : 0);
@@ -77,7 +102,8 @@ absl::StatusOr<TraceStats> ComputeTraceStats(const Plan& plan,
         absl::StrCat("a trace of ", num_steps, " steps has none that is steady: the first ", first,
                      skip_last ? " and the last are not" : " are not"));
   }
-  const std::vector<std::vector<Nanos>> ends = StepEnds(plan, events, num_steps);
+  const std::vector<std::vector<Nanos>> ends =
+      StepEnds(kinds, plan.devices_size(), events, num_steps);
   TraceStats stats;
   stats.num_steady_steps = last - first + 1;
   std::vector<Nanos> latest(num_steps, 0);
@@ -96,8 +122,7 @@ absl::StatusOr<TraceStats> ComputeTraceStats(const Plan& plan,
   stats.busy_ns.assign(plan.devices_size(), 0);
   for (const StreamEvent& event : events) {
     if (event.step < first || event.step > last) continue;
-    const Instruction& instruction = plan.devices(event.rank).instructions(event.instruction);
-    if (IsBusyKind(instruction.kind())) stats.busy_ns[event.rank] += event.end_ns - event.start_ns;
+    if (IsBusyKind(kinds.Of(event))) stats.busy_ns[event.rank] += event.end_ns - event.start_ns;
   }
   Nanos busy = 0;
   for (Nanos& of_rank : stats.busy_ns) {

@@ -1,10 +1,10 @@
 // What a trace says of a run: step times, busy time, bubble ratio; the same for simulated, emulated
 // and executed traces.
 //
-// Busy: LOAD_BATCH, FORWARD, BACKWARD, INPUT_GRAD, WEIGHT_GRAD, FROZEN_FORWARD and OPTIMIZER_STEP.
-// Waiting, messages and REDUCE_GRADS are not. A rank's step ends with its OPTIMIZER_STEP.
-// Steady-state steps are all but the first `warmup_steps` and, where the plan works across steps,
-// the last, which has no next step to work for. [algorithms.md §1]
+// Busy: LOAD_BATCH, FORWARD, RECOMPUTE, BACKWARD, INPUT_GRAD, WEIGHT_GRAD, FROZEN_FORWARD and
+// OPTIMIZER_STEP. Waiting, messages and collectives are not. A rank's step ends with its
+// OPTIMIZER_STEP. Steady-state steps are all but the first `warmup_steps` and, where the plan works
+// across steps, the last, which has no next step to work for. [algorithms.md §1]
 #ifndef DPIPE_CORE_SCHEDULE_TRACE_STATS_H_
 #define DPIPE_CORE_SCHEDULE_TRACE_STATS_H_
 

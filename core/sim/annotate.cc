@@ -12,6 +12,7 @@ absl::Status AnnotatePrediction(Plan* plan, const CostModel& cost, double unfill
   options.num_steps = 3;
   options.prologue_and_epilogue = false;
   options.critical_path = false;
+  options.sort_events = false;
   DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(*plan, cost, options));
   const int steady = options.num_steps - 1;
   // The first event of the step: a rank may be ahead of those that set step_start_ns.

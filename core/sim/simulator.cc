@@ -1,7 +1,9 @@
 #include "core/sim/simulator.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/schedule/memory.h"
@@ -11,12 +13,25 @@
 namespace dpipe {
 namespace {
 
-// Back from the end of the last optimizer step of `step` to that of the step before.
-std::vector<CriticalEvent> CriticalPath(const Plan& plan, const std::vector<CausedEvent>& events,
-                                        int step) {
-  const auto is_step_end = [&plan](const StreamEvent& event) {
-    return plan.devices(event.rank).instructions(event.instruction).kind() ==
-           Instruction::OPTIMIZER_STEP;
+// The engine's events by start, rank, end, step and instruction: their indices.
+std::vector<int> SortedOrder(const std::vector<CausedEvent>& events) {
+  std::vector<int> order(events.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto key = [&events](int i) {
+    const StreamEvent& e = events[i].event;
+    return std::tie(e.start_ns, e.rank, e.end_ns, e.step, e.instruction);
+  };
+  std::sort(order.begin(), order.end(), [&key](int a, int b) { return key(a) < key(b); });
+  return order;
+}
+
+// Back from the end of the last optimizer step of `step` to that of the step before. `position` of
+// the engine's events among the simulation's.
+std::vector<CriticalEvent> CriticalPath(const PlanGraph& graph,
+                                        const std::vector<CausedEvent>& events,
+                                        const std::vector<int>& position, int step) {
+  const auto is_step_end = [&graph](const StreamEvent& event) {
+    return graph.node(event.rank, event.instruction).kind == NodeKind::kOptimizer;
   };
   int at = -1;
   for (int i = 0; i < static_cast<int>(events.size()); ++i) {
@@ -29,23 +44,27 @@ std::vector<CriticalEvent> CriticalPath(const Plan& plan, const std::vector<Caus
     if (events[at].event.step < step && is_step_end(events[at].event)) break;
     const int cause = events[at].cause;
     const Nanos before = cause >= 0 ? events[cause].event.end_ns : 0;
-    path.push_back({events[at].event, events[at].event.start_ns - before});
+    path.push_back({events[at].event, events[at].event.start_ns - before, position[at]});
   }
   std::reverse(path.begin(), path.end());
   return path;
 }
 
 // What each rank holds, from each compute instruction's start on.
-void AddMemory(const Plan& plan, const CostModel& cost, Simulation* simulation) {
+void AddMemory(const Plan& plan, const CostModel& cost, const std::vector<int>& order,
+               const std::vector<CausedEvent>& events, Simulation* simulation) {
   std::vector<RankMemory> memory;
   for (int r = 0; r < plan.devices_size(); ++r) {
     memory.push_back(MemoryOfRank(plan, r, cost));
     simulation->peak_memory_bytes.push_back(memory.back().peak_bytes);
   }
-  for (const StreamEvent& event : simulation->events) {
+  std::vector<int64_t> held(plan.devices_size(), -1);
+  for (int i : order) {
+    const StreamEvent& event = events[i].event;
     if (event.stream != TraceEvent::COMPUTE) continue;
-    simulation->memory.push_back(
-        {event.start_ns, event.rank, memory[event.rank].instruction_bytes[event.instruction]});
+    const int64_t bytes = memory[event.rank].instruction_bytes[event.instruction];
+    if (std::exchange(held[event.rank], bytes) == bytes) continue;
+    simulation->memory.push_back({event.start_ns, event.rank, bytes});
   }
 }
 
@@ -64,22 +83,25 @@ absl::StatusOr<Simulation> Simulate(const Plan& plan, const CostModel& cost,
   EventEngine engine(graph, cost.cluster(), plan.global_norm() ? cost.GlobalNorm() : 0,
                      options.num_steps, periodic);
   DPIPE_RETURN_IF_ERROR(engine.Run());
+  const std::vector<CausedEvent>& events = engine.events();
   Simulation simulation;
   simulation.step_start_ns = engine.step_start_ns();
-  simulation.events.reserve(engine.events().size());
-  for (const CausedEvent& caused : engine.events()) simulation.events.push_back(caused.event);
-  std::sort(simulation.events.begin(), simulation.events.end(),
-            [](const StreamEvent& a, const StreamEvent& b) {
-              return std::tie(a.start_ns, a.rank, a.end_ns, a.step, a.instruction) <
-                     std::tie(b.start_ns, b.rank, b.end_ns, b.step, b.instruction);
-            });
+  std::vector<int> order;  // engine's events; as they were made if empty
+  if (options.sort_events || options.memory) order = SortedOrder(events);
+  simulation.events.reserve(events.size());
+  std::vector<int> position(options.critical_path ? events.size() : 0);
+  for (size_t i = 0; i < events.size(); ++i) {
+    const size_t of = options.sort_events ? order[i] : i;
+    if (options.critical_path) position[of] = static_cast<int>(i);
+    simulation.events.push_back(events[of].event);
+  }
   DPIPE_ASSIGN_OR_RETURN(simulation.stats,
                          ComputeTraceStats(plan, simulation.events, /*warmup_steps=*/1, skip_last));
   if (options.critical_path) {
     const int last_steady = options.num_steps - (skip_last ? 2 : 1);
-    simulation.critical_path = CriticalPath(plan, engine.events(), last_steady);
+    simulation.critical_path = CriticalPath(graph, events, position, last_steady);
   }
-  if (options.memory) AddMemory(plan, cost, &simulation);
+  if (options.memory) AddMemory(plan, cost, order, events, &simulation);
   return simulation;
 }
 
@@ -89,6 +111,7 @@ absl::StatusOr<Simulation> SimulateSteadyState(const Plan& plan, const CostModel
   options.prologue_and_epilogue = false;
   options.critical_path = false;
   options.memory = false;
+  options.sort_events = false;
   return Simulate(plan, cost, options);
 }
 
@@ -112,6 +135,17 @@ Trace ToTrace(const Simulation& simulation, const Plan& plan) {
   }
   for (Nanos start : simulation.step_start_ns) trace.add_step_start_ns(start);
   for (int64_t bytes : simulation.peak_memory_bytes) trace.add_peak_memory_bytes(bytes);
+  for (const MemoryPoint& point : simulation.memory) {
+    MemorySample* sample = trace.add_memory();
+    sample->set_rank(point.rank);
+    sample->set_time_ns(point.time_ns);
+    sample->set_bytes(point.bytes);
+  }
+  for (const CriticalEvent& event : simulation.critical_path) {
+    CriticalLink* link = trace.add_critical_path();
+    link->set_event(event.index);
+    link->set_wait_ns(event.wait_ns);
+  }
   return trace;
 }
 

@@ -46,6 +46,10 @@ BENCHMARK(BM_LowerPlan)->Arg(8)->Arg(64)->Unit(benchmark::kMillisecond);
 void BM_SimulateSteadyState(benchmark::State& state) {
   const Setting setting = MakeSetting(state.range(0), state.range(0));
   const Plan plan = Lower(setting);
+  int64_t instructions = 0;
+  for (const DeviceProgram& program : plan.devices()) {
+    instructions += program.instructions_size();
+  }
   for (auto _ : state) {
     const auto simulation = SimulateSteadyState(plan, setting.cost);
     DPIPE_CHECK(simulation.ok());
@@ -53,8 +57,12 @@ void BM_SimulateSteadyState(benchmark::State& state) {
     // below.
     DPIPE_CHECK_GE(simulation->stats.step_ns, (2 * state.range(0) - 1) * 4000);
   }
+  // Of the plan, once: two steps are simulated, from the protobuf message to the statistics.
+  state.counters["plan_instructions"] = static_cast<double>(instructions);
+  state.counters["plan_instructions/s"] = benchmark::Counter(
+      static_cast<double>(instructions * state.iterations()), benchmark::Counter::kIsRate);
 }
-BENCHMARK(BM_SimulateSteadyState)->Arg(8)->Arg(64)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_SimulateSteadyState)->Arg(8)->Arg(64)->Arg(256)->Unit(benchmark::kMillisecond);
 
 void BM_VerifyPlan(benchmark::State& state) {
   const Setting setting = MakeSetting(state.range(0), state.range(0));
