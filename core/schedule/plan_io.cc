@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
+#include "core/schedule/text_place.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 
@@ -15,15 +16,22 @@ namespace {
 // Keeps the first error instead of printing it.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
+  FirstError(const std::string& text, const google::protobuf::Descriptor& type)
+      : text_(text), type_(type) {}
+
+  // The parser counts both from 0, and has -1 where it cannot tell.
   void AddError(int line, int column, const std::string& message) override {
-    if (!text_.empty()) return;
-    // The parser counts both from 0.
-    text_ = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+    if (!message_.empty()) return;
+    const std::string field = FieldAt(text_, line, column, type_);
+    message_ = absl::StrCat("line ", line + 1, ", column ", column + 1,
+                            field.empty() ? "" : ", field ", field, ": ", message);
   }
-  const std::string& text() const { return text_; }
+  const std::string& message() const { return message_; }
 
  private:
-  std::string text_;
+  const std::string& text_;
+  const google::protobuf::Descriptor& type_;
+  std::string message_;
 };
 
 std::string HashOf(const google::protobuf::Message& message) {
@@ -34,14 +42,19 @@ std::string HashOf(const google::protobuf::Message& message) {
 
 }  // namespace
 
-absl::Status ReadTextProto(const std::string& path, google::protobuf::Message* message) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  FirstError error;
+absl::Status ParseTextProto(const std::string& text, const std::string& source,
+                            google::protobuf::Message* message) {
+  FirstError error(text, *message->GetDescriptor());
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   if (parser.ParseFromString(text, message)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": ", error.text(), " (as a textproto of ", message->GetTypeName(), ")"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      source, ": ", error.message(), " (as a textproto of ", message->GetTypeName(), ")"));
+}
+
+absl::Status ReadTextProto(const std::string& path, google::protobuf::Message* message) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return ParseTextProto(text, path, message);
 }
 
 absl::Status WriteTextProto(const std::string& path, const google::protobuf::Message& message) {

@@ -12,7 +12,12 @@
 
 namespace dpipe {
 
-// Textproto. Errors name the file, and of a malformed one line and column.
+// From the text of a file; `source` names it in messages. InvalidArgument with source, line, column
+// and field if it is malformed: unknown fields and values of another type, too.
+absl::Status ParseTextProto(const std::string& text, const std::string& source,
+                            google::protobuf::Message* message);
+
+// Textproto. Errors name the file, and of a malformed one what ParseTextProto says.
 absl::Status ReadTextProto(const std::string& path, google::protobuf::Message* message);
 absl::Status WriteTextProto(const std::string& path, const google::protobuf::Message& message);
 

@@ -30,6 +30,32 @@ TEST(PlanIoTest, ErrorsNameTheFileAndThePlace) {
   EXPECT_NE(message.find("line 2, column 15"), std::string::npos) << message;
 }
 
+TEST(PlanIoTest, ErrorsNameTheField) {
+  const struct {
+    std::string text, place;
+  } cases[] = {
+      {"model: 5", "m: line 1, column 8, field model: "},
+      {"model: \"a\" # {\nframe: 1", "m: line 2, column 6: "},
+      {"model: \"{\"\ncomponents { name: \"a\" }\ncomponents {\n\tlayers { kind: 7.5 } }",
+       "m: line 4, column 24, field components[1].layers[0].kind: "},
+      {"components { layers { name: 'x' } layers { timings { } timings { forward_ns: \"9\" } } }",
+       "field components[0].layers[1].timings[1].forward_ns: "},
+      {"components { values { consumer_layers: 1 consumer_layers: 99999999999 } }",
+       "field components[0].values[0].consumer_layers[1]: "},
+      {"components { values { consumer_layers: [1, x] } }",
+       "field components[0].values[0].consumer_layers[1]: "},
+      {"components < layers { } speed: 1 >", "field components[0]: "},
+      {"dtype: \"bf16\" }", "m: line 1, column 15: "},
+      {"dtype: \"bf16\" dtype: \"fp32\"", "\"dtype\""},
+      {"components { name: \"a\"", "field components[0]: "}};
+  for (const auto& c : cases) {
+    ModelProfile profile;
+    const absl::Status status = ParseTextProto(c.text, "m", &profile);
+    ASSERT_FALSE(status.ok()) << c.text;
+    EXPECT_NE(std::string(status.message()).find(c.place), std::string::npos) << status;
+  }
+}
+
 TEST(PlanIoTest, FingerprintsAreStableAndTellContentFromProvenance) {
   ModelProfile profile = UniformProfile();
   const std::string before = Fingerprint(profile);

@@ -1,0 +1,219 @@
+// Damaged profiles and clusters: thousands of random changes to their text. Each is refused with a
+// reason that names the source, or is valid and can be asked for costs. Nothing crashes.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/base/philox.h"
+#include "core/cost/cost_model.h"
+#include "core/cost/fake_profile.h"
+#include "core/cost/roofline/modelled_profile.h"
+#include "core/cost/roofline/unet.h"
+#include "core/cost/roofline/vae_encoder.h"
+#include "core/schedule/plan_io.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+constexpr int kMutations = 3000;
+
+int Below(RandomStream& stream, size_t count) {
+  return static_cast<int>(stream.NextBelow(static_cast<uint32_t>(std::max<size_t>(count, 1))));
+}
+
+// What a careless or hostile editor types.
+const std::vector<std::string>& Snippets() {
+  static const auto* const snippets =
+      new std::vector<std::string>{"-1",
+                                   "0",
+                                   "1",
+                                   "-9223372036854775808",
+                                   "9223372036854775807",
+                                   "99999999999999999999",
+                                   "2147483647",
+                                   "1e308",
+                                   "-1e308",
+                                   "nan",
+                                   "inf",
+                                   "1e-320",
+                                   "{",
+                                   "}",
+                                   "<",
+                                   ">",
+                                   "[",
+                                   "]",
+                                   ":",
+                                   "\"",
+                                   "'",
+                                   "#",
+                                   "\n",
+                                   "\\",
+                                   "true",
+                                   "FROZEN",
+                                   "TRAINABLE",
+                                   "layers { }",
+                                   "values { }",
+                                   "components { is_backbone: true }",
+                                   "device_classes { num_devices: 4 speed: 2 }",
+                                   "num_nodes: 2",
+                                   "source_component: \"unet\"",
+                                   "producer_layer: 3",
+                                   "consumer_layers: 0",
+                                   "no_such_field: 1",
+                                   std::string(1, '\0'),
+                                   "\xff\xfe",
+                                   "\t"};
+  return *snippets;
+}
+
+// [begin, end) of a random number in the text; empty where there is none nearby.
+std::pair<size_t, size_t> RandomNumber(const std::string& text, RandomStream& stream) {
+  const size_t begin = text.find_first_of("0123456789", Below(stream, text.size()));
+  if (begin == std::string::npos) return {0, 0};
+  return {begin, std::min(text.size(), text.find_first_not_of("0123456789", begin))};
+}
+
+void Mutate(RandomStream& stream, std::string* text) {
+  const size_t at = Below(stream, text->size());
+  switch (stream.NextBelow(20)) {
+    case 0:  // another byte
+      if (!text->empty()) (*text)[at] = static_cast<char>(stream.NextBelow(256));
+      break;
+    case 1:  // a part missing
+      text->erase(at, Below(stream, 40));
+      break;
+    case 2:  // a part twice
+      text->insert(at, text->substr(Below(stream, text->size()), Below(stream, 200)));
+      break;
+    case 3:  // truncated
+      if (stream.NextBelow(8) == 0) text->resize(at);
+      break;
+    case 4:  // typed into
+      text->insert(at, Snippets()[Below(stream, Snippets().size())]);
+      break;
+    default: {  // another number: the likeliest to be read and then to be wrong
+      const auto [begin, end] = RandomNumber(*text, stream);
+      text->replace(begin, end - begin, Snippets()[Below(stream, 12)]);
+      break;
+    }
+  }
+}
+
+// A U-Net and a VAE encoder with every feature of a profile, but few layers.
+std::string SmallProfileText() {
+  roofline::UNetArchitecture unet;
+  unet.channels = {8, 16};
+  unet.transformer_blocks = {0, 1};
+  unet.layers_per_block = 1;
+  roofline::UNetTrainingOptions training;
+  training.latent_size = 8;
+  training.self_conditioning = true;
+  training.contexts = {{"vae_encoder", "latents", 4}};
+  roofline::VaeEncoderOptions vae;
+  vae.image_size = 16;
+  vae.channels = {8, 8};
+  vae.layers_per_block = 1;
+  roofline::ModelWork model;
+  model.name = "small";
+  model.self_conditioning_probability = 0.5;
+  model.components = {roofline::VaeEncoder(vae), roofline::UNetForTraining(unet, training)};
+  ModelProfile profile = roofline::ModelledProfile(model, roofline::Devices().front());
+  for (ComponentProfile& component : *profile.mutable_components()) {
+    for (LayerProfile& layer : *component.mutable_layers()) {
+      layer.mutable_timings()->DeleteSubrange(2, layer.timings_size() - 2);
+    }
+  }
+  return roofline::CompactTextProto(profile);
+}
+
+std::string ClusterText() {
+  ClusterSpec cluster;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(name: "c" num_nodes: 2 devices_per_node: 4 memory_bytes_per_device: 80000000000
+         intra_node { latency_ns: 3000 bandwidth_bytes_per_s: 2.4e11 }
+         inter_node { latency_ns: 15000 bandwidth_bytes_per_s: 4.5e10 }
+         contention_factor: 1.5 collectives_use_compute: true interfaces_per_node: 2
+         device_classes { name: "fast" first_rank: 0 num_devices: 4 speed: 2 }
+         device_classes { name: "slow" first_rank: 4 num_devices: 2 speed: 0.5 memory_bytes: 9 }
+         provenance: "none")",
+      &cluster));
+  std::string text;
+  EXPECT_TRUE(google::protobuf::TextFormat::PrintToString(cluster, &text));
+  return text;
+}
+
+// Asks a valid cost model for a little of everything; the answers are not judged.
+void Query(const CostModel& cost) {
+  for (int c = 0; c < cost.num_components(); ++c) {
+    const LayerRange all = cost.AllLayers(c);
+    cost.Forward(c, all, 1);
+    cost.Backward(c, all, 100);
+    cost.ParameterBytes(c, all);
+    cost.SourcesOf(c, all);
+    for (int cut = 0; cut <= cost.num_layers(c); ++cut) cost.ValuesAtCut(c, cut);
+  }
+  if (cost.num_devices() > 1) cost.Transfer(0, cost.num_devices() - 1, 1000);
+  cost.GlobalNorm();
+}
+
+struct Counts {
+  int unreadable = 0, refused = 0, valid = 0;
+};
+
+void Judge(const absl::Status& read, const absl::StatusOr<CostModel>& cost, Counts* counts) {
+  if (!read.ok()) {
+    ++counts->unreadable;
+    EXPECT_EQ(std::string(read.message()).rfind("damaged: line ", 0), 0u) << read;
+  } else if (!cost.ok()) {
+    ++counts->refused;
+    EXPECT_EQ(cost.status().code(), absl::StatusCode::kInvalidArgument) << cost.status();
+    EXPECT_FALSE(cost.status().message().empty());
+  } else {
+    ++counts->valid;
+    Query(*cost);
+  }
+}
+
+// Each outcome happens often, or the changes test nothing.
+void ExpectAllKinds(const Counts& counts) {
+  SCOPED_TRACE(std::to_string(counts.unreadable) + " unreadable, " +
+               std::to_string(counts.refused) + " refused, " + std::to_string(counts.valid) +
+               " valid");
+  EXPECT_GT(counts.unreadable, kMutations / 20);
+  EXPECT_GT(counts.refused, kMutations / 20);
+  EXPECT_GT(counts.valid, kMutations / 20);
+}
+
+TEST(InputFuzzTest, Profiles) {
+  const std::string original = SmallProfileText();
+  Counts counts;
+  for (int i = 0; i < kMutations; ++i) {
+    RandomStream stream(1, i, 0, RandomPurpose::kTest);
+    std::string text = original;
+    for (int n = 1 + Below(stream, 3); n > 0; --n) Mutate(stream, &text);
+    ModelProfile profile;
+    const absl::Status read = ParseTextProto(text, "damaged", &profile);
+    Judge(read, CostModel::Create(profile, IdealCluster(4)), &counts);
+  }
+  ExpectAllKinds(counts);
+}
+
+TEST(InputFuzzTest, Clusters) {
+  const std::string original = ClusterText();
+  const ModelProfile profile = UniformProfile();
+  Counts counts;
+  for (int i = 0; i < kMutations; ++i) {
+    RandomStream stream(2, i, 0, RandomPurpose::kTest);
+    std::string text = original;
+    for (int n = 1 + Below(stream, 3); n > 0; --n) Mutate(stream, &text);
+    ClusterSpec cluster;
+    const absl::Status read = ParseTextProto(text, "damaged", &cluster);
+    Judge(read, CostModel::Create(profile, cluster), &counts);
+  }
+  ExpectAllKinds(counts);
+}
+
+}  // namespace
+}  // namespace dpipe
