@@ -122,20 +122,24 @@ void BM_PartitionExact(benchmark::State& state) {
 BENCHMARK(BM_PartitionExact)->Arg(2)->Arg(4)->Arg(8)->Unit(benchmark::kMillisecond);
 
 void BM_Fill(benchmark::State& state) {
-  const CostModel cost = *CostModel::Create(LargeModel(), Cluster(1, 8));
+  const int devices = static_cast<int>(state.range(0)), micro_batches = 2 * devices;
+  const CostModel cost = *CostModel::Create(LargeModel(), Cluster(devices / 8, 8));
   std::vector<StraightStage> stages;
-  for (int s = 0; s < 8; ++s) stages.push_back({{100 * s / 8, 100 * (s + 1) / 8}, 1});
-  const PipelineLayout layout = StraightLayout(8, 16, 8, stages);
+  for (int s = 0; s < devices; ++s) {
+    stages.push_back({{100 * s / devices, 100 * (s + 1) / devices}, 1});
+  }
+  const PipelineLayout layout = StraightLayout(devices, micro_batches, 8, stages);
   LowerOptions options;
   options.frozen = FrozenPolicy::kFill;
-  const Plan plan = *LowerPlan(layout, *MakeSchedule("1f1b", {8, 16}), options, cost);
+  const Plan plan =
+      *LowerPlan(layout, *MakeSchedule("1f1b", {devices, micro_batches}), options, cost);
   const Simulation simulation = *SimulateSteadyState(plan, cost);
   for (auto _ : state) {
     const auto items = PlaceFrozenWork(plan, simulation.events, cost, {});
     DPIPE_CHECK(items.ok() && !items->empty());
   }
 }
-BENCHMARK(BM_Fill)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Fill)->Arg(8)->Arg(64)->Unit(benchmark::kMillisecond);
 
 void BM_Search(benchmark::State& state) {
   const ModelProfile model = LargeModel();

@@ -28,12 +28,17 @@ class Assigner {
   }
 
   Assignment Run() {
+    const int beam_width = options_.beam_width;
+    options_.beam_width = 1;
     AssignLongestFirst();
     for (int d = 0; d < devices_.size(); ++d) Repack(d);
-    // Each accepted change lowers the last finish or the number of devices that have it; the limit
-    // only guards the time a search takes.
-    const int limit = 4 * static_cast<int>(devices_.size()) + 16;
-    for (int i = 0; i < limit && Improve(); ++i) {
+    ImproveWhilePossible();
+    if (beam_width > 1) {
+      options_.beam_width = beam_width;
+      for (int d = 0; d < devices_.size(); ++d) {
+        if (result_.finish_ns[d] > barrier_ns_) Repack(d);
+      }
+      ImproveWhilePossible();
     }
     return std::move(result_);
   }
@@ -72,16 +77,50 @@ class Assigner {
     Nanos worse_finish_ns = 0;  // of the two devices
   };
 
-  // Judges handing one unit of chain `give` to device `to`, for one of chain `take` (-1: for none).
-  void Consider(int from, int to, int give, int take, Change& best) const {
+  // Judges handing `give[c]` units of each chain c to device `to`; taking them, where negative.
+  void Consider(int from, int to, const std::vector<int>& give, Change& best) const {
     std::vector<int> from_units = result_.units[from], to_units = result_.units[to];
-    if (from_units[give] == 0 || (take >= 0 && to_units[take] == 0)) return;
-    --from_units[give], ++to_units[give];
-    if (take >= 0) --to_units[take], ++from_units[take];
-    const Nanos finish = std::max(devices_[from].end_ns + PackDevice(from, from_units).leftover_ns,
-                                  devices_[to].end_ns + PackDevice(to, to_units).leftover_ns);
+    for (size_t c = 0; c < give.size(); ++c) {
+      from_units[c] -= give[c], to_units[c] += give[c];
+      if (from_units[c] < 0 || to_units[c] < 0) return;
+    }
+    const Nanos to_finish = devices_[to].end_ns + PackDevice(to, to_units).leftover_ns;
+    if (to_finish >= best.worse_finish_ns) return;
+    const Nanos finish =
+        std::max(devices_[from].end_ns + PackDevice(from, from_units).leftover_ns, to_finish);
     if (finish < best.worse_finish_ns) {
       best = {to, std::move(from_units), std::move(to_units), finish};
+    }
+  }
+
+  // What one device may hand to another: up to two units of a chain, a unit of two chains, or one
+  // against one of another chain.
+  std::vector<std::vector<int>> Gives() const {
+    const int num_chains = static_cast<int>(work_.chains.size());
+    std::vector<std::vector<int>> gives;
+    for (int a = 0; a < num_chains; ++a) {
+      std::vector<int> give(num_chains, 0);
+      for (give[a] = 1; give[a] <= 2; ++give[a]) {
+        gives.push_back(give);
+        for (int b = 0; b < num_chains; ++b) {
+          if (b == a) continue;
+          for (int other : {-2, -1, 1, 2}) {
+            if (other > 0 && b < a) continue;
+            give[b] = other;
+            gives.push_back(give);
+          }
+          give[b] = 0;
+        }
+      }
+    }
+    return gives;
+  }
+
+  // Each accepted change lowers the last finish or the number of devices that have it; the limit
+  // only guards the time a search takes.
+  void ImproveWhilePossible() {
+    const int limit = 4 * static_cast<int>(devices_.size()) + 16;
+    for (int i = 0; i < limit && Improve(); ++i) {
     }
   }
 
@@ -97,14 +136,9 @@ class Assigner {
                      [&finish](int a, int b) { return finish[a] < finish[b]; });
     Change best;
     best.worse_finish_ns = finish[last];
-    const int num_chains = static_cast<int>(work_.chains.size());
     for (int i = 0; i < targets.size() && i < kMoveTargets; ++i) {
       if (targets[i] == last) continue;
-      for (int give = 0; give < num_chains; ++give) {
-        for (int take = -1; take < num_chains; ++take) {
-          if (take != give) Consider(last, targets[i], give, take, best);
-        }
-      }
+      for (const std::vector<int>& give : Gives()) Consider(last, targets[i], give, best);
     }
     if (best.to < 0) return false;
     result_.units[last] = std::move(best.from_units);
@@ -116,7 +150,7 @@ class Assigner {
 
   const FrozenWork& work_;
   const std::vector<DeviceGaps>& devices_;
-  const PackOptions options_;
+  PackOptions options_;
   Nanos barrier_ns_ = 0;  // when the optimizer step starts without frozen work
   Assignment result_;
 };

@@ -218,7 +218,7 @@ TEST(ExactTest, EqualsBruteForce) {
   sizes.min_units = 1;
   sizes.max_units = 3;
   sizes.max_step_ns = 12;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 300; ++round) {
     SCOPED_TRACE(testing::Message() << "round " << round);
     const RandomFillInstance instance = MakeRandomFill(random, sizes);
     PackOptions options;

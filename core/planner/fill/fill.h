@@ -3,8 +3,9 @@
 // The gaps are those of a simulated step of the same plan without frozen work. Whatever is placed
 // in one fits in it as simulated, so computing it makes no instruction of the backbone start later
 // than without filling. Sending its outputs could, as they share links with the last gradients and
-// the next step's first activations: fill_plan.h sees to that. What fits in none runs right before the optimizer step, shared out so that all devices get there at the same time
-// as nearly as whole units allow. A pipeline group's samples stay in the group.
+// the next step's first activations: fill_plan.h sees to that. What fits in none runs right before
+// the optimizer step, shared out so that all devices get there at the same time as nearly as whole
+// units allow. A pipeline group's samples stay in the group.
 //
 // With a contention factor f, work in a gap may run f times as long; gaps count as 1/f of their
 // length.

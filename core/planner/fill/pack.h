@@ -7,7 +7,8 @@
 // now: below this, the batch is too small for the device to be efficient.
 //
 // What fits in no gap runs after the last one. Beyond the paper: a partial batch of each chain, not
-// of one.
+// of one; and where something is left, several walks are compared that choose otherwise
+// (`beam_width`).
 #ifndef DPIPE_CORE_PLANNER_FILL_PACK_H_
 #define DPIPE_CORE_PLANNER_FILL_PACK_H_
 
@@ -40,6 +41,10 @@ struct Packing {
 struct PackOptions {
   bool partial_batch = true;
   Nanos min_gap_ns = 0;  // shorter gaps are left alone
+  // Above 1, and where the one walk leaves something: so many walks at a time that differ in what
+  // they give to each gap, inefficient partial batches included (beam_pack.h). The best is taken
+  // where it leaves less. Takes several times as long.
+  int beam_width = 4;
 };
 
 // `units[c]` of chain c are the device's. O(gaps * steps^2) for two chains; chains beyond the

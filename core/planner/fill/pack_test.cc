@@ -75,9 +75,13 @@ TEST(PackTest, AnInefficientPartialBatchIsLeftAlone) {
   Chain chain = LinearChain({0}, 4);
   chain.step_ns[0] = {0, 10, 10, 10, 11};
   chain.total_ns = chain.step_ns[0];
-  const Packing packing = Pack(Work({chain}, 4), {4}, {10}, {});
+  PackOptions one_walk;
+  one_walk.beam_width = 1;
+  const Packing packing = Pack(Work({chain}, 4), {4}, {10}, one_walk);
   EXPECT_TRUE(packing.used_ns == std::vector<Nanos>{0});
   EXPECT_EQ(packing.leftover_ns, 11);
+  // As the gap would be idle otherwise, and 10 are less than 11, comparing walks takes it.
+  EXPECT_EQ(Pack(Work({chain}, 4), {4}, {10}, {}).leftover_ns, 10);
 }
 
 TEST(PackTest, EveryInstructionPaysItsOverhead) {
@@ -93,6 +97,17 @@ TEST(PackTest, ShortGapsAreIgnored) {
   options.min_gap_ns = 5;
   const Packing packing = Pack(Work({LinearChain({1, 1}, 1)}, 1), {1}, {4, 5}, options);
   EXPECT_EQ(packing.used_ns, (std::vector<Nanos>{0, 2}));
+}
+
+TEST(PackTest, SeveralWalksLookAhead) {
+  // One unit. Gaps of 6 and 10; chain 0: 5, 10; chain 1: 6, 1. The longest set for the first gap is
+  // chain 1's 6, after which 10 hold 5 and 1, and 10 are left. 5 and then 10 leave 7.
+  const FrozenWork work = Work({LinearChain({5, 10}, 1), LinearChain({6, 1}, 1)}, 1);
+  PackOptions options;
+  options.beam_width = 1;
+  EXPECT_EQ(Pack(work, {1, 1}, {6, 10}, options).leftover_ns, 10);
+  options.beam_width = 2;
+  EXPECT_EQ(Pack(work, {1, 1}, {6, 10}, options).leftover_ns, 7);
 }
 
 // Every (step, unit) once, steps of a unit in order, nothing longer than its gap.
@@ -116,6 +131,7 @@ TEST(PackTest, PropertiesOnRandomWork) {
     PackOptions options;
     options.partial_batch = random.NextBelow(4) > 0;
     options.min_gap_ns = random.NextBelow(4);
+    options.beam_width = 1 + random.NextBelow(4);
     const Packing packing = Pack(work, units, gaps, options);
     std::vector<std::vector<int>> next(num_chains, std::vector<int>(num_units, 0));
     for (const Placement& p : packing.placements) {

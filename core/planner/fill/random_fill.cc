@@ -17,7 +17,7 @@ Chain RandomChain(RandomStream& random, const RandomFillOptions& options, int nu
   for (int s = 0; s < num_steps; ++s) {
     chain.steps.push_back({0, s, s == 0 || random.NextBelow(4) == 0});
     const Nanos per_unit = Between(random, 1, static_cast<int>(options.max_step_ns));
-    const Nanos fixed = random.NextBelow(static_cast<uint32_t>(2 * per_unit + 1));
+    const Nanos fixed = random.NextBelow(static_cast<uint32_t>(per_unit + 1));
     std::vector<Nanos> ns = {0};
     for (int u = 1; u <= num_units; ++u) ns.push_back(fixed + u * per_unit);
     for (int u = 1; u <= num_units; ++u) chain.total_ns[u] += ns[u];
@@ -45,8 +45,8 @@ RandomFillInstance MakeRandomFill(RandomStream& random, const RandomFillOptions&
     device.gaps.resize(Between(random, options.min_gaps, options.max_gaps));
     num_gaps += static_cast<int>(device.gaps.size());
   }
-  // Mean gap: total x (0.5 .. 1) / gaps; each from nothing to twice that.
-  const Nanos mean = total * Between(random, 50, 100) / 100 / std::max(1, num_gaps);
+  // Mean gap: total x (0.3 .. 1.1) / gaps; each from nothing to twice that.
+  const Nanos mean = total * Between(random, 30, 110) / 100 / std::max(1, num_gaps);
   Nanos last_end = 0;
   for (DeviceGaps& device : instance.devices) {
     device.end_ns = Between(random, 0, static_cast<int>(mean));  // beside its gaps: backbone work
@@ -58,6 +58,11 @@ RandomFillInstance MakeRandomFill(RandomStream& random, const RandomFillOptions&
   }
   for (DeviceGaps& device : instance.devices) device.optimizer_ns = last_end;
   return instance;
+}
+
+RandomFillInstance RandomFillNumber(int index) {
+  RandomStream random(17, index, 0, RandomPurpose::kTest);
+  return MakeRandomFill(random, {});
 }
 
 }  // namespace dpipe

@@ -26,9 +26,12 @@ struct RandomFillInstance {
   std::vector<DeviceGaps> devices;
 };
 
-// Batch curves are a launch plus a cost per unit; the gaps of all devices together hold from half
-// to all of the work, so that filling well matters.
+// Batch curves are a launch, of at most one unit's time, plus a cost per unit. The gaps of all
+// devices together are 0.3 to 1.1 times the work at full batch, so that filling well matters.
 RandomFillInstance MakeRandomFill(RandomStream& random, const RandomFillOptions& options);
+
+// Number `index` of a fixed sequence, with the default options.
+RandomFillInstance RandomFillNumber(int index);
 
 }  // namespace dpipe
 

@@ -1,0 +1,91 @@
+// How far the greedy filler is from the optimum, on random small instances. The optima took the
+// exact solver minutes and are kept in testdata/; some are solved again here.
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "core/planner/fill/assign.h"
+#include "core/planner/fill/exact.h"
+#include "core/planner/fill/random_fill.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+struct Optimum {
+  int instance = 0;
+  Nanos finish_ns = 0;  // the best found
+  Nanos bound_ns = 0;   // proven: equal where that is optimal
+};
+
+std::vector<Optimum> ReadOptima() {
+  std::ifstream file("core/planner/fill/testdata/optimal_finishes.csv");
+  std::vector<Optimum> optima;
+  std::string line;
+  while (std::getline(file, line)) {
+    long long finish = 0, bound = 0;
+    Optimum optimum;
+    if (std::sscanf(line.c_str(), "%d,%lld,%lld", &optimum.instance, &finish, &bound) != 3) break;
+    optimum.finish_ns = finish;
+    optimum.bound_ns = bound;
+    optima.push_back(optimum);
+  }
+  return optima;
+}
+
+Nanos GreedyFinish(const RandomFillInstance& instance) {
+  const Assignment assignment = AssignUnits(instance.work, instance.devices, {});
+  Nanos finish_ns = 0;
+  for (size_t d = 0; d < instance.devices.size(); ++d) {
+    finish_ns = std::max({finish_ns, assignment.finish_ns[d], instance.devices[d].optimizer_ns});
+  }
+  return finish_ns;
+}
+
+TEST(GreedyGapTest, WithinThreePercentOnAverage) {
+  const std::vector<Optimum> optima = ReadOptima();
+  ASSERT_GE(optima.size(), 150);
+  double sum = 0, worst = 0;
+  int optimal = 0, proven = 0;
+  for (const Optimum& optimum : optima) {
+    SCOPED_TRACE(testing::Message() << "instance " << optimum.instance);
+    const Nanos greedy = GreedyFinish(RandomFillNumber(optimum.instance));
+    ASSERT_GE(greedy, optimum.bound_ns);
+    if (optimum.finish_ns == optimum.bound_ns) {
+      ++proven;
+      optimal += greedy == optimum.finish_ns;
+    }
+    const double ratio = static_cast<double>(greedy) / static_cast<double>(optimum.bound_ns);
+    sum += ratio;
+    worst = std::max(worst, ratio);
+  }
+  const double mean = sum / static_cast<double>(optima.size());
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "%zu instances (%d with proven optimum, %d of these met): mean %.4f, worst %.4f",
+                optima.size(), proven, optimal, mean, worst);
+  std::printf("greedy finish / proven bound of the optimal one: %s\n", text);
+  RecordProperty("greedy_over_optimum", text);
+  EXPECT_LE(mean, 1.01);
+  EXPECT_LE(worst, 1.2);
+}
+
+TEST(GreedyGapTest, TheKeptOptimaAreThoseOfTheSolver) {
+  ExactOptions options;
+  options.minimise_leftover = false;
+  for (const Optimum& optimum : ReadOptima()) {
+    if (optimum.instance >= 120 || optimum.finish_ns != optimum.bound_ns) continue;
+    const RandomFillInstance instance = RandomFillNumber(optimum.instance);
+    options.max_binaries = 300;  // the quick ones
+    const auto exact = AssignUnitsExactly(instance.work, instance.devices, {}, options);
+    if (!exact.ok()) continue;
+    ASSERT_TRUE(exact->proven) << optimum.instance;
+    ASSERT_EQ(exact->finish_ns, optimum.finish_ns) << optimum.instance;
+    ASSERT_LE(exact->finish_ns, GreedyFinish(instance));
+  }
+}
+
+}  // namespace
+}  // namespace dpipe

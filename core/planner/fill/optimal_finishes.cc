@@ -1,0 +1,31 @@
+// Solves random instances of filling to optimality and prints them as testdata/optimal_finishes.csv
+// has them.
+#include <cstdio>
+
+#include "core/planner/fill/exact.h"
+#include "core/planner/fill/random_fill.h"
+#include "gflags/gflags.h"
+
+DEFINE_int32(begin, 0, "the first instance (random_fill.h)");
+DEFINE_int32(end, 10, "one past the last instance");
+DEFINE_double(time_limit_s, 120, "processor seconds for each, after which the bound is less tight");
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("prints the optimal finish of random filling instances");
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  dpipe::ExactOptions options;
+  options.minimise_leftover = false;
+  options.time_limit_s = FLAGS_time_limit_s;
+  for (int i = FLAGS_begin; i < FLAGS_end; ++i) {
+    const dpipe::RandomFillInstance instance = dpipe::RandomFillNumber(i);
+    const auto exact = dpipe::AssignUnitsExactly(instance.work, instance.devices, {}, options);
+    if (!exact.ok()) {
+      std::fprintf(stderr, "instance %d: %s\n", i, exact.status().ToString().c_str());
+      return 1;
+    }
+    std::printf("%d,%lld,%lld\n", i, static_cast<long long>(exact->finish_ns),
+                static_cast<long long>(exact->finish_bound_ns));
+    std::fflush(stdout);
+  }
+  return 0;
+}
