@@ -76,9 +76,9 @@ TEST(GreedyGapTest, TheKeptOptimaAreThoseOfTheSolver) {
   ExactOptions options;
   options.minimise_leftover = false;
   for (const Optimum& optimum : ReadOptima()) {
-    if (optimum.instance >= 120 || optimum.finish_ns != optimum.bound_ns) continue;
+    if (optimum.instance >= 60 || optimum.finish_ns != optimum.bound_ns) continue;
     const RandomFillInstance instance = RandomFillNumber(optimum.instance);
-    options.max_binaries = 300;  // the quick ones
+    options.max_binaries = 150;  // the quick ones
     const auto exact = AssignUnitsExactly(instance.work, instance.devices, {}, options);
     if (!exact.ok()) continue;
     ASSERT_TRUE(exact->proven) << optimum.instance;
