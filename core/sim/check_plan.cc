@@ -173,6 +173,16 @@ class IndexChecker {
 
 }  // namespace
 
+std::vector<PipelineChain> ChainsOf(const Plan& plan) {
+  if (plan.chains_size() > 0) return {plan.chains().begin(), plan.chains().end()};
+  PipelineChain chain;
+  chain.set_component(plan.stages(0).component());
+  chain.set_num_stages(plan.stages_size());
+  chain.set_num_micro_batches(plan.num_micro_batches());
+  chain.set_micro_batch_size(plan.micro_batch_size());
+  return {chain};
+}
+
 int MostMicroBatches(const Plan& plan) {
   int most = plan.num_micro_batches();
   for (const PipelineChain& chain : plan.chains()) {

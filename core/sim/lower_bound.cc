@@ -2,150 +2,179 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
+
+#include "core/sim/check_plan.h"
+#include "core/sim/stage_times.h"
 
 namespace dpipe {
 namespace {
 
-LayerRange LayersOf(const Stage& stage) { return {stage.layers().begin(), stage.layers().end()}; }
-
-bool SplitsGradients(const Plan& plan) {
-  for (const DeviceProgram& program : plan.devices()) {
-    for (const Instruction& instruction : program.instructions()) {
-      if (instruction.kind() == Instruction::INPUT_GRAD) return true;
-    }
-  }
-  return false;
-}
-
-// What one stage does in a step, on each of its ranks.
-struct StageTimes {
-  Nanos forward = 0;   // of one micro-batch
-  Nanos gradient = 0;  // what must run before its gradient goes to the stage before
-  Nanos backward = 0;  // input and weight gradients
-  Nanos optimizer = 0;
-  // The least time, over the ranks of the stage, to receive one micro-batch from the stage before,
-  // or its gradient from the stage after.
-  Nanos receive_activation = 0;
-  Nanos receive_gradient = 0;
+// One chain's stages on one device: what a rank of it holds of the chain.
+struct ChainPart {
+  int first_stage = -1;           // the lowest
+  int first_gradient_stage = -1;  // the lowest that carries a gradient
+  int num_gradient_stages = 0;
+  std::vector<int> stages;
 };
 
 class BoundMaker {
  public:
   BoundMaker(const Plan& plan, const CostModel& cost)
-      : plan_(plan), cost_(cost), splits_gradients_(SplitsGradients(plan)) {
-    for (int s = 0; s < plan.stages_size(); ++s) stages_.push_back(TimesOf(s));
-  }
+      : plan_(plan),
+        cost_(cost),
+        times_(TimesOfBackbones(plan, cost)),
+        norm_(plan.global_norm() ? cost.GlobalNorm() : 0),
+        way_in_(plan.stages_size(), 0),
+        way_out_(plan.stages_size(), 0),
+        queued_way_out_(plan.stages_size(), 0) {}
 
-  StepBound Make() const {
-    StepBound bound;
-    const Nanos norm = plan_.global_norm() ? cost_.GlobalNorm() : 0;
-    const int count = plan_.stages_size();
-    const int num_micro_batches = plan_.num_micro_batches();
-    Nanos backbone_work = 0;
-    // The way to stage s and back: of the stages and links before it.
-    Nanos way = stages_[0].optimizer + norm;
-    for (int s = 0; s < count; ++s) {
-      const StageTimes& t = stages_[s];
-      const Nanos work = num_micro_batches * (t.forward + t.backward) + t.optimizer;
-      backbone_work += work * plan_.stages(s).ranks_size();
-      bound.device_ns = std::max(bound.device_ns, work);
-      if (s > 0) way += t.receive_activation;
-      // Stage 0's own weight gradients come before its optimizer step, whichever stage is looked
-      // at.
-      const Nanos gradient = s == 0 ? t.backward : t.gradient;
-      bound.path_ns.push_back(way + num_micro_batches * (t.forward + t.gradient) +
-                              (s == 0 ? num_micro_batches * (t.backward - t.gradient) : 0));
-      if (s + 1 == count) bound.micro_batch_path_ns = way + t.forward + gradient;
-      way += t.forward + t.receive_gradient + gradient;
-    }
-    const int num_devices = plan_.devices_size();
-    bound.work_ns = (backbone_work + FrozenWork()) / num_devices;
-    bound.bound_ns = std::max(bound.work_ns, bound.device_ns);
-    for (Nanos path : bound.path_ns) bound.bound_ns = std::max(bound.bound_ns, path);
-    return bound;
+  StepBound Make() {
+    bound_.path_ns.assign(plan_.stages_size(), 0);
+    const std::vector<PipelineChain> chains = ChainsOf(plan_);
+    for (const PipelineChain& chain : chains) AddChain(chain);
+    AddDevicesAndWork();
+    if (plan_.global_norm()) AddCommon();
+    bound_.bound_ns =
+        std::max({bound_.work_ns, bound_.device_ns, bound_.common_ns, bound_.micro_batch_path_ns});
+    for (Nanos path : bound_.path_ns) bound_.bound_ns = std::max(bound_.bound_ns, path);
+    return std::move(bound_);
   }
 
  private:
-  int Replicas(int stage) const {
-    return plan_.stages(stage).ranks_size() * plan_.devices_per_pipeline() / plan_.num_devices();
-  }
+  const StageTimes& Times(int stage) const { return times_.stages[stage]; }
 
-  StageTimes TimesOf(int s) const {
-    const LayerRange layers = LayersOf(plan_.stages(s));
-    const LayerTimes& times = cost_.Times(cost_.backbone(), plan_.micro_batch_size() / Replicas(s));
-    StageTimes t;
-    t.forward = times.Forward(layers);
-    t.backward = times.Backward(layers);
-    t.gradient = splits_gradients_ ? times.InputGrad(layers) : t.backward;
-    t.optimizer = cost_.Optimizer(layers);
-    if (s > 0) {
-      t.receive_activation =
-          Receive(s - 1, s, cost_.CutBytesPerSample(cost_.backbone(), layers.begin),
-                  /*queue=*/true);
-    }
-    if (s + 1 < plan_.stages_size()) {
-      t.receive_gradient =
-          Receive(s + 1, s, cost_.CutGradientBytesPerSample(cost_.backbone(), layers.end),
-                  /*queue=*/!splits_gradients_);
-    }
-    return t;
-  }
-
-  // The least over the receiving ranks of all groups. `queue`: none of the messages to a rank can
-  // leave before the moment from which this counts, and one receive engine takes them in turn;
-  // otherwise only one of them need be late. (Ranks of a stage end with the same micro-batch unless
-  // input gradients are split off.)
-  Nanos Receive(int from, int to, int64_t bytes_per_sample, bool queue) const {
-    const int from_count = Replicas(from), to_count = Replicas(to);
-    const int from_size = plan_.micro_batch_size() / from_count;
-    const int to_size = plan_.micro_batch_size() / to_count;
-    Nanos least = -1;
-    for (int j = 0; j < plan_.stages(to).ranks_size(); ++j) {
-      const int group = j / to_count;
-      const SampleRange wanted{j % to_count * to_size, (j % to_count + 1) * to_size};
-      Nanos sum = 0, shortest = -1;
-      for (int i = 0; i < from_count; ++i) {
-        const SampleRange common = wanted.Intersect({i * from_size, (i + 1) * from_size});
-        if (common.empty()) continue;
-        const Nanos transfer =
-            cost_.Transfer(plan_.stages(from).ranks(group * from_count + i),
-                           plan_.stages(to).ranks(j), bytes_per_sample * common.size());
-        sum += transfer;
-        if (shortest < 0 || transfer < shortest) shortest = transfer;
-      }
-      const Nanos time = queue ? sum : shortest;
-      if (least < 0 || time < least) least = time;
+  Nanos LeastOptimizer(int stage) const {
+    Nanos least = times_.optimizer[plan_.stages(stage).ranks(0)];
+    for (int rank : plan_.stages(stage).ranks()) {
+      least = std::min(least, times_.optimizer[rank]);
     }
     return least;
   }
 
-  // Of a step, over all devices.
-  Nanos FrozenWork() const {
-    const int batch = plan_.global_batch();
-    if (plan_.cached_frozen_outputs()) {
-      Nanos work = 0;
-      for (const Stage& stage : plan_.stages()) {
-        if (cost_.SourcesOf(cost_.backbone(), LayersOf(stage)).empty()) continue;
-        work += cost_.Load(cost_.backbone(), batch);
-      }
-      return work;
+  // Ways in and out of every stage, then what they and the device's passes make together.
+  void AddChain(const PipelineChain& chain) {
+    const int begin = chain.first_stage(), end = begin + chain.num_stages();
+    int first_gradient = begin;
+    while (plan_.stages(first_gradient).forward_only()) ++first_gradient;
+    for (int s = begin + 1; s < end; ++s) {
+      way_in_[s] = way_in_[s - 1] + Times(s - 1).forward + Times(s).receive_activations;
+      if (s <= first_gradient) continue;
+      const StageTimes& before = Times(s - 1);
+      // The first stage's weight gradients come before its optimizer step too.
+      const Nanos pass = s - 1 == first_gradient ? before.backward : before.gradient;
+      way_out_[s] = way_out_[s - 1] + before.shortest_gradient + pass;
+      queued_way_out_[s] = queued_way_out_[s - 1] + before.receive_gradients + pass;
     }
+    const Nanos start = LeastOptimizer(begin) + norm_;
+    const Nanos last_pass =
+        end - 1 == first_gradient ? Times(end - 1).backward : Times(end - 1).gradient;
+    bound_.micro_batch_path_ns =
+        std::max(bound_.micro_batch_path_ns,
+                 start + way_in_[end - 1] + Times(end - 1).forward + last_pass + way_out_[end - 1]);
+    std::map<int, ChainPart> parts;  // by first rank, which stands for the device
+    for (int s = begin; s < end; ++s) {
+      ChainPart& part = parts[plan_.stages(s).ranks(0)];
+      if (part.stages.empty()) part.first_stage = s;
+      part.stages.push_back(s);
+      if (plan_.stages(s).forward_only()) continue;
+      if (part.num_gradient_stages++ == 0) part.first_gradient_stage = s;
+    }
+    for (auto& [rank, part] : parts) {
+      const Nanos path = PathOf(part, start, first_gradient);
+      for (int s : part.stages) bound_.path_ns[s] = path;
+      parts_[rank].emplace_back(LeastOptimizer(begin), std::move(part));
+    }
+  }
+
+  Nanos PathOf(const ChainPart& part, Nanos start, int first_gradient) const {
+    // All passes are over before the optimizer step of a rank on which the chain begins.
+    const bool is_first = part.first_gradient_stage == first_gradient;
+    Nanos least = -1;
+    for (int j = 0; j < plan_.stages(part.first_stage).ranks_size(); ++j) {
+      Nanos work = 0;
+      for (int s : part.stages) work += Times(s).spine[j] + (is_first ? Times(s).weights[j] : 0);
+      if (least < 0 || work < least) least = work;
+    }
+    const bool queued = !times_.splits_gradients && part.num_gradient_stages == 1;
+    return start + way_in_[part.first_stage] + least +
+           (queued ? queued_way_out_ : way_out_)[part.first_gradient_stage];
+  }
+
+  // By rank, backbone passes and loads of cached batches.
+  std::vector<Nanos> RankWork(bool with_weights) const {
+    std::vector<Nanos> work(plan_.devices_size(), 0);
+    if (with_weights) work = times_.loads;
+    for (int s = 0; s < plan_.stages_size(); ++s) {
+      const auto& ranks = plan_.stages(s).ranks();
+      for (int j = 0; j < ranks.size(); ++j) {
+        work[ranks[j]] += Times(s).spine[j] + (with_weights ? Times(s).weights[j] : 0);
+      }
+    }
+    return work;
+  }
+
+  // On rank r at speed v_r, T - w_r is left of a step T for frozen work, which in the profile's
+  // time is v_r (T - w_r). It must hold all of it: T >= (frozen + sum v_r w_r) / sum v_r.
+  void AddDevicesAndWork() {
+    const std::vector<Nanos> work = RankWork(/*with_weights=*/true);
+    long double weighted = FrozenWork(), speeds = 0;
+    for (int r = 0; r < plan_.devices_size(); ++r) {
+      const Nanos busy = work[r] + times_.optimizer[r];
+      bound_.device_ns = std::max(bound_.device_ns, busy + norm_);
+      weighted += static_cast<long double>(cost_.SpeedOf(r)) * busy;
+      speeds += cost_.SpeedOf(r);
+    }
+    // OnRank knows speeds to a part in 2^32 times the speed, and there are none above 1,000.
+    const long double slack = cost_.IsUniform() ? 1 : 1 - 1e-6L;
+    bound_.work_ns = static_cast<Nanos>(std::floor(weighted / speeds * slack));
+  }
+
+  void AddCommon() {
+    const std::vector<Nanos> all = RankWork(true), spine = RankWork(false);
+    for (const auto& [first_rank, chains] : parts_) {
+      const ChainPart& any = chains[0].second;
+      Nanos way_in = -1, way_out = -1;
+      for (const auto& [optimizer, part] : chains) {
+        const Nanos in = optimizer + way_in_[part.first_stage];
+        const Nanos out = way_out_[part.first_gradient_stage];
+        if (way_in < 0 || in < way_in) way_in = in;
+        if (way_out < 0 || out < way_out) way_out = out;
+      }
+      for (int rank : plan_.stages(any.first_stage).ranks()) {
+        const Nanos start = std::max(times_.optimizer[rank], way_in);
+        // Cached batches are loaded by the rank itself, and may be while it waits.
+        const Nanos passes = all[rank] - times_.loads[rank];
+        bound_.common_ns = std::max(
+            {bound_.common_ns, start + passes + norm_, start + spine[rank] + way_out + norm_});
+      }
+    }
+  }
+
+  // Of a step, over all devices, in the profile's time.
+  long double FrozenWork() const {
+    if (plan_.cached_frozen_outputs()) return 0;
+    const int batch = plan_.global_batch();
+    const int smallest = std::min(batch, std::max(1, plan_.frozen_quantum()));
     long double work = 0;
     for (int component : cost_.frozen_components()) {
       work += cost_.Load(component, batch);
       for (const LayerProfile& layer : cost_.profile().components(component).layers()) {
-        work += static_cast<long double>(LeastForwardPerSample(
-                    layer, std::min(batch, std::max(1, plan_.frozen_quantum())), batch)) *
-                batch;
+        work += static_cast<long double>(LeastForwardPerSample(layer, smallest, batch)) * batch;
       }
     }
-    return static_cast<Nanos>(std::floor(work));
+    return std::floor(work);
   }
 
   const Plan& plan_;
   const CostModel& cost_;
-  const bool splits_gradients_;
-  std::vector<StageTimes> stages_;
+  const BackboneTimes times_;
+  const Nanos norm_;
+  std::vector<Nanos> way_in_, way_out_, queued_way_out_;  // by stage
+  // By a device's first rank: its chains, each with the least optimizer step where it begins.
+  std::map<int, std::vector<std::pair<Nanos, ChainPart>>> parts_;
+  StepBound bound_;
 };
 
 }  // namespace
