@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/base/check.h"
-#include "core/planner/partition/resharding.h"
+#include "core/schedule/resharding.h"
 
 namespace dpipe {
 namespace {

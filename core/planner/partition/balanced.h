@@ -1,8 +1,8 @@
 // The partition that this planner itself uses: as even as it can be.   [algorithms.md §2]
 //
 //   straight pipelines       the least T_max, exactly (straight.h)
-//   pairs (V, chimera)       the least largest device sum, exactly (nested.h): each device holds
-//                            stage k and stage S-1-k
+//   folded (V, chimera)      the least largest device sum, exactly (folded.h): each device
+//                            holds stages k and S-1-k
 //   any other arrangement    local search on the largest device sum (refine.h)
 //
 // Replicas stay as the problem has them.

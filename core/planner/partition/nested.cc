@@ -1,0 +1,192 @@
+#include "core/planner/partition/nested.h"
+
+#include <algorithm>
+
+#include "core/base/check.h"
+
+namespace dpipe {
+namespace {
+
+using Devices = std::vector<std::pair<LayerRange, LayerRange>>;
+
+class Solver {
+ public:
+  explicit Solver(const NestedProblem& problem)
+      : p_(problem),
+        count_(problem.num_devices),
+        front_(problem.num_front),
+        back_(problem.is_shared ? problem.num_front : problem.num_back) {}
+
+  NestedSolution Run(int max_layers_for_any_ratio) {
+    Nanos most = 1;
+    for (int d = 0; d < count_; ++d) {
+      most = std::max(most, p_.front_time(d, {0, front_}) + p_.back_time(d, {0, back_}));
+    }
+    if (!IsPlausible(most)) return {};
+    Nanos low = 0, high = most;
+    while (low < high) {
+      const Nanos middle = low + (high - low) / 2;
+      IsPlausible(middle) ? high = middle : low = middle + 1;
+    }
+    const bool any = front_ + back_ <= 2 * max_layers_for_any_ratio;
+    return Least(low, any ? most + LargestLink() : 4 * low);
+  }
+
+ private:
+  Nanos FrontLink(int d, int cut) const { return p_.front_link ? p_.front_link(d, cut) : 0; }
+  Nanos BackLink(int d, int cut) const { return p_.back_link ? p_.back_link(d, cut) : 0; }
+
+  Nanos LargestLink() const {
+    Nanos largest = 0;
+    for (int d = 0; d + 1 < count_; ++d) {
+      for (int c = 1; c < front_; ++c) largest = std::max(largest, FrontLink(d, c));
+      for (int c = 1; c < back_; ++c) largest = std::max(largest, BackLink(d, c));
+    }
+    return largest;
+  }
+
+  // The least T in [low, high] with a solution.
+  NestedSolution Least(Nanos low, Nanos high) {
+    NestedSolution best;
+    for (Nanos step = low / 512 + 1, t = low;; step *= 2) {
+      if (Find(t, best)) break;
+      if (t >= high) return {};
+      low = t + 1;
+      t = std::min(high, t + step);
+    }
+    while (low < best.largest) {
+      const Nanos middle = low + (best.largest - low) / 2;
+      if (!Find(middle, best)) low = middle + 1;
+    }
+    return best;
+  }
+
+  // Fills h for `t`; whether nothing is left over.
+  bool IsPlausible(Nanos t) {
+    h_.assign(count_ + 1, std::vector<int>(front_ + 1, -1));
+    for (int i = 0; i <= front_; ++i) {
+      if (p_.is_shared) h_[count_][i] = i;
+      if (!p_.is_shared && i == front_) h_[count_][i] = 0;
+    }
+    for (int d = count_ - 1; d >= 0; --d) {
+      for (int i = 0; i <= front_; ++i) {
+        for (int next = i; next <= front_; ++next) {
+          const Nanos left = t - p_.front_time(d, {i, next});
+          if (left < 0) break;
+          const int begin = h_[d + 1][next];
+          if (begin < 0) continue;
+          int& reach = h_[d][i];
+          reach = std::max(reach, begin);
+          while (reach < back_ && p_.back_time(d, {begin, reach + 1}) <= left &&
+                 p_.fits(d, {i, next}, {begin, reach + 1})) {
+            ++reach;
+          }
+        }
+      }
+    }
+    return h_[0][0] >= back_;
+  }
+
+  // Calls visit(i', j') for every way in which device d can go on from (i, j).
+  template <typename Visit>
+  void ForEachNext(Nanos t, int d, int i, int j, const Visit& visit) const {
+    const bool last = d == count_ - 1;
+    for (int next = i + 1; next <= front_; ++next) {
+      const Nanos left = t - p_.front_time(d, {i, next});
+      if (left < 0) return;
+      if (last && !p_.is_shared && next != front_) continue;
+      if (!last && FrontLink(d, next) > t) continue;
+      const int meet = p_.is_shared ? next : 0;
+      const int highest = last ? meet : h_[d + 1][next];
+      for (int low = std::min(j - 1, highest); low >= meet; --low) {
+        if (p_.back_time(d, {low, j}) > left) break;
+        if (last && low != meet) break;
+        if (!last && (low == 0 || BackLink(d, low) > t)) continue;
+        if (!p_.fits(d, {i, next}, {low, j})) break;
+        if (visit(next, low)) return;
+      }
+    }
+  }
+
+  // A solution with at most `t`, if there is one.
+  bool Find(Nanos t, NestedSolution& solution) {
+    if (!IsPlausible(t)) return false;
+    const std::vector<char> none(back_ + 1, 0);
+    reached_.assign(count_ + 1, std::vector<std::vector<char>>(front_ + 1, none));
+    reached_[0][0][back_] = 1;
+    for (int d = 0; d < count_; ++d) {
+      for (int i = 0; i <= front_; ++i) {
+        for (int j = 0; j <= back_; ++j) {
+          if (!reached_[d][i][j]) continue;
+          ForEachNext(t, d, i, j, [&](int next, int low) {
+            reached_[d + 1][next][low] = 1;
+            return false;
+          });
+        }
+      }
+    }
+    for (int i = 0; i <= front_; ++i) {
+      const int j = p_.is_shared ? i : 0;
+      if (!reached_[count_][i][j]) continue;
+      solution.devices = Backtrack(t, i, j);
+      solution.largest = Largest(solution.devices);
+      return true;
+    }
+    return false;
+  }
+
+  Devices Backtrack(Nanos t, int i, int j) const {
+    Devices devices(count_);
+    for (int d = count_ - 1; d >= 0; --d) {
+      const auto [from, to] = Before(t, d, i, j);
+      devices[d] = {{from, i}, {j, to}};
+      i = from;
+      j = to;
+    }
+    return devices;
+  }
+
+  // The first reached state from which device d gets to (i, j).
+  std::pair<int, int> Before(Nanos t, int d, int i, int j) const {
+    for (int from = 0; from < i; ++from) {
+      for (int to = j + 1; to <= back_; ++to) {
+        if (!reached_[d][from][to]) continue;
+        bool found = false;
+        ForEachNext(t, d, from, to, [&](int next, int low) {
+          found = next == i && low == j;
+          return found;
+        });
+        if (found) return {from, to};
+      }
+    }
+    DPIPE_CHECK(false) << "state (" << i << ", " << j << ") of device " << d << " has no origin";
+    return {0, 0};
+  }
+
+  Nanos Largest(const Devices& devices) const {
+    Nanos largest = 0;
+    for (int d = 0; d < count_; ++d) {
+      const auto& [front, back] = devices[d];
+      largest = std::max(largest, p_.front_time(d, front) + p_.back_time(d, back));
+      if (d + 1 == count_) continue;
+      largest = std::max({largest, FrontLink(d, front.end), BackLink(d, back.begin)});
+    }
+    return largest;
+  }
+
+  const NestedProblem& p_;
+  const int count_;
+  const int front_;
+  const int back_;
+  std::vector<std::vector<int>> h_;                      // [d][i]
+  std::vector<std::vector<std::vector<char>>> reached_;  // [d][i][j]
+};
+
+}  // namespace
+
+NestedSolution SolveNested(const NestedProblem& problem, int max_layers_for_any_ratio) {
+  DPIPE_CHECK(problem.num_devices >= 1);
+  return Solver(problem).Run(max_layers_for_any_ratio);
+}
+
+}  // namespace dpipe

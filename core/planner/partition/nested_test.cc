@@ -1,0 +1,138 @@
+#include "core/planner/partition/nested.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/base/philox.h"
+#include "core/planner/partition/balanced.h"
+#include "core/planner/partition/brute_force.h"
+#include "core/planner/partition/chain_costs.h"
+#include "core/planner/partition/folded.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+PartitionProblem VProblem(const StageCosts& costs, int num_devices) {
+  PartitionProblem problem = StraightProblem(costs, 2 * num_devices, 4);
+  problem.replicas.assign(num_devices, 1);
+  for (int k = 0; k < num_devices; ++k) {
+    problem.devices_of_stage[k] = problem.devices_of_stage[2 * num_devices - 1 - k] = {k};
+  }
+  return problem;
+}
+
+PartitionProblem ChimeraProblem(const StageCosts& costs, int num_devices) {
+  PartitionProblem problem = StraightProblem(costs, num_devices, 4);
+  for (int k = 0; k < num_devices; ++k) problem.devices_of_stage[k] = {k, num_devices - 1 - k};
+  return problem;
+}
+
+Nanos LargestSum(const PartitionProblem& problem, const Partition& partition) {
+  Nanos largest = 0;
+  const auto held = HeldStages(problem, partition.stages);
+  for (int d = 0; d < problem.num_devices(); ++d) {
+    Nanos sum = 0;
+    for (const HeldStage& stage : held[d]) {
+      sum += problem.costs->ComputeNs(partition.seats[d], stage.layers);
+    }
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
+// -1 if nothing fits.
+Nanos LeastOfAll(const PartitionProblem& problem) {
+  Nanos least = -1;
+  ForEachPartition(problem.costs->num_layers(), problem.num_stages(),
+                   [&](const std::vector<LayerRange>& stages) {
+                     const absl::StatusOr<Partition> scored = FinishPartition(problem, stages);
+                     if (!scored.ok()) return;
+                     const Nanos largest = LargestSum(problem, *scored);
+                     if (least < 0 || largest < least) least = largest;
+                   });
+  return least;
+}
+
+TEST(FoldedTest, EqualsBruteForceOnRandomChains) {
+  RandomStream random(21, 0, 0, RandomPurpose::kTest);
+  int infeasible = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const bool chimera = random.NextBelow(3) == 0;
+    const int num_devices = chimera ? 2 + 2 * random.NextBelow(2) : 1 + random.NextBelow(3);
+    RandomChainOptions options;
+    options.num_stages = chimera ? num_devices : 2 * num_devices;
+    options.min_layers = options.num_stages;
+    options.max_layers = options.num_stages + 6;
+    options.num_ranks = !chimera && random.NextBelow(2) == 0 ? num_devices : 0;
+    options.limited = random.NextBelow(3) == 0;
+    ChainCosts costs = RandomChain(random, options);
+    if (random.NextBelow(4) == 0) costs.forward[random.NextBelow(costs.forward.size())] = 200;
+    PartitionProblem problem =
+        chimera ? ChimeraProblem(costs, num_devices) : VProblem(costs, num_devices);
+    if (random.NextBelow(4) == 0) problem.recompute = Recompute::kFull;
+    ASSERT_TRUE(IsFolded(problem));
+    const Nanos expected = LeastOfAll(problem);
+    const absl::StatusOr<Partition> got = PartitionBalanced(problem);
+    if (expected < 0) {
+      ++infeasible;
+      EXPECT_EQ(got.status().code(), absl::StatusCode::kResourceExhausted);
+      continue;
+    }
+    ASSERT_TRUE(got.ok()) << round << " " << got.status();
+    ASSERT_EQ(LargestSum(problem, *got), expected) << "round " << round;
+  }
+  EXPECT_GT(infeasible, 100);
+  EXPECT_LT(infeasible, 1500);
+}
+
+TEST(FoldedTest, ByHand) {
+  // Layer 0 and the last two are 8 on the outer device, the rest 9 on the inner one.
+  const ChainCosts costs = PlainChain({1, 2, 3, 2, 2, 6, 1});
+  const Partition partition = *PartitionBalanced(VProblem(costs, 2));
+  EXPECT_EQ(partition.bottleneck_ns, 9);
+  EXPECT_EQ(partition.stages[0], (LayerRange{0, 1}));
+  EXPECT_EQ(partition.stages[3], (LayerRange{5, 7}));
+}
+
+TEST(FoldedTest, KnowsItsShapes) {
+  const ChainCosts costs = PlainChain(std::vector<Nanos>(12, 1));
+  EXPECT_TRUE(IsFolded(VProblem(costs, 3)));
+  EXPECT_TRUE(IsFolded(ChimeraProblem(costs, 4)));
+  EXPECT_FALSE(IsFolded(ChimeraProblem(costs, 3)));
+  EXPECT_FALSE(IsFolded(StraightProblem(costs, 4, 1)));
+  PartitionProblem interleaved = VProblem(costs, 2);
+  interleaved.devices_of_stage = {{0}, {1}, {0}, {1}};
+  EXPECT_FALSE(IsFolded(interleaved));
+}
+
+// Not exact: within a bound that these chains keep, and often optimal.
+TEST(RefineTest, IsNearBruteForceOnInterleavedChains) {
+  RandomStream random(22, 0, 0, RandomPurpose::kTest);
+  int optimal = 0, rounds = 0;
+  double ratio = 0, worst = 1;
+  for (int round = 0; round < 500; ++round) {
+    RandomChainOptions options;
+    options.num_stages = 4 + 2 * random.NextBelow(2);
+    options.min_layers = options.num_stages + 1;
+    options.max_layers = options.num_stages + 6;
+    const ChainCosts costs = RandomChain(random, options);
+    PartitionProblem problem = StraightProblem(costs, options.num_stages, 4);
+    problem.replicas = {1, 1};
+    for (int k = 0; k < options.num_stages; ++k) problem.devices_of_stage[k] = {k % 2};
+    const Nanos expected = LeastOfAll(problem);
+    const Nanos got = LargestSum(problem, *PartitionBalanced(problem));
+    ASSERT_GE(got, expected);
+    ++rounds;
+    optimal += got == expected;
+    ratio += static_cast<double>(got) / expected;
+    worst = std::max(worst, static_cast<double>(got) / expected);
+  }
+  RecordProperty("optimal", optimal);
+  RecordProperty("worst", std::to_string(worst));
+  EXPECT_GE(optimal, rounds * 8 / 10);
+  EXPECT_LE(ratio / rounds, 1.01);
+}
+
+}  // namespace
+}  // namespace dpipe
