@@ -35,32 +35,32 @@ struct StageHistory {
   int next_weight = 0;
 };
 
-absl::Status CheckSlot(const std::string& at, const Slot& slot, bool forward_only,
-                       StageHistory* history) {
+// What is wrong with the slot after those before it; empty if nothing is.
+std::string FaultOf(const Slot& slot, bool forward_only, StageHistory* history) {
   const int m = slot.micro_batch;
   const int count = static_cast<int>(history->forward.size());
   if (m < 0 || m >= count) {
-    return Bad(absl::StrCat(at, "micro-batch ", m, " is not one of the ", count));
+    return absl::StrCat("micro-batch ", m, " is not one of the ", count);
   }
   if (slot.pass == Pass::kForward) {
-    if (history->forward[m]) return Bad(at + "a second forward pass");
+    if (history->forward[m]) return "a second forward pass";
     history->forward[m] = true;
-    return absl::OkStatus();
+    return "";
   }
-  if (forward_only) return Bad(at + "the stage has forward passes only");
+  if (forward_only) return "the stage has forward passes only";
   if (GivesGradient(slot.pass)) {
-    if (!history->forward[m]) return Bad(at + "no forward pass before it");
-    if (history->gradient[m]) return Bad(at + "a second backward pass");
+    if (!history->forward[m]) return "no forward pass before it";
+    if (history->gradient[m]) return "a second backward pass";
     history->gradient[m] = true;
   }
-  if (!AddsWeights(slot.pass)) return absl::OkStatus();
-  if (!history->gradient[m]) return Bad(at + "no input gradient before it");
+  if (!AddsWeights(slot.pass)) return "";
+  if (!history->gradient[m]) return "no input gradient before it";
   if (m != history->next_weight) {
-    return Bad(absl::StrCat(at, "weight gradients come in micro-batch order, and ",
-                            history->next_weight, " is next, not ", m));
+    return absl::StrCat("weight gradients come in micro-batch order, and ", history->next_weight,
+                        " is next, not ", m);
   }
   ++history->next_weight;
-  return absl::OkStatus();
+  return "";
 }
 
 }  // namespace
@@ -172,16 +172,16 @@ absl::Status Schedule::VerifyStages() const {
   for (int d = 0; d < num_devices(); ++d) {
     for (int i = 0; i < static_cast<int>(slots_[d].size()); ++i) {
       const Slot& slot = slots_[d][i];
-      const std::string at = absl::StrCat("device ", d, ", slot ", i, " (", Describe(slot), "): ");
+      std::string fault;  // made into a message only where there is one: schedules are long
       if (slot.stage < 0 || slot.stage >= num_stages()) {
-        return Bad(absl::StrCat(at, "stage ", slot.stage, " is not one of the ", num_stages()));
+        fault = absl::StrCat("stage ", slot.stage, " is not one of the ", num_stages());
+      } else if (stages_[slot.stage].device != d) {
+        fault = absl::StrCat("stage ", slot.stage, " lies on device ", stages_[slot.stage].device);
+      } else {
+        fault = FaultOf(slot, stages_[slot.stage].forward_only, &histories[slot.stage]);
       }
-      if (stages_[slot.stage].device != d) {
-        return Bad(
-            absl::StrCat(at, "stage ", slot.stage, " lies on device ", stages_[slot.stage].device));
-      }
-      DPIPE_RETURN_IF_ERROR(
-          CheckSlot(at, slot, stages_[slot.stage].forward_only, &histories[slot.stage]));
+      if (fault.empty()) continue;
+      return Bad(absl::StrCat("device ", d, ", slot ", i, " (", Describe(slot), "): ", fault));
     }
   }
   for (int s = 0; s < num_stages(); ++s) {
