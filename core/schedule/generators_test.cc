@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/philox.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
@@ -66,6 +67,43 @@ TEST(GeneratorsTest, SingleAlternates) {
   EXPECT_EQ(Make("single", 1, 3).ToString(), "F0 B0 F1 B1 F2 B2\n");
   EXPECT_EQ(MakeSchedule("single", {2, 3}).status().message(),
             "schedule single: 2 devices; it has 1 stage");
+}
+
+// Whatever the times, a schedule is one, and takes no less than a device's work, nor than the way
+// of a micro-batch through its chain and back.
+TEST(GeneratorsTest, RandomCostsKeepVerifyAndBounds) {
+  int num_tried = 0;
+  for (int seed = 0; seed < 600; ++seed) {
+    RandomStream stream(seed, 0, 0, RandomPurpose::kTest);
+    const std::vector<std::string> names = ScheduleNames();
+    const std::string name = names[seed % names.size()];
+    ScheduleRequest request;
+    request.num_devices = 1 + stream.NextBelow(6);
+    request.num_micro_batches = request.num_devices * (1 + stream.NextBelow(4));
+    const auto stages = MakeSchedule(name, request);
+    if (!stages.ok()) continue;
+    for (int s = 0; s < stages->num_stages(); ++s) {
+      request.costs.push_back(
+          {1 + stream.NextBelow(20), 1 + stream.NextBelow(20), stream.NextBelow(20)});
+    }
+    const auto schedule = MakeSchedule(name, request);
+    ASSERT_TRUE(schedule.ok()) << name << ", seed " << seed << ": " << schedule.status();
+    EXPECT_EQ(schedule->chains(), stages->chains()) << name << ", seed " << seed;
+    EXPECT_TRUE(schedule->Verify().ok());
+    const Nanos makespan = schedule->Makespan(request.costs);
+    std::vector<Nanos> work(request.num_devices), path(schedule->chains().size());
+    for (int s = 0; s < schedule->num_stages(); ++s) {
+      const int chain = schedule->ChainOf(s);
+      const PassCosts& c = request.costs[s];
+      path[chain] += c.forward + c.input_grad;
+      work[schedule->DeviceOf(s)] +=
+          schedule->chains()[chain].num_micro_batches * (c.forward + c.input_grad + c.weight_grad);
+    }
+    EXPECT_GE(makespan, *std::max_element(work.begin(), work.end())) << name << ", seed " << seed;
+    EXPECT_GE(makespan, *std::max_element(path.begin(), path.end())) << name << ", seed " << seed;
+    ++num_tried;
+  }
+  EXPECT_GT(num_tried, 300);
 }
 
 TEST(GeneratorsTest, NamesAreListedAndUnknownOnesRefused) {
