@@ -15,6 +15,7 @@
 #include "core/schedule/generators.h"
 #include "core/schedule/list_schedule.h"
 #include "core/schedule/schedule.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/direct_plan.h"
 #include "tests/testlib/toy_model.h"
@@ -272,6 +273,71 @@ TEST(ChainsTest, TwoBackbones) {
   experiment.plan.num_groups = 2;
   experiment.dtype = DType::kF32;
   ExpectSame(experiment, Listed({down, up}), "two groups");
+}
+
+// Weights, gradients and moments divided over a stage's ranks.
+TEST(ShardedTest, ComputesWhatOneDeviceComputes) {
+  Experiment experiment;
+  experiment.plan.sharded = true;
+  ExpectSame(experiment, Listed({{{0, 1}, 3}}), "one rank a stage");
+  experiment.plan.num_groups = 3;
+  ExpectSame(experiment, Listed({{{0}, 2}}), "data parallel");
+  experiment.plan.num_groups = 2;
+  experiment.model.u_shaped = true;
+  ExpectSame(experiment, Listed({{{0, 1, 1, 0}, 3}}), "V");
+  experiment.plan.recompute = true;
+  ExpectSame(experiment, Listed({{{0, 1}, 3}}, /*split=*/false), "recomputing");
+  experiment.plan.replicas = {2, 1};
+  experiment.plan.micro_batch_sizes = {2};
+  ExpectSame(experiment, Listed({{{0, 1}, 3}}), "unequal replication");
+  experiment.model.self_conditioning = true;
+  ExpectSame(experiment, Listed({{{0, 1, 0, 1}, 3, 2}}), "two laps");
+}
+
+// With one micro-batch the sums are those of whole gradients; and a rank needs less memory.
+TEST(ShardedTest, IsWholeTrainingWithLessMemory) {
+  Experiment experiment;
+  experiment.model.width = 64;
+  experiment.plan.num_groups = 4;
+  const Schedule schedule = Listed({{{0}, 1}});
+  std::vector<testlib::TrainingOutcome> outcomes;
+  std::vector<int64_t> peaks;
+  for (bool sharded : {false, true}) {
+    experiment.plan.sharded = sharded;
+    const auto plan = PlanOf(experiment, schedule);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const Bench bench(experiment, plan->num_devices());
+    const auto session = StartSession(bench.job(), *plan);
+    ASSERT_TRUE(session.ok()) << session.status();
+    const auto run = (*session)->Run(kSteps, /*is_last=*/true, /*record=*/false);
+    ASSERT_TRUE(run.ok()) << run.status();
+    testlib::TrainingOutcome outcome;
+    for (const StepResult& step : run->steps) outcome.losses.push_back(step.loss);
+    outcome.parameters = (*session)->CollectParameters();
+    outcomes.push_back(std::move(outcome));
+    peaks.push_back(run->peak_memory_bytes[1]);
+  }
+  // The norm's squares are added shard by shard, so the clipped update agrees to rounding.
+  EXPECT_EQ(outcomes[0].losses[0], outcomes[1].losses[0]);
+  EXPECT_LT(testlib::LargestRelativeDifference(outcomes[0], outcomes[1]), 1e-6);
+  // Whole: master, gradient, two moments. Sharded: a quarter of these and half of the layers.
+  EXPECT_LT(peaks[1], 0.7 * peaks[0]) << peaks[0];
+}
+
+TEST(ShardedTest, WhatIsNotGatheredIsMissed) {
+  Experiment experiment;
+  experiment.plan.sharded = true;
+  auto plan = PlanOf(experiment, Listed({{{0}, 1}}));
+  ASSERT_TRUE(plan.ok());
+  auto* instructions = plan->mutable_devices(0)->mutable_instructions();
+  for (int i = 0; i < instructions->size(); ++i) {
+    if (instructions->Get(i).kind() != Instruction::GATHER_PARAMS) continue;
+    instructions->DeleteSubrange(i, 1);
+    break;
+  }
+  const Bench bench(experiment, 1);
+  EXPECT_THAT(std::string(testlib::Train(bench.job(), *plan, 1).status().message()),
+              ::testing::HasSubstr("the parameters of stage 0, layers [0, 10) are not gathered"));
 }
 
 TEST(ChainsTest, SelfConditioning) {

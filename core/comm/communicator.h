@@ -56,7 +56,16 @@ class Communicator {
   // has this rank.
   virtual absl::Status AllReduceSum(absl::Span<const Rank> group, absl::Span<Tensor> tensors,
                                     const std::string& what) = 0;
-  // The same for a few doubles, over all ranks.
+  // Fills every tensor of `full` (same shapes on every rank of `group`) from its shards: the rank
+  // that is number j of the group brings shards[i], whose elements are Shard{j, group size} of
+  // those of full[i]. fp32; `group` as above.
+  virtual absl::Status AllGather(absl::Span<const Rank> group, absl::Span<const Tensor> shards,
+                                 absl::Span<Tensor> full, const std::string& what) = 0;
+  // The reverse: adds to shards[i] this rank's shard of the sum of `full` (fp32) over the group.
+  // The sum is taken in rank order, as by AllReduceSum.
+  virtual absl::Status ReduceScatterSum(absl::Span<const Rank> group, absl::Span<const Tensor> full,
+                                        absl::Span<Tensor> shards, const std::string& what) = 0;
+  // AllReduceSum of a few doubles, over all ranks.
   virtual absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) = 0;
 
   // Ends every wait of every rank with `status`; the first call counts.

@@ -10,13 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/shard.h"
 
 namespace dpipe {
 namespace {
 
 // What the ranks brought to a meeting, by rank.
 struct Brought {
-  std::map<int, absl::Span<Tensor>> tensors;
+  std::map<int, absl::Span<const Tensor>> tensors;
   std::map<int, std::vector<double>> values;
 };
 
@@ -144,23 +145,51 @@ class InProcessCommunicator : public Communicator {
 
   absl::Status AllReduceSum(absl::Span<const Rank> group, absl::Span<Tensor> tensors,
                             const std::string& what) override {
-    std::vector<int> ranks;
-    for (Rank r : group) ranks.push_back(r.value());
-    DPIPE_CHECK(std::is_sorted(ranks.begin(), ranks.end()));
-    DPIPE_CHECK(std::count(ranks.begin(), ranks.end(), rank_) == 1)
-        << "rank " << rank_ << " " << what;
+    const std::vector<int> ranks = Ranks(group, what);
     if (ranks.size() == 1) return absl::OkStatus();
-    std::vector<absl::Span<Tensor>> all;
-    auto arrive = [&](Brought& brought) { brought.tensors[rank_] = tensors; };
-    auto collect = [&](const Brought& brought) {
-      for (auto& [rank, span] : brought.tensors) all.push_back(span);
-    };
-    DPIPE_RETURN_IF_ERROR(Meet(ranks, what, arrive, collect));
-    const int position = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
-    for (size_t i = 0; i < tensors.size(); ++i) SumShard(all, i, position);
-    // Nobody leaves, and so changes its tensors, before every shard is written.
-    return Meet(
-        ranks, what, [](Brought&) {}, [](const Brought&) {});
+    DPIPE_ASSIGN_OR_RETURN(const auto all, Exchange(ranks, tensors, what));
+    const Shard own = OwnShard(ranks);
+    for (size_t i = 0; i < tensors.size(); ++i) SumShard(all, i, own);
+    return Part(ranks, what);
+  }
+
+  absl::Status AllGather(absl::Span<const Rank> group, absl::Span<const Tensor> shards,
+                         absl::Span<Tensor> full, const std::string& what) override {
+    const std::vector<int> ranks = Ranks(group, what);
+    DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
+    DPIPE_ASSIGN_OR_RETURN(const auto all, Exchange(ranks, shards, what));
+    for (size_t i = 0; i < full.size(); ++i) {
+      for (Shard from{0, static_cast<int>(ranks.size())}; from.index < from.count; ++from.index) {
+        const absl::Span<const float> shard = all[from.index][i].span<float>();
+        DPIPE_CHECK_EQ(static_cast<int64_t>(shard.size()), from.Size(full[i].num_elements()))
+            << what << ", tensor " << i << " of rank " << ranks[from.index];
+        std::copy(shard.begin(), shard.end(),
+                  full[i].data<float>() + from.Begin(full[i].num_elements()));
+      }
+    }
+    return Part(ranks, what);
+  }
+
+  absl::Status ReduceScatterSum(absl::Span<const Rank> group, absl::Span<const Tensor> full,
+                                absl::Span<Tensor> shards, const std::string& what) override {
+    const std::vector<int> ranks = Ranks(group, what);
+    DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
+    DPIPE_ASSIGN_OR_RETURN(const auto all, Exchange(ranks, full, what));
+    const Shard own = OwnShard(ranks);
+    for (size_t i = 0; i < full.size(); ++i) {
+      const int64_t n = full[i].num_elements(), begin = own.Begin(n), size = own.Size(n);
+      DPIPE_CHECK_EQ(shards[i].num_elements(), size) << what << ", tensor " << i;
+      std::vector<float> sum(size);
+      std::copy_n(all[0][i].data<float>() + begin, size, sum.begin());
+      for (size_t r = 1; r < all.size(); ++r) {
+        DPIPE_CHECK_EQ(all[r][i].num_elements(), n) << what << ", tensor " << i;
+        const float* other = all[r][i].data<float>() + begin;
+        for (int64_t k = 0; k < size; ++k) sum[k] += other[k];
+      }
+      float* shard = shards[i].data<float>();
+      for (int64_t k = 0; k < size; ++k) shard[k] += sum[k];
+    }
+    return Part(ranks, what);
   }
 
   absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) override {
@@ -197,6 +226,39 @@ class InProcessCommunicator : public Communicator {
                                                    " ranks"));
   }
 
+  std::vector<int> Ranks(absl::Span<const Rank> group, const std::string& what) const {
+    std::vector<int> ranks;
+    for (Rank r : group) ranks.push_back(r.value());
+    DPIPE_CHECK(std::is_sorted(ranks.begin(), ranks.end())) << what;
+    DPIPE_CHECK(std::count(ranks.begin(), ranks.end(), rank_) == 1)
+        << "rank " << rank_ << " " << what;
+    return ranks;
+  }
+
+  Shard OwnShard(const std::vector<int>& ranks) const {
+    const auto own = std::find(ranks.begin(), ranks.end(), rank_);
+    return {static_cast<int>(own - ranks.begin()), static_cast<int>(ranks.size())};
+  }
+
+  // Everybody's tensors, in the group's order; they may be read until Part.
+  absl::StatusOr<std::vector<absl::Span<const Tensor>>> Exchange(const std::vector<int>& ranks,
+                                                                 absl::Span<const Tensor> tensors,
+                                                                 const std::string& what) {
+    std::vector<absl::Span<const Tensor>> all;
+    auto arrive = [&](Brought& brought) { brought.tensors[rank_] = tensors; };
+    auto collect = [&](const Brought& brought) {
+      for (auto& [rank, span] : brought.tensors) all.push_back(span);
+    };
+    DPIPE_RETURN_IF_ERROR(Meet(ranks, what, arrive, collect));
+    return all;
+  }
+
+  // Nobody leaves, and so changes its tensors, before everybody has done with them.
+  absl::Status Part(const std::vector<int>& ranks, const std::string& what) {
+    return Meet(
+        ranks, what, [](Brought&) {}, [](const Brought&) {});
+  }
+
   // Brings something to the group's meeting, waits for everybody, and takes what they brought.
   template <typename Arrive, typename Collect>
   absl::Status Meet(const std::vector<int>& ranks, const std::string& what, const Arrive& arrive,
@@ -219,12 +281,11 @@ class InProcessCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
-  // This rank's share of tensor `i`: summed over the group in rank order, written to everybody.
-  static void SumShard(const std::vector<absl::Span<Tensor>>& all, size_t i, int position) {
+  // This rank's shard of tensor `i`: summed over the group in rank order, written to everybody.
+  static void SumShard(const std::vector<absl::Span<const Tensor>>& all, size_t i, Shard own) {
     const int64_t n = all[0][i].num_elements();
+    const int64_t begin = own.Begin(n), end = own.End(n);
     const int64_t num_ranks = all.size();
-    const int64_t begin = n * position / num_ranks;
-    const int64_t end = n * (position + 1) / num_ranks;
     float* first = all[0][i].data<float>();
     for (int64_t r = 1; r < num_ranks; ++r) {
       DPIPE_CHECK_EQ(all[r][i].num_elements(), n);

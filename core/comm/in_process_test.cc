@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "core/base/philox.h"
+#include "core/base/shard.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -74,6 +75,57 @@ TEST(InProcessTest, AllReduceAddsInRankOrderOnEveryRank) {
       DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(absl::MakeSpan(sums), "norm"));
       EXPECT_EQ(sums[0], 6.0);
       EXPECT_EQ(sums[1], 1.5);
+    }
+    return absl::OkStatus();
+  });
+  for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
+}
+
+// 10 elements and 2 elements over 3 ranks: uneven shards, and an empty one.
+TEST(InProcessTest, AllGatherJoinsShards) {
+  const auto statuses = RunRanks(4, {}, [](Communicator& comm) -> absl::Status {
+    const std::vector<Rank> group = {Rank(0), Rank(2), Rank(3)};
+    const int rank = comm.rank().value();
+    if (rank == 1) return absl::OkStatus();
+    const Shard own{rank == 0 ? 0 : rank - 1, 3};
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      std::vector<Tensor> shards, full;
+      for (int n : {10, 2}) {
+        std::vector<float> mine;
+        for (int64_t i = own.Begin(n); i < own.End(n); ++i) mine.push_back(100 * repeat + n + i);
+        shards.push_back(Vector(mine));
+        full.push_back(Tensor::Zeros(Device::Cpu(), {n / 2, 2}, DType::kF32));
+      }
+      DPIPE_RETURN_IF_ERROR(comm.AllGather(group, shards, absl::MakeSpan(full), "weights"));
+      for (const Tensor& tensor : full) {
+        const int n = static_cast<int>(tensor.num_elements());
+        for (int i = 0; i < n; ++i) {
+          EXPECT_EQ(tensor.data<float>()[i], 100 * repeat + n + i) << "rank " << rank;
+        }
+      }
+    }
+    return absl::OkStatus();
+  });
+  for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(InProcessTest, ReduceScatterAddsTheAllReducesShard) {
+  constexpr int kSize = 3, kCount = 1001;
+  const auto statuses = RunRanks(kSize, {}, [&](Communicator& comm) -> absl::Status {
+    const std::vector<Rank> group = {Rank(0), Rank(1), Rank(2)};
+    const Shard own{comm.rank().value(), kSize};
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      std::vector<float> mine(kCount);
+      for (int i = 0; i < kCount; ++i) {
+        mine[i] = RandomStream(repeat, i, own.index, RandomPurpose::kTest).NextNormal();
+      }
+      std::vector<Tensor> full = {Vector(mine)}, sum = {Vector(mine)};
+      std::vector<Tensor> shards = {Vector(std::vector<float>(own.Size(kCount), 0.5f))};
+      DPIPE_RETURN_IF_ERROR(comm.ReduceScatterSum(group, full, absl::MakeSpan(shards), "grads"));
+      DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(group, absl::MakeSpan(sum), "grads"));
+      for (int i = 0; i < own.Size(kCount); ++i) {
+        EXPECT_EQ(shards[0].data<float>()[i], 0.5f + sum[0].data<float>()[own.Begin(kCount) + i]);
+      }
     }
     return absl::OkStatus();
   });

@@ -40,23 +40,108 @@ void Initialise(const ParameterInfo& info, uint64_t seed, Tensor* master) {
 }  // namespace
 
 ParameterSet::ParameterSet(const Program& program, LayerRange layers,
-                           std::shared_ptr<Device> device)
-    : program_(&program), layers_(layers), device_(std::move(device)) {
+                           std::shared_ptr<Device> device, bool is_sharded, Shard shard)
+    : program_(&program),
+      layers_(layers),
+      device_(std::move(device)),
+      is_sharded_(is_sharded),
+      shard_(shard) {
   DPIPE_CHECK(program.all_layers().Contains(layers)) << layers.ToString();
   const auto [begin, end] = program.ParameterRange(layers);
   first_id_ = begin;
+  entries_.resize(end - begin);
   for (int i = begin; i < end; ++i) {
-    const ParameterId id(i);
-    const ParameterInfo& info = program.parameter(id);
-    Entry entry;
-    entry.weight = std::make_unique<ops::Weight>(Tensor::Zeros(device_, info.shape, DType::kF32));
-    if (program.layer(info.layer).kind == LayerKind::kTrainable) {
-      entry.grad = Tensor::Zeros(device_, info.shape, DType::kF32);
-      trainable_ids_.push_back(id);
-    }
-    ids_.push_back(id);
-    entries_.push_back(std::move(entry));
+    ids_.push_back(ParameterId(i));
+    if (IsTrainable(ids_.back())) trainable_ids_.push_back(ids_.back());
   }
+}
+
+ParameterSet::ParameterSet(const Program& program, LayerRange layers,
+                           std::shared_ptr<Device> device)
+    : ParameterSet(program, layers, std::move(device), /*is_sharded=*/false, {}) {
+  AllocateMasters(layers);
+  AllocateGrads(layers);
+  for (ParameterId id : ids_) Tensor(weight(id).master()).FillZero();
+}
+
+std::unique_ptr<ParameterSet> ParameterSet::OfShards(const Program& program, LayerRange layers,
+                                                     std::shared_ptr<Device> device, Shard shard) {
+  auto set = std::unique_ptr<ParameterSet>(
+      new ParameterSet(program, layers, std::move(device), /*is_sharded=*/true, shard));
+  set->AllocateMasters(layers);
+  set->AllocateGrads(layers);
+  for (ParameterId id : set->ids_) Tensor(set->weight(id).master()).FillZero();
+  return set;
+}
+
+std::unique_ptr<ParameterSet> ParameterSet::OnDemand(const Program& program, LayerRange layers,
+                                                     std::shared_ptr<Device> device) {
+  return std::unique_ptr<ParameterSet>(
+      new ParameterSet(program, layers, std::move(device), /*is_sharded=*/false, {}));
+}
+
+bool ParameterSet::IsTrainable(ParameterId id) const {
+  return program_->layer(program_->parameter(id).layer).kind == LayerKind::kTrainable;
+}
+
+Shape ParameterSet::ShapeOf(ParameterId id) const {
+  const Shape& shape = program_->parameter(id).shape;
+  return is_sharded_ ? Shape({shard_.Size(shape.num_elements())}) : shape;
+}
+
+Tensor ParameterSet::PartOf(const Tensor& tensor) const {
+  if (!is_sharded_) return tensor;
+  const int64_t n = tensor.num_elements();
+  return tensor.Reshape({n}).Slice(shard_.Begin(n), shard_.End(n));
+}
+
+void ParameterSet::AllocateMasters(LayerRange layers) {
+  const auto [begin, end] = program_->ParameterRange(layers);
+  for (int i = begin; i < end; ++i) {
+    DPIPE_CHECK(Contains(ParameterId(i)));
+    std::unique_ptr<ops::Weight>& weight = entries_[i - first_id_].weight;
+    if (weight != nullptr) continue;
+    weight =
+        std::make_unique<ops::Weight>(Tensor::Empty(device_, ShapeOf(ParameterId(i)), DType::kF32));
+  }
+}
+
+void ParameterSet::ReleaseMasters(LayerRange layers) {
+  const auto [begin, end] = program_->ParameterRange(layers);
+  for (int i = begin; i < end; ++i) entries_[i - first_id_].weight = nullptr;
+}
+
+bool ParameterSet::HasMasters(LayerRange layers) const {
+  const auto [begin, end] = program_->ParameterRange(layers);
+  for (int i = begin; i < end; ++i) {
+    if (!Contains(ParameterId(i)) || entries_[i - first_id_].weight == nullptr) return false;
+  }
+  return true;
+}
+
+void ParameterSet::AllocateGrads(LayerRange layers) {
+  const auto [begin, end] = program_->ParameterRange(layers);
+  for (int i = begin; i < end; ++i) {
+    Tensor& grad = entries_[i - first_id_].grad;
+    if (grad.defined() || !IsTrainable(ParameterId(i))) continue;
+    grad = Tensor::Zeros(device_, ShapeOf(ParameterId(i)), DType::kF32);
+  }
+}
+
+void ParameterSet::ReleaseGrads(LayerRange layers) {
+  const auto [begin, end] = program_->ParameterRange(layers);
+  for (int i = begin; i < end; ++i) {
+    Tensor released;
+    std::swap(released, entries_[i - first_id_].grad);
+  }
+}
+
+bool ParameterSet::HasGrads(LayerRange layers) const {
+  const auto [begin, end] = program_->ParameterRange(layers);
+  for (int i = begin; i < end; ++i) {
+    if (IsTrainable(ParameterId(i)) && !entries_[i - first_id_].grad.defined()) return false;
+  }
+  return true;
 }
 
 bool ParameterSet::Contains(ParameterId id) const {
@@ -68,7 +153,11 @@ const ParameterSet::Entry& ParameterSet::entry(ParameterId id) const {
   return entries_[id.value() - first_id_];
 }
 
-const ops::Weight& ParameterSet::weight(ParameterId id) const { return *entry(id).weight; }
+const ops::Weight& ParameterSet::weight(ParameterId id) const {
+  const Entry& found = entry(id);
+  DPIPE_CHECK(found.weight != nullptr) << program_->parameter(id).name << " is released";
+  return *found.weight;
+}
 
 ops::Weight* ParameterSet::mutable_weight(ParameterId id) { return entry(id).weight.get(); }
 
@@ -78,7 +167,7 @@ Tensor* ParameterSet::grad(ParameterId id) {
 
 const Tensor& ParameterSet::grad(ParameterId id) const {
   const Tensor& grad = entry(id).grad;
-  DPIPE_CHECK(grad.defined()) << program_->parameter(id).name << " is frozen";
+  DPIPE_CHECK(grad.defined()) << program_->parameter(id).name << " is frozen or released";
   return grad;
 }
 
@@ -87,6 +176,7 @@ void ParameterSet::ZeroGrads() {
 }
 
 void ParameterSet::InitRandom(uint64_t seed) {
+  DPIPE_CHECK(!is_sharded_) << "shards are loaded";
   for (ParameterId id : ids_) {
     Tensor master = weight(id).master();
     Initialise(program_->parameter(id), seed, &master);
@@ -107,7 +197,7 @@ absl::Status ParameterSet::Load(const std::map<std::string, Tensor>& tensors) {
                                       info.shape.ToString()));
     } else {
       Tensor master = weight(id).master();
-      master.CopyFrom(it->second);
+      master.CopyFrom(PartOf(it->second));
       mutable_weight(id)->MarkUpdated();
     }
   }
@@ -118,21 +208,36 @@ absl::Status ParameterSet::Load(const std::map<std::string, Tensor>& tensors) {
 
 void ParameterSet::Collect(std::map<std::string, Tensor>* tensors) const {
   for (ParameterId id : ids_) {
-    (*tensors)[program_->parameter(id).name] = weight(id).master().Clone();
+    const ParameterInfo& info = program_->parameter(id);
+    Tensor& tensor = (*tensors)[info.name];
+    if (!is_sharded_ || !tensor.defined()) {
+      tensor = Tensor::Zeros(device_, info.shape, DType::kF32);
+    }
+    PartOf(tensor).CopyFrom(weight(id).master());
   }
 }
 
-int64_t ParameterSet::master_bytes() const { return program_->ParameterBytes(layers_); }
+int64_t ParameterSet::master_bytes() const {
+  int64_t sum = 0;
+  for (const Entry& entry : entries_) {
+    if (entry.weight != nullptr) sum += entry.weight->master().size_bytes();
+  }
+  return sum;
+}
 
 int64_t ParameterSet::grad_bytes() const {
   int64_t sum = 0;
-  for (ParameterId id : trainable_ids_) sum += grad(id).size_bytes();
+  for (const Entry& entry : entries_) {
+    if (entry.grad.defined()) sum += entry.grad.size_bytes();
+  }
   return sum;
 }
 
 int64_t ParameterSet::prepared_bytes() const {
   int64_t sum = 0;
-  for (const Entry& entry : entries_) sum += entry.weight->prepared_bytes();
+  for (const Entry& entry : entries_) {
+    if (entry.weight != nullptr) sum += entry.weight->prepared_bytes();
+  }
   return sum;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/range.h"
+#include "core/base/shard.h"
 #include "core/base/status.h"
 #include "core/nn/program.h"
 #include "core/ops/weight.h"
@@ -19,10 +20,20 @@ namespace dpipe::nn {
 // Owns fp32 masters and, for parameters of trainable layers, fp32 gradients. A stage's set belongs
 // to one rank. A set of frozen layers is only read (const) and may be shared by any number of
 // ranks. The Program must outlive it.
+//
+// Where parameters are divided over ranks, a rank has two sets: one of shards, with this rank's
+// part of every parameter, its gradient and what the optimizer makes of them; and one on demand,
+// whose masters and gradients exist only between Allocate and Release calls.
 class ParameterSet {
  public:
   // Masters are zero until InitRandom or Load. Gradients are allocated and zero.
   ParameterSet(const Program& program, LayerRange layers, std::shared_ptr<Device> device);
+  // Masters and gradients are rows of numbers, the shard of each parameter's. No layer can be run
+  // with it.
+  static std::unique_ptr<ParameterSet> OfShards(const Program& program, LayerRange layers,
+                                                std::shared_ptr<Device> device, Shard shard);
+  static std::unique_ptr<ParameterSet> OnDemand(const Program& program, LayerRange layers,
+                                                std::shared_ptr<Device> device);
   ParameterSet(const ParameterSet&) = delete;
   ParameterSet& operator=(const ParameterSet&) = delete;
 
@@ -35,6 +46,15 @@ class ParameterSet {
   const std::vector<ParameterId>& trainable_ids() const { return trainable_ids_; }
   bool Contains(ParameterId id) const;
 
+  // Of a set on demand. Masters are uninitialised after AllocateMasters, gradients zero after
+  // AllocateGrads; what is there already stays as it is.
+  void AllocateMasters(LayerRange layers);
+  void ReleaseMasters(LayerRange layers);
+  bool HasMasters(LayerRange layers) const;
+  void AllocateGrads(LayerRange layers);
+  void ReleaseGrads(LayerRange layers);
+  bool HasGrads(LayerRange layers) const;
+
   const ops::Weight& weight(ParameterId id) const;
   // To write the master (optimizer, loading) and then MarkUpdated.
   ops::Weight* mutable_weight(ParameterId id);
@@ -45,13 +65,15 @@ class ParameterSet {
 
   void ZeroGrads();
   // Every parameter by its init rule. The numbers depend on the seed and the parameter's name only,
-  // so they are the same however the layers are distributed.
+  // so they are the same however the layers are distributed. Not of shards.
   void InitRandom(uint64_t seed);
 
   // By checkpoint name. Every parameter of the set must be there, fp32, of the right shape (else
-  // InvalidArgument that lists what is missing or wrong); others are ignored. Values are copied.
+  // InvalidArgument that lists what is missing or wrong); others are ignored. Values are copied; of
+  // shards, their part of the values.
   absl::Status Load(const std::map<std::string, Tensor>& tensors);
-  // Adds copies of the masters, by name.
+  // Adds copies of the masters, by name; of shards, fills their part of the tensor, which the first
+  // to come makes.
   void Collect(std::map<std::string, Tensor>* tensors) const;
 
   int64_t master_bytes() const;
@@ -61,14 +83,23 @@ class ParameterSet {
 
  private:
   struct Entry {
-    std::unique_ptr<ops::Weight> weight;
-    Tensor grad;  // undefined where frozen
+    std::unique_ptr<ops::Weight> weight;  // null where released
+    Tensor grad;                          // undefined where frozen or released
   };
+  ParameterSet(const Program& program, LayerRange layers, std::shared_ptr<Device> device,
+               bool is_sharded, Shard shard);
   const Entry& entry(ParameterId id) const;
+  bool IsTrainable(ParameterId id) const;
+  // As it is stored.
+  Shape ShapeOf(ParameterId id) const;
+  // Of a checkpoint's tensor, what this set holds of it: a view of the same storage.
+  Tensor PartOf(const Tensor& tensor) const;
 
   const Program* program_;
   LayerRange layers_;
   std::shared_ptr<Device> device_;
+  const bool is_sharded_ = false;
+  const Shard shard_;
   int first_id_ = 0;
   std::vector<Entry> entries_;
   std::vector<ParameterId> ids_, trainable_ids_;

@@ -92,5 +92,49 @@ TEST(ParameterSetTest, CollectsAndLoads) {
             "expected fp32 [3, 40]");
 }
 
+TEST(ParameterSetTest, ShardsAreLoadedAndCollected) {
+  const Program program = ThreeLayers();
+  ParameterSet whole(program, {1, 3}, Device::Cpu());
+  whole.InitRandom(1);
+  std::map<std::string, Tensor> tensors, joined;
+  whole.Collect(&tensors);
+  int64_t bytes = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto shards = ParameterSet::OfShards(program, {1, 3}, Device::Cpu(), {i, 3});
+    ASSERT_TRUE(shards->Load(tensors).ok());
+    EXPECT_EQ(shards->trainable_ids(), whole.trainable_ids());
+    EXPECT_EQ(shards->grad(shards->ids()[0])->size_bytes(),
+              shards->weight(shards->ids()[0]).master().size_bytes());
+    shards->Collect(&joined);
+    bytes += shards->master_bytes();
+  }
+  EXPECT_EQ(bytes, whole.master_bytes());
+  ASSERT_EQ(joined.size(), tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    EXPECT_EQ(joined[name].shape(), tensor.shape());
+    EXPECT_EQ(std::memcmp(joined[name].raw_data(), tensor.raw_data(), tensor.size_bytes()), 0);
+  }
+}
+
+TEST(ParameterSetTest, OnDemandMemoryIsGivenBack) {
+  const Program program = ThreeLayers();
+  const auto device = Device::Cpu();
+  const auto set = ParameterSet::OnDemand(program, program.all_layers(), device);
+  EXPECT_FALSE(set->HasMasters({0, 1}));
+  EXPECT_EQ(device->allocator().stats().allocated_bytes, 0);
+  set->AllocateMasters({0, 2});
+  set->AllocateGrads({0, 2});
+  EXPECT_TRUE(set->HasMasters({0, 2}));
+  EXPECT_TRUE(set->HasGrads({0, 2}));
+  EXPECT_FALSE(set->HasMasters({1, 3}));
+  EXPECT_EQ(set->master_bytes(), 4 * (35 + 240 + 80));
+  EXPECT_EQ(set->grad_bytes(), 4 * (240 + 80));
+  EXPECT_EQ(set->grad(ParameterId(2))->data<float>()[7], 0);
+  set->ReleaseMasters({0, 2});
+  EXPECT_FALSE(set->HasMasters({1, 2}));
+  set->ReleaseGrads({0, 2});
+  EXPECT_EQ(device->allocator().stats().allocated_bytes, 0);
+}
+
 }  // namespace
 }  // namespace dpipe::nn

@@ -127,6 +127,7 @@ absl::StatusOr<nn::ValueMap> RankExecutor::TakeActivations(StageMicroBatch key,
 
 absl::Status RankExecutor::ForwardLayers(StageMicroBatch key, LayerRange layers, int64_t step,
                                          bool keep_state, MicroBatch* micro_batch) {
+  DPIPE_RETURN_IF_ERROR(CheckGathered(key.first, layers));
   DPIPE_RETURN_IF_ERROR(
       GatherInputs(routes(key.first), layers, step, micro_batch->samples, &micro_batch->values));
   nn::RunOptions options;
@@ -252,6 +253,8 @@ absl::Status RankExecutor::SeedBackward(StageMicroBatch key, MicroBatch* micro_b
 absl::Status RankExecutor::BackwardLayers(Instruction::Kind kind, LayerRange layers, int stage,
                                           MicroBatch* micro_batch) {
   nn::ParameterSet* parameters = resources_.stage_parameters[stage];
+  DPIPE_RETURN_IF_ERROR(CheckGathered(stage, layers));
+  if (routes(stage).sharded && kind != Instruction::INPUT_GRAD) parameters->AllocateGrads(layers);
   for (auto state = micro_batch->states.rbegin(); state != micro_batch->states.rend(); ++state) {
     const LayerRange part = layers.Intersect(state->layers());
     if (part.empty()) continue;

@@ -49,6 +49,8 @@ std::string InstructionName(const Plan& plan, const Instruction& instruction) {
     case Instruction::RECOMPUTE:
       return absl::StrCat(kind, " of micro-batch ", instruction.micro_batch(), " on stage ",
                           instruction.stage());
+    case Instruction::GATHER_PARAMS:
+    case Instruction::RELEASE_PARAMS:
     case Instruction::REDUCE_GRADS:
       return absl::StrCat(kind, " of stage ", instruction.stage(), ", layers ",
                           RangeName(instruction.layers()));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/shard.h"
 #include "core/comm/in_process.h"
 
 namespace dpipe {
@@ -139,20 +140,32 @@ absl::Status LocalSession::SetUpRank(int rank) {
   RankResources resources;
   // Stages of the same layers share them: self-conditioning's two laps, and the turn of two chains
   // in opposite directions.
-  std::map<std::pair<int, LayerRange>, nn::ParameterSet*> by_layers;
+  std::map<std::pair<int, LayerRange>, std::pair<nn::ParameterSet*, nn::ParameterSet*>> by_layers;
   for (const Stage& stage : options_.plan.stages()) {
     const auto& ranks = stage.ranks();
     resources.stage_parameters.push_back(nullptr);
+    resources.stage_shards.push_back(nullptr);
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
     const LayerRange layers{stage.layers().begin(), stage.layers().end()};
-    nn::ParameterSet*& parameters = by_layers[{stage.component(), layers}];
+    const nn::Program& program = options_.model->component(stage.component()).program;
+    auto& [parameters, on_demand] = by_layers[{stage.component(), layers}];
     if (parameters == nullptr) {
-      state.parameters.push_back(std::make_unique<nn::ParameterSet>(
-          options_.model->component(stage.component()).program, layers, state.device));
+      if (stage.sharded()) {
+        const auto own = std::find(ranks.begin(), ranks.end(), rank);
+        const Shard shard{static_cast<int>(own - ranks.begin()), ranks.size()};
+        state.parameters.push_back(
+            nn::ParameterSet::OfShards(program, layers, state.device, shard));
+        state.on_demand.push_back(nn::ParameterSet::OnDemand(program, layers, state.device));
+        on_demand = state.on_demand.back().get();
+      } else {
+        state.parameters.push_back(
+            std::make_unique<nn::ParameterSet>(program, layers, state.device));
+      }
       parameters = state.parameters.back().get();
       DPIPE_RETURN_IF_ERROR(parameters->Load(*options_.initial_parameters));
     }
-    resources.stage_parameters.back() = parameters;
+    resources.stage_parameters.back() = stage.sharded() ? on_demand : parameters;
+    if (stage.sharded()) resources.stage_shards.back() = parameters;
   }
   resources.plan = &options_.plan;
   resources.routes = &routes_;

@@ -74,7 +74,8 @@ class LocalSession {
     std::shared_ptr<Device> device;
     std::unique_ptr<Communicator> communicator;
     // One for all stages of the same layers, in the order of the first of them.
-    std::vector<std::unique_ptr<nn::ParameterSet>> parameters;
+    std::vector<std::unique_ptr<nn::ParameterSet>> parameters;  // whole, or this rank's shards
+    std::vector<std::unique_ptr<nn::ParameterSet>> on_demand;   // of sharded stages
     std::unique_ptr<RankExecutor> executor;
   };
   class StepClock;

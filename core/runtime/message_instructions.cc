@@ -1,6 +1,5 @@
 // Sending and receiving: activations, gradients, outputs of frozen components.
 #include <algorithm>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
@@ -32,22 +31,6 @@ absl::StatusOr<SampleRange> RowsOf(const Instruction& instruction, SampleRange h
   return SampleRange{samples.begin - held.begin, samples.end - held.begin};
 }
 
-// Gradients of a stage's layers are summed over all ranks that hold these layers with a gradient.
-std::vector<Rank> ReductionGroup(const Plan& plan, const Instruction& instruction) {
-  std::set<int> ranks;
-  const Stage& own = plan.stages(instruction.stage());
-  for (const Stage& stage : plan.stages()) {
-    if (stage.forward_only() || stage.component() != own.component()) continue;
-    const LayerRange layers{stage.layers().begin(), stage.layers().end()};
-    if (layers.Contains(LayerRange{instruction.layers().begin(), instruction.layers().end()})) {
-      ranks.insert(stage.ranks().begin(), stage.ranks().end());
-    }
-  }
-  std::vector<Rank> group;
-  for (int rank : ranks) group.push_back(Rank(rank));
-  return group;
-}
-
 }  // namespace
 
 RankExecutor::Prepared RankExecutor::Prepare(const Instruction& instruction) const {
@@ -56,15 +39,9 @@ RankExecutor::Prepared RankExecutor::Prepare(const Instruction& instruction) con
   if (instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV) {
     prepared.tag = MessageTag(instruction);
     if (instruction.kind() == Instruction::RECV) prepared.specs = PayloadSpecs(instruction);
-  } else if (instruction.kind() == Instruction::REDUCE_GRADS) {
-    prepared.group = ReductionGroup(*resources_.plan, instruction);
-    nn::ParameterSet* parameters = resources_.stage_parameters[instruction.stage()];
-    const auto [begin, end] =
-        program(instruction.stage())
-            .ParameterRange({instruction.layers().begin(), instruction.layers().end()});
-    for (nn::ParameterId id : parameters->trainable_ids()) {
-      if (begin <= id.value() && id.value() < end) prepared.grads.push_back(*parameters->grad(id));
-    }
+  } else if (instruction.kind() == Instruction::REDUCE_GRADS ||
+             instruction.kind() == Instruction::GATHER_PARAMS) {
+    PrepareCollective(instruction, &prepared);
   }
   return prepared;
 }

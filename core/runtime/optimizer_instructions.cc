@@ -1,4 +1,4 @@
-// Gradient reduction and the optimizer step.
+// The global norm and the optimizer step.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -9,12 +9,6 @@
 #include "core/runtime/rank_executor.h"
 
 namespace dpipe {
-
-absl::Status RankExecutor::ReduceGrads(const Instruction& instruction) {
-  Prepared& prepared = prepared_[current_instruction_];
-  return resources_.communicator->AllReduceSum(prepared.group, absl::MakeSpan(prepared.grads),
-                                               prepared.name);
-}
 
 // One slot a parameter of all backbones. Of the ranks that hold a layer, which hold the same
 // gradients, the lowest one speaks; all others add zeros, and so the sum's bits do not depend on
@@ -40,10 +34,12 @@ void RankExecutor::PrepareNorm() {
     nn::ParameterSet* parameters = resources_.stage_parameters[s];
     if (parameters == nullptr) continue;
     const int index = routes(s).component;
+    if (resources_.stage_shards[s] != nullptr) parameters = resources_.stage_shards[s];
     for (nn::ParameterId id : parameters->trainable_ids()) {
       const int slot = first_slot[index] + id.value();
       const int layer = parameters->program().parameter(id).layer;
-      if (speakers[index][layer] != rank_.value() || !slots.insert(slot).second) continue;
+      const bool speaks = routes(s).sharded || speakers[index][layer] == rank_.value();
+      if (!speaks || !slots.insert(slot).second) continue;
       norm_terms_.push_back({slot, *parameters->grad(id)});
     }
   }
@@ -55,6 +51,12 @@ absl::Status RankExecutor::OptimizerStep(int64_t step) {
     return absl::FailedPreconditionError(
         absl::StrCat(micro_batches_.size(), " passes are not finished; the first is micro-batch ",
                      micro_batch, " on stage ", stage));
+  }
+  for (size_t s = 0; s < resources_.stage_shards.size(); ++s) {
+    if (resources_.stage_shards[s] == nullptr) continue;
+    if (resources_.stage_parameters[s]->grad_bytes() == 0) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("gradients of stage ", s, " are not reduced"));
   }
   double global_norm = -1;
   if (resources_.plan->global_norm()) {

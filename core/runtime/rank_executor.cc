@@ -30,7 +30,10 @@ RankExecutor::RankExecutor(RankResources resources)
     prepared_.push_back(Prepare(instruction));
   }
   std::set<const nn::ParameterSet*> seen;
-  for (nn::ParameterSet* parameters : resources_.stage_parameters) {
+  for (size_t s = 0; s < resources_.stage_parameters.size(); ++s) {
+    nn::ParameterSet* parameters = resources_.stage_shards[s] != nullptr
+                                       ? resources_.stage_shards[s]
+                                       : resources_.stage_parameters[s];
     if (parameters == nullptr || !seen.insert(parameters).second) continue;
     optimizers_.emplace_back(parameters, resources_.optimizer(*parameters));
   }
@@ -81,6 +84,12 @@ absl::Status RankExecutor::Run(const Instruction& instruction, int64_t step) {
       return absl::OkStatus();
     case Instruction::RECV:
       return PostRecv(instruction, step);
+    case Instruction::GATHER_PARAMS:
+      DPIPE_RETURN_IF_ERROR(GatherParams(instruction));
+      Record(step, TraceEvent::COLLECTIVE);
+      return absl::OkStatus();
+    case Instruction::RELEASE_PARAMS:
+      return ReleaseParams(instruction);
     case Instruction::REDUCE_GRADS:
       DPIPE_RETURN_IF_ERROR(ReduceGrads(instruction));
       Record(step, TraceEvent::COLLECTIVE);

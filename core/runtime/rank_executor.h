@@ -48,8 +48,11 @@ struct RankResources {
   InputProvider* inputs = nullptr;
   // By component; null for backbones and for components that this plan never computes.
   std::vector<const nn::ParameterSet*> frozen_parameters;
-  // By stage id; null for stages of other ranks. Stages of the same layers share one set.
+  // By stage id; null for stages of other ranks. Stages of the same layers share one set. Of
+  // sharded stages, the set on demand.
   std::vector<nn::ParameterSet*> stage_parameters;
+  // By stage id; null for stages that are not sharded or of other ranks.
+  std::vector<nn::ParameterSet*> stage_shards;
   StepOptimizerFactory optimizer;
   DType compute_dtype = DType::kF32;
   Nanos epoch_ns = 0;  // trace times count from here
@@ -83,8 +86,9 @@ class RankExecutor {
     std::string name;
     int64_t tag = 0;                // of a message
     std::vector<TensorSpec> specs;  // of a RECV
-    std::vector<Rank> group;        // of REDUCE_GRADS, with
-    std::vector<Tensor> grads;      // what it sums
+    std::vector<Rank> group;        // of a collective
+    std::vector<nn::ParameterId> parameters;
+    std::vector<Tensor> tensors;  // gradients to sum; of sharded stages, this rank's shards
   };
   struct Incoming {
     SampleRange samples;
@@ -111,6 +115,7 @@ class RankExecutor {
   };
 
   Prepared Prepare(const Instruction& instruction) const;
+  void PrepareCollective(const Instruction& instruction, Prepared* prepared) const;
   void PrepareNorm();
   absl::Status Run(const Instruction& instruction, int64_t step);
   absl::Status LoadBatch(const Instruction& instruction, int64_t step);
@@ -121,6 +126,8 @@ class RankExecutor {
   absl::Status BackwardPass(const Instruction& instruction);
   absl::Status Send(const Instruction& instruction, int64_t step);
   absl::Status PostRecv(const Instruction& instruction, int64_t step);
+  absl::Status GatherParams(const Instruction& instruction);
+  absl::Status ReleaseParams(const Instruction& instruction);
   absl::Status ReduceGrads(const Instruction& instruction);
   absl::Status OptimizerStep(int64_t step);
   absl::Status Flush(int64_t step);
@@ -135,6 +142,7 @@ class RankExecutor {
   absl::Status ForwardLayers(StageMicroBatch key, LayerRange layers, int64_t step, bool keep_state,
                              MicroBatch* micro_batch);
   absl::Status FinishForward(StageMicroBatch key, MicroBatch* micro_batch);
+  absl::Status CheckGathered(int stage, LayerRange layers) const;
   absl::Status SeedBackward(StageMicroBatch key, MicroBatch* micro_batch);
   absl::Status BackwardLayers(Instruction::Kind kind, LayerRange layers, int stage,
                               MicroBatch* micro_batch);
@@ -168,7 +176,7 @@ class RankExecutor {
       incoming_frozen_;  // by (step, component)
   // Frozen chains under way: (step, component, first sample of the quantum).
   std::map<std::tuple<int64_t, int, int>, nn::ValueMap> frozen_values_;
-  // Of the different parameter sets.
+  // Of the different parameter sets, and of shards.
   std::vector<std::pair<nn::ParameterSet*, std::unique_ptr<StepOptimizer>>> optimizers_;
   std::vector<NormTerm> norm_terms_;
   int num_norm_slots_ = 0;

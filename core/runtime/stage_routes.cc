@@ -119,6 +119,7 @@ void Describe(const Plan& plan, const nn::Model& model, int first, int s, StageR
   routes->ends_lap = routes->layers.end == component.program.num_layers();
   routes->forward_only = stage.forward_only();
   routes->recompute = stage.recompute();
+  routes->sharded = stage.sharded();
   for (ValueId id : component.program.InputsReadBy(routes->layers)) {
     ExternalInput input;
     input.id = id;
@@ -205,6 +206,24 @@ absl::Status RouteChain(const Plan& plan, const nn::Model& model, const Pipeline
   return absl::OkStatus();
 }
 
+absl::Status CheckShards(const Plan& plan) {
+  for (const Stage& stage : plan.stages()) {
+    for (const Stage& other : plan.stages()) {
+      if (!stage.sharded() || stage.component() != other.component()) continue;
+      const bool overlap = stage.layers().begin() < other.layers().end() &&
+                           other.layers().begin() < stage.layers().end();
+      if (!overlap) continue;
+      if (other.sharded() && std::equal(stage.ranks().begin(), stage.ranks().end(),
+                                        other.ranks().begin(), other.ranks().end())) {
+        continue;
+      }
+      return Bad(absl::StrCat("stage ", stage.id(), " is divided over its ranks, and stage ",
+                              other.id(), " holds layers of it in another way"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<StageRoutes>> RouteStages(const Plan& plan, const nn::Model& model) {
@@ -218,6 +237,7 @@ absl::StatusOr<std::vector<StageRoutes>> RouteStages(const Plan& plan, const nn:
   for (const PipelineChain& chain : chains) {
     DPIPE_RETURN_IF_ERROR(RouteChain(plan, model, chain, &routes));
   }
+  DPIPE_RETURN_IF_ERROR(CheckShards(plan));
   return routes;
 }
 

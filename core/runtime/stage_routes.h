@@ -55,6 +55,7 @@ struct StageRoutes {
   bool ends_lap = false;  // computes the loss, or, where forward_only, the estimate
   bool forward_only = false;
   bool recompute = false;
+  bool sharded = false;
 
   // Over the boundaries to the neighbours. The boundary between the laps carries the component's
   // self-conditioning: out, the program's estimate; in, the external input that it becomes.
@@ -72,8 +73,9 @@ struct StageRoutes {
 };
 
 // By stage id. A plan without chains is one chain of all its stages. InvalidArgument, naming stage
-// and component, where chains are no partitions of a backbone of the model, or where stages after
-// the first read its self-conditioning input, or where there is a second lap but no such input.
+// and component, where chains are no partitions of a backbone of the model, where stages after the
+// first read its self-conditioning input, where there is a second lap but no such input, or where a
+// sharded stage's layers are on other ranks too.
 absl::StatusOr<std::vector<StageRoutes>> RouteStages(const Plan& plan, const nn::Model& model);
 
 }  // namespace dpipe

@@ -47,8 +47,9 @@ absl::StatusOr<std::vector<LayerRange>> LayersByStage(const nn::Model& model,
 
 class DirectPlanner {
  public:
-  DirectPlanner(const nn::Model& model, const Schedule& schedule, const PipelineLayout& layout)
-      : model_(model), schedule_(schedule), layout_(layout) {}
+  DirectPlanner(const nn::Model& model, const Schedule& schedule, const PipelineLayout& layout,
+                bool sharded)
+      : model_(model), schedule_(schedule), layout_(layout), sharded_(sharded) {}
 
   Plan Make() {
     AddHeader();
@@ -98,6 +99,7 @@ class DirectPlanner {
       stage->mutable_layers()->set_end(place.layers.end);
       stage->set_chain(place.chain);
       stage->set_forward_only(place.forward_only);
+      stage->set_sharded(sharded_);
       stage->set_recompute(place.recompute && !place.forward_only);
       for (int g = 0; g < layout_.num_groups(); ++g) {
         for (int i = 0; i < layout_.replicas[place.device]; ++i) {
@@ -133,7 +135,7 @@ class DirectPlanner {
       frozen->mutable_layers()->set_end(model_.component(i).program.num_layers());
     }
     for (const Slot& slot : schedule_.slots(seat.device)) AddSlot(seat, slot);
-    AddReductions(seat);
+    if (!sharded_) AddReductions(seat);
     Add(Instruction::OPTIMIZER_STEP, {});
   }
 
@@ -157,10 +159,34 @@ class DirectPlanner {
   }
 
   void AddPass(Instruction::Kind kind, const Seat& seat, const Slot& slot) {
+    const LayerRange layers = layout_.stages[slot.stage].layers;
+    if (!sharded_ || layers.size() == 1) return AddPass(kind, seat, slot, layers);
+    const int middle = (layers.begin + layers.end) / 2;
+    std::vector<LayerRange> halves = {{layers.begin, middle}, {middle, layers.end}};
+    const bool forward = kind == Instruction::FORWARD || kind == Instruction::RECOMPUTE;
+    if (!forward) std::swap(halves[0], halves[1]);
+    for (LayerRange half : halves) AddPass(kind, seat, slot, half);
+  }
+
+  void AddPass(Instruction::Kind kind, const Seat& seat, const Slot& slot, LayerRange layers) {
+    if (sharded_) AddCollective(Instruction::GATHER_PARAMS, slot.stage, layers);
     Instruction* pass = Add(kind, Samples(seat, slot));
     pass->set_stage(slot.stage);
     pass->set_micro_batch(slot.micro_batch);
-    *pass->mutable_layers() = plan_.stages(slot.stage).layers();
+    pass->mutable_layers()->set_begin(layers.begin);
+    pass->mutable_layers()->set_end(layers.end);
+    if (!sharded_) return;
+    if (kind == Instruction::BACKWARD || kind == Instruction::WEIGHT_GRAD) {
+      AddCollective(Instruction::REDUCE_GRADS, slot.stage, layers);
+    }
+    AddCollective(Instruction::RELEASE_PARAMS, slot.stage, layers);
+  }
+
+  void AddCollective(Instruction::Kind kind, int stage, LayerRange layers) {
+    Instruction* instruction = Add(kind, {});
+    instruction->set_stage(stage);
+    instruction->mutable_layers()->set_begin(layers.begin);
+    instruction->mutable_layers()->set_end(layers.end);
   }
 
   void AddMessages(Instruction::Kind kind, const Seat& seat, const Slot& slot, bool forward) {
@@ -196,15 +222,14 @@ class DirectPlanner {
     }
     for (const auto& [key, stage] : own) {
       if (holders[key].size() == 1) continue;
-      Instruction* reduce = Add(Instruction::REDUCE_GRADS, {});
-      reduce->set_stage(stage);
-      *reduce->mutable_layers() = plan_.stages(stage).layers();
+      AddCollective(Instruction::REDUCE_GRADS, stage, layout_.stages[stage].layers);
     }
   }
 
   const nn::Model& model_;
   const Schedule& schedule_;
   const PipelineLayout& layout_;
+  const bool sharded_;
   Plan plan_;
 };
 
@@ -224,7 +249,7 @@ absl::StatusOr<Plan> MakeDirectPlan(const nn::Model& model, const Schedule& sche
   layout_options.micro_batch_sizes = options.micro_batch_sizes;
   if (options.recompute) layout_options.recompute.assign(schedule.num_stages(), true);
   DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout, MakeLayout(schedule, layout_options));
-  return DirectPlanner(model, schedule, layout).Make();
+  return DirectPlanner(model, schedule, layout, options.sharded).Make();
 }
 
 }  // namespace dpipe::testlib

@@ -22,7 +22,10 @@ struct DirectPlanOptions {
   std::vector<int> replicas = {};           // by device; empty: one rank each
   std::vector<int> micro_batch_sizes = {};  // by backbone; empty: one sample
   bool recompute = false;                   // every stage that has backward passes
-  uint64_t seed = 1;                        // of where each backbone is cut
+  // Every stage is divided over its ranks: the layers of each half of it are gathered, used,
+  // reduced and released, pass by pass.
+  bool sharded = false;
+  uint64_t seed = 1;  // of where each backbone is cut
 };
 
 // InvalidArgument where the options and the schedule do not fit.
