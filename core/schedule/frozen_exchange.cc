@@ -11,8 +11,8 @@ std::vector<SampleRange> Merge(std::vector<SampleRange> ranges) {
   std::sort(ranges.begin(), ranges.end());
   std::vector<SampleRange> merged;
   for (const SampleRange& range : ranges) {
-    if (!merged.empty() && merged.back().end == range.begin) {
-      merged.back().end = range.end;
+    if (!merged.empty() && range.begin <= merged.back().end) {
+      merged.back().end = std::max(merged.back().end, range.end);
     } else {
       merged.push_back(range);
     }

@@ -31,8 +31,7 @@ struct FrozenMessage {
 std::vector<FrozenMessage> FrozenExchange(const std::vector<FrozenOutput>& owners,
                                           const std::vector<FrozenOutput>& readers);
 
-// Joins adjacent ranges; the result is increasing. The ranges may come in any order but must not
-// overlap.
+// Joins adjacent and overlapping ranges, which may come in any order; the result is increasing.
 std::vector<SampleRange> Merge(std::vector<SampleRange> ranges);
 
 // `samples` split evenly over `parts` in multiples of `quantum` (which divides their number); the

@@ -20,7 +20,8 @@ FrozenLedger::FrozenLedger(const Plan& plan, const PlanShape& shape, const CostM
       cost_(cost),
       rank_(rank),
       components_(plan.components_size()),
-      cached_(plan.global_batch(), false) {
+      reads_cached_(plan.components_size()),
+      cached_(plan.components_size()) {
   const int batch = plan.global_batch();
   for (Component& component : components_) {
     for (int offset : {0, 1}) {
@@ -35,8 +36,17 @@ FrozenLedger::FrozenLedger(const Plan& plan, const PlanShape& shape, const CostM
       for (int n = samples.begin; n < samples.end; ++n) components_[source].read[n] = true;
     }
   };
-  for (int m = 0; m < plan.num_micro_batches(); ++m) {
-    mark_read(cost.backbone(), shape.place(rank).layers, shape.SamplesOf(rank, m));
+  for (int s : shape.device_of(rank).stages) {
+    const StageShape& stage = shape.stage(s);
+    sources_.push_back(cost.SourcesOf(stage.component, stage.layers));
+    if (sources_.back().empty()) continue;
+    reads_cached_[stage.component].resize(batch, false);
+    cached_[stage.component].resize(batch, false);
+    for (int m = 0; m < stage.num_micro_batches; ++m) {
+      const SampleRange samples = shape.SamplesOf(rank, s, m);
+      mark_read(stage.component, stage.layers, samples);
+      for (int n = samples.begin; n < samples.end; ++n) reads_cached_[stage.component][n] = true;
+    }
   }
   for (const Instruction& instruction : plan.devices(rank).instructions()) {
     const bool runs = instruction.kind() == Instruction::FROZEN_FORWARD;
@@ -54,69 +64,72 @@ FrozenLedger::FrozenLedger(const Plan& plan, const PlanShape& shape, const CostM
   }
 }
 
-absl::Status FrozenLedger::CheckAligned(const std::string& where, const Range& samples) const {
+absl::Status FrozenLedger::CheckAligned(const InstructionAt& at, const Range& samples) const {
   const int quantum = plan_.frozen_quantum();
   if (samples.begin() % quantum == 0 && samples.end() % quantum == 0) return absl::OkStatus();
-  return Bad(absl::StrCat(where, "samples [", samples.begin(), ", ", samples.end(),
+  return Bad(absl::StrCat(at.Name(), "samples [", samples.begin(), ", ", samples.end(),
                           ") are not aligned to the frozen quantum, ", quantum));
 }
 
-absl::Status FrozenLedger::LoadCached(const std::string& where, const Instruction& load) {
-  if (cost_.SourcesOf(cost_.backbone(), shape_.place(rank_).layers).empty()) {
-    return Bad(where + "the rank's stage reads no frozen output");
+absl::Status FrozenLedger::LoadCached(const InstructionAt& at, const Instruction& load) {
+  if (reads_cached_[load.component()].empty()) {
+    return Bad(absl::StrCat(at.Name(), "no stage of the rank is of component ", load.component(),
+                            " and reads a frozen output"));
   }
   if (load.step_offset() != 0) {
-    return Bad(absl::StrCat(where, "step_offset is ", load.step_offset(),
+    return Bad(absl::StrCat(at.Name(), "step_offset is ", load.step_offset(),
                             " and must be 0 for cached outputs"));
   }
   const SampleRange samples = SamplesIn(load);
   for (int n = samples.begin; n < samples.end; ++n) {
-    bool trained = false;
-    for (int m = 0; m < plan_.num_micro_batches(); ++m) {
-      trained |= shape_.SamplesOf(rank_, m).Contains(n);
+    if (!reads_cached_[load.component()][n]) {
+      return Bad(absl::StrCat(at.Name(), "sample ", n, " is not trained on by this rank"));
     }
-    if (!trained) return Bad(absl::StrCat(where, "sample ", n, " is not trained on by this rank"));
-    if (cached_[n]) return Bad(absl::StrCat(where, "sample ", n, " is loaded already"));
-    cached_[n] = true;
+    if (cached_[load.component()][n]) {
+      return Bad(absl::StrCat(at.Name(), "sample ", n, " is loaded already"));
+    }
+    cached_[load.component()][n] = true;
   }
   return absl::OkStatus();
 }
 
-absl::Status FrozenLedger::Load(const std::string& where, const Instruction& load) {
-  const bool of_backbone = load.component() == cost_.backbone();
+absl::Status FrozenLedger::Load(const InstructionAt& at, const Instruction& load) {
+  const bool of_backbone = cost_.IsBackbone(load.component());
   if (of_backbone != IsCached()) {
-    return Bad(absl::StrCat(where, "component ", load.component(), " is", of_backbone ? "" : " not",
-                            " the backbone, and frozen outputs are", IsCached() ? "" : " not",
-                            " cached"));
+    return Bad(absl::StrCat(at.Name(), "component ", load.component(), " is",
+                            of_backbone ? "" : " not", " a backbone, and frozen outputs are",
+                            IsCached() ? "" : " not", " cached"));
   }
-  if (IsCached()) return LoadCached(where, load);
-  DPIPE_RETURN_IF_ERROR(CheckAligned(where, load.samples()));
+  if (IsCached()) return LoadCached(at, load);
+  DPIPE_RETURN_IF_ERROR(CheckAligned(at, load.samples()));
   Component& component = components_[load.component()];
   for (int n = load.samples().begin(); n < load.samples().end(); ++n) {
     if (component.next_layer[0][n] != kNotLoaded || component.next_layer[1][n] != kNotLoaded) {
-      return Bad(absl::StrCat(where, "sample ", n, " is loaded already"));
+      return Bad(absl::StrCat(at.Name(), "sample ", n, " is loaded already"));
     }
     component.next_layer[load.step_offset()][n] = 0;
   }
   return absl::OkStatus();
 }
 
-absl::Status FrozenLedger::Run(const std::string& where, const Instruction& work) {
-  if (work.component() == cost_.backbone()) return Bad(where + "the backbone is not frozen");
-  if (IsCached()) return Bad(where + "frozen outputs are cached, so none is computed");
-  DPIPE_RETURN_IF_ERROR(CheckAligned(where, work.samples()));
+absl::Status FrozenLedger::Run(const InstructionAt& at, const Instruction& work) {
+  if (cost_.IsBackbone(work.component())) return Bad(at.Name() + "a backbone is not frozen");
+  if (IsCached()) return Bad(at.Name() + "frozen outputs are cached, so none is computed");
+  DPIPE_RETURN_IF_ERROR(CheckAligned(at, work.samples()));
   const LayerRange layers{work.layers().begin(), work.layers().end()};
   const SampleRange samples = SamplesIn(work);
   const int offset = work.step_offset();
-  DPIPE_RETURN_IF_ERROR(CheckSources(where, work.component(), layers, samples, offset));
+  DPIPE_RETURN_IF_ERROR(
+      CheckSources(at, cost_.SourcesOf(work.component(), layers), samples, offset));
   Component& component = components_[work.component()];
   const bool finishes = layers.end == cost_.num_layers(work.component());
   for (int n = samples.begin; n < samples.end; ++n) {
     int& next = component.next_layer[offset][n];
-    if (next == kNotLoaded) return Bad(absl::StrCat(where, "sample ", n, " is not loaded here"));
+    if (next == kNotLoaded)
+      return Bad(absl::StrCat(at.Name(), "sample ", n, " is not loaded here"));
     if (next != layers.begin) {
       return Bad(
-          absl::StrCat(where, "sample ", n, " is at layer ", next, ", not at ", layers.begin));
+          absl::StrCat(at.Name(), "sample ", n, " is at layer ", next, ", not at ", layers.begin));
     }
     next = layers.end;
     if (finishes) component.at_hand[offset][n] = true;
@@ -124,24 +137,24 @@ absl::Status FrozenLedger::Run(const std::string& where, const Instruction& work
   return absl::OkStatus();
 }
 
-absl::Status FrozenLedger::Send(const std::string& where, const Instruction& send) const {
+absl::Status FrozenLedger::Send(const InstructionAt& at, const Instruction& send) const {
   const Component& component = components_[send.component()];
   const int end = cost_.num_layers(send.component());
   for (int n = send.samples().begin(); n < send.samples().end(); ++n) {
     const int next = component.next_layer[send.step_offset()][n];
     if (next == end) continue;
-    return Bad(absl::StrCat(where, "outputs of component ", send.component(), " for sample ", n,
+    return Bad(absl::StrCat(at.Name(), "outputs of component ", send.component(), " for sample ", n,
                             " are not computed here: its chain is at layer ", next, " of ", end));
   }
   return absl::OkStatus();
 }
 
-absl::Status FrozenLedger::Receive(const std::string& where, const Instruction& receive) {
+absl::Status FrozenLedger::Receive(const InstructionAt& at, const Instruction& receive) {
   Component& component = components_[receive.component()];
   const int offset = receive.step_offset();
   for (int n = receive.samples().begin(); n < receive.samples().end(); ++n) {
     if (!component.read[n]) {
-      return Bad(absl::StrCat(where, "sample ", n, " of component ", receive.component(),
+      return Bad(absl::StrCat(at.Name(), "sample ", n, " of component ", receive.component(),
                               " is not read on this rank"));
     }
     const bool twice = component.at_hand[0][n] || component.at_hand[1][n] ||
@@ -149,7 +162,7 @@ absl::Status FrozenLedger::Receive(const std::string& where, const Instruction& 
                        component.next_layer[0][n] != kNotLoaded ||
                        component.next_layer[1][n] != kNotLoaded;
     if (twice) {
-      return Bad(absl::StrCat(where, "sample ", n, " of component ", receive.component(),
+      return Bad(absl::StrCat(at.Name(), "sample ", n, " of component ", receive.component(),
                               " is at hand without it"));
     }
     component.at_hand[offset][n] = true;
@@ -157,27 +170,31 @@ absl::Status FrozenLedger::Receive(const std::string& where, const Instruction& 
   return absl::OkStatus();
 }
 
-absl::Status FrozenLedger::CheckSources(const std::string& where, int component, LayerRange layers,
+absl::Status FrozenLedger::CheckSources(const InstructionAt& at, const std::vector<int>& sources,
                                         SampleRange samples, int step_offset) const {
-  for (int source : cost_.SourcesOf(component, layers)) {
+  for (int source : sources) {
     const Component& from = components_[source];
     for (int n = samples.begin; n < samples.end; ++n) {
       if (from.at_hand[step_offset][n]) continue;
       if (step_offset == 0 && from.from_before[n]) continue;
-      return Bad(absl::StrCat(where, "outputs of component ", source, " for sample ", n,
+      return Bad(absl::StrCat(at.Name(), "outputs of component ", source, " for sample ", n,
                               " are not at hand"));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status FrozenLedger::CheckReadable(const std::string& where, LayerRange layers,
+absl::Status FrozenLedger::CheckReadable(const InstructionAt& at, int stage,
                                          SampleRange samples) const {
-  if (!IsCached()) return CheckSources(where, cost_.backbone(), layers, samples, 0);
-  if (cost_.SourcesOf(cost_.backbone(), layers).empty()) return absl::OkStatus();
+  size_t held = 0;
+  while (shape_.device_of(rank_).stages[held] != stage) ++held;
+  const std::vector<int>& sources = sources_[held];
+  if (!IsCached()) return CheckSources(at, sources, samples, 0);
+  if (sources.empty()) return absl::OkStatus();
+  const std::vector<bool>& loaded = cached_[shape_.stage(stage).component];
   for (int n = samples.begin; n < samples.end; ++n) {
-    if (cached_[n]) continue;
-    return Bad(absl::StrCat(where, "the cached outputs for sample ", n, " are not loaded"));
+    if (loaded[n]) continue;
+    return Bad(absl::StrCat(at.Name(), "the cached outputs for sample ", n, " are not loaded"));
   }
   return absl::OkStatus();
 }

@@ -20,14 +20,13 @@ class FrozenLedger {
   // one.
   FrozenLedger(const Plan& plan, const PlanShape& shape, const CostModel& cost, int rank);
 
-  // Each checks and then notes one instruction, in list order. `where` opens their messages.
-  absl::Status Load(const std::string& where, const Instruction& load);
-  absl::Status Run(const std::string& where, const Instruction& work);
-  absl::Status Send(const std::string& where, const Instruction& send) const;
-  absl::Status Receive(const std::string& where, const Instruction& receive);
-  // That everything `layers` of the backbone read for `samples` is at hand in this step.
-  absl::Status CheckReadable(const std::string& where, LayerRange layers,
-                             SampleRange samples) const;
+  // Each checks and then notes one instruction, in list order. `at` opens their messages.
+  absl::Status Load(const InstructionAt& at, const Instruction& load);
+  absl::Status Run(const InstructionAt& at, const Instruction& work);
+  absl::Status Send(const InstructionAt& at, const Instruction& send) const;
+  absl::Status Receive(const InstructionAt& at, const Instruction& receive);
+  // That everything a stage of the rank reads for `samples` is at hand in this step.
+  absl::Status CheckReadable(const InstructionAt& at, int stage, SampleRange samples) const;
   // That every chain begun on the rank is finished. Adds one to computed[component][sample] for
   // each.
   absl::Status Finish(std::vector<std::vector<int>>* computed) const;
@@ -43,17 +42,19 @@ class FrozenLedger {
   static constexpr int kNotLoaded = -1;
 
   bool IsCached() const { return plan_.cached_frozen_outputs(); }
-  absl::Status CheckAligned(const std::string& where, const Range& samples) const;
-  absl::Status CheckSources(const std::string& where, int component, LayerRange layers,
+  absl::Status CheckAligned(const InstructionAt& at, const Range& samples) const;
+  absl::Status CheckSources(const InstructionAt& at, const std::vector<int>& sources,
                             SampleRange samples, int step_offset) const;
-  absl::Status LoadCached(const std::string& where, const Instruction& load);
+  absl::Status LoadCached(const InstructionAt& at, const Instruction& load);
 
   const Plan& plan_;
   const PlanShape& shape_;
   const CostModel& cost_;
   const int rank_;
   std::vector<Component> components_;
-  std::vector<bool> cached_;  // by sample: loaded
+  std::vector<std::vector<int>> sources_;  // by stage of the rank
+  // By backbone and sample: whether the rank reads cached outputs, and has them loaded.
+  std::vector<std::vector<bool>> reads_cached_, cached_;
 };
 
 }  // namespace dpipe

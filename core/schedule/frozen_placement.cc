@@ -11,17 +11,21 @@ namespace {
 
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-// The samples that each of a group's devices runs through the frozen components: where one stage
-// holds everything, the samples that the device itself will train on; else an even share.
+// The samples that each of a group's ranks runs through the frozen components: where one device of
+// the schedule holds everything, those that the rank itself will train on (of the first backbone);
+// else an even share.
 std::vector<std::vector<SampleRange>> FirstSamples(const PipelineLayout& layout, int quantum,
                                                    int group) {
   const int devices = layout.devices_per_pipeline();
   std::vector<std::vector<SampleRange>> samples(devices);
-  if (layout.stages.size() == 1) {
+  if (layout.replicas.size() == 1) {
     bool aligned = true;
     for (int i = 0; i < devices; ++i) {
-      for (int m = 0; m < layout.num_micro_batches(); ++m) {
-        samples[i].push_back(SamplesOf(layout, group, 0, 0, i, m));
+      for (int c = 0; c < static_cast<int>(layout.chains.size()); ++c) {
+        if (layout.chains[c].backbone != layout.chains[0].backbone) continue;
+        for (int m = 0; m < layout.chains[c].num_micro_batches; ++m) {
+          samples[i].push_back(SamplesOf(layout, group, c, 0, i, m));
+        }
       }
       samples[i] = Merge(std::move(samples[i]));
       for (const SampleRange& range : samples[i]) {
@@ -37,14 +41,21 @@ std::vector<std::vector<SampleRange>> FirstSamples(const PipelineLayout& layout,
   return samples;
 }
 
+// Every stage of a rank reads for itself; a rank's ranges may overlap.
 std::vector<FrozenOutput> Readers(const PipelineLayout& layout, const CostModel& cost) {
   std::vector<FrozenOutput> readers;
-  for (int rank = 0; rank < layout.num_devices; ++rank) {
-    const Seat seat = SeatOf(layout, rank);
-    for (int component : cost.SourcesOf(cost.backbone(), layout.stages[seat.device].layers)) {
-      for (int m = 0; m < layout.num_micro_batches(); ++m) {
-        readers.push_back(
-            {component, rank, SamplesOf(layout, seat.group, 0, seat.device, seat.index, m), 0});
+  for (const StagePlacement& stage : layout.stages) {
+    const ChainPlacement& chain = layout.chains[stage.chain];
+    const std::vector<int> sources =
+        cost.SourcesOf(BackboneComponent(cost, chain.backbone), stage.layers);
+    if (sources.empty()) continue;
+    for (int group = 0; group < layout.num_groups(); ++group) {
+      for (int i = 0; i < layout.replicas[stage.device]; ++i) {
+        const int rank = RankAt(layout, {group, stage.device, i});
+        for (int m = 0; m < chain.num_micro_batches; ++m) {
+          const SampleRange samples = SamplesOf(layout, group, stage.chain, stage.device, i, m);
+          for (int component : sources) readers.push_back({component, rank, samples, 0});
+        }
       }
     }
   }
@@ -100,7 +111,7 @@ absl::StatusOr<FrozenPlacement> PlaceFillItems(const PipelineLayout& layout, con
       return Bad(absl::StrCat("a fill item is on rank ", item.rank, " of ", layout.num_devices));
     }
     if (item.component < 0 || item.component >= cost.num_components() ||
-        item.component == cost.backbone()) {
+        cost.IsBackbone(item.component)) {
       return Bad(absl::StrCat("a fill item of rank ", item.rank, " is of component ",
                               item.component, ", which is no frozen one"));
     }

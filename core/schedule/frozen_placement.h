@@ -39,8 +39,9 @@ struct FrozenPlacement {
 };
 
 // Policy kFirst: each device of a group takes an even share of its samples, in multiples of
-// `quantum`, all components of a sample together; where one stage holds everything, the samples
-// that the device itself will train on. At most `max_batch` samples run at once (0: all).
+// `quantum`, all components of a sample together; where one device of the schedule holds
+// everything, the samples that each of its ranks will train on. At most `max_batch` samples run at
+// once (0: all).
 FrozenPlacement PlaceFrozenFirst(const PipelineLayout& layout, const CostModel& cost, int quantum,
                                  int max_batch);
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 
@@ -148,13 +149,29 @@ absl::Status CheckTwins(const PipelineLayout& layout) {
                               " stages and another of its backbone ", twin.num_stages));
     }
     for (int k = 0; k < chain.num_stages; ++k) {
-      const LayerRange& layers = layout.stages[chain.first_stage + k].layers;
-      const LayerRange& others = layout.stages[twin.first_stage + k].layers;
-      if (layers == others) continue;
+      const StagePlacement& stage = layout.stages[chain.first_stage + k];
+      const StagePlacement& other = layout.stages[twin.first_stage + k];
+      const LayerRange &layers = stage.layers, &others = other.layers;
+      if (layers == others && stage.forward_only == other.forward_only) continue;
       return Bad(absl::StrCat("stage ", chain.first_stage + k, " holds layers ", layers.ToString(),
                               " and stage ", twin.first_stage + k, " of the same backbone ",
                               others.ToString()));
     }
+  }
+  return absl::OkStatus();
+}
+
+// A copy of weights for each chain makes sense on devices of its own.
+absl::Status CheckCopies(const PipelineLayout& layout) {
+  std::map<std::tuple<int, int, int>, int> first;  // stage, by device, backbone and first layer
+  for (int s = 0; s < static_cast<int>(layout.stages.size()); ++s) {
+    const StagePlacement& stage = layout.stages[s];
+    if (stage.forward_only) continue;
+    const auto [entry, added] = first.emplace(
+        std::make_tuple(stage.device, layout.chains[stage.chain].backbone, stage.layers.begin), s);
+    if (added) continue;
+    return Bad(absl::StrCat("stages ", entry->second, " and ", s, " hold the same layers ",
+                            stage.layers.ToString(), " on device ", stage.device));
   }
   return absl::OkStatus();
 }
@@ -229,6 +246,7 @@ absl::Status CheckLayout(const PipelineLayout& layout, const CostModel& cost) {
     DPIPE_RETURN_IF_ERROR(CheckCuts(layout, c, cost));
   }
   DPIPE_RETURN_IF_ERROR(CheckTwins(layout));
+  DPIPE_RETURN_IF_ERROR(CheckCopies(layout));
   return CheckDevices(layout, cost);
 }
 

@@ -73,7 +73,7 @@ PipelineLayout StraightLayout(int num_devices, int num_micro_batches, int micro_
 
 // InvalidArgument, with both values, if devices, stages, chains and samples do not divide, the
 // gradient-carrying stages of a chain are not a partition of its backbone, forward-only ones differ
-// from them, or chains of a backbone are cut differently.
+// from them, or chains of a backbone are cut differently or hold the same layers on one device.
 absl::Status CheckLayout(const PipelineLayout& layout, const CostModel& cost);
 
 // The component that is number `backbone` of the profile's backbones; -1 if there are fewer.

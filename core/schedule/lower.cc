@@ -4,32 +4,27 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/schedule/boundary.h"
 #include "core/schedule/plan_io.h"
-#include "core/schedule/recv_positions.h"
-#include "core/schedule/rendezvous.h"
 
 namespace dpipe {
 namespace {
 
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-Instruction Blank(Instruction::Kind kind) {
-  Instruction instruction;
-  instruction.set_kind(kind);
-  instruction.set_stage(-1);
-  instruction.set_component(-1);
-  instruction.set_micro_batch(-1);
-  instruction.set_peer(-1);
-  instruction.set_peer_stage(-1);
+Instruction* Add(Instruction::Kind kind, DeviceProgram* program) {
+  Instruction* instruction = program->add_instructions();
+  instruction->set_kind(kind);
+  instruction->set_stage(-1);
+  instruction->set_component(-1);
+  instruction->set_micro_batch(-1);
+  instruction->set_peer(-1);
+  instruction->set_peer_stage(-1);
   return instruction;
 }
 
 // It belongs to the exchange: the prologue has it and the last step does not.
-Instruction Flush() {
-  Instruction flush = Blank(Instruction::FLUSH);
-  flush.set_step_offset(1);
-  return flush;
-}
+void AddFlush(DeviceProgram* program) { Add(Instruction::FLUSH, program)->set_step_offset(1); }
 
 template <typename R>
 void SetRange(const R& range, Range* proto) {
@@ -37,54 +32,82 @@ void SetRange(const R& range, Range* proto) {
   proto->set_end(range.end);
 }
 
-bool IsMessage(const Instruction& instruction) {
-  return instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
+bool IsMessage(Instruction::Kind kind) {
+  return kind == Instruction::SEND || kind == Instruction::RECV;
 }
 
-absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule, int quantum,
-                      const LowerOptions& options, const CostModel& cost) {
-  if (schedule.num_stages() != static_cast<int>(layout.stages.size()) ||
-      schedule.num_micro_batches() != layout.num_micro_batches()) {
-    return Bad(absl::StrCat("schedule ", schedule.name(), " has ", schedule.num_stages(),
-                            " stages and ", schedule.num_micro_batches(),
-                            " micro-batches; the layout has ", layout.stages.size(), " and ",
-                            layout.num_micro_batches()));
+absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule) {
+  const auto differ = [&](const char* what, int scheduled, int laid_out) {
+    return Bad(absl::StrCat("schedule ", schedule.name(), " has ", scheduled, " ", what,
+                            " and the layout ", laid_out));
+  };
+  const int num_stages = static_cast<int>(layout.stages.size());
+  const int num_chains = static_cast<int>(layout.chains.size());
+  const int num_devices = static_cast<int>(layout.replicas.size());
+  if (schedule.num_stages() != num_stages)
+    return differ("stages", schedule.num_stages(), num_stages);
+  if (schedule.num_devices() != num_devices) {
+    return differ("devices", schedule.num_devices(), num_devices);
   }
-  const bool computes_frozen =
-      options.frozen != FrozenPolicy::kCached && !cost.frozen_components().empty();
-  if (computes_frozen && layout.samples_per_group() % quantum != 0) {
-    return Bad(absl::StrCat("a pipeline group's ", layout.samples_per_group(),
-                            " samples are no multiple of the frozen quantum, ", quantum));
+  if (static_cast<int>(schedule.chains().size()) != num_chains) {
+    return differ("chains", static_cast<int>(schedule.chains().size()), num_chains);
+  }
+  for (int c = 0; c < num_chains; ++c) {
+    const ScheduleChain& chain = schedule.chains()[c];
+    const ChainPlacement& place = layout.chains[c];
+    if (chain.num_micro_batches != place.num_micro_batches) {
+      return differ("micro-batches", chain.num_micro_batches, place.num_micro_batches);
+    }
+    if (chain.backbone != place.backbone || schedule.FirstStageOf(c) != place.first_stage) {
+      return Bad(absl::StrCat("schedule ", schedule.name(), ", chain ", c, ": backbone ",
+                              chain.backbone, ", first stage ", schedule.FirstStageOf(c),
+                              "; the layout has ", place.backbone, " and ", place.first_stage));
+    }
+  }
+  for (int s = 0; s < num_stages; ++s) {
+    const StagePlacement& stage = layout.stages[s];
+    if (stage.device == schedule.DeviceOf(s) && stage.chain == schedule.ChainOf(s) &&
+        stage.forward_only == schedule.IsForwardOnly(s)) {
+      continue;
+    }
+    return Bad(absl::StrCat("schedule ", schedule.name(), ", stage ", s, ": device ",
+                            schedule.DeviceOf(s), ", chain ", schedule.ChainOf(s),
+                            "; the layout has device ", stage.device, ", chain ", stage.chain,
+                            ", or they differ in whether it is forward-only"));
   }
   return absl::OkStatus();
 }
-
-// What a rank does around one slot of the schedule.
-struct SlotWork {
-  std::vector<Instruction> recvs;  // posted before the slot, for it or for a later one
-  std::vector<Instruction> computes;
-  std::vector<Instruction> sends;
-  std::vector<Instruction> tail;  // REDUCE_GRADS that come after the sends
-};
 
 class Lowering {
  public:
   Lowering(const PipelineLayout& layout, const Schedule& schedule, const LowerOptions& options,
            int quantum, const FrozenPlacement& frozen, const CostModel& cost)
-      : layout_(layout),
-        schedule_(schedule),
-        options_(options),
-        quantum_(quantum),
-        frozen_(frozen),
-        cost_(cost) {
-    for (const StagePlacement& stage : layout.stages) {
-      sources_.push_back(cost.SourcesOf(cost.backbone(), stage.layers));
+      : layout_(layout), options_(options), quantum_(quantum), frozen_(frozen), cost_(cost) {
+    const WorkOptions work{options.sync, options.bucket_bytes, options.recv_lookahead,
+                           options.frozen == FrozenPolicy::kCached};
+    work_ = OrderWork(layout, schedule, work, cost);
+    for (const ChainPlacement& chain : layout.chains) {
+      component_.push_back(BackboneComponent(cost, chain.backbone));
+      std::vector<BoundaryStage> stages;
+      for (int k = 0; k < chain.num_stages; ++k) {
+        const StagePlacement& stage = layout.stages[chain.first_stage + k];
+        stages.push_back({stage.layers, stage.device, stage.forward_only});
+      }
+      boundaries_.emplace_back(cost, component_.back(), stages);
     }
+    exchange_of_.resize(layout.num_devices);
+    for (size_t i = 0; i < frozen.exchange.size(); ++i) {
+      exchange_of_[frozen.exchange[i].from].push_back(static_cast<int>(i));
+      exchange_of_[frozen.exchange[i].to].push_back(static_cast<int>(i));
+    }
+    flush_ = options.flush_exchange &&
+             std::any_of(frozen.exchange.begin(), frozen.exchange.end(),
+                         [](const FrozenMessage& message) { return message.step_offset == 1; });
   }
 
-  absl::StatusOr<Plan> Make(const RecvLookahead& lookahead) {
-    recv_positions_ = RecvPositions(schedule_, lookahead);
-    Plan plan = Header();
+  absl::StatusOr<Plan> Make() const {
+    Plan plan;
+    SetHeader(&plan);
     for (int rank = 0; rank < layout_.num_devices; ++rank) {
       DPIPE_RETURN_IF_ERROR(AddRank(rank, &plan));
     }
@@ -92,48 +115,43 @@ class Lowering {
   }
 
  private:
-  bool IsReplicated(int stage) const { return layout_.replicas[stage] * layout_.num_groups() > 1; }
+  int ComponentOf(int stage) const { return component_[layout_.stages[stage].chain]; }
 
-  Plan Header() const;
-
-  absl::Status AddRank(int rank, Plan* plan);
-  std::vector<SlotWork> SlotsOf(int rank) const;
-  SlotWork WorkOf(int rank, const Slot& slot) const;
-  void AddGradients(int stage, const Slot& slot, const Instruction& pass, SlotWork* work) const;
-  void AddNeighbours(Instruction::Kind kind, int rank, bool activation, int micro_batch,
-                     std::vector<Instruction>* messages) const;
-  std::vector<LayerRange> Buckets(LayerRange layers) const;
-  Instruction Reduce(int stage, LayerRange layers) const;
-  Instruction Frozen(const FillItem& item) const;
-  bool ExchangesAhead() const;  // whether any rank sends what the next step reads
+  void SetHeader(Plan* plan) const;
+  void AddStages(Plan* plan) const;
+  absl::Status AddRank(int rank, Plan* plan) const;
+  void AddItem(const Seat& seat, const WorkItem& item, DeviceProgram* program) const;
+  void AddMessages(const Seat& seat, const WorkItem& item, DeviceProgram* program) const;
+  void AddFrozen(const FillItem& item, DeviceProgram* program) const;
   void AddExchange(int rank, int step_offset, DeviceProgram* program) const;
 
   const PipelineLayout& layout_;
-  const Schedule& schedule_;
   const LowerOptions& options_;
   const int quantum_;
   const FrozenPlacement& frozen_;
   const CostModel& cost_;
-  std::vector<std::vector<int>> sources_;         // frozen components that a stage reads
-  std::vector<std::vector<int>> recv_positions_;  // [stage][slot]
+  std::vector<std::vector<WorkItem>> work_;    // by device of the schedule
+  std::vector<int> component_;                 // by chain
+  std::vector<ChainBoundaries> boundaries_;    // by chain
+  std::vector<std::vector<int>> exchange_of_;  // messages of the exchange, by rank
+  bool flush_ = false;
 };
 
-Plan Lowering::Header() const {
-  Plan plan;
-  plan.set_strategy(options_.strategy);
-  plan.set_model(cost_.profile().model());
-  plan.set_profile_fingerprint(Fingerprint(cost_.profile()));
-  plan.set_cluster_fingerprint(Fingerprint(cost_.cluster()));
-  plan.set_num_devices(layout_.num_devices);
-  plan.set_devices_per_pipeline(layout_.devices_per_pipeline());
-  plan.set_global_batch(layout_.global_batch());
-  plan.set_num_micro_batches(layout_.num_micro_batches());
-  plan.set_micro_batch_size(layout_.micro_batch_size());
-  plan.set_frozen_quantum(quantum_);
-  plan.set_cached_frozen_outputs(options_.frozen == FrozenPolicy::kCached);
-  plan.set_global_norm(options_.global_norm);
+void Lowering::SetHeader(Plan* plan) const {
+  plan->set_strategy(options_.strategy);
+  plan->set_model(cost_.profile().model());
+  plan->set_profile_fingerprint(Fingerprint(cost_.profile()));
+  plan->set_cluster_fingerprint(Fingerprint(cost_.cluster()));
+  plan->set_num_devices(layout_.num_devices);
+  plan->set_devices_per_pipeline(layout_.devices_per_pipeline());
+  plan->set_global_batch(layout_.global_batch());
+  plan->set_num_micro_batches(layout_.num_micro_batches());
+  plan->set_micro_batch_size(layout_.micro_batch_size());
+  plan->set_frozen_quantum(quantum_);
+  plan->set_cached_frozen_outputs(options_.frozen == FrozenPolicy::kCached);
+  plan->set_global_norm(options_.global_norm);
   for (const ComponentProfile& profile : cost_.profile().components()) {
-    PlanComponent* component = plan.add_components();
+    PlanComponent* component = plan->add_components();
     component->set_name(profile.name());
     component->set_is_backbone(profile.is_backbone());
     component->set_num_layers(profile.layers_size());
@@ -141,204 +159,127 @@ Plan Lowering::Header() const {
       if (value.is_output()) component->add_outputs(value.name());
     }
   }
+  AddStages(plan);
+}
+
+void Lowering::AddStages(Plan* plan) const {
   for (size_t s = 0; s < layout_.stages.size(); ++s) {
-    Stage* stage = plan.add_stages();
+    const StagePlacement& place = layout_.stages[s];
+    Stage* stage = plan->add_stages();
     stage->set_id(static_cast<int>(s));
-    stage->set_component(cost_.backbone());
-    SetRange(layout_.stages[s].layers, stage->mutable_layers());
+    stage->set_component(ComponentOf(static_cast<int>(s)));
+    stage->set_chain(place.chain);
+    stage->set_forward_only(place.forward_only);
+    stage->set_recompute(place.recompute);
+    SetRange(place.layers, stage->mutable_layers());
     for (int g = 0; g < layout_.num_groups(); ++g) {
-      for (int i = 0; i < layout_.replicas[s]; ++i) {
-        stage->add_ranks(RankAt(layout_, {g, static_cast<int>(s), i}));
+      for (int i = 0; i < layout_.replicas[place.device]; ++i) {
+        stage->add_ranks(RankAt(layout_, {g, place.device, i}));
       }
     }
   }
-  return plan;
+  for (size_t c = 0; c < layout_.chains.size(); ++c) {
+    const ChainPlacement& place = layout_.chains[c];
+    PipelineChain* chain = plan->add_chains();
+    chain->set_component(component_[c]);
+    chain->set_first_stage(place.first_stage);
+    chain->set_num_stages(place.num_stages);
+    chain->set_num_micro_batches(place.num_micro_batches);
+    chain->set_micro_batch_size(place.micro_batch_size);
+    chain->set_first_sample(place.first_sample);
+  }
 }
 
-// Messages of one micro-batch to (SEND) or from (RECV) the neighbouring stage, one for each of its
-// ranks that shares samples with this one.
-void Lowering::AddNeighbours(Instruction::Kind kind, int rank, bool activation, int micro_batch,
-                             std::vector<Instruction>* messages) const {
-  const auto [group, stage, index] = SeatOf(layout_, rank);
-  const bool to_next = (kind == Instruction::SEND) == activation;
-  const int other = to_next ? stage + 1 : stage - 1;
-  if (other < 0 || other >= static_cast<int>(layout_.stages.size())) return;
-  const int cut = layout_.stages[std::max(stage, other)].layers.begin;
-  const int64_t bytes = activation ? cost_.CutBytesPerSample(cost_.backbone(), cut)
-                                   : cost_.CutGradientBytesPerSample(cost_.backbone(), cut);
-  const SampleRange own = SamplesOf(layout_, group, 0, stage, index, micro_batch);
+// One for each rank of the other stage that shares samples with this one.
+void Lowering::AddMessages(const Seat& seat, const WorkItem& item, DeviceProgram* program) const {
+  const StagePlacement& stage = layout_.stages[item.stage];
+  const int other = layout_.stages[item.peer_stage].device;
+  const int boundary =
+      std::min(item.stage, item.peer_stage) - layout_.chains[stage.chain].first_stage;
+  const ChainBoundaries& boundaries = boundaries_[stage.chain];
+  const int64_t bytes =
+      item.activation ? boundaries.ForwardBytes(boundary) : boundaries.GradientBytes(boundary);
+  const SampleRange own =
+      SamplesOf(layout_, seat.group, stage.chain, seat.device, seat.index, item.micro_batch);
   for (int i = 0; i < layout_.replicas[other]; ++i) {
-    const SampleRange common = own.Intersect(SamplesOf(layout_, group, 0, other, i, micro_batch));
+    const SampleRange common =
+        own.Intersect(SamplesOf(layout_, seat.group, stage.chain, other, i, item.micro_batch));
     if (common.empty()) continue;
-    Instruction message = Blank(kind);
-    message.set_payload(activation ? Instruction::ACTIVATION : Instruction::GRADIENT);
-    message.set_stage(stage);
-    message.set_peer_stage(other);
-    message.set_peer(RankAt(layout_, {group, other, i}));
-    message.set_micro_batch(micro_batch);
-    SetRange(common, message.mutable_samples());
-    message.set_bytes(bytes * common.size());
-    messages->push_back(std::move(message));
+    Instruction* message = Add(item.kind, program);
+    message->set_payload(item.activation ? Instruction::ACTIVATION : Instruction::GRADIENT);
+    message->set_stage(item.stage);
+    message->set_peer_stage(item.peer_stage);
+    message->set_peer(RankAt(layout_, {seat.group, other, i}));
+    message->set_micro_batch(item.micro_batch);
+    SetRange(common, message->mutable_samples());
+    message->set_bytes(bytes * common.size());
   }
 }
 
-// From the back to the front, each closed when it holds at least bucket_bytes of gradients.
-std::vector<LayerRange> Lowering::Buckets(LayerRange layers) const {
-  std::vector<LayerRange> buckets;
-  int end = layers.end;
-  for (int l = layers.end - 1; l >= layers.begin; --l) {
-    if (l > layers.begin && cost_.GradientBytes({l, end}) < options_.bucket_bytes) continue;
-    buckets.push_back({l, end});
-    end = l;
-  }
-  // A last bucket that is not full joins the one before it: it would only delay the end.
-  if (buckets.size() > 1 && cost_.GradientBytes(buckets.back()) < options_.bucket_bytes / 2) {
-    const int begin = buckets.back().begin;
-    buckets.pop_back();
-    buckets.back().begin = begin;
-  }
-  return buckets;
-}
-
-Instruction Lowering::Reduce(int stage, LayerRange layers) const {
-  Instruction reduce = Blank(Instruction::REDUCE_GRADS);
-  reduce.set_stage(stage);
-  SetRange(layers, reduce.mutable_layers());
-  reduce.set_bytes(cost_.GradientBytes(layers));
-  return reduce;
-}
-
-// A pass that completes weight gradients; after the last micro-batch's they are reduced.
-void Lowering::AddGradients(int stage, const Slot& slot, const Instruction& pass,
-                            SlotWork* work) const {
-  const bool last = slot.micro_batch == layout_.num_micro_batches() - 1;
-  if (!last || !IsReplicated(stage)) {
-    work->computes.push_back(pass);
-    return;
-  }
-  const LayerRange layers = layout_.stages[stage].layers;
-  if (options_.sync == SyncPolicy::kEnd) {
-    work->computes.push_back(pass);
-    work->tail.push_back(Reduce(stage, layers));
-    return;
-  }
-  const std::vector<LayerRange> buckets = Buckets(layers);
-  for (const LayerRange& bucket : buckets) {
-    Instruction part = pass;
-    SetRange(bucket, part.mutable_layers());
-    work->computes.push_back(part);
-    // The gradient that the stage before waits for goes out before the last bucket's reduction.
-    (bucket == buckets.back() ? work->tail : work->computes).push_back(Reduce(stage, bucket));
-  }
-}
-
-SlotWork Lowering::WorkOf(int rank, const Slot& slot) const {
-  const auto [group, stage, index] = SeatOf(layout_, rank);
-  const SampleRange samples = SamplesOf(layout_, group, 0, stage, index, slot.micro_batch);
-  Instruction pass = Blank(slot.pass == Pass::kForward     ? Instruction::FORWARD
-                           : slot.pass == Pass::kBackward  ? Instruction::BACKWARD
-                           : slot.pass == Pass::kInputGrad ? Instruction::INPUT_GRAD
-                                                           : Instruction::WEIGHT_GRAD);
-  pass.set_stage(stage);
-  pass.set_micro_batch(slot.micro_batch);
-  SetRange(samples, pass.mutable_samples());
-  SetRange(layout_.stages[stage].layers, pass.mutable_layers());
-  SlotWork work;
-  if (slot.pass == Pass::kForward) {
-    if (options_.frozen == FrozenPolicy::kCached && !sources_[stage].empty()) {
-      Instruction load = Blank(Instruction::LOAD_BATCH);
-      load.set_component(cost_.backbone());
-      SetRange(samples, load.mutable_samples());
-      work.computes.push_back(load);
-    }
-    work.computes.push_back(pass);
-    AddNeighbours(Instruction::SEND, rank, /*activation=*/true, slot.micro_batch, &work.sends);
-    return work;
-  }
-  if (slot.pass == Pass::kInputGrad) {
-    work.computes.push_back(pass);
+void Lowering::AddItem(const Seat& seat, const WorkItem& item, DeviceProgram* program) const {
+  if (IsMessage(item.kind)) return AddMessages(seat, item, program);
+  Instruction* instruction = Add(item.kind, program);
+  if (item.kind == Instruction::LOAD_BATCH) {
+    instruction->set_component(ComponentOf(item.stage));
   } else {
-    AddGradients(stage, slot, pass, &work);
+    instruction->set_stage(item.stage);
+    SetRange(item.layers, instruction->mutable_layers());
   }
-  if (slot.pass != Pass::kWeightGrad) {
-    AddNeighbours(Instruction::SEND, rank, /*activation=*/false, slot.micro_batch, &work.sends);
+  if (item.kind == Instruction::REDUCE_GRADS) {
+    instruction->set_bytes(cost_.GradientBytes(ComponentOf(item.stage), item.layers));
+    return;
   }
-  return work;
+  if (item.kind != Instruction::LOAD_BATCH) instruction->set_micro_batch(item.micro_batch);
+  SetRange(SamplesOf(layout_, seat.group, layout_.stages[item.stage].chain, seat.device, seat.index,
+                     item.micro_batch),
+           instruction->mutable_samples());
 }
 
-std::vector<SlotWork> Lowering::SlotsOf(int rank) const {
-  const int stage = SeatOf(layout_, rank).device;
-  const std::vector<Slot>& slots = schedule_.slots(stage);
-  std::vector<SlotWork> works;
-  works.reserve(slots.size());
-  for (const Slot& slot : slots) works.push_back(WorkOf(rank, slot));
-  for (size_t k = 0; k < slots.size(); ++k) {
-    if (slots[k].pass == Pass::kWeightGrad) continue;
-    AddNeighbours(Instruction::RECV, rank, slots[k].pass == Pass::kForward, slots[k].micro_batch,
-                  &works[recv_positions_[stage][k]].recvs);
-  }
-  return works;
-}
-
-Instruction Lowering::Frozen(const FillItem& item) const {
-  Instruction work = Blank(item.load ? Instruction::LOAD_BATCH : Instruction::FROZEN_FORWARD);
-  work.set_component(item.component);
-  SetRange(item.samples, work.mutable_samples());
-  if (!item.load) SetRange(item.layers, work.mutable_layers());
-  work.set_step_offset(item.step_offset);
-  return work;
+void Lowering::AddFrozen(const FillItem& item, DeviceProgram* program) const {
+  Instruction* work =
+      Add(item.load ? Instruction::LOAD_BATCH : Instruction::FROZEN_FORWARD, program);
+  work->set_component(item.component);
+  SetRange(item.samples, work->mutable_samples());
+  if (!item.load) SetRange(item.layers, work->mutable_layers());
+  work->set_step_offset(item.step_offset);
 }
 
 void Lowering::AddExchange(int rank, int step_offset, DeviceProgram* program) const {
-  for (const FrozenMessage& message : frozen_.exchange) {
+  for (int i : exchange_of_[rank]) {
+    const FrozenMessage& message = frozen_.exchange[i];
     if (message.step_offset != step_offset) continue;
-    if (message.from != rank && message.to != rank) continue;
     const bool sends = message.from == rank;
-    Instruction instruction = Blank(sends ? Instruction::SEND : Instruction::RECV);
-    instruction.set_payload(Instruction::FROZEN_OUTPUT);
-    instruction.set_component(message.component);
-    instruction.set_peer(sends ? message.to : message.from);
-    SetRange(message.samples, instruction.mutable_samples());
-    instruction.set_bytes(cost_.OutputBytesPerSample(message.component) * message.samples.size());
-    instruction.set_step_offset(step_offset);
-    *program->add_instructions() = std::move(instruction);
+    Instruction* instruction = Add(sends ? Instruction::SEND : Instruction::RECV, program);
+    instruction->set_payload(Instruction::FROZEN_OUTPUT);
+    instruction->set_component(message.component);
+    instruction->set_peer(sends ? message.to : message.from);
+    SetRange(message.samples, instruction->mutable_samples());
+    instruction->set_bytes(cost_.OutputBytesPerSample(message.component) * message.samples.size());
+    instruction->set_step_offset(step_offset);
   }
 }
 
-bool Lowering::ExchangesAhead() const {
-  return std::any_of(frozen_.exchange.begin(), frozen_.exchange.end(),
-                     [](const FrozenMessage& message) { return message.step_offset == 1; });
-}
-
-absl::Status Lowering::AddRank(int rank, Plan* plan) {
+absl::Status Lowering::AddRank(int rank, Plan* plan) const {
   DeviceProgram* program = plan->add_devices();
   program->set_rank(rank);
   const std::vector<FillItem>& items = frozen_.items[rank];
   // This step's frozen work and the exchange of its outputs come first of all.
   for (const FillItem& item : items) {
-    if (item.step_offset == 0) *program->add_instructions() = Frozen(item);
+    if (item.step_offset == 0) AddFrozen(item, program);
   }
   AddExchange(rank, 0, program);
   size_t next_item = 0;
   int position = 0;
   const auto add_fill = [&] {
     for (; next_item < items.size() && items[next_item].position <= position; ++next_item) {
-      const FillItem& item = items[next_item];
-      if (item.step_offset != 0) *program->add_instructions() = Frozen(item);
+      if (items[next_item].step_offset != 0) AddFrozen(items[next_item], program);
     }
     ++position;
   };
-  for (SlotWork& work : SlotsOf(rank)) {
-    for (Instruction& recv : work.recvs) *program->add_instructions() = std::move(recv);
-    for (Instruction& compute : work.computes) {
-      add_fill();
-      *program->add_instructions() = std::move(compute);
-    }
-    for (Instruction& send : work.sends) *program->add_instructions() = std::move(send);
-    for (Instruction& reduce : work.tail) {
-      add_fill();
-      *program->add_instructions() = std::move(reduce);
-    }
+  const Seat seat = SeatOf(layout_, rank);
+  for (const WorkItem& item : work_[seat.device]) {
+    if (!IsMessage(item.kind)) add_fill();
+    AddItem(seat, item, program);
   }
   add_fill();
   if (next_item < items.size()) {
@@ -346,11 +287,10 @@ absl::Status Lowering::AddRank(int rank, Plan* plan) {
                             items[next_item].position, "; the rank has ", position,
                             " compute instructions"));
   }
-  const bool flush = options_.flush_exchange && ExchangesAhead();
-  if (flush) *program->add_instructions() = Flush();
+  if (flush_) AddFlush(program);
   AddExchange(rank, 1, program);
-  if (flush) *program->add_instructions() = Flush();
-  *program->add_instructions() = Blank(Instruction::OPTIMIZER_STEP);
+  if (flush_) AddFlush(program);
+  Add(Instruction::OPTIMIZER_STEP, program);
   return absl::OkStatus();
 }
 
@@ -359,7 +299,7 @@ absl::Status Lowering::AddRank(int rank, Plan* plan) {
 std::vector<int> ComputeInstructions(const DeviceProgram& program) {
   std::vector<int> indices;
   for (int i = 0; i < program.instructions_size(); ++i) {
-    if (!IsMessage(program.instructions(i))) indices.push_back(i);
+    if (!IsMessage(program.instructions(i).kind())) indices.push_back(i);
   }
   return indices;
 }
@@ -368,7 +308,13 @@ absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& sch
                                const LowerOptions& options, const CostModel& cost) {
   const int quantum = options.frozen_quantum > 0 ? options.frozen_quantum : cost.frozen_quantum();
   DPIPE_RETURN_IF_ERROR(CheckLayout(layout, cost));
-  DPIPE_RETURN_IF_ERROR(CheckFit(layout, schedule, quantum, options, cost));
+  DPIPE_RETURN_IF_ERROR(CheckFit(layout, schedule));
+  const bool computes_frozen =
+      options.frozen != FrozenPolicy::kCached && !cost.frozen_components().empty();
+  if (computes_frozen && layout.samples_per_group() % quantum != 0) {
+    return Bad(absl::StrCat("a pipeline group's ", layout.samples_per_group(),
+                            " samples are no multiple of the frozen quantum, ", quantum));
+  }
   FrozenPlacement frozen;
   frozen.items.resize(layout.num_devices);
   if (options.frozen == FrozenPolicy::kFirst) {
@@ -376,18 +322,7 @@ absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& sch
   } else if (options.frozen == FrozenPolicy::kFill) {
     DPIPE_ASSIGN_OR_RETURN(frozen, PlaceFillItems(layout, cost, options.fill));
   }
-  Lowering lowering(layout, schedule, options, quantum, frozen, cost);
-  const int wanted = std::max(0, options.recv_lookahead);
-  absl::Status progress;
-  // Two neighbours that both post early can wait for each other: one waits for the next activation
-  // before the backward pass that the other awaits before the forward pass that makes it.
-  for (const RecvLookahead& lookahead :
-       {RecvLookahead{wanted, wanted}, RecvLookahead{wanted, 0}, RecvLookahead{0, 0}}) {
-    DPIPE_ASSIGN_OR_RETURN(Plan plan, lowering.Make(lookahead));
-    progress = CheckRendezvous(plan);
-    if (progress.ok()) return plan;
-  }
-  return progress;
+  return Lowering(layout, schedule, options, quantum, frozen, cost).Make();
 }
 
 }  // namespace dpipe

@@ -3,10 +3,9 @@
 // Where neighbouring stages are replicated differently, a message carries the common part of two
 // ranks' samples (layout.h says who has which).
 //
-// Messages: a SEND stands right after the pass that makes its data; a RECV stands up to
-// `recv_lookahead` slots of the schedule before the pass that needs it, so that the transfer
-// overlaps the slots in between. Only orders that pass the deadlock check of rendezvous.h are made:
-// where the lookahead breaks it, only activations are received early, or nothing.
+// The order of passes, reductions and messages, which cannot deadlock, is work_order.h's. What a
+// message carries is boundary.h's. Stages that follow on each other on one device hand over inside
+// the rank, without messages.
 #ifndef DPIPE_CORE_SCHEDULE_LOWER_H_
 #define DPIPE_CORE_SCHEDULE_LOWER_H_
 
@@ -20,13 +19,9 @@
 #include "core/schedule/frozen_placement.h"
 #include "core/schedule/layout.h"
 #include "core/schedule/schedule.h"
+#include "core/schedule/work_order.h"
 
 namespace dpipe {
-
-enum class SyncPolicy {
-  kBucketed,  // each bucket is reduced as soon as its gradients are complete
-  kEnd,       // one reduction after the last backward pass
-};
 
 struct LowerOptions {
   std::string strategy;  // Plan.strategy

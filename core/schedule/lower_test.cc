@@ -78,12 +78,12 @@ TEST(LowerTest, OneFOneBByHand) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(ListOf(*plan, 0), "F0 >1 F1 >1 <1 B0 <1 B1 O");
   EXPECT_EQ(ListOf(*plan, 1), "<0 F0 B0 >0 <0 F1 B1 >0 O");
-  // A slot earlier: the activation of F1 before B0. The gradient of B0 before F1 as well would be a
-  // deadlock.
+  // A slot earlier: the activation of F1 before B0, and the gradient of B1 before B0. That of B0
+  // before F1 as well would be a deadlock: it waits for F1's activation.
   setting.options.recv_lookahead = 1;
   plan = setting.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(ListOf(*plan, 0), "F0 >1 F1 >1 <1 B0 <1 B1 O");
+  EXPECT_EQ(ListOf(*plan, 0), "F0 >1 F1 >1 <1 <1 B0 B1 O");
   EXPECT_EQ(ListOf(*plan, 1), "<0 F0 <0 B0 >0 F1 B1 >0 O");
 }
 

@@ -1,5 +1,8 @@
 #include "core/schedule/plan_shape.h"
 
+#include <algorithm>
+#include <map>
+
 #include "absl/strings/str_cat.h"
 #include "core/schedule/plan_io.h"
 
@@ -34,9 +37,6 @@ absl::Status CheckHeader(const Plan& plan, const CostModel& cost) {
     return Bad(absl::StrCat(plan.num_micro_batches(), " micro-batches of ", plan.micro_batch_size(),
                             " samples; at least one of each"));
   }
-  const int64_t batch = static_cast<int64_t>(plan.num_devices() / in_pipeline) *
-                        plan.num_micro_batches() * plan.micro_batch_size();
-  DPIPE_RETURN_IF_ERROR(Same("global_batch", int64_t{plan.global_batch()}, batch));
   if (plan.frozen_quantum() < 1) {
     return Bad(absl::StrCat("frozen_quantum is ", plan.frozen_quantum(), "; it is at least 1"));
   }
@@ -68,87 +68,58 @@ absl::Status CheckComponents(const Plan& plan, const CostModel& cost) {
   return absl::OkStatus();
 }
 
-absl::Status Empty(const std::string& where, const char* field, int64_t value, int64_t empty) {
-  if (value == empty) return absl::OkStatus();
-  return Bad(
-      absl::StrCat(where, field, " is ", value, " and means nothing here; it must be ", empty));
-}
-
-absl::Status Within(const std::string& where, const char* field, int64_t value, int64_t count) {
+absl::Status Within(const std::string& where, const char* what, int64_t value, int64_t count) {
   if (0 <= value && value < count) return absl::OkStatus();
-  return Bad(absl::StrCat(where, field, " is ", value, " and must be in [0, ", count, ")"));
+  return Bad(absl::StrCat(where, what, " is ", value, " and must be in [0, ", count, ")"));
 }
 
-absl::Status RangeWithin(const std::string& where, const char* field, const Range& range,
-                         int64_t count) {
-  if (0 <= range.begin() && range.begin() < range.end() && range.end() <= count) {
-    return absl::OkStatus();
+// Chains in order: stages follow on each other, and chains of one backbone share a group's samples.
+absl::Status CheckChains(const Plan& plan, const CostModel& cost) {
+  if (plan.chains_size() == 0) return Bad("the plan has no chain of stages");
+  DPIPE_RETURN_IF_ERROR(Same("chain 0: component", plan.chains(0).component(), cost.backbone()));
+  std::vector<int64_t> next_sample(cost.num_components(), 0);
+  std::vector<int> first_chain(cost.num_components(), -1);
+  int next_stage = 0;
+  for (int c = 0; c < plan.chains_size(); ++c) {
+    const PipelineChain& chain = plan.chains(c);
+    const std::string where = absl::StrCat("chain ", c, ": ");
+    DPIPE_RETURN_IF_ERROR(Within(where, "component", chain.component(), cost.num_components()));
+    if (!cost.IsBackbone(chain.component())) {
+      return Bad(absl::StrCat(where, "component ", chain.component(), " is no backbone"));
+    }
+    DPIPE_RETURN_IF_ERROR(Same(where + "first_stage", chain.first_stage(), next_stage));
+    if (chain.num_stages() < 1 || chain.num_stages() > plan.stages_size() - next_stage ||
+        chain.num_micro_batches() < 1 || chain.micro_batch_size() < 1) {
+      return Bad(absl::StrCat(where, chain.num_stages(), " of ", plan.stages_size() - next_stage,
+                              " stages left, ", chain.num_micro_batches(), " micro-batches of ",
+                              chain.micro_batch_size(), " samples; at least one of each"));
+    }
+    next_stage += chain.num_stages();
+    int64_t& sample = next_sample[chain.component()];
+    DPIPE_RETURN_IF_ERROR(Same(where + "first_sample", int64_t{chain.first_sample()}, sample));
+    sample += int64_t{chain.num_micro_batches()} * chain.micro_batch_size();
+    int& first = first_chain[chain.component()];
+    if (first < 0) first = c;
+    DPIPE_RETURN_IF_ERROR(
+        Same(where + "num_stages", chain.num_stages(), plan.chains(first).num_stages()));
+    DPIPE_RETURN_IF_ERROR(Same(where + "micro_batch_size", chain.micro_batch_size(),
+                               plan.chains(first).micro_batch_size()));
   }
-  return Bad(absl::StrCat(where, field, " [", range.begin(), ", ", range.end(),
-                          ") must be not empty and within [0, ", count, ")"));
+  DPIPE_RETURN_IF_ERROR(Same("the number of stages of all chains", next_stage, plan.stages_size()));
+  DPIPE_RETURN_IF_ERROR(
+      Same("micro_batch_size", plan.micro_batch_size(), plan.chains(0).micro_batch_size()));
+  for (int component : cost.backbones()) {
+    DPIPE_RETURN_IF_ERROR(
+        Same(absl::StrCat("component ", component, ": samples of a pipeline group in its chains"),
+             next_sample[component], int64_t{plan.num_micro_batches()} * plan.micro_batch_size()));
+  }
+  return absl::OkStatus();
 }
 
-// Which fields an instruction uses.
-struct Uses {
-  bool stage = false, component = false, micro_batch = false, samples = false, layers = false;
-  bool peer = false, peer_stage = false, bytes = false, offset = false;
-};
-
-Uses UsesOf(const Instruction& instruction) {
-  Uses uses;
-  switch (instruction.kind()) {
-    case Instruction::FORWARD:
-    case Instruction::BACKWARD:
-    case Instruction::INPUT_GRAD:
-    case Instruction::WEIGHT_GRAD:
-      uses.stage = uses.micro_batch = uses.samples = uses.layers = true;
-      break;
-    case Instruction::LOAD_BATCH:
-      uses.component = uses.samples = uses.offset = true;
-      break;
-    case Instruction::FROZEN_FORWARD:
-      uses.component = uses.samples = uses.layers = uses.offset = true;
-      break;
-    case Instruction::REDUCE_GRADS:
-      uses.stage = uses.layers = uses.bytes = true;
-      break;
-    case Instruction::FLUSH:
-      uses.offset = true;
-      break;
-    case Instruction::SEND:
-    case Instruction::RECV:
-      uses.samples = uses.peer = uses.bytes = true;
-      if (instruction.payload() == Instruction::FROZEN_OUTPUT) {
-        uses.component = uses.offset = true;
-      } else {
-        uses.stage = uses.peer_stage = uses.micro_batch = true;
-      }
-      break;
-    default:
-      break;
-  }
-  return uses;
-}
-
-absl::Status CheckKind(const std::string& where, const Instruction& instruction) {
-  const bool message =
-      instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
-  const bool has_payload = instruction.payload() == Instruction::ACTIVATION ||
-                           instruction.payload() == Instruction::GRADIENT ||
-                           instruction.payload() == Instruction::FROZEN_OUTPUT;
-  if (message && !has_payload) return Bad(where + "a message with no payload");
-  if (!message) DPIPE_RETURN_IF_ERROR(Empty(where, "payload", instruction.payload(), 0));
-  switch (instruction.kind()) {
-    case Instruction::KIND_UNSPECIFIED:
-      return Bad(where + "no kind");
-    case Instruction::GATHER_PARAMS:
-    case Instruction::RELEASE_PARAMS:
-      return Bad(where + "parameters are never sharded, so there is nothing to gather or release");
-    default:
-      return Instruction::Kind_IsValid(instruction.kind())
-                 ? absl::OkStatus()
-                 : Bad(absl::StrCat(where, "kind ", static_cast<int>(instruction.kind())));
-  }
+absl::Status CheckBatch(const Plan& plan) {
+  const int64_t batch = static_cast<int64_t>(plan.num_devices() / plan.devices_per_pipeline()) *
+                        plan.num_micro_batches() * plan.micro_batch_size();
+  return Same("global_batch", int64_t{plan.global_batch()}, batch);
 }
 
 }  // namespace
@@ -158,106 +129,204 @@ std::string InstructionName(const Plan& plan, int rank, int index) {
                       Instruction::Kind_Name(plan.devices(rank).instructions(index).kind()), "): ");
 }
 
-absl::Status CheckFields(const Plan& plan, const PlanShape& shape, int rank, int index) {
-  const Instruction& instruction = plan.devices(rank).instructions(index);
-  const std::string where = InstructionName(plan, rank, index);
-  DPIPE_RETURN_IF_ERROR(CheckKind(where, instruction));
-  const Uses uses = UsesOf(instruction);
-  DPIPE_RETURN_IF_ERROR(uses.stage
-                            ? Same(where + "stage", instruction.stage(), shape.place(rank).stage)
-                            : Empty(where, "stage", instruction.stage(), -1));
-  DPIPE_RETURN_IF_ERROR(
-      uses.component ? Within(where, "component", instruction.component(), plan.components_size())
-                     : Empty(where, "component", instruction.component(), -1));
-  DPIPE_RETURN_IF_ERROR(
-      uses.micro_batch
-          ? Within(where, "micro_batch", instruction.micro_batch(), plan.num_micro_batches())
-          : Empty(where, "micro_batch", instruction.micro_batch(), -1));
-  DPIPE_RETURN_IF_ERROR(uses.peer ? Within(where, "peer", instruction.peer(), plan.devices_size())
-                                  : Empty(where, "peer", instruction.peer(), -1));
-  DPIPE_RETURN_IF_ERROR(
-      uses.peer_stage ? Within(where, "peer_stage", instruction.peer_stage(), shape.num_stages())
-                      : Empty(where, "peer_stage", instruction.peer_stage(), -1));
-  if (!uses.bytes) DPIPE_RETURN_IF_ERROR(Empty(where, "bytes", instruction.bytes(), 0));
-  DPIPE_RETURN_IF_ERROR(uses.offset ? Within(where, "step_offset", instruction.step_offset(), 2)
-                                    : Empty(where, "step_offset", instruction.step_offset(), 0));
-  if (uses.samples) {
-    DPIPE_RETURN_IF_ERROR(
-        RangeWithin(where, "samples", instruction.samples(), plan.global_batch()));
-  } else {
-    DPIPE_RETURN_IF_ERROR(Empty(where, "samples.begin", instruction.samples().begin(), 0));
-    DPIPE_RETURN_IF_ERROR(Empty(where, "samples.end", instruction.samples().end(), 0));
-  }
-  if (!uses.layers) {
-    DPIPE_RETURN_IF_ERROR(Empty(where, "layers.begin", instruction.layers().begin(), 0));
-    return Empty(where, "layers.end", instruction.layers().end(), 0);
-  }
-  if (uses.component) {
-    return RangeWithin(where, "layers", instruction.layers(),
-                       plan.components(instruction.component()).num_layers());
-  }
-  const LayerRange layers{instruction.layers().begin(), instruction.layers().end()};
-  if (!layers.empty() && shape.place(rank).layers.Contains(layers)) return absl::OkStatus();
-  return Bad(absl::StrCat(where, "layers ", layers.ToString(),
-                          " must be not empty and within the stage's ",
-                          shape.place(rank).layers.ToString()));
-}
-
 absl::StatusOr<PlanShape> PlanShape::Create(const Plan& plan, const CostModel& cost) {
   DPIPE_RETURN_IF_ERROR(CheckHeader(plan, cost));
   DPIPE_RETURN_IF_ERROR(CheckComponents(plan, cost));
+  DPIPE_RETURN_IF_ERROR(CheckBatch(plan));
+  DPIPE_RETURN_IF_ERROR(CheckChains(plan, cost));
   PlanShape shape;
-  shape.num_stages_ = plan.stages_size();
-  shape.num_micro_batches_ = plan.num_micro_batches();
-  shape.micro_batch_size_ = plan.micro_batch_size();
+  shape.samples_per_group_ = plan.num_micro_batches() * plan.micro_batch_size();
   shape.places_.resize(plan.num_devices());
-  const int num_groups = plan.num_devices() / plan.devices_per_pipeline();
-  int next_layer = 0;
-  for (int s = 0; s < plan.stages_size(); ++s) {
-    const Stage& stage = plan.stages(s);
-    const std::string where = absl::StrCat("stage ", s, ": ");
-    DPIPE_RETURN_IF_ERROR(Same(where + "id", stage.id(), s));
-    DPIPE_RETURN_IF_ERROR(Same(where + "component", stage.component(), cost.backbone()));
-    DPIPE_RETURN_IF_ERROR(Same(where + "layers.begin", stage.layers().begin(), next_layer));
-    DPIPE_RETURN_IF_ERROR(
-        RangeWithin(where, "layers", stage.layers(), cost.num_layers(cost.backbone())));
-    next_layer = stage.layers().end();
-    const int replicas = stage.ranks_size() / num_groups;
-    if (replicas < 1 || stage.ranks_size() % num_groups != 0 ||
-        plan.micro_batch_size() % replicas != 0) {
-      return Bad(absl::StrCat(where, stage.ranks_size(), " ranks over ", num_groups,
-                              " pipeline groups cannot share micro-batches of ",
-                              plan.micro_batch_size(), " samples evenly"));
-    }
-    for (int i = 0; i < stage.ranks_size(); ++i) {
-      const int rank = stage.ranks(i);
-      const int group = i / replicas;
-      DPIPE_RETURN_IF_ERROR(Within(where, "rank", rank, plan.num_devices()));
-      if (rank / plan.devices_per_pipeline() != group || (i > 0 && rank <= stage.ranks(i - 1))) {
-        return Bad(absl::StrCat(where, "rank ", rank, " at place ", i, " is not of pipeline group ",
-                                group, " or not in order"));
-      }
-      if (shape.places_[rank].stage >= 0) {
-        return Bad(absl::StrCat("rank ", rank, " holds stage ", shape.places_[rank].stage,
-                                " and stage ", s));
-      }
-      shape.places_[rank] = {
-          s, group, replicas, i % replicas, {stage.layers().begin(), stage.layers().end()}};
-    }
+  for (const PipelineChain& chain : plan.chains()) {
+    shape.chains_.push_back(
+        {chain.first_stage(), chain.num_stages(), chain.micro_batch_size(), chain.first_sample()});
   }
-  DPIPE_RETURN_IF_ERROR(
-      Same("the last stage's layers.end", next_layer, cost.num_layers(cost.backbone())));
+  DPIPE_RETURN_IF_ERROR(shape.AddStages(plan, cost));
   for (int r = 0; r < plan.num_devices(); ++r) {
-    if (shape.places_[r].stage < 0) return Bad(absl::StrCat("rank ", r, " holds no stage"));
+    if (shape.places_[r].device < 0) return Bad(absl::StrCat("rank ", r, " holds no stage"));
   }
+  DPIPE_RETURN_IF_ERROR(shape.CheckLaps());
+  DPIPE_RETURN_IF_ERROR(shape.AddTwins(plan));
+  shape.LinkStages(plan, cost);
   return shape;
 }
 
-SampleRange PlanShape::SamplesOf(int rank, int micro_batch) const {
+absl::Status PlanShape::AddStages(const Plan& plan, const CostModel& cost) {
+  for (int c = 0; c < plan.chains_size(); ++c) {
+    const PipelineChain& chain = plan.chains(c);
+    const int num_layers = cost.num_layers(chain.component());
+    int next_layer = 0;
+    for (int s = chain.first_stage(); s < chain.first_stage() + chain.num_stages(); ++s) {
+      const Stage& stage = plan.stages(s);
+      const std::string where = absl::StrCat("stage ", s, ": ");
+      DPIPE_RETURN_IF_ERROR(Same(where + "id", stage.id(), s));
+      DPIPE_RETURN_IF_ERROR(Same(where + "chain", stage.chain(), c));
+      DPIPE_RETURN_IF_ERROR(Same(where + "component", stage.component(), chain.component()));
+      // Where forward-only stages end, the layers begin again.
+      const bool second_lap = s > chain.first_stage() && plan.stages(s - 1).forward_only() &&
+                              !stage.forward_only() && next_layer == num_layers;
+      if (second_lap) next_layer = 0;
+      DPIPE_RETURN_IF_ERROR(Same(where + "layers.begin", stage.layers().begin(), next_layer));
+      if (stage.layers().end() <= next_layer || stage.layers().end() > num_layers) {
+        return Bad(absl::StrCat(where, "layers [", next_layer, ", ", stage.layers().end(),
+                                ") must be not empty and within [0, ", num_layers, ")"));
+      }
+      next_layer = stage.layers().end();
+      if (stage.recompute() && stage.forward_only()) {
+        return Bad(where + "it is forward-only, so there is nothing to recompute for");
+      }
+      DPIPE_RETURN_IF_ERROR(AddDevice(plan, s));
+    }
+    DPIPE_RETURN_IF_ERROR(
+        Same(absl::StrCat("chain ", c, ": the last stage's layers.end"), next_layer, num_layers));
+  }
+  return absl::OkStatus();
+}
+
+// Of a stage: its ranks are those of another stage, or no other stage's.
+absl::Status PlanShape::AddDevice(const Plan& plan, int s) {
+  const Stage& stage = plan.stages(s);
+  const std::string where = absl::StrCat("stage ", s, ": ");
+  const int num_groups = plan.num_devices() / plan.devices_per_pipeline();
+  const int size = plan.chains(stage.chain()).micro_batch_size();
+  const int replicas = stage.ranks_size() / num_groups;
+  if (replicas < 1 || stage.ranks_size() % num_groups != 0 || size % replicas != 0) {
+    return Bad(absl::StrCat(where, stage.ranks_size(), " ranks over ", num_groups,
+                            " pipeline groups cannot share micro-batches of ", size,
+                            " samples evenly"));
+  }
+  for (int i = 0; i < stage.ranks_size(); ++i) {
+    const int rank = stage.ranks(i), group = i / replicas;
+    DPIPE_RETURN_IF_ERROR(Within(where, "rank", rank, plan.num_devices()));
+    if (rank / plan.devices_per_pipeline() != group || (i > 0 && rank <= stage.ranks(i - 1))) {
+      return Bad(absl::StrCat(where, "rank ", rank, " at place ", i, " is not of pipeline group ",
+                              group, " or not in order"));
+    }
+  }
+  int device = places_[stage.ranks(0)].device;
+  const std::vector<int> ranks(stage.ranks().begin(), stage.ranks().end());
+  if (device < 0) {
+    device = static_cast<int>(devices_.size());
+    for (int i = 0; i < stage.ranks_size(); ++i) {
+      RankPlace& place = places_[ranks[i]];
+      if (place.device >= 0) {
+        return Bad(absl::StrCat("rank ", ranks[i], " holds stage ",
+                                devices_[place.device].stages[0], " and stage ", s,
+                                ", which have other ranks that differ"));
+      }
+      place = {device, i / replicas, i % replicas};
+    }
+    devices_.push_back({ranks, replicas, {}});
+  } else if (devices_[device].ranks != ranks) {
+    return Bad(absl::StrCat("rank ", ranks[0], " holds stage ", devices_[device].stages[0],
+                            " and stage ", s, ", which have other ranks that differ"));
+  }
+  devices_[device].stages.push_back(s);
+  StageShape shape;
+  shape.chain = stage.chain();
+  shape.component = stage.component();
+  shape.device = device;
+  shape.layers = {stage.layers().begin(), stage.layers().end()};
+  shape.forward_only = stage.forward_only();
+  shape.recompute = stage.recompute();
+  shape.sharded = stage.sharded();
+  shape.num_micro_batches = plan.chains(stage.chain()).num_micro_batches();
+  stages_.push_back(std::move(shape));
+  return absl::OkStatus();
+}
+
+// The forward-only stages of a chain come first, are half of it, and are like the other half.
+absl::Status PlanShape::CheckLaps() const {
+  for (const ChainShape& chain : chains_) {
+    const int end = chain.first_stage + chain.num_stages;
+    int laps_end = chain.first_stage;
+    while (laps_end < end && stages_[laps_end].forward_only) ++laps_end;
+    const int lap = laps_end - chain.first_stage;
+    if (lap > 0 && 2 * lap != chain.num_stages) {
+      return Bad(absl::StrCat("stage ", chain.first_stage, ": ", lap, " of the chain's ",
+                              chain.num_stages, " stages are forward-only; none or half must be"));
+    }
+    for (int s = laps_end; s < end; ++s) {
+      if (stages_[s].forward_only) {
+        return Bad(absl::StrCat("stage ", s, " is forward-only and stage ", s - 1, " is not"));
+      }
+      if (lap == 0) continue;
+      const StageShape& first = stages_[s - lap];
+      if (first.layers != stages_[s].layers || first.device != stages_[s].device) {
+        return Bad(absl::StrCat("stage ", s - lap, " holds layers ", first.layers.ToString(),
+                                " and stage ", s, ", its second lap, ",
+                                stages_[s].layers.ToString(), ", or they have other ranks"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlanShape::AddTwins(const Plan& plan) {
+  std::map<int, int> first_chain;  // by component
+  for (int c = 0; c < static_cast<int>(chains_.size()); ++c) {
+    const int component = plan.chains(c).component();
+    const ChainShape& first = chains_[first_chain.emplace(component, c).first->second];
+    for (int k = 0; k < chains_[c].num_stages; ++k) {
+      const int s = chains_[c].first_stage + k, model = first.first_stage + k;
+      if (stages_[s].layers != stages_[model].layers ||
+          stages_[s].forward_only != stages_[model].forward_only) {
+        return Bad(absl::StrCat("stage ", s, " holds layers ", stages_[s].layers.ToString(),
+                                " and stage ", model, " of another chain of its backbone ",
+                                stages_[model].layers.ToString(),
+                                ", or one of them is forward-only"));
+      }
+      if (stages_[s].forward_only) continue;
+      if (s == model) {
+        stages_[s].twins = static_cast<int>(twins_.size());
+        twins_.emplace_back();
+      }
+      stages_[s].twins = stages_[model].twins;
+      TwinShape& twins = twins_[stages_[s].twins];
+      for (int other : twins.stages) {
+        if (stages_[other].device != stages_[s].device) continue;
+        return Bad(
+            absl::StrCat("stages ", other, " and ", s, " hold the same layers on the same ranks"));
+      }
+      twins.stages.push_back(s);
+      const std::vector<int>& ranks = devices_[stages_[s].device].ranks;
+      twins.ranks.insert(twins.ranks.end(), ranks.begin(), ranks.end());
+    }
+  }
+  for (TwinShape& twins : twins_) std::sort(twins.ranks.begin(), twins.ranks.end());
+  return absl::OkStatus();
+}
+
+void PlanShape::LinkStages(const Plan& plan, const CostModel& cost) {
+  for (int c = 0; c < static_cast<int>(chains_.size()); ++c) {
+    const int first = chains_[c].first_stage;
+    for (int s = first; s < first + chains_[c].num_stages; ++s) {
+      StageShape& stage = stages_[s];
+      stage.previous = s > first ? s - 1 : -1;
+      stage.next = s + 1 < first + chains_[c].num_stages ? s + 1 : -1;
+      stage.local_previous = s > first && stages_[s - 1].device == stage.device;
+      stage.local_next = stage.next >= 0 && stages_[s + 1].device == stage.device;
+    }
+    boundaries_.push_back(BoundariesOf(plan, c, cost));
+  }
+}
+
+int64_t PlanShape::ForwardBytes(int stage) const {
+  const int chain = stages_[stage].chain;
+  return boundaries_[chain].ForwardBytes(stage - chains_[chain].first_stage);
+}
+
+int64_t PlanShape::GradientBytes(int stage) const {
+  const int chain = stages_[stage].chain;
+  return boundaries_[chain].GradientBytes(stage - 1 - chains_[chain].first_stage);
+}
+
+SampleRange PlanShape::SamplesOf(int rank, int stage, int micro_batch) const {
   const RankPlace& place = places_[rank];
-  const int size = micro_batch_size_ / place.replicas;
-  const int begin =
-      (place.group * num_micro_batches_ + micro_batch) * micro_batch_size_ + place.index * size;
+  const ChainShape& chain = chains_[stages_[stage].chain];
+  const int size = chain.micro_batch_size / devices_[place.device].replicas;
+  const int begin = place.group * samples_per_group_ + chain.first_sample +
+                    micro_batch * chain.micro_batch_size + place.index * size;
   return {begin, begin + size};
 }
 

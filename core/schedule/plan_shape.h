@@ -9,42 +9,93 @@
 #include "core/base/status.h"
 #include "core/cost/cost_model.h"
 #include "core/proto/plan.pb.h"
+#include "core/schedule/boundary.h"
 
 namespace dpipe {
 
-// A rank's place in the backbone.
-struct RankPlace {
-  int stage = -1;
-  int group = 0;
-  int replicas = 1;  // ranks of the stage in the group
-  int index = 0;     // among them
+struct StageShape {
+  int chain = 0;
+  int component = 0;
+  int device = 0;  // an index of PlanShape::device
   LayerRange layers;
+  bool forward_only = false, recompute = false, sharded = false;
+  int previous = -1, next = -1;                     // stages of the chain
+  bool local_previous = false, local_next = false;  // whether they lie on the same ranks
+  int num_micro_batches = 0;
+  int twins = -1;  // an index of PlanShape::twins; -1: forward-only
+};
+
+// Ranks that hold the same stages.
+struct DeviceShape {
+  std::vector<int> ranks;   // increasing
+  int replicas = 1;         // of one pipeline group
+  std::vector<int> stages;  // increasing
+};
+
+// Stages of the same backbone and layers, whose gradients are summed together.
+struct TwinShape {
+  std::vector<int> stages;  // increasing
+  std::vector<int> ranks;   // of all of them, increasing
+};
+
+// A rank's place: number `index` of `device`'s replicas in `group`.
+struct RankPlace {
+  int device = -1;
+  int group = 0;
+  int index = 0;
 };
 
 class PlanShape {
  public:
-  // InvalidArgument if header, components, stages and ranks contradict each other, the profile or
-  // the cluster.
+  // InvalidArgument if header, components, chains, stages and ranks contradict each other, the
+  // profile or the cluster.
   static absl::StatusOr<PlanShape> Create(const Plan& plan, const CostModel& cost);
 
+  int num_stages() const { return static_cast<int>(stages_.size()); }
+  const StageShape& stage(int s) const { return stages_[s]; }
   const RankPlace& place(int rank) const { return places_[rank]; }
-  int num_stages() const { return num_stages_; }
-  // The samples of a micro-batch that a rank trains on.
-  SampleRange SamplesOf(int rank, int micro_batch) const;
+  const DeviceShape& device(int d) const { return devices_[d]; }
+  const DeviceShape& device_of(int rank) const { return devices_[places_[rank].device]; }
+  bool Holds(int rank, int stage) const { return stages_[stage].device == places_[rank].device; }
+  const std::vector<TwinShape>& twins() const { return twins_; }
+  const ChainBoundaries& boundaries(int chain) const { return boundaries_[chain]; }
+  // What a message from a stage to a neighbour in its chain carries for one sample.
+  int64_t ForwardBytes(int stage) const;   // to the next
+  int64_t GradientBytes(int stage) const;  // to the previous
+  // The samples of a micro-batch of a stage's chain that one of its ranks trains on.
+  SampleRange SamplesOf(int rank, int stage, int micro_batch) const;
 
  private:
-  int num_stages_ = 0;
-  int num_micro_batches_ = 0;
-  int micro_batch_size_ = 0;
+  absl::Status AddStages(const Plan& plan, const CostModel& cost);
+  absl::Status AddDevice(const Plan& plan, int s);
+  absl::Status CheckLaps() const;
+  void LinkStages(const Plan& plan, const CostModel& cost);
+  absl::Status AddTwins(const Plan& plan);
+
+  struct ChainShape {
+    int first_stage = 0, num_stages = 0;
+    int micro_batch_size = 0, first_sample = 0;
+  };
+  int samples_per_group_ = 0;
+  std::vector<ChainShape> chains_;
+  std::vector<StageShape> stages_;
+  std::vector<DeviceShape> devices_;
+  std::vector<TwinShape> twins_;
   std::vector<RankPlace> places_;
+  std::vector<ChainBoundaries> boundaries_;
 };
 
 // "rank 2, instruction 17 (FORWARD): ".
 std::string InstructionName(const Plan& plan, int rank, int index);
 
-// InvalidArgument unless every field that means something for the instruction's kind is in range,
-// and every other one is empty: -1 for indices, 0 for bytes, [0, 0) for ranges.
-absl::Status CheckFields(const Plan& plan, const PlanShape& shape, int rank, int index);
+// An instruction to be named only where something is wrong with it.
+struct InstructionAt {
+  const Plan* plan = nullptr;
+  int rank = 0;
+  int index = 0;
+
+  std::string Name() const { return InstructionName(*plan, rank, index); }
+};
 
 }  // namespace dpipe
 

@@ -1,90 +1,229 @@
 #include "core/schedule/recv_positions.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 namespace dpipe {
 namespace {
 
-// clock[t]: the last slot of stage t that a pass depends on, itself included; -1 if none.
-using Clock = std::vector<int>;
+// Places farther from the wanted one than this are not tried one by one.
+constexpr int kMostTries = 16;
 
-class Clocks {
+class OrderGraph {
  public:
-  explicit Clocks(const Schedule& schedule)
-      : schedule_(schedule),
-        forward_(schedule.num_stages(), std::vector<int>(schedule.num_micro_batches(), -1)),
-        gradient_(forward_),
-        clocks_(schedule.num_stages()) {
-    const int count = schedule.num_stages();
-    for (int s = 0; s < count; ++s) {
-      for (int k = 0; k < static_cast<int>(schedule.slots(s).size()); ++k) {
-        const Slot& slot = schedule.slots(s)[k];
-        if (slot.pass == Pass::kForward) forward_[s][slot.micro_batch] = k;
-        if (slot.pass == Pass::kBackward || slot.pass == Pass::kInputGrad) {
-          gradient_[s][slot.micro_batch] = k;
-        }
-      }
+  explicit OrderGraph(const Lanes& lanes) : lanes_(lanes) {
+    for (const std::vector<Nanos>& lane : lanes.start) {
+      first_.push_back(num_nodes_);
+      num_nodes_ += static_cast<int>(lane.size());
     }
-    for (bool progress = true; progress;) {
-      progress = false;
-      for (int s = 0; s < count; ++s) {
-        while (AddNext(s)) progress = true;
-      }
+    first_.push_back(num_nodes_);
+    lane_.resize(num_nodes_);
+    for (size_t lane = 0; lane < lanes.start.size(); ++lane) {
+      std::fill(lane_.begin() + first_[lane], lane_.begin() + first_[lane + 1],
+                static_cast<int>(lane));
     }
+    sends_after_.resize(num_nodes_);
+    recvs_before_.resize(num_nodes_);
+    collective_in_.resize(num_nodes_);
+    collective_out_.resize(num_nodes_);
+    mark_.assign(num_nodes_, 0);
+    SortNodes();
+    AddCollectives();
+    for (size_t m = 0; m < lanes.messages.size(); ++m) AddMessage(static_cast<int>(m));
   }
 
-  // The slot of another stage whose output `slot` of `stage` receives: {-1, -1} if none.
-  std::pair<int, int> Sender(int stage, const Slot& slot) const {
-    if (slot.pass == Pass::kForward && stage > 0) {
-      return {stage - 1, forward_[stage - 1][slot.micro_batch]};
-    }
-    const bool gradient = slot.pass == Pass::kBackward || slot.pass == Pass::kInputGrad;
-    if (gradient && stage + 1 < schedule_.num_stages()) {
-      return {stage + 1, gradient_[stage + 1][slot.micro_batch]};
-    }
-    return {-1, -1};
-  }
+  // The node, of its lane, before which message m is received.
+  int PositionOf(int m) const { return recv_[m] - first_[lanes_.messages[m].to]; }
 
-  const Clock& Of(int stage, int slot) const { return clocks_[stage][slot]; }
-
- private:
-  bool AddNext(int s) {
-    const int k = static_cast<int>(clocks_[s].size());
-    if (k == static_cast<int>(schedule_.slots(s).size())) return false;
-    const auto [from, sent] = Sender(s, schedule_.slots(s)[k]);
-    if (from >= 0 && sent >= static_cast<int>(clocks_[from].size())) return false;
-    Clock clock = k > 0 ? clocks_[s][k - 1] : Clock(schedule_.num_stages(), -1);
-    if (from >= 0) {
-      const Clock& other = clocks_[from][sent];
-      for (size_t t = 0; t < clock.size(); ++t) clock[t] = std::max(clock[t], other[t]);
+  // Receives m before another node of its lane if that closes no cycle.
+  bool Move(int m, int position) {
+    const Lanes::Message& message = lanes_.messages[m];
+    const int target = first_[message.to] + position;
+    const int sender = first_[message.from] + message.after;
+    bool allowed = true;
+    if (target < recv_[m]) {
+      allowed = AddEdge(sender, target);
+    } else if (HasNext(sender)) {
+      allowed = AddEdge(target - 1, sender + 1);
     }
-    clock[s] = k;
-    clocks_[s].push_back(std::move(clock));
+    if (!allowed) return false;
+    std::vector<int>& here = recvs_before_[recv_[m]];
+    here.erase(std::find(here.begin(), here.end(), m));
+    recv_[m] = target;
+    recvs_before_[target].push_back(m);
     return true;
   }
 
-  const Schedule& schedule_;
-  std::vector<std::vector<int>> forward_, gradient_;  // slot index, [stage][micro-batch]
-  std::vector<std::vector<Clock>> clocks_;            // [stage][slot]
+ private:
+  bool HasNext(int node) const { return node + 1 < first_[lane_[node] + 1]; }
+  bool HasPrevious(int node) const { return node > first_[lane_[node]]; }
+
+  void SortNodes() {
+    order_.resize(num_nodes_);
+    std::vector<int> sorted(num_nodes_);
+    for (int n = 0; n < num_nodes_; ++n) sorted[n] = n;
+    const auto key = [this](int n) {
+      const int lane = lane_[n], node = n - first_[lane];
+      return std::make_tuple(lanes_.start[lane][node], !lanes_.is_collective[lane][node], n);
+    };
+    std::sort(sorted.begin(), sorted.end(), [&](int a, int b) { return key(a) < key(b); });
+    for (int i = 0; i < num_nodes_; ++i) order_[sorted[i]] = i;
+  }
+
+  void AddCollectives() {
+    for (const Lanes::Collective& collective : lanes_.collectives) {
+      for (const auto& [lane, node] : collective) {
+        const int from = first_[lane] + node - 1;
+        if (node == 0) continue;
+        for (const auto& [other, at] : collective) {
+          if (other == lane) continue;
+          collective_out_[from].push_back(first_[other] + at);
+          collective_in_[first_[other] + at].push_back(from);
+        }
+      }
+    }
+  }
+
+  void AddMessage(int m) {
+    const Lanes::Message& message = lanes_.messages[m];
+    sends_after_[first_[message.from] + message.after].push_back(m);
+    const std::vector<Nanos>& starts = lanes_.start[message.to];
+    const auto at = std::lower_bound(starts.begin(), starts.end(), message.sent);
+    recv_.push_back(first_[message.to] + static_cast<int>(at - starts.begin()));
+    recvs_before_[recv_.back()].push_back(m);
+  }
+
+  template <typename Visit>
+  void ForSuccessors(int node, const Visit& visit) const {
+    for (int m : sends_after_[node]) visit(recv_[m]);
+    for (int other : collective_out_[node]) visit(other);
+    if (!HasNext(node)) return;
+    visit(node + 1);
+    for (int m : recvs_before_[node + 1]) {
+      const int sender = first_[lanes_.messages[m].from] + lanes_.messages[m].after;
+      if (HasNext(sender)) visit(sender + 1);
+    }
+  }
+
+  template <typename Visit>
+  void ForPredecessors(int node, const Visit& visit) const {
+    for (int m : recvs_before_[node]) {
+      visit(first_[lanes_.messages[m].from] + lanes_.messages[m].after);
+    }
+    for (int other : collective_in_[node]) visit(other);
+    if (!HasPrevious(node)) return;
+    visit(node - 1);
+    for (int m : sends_after_[node - 1]) {
+      if (HasPrevious(recv_[m])) visit(recv_[m] - 1);
+    }
+  }
+
+  // Makes room in the order for an edge; false if there is a way from `to` to `from`.
+  bool AddEdge(int from, int to) {
+    if (from == to) return false;
+    if (order_[from] < order_[to]) return true;
+    const int low = order_[to], high = order_[from];
+    bool cycle = false;
+    forward_ = {to};
+    mark_[to] = ++stamp_;
+    for (size_t i = 0; i < forward_.size() && !cycle; ++i) {
+      ForSuccessors(forward_[i], [&](int next) {
+        cycle |= next == from;
+        if (order_[next] > high || mark_[next] == stamp_) return;
+        mark_[next] = stamp_;
+        forward_.push_back(next);
+      });
+    }
+    if (cycle) return false;
+    backward_ = {from};
+    mark_[from] = ++stamp_;
+    for (size_t i = 0; i < backward_.size(); ++i) {
+      ForPredecessors(backward_[i], [&](int before) {
+        if (order_[before] < low || mark_[before] == stamp_) return;
+        mark_[before] = stamp_;
+        backward_.push_back(before);
+      });
+    }
+    Reorder();
+    return true;
+  }
+
+  // Gives the places of both sets to the backward one first, each in its old order.
+  void Reorder() {
+    const auto by_order = [this](int a, int b) { return order_[a] < order_[b]; };
+    std::sort(forward_.begin(), forward_.end(), by_order);
+    std::sort(backward_.begin(), backward_.end(), by_order);
+    places_.clear();
+    for (int n : backward_) places_.push_back(order_[n]);
+    for (int n : forward_) places_.push_back(order_[n]);
+    std::sort(places_.begin(), places_.end());
+    size_t next = 0;
+    for (int n : backward_) order_[n] = places_[next++];
+    for (int n : forward_) order_[n] = places_[next++];
+  }
+
+  const Lanes& lanes_;
+  int num_nodes_ = 0;
+  std::vector<int> first_;  // node, by lane; and the number of nodes
+  std::vector<int> lane_;   // by node
+  std::vector<std::vector<int>> sends_after_, recvs_before_;  // messages, by node
+  std::vector<std::vector<int>> collective_in_, collective_out_;
+  std::vector<int> recv_;   // by message: the node before which it is received
+  std::vector<int> order_;  // by node: its place in a topological order
+  std::vector<int> mark_;
+  int stamp_ = 0;
+  std::vector<int> forward_, backward_, places_;
+};
+
+// The next and the previous message of the same link, by message; -1 if there is none.
+struct Links {
+  explicit Links(const Lanes& lanes) : next(lanes.messages.size(), -1), previous(next) {
+    std::map<std::pair<int, int>, int> last;
+    for (int m = 0; m < static_cast<int>(lanes.messages.size()); ++m) {
+      const auto [entry, added] =
+          last.emplace(std::make_pair(lanes.messages[m].from, lanes.messages[m].to), m);
+      if (added) continue;
+      previous[m] = entry->second;
+      next[entry->second] = m;
+      entry->second = m;
+    }
+  }
+  std::vector<int> next, previous;
 };
 
 }  // namespace
 
-std::vector<std::vector<int>> RecvPositions(const Schedule& schedule,
-                                            const RecvLookahead& lookahead) {
-  const Clocks clocks(schedule);
-  std::vector<std::vector<int>> positions(schedule.num_stages());
-  for (int s = 0; s < schedule.num_stages(); ++s) {
-    const std::vector<Slot>& slots = schedule.slots(s);
-    for (int k = 0; k < static_cast<int>(slots.size()); ++k) {
-      const auto [from, sent] = clocks.Sender(s, slots[k]);
-      int position = k;
-      const int earlier =
-          slots[k].pass == Pass::kForward ? lookahead.activation : lookahead.gradient;
-      if (from >= 0) position = std::max({k - earlier, clocks.Of(from, sent)[s] + 1, 0});
-      positions[s].push_back(position);
+std::vector<int> RecvPositions(const Lanes& lanes) {
+  const int count = static_cast<int>(lanes.messages.size());
+  OrderGraph graph(lanes);
+  const Links links(lanes);
+  std::vector<int> by_time(count);
+  for (int m = 0; m < count; ++m) by_time[m] = m;
+  std::stable_sort(by_time.begin(), by_time.end(),
+                   [&](int a, int b) { return lanes.messages[a].sent < lanes.messages[b].sent; });
+  // Later: the last message first, so that it is out of the way of those before it.
+  for (auto m = by_time.rbegin(); m != by_time.rend(); ++m) {
+    int target = lanes.messages[*m].wanted;
+    if (links.next[*m] >= 0) target = std::min(target, graph.PositionOf(links.next[*m]));
+    for (int tries = 0; tries < kMostTries && target > graph.PositionOf(*m); ++tries, --target) {
+      if (graph.Move(*m, target)) break;
     }
   }
+  // Earlier: the first message first.
+  for (bool first : {true, false}) {
+    for (int m : by_time) {
+      if (lanes.messages[m].first != first) continue;
+      int target = lanes.messages[m].wanted;
+      if (links.previous[m] >= 0) target = std::max(target, graph.PositionOf(links.previous[m]));
+      target = std::max(target, graph.PositionOf(m) - kMostTries);
+      for (; target < graph.PositionOf(m); ++target) {
+        if (graph.Move(m, target)) break;
+      }
+    }
+  }
+  std::vector<int> positions(count);
+  for (int m = 0; m < count; ++m) positions[m] = graph.PositionOf(m);
   return positions;
 }
 

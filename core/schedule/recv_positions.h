@@ -1,27 +1,48 @@
-// How early a stage can post the receive of a slot's input.
+// How early receives can be posted without a deadlock.
+//
+// Lanes are devices, nodes what they do in list order other than messages. A message is sent right
+// after one node and received right before another one of another lane. Under blocking rendezvous
+// (rendezvous.h) with every lane's messages between two nodes posted together, nothing deadlocks if
+// and only if this graph has no cycle: each node before the next one of its lane; the node before a
+// SEND before the one after the RECV; the node before a RECV before the one after the SEND; and for
+// a collective, the node before each member before every other member.
+//
+// Nodes come with times of a run in which messages take none. Receiving each message at the first
+// node that starts no sooner than it was sent has no cycle, as every edge then goes forward in
+// time. From there, one message after another is moved to, or as near as possible to, where it is
+// wanted, each move checked by keeping a topological order up to date (Pearce and Kelly, "A dynamic
+// topological sort algorithm for directed acyclic graphs", JEA 2006). Messages of a link keep the
+// order in which they are sent.
 #ifndef DPIPE_CORE_SCHEDULE_RECV_POSITIONS_H_
 #define DPIPE_CORE_SCHEDULE_RECV_POSITIONS_H_
 
+#include <utility>
 #include <vector>
 
-#include "core/schedule/schedule.h"
+#include "core/base/time.h"
 
 namespace dpipe {
 
-// How many slots earlier than the slot that needs it an input is received.
-struct RecvLookahead {
-  int activation = 0;
-  int gradient = 0;
+struct Lanes {
+  struct Message {
+    int from = 0, to = 0;  // lanes, which differ
+    int after = 0;         // node of `from` that it is sent after
+    Nanos sent = 0;        // when that node ends
+    int wanted = 0;        // node of `to` before which it would best be received
+    bool first = false;    // whether it is moved before those that are not
+  };
+  // Members (lane, node) on different lanes, which wait for each other.
+  using Collective = std::vector<std::pair<int, int>>;
+
+  std::vector<std::vector<Nanos>> start;  // by lane and node; does not decrease
+  // A node of a collective comes, at equal times, before others; so does a message sent then.
+  std::vector<std::vector<bool>> is_collective;
+  std::vector<Message> messages;  // of one link in the order of `after`
+  std::vector<Collective> collectives;
 };
 
-// result[s][k]: the slot of stage s before which the input that its slot k gets from another stage
-// is to be received: at most the lookahead before k, and never before a slot that the sender's pass
-// depends on, which would be a deadlock under rendezvous. k itself for slots that receive nothing.
-//
-// The slots that a pass depends on are, on every stage, a prefix of its order, so one number per
-// stage (a vector clock) holds them: O(slots x stages).
-std::vector<std::vector<int>> RecvPositions(const Schedule& schedule,
-                                            const RecvLookahead& lookahead);
+// By message, the node of `to` before which it is received.
+std::vector<int> RecvPositions(const Lanes& lanes);
 
 }  // namespace dpipe
 

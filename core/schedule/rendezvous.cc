@@ -3,7 +3,9 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -56,7 +58,26 @@ const char* NameOf(Part part) {
 class Progress {
  public:
   Progress(const Plan& plan, const MatchTable& match, Part part)
-      : plan_(plan), match_(match), part_(part), ranks_(plan.devices_size()) {}
+      : plan_(plan), match_(match), part_(part), ranks_(plan.devices_size()) {
+    for (int r = 0; r < plan.devices_size(); ++r) all_ranks_.push_back(r);
+    // Of the first stage with the same layers of the same component, which names the collective.
+    std::map<std::tuple<int, int, int>, int> first;
+    members_.resize(plan.stages_size());
+    for (int s = 0; s < plan.stages_size(); ++s) {
+      const Stage& stage = plan.stages(s);
+      if (stage.forward_only()) {
+        first_stage_.push_back(s);
+        continue;
+      }
+      first_stage_.push_back(first
+                                 .emplace(std::make_tuple(stage.component(), stage.layers().begin(),
+                                                          stage.layers().end()),
+                                          s)
+                                 .first->second);
+      std::vector<int>& members = members_[first_stage_.back()];
+      members.insert(members.end(), stage.ranks().begin(), stage.ranks().end());
+    }
+  }
 
   absl::Status Run() {
     for (int r = 0; r < plan_.devices_size(); ++r) Wake(r);
@@ -119,27 +140,19 @@ class Progress {
     }
     if (IsMessage(instruction)) return AdvanceGroup(rank);
     if (instruction.kind() == Instruction::REDUCE_GRADS) {
-      const Stage& stage = plan_.stages(instruction.stage());
-      const int ordinal = state.reductions[stage.id()];
-      if (!Collective({stage.id(), ordinal}, {stage.ranks().begin(), stage.ranks().end()}, rank)) {
-        return false;
-      }
-      ++state.reductions[stage.id()];
+      const int first = first_stage_[instruction.stage()];
+      int& ordinal = state.reductions[first];
+      if (!Collective({first, ordinal}, members_[first], rank)) return false;
+      ++ordinal;
     } else if (instruction.kind() == Instruction::OPTIMIZER_STEP && plan_.global_norm()) {
-      if (!Collective({-1, 0}, AllRanks(), rank)) return false;
+      if (!Collective({-1, 0}, all_ranks_, rank)) return false;
     } else if (instruction.kind() == Instruction::FLUSH) {
-      if (!Collective({-2, state.flushes}, AllRanks(), rank)) return false;
+      if (!Collective({-2, state.flushes}, all_ranks_, rank)) return false;
       ++state.flushes;
     }
     ++state.next;
     state.arrived = false;
     return true;
-  }
-
-  std::vector<int> AllRanks() const {
-    std::vector<int> all(plan_.devices_size());
-    for (int r = 0; r < plan_.devices_size(); ++r) all[r] = r;
-    return all;
   }
 
   // True once every member has arrived.
@@ -180,6 +193,9 @@ class Progress {
   std::vector<RankState> ranks_;
   std::deque<int> queue_;
   std::map<std::pair<int, int>, Arrivals> arrivals_;
+  std::vector<int> first_stage_;           // by stage: of those whose gradients are summed together
+  std::vector<std::vector<int>> members_;  // by first stage: ranks
+  std::vector<int> all_ranks_;
 };
 
 // Messages of one kind between two ranks, in the order of their list.

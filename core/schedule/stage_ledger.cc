@@ -1,0 +1,276 @@
+#include "core/schedule/stage_ledger.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+LayerRange LayersIn(const Instruction& instruction) {
+  return {instruction.layers().begin(), instruction.layers().end()};
+}
+
+SampleRange SamplesIn(const Instruction& instruction) {
+  return {instruction.samples().begin(), instruction.samples().end()};
+}
+
+}  // namespace
+
+absl::Status CheckBytes(const InstructionAt& at, const Instruction& instruction, int64_t expected) {
+  if (instruction.bytes() == expected) return absl::OkStatus();
+  return Bad(absl::StrCat(at.Name(), "bytes is ", instruction.bytes(), " and must be ", expected));
+}
+
+StageLedger::StageLedger(const PlanShape& shape, const CostModel& cost, int rank)
+    : shape_(shape), cost_(cost), rank_(rank) {
+  for (int s : shape.device_of(rank).stages) {
+    StageState& state = states_.emplace_back();
+    state.stage = s;
+    state.shape = &shape.stage(s);
+    state.share = shape.SamplesOf(rank, s, 0).size();
+    const int count = state.shape->num_micro_batches;
+    const size_t num_layers = static_cast<size_t>(state.shape->layers.size());
+    state.forward.assign(count, 0);
+    state.recomputed.assign(count, 0);
+    state.gradient_layer.assign(count, state.shape->layers.end);
+    if (state.shape->previous >= 0 && !state.shape->local_previous) {
+      state.activations.samples.assign(static_cast<size_t>(count) * state.share, 0);
+    }
+    if (state.shape->next >= 0 && !state.shape->local_next && !state.shape->forward_only) {
+      state.gradients.samples.assign(static_cast<size_t>(count) * state.share, 0);
+    }
+    state.activations.count.assign(count, 0);
+    state.gradients.count.assign(count, 0);
+    state.next_weight.assign(num_layers, 0);
+    state.reduced.assign(num_layers, 0);
+  }
+}
+
+StageLedger::StageState& StageLedger::StateOf(int stage) {
+  size_t i = 0;
+  while (states_[i].stage != stage) ++i;
+  return states_[i];
+}
+
+absl::Status StageLedger::CheckSamples(const InstructionAt& at, const Instruction& pass) const {
+  const SampleRange own = shape_.SamplesOf(rank_, pass.stage(), pass.micro_batch());
+  if (SamplesIn(pass) == own) return absl::OkStatus();
+  return Bad(absl::StrCat(at.Name(), "samples ", SamplesIn(pass).ToString(), " of micro-batch ",
+                          pass.micro_batch(), "; this rank's are ", own.ToString()));
+}
+
+absl::Status StageLedger::CheckWhole(const InstructionAt& at, const Instruction& pass,
+                                     const StageState& state) const {
+  if (LayersIn(pass) == state.shape->layers) return absl::OkStatus();
+  return Bad(absl::StrCat(at.Name(), "layers ", LayersIn(pass).ToString(), " of the stage's ",
+                          state.shape->layers.ToString()));
+}
+
+absl::Status StageLedger::CheckReceived(const InstructionAt& at, const char* what,
+                                        const Received& received, const StageState& state,
+                                        int micro_batch) const {
+  const int count = received.count[micro_batch];
+  if (count == state.share) return absl::OkStatus();
+  return Bad(absl::StrCat(at.Name(), what, " of ", count, " of the ", state.share,
+                          " samples of micro-batch ", micro_batch, " have been received"));
+}
+
+absl::Status StageLedger::Forward(const InstructionAt& at, const Instruction& pass) {
+  StageState& state = StateOf(pass.stage());
+  const int m = pass.micro_batch();
+  DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
+  DPIPE_RETURN_IF_ERROR(CheckWhole(at, pass, state));
+  if (state.forward[m]) {
+    return Bad(absl::StrCat(at.Name(), "a second forward pass of micro-batch ", m));
+  }
+  if (state.shape->local_previous && !StateOf(state.shape->previous).forward[m]) {
+    return Bad(absl::StrCat(at.Name(), "stage ", state.shape->previous,
+                            " of this rank has not computed micro-batch ", m));
+  }
+  if (state.shape->previous >= 0 && !state.shape->local_previous) {
+    DPIPE_RETURN_IF_ERROR(CheckReceived(at, "activations", state.activations, state, m));
+  }
+  state.forward[m] = 1;
+  return absl::OkStatus();
+}
+
+absl::Status StageLedger::Recompute(const InstructionAt& at, const Instruction& pass) {
+  StageState& state = StateOf(pass.stage());
+  const int m = pass.micro_batch();
+  DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
+  DPIPE_RETURN_IF_ERROR(CheckWhole(at, pass, state));
+  if (!state.shape->recompute) {
+    return Bad(absl::StrCat(at.Name(), "stage ", pass.stage(), " keeps what it computes"));
+  }
+  if (!state.forward[m] || state.recomputed[m]) {
+    return Bad(
+        absl::StrCat(at.Name(), "micro-batch ", m,
+                     state.forward[m] ? " is recomputed already" : " has had no forward pass"));
+  }
+  state.recomputed[m] = 1;
+  return absl::OkStatus();
+}
+
+absl::Status StageLedger::InputGrad(const InstructionAt& at, const Instruction& pass) {
+  StageState& state = StateOf(pass.stage());
+  const int m = pass.micro_batch();
+  if (state.shape->forward_only) {
+    return Bad(absl::StrCat(at.Name(), "stage ", pass.stage(), " is forward-only"));
+  }
+  DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
+  if (!state.forward[m]) {
+    return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " has had no forward pass"));
+  }
+  if (state.shape->recompute && !state.recomputed[m]) {
+    return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " is not recomputed"));
+  }
+  const LayerRange layers = LayersIn(pass);
+  if (layers.end != state.gradient_layer[m]) {
+    return Bad(absl::StrCat(at.Name(), "layers ", layers.ToString(),
+                            ", and gradients of micro-batch ", m, " have come down to layer ",
+                            state.gradient_layer[m]));
+  }
+  if (layers.end == state.shape->layers.end && state.shape->next >= 0) {
+    if (!state.shape->local_next) {
+      DPIPE_RETURN_IF_ERROR(CheckReceived(at, "gradients", state.gradients, state, m));
+    } else {
+      const StageState& next = StateOf(state.shape->next);
+      if (next.gradient_layer[m] != next.shape->layers.begin) {
+        return Bad(absl::StrCat(at.Name(), "gradients of micro-batch ", m, " in stage ", next.stage,
+                                " of this rank have come down to layer ", next.gradient_layer[m],
+                                ", not to ", next.shape->layers.begin));
+      }
+    }
+  }
+  state.gradient_layer[m] = layers.begin;
+  return absl::OkStatus();
+}
+
+absl::Status StageLedger::WeightGrad(const InstructionAt& at, const Instruction& pass) {
+  StageState& state = StateOf(pass.stage());
+  const int m = pass.micro_batch();
+  DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
+  const LayerRange layers = LayersIn(pass);
+  if (layers.begin < state.gradient_layer[m]) {
+    return Bad(absl::StrCat(at.Name(), "layers ", layers.ToString(),
+                            ", and gradients of micro-batch ", m, " have come down to layer ",
+                            state.gradient_layer[m]));
+  }
+  for (int l = layers.begin; l < layers.end; ++l) {
+    int& next = state.next_weight[l - state.shape->layers.begin];
+    if (next != m) {
+      return Bad(absl::StrCat(at.Name(), "layer ", l, " adds the weight gradient of micro-batch ",
+                              m, "; next in order is ", next));
+    }
+    ++next;
+  }
+  return absl::OkStatus();
+}
+
+// That a message goes to, or comes from, a neighbour in the chain on other ranks, and has its size.
+absl::Status StageLedger::CheckRoute(const InstructionAt& at, const Instruction& message,
+                                     const StageState& state) const {
+  const bool activation = message.payload() == Instruction::ACTIVATION;
+  const bool to_next = (message.kind() == Instruction::SEND) == activation;
+  const StageShape& stage = *state.shape;
+  const int other = to_next ? stage.next : stage.previous;
+  if (other < 0 || message.peer_stage() != other || !shape_.Holds(message.peer(), other)) {
+    return Bad(absl::StrCat(at.Name(), "peer ", message.peer(), " of peer_stage ",
+                            message.peer_stage(), "; the neighbour is stage ", other));
+  }
+  if (to_next ? stage.local_next : stage.local_previous) {
+    return Bad(absl::StrCat(at.Name(), "stages ", state.stage, " and ", other,
+                            " lie on the same rank, which hands over by itself"));
+  }
+  const StageShape& front = to_next ? stage : shape_.stage(other);
+  if (!activation && front.forward_only) {
+    return Bad(absl::StrCat(at.Name(), "no gradient comes back to a forward-only stage"));
+  }
+  const int front_stage = to_next ? state.stage : other;
+  const int64_t per_sample =
+      activation ? shape_.ForwardBytes(front_stage) : shape_.GradientBytes(front_stage + 1);
+  return CheckBytes(at, message, per_sample * SamplesIn(message).size());
+}
+
+absl::Status StageLedger::Message(const InstructionAt& at, const Instruction& message) {
+  StageState& state = StateOf(message.stage());
+  const int m = message.micro_batch();
+  const bool activation = message.payload() == Instruction::ACTIVATION;
+  DPIPE_RETURN_IF_ERROR(CheckRoute(at, message, state));
+  const SampleRange samples = SamplesIn(message);
+  const SampleRange own = shape_.SamplesOf(rank_, state.stage, m);
+  if (!own.Contains(samples)) {
+    return Bad(absl::StrCat(at.Name(), "samples ", samples.ToString(), " of micro-batch ", m,
+                            "; this rank's are ", own.ToString()));
+  }
+  if (message.kind() == Instruction::SEND) {
+    const bool made =
+        activation ? state.forward[m] != 0 : state.gradient_layer[m] == state.shape->layers.begin;
+    if (made) return absl::OkStatus();
+    return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " is not computed yet"));
+  }
+  Received& received = activation ? state.activations : state.gradients;
+  for (int n = samples.begin; n < samples.end; ++n) {
+    uint8_t& sample = received.samples[static_cast<size_t>(m) * state.share + n - own.begin];
+    if (sample != 0) {
+      return Bad(absl::StrCat(at.Name(), "samples ", samples.ToString(), "; sample ", n,
+                              " has been received already"));
+    }
+    sample = 1;
+  }
+  received.count[m] += samples.size();
+  return absl::OkStatus();
+}
+
+absl::Status StageLedger::CheckWeights(const InstructionAt& at, const StageState& state,
+                                       int layer) const {
+  const int done = state.next_weight[layer - state.shape->layers.begin];
+  if (done == state.shape->num_micro_batches) return absl::OkStatus();
+  return Bad(absl::StrCat(at.Name(), "layer ", layer, " has the gradients of ", done, " of ",
+                          state.shape->num_micro_batches, " micro-batches"));
+}
+
+absl::Status StageLedger::Reduce(const InstructionAt& at, const Instruction& reduce) {
+  StageState& state = StateOf(reduce.stage());
+  const LayerRange layers = LayersIn(reduce);
+  if (!IsReduced(state)) return Bad(at.Name() + "no other rank holds the stage");
+  DPIPE_RETURN_IF_ERROR(
+      CheckBytes(at, reduce, cost_.GradientBytes(state.shape->component, layers)));
+  for (int l = layers.begin; l < layers.end; ++l) {
+    DPIPE_RETURN_IF_ERROR(CheckWeights(at, state, l));
+    uint8_t& reduced = state.reduced[l - state.shape->layers.begin];
+    if (reduced != 0) return Bad(absl::StrCat(at.Name(), "layer ", l, " is reduced already"));
+    reduced = 1;
+  }
+  reductions_.push_back({state.shape->twins, layers});
+  return absl::OkStatus();
+}
+
+absl::Status StageLedger::OptimizerStep(const InstructionAt& at) const {
+  for (const StageState& state : states_) {
+    const LayerRange& layers = state.shape->layers;
+    for (int m = 0; m < state.shape->num_micro_batches; ++m) {
+      if (state.shape->forward_only) {
+        if (state.forward[m]) continue;
+        return Bad(
+            absl::StrCat(at.Name(), "stage ", state.stage, " has not computed micro-batch ", m));
+      }
+      if (state.gradient_layer[m] == layers.begin) continue;
+      return Bad(absl::StrCat(at.Name(), "gradients of micro-batch ", m,
+                              " have come down to layer ", state.gradient_layer[m], ", not to ",
+                              layers.begin));
+    }
+    if (state.shape->forward_only) continue;
+    for (int l = layers.begin; l < layers.end; ++l) {
+      DPIPE_RETURN_IF_ERROR(CheckWeights(at, state, l));
+      if (!IsReduced(state) || state.reduced[l - layers.begin]) continue;
+      return Bad(absl::StrCat(at.Name(), "layer ", l, " is not reduced over the ",
+                              shape_.twins()[state.shape->twins].ranks.size(), " ranks of stage ",
+                              state.stage));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe

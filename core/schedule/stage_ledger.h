@@ -1,0 +1,82 @@
+// What one rank knows of its stages' passes while its list is walked: which micro-batches have gone
+// forward, how far gradients have come down, what has been received, what is summed and reduced.
+#ifndef DPIPE_CORE_SCHEDULE_STAGE_LEDGER_H_
+#define DPIPE_CORE_SCHEDULE_STAGE_LEDGER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/range.h"
+#include "core/base/status.h"
+#include "core/cost/cost_model.h"
+#include "core/proto/plan.pb.h"
+#include "core/schedule/plan_shape.h"
+
+namespace dpipe {
+
+// A REDUCE_GRADS: PlanShape's number of the twins, and which of their layers.
+struct Reduction {
+  int twins = 0;
+  LayerRange layers;
+};
+
+class StageLedger {
+ public:
+  StageLedger(const PlanShape& shape, const CostModel& cost, int rank);
+
+  // Each checks and then notes one instruction, in list order; its fields are in range.
+  absl::Status Forward(const InstructionAt& at, const Instruction& pass);
+  absl::Status Recompute(const InstructionAt& at, const Instruction& pass);
+  absl::Status InputGrad(const InstructionAt& at, const Instruction& pass);
+  absl::Status WeightGrad(const InstructionAt& at, const Instruction& pass);
+  absl::Status Message(const InstructionAt& at, const Instruction& message);  // no FROZEN_OUTPUT
+  absl::Status Reduce(const InstructionAt& at, const Instruction& reduce);
+  // That everything is done that the optimizer needs.
+  absl::Status OptimizerStep(const InstructionAt& at) const;
+
+  const std::vector<Reduction>& reductions() const { return reductions_; }
+
+ private:
+  // Received samples of every micro-batch.
+  struct Received {
+    std::vector<uint8_t> samples;  // by micro-batch and sample of the rank's share
+    std::vector<int> count;        // by micro-batch
+  };
+  struct StageState {
+    int stage = 0;
+    const StageShape* shape = nullptr;
+    int share = 0;                             // samples of a micro-batch
+    std::vector<uint8_t> forward, recomputed;  // by micro-batch
+    std::vector<int> gradient_layer;  // by micro-batch: layers from here on have input gradients
+    Received activations, gradients;
+    std::vector<int> next_weight;  // the micro-batch whose weight gradient is next, by layer
+    std::vector<uint8_t> reduced;  // by layer
+  };
+
+  StageState& StateOf(int stage);
+  bool IsReduced(const StageState& state) const {
+    return state.shape->twins >= 0 && shape_.twins()[state.shape->twins].ranks.size() > 1;
+  }
+  absl::Status CheckSamples(const InstructionAt& at, const Instruction& pass) const;
+  absl::Status CheckWhole(const InstructionAt& at, const Instruction& pass,
+                          const StageState& state) const;
+  absl::Status CheckReceived(const InstructionAt& at, const char* what, const Received& received,
+                             const StageState& state, int micro_batch) const;
+  absl::Status CheckWeights(const InstructionAt& at, const StageState& state, int layer) const;
+  absl::Status CheckRoute(const InstructionAt& at, const Instruction& message,
+                          const StageState& state) const;
+
+  const PlanShape& shape_;
+  const CostModel& cost_;
+  const int rank_;
+  std::vector<StageState> states_;
+  std::vector<Reduction> reductions_;
+};
+
+// InvalidArgument unless the instruction has the bytes that it must.
+absl::Status CheckBytes(const InstructionAt& at, const Instruction& instruction, int64_t expected);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_SCHEDULE_STAGE_LEDGER_H_

@@ -1,0 +1,350 @@
+#include "core/schedule/work_order.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "core/schedule/gradient_groups.h"
+#include "core/schedule/recv_positions.h"
+
+namespace dpipe {
+namespace {
+
+constexpr Nanos kUnknown = -1;
+constexpr Nanos kAtTheEnd = std::numeric_limits<Nanos>::max() / 2;
+
+bool AddsWeights(Pass pass) { return pass == Pass::kBackward || pass == Pass::kWeightGrad; }
+bool GivesGradient(Pass pass) { return pass == Pass::kBackward || pass == Pass::kInputGrad; }
+
+Instruction::Kind KindOf(Pass pass) {
+  switch (pass) {
+    case Pass::kForward:
+      return Instruction::FORWARD;
+    case Pass::kBackward:
+      return Instruction::BACKWARD;
+    case Pass::kInputGrad:
+      return Instruction::INPUT_GRAD;
+    case Pass::kWeightGrad:
+      return Instruction::WEIGHT_GRAD;
+  }
+  return Instruction::KIND_UNSPECIFIED;
+}
+
+// A node of a device: an item that is no message.
+struct Node {
+  WorkItem item;
+  int slot = -1;  // -1: a reduction
+  Nanos start = 0, end = 0;
+  int collective = -1;
+};
+
+class Ordering {
+ public:
+  Ordering(const PipelineLayout& layout, const Schedule& schedule, const WorkOptions& options,
+           const CostModel& cost)
+      : layout_(layout),
+        schedule_(schedule),
+        options_(options),
+        cost_(cost),
+        twins_(TwinStages(layout)),
+        lanes_(schedule.num_devices()) {
+    for (const StagePlacement& stage : layout.stages) {
+      component_.push_back(BackboneComponent(cost, layout.chains[stage.chain].backbone));
+      buckets_.push_back(
+          GradientBuckets(cost, component_.back(), stage.layers, options.bucket_bytes));
+    }
+    ranks_.assign(layout.stages.size(), 0);
+    for (size_t s = 0; s < layout.stages.size(); ++s) {
+      if (twins_[s] < 0) continue;
+      ranks_[twins_[s]] += layout.replicas[layout.stages[s].device] * layout.num_groups();
+    }
+  }
+
+  std::vector<std::vector<WorkItem>> Run() {
+    for (int d = 0; d < schedule_.num_devices(); ++d) AddNodes(d);
+    SetTimes();
+    AddReductions();
+    IndexSlots();
+    AddMessages();
+    return Emit(RecvPositions(positions_));
+  }
+
+ private:
+  struct Position {
+    int device = -1, node = -1;
+  };
+
+  bool IsReduced(int stage) const { return twins_[stage] >= 0 && ranks_[twins_[stage]] > 1; }
+  bool IsLastOfStage(const Slot& slot) const {
+    return slot.micro_batch ==
+           layout_.chains[layout_.stages[slot.stage].chain].num_micro_batches - 1;
+  }
+
+  void AddNodes(int device);
+  void AddPass(int device, int k, const Slot& slot);
+  void SetTimes();
+  Nanos TimeOf(const WorkItem& item) const;
+  Nanos ReadyAt(const WorkItem& item) const;
+  void AddReductions();
+  void IndexSlots();
+  void AddMessages();
+  void AddMessage(int from_stage, int to_stage, int micro_batch, bool activation);
+  std::vector<std::vector<WorkItem>> Emit(const std::vector<int>& positions) const;
+
+  const PipelineLayout& layout_;
+  const Schedule& schedule_;
+  const WorkOptions& options_;
+  const CostModel& cost_;
+  const std::vector<int> twins_;
+  std::vector<int> component_;                          // by stage
+  std::vector<std::vector<LayerRange>> buckets_;        // by stage
+  std::vector<int> ranks_;                              // that sum gradients, by the first of twins
+  std::vector<std::vector<Node>> lanes_;                // by device
+  std::vector<std::vector<Nanos>> forward_, gradient_;  // ends, by stage and micro-batch
+  std::vector<std::vector<int>> first_node_;            // by device and slot
+  // The nodes that make and that read a micro-batch's values and gradients, by stage.
+  std::vector<std::vector<Position>> makes_value_, makes_gradient_, reads_gradient_;
+  Lanes positions_;
+  std::vector<WorkItem> messages_;  // as sent, in the order of positions_
+};
+
+void Ordering::AddPass(int device, int k, const Slot& slot) {
+  std::vector<Node>& lane = lanes_[device];
+  const StagePlacement& stage = layout_.stages[slot.stage];
+  const auto add = [&](Instruction::Kind kind, LayerRange layers) {
+    lane.push_back({{kind, slot.stage, slot.micro_batch, layers, -1, false}, k, 0, 0, -1});
+  };
+  if (stage.recompute && GivesGradient(slot.pass)) add(Instruction::RECOMPUTE, stage.layers);
+  const bool in_parts = options_.sync == SyncPolicy::kBucketed && AddsWeights(slot.pass) &&
+                        IsReduced(slot.stage) && IsLastOfStage(slot);
+  if (!in_parts) return add(KindOf(slot.pass), stage.layers);
+  for (const LayerRange& bucket : buckets_[slot.stage]) add(KindOf(slot.pass), bucket);
+}
+
+void Ordering::AddNodes(int device) {
+  std::map<std::pair<int, int>, bool> loaded;  // by chain and micro-batch
+  const std::vector<Slot>& slots = schedule_.slots(device);
+  for (int k = 0; k < static_cast<int>(slots.size()); ++k) {
+    const Slot& slot = slots[k];
+    const StagePlacement& stage = layout_.stages[slot.stage];
+    if (options_.load_cached && slot.pass == Pass::kForward &&
+        !cost_.SourcesOf(component_[slot.stage], stage.layers).empty()) {
+      bool& done = loaded[{stage.chain, slot.micro_batch}];
+      if (!done) {
+        lanes_[device].push_back(
+            {{Instruction::LOAD_BATCH, slot.stage, slot.micro_batch, {}, -1, false}, k, 0, 0, -1});
+      }
+      done = true;
+    }
+    AddPass(device, k, slot);
+  }
+}
+
+// At least 1, so that one pass is always before the next.
+Nanos Ordering::TimeOf(const WorkItem& item) const {
+  const StagePlacement& stage = layout_.stages[item.stage];
+  const int batch = layout_.chains[stage.chain].micro_batch_size / layout_.replicas[stage.device];
+  return std::max<Nanos>(1, cost_.PassTime(item.kind, component_[item.stage], item.layers, batch));
+}
+
+// When the data of a pass are there; kUnknown if that is not known yet.
+Nanos Ordering::ReadyAt(const WorkItem& item) const {
+  const int m = item.micro_batch;
+  if (item.kind == Instruction::FORWARD) {
+    const int previous = schedule_.Previous(item.stage);
+    return previous < 0 ? 0 : forward_[previous][m];
+  }
+  const bool reads = item.kind == Instruction::BACKWARD || item.kind == Instruction::INPUT_GRAD;
+  const int next = schedule_.Next(item.stage);
+  return reads && next >= 0 ? gradient_[next][m] : 0;
+}
+
+void Ordering::SetTimes() {
+  for (const StagePlacement& stage : layout_.stages) {
+    forward_.emplace_back(layout_.chains[stage.chain].num_micro_batches, kUnknown);
+  }
+  gradient_ = forward_;
+  std::vector<size_t> next(lanes_.size(), 0);
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (size_t d = 0; d < lanes_.size(); ++d) {
+      for (; next[d] < lanes_[d].size(); ++next[d]) {
+        Node& node = lanes_[d][next[d]];
+        const Nanos ready = ReadyAt(node.item);
+        if (ready == kUnknown) break;
+        node.start = std::max(ready, next[d] > 0 ? lanes_[d][next[d] - 1].end : 0);
+        node.end = node.start + TimeOf(node.item);
+        const WorkItem& item = node.item;
+        if (item.kind == Instruction::FORWARD) forward_[item.stage][item.micro_batch] = node.end;
+        const bool gives =
+            item.kind == Instruction::BACKWARD || item.kind == Instruction::INPUT_GRAD;
+        if (gives && item.layers.begin == layout_.stages[item.stage].layers.begin) {
+          gradient_[item.stage][item.micro_batch] = node.end;
+        }
+        progress = true;
+      }
+    }
+  }
+}
+
+void Ordering::AddReductions() {
+  // When the last member has the gradients, by the first of the twins and layers.
+  std::map<std::pair<int, LayerRange>, Nanos> ready;
+  for (const std::vector<Node>& lane : lanes_) {
+    for (const Node& node : lane) {
+      const WorkItem& item = node.item;
+      const bool adds = item.kind == Instruction::BACKWARD || item.kind == Instruction::WEIGHT_GRAD;
+      if (!adds || !IsReduced(item.stage) ||
+          !IsLastOfStage({Pass::kForward, item.micro_batch, item.stage})) {
+        continue;
+      }
+      Nanos& time = ready[{twins_[item.stage], item.layers}];
+      time = options_.sync == SyncPolicy::kEnd ? kAtTheEnd : std::max(time, node.end);
+    }
+  }
+  std::vector<std::tuple<Nanos, int, int, LayerRange>> in_order;  // time, stage, -layer, layers
+  for (const auto& [key, time] : ready) {
+    in_order.emplace_back(time, key.first, -key.second.begin, key.second);
+  }
+  std::sort(in_order.begin(), in_order.end());
+  std::vector<std::vector<Node>> reductions(lanes_.size());
+  for (const auto& [time, first, layer, layers] : in_order) {
+    Lanes::Collective members;
+    for (size_t s = 0; s < twins_.size(); ++s) {
+      if (twins_[s] != first) continue;
+      const int device = layout_.stages[s].device;
+      Node node{{Instruction::REDUCE_GRADS, static_cast<int>(s), -1, layers, -1, false},
+                -1,
+                time,
+                time,
+                static_cast<int>(positions_.collectives.size())};
+      reductions[device].push_back(node);
+      members.push_back({device, 0});
+    }
+    positions_.collectives.push_back(std::move(members));
+  }
+  for (size_t d = 0; d < lanes_.size(); ++d) {
+    std::vector<Node> merged;
+    // Before what starts at the same time: its gradients are those of what ended then.
+    std::merge(reductions[d].begin(), reductions[d].end(), lanes_[d].begin(), lanes_[d].end(),
+               std::back_inserter(merged),
+               [](const Node& a, const Node& b) { return a.start < b.start; });
+    lanes_[d] = std::move(merged);
+  }
+}
+
+void Ordering::IndexSlots() {
+  first_node_.resize(lanes_.size());
+  makes_value_.resize(layout_.stages.size());
+  for (size_t s = 0; s < layout_.stages.size(); ++s) {
+    makes_value_[s].resize(forward_[s].size());
+  }
+  makes_gradient_ = reads_gradient_ = makes_value_;
+  for (int d = 0; d < static_cast<int>(lanes_.size()); ++d) {
+    first_node_[d].assign(schedule_.slots(d).size(), -1);
+    std::vector<Nanos>& starts = positions_.start.emplace_back();
+    std::vector<bool>& collective = positions_.is_collective.emplace_back();
+    for (int n = 0; n < static_cast<int>(lanes_[d].size()); ++n) {
+      const Node& node = lanes_[d][n];
+      const WorkItem& item = node.item;
+      starts.push_back(node.start);
+      collective.push_back(node.collective >= 0);
+      if (node.collective >= 0) {
+        for (auto& [device, at] : positions_.collectives[node.collective]) {
+          if (device == d) at = n;
+        }
+        continue;
+      }
+      if (first_node_[d][node.slot] < 0) first_node_[d][node.slot] = n;
+      if (item.kind == Instruction::FORWARD) makes_value_[item.stage][item.micro_batch] = {d, n};
+      if (item.kind == Instruction::BACKWARD || item.kind == Instruction::INPUT_GRAD) {
+        Position& reads = reads_gradient_[item.stage][item.micro_batch];
+        if (reads.node < 0) reads = {d, n};
+        makes_gradient_[item.stage][item.micro_batch] = {d, n};
+      }
+    }
+  }
+}
+
+void Ordering::AddMessage(int from_stage, int to_stage, int micro_batch, bool activation) {
+  const Position made = (activation ? makes_value_ : makes_gradient_)[from_stage][micro_batch];
+  const Position read = (activation ? makes_value_ : reads_gradient_)[to_stage][micro_batch];
+  const int slot = lanes_[read.device][read.node].slot;
+  Lanes::Message message;
+  message.from = made.device;
+  message.to = read.device;
+  message.after = made.node;
+  message.sent = lanes_[made.device][made.node].end;
+  message.wanted =
+      first_node_[read.device][std::max(0, slot - std::max(0, options_.recv_lookahead))];
+  message.first = activation;
+  positions_.messages.push_back(message);
+  messages_.push_back({Instruction::SEND, from_stage, micro_batch, {}, to_stage, activation});
+}
+
+// Device by device in the order in which they are sent, as links need it.
+void Ordering::AddMessages() {
+  for (const std::vector<Node>& lane : lanes_) {
+    for (const Node& node : lane) {
+      const WorkItem& item = node.item;
+      if (item.kind == Instruction::FORWARD) {
+        const int next = schedule_.Next(item.stage);
+        if (next >= 0 && schedule_.DeviceOf(next) != schedule_.DeviceOf(item.stage)) {
+          AddMessage(item.stage, next, item.micro_batch, true);
+        }
+      }
+      const bool gives = item.kind == Instruction::BACKWARD || item.kind == Instruction::INPUT_GRAD;
+      if (!gives || item.layers.begin != layout_.stages[item.stage].layers.begin) continue;
+      const int previous = schedule_.Previous(item.stage);
+      if (previous < 0 || schedule_.IsForwardOnly(previous) ||
+          schedule_.DeviceOf(previous) == schedule_.DeviceOf(item.stage)) {
+        continue;
+      }
+      AddMessage(item.stage, previous, item.micro_batch, false);
+    }
+  }
+}
+
+std::vector<std::vector<WorkItem>> Ordering::Emit(const std::vector<int>& positions) const {
+  const int count = static_cast<int>(messages_.size());
+  std::vector<int> by_time(count);
+  for (int m = 0; m < count; ++m) by_time[m] = m;
+  std::stable_sort(by_time.begin(), by_time.end(), [this](int a, int b) {
+    return positions_.messages[a].sent < positions_.messages[b].sent;
+  });
+  std::vector<std::vector<std::vector<int>>> before(lanes_.size()), after(lanes_.size());
+  for (size_t d = 0; d < lanes_.size(); ++d) {
+    before[d].resize(lanes_[d].size());
+    after[d].resize(lanes_[d].size());
+  }
+  for (int m : by_time) {
+    const Lanes::Message& message = positions_.messages[m];
+    before[message.to][positions[m]].push_back(m);
+    after[message.from][message.after].push_back(m);
+  }
+  std::vector<std::vector<WorkItem>> items(lanes_.size());
+  for (size_t d = 0; d < lanes_.size(); ++d) {
+    for (size_t n = 0; n < lanes_[d].size(); ++n) {
+      for (int m : before[d][n]) {
+        WorkItem recv = messages_[m];
+        recv.kind = Instruction::RECV;
+        std::swap(recv.stage, recv.peer_stage);
+        items[d].push_back(recv);
+      }
+      items[d].push_back(lanes_[d][n].item);
+      for (int m : after[d][n]) items[d].push_back(messages_[m]);
+    }
+  }
+  return items;
+}
+
+}  // namespace
+
+std::vector<std::vector<WorkItem>> OrderWork(const PipelineLayout& layout, const Schedule& schedule,
+                                             const WorkOptions& options, const CostModel& cost) {
+  return Ordering(layout, schedule, options, cost).Run();
+}
+
+}  // namespace dpipe
