@@ -2,51 +2,15 @@
 
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "core/cost/fake_profile.h"
 #include "core/schedule/generators.h"
+#include "core/schedule/plan_lists.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
 namespace {
 
-// "F0 S>1 R<1 B0 ..." of a rank; samples in brackets where `samples` is set.
-std::string ListOf(const Plan& plan, int rank, bool samples = false) {
-  std::string text;
-  for (const Instruction& i : plan.devices(rank).instructions()) {
-    std::string word;
-    switch (i.kind()) {
-      case Instruction::LOAD_BATCH:
-        word = "L";
-        break;
-      case Instruction::FROZEN_FORWARD:
-        word = "Z";
-        break;
-      case Instruction::FORWARD:
-        word = absl::StrCat("F", i.micro_batch());
-        break;
-      case Instruction::BACKWARD:
-        word = absl::StrCat("B", i.micro_batch());
-        break;
-      case Instruction::SEND:
-        word = absl::StrCat(">", i.peer());
-        break;
-      case Instruction::RECV:
-        word = absl::StrCat("<", i.peer());
-        break;
-      case Instruction::REDUCE_GRADS:
-        word = absl::StrCat("R", i.layers().begin(), "-", i.layers().end());
-        break;
-      default:
-        word = "O";
-    }
-    if (samples && i.has_samples()) {
-      absl::StrAppend(&word, "[", i.samples().begin(), ",", i.samples().end(), ")");
-    }
-    absl::StrAppend(&text, text.empty() ? "" : " ", word);
-  }
-  return text;
-}
+const ListStyle kSamples{false, true};
 
 struct Setting {
   UniformProfileOptions profile;
@@ -103,8 +67,8 @@ TEST(LowerTest, UnequalReplicationSendsTheCommonSamples) {
   const auto plan = setting.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
   // Stage 0 has [0,3) and [3,6), stage 1 [0,2), [2,4) and [4,6).
-  EXPECT_EQ(ListOf(*plan, 0, true), "F0[0,3) >2[0,2) >3[2,3) <2[0,2) <3[2,3) B0[0,3) R0-2 O");
-  EXPECT_EQ(ListOf(*plan, 3, true), "<0[2,3) <1[3,4) F0[2,4) B0[2,4) >0[2,3) >1[3,4) R2-4 O");
+  EXPECT_EQ(ListOf(*plan, 0, kSamples), "F0[0,3) >2[0,2) >3[2,3) <2[0,2) <3[2,3) B0[0,3) R0-2 O");
+  EXPECT_EQ(ListOf(*plan, 3, kSamples), "<0[2,3) <1[3,4) F0[2,4) B0[2,4) >0[2,3) >1[3,4) R2-4 O");
 }
 
 TEST(LowerTest, BucketsAreReducedFromTheBackAndTheGradientGoesFirst) {
@@ -123,8 +87,8 @@ TEST(LowerTest, FrozenWorkFirstIsSharedAndExchanged) {
   const auto plan = setting.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
   // Only stage 0 reads: rank 1 computes samples 2 and 3 and sends them.
-  EXPECT_EQ(ListOf(*plan, 0, true).substr(0, 29), "L[0,2) Z[0,2) <1[2,4) F0[0,1)");
-  EXPECT_EQ(ListOf(*plan, 1, true).substr(0, 21), "L[2,4) Z[2,4) >0[2,4)");
+  EXPECT_EQ(ListOf(*plan, 0, kSamples).substr(0, 29), "L[0,2) Z[0,2) <1[2,4) F0[0,1)");
+  EXPECT_EQ(ListOf(*plan, 1, kSamples).substr(0, 21), "L[2,4) Z[2,4) >0[2,4)");
 }
 
 TEST(LowerTest, OneStageComputesItsOwnFrozenSamples) {
@@ -134,7 +98,7 @@ TEST(LowerTest, OneStageComputesItsOwnFrozenSamples) {
   setting.layout = StraightLayout(2, 2, 2, {{{0, 4}, 2}});
   const auto plan = setting.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(ListOf(*plan, 1, true),
+  EXPECT_EQ(ListOf(*plan, 1, kSamples),
             "L[1,2) Z[1,2) L[3,4) Z[3,4) F0[1,2) B0[1,2) F1[3,4) B1[3,4) R0-4 O");
 }
 

@@ -1,8 +1,8 @@
 // What a plan keeps in memory, as it allocates and frees.
 //
-// A rank holds: its stage's weights, gradients and moments; the weights of the frozen layers that
-// it runs; what forward passes save for backward passes; values on their way over a link; inputs
-// and outputs of frozen work and its intermediate values; the largest workspace of a running
+// A rank holds: its stages' weights, gradients and moments (a forward-only stage shares those of
+// its second lap); the weights of the frozen layers that it runs; what passes keep and hand on
+// (pass_memory.h); what frozen work keeps (frozen_memory.h); the largest workspace of a running
 // instruction. Steps repeat, so what this step makes for the next one is counted beside what the
 // last one made for this one.
 #ifndef DPIPE_CORE_SCHEDULE_MEMORY_H_
@@ -14,6 +14,7 @@
 #include "core/base/status.h"
 #include "core/cost/cost_model.h"
 #include "core/proto/plan.pb.h"
+#include "core/schedule/boundary.h"
 
 namespace dpipe {
 
@@ -24,11 +25,26 @@ struct RankMemory {
   int peak_instruction = 0;  // the first at which the peak is reached
 };
 
-// Of one rank of a plan that is well formed (as LowerPlan makes them) in its steady state.
+// Of a plan that is well formed (as LowerPlan makes them) in its steady state. Plan and cost model
+// outlive it.
+class PlanMemory {
+ public:
+  PlanMemory(const Plan& plan, const CostModel& cost);
+  // About linear in the rank's instructions and samples.
+  RankMemory OfRank(int rank) const;
+
+ private:
+  const Plan& plan_;
+  const CostModel& cost_;
+  std::vector<std::vector<int>> stages_;     // by rank
+  std::vector<ChainBoundaries> boundaries_;  // by chain
+};
+
+// Of one rank alone.
 RankMemory MemoryOfRank(const Plan& plan, int rank, const CostModel& cost);
 
 // ResourceExhausted, "rank 2, instruction 17 (FORWARD): peak 41.2 GiB exceeds the limit of 40.0
-// GiB".
+// GiB", the limit being that of the rank's device.
 absl::Status CheckMemory(const Plan& plan, const CostModel& cost);
 
 }  // namespace dpipe
