@@ -22,11 +22,19 @@ ScheduleTraits ZeroBubble(bool takes_costs) {
   return traits;
 }
 
-ScheduleTraits Interleaved(bool whole_rounds) {
+ScheduleTraits Interleaved() {
   ScheduleTraits traits;
   traits.stages_per_device = 2;
+  traits.min_stages_per_device = 2;
   traits.takes_stages_per_device = true;
-  traits.micro_batches_multiple_of_devices = whole_rounds;
+  traits.micro_batches_multiple_of_devices = true;
+  return traits;
+}
+
+ScheduleTraits ZeroPp() {
+  ScheduleTraits traits = ZeroBubble(/*takes_costs=*/true);
+  traits.stages_per_device = 2;
+  traits.takes_stages_per_device = true;
   return traits;
 }
 
@@ -39,6 +47,12 @@ ScheduleTraits VShape(bool splits_backward, bool takes_costs) {
   return traits;
 }
 
+ScheduleTraits DualPipeV() {
+  ScheduleTraits traits = VShape(/*splits_backward=*/true, /*takes_costs=*/false);
+  traits.min_micro_batches_per_device = 2;
+  return traits;
+}
+
 // Two chains in opposite directions.
 ScheduleTraits Bidirectional(int stages_per_device) {
   ScheduleTraits traits;
@@ -47,6 +61,7 @@ ScheduleTraits Bidirectional(int stages_per_device) {
   traits.micro_batches_multiple_of = 2;
   traits.stages_per_device = stages_per_device;
   traits.weight_copies = 2;
+  traits.takes_costs = true;
   return traits;
 }
 
@@ -61,24 +76,15 @@ ScheduleTraits Cascaded(bool splits_backward) {
 
 const std::map<std::string, ScheduleTraits>& Table() {
   static const auto* const table = new std::map<std::string, ScheduleTraits>{
-      {"1f1b", Straight()},
-      {"bitpipe", Bidirectional(4)},
-      {"cascaded", Cascaded(false)},
-      {"cascaded-zb", Cascaded(true)},
-      {"chimera", Bidirectional(2)},
-      {"dualpipe-v", VShape(true, true)},
-      {"eager-1f1b", Straight()},
-      {"gpipe", Straight()},
-      {"interleaved", Interleaved(true)},
-      {"single", Single()},
-      {"v-half", VShape(true, true)},
-      {"v-min", VShape(true, true)},
-      {"wave", VShape(false, true)},
-      {"zb-auto", ZeroBubble(true)},
-      {"zb-h1", ZeroBubble(false)},
-      {"zb-h2", ZeroBubble(false)},
-      {"zb-v", VShape(true, true)},
-      {"zeropp", Interleaved(false)},
+      {"1f1b", Straight()},           {"bitpipe", Bidirectional(4)},
+      {"cascaded", Cascaded(false)},  {"cascaded-zb", Cascaded(true)},
+      {"chimera", Bidirectional(2)},  {"dualpipe-v", DualPipeV()},
+      {"eager-1f1b", Straight()},     {"gpipe", Straight()},
+      {"interleaved", Interleaved()}, {"single", Single()},
+      {"v-half", VShape(true, true)}, {"v-min", VShape(true, true)},
+      {"wave", VShape(false, true)},  {"zb-auto", ZeroBubble(true)},
+      {"zb-h1", ZeroBubble(false)},   {"zb-h2", ZeroBubble(false)},
+      {"zb-v", VShape(true, true)},   {"zeropp", ZeroPp()},
   };
   return *table;
 }
@@ -114,9 +120,17 @@ absl::Status CheckRequest(const std::string& name, const ScheduleTraits& traits,
   if (traits.micro_batches_multiple_of_devices && m % p != 0) {
     return refuse(m, " micro-batches; it takes multiples of the ", p, " devices");
   }
+  if (m < traits.min_micro_batches_per_device * p) {
+    return refuse(m, " micro-batches; it takes at least ", traits.min_micro_batches_per_device,
+                  " for each of the ", p, " devices");
+  }
   if (!traits.takes_stages_per_device && request.stages_per_device != 0 &&
       request.stages_per_device != traits.stages_per_device) {
     return refuse(request.stages_per_device, " stages a device; it has ", traits.stages_per_device);
+  }
+  if (request.stages_per_device != 0 && request.stages_per_device < traits.min_stages_per_device) {
+    return refuse(request.stages_per_device, " stages a device; it takes at least ",
+                  traits.min_stages_per_device);
   }
   return absl::OkStatus();
 }

@@ -61,6 +61,8 @@ std::vector<VBlock> BlocksWithin(VBlock block) {
   return {VBlock::kMin};
 }
 
+}  // namespace
+
 absl::Status CheckVRequest(const std::string& name, const ScheduleRequest& request) {
   const size_t num_stages = 2 * static_cast<size_t>(request.num_devices);
   if (!request.costs.empty() && request.costs.size() != num_stages) {
@@ -78,8 +80,6 @@ absl::Status CheckVRequest(const std::string& name, const ScheduleRequest& reque
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 ScheduleChain VChain(int num_devices, int num_micro_batches) {
   ScheduleChain chain;

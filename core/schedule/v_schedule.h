@@ -44,12 +44,16 @@ int VBlockPeak(VBlock block, int num_devices);
 std::vector<std::vector<Slot>> VBlockOrder(VBlock block, int num_devices, int num_micro_batches,
                                            Pass gradient);
 
+// InvalidArgument unless the request can be of a V: two stages a device, costs of 2p stages or
+// none, and a peak limit that has room for the 2 pairs of one micro-batch.
+absl::Status CheckVRequest(const std::string& name, const ScheduleRequest& request);
+
 // The schedule with the shortest makespan at request.costs, of
 // - the order of `block`, and of those that keep less, with weight gradients placed greedily;
 // - greedy orders (list_schedule.h),
-// all of which keep at most VBlockPeak(block), or request.peak_limit where that is less. At unit
-// costs without a limit that is the block's own order. InvalidArgument if request.peak_limit is
-// below the 2 pairs of one micro-batch, or the costs are not of 2p stages.
+// all of which keep at most VBlockPeak(block), or request.peak_limit where that is less.
+// InvalidArgument where CheckVRequest says so. Time: at most 6 orders, each O(slots log slots), and
+// 3 list schedules.
 absl::StatusOr<Schedule> MakeVSchedule(const std::string& name, VBlock block,
                                        const ScheduleRequest& request);
 

@@ -1,0 +1,30 @@
+// Schedules of one backbone in two directions: two chains with weights of their own, the second on
+// the first one's devices in reverse, each with half of the micro-batches, so that one fills the
+// ramps of the other. Backward passes are joint. [algorithms.md §5]
+#ifndef DPIPE_CORE_SCHEDULE_BIDIRECTIONAL_H_
+#define DPIPE_CORE_SCHEDULE_BIDIRECTIONAL_H_
+
+#include <string>
+
+#include "core/base/status.h"
+#include "core/schedule/generators.h"
+#include "core/schedule/schedule.h"
+
+namespace dpipe {
+
+// `down`: the first chain; its micro-batches are set to half of the request's.
+//
+// Without costs the order is that of a simulation with F = B in which the lowest micro-batch goes
+// first, whichever its direction, and a backward pass before a forward pass of the same one. With
+// costs the shortest of that order, simulated at the costs, and of greedy orders
+// (list_schedule.h) that keep no more on any device.
+//
+// InvalidArgument if the devices or micro-batches are not even in number, if the costs are not of
+// all stages, or if a device would keep more than request.peak_limit pairs of (stage, micro-batch)
+// in all of these orders.
+absl::StatusOr<Schedule> MakeBidirectional(const std::string& name, const ScheduleChain& down,
+                                           const ScheduleRequest& request);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_SCHEDULE_BIDIRECTIONAL_H_

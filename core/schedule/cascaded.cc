@@ -1,0 +1,142 @@
+// Several backbones on the same devices (cascaded diffusion models): a chain each, of p stages, the
+// first, third, ... from the first device to the last and the others in reverse, so that a device
+// holds early stages of one and late stages of the next and one's work fills the other's ramps. No
+// weights are held twice. [algorithms.md §3]
+//
+// The order is by simulation; a pass of the backbone whose path to its end is longer goes first.
+// Tried are priorities (longest path, gradients first, the backbone that lags first) and how many
+// micro-batches a stage may keep (1f1b's p-k at stage k; more); taken is the smallest makespan at
+// the costs given, so it is never above the makespan of training the backbones one after the other
+// with 1f1b each, which is tried too.
+//
+//   cascaded      joint backward passes
+//   cascaded-zb   split ones; also tried are zb-h1's one after the other, and joint ones
+//
+// With two backbones of M micro-batches each, F = B and even p the makespan is 4M + p - 2 for
+// 2M >= p: Chimera's, with N = 2M.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/schedule/list_schedule.h"
+#include "core/schedule/one_after_another.h"
+#include "core/schedule/schedule_choice.h"
+
+namespace dpipe {
+namespace {
+
+std::vector<ScheduleChain> ChainsOf(const ScheduleRequest& request) {
+  std::vector<int> micro_batches = request.backbone_micro_batches;
+  if (micro_batches.empty()) micro_batches.assign(2, request.num_micro_batches);
+  std::vector<ScheduleChain> chains;
+  for (int b = 0; b < static_cast<int>(micro_batches.size()); ++b) {
+    ScheduleChain chain;
+    chain.backbone = b;
+    chain.num_micro_batches = micro_batches[b];
+    for (int d = 0; d < request.num_devices; ++d) {
+      chain.devices.push_back(b % 2 == 0 ? d : request.num_devices - 1 - d);
+    }
+    chains.push_back(std::move(chain));
+  }
+  return chains;
+}
+
+absl::Status CheckCascaded(const std::string& name, const ScheduleRequest& request,
+                           const std::vector<ScheduleChain>& chains) {
+  for (const ScheduleChain& chain : chains) {
+    if (chain.num_micro_batches >= 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat("schedule ", name, ": backbone ", chain.backbone,
+                                                   " has ", chain.num_micro_batches,
+                                                   " micro-batches; at least one"));
+  }
+  const size_t num_stages = chains.size() * request.num_devices;
+  if (!request.costs.empty() && request.costs.size() != num_stages) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule ", name, ": costs of ", request.costs.size(), " stages; it has ", num_stages));
+  }
+  return absl::OkStatus();
+}
+
+// The lower part of its own micro-batches first, gradients before forward passes.
+ListPolicy LaggardFirst(const std::vector<ScheduleChain>& chains) {
+  std::vector<Nanos> counts;
+  Nanos scale = 1;  // a multiple of all counts would do; their product can overflow
+  for (const ScheduleChain& chain : chains) {
+    counts.push_back(chain.num_micro_batches);
+    scale = std::max<Nanos>(scale, chain.num_micro_batches);
+  }
+  scale *= 1 << 20;
+  return [counts, scale](const ListCandidate& candidate) -> ListPriority {
+    const Slot& slot = candidate.slot;
+    if (slot.pass == Pass::kWeightGrad) return {1, 0, 0};
+    return {0, slot.micro_batch * (scale / counts[candidate.chain]),
+            slot.pass == Pass::kForward ? 1 : 0};
+  };
+}
+
+// Stage k keeps at most p - k + extra micro-batches.
+std::vector<int> StageLimits(const std::vector<ScheduleChain>& chains, int extra) {
+  std::vector<int> limits;
+  for (const ScheduleChain& chain : chains) {
+    const int p = static_cast<int>(chain.devices.size());
+    for (int k = 0; k < p; ++k) limits.push_back(p - k + extra);
+  }
+  return limits;
+}
+
+// Each with the named schedule of one backbone, mirrored where its chain is.
+absl::StatusOr<Schedule> InTurn(const std::string& name, const std::string& each,
+                                const std::vector<ScheduleChain>& chains) {
+  std::vector<Schedule> schedules;
+  for (const ScheduleChain& chain : chains) {
+    ScheduleRequest request;
+    request.num_devices = static_cast<int>(chain.devices.size());
+    request.num_micro_batches = chain.num_micro_batches;
+    DPIPE_ASSIGN_OR_RETURN(const Schedule straight, MakeSchedule(each, request));
+    std::vector<std::vector<Slot>> slots(request.num_devices);
+    for (int k = 0; k < request.num_devices; ++k) slots[chain.devices[k]] = straight.slots(k);
+    ScheduleChain alone = chain;
+    alone.backbone = 0;
+    DPIPE_ASSIGN_OR_RETURN(Schedule placed, Schedule::Create(name, {alone}, std::move(slots)));
+    schedules.push_back(std::move(placed));
+  }
+  return OneAfterAnother(schedules);
+}
+
+absl::StatusOr<Schedule> MakeCascaded(const std::string& name, const ScheduleRequest& request,
+                                      bool split) {
+  const std::vector<ScheduleChain> chains = ChainsOf(request);
+  DPIPE_RETURN_IF_ERROR(CheckCascaded(name, request, chains));
+  ScheduleChoice choice(request);
+  const int p = request.num_devices;
+  ListScheduleOptions options;
+  options.costs = request.costs;
+  if (request.peak_limit > 0) options.device_limits.assign(p, request.peak_limit);
+  for (bool split_backward : split ? std::vector<bool>{true, false} : std::vector<bool>{false}) {
+    options.split_backward = split_backward;
+    for (int extra : {0, p - 1}) {
+      options.stage_limits = StageLimits(chains, extra);
+      for (const ListPolicy& policy :
+           {LaggardFirst(chains), ListPolicy(LongestPathFirst), ListPolicy(GradientsFirst)}) {
+        options.policy = policy;
+        choice.Offer(ListSchedule(name, chains, options));
+      }
+    }
+    choice.Offer(InTurn(name, split_backward ? "zb-h1" : "1f1b", chains));
+  }
+  return choice.Take();
+}
+
+absl::StatusOr<Schedule> Cascaded(const ScheduleRequest& request) {
+  return MakeCascaded("cascaded", request, /*split=*/false);
+}
+
+absl::StatusOr<Schedule> CascadedZb(const ScheduleRequest& request) {
+  return MakeCascaded("cascaded-zb", request, /*split=*/true);
+}
+
+REGISTER_SCHEDULE_GENERATOR("cascaded", Cascaded);
+REGISTER_SCHEDULE_GENERATOR("cascaded-zb", CascadedZb);
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,102 @@
+#include <algorithm>
+
+#include "core/base/philox.h"
+#include "core/schedule/generators.h"
+#include "core/schedule/one_after_another.h"
+#include "core/schedule/schedule_choice.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+ScheduleRequest RequestOf(int p, std::vector<int> micro_batches) {
+  ScheduleRequest request;
+  request.num_devices = p;
+  request.num_micro_batches = micro_batches[0];
+  request.backbone_micro_batches = std::move(micro_batches);
+  return request;
+}
+
+Schedule Make(const std::string& name, const ScheduleRequest& request) {
+  auto schedule = MakeSchedule(name, request);
+  EXPECT_TRUE(schedule.ok()) << schedule.status();
+  return *std::move(schedule);
+}
+
+TEST(CascadedTest, TwoAlikeAreChimera) {
+  for (int p = 2; p <= 8; p += 2) {
+    for (int m = p / 2; m <= 2 * p; ++m) {
+      ScheduleRequest request = RequestOf(p, {m, m});
+      request.costs.assign(2 * p, {1, 1, 0});
+      const Schedule schedule = Make("cascaded", request);
+      EXPECT_EQ(schedule.Makespan(request.costs), 4 * m + p - 2) << p << " " << m;
+    }
+  }
+}
+
+TEST(CascadedTest, ChainsAlternateInDirection) {
+  const Schedule schedule = Make("cascaded", RequestOf(3, {2, 4, 1}));
+  ASSERT_EQ(schedule.chains().size(), 3u);
+  EXPECT_EQ(schedule.chains()[0].devices, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(schedule.chains()[1].devices, (std::vector<int>{2, 1, 0}));
+  EXPECT_EQ(schedule.chains()[2].devices, (std::vector<int>{0, 1, 2}));
+  for (int b = 0; b < 3; ++b) EXPECT_EQ(schedule.chains()[b].backbone, b);
+  EXPECT_EQ(schedule.num_micro_batches(1), 4);
+}
+
+TEST(CascadedTest, NeverSlowerThanOneAfterAnother) {
+  RandomStream stream(9, 0, 0, RandomPurpose::kTest);
+  double ratio = 0;
+  const int num_trials = 60;
+  for (int trial = 0; trial < num_trials; ++trial) {
+    const int p = 1 + static_cast<int>(stream.NextBelow(6));
+    const int num_backbones = 2 + static_cast<int>(stream.NextBelow(2));
+    std::vector<int> counts;
+    std::vector<Schedule> each;
+    ScheduleRequest request;
+    for (int b = 0; b < num_backbones; ++b) {
+      counts.push_back(1 + static_cast<int>(stream.NextBelow(12)));
+      each.push_back(Make("1f1b", {p, counts.back()}));
+    }
+    request = RequestOf(p, counts);
+    const auto draw = [&] { return static_cast<Nanos>(1 + stream.NextBelow(50)); };
+    for (int s = 0; s < num_backbones * p; ++s) request.costs.push_back({draw(), draw(), draw()});
+    const Schedule joint = Make("cascaded", request);
+    const Schedule split = Make("cascaded-zb", request);
+    for (const Schedule* schedule : {&joint, &split}) {
+      EXPECT_GE(schedule->Makespan(request.costs), MakespanBound(*schedule, request.costs));
+    }
+    EXPECT_LE(split.Makespan(request.costs), joint.Makespan(request.costs));
+
+    // The same stages on the same devices, one backbone at a time.
+    std::vector<Schedule> placed;
+    for (int b = 0; b < num_backbones; ++b) {
+      ScheduleChain chain = joint.chains()[b];
+      chain.backbone = 0;
+      std::vector<std::vector<Slot>> slots(p);
+      for (int k = 0; k < p; ++k) slots[chain.devices[k]] = each[b].slots(k);
+      placed.push_back(*Schedule::Create("1f1b", {chain}, slots));
+    }
+    const Nanos in_turn = OneAfterAnother(placed)->Makespan(request.costs);
+    EXPECT_LE(joint.Makespan(request.costs), in_turn);
+    ratio += static_cast<double>(joint.Makespan(request.costs)) / static_cast<double>(in_turn);
+  }
+  EXPECT_LT(ratio / num_trials, 0.95);  // it does fill ramps
+}
+
+TEST(CascadedTest, HonoursLimitsAndRefusesWhatCannotBe) {
+  ScheduleRequest request = RequestOf(4, {5, 6});
+  for (int limit = 1; limit <= 8; ++limit) {
+    request.peak_limit = limit;
+    EXPECT_LE(PeakStashedOfAll(Make("cascaded", request)), limit);
+    EXPECT_LE(PeakStashedOfAll(Make("cascaded-zb", request)), limit);
+  }
+  EXPECT_EQ(MakeSchedule("cascaded", RequestOf(2, {3, 0})).status().message(),
+            "schedule cascaded: backbone 1 has 0 micro-batches; at least one");
+  request.costs.assign(4, {1, 1, 1});
+  EXPECT_EQ(MakeSchedule("cascaded", request).status().message(),
+            "schedule cascaded: costs of 4 stages; it has 8");
+}
+
+}  // namespace
+}  // namespace dpipe
