@@ -27,17 +27,13 @@ Schedule Make(const std::string& name, const ScheduleRequest& request) {
 
 TEST(BidirectionalTest, ChimeraIsTheClosedForm) {
   for (int p = 2; p <= 12; p += 2) {
-    for (int n = p; n <= 4 * p; n += 2) {
-      const Schedule schedule = Make("chimera", RequestOf(p, n));
-      EXPECT_EQ(schedule.Makespan(kEqual), 2 * n + p - 2) << p << " " << n;
-      EXPECT_NEAR(schedule.BubbleRatio(kEqual), (p - 2.0) / (2 * n + p - 2), 1e-12);
-    }
     for (int n = 2; n <= 4 * p; n += 2) {
-      EXPECT_EQ(PeakStashedOfAll(Make("chimera", RequestOf(p, n))), std::min(n, p)) << p << n;
-    }
-    // Below p micro-batches there are too few to fill the ramps.
-    for (int n = 2; n < p; n += 2) {
-      EXPECT_GT(Make("chimera", RequestOf(p, n)).Makespan(kEqual), 2 * n + p - 2) << p << " " << n;
+      const Schedule schedule = Make("chimera", RequestOf(p, n));
+      const int missing = (p - n % p) % p;  // to a full last unit
+      EXPECT_EQ(schedule.Makespan(kEqual), 2 * n + p - 2 + missing) << p << " " << n;
+      EXPECT_EQ(PeakStashedOfAll(schedule), std::min(n, p)) << p << " " << n;
+      if (missing > 0) continue;
+      EXPECT_NEAR(schedule.BubbleRatio(kEqual), (p - 2.0) / (2 * n + p - 2), 1e-12);
     }
   }
 }
@@ -50,11 +46,12 @@ TEST(BidirectionalTest, ChimeraOfFourByHand) {
 }
 
 TEST(BidirectionalTest, BitPipeIsTheClosedForm) {
-  for (int p = 2; p <= 12; p += 2) {
-    for (int n = p; n <= 3 * p; n += 2) {
+  for (int p = 2; p <= 10; p += 2) {
+    for (int n = 2; n <= 3 * p; n += 2) {
       const Schedule schedule = Make("bitpipe", RequestOf(p, n));
-      EXPECT_EQ(schedule.Makespan(kEqual), 4 * n + p - 2) << p << " " << n;
-      EXPECT_EQ(PeakStashedOfAll(schedule), 2 * p) << p << " " << n;
+      const int missing = (p - n % p) % p;
+      EXPECT_EQ(schedule.Makespan(kEqual), 4 * n + p - 2 + 3 * missing) << p << " " << n;
+      EXPECT_EQ(PeakStashedOfAll(schedule), std::min(2 * n, 2 * p)) << p << " " << n;
     }
   }
 }
@@ -77,7 +74,8 @@ TEST(BidirectionalTest, LimitsAreHonoured) {
       EXPECT_LE(PeakStashedOfAll(Make("chimera", RequestOf(p, 8, limit))), limit);
       const auto bitpipe = MakeSchedule("bitpipe", RequestOf(p, 8, limit));
       EXPECT_EQ(bitpipe.ok(), limit >= 2) << bitpipe.status();
-      if (bitpipe.ok()) EXPECT_LE(PeakStashedOfAll(*bitpipe), limit);
+      if (!bitpipe.ok()) continue;
+      EXPECT_LE(PeakStashedOfAll(*bitpipe), limit);
     }
   }
 }

@@ -5,15 +5,15 @@
 //
 // The order is by simulation; a pass of the backbone whose path to its end is longer goes first.
 // Tried are priorities (longest path, gradients first, the backbone that lags first) and how many
-// micro-batches a stage may keep (1f1b's p-k at stage k; more); taken is the smallest makespan at
-// the costs given, so it is never above the makespan of training the backbones one after the other
-// with 1f1b each, which is tried too.
+// micro-batches a stage may keep (1f1b's p-k at stage k; p-1 more; any number); taken is the
+// smallest makespan at the costs given, so it is never above the makespan of training the backbones
+// one after the other with 1f1b each, which is tried too.
 //
 //   cascaded      joint backward passes
 //   cascaded-zb   split ones; also tried are zb-h1's one after the other, and joint ones
 //
-// With two backbones of M micro-batches each, F = B and even p the makespan is 4M + p - 2 for
-// 2M >= p: Chimera's, with N = 2M.
+// With two backbones of M micro-batches each, F = B and even p the makespan is at most Chimera's of
+// N = 2M micro-batches, 4M + p - 2 where p divides 2M.
 #include <algorithm>
 #include <utility>
 
@@ -114,8 +114,9 @@ absl::StatusOr<Schedule> MakeCascaded(const std::string& name, const ScheduleReq
   if (request.peak_limit > 0) options.device_limits.assign(p, request.peak_limit);
   for (bool split_backward : split ? std::vector<bool>{true, false} : std::vector<bool>{false}) {
     options.split_backward = split_backward;
-    for (int extra : {0, p - 1}) {
-      options.stage_limits = StageLimits(chains, extra);
+    for (const std::vector<int>& limits :
+         {StageLimits(chains, 0), StageLimits(chains, p - 1), std::vector<int>()}) {
+      options.stage_limits = limits;
       for (const ListPolicy& policy :
            {LaggardFirst(chains), ListPolicy(LongestPathFirst), ListPolicy(GradientsFirst)}) {
         options.policy = policy;
