@@ -51,7 +51,7 @@ TEST(AllSchedulesTest, AtRandomCostsAndLimits) {
   RandomStream stream(10, 0, 0, RandomPurpose::kTest);
   for (const std::string& name : ScheduleNames()) {
     const ScheduleTraits traits = *TraitsOf(name);
-    for (int trial = 0; trial < 60; ++trial) {
+    for (int trial = 0; trial < 40; ++trial) {
       ScheduleRequest request;
       request.num_devices = name == "single" ? 1 : 1 + static_cast<int>(stream.NextBelow(8));
       request.num_micro_batches = 1 + static_cast<int>(stream.NextBelow(24));

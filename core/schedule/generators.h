@@ -7,6 +7,21 @@
 //   interleaved  several stages a device, in a loop
 //   zb-h1, zb-h2, zb-auto   split backward passes; zb-auto by times and under a limit
 //   single       one stage: each micro-batch forward and backward in turn
+//
+// One chain in a V, two stages a device:
+//   zb-v         split backward passes, no idle slot but the way in; what a device of 1f1b keeps
+//   v-half, v-min   about half and a third of that
+//   dualpipe-v   split where it matters, joint elsewhere, one pair more
+//   wave         joint backward passes; skips between mirrored stages stay on their device
+// Two chains of one backbone in opposite directions, weights twice:
+//   chimera      one stage a direction and device
+//   bitpipe      two of them in a V
+// Others:
+//   zeropp       interleaved, in units of micro-batches, so that sharded weights are gathered once
+//                for each unit and pass
+//   cascaded, cascaded-zb   several backbones in alternate directions; joint and split
+//
+// schedule_traits.h says what each asks and gives.
 #ifndef DPIPE_CORE_SCHEDULE_GENERATORS_H_
 #define DPIPE_CORE_SCHEDULE_GENERATORS_H_
 
