@@ -39,6 +39,23 @@ void Initialise(const ParameterInfo& info, uint64_t seed, Tensor* master) {
 
 }  // namespace
 
+Tensor ParameterPart::Of(const Tensor& tensor) const {
+  if (!is_shard) return tensor;
+  const int64_t n = tensor.num_elements();
+  return tensor.Reshape({n}).Slice(shard.Begin(n), shard.End(n));
+}
+
+void ParameterPart::AddTo(const std::string& name, const Tensor& part,
+                          std::map<std::string, Tensor>* tensors) const {
+  Tensor& tensor = (*tensors)[name];
+  if (!is_shard) {
+    tensor = part.Clone();
+    return;
+  }
+  if (!tensor.defined()) tensor = Tensor::Zeros(part.device(), whole, part.dtype());
+  Of(tensor).CopyFrom(part);
+}
+
 ParameterSet::ParameterSet(const Program& program, LayerRange layers,
                            std::shared_ptr<Device> device, bool is_sharded, Shard shard)
     : program_(&program),
@@ -89,10 +106,8 @@ Shape ParameterSet::ShapeOf(ParameterId id) const {
   return is_sharded_ ? Shape({shard_.Size(shape.num_elements())}) : shape;
 }
 
-Tensor ParameterSet::PartOf(const Tensor& tensor) const {
-  if (!is_sharded_) return tensor;
-  const int64_t n = tensor.num_elements();
-  return tensor.Reshape({n}).Slice(shard_.Begin(n), shard_.End(n));
+ParameterPart ParameterSet::part(ParameterId id) const {
+  return {program_->parameter(id).shape, is_sharded_, shard_};
 }
 
 void ParameterSet::AllocateMasters(LayerRange layers) {
@@ -197,7 +212,7 @@ absl::Status ParameterSet::Load(const std::map<std::string, Tensor>& tensors) {
                                       info.shape.ToString()));
     } else {
       Tensor master = weight(id).master();
-      master.CopyFrom(PartOf(it->second));
+      master.CopyFrom(part(id).Of(it->second));
       mutable_weight(id)->MarkUpdated();
     }
   }
@@ -208,12 +223,7 @@ absl::Status ParameterSet::Load(const std::map<std::string, Tensor>& tensors) {
 
 void ParameterSet::Collect(std::map<std::string, Tensor>* tensors) const {
   for (ParameterId id : ids_) {
-    const ParameterInfo& info = program_->parameter(id);
-    Tensor& tensor = (*tensors)[info.name];
-    if (!is_sharded_ || !tensor.defined()) {
-      tensor = Tensor::Zeros(device_, info.shape, DType::kF32);
-    }
-    PartOf(tensor).CopyFrom(weight(id).master());
+    part(id).AddTo(program_->parameter(id).name, weight(id).master(), tensors);
   }
 }
 

@@ -17,6 +17,20 @@
 
 namespace dpipe::nn {
 
+// What a set holds of a parameter: all of it, or a shard.
+struct ParameterPart {
+  Shape whole;
+  bool is_shard = false;
+  Shard shard;
+
+  // This part of a whole tensor: a view of the same storage.
+  Tensor Of(const Tensor& tensor) const;
+  // Adds a copy of a part under this name; of a shard, fills its place in the tensor, which the
+  // first to come makes.
+  void AddTo(const std::string& name, const Tensor& part,
+             std::map<std::string, Tensor>* tensors) const;
+};
+
 // Owns fp32 masters and, for parameters of trainable layers, fp32 gradients. A stage's set belongs
 // to one rank. A set of frozen layers is only read (const) and may be shared by any number of
 // ranks. The Program must outlive it.
@@ -45,6 +59,7 @@ class ParameterSet {
   const std::vector<ParameterId>& ids() const { return ids_; }
   const std::vector<ParameterId>& trainable_ids() const { return trainable_ids_; }
   bool Contains(ParameterId id) const;
+  ParameterPart part(ParameterId id) const;
 
   // Of a set on demand. Masters are uninitialised after AllocateMasters, gradients zero after
   // AllocateGrads; what is there already stays as it is.
@@ -72,8 +87,7 @@ class ParameterSet {
   // InvalidArgument that lists what is missing or wrong); others are ignored. Values are copied; of
   // shards, their part of the values.
   absl::Status Load(const std::map<std::string, Tensor>& tensors);
-  // Adds copies of the masters, by name; of shards, fills their part of the tensor, which the first
-  // to come makes.
+  // Adds copies of the masters, by name (see ParameterPart::AddTo).
   void Collect(std::map<std::string, Tensor>* tensors) const;
 
   int64_t master_bytes() const;
@@ -92,8 +106,6 @@ class ParameterSet {
   bool IsTrainable(ParameterId id) const;
   // As it is stored.
   Shape ShapeOf(ParameterId id) const;
-  // Of a checkpoint's tensor, what this set holds of it: a view of the same storage.
-  Tensor PartOf(const Tensor& tensor) const;
 
   const Program* program_;
   LayerRange layers_;

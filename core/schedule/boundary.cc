@@ -37,23 +37,27 @@ void ChainBoundaries::AddLap(const ComponentProfile& component,
     const ValueProfile& value = component.values(v);
     if (value.producer_layer() < 0) continue;
     const int maker = StageOf(stages, begin, end, value.producer_layer());
-    int last_elsewhere = maker, reader = maker, last_kept = maker;
+    int last_elsewhere = maker, reader = maker;
     for (int layer : value.consumer_layers()) {
       reader = StageOf(stages, reader, end, layer);
-      if (stages[reader].device != stages[maker].device) {
-        last_elsewhere = reader;
-      } else if (reader > last_kept) {
-        last_kept = reader;
-        const bool gradient = value.has_gradient() && !stages[maker].forward_only;
-        kept_.push_back({v, maker, reader, gradient, value.bytes_per_sample()});
-      }
+      if (stages[reader].device != stages[maker].device) last_elsewhere = reader;
+    }
+    const int last_reader = reader;
+    const bool has_gradient = value.has_gradient() && !stages[maker].forward_only;
+    const bool stays = last_elsewhere == maker;
+    int last_kept = reader = maker;
+    for (int layer : value.consumer_layers()) {
+      reader = StageOf(stages, reader, end, layer);
+      if (stages[reader].device != stages[maker].device || reader == last_kept) continue;
+      last_kept = reader;
+      kept_.push_back({v, maker, reader, has_gradient && stays, value.bytes_per_sample()});
     }
     for (int k = maker; k < last_elsewhere; ++k) {
       crossings_[k].values.push_back(v);
       crossings_[k].forward_bytes += value.bytes_per_sample();
-      if (value.has_gradient() && !stages[k].forward_only) {
-        crossings_[k].gradient_bytes += value.bytes_per_sample();
-      }
+    }
+    for (int k = maker; has_gradient && !stays && k < last_reader; ++k) {
+      crossings_[k].gradient_bytes += value.bytes_per_sample();
     }
   }
 }

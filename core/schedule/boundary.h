@@ -3,9 +3,13 @@
 // Let stage a make a value v. v crosses the boundary between stages k and k+1 (a <= k) if and only
 // if a stage t >= k+1 that reads v lies on another device than a; readers on a's own device take
 // the copy that stayed there. So in a straight chain every value live at a cut crosses it, and a
-// U-Net skip whose two ends share a device crosses nothing. Gradients go the same ways back: of
-// the values that cross forward, those that have a gradient cross back. External inputs never
-// cross.
+// U-Net skip whose readers all share its device crosses nothing. External inputs never cross.
+//
+// The gradient of v crosses back over every boundary between its last reader and a, if any reader
+// at all lies on another device than a, even where v itself does not cross: contributions are added
+// from the last reader to the first, as on one device, so what a last reader on a's own device adds
+// has to come to the readers before it. (Adding the device's own contributions afterwards would
+// save these bytes and cost the sums their bits.) Where no reader lies elsewhere it stays, too.
 //
 // A chain with self-conditioning runs its layers twice, the first lap forward-only. Each lap has
 // boundaries of its own; the one between the laps carries the first one's estimate and no gradient.
@@ -30,9 +34,9 @@ struct BoundaryStage {
 
 // A value that a stage makes and a later one on the same device reads from there.
 struct KeptValue {
-  int value = 0;         // of the component
-  int from = 0, to = 0;  // stages of the chain; one entry for each reading stage
-  bool has_gradient = false;
+  int value = 0;              // of the component
+  int from = 0, to = 0;       // stages of the chain; one entry for each reading stage
+  bool has_gradient = false;  // which stays too
   int64_t bytes_per_sample = 0;
 };
 

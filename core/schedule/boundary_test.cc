@@ -59,13 +59,29 @@ TEST(BoundaryTest, ASkipBackToItsDeviceStaysThere) {
   EXPECT_EQ(v.GradientBytes(0), 110);
   EXPECT_EQ(v.ForwardBytes(1), 0);  // v1 is made and read on device 1
   EXPECT_EQ(v.ForwardBytes(2), 10);
+  // Stage 3's part of the skip's gradient goes to stage 1, which adds its own.
+  EXPECT_EQ(v.GradientBytes(1), 100);
+  EXPECT_EQ(v.GradientBytes(2), 110);
   ASSERT_EQ(v.kept().size(), 2u);
   EXPECT_EQ(v.kept()[0].from, 1);
   EXPECT_EQ(v.kept()[0].to, 2);
   EXPECT_EQ(v.kept()[1].from, 0);
   EXPECT_EQ(v.kept()[1].to, 3);
   EXPECT_EQ(v.kept()[1].bytes_per_sample, 100);
-  EXPECT_TRUE(v.kept()[1].has_gradient);
+  EXPECT_FALSE(v.kept()[1].has_gradient);
+}
+
+TEST(BoundaryTest, ASkipThatNobodyElseReadsStaysWithItsGradient) {
+  const CostModel cost = SkipModel();
+  const ChainBoundaries v(cost, 0, {{{0, 2}, 0, false}, {{2, 3}, 1, false}, {{3, 4}, 0, false}});
+  for (int k : {0, 1}) {
+    EXPECT_EQ(v.ForwardBytes(k), 10);
+    EXPECT_EQ(v.GradientBytes(k), 10);
+  }
+  ASSERT_EQ(v.kept().size(), 1u);
+  EXPECT_EQ(v.kept()[0].from, 0);
+  EXPECT_EQ(v.kept()[0].to, 2);
+  EXPECT_TRUE(v.kept()[0].has_gradient);
 }
 
 TEST(BoundaryTest, TheFirstLapHandsOverItsEstimate) {

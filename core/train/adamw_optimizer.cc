@@ -20,7 +20,10 @@ class AdamWOptimizer : public StepOptimizer {
       state.v = Tensor::Zeros(master.device(), master.shape(), DType::kF32);
       if (options.ema_decay > 0) {
         state.average = master.Clone();
-        if (ema != nullptr) ema->Register(parameters.program().parameter(id).name, state.average);
+        if (ema != nullptr) {
+          ema->Register(parameters.program().parameter(id).name, parameters.part(id),
+                        state.average);
+        }
       }
       states_.push_back(std::move(state));
     }
@@ -67,16 +70,19 @@ class AdamWOptimizer : public StepOptimizer {
 
 }  // namespace
 
-void EmaWeights::Register(const std::string& name, const Tensor& average) {
+void EmaWeights::Register(const std::string& name, const nn::ParameterPart& part,
+                          const Tensor& average) {
   absl::MutexLock lock(&mutex_);
   // Replicas of a stage keep equal averages; the first one's is taken.
-  averages_.emplace(name, average);
+  averages_.emplace(std::make_pair(name, part.shard.index), std::make_pair(part, average));
 }
 
 std::map<std::string, Tensor> EmaWeights::Collect() const {
   absl::MutexLock lock(&mutex_);
   std::map<std::string, Tensor> copies;
-  for (const auto& [name, average] : averages_) copies[name] = average.Clone();
+  for (const auto& [key, average] : averages_) {
+    average.first.AddTo(key.first, average.second, &copies);
+  }
   return copies;
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/synchronization/mutex.h"
 #include "core/nn/parameters.h"
@@ -27,14 +28,17 @@ struct AdamWOptions {
 // The moving averages of all stages of a run, by parameter name. Thread-safe.
 class EmaWeights {
  public:
-  // Shares the tensor's storage, which the optimizer goes on updating between steps.
-  void Register(const std::string& name, const Tensor& average);
+  // The average of a part of a parameter. Shares the tensor's storage, which the optimizer goes on
+  // updating between steps.
+  void Register(const std::string& name, const nn::ParameterPart& part, const Tensor& average);
   // Copies of all averages; call it between steps.
   std::map<std::string, Tensor> Collect() const;
 
  private:
   mutable absl::Mutex mutex_;
-  std::map<std::string, Tensor> averages_ ABSL_GUARDED_BY(mutex_);
+  // By name and number of the shard.
+  std::map<std::pair<std::string, int>, std::pair<nn::ParameterPart, Tensor>> averages_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 // `ema` collects the averages where ema_decay > 0, else it may be null; it outlives the optimizers.

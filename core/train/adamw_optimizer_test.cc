@@ -93,5 +93,33 @@ TEST_F(AdamWOptimizerTest, KeepsAMovingAverage) {
   EXPECT_NEAR(*averages.at("layer.bias").data<float>(), 0.1f * 1.0f + 0.9f * Bias(), 1e-6);
 }
 
+// Shards in any order make the averages of the whole.
+TEST_F(AdamWOptimizerTest, KeepsAMovingAverageOfShards) {
+  options_.ema_decay = 0.9;
+  EmaWeights whole_ema, ema;
+  const auto whole = AdamWFactory(options_, &whole_ema)(parameters_);
+  std::map<std::string, Tensor> initial;
+  parameters_.Collect(&initial);
+  const nn::Program& program = parameters_.program();
+  for (int index : {1, 0}) {
+    const auto shards =
+        nn::ParameterSet::OfShards(program, program.all_layers(), parameters_.device(), {index, 2});
+    ASSERT_TRUE(shards->Load(initial).ok());
+    for (nn::ParameterId id : shards->trainable_ids()) {
+      shards->grad(id)->CopyFrom(shards->part(id).Of(*parameters_.grad(id)));
+    }
+    ASSERT_TRUE(AdamWFactory(options_, &ema)(*shards)->Step(0, 0.5, shards.get()).ok());
+  }
+  ASSERT_TRUE(whole->Step(0, 0.5, &parameters_).ok());
+  const auto expected = whole_ema.Collect(), actual = ema.Collect();
+  ASSERT_EQ(actual.size(), expected.size());
+  for (const auto& [name, tensor] : expected) {
+    ASSERT_EQ(actual.at(name).shape(), tensor.shape());
+    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+      EXPECT_EQ(actual.at(name).data<float>()[i], tensor.data<float>()[i]) << name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dpipe
