@@ -25,11 +25,9 @@ class OrderGraph {
     }
     sends_after_.resize(num_nodes_);
     recvs_before_.resize(num_nodes_);
-    collective_in_.resize(num_nodes_);
-    collective_out_.resize(num_nodes_);
     mark_.assign(num_nodes_, 0);
-    SortNodes();
-    AddCollectives();
+    GroupNodes();
+    SortGroups();
     for (size_t m = 0; m < lanes.messages.size(); ++m) AddMessage(static_cast<int>(m));
   }
 
@@ -59,30 +57,36 @@ class OrderGraph {
   bool HasNext(int node) const { return node + 1 < first_[lane_[node] + 1]; }
   bool HasPrevious(int node) const { return node > first_[lane_[node]]; }
 
-  void SortNodes() {
-    order_.resize(num_nodes_);
-    std::vector<int> sorted(num_nodes_);
-    for (int n = 0; n < num_nodes_; ++n) sorted[n] = n;
-    const auto key = [this](int n) {
-      const int lane = lane_[n], node = n - first_[lane];
-      return std::make_tuple(lanes_.start[lane][node], !lanes_.is_collective[lane][node], n);
-    };
-    std::sort(sorted.begin(), sorted.end(), [&](int a, int b) { return key(a) < key(b); });
-    for (int i = 0; i < num_nodes_; ++i) order_[sorted[i]] = i;
+  // The members of a collective are one place in the order, as they end together.
+  void GroupNodes() {
+    group_.resize(num_nodes_);
+    members_.resize(num_nodes_);
+    for (int n = 0; n < num_nodes_; ++n) group_[n] = n;
+    for (const Lanes::Collective& collective : lanes_.collectives) {
+      const int group = first_[collective[0].first] + collective[0].second;
+      for (const auto& [lane, node] : collective) group_[first_[lane] + node] = group;
+    }
+    for (int n = 0; n < num_nodes_; ++n) members_[group_[n]].push_back(n);
   }
 
-  void AddCollectives() {
-    for (const Lanes::Collective& collective : lanes_.collectives) {
-      for (const auto& [lane, node] : collective) {
-        const int from = first_[lane] + node - 1;
-        if (node == 0) continue;
-        for (const auto& [other, at] : collective) {
-          if (other == lane) continue;
-          collective_out_[from].push_back(first_[other] + at);
-          collective_in_[first_[other] + at].push_back(from);
-        }
-      }
+  void SortGroups() {
+    order_.assign(num_nodes_, -1);
+    std::vector<int> sorted;
+    for (int n = 0; n < num_nodes_; ++n) {
+      if (group_[n] == n) sorted.push_back(n);
     }
+    // At equal times, collectives as they follow on each other on their lanes.
+    std::vector<int> ordinal(num_nodes_, -1);
+    for (size_t c = 0; c < lanes_.collectives.size(); ++c) {
+      const auto [lane, node] = lanes_.collectives[c][0];
+      ordinal[first_[lane] + node] = static_cast<int>(c);
+    }
+    const auto key = [&](int n) {
+      const Nanos start = lanes_.start[lane_[n]][n - first_[lane_[n]]];
+      return std::make_tuple(start, ordinal[n] < 0, ordinal[n], n);
+    };
+    std::sort(sorted.begin(), sorted.end(), [&](int a, int b) { return key(a) < key(b); });
+    for (size_t i = 0; i < sorted.size(); ++i) order_[sorted[i]] = static_cast<int>(i);
   }
 
   void AddMessage(int m) {
@@ -95,32 +99,35 @@ class OrderGraph {
   }
 
   template <typename Visit>
-  void ForSuccessors(int node, const Visit& visit) const {
-    for (int m : sends_after_[node]) visit(recv_[m]);
-    for (int other : collective_out_[node]) visit(other);
-    if (!HasNext(node)) return;
-    visit(node + 1);
-    for (int m : recvs_before_[node + 1]) {
-      const int sender = first_[lanes_.messages[m].from] + lanes_.messages[m].after;
-      if (HasNext(sender)) visit(sender + 1);
+  void ForSuccessors(int group, const Visit& visit) const {
+    for (int node : members_[group]) {
+      for (int m : sends_after_[node]) visit(group_[recv_[m]]);
+      if (!HasNext(node)) continue;
+      visit(group_[node + 1]);
+      for (int m : recvs_before_[node + 1]) {
+        const int sender = first_[lanes_.messages[m].from] + lanes_.messages[m].after;
+        if (HasNext(sender)) visit(group_[sender + 1]);
+      }
     }
   }
 
   template <typename Visit>
-  void ForPredecessors(int node, const Visit& visit) const {
-    for (int m : recvs_before_[node]) {
-      visit(first_[lanes_.messages[m].from] + lanes_.messages[m].after);
-    }
-    for (int other : collective_in_[node]) visit(other);
-    if (!HasPrevious(node)) return;
-    visit(node - 1);
-    for (int m : sends_after_[node - 1]) {
-      if (HasPrevious(recv_[m])) visit(recv_[m] - 1);
+  void ForPredecessors(int group, const Visit& visit) const {
+    for (int node : members_[group]) {
+      for (int m : recvs_before_[node]) {
+        visit(group_[first_[lanes_.messages[m].from] + lanes_.messages[m].after]);
+      }
+      if (!HasPrevious(node)) continue;
+      visit(group_[node - 1]);
+      for (int m : sends_after_[node - 1]) {
+        if (HasPrevious(recv_[m])) visit(group_[recv_[m] - 1]);
+      }
     }
   }
 
-  // Makes room in the order for an edge; false if there is a way from `to` to `from`.
-  bool AddEdge(int from, int to) {
+  // Makes room in the order for an edge between nodes; false if there is a way from `to` to `from`.
+  bool AddEdge(int from_node, int to_node) {
+    const int from = group_[from_node], to = group_[to_node];
     if (from == to) return false;
     if (order_[from] < order_[to]) return true;
     const int low = order_[to], high = order_[from];
@@ -168,9 +175,10 @@ class OrderGraph {
   std::vector<int> first_;  // node, by lane; and the number of nodes
   std::vector<int> lane_;   // by node
   std::vector<std::vector<int>> sends_after_, recvs_before_;  // messages, by node
-  std::vector<std::vector<int>> collective_in_, collective_out_;
-  std::vector<int> recv_;   // by message: the node before which it is received
-  std::vector<int> order_;  // by node: its place in a topological order
+  std::vector<int> group_;                 // by node: the first member of its collective, or itself
+  std::vector<std::vector<int>> members_;  // by group
+  std::vector<int> recv_;                  // by message: the node before which it is received
+  std::vector<int> order_;                 // by group: its place in a topological order
   std::vector<int> mark_;
   int stamp_ = 0;
   std::vector<int> forward_, backward_, places_;

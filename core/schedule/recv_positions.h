@@ -4,8 +4,8 @@
 // after one node and received right before another one of another lane. Under blocking rendezvous
 // (rendezvous.h) with every lane's messages between two nodes posted together, nothing deadlocks if
 // and only if this graph has no cycle: each node before the next one of its lane; the node before a
-// SEND before the one after the RECV; the node before a RECV before the one after the SEND; and for
-// a collective, the node before each member before every other member.
+// SEND before the one after the RECV; the node before a RECV before the one after the SEND; the
+// members of a collective being one node.
 //
 // Nodes come with times of a run in which messages take none. Receiving each message at the first
 // node that starts no sooner than it was sent has no cycle, as every edge then goes forward in
@@ -31,13 +31,12 @@ struct Lanes {
     int wanted = 0;        // node of `to` before which it would best be received
     bool first = false;    // whether it is moved before those that are not
   };
-  // Members (lane, node) on different lanes, which wait for each other.
+  // Members (lane, node) on different lanes, which wait for each other and start at one time.
   using Collective = std::vector<std::pair<int, int>>;
 
   std::vector<std::vector<Nanos>> start;  // by lane and node; does not decrease
-  // A node of a collective comes, at equal times, before others; so does a message sent then.
-  std::vector<std::vector<bool>> is_collective;
-  std::vector<Message> messages;  // of one link in the order of `after`
+  std::vector<Message> messages;          // of one link in the order of `after`
+  // In the order in which they stand on every lane. At equal times they come before other nodes.
   std::vector<Collective> collectives;
 };
 

@@ -245,12 +245,10 @@ void Ordering::IndexSlots() {
   for (int d = 0; d < static_cast<int>(lanes_.size()); ++d) {
     first_node_[d].assign(schedule_.slots(d).size(), -1);
     std::vector<Nanos>& starts = positions_.start.emplace_back();
-    std::vector<bool>& collective = positions_.is_collective.emplace_back();
     for (int n = 0; n < static_cast<int>(lanes_[d].size()); ++n) {
       const Node& node = lanes_[d][n];
       const WorkItem& item = node.item;
       starts.push_back(node.start);
-      collective.push_back(node.collective >= 0);
       if (node.collective >= 0) {
         for (auto& [device, at] : positions_.collectives[node.collective]) {
           if (device == d) at = n;
@@ -275,8 +273,14 @@ void Ordering::AddMessage(int from_stage, int to_stage, int micro_batch, bool ac
   Lanes::Message message;
   message.from = made.device;
   message.to = read.device;
+  const std::vector<Node>& lane = lanes_[made.device];
   message.after = made.node;
-  message.sent = lanes_[made.device][made.node].end;
+  message.sent = lane[made.node].end;
+  // Past reductions that could begin while the pass ran.
+  while (message.after + 1 < static_cast<int>(lane.size()) &&
+         lane[message.after + 1].collective >= 0 && lane[message.after + 1].start < message.sent) {
+    ++message.after;
+  }
   message.wanted =
       first_node_[read.device][std::max(0, slot - std::max(0, options_.recv_lookahead))];
   message.first = activation;

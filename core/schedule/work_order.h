@@ -5,8 +5,8 @@
 // Times of the layers on the profile's device give a run in which messages take none. In it
 //   - a reduction stands, on each of its members, after what they begin before the last of them has
 //     the gradients; all reductions of a device follow on each other as these times do;
-//   - a SEND stands right after the pass that makes its data, and before a reduction that comes
-//     then;
+//   - a SEND stands right after the pass that makes its data: before a reduction that comes then,
+//     after one that other devices were ready for while the pass ran;
 //   - a RECV stands where recv_positions.h puts it, at best `recv_lookahead` slots of the schedule
 //     before the pass that needs it.
 // Such an order cannot deadlock under blocking rendezvous, whatever the times turn out to be.
