@@ -1,6 +1,7 @@
 #include "core/planner/fill/assign.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -17,8 +18,8 @@ Nanos Total(const std::vector<Nanos>& v) { return std::accumulate(v.begin(), v.e
 class Assigner {
  public:
   Assigner(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
-           const PackOptions& options)
-      : work_(work), devices_(devices), options_(options) {
+           const AssignOptions& options)
+      : work_(work), devices_(devices), options_(options.pack), even_(options.even_samples) {
     result_.units.assign(devices.size(), std::vector<int>(work.chains.size(), 0));
     result_.packings.resize(devices.size());
     result_.finish_ns.resize(devices.size());
@@ -30,7 +31,11 @@ class Assigner {
   Assignment Run() {
     const int beam_width = options_.beam_width;
     options_.beam_width = 1;
-    AssignLongestFirst();
+    if (even_) {
+      AssignEvenly();
+    } else {
+      AssignLongestFirst();
+    }
     for (int d = 0; d < devices_.size(); ++d) Repack(d);
     ImproveWhilePossible();
     if (beam_width > 1) {
@@ -44,6 +49,30 @@ class Assigner {
   }
 
  private:
+  void AssignEvenly() {
+    const int num_devices = static_cast<int>(devices_.size());
+    for (int d = 0; d < num_devices; ++d) {
+      const int share = EvenShare(work_.num_units, num_devices, d);
+      result_.units[d].assign(work_.chains.size(), share);
+    }
+  }
+
+  bool MayTake(int d, int chain, int units) const {
+    const std::vector<int>& max_units = devices_[d].max_units;
+    return max_units.empty() || units <= max_units[chain];
+  }
+
+  // The device with the least to do that may take one more unit, if any may.
+  int NextDevice(const std::vector<Nanos>& busy, int chain) const {
+    int best = -1;
+    for (int d = 0; d < static_cast<int>(busy.size()); ++d) {
+      if (!MayTake(d, chain, result_.units[d][chain] + 1)) continue;
+      if (best < 0 || busy[d] < busy[best]) best = d;
+    }
+    if (best >= 0) return best;
+    return static_cast<int>(std::min_element(busy.begin(), busy.end()) - busy.begin());
+  }
+
   // Units go, longest chain first, to the device with the least busy time.
   void AssignLongestFirst() {
     std::vector<int> order(work_.chains.size());
@@ -52,23 +81,34 @@ class Assigner {
       return work_.chains[a].total_ns.back() > work_.chains[b].total_ns.back();
     });
     std::vector<Nanos> busy;
-    for (const DeviceGaps& device : devices_) busy.push_back(device.end_ns - Total(device.gaps));
+    for (int d = 0; d < devices_.size(); ++d) {
+      busy.push_back(devices_[d].end_ns - OnDevice(d, Total(devices_[d].gaps)));
+    }
     for (int c : order) {
       for (int u = 0; u < work_.num_units; ++u) {
-        const int d = static_cast<int>(std::min_element(busy.begin(), busy.end()) - busy.begin());
+        const int d = NextDevice(busy, c);
         const int n = result_.units[d][c]++;
-        busy[d] += work_.chains[c].total_ns[n + 1] - work_.chains[c].total_ns[n];
+        busy[d] += OnDevice(d, work_.chains[c].total_ns[n + 1] - work_.chains[c].total_ns[n]);
       }
     }
   }
 
   Packing PackDevice(int d, const std::vector<int>& units) const {
-    return Pack(work_, units, devices_[d].gaps, options_);
+    PackOptions options = options_;
+    options.max_batch_units = devices_[d].max_batch_units;
+    return Pack(work_, units, devices_[d].gaps, options);
+  }
+
+  // How long work of `ns` takes on the device.
+  Nanos OnDevice(int d, Nanos ns) const { return TimeAtSpeed(ns, devices_[d].speed); }
+
+  Nanos Finish(int d, const Packing& packing) const {
+    return devices_[d].end_ns + OnDevice(d, packing.leftover_ns);
   }
 
   void Repack(int d) {
     result_.packings[d] = PackDevice(d, result_.units[d]);
-    result_.finish_ns[d] = devices_[d].end_ns + result_.packings[d].leftover_ns;
+    result_.finish_ns[d] = Finish(d, result_.packings[d]);
   }
 
   struct Change {
@@ -83,11 +123,15 @@ class Assigner {
     for (size_t c = 0; c < give.size(); ++c) {
       from_units[c] -= give[c], to_units[c] += give[c];
       if (from_units[c] < 0 || to_units[c] < 0) return;
+      const int taker = give[c] > 0 ? to : from;
+      if (give[c] != 0 &&
+          !MayTake(taker, static_cast<int>(c), give[c] > 0 ? to_units[c] : from_units[c])) {
+        return;
+      }
     }
-    const Nanos to_finish = devices_[to].end_ns + PackDevice(to, to_units).leftover_ns;
+    const Nanos to_finish = Finish(to, PackDevice(to, to_units));
     if (to_finish >= best.worse_finish_ns) return;
-    const Nanos finish =
-        std::max(devices_[from].end_ns + PackDevice(from, from_units).leftover_ns, to_finish);
+    const Nanos finish = std::max(Finish(from, PackDevice(from, from_units)), to_finish);
     if (finish < best.worse_finish_ns) {
       best = {to, std::move(from_units), std::move(to_units), finish};
     }
@@ -126,6 +170,7 @@ class Assigner {
 
   // Takes the best change that relieves the device that finishes last; false if none does.
   bool Improve() {
+    if (even_) return false;
     const std::vector<Nanos>& finish = result_.finish_ns;
     const int last =
         static_cast<int>(std::max_element(finish.begin(), finish.end()) - finish.begin());
@@ -151,14 +196,23 @@ class Assigner {
   const FrozenWork& work_;
   const std::vector<DeviceGaps>& devices_;
   PackOptions options_;
+  const bool even_;
   Nanos barrier_ns_ = 0;  // when the optimizer step starts without frozen work
   Assignment result_;
 };
 
 }  // namespace
 
+int EvenShare(int num_units, int num_devices, int d) {
+  return num_units * (d + 1) / num_devices - num_units * d / num_devices;
+}
+
+Nanos TimeAtSpeed(Nanos ns, double speed) {
+  return speed == 1 ? ns : static_cast<Nanos>(std::ceil(static_cast<double>(ns) / speed));
+}
+
 Assignment AssignUnits(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
-                       const PackOptions& options) {
+                       const AssignOptions& options) {
   DPIPE_CHECK(!devices.empty());
   return Assigner(work, devices, options).Run();
 }

@@ -20,9 +20,20 @@ namespace dpipe {
 
 // One device's step without frozen work.
 struct DeviceGaps {
-  std::vector<Nanos> gaps;  // idle intervals between its instructions, in time order
+  // Idle intervals between its instructions, in time order, in terms of the work's times: half of
+  // an interval's length on a device of half the speed.
+  std::vector<Nanos> gaps;
   Nanos end_ns = 0;         // when its last instruction before the optimizer step ends
   Nanos optimizer_ns = 0;   // when its optimizer step starts: what ends by then delays nothing
+  double speed = 1;         // work after the last gap takes 1 / speed of its time
+  int max_batch_units = 0;  // as PackOptions'
+  std::vector<int> max_units = {};  // of each chain; empty: unlimited
+};
+
+struct AssignOptions {
+  PackOptions pack;
+  // Every device takes the same number of units of each chain, or one more, whatever its gaps hold.
+  bool even_samples = false;
 };
 
 struct Assignment {
@@ -31,8 +42,15 @@ struct Assignment {
   std::vector<Nanos> finish_ns;         // [device]: end_ns + what runs after the last gap
 };
 
+// Where max_units leave no place for a unit, the device with least to do takes it all the same.
 Assignment AssignUnits(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
-                       const PackOptions& options);
+                       const AssignOptions& options);
+
+// How long work of `ns` takes at `speed`, rounded up.
+Nanos TimeAtSpeed(Nanos ns, double speed);
+
+// The units of each chain on device d of `num_devices` where all take the same number.
+int EvenShare(int num_units, int num_devices, int d);
 
 }  // namespace dpipe
 

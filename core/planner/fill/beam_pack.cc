@@ -22,7 +22,7 @@ class Beam {
       : gaps_(gaps), options_(options), width_(options.beam_width) {
     Walk start;
     for (size_t c = 0; c < units.size(); ++c) {
-      start.chains.emplace_back(work, static_cast<int>(c), units[c]);
+      start.chains.emplace_back(work, static_cast<int>(c), units[c], options.max_batch_units);
     }
     start.rest_ns = Rest(start);
     by_gap_.push_back({std::move(start)});

@@ -25,12 +25,32 @@ Value ValueOf(const std::vector<DeviceGaps>& devices, const Assignment& assignme
   return value;
 }
 
+absl::Status CheckLimits(const FrozenWork& work, const std::vector<DeviceGaps>& devices) {
+  std::vector<int> room(work.chains.size(), 0);
+  for (size_t d = 0; d < devices.size(); ++d) {
+    if (devices[d].max_batch_units > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("exact filling: device ", d, " may run at most ", devices[d].max_batch_units,
+                       " units at once, which is not modelled"));
+    }
+    for (size_t c = 0; c < room.size(); ++c) {
+      room[c] += devices[d].max_units.empty() ? work.num_units : devices[d].max_units[c];
+    }
+  }
+  for (int units : room) {
+    if (units >= work.num_units) continue;
+    return absl::InvalidArgumentError(absl::StrCat("exact filling: the devices may take ", units,
+                                                   " units of a chain that has ", work.num_units));
+  }
+  return absl::OkStatus();
+}
+
 class ExactSearch {
  public:
   ExactSearch(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
-              const PackOptions& pack, const ExactOptions& options)
-      : devices_(devices), options_(options), model_(work, devices, pack) {
-    result_.assignment = AssignUnits(work, devices, pack);
+              const AssignOptions& assign, const ExactOptions& options)
+      : devices_(devices), options_(options), model_(work, devices, assign) {
+    result_.assignment = AssignUnits(work, devices, assign);
     result_.resolution_ns = model_.resolution_ns();
     Note(ValueOf(devices, result_.assignment));
   }
@@ -106,9 +126,10 @@ class ExactSearch {
 
 absl::StatusOr<ExactAssignment> AssignUnitsExactly(const FrozenWork& work,
                                                    const std::vector<DeviceGaps>& devices,
-                                                   const PackOptions& pack,
+                                                   const AssignOptions& assign,
                                                    const ExactOptions& options) {
-  return ExactSearch(work, devices, pack, options).Run();
+  DPIPE_RETURN_IF_ERROR(CheckLimits(work, devices));
+  return ExactSearch(work, devices, assign, options).Run();
 }
 
 }  // namespace dpipe

@@ -54,10 +54,11 @@ struct ExactAssignment {
   Nanos resolution_ns = 1;
 };
 
-// InvalidArgument, with the size and the limit, for an instance that is too large.
+// InvalidArgument, with the size and the limit, for an instance that is too large, for units that
+// no sharing fits in max_units, and for devices with a max_batch_units, which the program has not.
 absl::StatusOr<ExactAssignment> AssignUnitsExactly(const FrozenWork& work,
                                                    const std::vector<DeviceGaps>& devices,
-                                                   const PackOptions& pack,
+                                                   const AssignOptions& assign,
                                                    const ExactOptions& options);
 
 }  // namespace dpipe

@@ -18,7 +18,7 @@ constexpr Nanos kLongest = Nanos{1} << 16;
 }  // namespace
 
 FillModel::FillModel(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
-                     const PackOptions& options)
+                     const AssignOptions& options)
     : work_(work), devices_(devices), options_(options) {
   ChooseResolution();
   finish_ = milp_.AddVariable(0, kMilpInfinity, 0, false);
@@ -60,14 +60,18 @@ bool FillModel::HasVariables(int chain, int step) const {
 void FillModel::AddDevice(int d) {
   Device& device = vars_[d];
   for (size_t g = 0; g < devices_[d].gaps.size(); ++g) {
-    if (devices_[d].gaps[g] >= std::max<Nanos>(options_.min_gap_ns, 1)) {
+    if (devices_[d].gaps[g] >= std::max<Nanos>(options_.pack.min_gap_ns, 1)) {
       device.gaps.push_back(static_cast<int>(g));
     }
   }
   device.leftover = milp_.AddVariable(0, kMilpInfinity, 0, false);
   device.cells.resize(work_.chains.size());
   for (size_t c = 0; c < work_.chains.size(); ++c) {
-    device.units.push_back(milp_.AddVariable(0, work_.num_units, 0, true));
+    const int even = EvenShare(work_.num_units, static_cast<int>(devices_.size()), d);
+    const int limit = devices_[d].max_units.empty() ? work_.num_units : devices_[d].max_units[c];
+    device.units.push_back(milp_.AddVariable(
+        options_.even_samples ? even : 0,
+        options_.even_samples ? even : std::min(limit, work_.num_units), 0, true));
     AddChain(d, static_cast<int>(c));
   }
   AddTimes(d);
@@ -121,7 +125,7 @@ void FillModel::AddCell(int d, int chain, int step, int gap, const Cell* previou
   if (previous_step != nullptr) {
     milp_.AddRow(0, kMilpInfinity, {{(*previous_step)[gap].done, 1}, {cell.done, -1}});
   }
-  if (!options_.partial_batch && !last) AddFullBatchesOnly(device.units[chain], cell.done);
+  if (!options_.pack.partial_batch && !last) AddFullBatchesOnly(device.units[chain], cell.done);
 }
 
 // done is 0 or all units.
@@ -181,7 +185,7 @@ void FillModel::AddTimes(int d) {
     }
   }
   const double end = static_cast<double>(Up(devices_[d].end_ns - base_ns_));
-  milp_.AddRow(end, kMilpInfinity, {{finish_, 1}, {device.leftover, -1}});
+  milp_.AddRow(end, kMilpInfinity, {{finish_, 1}, {device.leftover, -1 / devices_[d].speed}});
 }
 
 absl::StatusOr<FillModel::Answer> FillModel::MinimizeFinish(Nanos limit_ns, double time_limit_s) {
@@ -233,7 +237,8 @@ absl::StatusOr<Assignment> FillModel::Decode(const std::vector<double>& values) 
     assignment.units.push_back(std::move(units));
     assignment.packings.push_back(DecodeDevice(static_cast<int>(d), values));
     const Packing& packing = assignment.packings.back();
-    assignment.finish_ns.push_back(devices_[d].end_ns + packing.leftover_ns);
+    assignment.finish_ns.push_back(devices_[d].end_ns +
+                                   TimeAtSpeed(packing.leftover_ns, devices_[d].speed));
     for (size_t g = 0; g < devices_[d].gaps.size(); ++g) {
       if (packing.used_ns[g] <= devices_[d].gaps[g]) continue;
       return absl::InternalError(absl::StrCat("Cbc filled a gap of ", devices_[d].gaps[g],

@@ -32,7 +32,7 @@ class FillModel {
  public:
   // Both outlive this.
   FillModel(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
-            const PackOptions& options);
+            const AssignOptions& options);
 
   int num_binaries() const { return num_binaries_; }
   Nanos resolution_ns() const { return resolution_ns_; }
@@ -82,7 +82,7 @@ class FillModel {
 
   const FrozenWork& work_;
   const std::vector<DeviceGaps>& devices_;
-  const PackOptions options_;
+  const AssignOptions options_;
   Nanos resolution_ns_ = 1;
   Nanos base_ns_ = 0;  // the first device's end; finish counts from here
   int num_binaries_ = 0;

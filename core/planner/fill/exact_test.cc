@@ -80,7 +80,7 @@ using Value = std::pair<Nanos, Nanos>;  // latest finish, total leftover
 
 class BruteForce {
  public:
-  BruteForce(const RandomFillInstance& instance, const PackOptions& options)
+  BruteForce(const RandomFillInstance& instance, const AssignOptions& options)
       : instance_(instance), options_(options) {
     left_.assign(instance.work.chains.size(), instance.work.num_units);
     Nanos barrier = 0;
@@ -103,10 +103,20 @@ class BruteForce {
     Share(d, so_far, 0, units);
   }
 
+  bool MayTake(size_t d, size_t c, int units) const {
+    const int num_devices = static_cast<int>(instance_.devices.size());
+    if (options_.even_samples) {
+      return units == EvenShare(instance_.work.num_units, num_devices, static_cast<int>(d));
+    }
+    const std::vector<int>& limit = instance_.devices[d].max_units;
+    return limit.empty() || units <= limit[c];
+  }
+
   void Share(size_t d, Value so_far, size_t c, std::vector<int>& units) {
     if (c < units.size()) {
       const int left = left_[c];
       for (units[c] = 0; units[c] <= left; ++units[c]) {
+        if (!MayTake(d, c, units[c])) continue;
         left_[c] = left - units[c];
         Share(d, so_far, c + 1, units);
       }
@@ -115,16 +125,17 @@ class BruteForce {
     }
     auto [it, fresh] = leftover_.insert({{d, units}, 0});
     if (fresh) {
-      it->second =
-          BruteForceDevice(instance_.work, units, instance_.devices[d], options_).least_leftover();
+      it->second = BruteForceDevice(instance_.work, units, instance_.devices[d], options_.pack)
+                       .least_leftover();
     }
     const Nanos leftover = it->second;
-    Device(d + 1, {std::max(so_far.first, instance_.devices[d].end_ns + leftover),
+    Device(d + 1, {std::max(so_far.first, instance_.devices[d].end_ns +
+                                              TimeAtSpeed(leftover, instance_.devices[d].speed)),
                    so_far.second + leftover});
   }
 
   const RandomFillInstance& instance_;
-  const PackOptions options_;
+  const AssignOptions options_;
   std::vector<int> left_;  // by chain: units not shared out yet
   std::map<std::pair<size_t, std::vector<int>>, Nanos> leftover_;
   Value best_ = {Nanos{1} << 60, 0};
@@ -220,10 +231,18 @@ TEST(ExactTest, EqualsBruteForce) {
   sizes.max_step_ns = 12;
   for (int round = 0; round < 300; ++round) {
     SCOPED_TRACE(testing::Message() << "round " << round);
-    const RandomFillInstance instance = MakeRandomFill(random, sizes);
-    PackOptions options;
-    options.partial_batch = random.NextBelow(4) > 0;
-    options.min_gap_ns = random.NextBelow(8);
+    RandomFillInstance instance = MakeRandomFill(random, sizes);
+    AssignOptions options;
+    options.pack.partial_batch = random.NextBelow(4) > 0;
+    options.pack.min_gap_ns = random.NextBelow(8);
+    options.even_samples = random.NextBelow(4) == 0;
+    for (DeviceGaps& device : instance.devices) {
+      if (random.NextBelow(3) == 0) device.speed = random.NextBelow(2) == 0 ? 0.5 : 2;
+      if (random.NextBelow(4) == 0 && !options.even_samples) {
+        device.max_units.assign(instance.work.chains.size(), 2);
+        instance.devices[0].max_units.clear();
+      }
+    }
     const absl::StatusOr<ExactAssignment> exact =
         AssignUnitsExactly(instance.work, instance.devices, options, {});
     ASSERT_TRUE(exact.ok()) << exact.status();

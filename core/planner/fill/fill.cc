@@ -77,7 +77,7 @@ void FillGroup(const FrozenWork& work, const std::vector<RankGaps>& ranks, int f
                int first_sample, const PackOptions& options, std::vector<FillItem>& items) {
   std::vector<DeviceGaps> devices;
   for (const RankGaps& rank : ranks) devices.push_back(rank.device);
-  const Assignment assignment = AssignUnits(work, devices, options);
+  const Assignment assignment = AssignUnits(work, devices, {options});
   std::vector<int> next_unit(work.chains.size(), 0);
   for (size_t d = 0; d < devices.size(); ++d) {
     for (const Placement& placement : assignment.packings[d].placements) {

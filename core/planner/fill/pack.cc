@@ -80,7 +80,8 @@ namespace {
 Packing PackInOneWalk(const FrozenWork& work, const std::vector<int>& units,
                       const std::vector<Nanos>& gaps, const PackOptions& options) {
   std::vector<ChainProgress> chains;
-  for (int c = 0; c < units.size(); ++c) chains.emplace_back(work, c, units[c]);
+  for (int c = 0; c < units.size(); ++c)
+    chains.emplace_back(work, c, units[c], options.max_batch_units);
   Packing packing;
   for (int g = 0; g < gaps.size(); ++g) {
     Nanos room = gaps[g];

@@ -41,6 +41,10 @@ struct Packing {
 struct PackOptions {
   bool partial_batch = true;
   Nanos min_gap_ns = 0;  // shorter gaps are left alone
+  // The most units that run, or wait between two steps, at once: bounds the memory that
+  // intermediate values take. "All of the device's units" above are then all of a block of so many,
+  // and blocks pass the chain one after another. 0: unlimited.
+  int max_batch_units = 0;
   // Above 1, and where the one walk leaves something: so many walks at a time that differ in what
   // they give to each gap, inefficient partial batches included (beam_pack.h). The best is taken
   // where it leaves less. Takes several times as long.

@@ -110,6 +110,19 @@ TEST(PackTest, SeveralWalksLookAhead) {
   EXPECT_EQ(Pack(work, {1, 1}, {6, 10}, options).leftover_ns, 7);
 }
 
+TEST(PackTest, BlocksPassTheChainOneAfterAnother) {
+  // 3 units of steps 1 and 2 in blocks of two: 2 + 4 and then 1 + 2. In a gap of 8: the first block
+  // and the second one's first step.
+  PackOptions options;
+  options.max_batch_units = 2;
+  const Packing packing = Pack(Work({LinearChain({1, 2}, 3)}, 3), {3}, {8}, options);
+  EXPECT_EQ(
+      AsVectors(packing.placements),
+      (std::vector<std::vector<int>>{{0, 0, 0, 2, 0, 2}, {0, 0, 0, 1, 2, 3}, {1, 0, 1, 2, 2, 3}}));
+  EXPECT_EQ(packing.used_ns, (std::vector<Nanos>{7}));
+  EXPECT_EQ(packing.leftover_ns, 2);
+}
+
 // Every (step, unit) once, steps of a unit in order, nothing longer than its gap.
 TEST(PackTest, PropertiesOnRandomWork) {
   RandomStream random(5, 0, 0, RandomPurpose::kTest);
@@ -132,11 +145,15 @@ TEST(PackTest, PropertiesOnRandomWork) {
     options.partial_batch = random.NextBelow(4) > 0;
     options.min_gap_ns = random.NextBelow(4);
     options.beam_width = 1 + random.NextBelow(4);
+    options.max_batch_units = random.NextBelow(4);
     const Packing packing = Pack(work, units, gaps, options);
     std::vector<std::vector<int>> next(num_chains, std::vector<int>(num_units, 0));
     for (const Placement& p : packing.placements) {
       for (int s = p.step_begin; s < p.step_end; ++s) {
         for (int u = p.unit_begin; u < p.unit_end; ++u) ASSERT_EQ(next[p.chain][u]++, s);
+      }
+      if (options.max_batch_units > 0) {
+        ASSERT_LE(p.unit_end - p.unit_begin, options.max_batch_units);
       }
     }
     for (int c = 0; c < num_chains; ++c) {
