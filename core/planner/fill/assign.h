@@ -28,6 +28,12 @@ struct DeviceGaps {
   double speed = 1;         // work after the last gap takes 1 / speed of its time
   int max_batch_units = 0;  // as PackOptions'
   std::vector<int> max_units = {};  // of each chain; empty: unlimited
+
+  friend bool operator==(const DeviceGaps& a, const DeviceGaps& b) {
+    return a.gaps == b.gaps && a.end_ns == b.end_ns && a.optimizer_ns == b.optimizer_ns &&
+           a.speed == b.speed && a.max_batch_units == b.max_batch_units &&
+           a.max_units == b.max_units;
+  }
 };
 
 struct AssignOptions {

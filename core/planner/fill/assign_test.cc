@@ -36,6 +36,30 @@ TEST(AssignTest, AStageThatEndsEarlierTakesMore) {
   EXPECT_EQ(assignment.finish_ns, (std::vector<Nanos>{39, 38}));
 }
 
+TEST(AssignTest, EvenSamplesIgnoreTheGaps) {
+  AssignOptions options;
+  options.even_samples = true;
+  const FrozenWork work = LinearWork({{3}, {1}}, 5);
+  const Assignment assignment = AssignUnits(work, {{{}, 30, 30}, {{4}, 20, 30}}, options);
+  EXPECT_EQ(assignment.units, (std::vector<std::vector<int>>{{2, 2}, {3, 3}}));
+}
+
+TEST(AssignTest, LimitsOfUnitsAreKept) {
+  std::vector<DeviceGaps> devices = {{{}, 30, 30}, {{4}, 20, 30}};
+  devices[1].max_units = {4};
+  const Assignment assignment = AssignUnits(LinearWork({{3}}, 10), devices, {});
+  EXPECT_EQ(assignment.units, (std::vector<std::vector<int>>{{6}, {4}}));
+}
+
+TEST(AssignTest, AFastDeviceTakesMore) {
+  // 12 units of 6; the second device is twice as fast: 4 and 8 end at 24 both.
+  std::vector<DeviceGaps> devices(2);
+  devices[1].speed = 2;
+  const Assignment assignment = AssignUnits(LinearWork({{6}}, 12), devices, {});
+  EXPECT_EQ(assignment.units, (std::vector<std::vector<int>>{{4}, {8}}));
+  EXPECT_EQ(assignment.finish_ns, (std::vector<Nanos>{24, 24}));
+}
+
 TEST(AssignTest, SmallChainsEvenOutLargeOnes) {
   // 3 units of 10 and 3 of 2 on two equal devices: 2x10 against 10 + 3x2 = 16 is the best.
   const FrozenWork work = LinearWork({{10}, {2}}, 3);

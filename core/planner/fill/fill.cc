@@ -1,16 +1,24 @@
 #include "core/planner/fill/fill.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/status.h"
 #include "core/planner/bubbles.h"
 #include "core/planner/fill/assign.h"
+#include "core/planner/fill/fill_memory.h"
 #include "core/planner/fill/frozen_work.h"
 #include "core/planner/fill/pack.h"
 
 namespace dpipe {
 namespace {
+
+// More than the instructions of any gap that matters.
+constexpr Nanos kRoundingNs = 64;
 
 // A rank's gaps, and the positions of the compute instructions that end them.
 struct RankGaps {
@@ -18,17 +26,33 @@ struct RankGaps {
   std::vector<int> positions;  // by gap, then that of the optimizer step
 };
 
-// Time that surely fits in an idle interval of `length_ns` while the device may be communicating.
-Nanos UsableTime(Nanos length_ns, double contention_factor) {
-  if (contention_factor <= 1) return length_ns;
-  return static_cast<Nanos>(static_cast<double>(length_ns) / contention_factor);
+// What of an idle interval may be used, in the profile's time.
+struct GapScale {
+  double usable = 1;      // of its length, what contention and the margin leave
+  double speed = 1;       // of the rank
+  Nanos rounding_ns = 0;  // CostModel::OnRank rounds up each of a gap's instructions
+
+  Nanos operator()(Nanos length_ns) const {
+    if (usable == 1 && speed == 1) return length_ns;
+    const double ns = static_cast<double>(length_ns - rounding_ns) * usable * speed;
+    return std::max<Nanos>(0, static_cast<Nanos>(ns));
+  }
+};
+
+GapScale ScaleOfRank(const CostModel& cost, const FillOptions& options, int rank) {
+  GapScale scale;
+  scale.usable = (1 - options.margin) / std::max(1.0, cost.cluster().contention_factor());
+  scale.speed = cost.SpeedOf(rank);
+  scale.rounding_ns = scale.speed == 1 ? 0 : kRoundingNs;
+  return scale;
 }
 
 RankGaps GapsOfRank(const Plan& plan, const std::vector<StreamEvent>& events, int rank,
-                    double contention_factor) {
+                    const GapScale& scale) {
   const DeviceProgram& program = plan.devices(rank);
   const std::vector<int> compute = ComputeInstructions(program);
   RankGaps gaps;
+  gaps.device.speed = scale.speed;
   Nanos busy_until_ns = events.empty() ? 0 : events.front().end_ns;
   for (size_t i = 1; i < events.size(); ++i) {
     const StreamEvent& event = events[i];
@@ -42,7 +66,7 @@ RankGaps GapsOfRank(const Plan& plan, const std::vector<StreamEvent>& events, in
       break;
     }
     if (length_ns > 0) {
-      gaps.device.gaps.push_back(UsableTime(length_ns, contention_factor));
+      gaps.device.gaps.push_back(scale(length_ns));
       gaps.positions.push_back(position);
     }
     busy_until_ns = event.end_ns;
@@ -73,21 +97,109 @@ void AppendItems(const FrozenWork& work, const Placement& placement, int rank, i
   }
 }
 
-void FillGroup(const FrozenWork& work, const std::vector<RankGaps>& ranks, int first_rank,
-               int first_sample, const PackOptions& options, std::vector<FillItem>& items) {
-  std::vector<DeviceGaps> devices;
-  for (const RankGaps& rank : ranks) devices.push_back(rank.device);
-  const Assignment assignment = AssignUnits(work, devices, {options});
-  std::vector<int> next_unit(work.chains.size(), 0);
-  for (size_t d = 0; d < devices.size(); ++d) {
-    for (const Placement& placement : assignment.packings[d].placements) {
-      AppendItems(work, placement, first_rank + static_cast<int>(d),
-                  ranks[d].positions[placement.gap],
-                  first_sample + next_unit[placement.chain] * work.quantum, items);
+// Places the work of one pipeline group after another.
+class Filler {
+ public:
+  Filler(const Plan& unfilled, const FrozenWork& work, const FillOptions& options,
+         const CostModel& cost)
+      : work_(work), options_(options), cost_(cost) {
+    for (int r = 0; r < unfilled.num_devices() && memory_ == nullptr; ++r) {
+      if (cost.MemoryLimitOf(r) > 0) memory_ = std::make_unique<FillMemory>(unfilled, cost);
     }
-    for (size_t c = 0; c < work.chains.size(); ++c) next_unit[c] += assignment.units[d][c];
+    assign_.pack.partial_batch = options.partial_batch;
+    assign_.pack.min_gap_ns = options.min_bubble_ns > 0
+                                  ? options.min_bubble_ns
+                                  : static_cast<Nanos>(cost.profile().launch_overhead_ns());
+    assign_.even_samples = options.even_samples;
   }
-}
+
+  absl::Status FillGroup(const std::vector<RankGaps>& ranks, int first_rank, int first_sample,
+                         std::vector<FillItem>& items) {
+    std::vector<DeviceGaps> devices;
+    for (const RankGaps& rank : ranks) devices.push_back(rank.device);
+    std::vector<std::vector<FillItem>> by_rank;
+    for (int round = 0; round < kMemoryRounds; ++round) {
+      DPIPE_RETURN_IF_ERROR(Assign(devices));
+      by_rank = ItemsOf(ranks, first_rank, first_sample);
+      if (!Tighten(by_rank, first_rank, devices)) break;
+    }
+    for (const std::vector<FillItem>& of_rank : by_rank) {
+      items.insert(items.end(), of_rank.begin(), of_rank.end());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Sets assignment_. Groups are often alike, and so is what is found for them.
+  absl::Status Assign(const std::vector<DeviceGaps>& devices) {
+    for (const auto& [known, assignment] : known_) {
+      if (known != devices) continue;
+      assignment_ = assignment;
+      return absl::OkStatus();
+    }
+    if (options_.exact) {
+      DPIPE_ASSIGN_OR_RETURN(ExactAssignment exact,
+                             AssignUnitsExactly(work_, devices, assign_, options_.exact_limits));
+      assignment_ = std::move(exact.assignment);
+    } else {
+      assignment_ = AssignUnits(work_, devices, assign_);
+    }
+    known_.emplace_back(devices, assignment_);
+    return absl::OkStatus();
+  }
+
+  std::vector<std::vector<FillItem>> ItemsOf(const std::vector<RankGaps>& ranks, int first_rank,
+                                             int first_sample) const {
+    std::vector<std::vector<FillItem>> by_rank(ranks.size());
+    std::vector<int> next_unit(work_.chains.size(), 0);
+    for (size_t d = 0; d < ranks.size(); ++d) {
+      for (const Placement& placement : assignment_.packings[d].placements) {
+        AppendItems(work_, placement, first_rank + static_cast<int>(d),
+                    ranks[d].positions[placement.gap],
+                    first_sample + next_unit[placement.chain] * work_.quantum, by_rank[d]);
+      }
+      for (size_t c = 0; c < work_.chains.size(); ++c) next_unit[c] += assignment_.units[d][c];
+    }
+    return by_rank;
+  }
+
+  // Lowers the limits of devices whose memory does not hold their work, if that can help.
+  bool Tighten(const std::vector<std::vector<FillItem>>& by_rank, int first_rank,
+               std::vector<DeviceGaps>& devices) {
+    bool tightened = false;
+    for (size_t d = 0; d < devices.size(); ++d) {
+      const int rank = first_rank + static_cast<int>(d);
+      const int64_t limit = cost_.MemoryLimitOf(rank);
+      if (limit == 0 || memory_->PeakBytes(rank, by_rank[d]) <= limit) continue;
+      if (memory_->PeakBytes(rank, {}) > limit) continue;
+      tightened |= TightenDevice(assignment_.units[d], devices[d]);
+    }
+    return tightened;
+  }
+
+  bool TightenDevice(const std::vector<int>& units, DeviceGaps& device) const {
+    const int most = *std::max_element(units.begin(), units.end());
+    int& batch = device.max_batch_units;
+    if (!options_.exact && most > 1 && batch != 1) {
+      batch = batch == 0 ? (most + 1) / 2 : (std::min(batch, most) + 1) / 2;
+      return true;
+    }
+    if (most == 0 || options_.even_samples) return false;
+    device.max_units.resize(units.size());
+    for (size_t c = 0; c < units.size(); ++c) device.max_units[c] = units[c] * 3 / 4;
+    return true;
+  }
+
+  static constexpr int kMemoryRounds = 16;
+
+  const FrozenWork& work_;
+  const FillOptions options_;
+  const CostModel& cost_;
+  std::unique_ptr<FillMemory> memory_;  // null where no rank has a limit
+  AssignOptions assign_;
+  Assignment assignment_;  // of the last group
+  std::vector<std::pair<std::vector<DeviceGaps>, Assignment>> known_;
+};
 
 // By rank: the compute events of step 1, after the last one of step 0.
 std::vector<std::vector<StreamEvent>> EventsByRank(const Plan& plan,
@@ -108,6 +220,10 @@ absl::StatusOr<std::vector<FillItem>> PlaceFrozenWork(const Plan& unfilled,
                                                       const FillOptions& options) {
   std::vector<FillItem> items;
   if (cost.frozen_components().empty()) return items;
+  if (!(options.margin >= 0 && options.margin < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("filling: the margin is ", options.margin, ", not in [0, 1)"));
+  }
   const int group_size = unfilled.devices_per_pipeline();
   const int num_groups = unfilled.num_devices() / group_size;
   const int samples_per_group = unfilled.global_batch() / num_groups;
@@ -117,18 +233,14 @@ absl::StatusOr<std::vector<FillItem>> PlaceFrozenWork(const Plan& unfilled,
                                                    cost.frozen_quantum(), " samples"));
   }
   const FrozenWork work = MakeFrozenWork(cost, samples_per_group / cost.frozen_quantum());
-  PackOptions pack;
-  pack.partial_batch = options.partial_batch;
-  pack.min_gap_ns = options.min_bubble_ns > 0
-                        ? options.min_bubble_ns
-                        : static_cast<Nanos>(cost.profile().launch_overhead_ns());
+  Filler filler(unfilled, work, options, cost);
   const std::vector<std::vector<StreamEvent>> by_rank = EventsByRank(unfilled, events);
   for (int g = 0; g < num_groups; ++g) {
     std::vector<RankGaps> ranks;
     for (int r = g * group_size; r < (g + 1) * group_size; ++r) {
-      ranks.push_back(GapsOfRank(unfilled, by_rank[r], r, cost.cluster().contention_factor()));
+      ranks.push_back(GapsOfRank(unfilled, by_rank[r], r, ScaleOfRank(cost, options, r)));
     }
-    FillGroup(work, ranks, g * group_size, g * samples_per_group, pack, items);
+    DPIPE_RETURN_IF_ERROR(filler.FillGroup(ranks, g * group_size, g * samples_per_group, items));
   }
   return items;
 }

@@ -8,7 +8,14 @@
 // units allow. A pipeline group's samples stay in the group.
 //
 // With a contention factor f, work in a gap may run f times as long; gaps count as 1/f of their
-// length.
+// length. On a device of another speed than the profile's they count by it.
+//
+// Nothing is assumed of the schedule: gaps are whatever the simulation shows between a rank's
+// compute instructions, of however many stages, chains and kinds these are.
+//
+// Memory: where a rank would exceed its limit (fill_memory.h), it runs smaller batches and then
+// takes fewer samples, and the rest is shared out again, for a few rounds. Items that exceed it
+// all the same are what is returned if nothing else is found; VerifyPlan refuses their plan.
 #ifndef DPIPE_CORE_PLANNER_FILL_FILL_H_
 #define DPIPE_CORE_PLANNER_FILL_FILL_H_
 
@@ -17,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/time.h"
 #include "core/cost/cost_model.h"
+#include "core/planner/fill/exact.h"
 #include "core/proto/plan.pb.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/trace_stats.h"
@@ -25,12 +33,20 @@ namespace dpipe {
 
 struct FillOptions {
   bool partial_batch = true;
-  Nanos min_bubble_ns = 0;  // shorter bubbles are left alone; 0: the profile's launch overhead
+  bool even_samples = false;  // every device of a group takes as many, to one frozen quantum
+  Nanos min_bubble_ns = 0;    // shorter bubbles are left alone; 0: the profile's launch overhead
+  // The part of each gap that is left free, in [0, 1): room for passes and frozen work that take
+  // longer than the profile says.
+  double margin = 0;
+  // The optimum instead of the greedy assignment, for small instances (exact.h).
+  bool exact = false;
+  ExactOptions exact_limits = {};
 };
 
 // The items for LowerPlan. `unfilled` is the plan lowered without any, `events` those of a periodic
 // simulation of it with a step 0 and a step 1. InvalidArgument, with both values, if a group's
-// samples are no multiple of the frozen quantum.
+// samples are no multiple of the frozen quantum, if `margin` is not in [0, 1), or if the instance
+// is too large for `exact`.
 absl::StatusOr<std::vector<FillItem>> PlaceFrozenWork(const Plan& unfilled,
                                                       const std::vector<StreamEvent>& events,
                                                       const CostModel& cost,

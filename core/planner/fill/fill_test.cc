@@ -1,5 +1,6 @@
 #include "core/planner/fill/fill.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "core/cost/fake_profile.h"
@@ -90,6 +91,100 @@ TEST(FillTest, ContentionShortensTheGaps) {
     }
   }
   EXPECT_EQ(before_forward, 12);  // of a gap of 40 / 2: a layer on one sample
+}
+
+TEST(FillTest, TheMarginIsLeftFree) {
+  TwoStages pipeline;
+  FillOptions options;
+  options.margin = 0.5;
+  Nanos before_forward = 0;
+  for (const FillItem& item :
+       *PlaceFrozenWork(pipeline.plan, pipeline.events, pipeline.cost, options)) {
+    if (item.rank == 1 && item.position == 0 && !item.load) {
+      before_forward += 12 * item.layers.size() * item.samples.size();
+    }
+  }
+  EXPECT_EQ(before_forward, 12);  // of a gap of 40 / 2
+  options.margin = 1;
+  EXPECT_EQ(PlaceFrozenWork(pipeline.plan, pipeline.events, pipeline.cost, options).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(FillTest, ExactlyOrRefused) {
+  TwoStages pipeline;
+  FillOptions options;
+  options.exact = true;
+  const absl::StatusOr<std::vector<FillItem>> items =
+      PlaceFrozenWork(pipeline.plan, pipeline.events, pipeline.cost, options);
+  ASSERT_TRUE(items.ok()) << items.status();
+  Nanos total = 0;
+  for (const FillItem& item : *items) {
+    if (!item.load) total += 12 * item.layers.size() * item.samples.size();
+  }
+  EXPECT_EQ(total, 96);  // 4 samples of 2 layers of 12
+  options.exact_limits.max_binaries = 1;
+  EXPECT_EQ(PlaceFrozenWork(pipeline.plan, pipeline.events, pipeline.cost, options).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(FillTest, AFasterDeviceTakesMore) {
+  // The second device is 64 times as fast: its first gap alone, of 400 less 64 for rounding, has
+  // room for all.
+  TwoStages pipeline;
+  ClusterSpec cluster = IdealCluster(2);
+  DeviceClass* slow = cluster.add_device_classes();
+  slow->set_name("slow");
+  slow->set_speed(1);
+  slow->set_num_devices(1);
+  DeviceClass* fast = cluster.add_device_classes();
+  fast->set_name("fast");
+  fast->set_speed(64);
+  fast->set_first_rank(1);
+  fast->set_num_devices(1);
+  const absl::StatusOr<CostModel> cost = CostModel::Create(TwoStages::Profile(), cluster);
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  TwoStages gaps;
+  for (StreamEvent& event : gaps.events) {
+    event.start_ns *= 10;
+    event.end_ns *= 10;
+  }
+  const absl::StatusOr<std::vector<FillItem>> items =
+      PlaceFrozenWork(gaps.plan, gaps.events, *cost, {});
+  ASSERT_TRUE(items.ok()) << items.status();
+  int fast_samples = 0;
+  for (const FillItem& item : *items) {
+    if (item.rank == 1 && item.load) fast_samples += item.samples.size();
+  }
+  EXPECT_EQ(fast_samples, 4);
+}
+
+TEST(FillTest, SmallerBatchesAndFewerSamplesWhereMemoryIsShort) {
+  // Running a frozen layer takes 100 bytes a sample. Of 4 samples two a device run at once, unless
+  // 150 bytes are all there is: then one.
+  TwoStages pipeline;
+  ModelProfile profile = TwoStages::Profile();
+  for (ComponentProfile& component : *profile.mutable_components()) {
+    if (component.is_backbone()) continue;
+    for (LayerProfile& layer : *component.mutable_layers()) {
+      layer.set_workspace_bytes_per_sample(100);
+    }
+  }
+  for (int64_t limit : {0, 150}) {
+    ClusterSpec cluster = IdealCluster(2);
+    cluster.set_memory_bytes_per_device(limit);
+    const CostModel cost = *CostModel::Create(profile, cluster);
+    const absl::StatusOr<std::vector<FillItem>> items =
+        PlaceFrozenWork(pipeline.plan, pipeline.events, cost, {});
+    ASSERT_TRUE(items.ok()) << items.status();
+    int largest = 0, total = 0;
+    for (const FillItem& item : *items) {
+      if (item.load) continue;
+      largest = std::max(largest, item.samples.size());
+      total += item.samples.size() * item.layers.size();
+    }
+    EXPECT_EQ(largest, limit == 0 ? 2 : 1);
+    EXPECT_EQ(total, 8);
+  }
 }
 
 TEST(FillTest, NoFrozenWorkNoItems) {

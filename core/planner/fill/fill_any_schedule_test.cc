@@ -1,0 +1,89 @@
+// Filling asks nothing of the schedule: several stages a rank, split backward passes, recomputation
+// and several ranks a stage alike.
+#include <string>
+#include <vector>
+
+#include "core/base/philox.h"
+#include "core/cost/fake_profile.h"
+#include "core/planner/fill/fill_plan.h"
+#include "core/schedule/generators.h"
+#include "core/schedule/verify.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+struct Instance {
+  Schedule schedule;
+  PipelineLayout layout;
+  CostModel cost;
+};
+
+absl::StatusOr<Instance> RandomInstance(RandomStream& random, const std::string& name) {
+  RandomProfileOptions sizes;
+  sizes.min_layers = sizes.max_layers = 10;
+  const int devices = 2 + random.NextBelow(3), replicas = 1 + random.NextBelow(2);
+  const int ranks = devices * replicas;
+  absl::StatusOr<CostModel> cost =
+      CostModel::Create(RandomProfile(random, sizes), IdealCluster(ranks));
+  if (!cost.ok()) return cost.status();
+  ScheduleRequest request;
+  request.num_devices = devices;
+  request.num_micro_batches = devices * (1 + random.NextBelow(3));
+  absl::StatusOr<Schedule> schedule = MakeSchedule(name, request);
+  if (!schedule.ok()) return schedule.status();
+  LayoutOptions options;
+  options.num_devices = ranks;
+  options.replicas.assign(devices, replicas);
+  options.micro_batch_sizes = {replicas * static_cast<int>(1 + random.NextBelow(3))};
+  for (int s = 0; s < schedule->num_stages(); ++s) {
+    options.layers.push_back(
+        {10 * s / schedule->num_stages(), 10 * (s + 1) / schedule->num_stages()});
+    options.recompute.push_back(random.NextBelow(3) == 0);
+  }
+  absl::StatusOr<PipelineLayout> layout = MakeLayout(*schedule, options);
+  if (!layout.ok()) return layout.status();
+  return Instance{*std::move(schedule), *std::move(layout), *std::move(cost)};
+}
+
+class FillAnyScheduleTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(FillAnyScheduleTest, ValidAndNoPassLater) {
+  RandomStream random(21, 0, 0, RandomPurpose::kTest);
+  int filled_plans = 0;
+  for (int round = 0; round < 25; ++round) {
+    SCOPED_TRACE(testing::Message() << "round " << round);
+    const absl::StatusOr<Instance> instance = RandomInstance(random, GetParam());
+    ASSERT_TRUE(instance.ok()) << instance.status();
+    FillOptions fill;
+    fill.even_samples = random.NextBelow(4) == 0;
+    fill.partial_batch = random.NextBelow(4) > 0;
+    fill.margin = random.NextBelow(4) == 0 ? 0.2 : 0;
+    const absl::StatusOr<FilledPlan> filled =
+        FillPlan(instance->layout, instance->schedule, {}, fill, instance->cost);
+    ASSERT_TRUE(filled.ok()) << filled.status();
+    const absl::Status verified = VerifyPlan(filled->plan, instance->cost);
+    ASSERT_TRUE(verified.ok()) << verified;
+    filled_plans += filled->bubble_ratio < filled->unfilled_bubble_ratio;
+    // Messages cost nothing here, so nothing but computing could delay a pass: FillPlan compares
+    // all starts with the unfilled ones and puts in flushes where one is later.
+    for (const DeviceProgram& program : filled->plan.devices()) {
+      for (const Instruction& instruction : program.instructions()) {
+        ASSERT_NE(instruction.kind(), Instruction::FLUSH);
+      }
+    }
+  }
+  EXPECT_GT(filled_plans, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, FillAnyScheduleTest,
+                         testing::Values("gpipe", "1f1b", "eager-1f1b", "interleaved", "zb-h1",
+                                         "zb-h2", "zb-auto", "zb-v", "v-half", "v-min"),
+                         [](const testing::TestParamInfo<std::string>& info) {
+                           std::string name = info.param;
+                           for (char& c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace dpipe
