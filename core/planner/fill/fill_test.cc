@@ -98,8 +98,10 @@ TEST(FillTest, TheMarginIsLeftFree) {
   FillOptions options;
   options.margin = 0.5;
   Nanos before_forward = 0;
-  for (const FillItem& item :
-       *PlaceFrozenWork(pipeline.plan, pipeline.events, pipeline.cost, options)) {
+  const absl::StatusOr<std::vector<FillItem>> items =
+      PlaceFrozenWork(pipeline.plan, pipeline.events, pipeline.cost, options);
+  ASSERT_TRUE(items.ok()) << items.status();
+  for (const FillItem& item : *items) {
     if (item.rank == 1 && item.position == 0 && !item.load) {
       before_forward += 12 * item.layers.size() * item.samples.size();
     }
@@ -128,8 +130,8 @@ TEST(FillTest, ExactlyOrRefused) {
 }
 
 TEST(FillTest, AFasterDeviceTakesMore) {
-  // The second device is 64 times as fast: its first gap alone, of 400 less 64 for rounding, has
-  // room for all.
+  // Layers of at least 1200 do not fit in the first device's gap of 800. The second one is 64 times
+  // as fast: its gaps of 400, less 64 for rounding, have room for all.
   TwoStages pipeline;
   ClusterSpec cluster = IdealCluster(2);
   DeviceClass* slow = cluster.add_device_classes();
@@ -141,7 +143,14 @@ TEST(FillTest, AFasterDeviceTakesMore) {
   fast->set_speed(64);
   fast->set_first_rank(1);
   fast->set_num_devices(1);
-  const absl::StatusOr<CostModel> cost = CostModel::Create(TwoStages::Profile(), cluster);
+  ModelProfile profile = TwoStages::Profile();
+  for (ComponentProfile& component : *profile.mutable_components()) {
+    if (component.is_backbone()) continue;
+    for (LayerProfile& layer : *component.mutable_layers()) {
+      layer.mutable_timings(0)->set_forward_ns(1200);
+    }
+  }
+  const absl::StatusOr<CostModel> cost = CostModel::Create(profile, cluster);
   ASSERT_TRUE(cost.ok()) << cost.status();
   TwoStages gaps;
   for (StreamEvent& event : gaps.events) {
