@@ -1,13 +1,14 @@
 #include "core/schedule/list_schedule.h"
 
 #include <algorithm>
-#include <deque>
 #include <functional>
+#include <map>
 #include <queue>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/schedule/safe_room.h"
 
 namespace dpipe {
 namespace {
@@ -34,23 +35,13 @@ struct Stage {
   int kept() const { return forward_only ? 0 : forward.begun - weight.ended; }
 };
 
-// One micro-batch on one device.
-struct InFlight {
-  int chain = 0;
-  int micro_batch = 0;
-  int kept = 0;
-  int to_come = 0;
-};
-
 struct Device {
   std::vector<int> stages;
-  int limit = 0;
-  int kept = 0;
+  SafeRoom room;
   bool busy = false;
   bool touched = true;  // something may have become ready
   Slot running;
   Nanos end_ns = 0;
-  std::deque<InFlight> in_flight;  // oldest first; used where there is a limit
   std::vector<Slot> slots;
 };
 
@@ -64,18 +55,16 @@ class Simulation {
   void SetPaths(int first, int last);
   ListCandidate Describe(Pass pass, int stage) const;
   bool MayStart(Pass pass, const Stage& stage) const;
-  bool IsSafe(const Device& device, int chain, int micro_batch) const;
   bool IsWorthWaiting(const Device& device, Nanos now, const Slot& weight) const;
   void Start(int device, Nanos now, bool may_be_weight);
   void Enter(const Stage& stage, int micro_batch);
   void Keep(const Slot& slot);
-  void GiveBack(const Slot& slot);
   void Finish(int device);
   PassCount& CountOf(const Slot& slot);
 
   const ListScheduleOptions& options_;
   std::vector<Stage> stages_;
-  std::vector<std::pair<int, int>> chain_stages_;  // [first, last]
+  std::vector<std::map<int, int>> chain_pairs_;  // [chain]: device -> pairs of a micro-batch
   std::vector<Device> devices_;
   // (end, device) of what runs.
   std::priority_queue<std::pair<Nanos, int>, std::vector<std::pair<Nanos, int>>, std::greater<>>
@@ -102,11 +91,14 @@ Simulation::Simulation(const std::vector<ScheduleChain>& chains, const ListSched
       if (stage.device >= static_cast<int>(devices_.size())) devices_.resize(stage.device + 1);
       devices_[stage.device].stages.push_back(s);
     }
-    chain_stages_.push_back({first, first + count - 1});
     SetPaths(first, first + count - 1);
+    chain_pairs_.emplace_back();
+    for (int s = first; s < first + count; ++s) {
+      if (!stages_[s].forward_only) ++chain_pairs_.back()[stages_[s].device];
+    }
   }
   for (size_t d = 0; d < devices_.size() && !options.device_limits.empty(); ++d) {
-    devices_[d].limit = options.device_limits[d];
+    devices_[d].room = SafeRoom(options.device_limits[d]);
   }
 }
 
@@ -138,7 +130,7 @@ ListCandidate Simulation::Describe(Pass pass, int s) const {
   candidate.slot.stage = s;
   candidate.chain = stage.chain;
   candidate.forward_only = stage.forward_only;
-  candidate.kept_on_device = devices_[stage.device].kept;
+  candidate.kept_on_device = devices_[stage.device].room.kept();
   candidate.kept_of_stage = stage.kept();
   switch (pass) {
     case Pass::kForward:
@@ -168,24 +160,12 @@ bool Simulation::MayStart(Pass pass, const Stage& stage) const {
     if (stage.previous != kNone && stages_[stage.previous].forward.ended <= m) return false;
     if (stage.forward_only) return true;
     return (stage.limit == 0 || stage.kept() < stage.limit) &&
-           IsSafe(devices_[stage.device], stage.chain, m);
+           devices_[stage.device].room.MayAdd(stage.chain, m);
   }
   if (stage.forward_only) return false;
   if (pass == Pass::kWeightGrad) return stage.weight.begun < stage.gradient.ended;
   const int m = stage.gradient.begun;
   return m < stage.forward.ended && (stage.next == kNone || stages_[stage.next].gradient.ended > m);
-}
-
-// Whether the device's state is safe after (chain, micro_batch) adds a pair.
-bool Simulation::IsSafe(const Device& device, int chain, int micro_batch) const {
-  if (device.limit == 0) return true;
-  int kept = device.kept + 1;  // by the micro-batches from here on
-  for (const InFlight& entry : device.in_flight) {
-    if (entry.chain == chain && entry.micro_batch == micro_batch) return kept <= device.limit;
-    if (kept + entry.to_come > device.limit) return false;
-    kept -= entry.kept;
-  }
-  return kept <= device.limit;  // it has not entered yet, and keeps nothing
 }
 
 // Whether a pass other than a weight gradient is on its way and comes soon enough.
@@ -203,8 +183,9 @@ bool Simulation::IsWorthWaiting(const Device& device, Nanos now, const Slot& wei
   };
   for (int s : device.stages) {
     const Stage& stage = stages_[s];
-    const bool has_room = (stage.limit == 0 || stage.kept() < stage.limit) &&
-                          (stage.forward_only || IsSafe(device, stage.chain, stage.forward.begun));
+    const bool has_room =
+        (stage.limit == 0 || stage.kept() < stage.limit) &&
+        (stage.forward_only || device.room.MayAdd(stage.chain, stage.forward.begun));
     if (has_room && comes_soon(stage.previous, Pass::kForward, stage.forward.begun)) return true;
     if (stage.gradient.begun < stage.forward.ended &&
         comes_soon(stage.next, Pass::kInputGrad, stage.gradient.begun)) {
@@ -215,42 +196,15 @@ bool Simulation::IsWorthWaiting(const Device& device, Nanos now, const Slot& wei
 }
 
 void Simulation::Enter(const Stage& stage, int micro_batch) {
-  const auto [first, last] = chain_stages_[stage.chain];
-  for (int s = first; s <= last; ++s) {
-    Device& device = devices_[stages_[s].device];
-    if (device.limit == 0 || stages_[s].forward_only) continue;
-    if (device.in_flight.empty() || device.in_flight.back().chain != stage.chain ||
-        device.in_flight.back().micro_batch != micro_batch) {
-      device.in_flight.push_back({stage.chain, micro_batch, 0, 0});
-    }
-    ++device.in_flight.back().to_come;
+  for (const auto& [device, num_pairs] : chain_pairs_[stage.chain]) {
+    devices_[device].room.Enter(stage.chain, micro_batch, num_pairs);
   }
 }
 
 void Simulation::Keep(const Slot& slot) {
   const Stage& stage = stages_[slot.stage];
   if (stage.previous == kNone) Enter(stage, slot.micro_batch);
-  if (stage.forward_only) return;
-  Device& device = devices_[stage.device];
-  ++device.kept;
-  for (InFlight& entry : device.in_flight) {
-    if (entry.chain != stage.chain || entry.micro_batch != slot.micro_batch) continue;
-    ++entry.kept;
-    --entry.to_come;
-    return;
-  }
-}
-
-void Simulation::GiveBack(const Slot& slot) {
-  const Stage& stage = stages_[slot.stage];
-  Device& device = devices_[stage.device];
-  --device.kept;
-  for (auto entry = device.in_flight.begin(); entry != device.in_flight.end(); ++entry) {
-    if (entry->chain != stage.chain || entry->micro_batch != slot.micro_batch) continue;
-    --entry->kept;
-    if (entry->kept == 0 && entry->to_come == 0) device.in_flight.erase(entry);
-    return;
-  }
+  if (!stage.forward_only) devices_[stage.device].room.Add(stage.chain, slot.micro_batch);
 }
 
 void Simulation::Start(int d, Nanos now, bool may_be_weight) {
@@ -303,7 +257,9 @@ void Simulation::Finish(int d) {
     ++stages_[slot.stage].weight.begun;
     ++stages_[slot.stage].weight.ended;
   }
-  if (slot.pass == Pass::kBackward || slot.pass == Pass::kWeightGrad) GiveBack(slot);
+  if (slot.pass == Pass::kBackward || slot.pass == Pass::kWeightGrad) {
+    device.room.GiveBack(stage.chain, slot.micro_batch);
+  }
   const int other = slot.pass == Pass::kForward ? stage.next : stage.previous;
   if (slot.pass != Pass::kWeightGrad && other != kNone) {
     devices_[stages_[other].device].touched = true;
@@ -331,7 +287,7 @@ std::vector<std::vector<Slot>> Simulation::Run() {
   }
   std::vector<std::vector<Slot>> slots;
   for (Device& device : devices_) {
-    DPIPE_CHECK(device.kept == 0) << "a list schedule came to a stop with pairs kept";
+    DPIPE_CHECK(device.room.kept() == 0) << "a list schedule came to a stop with pairs kept";
     slots.push_back(std::move(device.slots));
   }
   return slots;

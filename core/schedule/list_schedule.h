@@ -5,19 +5,10 @@
 // offers at most one forward, one gradient and one weight-gradient pass at a time. Because the
 // order is that of a simulation that ran to its end, it cannot deadlock. [algorithms.md §5]
 //
-// Limits on what is kept. A pair (stage, micro-batch) is kept from the start of its forward pass to
-// the end of its weight-gradient (or joint backward) pass. A greedy order under a limit can fill a
-// device with pairs that cannot finish (the first stage of a V shuts out the last one, which
-// shares its device). So a forward pass starts only if the state after it is safe in the sense of
-// Dijkstra's banker: taking the micro-batches in the order in which they entered the pipeline, each
-// could finish with the room that is left and give back all that it keeps. A pass adds to one
-// device only, so only that device need be looked at: for every micro-batch i in its list,
-//
-//   (pairs kept by i and those after it) + (pairs that i has yet to add) <= limit.
-//
-// The oldest micro-batch's passes keep every such sum as it is or lower it, so something can always
-// go on; and a new one may enter an empty device whenever the limit is at least the number of
-// stages with gradients that one chain has there. Limits by stage never hold up the oldest.
+// A pair (stage, micro-batch) is kept from the start of its forward pass to the end of its
+// weight-gradient (or joint backward) pass. Under a limit by device a forward pass starts only
+// where everything in the pipeline can still finish (safe_room.h), so a simulation never gets
+// stuck; a limit by stage never holds up the oldest micro-batch, so it does not either.
 //
 // Time O(slots x (stages of a device + micro-batches in flight under a limit)).
 #ifndef DPIPE_CORE_SCHEDULE_LIST_SCHEDULE_H_

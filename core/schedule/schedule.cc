@@ -1,6 +1,7 @@
 #include "core/schedule/schedule.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -231,20 +232,34 @@ Schedule::Run Schedule::Execute(const std::vector<PassCosts>& costs) const {
     const Nanos incoming = run.gradient[links.next][m];
     return incoming == kNotDone ? kNotDone : std::max(own, incoming);
   };
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (int d = 0; d < num_devices(); ++d) {
-      while (run.start[d].size() < slots_[d].size()) {
-        const Slot& slot = slots_[d][run.start[d].size()];
-        const Nanos ready = ready_at(slot);
-        if (ready == kNotDone) break;
-        const Nanos start = std::max(run.device_end[d], ready);
-        const Nanos end = start + CostOf(slot.pass, costs[slot.stage]);
-        run.start[d].push_back(start);
-        run.device_end[d] = end;
-        if (slot.pass == Pass::kForward) run.forward[slot.stage][slot.micro_batch] = end;
-        if (GivesGradient(slot.pass)) run.gradient[slot.stage][slot.micro_batch] = end;
-        progress = true;
+  // Devices that may be able to go on: a stack, each at most once.
+  std::vector<int> waiting(num_devices());
+  std::iota(waiting.rbegin(), waiting.rend(), 0);
+  std::vector<bool> is_waiting(num_devices(), true);
+  const auto wake = [&](int stage) {
+    if (stage < 0 || is_waiting[stages_[stage].device]) return;
+    is_waiting[stages_[stage].device] = true;
+    waiting.push_back(stages_[stage].device);
+  };
+  while (!waiting.empty()) {
+    const int d = waiting.back();
+    waiting.pop_back();
+    is_waiting[d] = false;
+    while (run.start[d].size() < slots_[d].size()) {
+      const Slot& slot = slots_[d][run.start[d].size()];
+      const Nanos ready = ready_at(slot);
+      if (ready == kNotDone) break;
+      const Nanos start = std::max(run.device_end[d], ready);
+      const Nanos end = start + CostOf(slot.pass, costs[slot.stage]);
+      run.start[d].push_back(start);
+      run.device_end[d] = end;
+      if (slot.pass == Pass::kForward) {
+        run.forward[slot.stage][slot.micro_batch] = end;
+        wake(stages_[slot.stage].next);
+      }
+      if (GivesGradient(slot.pass)) {
+        run.gradient[slot.stage][slot.micro_batch] = end;
+        wake(stages_[slot.stage].previous);
       }
     }
   }

@@ -64,6 +64,7 @@ class Merge {
   std::vector<std::vector<int>> device_stages_;
   std::vector<size_t> next_;  // [device]: slot of the given schedule
   std::vector<Running> running_;
+  std::vector<bool> touched_;  // [device]: something may have become ready
   std::vector<std::vector<Slot>> slots_;
   std::priority_queue<std::pair<Nanos, int>, std::vector<std::pair<Nanos, int>>, std::greater<>>
       ends_;
@@ -79,6 +80,7 @@ Merge::Merge(const Schedule& schedule, const std::vector<PassCosts>& costs, int 
   }
   next_.resize(schedule.num_devices());
   running_.resize(schedule.num_devices());
+  touched_.assign(schedule.num_devices(), true);
   slots_.resize(schedule.num_devices());
 }
 
@@ -120,6 +122,8 @@ Nanos Merge::CostOf(bool first_lap, const Slot& slot) const {
 }
 
 void Merge::Start(int d, Nanos now) {
+  if (!touched_[d]) return;
+  touched_[d] = false;
   if (running_[d].busy) return;
   const std::optional<Slot> first = FirstLapPass(d);
   const bool ready = next_[d] < schedule_.slots(d).size() && IsReady(schedule_.slots(d)[next_[d]]);
@@ -142,15 +146,23 @@ void Merge::Start(int d, Nanos now) {
 
 void Merge::Finish(int d) {
   Running& running = running_[d];
+  const int s = running.slot.stage;
   running.busy = false;
-  Stage& stage = stages_[running.slot.stage];
+  touched_[d] = true;
+  Stage& stage = stages_[s];
+  int other = -1;  // the stage that may go on
   if (running.first_lap) {
     ++stage.first_lap_ended;
+    const int chain = schedule_.ChainOf(s);
+    other = schedule_.Next(s) >= 0 ? schedule_.Next(s) : schedule_.FirstStageOf(chain);
   } else if (running.slot.pass == Pass::kForward) {
     stage.forward[running.slot.micro_batch] = true;
+    other = schedule_.Next(s);
   } else if (running.slot.pass != Pass::kWeightGrad) {
     stage.gradient[running.slot.micro_batch] = true;
+    other = schedule_.Previous(s);
   }
+  if (other >= 0) touched_[schedule_.DeviceOf(other)] = true;
 }
 
 std::vector<std::vector<Slot>> Merge::Run() {

@@ -25,7 +25,7 @@ namespace dpipe {
 
 // `costs`: by stage of the result, chain by chain, the forward-only stages of a chain first; empty:
 // F = I = W = 1. InvalidArgument if there is another number of them, or if the schedule has
-// forward-only stages already. Keeps the name. Time O(leads x slots x devices).
+// forward-only stages already. Keeps the name. Time O(leads x slots x log devices).
 absl::StatusOr<Schedule> WithSelfConditioning(const Schedule& schedule,
                                               const std::vector<PassCosts>& costs);
 

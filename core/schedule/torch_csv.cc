@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -335,13 +336,21 @@ absl::Status Import::CheckRuns() const {
     if (action.type != Type::kFullBackward && action.type != Type::kInputGrad) return true;
     return s + 1 == num_stages_ || has_run(FindGradient(s + 1, m));
   };
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (size_t r = 0; r < rows_.size(); ++r) {
-      while (next[r] < rows_[r].size() && is_ready(rows_[r][next[r]])) {
-        ++next[r];
-        progress = true;
-      }
+  // Ranks that may be able to go on: a stack, each at most once.
+  std::vector<int> waiting(rows_.size());
+  std::iota(waiting.begin(), waiting.end(), 0);
+  std::vector<bool> is_waiting(rows_.size(), true);
+  while (!waiting.empty()) {
+    const int r = waiting.back();
+    waiting.pop_back();
+    is_waiting[r] = false;
+    for (; next[r] < rows_[r].size() && is_ready(rows_[r][next[r]]); ++next[r]) {
+      const TorchAction& action = rows_[r][next[r]];
+      if (!IsCompute(action.type)) continue;
+      const int other = action.stage + (action.type == Type::kForward ? 1 : -1);
+      if (other < 0 || other == num_stages_ || is_waiting[rank_of_[other]]) continue;
+      is_waiting[rank_of_[other]] = true;
+      waiting.push_back(rank_of_[other]);
     }
   }
   for (size_t r = 0; r < rows_.size(); ++r) {
