@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <queue>
 #include <utility>
 
@@ -56,6 +57,7 @@ class Simulation {
   ListCandidate Describe(Pass pass, int stage) const;
   bool MayStart(Pass pass, const Stage& stage) const;
   bool IsWorthWaiting(const Device& device, Nanos now, const Slot& weight) const;
+  std::optional<ListCandidate> Choose(const Device& device) const;
   void Start(int device, Nanos now, bool may_be_weight);
   void Enter(const Stage& stage, int micro_batch);
   void Keep(const Slot& slot);
@@ -207,41 +209,45 @@ void Simulation::Keep(const Slot& slot) {
   if (!stage.forward_only) devices_[stage.device].room.Add(stage.chain, slot.micro_batch);
 }
 
-void Simulation::Start(int d, Nanos now, bool may_be_weight) {
-  Device& device = devices_[d];
-  if (device.busy) device.touched = false;
-  if (!device.touched) return;
+// The pass of highest priority that could start now.
+std::optional<ListCandidate> Simulation::Choose(const Device& device) const {
   const Pass gradient = options_.split_backward ? Pass::kInputGrad : Pass::kBackward;
-  bool found = false;
-  ListCandidate best;
-  ListPriority best_priority{};
   const auto rank = [](const ListCandidate& c) {
     return std::make_pair(c.slot.micro_batch, -c.slot.stage);
   };
+  std::optional<ListCandidate> best;
+  ListPriority best_priority{};
   for (int s : device.stages) {
     for (Pass pass : {Pass::kForward, gradient, Pass::kWeightGrad}) {
       if (!MayStart(pass, stages_[s])) continue;
       const ListCandidate candidate = Describe(pass, s);
       const ListPriority priority = options_.policy(candidate);
-      if (found && (priority > best_priority ||
-                    (priority == best_priority && rank(candidate) >= rank(best)))) {
+      if (best && (priority > best_priority ||
+                   (priority == best_priority && rank(candidate) >= rank(*best)))) {
         continue;
       }
-      found = true;
       best = candidate;
       best_priority = priority;
     }
   }
-  const bool is_weight = found && best.slot.pass == Pass::kWeightGrad;
+  return best;
+}
+
+void Simulation::Start(int d, Nanos now, bool may_be_weight) {
+  Device& device = devices_[d];
+  if (device.busy) device.touched = false;
+  if (!device.touched) return;
+  const std::optional<ListCandidate> best = Choose(device);
+  const bool is_weight = best && best->slot.pass == Pass::kWeightGrad;
   if (is_weight && !may_be_weight) return;
   device.touched = false;
-  if (!found || (is_weight && IsWorthWaiting(device, now, best.slot))) return;
+  if (!best || (is_weight && IsWorthWaiting(device, now, best->slot))) return;
   device.busy = true;
-  device.running = best.slot;
-  device.end_ns = now + best.duration_ns;
-  device.slots.push_back(best.slot);
-  ++CountOf(best.slot).begun;
-  if (best.slot.pass == Pass::kForward) Keep(best.slot);
+  device.running = best->slot;
+  device.end_ns = now + best->duration_ns;
+  device.slots.push_back(best->slot);
+  ++CountOf(best->slot).begun;
+  if (best->slot.pass == Pass::kForward) Keep(best->slot);
   running_.push({device.end_ns, d});
 }
 
