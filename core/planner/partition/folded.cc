@@ -35,7 +35,7 @@ bool IsTwoWay(const PartitionProblem& problem) {
   if (problem.num_copies() != 2 || num_stages != problem.num_devices() || num_stages % 2 != 0) {
     return false;
   }
-  const std::vector<DeviceSeat> seats = ConsecutiveSeats(problem.replicas, false);
+  const std::vector<DeviceSeat> seats = SeatsOfDevices(problem, false);
   for (int k = 0; k < num_stages; ++k) {
     if (problem.devices_of_stage[k] != std::vector<int>{k, num_stages - 1 - k}) return false;
     if (!CostTheSame(problem, seats[k], seats[num_stages - 1 - k])) return false;
@@ -45,7 +45,7 @@ bool IsTwoWay(const PartitionProblem& problem) {
 
 absl::StatusOr<std::vector<LayerRange>> Cut(const PartitionProblem& problem, bool recompute) {
   const StageCosts& costs = *problem.costs;
-  const std::vector<DeviceSeat> seats = ConsecutiveSeats(problem.replicas, recompute);
+  const std::vector<DeviceSeat> seats = SeatsOfDevices(problem, recompute);
   const int num_stages = problem.num_stages();
   const auto seat_of = [&](int k) { return seats[problem.devices_of_stage[k][0]]; };
   NestedProblem nested;

@@ -125,6 +125,22 @@ std::vector<DeviceSeat> ConsecutiveSeats(const std::vector<int>& replicas, bool 
   return seats;
 }
 
+std::vector<DeviceSeat> SeatsOfDevices(const PartitionProblem& problem, bool recompute) {
+  std::vector<DeviceSeat> seats = ConsecutiveSeats(problem.replicas, recompute);
+  for (size_t d = 0; d < problem.first_ranks.size(); ++d) {
+    seats[d].first_rank = problem.first_ranks[d];
+  }
+  return seats;
+}
+
+absl::Status CheckStraight(const PartitionProblem& problem, const char* partitioner) {
+  if (IsStraight(problem)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("partitioner '", partitioner, "' cuts straight pipelines only; asked for ",
+                   problem.num_stages(), " stages in ", problem.num_copies(), " copies on ",
+                   problem.num_devices(), " devices"));
+}
+
 absl::Status CheckPartitionProblem(const PartitionProblem& problem) {
   DPIPE_CHECK(problem.costs != nullptr);
   if (problem.num_stages() < 1) {
@@ -214,18 +230,26 @@ std::vector<DeviceSeat> SeatsWithRecompute(const PartitionProblem& problem,
   return seats;
 }
 
-absl::StatusOr<Partition> FinishPartition(const PartitionProblem& problem,
-                                          std::vector<LayerRange> stages,
-                                          const std::vector<int>& replicas) {
-  std::vector<DeviceSeat> seats =
-      SeatsWithRecompute(problem, stages, ConsecutiveSeats(replicas, false));
+namespace {
+
+absl::StatusOr<Partition> Finish(const PartitionProblem& problem, std::vector<LayerRange> stages,
+                                 std::vector<DeviceSeat> seats) {
+  seats = SeatsWithRecompute(problem, stages, std::move(seats));
   DPIPE_RETURN_IF_ERROR(CheckMemory(problem, stages, seats));
   return ScorePartition(problem, std::move(stages), std::move(seats));
 }
 
+}  // namespace
+
+absl::StatusOr<Partition> FinishPartition(const PartitionProblem& problem,
+                                          std::vector<LayerRange> stages,
+                                          const std::vector<int>& replicas) {
+  return Finish(problem, std::move(stages), ConsecutiveSeats(replicas, false));
+}
+
 absl::StatusOr<Partition> FinishPartition(const PartitionProblem& problem,
                                           std::vector<LayerRange> stages) {
-  return FinishPartition(problem, std::move(stages), problem.replicas);
+  return Finish(problem, std::move(stages), SeatsOfDevices(problem, false));
 }
 
 }  // namespace dpipe

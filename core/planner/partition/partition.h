@@ -39,8 +39,11 @@ struct PartitionProblem {
   int num_micro_batches = 1;
   // [k]: the schedule devices that hold stage k, one a copy; every stage has equally many.
   std::vector<std::vector<int>> devices_of_stage;
-  // By schedule device; their sum is D. Device d takes the ranks after those of device d-1.
+  // By schedule device; their sum is D.
   std::vector<int> replicas;
+  // By schedule device: its first rank within the group. Empty: device d takes the ranks after
+  // those of device d-1.
+  std::vector<int> first_ranks;
   // Whether a partitioner may choose other replicas of the same sum.
   bool choose_replicas = false;
   Recompute recompute = Recompute::kNone;
@@ -70,6 +73,12 @@ bool IsStraight(const PartitionProblem& problem);
 // them.
 std::vector<DeviceSeat> ConsecutiveSeats(const std::vector<int>& replicas, bool recompute);
 
+// The problem's seats, recomputing or not.
+std::vector<DeviceSeat> SeatsOfDevices(const PartitionProblem& problem, bool recompute);
+
+// InvalidArgument, naming the partitioner, unless the problem is straight.
+absl::Status CheckStraight(const PartitionProblem& problem, const char* partitioner);
+
 // Checks the request: InvalidArgument if there are fewer layers than stages, or no stage at all, or
 // a stage has no device, or a micro-batch does not divide over a device's ranks.
 absl::Status CheckPartitionProblem(const PartitionProblem& problem);
@@ -92,8 +101,8 @@ std::vector<DeviceSeat> SeatsWithRecompute(const PartitionProblem& problem,
                                            const std::vector<LayerRange>& stages,
                                            std::vector<DeviceSeat> seats);
 
-// The end of a partitioner whose cuts do not depend on memory: consecutive seats of these replicas
-// (left out: the problem's), SeatsWithRecompute, CheckMemory and ScorePartition.
+// The end of a partitioner: consecutive seats of these replicas (left out: the problem's seats),
+// SeatsWithRecompute, CheckMemory and ScorePartition.
 absl::StatusOr<Partition> FinishPartition(const PartitionProblem& problem,
                                           std::vector<LayerRange> stages,
                                           const std::vector<int>& replicas);

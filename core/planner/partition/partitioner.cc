@@ -4,7 +4,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/planner/partition/balanced.h"
+#include "core/planner/partition/by_parameters.h"
+#include "core/planner/partition/dapple.h"
+#include "core/planner/partition/dawnpiper.h"
+#include "core/planner/partition/heterogeneous.h"
 #include "core/planner/partition/none.h"
+#include "core/planner/partition/pipedream.h"
+#include "core/planner/partition/skip_aware.h"
+#include "core/planner/partition/spp.h"
 #include "core/planner/partition/uniform.h"
 
 namespace dpipe {
@@ -17,7 +24,14 @@ struct Entry {
 
 constexpr Entry kPartitioners[] = {
     {"balanced", &PartitionBalanced},
+    {"by_parameters", &PartitionByParameters},
+    {"dapple", &PartitionDapple},
+    {"dawnpiper", &PartitionDawnPiper},
+    {"heterogeneous", &PartitionHeterogeneous},
     {"none", &PartitionNone},
+    {"pipedream", &PartitionPipeDream},
+    {"skip_aware", &PartitionSkipAware},
+    {"spp", &PartitionSpp},
     {"uniform", &PartitionUniform},
 };
 

@@ -12,10 +12,13 @@
 namespace dpipe {
 
 // Pure: the same problem gives the same partition. Errors: InvalidArgument for an impossible number
-// of stages, ResourceExhausted where no partition of its kind fits in memory.
+// of stages or an arrangement of them that it does not cut, ResourceExhausted where no partition of
+// its kind fits in memory.
 using Partitioner = absl::StatusOr<Partition> (*)(const PartitionProblem& problem);
 
-// "balanced", "none" or "uniform". NotFound, listing the names, for any other.
+// "balanced" (ours), "by_parameters", "dapple", "dawnpiper", "heterogeneous", "none", "pipedream",
+// "skip_aware", "spp", "uniform": each in a file of its name, which says what it optimises.
+// NotFound, listing the names, for any other.
 absl::StatusOr<Partitioner> FindPartitioner(absl::string_view name);
 
 // In alphabetical order.

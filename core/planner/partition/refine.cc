@@ -1,12 +1,12 @@
 #include "core/planner/partition/refine.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/planner/partition/min_max.h"
 
 namespace dpipe {
 namespace {
@@ -35,7 +35,7 @@ class Refinement {
   explicit Refinement(const PartitionProblem& problem)
       : problem_(problem),
         costs_(*problem.costs),
-        plain_(ConsecutiveSeats(problem.replicas, problem.recompute == Recompute::kFull)) {}
+        plain_(SeatsOfDevices(problem, problem.recompute == Recompute::kFull)) {}
 
   std::vector<LayerRange> Run() {
     Cuts best = Improve(EvenInLayers());
@@ -56,27 +56,13 @@ class Refinement {
 
   // The least largest stage time, on the first device's seat.
   Cuts EvenInTime() const {
-    const int count = costs_.num_layers(), num_stages = problem_.num_stages();
-    const Nanos infinity = std::numeric_limits<Nanos>::max();
-    std::vector<Nanos> next(count + 1, infinity);
-    next[count] = 0;
-    std::vector<std::vector<int>> end(num_stages, std::vector<int>(count, 0));
-    for (int s = num_stages - 1; s >= 0; --s) {
-      std::vector<Nanos> best(count + 1, infinity);
-      for (int i = 0; i < count; ++i) {
-        for (int j = i + 1; j <= count; ++j) {
-          const Nanos t = costs_.ComputeNs(plain_[0], {i, j});
-          if (t >= best[i]) break;
-          if (next[j] >= best[i]) continue;
-          best[i] = std::max(t, next[j]);
-          end[s][i] = j;
-        }
-      }
-      next = std::move(best);
-    }
     Cuts cuts = {0};
-    for (int s = 0; s < num_stages; ++s) cuts.push_back(end[s][cuts.back()]);
-    return cuts.back() == count ? cuts : EvenInLayers();
+    for (const LayerRange& layers : LeastLargestStage(
+             costs_.num_layers(), problem_.num_stages(),
+             [&](int, LayerRange range) { return costs_.ComputeNs(plain_[0], range); })) {
+      cuts.push_back(layers.end);
+    }
+    return cuts;
   }
 
   Quality Judge(const Cuts& cuts) const {

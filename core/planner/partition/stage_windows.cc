@@ -13,8 +13,8 @@ StageWindows::StageWindows(const PartitionProblem& problem)
     : problem_(problem),
       num_layers_(problem.costs->num_layers()),
       num_stages_(problem.num_stages()),
-      plain_(ConsecutiveSeats(problem.replicas, false)),
-      again_(ConsecutiveSeats(problem.replicas, true)),
+      plain_(SeatsOfDevices(problem, false)),
+      again_(SeatsOfDevices(problem, true)),
       last_plain_end_(num_stages_, std::vector<int>(num_layers_)),
       last_end_(last_plain_end_) {
   for (int s = 0; s < num_stages_; ++s) {

@@ -84,7 +84,7 @@ class Fronts {
   Nanos Sync(int s, int i, int j) const { return costs_.SyncNs(copies_[s], {i, j}); }
 
   void ReadLinksAndSlack() {
-    const std::vector<DeviceSeat> seats = ConsecutiveSeats(problem_.replicas, false);
+    const std::vector<DeviceSeat> seats = SeatsOfDevices(problem_, false);
     for (const DeviceSeat& seat : seats) copies_.push_back({seat});
     link_.assign(num_stages_, std::vector<Nanos>(num_layers_, 0));
     least_slack_ = most_slack_ = link_;
