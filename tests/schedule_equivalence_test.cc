@@ -12,25 +12,28 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/runtime/stage_routes.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/list_schedule.h"
 #include "core/schedule/schedule.h"
+#include "core/schedule/schedule_traits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/testlib/direct_plan.h"
+#include "tests/testlib/schedule_plan.h"
 #include "tests/testlib/toy_model.h"
 #include "tests/testlib/training.h"
 
 namespace dpipe {
 namespace {
 
-constexpr int kSteps = 5;
+constexpr int kSteps = 3;
 
 // What to run: a model, and a schedule on it.
 struct Experiment {
   testlib::ToyModelOptions model;
   DType dtype = DType::kF32;
-  testlib::DirectPlanOptions plan;
+  testlib::SchedulePlanOptions plan;
+  bool direct = false;  // whether the plan is made without the planning side
 };
 
 // All that a job needs; the job points into it.
@@ -62,8 +65,11 @@ class Bench {
 };
 
 absl::StatusOr<Plan> PlanOf(const Experiment& experiment, const Schedule& schedule) {
-  return testlib::MakeDirectPlan(testlib::MakeToyModel(experiment.model), schedule,
-                                 experiment.plan);
+  const nn::Model model = testlib::MakeToyModel(experiment.model);
+  if (experiment.direct || experiment.plan.sharded) {
+    return testlib::MakeDirectPlan(model, schedule, experiment.plan);
+  }
+  return testlib::MakeLoweredPlan(model, experiment.dtype, schedule, experiment.plan);
 }
 
 absl::StatusOr<testlib::TrainingOutcome> Train(const Experiment& experiment,
@@ -123,15 +129,6 @@ void ExpectSame(const Experiment& experiment, const Schedule& schedule, const st
   for (double loss : expected->losses) EXPECT_TRUE(std::isfinite(loss) && loss > 0);
 }
 
-Schedule Generated(const std::string& name, int num_devices, int num_micro_batches) {
-  ScheduleRequest request;
-  request.num_devices = num_devices;
-  request.num_micro_batches = num_micro_batches;
-  auto schedule = MakeSchedule(name, request);
-  EXPECT_TRUE(schedule.ok()) << name << ": " << schedule.status();
-  return std::move(schedule).value();
-}
-
 Schedule Listed(const std::vector<ScheduleChain>& chains, bool split = true) {
   ListScheduleOptions options;
   options.split_backward = split;
@@ -140,41 +137,105 @@ Schedule Listed(const std::vector<ScheduleChain>& chains, bool split = true) {
   return std::move(schedule).value();
 }
 
-struct GeneratorCase {
-  std::string name;
-  int num_devices;
-  int num_micro_batches;
-};
-
-class GeneratorTest : public ::testing::TestWithParam<GeneratorCase> {};
-
-TEST_P(GeneratorTest, ComputesWhatOneDeviceComputes) {
-  const GeneratorCase& c = GetParam();
-  const Schedule schedule = Generated(c.name, c.num_devices, c.num_micro_batches);
-  for (uint64_t seed : {1, 2}) {
+class ScheduleTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  // On few devices, with more than one micro-batch each, if the schedule can do with them.
+  Schedule Make(bool self_conditioning) const {
+    const ScheduleTraits traits = *TraitsOf(GetParam());
+    for (int p : {3, 2, 4, 1}) {
+      for (int m = p + 1; m <= 4 * p; ++m) {
+        ScheduleRequest request;
+        request.num_devices = p;
+        request.num_micro_batches = m;
+        request.self_conditioning = self_conditioning;
+        if (!CheckRequest(GetParam(), traits, request).ok()) continue;
+        auto schedule = MakeSchedule(GetParam(), request);
+        if (schedule.ok()) return *std::move(schedule);
+      }
+    }
+    ADD_FAILURE() << "no request is possible";
+    return *MakeSchedule("single", {});
+  }
+  Experiment Model() const {
     Experiment experiment;
     experiment.model.u_shaped = true;
-    experiment.dtype = seed == 1 ? DType::kF32 : DType::kBf16;
+    experiment.model.second_backbone = TraitsOf(GetParam())->num_backbones > 1;
+    return experiment;
+  }
+};
+
+TEST_P(ScheduleTest, ComputesWhatOneDeviceComputes) {
+  const Schedule schedule = Make(/*self_conditioning=*/false);
+  Experiment experiment = Model();
+  ExpectSame(experiment, schedule, "fp32");
+  experiment.dtype = DType::kBf16;
+  experiment.plan.seed = 2;
+  experiment.plan.recompute = true;
+  ExpectSame(experiment, schedule, "bf16, recomputing, cut otherwise");
+  experiment.dtype = DType::kF32;
+  experiment.plan.seed = 3;
+  experiment.direct = true;
+  ExpectSame(experiment, schedule, "in a direct plan");
+}
+
+TEST_P(ScheduleTest, InSeveralGroupsAndWithSeveralRanksADevice) {
+  const Schedule schedule = Make(/*self_conditioning=*/false);
+  Experiment experiment = Model();
+  experiment.plan.num_groups = 2;
+  ExpectSame(experiment, schedule, "two groups");
+  experiment.plan.micro_batch_sizes.assign(experiment.model.second_backbone ? 2 : 1, 2);
+  experiment.plan.num_groups = 1;
+  experiment.plan.replicas.assign(schedule.num_devices(), 1);
+  experiment.plan.replicas.back() = 2;
+  ExpectSame(experiment, schedule, "two ranks of the last device");
+}
+
+TEST_P(ScheduleTest, WithSelfConditioning) {
+  Experiment experiment = Model();
+  if (experiment.model.second_backbone) return;  // the second does not declare any
+  experiment.model.self_conditioning = true;
+  ExpectSame(experiment, Make(/*self_conditioning=*/true), "two laps");
+}
+
+// Every message is as long as the plan says.
+TEST_P(ScheduleTest, MessagesHaveThePlansSizes) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    Experiment experiment = Model();
     experiment.plan.seed = seed;
-    ExpectSame(experiment, schedule, absl::StrCat("cut ", seed));
-    experiment.plan.recompute = true;
-    ExpectSame(experiment, schedule, absl::StrCat("recomputing, cut ", seed));
+    experiment.plan.num_groups = 2;
+    experiment.dtype = seed % 2 == 0 ? DType::kF32 : DType::kBf16;
+    experiment.model.self_conditioning = seed == 3 && !experiment.model.second_backbone;
+    const auto plan = PlanOf(experiment, Make(experiment.model.self_conditioning));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const nn::Model model = testlib::MakeToyModel(experiment.model);
+    const auto routes = RouteStages(*plan, model);
+    ASSERT_TRUE(routes.ok()) << routes.status();
+    int compared = 0;
+    for (const DeviceProgram& device : plan->devices()) {
+      for (const Instruction& instruction : device.instructions()) {
+        if (instruction.kind() != Instruction::SEND) continue;
+        if (instruction.payload() == Instruction::FROZEN_OUTPUT) continue;
+        const StageRoutes& stage = (*routes)[instruction.stage()];
+        int64_t bytes = 0;
+        for (ValueId id : instruction.payload() == Instruction::ACTIVATION ? stage.activations_out
+                                                                           : stage.gradients_out) {
+          bytes += model.component(stage.component).program.BytesPerSample(id, experiment.dtype);
+        }
+        const int samples = instruction.samples().end() - instruction.samples().begin();
+        EXPECT_EQ(instruction.bytes(), bytes * samples) << instruction.ShortDebugString();
+        ++compared;
+      }
+    }
+    EXPECT_EQ(compared > 0, plan->devices_per_pipeline() > 1);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Schedules, GeneratorTest,
-    ::testing::Values(GeneratorCase{"gpipe", 3, 4}, GeneratorCase{"1f1b", 3, 4},
-                      GeneratorCase{"eager-1f1b", 3, 5}, GeneratorCase{"interleaved", 2, 4},
-                      GeneratorCase{"zb-h1", 3, 5}, GeneratorCase{"zb-h2", 3, 5},
-                      GeneratorCase{"zb-auto", 3, 5}, GeneratorCase{"zb-v", 2, 4},
-                      GeneratorCase{"zb-v", 3, 4}, GeneratorCase{"v-half", 3, 5},
-                      GeneratorCase{"v-min", 3, 5}),
-    [](const ::testing::TestParamInfo<GeneratorCase>& info) {
-      std::string name = absl::StrCat(info.param.name, "_on_", info.param.num_devices);
-      std::replace(name.begin(), name.end(), '-', '_');
-      return "schedule_" + name;
-    });
+INSTANTIATE_TEST_SUITE_P(Schedules, ScheduleTest, ::testing::ValuesIn(ScheduleNames()),
+                         [](const ::testing::TestParamInfo<std::string>& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return "schedule_" + name;
+                         });
 
 // Chains that no generator makes, on random cuts: stages of a chain come back to a device again and
 // again, side by side or with others between them.
@@ -187,6 +248,7 @@ TEST(ChainsTest, StagesAnywhere) {
       experiment.model.u_shaped = true;
       experiment.plan.seed = seed;
       experiment.plan.recompute = seed == 2;
+      experiment.direct = seed == 3;
       ExpectSame(experiment, Listed({{devices, 3}}, /*split=*/seed != 3),
                  absl::StrCat("seed ", seed, ", ", devices.size(), " stages, the last on ",
                               devices.back()));
@@ -204,6 +266,7 @@ TEST(ChainsTest, TwoDirections) {
     }
     Experiment experiment;
     experiment.plan.micro_batch_sizes = {2};
+    experiment.direct = p % 2 == 1;  // the planning side puts both copies on different devices
     ExpectSame(experiment, Listed({{down, 2}, {up, 2}}), absl::StrCat(p, " devices"));
     experiment.plan.num_groups = 2;
     experiment.plan.recompute = true;
@@ -216,6 +279,7 @@ TEST(ChainsTest, CopiesOfTheWeightsStayEqual) {
   Experiment experiment;
   experiment.plan.micro_batch_sizes = {2};
   experiment.plan.num_groups = 2;
+  experiment.direct = true;
   const auto plan = PlanOf(experiment, Listed({{{0, 1, 2}, 2}, {{2, 1, 0}, 2}}));
   ASSERT_TRUE(plan.ok()) << plan.status();
   const Bench bench(experiment, plan->num_devices());

@@ -57,6 +57,10 @@ ComponentProfile DescribeComponent(const nn::Component& component, DType compute
       value->set_source_value(source->second.output);
     }
   }
+  if (!component.self_conditioning.input.empty()) {
+    profile.set_self_conditioning_bytes_per_sample(program.BytesPerSample(
+        program.InputNamed(component.self_conditioning.input), compute_dtype));
+  }
   return profile;
 }
 

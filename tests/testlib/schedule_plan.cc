@@ -1,13 +1,19 @@
-#include "tests/testlib/direct_plan.h"
+#include "tests/testlib/schedule_plan.h"
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/philox.h"
+#include "core/cost/cost_model.h"
+#include "core/cost/fake_profile.h"
 #include "core/schedule/layout.h"
+#include "core/schedule/lower.h"
+#include "core/schedule/verify.h"
+#include "tests/testlib/training.h"
 
 namespace dpipe::testlib {
 namespace {
@@ -100,7 +106,7 @@ class DirectPlanner {
       stage->set_chain(place.chain);
       stage->set_forward_only(place.forward_only);
       stage->set_sharded(sharded_);
-      stage->set_recompute(place.recompute && !place.forward_only);
+      stage->set_recompute(place.recompute);
       for (int g = 0; g < layout_.num_groups(); ++g) {
         for (int i = 0; i < layout_.replicas[place.device]; ++i) {
           stage->add_ranks(RankAt(layout_, {g, place.device, i}));
@@ -233,22 +239,39 @@ class DirectPlanner {
   Plan plan_;
 };
 
+absl::StatusOr<PipelineLayout> LayoutOf(const nn::Model& model, const Schedule& schedule,
+                                        const SchedulePlanOptions& options) {
+  LayoutOptions layout;
+  DPIPE_ASSIGN_OR_RETURN(layout.layers, LayersByStage(model, schedule, options.seed));
+  layout.replicas = options.replicas;
+  const int devices = options.replicas.empty()
+                          ? schedule.num_devices()
+                          : std::accumulate(options.replicas.begin(), options.replicas.end(), 0);
+  layout.num_devices = devices * options.num_groups;
+  layout.micro_batch_sizes = options.micro_batch_sizes;
+  for (int s = 0; s < schedule.num_stages(); ++s) {
+    layout.recompute.push_back(options.recompute && !schedule.IsForwardOnly(s));
+  }
+  return MakeLayout(schedule, layout);
+}
+
 }  // namespace
 
+absl::StatusOr<Plan> MakeLoweredPlan(const nn::Model& model, DType dtype, const Schedule& schedule,
+                                     const SchedulePlanOptions& options) {
+  if (options.sharded) return absl::InvalidArgumentError("sharded stages");
+  DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout, LayoutOf(model, schedule, options));
+  const ModelProfile profile = MadeUpProfile(model, dtype, /*frozen_quantum=*/1, {1, 2, 4, 8}, 3);
+  DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
+                         CostModel::Create(profile, IdealCluster(layout.num_devices)));
+  DPIPE_ASSIGN_OR_RETURN(Plan plan, LowerPlan(layout, schedule, LowerOptions(), cost));
+  DPIPE_RETURN_IF_ERROR(VerifyPlan(plan, cost));
+  return plan;
+}
+
 absl::StatusOr<Plan> MakeDirectPlan(const nn::Model& model, const Schedule& schedule,
-                                    const DirectPlanOptions& options) {
-  LayoutOptions layout_options;
-  DPIPE_ASSIGN_OR_RETURN(layout_options.layers, LayersByStage(model, schedule, options.seed));
-  layout_options.replicas = options.replicas;
-  int devices = schedule.num_devices();
-  if (!options.replicas.empty()) {
-    devices = 0;
-    for (int r : options.replicas) devices += r;
-  }
-  layout_options.num_devices = devices * options.num_groups;
-  layout_options.micro_batch_sizes = options.micro_batch_sizes;
-  if (options.recompute) layout_options.recompute.assign(schedule.num_stages(), true);
-  DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout, MakeLayout(schedule, layout_options));
+                                    const SchedulePlanOptions& options) {
+  DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout, LayoutOf(model, schedule, options));
   return DirectPlanner(model, schedule, layout, options.sharded).Make();
 }
 
