@@ -100,6 +100,23 @@ ComponentProfile RandomFrozen(RandomStream& stream, const RandomProfileOptions& 
   return component;
 }
 
+ComponentProfile RandomBackbone(RandomStream& stream, const RandomProfileOptions& options,
+                                const ModelProfile& frozen) {
+  ComponentProfile backbone;
+  backbone.set_is_backbone(true);
+  const int count = Between(stream, options.min_layers, options.max_layers);
+  for (int l = 0; l < count; ++l) {
+    const LayerKind kind = OneIn(stream, 6) ? FROZEN_WITH_GRADIENT : TRAINABLE;
+    *backbone.add_layers() = RandomLayer(stream, options, l, kind);
+  }
+  AddRandomChain(stream, /*gradients=*/true, &backbone);
+  for (const ComponentProfile& source : frozen.components()) {
+    if (!source.is_backbone()) AddSourceInput(stream, source, &backbone);
+  }
+  AddValue(&backbone, "noise", Between(stream, 0, 300), -1)->add_consumer_layers(0);
+  return backbone;
+}
+
 }  // namespace
 
 ModelProfile RandomProfile(RandomStream& stream, const RandomProfileOptions& options) {
@@ -114,20 +131,12 @@ ModelProfile RandomProfile(RandomStream& stream, const RandomProfileOptions& opt
   for (int i = 0; i < num_frozen; ++i) {
     *profile.add_components() = RandomFrozen(stream, options, i, profile);
   }
-  ComponentProfile backbone;
-  backbone.set_name("backbone");
-  backbone.set_is_backbone(true);
-  const int count = Between(stream, options.min_layers, options.max_layers);
-  for (int l = 0; l < count; ++l) {
-    const LayerKind kind = OneIn(stream, 6) ? FROZEN_WITH_GRADIENT : TRAINABLE;
-    *backbone.add_layers() = RandomLayer(stream, options, l, kind);
+  for (int b = 0; b < options.num_backbones; ++b) {
+    ComponentProfile backbone = RandomBackbone(stream, options, profile);
+    backbone.set_name(b == 0 ? "backbone" : absl::StrCat("backbone", b));
+    backbone.set_self_conditioning_bytes_per_sample(300);
+    *profile.add_components() = backbone;
   }
-  AddRandomChain(stream, /*gradients=*/true, &backbone);
-  for (int i = 0; i < num_frozen; ++i) {
-    AddSourceInput(stream, profile.components(i), &backbone);
-  }
-  AddValue(&backbone, "noise", Between(stream, 0, 300), -1)->add_consumer_layers(0);
-  *profile.add_components() = backbone;
   return profile;
 }
 
@@ -212,6 +221,24 @@ ClusterSpec RandomCluster(RandomStream& stream, int num_devices) {
   if (OneIn(stream, 4)) cluster.set_contention_factor(1 + stream.NextUniform());
   cluster.set_collectives_use_compute(OneIn(stream, 2));
   return cluster;
+}
+
+void AddRandomClasses(RandomStream& stream, ClusterSpec* cluster) {
+  const int count = cluster->num_nodes() * cluster->devices_per_node();
+  for (int rank = 0; rank < count;) {
+    const int size = Between(stream, 1, count - rank);
+    if (OneIn(stream, 2)) {
+      DeviceClass* added = cluster->add_device_classes();
+      added->set_name(absl::StrCat("class", rank));
+      added->set_first_rank(rank);
+      added->set_num_devices(size);
+      added->set_speed(0.5 + 2 * stream.NextUniform());
+    }
+    rank += size;
+  }
+  int interfaces = Between(stream, 1, cluster->devices_per_node());
+  while (cluster->devices_per_node() % interfaces != 0) --interfaces;
+  cluster->set_interfaces_per_node(interfaces);
 }
 
 }  // namespace dpipe

@@ -11,16 +11,17 @@ namespace dpipe {
 
 struct RandomProfileOptions {
   int min_layers = 2;
-  int max_layers = 10;  // of the backbone
+  int max_layers = 10;  // of a backbone
+  int num_backbones = 1;
   int max_frozen_components = 3;
   int max_frozen_layers = 5;
   int frozen_quantum = 1;
   Nanos max_layer_ns = 1000;  // at one sample
 };
 
-// One backbone, a chain with random skips of any length, timings at up to four batches of any
-// curve, and up to three frozen components in a small DAG; every frozen output is read by some
-// layer of the backbone or by another component.
+// Backbones, each a chain with random skips of any length and an estimate for self-conditioning,
+// timings at up to four batches of any curve, and up to three frozen components in a small DAG;
+// every frozen output is read by some layer of every backbone. Backbones come last.
 ModelProfile RandomProfile(RandomStream& stream, const RandomProfileOptions& options = {});
 
 // A backbone of equal trainable layers: each takes `forward_ns` and, for either gradient, `grad_ns`
@@ -46,6 +47,10 @@ ClusterSpec IdealCluster(int num_devices);
 // `num_devices` over 1, 2 or 4 nodes (what divides), with random links and, half the time,
 // contention or collectives on the compute stream.
 ClusterSpec RandomCluster(RandomStream& stream, int num_devices);
+
+// Some of the devices become slower or quicker, and nodes get as many interfaces as divide their
+// devices.
+void AddRandomClasses(RandomStream& stream, ClusterSpec* cluster);
 
 }  // namespace dpipe
 

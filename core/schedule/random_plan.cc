@@ -1,11 +1,13 @@
 #include "core/schedule/random_plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
 #include "core/base/check.h"
 #include "core/schedule/generators.h"
+#include "core/schedule/random_schedule.h"
 
 namespace dpipe {
 namespace {
@@ -15,30 +17,74 @@ int Between(RandomStream& stream, int low, int high) {
   return low + static_cast<int>(stream.NextBelow(high - low + 1));
 }
 
+// Stages of one lap of a chain.
+int StagesOfLap(const ScheduleChain& chain) {
+  const int count = static_cast<int>(chain.devices.size());
+  return chain.num_forward_only > 0 ? count / 2 : count;
+}
+
+// The backbones' layers cut at random into the stages of each chain's lap, alike in all chains of a
+// backbone.
+std::vector<LayerRange> RandomLayers(RandomStream& stream, const Schedule& schedule,
+                                     const std::vector<int>& num_layers) {
+  std::vector<std::vector<LayerRange>> of_backbone(num_layers.size());
+  std::vector<LayerRange> layers;
+  for (const ScheduleChain& chain : schedule.chains()) {
+    std::vector<LayerRange>& lap = of_backbone[chain.backbone];
+    const int count = StagesOfLap(chain);
+    if (lap.empty()) {
+      std::vector<int> cuts;
+      for (int l = 1; l < num_layers[chain.backbone]; ++l) cuts.push_back(l);
+      while (static_cast<int>(cuts.size()) > count - 1) {
+        cuts.erase(cuts.begin() + stream.NextBelow(static_cast<uint32_t>(cuts.size())));
+      }
+      cuts.push_back(num_layers[chain.backbone]);
+      int begin = 0;
+      for (int cut : cuts) lap.push_back({std::exchange(begin, cut), cut});
+    }
+    for (size_t k = 0; k < chain.devices.size(); ++k) layers.push_back(lap[k % count]);
+  }
+  return layers;
+}
+
+// Sizes that divide over all replicas, such that every backbone sees as many samples.
+std::vector<int> RandomSizes(RandomStream& stream, const Schedule& schedule, int common,
+                             int num_backbones) {
+  std::vector<int> sizes;
+  int samples = 1;  // of a group
+  for (int b = 0; b < num_backbones; ++b) samples *= schedule.num_micro_batches(b);
+  // Without what the numbers of micro-batches have in common, which would make batches large.
+  for (int b = 1; b < num_backbones; ++b) {
+    samples /= std::gcd(schedule.num_micro_batches(b), schedule.num_micro_batches(b - 1));
+  }
+  samples *= common * Between(stream, 1, 2);
+  for (int b = 0; b < num_backbones; ++b) {
+    sizes.push_back(samples / schedule.num_micro_batches(b));
+  }
+  return sizes;
+}
+
 PipelineLayout RandomLayout(RandomStream& stream, const RandomPlanOptions& options,
-                            int num_layers) {
-  const int num_stages = Between(stream, 1, std::min(options.max_stages, num_layers));
-  std::vector<int> cuts;
-  for (int l = 1; l < num_layers; ++l) cuts.push_back(l);
-  while (static_cast<int>(cuts.size()) > num_stages - 1) {
-    cuts.erase(cuts.begin() + stream.NextBelow(static_cast<uint32_t>(cuts.size())));
-  }
-  cuts.push_back(num_layers);
-  std::vector<StraightStage> stages;
-  int begin = 0;
+                            const Schedule& schedule, const std::vector<int>& num_layers) {
+  LayoutOptions layout;
+  layout.layers = RandomLayers(stream, schedule, num_layers);
   int num_devices = 0;
-  int common = 1;  // every stage's replicas divide it
-  for (int cut : cuts) {
-    const int replicas = Between(stream, 1, options.max_replicas);
-    stages.push_back({{begin, cut}, replicas});
-    num_devices += replicas;
-    begin = cut;
-    if (common % replicas != 0) common *= replicas;
+  int common = 1;  // every device's replicas divide it
+  for (int d = 0; d < schedule.num_devices(); ++d) {
+    layout.replicas.push_back(Between(stream, 1, options.max_replicas));
+    num_devices += layout.replicas.back();
+    common = std::lcm(common, layout.replicas.back());
   }
-  num_devices *= Between(stream, 1, options.max_groups);
-  const int num_micro_batches = Between(stream, 1, options.max_micro_batches);
-  const int size = common * options.profile.frozen_quantum * Between(stream, 1, 2);
-  return StraightLayout(num_devices, num_micro_batches, size, stages);
+  layout.num_devices = num_devices * Between(stream, 1, options.max_groups);
+  layout.micro_batch_sizes = RandomSizes(stream, schedule, common * options.profile.frozen_quantum,
+                                         static_cast<int>(num_layers.size()));
+  const bool recompute = options.recompute && stream.NextBelow(3) == 0;
+  for (int s = 0; s < schedule.num_stages(); ++s) {
+    layout.recompute.push_back(recompute && !schedule.IsForwardOnly(s) && stream.NextBelow(2) == 0);
+  }
+  auto result = MakeLayout(schedule, layout);
+  DPIPE_CHECK(result.ok()) << result.status().message();
+  return *std::move(result);
 }
 
 // Cuts one component's chain over `samples` into instructions, in order.
@@ -62,34 +108,6 @@ void AddChain(RandomStream& stream, const CostModel& cost, int component, Sample
 }
 
 }  // namespace
-
-Schedule RandomSchedule(RandomStream& stream, int num_stages, int num_micro_batches,
-                        bool split_gradients) {
-  std::vector<std::vector<Slot>> stages(num_stages);
-  std::vector<int> forward(num_stages, 0), gradient(num_stages, 0), weight(num_stages, 0);
-  const auto left = [&] {
-    return *std::min_element(weight.begin(), weight.end()) < num_micro_batches;
-  };
-  while (left()) {
-    const int s = static_cast<int>(stream.NextBelow(num_stages));
-    const int choice = static_cast<int>(stream.NextBelow(3));
-    const int forward_limit = s == 0 ? num_micro_batches : forward[s - 1];
-    const int gradient_limit =
-        std::min(forward[s], s + 1 == num_stages ? num_micro_batches : gradient[s + 1]);
-    if (choice == 0 && forward[s] < forward_limit) {
-      stages[s].push_back({Pass::kForward, forward[s]++});
-    } else if (choice == 1 && gradient[s] < gradient_limit) {
-      const bool whole = gradient[s] == weight[s] && (!split_gradients || stream.NextBelow(2) == 0);
-      stages[s].push_back({whole ? Pass::kBackward : Pass::kInputGrad, gradient[s]++});
-      if (whole) ++weight[s];
-    } else if (choice == 2 && weight[s] < gradient[s]) {
-      stages[s].push_back({Pass::kWeightGrad, weight[s]++});
-    }
-  }
-  auto schedule = Schedule::CreateStraight("random", num_micro_batches, std::move(stages));
-  DPIPE_CHECK(schedule.ok()) << schedule.status().message();
-  return *std::move(schedule);
-}
 
 std::vector<FillItem> RandomFill(RandomStream& stream, const PipelineLayout& layout,
                                  const Plan& unfilled, const CostModel& cost, int step_offset) {
@@ -118,41 +136,77 @@ std::vector<FillItem> RandomFill(RandomStream& stream, const PipelineLayout& lay
 
 namespace {
 
-Schedule ChooseSchedule(RandomStream& stream, const PipelineLayout& layout, bool split_gradients) {
-  const int num_stages = static_cast<int>(layout.stages.size());
-  const char* names[] = {"gpipe", "1f1b"};
-  auto schedule =
-      MakeSchedule(names[stream.NextBelow(2)], {num_stages, layout.num_micro_batches()});
-  DPIPE_CHECK(schedule.ok()) << schedule.status().message();
-  if (split_gradients && stream.NextBelow(3) == 0) {
-    // The same order with each backward pass split in two.
-    std::vector<std::vector<Slot>> stages(num_stages);
-    for (int s = 0; s < num_stages; ++s) {
-      for (const Slot& slot : schedule->slots(s)) {
-        if (slot.pass == Pass::kForward) {
-          stages[s].push_back(slot);
-        } else {
-          stages[s].push_back({Pass::kInputGrad, slot.micro_batch});
-          stages[s].push_back({Pass::kWeightGrad, slot.micro_batch});
-        }
+// The same order with each backward pass split in two.
+Schedule WithSplitGradients(const Schedule& schedule) {
+  std::vector<std::vector<Slot>> slots(schedule.num_devices());
+  for (int d = 0; d < schedule.num_devices(); ++d) {
+    for (const Slot& slot : schedule.slots(d)) {
+      if (slot.pass != Pass::kBackward) {
+        slots[d].push_back(slot);
+      } else {
+        slots[d].push_back({Pass::kInputGrad, slot.micro_batch, slot.stage});
+        slots[d].push_back({Pass::kWeightGrad, slot.micro_batch, slot.stage});
       }
     }
-    schedule = Schedule::CreateStraight("split", layout.num_micro_batches(), std::move(stages));
-    DPIPE_CHECK(schedule.ok()) << schedule.status().message();
   }
-  return *std::move(schedule);
+  auto split = Schedule::Create("split", schedule.chains(), std::move(slots));
+  DPIPE_CHECK(split.ok()) << split.status().message();
+  return *std::move(split);
+}
+
+// Whether backbones of so many layers can be cut into the schedule's stages.
+bool Suits(const Schedule& schedule, const std::vector<int>& num_layers) {
+  std::vector<bool> used(num_layers.size(), false);
+  for (const ScheduleChain& chain : schedule.chains()) {
+    if (chain.backbone >= static_cast<int>(num_layers.size())) return false;
+    if (StagesOfLap(chain) > num_layers[chain.backbone]) return false;
+    used[chain.backbone] = true;
+  }
+  return std::count(used.begin(), used.end(), false) == 0;
+}
+
+Schedule ChooseSchedule(RandomStream& stream, const RandomPlanOptions& options,
+                        const std::vector<int>& num_layers) {
+  const std::vector<std::string> names =
+      options.several_stages ? ScheduleNames() : std::vector<std::string>{"gpipe", "1f1b"};
+  if (stream.NextBelow(2) == 0) {
+    ScheduleRequest request;
+    request.num_devices = Between(stream, 1, options.max_devices);
+    request.num_micro_batches = Between(stream, 1, options.max_micro_batches);
+    const std::string& name = names[stream.NextBelow(static_cast<uint32_t>(names.size()))];
+    auto schedule = MakeSchedule(name, request);
+    if (schedule.ok() && Suits(*schedule, num_layers)) {
+      const bool split = options.split_gradients && stream.NextBelow(3) == 0;
+      return split ? WithSplitGradients(*schedule) : *std::move(schedule);
+    }
+  }
+  RandomScheduleOptions random;
+  random.max_devices = options.max_devices;
+  random.max_stages_per_device = options.max_stages_per_device;
+  random.max_micro_batches = options.max_micro_batches;
+  random.num_layers = num_layers;
+  random.split_gradients = options.split_gradients && stream.NextBelow(2) == 0;
+  random.several_stages =
+      options.several_stages && (num_layers.size() > 1 || stream.NextBelow(3) > 0);
+  return RandomSchedule(stream, random);
 }
 
 }  // namespace
 
 RandomInstance MakeRandomInstance(RandomStream& stream, const RandomPlanOptions& options) {
-  ModelProfile profile = RandomProfile(stream, options.profile);
-  const int num_layers = profile.components(profile.components_size() - 1).layers_size();
-  PipelineLayout layout = RandomLayout(stream, options, num_layers);
+  RandomProfileOptions sizes = options.profile;
+  if (options.several_stages && stream.NextBelow(4) == 0) sizes.num_backbones = 2;
+  ModelProfile profile = RandomProfile(stream, sizes);
+  std::vector<int> num_layers;  // by backbone
+  for (const ComponentProfile& component : profile.components()) {
+    if (component.is_backbone()) num_layers.push_back(component.layers_size());
+  }
+  Schedule schedule = ChooseSchedule(stream, options, num_layers);
+  PipelineLayout layout = RandomLayout(stream, options, schedule, num_layers);
   ClusterSpec cluster = RandomCluster(stream, layout.num_devices);
+  if (options.unlike_devices && stream.NextBelow(4) == 0) AddRandomClasses(stream, &cluster);
   const auto cost = CostModel::Create(profile, cluster);
   DPIPE_CHECK(cost.ok()) << cost.status().message();
-  Schedule schedule = ChooseSchedule(stream, layout, options.split_gradients);
   LowerOptions lower;
   lower.strategy = "random";
   lower.frozen = static_cast<FrozenPolicy>(stream.NextBelow(3));

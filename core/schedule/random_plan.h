@@ -13,11 +13,17 @@ namespace dpipe {
 
 struct RandomPlanOptions {
   RandomProfileOptions profile;
-  int max_stages = 4;
+  int max_devices = 4;  // of a schedule
+  int max_stages_per_device = 2;
   int max_replicas = 2;
   int max_groups = 2;
-  int max_micro_batches = 5;
+  int max_micro_batches = 4;
   bool split_gradients = true;  // some schedules separate input from weight gradients
+  // Some plans have several stages a device, two directions, two backbones or two laps; otherwise
+  // every plan is one chain with a stage on each device.
+  bool several_stages = true;
+  bool recompute = true;       // some stages
+  bool unlike_devices = true;  // some clusters
 };
 
 // Everything that a plan is made from, and the plan.
@@ -32,10 +38,6 @@ struct RandomInstance {
 
 // A valid plan of a random profile; never fails.
 RandomInstance MakeRandomInstance(RandomStream& stream, const RandomPlanOptions& options = {});
-
-// A random order that Schedule::Verify accepts: stages take slots that are ready, in random turns.
-Schedule RandomSchedule(RandomStream& stream, int num_stages, int num_micro_batches,
-                        bool split_gradients);
 
 // All frozen work of the next step (or, with `step_offset` 0, of this one, at position 0) at random
 // positions of random ranks, chains cut at random layers and samples; all components of a sample on
