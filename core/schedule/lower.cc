@@ -209,7 +209,7 @@ void Lowering::AddMessages(const Seat& seat, const WorkItem& item, DeviceProgram
     message->set_payload(item.activation ? Instruction::ACTIVATION : Instruction::GRADIENT);
     message->set_stage(item.stage);
     message->set_peer_stage(item.peer_stage);
-    message->set_peer(RankAt(layout_, {seat.group, other, i}));
+    message->set_peer(first_rank + i);
     message->set_micro_batch(item.micro_batch);
     SetRange(common, message->mutable_samples());
     message->set_bytes(bytes * common.size());

@@ -71,9 +71,8 @@ class OrderGraph {
 
   void SortGroups() {
     order_.assign(num_nodes_, -1);
-    std::vector<int> sorted;
     for (int n = 0; n < num_nodes_; ++n) {
-      if (group_[n] == n) sorted.push_back(n);
+      if (group_[n] == n) sorted_.push_back(n);
     }
     // At equal times, collectives as they follow on each other on their lanes.
     std::vector<int> ordinal(num_nodes_, -1);
@@ -85,8 +84,8 @@ class OrderGraph {
       const Nanos start = lanes_.start[lane_[n]][n - first_[lane_[n]]];
       return std::make_tuple(start, ordinal[n] < 0, ordinal[n], n);
     };
-    std::sort(sorted.begin(), sorted.end(), [&](int a, int b) { return key(a) < key(b); });
-    for (size_t i = 0; i < sorted.size(); ++i) order_[sorted[i]] = static_cast<int>(i);
+    std::sort(sorted_.begin(), sorted_.end(), [&](int a, int b) { return key(a) < key(b); });
+    for (size_t i = 0; i < sorted_.size(); ++i) order_[sorted_[i]] = static_cast<int>(i);
   }
 
   void AddMessage(int m) {
@@ -131,43 +130,53 @@ class OrderGraph {
     if (from == to) return false;
     if (order_[from] < order_[to]) return true;
     const int low = order_[to], high = order_[from];
-    bool cycle = false;
+    const int forward_mark = ++stamp_, backward_mark = ++stamp_;
     forward_ = {to};
-    mark_[to] = ++stamp_;
-    for (size_t i = 0; i < forward_.size() && !cycle; ++i) {
-      ForSuccessors(forward_[i], [&](int next) {
-        cycle |= next == from;
-        if (order_[next] > high || mark_[next] == stamp_) return;
-        mark_[next] = stamp_;
+    backward_ = {from};
+    mark_[to] = forward_mark;
+    mark_[from] = backward_mark;
+    bool meet = false;
+    // From both ends by turns: the smaller of the two sets is enough.
+    size_t next_forward = 0, next_backward = 0;
+    while (next_forward < forward_.size() && next_backward < backward_.size()) {
+      ForSuccessors(forward_[next_forward++], [&](int next) {
+        meet |= mark_[next] == backward_mark;
+        if (order_[next] > high || mark_[next] >= forward_mark) return;
+        mark_[next] = forward_mark;
         forward_.push_back(next);
       });
-    }
-    if (cycle) return false;
-    backward_ = {from};
-    mark_[from] = ++stamp_;
-    for (size_t i = 0; i < backward_.size(); ++i) {
-      ForPredecessors(backward_[i], [&](int before) {
-        if (order_[before] < low || mark_[before] == stamp_) return;
-        mark_[before] = stamp_;
+      if (meet) return false;
+      if (next_forward == forward_.size()) break;
+      ForPredecessors(backward_[next_backward++], [&](int before) {
+        meet |= mark_[before] == forward_mark;
+        if (order_[before] < low || mark_[before] >= forward_mark) return;
+        mark_[before] = backward_mark;
         backward_.push_back(before);
       });
+      if (meet) return false;
     }
-    Reorder();
+    if (next_backward == backward_.size()) {
+      MoveWithin(low, high, backward_mark, /*first=*/true);
+    } else {
+      MoveWithin(low, high, forward_mark, /*first=*/false);
+    }
     return true;
   }
 
-  // Gives the places of both sets to the backward one first, each in its old order.
-  void Reorder() {
-    const auto by_order = [this](int a, int b) { return order_[a] < order_[b]; };
-    std::sort(forward_.begin(), forward_.end(), by_order);
-    std::sort(backward_.begin(), backward_.end(), by_order);
-    places_.clear();
-    for (int n : backward_) places_.push_back(order_[n]);
-    for (int n : forward_) places_.push_back(order_[n]);
-    std::sort(places_.begin(), places_.end());
-    size_t next = 0;
-    for (int n : backward_) order_[n] = places_[next++];
-    for (int n : forward_) order_[n] = places_[next++];
+  // Puts those marked so before, or after, all others of a part of the order.
+  void MoveWithin(int low, int high, int mark, bool first) {
+    others_.clear();
+    moved_.clear();
+    for (int i = low; i <= high; ++i) {
+      (mark_[sorted_[i]] == mark ? moved_ : others_).push_back(sorted_[i]);
+    }
+    int at = low;
+    for (const std::vector<int>* part : {first ? &moved_ : &others_, first ? &others_ : &moved_}) {
+      for (int n : *part) {
+        order_[n] = at;
+        sorted_[at++] = n;
+      }
+    }
   }
 
   const Lanes& lanes_;
@@ -179,9 +188,10 @@ class OrderGraph {
   std::vector<std::vector<int>> members_;  // by group
   std::vector<int> recv_;                  // by message: the node before which it is received
   std::vector<int> order_;                 // by group: its place in a topological order
-  std::vector<int> mark_;
+  std::vector<int> sorted_;                // groups in that order
+  std::vector<int> mark_;                  // by group
   int stamp_ = 0;
-  std::vector<int> forward_, backward_, places_;
+  std::vector<int> forward_, backward_, moved_, others_;
 };
 
 // The next and the previous message of the same link, by message; -1 if there is none.

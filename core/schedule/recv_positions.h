@@ -10,9 +10,11 @@
 // Nodes come with times of a run in which messages take none. Receiving each message at the first
 // node that starts no sooner than it was sent has no cycle, as every edge then goes forward in
 // time. From there, one message after another is moved to, or as near as possible to, where it is
-// wanted, each move checked by keeping a topological order up to date (Pearce and Kelly, "A dynamic
-// topological sort algorithm for directed acyclic graphs", JEA 2006). Messages of a link keep the
-// order in which they are sent.
+// wanted, each move checked by keeping a topological order up to date: a search from both ends of
+// the new edge, within the part of the order between them, ends when one side has nothing left, and
+// that side moves past the other. (Compare Bender, Fineman, Gilbert and Tarjan, "A new approach to
+// incremental cycle detection and related problems", TALG 2015.) Messages of a link keep the order
+// in which they are sent.
 #ifndef DPIPE_CORE_SCHEDULE_RECV_POSITIONS_H_
 #define DPIPE_CORE_SCHEDULE_RECV_POSITIONS_H_
 
