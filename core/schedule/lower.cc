@@ -1,11 +1,14 @@
 #include "core/schedule/lower.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/schedule/boundary.h"
 #include "core/schedule/plan_io.h"
+#include "core/schedule/resharding.h"
 
 namespace dpipe {
 namespace {
@@ -122,6 +125,12 @@ class Lowering {
   absl::Status AddRank(int rank, Plan* plan) const;
   void AddItem(const Seat& seat, const WorkItem& item, DeviceProgram* program) const;
   void AddMessages(const Seat& seat, const WorkItem& item, DeviceProgram* program) const;
+  const std::vector<ReshardingMessage>& Resharding(int micro_batch_size, int senders,
+                                                   int receivers) const {
+    std::vector<ReshardingMessage>& parts = resharding_[{micro_batch_size, senders, receivers}];
+    if (parts.empty()) parts = ReshardingMessages(micro_batch_size, senders, receivers);
+    return parts;
+  }
   void AddFrozen(const FillItem& item, DeviceProgram* program) const;
   void AddExchange(int rank, int step_offset, DeviceProgram* program) const;
 
@@ -135,6 +144,7 @@ class Lowering {
   std::vector<ChainBoundaries> boundaries_;    // by chain
   std::vector<std::vector<int>> exchange_of_;  // messages of the exchange, by rank
   bool flush_ = false;
+  mutable std::map<std::tuple<int, int, int>, std::vector<ReshardingMessage>> resharding_;
 };
 
 void Lowering::SetHeader(Plan* plan) const {
@@ -192,27 +202,29 @@ void Lowering::AddStages(Plan* plan) const {
 
 // One for each rank of the other stage that shares samples with this one.
 void Lowering::AddMessages(const Seat& seat, const WorkItem& item, DeviceProgram* program) const {
-  const StagePlacement& stage = layout_.stages[item.stage];
+  const ChainPlacement& chain = layout_.chains[layout_.stages[item.stage].chain];
   const int other = layout_.stages[item.peer_stage].device;
-  const int boundary =
-      std::min(item.stage, item.peer_stage) - layout_.chains[stage.chain].first_stage;
-  const ChainBoundaries& boundaries = boundaries_[stage.chain];
+  const int boundary = std::min(item.stage, item.peer_stage) - chain.first_stage;
+  const ChainBoundaries& boundaries = boundaries_[layout_.stages[item.stage].chain];
   const int64_t bytes =
       item.activation ? boundaries.ForwardBytes(boundary) : boundaries.GradientBytes(boundary);
-  const SampleRange own =
-      SamplesOf(layout_, seat.group, stage.chain, seat.device, seat.index, item.micro_batch);
-  for (int i = 0; i < layout_.replicas[other]; ++i) {
-    const SampleRange common =
-        own.Intersect(SamplesOf(layout_, seat.group, stage.chain, other, i, item.micro_batch));
-    if (common.empty()) continue;
+  const int micro_batch = seat.group * layout_.samples_per_group() + chain.first_sample +
+                          item.micro_batch * chain.micro_batch_size;  // its first sample
+  const int first_rank = RankAt(layout_, {seat.group, other, 0});
+  const bool sends = item.kind == Instruction::SEND;
+  const int own = layout_.replicas[seat.device], theirs = layout_.replicas[other];
+  for (const ReshardingMessage& part : sends ? Resharding(chain.micro_batch_size, own, theirs)
+                                             : Resharding(chain.micro_batch_size, theirs, own)) {
+    if ((sends ? part.from : part.to) != seat.index) continue;
     Instruction* message = Add(item.kind, program);
     message->set_payload(item.activation ? Instruction::ACTIVATION : Instruction::GRADIENT);
     message->set_stage(item.stage);
     message->set_peer_stage(item.peer_stage);
-    message->set_peer(first_rank + i);
+    message->set_peer(first_rank + (sends ? part.to : part.from));
     message->set_micro_batch(item.micro_batch);
-    SetRange(common, message->mutable_samples());
-    message->set_bytes(bytes * common.size());
+    SetRange(SampleRange{micro_batch + part.samples.begin, micro_batch + part.samples.end},
+             message->mutable_samples());
+    message->set_bytes(bytes * part.samples.size());
   }
 }
 

@@ -1,7 +1,7 @@
 // From a partition and a schedule to a Plan: every instruction and message of every device.
 //
 // Where neighbouring stages are replicated differently, a message carries the common part of two
-// ranks' samples (layout.h says who has which).
+// ranks' samples (layout.h says who has which), in the order of resharding.h.
 //
 // The order of passes, reductions and messages, which cannot deadlock, is work_order.h's. What a
 // message carries is boundary.h's. Stages that follow on each other on one device hand over inside

@@ -66,9 +66,10 @@ TEST(LowerTest, UnequalReplicationSendsTheCommonSamples) {
   setting.options.sync = SyncPolicy::kEnd;
   const auto plan = setting.Lower();
   ASSERT_TRUE(plan.ok()) << plan.status();
-  // Stage 0 has [0,3) and [3,6), stage 1 [0,2), [2,4) and [4,6).
+  // Stage 0 has [0,3) and [3,6), stage 1 [0,2), [2,4) and [4,6). Who straddles a border begins
+  // with the later samples, which are the other's first ones.
   EXPECT_EQ(ListOf(*plan, 0, kSamples), "F0[0,3) >2[0,2) >3[2,3) <2[0,2) <3[2,3) B0[0,3) R0-2 O");
-  EXPECT_EQ(ListOf(*plan, 3, kSamples), "<0[2,3) <1[3,4) F0[2,4) B0[2,4) >0[2,3) >1[3,4) R2-4 O");
+  EXPECT_EQ(ListOf(*plan, 3, kSamples), "<1[3,4) <0[2,3) F0[2,4) B0[2,4) >1[3,4) >0[2,3) R2-4 O");
 }
 
 TEST(LowerTest, BucketsAreReducedFromTheBackAndTheGradientGoesFirst) {

@@ -65,9 +65,47 @@ std::string ChangeField(RandomStream& stream, Instruction* instruction) {
   }
 }
 
+std::string ChangeStage(RandomStream& stream, int sign, Stage* stage) {
+  switch (Below(stream, 7)) {
+    case 0:
+      stage->mutable_layers()->set_end(stage->layers().end() + sign);
+      return "change a stage's layers";
+    case 1:
+      stage->set_ranks(Below(stream, stage->ranks_size()), Below(stream, 2) == 0 ? -1 : 9999);
+      return "change a stage's ranks";
+    case 2:
+      stage->set_component(stage->component() + sign);
+      return "change a stage's component";
+    case 3:
+      stage->set_chain(stage->chain() + sign);
+      return "change a stage's chain";
+    case 4:
+      stage->set_forward_only(!stage->forward_only());
+      return "change whether a stage is forward-only";
+    case 5:
+      stage->set_recompute(!stage->recompute());
+      return "change whether a stage recomputes";
+    default:
+      stage->set_id(stage->id() + sign);
+      return "change a stage's id";
+  }
+}
+
+std::string ChangeChain(RandomStream& stream, PipelineChain* chain) {
+  std::string what = "change a chain's ";
+  const auto* descriptor = chain->GetDescriptor();
+  const std::string before = chain->SerializeAsString();
+  while (chain->SerializeAsString() == before) {
+    what = "change a chain's ";
+    ChangeInteger(stream, chain, descriptor->field(Below(stream, descriptor->field_count())),
+                  &what);
+  }
+  return what;
+}
+
 std::string ChangeHeader(RandomStream& stream, Plan* plan) {
   const int sign = Below(stream, 2) == 0 ? 1 : -1;
-  switch (Below(stream, 8)) {
+  switch (Below(stream, 10)) {
     case 0:
       plan->set_global_batch(plan->global_batch() + sign);
       return "change global_batch";
@@ -80,19 +118,15 @@ std::string ChangeHeader(RandomStream& stream, Plan* plan) {
     case 3:
       plan->mutable_profile_fingerprint()->append("0");
       return "change profile_fingerprint";
-    case 4: {
-      Stage* stage = plan->mutable_stages(Below(stream, plan->stages_size()));
-      stage->mutable_layers()->set_end(stage->layers().end() + sign);
-      return "change a stage's layers";
-    }
-    case 5: {
-      Stage* stage = plan->mutable_stages(Below(stream, plan->stages_size()));
-      stage->set_ranks(Below(stream, stage->ranks_size()), Below(stream, 2) == 0 ? -1 : 9999);
-      return "change a stage's ranks";
-    }
+    case 4:
+    case 5:
+      return ChangeStage(stream, sign, plan->mutable_stages(Below(stream, plan->stages_size())));
     case 6:
       plan->mutable_devices()->RemoveLast();
       return "drop a device";
+    case 7:
+    case 8:
+      return ChangeChain(stream, plan->mutable_chains(Below(stream, plan->chains_size())));
     default:
       plan->mutable_components(Below(stream, plan->components_size()))->set_num_layers(99);
       return "change a component's layers";
