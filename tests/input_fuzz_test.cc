@@ -17,7 +17,7 @@
 namespace dpipe {
 namespace {
 
-constexpr int kMutations = 3000;
+constexpr int kMutations = 2000;
 
 int Below(RandomStream& stream, size_t count) {
   return static_cast<int>(stream.NextBelow(static_cast<uint32_t>(std::max<size_t>(count, 1))));

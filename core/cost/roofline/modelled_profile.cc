@@ -68,18 +68,17 @@ ComponentProfile TimedComponent(const ComponentWork& work, const DeviceSpec& dev
 std::string ProvenanceOf(const ModelWork& model, const DeviceSpec& device) {
   std::string text = absl::StrCat(
       "modelled, not measured: an analytic roofline over counted multiply-adds and bytes in bf16 "
-      "(core/cost/roofline), written by //tools:make_profiles. ");
+      "(core/cost/roofline), written by //tools:make_profiles.");
   for (const CalibrationTarget& target : CalibrationTargets()) {
     if (target.device != device.name) continue;
-    absl::StrAppend(&text, "Calibrated with one factor, ", device.calibration, ", to ",
+    absl::StrAppend(&text, " Calibrated with one factor, ", device.calibration, ", to ",
                     target.images_per_s, " images/s (", target.source,
                     ", U-Net only, cached latents and text; here at local batch ",
-                    target.local_batch, "). ");
+                    target.local_batch, ").");
   }
-  return text + model.notes;
+  return model.notes.empty() ? text : absl::StrCat(text, " ", model.notes);
 }
 
-// One line, without what `message` has in `printed_apart`.
 std::string Line(const google::protobuf::Message& message) {
   google::protobuf::TextFormat::Printer printer;
   printer.SetSingleLineMode(true);

@@ -26,7 +26,7 @@ struct UNetArchitecture {
 UNetArchitecture StableDiffusionUNet(int64_t context_width);  // v2.1: 1024, v1.5: 768
 UNetArchitecture SdxlUNet();
 
-// Adds the architecture's parts to a component. Layers are named as in core models/unet, with
+// Adds the architecture's parts to a component. Layers are named as in models/unet, with
 // `prefix` before each name.
 class UNetParts {
  public:
