@@ -41,6 +41,18 @@ std::vector<std::vector<SampleRange>> FirstSamples(const PipelineLayout& layout,
   return samples;
 }
 
+// All of them on the ranks of the schedule's first device.
+std::vector<std::vector<SampleRange>> FirstStageSamples(const PipelineLayout& layout, int quantum,
+                                                        int group) {
+  if (layout.replicas.size() == 1) return FirstSamples(layout, quantum, group);
+  std::vector<std::vector<SampleRange>> samples(layout.devices_per_pipeline());
+  const int begin = group * layout.samples_per_group();
+  const std::vector<SampleRange> shares =
+      SplitEvenly({begin, begin + layout.samples_per_group()}, layout.replicas[0], quantum);
+  for (int i = 0; i < layout.replicas[0]; ++i) samples[i] = {shares[i]};
+  return samples;
+}
+
 // Every stage of a rank reads for itself; a rank's ranges may overlap.
 std::vector<FrozenOutput> Readers(const PipelineLayout& layout, const CostModel& cost) {
   std::vector<FrozenOutput> readers;
@@ -81,17 +93,18 @@ void AddChains(const CostModel& cost, int rank, SampleRange samples, std::vector
   }
 }
 
-}  // namespace
+using GroupSamples = std::vector<std::vector<SampleRange>>;  // by rank of the group
 
-FrozenPlacement PlaceFrozenFirst(const PipelineLayout& layout, const CostModel& cost, int quantum,
-                                 int max_batch) {
+FrozenPlacement PlaceBefore(const PipelineLayout& layout, const CostModel& cost, int quantum,
+                            int max_batch,
+                            GroupSamples (*samples_of)(const PipelineLayout&, int, int)) {
   FrozenPlacement placement;
   placement.items.resize(layout.num_devices);
   const int limit =
       max_batch > 0 ? std::max(quantum, max_batch / quantum * quantum) : layout.global_batch();
   for (int rank = 0; rank < layout.num_devices; ++rank) {
     const int group = rank / layout.devices_per_pipeline();
-    const auto samples = FirstSamples(layout, quantum, group);
+    const GroupSamples samples = samples_of(layout, quantum, group);
     for (const SampleRange& share : samples[rank % layout.devices_per_pipeline()]) {
       for (int begin = share.begin; begin < share.end; begin += limit) {
         AddChains(cost, rank, {begin, std::min(share.end, begin + limit)}, &placement.items[rank]);
@@ -100,6 +113,18 @@ FrozenPlacement PlaceFrozenFirst(const PipelineLayout& layout, const CostModel& 
   }
   AddExchange(layout, cost, &placement);
   return placement;
+}
+
+}  // namespace
+
+FrozenPlacement PlaceFrozenFirst(const PipelineLayout& layout, const CostModel& cost, int quantum,
+                                 int max_batch) {
+  return PlaceBefore(layout, cost, quantum, max_batch, FirstSamples);
+}
+
+FrozenPlacement PlaceFrozenOnFirstStage(const PipelineLayout& layout, const CostModel& cost,
+                                        int quantum, int max_batch) {
+  return PlaceBefore(layout, cost, quantum, max_batch, FirstStageSamples);
 }
 
 absl::StatusOr<FrozenPlacement> PlaceFillItems(const PipelineLayout& layout, const CostModel& cost,

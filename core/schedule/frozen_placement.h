@@ -13,9 +13,10 @@
 namespace dpipe {
 
 enum class FrozenPolicy {
-  kFirst,   // before the pipeline, a group's samples spread evenly over its devices
-  kFill,    // where FillItems say
-  kCached,  // loaded: LOAD_BATCH of the backbone by whoever reads frozen outputs
+  kFirst,       // before the pipeline, a group's samples spread evenly over its devices
+  kFirstStage,  // before the pipeline, all of a group's samples on the schedule's first device
+  kFill,        // where FillItems say
+  kCached,      // loaded: LOAD_BATCH of the backbone by whoever reads frozen outputs
 };
 
 // One piece of frozen work that the planner has placed.
@@ -44,6 +45,11 @@ struct FrozenPlacement {
 // once (0: all).
 FrozenPlacement PlaceFrozenFirst(const PipelineLayout& layout, const CostModel& cost, int quantum,
                                  int max_batch);
+
+// Policy kFirstStage: as PlaceFrozenFirst, but the ranks of the schedule's device 0 alone share the
+// samples of their group.
+FrozenPlacement PlaceFrozenOnFirstStage(const PipelineLayout& layout, const CostModel& cost,
+                                        int quantum, int max_batch);
 
 // Policy kFill. InvalidArgument if an item is on no rank, of no frozen component or, for this step,
 // not at position 0.

@@ -331,6 +331,8 @@ absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& sch
   frozen.items.resize(layout.num_devices);
   if (options.frozen == FrozenPolicy::kFirst) {
     frozen = PlaceFrozenFirst(layout, cost, quantum, options.max_frozen_batch);
+  } else if (options.frozen == FrozenPolicy::kFirstStage) {
+    frozen = PlaceFrozenOnFirstStage(layout, cost, quantum, options.max_frozen_batch);
   } else if (options.frozen == FrozenPolicy::kFill) {
     DPIPE_ASSIGN_OR_RETURN(frozen, PlaceFillItems(layout, cost, options.fill));
   }

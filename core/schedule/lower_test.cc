@@ -92,6 +92,25 @@ TEST(LowerTest, FrozenWorkFirstIsSharedAndExchanged) {
   EXPECT_EQ(ListOf(*plan, 1, kSamples).substr(0, 21), "L[2,4) Z[2,4) >0[2,4)");
 }
 
+TEST(LowerTest, FrozenWorkOnTheFirstStageAlone) {
+  Setting setting;
+  setting.profile.frozen_layers = 1;
+  setting.options.frozen = FrozenPolicy::kFirstStage;
+  setting.layout = StraightLayout(6, 2, 2, {{{0, 2}, 2}, {{2, 4}, 1}});
+  const auto plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  // Two groups of four samples, two ranks on the first stage of each.
+  const std::vector<std::string> samples = {"[0,2)", "[2,4)", "", "[4,6)", "[6,8)", ""};
+  for (int rank = 0; rank < 6; ++rank) {
+    const std::string list = ListOf(*plan, rank, kSamples);
+    if (samples[rank].empty()) {
+      EXPECT_EQ(list.find('Z'), std::string::npos) << list;
+    } else {
+      EXPECT_EQ(list.substr(0, 13), "L" + samples[rank] + " Z" + samples[rank]) << list;
+    }
+  }
+}
+
 TEST(LowerTest, OneStageComputesItsOwnFrozenSamples) {
   Setting setting;
   setting.profile.frozen_layers = 1;

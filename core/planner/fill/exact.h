@@ -16,7 +16,8 @@
 // is done on all units: the optimum is never worse than its result.
 //
 // Restrictions: two batches of one step in one gap are not considered; they help only where the
-// batch curve makes two small batches cheaper than one large one. The order of chains within a gap
+// batch curve makes two small batches cheaper than one large one, or where they save the overhead
+// of an instruction. The order of chains within a gap
 // is free of cost and not part of the problem.
 //
 // How: a mixed integer program of one binary for each (device, chain, step, gap, batch size),
@@ -35,7 +36,7 @@
 namespace dpipe {
 
 struct ExactOptions {
-  double time_limit_s = 60;       // for each of the two objectives; 0: none
+  double time_limit_s = 60;       // of processor time, for each of the two objectives; 0: none
   int max_binaries = 6000;        // more are refused
   bool minimise_leftover = true;  // false: the first objective alone
 };

@@ -24,7 +24,7 @@ struct MilpTerm {
 };
 
 struct MilpOptions {
-  double time_limit_s = 0;  // 0: none
+  double time_limit_s = 0;  // of processor time; 0: none
 };
 
 struct MilpSolution {
