@@ -28,54 +28,94 @@ std::vector<int> Positions(const DeviceProgram& program) {
   return positions;
 }
 
-// One rank's compute events of one step, and what else decides why it waits.
+// Sorts a rank's compute events of two steps by list order and leaves the last of the earlier step.
+void KeepStep(int step, std::vector<StreamEvent>* events) {
+  std::sort(events->begin(), events->end(), [](const StreamEvent& a, const StreamEvent& b) {
+    return std::make_pair(a.step, a.instruction) < std::make_pair(b.step, b.instruction);
+  });
+  const auto first = std::find_if(events->begin(), events->end(),
+                                  [step](const StreamEvent& e) { return e.step == step; });
+  if (first != events->begin()) events->erase(events->begin(), first - 1);
+}
+
+// Of one step: every rank's events, and when the last rank stops computing.
+struct StepEvents {
+  // The last of the step before, then the step's, by list order.
+  std::vector<std::vector<StreamEvent>> compute;
+  std::vector<Nanos> last_reduction_end_ns;       // 0 where there is none
+  std::vector<std::vector<StreamEvent>> gathers;  // on streams of their own
+  Nanos last_compute_end_ns = 0;                  // of any rank, optimizer steps apart
+};
+
+bool WaitsForAll(Instruction::Kind kind) {
+  return kind == Instruction::OPTIMIZER_STEP || kind == Instruction::FLUSH;
+}
+
+StepEvents EventsOfStep(const Plan& plan, const std::vector<StreamEvent>& events, int step) {
+  StepEvents result;
+  const int num_ranks = plan.devices_size();
+  result.compute.resize(num_ranks);
+  result.gathers.resize(num_ranks);
+  result.last_reduction_end_ns.assign(num_ranks, 0);
+  for (const StreamEvent& event : events) {
+    const bool computes = event.stream == TraceEvent::COMPUTE;
+    if (event.step == step - 1 && computes) result.compute[event.rank].push_back(event);
+    if (event.step != step) continue;
+    const Instruction::Kind kind = plan.devices(event.rank).instructions(event.instruction).kind();
+    if (computes) {
+      result.compute[event.rank].push_back(event);
+      if (WaitsForAll(kind)) continue;
+      result.last_compute_end_ns = std::max(result.last_compute_end_ns, event.end_ns);
+    } else if (kind == Instruction::GATHER_PARAMS) {
+      result.gathers[event.rank].push_back(event);
+    } else if (event.stream == TraceEvent::COLLECTIVE) {
+      Nanos& last = result.last_reduction_end_ns[event.rank];
+      last = std::max(last, event.end_ns);
+    }
+  }
+  for (std::vector<StreamEvent>& of_rank : result.compute) KeepStep(step, &of_rank);
+  return result;
+}
+
+// Why one rank waits.
 class RankTimeline {
  public:
-  RankTimeline(const Plan& plan, const std::vector<StreamEvent>& events, int rank, int step)
-      : program_(plan.devices(rank)), events_(ComputeEventsOfStep(events, rank, step)) {
+  RankTimeline(const Plan& plan, const StepEvents& events, int rank)
+      : program_(plan.devices(rank)), events_(events), rank_(rank) {
     for (int i = 0; i < program_.instructions_size(); ++i) {
       if (IsGradient(Kind(i))) first_gradient_ = std::min(first_gradient_, i);
       if (Kind(i) == Instruction::FORWARD) last_forward_ = i;
     }
-    for (const StreamEvent& event : events) {
-      if (event.step != step) continue;
-      if (event.rank == rank && event.stream == TraceEvent::COLLECTIVE) {
-        last_reduction_end_ns_ = std::max(last_reduction_end_ns_, event.end_ns);
-      }
-      const Instruction& instruction = plan.devices(event.rank).instructions(event.instruction);
-      if (event.stream == TraceEvent::COMPUTE &&
-          instruction.kind() != Instruction::OPTIMIZER_STEP) {
-        last_compute_end_ns_ = std::max(last_compute_end_ns_, event.end_ns);
-      }
-    }
   }
 
-  const std::vector<StreamEvent>& events() const { return events_; }
+  const std::vector<StreamEvent>& events() const { return events_.compute[rank_]; }
 
-  BubbleReason Reason(int instruction, Nanos start_ns) const {
-    switch (Kind(instruction)) {
-      case Instruction::REDUCE_GRADS:
-        return GRADIENT_SYNC;
-      case Instruction::FLUSH:
-      case Instruction::OPTIMIZER_STEP:
-        if (last_reduction_end_ns_ > start_ns) return GRADIENT_SYNC;
-        return last_compute_end_ns_ > start_ns ? COOL_DOWN : OPTIMIZER;
-      default:
-        break;
+  // Of the idle time from `start_ns` to the event.
+  BubbleReason Reason(const StreamEvent& event, Nanos start_ns) const {
+    const Instruction::Kind kind = Kind(event.instruction);
+    if (kind == Instruction::REDUCE_GRADS) return GRADIENT_SYNC;
+    if (kind == Instruction::GATHER_PARAMS) return OPTIMIZER;
+    if (kind == Instruction::OPTIMIZER_STEP && events_.last_reduction_end_ns[rank_] > start_ns) {
+      return GRADIENT_SYNC;
     }
-    if (instruction <= first_gradient_) return WARM_UP;
-    return instruction > last_forward_ ? COOL_DOWN : STEADY;
+    if (WaitsForAll(kind)) {
+      return events_.last_compute_end_ns > start_ns ? COOL_DOWN : OPTIMIZER;
+    }
+    for (const StreamEvent& gather : events_.gathers[rank_]) {
+      if (gather.end_ns == event.start_ns) return OPTIMIZER;
+    }
+    if (event.instruction <= first_gradient_) return WARM_UP;
+    return event.instruction > last_forward_ ? COOL_DOWN : STEADY;
   }
 
  private:
   Instruction::Kind Kind(int i) const { return program_.instructions(i).kind(); }
 
   const DeviceProgram& program_;
-  const std::vector<StreamEvent> events_;  // the last one of the step before, then the step's
-  int first_gradient_ = 1 << 30;
+  const StepEvents& events_;
+  const int rank_;
+  int first_gradient_ = 1 << 30;  // of any stage of the rank; likewise below
   int last_forward_ = -1;
-  Nanos last_reduction_end_ns_ = 0;  // of this rank
-  Nanos last_compute_end_ns_ = 0;    // of any rank, optimizer steps apart
 };
 
 }  // namespace
@@ -87,12 +127,7 @@ std::vector<StreamEvent> ComputeEventsOfStep(const std::vector<StreamEvent>& eve
     if (event.rank != rank || event.stream != TraceEvent::COMPUTE) continue;
     if (event.step == step || event.step == step - 1) result.push_back(event);
   }
-  std::sort(result.begin(), result.end(), [](const StreamEvent& a, const StreamEvent& b) {
-    return std::make_pair(a.step, a.instruction) < std::make_pair(b.step, b.instruction);
-  });
-  auto first = std::find_if(result.begin(), result.end(),
-                            [step](const StreamEvent& e) { return e.step == step; });
-  if (first != result.begin()) result.erase(result.begin(), first - 1);
+  KeepStep(step, &result);
   return result;
 }
 
@@ -100,8 +135,9 @@ std::vector<Bubble> ExtractBubbles(const Plan& plan, const std::vector<StreamEve
                                    int step, Nanos min_length_ns) {
   DPIPE_CHECK_GT(step, 0);
   std::vector<Bubble> bubbles;
+  const StepEvents of_step = EventsOfStep(plan, events, step);
   for (int rank = 0; rank < plan.devices_size(); ++rank) {
-    const RankTimeline timeline(plan, events, rank, step);
+    const RankTimeline timeline(plan, of_step, rank);
     const std::vector<int> positions = Positions(plan.devices(rank));
     for (int i = 1; i < timeline.events().size(); ++i) {
       const StreamEvent& before = timeline.events()[i - 1];
@@ -111,7 +147,7 @@ std::vector<Bubble> ExtractBubbles(const Plan& plan, const std::vector<StreamEve
       bubble.start_ns = before.end_ns;
       bubble.length_ns = event.start_ns - before.end_ns;
       if (bubble.length_ns < std::max<Nanos>(min_length_ns, 1)) continue;
-      bubble.reason = timeline.Reason(event.instruction, bubble.start_ns);
+      bubble.reason = timeline.Reason(event, bubble.start_ns);
       bubble.instruction = event.instruction;
       bubble.position = positions[event.instruction];
       bubbles.push_back(bubble);

@@ -19,9 +19,11 @@ struct Bubble {
   Nanos start_ns = 0;  // on the clock of the events
   Nanos length_ns = 0;
   // GRADIENT_SYNC before a reduction, or before an optimizer step that a reduction of the rank's
-  // own gradients holds up. Otherwise, before an optimizer step: COOL_DOWN while other ranks still
-  // compute, OPTIMIZER where all wait for the global norm. Otherwise WARM_UP until the rank's first
-  // backward pass, COOL_DOWN after its last forward pass, STEADY in between.
+  // own gradients holds up. Otherwise, before an optimizer step or a flush: COOL_DOWN while other
+  // ranks still compute, OPTIMIZER where all wait for each other. OPTIMIZER also for waiting until
+  // parameters are gathered. Otherwise WARM_UP until the rank's first backward pass, COOL_DOWN
+  // after its last forward pass, STEADY in between, whichever of its stages they are of: on a rank
+  // with several, waiting between two of them is steady.
   BubbleReason reason = BUBBLE_REASON_UNSPECIFIED;
   // The instruction that ends it: its index in the rank's list, and its number among the rank's
   // compute instructions (those that are not SEND or RECV), which is FillItem.position.
@@ -30,7 +32,7 @@ struct Bubble {
 };
 
 // Of one step of a simulated or recorded run, `step` > 0; by rank, then time. Bubbles shorter than
-// `min_length_ns`, and empty ones, are left out.
+// `min_length_ns`, and empty ones, are left out. About linear in the events.
 std::vector<Bubble> ExtractBubbles(const Plan& plan, const std::vector<StreamEvent>& events,
                                    int step, Nanos min_length_ns = 1);
 

@@ -101,5 +101,38 @@ TEST(BubblesTest, WaitingForAReductionIsGradientSync) {
   EXPECT_EQ(bubbles[0].length_ns, 12);
 }
 
+// A rank with two stages of a V: forward passes of stage 0 and 3, then backwards, with waits
+// between the stages' passes, for gathered parameters and for a flush.
+TEST(BubblesTest, SeveralStagesOfARank) {
+  Plan plan;
+  AddDevice(plan, {Instruction::FORWARD, Instruction::FORWARD, Instruction::BACKWARD,
+                   Instruction::FORWARD, Instruction::GATHER_PARAMS, Instruction::BACKWARD,
+                   Instruction::FLUSH, Instruction::OPTIMIZER_STEP});
+  AddDevice(plan, {Instruction::FORWARD, Instruction::BACKWARD, Instruction::FLUSH,
+                   Instruction::OPTIMIZER_STEP});
+  for (int i : {1, 2}) plan.mutable_devices(0)->mutable_instructions(i)->set_stage(3);
+  std::vector<StreamEvent> events;
+  for (int step = 0; step < 2; ++step) {
+    const Nanos t = 100 * step;
+    events.push_back(Compute(0, step, 0, t, t + 10));
+    events.push_back(Compute(0, step, 1, t + 20, t + 30));  // its first stage 3 pass: warm-up
+    events.push_back(Compute(0, step, 2, t + 30, t + 40));
+    events.push_back(Compute(0, step, 3, t + 44, t + 50));  // steady
+    events.push_back({0, TraceEvent::COLLECTIVE, step, 4, t + 45, t + 56});
+    events.push_back(Compute(0, step, 5, t + 56, t + 60));   // waited for the gather
+    events.push_back(Compute(0, step, 6, t + 75, t + 75));   // while rank 1 computes
+    events.push_back(Compute(0, step, 7, t + 78, t + 100));  // all together
+    events.push_back(Compute(1, step, 0, t, t + 50));
+    events.push_back(Compute(1, step, 1, t + 50, t + 75));
+    events.push_back(Compute(1, step, 2, t + 75, t + 75));
+    events.push_back(Compute(1, step, 3, t + 78, t + 100));
+  }
+  std::vector<BubbleReason> reasons;
+  for (const Bubble& bubble : ExtractBubbles(plan, events, 1)) {
+    if (bubble.rank == 0) reasons.push_back(bubble.reason);
+  }
+  EXPECT_EQ(reasons, (std::vector<BubbleReason>{WARM_UP, STEADY, OPTIMIZER, COOL_DOWN, OPTIMIZER}));
+}
+
 }  // namespace
 }  // namespace dpipe
