@@ -83,6 +83,37 @@ TEST(SimulatorTest, CriticalPathCoversTheStepWithoutGaps) {
     sum += event.wait_ns + event.event.end_ns - event.event.start_ns;
   }
   EXPECT_EQ(sum, simulation->stats.step_ns);
+  // The trace says the same, by index into its events.
+  const Trace trace = ToTrace(*simulation, c.plan);
+  ASSERT_EQ(trace.critical_path_size(), simulation->critical_path.size());
+  Nanos end = -1;
+  for (const CriticalLink& link : trace.critical_path()) {
+    const TraceEvent& event = trace.events(link.event());
+    if (end >= 0) {
+      EXPECT_EQ(event.start_ns(), end + link.wait_ns());
+    }
+    end = event.end_ns();
+  }
+}
+
+TEST(SimulatorTest, TracesHoldMemoryOverTime) {
+  UniformProfileOptions profile;
+  profile.saved_bytes = 100;
+  const Case c = Uniform("gpipe", 2, 3, profile);
+  const auto simulation = Simulate(c.plan, c.cost);
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  const Trace trace = ToTrace(*simulation, c.plan);
+  std::vector<int64_t> held(2, -1), peak(2, 0);
+  Nanos time = 0;
+  for (const MemorySample& sample : trace.memory()) {
+    EXPECT_GE(sample.time_ns(), time);
+    time = sample.time_ns();
+    EXPECT_NE(sample.bytes(), held[sample.rank()]);  // only where it changes
+    held[sample.rank()] = sample.bytes();
+    peak[sample.rank()] = std::max<int64_t>(peak[sample.rank()], sample.bytes());
+  }
+  for (int rank : {0, 1}) EXPECT_EQ(peak[rank], trace.peak_memory_bytes(rank));
+  EXPECT_GE(peak[0], 300);
 }
 
 TEST(SimulatorTest, ContentionSlowsComputingWhileItLasts) {
@@ -129,6 +160,115 @@ TEST(SimulatorTest, MessagesBetweenNodesShareTheInterface) {
   // Four passes of 1000. Both activations are ready at once and go one after the other: 500 and
   // 1000. The gradients follow 500 apart as they were made, so nobody waits for the other: 500.
   EXPECT_EQ(*step, 4000 + 1000 + 500);
+}
+
+// Two interfaces a node: the messages of the two replicas no longer wait for each other.
+TEST(SimulatorTest, ANodesInterfacesWorkAtOnce) {
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.set_num_nodes(2);
+  cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(1e9);
+  cluster.set_interfaces_per_node(2);
+  UniformProfileOptions options;
+  options.num_layers = 2;
+  options.value_bytes = 500;
+  const auto cost = CostModel::Create(UniformProfile(options), cluster);
+  const PipelineLayout layout = StraightLayout(4, 1, 2, {{{0, 1}, 2}, {{1, 2}, 2}});
+  LowerOptions lower = NoGlobalNorm();
+  lower.sync = SyncPolicy::kEnd;
+  const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 1}), lower, *cost);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(*SteadyStepTime(*plan, *cost), 4000 + 500 + 500);
+}
+
+// One chain of four stages in a V on two devices: 0, 1, 1, 0.
+TEST(SimulatorTest, TheTurnOfAVNeedsNoMessage) {
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
+  UniformProfileOptions options;
+  options.value_bytes = 500;
+  const auto cost = CostModel::Create(UniformProfile(options), cluster);
+  ScheduleChain chain;
+  chain.devices = {0, 1, 1, 0};
+  const Slot f[] = {{Pass::kForward, 0, 0},
+                    {Pass::kForward, 0, 1},
+                    {Pass::kForward, 0, 2},
+                    {Pass::kForward, 0, 3}};
+  const Slot b[] = {{Pass::kBackward, 0, 0},
+                    {Pass::kBackward, 0, 1},
+                    {Pass::kBackward, 0, 2},
+                    {Pass::kBackward, 0, 3}};
+  const auto schedule =
+      Schedule::Create("v", {chain}, {{f[0], f[3], b[3], b[0]}, {f[1], f[2], b[2], b[1]}});
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  LayoutOptions layout;
+  layout.num_devices = 2;
+  layout.layers = {{0, 1}, {1, 2}, {2, 3}, {3, 4}};
+  for (bool recompute : {false, true}) {
+    layout.recompute = std::vector<bool>(4, recompute);
+    const auto placed = MakeLayout(*schedule, layout);
+    ASSERT_TRUE(placed.ok()) << placed.status();
+    const auto plan = LowerPlan(*placed, *schedule, NoGlobalNorm(), *cost);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    // Eight passes of 1000 one after another and four messages of 500; the turns cost none. Of the
+    // forward passes that are made again those of stages 3 and 1 show, whose gradients come from
+    // their own rank; those of 2 and 0 are made while their rank waits for a gradient.
+    const auto simulation = SimulateSteadyState(*plan, *cost);
+    ASSERT_TRUE(simulation.ok()) << simulation.status();
+    EXPECT_EQ(simulation->stats.step_ns, 8000 + 4 * 500 + (recompute ? 2000 : 0));
+    EXPECT_EQ(simulation->stats.busy_ns[1], recompute ? 6000 : 4000);
+  }
+}
+
+TEST(SimulatorTest, PassesTakeTheSpeedOfTheirRank) {
+  ClusterSpec cluster = IdealCluster(2);
+  DeviceClass* slow = cluster.add_device_classes();
+  slow->set_first_rank(1);
+  slow->set_num_devices(1);
+  slow->set_speed(0.5);
+  const Case c = Uniform("1f1b", 2, 1, {}, NoGlobalNorm(), cluster);
+  EXPECT_EQ(*SteadyStepTime(c.plan, c.cost), 2000 + 4000);
+}
+
+// Weights of one stage on two ranks, gathered layer by layer ahead of their use.
+TEST(SimulatorTest, ComputationsWaitForGatheredParameters) {
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
+  for (bool use_compute : {false, true}) {
+    cluster.set_collectives_use_compute(use_compute);
+    UniformProfileOptions options;
+    options.num_layers = 2;
+    const auto cost = CostModel::Create(UniformProfile(options), cluster);
+    const PipelineLayout layout = StraightLayout(2, 1, 1, {{{0, 2}, 1}});
+    Plan plan = *LowerPlan(layout, *MakeSchedule("single", {1, 1}), NoGlobalNorm(), *cost);
+    plan.mutable_stages(0)->set_sharded(true);
+    for (DeviceProgram& program : *plan.mutable_devices()) {
+      Instruction forward = program.instructions(0);
+      ASSERT_EQ(forward.kind(), Instruction::FORWARD);
+      std::vector<Instruction> list;
+      for (int layer : {0, 1}) {
+        Instruction gather = forward;
+        gather.set_kind(Instruction::GATHER_PARAMS);
+        gather.clear_samples();
+        gather.set_bytes(2400);  // half of it comes from the other rank: 1200
+        gather.mutable_layers()->set_begin(layer);
+        gather.mutable_layers()->set_end(layer + 1);
+        list.push_back(gather);
+      }
+      for (int layer : {0, 1}) {
+        forward.mutable_layers()->set_begin(layer);
+        forward.mutable_layers()->set_end(layer + 1);
+        list.push_back(forward);
+      }
+      for (int i = 1; i < program.instructions_size(); ++i) list.push_back(program.instructions(i));
+      program.clear_instructions();
+      for (const Instruction& instruction : list) *program.add_instructions() = instruction;
+    }
+    const auto simulation = SimulateSteadyState(plan, *cost);
+    ASSERT_TRUE(simulation.ok()) << simulation.status();
+    // F of layer 0 at 1200, of layer 1 at 2400 when its weights are there too; B 2000. On the
+    // compute stream both gathers come first.
+    EXPECT_EQ(simulation->stats.step_ns, (use_compute ? 2400 + 2000 : 2400 + 1000) + 2000);
+  }
 }
 
 TEST(SimulatorTest, ReductionsOverlapUnlessTheyUseTheComputeStream) {
