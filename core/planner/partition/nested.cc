@@ -1,6 +1,7 @@
 #include "core/planner/partition/nested.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/base/check.h"
 
@@ -18,13 +19,21 @@ class Solver {
         back_(problem.is_shared ? problem.num_front : problem.num_back) {}
 
   NestedSolution Run(int max_layers_for_any_ratio) {
-    Nanos most = 1;
+    ReadTimes();
+    Nanos most = 1, low = std::numeric_limits<Nanos>::max();
     for (int d = 0; d < count_; ++d) {
-      most = std::max(most, p_.front_time(d, {0, front_}) + p_.back_time(d, {0, back_}));
+      const Nanos all = FrontTime(d, 0, front_) + (p_.is_shared ? 0 : BackTime(d, 0, back_));
+      most = std::max(most, 2 * all);
+      low = std::min(low, all / count_);
     }
     if (!IsPlausible(most)) return {};
-    Nanos low = 0, high = most;
-    while (low < high) {
+    Nanos high = low;
+    for (Nanos step = low / 64 + 1; !IsPlausible(high); step *= 2) {
+      low = high + 1;
+      high = std::min(most, high + step);
+    }
+    // To a part in 4096: what is left is the exact search's.
+    while (high - low > low / 4096) {
       const Nanos middle = low + (high - low) / 2;
       IsPlausible(middle) ? high = middle : low = middle + 1;
     }
@@ -33,6 +42,28 @@ class Solver {
   }
 
  private:
+  void ReadTimes() {
+    front_times_.assign(static_cast<size_t>(count_) * (front_ + 1) * (front_ + 1), 0);
+    back_times_.assign(static_cast<size_t>(count_) * (back_ + 1) * (back_ + 1), 0);
+    for (int d = 0; d < count_; ++d) {
+      for (int i = 0; i < front_; ++i) {
+        for (int j = i + 1; j <= front_; ++j) {
+          front_times_[(d * (front_ + 1) + i) * (front_ + 1) + j] = p_.front_time(d, {i, j});
+        }
+      }
+      for (int i = 0; i < back_; ++i) {
+        for (int j = i + 1; j <= back_; ++j) {
+          back_times_[(d * (back_ + 1) + i) * (back_ + 1) + j] = p_.back_time(d, {i, j});
+        }
+      }
+    }
+  }
+  Nanos FrontTime(int d, int i, int j) const {
+    return front_times_[(d * (front_ + 1) + i) * (front_ + 1) + j];
+  }
+  Nanos BackTime(int d, int i, int j) const {
+    return back_times_[(d * (back_ + 1) + i) * (back_ + 1) + j];
+  }
   Nanos FrontLink(int d, int cut) const { return p_.front_link ? p_.front_link(d, cut) : 0; }
   Nanos BackLink(int d, int cut) const { return p_.back_link ? p_.back_link(d, cut) : 0; }
 
@@ -71,39 +102,40 @@ class Solver {
     for (int d = count_ - 1; d >= 0; --d) {
       for (int i = 0; i <= front_; ++i) {
         for (int next = i; next <= front_; ++next) {
-          const Nanos left = t - p_.front_time(d, {i, next});
+          const Nanos left = t - FrontTime(d, i, next);
           if (left < 0) break;
           const int begin = h_[d + 1][next];
           if (begin < 0) continue;
-          int& reach = h_[d][i];
-          reach = std::max(reach, begin);
-          while (reach < back_ && p_.back_time(d, {begin, reach + 1}) <= left &&
-                 p_.fits(d, {i, next}, {begin, reach + 1})) {
-            ++reach;
+          int reach = std::max(begin, h_[d][i]);
+          if (reach > begin && BackTime(d, begin, reach) > left) continue;
+          while (reach < back_ && BackTime(d, begin, reach + 1) <= left) ++reach;
+          while (reach > std::max(begin, h_[d][i]) && !p_.fits(d, {i, next}, {begin, reach})) {
+            --reach;
           }
+          h_[d][i] = std::max(h_[d][i], reach);
         }
       }
     }
     return h_[0][0] >= back_;
   }
 
-  // Calls visit(i', j') for every way in which device d can go on from (i, j).
+  // Calls visit(i', j') for every way in which device d can go on from (i, j), memory apart, until
+  // it returns false.
   template <typename Visit>
   void ForEachNext(Nanos t, int d, int i, int j, const Visit& visit) const {
     const bool last = d == count_ - 1;
     for (int next = i + 1; next <= front_; ++next) {
-      const Nanos left = t - p_.front_time(d, {i, next});
+      const Nanos left = t - FrontTime(d, i, next);
       if (left < 0) return;
       if (last && !p_.is_shared && next != front_) continue;
       if (!last && FrontLink(d, next) > t) continue;
       const int meet = p_.is_shared ? next : 0;
       const int highest = last ? meet : h_[d + 1][next];
       for (int low = std::min(j - 1, highest); low >= meet; --low) {
-        if (p_.back_time(d, {low, j}) > left) break;
+        if (BackTime(d, low, j) > left) break;
         if (last && low != meet) break;
         if (!last && (low == 0 || BackLink(d, low) > t)) continue;
-        if (!p_.fits(d, {i, next}, {low, j})) break;
-        if (visit(next, low)) return;
+        if (!visit(next, low)) return;
       }
     }
   }
@@ -111,23 +143,23 @@ class Solver {
   // A solution with at most `t`, if there is one.
   bool Find(Nanos t, NestedSolution& solution) {
     if (!IsPlausible(t)) return false;
-    const std::vector<char> none(back_ + 1, 0);
-    reached_.assign(count_ + 1, std::vector<std::vector<char>>(front_ + 1, none));
-    reached_[0][0][back_] = 1;
+    reached_.assign(static_cast<size_t>(count_ + 1) * (front_ + 1) * (back_ + 1), 0);
+    Reached(0, 0, back_) = 1;
     for (int d = 0; d < count_; ++d) {
       for (int i = 0; i <= front_; ++i) {
         for (int j = 0; j <= back_; ++j) {
-          if (!reached_[d][i][j]) continue;
+          if (!Reached(d, i, j)) continue;
           ForEachNext(t, d, i, j, [&](int next, int low) {
-            reached_[d + 1][next][low] = 1;
-            return false;
+            char& reached = Reached(d + 1, next, low);
+            if (!reached) reached = p_.fits(d, {i, next}, {low, j});
+            return true;
           });
         }
       }
     }
     for (int i = 0; i <= front_; ++i) {
       const int j = p_.is_shared ? i : 0;
-      if (!reached_[count_][i][j]) continue;
+      if (!Reached(count_, i, j)) continue;
       solution.devices = Backtrack(t, i, j);
       solution.largest = Largest(solution.devices);
       return true;
@@ -135,7 +167,7 @@ class Solver {
     return false;
   }
 
-  Devices Backtrack(Nanos t, int i, int j) const {
+  Devices Backtrack(Nanos t, int i, int j) {
     Devices devices(count_);
     for (int d = count_ - 1; d >= 0; --d) {
       const auto [from, to] = Before(t, d, i, j);
@@ -147,14 +179,14 @@ class Solver {
   }
 
   // The first reached state from which device d gets to (i, j).
-  std::pair<int, int> Before(Nanos t, int d, int i, int j) const {
+  std::pair<int, int> Before(Nanos t, int d, int i, int j) {
     for (int from = 0; from < i; ++from) {
       for (int to = j + 1; to <= back_; ++to) {
-        if (!reached_[d][from][to]) continue;
+        if (!Reached(d, from, to)) continue;
         bool found = false;
         ForEachNext(t, d, from, to, [&](int next, int low) {
-          found = next == i && low == j;
-          return found;
+          found = next == i && low == j && p_.fits(d, {from, i}, {j, to});
+          return !found;
         });
         if (found) return {from, to};
       }
@@ -163,11 +195,16 @@ class Solver {
     return {0, 0};
   }
 
+  char& Reached(int d, int i, int j) {
+    return reached_[(static_cast<size_t>(d) * (front_ + 1) + i) * (back_ + 1) + j];
+  }
+
   Nanos Largest(const Devices& devices) const {
     Nanos largest = 0;
     for (int d = 0; d < count_; ++d) {
       const auto& [front, back] = devices[d];
-      largest = std::max(largest, p_.front_time(d, front) + p_.back_time(d, back));
+      largest = std::max(largest,
+                         FrontTime(d, front.begin, front.end) + BackTime(d, back.begin, back.end));
       if (d + 1 == count_) continue;
       largest = std::max({largest, FrontLink(d, front.end), BackLink(d, back.begin)});
     }
@@ -178,8 +215,9 @@ class Solver {
   const int count_;
   const int front_;
   const int back_;
-  std::vector<std::vector<int>> h_;                      // [d][i]
-  std::vector<std::vector<std::vector<char>>> reached_;  // [d][i][j]
+  std::vector<Nanos> front_times_, back_times_;  // [d][begin][end]
+  std::vector<std::vector<int>> h_;              // [d][i]
+  std::vector<char> reached_;                    // [d][i][j]
 };
 
 }  // namespace

@@ -8,9 +8,10 @@
 //   h(d, i) = the largest j for which [i, j) can be placed on devices d .. P-1 if ranges may be
 //             empty and cuts cost nothing: O(P L W) steps for windows of W layers
 //
-// and a bisection gives the least T with h(0, 0) = L, a lower bound. From there T grows until the
-// exact search over the states (d, i, j) with j <= h(d, i) finds a solution, and a second bisection
-// finds the least such T. Near the optimum few states pass that test.
+// and a bisection gives nearly the least T with h(0, 0) = L, a lower bound. From there T grows
+// until the exact search over the states (d, i, j) with j <= h(d, i) finds a solution, and a second
+// bisection finds the least such T. Near the optimum few states pass that test. The times of all
+// ranges are read once: O(P L^2).
 #ifndef DPIPE_CORE_PLANNER_PARTITION_NESTED_H_
 #define DPIPE_CORE_PLANNER_PARTITION_NESTED_H_
 

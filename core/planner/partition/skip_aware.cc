@@ -53,7 +53,17 @@ class Table {
         seats_(std::move(seats)),
         num_layers_(costs_.num_layers()),
         num_devices_(problem.num_devices()),
-        skips_(costs_.values(), num_layers_) {}
+        skips_(costs_.values(), num_layers_) {
+    times_.resize(num_devices_);
+    for (int d = 0; d < num_devices_; ++d) {
+      times_[d].assign((num_layers_ + 1) * (num_layers_ + 1), 0);
+      for (int i = 0; i < num_layers_; ++i) {
+        for (int j = i + 1; j <= num_layers_; ++j) {
+          times_[d][i * (num_layers_ + 1) + j] = costs_.ComputeNs(seats_[d], {i, j});
+        }
+      }
+    }
+  }
 
   // The least traffic with device sums of at most `limit`.
   Solution Solve(Nanos limit) {
@@ -86,10 +96,12 @@ class Table {
 
   State& At(int d, int i, int j) { return states_[d][i * (num_layers_ + 1) + j]; }
 
+  Nanos Time(int d, int i, int j) const { return times_[d][i * (num_layers_ + 1) + j]; }
+
   bool InnerDevicesCanTake(int d, int i, int j) const {
     Nanos least = std::numeric_limits<Nanos>::max();
     for (int e = d; e < num_devices_; ++e) {
-      least = std::min(least, costs_.ComputeNs(seats_[e], {i, j}));
+      least = std::min(least, Time(e, i, j));
     }
     return least <= (num_devices_ - d) * limit_ && j - i >= 2 * (num_devices_ - d);
   }
@@ -97,10 +109,10 @@ class Table {
   void Extend(int d, int i, int j) {
     const bool last = d == num_devices_ - 1;
     for (int front = i + 1; front < j; ++front) {
-      const Nanos left = limit_ - costs_.ComputeNs(seats_[d], {i, front});
+      const Nanos left = limit_ - Time(d, i, front);
       if (left < 0) return;
       for (int back = last ? front : j - 1; back >= front; --back) {
-        if (costs_.ComputeNs(seats_[d], {back, j}) > left) break;
+        if (Time(d, back, j) > left) break;
         if (!last && !InnerDevicesCanTake(d + 1, front, back)) continue;
         const int64_t bytes = At(d, i, j).bytes + TrafficOfDevice(d, i, front, back, j);
         State& next = At(d + 1, front, back);
@@ -150,6 +162,7 @@ class Table {
   const int num_layers_;
   const int num_devices_;
   const SkipTables skips_;
+  std::vector<std::vector<Nanos>> times_;  // [device][begin, end]
   Nanos limit_ = 0;
   std::vector<std::vector<State>> states_;  // [devices][front, back]
 };
@@ -163,12 +176,12 @@ Solution BestOf(const PartitionProblem& problem, bool recompute, Nanos least_sum
            byte_ns * static_cast<double>(s.bytes);
   };
   const bool few = problem.costs->num_layers() <= kFewLayers;
-  Nanos limit = few ? std::numeric_limits<Nanos>::max() / 64 : least_sum + least_sum / 4;
+  Nanos limit = few ? std::numeric_limits<Nanos>::max() / 64 : least_sum + least_sum / 16;
   Solution best;
   while (true) {
     Solution solution = table.Solve(limit);
     if (solution.stages.empty()) break;
-    limit = std::min(solution.largest, few ? limit : limit - limit / 200) - 1;
+    limit = std::min(solution.largest, few ? limit : limit - limit / 100) - 1;
     if (best.stages.empty() || cost(solution) < cost(best)) best = std::move(solution);
   }
   return best;

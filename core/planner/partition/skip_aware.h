@@ -11,8 +11,8 @@
 // traffic) it takes the point that is best: for a limit on T0, a table over (devices from the
 // outside, layers placed at the front, layers placed at the back) holds the least traffic, which
 // adds up device by device; then the limit is lowered below the T0 that came out. Up to 24 layers
-// the limit falls by 1 ns, which finds the optimum; above, it begins at 1.25 times the least T0 and
-// falls by 0.5 % at a time.
+// the limit falls by 1 ns, which finds the optimum; above, it begins 1/16 over the least T0 and
+// falls by 1 % at a time, so a partition with less traffic and a longer T0 than that is not seen.
 //
 // Deviations: traffic counts at the bandwidth of the slowest link between neighbouring devices,
 // latencies are left out; a value read in more than two places is counted by its first and last
