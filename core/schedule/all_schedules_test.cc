@@ -32,6 +32,7 @@ void ExpectSound(const std::string& name, const ScheduleRequest& request) {
   std::vector<PassCosts> costs = request.costs;
   if (costs.empty()) costs.assign(schedule->num_stages(), {1, 1, 1});
   EXPECT_GE(schedule->Makespan(costs), MakespanBound(*schedule, costs)) << what;
+  EXPECT_TRUE(CheckPeakLimit(*schedule, request.peak_limit).ok()) << what;
 }
 
 TEST(AllSchedulesTest, EitherVerifyOrSayWhy) {
@@ -62,6 +63,33 @@ TEST(AllSchedulesTest, AtRandomCostsAndLimits) {
       ExpectSound(name, request);
       request.peak_limit = 1 + static_cast<int>(stream.NextBelow(3 * num_stages));
       ExpectSound(name, request);
+    }
+  }
+}
+
+TEST(AllSchedulesTest, HaveASelfConditioningVariant) {
+  for (const std::string& name : ScheduleNames()) {
+    for (int p : {1, 2, 4}) {
+      for (int m : {1, 4, 8}) {
+        ScheduleRequest request;
+        request.num_devices = p;
+        request.num_micro_batches = m;
+        const auto plain = MakeSchedule(name, request);
+        request.self_conditioning = true;
+        const auto schedule = MakeSchedule(name, request);
+        ASSERT_EQ(schedule.ok(), plain.ok()) << name << " " << schedule.status();
+        if (!plain.ok()) continue;
+        EXPECT_TRUE(schedule->Verify().ok()) << name << schedule->Verify();
+        ASSERT_EQ(schedule->chains().size(), plain->chains().size()) << name;
+        for (size_t c = 0; c < plain->chains().size(); ++c) {
+          const size_t count = plain->chains()[c].devices.size();
+          EXPECT_EQ(schedule->chains()[c].devices.size(), 2 * count) << name;
+          EXPECT_EQ(schedule->chains()[c].num_forward_only, static_cast<int>(count)) << name;
+        }
+        for (int d = 0; d < p; ++d) {
+          EXPECT_EQ(schedule->PeakStashedOnDevice(d), plain->PeakStashedOnDevice(d)) << name;
+        }
+      }
     }
   }
 }

@@ -33,16 +33,17 @@ absl::StatusOr<Schedule> MakeBidirectional(const std::string& name, const Schedu
   options.split_backward = false;
   absl::StatusOr<Schedule> plain = ListSchedule(name, chains, options);
   DPIPE_RETURN_IF_ERROR(plain.status());
-  int limit = PeakStashedOfAll(*plain);
+  const int limit = PeakStashedOfAll(*plain);
   choice.Offer(std::move(plain));
   const bool is_limited = request.peak_limit > 0 && request.peak_limit < limit;
   if (request.costs.empty() && !is_limited) return choice.Take();
 
-  if (is_limited) limit = request.peak_limit;
   if (!request.costs.empty()) options.costs = request.costs;
-  options.device_limits.assign(request.num_devices, limit);
-  for (ListPolicy policy : {ListPolicy(LowestMicroBatchFirst), ListPolicy(GradientsFirst)}) {
-    options.policy = std::move(policy);
+  std::vector<int> limits = {is_limited ? request.peak_limit : limit};
+  if (request.peak_limit == 0) limits.insert(limits.end(), {limit + limit / 2, 0});
+  if (request.peak_limit > limit) limits.push_back(request.peak_limit);
+  for (int device_limit : limits) {
+    options.device_limits.assign(request.num_devices, device_limit);
     choice.Offer(ListSchedule(name, chains, options));
   }
   return choice.Take();

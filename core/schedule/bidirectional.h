@@ -16,8 +16,9 @@ namespace dpipe {
 //
 // Without costs the order is that of a simulation with F = B in which the lowest micro-batch goes
 // first, whichever its direction, and a backward pass before a forward pass of the same one. With
-// costs the shortest of that order, simulated at the costs, and of greedy orders
-// (list_schedule.h) that keep no more on any device.
+// costs it is the shortest of that order and of those that the same rule gives in a simulation at
+// the costs, with as many pairs kept on a device as the former keeps, half as many again, and any
+// number: where B > F, more pairs close the gaps between units.
 //
 // InvalidArgument if the devices or micro-batches are not even in number, if the costs are not of
 // all stages, or if a device would keep more than request.peak_limit pairs of (stage, micro-batch)

@@ -1,19 +1,11 @@
-// DualPipeV (DeepSeek-AI and Sea AI Lab, 2025): DualPipe cut in half. One chain in a V instead of
-// two whole copies of the weights in opposite directions; the order of device r is published as
-// eight runs (below, in terms of how many devices come after r). Backward passes are split into
-// input and weight gradients where that lets the neighbour go on sooner, in the third, the end of
-// the sixth and the seventh run, and are joint elsewhere.
-//
-// It needs m >= 2p micro-batches. With F = I = W the makespan is 6m + p - 1, of which each device
-// works 6m: the p - 1 are the way to the last device. A device keeps 2p + 1 pairs. (The published
-// figures count a forward and a backward pass that overlap each other as one; here they are one
-// after the other.) Costs do not change the order.
+#include "core/schedule/dualpipe_v.h"
+
 #include <deque>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/schedule/schedule_choice.h"
-#include "core/schedule/schedule_traits.h"
+#include "core/schedule/generators.h"
 #include "core/schedule/v_schedule.h"
 
 namespace dpipe {
@@ -94,18 +86,23 @@ std::vector<Slot> SlotsOf(int r, int p, int m) {
 
 absl::StatusOr<Schedule> DualPipeV(const ScheduleRequest& request) {
   DPIPE_RETURN_IF_ERROR(CheckVRequest(kName, request));
-  const int p = request.num_devices, m = request.num_micro_batches;
-  DPIPE_ASSIGN_OR_RETURN(const ScheduleTraits traits, TraitsOf(kName));
-  DPIPE_RETURN_IF_ERROR(CheckRequest(kName, traits, request));
-  std::vector<std::vector<Slot>> slots;
-  for (int r = 0; r < p; ++r) slots.push_back(SlotsOf(r, p, m));
-  auto schedule = Schedule::Create(kName, {VChain(p, m)}, std::move(slots));
-  DPIPE_RETURN_IF_ERROR(schedule.status());
-  DPIPE_RETURN_IF_ERROR(CheckPeakLimit(*schedule, request.peak_limit));
-  return schedule;
+  return MakeDualPipeV(kName, request.num_devices, request.num_micro_batches);
 }
 
 REGISTER_SCHEDULE_GENERATOR("dualpipe-v", DualPipeV);
 
 }  // namespace
+
+absl::StatusOr<Schedule> MakeDualPipeV(const std::string& name, int num_devices,
+                                       int num_micro_batches) {
+  if (num_micro_batches < 2 * num_devices) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule ", name, ": ", num_micro_batches,
+        " micro-batches; it takes at least 2 for each of the ", num_devices, " devices"));
+  }
+  std::vector<std::vector<Slot>> slots;
+  for (int r = 0; r < num_devices; ++r) slots.push_back(SlotsOf(r, num_devices, num_micro_batches));
+  return Schedule::Create(name, {VChain(num_devices, num_micro_batches)}, std::move(slots));
+}
+
 }  // namespace dpipe

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
+#include "core/schedule/peak_limit.h"
 #include "core/schedule/self_conditioning.h"
 
 namespace dpipe {
@@ -45,8 +46,16 @@ absl::StatusOr<Schedule> MakeSchedule(const std::string& name, const ScheduleReq
                                                    " devices and ", request.num_micro_batches,
                                                    " micro-batches; at least one of each"));
   }
-  if (request.self_conditioning) return MakeWithSelfConditioning(found->second, request);
-  return found->second(request);
+  if (request.peak_limit < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", name, ": a limit of ", request.peak_limit, " pairs"));
+  }
+  absl::StatusOr<Schedule> schedule = request.self_conditioning
+                                          ? MakeWithSelfConditioning(found->second, request)
+                                          : found->second(request);
+  DPIPE_RETURN_IF_ERROR(schedule.status());
+  DPIPE_RETURN_IF_ERROR(CheckPeakLimit(*schedule, request.peak_limit));
+  return schedule;
 }
 
 std::vector<std::string> ScheduleNames() {

@@ -12,6 +12,7 @@
 //   zb-v         split backward passes, no idle slot but the way in; what a device of 1f1b keeps
 //   v-half, v-min   about half and a third of that
 //   dualpipe-v   split where it matters, joint elsewhere, one pair more
+//   v-auto       the best of these and of greedy orders by times and under a limit
 //   wave         joint backward passes; skips between mirrored stages stay on their device
 // Two chains of one backbone in opposite directions, weights twice:
 //   chimera      one stage a direction and device
@@ -42,8 +43,8 @@ struct ScheduleRequest {
   // By stage id of the result (whose stages and devices do not depend on costs); empty: unit costs
   // F = I = W = 1. Generators that look at times decide by them.
   std::vector<PassCosts> costs = {};
-  // The most stashed (stage, micro-batch) pairs a device may hold, for generators that trade memory
-  // for bubbles; 0: unlimited.
+  // The most stashed (stage, micro-batch) pairs a device may hold; 0: unlimited. Generators that can
+  // trade bubbles for memory do; the others refuse.
   int peak_limit = 0;
   // Each micro-batch makes a forward-only lap first, which MakeSchedule adds to what the generator
   // gives (self_conditioning.h); `costs` are then those of both laps.

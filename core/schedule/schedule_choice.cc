@@ -4,33 +4,12 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 namespace dpipe {
 namespace {
 
 Nanos SumOf(const PassCosts& costs) { return costs.forward + costs.input_grad + costs.weight_grad; }
 
 }  // namespace
-
-int PeakStashedOfAll(const Schedule& schedule) {
-  int peak = 0;
-  for (int d = 0; d < schedule.num_devices(); ++d) {
-    peak = std::max(peak, schedule.PeakStashedOnDevice(d));
-  }
-  return peak;
-}
-
-absl::Status CheckPeakLimit(const Schedule& schedule, int peak_limit) {
-  for (int d = 0; d < schedule.num_devices() && peak_limit > 0; ++d) {
-    const int peak = schedule.PeakStashedOnDevice(d);
-    if (peak <= peak_limit) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("schedule ", schedule.name(), ": device ", d, " keeps ", peak,
-                     " pairs of stage and micro-batch, more than the limit of ", peak_limit));
-  }
-  return absl::OkStatus();
-}
 
 Nanos MakespanBound(const Schedule& schedule, const std::vector<PassCosts>& costs) {
   std::vector<Nanos> work(schedule.num_devices(), 0);

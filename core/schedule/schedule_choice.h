@@ -9,15 +9,10 @@
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "core/schedule/generators.h"
+#include "core/schedule/peak_limit.h"
 #include "core/schedule/schedule.h"
 
 namespace dpipe {
-
-// The most (stage, micro-batch) pairs that any device keeps.
-int PeakStashedOfAll(const Schedule& schedule);
-
-// InvalidArgument, naming both, if a device keeps more pairs than `peak_limit`; 0 is no limit.
-absl::Status CheckPeakLimit(const Schedule& schedule, int peak_limit);
 
 // No schedule of these chains takes less: the most that a device has to do after the first pass
 // can reach it. `costs` by stage.

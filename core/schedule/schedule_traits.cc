@@ -81,10 +81,11 @@ const std::map<std::string, ScheduleTraits>& Table() {
       {"chimera", Bidirectional(2)},  {"dualpipe-v", DualPipeV()},
       {"eager-1f1b", Straight()},     {"gpipe", Straight()},
       {"interleaved", Interleaved()}, {"single", Single()},
-      {"v-half", VShape(true, true)}, {"v-min", VShape(true, true)},
-      {"wave", VShape(false, true)},  {"zb-auto", ZeroBubble(true)},
-      {"zb-h1", ZeroBubble(false)},   {"zb-h2", ZeroBubble(false)},
-      {"zb-v", VShape(true, true)},   {"zeropp", ZeroPp()},
+      {"v-auto", VShape(true, true)}, {"v-half", VShape(true, true)},
+      {"v-min", VShape(true, true)},  {"wave", VShape(false, true)},
+      {"zb-auto", ZeroBubble(true)},  {"zb-h1", ZeroBubble(false)},
+      {"zb-h2", ZeroBubble(false)},   {"zb-v", VShape(true, true)},
+      {"zeropp", ZeroPp()},
   };
   return *table;
 }

@@ -40,14 +40,6 @@ Nanos TimeOf(VBlock block, int p, const Slot& slot) {
   return OffsetsOf(block, p, device)[column] + kPeriod * slot.micro_batch;
 }
 
-// Like the repeated block, but a pass that is ready goes ahead of one that is not.
-ListPolicy BlockPolicy(VBlock block, int p) {
-  return [block, p](const ListCandidate& candidate) -> ListPriority {
-    if (candidate.slot.pass == Pass::kWeightGrad) return {1, 0, 0};
-    return {0, TimeOf(block, p, candidate.slot), 0};
-  };
-}
-
 // Those that keep no more, the widest first.
 std::vector<VBlock> BlocksWithin(VBlock block) {
   switch (block) {
@@ -123,27 +115,26 @@ std::vector<std::vector<Slot>> VBlockOrder(VBlock block, int num_devices, int nu
 absl::StatusOr<Schedule> MakeVSchedule(const std::string& name, VBlock block,
                                        const ScheduleRequest& request) {
   DPIPE_RETURN_IF_ERROR(CheckVRequest(name, request));
-  const int p = request.num_devices;
-  const std::vector<ScheduleChain> chains = {VChain(p, request.num_micro_batches)};
-  int limit = VBlockPeak(block, p);
-  if (request.peak_limit > 0) limit = std::min(limit, request.peak_limit);
+  const int p = request.num_devices, m = request.num_micro_batches;
+  const std::vector<ScheduleChain> chains = {VChain(p, m)};
+  int limit = std::min(VBlockPeak(block, p), 2 * m);
+  const bool is_limited = request.peak_limit > 0 && request.peak_limit < limit;
+  if (is_limited) limit = request.peak_limit;
   ScheduleChoice choice(request);
-  for (VBlock within : BlocksWithin(block)) {
-    const auto order = VBlockOrder(within, p, request.num_micro_batches, Pass::kInputGrad);
-    for (double patience : {0.0, 1.0}) {
+  for (VBlock within : is_limited ? BlocksWithin(block) : std::vector<VBlock>{block}) {
+    const auto order = VBlockOrder(within, p, m, Pass::kInputGrad);
+    choice.Offer(FillWeightGradients(name, chains, order, {{}, limit, 0}));
+    for (double patience : {0.0, 0.5}) {
       if (choice.IsAtBound()) return choice.Take();
+      if (request.costs.empty() && patience == 0) continue;
       choice.Offer(FillWeightGradients(name, chains, order, {request.costs, limit, patience}));
     }
   }
   ListScheduleOptions options;
   options.costs = request.costs;
   options.device_limits.assign(p, limit);
-  for (const ListPolicy& policy :
-       {BlockPolicy(block, p), ListPolicy(GradientsFirst), ListPolicy(ForwardsFirst)}) {
-    if (choice.IsAtBound()) return choice.Take();
-    options.policy = policy;
-    choice.Offer(ListSchedule(name, chains, options));
-  }
+  options.policy = OldestFirst;
+  choice.Offer(ListSchedule(name, chains, options));
   return choice.Take();
 }
 

@@ -49,11 +49,12 @@ std::vector<std::vector<Slot>> VBlockOrder(VBlock block, int num_devices, int nu
 absl::Status CheckVRequest(const std::string& name, const ScheduleRequest& request);
 
 // The schedule with the shortest makespan at request.costs, of
-// - the order of `block`, and of those that keep less, with weight gradients placed greedily;
-// - greedy orders (list_schedule.h),
-// all of which keep at most VBlockPeak(block), or request.peak_limit where that is less.
-// InvalidArgument where CheckVRequest says so. Time: at most 6 orders, each O(slots log slots), and
-// 3 list schedules.
+// - the order of `block` with weight gradients where they are best at unit costs, and placed
+//   greedily at the costs given, with and without patience (weight_filling.h),
+// - the same of the blocks that keep less, where request.peak_limit is below VBlockPeak(block), and
+// - a greedy order (list_schedule.h).
+// A device keeps at most VBlockPeak(block) pairs, or request.peak_limit where that is less.
+// InvalidArgument where CheckVRequest says so. Time: at most 10 orders, O(slots log slots) each.
 absl::StatusOr<Schedule> MakeVSchedule(const std::string& name, VBlock block,
                                        const ScheduleRequest& request);
 
