@@ -4,9 +4,8 @@
 // allows. The smallest makespan wins, then the one named first here, so it is never above that of
 // zb-v, and of dualpipe-v or wave's own order within the limit.
 //
-// Where stages take unlike times zb-v's order, in which each device waits for its neighbours at
-// every step, loses about as much as they differ; more pairs, or dualpipe-v's longer steps, buy
-// that back.
+// Where stages take unlike times, devices that follow zb-v's order wait for their neighbours now
+// and then; more pairs, or dualpipe-v's longer steps, can buy that back.
 #include <utility>
 #include <vector>
 

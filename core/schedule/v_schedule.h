@@ -16,6 +16,14 @@
 // bubble is derived here: slopes 4, -2, 4, -2 are equal modulo 6, so the four passes keep the
 // residues 0, 1, 2, 3 on every device, each at the first slot that its input allows.
 //
+// The makespan at F = I = W = 1, of which each device works 6m (tested for p <= 10, m <= 3p; with
+// p < 3 all three are as the first one):
+//
+//   zero bubble   6m + p - 1, the least possible, exactly where m >= p
+//   half          6m + 3p - 3 for even p, 6m + 3p - 5 for odd p, where m >= 2p; no more where m >=
+//   p min           6m + 4p - 5, or 6m + 4p - 3 where 3 divides p, where m >= 2p; no more where m
+//   >= p
+//
 // The repeated block gives the order; FillWeightGradients squeezes it and places the weight
 // gradients. What a device keeps is counted in pairs of (stage, micro-batch), a stage being half of
 // what a stage of 1f1b is: 2p pairs are what the first device of 1f1b keeps.

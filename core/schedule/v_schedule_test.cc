@@ -25,14 +25,22 @@ Schedule Make(const std::string& name, const ScheduleRequest& request) {
   return *std::move(schedule);
 }
 
-TEST(VScheduleTest, BlocksMeetNowhereAndWaitForTheirInputs) {
+TEST(VScheduleTest, BlockOrdersCanRun) {
   for (VBlock block : {VBlock::kZeroBubble, VBlock::kHalf, VBlock::kMin}) {
     for (int p = 1; p <= 16; ++p) {
-      // A block order that cannot run, or that meets itself, is refused or makes device orders that
-      // differ from device to device in length; 12 micro-batches fill the pipeline.
       const auto order = VBlockOrder(block, p, 12, Pass::kBackward);
       const auto schedule = Schedule::Create("test", {VChain(p, 12)}, order);
       EXPECT_TRUE(schedule.ok()) << p << " " << schedule.status();
+    }
+  }
+}
+
+TEST(VScheduleTest, UpToTwoDevicesAllBlocksAreZeroBubble) {
+  for (const char* name : {"v-half", "v-min"}) {
+    for (int p = 1; p <= 2; ++p) {
+      for (int m = p; m <= 8; ++m) {
+        EXPECT_EQ(Make(name, RequestOf(p, m)).Makespan(kUnit), 6 * m + p - 1) << name << p << m;
+      }
     }
   }
 }
@@ -116,6 +124,22 @@ TEST(VScheduleTest, AtRandomCostsZeroBubbleIsNoSlowerThanOneFOneB) {
               Make("1f1b", RequestOf(p, m)).BubbleRatio(joint) + 1e-12)
         << p << " " << m;
     EXPECT_GE(schedule.Makespan(request.costs), MakespanBound(schedule, request.costs));
+  }
+}
+
+TEST(VScheduleTest, AutoIsNoSlowerThanWhatItChoosesFrom) {
+  RandomStream stream(11, 0, 0, RandomPurpose::kTest);
+  for (int trial = 0; trial < 100; ++trial) {
+    const int p = 1 + static_cast<int>(stream.NextBelow(6));
+    ScheduleRequest request = RequestOf(p, 1 + static_cast<int>(stream.NextBelow(4 * p)));
+    if (trial % 2 == 0) request.peak_limit = 2 + static_cast<int>(stream.NextBelow(4 * p));
+    request.costs = RandomCosts(&stream, 2 * p, trial % 3 == 0);
+    const Schedule best = Make("v-auto", request);
+    for (const char* name : {"zb-v", "dualpipe-v"}) {
+      const auto other = MakeSchedule(name, request);
+      if (!other.ok()) continue;
+      EXPECT_LE(best.Makespan(request.costs), other->Makespan(request.costs)) << name << p;
+    }
   }
 }
 

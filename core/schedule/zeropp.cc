@@ -8,8 +8,7 @@
 //
 // The chain is interleaved, stage k of v p on device k mod p. Weight gradients take the slots in
 // which a device would wait, which at F = I = W and v >= 2 are enough for all waits but those of
-// the first unit: with units of u >= p micro-batches each, m = n u, the makespan is
-// v m (F+I+W) + (p-1)(F+I). With v = 1 that holds for u >= 2p-1, and for n = 1.
+// the first unit: for m >= p the makespan is v m (F+I+W) + (p-1)(F+I) (tested for p <= 8, v <= 3).
 //
 // Units are of p micro-batches (or of all, or nearly so: m is divided evenly), of 2p where costs
 // are given and that is faster, of fewer where the peak limit has no room. A device keeps at most
