@@ -19,10 +19,11 @@
 // The makespan at F = I = W = 1, of which each device works 6m (tested for p <= 10, m <= 3p; with
 // p < 3 all three are as the first one):
 //
-//   zero bubble   6m + p - 1, the least possible, exactly where m >= p
-//   half          6m + 3p - 3 for even p, 6m + 3p - 5 for odd p, where m >= 2p; no more where m >=
-//   p min           6m + 4p - 5, or 6m + 4p - 3 where 3 divides p, where m >= 2p; no more where m
-//   >= p
+//   zero bubble   6m + p - 1, the least possible, if and only if m >= p
+//   half          6m + 3p - 3 for even p, 6m + 3p - 5 for odd p
+//   min           6m + 4p - 5, or 6m + 4p - 3 where 3 divides p
+//
+// half and min where m >= 2p; for p <= m < 2p they take that or less.
 //
 // The repeated block gives the order; FillWeightGradients squeezes it and places the weight
 // gradients. What a device keeps is counted in pairs of (stage, micro-batch), a stage being half of
