@@ -139,6 +139,7 @@ class CostModel {
   Nanos ReduceScatter(const std::vector<int>& ranks, int64_t bytes) const;
   Nanos AllGather(const std::vector<int>& ranks, int64_t bytes) const;
   Nanos Broadcast(const std::vector<int>& ranks, int64_t bytes) const;
+  bool SpansNodes(const std::vector<int>& ranks) const { return Members(ranks).num_nodes > 1; }
   // The all-reduce of one number over every rank, which a global gradient norm costs.
   Nanos GlobalNorm() const { return global_norm_; }
 

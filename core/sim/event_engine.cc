@@ -237,7 +237,11 @@ void EventEngine::StartCollective(int step, const PlanNode& node, const Gatherin
   const PlanCollective& collective = graph_.collectives[node.index];
   Moment start = gathering.latest;
   for (int m = collective.members_begin; m < collective.members_end; ++m) {
-    Later(ranks_[graph_.members[m].rank].collective_free, &start);
+    const int rank = graph_.members[m].rank;
+    Later(ranks_[rank].collective_free, &start);
+    if (!collective.between_nodes) continue;
+    Later(interfaces_[graph_.interface_of_rank[rank]].first, &start);
+    Later(interfaces_[graph_.interface_of_rank[rank]].second, &start);
   }
   const Nanos end = start.time + collective.duration;
   for (int m = collective.members_begin; m < collective.members_end; ++m) {
@@ -246,6 +250,9 @@ void EventEngine::StartCollective(int step, const PlanNode& node, const Gatherin
     const int event =
         AddEvent({member, TraceEvent::COLLECTIVE, step, instruction, start.time, end}, start.cause);
     state.collective_free = {end, event};
+    if (collective.between_nodes) {
+      interfaces_[graph_.interface_of_rank[member]] = {{end, event}, {end, event}};
+    }
     Communicates(member, start.time, end);
     if (node.gathers) {
       arrivals_[At(step, graph_.num_arrivals, graph_.node(member, instruction).arrival)] = {end,

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/cost/collectives.h"
 #include "core/schedule/trace_stats.h"
 #include "core/sim/check_plan.h"
 #include "core/sim/frozen_inbox.h"
@@ -36,6 +35,9 @@ class GraphBuilder {
     graph_.global_norm = plan_.global_norm();
     graph_.works_across_steps = WorksAcrossSteps(plan_);
     graph_.num_interfaces = cost_.num_interfaces();
+    for (int r = 0; r < plan_.devices_size(); ++r) {
+      graph_.interface_of_rank.push_back(cost_.InterfaceOf(r));
+    }
     graph_.first_stage_ranks.assign(plan_.stages(0).ranks().begin(), plan_.stages(0).ranks().end());
     graph_.rank_begin.push_back(0);
     for (const DeviceProgram& program : plan_.devices()) {
@@ -277,11 +279,10 @@ class GraphBuilder {
 
   Nanos CollectiveTime(const Instruction& instruction, bool gathers,
                        const std::vector<int>& ranks) const {
-    const CollectiveGroup group = GroupOfRanks(cost_.cluster(), ranks);
-    if (gathers) return AllGatherTime(group, instruction.bytes());
+    if (gathers) return cost_.AllGather(ranks, instruction.bytes());
     return plan_.stages(instruction.stage()).sharded()
-               ? ReduceScatterTime(group, instruction.bytes())
-               : AllReduceTime(group, instruction.bytes());
+               ? cost_.ReduceScatter(ranks, instruction.bytes())
+               : cost_.AllReduce(ranks, instruction.bytes());
   }
 
   // A rank that holds both directions' copies of a stage adds them up first and takes part once.
@@ -314,6 +315,7 @@ class GraphBuilder {
       collective.duration =
           CollectiveTime(plan_.devices(first.rank).instructions(first.instruction),
                          std::get<0>(members_[begin].key), ranks);
+      collective.between_nodes = cost_.SpansNodes(ranks);
       graph_.collectives.push_back(collective);
       begin = end;
     }

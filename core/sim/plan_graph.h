@@ -52,6 +52,7 @@ struct PlanMessage {
 struct PlanCollective {
   int members_begin = 0, members_end = 0;
   Nanos duration = 0;
+  bool between_nodes = false;  // holds its members' network interfaces
 };
 
 struct CollectiveMember {
@@ -74,6 +75,7 @@ struct PlanGraph {
   std::vector<CollectiveMember> members;
   int num_arrivals = 0;
   int num_interfaces = 0;
+  std::vector<int> interface_of_rank;
   std::vector<int> first_stage_ranks;
   int num_flushes = 0;  // of a step, the same on every rank
   bool global_norm = false;

@@ -8,10 +8,11 @@
 // for the received data and the gathered parameters that it is the first to need; between stages
 // of one rank the order of the list suffices. REDUCE_GRADS starts when all ranks that hold the
 // layers have issued it and GATHER_PARAMS when all of its stage have, one at a time on a stream of
-// their own or, if the cluster says so, on the compute stream; collectives and messages do not slow
-// each other. OPTIMIZER_STEP waits for its rank's reductions and, with a global norm, for every
-// rank; FLUSH for every rank and its messages. While a device communicates, its computing is slower
-// by the cluster's contention factor.
+// their own or, if the cluster says so, on the compute stream; one between nodes also waits for its
+// ranks' network interfaces and holds them, so that the reductions of a node's stages share what
+// they go through. OPTIMIZER_STEP waits for its rank's reductions and, with a global norm, for
+// every rank; FLUSH for every rank and its messages. While a device communicates, its computing is
+// slower by the cluster's contention factor.
 //
 // Complexity: O(E log N) for E executed instructions on N ranks.
 #ifndef DPIPE_CORE_SIM_SIMULATOR_H_

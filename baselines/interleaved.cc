@@ -1,0 +1,18 @@
+// Interleaved 1F1B (Narayanan et al., SC 2021): every device holds several stages that lie apart
+// in the model, which shortens warm-up and cool-down and sends more messages.
+#include "baselines/registry.h"
+
+namespace dpipe {
+namespace {
+
+NamedStrategy Interleaved() {
+  Strategy strategy = DefaultStrategy();
+  strategy.set_name("interleaved");
+  strategy.set_schedule("interleaved");
+  return {StrategyFamily::kPipeline, strategy, "1F1B with two stages a device (Megatron-LM)"};
+}
+
+REGISTER_STRATEGY(Interleaved);
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,21 @@
+// This project's own: frozen work fills the bubbles of whichever schedule simulates best, zero-
+// bubble and V schedules among them, where weight gradients and frozen work compete for the same
+// gaps. Where too little frozen work is there to fill 1F1B's bubbles, these leave fewer to fill.
+#include "baselines/registry.h"
+
+namespace dpipe {
+namespace {
+
+NamedStrategy OpenDiffusionPipe() {
+  Strategy strategy = DefaultStrategy();
+  strategy.set_name("opendiffusionpipe");
+  strategy.set_schedule("1f1b|eager-1f1b|interleaved|zb-h1|zb-h2|zb-auto|zb-v");
+  strategy.set_frozen("fill");
+  strategy.set_recompute("auto");
+  return {StrategyFamily::kFilling, strategy, "the best filled pipeline over all schedules: ours"};
+}
+
+REGISTER_STRATEGY(OpenDiffusionPipe);
+
+}  // namespace
+}  // namespace dpipe

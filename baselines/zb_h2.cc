@@ -1,0 +1,19 @@
+// ZB-H2 (Qi et al., ICLR 2024): more forward passes in the warm-up as well, for about twice the
+// stashed micro-batches.
+#include "baselines/registry.h"
+
+namespace dpipe {
+namespace {
+
+NamedStrategy ZbH2() {
+  Strategy strategy = DefaultStrategy();
+  strategy.set_name("zb-h2");
+  strategy.set_schedule("zb-h2");
+  return {StrategyFamily::kZeroBubble, strategy,
+          "more warm-up, hardly a bubble, twice the memory (Zero Bubble)"};
+}
+
+REGISTER_STRATEGY(ZbH2);
+
+}  // namespace
+}  // namespace dpipe

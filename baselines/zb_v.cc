@@ -1,0 +1,19 @@
+// ZB-V (Qi et al., ICLR 2024): two stages a device in a V; no bubble where the three passes take
+// equal times, at the memory of 1F1B.
+#include "baselines/registry.h"
+
+namespace dpipe {
+namespace {
+
+NamedStrategy ZbV() {
+  Strategy strategy = DefaultStrategy();
+  strategy.set_name("zb-v");
+  strategy.set_schedule("zb-v");
+  return {StrategyFamily::kZeroBubble, strategy,
+          "two stages a device in a V, no bubble at equal times (Zero Bubble)"};
+}
+
+REGISTER_STRATEGY(ZbV);
+
+}  // namespace
+}  // namespace dpipe

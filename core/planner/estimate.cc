@@ -1,0 +1,126 @@
+#include "core/planner/estimate.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/planner/pipeline_schedule.h"
+#include "core/schedule/schedule_traits.h"
+
+namespace dpipe {
+namespace {
+
+// Beyond so many micro-batches a device, a schedule's bubble does not change.
+constexpr int kRampMicroBatches = 3;
+// In units of which the even pass times are simulated.
+constexpr double kResolution = 3000;
+
+// The largest number of micro-batches, at most those of the shape, at which the ramp is complete.
+PipelineShape ShapeOfRamp(const PipelineShape& shape) {
+  PipelineShape small = shape;
+  small.peak_limit = 0;
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
+  int count = std::min(shape.num_micro_batches, kRampMicroBatches * shape.num_stages);
+  for (; count > 1; --count) {
+    ScheduleRequest request;
+    request.num_devices = shape.num_stages;
+    request.num_micro_batches = count;
+    request.stages_per_device = shape.stages_per_device;
+    if (CheckRequest(shape.schedule, *traits, request).ok()) break;
+  }
+  small.num_micro_batches = count;
+  return small;
+}
+
+}  // namespace
+
+StepEstimator::StepEstimator(const Strategy& strategy, const CostModel& cost)
+    : cost_(cost),
+      fills_(strategy.frozen() == "fill" && strategy.cross_iteration()),
+      cached_(strategy.frozen() == "cached"),
+      recomputes_(strategy.recompute() == "full") {}
+
+StepEstimator::Passes StepEstimator::PassesOf(const PipelineShape& shape) const {
+  Passes passes;
+  for (int backbone : cost_.backbones()) {
+    const LayerTimes& times = cost_.Times(backbone, shape.local_batch());
+    const LayerRange all = cost_.AllLayers(backbone);
+    passes.forward += times.Forward(all);
+    passes.input_grad += times.InputGrad(all) + (recomputes_ ? times.Forward(all) : 0);
+    passes.weight_grad += times.WeightGrad(all);
+  }
+  return passes;
+}
+
+double StepEstimator::Ramp(const PipelineShape& shape, const Passes& passes) {
+  const PipelineShape small = ShapeOfRamp(shape);
+  const auto key = std::make_tuple(small.schedule, small.num_stages, small.num_micro_batches,
+                                   small.stages_per_device);
+  const auto found = ramps_.find(key);
+  if (found != ramps_.end()) return found->second;
+  PipelineScheduleOptions options;
+  options.num_backbones = static_cast<int>(cost_.backbones().size());
+  double ramp = 0;
+  const absl::StatusOr<Schedule> structure = MakePipelineSchedule(small, options);
+  if (structure.ok()) {
+    // One micro-batch passes through the stages of one chain of every backbone.
+    int stages = 0;
+    for (size_t c = 0; c < structure->chains().size(); ++c) {
+      if (c > 0 && structure->chains()[c].backbone == structure->chains()[c - 1].backbone) continue;
+      stages += static_cast<int>(structure->chains()[c].devices.size());
+    }
+    const double unit = kResolution / std::max(1.0, passes.total());
+    PassCosts even;
+    even.forward = static_cast<Nanos>(passes.forward * unit / stages * small.num_stages);
+    even.input_grad = static_cast<Nanos>(passes.input_grad * unit / stages * small.num_stages);
+    even.weight_grad = static_cast<Nanos>(passes.weight_grad * unit / stages * small.num_stages);
+    options.costs.assign(structure->num_stages(), even);
+    const absl::StatusOr<Schedule> schedule = MakePipelineSchedule(small, options);
+    if (schedule.ok()) {
+      const double makespan = static_cast<double>(schedule->Makespan(options.costs));
+      ramp = schedule->BubbleRatio(options.costs) * makespan / kResolution;
+    }
+  }
+  ramps_[key] = ramp;
+  return ramp;
+}
+
+double StepEstimator::FrozenWork(const PipelineShape& shape) const {
+  if (cached_) return 0;
+  const int share = std::max(1, shape.samples_per_group() / shape.devices_per_pipeline);
+  double sum = 0;
+  for (int c : cost_.frozen_components()) {
+    sum += static_cast<double>(cost_.Load(c, share) + cost_.Forward(c, cost_.AllLayers(c), share));
+  }
+  return sum * shape.devices_per_pipeline;
+}
+
+double StepEstimator::ExposedSync(const PipelineShape& shape, double backward_ns) const {
+  std::vector<int> ranks;
+  for (int g = 0; g < shape.num_groups(); ++g) {
+    for (int i = 0; i < shape.replicas(); ++i) ranks.push_back(g * shape.devices_per_pipeline + i);
+  }
+  if (ranks.size() < 2) return 0;
+  int64_t bytes = 0;
+  for (int backbone : cost_.backbones()) {
+    bytes += cost_.GradientBytes(backbone, cost_.AllLayers(backbone));
+  }
+  const double sync = static_cast<double>(cost_.AllReduce(ranks, bytes / shape.num_stages));
+  return std::max(0.0, sync - backward_ns);
+}
+
+Nanos StepEstimator::Estimate(const PipelineShape& shape) {
+  const Passes passes = PassesOf(shape);
+  const double per_device = passes.total() / shape.num_stages;
+  const double backward = (passes.input_grad + passes.weight_grad) / shape.num_stages;
+  double optimizer = 0;
+  for (int backbone : cost_.backbones()) {
+    optimizer += static_cast<double>(cost_.Optimizer(backbone, cost_.AllLayers(backbone)));
+  }
+  const double work = shape.num_micro_batches * per_device + optimizer / shape.num_stages;
+  const double backbone = work + Ramp(shape, passes) * per_device + ExposedSync(shape, backward);
+  const double frozen = FrozenWork(shape) / shape.devices_per_pipeline;
+  // Filled, a step takes its backbone's time or that of all work evenly shared.
+  return static_cast<Nanos>(fills_ ? std::max(backbone, work + frozen) : backbone + frozen);
+}
+
+}  // namespace dpipe

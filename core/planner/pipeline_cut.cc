@@ -1,0 +1,85 @@
+#include "core/planner/pipeline_cut.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+// Layers by stage of the schedule; the lap without gradients has those of the one with.
+std::vector<LayerRange> LayersByStage(const Schedule& schedule, const PipelineCut& cut) {
+  std::vector<LayerRange> layers;
+  for (const ScheduleChain& chain : schedule.chains()) {
+    const std::vector<LayerRange>& stages = cut.stages[chain.backbone];
+    for (size_t k = 0; k < chain.devices.size(); ++k) layers.push_back(stages[k % stages.size()]);
+  }
+  return layers;
+}
+
+}  // namespace
+
+absl::StatusOr<PipelineCut> JoinPartitions(const std::vector<Partition>& partitions) {
+  PipelineCut cut;
+  for (size_t b = 0; b < partitions.size(); ++b) {
+    std::vector<int> replicas;
+    std::vector<bool> recompute;
+    for (const DeviceSeat& seat : partitions[b].seats) {
+      replicas.push_back(seat.replicas);
+      recompute.push_back(seat.recompute);
+    }
+    if (b == 0) {
+      cut.replicas = replicas;
+      cut.recompute = recompute;
+    }
+    for (size_t d = 0; d < replicas.size(); ++d) {
+      if (replicas[d] != cut.replicas[d]) {
+        return absl::InvalidArgumentError(absl::StrCat("device ", d, " has ", replicas[d],
+                                                       " ranks for backbone ", b, " and ",
+                                                       cut.replicas[d], " for the first"));
+      }
+      if (recompute[d]) cut.recompute[d] = true;
+    }
+    cut.stages.push_back(partitions[b].stages);
+    cut.bottleneck_ns = std::max(cut.bottleneck_ns, partitions[b].bottleneck_ns);
+  }
+  return cut;
+}
+
+absl::StatusOr<PipelineLayout> LayoutOf(const Schedule& schedule, const PipelineCut& cut,
+                                        const PipelineShape& shape, int num_devices) {
+  LayoutOptions options;
+  options.num_devices = num_devices;
+  options.replicas = cut.replicas;
+  options.layers = LayersByStage(schedule, cut);
+  options.micro_batch_sizes.assign(cut.stages.size(), shape.micro_batch_size());
+  for (int s = 0; s < schedule.num_stages(); ++s) {
+    options.recompute.push_back(!schedule.IsForwardOnly(s) && cut.recompute[schedule.DeviceOf(s)]);
+  }
+  return MakeLayout(schedule, options);
+}
+
+std::vector<PassCosts> StagePassCosts(const Schedule& schedule, const PipelineCut& cut,
+                                      const PipelineShape& shape, const CostModel& cost) {
+  std::vector<int> first_rank = {0};
+  for (int replicas : cut.replicas) first_rank.push_back(first_rank.back() + replicas);
+  const std::vector<LayerRange> layers = LayersByStage(schedule, cut);
+  std::vector<PassCosts> costs;
+  for (int s = 0; s < schedule.num_stages(); ++s) {
+    const int device = schedule.DeviceOf(s);
+    const int component = cost.backbones()[schedule.chains()[schedule.ChainOf(s)].backbone];
+    const LayerTimes& times =
+        cost.Times(component, std::max(1, shape.micro_batch_size() / cut.replicas[device]));
+    const auto on_device = [&](Nanos ns) { return cost.OnRank(ns, first_rank[device]); };
+    PassCosts passes;
+    passes.forward = on_device(times.Forward(layers[s]));
+    passes.input_grad = on_device(times.InputGrad(layers[s]));
+    passes.weight_grad = on_device(times.WeightGrad(layers[s]));
+    if (cut.recompute[device]) passes.input_grad += passes.forward;
+    costs.push_back(passes);
+  }
+  return costs;
+}
+
+}  // namespace dpipe

@@ -1,0 +1,39 @@
+// How the backbones are cut and seated: the partitions of all backbones, by stage of the schedule.
+#ifndef DPIPE_CORE_PLANNER_PIPELINE_CUT_H_
+#define DPIPE_CORE_PLANNER_PIPELINE_CUT_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/base/range.h"
+#include "core/cost/cost_model.h"
+#include "core/planner/partition/partition.h"
+#include "core/planner/shape.h"
+#include "core/schedule/layout.h"
+#include "core/schedule/schedule.h"
+
+namespace dpipe {
+
+struct PipelineCut {
+  // By backbone: the layers of the stages of one chain, without its forward-only lap.
+  std::vector<std::vector<LayerRange>> stages;
+  std::vector<int> replicas;    // by schedule device
+  std::vector<bool> recompute;  // by schedule device
+  Nanos bottleneck_ns = 0;      // the largest of the partitions'
+};
+
+// InvalidArgument if the partitions seat the schedule's devices differently.
+absl::StatusOr<PipelineCut> JoinPartitions(const std::vector<Partition>& partitions);
+
+// Where the cut pipeline runs on `num_devices` ranks.
+absl::StatusOr<PipelineLayout> LayoutOf(const Schedule& schedule, const PipelineCut& cut,
+                                        const PipelineShape& shape, int num_devices);
+
+// What each stage's passes take on its device, by stage of the schedule: recomputation belongs to
+// the input gradient.
+std::vector<PassCosts> StagePassCosts(const Schedule& schedule, const PipelineCut& cut,
+                                      const PipelineShape& shape, const CostModel& cost);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PLANNER_PIPELINE_CUT_H_
