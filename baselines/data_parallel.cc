@@ -1,15 +1,21 @@
-#include "baselines/data_parallel.h"
+// Data parallelism, as DistributedDataParallel does it: every device holds the whole model, runs
+// the frozen components and the backbone on its share of the batch, and sums gradients in buckets
+// that overlap the backward pass. Number of micro-batches (gradient accumulation) by search.
+#include "baselines/registry.h"
 
 namespace dpipe {
+namespace {
 
-Strategy DataParallel() {
-  Strategy strategy;
+NamedStrategy DataParallel() {
+  Strategy strategy = DefaultStrategy();
   strategy.set_name("data_parallel");
   strategy.set_partitioner("none");
   strategy.set_schedule("single");
-  strategy.set_frozen("first");
-  strategy.set_sync("bucketed");
-  return strategy;
+  return {StrategyFamily::kDataParallel, strategy,
+          "whole model on every device, all-reduce in buckets (PyTorch DDP)"};
 }
 
+REGISTER_STRATEGY(DataParallel);
+
+}  // namespace
 }  // namespace dpipe

@@ -1,17 +1,20 @@
-#include "baselines/diffusionpipe.h"
+// DiffusionPipe (Tian et al., MLSys 2024, arXiv 2405.01248): 1F1B over the exact partition, with
+// the frozen components' work for the next step placed in the bubbles of this one. [algorithms.md
+// §4] Beyond the paper: samples go to devices unevenly, as their bubbles and stages allow.
+#include "baselines/registry.h"
 
 namespace dpipe {
+namespace {
 
-Strategy DiffusionPipe() {
-  Strategy strategy;
+NamedStrategy DiffusionPipe() {
+  Strategy strategy = DefaultStrategy();
   strategy.set_name("diffusionpipe");
-  strategy.set_partitioner("balanced");
-  strategy.set_schedule("1f1b");
   strategy.set_frozen("fill");
-  strategy.set_sync("bucketed");
-  strategy.set_partial_batch(true);
-  strategy.set_cross_iteration(true);
-  return strategy;
+  return {StrategyFamily::kFilling, strategy,
+          "1F1B, the next step's frozen work in the bubbles (DiffusionPipe)"};
 }
 
+REGISTER_STRATEGY(DiffusionPipe);
+
+}  // namespace
 }  // namespace dpipe

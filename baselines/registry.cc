@@ -1,36 +1,46 @@
 #include "baselines/registry.h"
 
+#include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "baselines/data_parallel.h"
-#include "baselines/diffusionpipe.h"
-#include "baselines/gpipe.h"
-#include "baselines/offline_cache.h"
-#include "baselines/one_f_one_b.h"
+#include "core/base/check.h"
 #include "core/base/status.h"
 #include "core/planner/strategy.h"
 
 namespace dpipe {
 namespace {
 
-std::vector<Strategy> NamedStrategies() {
-  return {DataParallel(), GPipe(), OneFOneB(), DiffusionPipe(), OfflineCache()};
+// Filled before main by static initialisers, in any order, and kept sorted; not changed after.
+std::vector<NamedStrategy>& Registry() {
+  static auto* const registry = new std::vector<NamedStrategy>();
+  return *registry;
 }
 
 absl::StatusOr<Strategy> FindNamed(absl::string_view name) {
-  for (Strategy& strategy : NamedStrategies()) {
-    if (strategy.name() == std::string(name)) return std::move(strategy);
+  for (const NamedStrategy& named : NamedStrategies()) {
+    if (named.strategy.name() == std::string(name)) return named.strategy;
   }
   return absl::NotFoundError(absl::StrCat(
       "unknown strategy '", name, "'; the known ones are ", absl::StrJoin(StrategyNames(), ", "),
       ", or compose one, for instance 'schedule=1f1b,frozen=fill'"));
 }
 
-Strategy DefaultComposition() {
+}  // namespace
+
+const std::vector<NamedStrategy>& NamedStrategies() { return Registry(); }
+
+std::vector<std::string> StrategyNames() {
+  std::vector<std::string> names;
+  for (const NamedStrategy& named : NamedStrategies()) names.push_back(named.strategy.name());
+  return names;
+}
+
+Strategy DefaultStrategy() {
   Strategy strategy;
   strategy.set_partitioner("balanced");
   strategy.set_schedule("1f1b");
@@ -38,21 +48,15 @@ Strategy DefaultComposition() {
   strategy.set_sync("bucketed");
   strategy.set_partial_batch(true);
   strategy.set_cross_iteration(true);
+  strategy.set_recompute("none");
+  strategy.set_shard("none");
   return strategy;
-}
-
-}  // namespace
-
-std::vector<std::string> StrategyNames() {
-  std::vector<std::string> names;
-  for (const Strategy& strategy : NamedStrategies()) names.push_back(strategy.name());
-  return names;
 }
 
 absl::StatusOr<Strategy> FindStrategy(absl::string_view spec) {
   const std::vector<std::string> parts = absl::StrSplit(spec, ',');
   const bool starts_with_name = parts[0].find('=') == std::string::npos;
-  Strategy strategy = DefaultComposition();
+  Strategy strategy = DefaultStrategy();
   if (starts_with_name) {
     DPIPE_ASSIGN_OR_RETURN(strategy, FindNamed(parts[0]));
   }
@@ -62,6 +66,20 @@ absl::StatusOr<Strategy> FindStrategy(absl::string_view spec) {
   if (parts.size() > 1 || !starts_with_name) strategy.set_name(std::string(spec));
   DPIPE_RETURN_IF_ERROR(CheckStrategy(strategy));
   return strategy;
+}
+
+bool RegisterStrategy(NamedStrategy strategy) {
+  const auto order = [](const NamedStrategy& named) {
+    return std::make_tuple(static_cast<int>(named.family), named.strategy.name());
+  };
+  for (const NamedStrategy& other : Registry()) {
+    DPIPE_CHECK(other.strategy.name() != strategy.strategy.name())
+        << "strategy " << strategy.strategy.name() << " is registered twice";
+  }
+  const auto at = std::find_if(Registry().begin(), Registry().end(),
+                               [&](const NamedStrategy& n) { return order(strategy) < order(n); });
+  Registry().insert(at, std::move(strategy));
+  return true;
 }
 
 }  // namespace dpipe

@@ -6,78 +6,126 @@
 #include "core/base/status.h"
 #include "core/planner/fill/fill_plan.h"
 #include "core/planner/partition/partitioner.h"
-#include "core/planner/stage_costs.h"
-#include "core/schedule/generators.h"
+#include "core/planner/pipeline_schedule.h"
+#include "core/schedule/schedule_traits.h"
 #include "core/sim/simulator.h"
 
 namespace dpipe {
 namespace {
 
-PipelineLayout Layout(const PipelineShape& shape, const std::vector<LayerRange>& stages) {
-  std::vector<StraightStage> straight;
-  for (const LayerRange& layers : stages) straight.push_back({layers, shape.replicas()});
-  return StraightLayout(shape.num_devices, shape.num_micro_batches, shape.micro_batch_size(),
-                        straight);
+Recompute RecomputeOf(const Strategy& strategy) {
+  if (strategy.recompute() == "full") return Recompute::kFull;
+  return strategy.recompute() == "auto" ? Recompute::kAuto : Recompute::kNone;
 }
 
-absl::StatusOr<Schedule> ScheduleOf(const PipelineShape& shape) {
-  ScheduleRequest request;
-  request.num_devices = shape.num_stages;
-  request.num_micro_batches = shape.num_micro_batches;
-  return MakeSchedule(shape.schedule, request);
+// The micro-batches of one chain: those of a backbone over its copies' number.
+int ChainMicroBatches(const PipelineShape& shape) {
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
+  return shape.num_micro_batches / (traits.ok() ? traits->weight_copies : 1);
 }
 
 }  // namespace
 
-PlanBuilder::PlanBuilder(const Strategy& strategy, bool global_norm, const CostModel& cost)
+PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
+                         const CostModel& cost)
     : strategy_(strategy),
-      global_norm_(global_norm),
+      options_(options),
       cost_(cost),
       fills_(strategy.frozen() == "fill" && strategy.cross_iteration() &&
-             !cost.frozen_components().empty()) {}
+             !cost.frozen_components().empty()) {
+  if (!cached()) {
+    for (int c : cost_.frozen_components()) {
+      frozen_bytes_ += cost_.ParameterBytes(c, cost_.AllLayers(c));
+    }
+  }
+  for (int backbone : cost_.backbones()) {
+    tables_.push_back(std::make_shared<const BackboneTables>(cost_, backbone));
+  }
+}
 
 LowerOptions PlanBuilder::Options(FrozenPolicy frozen) const {
   LowerOptions options;
   options.strategy = strategy_.name();
   options.frozen = frozen;
   options.sync = strategy_.sync() == "end" ? SyncPolicy::kEnd : SyncPolicy::kBucketed;
-  options.global_norm = global_norm_;
+  options.global_norm = options_.global_norm;
   return options;
 }
 
-absl::StatusOr<Partition> PlanBuilder::MakePartition(const PipelineShape& shape) const {
-  DPIPE_ASSIGN_OR_RETURN(const Partitioner partitioner, FindPartitioner(strategy_.partitioner()));
-  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(shape));
-  int64_t frozen_bytes = 0;
-  if (!cached()) {
-    for (int c : cost_.frozen_components()) {
-      frozen_bytes += cost_.ParameterBytes(c, cost_.AllLayers(c));
-    }
+const CostModel& PlanBuilder::CostOf(const PipelineShape& shape, Extent extent) {
+  const int devices = shape.devices_per_pipeline;
+  if (extent == Extent::kWhole || devices == shape.num_devices || !cost_.GroupsAreAlike(devices)) {
+    return cost_;
   }
-  const ModelStageCosts costs(cost_, shape, schedule, frozen_bytes);
-  const std::vector<int> replicas(shape.num_stages, shape.replicas());
-  return partitioner(MakePartitionProblem(costs, schedule, 0, replicas));
+  std::unique_ptr<CostModel>& group = groups_[devices];
+  if (group == nullptr) group = std::make_unique<CostModel>(cost_.OfOneGroup(devices));
+  return *group;
 }
 
-absl::StatusOr<BuiltPlan> PlanBuilder::Lower(const PipelineShape& shape,
-                                             const std::vector<LayerRange>& stages,
-                                             LowerOptions options) const {
-  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(shape));
+absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
+  DPIPE_ASSIGN_OR_RETURN(const Partitioner partitioner, FindPartitioner(strategy_.partitioner()));
+  PipelineScheduleOptions structure;
+  structure.num_backbones = static_cast<int>(tables_.size());
+  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, MakePipelineSchedule(shape, structure));
+  std::vector<Partition> partitions;
+  for (size_t b = 0; b < tables_.size(); ++b) {
+    StageCostsOptions options;
+    options.num_groups = shape.num_groups();
+    options.devices_per_pipeline = shape.devices_per_pipeline;
+    options.micro_batch_size = shape.micro_batch_size();
+    options.backbone = static_cast<int>(b);
+    options.frozen_bytes = frozen_bytes_;
+    options.forward_passes = 1 + cost_.profile().self_conditioning_probability();
+    const ModelStageCosts costs(cost_, tables_[b], schedule, options);
+    PartitionProblem problem = MakePartitionProblem(
+        costs, schedule, static_cast<int>(b), std::vector<int>(shape.num_stages, shape.replicas()));
+    // One division of the devices serves all backbones.
+    problem.choose_replicas = tables_.size() == 1;
+    problem.recompute = RecomputeOf(strategy_);
+    DPIPE_ASSIGN_OR_RETURN(Partition partition, partitioner(problem));
+    partitions.push_back(std::move(partition));
+  }
+  return JoinPartitions(partitions);
+}
+
+absl::StatusOr<Schedule> PlanBuilder::ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,
+                                                 bool self_conditioning) const {
+  PipelineScheduleOptions options;
+  options.num_backbones = static_cast<int>(tables_.size());
+  options.self_conditioning = self_conditioning;
+  DPIPE_ASSIGN_OR_RETURN(Schedule structure, MakePipelineSchedule(shape, options));
+  DPIPE_ASSIGN_OR_RETURN(const ScheduleTraits traits, TraitsOf(shape.schedule));
+  if (!traits.takes_costs && !self_conditioning) return structure;
+  options.costs = StagePassCosts(structure, cut, shape, cost_);
+  return MakePipelineSchedule(shape, options);
+}
+
+absl::StatusOr<BuiltPlan> PlanBuilder::Lower(const PipelineShape& shape, const PipelineCut& cut,
+                                             const LowerOptions& options, Extent extent,
+                                             bool self_conditioning) {
+  const CostModel& cost = CostOf(shape, extent);
+  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(shape, cut, self_conditioning));
+  DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout,
+                         LayoutOf(schedule, cut, shape, cost.num_devices()));
   BuiltPlan built;
-  DPIPE_ASSIGN_OR_RETURN(built.plan, LowerPlan(Layout(shape, stages), schedule, options, cost_));
-  DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, SimulateSteadyState(built.plan, cost_));
+  DPIPE_ASSIGN_OR_RETURN(built.plan, LowerPlan(layout, schedule, options, cost));
+  DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, SimulateSteadyState(built.plan, cost));
   built.step_ns = simulation.stats.step_ns;
   built.bubble_ratio = simulation.stats.bubble_ratio;
   return built;
 }
 
 absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
-                                                   const std::vector<LayerRange>& stages) const {
-  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(shape));
-  FillOptions fill;
+                                                   const PipelineCut& cut, Extent extent,
+                                                   bool self_conditioning) {
+  const CostModel& cost = CostOf(shape, extent);
+  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(shape, cut, self_conditioning));
+  DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout,
+                         LayoutOf(schedule, cut, shape, cost.num_devices()));
+  FillOptions fill = options_.fill;
   fill.partial_batch = strategy_.partial_batch();
-  DPIPE_ASSIGN_OR_RETURN(FilledPlan filled, FillPlan(Layout(shape, stages), schedule,
-                                                     Options(FrozenPolicy::kFill), fill, cost_));
+  DPIPE_ASSIGN_OR_RETURN(FilledPlan filled,
+                         FillPlan(layout, schedule, Options(FrozenPolicy::kFill), fill, cost));
   BuiltPlan built;
   built.plan = std::move(filled.plan);
   built.step_ns = filled.step_ns;
@@ -86,53 +134,38 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
   return built;
 }
 
-absl::StatusOr<BuiltPlan> PlanBuilder::Build(const PipelineShape& shape,
-                                             const std::vector<LayerRange>& stages) const {
-  if (fills_) return BuildFilled(shape, stages);
-  if (cached()) return Lower(shape, stages, Options(FrozenPolicy::kCached));
-  return BuildFrozenFirst(shape, stages);
+absl::StatusOr<BuiltPlan> PlanBuilder::Build(const PipelineShape& shape, const PipelineCut& cut,
+                                             Extent extent, bool self_conditioning) {
+  if (fills_) return BuildFilled(shape, cut, extent, self_conditioning);
+  if (cached()) return Lower(shape, cut, Options(FrozenPolicy::kCached), extent, self_conditioning);
+  return BuildFrozenFirst(shape, cut, extent, self_conditioning);
 }
 
-absl::StatusOr<BuiltPlan> PlanBuilder::BuildFrozenFirst(
-    const PipelineShape& shape, const std::vector<LayerRange>& stages) const {
-  return Lower(shape, stages, Options(FrozenPolicy::kFirst));
+absl::StatusOr<BuiltPlan> PlanBuilder::BuildFrozenFirst(const PipelineShape& shape,
+                                                        const PipelineCut& cut, Extent extent,
+                                                        bool self_conditioning) {
+  return Lower(shape, cut, Options(FrozenPolicy::kFirst), extent, self_conditioning);
 }
 
-Nanos PlanBuilder::FrozenTime(int samples) const {
-  Nanos sum = 0;
-  for (int c : cost_.frozen_components()) {
-    sum += cost_.Load(c, samples) + cost_.Forward(c, cost_.AllLayers(c), samples);
-  }
-  return sum;
-}
-
-Nanos PlanBuilder::Estimate(const PipelineShape& shape, const Partition& partition) const {
-  const LayerTimes& times = cost_.Times(cost_.backbone(), shape.local_batch());
-  Nanos pipeline = (shape.num_micro_batches - 1) * partition.bottleneck_ns;
-  Nanos optimizer = 0;
-  Nanos busy = 0;  // of all stages
-  for (const LayerRange& layers : partition.stages) {
-    pipeline += times.Total(layers);
-    optimizer = std::max(optimizer, cost_.Optimizer(layers));
-    busy += shape.num_micro_batches * times.Total(layers) + cost_.Optimizer(layers);
-  }
-  const Nanos backbone = pipeline + partition.exposed_sync_ns + optimizer;
-  if (cached()) return backbone;
-  const int share = std::max(1, shape.samples_per_group() / shape.devices_per_pipeline);
-  const Nanos frozen = FrozenTime(share);
-  // Filled, a step takes its backbone's time or that of all work evenly shared.
-  return fills_ ? std::max(backbone, busy / shape.num_stages + frozen) : backbone + frozen;
-}
-
-Nanos PlanBuilder::LowerBound(const PipelineShape& shape, const Partition& partition) const {
-  const LayerTimes& times = cost_.Times(cost_.backbone(), shape.local_batch());
-  const Nanos optimizer = cost_.Optimizer(partition.stages[0]);
+Nanos PlanBuilder::LowerBound(const PipelineShape& shape, const PipelineCut& cut) const {
   Nanos bound = 0;
-  for (const LayerRange& layers : partition.stages) {
-    // In and out for one micro-batch: forward, and input gradients, which alone must be waited for.
-    const LayerRange before{0, layers.begin};
-    bound = std::max(bound, optimizer + times.Forward(before) + times.InputGrad(before) +
-                                shape.num_micro_batches * times.Total(layers));
+  for (size_t b = 0; b < cut.stages.size(); ++b) {
+    const int component = cost_.backbones()[b];
+    // The most ranks that share a micro-batch make the smallest passes; heterogeneous devices are
+    // taken at their fastest.
+    const int replicas = *std::max_element(cut.replicas.begin(), cut.replicas.end());
+    const LayerTimes& times =
+        cost_.Times(component, std::max(1, shape.micro_batch_size() / replicas));
+    double speed = 1;
+    for (int r = 0; r < cost_.num_devices(); ++r) speed = std::max(speed, cost_.SpeedOf(r));
+    for (const LayerRange& layers : cut.stages[b]) {
+      // In and out for one micro-batch: forward, and input gradients, which alone must be waited
+      // for.
+      const LayerRange before{0, layers.begin};
+      const Nanos path = cost_.OptimizerShare(component, cut.stages[b][0]) + times.Forward(before) +
+                         times.InputGrad(before) + ChainMicroBatches(shape) * times.Total(layers);
+      bound = std::max(bound, static_cast<Nanos>(static_cast<double>(path) / speed));
+    }
   }
   return bound;
 }

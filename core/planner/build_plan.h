@@ -1,17 +1,26 @@
-// One shape and one partition, made into a plan and simulated.                 [algorithms.md §2,
-// §4]
+// One shape and one cut, made into a plan and simulated.                   [algorithms.md §2, §4]
+//
+// Where pipeline groups lie alike on the cluster, one of them is lowered and simulated for all
+// (CostModel::OfOneGroup): they exchange nothing but reductions, which cost what they cost over
+// every group. (Where a reduction and a message reach a network interface at one moment, the two
+// simulations may let another one go first.) The plan that is finally handed out is lowered whole.
 #ifndef DPIPE_CORE_PLANNER_BUILD_PLAN_H_
 #define DPIPE_CORE_PLANNER_BUILD_PLAN_H_
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/base/range.h"
 #include "core/base/time.h"
 #include "core/cost/cost_model.h"
+#include "core/planner/fill/fill.h"
 #include "core/planner/partition/partition.h"
+#include "core/planner/pipeline_cut.h"
 #include "core/planner/shape.h"
+#include "core/planner/stage_costs.h"
 #include "core/proto/plan.pb.h"
 #include "core/schedule/lower.h"
 
@@ -24,11 +33,19 @@ struct BuiltPlan {
   double unfilled_bubble_ratio = 0;  // 0 where nothing is filled
 };
 
-// Turns shapes and partitions of one model and cluster into plans, as one strategy says.
+struct BuildOptions {
+  bool global_norm = true;
+  FillOptions fill;  // what the strategy does not say
+};
+
+// Turns shapes and cuts of one model and cluster into plans, as one strategy says. Not thread-safe.
 class PlanBuilder {
  public:
+  // What is lowered: one group for all where that is the same, or every device.
+  enum class Extent { kOneGroup, kWhole };
+
   // `strategy` passes CheckStrategy; `cost` must outlive this.
-  PlanBuilder(const Strategy& strategy, bool global_norm, const CostModel& cost);
+  PlanBuilder(const Strategy& strategy, const BuildOptions& options, const CostModel& cost);
 
   // Whether this strategy's plans have frozen work in their bubbles. Without cross-iteration
   // nothing can be: this step's frozen work is needed by the pipeline's first forward pass, which
@@ -36,30 +53,40 @@ class PlanBuilder {
   bool fills() const { return fills_; }
   bool cached() const { return strategy_.frozen() == "cached"; }
 
-  absl::StatusOr<Partition> MakePartition(const PipelineShape& shape) const;
-  absl::StatusOr<BuiltPlan> Build(const PipelineShape& shape,
-                                  const std::vector<LayerRange>& stages) const;
+  absl::StatusOr<PipelineCut> Cut(const PipelineShape& shape);
+  // With self_conditioning, of a step that runs the backbone twice.
+  absl::StatusOr<BuiltPlan> Build(const PipelineShape& shape, const PipelineCut& cut,
+                                  Extent extent = Extent::kOneGroup,
+                                  bool self_conditioning = false);
   // The same with the frozen work before the pipeline.
-  absl::StatusOr<BuiltPlan> BuildFrozenFirst(const PipelineShape& shape,
-                                             const std::vector<LayerRange>& stages) const;
+  absl::StatusOr<BuiltPlan> BuildFrozenFirst(const PipelineShape& shape, const PipelineCut& cut,
+                                             Extent extent = Extent::kOneGroup,
+                                             bool self_conditioning = false);
 
-  // What the step will take, roughly: orders the search.
-  Nanos Estimate(const PipelineShape& shape, const Partition& partition) const;
-  // What it cannot be shorter than (sim/lower_bound.h, the path bound without links).
-  Nanos LowerBound(const PipelineShape& shape, const Partition& partition) const;
+  // What a step cannot be shorter than: the largest, over devices, of an optimizer step, one
+  // micro-batch's way in and out of a stage there, and all of its passes on that stage; links left
+  // out.
+  Nanos LowerBound(const PipelineShape& shape, const PipelineCut& cut) const;
+  // The cost model that plans of `extent` are lowered with.
+  const CostModel& CostOf(const PipelineShape& shape, Extent extent);
 
  private:
-  absl::StatusOr<BuiltPlan> Lower(const PipelineShape& shape, const std::vector<LayerRange>& stages,
-                                  LowerOptions options) const;
-  absl::StatusOr<BuiltPlan> BuildFilled(const PipelineShape& shape,
-                                        const std::vector<LayerRange>& stages) const;
+  absl::StatusOr<Schedule> ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,
+                                      bool self_conditioning) const;
+  absl::StatusOr<BuiltPlan> Lower(const PipelineShape& shape, const PipelineCut& cut,
+                                  const LowerOptions& options, Extent extent,
+                                  bool self_conditioning);
+  absl::StatusOr<BuiltPlan> BuildFilled(const PipelineShape& shape, const PipelineCut& cut,
+                                        Extent extent, bool self_conditioning);
   LowerOptions Options(FrozenPolicy frozen) const;
-  Nanos FrozenTime(int samples) const;
 
   const Strategy strategy_;
-  const bool global_norm_;
+  const BuildOptions options_;
   const CostModel& cost_;
   const bool fills_;
+  int64_t frozen_bytes_ = 0;  // of a device that runs every frozen component
+  std::vector<std::shared_ptr<const BackboneTables>> tables_;  // by backbone
+  std::map<int, std::unique_ptr<CostModel>> groups_;           // by D
 };
 
 }  // namespace dpipe

@@ -1,11 +1,16 @@
 // From a strategy, a profile and a cluster to the plan to run.               [algorithms.md §2, §4]
 //
-// For every number of stages S, of micro-batches M and of devices a pipeline D that divide and fit
-// in memory: partition, schedule, lower, fill, simulate. The best *simulated* plan wins, not the
-// best bound; it is then refined by moving single layers over stage boundaries while the simulated
-// step improves. A filled plan is compared with the same pipeline running its frozen work first,
-// and the better is kept. Deterministic: ties go to the smaller S, then the smaller M, then the
-// smaller D.
+// For every schedule that the strategy names, and every number of pipeline devices S, of
+// micro-batches M and of devices a pipeline group D that divide: estimate the step (estimate.h),
+// and in the order of the estimates partition, schedule, lower, fill and simulate, as long as the
+// budget lasts. The best *simulated* plan wins, not the best bound or estimate; it is then refined
+// by moving single layers over stage boundaries while the simulated step improves. A filled plan is
+// compared with the same pipeline running its frozen work first, and the better is kept. Every
+// schedule's most promising shape is simulated before any schedule's second. Deterministic: ties go
+// to the smaller S, then the smaller M, then the smaller D, then the schedule named first.
+//
+// A model with self-conditioning has two plans, with and without the extra pass; what counts is
+// their mean, weighted by how often each runs.
 #ifndef DPIPE_CORE_PLANNER_SEARCH_H_
 #define DPIPE_CORE_PLANNER_SEARCH_H_
 
@@ -28,32 +33,41 @@ struct PlanOptions {
   int num_micro_batches = 0;     // M of one pipeline group; 0: search
   int micro_batch_size = 0;      // samples of a micro-batch of one pipeline group; 0: search
   int devices_per_pipeline = 0;  // D; 0: search
+  int stages_per_device = 0;     // of schedules that leave it open; 0: their default
   bool global_norm = true;       // gradients are clipped by their global norm: see Plan.global_norm
   bool refine = true;            // "balanced" only: move single layers over stage boundaries
+  bool exact = false;            // fill the chosen plan optimally: small instances only (exact.h)
   // How many instructions may be lowered and simulated, about; what is left of a large search is
-  // judged by estimates, the most promising candidates first. A million take about a second.
-  int64_t simulation_budget = 1000000;
+  // judged by estimates.
+  int64_t simulation_budget = 300000;
   int num_candidates = 5;  // how many to report
 };
 
-// One choice of S, M and D that was looked at.
+// One choice of schedule, S, M and D that was looked at.
 struct PlanCandidate {
   std::string schedule;
   int num_stages = 0;
   int num_micro_batches = 0;
   int devices_per_pipeline = 0;
-  std::vector<LayerRange> stages;  // empty where there is no partition
-  Nanos step_ns = 0;               // simulated; 0 where it was not
+  std::vector<LayerRange> stages;  // of the first backbone; empty where there is no partition
+  bool recompute = false;          // on some device
+  Nanos estimate_ns = 0;
+  Nanos step_ns = 0;  // simulated; 0 where it was not
   double bubble_ratio = 0;
   std::string outcome;  // "chosen", or why it lost, a sentence
 };
 
 struct PlanResult {
   Plan plan;  // passes VerifyPlan and carries its prediction
+  // Of the steps that run the backbone twice; no devices where the model has no self-conditioning.
+  Plan self_conditioned_plan;
+  // The two plans' steps, weighted; plan.prediction().step_ns() where there is one.
+  Nanos expected_step_ns = 0;
   // The chosen one, then the others by simulated step, then those that have none; at most
   // PlanOptions.num_candidates.
   std::vector<PlanCandidate> candidates;
   int num_considered = 0;
+  int num_simulated = 0;
 };
 
 // Errors: InvalidArgument for a request that cannot be met (more devices a pipeline than there are,

@@ -4,6 +4,8 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "core/schedule/schedule_traits.h"
 
 namespace dpipe {
 namespace {
@@ -80,6 +82,15 @@ absl::Status CheckBatch(const PipelineShape& shape, const ShapeRequest& request)
   return absl::OkStatus();
 }
 
+absl::Status CheckSchedule(const PipelineShape& shape) {
+  DPIPE_ASSIGN_OR_RETURN(const ScheduleTraits traits, TraitsOf(shape.schedule));
+  ScheduleRequest request;
+  request.num_devices = shape.num_stages;
+  request.num_micro_batches = shape.num_micro_batches;
+  request.stages_per_device = shape.stages_per_device;
+  return CheckRequest(shape.schedule, traits, request);
+}
+
 std::vector<int> StageChoices(const ShapeRequest& request, int devices_per_pipeline) {
   if (request.num_stages > 0) return {request.num_stages};
   if (request.schedule == "single") return {1};
@@ -100,14 +111,20 @@ std::vector<int> MicroBatchChoices(const ShapeRequest& request, const PipelineSh
   if (request.num_micro_batches > 0) return {request.num_micro_batches};
   const int samples = std::max(1, shape.samples_per_group());
   if (request.micro_batch_size > 0) return {std::max(1, samples / request.micro_batch_size)};
-  return Divisors(samples);
+  std::vector<int> choices = Divisors(samples);
+  if (request.max_micro_batches_per_stage > 0) {
+    const int limit = std::max(2, request.max_micro_batches_per_stage * shape.num_stages);
+    choices.erase(std::upper_bound(choices.begin(), choices.end(), limit), choices.end());
+  }
+  return choices;
 }
 
 }  // namespace
 
 absl::Status CheckShape(const PipelineShape& shape, const ShapeRequest& request) {
-  const absl::Status status = CheckDevices(shape);
-  return status.ok() ? CheckBatch(shape, request) : status;
+  DPIPE_RETURN_IF_ERROR(CheckDevices(shape));
+  DPIPE_RETURN_IF_ERROR(CheckBatch(shape, request));
+  return CheckSchedule(shape);
 }
 
 // What no choice of D can mend; OK if some may.
@@ -136,6 +153,7 @@ std::vector<PipelineShape> EnumerateShapes(const ShapeRequest& request, absl::St
   shape.schedule = request.schedule;
   shape.num_devices = request.num_devices;
   shape.global_batch = request.global_batch;
+  shape.stages_per_device = request.stages_per_device;
   for (int devices : GroupChoices(request)) {
     shape.devices_per_pipeline = devices;
     for (int stages : StageChoices(request, devices)) {

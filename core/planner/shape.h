@@ -9,14 +9,17 @@
 
 namespace dpipe {
 
-// N devices in groups of D; S stages of D / S devices each; a group's samples in M micro-batches.
+// N devices in groups of D; a schedule over S devices, each of them D / S ranks; a group's samples
+// in M micro-batches. A straight schedule has a stage on each of its devices, others have several.
 struct PipelineShape {
   std::string schedule;
   int num_devices = 1;           // N
   int devices_per_pipeline = 1;  // D
-  int num_stages = 1;            // S
+  int num_stages = 1;            // S: the pipeline's depth in devices
   int num_micro_batches = 1;     // M
   int global_batch = 1;          // B
+  int stages_per_device = 0;     // of schedules that leave it open; 0: their default
+  int peak_limit = 0;            // ScheduleRequest.peak_limit
 
   int num_groups() const { return num_devices / devices_per_pipeline; }
   int replicas() const { return devices_per_pipeline / num_stages; }
@@ -27,17 +30,22 @@ struct PipelineShape {
 
 // What is asked for; 0: any.
 struct ShapeRequest {
-  std::string schedule;  // "single" has one stage; any other two or more, unless asked for one
+  std::string schedule;  // of one device, "single"; any other two or more, unless asked for one
   int num_devices = 1;
   int global_batch = 1;
   int num_stages = 0;
   int num_micro_batches = 0;
   int micro_batch_size = 0;
   int devices_per_pipeline = 0;
+  int stages_per_device = 0;
   int frozen_quantum = 1;  // a group's samples are a multiple of it
+  // Where neither number nor size is given, no more micro-batches than so many times S, at least
+  // two and a multiple that divides; 0: any. More of them hide little and make kernels small.
+  int max_micro_batches_per_stage = 0;
 };
 
-// InvalidArgument, one sentence with both values, for what does not divide.
+// InvalidArgument, one sentence with both values, for what does not divide or the schedule cannot
+// do.
 absl::Status CheckShape(const PipelineShape& shape, const ShapeRequest& request);
 
 // Every shape that passes CheckShape, by S, then M, then D. `why` receives the first reason for

@@ -28,6 +28,8 @@ absl::Status ParseBool(const std::string& key, const std::string& value, bool& o
   return absl::OkStatus();
 }
 
+std::string OrNone(const std::string& value) { return value.empty() ? "none" : value; }
+
 }  // namespace
 
 std::vector<std::string> ScheduleAlternatives(const Strategy& strategy) {
@@ -39,8 +41,12 @@ absl::Status CheckStrategy(const Strategy& strategy) {
   for (const std::string& schedule : ScheduleAlternatives(strategy)) {
     DPIPE_RETURN_IF_ERROR(CheckField("schedule", schedule, ScheduleNames()));
   }
-  DPIPE_RETURN_IF_ERROR(CheckField("frozen", strategy.frozen(), {"cached", "fill", "first"}));
-  return CheckField("sync", strategy.sync(), {"bucketed", "end"});
+  DPIPE_RETURN_IF_ERROR(
+      CheckField("frozen", strategy.frozen(), {"cached", "fill", "first", "first_stage"}));
+  DPIPE_RETURN_IF_ERROR(CheckField("sync", strategy.sync(), {"bucketed", "end"}));
+  DPIPE_RETURN_IF_ERROR(
+      CheckField("recompute", OrNone(strategy.recompute()), {"auto", "full", "none"}));
+  return CheckField("shard", OrNone(strategy.shard()), {"none", "zero3"});
 }
 
 absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) {
@@ -57,6 +63,13 @@ absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) 
     strategy.set_frozen(value);
   } else if (key == "sync") {
     strategy.set_sync(value);
+  } else if (key == "recompute") {
+    strategy.set_recompute(value);
+  } else if (key == "shard") {
+    strategy.set_shard(value);
+  } else if (key == "even_samples") {
+    DPIPE_RETURN_IF_ERROR(ParseBool(key, value, flag));
+    strategy.set_even_samples(flag);
   } else if (key == "partial_batch") {
     DPIPE_RETURN_IF_ERROR(ParseBool(key, value, flag));
     strategy.set_partial_batch(flag);
@@ -66,8 +79,8 @@ absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) 
   } else {
     return absl::InvalidArgumentError(
         absl::StrCat("strategy: '", text,
-                     "' sets none of partitioner, schedule, frozen, sync, partial_batch, "
-                     "cross_iteration"));
+                     "' sets none of partitioner, schedule, frozen, sync, recompute, shard, "
+                     "partial_batch, cross_iteration, even_samples"));
   }
   return absl::OkStatus();
 }

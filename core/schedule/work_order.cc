@@ -58,7 +58,8 @@ class Ordering {
     ranks_.assign(layout.stages.size(), 0);
     for (size_t s = 0; s < layout.stages.size(); ++s) {
       if (twins_[s] < 0) continue;
-      ranks_[twins_[s]] += layout.replicas[layout.stages[s].device] * layout.num_groups();
+      ranks_[twins_[s]] +=
+          layout.replicas[layout.stages[s].device] * layout.num_groups() * cost.num_groups();
     }
   }
 

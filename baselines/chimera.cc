@@ -1,0 +1,19 @@
+// Chimera (Li and Hoefler, SC 2021): two pipelines in opposite directions over the same devices
+// fill each other's ramps; every device holds two stages, so weights are there twice.
+#include "baselines/registry.h"
+
+namespace dpipe {
+namespace {
+
+NamedStrategy Chimera() {
+  Strategy strategy = DefaultStrategy();
+  strategy.set_name("chimera");
+  strategy.set_schedule("chimera");
+  return {StrategyFamily::kBidirectional, strategy,
+          "two directions at once, weights twice (Chimera)"};
+}
+
+REGISTER_STRATEGY(Chimera);
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,18 @@
+// DualPipe-V: DeepSeek's bidirectional DualPipe cut in half and folded into a V, which needs the
+// weights once.
+#include "baselines/registry.h"
+
+namespace dpipe {
+namespace {
+
+NamedStrategy DualPipeV() {
+  Strategy strategy = DefaultStrategy();
+  strategy.set_name("dualpipe-v");
+  strategy.set_schedule("dualpipe-v");
+  return {StrategyFamily::kZeroBubble, strategy, "DualPipe cut in half, in a V"};
+}
+
+REGISTER_STRATEGY(DualPipeV);
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,19 @@
+// PipeDream's partitioner (Narayanan et al., SOSP 2019), whose stages may be replicated unequally,
+// under synchronous 1F1B. Its weight stashing changes the mathematics and is not part of this.
+#include "baselines/registry.h"
+
+namespace dpipe {
+namespace {
+
+NamedStrategy PipeDream() {
+  Strategy strategy = DefaultStrategy();
+  strategy.set_name("pipedream");
+  strategy.set_partitioner("pipedream");
+  return {StrategyFamily::kPartitioner, strategy,
+          "PipeDream's partition with replicated stages, run synchronously"};
+}
+
+REGISTER_STRATEGY(PipeDream);
+
+}  // namespace
+}  // namespace dpipe
