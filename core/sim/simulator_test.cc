@@ -268,97 +268,98 @@ TEST(SimulatorTest, ComputationsWaitForGatheredParameters) {
     // F of layer 0 at 1200, of layer 1 at 2400 when its weights are there too; B 2000. On the
     // compute stream both gathers come first.
     EXPECT_EQ(simulation->stats.step_ns, (use_compute ? 2400 + 2000 : 2400 + 1000) + 2000);
-    // A pipeline of two stages in each of two nodes: both stages are reduced between the nodes.
-    TEST(SimulatorTest, ReductionsBetweenNodesShareTheInterface) {
-      UniformProfileOptions options;
-      options.num_layers = 2;
-      options.parameter_bytes = 100;
-      ClusterSpec cluster = IdealCluster(2);
-      cluster.set_num_nodes(2);
-      cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(5e7);  // a reduction takes 2000
-      const PipelineLayout layout = StraightLayout(4, 1, 1, {{{0, 1}, 1}, {{1, 2}, 1}});
-      for (int interfaces : {1, 2}) {
-        cluster.set_interfaces_per_node(interfaces);
-        const auto cost = CostModel::Create(UniformProfile(options), cluster);
-        const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 1}), NoGlobalNorm(), *cost);
-        ASSERT_TRUE(plan.ok()) << plan.status();
-        // The last stage's is ready at 3000, the first one's at 4000.
-        EXPECT_EQ(*SteadyStepTime(*plan, *cost),
-                  interfaces == 1 ? 3000 + 2000 + 2000 : 4000 + 2000);
-      }
-    }
+  }
+}
 
-    TEST(SimulatorTest, ReductionsOverlapUnlessTheyUseTheComputeStream) {
-      // One stage of two layers on two ranks, one sample each; layer gradients of 100 bytes at 1e9
-      // bytes/s: a ring of two takes 100 ns. F 2000, B of layer 1 1000, its reduction beside B of
-      // layer 0 1000, whose own shows.
-      UniformProfileOptions options;
-      options.num_layers = 2;
-      options.parameter_bytes = 100;
-      ClusterSpec cluster = IdealCluster(2);
-      cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
-      const PipelineLayout layout = StraightLayout(2, 1, 1, {{{0, 2}, 1}});
-      LowerOptions lower = NoGlobalNorm();
-      lower.bucket_bytes = 100;
-      for (bool use_compute : {false, true}) {
-        cluster.set_collectives_use_compute(use_compute);
-        const auto cost = CostModel::Create(UniformProfile(options), cluster);
-        const auto plan = LowerPlan(layout, *MakeSchedule("single", {1, 1}), lower, *cost);
-        ASSERT_TRUE(plan.ok()) << plan.status();
-        const auto simulation = SimulateSteadyState(*plan, *cost);
-        ASSERT_TRUE(simulation.ok()) << simulation.status();
-        EXPECT_EQ(simulation->stats.step_ns, 4000 + (use_compute ? 200 : 100));
-        EXPECT_EQ(simulation->stats.busy_ns[0], 4000);  // a reduction is not work
-      }
-    }
+// A pipeline of two stages in each of two nodes: both stages are reduced between the nodes.
+TEST(SimulatorTest, ReductionsBetweenNodesShareTheInterface) {
+  UniformProfileOptions options;
+  options.num_layers = 2;
+  options.parameter_bytes = 100;
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.set_num_nodes(2);
+  cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(5e7);  // a reduction takes 2000
+  const PipelineLayout layout = StraightLayout(4, 1, 1, {{{0, 1}, 1}, {{1, 2}, 1}});
+  for (int interfaces : {1, 2}) {
+    cluster.set_interfaces_per_node(interfaces);
+    const auto cost = CostModel::Create(UniformProfile(options), cluster);
+    const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 1}), NoGlobalNorm(), *cost);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    // The last stage's is ready at 3000, the first one's at 4000.
+    EXPECT_EQ(*SteadyStepTime(*plan, *cost), interfaces == 1 ? 3000 + 2000 + 2000 : 4000 + 2000);
+  }
+}
 
-    TEST(SimulatorTest, PrologueAndLastStepByHand) {
-      // One device, one sample: F 1000, B 1000 and an encoder of 300 for the next step.
-      UniformProfileOptions options;
-      options.num_layers = 1;
-      options.frozen_layers = 1;
-      options.frozen_ns = 300;
-      const auto cost = CostModel::Create(UniformProfile(options), IdealCluster(1));
-      const PipelineLayout layout = StraightLayout(1, 1, 1, {{{0, 1}, 1}});
-      LowerOptions lower = NoGlobalNorm();
-      lower.frozen = FrozenPolicy::kFill;
-      lower.fill = {{0, 1, true, 0, {}, {0, 1}, 1}, {0, 1, false, 0, {0, 1}, {0, 1}, 1}};
-      const auto plan = LowerPlan(layout, *MakeSchedule("single", {1, 1}), lower, *cost);
-      ASSERT_TRUE(plan.ok()) << plan.status();
-      SimulateOptions run;
-      run.num_steps = 4;
-      const auto simulation = Simulate(*plan, *cost, run);
-      ASSERT_TRUE(simulation.ok()) << simulation.status();
-      EXPECT_EQ(simulation->step_start_ns, (std::vector<Nanos>{300, 2600, 4900, 7200, 9200}));
-      EXPECT_EQ(simulation->stats.step_ns, 2300);
-      EXPECT_EQ(simulation->stats.num_steady_steps, 2);
-      run.num_steps = 2;
-      EXPECT_EQ(Simulate(*plan, *cost, run).status().message(),
-                "num_steps 2 leaves no steady step; it takes 3");
-    }
+TEST(SimulatorTest, ReductionsOverlapUnlessTheyUseTheComputeStream) {
+  // One stage of two layers on two ranks, one sample each; layer gradients of 100 bytes at 1e9
+  // bytes/s: a ring of two takes 100 ns. F 2000, B of layer 1 1000, its reduction beside B of
+  // layer 0 1000, whose own shows.
+  UniformProfileOptions options;
+  options.num_layers = 2;
+  options.parameter_bytes = 100;
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
+  const PipelineLayout layout = StraightLayout(2, 1, 1, {{{0, 2}, 1}});
+  LowerOptions lower = NoGlobalNorm();
+  lower.bucket_bytes = 100;
+  for (bool use_compute : {false, true}) {
+    cluster.set_collectives_use_compute(use_compute);
+    const auto cost = CostModel::Create(UniformProfile(options), cluster);
+    const auto plan = LowerPlan(layout, *MakeSchedule("single", {1, 1}), lower, *cost);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const auto simulation = SimulateSteadyState(*plan, *cost);
+    ASSERT_TRUE(simulation.ok()) << simulation.status();
+    EXPECT_EQ(simulation->stats.step_ns, 4000 + (use_compute ? 200 : 100));
+    EXPECT_EQ(simulation->stats.busy_ns[0], 4000);  // a reduction is not work
+  }
+}
 
-    TEST(SimulatorTest, SaysWhoWaitsForEver) {
-      Case c = Uniform("1f1b", 2, 1);
-      // The gradient is awaited before the forward pass that leads to it.
-      c.plan.mutable_devices(0)->mutable_instructions()->SwapElements(0, 3);
-      const auto simulation = Simulate(c.plan, c.cost);
-      EXPECT_EQ(simulation.status().code(), absl::StatusCode::kDeadlineExceeded);
-      EXPECT_NE(
-          std::string(simulation.status().message()).find("rank 0 at instruction 0 of step 0"),
-          std::string::npos)
-          << simulation.status();
-    }
+TEST(SimulatorTest, PrologueAndLastStepByHand) {
+  // One device, one sample: F 1000, B 1000 and an encoder of 300 for the next step.
+  UniformProfileOptions options;
+  options.num_layers = 1;
+  options.frozen_layers = 1;
+  options.frozen_ns = 300;
+  const auto cost = CostModel::Create(UniformProfile(options), IdealCluster(1));
+  const PipelineLayout layout = StraightLayout(1, 1, 1, {{{0, 1}, 1}});
+  LowerOptions lower = NoGlobalNorm();
+  lower.frozen = FrozenPolicy::kFill;
+  lower.fill = {{0, 1, true, 0, {}, {0, 1}, 1}, {0, 1, false, 0, {0, 1}, {0, 1}, 1}};
+  const auto plan = LowerPlan(layout, *MakeSchedule("single", {1, 1}), lower, *cost);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  SimulateOptions run;
+  run.num_steps = 4;
+  const auto simulation = Simulate(*plan, *cost, run);
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  EXPECT_EQ(simulation->step_start_ns, (std::vector<Nanos>{300, 2600, 4900, 7200, 9200}));
+  EXPECT_EQ(simulation->stats.step_ns, 2300);
+  EXPECT_EQ(simulation->stats.num_steady_steps, 2);
+  run.num_steps = 2;
+  EXPECT_EQ(Simulate(*plan, *cost, run).status().message(),
+            "num_steps 2 leaves no steady step; it takes 3");
+}
 
-    TEST(SimulatorTest, SameInputSameTrace) {
-      RandomStream stream(7, 0, 0, RandomPurpose::kTest);
-      const RandomInstance instance = MakeRandomInstance(stream);
-      const auto cost = CostModel::Create(instance.profile, instance.cluster);
-      const auto a = Simulate(instance.plan, *cost);
-      const auto b = Simulate(instance.plan, *cost);
-      ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
-      EXPECT_EQ(ToTrace(*a, instance.plan).SerializeAsString(),
-                ToTrace(*b, instance.plan).SerializeAsString());
-    }
+TEST(SimulatorTest, SaysWhoWaitsForEver) {
+  Case c = Uniform("1f1b", 2, 1);
+  // The gradient is awaited before the forward pass that leads to it.
+  c.plan.mutable_devices(0)->mutable_instructions()->SwapElements(0, 3);
+  const auto simulation = Simulate(c.plan, c.cost);
+  EXPECT_EQ(simulation.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_NE(std::string(simulation.status().message()).find("rank 0 at instruction 0 of step 0"),
+            std::string::npos)
+      << simulation.status();
+}
 
-  }  // namespace
+TEST(SimulatorTest, SameInputSameTrace) {
+  RandomStream stream(7, 0, 0, RandomPurpose::kTest);
+  const RandomInstance instance = MakeRandomInstance(stream);
+  const auto cost = CostModel::Create(instance.profile, instance.cluster);
+  const auto a = Simulate(instance.plan, *cost);
+  const auto b = Simulate(instance.plan, *cost);
+  ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+  EXPECT_EQ(ToTrace(*a, instance.plan).SerializeAsString(),
+            ToTrace(*b, instance.plan).SerializeAsString());
+}
+
+}  // namespace
 }  // namespace dpipe
