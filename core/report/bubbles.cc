@@ -109,6 +109,8 @@ double* TimeOfKind(Instruction::Kind kind, DeviceTime* device) {
   switch (kind) {
     case Instruction::FORWARD:
       return &device->forward_ns;
+    case Instruction::RECOMPUTE:
+      return &device->recompute_ns;
     case Instruction::FROZEN_FORWARD:
       return &device->frozen_ns;
     case Instruction::LOAD_BATCH:

@@ -24,7 +24,9 @@ struct Bubble {
 //   GRADIENT_SYNC  a gradient reduction of the device runs meanwhile;
 //   OPTIMIZER      every device has finished its passes, and the step is not over;
 //   WARM_UP        before the device's first backward pass, or its last forward if that comes
-//   first; STEADY         after that, until its last forward pass; COOL_DOWN      the rest.
+//                  first;
+//   STEADY         after that, until its last forward pass;
+//   COOL_DOWN      the rest.
 // An interval to which several apply in turn is split. O(events log events).
 std::vector<Bubble> FindBubbles(const TraceIndex& index, StepWindow window);
 
@@ -33,12 +35,15 @@ struct DeviceTime {
   double step_ns = 0;
   double forward_ns = 0;
   double backward_ns = 0;  // with input and weight gradients
+  double recompute_ns = 0;
   double frozen_ns = 0;
   double load_ns = 0;
   double optimizer_ns = 0;
   std::array<double, BubbleReason_ARRAYSIZE> idle_ns{};  // by reason
 
-  double BusyNs() const { return forward_ns + backward_ns + frozen_ns + load_ns + optimizer_ns; }
+  double BusyNs() const {
+    return forward_ns + backward_ns + recompute_ns + frozen_ns + load_ns + optimizer_ns;
+  }
   double IdleNs() const;
 };
 

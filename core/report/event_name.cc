@@ -67,6 +67,19 @@ const char* PassName(Instruction::Kind kind) {
   }
 }
 
+// "stage 1", of several chains "stage 5 (place 1 of chain 1)", with what is special of it.
+std::string StageText(const Plan& plan, int id) {
+  std::string text = absl::StrCat("stage ", id);
+  const Stage* stage = FindStage(plan, id);
+  if (stage == nullptr) return text;
+  if (plan.chains_size() > 1 && stage->chain() >= 0 && stage->chain() < plan.chains_size()) {
+    absl::StrAppend(&text, " (place ", id - plan.chains(stage->chain()).first_stage(), " of chain ",
+                    stage->chain(), ")");
+  }
+  if (stage->forward_only()) text += " of the first lap, without gradients";
+  return text;
+}
+
 // What is done, without layers and samples.
 std::string DescribeKind(const Plan& plan, const Instruction& instruction) {
   switch (instruction.kind()) {
@@ -77,7 +90,7 @@ std::string DescribeKind(const Plan& plan, const Instruction& instruction) {
     case Instruction::INPUT_GRAD:
     case Instruction::WEIGHT_GRAD:
       return absl::StrCat(PassName(instruction.kind()), " of micro-batch ",
-                          instruction.micro_batch(), ", stage ", instruction.stage());
+                          instruction.micro_batch(), ", ", StageText(plan, instruction.stage()));
     case Instruction::FROZEN_FORWARD:
       return absl::StrCat(ComponentName(plan, instruction.component()), " (frozen)");
     case Instruction::SEND:
@@ -93,15 +106,43 @@ std::string DescribeKind(const Plan& plan, const Instruction& instruction) {
       return "optimizer step";
     case Instruction::RECOMPUTE:
       return absl::StrCat("recomputing the forward of micro-batch ", instruction.micro_batch(),
-                          ", stage ", instruction.stage());
+                          ", ", StageText(plan, instruction.stage()));
     case Instruction::FLUSH:
-      return "waiting for all messages of all devices";
+      return "the moment at which every device has all of its messages";
     default:
       return "unknown instruction";
   }
 }
 
+// "·s2" where the first rank of the instruction's stage holds other stages, too: all ranks of a
+// stage hold the same ones.
+std::string StageSuffix(const Plan& plan, const Instruction& instruction) {
+  const Stage* own = FindStage(plan, instruction.stage());
+  if (own == nullptr || own->ranks_size() == 0) return "";
+  for (const Stage& stage : plan.stages()) {
+    if (&stage == own) continue;
+    for (int rank : stage.ranks()) {
+      if (rank == own->ranks(0)) return absl::StrCat("·s", instruction.stage());
+    }
+  }
+  return "";
+}
+
+// One letter, the micro-batch, and the stage where that is not clear.
+std::string PassText(const Plan& plan, const Instruction& instruction, char letter) {
+  return absl::StrCat(std::string(1, letter), instruction.micro_batch(),
+                      StageSuffix(plan, instruction));
+}
+
 }  // namespace
+
+const Stage* FindStage(const Plan& plan, int id) {
+  if (id >= 0 && id < plan.stages_size() && plan.stages(id).id() == id) return &plan.stages(id);
+  for (const Stage& stage : plan.stages()) {
+    if (stage.id() == id) return &stage;
+  }
+  return nullptr;
+}
 
 std::string ShortComponentName(const std::string& name) {
   constexpr size_t kShort = 8;
@@ -117,13 +158,13 @@ std::string EventName(const Plan& plan, const Instruction& instruction) {
     case Instruction::LOAD_BATCH:
       return "load";
     case Instruction::FORWARD:
-      return absl::StrCat("F", instruction.micro_batch());
+      return PassText(plan, instruction, 'F');
     case Instruction::BACKWARD:
-      return absl::StrCat("B", instruction.micro_batch());
+      return PassText(plan, instruction, 'B');
     case Instruction::INPUT_GRAD:
-      return absl::StrCat("I", instruction.micro_batch());
+      return PassText(plan, instruction, 'I');
     case Instruction::WEIGHT_GRAD:
-      return absl::StrCat("W", instruction.micro_batch());
+      return PassText(plan, instruction, 'W');
     case Instruction::FROZEN_FORWARD: {
       const std::string name = ShortComponentName(ComponentName(plan, instruction.component()));
       return IsEmpty(instruction.layers())
@@ -142,7 +183,7 @@ std::string EventName(const Plan& plan, const Instruction& instruction) {
     case Instruction::OPTIMIZER_STEP:
       return "opt";
     case Instruction::RECOMPUTE:
-      return absl::StrCat("R", instruction.micro_batch());
+      return PassText(plan, instruction, 'R');
     case Instruction::FLUSH:
       return "flush";
     default:
@@ -165,6 +206,7 @@ bool IsBusy(Instruction::Kind kind) {
   switch (kind) {
     case Instruction::LOAD_BATCH:
     case Instruction::FORWARD:
+    case Instruction::RECOMPUTE:
     case Instruction::BACKWARD:
     case Instruction::INPUT_GRAD:
     case Instruction::WEIGHT_GRAD:

@@ -223,6 +223,7 @@ std::string DeviceTimeChart(const std::vector<DeviceTime>& devices, const std::v
     if (device.step_ns <= 0) continue;
     DeviceBar bar(id_prefix, device.step_ns);
     bar.Add(PassClass(stages[rank], Pass::kForward), "forward", device.forward_ns);
+    bar.Add(PassClass(stages[rank], Pass::kRecompute), "recomputing", device.recompute_ns);
     bar.Add(PassClass(stages[rank], Pass::kBackward), "backward", device.backward_ns);
     bar.Add(FrozenClass(0), "frozen", device.frozen_ns);
     bar.Add("load", "loading", device.load_ns);

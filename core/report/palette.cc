@@ -27,6 +27,10 @@ Tone PassTone(Theme theme, Pass pass) {
       return light ? Tone{0.54, 0.14} : Tone{0.72, 0.12};
     case Pass::kInputGrad:
       return light ? Tone{0.47, 0.12} : Tone{0.78, 0.10};
+    case Pass::kRecompute:
+      return light ? Tone{0.80, 0.035} : Tone{0.47, 0.035};
+    case Pass::kFirstLap:
+      return light ? Tone{0.93, 0.035} : Tone{0.34, 0.035};
     default:
       return light ? Tone{0.40, 0.11} : Tone{0.84, 0.07};
   }
@@ -75,9 +79,9 @@ std::string BoxRule(const std::string& name, Rgb color) {
 std::string ThemeRules(Theme theme) {
   const bool light = theme == Theme::kLight;
   std::string css;
-  for (int stage = 0; stage < kNumStageHues; ++stage) {
-    for (const Pass pass : {Pass::kForward, Pass::kBackward, Pass::kInputGrad, Pass::kWeightGrad}) {
-      css += BoxRule(PassClass(stage, pass), PassColor(theme, stage, pass));
+  for (int hue = 0; hue < kNumStageHues; ++hue) {
+    for (const Pass pass : kAllPasses) {
+      css += BoxRule(PassClass(hue, pass), PassColor(theme, hue, pass));
     }
   }
   for (int component = 0; component < kNumFrozenHues; ++component) {
@@ -90,6 +94,8 @@ std::string ThemeRules(Theme theme) {
   const auto grey = [](double lightness) { return OklchToRgb(lightness, 0.012, 260); };
   css += BoxRule("opt", grey(light ? 0.35 : 0.86));
   css += BoxRule("load", OklchToRgb(light ? 0.72 : 0.58, 0.06, 60));
+  css += BoxRule("prm", OklchToRgb(light ? 0.70 : 0.62, 0.10, 350));
+  css += BoxRule("wait", grey(light ? 0.88 : 0.34));
   css += BoxRule("sync", OklchToRgb(light ? 0.62 : 0.66, 0.17, 5));
   const std::string surface = HexText(SurfaceColor(theme)), text = HexText(TextColor(theme));
   const std::string muted = HexText(grey(light ? 0.50 : 0.70)),
@@ -103,6 +109,11 @@ std::string ThemeRules(Theme theme) {
   absl::StrAppend(&css, ".hb{fill:", HexText(grey(light ? 0.965 : 0.25)),
                   "}.hl{stroke:", HexText(grey(light ? 0.80 : 0.42)), "}.bub{stroke:", line, "}\n");
   absl::StrAppend(&css, ".grid{stroke:", line, "}.edge{stroke:", text, "}\n");
+  absl::StrAppend(&css, ".band{fill:", text, "}.crit rect,.crit line{stroke:",
+                  HexText(OklchToRgb(light ? 0.58 : 0.72, 0.22, 27)), "}\n");
+  const std::string memory = HexText(OklchToRgb(light ? 0.86 : 0.40, 0.06, 200));
+  absl::StrAppend(&css, ".mem{fill:", memory, ";stroke:", muted,
+                  "}.cap{stroke:", HexText(OklchToRgb(light ? 0.58 : 0.72, 0.22, 27)), "}\n");
   for (const auto& [name, color] :
        {std::pair("act", activation), std::pair("grad", gradient), std::pair("frz", frozen)}) {
     absl::StrAppend(&css, ".", name, "{fill:", color, ";stroke:", color, "}\n");
@@ -134,9 +145,9 @@ double ContrastRatio(Rgb a, Rgb b) {
   return (brighter + 0.05) / (darker + 0.05);
 }
 
-Rgb PassColor(Theme theme, int stage, Pass pass) {
+Rgb PassColor(Theme theme, int hue, Pass pass) {
   const Tone tone = PassTone(theme, pass);
-  return OklchToRgb(tone.lightness, tone.chroma, kStageHues[stage % kNumStageHues]);
+  return OklchToRgb(tone.lightness, tone.chroma, kStageHues[hue % kNumStageHues]);
 }
 
 Rgb FrozenColor(Theme theme, int component) {
@@ -158,9 +169,9 @@ Rgb TextColorOn(Rgb background) {
              : kNearWhite;
 }
 
-std::string PassClass(int stage, Pass pass) {
-  constexpr char kLetters[] = {'f', 'b', 'i', 'w'};
-  return absl::StrCat("s", std::max(0, stage) % kNumStageHues,
+std::string PassClass(int hue, Pass pass) {
+  constexpr char kLetters[] = {'f', 'b', 'i', 'w', 'r', 'l'};
+  return absl::StrCat("s", std::max(0, hue) % kNumStageHues,
                       std::string(1, kLetters[static_cast<int>(pass)]));
 }
 
@@ -179,7 +190,10 @@ std::string TimelineCss() {
       ".tbub{font-weight:400}\n"
       ".bub{stroke-width:.6}.hl{stroke-width:2.2}.grid{stroke-width:.7}.edge{stroke-width:1.2;"
       "stroke-dasharray:4 3}.msg{stroke-width:1.3;stroke-opacity:.8}.msg.frz{stroke-opacity:.55}"
-      ".head{stroke:none}\n",
+      ".head{stroke:none}.e rect.band{stroke:none;opacity:.55}.crit{pointer-events:none}"
+      ".crit rect{fill:none;stroke-width:2.2}.crit line{stroke-width:1.6;stroke-dasharray:3 2}"
+      ".mem{stroke-width:.8;vector-effect:non-scaling-stroke}.cap{stroke-width:1.2;"
+      "stroke-dasharray:5 3}\n",
       ThemeRules(Theme::kLight), "@media (prefers-color-scheme:dark){\n", ThemeRules(Theme::kDark),
       "}\n");
 }

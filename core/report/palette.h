@@ -27,21 +27,31 @@ std::string HexText(Rgb color);  // "#1a2b3c"
 double ContrastRatio(Rgb a, Rgb b);
 
 enum class Theme { kLight, kDark };
-enum class Pass { kForward, kBackward, kInputGrad, kWeightGrad };
+enum class Pass {
+  kForward,
+  kBackward,
+  kInputGrad,
+  kWeightGrad,
+  kRecompute,  // forward again
+  kFirstLap,   // forward without gradients: self-conditioning
+};
+inline constexpr Pass kAllPasses[] = {Pass::kForward,    Pass::kBackward,  Pass::kInputGrad,
+                                      Pass::kWeightGrad, Pass::kRecompute, Pass::kFirstLap};
 
-// Stages beyond kNumStageHues and components beyond kNumFrozenHues begin again with the first.
+// Hues beyond kNumStageHues and components beyond kNumFrozenHues begin again with the first.
 inline constexpr int kNumStageHues = 8;
 inline constexpr int kNumFrozenHues = 4;
 
-Rgb PassColor(Theme theme, int stage, Pass pass);
+Rgb PassColor(Theme theme, int hue, Pass pass);
 Rgb FrozenColor(Theme theme, int component);
 Rgb SurfaceColor(Theme theme);  // behind everything
 Rgb TextColor(Theme theme);     // on the surface
 // Whichever of near-black and near-white is easier to read on `background`.
 Rgb TextColorOn(Rgb background);
 
-// CSS class of a box: "s3f", "s3b", "s3i", "s3w" and "z1". Class "t" + that is its text's.
-std::string PassClass(int stage, Pass pass);
+// CSS class of a box: "s3f", "s3b", "s3i", "s3w", "s3r", "s3l" and "z1". Class "t" + that is its
+// text's.
+std::string PassClass(int hue, Pass pass);
 std::string FrozenClass(int component);
 
 // The rules of all classes that pictures use, with a prefers-color-scheme rule for dark.

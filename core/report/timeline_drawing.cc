@@ -141,7 +141,8 @@ class Drawer {
              lane_px_,
              {text},
              absl::StrCat("idle (", BubbleReasonName(bubble.reason),
-                          "): ", TimeText(bubble.start_ns, bubble.end_ns))});
+                          "): ", TimeText(bubble.start_ns, bubble.end_ns)),
+             /*band=*/false});
     used_.insert("bub");
   }
 
@@ -152,6 +153,7 @@ class Drawer {
     int y, height;
     std::vector<std::string> names;  // the first that fits is written
     std::string title;
+    bool band = false;
   };
 
   void DrawBox(const Box& box) {
@@ -168,6 +170,11 @@ class Drawer {
     }
     absl::StrAppend(&drawing_.body, " x=\"", NumberText(box.x), "%\" y=\"", box.y, "\" width=\"",
                     NumberText(width), "%\" height=\"", box.height, "\"/>");
+    if (box.band) {
+      absl::StrAppend(&drawing_.body, "<rect class=\"band\" x=\"", NumberText(box.x), "%\" y=\"",
+                      box.y + box.height - 4, "\" width=\"", NumberText(width),
+                      "%\" height=\"4\"/>");
+    }
     for (const std::string& name : box.names) {
       if (!Fits(name, width)) continue;
       absl::StrAppend(&drawing_.body, "<text class=\"t", box.css_class, "\" x=\"",
@@ -198,6 +205,8 @@ class Drawer {
     box.height = lane_px_;
     if (compute) {
       box.names = style_.NamesOf(instruction);
+      box.band = style_.IsOtherDirection(instruction);
+      if (box.band) used_.insert("band");
     } else {
       // Sent above, received below; collectives take the whole thin lane.
       box.height = message ? 4 : kMessagePx;

@@ -1,5 +1,6 @@
 #include "core/report/timeline_style.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,29 @@ std::string MessageClass(const Instruction& message) {
       return "grad";
     default:
       return "frz";
+  }
+}
+
+bool IsPass(Instruction::Kind kind) {
+  return kind == Instruction::FORWARD || kind == Instruction::RECOMPUTE ||
+         kind == Instruction::BACKWARD || kind == Instruction::INPUT_GRAD ||
+         kind == Instruction::WEIGHT_GRAD;
+}
+
+const char* PassName(Pass pass) {
+  switch (pass) {
+    case Pass::kForward:
+      return "forward";
+    case Pass::kBackward:
+      return "backward";
+    case Pass::kInputGrad:
+      return "input gradient";
+    case Pass::kWeightGrad:
+      return "weight gradient";
+    case Pass::kRecompute:
+      return "recomputation";
+    default:
+      return "first lap, without gradients";
   }
 }
 
@@ -41,18 +65,71 @@ TimelineStyle::TimelineStyle(const Plan& plan) : plan_(plan) {
   for (const PlanComponent& component : plan.components()) {
     frozen_order_.push_back(component.is_backbone() ? -1 : num_frozen++);
   }
+  ChooseHues();
+}
+
+void TimelineStyle::ChooseHues() {
+  std::map<int, std::set<int>> taken;  // hues by rank
+  for (const Stage& stage : plan_.stages()) {
+    const int first_rank = stage.ranks_size() > 0 ? stage.ranks(0) : -1;
+    const bool has_chain = stage.chain() >= 0 && stage.chain() < plan_.chains_size();
+    const int first = has_chain ? plan_.chains(stage.chain()).first_stage() : 0;
+    const PipelineChain* chain = has_chain ? &plan_.chains(stage.chain()) : nullptr;
+    int hue = std::max(0, stage.id() - first) % kNumStageHues;
+    // The second lap's stages come as many places later as there are in a lap.
+    const Stage* lap =
+        chain == nullptr ? nullptr : FindStage(plan_, stage.id() - chain->num_stages() / 2);
+    if (lap != nullptr && lap->forward_only() && !stage.forward_only() &&
+        lap->chain() == stage.chain()) {
+      hues_[stage.id()] = HueOf(lap->id());
+      continue;
+    }
+    std::set<int>& of_rank = taken[first_rank];
+    for (int tried = 0; tried < kNumStageHues && of_rank.count(hue) > 0; ++tried) {
+      hue = (hue + 1) % kNumStageHues;
+    }
+    of_rank.insert(hue);
+    hues_[stage.id()] = hue;
+  }
+}
+
+int TimelineStyle::HueOf(int stage) const {
+  const auto hue = hues_.find(stage);
+  return hue == hues_.end() ? 0 : hue->second;
+}
+
+bool TimelineStyle::IsOtherDirection(const Instruction& instruction) const {
+  const Instruction::Kind kind = instruction.kind();
+  if (!IsPass(kind)) return false;
+  const Stage* stage = FindStage(plan_, instruction.stage());
+  return stage != nullptr && stage->chain() % 2 == 1;
+}
+
+Pass TimelineStyle::PassOf(const Instruction& instruction) const {
+  switch (instruction.kind()) {
+    case Instruction::FORWARD: {
+      const Stage* stage = FindStage(plan_, instruction.stage());
+      return stage != nullptr && stage->forward_only() ? Pass::kFirstLap : Pass::kForward;
+    }
+    case Instruction::RECOMPUTE:
+      return Pass::kRecompute;
+    case Instruction::BACKWARD:
+      return Pass::kBackward;
+    case Instruction::INPUT_GRAD:
+      return Pass::kInputGrad;
+    default:
+      return Pass::kWeightGrad;
+  }
 }
 
 std::string TimelineStyle::ClassOf(const Instruction& instruction) const {
   switch (instruction.kind()) {
     case Instruction::FORWARD:
-      return PassClass(instruction.stage(), Pass::kForward);
+    case Instruction::RECOMPUTE:
     case Instruction::BACKWARD:
-      return PassClass(instruction.stage(), Pass::kBackward);
     case Instruction::INPUT_GRAD:
-      return PassClass(instruction.stage(), Pass::kInputGrad);
     case Instruction::WEIGHT_GRAD:
-      return PassClass(instruction.stage(), Pass::kWeightGrad);
+      return PassClass(HueOf(instruction.stage()), PassOf(instruction));
     case Instruction::FROZEN_FORWARD: {
       const int component = instruction.component();
       const bool known = component >= 0 && component < static_cast<int>(frozen_order_.size());
@@ -65,6 +142,11 @@ std::string TimelineStyle::ClassOf(const Instruction& instruction) const {
     case Instruction::SEND:
     case Instruction::RECV:
       return MessageClass(instruction);
+    case Instruction::GATHER_PARAMS:
+    case Instruction::RELEASE_PARAMS:
+      return "prm";
+    case Instruction::FLUSH:
+      return "wait";
     default:
       return "sync";
   }
@@ -76,10 +158,15 @@ std::vector<std::string> TimelineStyle::NamesOf(const Instruction& instruction) 
     case Instruction::FROZEN_FORWARD:
       return {name, name.substr(0, name.find(' '))};
     case Instruction::FORWARD:
+    case Instruction::RECOMPUTE:
     case Instruction::BACKWARD:
     case Instruction::INPUT_GRAD:
-    case Instruction::WEIGHT_GRAD:
-      return {name, absl::StrCat(instruction.micro_batch())};
+    case Instruction::WEIGHT_GRAD: {
+      const std::string number = absl::StrCat(instruction.micro_batch());
+      const std::string letter_and_number = name.substr(0, 1) + number;
+      if (name == letter_and_number) return {name, number};
+      return {name, letter_and_number, number};
+    }
     default:
       return {name};
   }
@@ -87,19 +174,29 @@ std::vector<std::string> TimelineStyle::NamesOf(const Instruction& instruction) 
 
 void TimelineStyle::AppendStages(const std::set<std::string>& used,
                                  std::vector<LegendItem>* legend) const {
-  constexpr std::pair<Pass, const char*> kPasses[] = {{Pass::kForward, "forward"},
-                                                      {Pass::kBackward, "backward"},
-                                                      {Pass::kInputGrad, "input gradient"},
-                                                      {Pass::kWeightGrad, "weight gradient"}};
   for (const Stage& stage : plan_.stages()) {
     LegendItem item;
     item.text = absl::StrCat("stage ", stage.id(), " (layers ", stage.layers().begin(), "–",
                              stage.layers().end() - 1, "): ");
-    for (const auto& [pass, name] : kPasses) {
-      const std::string css_class = PassClass(stage.id(), pass);
+    for (const Pass pass : kAllPasses) {
+      if (stage.forward_only() != (pass == Pass::kFirstLap)) continue;
+      const std::string css_class = PassClass(HueOf(stage.id()), pass);
       if (used.count(css_class) == 0) continue;
-      absl::StrAppend(&item.text, item.swatches.empty() ? "" : ", ", name);
+      absl::StrAppend(&item.text, item.swatches.empty() ? "" : ", ", PassName(pass));
       item.swatches.push_back(Swatch(css_class));
+    }
+    if (!item.swatches.empty()) legend->push_back(std::move(item));
+  }
+}
+
+void TimelineStyle::AppendPasses(const std::set<std::string>& used,
+                                 std::vector<LegendItem>* legend) const {
+  for (const Pass pass : kAllPasses) {
+    LegendItem item;
+    item.text = absl::StrCat(PassName(pass), ", hues by stage");
+    for (int hue = 0; hue < kNumStageHues; ++hue) {
+      const std::string css_class = PassClass(hue, pass);
+      if (used.count(css_class) > 0) item.swatches.push_back(Swatch(css_class));
     }
     if (!item.swatches.empty()) legend->push_back(std::move(item));
   }
@@ -112,7 +209,16 @@ std::vector<LegendItem> TimelineStyle::Legend(const std::set<std::string>& used,
                        const std::string& text) {
     if (used.count(css_class) > 0) legend.push_back({{swatch}, text});
   };
-  AppendStages(used, &legend);
+  // More stages than hues make a legend that nobody reads.
+  if (plan_.stages_size() <= kNumStageHues) {
+    AppendStages(used, &legend);
+  } else {
+    AppendPasses(used, &legend);
+  }
+  add("band",
+      "<rect class=\"wait\" width=\"12\" height=\"12\"/><rect class=\"band\" y=\"8\" "
+      "width=\"12\" height=\"4\"/>",
+      "of the second chain");
   for (int component = 0; component < plan_.components_size(); ++component) {
     if (frozen_order_[component] < 0) continue;
     const std::string css_class = FrozenClass(frozen_order_[component]);
@@ -120,6 +226,8 @@ std::vector<LegendItem> TimelineStyle::Legend(const std::set<std::string>& used,
   }
   add("load", Swatch("load"), "loading inputs");
   add("sync", Swatch("sync"), "gradient sync");
+  add("prm", Swatch("prm"), "gathering or releasing parameters");
+  add("wait", Swatch("wait"), "flush");
   add("opt", Swatch("opt"), "optimizer");
   add("bub", HatchSwatch(id_prefix), "bubble (idle)");
   add("act", ArrowSwatch("act"), "activations");

@@ -94,11 +94,30 @@ absl::StatusOr<TraceIndex> TraceIndex::Create(const Trace& trace) {
     DPIPE_ASSIGN_OR_RETURN(const Instruction* instruction, FindInstruction(event, programs));
     index.events_.push_back({&event, instruction});
   }
+  for (const CriticalLink& link : trace.critical_path()) {
+    if (link.event() < 0 || link.event() >= trace.events_size()) {
+      return absl::InvalidArgumentError(absl::StrCat("trace: the critical path names event ",
+                                                     link.event(), " of ", trace.events_size()));
+    }
+    index.critical_path_.push_back({index.events_[link.event()], link.wait_ns()});
+  }
+  DPIPE_RETURN_IF_ERROR(index.CheckMemory());
   std::stable_sort(index.events_.begin(), index.events_.end(), [](const Event& a, const Event& b) {
     return a.event->start_ns() < b.event->start_ns();
   });
   index.PairMessages();
   return index;
+}
+
+absl::Status TraceIndex::CheckMemory() const {
+  for (const MemorySample& sample : trace_->memory()) {
+    if (sample.rank() < 0 || sample.rank() >= num_devices_ || sample.bytes() < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("trace: a memory sample has ", sample.bytes(),
+                                                     " bytes on rank ", sample.rank(), " of ",
+                                                     num_devices_, " devices"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 void TraceIndex::PairMessages() {

@@ -33,8 +33,15 @@ class TraceIndex {
     int recv = 0;
   };
 
+  // One link of the chain that set a step's time.
+  struct CriticalEvent {
+    Event item;
+    Nanos wait_ns = 0;  // between the end of the link before and this one's start
+  };
+
   // InvalidArgument if an event names a rank or instruction that the plan does not have, ends
-  // before it starts, or the step starts are not increasing.
+  // before it starts, the step starts are not increasing, the critical path names an event that is
+  // not there, or a memory sample a rank or less than no bytes.
   static absl::StatusOr<TraceIndex> Create(const Trace& trace);
 
   const Trace& trace() const { return *trace_; }
@@ -47,6 +54,8 @@ class TraceIndex {
   // By start time.
   absl::Span<const Event> events() const { return events_; }
   absl::Span<const Message> messages() const { return messages_; }
+  // In time order; empty if the trace has none.
+  absl::Span<const CriticalEvent> critical_path() const { return critical_path_; }
 
   // Steps that look like any other: not the first, which has no step before it, nor the last, which
   // works ahead for none; everything where that leaves nothing.
@@ -59,15 +68,19 @@ class TraceIndex {
  private:
   TraceIndex() = default;
   void PairMessages();
+  absl::Status CheckMemory() const;
 
   const Trace* trace_ = nullptr;
   int num_devices_ = 0;
   std::vector<Event> events_;
   std::vector<Message> messages_;
+  std::vector<CriticalEvent> critical_path_;
 };
 
-// "F3", "B3", "I3", "W3" (micro-batch 3), "VAE 4-7" (frozen layers, both ends included), "load",
-// "opt", "sync", "gather", "act 3 → 1" (message to device 1), "VAE out → 1".
+// "F3", "B3", "I3", "W3", "R3" (micro-batch 3; R: recomputed), and "F3·s2" (stage 2) where its rank
+// has several stages; "VAE 4-7" (frozen layers, both ends included), "load", "opt", "sync",
+// "gather", "release", "flush", "act 3 → 1" (message to device 1), "VAE out → 1".
+// O(ranks of all stages).
 std::string EventName(const Plan& plan, const Instruction& instruction);
 
 // Every component's short name: "VAE", "text", or its own name where that is short.
@@ -76,8 +89,11 @@ std::string ShortComponentName(const std::string& name);
 // For a tooltip: "forward of micro-batch 3, stage 1 (layers 12-40), samples 24-31".
 std::string DescribeInstruction(const Plan& plan, const Instruction& instruction);
 
-// Whether the instruction is computing that a device is not idle in; messages and REDUCE_GRADS are
-// not.
+// The stage of this id; null if there is none.
+const Stage* FindStage(const Plan& plan, int id);
+
+// Whether the instruction is computing that a device is not idle in; waiting, messages and
+// collectives are not.
 bool IsBusy(Instruction::Kind kind);
 
 }  // namespace dpipe::report

@@ -1,0 +1,85 @@
+#include "tools/proto_file.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/cost/validate.h"
+#include "core/schedule/plan_io.h"
+#include "core/schedule/verify.h"
+
+namespace dpipe::tools {
+namespace {
+
+bool IsText(const std::string& path) {
+  return absl::EndsWith(path, ".textproto") || absl::EndsWith(path, ".pbtxt");
+}
+
+bool IsBinary(const std::string& path) {
+  return absl::EndsWith(path, ".pb") || absl::EndsWith(path, ".binpb");
+}
+
+absl::Status InFile(const std::string& path, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
+}
+
+}  // namespace
+
+absl::Status CheckProtoPath(const std::string& path) {
+  if (IsText(path) || IsBinary(path)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": the name must end in .textproto or .pbtxt (text), or in .pb or .binpb (binary)"));
+}
+
+absl::Status ReadProto(const std::string& path, google::protobuf::Message* message) {
+  DPIPE_RETURN_IF_ERROR(CheckProtoPath(path));
+  if (IsText(path)) return ReadTextProto(path, message);
+  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  if (message->ParseFromString(bytes)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", bytes.size(), " bytes are no ",
+                                                 message->GetTypeName(), " in the wire format"));
+}
+
+absl::Status WriteProto(const std::string& path, const google::protobuf::Message& message) {
+  DPIPE_RETURN_IF_ERROR(CheckProtoPath(path));
+  if (IsText(path)) return WriteTextProto(path, message);
+  std::string bytes;
+  if (!message.SerializeToString(&bytes)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, ": a ", message.GetTypeName(), " of more than 2 GiB cannot be written"));
+  }
+  return WriteFileAtomically(path, bytes);
+}
+
+absl::StatusOr<CostModel> ReadCostModel(const std::string& profile_path,
+                                        const std::string& cluster_path) {
+  ModelProfile profile;
+  DPIPE_RETURN_IF_ERROR(ReadProto(profile_path, &profile));
+  const absl::Status profile_status = ValidateProfile(profile);
+  if (!profile_status.ok()) return InFile(profile_path, profile_status);
+  ClusterSpec cluster;
+  DPIPE_RETURN_IF_ERROR(ReadProto(cluster_path, &cluster));
+  const absl::Status cluster_status = ValidateCluster(cluster);
+  if (!cluster_status.ok()) return InFile(cluster_path, cluster_status);
+  return CostModel::Create(profile, cluster);
+}
+
+absl::StatusOr<Plan> ReadVerifiedPlan(const std::string& path, const CostModel& cost,
+                                      bool what_if) {
+  Plan plan;
+  DPIPE_RETURN_IF_ERROR(ReadProto(path, &plan));
+  if (what_if) {
+    plan.set_profile_fingerprint(Fingerprint(cost.profile()));
+    plan.set_cluster_fingerprint(Fingerprint(cost.cluster()));
+  }
+  const absl::Status status = VerifyPlan(plan, cost);
+  if (!status.ok()) return InFile(path, status);
+  return plan;
+}
+
+absl::StatusOr<Trace> ReadTrace(const std::string& path) {
+  Trace trace;
+  DPIPE_RETURN_IF_ERROR(ReadProto(path, &trace));
+  return trace;
+}
+
+}  // namespace dpipe::tools

@@ -1,0 +1,69 @@
+// Runs a plan in the simulator and says where the time goes.
+#include <cstdio>
+#include <string>
+
+#include "core/base/run_paths.h"
+#include "core/sim/simulator.h"
+#include "gflags/gflags.h"
+#include "tools/command_line.h"
+#include "tools/proto_file.h"
+#include "tools/simulation_text.h"
+
+DEFINE_string(plan, "", "the plan, as //tools:plan writes it");
+DEFINE_string(profile, "", "the profile of the model that it is for");
+DEFINE_string(cluster, "", "the cluster that it is for");
+DEFINE_bool(what_if, false, "take a plan made for another profile or cluster, if it fits this one");
+DEFINE_int32(steps, 4, "training steps to run; the first and the last are not counted");
+DEFINE_string(output, "", "also write the trace there, for //tools:trace");
+
+namespace dpipe::tools {
+namespace {
+
+constexpr char kUsage[] =
+    "Simulates training steps of a plan: step time against its lower bound, where every device's\n"
+    "time goes and why it idles, memory, the critical path, and the traffic on links and "
+    "interfaces.\n\n"
+    "  bazel run //tools:simulate -- --plan=plan.textproto \\\n"
+    "      --profile=data/profiles/modelled/a100_80gb/stable_diffusion_v2_1_512.textproto \\\n"
+    "      --cluster=data/clusters/a100_8x1.textproto --output=trace.pb\n\n"
+    "Files are .textproto or binary .pb, by name. Exit codes: 0 done, 1 refused (why is on "
+    "standard\nerror), 2 wrong command line.\n";
+
+absl::Status CheckFlags() {
+  DPIPE_RETURN_IF_ERROR(RequireFlag("plan", FLAGS_plan));
+  DPIPE_RETURN_IF_ERROR(RequireFlag("profile", FLAGS_profile));
+  DPIPE_RETURN_IF_ERROR(RequireFlag("cluster", FLAGS_cluster));
+  if (FLAGS_steps < 3 || FLAGS_steps > 1000) {
+    return CommandLineError("--steps=" + std::to_string(FLAGS_steps) + " must be from 3 to 1000");
+  }
+  return FLAGS_output.empty() ? absl::OkStatus() : CheckProtoPath(FLAGS_output);
+}
+
+absl::Status Main() {
+  DPIPE_RETURN_IF_ERROR(CheckFlags());
+  DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
+                         ReadCostModel(UserPath(FLAGS_profile), UserPath(FLAGS_cluster)));
+  DPIPE_ASSIGN_OR_RETURN(const Plan plan,
+                         ReadVerifiedPlan(UserPath(FLAGS_plan), cost, FLAGS_what_if));
+  SimulateOptions options;
+  options.num_steps = FLAGS_steps;
+  DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan, cost, options));
+  const Trace trace = ToTrace(simulation, plan);
+  DPIPE_ASSIGN_OR_RETURN(
+      const std::string text,
+      SimulationText(trace, cost, simulation.stats.step_ns, simulation.stats.bubble_ratio));
+  std::fputs(text.c_str(), stdout);
+  if (FLAGS_output.empty()) return absl::OkStatus();
+  const std::string path = UserPath(FLAGS_output);
+  DPIPE_RETURN_IF_ERROR(WriteProto(path, trace));
+  std::printf("\nTrace:      %s\n", path.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace dpipe::tools
+
+int main(int argc, char** argv) {
+  return dpipe::tools::RunCommand(argc, argv, {"simulate", dpipe::tools::kUsage},
+                                  dpipe::tools::Main);
+}
