@@ -1,6 +1,7 @@
 #include "core/planner/fill/exact.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -23,6 +24,28 @@ Value ValueOf(const std::vector<DeviceGaps>& devices, const Assignment& assignme
     value.leftover_ns += assignment.packings[d].leftover_ns;
   }
   return value;
+}
+
+// One binary for each batch that fits in its gap.
+absl::Status CheckSize(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
+                       int64_t limit) {
+  int64_t num_binaries = 0;
+  size_t num_gaps = 0;
+  for (const DeviceGaps& device : devices) {
+    num_gaps += device.gaps.size();
+    for (const Chain& chain : work.chains) {
+      for (const std::vector<Nanos>& step : chain.step_ns) {
+        num_binaries += work.num_units;  // after the last gap
+        for (int u = 1; u <= work.num_units; ++u) {
+          for (Nanos gap : device.gaps) num_binaries += step[u] <= gap;
+        }
+      }
+    }
+  }
+  if (num_binaries <= limit) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "exact filling of ", devices.size(), " devices with ", num_gaps, " gaps and ", work.num_units,
+      " units has ", num_binaries, " choices, more than the limit of ", limit));
 }
 
 absl::Status CheckLimits(const FrozenWork& work, const std::vector<DeviceGaps>& devices) {
@@ -56,7 +79,6 @@ class ExactSearch {
   }
 
   absl::StatusOr<ExactAssignment> Run() {
-    if (model_.num_binaries() > options_.max_binaries) return TooLarge();
     DPIPE_ASSIGN_OR_RETURN(const bool finish_proven, MinimizeFinish());
     bool leftover_proven = true;
     if (options_.minimise_leftover) {
@@ -67,15 +89,6 @@ class ExactSearch {
   }
 
  private:
-  absl::Status TooLarge() const {
-    size_t gaps = 0;
-    for (const DeviceGaps& device : devices_) gaps += device.gaps.size();
-    return absl::InvalidArgumentError(
-        absl::StrCat("exact filling of ", devices_.size(), " devices with ", gaps, " gaps has ",
-                     model_.num_binaries(), " choices, more than the limit of ",
-                     options_.max_binaries, "; fill greedily"));
-  }
-
   void Note(const Value& value) {
     result_.finish_ns = value.finish_ns;
     result_.leftover_ns = value.leftover_ns;
@@ -128,6 +141,7 @@ absl::StatusOr<ExactAssignment> AssignUnitsExactly(const FrozenWork& work,
                                                    const std::vector<DeviceGaps>& devices,
                                                    const AssignOptions& assign,
                                                    const ExactOptions& options) {
+  DPIPE_RETURN_IF_ERROR(CheckSize(work, devices, options.max_binaries));
   DPIPE_RETURN_IF_ERROR(CheckLimits(work, devices));
   return ExactSearch(work, devices, assign, options).Run();
 }

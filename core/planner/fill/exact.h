@@ -36,8 +36,8 @@
 namespace dpipe {
 
 struct ExactOptions {
-  double time_limit_s = 60;       // of processor time, for each of the two objectives; 0: none
-  int max_binaries = 6000;        // more are refused
+  double time_limit_s = 60;  // of processor time, for each of the two objectives; 0: none
+  int max_binaries = 6000;   // (device, chain, step, gap, batch size) that fit; more are refused
   bool minimise_leftover = true;  // false: the first objective alone
 };
 

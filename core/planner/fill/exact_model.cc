@@ -15,6 +15,18 @@ namespace {
 // this does to the dozen terms of a gap's sum stays below one.
 constexpr Nanos kLongest = Nanos{1} << 16;
 
+// A batch of one step; it joins the placement of the step before it on the same units.
+void AppendStep(const Placement& batch, std::vector<Placement>& out) {
+  if (batch.unit_begin == batch.unit_end) return;
+  if (!out.empty() && out.back().gap == batch.gap && out.back().chain == batch.chain &&
+      out.back().step_end == batch.step_begin && out.back().unit_begin == batch.unit_begin &&
+      out.back().unit_end == batch.unit_end) {
+    ++out.back().step_end;
+  } else {
+    out.push_back(batch);
+  }
+}
+
 }  // namespace
 
 FillModel::FillModel(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
@@ -81,7 +93,6 @@ void FillModel::AddChain(int d, int chain) {
   Device& device = vars_[d];
   const int num_gaps = static_cast<int>(device.gaps.size());
   ChainCells& steps = device.cells[chain];
-  int last_step = -1;  // the last one with variables
   for (size_t s = 0; s < work_.chains[chain].steps.size(); ++s) {
     if (!HasVariables(chain, static_cast<int>(s))) continue;
     StepCells cells(num_gaps + 1);
@@ -90,14 +101,13 @@ void FillModel::AddChain(int d, int chain) {
               steps.empty() ? nullptr : &steps.back(), cells[g]);
     }
     milp_.AddRow(0, 0, {{cells[num_gaps].done, 1}, {device.units[chain], -1}});
-    if (last_step >= 0 && work_.instruction_overhead_ns > 0 &&
+    if (!steps.empty() && work_.instruction_overhead_ns > 0 &&
         !work_.chains[chain].steps[s].new_instruction) {
       for (int g = 0; g <= num_gaps; ++g) {
         cells[g].joined = milp_.AddBinary();
         AddJoin(cells[g], g, cells, steps.back());
       }
     }
-    last_step = static_cast<int>(s);
     steps.push_back(std::move(cells));
   }
 }
@@ -116,7 +126,6 @@ void FillModel::AddCell(int d, int chain, int step, int gap, const Cell* previou
   for (int u = 1; u <= work_.num_units; ++u) {
     if (!last && ns[u] > room) continue;
     cell.batch[u] = milp_.AddBinary();
-    ++num_binaries_;
     done.push_back({cell.batch[u], static_cast<double>(u)});
     one.push_back({cell.batch[u], 1});
   }
@@ -131,7 +140,6 @@ void FillModel::AddCell(int d, int chain, int step, int gap, const Cell* previou
 // done is 0 or all units.
 void FillModel::AddFullBatchesOnly(int units, int done) {
   const int all = milp_.AddBinary();
-  ++num_binaries_;
   const double n = work_.num_units;
   milp_.AddRow(-kMilpInfinity, 0, {{done, 1}, {all, -n}});
   milp_.AddRow(-kMilpInfinity, n, {{units, 1}, {done, -1}, {all, n}});
@@ -140,7 +148,6 @@ void FillModel::AddFullBatchesOnly(int units, int done) {
 // joined = 1 only where the two steps' units agree before and after the gap, and there are some.
 void FillModel::AddJoin(const Cell& cell, int gap, const StepCells& own,
                         const StepCells& previous) {
-  ++num_binaries_;
   const double n = work_.num_units;
   std::vector<MilpTerm> any = {{cell.joined, -1}};
   for (int x : cell.batch) {
@@ -256,28 +263,11 @@ Packing FillModel::DecodeDevice(int d, const std::vector<double>& values) const 
   for (size_t g = 0; g <= device.gaps.size(); ++g) {
     const int gap = g < device.gaps.size() ? device.gaps[g] : num_gaps;
     for (size_t c = 0; c < work_.chains.size(); ++c) {
-      const int num_steps = static_cast<int>(work_.chains[c].steps.size());
-      const int num_cells = static_cast<int>(device.cells[c].size());
-      int index = 0;
-      for (int s = 0; s < num_steps; ++s) {
-        const bool own = HasVariables(static_cast<int>(c), s);
-        const int cell = std::min(index, num_cells - 1);
-        index += own;
-        const auto done = [&](size_t at) {
-          if (num_cells == 0) return at == device.gaps.size() ? values[device.units[c]] : 0.0;
-          return std::round(values[device.cells[c][cell][at].done]);
-        };
-        const int begin = g == 0 ? 0 : static_cast<int>(done(g - 1));
-        const int end = static_cast<int>(done(g));
-        if (begin == end) continue;
-        std::vector<Placement>& out = packing.placements;
-        if (!out.empty() && out.back().gap == gap && out.back().chain == static_cast<int>(c) &&
-            out.back().step_end == s && out.back().unit_begin == begin &&
-            out.back().unit_end == end) {
-          ++out.back().step_end;
-        } else {
-          out.push_back({gap, static_cast<int>(c), s, s + 1, begin, end});
-        }
+      for (size_t s = 0; s < work_.chains[c].steps.size(); ++s) {
+        const int chain = static_cast<int>(c), step = static_cast<int>(s);
+        AppendStep({gap, chain, step, step + 1, g == 0 ? 0 : Done(d, chain, step, g - 1, values),
+                    Done(d, chain, step, g, values)},
+                   packing.placements);
       }
     }
   }
@@ -286,6 +276,21 @@ Packing FillModel::DecodeDevice(int d, const std::vector<double>& values) const 
         PlacementTime(work_, placement);
   }
   return packing;
+}
+
+// Units that have done the step by the end of gap `at`; a step without variables runs with the next
+// one that has some, or with the last one.
+int FillModel::Done(int d, int chain, int step, size_t at,
+                    const std::vector<double>& values) const {
+  const Device& device = vars_[d];
+  const int num_cells = static_cast<int>(device.cells[chain].size());
+  if (num_cells == 0) {
+    return at == device.gaps.size() ? static_cast<int>(values[device.units[chain]]) : 0;
+  }
+  int cell = 0;
+  for (int s = 0; s < step; ++s) cell += HasVariables(chain, s);
+  cell = std::min(cell, num_cells - 1);
+  return static_cast<int>(std::round(values[device.cells[chain][cell][at].done]));
 }
 
 }  // namespace dpipe

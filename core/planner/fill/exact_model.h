@@ -17,6 +17,7 @@
 #ifndef DPIPE_CORE_PLANNER_FILL_EXACT_MODEL_H_
 #define DPIPE_CORE_PLANNER_FILL_EXACT_MODEL_H_
 
+#include <cstddef>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,7 +35,6 @@ class FillModel {
   FillModel(const FrozenWork& work, const std::vector<DeviceGaps>& devices,
             const AssignOptions& options);
 
-  int num_binaries() const { return num_binaries_; }
   Nanos resolution_ns() const { return resolution_ns_; }
 
   struct Answer {
@@ -79,13 +79,13 @@ class FillModel {
   absl::StatusOr<Answer> Solve(double time_limit_s) const;
   absl::StatusOr<Assignment> Decode(const std::vector<double>& values) const;
   Packing DecodeDevice(int d, const std::vector<double>& values) const;
+  int Done(int d, int chain, int step, size_t at, const std::vector<double>& values) const;
 
   const FrozenWork& work_;
   const std::vector<DeviceGaps>& devices_;
   const AssignOptions options_;
   Nanos resolution_ns_ = 1;
   Nanos base_ns_ = 0;  // the first device's end; finish counts from here
-  int num_binaries_ = 0;
   Milp milp_;
   int finish_ = -1;
   std::vector<Device> vars_;

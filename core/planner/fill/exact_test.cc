@@ -229,7 +229,7 @@ TEST(ExactTest, EqualsBruteForce) {
   sizes.min_units = 1;
   sizes.max_units = 3;
   sizes.max_step_ns = 12;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 250; ++round) {
     SCOPED_TRACE(testing::Message() << "round " << round);
     RandomFillInstance instance = MakeRandomFill(random, sizes);
     AssignOptions options;
