@@ -23,6 +23,10 @@ using report::TraceIndex;
 
 std::string Percent(double ratio) { return absl::StrFormat("%.1f %%", 100 * ratio); }
 
+std::string Millis(Nanos time_ns) {
+  return absl::StrFormat("%.2f ms", static_cast<double>(time_ns) / kNanosPerMilli);
+}
+
 std::string Duration(double duration_ns) { return FormatDuration(static_cast<Nanos>(duration_ns)); }
 
 std::vector<std::string> StagesByRank(const Plan& plan, int num_ranks) {
@@ -255,11 +259,11 @@ absl::StatusOr<std::string> SimulationText(const Trace& trace, const CostModel& 
   const Nanos bound_ns = StepLowerBound(plan, cost).bound_ns;
   const double seconds = static_cast<double>(step_ns) / kNanosPerSecond;
   std::string text = PlanHeader(plan, cost);
-  absl::StrAppend(&text, "Step:       ", FormatDuration(step_ns), ", ",
+  absl::StrAppend(&text, "Step:       ", Millis(step_ns), ", ",
                   absl::StrFormat("%.1f", plan.global_batch() / seconds), " samples/s; ",
                   absl::StrFormat("%.3f", static_cast<double>(step_ns) /
                                               static_cast<double>(std::max<Nanos>(1, bound_ns))),
-                  " x the lower bound of ", FormatDuration(bound_ns),
+                  " x the lower bound of ", Millis(bound_ns),
                   "\nBubbles:    ", Percent(bubble_ratio), " of device time");
   if (plan.prediction().unfilled_bubble_ratio() > 0) {
     absl::StrAppend(&text, "; ", Percent(plan.prediction().unfilled_bubble_ratio()),

@@ -1,0 +1,174 @@
+// Finds the plan to train a model with on a cluster, and says what it expects of it.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "baselines/registry.h"
+#include "core/base/file.h"
+#include "core/base/run_paths.h"
+#include "core/planner/search.h"
+#include "core/schedule/generators.h"
+#include "core/schedule/torch_csv.h"
+#include "gflags/gflags.h"
+#include "tools/command_line.h"
+#include "tools/plan_result_text.h"
+#include "tools/proto_file.h"
+#include "tools/schedule_text.h"
+
+DEFINE_string(profile, "", "what the model costs: a ModelProfile");
+DEFINE_string(cluster, "", "what it is to run on: a ClusterSpec");
+DEFINE_string(strategy, "opendiffusionpipe", "a name of --list, or a composition");
+DEFINE_int32(global_batch, 0, "samples of a training step, over all devices");
+DEFINE_int32(num_stages, 0, "devices that a pipeline is cut over; 0: search");
+DEFINE_int32(num_micro_batches, 0, "micro-batches of a pipeline group; 0: search");
+DEFINE_int32(micro_batch_size, 0, "samples of a micro-batch; 0: search");
+DEFINE_int32(devices_per_pipeline, 0, "devices of a pipeline group; 0: search");
+DEFINE_int32(stages_per_device, 0, "for schedules that leave it open; 0: their default");
+DEFINE_bool(exact, false, "fill bubbles optimally: small instances only");
+DEFINE_int32(candidates, 8, "how many of the candidates to show");
+DEFINE_string(output, "", "file to write the plan to");
+DEFINE_string(output_self_conditioned, "",
+              "file for the plan of the steps that run the backbone twice, if there is one");
+DEFINE_bool(list, false, "show the strategies, schedules and partitioners, and end");
+DEFINE_string(schedule, "", "with --to_torch_csv: a schedule instead of a plan's");
+DEFINE_string(to_torch_csv, "", "file for the schedule, as torch.distributed.pipelining reads it");
+DEFINE_bool(csv_messages, false, "with --to_torch_csv: also the messages between devices");
+DEFINE_string(from_torch_csv, "", "read such a file, say what it holds, and end");
+
+namespace dpipe::tools {
+namespace {
+
+constexpr char kUsage[] =
+    "Finds the best plan of a strategy for a model on a cluster, and says what to expect of it.\n\n"
+    "  bazel run //tools:plan -- --global_batch=256 --output=plan.textproto \\\n"
+    "      --profile=data/profiles/modelled/a100_80gb/stable_diffusion_v2_1_512.textproto \\\n"
+    "      --cluster=data/clusters/a100_8x1.textproto\n"
+    "  bazel run //tools:plan -- --list\n"
+    "  bazel run //tools:plan -- --schedule=zb-v --num_stages=4 --num_micro_batches=8 \\\n"
+    "      --to_torch_csv=zbv.csv\n"
+    "  bazel run //tools:plan -- --from_torch_csv=zbv.csv\n\n"
+    "Files are .textproto or binary .pb, by name. Exit codes: 0 done, 1 refused (why is on "
+    "standard\nerror), 2 wrong command line, 3 nothing fits in memory.\n";
+
+absl::Status CheckCounts() {
+  struct Count {
+    const char* name;
+    int value, least;
+  };
+  for (const Count& flag : {Count{"num_stages", FLAGS_num_stages, 0},
+                            Count{"num_micro_batches", FLAGS_num_micro_batches, 0},
+                            Count{"micro_batch_size", FLAGS_micro_batch_size, 0},
+                            Count{"devices_per_pipeline", FLAGS_devices_per_pipeline, 0},
+                            Count{"stages_per_device", FLAGS_stages_per_device, 0},
+                            Count{"candidates", FLAGS_candidates, 1}}) {
+    if (flag.value >= flag.least) continue;
+    return CommandLineError(
+        absl::StrCat("--", flag.name, "=", flag.value, " must be at least ", flag.least));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteTorchCsv(const Schedule& schedule) {
+  TorchCsvOptions options;
+  if (FLAGS_csv_messages) options.mode = TorchCsvMode::kWithCommunication;
+  DPIPE_ASSIGN_OR_RETURN(const std::string csv, TorchCsvFromSchedule(schedule, options));
+  const std::string path = UserPath(FLAGS_to_torch_csv);
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, csv));
+  std::printf("CSV:        %s\n", path.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status ShowTorchCsv() {
+  const std::string path = UserPath(FLAGS_from_torch_csv);
+  DPIPE_ASSIGN_OR_RETURN(const std::string csv, ReadFile(path));
+  const absl::StatusOr<Schedule> schedule = ScheduleFromTorchCsv(path, csv);
+  if (!schedule.ok()) {
+    return absl::Status(schedule.status().code(),
+                        absl::StrCat(path, ": ", std::string(schedule.status().message())));
+  }
+  std::fputs(ScheduleText(*schedule).c_str(), stdout);
+  return absl::OkStatus();
+}
+
+absl::Status MakeAndWriteSchedule() {
+  if (FLAGS_num_stages < 1 || FLAGS_num_micro_batches < 1) {
+    return CommandLineError("--schedule needs --num_stages and --num_micro_batches");
+  }
+  ScheduleRequest request;
+  request.num_devices = FLAGS_num_stages;
+  request.num_micro_batches = FLAGS_num_micro_batches;
+  request.stages_per_device = FLAGS_stages_per_device;
+  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(FLAGS_schedule, request));
+  std::fputs(ScheduleText(schedule).c_str(), stdout);
+  return FLAGS_to_torch_csv.empty() ? absl::OkStatus() : WriteTorchCsv(schedule);
+}
+
+absl::Status CheckPlanFlags() {
+  DPIPE_RETURN_IF_ERROR(RequireFlag("profile", FLAGS_profile));
+  DPIPE_RETURN_IF_ERROR(RequireFlag("cluster", FLAGS_cluster));
+  if (FLAGS_global_batch < 1) {
+    return CommandLineError(
+        absl::StrCat("--global_batch=", FLAGS_global_batch, " must be at least 1"));
+  }
+  // Before a search that would be lost otherwise.
+  for (const std::string& path : {FLAGS_output, FLAGS_output_self_conditioned}) {
+    if (!path.empty()) DPIPE_RETURN_IF_ERROR(CheckProtoPath(path));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WritePlanFile(const char* what, const std::string& flag, const Plan& plan) {
+  if (flag.empty()) return absl::OkStatus();
+  const std::string path = UserPath(flag);
+  DPIPE_RETURN_IF_ERROR(WriteProto(path, plan));
+  std::printf("%s%s\n", what, path.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status MakeAndWritePlan() {
+  DPIPE_RETURN_IF_ERROR(CheckPlanFlags());
+  DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
+                         ReadCostModel(UserPath(FLAGS_profile), UserPath(FLAGS_cluster)));
+  DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy(FLAGS_strategy));
+  PlanOptions options;
+  options.global_batch = FLAGS_global_batch;
+  options.num_stages = FLAGS_num_stages;
+  options.num_micro_batches = FLAGS_num_micro_batches;
+  options.micro_batch_size = FLAGS_micro_batch_size;
+  options.devices_per_pipeline = FLAGS_devices_per_pipeline;
+  options.stages_per_device = FLAGS_stages_per_device;
+  options.exact = FLAGS_exact;
+  options.num_candidates = FLAGS_candidates;
+  const Nanos start = MonotonicNow();
+  DPIPE_ASSIGN_OR_RETURN(const PlanResult result,
+                         MakePlan(strategy, cost.profile(), cost.cluster(), options));
+  const Nanos planning_ns = MonotonicNow() - start;
+  std::printf("%s\n", PlanResultText(result, cost, planning_ns).c_str());
+  DPIPE_RETURN_IF_ERROR(WritePlanFile("Written:    ", FLAGS_output, result.plan));
+  if (result.self_conditioned_plan.devices_size() > 0) {
+    DPIPE_RETURN_IF_ERROR(
+        WritePlanFile("Twice:      ", FLAGS_output_self_conditioned, result.self_conditioned_plan));
+  }
+  if (FLAGS_to_torch_csv.empty()) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOfPlan(result.plan));
+  return WriteTorchCsv(schedule);
+}
+
+absl::Status Main() {
+  DPIPE_RETURN_IF_ERROR(CheckCounts());
+  if (FLAGS_list) {
+    std::fputs(ListText().c_str(), stdout);
+    return absl::OkStatus();
+  }
+  if (!FLAGS_from_torch_csv.empty()) return ShowTorchCsv();
+  if (!FLAGS_schedule.empty()) return MakeAndWriteSchedule();
+  return MakeAndWritePlan();
+}
+
+}  // namespace
+}  // namespace dpipe::tools
+
+int main(int argc, char** argv) {
+  return dpipe::tools::RunCommand(argc, argv, {"plan", dpipe::tools::kUsage}, dpipe::tools::Main);
+}
