@@ -193,7 +193,6 @@ class Profiler {
 
   // Reading what frozen components would have computed; 0 where the caller has no cache.
   absl::Status CachedLoad(ModelProfile* profile) {
-    const nn::Component& backbone = model_.backbone();
     DPIPE_ASSIGN_OR_RETURN(
         const auto samples,
         OnAllWorkers(
@@ -201,10 +200,13 @@ class Profiler {
               ComponentSamples result;
               for (int pass = -options_.warmup_passes; pass < options_.passes; ++pass) {
                 const Nanos start = MonotonicNow();
-                for (const auto& [input, source] : backbone.sources) {
-                  const absl::Status loaded = inputs_.load(backbone, input, 1, device).status();
-                  if (absl::IsUnimplemented(loaded)) return result;
-                  DPIPE_RETURN_IF_ERROR(loaded);
+                for (int index : model_.backbones()) {
+                  const nn::Component& backbone = model_.component(index);
+                  for (const auto& [input, source] : backbone.sources) {
+                    const absl::Status loaded = inputs_.load(backbone, input, 1, device).status();
+                    if (absl::IsUnimplemented(loaded)) return result;
+                    DPIPE_RETURN_IF_ERROR(loaded);
+                  }
                 }
                 if (pass >= 0) result.load_ns.push_back(MonotonicNow() - start);
               }

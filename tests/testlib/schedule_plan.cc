@@ -261,7 +261,7 @@ absl::StatusOr<Plan> MakeLoweredPlan(const nn::Model& model, DType dtype, const 
                                      const SchedulePlanOptions& options) {
   if (options.sharded) return absl::InvalidArgumentError("sharded stages");
   DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout, LayoutOf(model, schedule, options));
-  const ModelProfile profile = MadeUpProfile(model, dtype, /*frozen_quantum=*/1, {1, 2, 4, 8}, 3);
+  const ModelProfile profile = MadeUpProfile(model, dtype, options.frozen_quantum, {1, 2, 4, 8}, 3);
   DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
                          CostModel::Create(profile, IdealCluster(layout.num_devices)));
   DPIPE_ASSIGN_OR_RETURN(Plan plan, LowerPlan(layout, schedule, LowerOptions(), cost));

@@ -22,7 +22,8 @@ struct SchedulePlanOptions {
   // Every stage is divided over its ranks: the layers of each half of it are gathered, used,
   // reduced and released, pass by pass.
   bool sharded = false;
-  uint64_t seed = 1;  // of where each backbone is cut
+  int frozen_quantum = 1;  // of lowered plans
+  uint64_t seed = 1;       // of where each backbone is cut
 };
 
 // By the planning side, with a made-up profile; verified. InvalidArgument where the options and the

@@ -1,0 +1,100 @@
+// The memory that a plan says its ranks need, and what they take.
+//
+// The profile is measured on the model, so what is compared is how the two count. They differ in
+// known ways: a message handed over inside this process stays on its sender's account until its last
+// reader lets it go; tensors that two layers keep are counted for each of them in a profile; and
+// values that live within a layer are in no profile.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/cost/cost_model.h"
+#include "core/cost/fake_profile.h"
+#include "core/schedule/generators.h"
+#include "core/schedule/memory.h"
+#include "gtest/gtest.h"
+#include "tests/testlib/schedule_plan.h"
+#include "tests/testlib/toy_model.h"
+#include "tests/testlib/training.h"
+
+namespace dpipe {
+namespace {
+
+struct Peaks {
+  std::vector<int64_t> predicted, measured;  // by rank
+};
+
+class MemoryTest : public ::testing::Test {
+ protected:
+  MemoryTest()
+      : model_(testlib::MakeToyModel(Options())),
+        parameters_(testlib::MakeToyParameters(model_, 5)),
+        inputs_(&model_, 9, DType::kF32),
+        workers_(StartWorkers(std::vector<std::shared_ptr<Device>>(3, Device::Cpu()))) {
+    job_.model = &model_;
+    for (const auto& worker : workers_) job_.workers.push_back(worker.get());
+    job_.inputs = &inputs_;
+    job_.frozen_parameters = parameters_.frozen_pointers;
+    job_.backbone_parameters = parameters_.backbone;
+  }
+
+  static testlib::ToyModelOptions Options() {
+    testlib::ToyModelOptions options;
+    options.u_shaped = true;
+    options.width = 32;
+    options.num_frozen_layers = 1;
+    return options;
+  }
+
+  Peaks Measure(const std::string& schedule_name, bool recompute) {
+    const auto schedule = MakeSchedule(schedule_name, {3, 6});
+    EXPECT_TRUE(schedule.ok()) << schedule.status();
+    const auto profile = ProfileJob(job_, {1, 64});
+    EXPECT_TRUE(profile.ok()) << profile.status();
+    const auto cost = CostModel::Create(*profile, IdealCluster(3));
+    EXPECT_TRUE(cost.ok()) << cost.status();
+    testlib::SchedulePlanOptions options;
+    options.micro_batch_sizes = {64};
+    options.recompute = recompute;
+    const auto plan = testlib::MakeLoweredPlan(model_, DType::kF32, *schedule, options);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    auto session = StartSession(job_, *plan);
+    EXPECT_TRUE(session.ok()) << session.status();
+    EXPECT_TRUE((*session)->Run(1, false, false).ok());
+    const auto run = (*session)->Run(2, true, false);
+    EXPECT_TRUE(run.ok()) << run.status();
+    Peaks peaks;
+    peaks.measured = run->peak_memory_bytes;
+    for (int rank = 0; rank < 3; ++rank) {
+      peaks.predicted.push_back(MemoryOfRank(*plan, rank, *cost).peak_bytes);
+    }
+    for (int rank = 0; rank < 3; ++rank) {
+      std::printf("%-8s%s rank %d: predicted %8ld measured %8ld ratio %.2f\n", schedule_name.c_str(),
+                  recompute ? " recomputing" : "", rank, peaks.predicted[rank],
+                  peaks.measured[rank],
+                  static_cast<double>(peaks.measured[rank]) / peaks.predicted[rank]);
+    }
+    return peaks;
+  }
+
+  nn::Model model_;
+  testlib::ToyParameters parameters_;
+  testlib::ToyInputs inputs_;
+  std::vector<std::unique_ptr<DeviceWorker>> workers_;
+  TrainingJob job_;
+};
+
+TEST_F(MemoryTest, RanksTakeAboutWhatThePlanSays) {
+  for (const char* name : {"gpipe", "1f1b", "zb-h1", "zb-v", "v-min", "interleaved"}) {
+    for (bool recompute : {false, true}) {
+      const Peaks peaks = Measure(name, recompute);
+      for (int rank = 0; rank < 3; ++rank) {
+        EXPECT_LT(peaks.measured[rank], 1.5 * peaks.predicted[rank]) << name << ", rank " << rank;
+        EXPECT_GT(peaks.measured[rank], 0.5 * peaks.predicted[rank]) << name << ", rank " << rank;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dpipe
