@@ -1,9 +1,11 @@
 // The memory that a plan says its ranks need, and what they take.
 //
 // The profile is measured on the model, so what is compared is how the two count. They differ in
-// known ways: a message handed over inside this process stays on its sender's account until its last
-// reader lets it go; tensors that two layers keep are counted for each of them in a profile; and
-// values that live within a layer are in no profile.
+// known ways: a message handed over inside this process stays on its sender's account until its
+// last reader lets it go; tensors that two layers keep are counted for each of them in a profile;
+// and what a layer needs only while it runs is in no profile.
+#include "core/schedule/memory.h"
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -11,7 +13,6 @@
 #include "core/cost/cost_model.h"
 #include "core/cost/fake_profile.h"
 #include "core/schedule/generators.h"
-#include "core/schedule/memory.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/schedule_plan.h"
 #include "tests/testlib/toy_model.h"
@@ -68,12 +69,6 @@ class MemoryTest : public ::testing::Test {
     for (int rank = 0; rank < 3; ++rank) {
       peaks.predicted.push_back(MemoryOfRank(*plan, rank, *cost).peak_bytes);
     }
-    for (int rank = 0; rank < 3; ++rank) {
-      std::printf("%-8s%s rank %d: predicted %8ld measured %8ld ratio %.2f\n", schedule_name.c_str(),
-                  recompute ? " recomputing" : "", rank, peaks.predicted[rank],
-                  peaks.measured[rank],
-                  static_cast<double>(peaks.measured[rank]) / peaks.predicted[rank]);
-    }
     return peaks;
   }
 
@@ -84,16 +79,26 @@ class MemoryTest : public ::testing::Test {
   TrainingJob job_;
 };
 
+// Within 40 % above, which is what passes need besides what they keep, and half: a message that a
+// plan counts at its receiver may be on its sender's account.
 TEST_F(MemoryTest, RanksTakeAboutWhatThePlanSays) {
-  for (const char* name : {"gpipe", "1f1b", "zb-h1", "zb-v", "v-min", "interleaved"}) {
-    for (bool recompute : {false, true}) {
-      const Peaks peaks = Measure(name, recompute);
-      for (int rank = 0; rank < 3; ++rank) {
-        EXPECT_LT(peaks.measured[rank], 1.5 * peaks.predicted[rank]) << name << ", rank " << rank;
-        EXPECT_GT(peaks.measured[rank], 0.5 * peaks.predicted[rank]) << name << ", rank " << rank;
-      }
+  for (const char* name : {"1f1b", "zb-h1", "zb-v", "interleaved"}) {
+    const Peaks peaks = Measure(name, /*recompute=*/false);
+    for (int rank = 0; rank < 3; ++rank) {
+      const double ratio = static_cast<double>(peaks.measured[rank]) / peaks.predicted[rank];
+      EXPECT_LT(ratio, 1.4) << name << ", rank " << rank << ": " << peaks.measured[rank];
+      EXPECT_GT(ratio, 0.5) << name << ", rank " << rank << ": " << peaks.measured[rank];
     }
   }
+}
+
+// What recomputation is for: the first rank, which keeps six micro-batches, keeps their inputs
+// alone.
+TEST_F(MemoryTest, RecomputationFreesWhatIsSaved) {
+  const Peaks whole = Measure("gpipe", /*recompute=*/false);
+  const Peaks again = Measure("gpipe", /*recompute=*/true);
+  EXPECT_LT(again.measured[0], 0.7 * whole.measured[0]);
+  EXPECT_LT(again.measured[0], 1.5 * again.predicted[0]);
 }
 
 }  // namespace

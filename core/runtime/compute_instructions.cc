@@ -79,8 +79,10 @@ absl::StatusOr<nn::ValueMap> RankExecutor::TakeMessages(std::vector<Incoming> in
   for (Incoming& part : incoming) {
     if (part.samples.begin != next) break;
     next = part.samples.end;
-    DPIPE_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, part.message->Wait());
-    for (size_t i = 0; i < values.size(); ++i) pieces[i].push_back(std::move(tensors[i]));
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, part.message->Wait());
+    for (size_t i = 0; i < values.size(); ++i) {
+      pieces[i].push_back(tensors[i].On(resources_.device));
+    }
   }
   if (next != samples.end) {
     return absl::FailedPreconditionError(absl::StrCat(

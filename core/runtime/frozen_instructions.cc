@@ -82,7 +82,8 @@ absl::Status RankExecutor::ReceiveFrozen(int index, int64_t step, SampleRange sa
     size_t next = 0;
     for (ValueId id : component(index).program.outputs()) {
       for (int begin = part.samples.begin; begin < part.samples.end; begin += frozen_.quantum()) {
-        frozen_.Put(index, component(index).program.value(id).name, step, begin, tensors[next++]);
+        frozen_.Put(index, component(index).program.value(id).name, step, begin,
+                    tensors[next++].On(resources_.device));
       }
     }
   }

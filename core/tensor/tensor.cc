@@ -8,7 +8,15 @@ namespace dpipe {
 Tensor::Storage::Storage(std::shared_ptr<Device> d, int64_t size)
     : device(std::move(d)), size_bytes(size), data(device->allocator().Allocate(size)) {}
 
-Tensor::Storage::~Storage() { device->allocator().Free(data, size_bytes); }
+Tensor::Storage::Storage(std::shared_ptr<Device> d, std::shared_ptr<Storage> from)
+    : device(std::move(d)),
+      lender(std::move(from)),
+      size_bytes(lender->size_bytes),
+      data(lender->data) {}
+
+Tensor::Storage::~Storage() {
+  if (lender == nullptr) device->allocator().Free(data, size_bytes);
+}
 
 Tensor Tensor::Empty(const std::shared_ptr<Device>& device, const Shape& shape, DType dtype) {
   DPIPE_CHECK(device != nullptr);
@@ -49,6 +57,16 @@ Tensor Tensor::Slice(int64_t begin, int64_t end) const {
   const int64_t row_bytes = dim(0) == 0 ? 0 : size_bytes() / dim(0);
   t.offset_bytes_ += begin * row_bytes;
   t.shape_.Set(0, end - begin);
+  return t;
+}
+
+Tensor Tensor::On(const std::shared_ptr<Device>& device) const {
+  if (this->device() == device) return *this;
+  DPIPE_CHECK(device->kind() == this->device()->kind()) << device->name();
+  Tensor t = *this;
+  const std::shared_ptr<Storage>& lender =
+      storage_->lender != nullptr ? storage_->lender : storage_;
+  t.storage_ = std::make_shared<Storage>(device, lender);
   return t;
 }
 

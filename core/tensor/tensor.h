@@ -56,6 +56,9 @@ class Tensor {
   // leading dimension.
   Tensor Reshape(const Shape& shape) const;
   Tensor Slice(int64_t begin, int64_t end) const;
+  // The same storage as a tensor of another device of the same kind: what ops make of it is made
+  // there, while the storage itself stays on the account of the device that it came from.
+  Tensor On(const std::shared_ptr<Device>& device) const;
   // Copies: of another element type (fp32 and bf16), and the same one.
   Tensor To(DType dtype) const;
   Tensor Clone() const;
@@ -65,8 +68,10 @@ class Tensor {
  private:
   struct Storage {
     Storage(std::shared_ptr<Device> device, int64_t size_bytes);
+    Storage(std::shared_ptr<Device> device, std::shared_ptr<Storage> lender);
     ~Storage();
     std::shared_ptr<Device> device;
+    std::shared_ptr<Storage> lender;  // whose data it is; null: its own
     int64_t size_bytes;
     void* data;
   };

@@ -77,5 +77,27 @@ TEST(DeviceTest, PartitionNamesBothNumbers) {
                                              " cores may be used");
 }
 
+TEST(TensorTest, OnAnotherDeviceSharesTheStorage) {
+  const auto home = Device::Cpu(), away = Device::Cpu();
+  const int64_t bytes = 4 * 64;
+  Tensor borrowed;
+  {
+    const Tensor t = Tensor::Zeros(home, {4, 16}, DType::kF32);
+    borrowed = t.Slice(1, 3).On(away).On(home).On(away);
+    t.data<float>()[16] = 7;
+  }
+  EXPECT_EQ(borrowed.device(), away);
+  EXPECT_EQ(borrowed.shape(), Shape({2, 16}));
+  EXPECT_EQ(borrowed.data<float>()[0], 7);
+  EXPECT_EQ(home->allocator().stats().allocated_bytes, bytes) << "the borrower keeps it alive";
+  EXPECT_EQ(away->allocator().stats().allocated_bytes, 0);
+  EXPECT_EQ(borrowed.Clone().device(), away);
+  {
+    Tensor gone;
+    std::swap(gone, borrowed);
+  }
+  EXPECT_EQ(home->allocator().stats().allocated_bytes, 0);
+}
+
 }  // namespace
 }  // namespace dpipe
