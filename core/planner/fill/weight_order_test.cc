@@ -1,6 +1,6 @@
 #include "core/planner/fill/weight_order.h"
 
-#include <algorithm>
+#include <cstdio>
 #include <set>
 #include <string>
 #include <vector>
@@ -94,6 +94,7 @@ TEST_P(WeightOrdersOf, OnlyWeightGradientsMoveWithinTheLimits) {
 TEST_P(WeightOrdersOf, ChosenByFillingAndSimulating) {
   RandomStream random(32, 0, 0, RandomPurpose::kTest);
   int better = 0;
+  double sum = 0;
   for (int round = 0; round < 20; ++round) {
     RandomProfileOptions sizes;
     sizes.min_layers = sizes.max_layers = 8;
@@ -131,7 +132,11 @@ TEST_P(WeightOrdersOf, ChosenByFillingAndSimulating) {
     ASSERT_LE(choice->step_ns, *own);
     ASSERT_EQ(*step_ns(choice->schedule), choice->step_ns);
     better += choice->step_ns < *own;
+    sum += static_cast<double>(choice->step_ns) / static_cast<double>(*own);
   }
+  std::printf(
+      "%s: another order is faster in %d of 20, steps %.4f of the schedule's own on average\n",
+      GetParam().c_str(), better, sum / 20);
   EXPECT_GT(better, 0);
 }
 
