@@ -15,6 +15,10 @@ absl::Status Named(const absl::Status& status, const nn::Component& component, i
                                    component.program.layer(layer).name, "): ", status.message()));
 }
 
+bool IsLoaded(const nn::Component& component, const std::string& input) {
+  return component.sources.count(input) == 0 && input != component.self_conditioning.input;
+}
+
 // The program's external inputs: loaded or drawn ones from the caller, the others zeros.
 absl::StatusOr<nn::ValueMap> MakeInputs(const nn::Component& component, int batch,
                                         const std::shared_ptr<Device>& device,
@@ -23,7 +27,7 @@ absl::StatusOr<nn::ValueMap> MakeInputs(const nn::Component& component, int batc
   nn::ValueMap values;
   for (ValueId id : component.program.inputs()) {
     const nn::ValueInfo& info = component.program.value(id);
-    if (component.sources.count(info.name) > 0) {
+    if (!IsLoaded(component, info.name)) {
       values[id] = Tensor::Zeros(device, component.program.BatchShape(id, batch),
                                  nn::ResolveElement(info.type.element, options.compute_dtype));
     } else {
@@ -38,7 +42,7 @@ absl::Status DrawInputsOf(const nn::Component& component, int layer, int batch,
                           const std::shared_ptr<Device>& device, const ProfilerInputs& inputs) {
   for (ValueId id : component.program.InputsReadBy({layer, layer + 1})) {
     const std::string& name = component.program.value(id).name;
-    if (component.sources.count(name) > 0) continue;
+    if (!IsLoaded(component, name)) continue;
     DPIPE_RETURN_IF_ERROR(inputs.load(component, name, batch, device).status());
   }
   return absl::OkStatus();
@@ -99,7 +103,7 @@ absl::StatusOr<ComponentSamples> TimeBackbone(const nn::Component& component,
     nn::ValueMap grads;
     Tensor seed = Tensor::Empty(device, {local_batch}, DType::kF32);
     std::fill_n(seed.data<float>(), local_batch, 1.0f / local_batch);
-    grads[program.outputs()[0]] = seed;
+    grads[component.loss()] = seed;
     for (int layer = program.num_layers() - 1; layer >= 0; --layer) {
       const LayerRange range{layer, layer + 1};
       const Nanos start = MonotonicNow();

@@ -1,0 +1,240 @@
+// Chains of stages anywhere compute what one device computes: values that stay on a device, weights
+// in two copies, unequal replicas, several backbones, self-conditioning, stages divided over ranks.
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/schedule/list_schedule.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testlib/experiment.h"
+
+namespace dpipe {
+namespace {
+
+using testlib::Bench;
+using testlib::ExpectSame;
+using testlib::Experiment;
+using testlib::PlanOf;
+using testlib::Train;
+
+Schedule Listed(const std::vector<ScheduleChain>& chains, bool split = true) {
+  ListScheduleOptions options;
+  options.split_backward = split;
+  auto schedule = ListSchedule("listed", chains, options);
+  EXPECT_TRUE(schedule.ok()) << schedule.status();
+  return std::move(schedule).value();
+}
+
+// Chains that no generator makes, on random cuts: stages of a chain come back to a device again and
+// again, side by side or with others between them.
+TEST(ChainsTest, StagesAnywhere) {
+  const std::vector<std::vector<int>> places = {
+      {0, 0}, {0, 1, 0}, {0, 1, 1, 0}, {0, 1, 0, 1}, {0, 1, 2, 0, 2, 1}, {1, 1, 0, 0, 1, 0}};
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    for (const std::vector<int>& devices : places) {
+      Experiment experiment;
+      experiment.model.u_shaped = true;
+      experiment.plan.seed = seed;
+      experiment.plan.recompute = seed == 2;
+      experiment.direct = seed == 3;
+      ExpectSame(experiment, Listed({{devices, 3}}, /*split=*/seed != 3),
+                 absl::StrCat("seed ", seed, ", ", devices.size(), " stages, the last on ",
+                              devices.back()));
+    }
+  }
+}
+
+// Two directions, each with weights of its own; on three devices the turn holds both copies as one.
+TEST(ChainsTest, TwoDirections) {
+  for (int p : {2, 3, 4}) {
+    std::vector<int> down, up;
+    for (int d = 0; d < p; ++d) {
+      down.push_back(d);
+      up.push_back(p - 1 - d);
+    }
+    Experiment experiment;
+    experiment.plan.micro_batch_sizes = {2};
+    experiment.direct = p % 2 == 1;  // the planning side puts both copies on different devices
+    ExpectSame(experiment, Listed({{down, 2}, {up, 2}}), absl::StrCat(p, " devices"));
+    experiment.plan.num_groups = 2;
+    experiment.plan.recompute = true;
+    ExpectSame(experiment, Listed({{down, 2}, {up, 2}}), absl::StrCat("2 x ", p, " devices"));
+  }
+}
+
+// Both directions' copies stay equal, bit for bit, and so do replicas'.
+TEST(ChainsTest, CopiesOfTheWeightsStayEqual) {
+  Experiment experiment;
+  experiment.plan.micro_batch_sizes = {2};
+  experiment.plan.num_groups = 2;
+  experiment.direct = true;
+  const auto plan = PlanOf(experiment, Listed({{{0, 1, 2}, 2}, {{2, 1, 0}, 2}}));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const Bench bench(experiment, plan->num_devices());
+  const auto session = StartSession(bench.job(), *plan);
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run(testlib::kExperimentSteps, /*is_last=*/true, /*record=*/false).ok());
+  std::map<std::string, Tensor> first;
+  int compared = 0, trained = 0;
+  for (int rank = 0; rank < plan->num_devices(); ++rank) {
+    std::map<std::string, Tensor> own;
+    for (const auto& parameters : (*session)->parameters(rank)) parameters->Collect(&own);
+    for (const auto& [name, tensor] : own) {
+      const auto [it, inserted] = first.emplace(name, tensor);
+      const auto equal = [&tensor = tensor](const Tensor& other) {
+        return std::memcmp(other.raw_data(), tensor.raw_data(), tensor.size_bytes()) == 0;
+      };
+      if (inserted) {
+        trained += !equal(bench.job().backbone_parameters.at(name));
+      } else {
+        EXPECT_TRUE(equal(it->second)) << name << " on rank " << rank;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_EQ(trained, static_cast<int>(first.size()));
+  // The stage in the middle is on one rank of each group, the others are on two.
+  EXPECT_GT(compared, static_cast<int>(first.size()));
+}
+
+// Neighbouring stages with unlike numbers of ranks: messages carry the common samples.
+TEST(ChainsTest, UnequalReplication) {
+  for (const std::vector<int>& replicas :
+       {std::vector<int>{1, 2}, std::vector<int>{2, 1}, std::vector<int>{3, 2}}) {
+    Experiment experiment;
+    experiment.plan.micro_batch_sizes = {6};
+    experiment.plan.replicas = replicas;
+    experiment.model.u_shaped = true;
+    ExpectSame(experiment, Listed({{{0, 1}, 3}}),
+               absl::StrCat("straight, ", replicas[0], " and ", replicas[1]));
+    ExpectSame(experiment, Listed({{{0, 1, 1, 0}, 3}}),
+               absl::StrCat("V, ", replicas[0], " and ", replicas[1]));
+  }
+}
+
+// Two backbones in opposite directions, with micro-batches of their own sizes.
+TEST(ChainsTest, TwoBackbones) {
+  Experiment experiment;
+  experiment.model.second_backbone = true;
+  experiment.plan.micro_batch_sizes = {1, 2};
+  ScheduleChain down{{0, 1, 2}, 4, 0, 0}, up{{2, 1, 0}, 2, 0, 1};
+  ExpectSame(experiment, Listed({down, up}), "three devices");
+  experiment.dtype = DType::kBf16;
+  experiment.plan.recompute = true;
+  ExpectSame(experiment, Listed({down, up}, /*split=*/false), "three devices, recomputing");
+  experiment.plan.num_groups = 2;
+  experiment.dtype = DType::kF32;
+  ExpectSame(experiment, Listed({down, up}), "two groups");
+}
+
+// Weights, gradients and moments divided over a stage's ranks.
+TEST(ShardedTest, ComputesWhatOneDeviceComputes) {
+  Experiment experiment;
+  experiment.plan.sharded = true;
+  ExpectSame(experiment, Listed({{{0, 1}, 3}}), "one rank a stage");
+  experiment.plan.num_groups = 3;
+  ExpectSame(experiment, Listed({{{0}, 2}}), "data parallel");
+  experiment.plan.num_groups = 2;
+  experiment.model.u_shaped = true;
+  ExpectSame(experiment, Listed({{{0, 1, 1, 0}, 3}}), "V");
+  experiment.plan.recompute = true;
+  ExpectSame(experiment, Listed({{{0, 1}, 3}}, /*split=*/false), "recomputing");
+  experiment.plan.replicas = {2, 1};
+  experiment.plan.micro_batch_sizes = {2};
+  ExpectSame(experiment, Listed({{{0, 1}, 3}}), "unequal replication");
+  experiment.model.self_conditioning = true;
+  ExpectSame(experiment, Listed({{{0, 1, 0, 1}, 3, 2}}), "two laps");
+}
+
+// With one micro-batch the sums are those of whole gradients; and a rank needs less memory.
+TEST(ShardedTest, IsWholeTrainingWithLessMemory) {
+  Experiment experiment;
+  experiment.model.width = 64;
+  experiment.plan.num_groups = 4;
+  const Schedule schedule = Listed({{{0}, 1}});
+  std::vector<testlib::TrainingOutcome> outcomes;
+  std::vector<int64_t> peaks;
+  for (bool sharded : {false, true}) {
+    experiment.plan.sharded = sharded;
+    const auto plan = PlanOf(experiment, schedule);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const Bench bench(experiment, plan->num_devices());
+    const auto session = StartSession(bench.job(), *plan);
+    ASSERT_TRUE(session.ok()) << session.status();
+    const auto run = (*session)->Run(testlib::kExperimentSteps, /*is_last=*/true, /*record=*/false);
+    ASSERT_TRUE(run.ok()) << run.status();
+    testlib::TrainingOutcome outcome;
+    for (const StepResult& step : run->steps) outcome.losses.push_back(step.loss);
+    outcome.parameters = (*session)->CollectParameters();
+    outcomes.push_back(std::move(outcome));
+    peaks.push_back(run->peak_memory_bytes[1]);
+  }
+  // The norm's squares are added shard by shard, so the clipped update agrees to rounding.
+  EXPECT_EQ(outcomes[0].losses[0], outcomes[1].losses[0]);
+  EXPECT_LT(testlib::LargestRelativeDifference(outcomes[0], outcomes[1]), 1e-6);
+  // Whole: master, gradient, two moments. Sharded: a quarter of these and half of the layers.
+  EXPECT_LT(peaks[1], 0.7 * peaks[0]) << peaks[0];
+}
+
+TEST(ShardedTest, WhatIsNotGatheredIsMissed) {
+  Experiment experiment;
+  experiment.plan.sharded = true;
+  auto plan = PlanOf(experiment, Listed({{{0}, 1}}));
+  ASSERT_TRUE(plan.ok());
+  auto* instructions = plan->mutable_devices(0)->mutable_instructions();
+  for (int i = 0; i < instructions->size(); ++i) {
+    if (instructions->Get(i).kind() != Instruction::GATHER_PARAMS) continue;
+    instructions->DeleteSubrange(i, 1);
+    break;
+  }
+  const Bench bench(experiment, 1);
+  EXPECT_THAT(std::string(testlib::Train(bench.job(), *plan, 1).status().message()),
+              ::testing::HasSubstr("the parameters of stage 0, layers [0, 10) are not gathered"));
+}
+
+TEST(ChainsTest, SelfConditioning) {
+  Experiment experiment;
+  experiment.model.self_conditioning = true;
+  experiment.model.u_shaped = true;
+  ExpectSame(experiment, Listed({{{0, 1, 2, 0, 1, 2}, 4, 3}}), "straight");
+  ExpectSame(experiment, Listed({{{0, 1, 1, 0, 0, 1, 1, 0}, 3, 4}}), "V");
+  experiment.plan.recompute = true;
+  experiment.dtype = DType::kBf16;
+  ExpectSame(experiment, Listed({{{0, 1, 0, 1}, 3, 2}}), "recomputing");
+}
+
+// The second lap does change what is computed.
+TEST(ChainsTest, SelfConditioningIsSeen) {
+  Experiment experiment;
+  experiment.model.self_conditioning = true;
+  const auto once = Train(experiment, Listed({{{0}, 4, 0}}));
+  const auto twice = Train(experiment, Listed({{{0, 0}, 4, 1}}));
+  ASSERT_TRUE(once.ok() && twice.ok()) << once.status() << twice.status();
+  EXPECT_GT(testlib::LargestRelativeDifference(*once, *twice), 1e-5);
+}
+
+TEST(ChainsTest, SelfConditioningNeedsAnInput) {
+  const auto outcome = Train({}, Listed({{{0, 1, 0, 1}, 4, 2}}));
+  EXPECT_EQ(outcome.status().message(),
+            "model toy: component backbone declares no self-conditioning, but the plan runs it "
+            "twice a micro-batch");
+}
+
+// What is compared can differ: another cut of one schedule does not, another model does.
+TEST(ChainsTest, OtherTrainingIsDifferent) {
+  Experiment experiment;
+  const auto a = Train(experiment, Listed({{{0, 1}, 4}}));
+  experiment.plan.seed = 2;
+  const auto b = Train(experiment, Listed({{{0, 1}, 4}}));
+  experiment.model.u_shaped = true;
+  const auto c = Train(experiment, Listed({{{0, 1}, 4}}));
+  ASSERT_TRUE(a.ok() && b.ok() && c.ok());
+  EXPECT_EQ(testlib::FirstDifference(*a, *b), "");
+  EXPECT_NE(testlib::FirstDifference(*a, *c), "");
+}
+
+}  // namespace
+}  // namespace dpipe
