@@ -223,6 +223,35 @@ TEST(ChainsTest, SelfConditioningNeedsAnInput) {
             "twice a micro-batch");
 }
 
+// Plans that never passed verification end with what is missing.
+TEST(ChainsTest, BrokenPlansAreNamed) {
+  Experiment experiment;
+  experiment.direct = true;
+  experiment.model.u_shaped = true;
+  experiment.plan.recompute = true;
+  const auto plan = PlanOf(experiment, Listed({{{0, 1, 1, 0}, 2}}));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const Bench bench(experiment, 2);
+  // The first instruction of this kind on the rank is left out.
+  const auto error_without = [&](int rank, Instruction::Kind kind) {
+    Plan broken = *plan;
+    auto* instructions = broken.mutable_devices(rank)->mutable_instructions();
+    for (int i = 0; i < instructions->size(); ++i) {
+      if (instructions->Get(i).kind() != kind) continue;
+      instructions->DeleteSubrange(i, 1);
+      break;
+    }
+    return std::string(testlib::Train(bench.job(), broken, 1).status().message());
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(error_without(0, Instruction::RECOMPUTE),
+              HasSubstr("its forward pass has kept nothing and has not run again"));
+  EXPECT_THAT(error_without(0, Instruction::WEIGHT_GRAD),
+              HasSubstr("(OPTIMIZER_STEP): 1 passes are not finished; the first is micro-batch"));
+  EXPECT_THAT(error_without(1, Instruction::RECV), HasSubstr("no activation was received for it"));
+  EXPECT_THAT(error_without(1, Instruction::FORWARD), HasSubstr("rank 1, step 0, instruction"));
+}
+
 // What is compared can differ: another cut of one schedule does not, another model does.
 TEST(ChainsTest, OtherTrainingIsDifferent) {
   Experiment experiment;
