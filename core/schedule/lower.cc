@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/schedule/boundary.h"
+#include "core/schedule/gradient_groups.h"
+#include "core/schedule/param_gathers.h"
 #include "core/schedule/plan_io.h"
 #include "core/schedule/resharding.h"
 
@@ -81,13 +83,24 @@ absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule) {
   return absl::OkStatus();
 }
 
+// Copies of weights on other ranks cannot be divided too: a shard has one holder.
+absl::Status CheckShards(const PipelineLayout& layout) {
+  const std::vector<int> twins = TwinStages(layout);
+  for (int s = 0; s < static_cast<int>(twins.size()); ++s) {
+    if (twins[s] < 0 || twins[s] == s) continue;
+    return Bad(absl::StrCat("stages ", twins[s], " and ", s,
+                            " are copies of the same layers, which cannot be sharded"));
+  }
+  return absl::OkStatus();
+}
+
 class Lowering {
  public:
   Lowering(const PipelineLayout& layout, const Schedule& schedule, const LowerOptions& options,
            int quantum, const FrozenPlacement& frozen, const CostModel& cost)
       : layout_(layout), options_(options), quantum_(quantum), frozen_(frozen), cost_(cost) {
     const WorkOptions work{options.sync, options.bucket_bytes, options.recv_lookahead,
-                           options.frozen == FrozenPolicy::kCached};
+                           options.shard, options.frozen == FrozenPolicy::kCached};
     work_ = OrderWork(layout, schedule, work, cost);
     for (const ChainPlacement& chain : layout.chains) {
       component_.push_back(BackboneComponent(cost, chain.backbone));
@@ -173,6 +186,7 @@ void Lowering::SetHeader(Plan* plan) const {
 }
 
 void Lowering::AddStages(Plan* plan) const {
+  const std::vector<bool> sharded = ShardedStages(layout_, options_.shard);
   for (size_t s = 0; s < layout_.stages.size(); ++s) {
     const StagePlacement& place = layout_.stages[s];
     Stage* stage = plan->add_stages();
@@ -181,6 +195,7 @@ void Lowering::AddStages(Plan* plan) const {
     stage->set_chain(place.chain);
     stage->set_forward_only(place.forward_only);
     stage->set_recompute(place.recompute);
+    stage->set_sharded(sharded[s]);
     SetRange(place.layers, stage->mutable_layers());
     for (int g = 0; g < layout_.num_groups(); ++g) {
       for (int i = 0; i < layout_.replicas[place.device]; ++i) {
@@ -237,9 +252,12 @@ void Lowering::AddItem(const Seat& seat, const WorkItem& item, DeviceProgram* pr
     instruction->set_stage(item.stage);
     SetRange(item.layers, instruction->mutable_layers());
   }
+  if (item.kind == Instruction::RELEASE_PARAMS) return;
   if (item.kind == Instruction::REDUCE_GRADS) {
-    instruction->set_bytes(cost_.GradientBytes(ComponentOf(item.stage), item.layers));
-    return;
+    return instruction->set_bytes(cost_.GradientBytes(ComponentOf(item.stage), item.layers));
+  }
+  if (item.kind == Instruction::GATHER_PARAMS) {
+    return instruction->set_bytes(GatheredBytes(cost_, ComponentOf(item.stage), item.layers));
   }
   if (item.kind != Instruction::LOAD_BATCH) instruction->set_micro_batch(item.micro_batch);
   SetRange(SamplesOf(layout_, seat.group, layout_.stages[item.stage].chain, seat.device, seat.index,
@@ -327,6 +345,7 @@ absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& sch
     return Bad(absl::StrCat("a pipeline group's ", layout.samples_per_group(),
                             " samples are no multiple of the frozen quantum, ", quantum));
   }
+  if (options.shard != ShardPolicy::kNone) DPIPE_RETURN_IF_ERROR(CheckShards(layout));
   FrozenPlacement frozen;
   frozen.items.resize(layout.num_devices);
   if (options.frozen == FrozenPolicy::kFirst) {

@@ -32,6 +32,7 @@ struct LowerOptions {
   int max_frozen_batch = 0;  // kFirst: the largest local batch of frozen work; 0: all at once
   bool global_norm = true;
   int recv_lookahead = 1;
+  ShardPolicy shard = ShardPolicy::kNone;
   // The exchange of the next step's frozen outputs stands between two FLUSHes, so that it is over
   // before the optimizer step and shares links with nothing.
   bool flush_exchange = false;

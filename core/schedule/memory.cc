@@ -30,8 +30,10 @@ RankMemory PlanMemory::OfRank(int rank) const {
   for (int s : stages_[rank]) {
     const Stage& stage = plan_.stages(s);
     if (stage.forward_only()) continue;
-    memory.state_bytes +=
+    const int64_t state =
         cost_.StateBytes(stage.component(), {stage.layers().begin(), stage.layers().end()});
+    const int64_t shards = stage.sharded() ? stage.ranks_size() : 1;
+    memory.state_bytes += (state + shards - 1) / shards;
   }
   memory.instruction_bytes = timeline.Held(memory.state_bytes);
   memory.peak_bytes = memory.state_bytes;

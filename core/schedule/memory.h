@@ -1,10 +1,10 @@
 // What a plan keeps in memory, as it allocates and frees.
 //
 // A rank holds: its stages' weights, gradients and moments (a forward-only stage shares those of
-// its second lap); the weights of the frozen layers that it runs; what passes keep and hand on
-// (pass_memory.h); what frozen work keeps (frozen_memory.h); the largest workspace of a running
-// instruction. Steps repeat, so what this step makes for the next one is counted beside what the
-// last one made for this one.
+// its second lap; of a sharded stage an even part); the weights of the frozen layers that it runs;
+// what passes keep and hand on (pass_memory.h); what frozen work keeps (frozen_memory.h); the
+// largest workspace of a running instruction. Steps repeat, so what this step makes for the next
+// one is counted beside what the last one made for this one.
 #ifndef DPIPE_CORE_SCHEDULE_MEMORY_H_
 #define DPIPE_CORE_SCHEDULE_MEMORY_H_
 

@@ -15,10 +15,9 @@ absl::StatusOr<Schedule> OneAfterAnother(const std::vector<Schedule>& backbones)
   for (size_t b = 0; b < backbones.size(); ++b) {
     const Schedule& schedule = backbones[b];
     if (schedule.num_devices() != backbones[0].num_devices()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("schedule ", schedule.name(), " of backbone ", b, " has ",
-                       schedule.num_devices(), " devices and the first backbone's ",
-                       backbones[0].num_devices()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "schedule ", schedule.name(), " of backbone ", b, " has ", schedule.num_devices(),
+          " devices and the first backbone's ", backbones[0].num_devices()));
     }
     for (ScheduleChain chain : schedule.chains()) {
       chain.backbone = static_cast<int>(b);

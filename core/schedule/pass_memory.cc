@@ -1,6 +1,10 @@
 #include "core/schedule/pass_memory.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
+
+#include "core/schedule/param_gathers.h"
 
 namespace dpipe {
 namespace {
@@ -34,9 +38,11 @@ PassMemory::PassMemory(const Plan& plan, int rank, const std::vector<int>& stage
     switch (instruction.kind()) {
       case Instruction::FORWARD:
         pass->forward = pass->done = i;
+        if (pass->begin < 0) pass->begin = i;
         pass->samples = SamplesIn(instruction);
         break;
       case Instruction::RECOMPUTE:
+        if (pass->recompute < 0) pass->begin = i;
         pass->recompute = i;
         break;
       case Instruction::BACKWARD:
@@ -81,6 +87,7 @@ void PassMemory::AddTo(MemoryTimeline* timeline) const {
         break;
     }
   }
+  AddSharded(timeline);
   std::vector<bool> seen(boundaries_.size(), false);
   for (int stage : stages_) {
     const int chain = plan_.stages(stage).chain();
@@ -101,7 +108,7 @@ void PassMemory::AddSaved(int i, MemoryTimeline* timeline) const {
   const PassIndices* pass = Find(instruction.stage(), instruction.micro_batch());
   if (!completes || pass == nullptr) return;
   // What the forward pass of these layers saved ends here.
-  timeline->Hold(std::max(0, InputsRead(*pass)), i,
+  timeline->Hold(std::max(0, pass->begin), i,
                  cost_.SavedBytesPerSample(component, layers) * samples);
 }
 
@@ -149,6 +156,36 @@ void PassMemory::AddKept(int chain, MemoryTimeline* timeline) const {
       if (is_last && kept[v].has_gradient && from.gradient_done >= 0 && to.gradient_done >= 0) {
         timeline->Hold(to.gradient_done, from.gradient_done, bytes);
       }
+    }
+  }
+}
+
+void PassMemory::AddSharded(MemoryTimeline* timeline) const {
+  std::map<std::pair<int, LayerRange>, int> gathered, gradients;  // since when, by component
+  for (int i = 0; i < list_.size(); ++i) {
+    const Instruction& instruction = list_[i];
+    if (instruction.stage() < 0 || !plan_.stages(instruction.stage()).sharded()) continue;
+    const int component = plan_.stages(instruction.stage()).component();
+    const LayerRange layers = LayersIn(instruction);
+    const auto key = std::make_pair(component, layers);
+    switch (instruction.kind()) {
+      case Instruction::GATHER_PARAMS:
+        gathered[key] = i;
+        break;
+      case Instruction::RELEASE_PARAMS:
+        if (gathered.count(key) == 0) break;
+        timeline->Hold(gathered[key], i, GatheredBytes(cost_, component, layers));
+        break;
+      case Instruction::BACKWARD:
+      case Instruction::WEIGHT_GRAD:
+        gradients.emplace(key, i);
+        break;
+      case Instruction::REDUCE_GRADS:
+        if (gradients.count(key) == 0) break;
+        timeline->Hold(gradients[key], i, cost_.GradientBytes(component, layers));
+        break;
+      default:
+        break;
     }
   }
 }

@@ -4,7 +4,8 @@
 // recomputation, from RECOMPUTE on, and until then the stage's inputs. Messages: from RECV to the
 // pass that reads them, and from the pass that makes them to SEND. What stages of the rank hand to
 // each other, from pass to pass: over the boundary between neighbours, and kept values (boundary.h)
-// and their gradients.
+// and their gradients. Of sharded stages: parameters from GATHER_PARAMS to RELEASE_PARAMS, and
+// whole gradients from the first weight gradient to REDUCE_GRADS.
 #ifndef DPIPE_CORE_SCHEDULE_PASS_MEMORY_H_
 #define DPIPE_CORE_SCHEDULE_PASS_MEMORY_H_
 
@@ -21,7 +22,8 @@ namespace dpipe {
 // Where the passes of one micro-batch of one stage stand in a rank's list; -1: nowhere.
 struct PassIndices {
   SampleRange samples;
-  int forward = -1;
+  int begin = -1;    // of the forward pass that keeps what the backward pass needs
+  int forward = -1;  // of passes in parts, the last one
   int recompute = -1;
   int gradient_done = -1;  // the last pass that reads the incoming gradient
   int done = -1;           // the last pass of all
@@ -44,6 +46,7 @@ class PassMemory {
   void AddMessage(int i, MemoryTimeline* timeline) const;
   void AddHandOvers(int stage, MemoryTimeline* timeline) const;
   void AddKept(int chain, MemoryTimeline* timeline) const;
+  void AddSharded(MemoryTimeline* timeline) const;
   // The last pass that reads the inputs of a micro-batch as such: of a stage that recomputes, the
   // second forward pass.
   int InputsRead(const PassIndices& pass) const {

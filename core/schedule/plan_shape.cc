@@ -294,6 +294,18 @@ absl::Status PlanShape::AddTwins(const Plan& plan) {
     }
   }
   for (TwinShape& twins : twins_) std::sort(twins.ranks.begin(), twins.ranks.end());
+  for (int s = 0; s < num_stages(); ++s) {
+    const int lap = stages_[s].forward_only ? chains_[stages_[s].chain].num_stages / 2 : 0;
+    const StageShape& holder = stages_[s + lap];
+    stages_[s].weights = holder.twins;
+    const TwinShape& twins = twins_[holder.twins];
+    DPIPE_RETURN_IF_ERROR(
+        Same(absl::StrCat("stage ", s, ": sharded"), int{stages_[s].sharded}, int{holder.sharded}));
+    if (!holder.sharded || (twins.stages.size() == 1 && twins.ranks.size() > 1)) continue;
+    return Bad(absl::StrCat("stage ", s, " is sharded, and its layers have ", twins.stages.size(),
+                            " copies on ", twins.ranks.size(),
+                            " ranks; they must have one on several"));
+  }
   return absl::OkStatus();
 }
 

@@ -22,7 +22,8 @@ struct StageShape {
   int previous = -1, next = -1;                     // stages of the chain
   bool local_previous = false, local_next = false;  // whether they lie on the same ranks
   int num_micro_batches = 0;
-  int twins = -1;  // an index of PlanShape::twins; -1: forward-only
+  int twins = -1;    // an index of PlanShape::twins; -1: forward-only
+  int weights = -1;  // the same, but of a forward-only stage its second lap's
 };
 
 // Ranks that hold the same stages.

@@ -65,15 +65,12 @@ class Progress {
     members_.resize(plan.stages_size());
     for (int s = 0; s < plan.stages_size(); ++s) {
       const Stage& stage = plan.stages(s);
-      if (stage.forward_only()) {
-        first_stage_.push_back(s);
-        continue;
-      }
       first_stage_.push_back(first
                                  .emplace(std::make_tuple(stage.component(), stage.layers().begin(),
                                                           stage.layers().end()),
                                           s)
                                  .first->second);
+      if (stage.forward_only()) continue;  // its weights and ranks are those of its second lap
       std::vector<int>& members = members_[first_stage_.back()];
       members.insert(members.end(), stage.ranks().begin(), stage.ranks().end());
     }
@@ -139,7 +136,8 @@ class Progress {
       return true;
     }
     if (IsMessage(instruction)) return AdvanceGroup(rank);
-    if (instruction.kind() == Instruction::REDUCE_GRADS) {
+    if (instruction.kind() == Instruction::REDUCE_GRADS ||
+        instruction.kind() == Instruction::GATHER_PARAMS) {
       const int first = first_stage_[instruction.stage()];
       int& ordinal = state.reductions[first];
       if (!Collective({first, ordinal}, members_[first], rank)) return false;

@@ -1,6 +1,7 @@
 #include "core/schedule/stage_ledger.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/schedule/param_gathers.h"
 
 namespace dpipe {
 namespace {
@@ -23,7 +24,7 @@ absl::Status CheckBytes(const InstructionAt& at, const Instruction& instruction,
 }
 
 StageLedger::StageLedger(const PlanShape& shape, const CostModel& cost, int rank)
-    : shape_(shape), cost_(cost), rank_(rank) {
+    : shape_(shape), cost_(cost), rank_(rank), gathered_(cost.num_components()) {
   for (int s : shape.device_of(rank).stages) {
     StageState& state = states_.emplace_back();
     state.stage = s;
@@ -31,8 +32,8 @@ StageLedger::StageLedger(const PlanShape& shape, const CostModel& cost, int rank
     state.share = shape.SamplesOf(rank, s, 0).size();
     const int count = state.shape->num_micro_batches;
     const size_t num_layers = static_cast<size_t>(state.shape->layers.size());
-    state.forward.assign(count, 0);
-    state.recomputed.assign(count, 0);
+    state.forward_layer.assign(count, state.shape->layers.begin);
+    state.recomputed_layer = state.forward_layer;
     state.gradient_layer.assign(count, state.shape->layers.end);
     if (state.shape->previous >= 0 && !state.shape->local_previous) {
       state.activations.samples.assign(static_cast<size_t>(count) * state.share, 0);
@@ -42,6 +43,9 @@ StageLedger::StageLedger(const PlanShape& shape, const CostModel& cost, int rank
     }
     state.activations.count.assign(count, 0);
     state.gradients.count.assign(count, 0);
+    if (state.shape->sharded) {
+      gathered_[state.shape->component].resize(cost.num_layers(state.shape->component), 0);
+    }
     state.next_weight.assign(num_layers, 0);
     state.reduced.assign(num_layers, 0);
   }
@@ -60,11 +64,29 @@ absl::Status StageLedger::CheckSamples(const InstructionAt& at, const Instructio
                           pass.micro_batch(), "; this rank's are ", own.ToString()));
 }
 
-absl::Status StageLedger::CheckWhole(const InstructionAt& at, const Instruction& pass,
-                                     const StageState& state) const {
-  if (LayersIn(pass) == state.shape->layers) return absl::OkStatus();
-  return Bad(absl::StrCat(at.Name(), "layers ", LayersIn(pass).ToString(), " of the stage's ",
-                          state.shape->layers.ToString()));
+absl::Status StageLedger::CheckForward(const InstructionAt& at, const Instruction& pass,
+                                       const StageState& state, int next_layer) const {
+  const LayerRange layers = LayersIn(pass);
+  if (!state.shape->sharded && layers != state.shape->layers) {
+    return Bad(absl::StrCat(at.Name(), "layers ", layers.ToString(), " of the stage's ",
+                            state.shape->layers.ToString()));
+  }
+  if (layers.begin != next_layer) {
+    return Bad(absl::StrCat(at.Name(), "layers ", layers.ToString(), " of micro-batch ",
+                            pass.micro_batch(), ", which has come to layer ", next_layer));
+  }
+  return CheckGathered(at, pass, state);
+}
+
+absl::Status StageLedger::CheckGathered(const InstructionAt& at, const Instruction& pass,
+                                        const StageState& state) const {
+  if (!state.shape->sharded) return absl::OkStatus();
+  const std::vector<uint8_t>& gathered = gathered_[state.shape->component];
+  for (int l = pass.layers().begin(); l < pass.layers().end(); ++l) {
+    if (gathered[l]) continue;
+    return Bad(absl::StrCat(at.Name(), "the parameters of layer ", l, " are not gathered"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status StageLedger::CheckReceived(const InstructionAt& at, const char* what,
@@ -80,18 +102,18 @@ absl::Status StageLedger::Forward(const InstructionAt& at, const Instruction& pa
   StageState& state = StateOf(pass.stage());
   const int m = pass.micro_batch();
   DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
-  DPIPE_RETURN_IF_ERROR(CheckWhole(at, pass, state));
-  if (state.forward[m]) {
+  if (IsForward(state, m)) {
     return Bad(absl::StrCat(at.Name(), "a second forward pass of micro-batch ", m));
   }
-  if (state.shape->local_previous && !StateOf(state.shape->previous).forward[m]) {
+  DPIPE_RETURN_IF_ERROR(CheckForward(at, pass, state, state.forward_layer[m]));
+  if (state.shape->local_previous && !IsForward(StateOf(state.shape->previous), m)) {
     return Bad(absl::StrCat(at.Name(), "stage ", state.shape->previous,
                             " of this rank has not computed micro-batch ", m));
   }
   if (state.shape->previous >= 0 && !state.shape->local_previous) {
     DPIPE_RETURN_IF_ERROR(CheckReceived(at, "activations", state.activations, state, m));
   }
-  state.forward[m] = 1;
+  state.forward_layer[m] = LayersIn(pass).end;
   return absl::OkStatus();
 }
 
@@ -99,16 +121,17 @@ absl::Status StageLedger::Recompute(const InstructionAt& at, const Instruction& 
   StageState& state = StateOf(pass.stage());
   const int m = pass.micro_batch();
   DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
-  DPIPE_RETURN_IF_ERROR(CheckWhole(at, pass, state));
   if (!state.shape->recompute) {
     return Bad(absl::StrCat(at.Name(), "stage ", pass.stage(), " keeps what it computes"));
   }
-  if (!state.forward[m] || state.recomputed[m]) {
-    return Bad(
-        absl::StrCat(at.Name(), "micro-batch ", m,
-                     state.forward[m] ? " is recomputed already" : " has had no forward pass"));
+  if (!IsForward(state, m)) {
+    return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " has had no forward pass"));
   }
-  state.recomputed[m] = 1;
+  if (IsRecomputed(state, m)) {
+    return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " is recomputed already"));
+  }
+  DPIPE_RETURN_IF_ERROR(CheckForward(at, pass, state, state.recomputed_layer[m]));
+  state.recomputed_layer[m] = LayersIn(pass).end;
   return absl::OkStatus();
 }
 
@@ -119,12 +142,13 @@ absl::Status StageLedger::InputGrad(const InstructionAt& at, const Instruction& 
     return Bad(absl::StrCat(at.Name(), "stage ", pass.stage(), " is forward-only"));
   }
   DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
-  if (!state.forward[m]) {
+  if (!IsForward(state, m)) {
     return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " has had no forward pass"));
   }
-  if (state.shape->recompute && !state.recomputed[m]) {
+  if (state.shape->recompute && !IsRecomputed(state, m)) {
     return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " is not recomputed"));
   }
+  DPIPE_RETURN_IF_ERROR(CheckGathered(at, pass, state));
   const LayerRange layers = LayersIn(pass);
   if (layers.end != state.gradient_layer[m]) {
     return Bad(absl::StrCat(at.Name(), "layers ", layers.ToString(),
@@ -151,6 +175,7 @@ absl::Status StageLedger::WeightGrad(const InstructionAt& at, const Instruction&
   StageState& state = StateOf(pass.stage());
   const int m = pass.micro_batch();
   DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
+  DPIPE_RETURN_IF_ERROR(CheckGathered(at, pass, state));
   const LayerRange layers = LayersIn(pass);
   if (layers.begin < state.gradient_layer[m]) {
     return Bad(absl::StrCat(at.Name(), "layers ", layers.ToString(),
@@ -206,7 +231,7 @@ absl::Status StageLedger::Message(const InstructionAt& at, const Instruction& me
   }
   if (message.kind() == Instruction::SEND) {
     const bool made =
-        activation ? state.forward[m] != 0 : state.gradient_layer[m] == state.shape->layers.begin;
+        activation ? IsForward(state, m) : state.gradient_layer[m] == state.shape->layers.begin;
     if (made) return absl::OkStatus();
     return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " is not computed yet"));
   }
@@ -243,16 +268,51 @@ absl::Status StageLedger::Reduce(const InstructionAt& at, const Instruction& red
     if (reduced != 0) return Bad(absl::StrCat(at.Name(), "layer ", l, " is reduced already"));
     reduced = 1;
   }
-  reductions_.push_back({state.shape->twins, layers});
+  collectives_.push_back({state.shape->twins, false, layers});
+  return absl::OkStatus();
+}
+
+absl::Status StageLedger::Gather(const InstructionAt& at, const Instruction& gather) {
+  const StageShape& stage = *StateOf(gather.stage()).shape;
+  const LayerRange layers = LayersIn(gather);
+  if (!stage.sharded) {
+    return Bad(absl::StrCat(at.Name(), "the parameters of stage ", gather.stage(),
+                            " are not sharded, so there is nothing to gather"));
+  }
+  DPIPE_RETURN_IF_ERROR(CheckBytes(at, gather, GatheredBytes(cost_, stage.component, layers)));
+  for (int l = layers.begin; l < layers.end; ++l) {
+    uint8_t& gathered = gathered_[stage.component][l];
+    if (gathered) return Bad(absl::StrCat(at.Name(), "layer ", l, " is gathered already"));
+    gathered = 1;
+  }
+  collectives_.push_back({stage.weights, true, layers});
+  return absl::OkStatus();
+}
+
+absl::Status StageLedger::Release(const InstructionAt& at, const Instruction& release) {
+  const StageShape& stage = *StateOf(release.stage()).shape;
+  if (!stage.sharded) {
+    return Bad(absl::StrCat(at.Name(), "the parameters of stage ", release.stage(),
+                            " are not sharded, so there is nothing to release"));
+  }
+  for (int l = release.layers().begin(); l < release.layers().end(); ++l) {
+    uint8_t& gathered = gathered_[stage.component][l];
+    if (!gathered) return Bad(absl::StrCat(at.Name(), "layer ", l, " is not gathered"));
+    gathered = 0;
+  }
   return absl::OkStatus();
 }
 
 absl::Status StageLedger::OptimizerStep(const InstructionAt& at) const {
   for (const StageState& state : states_) {
     const LayerRange& layers = state.shape->layers;
+    for (int l = layers.begin; state.shape->sharded && l < layers.end; ++l) {
+      if (!gathered_[state.shape->component][l]) continue;
+      return Bad(absl::StrCat(at.Name(), "the parameters of layer ", l, " are not released"));
+    }
     for (int m = 0; m < state.shape->num_micro_batches; ++m) {
       if (state.shape->forward_only) {
-        if (state.forward[m]) continue;
+        if (IsForward(state, m)) continue;
         return Bad(
             absl::StrCat(at.Name(), "stage ", state.stage, " has not computed micro-batch ", m));
       }

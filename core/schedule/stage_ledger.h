@@ -15,9 +15,10 @@
 
 namespace dpipe {
 
-// A REDUCE_GRADS: PlanShape's number of the twins, and which of their layers.
-struct Reduction {
+// A REDUCE_GRADS or GATHER_PARAMS: PlanShape's number of the twins, and which of their layers.
+struct LayerCollective {
   int twins = 0;
+  bool gathers = false;
   LayerRange layers;
 };
 
@@ -32,10 +33,12 @@ class StageLedger {
   absl::Status WeightGrad(const InstructionAt& at, const Instruction& pass);
   absl::Status Message(const InstructionAt& at, const Instruction& message);  // no FROZEN_OUTPUT
   absl::Status Reduce(const InstructionAt& at, const Instruction& reduce);
+  absl::Status Gather(const InstructionAt& at, const Instruction& gather);
+  absl::Status Release(const InstructionAt& at, const Instruction& release);
   // That everything is done that the optimizer needs.
   absl::Status OptimizerStep(const InstructionAt& at) const;
 
-  const std::vector<Reduction>& reductions() const { return reductions_; }
+  const std::vector<LayerCollective>& collectives() const { return collectives_; }
 
  private:
   // Received samples of every micro-batch.
@@ -46,8 +49,9 @@ class StageLedger {
   struct StageState {
     int stage = 0;
     const StageShape* shape = nullptr;
-    int share = 0;                             // samples of a micro-batch
-    std::vector<uint8_t> forward, recomputed;  // by micro-batch
+    int share = 0;  // samples of a micro-batch
+    // By micro-batch: layers before it have gone forward, and forward again.
+    std::vector<int> forward_layer, recomputed_layer;
     std::vector<int> gradient_layer;  // by micro-batch: layers from here on have input gradients
     Received activations, gradients;
     std::vector<int> next_weight;  // the micro-batch whose weight gradient is next, by layer
@@ -59,8 +63,18 @@ class StageLedger {
     return state.shape->twins >= 0 && shape_.twins()[state.shape->twins].ranks.size() > 1;
   }
   absl::Status CheckSamples(const InstructionAt& at, const Instruction& pass) const;
-  absl::Status CheckWhole(const InstructionAt& at, const Instruction& pass,
-                          const StageState& state) const;
+  static bool IsForward(const StageState& state, int micro_batch) {
+    return state.forward_layer[micro_batch] == state.shape->layers.end;
+  }
+  static bool IsRecomputed(const StageState& state, int micro_batch) {
+    return state.recomputed_layer[micro_batch] == state.shape->layers.end;
+  }
+  // Of a forward pass, the first or again: that its layers are next, and all of them if the stage
+  // is not sharded.
+  absl::Status CheckForward(const InstructionAt& at, const Instruction& pass,
+                            const StageState& state, int next_layer) const;
+  absl::Status CheckGathered(const InstructionAt& at, const Instruction& pass,
+                             const StageState& state) const;
   absl::Status CheckReceived(const InstructionAt& at, const char* what, const Received& received,
                              const StageState& state, int micro_batch) const;
   absl::Status CheckWeights(const InstructionAt& at, const StageState& state, int layer) const;
@@ -71,7 +85,8 @@ class StageLedger {
   const CostModel& cost_;
   const int rank_;
   std::vector<StageState> states_;
-  std::vector<Reduction> reductions_;
+  std::vector<LayerCollective> collectives_;
+  std::vector<std::vector<uint8_t>> gathered_;  // by component and layer, of sharded stages
 };
 
 // InvalidArgument unless the instruction has the bytes that it must.

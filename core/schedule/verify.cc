@@ -1,6 +1,7 @@
 #include "core/schedule/verify.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -42,7 +43,7 @@ class RankWalk {
     return frozen_.Finish(computed);
   }
 
-  const std::vector<Reduction>& reductions() const { return stages_.reductions(); }
+  const std::vector<LayerCollective>& collectives() const { return stages_.collectives(); }
   // The step_offset of each FLUSH.
   const std::vector<int>& flushes() const { return flushes_; }
 
@@ -76,9 +77,9 @@ class RankWalk {
         flushes_.push_back(instruction.step_offset());
         return absl::OkStatus();
       case Instruction::GATHER_PARAMS:
+        return stages_.Gather(at, instruction);
       case Instruction::RELEASE_PARAMS:
-        return Bad(absl::StrCat(at.Name(), "the parameters of stage ", instruction.stage(),
-                                " are not sharded, so there is nothing to gather or release"));
+        return stages_.Release(at, instruction);
       default:  // CheckFields has let only OPTIMIZER_STEP through
         stepped_ = true;
         return stages_.OptimizerStep(at);
@@ -102,31 +103,33 @@ class RankWalk {
   bool stepped_ = false;
 };
 
-// All ranks that sum the gradients of some layers do it in the same parts and order: a collective
-// has no other name.
-absl::Status CheckReductions(const PlanShape& shape,
-                             const std::vector<std::vector<Reduction>>& reductions) {
+// All ranks that hold some layers gather their parameters and sum their gradients in the same parts
+// and order: a collective has no other name.
+absl::Status CheckCollectives(const PlanShape& shape,
+                              const std::vector<std::vector<LayerCollective>>& collectives) {
   for (int t = 0; t < static_cast<int>(shape.twins().size()); ++t) {
     const TwinShape& twins = shape.twins()[t];
     const auto of_rank = [&](int rank) {
-      std::vector<LayerRange> layers;
-      for (const Reduction& reduction : reductions[rank]) {
-        if (reduction.twins == t) layers.push_back(reduction.layers);
+      std::vector<std::pair<bool, LayerRange>> list;
+      for (const LayerCollective& collective : collectives[rank]) {
+        if (collective.twins == t) list.emplace_back(collective.gathers, collective.layers);
       }
-      return layers;
+      return list;
     };
-    const std::vector<LayerRange> first = of_rank(twins.ranks[0]);
+    const auto first = of_rank(twins.ranks[0]);
     for (int rank : twins.ranks) {
-      const std::vector<LayerRange> other = of_rank(rank);
+      const auto other = of_rank(rank);
       if (other == first) continue;
       size_t i = 0;
       while (i < other.size() && i < first.size() && other[i] == first[i]) ++i;
-      const auto layers = [i](const std::vector<LayerRange>& list) {
-        return i < list.size() ? list[i].ToString() : std::string("nothing");
+      const auto name = [i](const std::vector<std::pair<bool, LayerRange>>& list) {
+        if (i >= list.size()) return std::string("nothing");
+        return absl::StrCat(list[i].first ? "GATHER_PARAMS" : "REDUCE_GRADS", " of layers ",
+                            list[i].second.ToString());
       };
-      return Bad(absl::StrCat("stage ", twins.stages[0], ": REDUCE_GRADS number ", i,
-                              " is of layers ", layers(first), " on rank ", twins.ranks[0],
-                              " and of ", layers(other), " on rank ", rank));
+      return Bad(absl::StrCat("stage ", twins.stages[0], ": collective number ", i, " is ",
+                              name(first), " on rank ", twins.ranks[0], " and ", name(other),
+                              " on rank ", rank));
     }
   }
   return absl::OkStatus();
@@ -162,7 +165,7 @@ absl::Status VerifyPlan(const Plan& plan, const CostModel& cost) {
   DPIPE_ASSIGN_OR_RETURN(const PlanShape shape, PlanShape::Create(plan, cost));
   std::vector<std::vector<int>> computed(plan.components_size(),
                                          std::vector<int>(plan.global_batch(), 0));
-  std::vector<std::vector<Reduction>> reductions;
+  std::vector<std::vector<LayerCollective>> collectives;
   std::vector<std::vector<int>> flushes;
   for (int r = 0; r < plan.devices_size(); ++r) {
     for (int i = 0; i < plan.devices(r).instructions_size(); ++i) {
@@ -170,10 +173,10 @@ absl::Status VerifyPlan(const Plan& plan, const CostModel& cost) {
     }
     RankWalk walk(plan, shape, cost, r);
     DPIPE_RETURN_IF_ERROR(walk.Run(&computed));
-    reductions.push_back(walk.reductions());
+    collectives.push_back(walk.collectives());
     flushes.push_back(walk.flushes());
   }
-  DPIPE_RETURN_IF_ERROR(CheckReductions(shape, reductions));
+  DPIPE_RETURN_IF_ERROR(CheckCollectives(shape, collectives));
   DPIPE_RETURN_IF_ERROR(CheckFlushes(flushes));
   DPIPE_RETURN_IF_ERROR(CheckComputedOnce(plan, cost, computed));
   DPIPE_RETURN_IF_ERROR(CheckRendezvous(plan));

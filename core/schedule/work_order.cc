@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/schedule/gradient_groups.h"
+#include "core/schedule/param_gathers.h"
 #include "core/schedule/recv_positions.h"
 
 namespace dpipe {
@@ -35,7 +36,7 @@ Instruction::Kind KindOf(Pass pass) {
 // A node of a device: an item that is no message.
 struct Node {
   WorkItem item;
-  int slot = -1;  // -1: a reduction
+  int slot = -1;  // -1: a collective on parameters or gradients
   Nanos start = 0, end = 0;
   int collective = -1;
 };
@@ -49,11 +50,14 @@ class Ordering {
         options_(options),
         cost_(cost),
         twins_(TwinStages(layout)),
+        sharded_(ShardedStages(layout, options.shard)),
         lanes_(schedule.num_devices()) {
     for (const StagePlacement& stage : layout.stages) {
       component_.push_back(BackboneComponent(cost, layout.chains[stage.chain].backbone));
       buckets_.push_back(
-          GradientBuckets(cost, component_.back(), stage.layers, options.bucket_bytes));
+          options.shard == ShardPolicy::kStages
+              ? std::vector<LayerRange>{stage.layers}
+              : GradientBuckets(cost, component_.back(), stage.layers, options.bucket_bytes));
     }
     ranks_.assign(layout.stages.size(), 0);
     for (size_t s = 0; s < layout.stages.size(); ++s) {
@@ -64,7 +68,10 @@ class Ordering {
   }
 
   std::vector<std::vector<WorkItem>> Run() {
-    for (int d = 0; d < schedule_.num_devices(); ++d) AddNodes(d);
+    for (int d = 0; d < schedule_.num_devices(); ++d) {
+      AddNodes(d);
+      AddGathers(d);
+    }
     SetTimes();
     AddReductions();
     IndexSlots();
@@ -85,6 +92,7 @@ class Ordering {
 
   void AddNodes(int device);
   void AddPass(int device, int k, const Slot& slot);
+  void AddGathers(int device);
   void SetTimes();
   Nanos TimeOf(const WorkItem& item) const;
   Nanos ReadyAt(const WorkItem& item) const;
@@ -99,6 +107,7 @@ class Ordering {
   const WorkOptions& options_;
   const CostModel& cost_;
   const std::vector<int> twins_;
+  const std::vector<bool> sharded_;                     // by stage
   std::vector<int> component_;                          // by stage
   std::vector<std::vector<LayerRange>> buckets_;        // by stage
   std::vector<int> ranks_;                              // that sum gradients, by the first of twins
@@ -106,22 +115,61 @@ class Ordering {
   std::vector<std::vector<Nanos>> forward_, gradient_;  // ends, by stage and micro-batch
   std::vector<std::vector<int>> first_node_;            // by device and slot
   // The nodes that make and that read a micro-batch's values and gradients, by stage.
-  std::vector<std::vector<Position>> makes_value_, makes_gradient_, reads_gradient_;
+  std::vector<std::vector<Position>> makes_value_, reads_value_, makes_gradient_, reads_gradient_;
   Lanes positions_;
   std::vector<WorkItem> messages_;  // as sent, in the order of positions_
 };
 
 void Ordering::AddPass(int device, int k, const Slot& slot) {
-  std::vector<Node>& lane = lanes_[device];
   const StagePlacement& stage = layout_.stages[slot.stage];
-  const auto add = [&](Instruction::Kind kind, LayerRange layers) {
-    lane.push_back({{kind, slot.stage, slot.micro_batch, layers, -1, false}, k, 0, 0, -1});
+  const auto add = [&](Instruction::Kind kind, bool in_parts) {
+    // Buckets go from the back to the front.
+    std::vector<LayerRange> parts = {stage.layers};
+    if (in_parts) parts = buckets_[slot.stage];
+    if (kind == Instruction::FORWARD || kind == Instruction::RECOMPUTE) {
+      std::reverse(parts.begin(), parts.end());
+    }
+    for (const LayerRange& part : parts) {
+      lanes_[device].push_back(
+          {{kind, slot.stage, slot.micro_batch, part, -1, false}, k, 0, 0, -1});
+    }
   };
-  if (stage.recompute && GivesGradient(slot.pass)) add(Instruction::RECOMPUTE, stage.layers);
-  const bool in_parts = options_.sync == SyncPolicy::kBucketed && AddsWeights(slot.pass) &&
-                        IsReduced(slot.stage) && IsLastOfStage(slot);
-  if (!in_parts) return add(KindOf(slot.pass), stage.layers);
-  for (const LayerRange& bucket : buckets_[slot.stage]) add(KindOf(slot.pass), bucket);
+  const bool sharded = sharded_[slot.stage];
+  if (stage.recompute && GivesGradient(slot.pass)) add(Instruction::RECOMPUTE, sharded);
+  const bool reduces_in_parts = options_.sync == SyncPolicy::kBucketed && AddsWeights(slot.pass) &&
+                                IsReduced(slot.stage) && IsLastOfStage(slot);
+  add(KindOf(slot.pass), sharded || reduces_in_parts);
+}
+
+// Around the passes of sharded stages. Both laps of a chain share what is gathered.
+void Ordering::AddGathers(int device) {
+  std::vector<Node> lane = std::move(lanes_[device]);
+  std::map<std::pair<int, LayerRange>, int> numbers;  // by component and layers
+  std::vector<int> parts;
+  std::vector<size_t> passes;
+  for (size_t n = 0; n < lane.size(); ++n) {
+    const WorkItem& item = lane[n].item;
+    if (!sharded_[item.stage] || item.kind == Instruction::LOAD_BATCH) continue;
+    const int number = static_cast<int>(numbers.size());
+    parts.push_back(
+        numbers.emplace(std::make_pair(component_[item.stage], item.layers), number).first->second);
+    passes.push_back(n);
+  }
+  const std::vector<PassGathers> gathers = GathersOf(parts);
+  lanes_[device].clear();
+  size_t pass = 0;
+  for (size_t n = 0; n < lane.size(); ++n) {
+    const bool gathered = pass < passes.size() && passes[pass] == n;
+    const auto add = [&](Instruction::Kind kind, const WorkItem& item) {
+      lanes_[device].push_back({{kind, item.stage, -1, item.layers, -1, false}, -1, 0, 0, -1});
+    };
+    if (gathered) {
+      for (int p : gathers[pass].before) add(Instruction::GATHER_PARAMS, lane[passes[p]].item);
+    }
+    lanes_[device].push_back(lane[n]);
+    if (gathered && gathers[pass].release) add(Instruction::RELEASE_PARAMS, lane[n].item);
+    pass += gathered;
+  }
 }
 
 void Ordering::AddNodes(int device) {
@@ -178,7 +226,10 @@ void Ordering::SetTimes() {
         node.start = std::max(ready, next[d] > 0 ? lanes_[d][next[d] - 1].end : 0);
         node.end = node.start + TimeOf(node.item);
         const WorkItem& item = node.item;
-        if (item.kind == Instruction::FORWARD) forward_[item.stage][item.micro_batch] = node.end;
+        if (item.kind == Instruction::FORWARD &&
+            item.layers.end == layout_.stages[item.stage].layers.end) {
+          forward_[item.stage][item.micro_batch] = node.end;
+        }
         const bool gives =
             item.kind == Instruction::BACKWARD || item.kind == Instruction::INPUT_GRAD;
         if (gives && item.layers.begin == layout_.stages[item.stage].layers.begin) {
@@ -242,7 +293,7 @@ void Ordering::IndexSlots() {
   for (size_t s = 0; s < layout_.stages.size(); ++s) {
     makes_value_[s].resize(forward_[s].size());
   }
-  makes_gradient_ = reads_gradient_ = makes_value_;
+  reads_value_ = makes_gradient_ = reads_gradient_ = makes_value_;
   for (int d = 0; d < static_cast<int>(lanes_.size()); ++d) {
     first_node_[d].assign(schedule_.slots(d).size(), -1);
     std::vector<Nanos>& starts = positions_.start.emplace_back();
@@ -256,8 +307,13 @@ void Ordering::IndexSlots() {
         }
         continue;
       }
+      if (node.slot < 0) continue;
       if (first_node_[d][node.slot] < 0) first_node_[d][node.slot] = n;
-      if (item.kind == Instruction::FORWARD) makes_value_[item.stage][item.micro_batch] = {d, n};
+      if (item.kind == Instruction::FORWARD) {
+        Position& reads = reads_value_[item.stage][item.micro_batch];
+        if (reads.node < 0) reads = {d, n};
+        makes_value_[item.stage][item.micro_batch] = {d, n};
+      }
       if (item.kind == Instruction::BACKWARD || item.kind == Instruction::INPUT_GRAD) {
         Position& reads = reads_gradient_[item.stage][item.micro_batch];
         if (reads.node < 0) reads = {d, n};
@@ -269,7 +325,7 @@ void Ordering::IndexSlots() {
 
 void Ordering::AddMessage(int from_stage, int to_stage, int micro_batch, bool activation) {
   const Position made = (activation ? makes_value_ : makes_gradient_)[from_stage][micro_batch];
-  const Position read = (activation ? makes_value_ : reads_gradient_)[to_stage][micro_batch];
+  const Position read = (activation ? reads_value_ : reads_gradient_)[to_stage][micro_batch];
   const int slot = lanes_[read.device][read.node].slot;
   Lanes::Message message;
   message.from = made.device;
@@ -294,7 +350,8 @@ void Ordering::AddMessages() {
   for (const std::vector<Node>& lane : lanes_) {
     for (const Node& node : lane) {
       const WorkItem& item = node.item;
-      if (item.kind == Instruction::FORWARD) {
+      if (item.kind == Instruction::FORWARD &&
+          item.layers.end == layout_.stages[item.stage].layers.end) {
         const int next = schedule_.Next(item.stage);
         if (next >= 0 && schedule_.DeviceOf(next) != schedule_.DeviceOf(item.stage)) {
           AddMessage(item.stage, next, item.micro_batch, true);
@@ -350,6 +407,15 @@ std::vector<std::vector<WorkItem>> Ordering::Emit(const std::vector<int>& positi
 std::vector<std::vector<WorkItem>> OrderWork(const PipelineLayout& layout, const Schedule& schedule,
                                              const WorkOptions& options, const CostModel& cost) {
   return Ordering(layout, schedule, options, cost).Run();
+}
+
+std::vector<bool> ShardedStages(const PipelineLayout& layout, ShardPolicy shard) {
+  std::vector<bool> sharded;
+  for (const StagePlacement& stage : layout.stages) {
+    sharded.push_back(shard != ShardPolicy::kNone &&
+                      layout.replicas[stage.device] * layout.num_groups() > 1);
+  }
+  return sharded;
 }
 
 }  // namespace dpipe

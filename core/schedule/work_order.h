@@ -29,10 +29,20 @@ enum class SyncPolicy {
   kEnd,       // one reduction of each stage after the last pass
 };
 
+// Whether weights, gradients and moments of a stage are divided over its ranks, where it has
+// several. Its passes then run in parts, each of which is gathered before and released after
+// (param_gathers.h); whole gradients are kept until the last micro-batch's are reduced.
+enum class ShardPolicy {
+  kNone,
+  kBuckets,  // in the buckets of gradient reductions
+  kStages,   // a stage at once
+};
+
 struct WorkOptions {
   SyncPolicy sync = SyncPolicy::kBucketed;
   int64_t bucket_bytes = 0;
   int recv_lookahead = 1;
+  ShardPolicy shard = ShardPolicy::kNone;
   bool load_cached = false;  // LOAD_BATCH before the first pass that reads frozen outputs
 };
 
@@ -49,6 +59,9 @@ struct WorkItem {
 // that are moved.
 std::vector<std::vector<WorkItem>> OrderWork(const PipelineLayout& layout, const Schedule& schedule,
                                              const WorkOptions& options, const CostModel& cost);
+
+// By stage, whether it is divided under a policy: whether it has more than one rank.
+std::vector<bool> ShardedStages(const PipelineLayout& layout, ShardPolicy shard);
 
 }  // namespace dpipe
 

@@ -1,0 +1,29 @@
+#include "core/schedule/param_gathers.h"
+
+#include <set>
+
+namespace dpipe {
+
+std::vector<PassGathers> GathersOf(const std::vector<int>& parts) {
+  const int count = static_cast<int>(parts.size());
+  std::vector<PassGathers> gathers(count);
+  std::set<int> held;
+  for (int i = 0; i < count; ++i) {
+    for (int ahead = i; ahead < count && ahead <= i + 1; ++ahead) {
+      if (held.insert(parts[ahead]).second) gathers[i].before.push_back(ahead);
+    }
+    const bool again =
+        (i + 1 < count && parts[i + 1] == parts[i]) || (i + 2 < count && parts[i + 2] == parts[i]);
+    if (again) continue;
+    gathers[i].release = true;
+    held.erase(parts[i]);
+  }
+  return gathers;
+}
+
+int64_t GatheredBytes(const CostModel& cost, int component, LayerRange layers) {
+  const int64_t masters = cost.ParameterBytes(component, layers);
+  return cost.profile().dtype() == "bf16" ? masters / 2 : masters;
+}
+
+}  // namespace dpipe

@@ -1,0 +1,30 @@
+// When a device of sharded stages gathers and releases parameters (ZeRO-3).
+//
+// A device's passes over parts of its layers, in order, each need one part gathered. Each part is
+// gathered one pass ahead, so that the collective runs beside a pass, and released after a pass
+// unless one of the next two needs it again.
+#ifndef DPIPE_CORE_SCHEDULE_PARAM_GATHERS_H_
+#define DPIPE_CORE_SCHEDULE_PARAM_GATHERS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/range.h"
+#include "core/cost/cost_model.h"
+
+namespace dpipe {
+
+struct PassGathers {
+  std::vector<int> before;  // passes (this one or the next) whose parts are gathered before it
+  bool release = false;     // whether its part is released after it
+};
+
+// `parts`: by pass, the number of the part that it needs. At most three parts are held at once.
+std::vector<PassGathers> GathersOf(const std::vector<int>& parts);
+
+// What gathering these layers moves and then holds: weights in the profile's dtype.
+int64_t GatheredBytes(const CostModel& cost, int component, LayerRange layers);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_SCHEDULE_PARAM_GATHERS_H_
