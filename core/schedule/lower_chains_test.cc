@@ -269,6 +269,44 @@ TEST(LowerChainsTest, RefusesSchedulesOfAnotherLayout) {
             "the schedule has 4 stages and 3 are given values");
 }
 
+TEST(LowerChainsTest, ShardedByHand) {
+  UniformProfileOptions options;
+  options.num_layers = 2;
+  options.parameter_bytes = 100;
+  Case c = MakeCase(UniformProfile(options), {{{0}, 1, 0, 0}}, {{F(0, 0), B(0, 0)}}, 2, 1);
+  c.layout.layers = {{0, 2}};
+  c.options.bucket_bytes = 100;
+  c.options.shard = ShardPolicy::kBuckets;
+  auto plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
+  // Layer 1 stays between its two passes; layer 0 is gathered again beside the backward pass of 1.
+  EXPECT_EQ(ListOf(*plan, 1), "G0-1 G1-2 F0 D0-1 F0 G0-1 B0 R1-2 D1-2 B0 R0-1 D0-1 O");
+  EXPECT_TRUE(plan->stages(0).sharded());
+  // Half of 2 x (master, gradient, two moments), and while both layers are gathered and one has
+  // its whole gradient, 3 x 100.
+  const RankMemory memory = MemoryOfRank(*plan, 0, c.cost);
+  EXPECT_EQ(memory.state_bytes, 400);
+  EXPECT_EQ(memory.peak_bytes, 700);
+  Plan damaged = *plan;
+  damaged.mutable_devices(1)->mutable_instructions()->DeleteSubrange(5, 1);
+  EXPECT_EQ(VerifyPlan(damaged, c.cost).message(),
+            "rank 1, instruction 8 (BACKWARD): the parameters of layer 0 are not gathered");
+  damaged = *plan;
+  damaged.mutable_devices(1)->mutable_instructions()->DeleteSubrange(11, 1);
+  EXPECT_EQ(VerifyPlan(damaged, c.cost).message(),
+            "rank 1, instruction 11 (OPTIMIZER_STEP): the parameters of layer 0 are not released");
+  c.options.shard = ShardPolicy::kStages;
+  plan = c.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(VerifyPlan(*plan, c.cost), absl::OkStatus());
+  EXPECT_EQ(ListOf(*plan, 0), "G0-2 F0 B0 R0-2 D0-2 O");
+  Case copies = TwoDirections();
+  copies.options.shard = ShardPolicy::kStages;
+  EXPECT_EQ(copies.Lower().status().message(),
+            "stages 0 and 2 are copies of the same layers, which cannot be sharded");
+}
+
 // ---- Random schedules ----
 
 int Between(RandomStream& stream, int low, int high) {
@@ -348,7 +386,7 @@ std::vector<int> BatchSizes(const Schedule& schedule, int num_backbones, int uni
 }
 
 TEST(LowerChainsTest, EverySchedulesPlanIsValid) {
-  int several_stages = 0, twins = 0;
+  int several_stages = 0, twins = 0, sharded = 0;
   for (int i = 0; i < 600; ++i) {
     RandomStream stream(41, i, 0, RandomPurpose::kTest);
     const int num_backbones = Between(stream, 1, 2);
@@ -391,14 +429,18 @@ TEST(LowerChainsTest, EverySchedulesPlanIsValid) {
     options.sync = stream.NextBelow(2) == 0 ? SyncPolicy::kBucketed : SyncPolicy::kEnd;
     options.bucket_bytes = Between(stream, 1, 2000);
     options.recv_lookahead = Between(stream, 0, 3);
+    const bool copies = static_cast<int>(chains.size()) > num_backbones;
+    if (!copies) options.shard = static_cast<ShardPolicy>(stream.NextBelow(3));
     const auto plan = LowerPlan(*placed, *schedule, options, *cost);
     ASSERT_TRUE(plan.ok()) << i << ": " << plan.status();
     ASSERT_EQ(VerifyPlan(*plan, *cost), absl::OkStatus()) << i << "\n" << schedule->ToString();
     several_stages += schedule->num_stages() > schedule->num_devices();
-    twins += static_cast<int>(chains.size()) > num_backbones;
+    twins += copies;
+    for (const Stage& stage : plan->stages()) sharded += stage.sharded();
   }
   EXPECT_GT(several_stages, 300);
   EXPECT_GT(twins, 100);
+  EXPECT_GT(sharded, 100);
 }
 
 }  // namespace
