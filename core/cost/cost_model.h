@@ -99,7 +99,6 @@ class CostModel {
   int64_t ParameterBytes(int component, LayerRange layers) const;
   // What a gradient all-reduce of these layers of a backbone moves (fp32).
   int64_t GradientBytes(int component, LayerRange layers) const;
-  int64_t GradientBytes(LayerRange layers) const { return GradientBytes(backbone(), layers); }
   int64_t SavedBytesPerSample(int component, LayerRange layers) const;
   int64_t WorkspaceBytesPerSample(int component, LayerRange layers) const;  // largest; O(layers)
   // Of the values at a cut: forward, and of the gradients of those that have one.
@@ -118,13 +117,9 @@ class CostModel {
   // Master weights, gradients and two Adam moments of these layers of a backbone (fp32), and the
   // bf16 working copy where the profile's dtype is bf16.
   int64_t StateBytes(int component, LayerRange layers) const;
-  int64_t StateBytes(LayerRange layers) const { return StateBytes(backbone(), layers); }
   // StateBytes, what `in_flight` micro-batches of `local_batch` samples keep for their backward
   // passes, and the largest layer's workspace.
   int64_t StageBytes(int component, LayerRange layers, int local_batch, int in_flight) const;
-  int64_t StageBytes(LayerRange layers, int local_batch, int in_flight) const {
-    return StageBytes(backbone(), layers, local_batch, in_flight);
-  }
 
   // ---- Communication ----
   int NodeOf(int rank) const { return rank / cluster_.devices_per_node(); }

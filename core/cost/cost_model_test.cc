@@ -144,9 +144,9 @@ TEST(CostModelTest, StageMemoryByHand) {
   profile.mutable_components(0)->mutable_layers(1)->set_workspace_bytes_per_sample(5);
   // Two layers: masters 200, gradients and two moments 600; 3 in flight x 4 samples x 20; workspace
   // 4 x 5.
-  EXPECT_EQ(Make(profile, IdealCluster(1)).StageBytes({0, 2}, 4, 3), 800 + 240 + 20);
+  EXPECT_EQ(Make(profile, IdealCluster(1)).StageBytes(0, {0, 2}, 4, 3), 800 + 240 + 20);
   profile.set_dtype("bf16");
-  EXPECT_EQ(Make(profile, IdealCluster(1)).StageBytes({0, 2}, 4, 3), 900 + 240 + 20);
+  EXPECT_EQ(Make(profile, IdealCluster(1)).StageBytes(0, {0, 2}, 4, 3), 900 + 240 + 20);
 }
 
 TEST(CostModelTest, SourcesOrderAndOutputs) {

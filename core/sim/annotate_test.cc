@@ -31,10 +31,11 @@ TEST(AnnotateTest, PredictionsAreTheSimulationsOwn) {
         busy += instruction.predicted_duration_ns();
       }
     }
-    // Two steps are averaged, and one is written into the plan; contention rounds each by itself.
+    // Two steps are averaged, and one is written into the plan; under contention passes take longer
+    // or shorter with what they meet.
     EXPECT_NEAR(prediction.bubble_ratio(),
                 1 - static_cast<double>(busy) / prediction.step_ns() / instance.plan.num_devices(),
-                1e-3);
+                5e-3);
   }
 }
 

@@ -137,7 +137,10 @@ class IndexChecker {
       return bad("micro_batch", instruction.micro_batch(), most_micro_batches_);
     }
     const Range& samples = instruction.samples();
-    if (samples.end() < samples.begin() + (Computes(kind) ? 1 : 0)) {
+    if (samples.begin() < 0 || samples.end() > plan_.global_batch()) {
+      return bad("samples.end", samples.end(), int64_t{plan_.global_batch()} + 1);
+    }
+    if (samples.end() < samples.begin() || (Computes(kind) && samples.end() == samples.begin())) {
       return bad("samples.begin", samples.begin(), samples.end());
     }
     return CheckMessage(rank, index, held);
