@@ -76,6 +76,9 @@ PipelineLayout StraightLayout(int num_devices, int num_micro_batches, int micro_
 // from them, or chains of a backbone are cut differently or hold the same layers on one device.
 absl::Status CheckLayout(const PipelineLayout& layout, const CostModel& cost);
 
+// InvalidArgument, with both values, if the layout is one of another schedule.
+absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule);
+
 // The component that is number `backbone` of the profile's backbones; -1 if there are fewer.
 int BackboneComponent(const CostModel& cost, int backbone);
 

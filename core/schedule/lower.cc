@@ -41,48 +41,6 @@ bool IsMessage(Instruction::Kind kind) {
   return kind == Instruction::SEND || kind == Instruction::RECV;
 }
 
-absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule) {
-  const auto differ = [&](const char* what, int scheduled, int laid_out) {
-    return Bad(absl::StrCat("schedule ", schedule.name(), " has ", scheduled, " ", what,
-                            " and the layout ", laid_out));
-  };
-  const int num_stages = static_cast<int>(layout.stages.size());
-  const int num_chains = static_cast<int>(layout.chains.size());
-  const int num_devices = static_cast<int>(layout.replicas.size());
-  if (schedule.num_stages() != num_stages)
-    return differ("stages", schedule.num_stages(), num_stages);
-  if (schedule.num_devices() != num_devices) {
-    return differ("devices", schedule.num_devices(), num_devices);
-  }
-  if (static_cast<int>(schedule.chains().size()) != num_chains) {
-    return differ("chains", static_cast<int>(schedule.chains().size()), num_chains);
-  }
-  for (int c = 0; c < num_chains; ++c) {
-    const ScheduleChain& chain = schedule.chains()[c];
-    const ChainPlacement& place = layout.chains[c];
-    if (chain.num_micro_batches != place.num_micro_batches) {
-      return differ("micro-batches", chain.num_micro_batches, place.num_micro_batches);
-    }
-    if (chain.backbone != place.backbone || schedule.FirstStageOf(c) != place.first_stage) {
-      return Bad(absl::StrCat("schedule ", schedule.name(), ", chain ", c, ": backbone ",
-                              chain.backbone, ", first stage ", schedule.FirstStageOf(c),
-                              "; the layout has ", place.backbone, " and ", place.first_stage));
-    }
-  }
-  for (int s = 0; s < num_stages; ++s) {
-    const StagePlacement& stage = layout.stages[s];
-    if (stage.device == schedule.DeviceOf(s) && stage.chain == schedule.ChainOf(s) &&
-        stage.forward_only == schedule.IsForwardOnly(s)) {
-      continue;
-    }
-    return Bad(absl::StrCat("schedule ", schedule.name(), ", stage ", s, ": device ",
-                            schedule.DeviceOf(s), ", chain ", schedule.ChainOf(s),
-                            "; the layout has device ", stage.device, ", chain ", stage.chain,
-                            ", or they differ in whether it is forward-only"));
-  }
-  return absl::OkStatus();
-}
-
 // Copies of weights on other ranks cannot be divided too: a shard has one holder.
 absl::Status CheckShards(const PipelineLayout& layout) {
   const std::vector<int> twins = TwinStages(layout);
