@@ -131,8 +131,11 @@ TEST(ChainsTest, TwoBackbones) {
 }
 
 // Weights, gradients and moments divided over a stage's ranks.
-TEST(ShardedTest, ComputesWhatOneDeviceComputes) {
+class ShardedTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(ShardedTest, ComputesWhatOneDeviceComputes) {
   Experiment experiment;
+  experiment.direct = GetParam();
   experiment.plan.sharded = true;
   ExpectSame(experiment, Listed({{{0, 1}, 3}}), "one rank a stage");
   experiment.plan.num_groups = 3;
@@ -149,8 +152,13 @@ TEST(ShardedTest, ComputesWhatOneDeviceComputes) {
   ExpectSame(experiment, Listed({{{0, 1, 0, 1}, 3, 2}}), "two laps");
 }
 
+INSTANTIATE_TEST_SUITE_P(Plans, ShardedTest, ::testing::Bool(),
+                         [](const ::testing::TestParamInfo<bool>& info) {
+                           return std::string(info.param ? "direct" : "lowered");
+                         });
+
 // With one micro-batch the sums are those of whole gradients; and a rank needs less memory.
-TEST(ShardedTest, IsWholeTrainingWithLessMemory) {
+TEST(ShardedMemoryTest, IsWholeTrainingWithLessMemory) {
   Experiment experiment;
   experiment.model.width = 64;
   experiment.plan.num_groups = 4;
@@ -179,9 +187,10 @@ TEST(ShardedTest, IsWholeTrainingWithLessMemory) {
   EXPECT_LT(peaks[1], 0.7 * peaks[0]) << peaks[0];
 }
 
-TEST(ShardedTest, WhatIsNotGatheredIsMissed) {
+TEST(ShardedMemoryTest, WhatIsNotGatheredIsMissed) {
   Experiment experiment;
   experiment.plan.sharded = true;
+  experiment.direct = true;
   auto plan = PlanOf(experiment, Listed({{{0}, 1}}));
   ASSERT_TRUE(plan.ok());
   auto* instructions = plan->mutable_devices(0)->mutable_instructions();

@@ -58,7 +58,7 @@ Bench::Bench(const Experiment& experiment, int num_devices)
 
 absl::StatusOr<Plan> PlanOf(const Experiment& experiment, const Schedule& schedule) {
   const nn::Model model = MakeToyModel(experiment.model);
-  if (experiment.direct || experiment.plan.sharded) {
+  if (experiment.direct) {
     return MakeDirectPlan(model, schedule, experiment.plan);
   }
   return MakeLoweredPlan(model, experiment.dtype, schedule, experiment.plan);

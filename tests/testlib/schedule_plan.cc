@@ -259,12 +259,14 @@ absl::StatusOr<PipelineLayout> LayoutOf(const nn::Model& model, const Schedule& 
 
 absl::StatusOr<Plan> MakeLoweredPlan(const nn::Model& model, DType dtype, const Schedule& schedule,
                                      const SchedulePlanOptions& options) {
-  if (options.sharded) return absl::InvalidArgumentError("sharded stages");
   DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout, LayoutOf(model, schedule, options));
   const ModelProfile profile = MadeUpProfile(model, dtype, options.frozen_quantum, {1, 2, 4, 8}, 3);
   DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
                          CostModel::Create(profile, IdealCluster(layout.num_devices)));
-  DPIPE_ASSIGN_OR_RETURN(Plan plan, LowerPlan(layout, schedule, LowerOptions(), cost));
+  LowerOptions lower;
+  lower.bucket_bytes = 8192;  // several of a stage
+  if (options.sharded) lower.shard = ShardPolicy::kBuckets;
+  DPIPE_ASSIGN_OR_RETURN(Plan plan, LowerPlan(layout, schedule, lower, cost));
   DPIPE_RETURN_IF_ERROR(VerifyPlan(plan, cost));
   return plan;
 }

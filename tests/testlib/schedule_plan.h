@@ -19,15 +19,15 @@ struct SchedulePlanOptions {
   std::vector<int> replicas = {};           // by device; empty: one rank each
   std::vector<int> micro_batch_sizes = {};  // by backbone; empty: one sample
   bool recompute = false;                   // every stage that has backward passes
-  // Every stage is divided over its ranks: the layers of each half of it are gathered, used,
-  // reduced and released, pass by pass.
+  // Stages are divided over their ranks. Of a direct plan, the layers of each half of a stage are
+  // gathered, used, reduced and released, pass by pass.
   bool sharded = false;
   int frozen_quantum = 1;  // of lowered plans
   uint64_t seed = 1;       // of where each backbone is cut
 };
 
 // By the planning side, with a made-up profile; verified. InvalidArgument where the options and the
-// schedule do not fit, and for sharded stages.
+// schedule do not fit.
 absl::StatusOr<Plan> MakeLoweredPlan(const nn::Model& model, DType dtype, const Schedule& schedule,
                                      const SchedulePlanOptions& options = {});
 
