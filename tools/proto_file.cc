@@ -50,16 +50,21 @@ absl::Status WriteProto(const std::string& path, const google::protobuf::Message
   return WriteFileAtomically(path, bytes);
 }
 
+absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
+  ClusterSpec cluster;
+  DPIPE_RETURN_IF_ERROR(ReadProto(path, &cluster));
+  const absl::Status status = ValidateCluster(cluster);
+  if (!status.ok()) return InFile(path, status);
+  return cluster;
+}
+
 absl::StatusOr<CostModel> ReadCostModel(const std::string& profile_path,
                                         const std::string& cluster_path) {
   ModelProfile profile;
   DPIPE_RETURN_IF_ERROR(ReadProto(profile_path, &profile));
   const absl::Status profile_status = ValidateProfile(profile);
   if (!profile_status.ok()) return InFile(profile_path, profile_status);
-  ClusterSpec cluster;
-  DPIPE_RETURN_IF_ERROR(ReadProto(cluster_path, &cluster));
-  const absl::Status cluster_status = ValidateCluster(cluster);
-  if (!cluster_status.ok()) return InFile(cluster_path, cluster_status);
+  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, ReadCluster(cluster_path));
   return CostModel::Create(profile, cluster);
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/base/status.h"
 #include "core/cost/cost_model.h"
+#include "core/proto/cluster.pb.h"
 #include "core/proto/plan.pb.h"
 #include "core/proto/trace.pb.h"
 #include "google/protobuf/message.h"
@@ -24,6 +25,9 @@ absl::Status CheckProtoPath(const std::string& path);
 // file where a binary is.
 absl::Status ReadProto(const std::string& path, google::protobuf::Message* message);
 absl::Status WriteProto(const std::string& path, const google::protobuf::Message& message);
+
+// A cluster that ValidateCluster accepts; else its message with the file's name.
+absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path);
 
 // A profile on a cluster. What is wrong with their values is said with the file's name.
 absl::StatusOr<CostModel> ReadCostModel(const std::string& profile_path,

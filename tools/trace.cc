@@ -1,14 +1,18 @@
 // Draws a trace, or the simulation of a plan, as a picture, a page or a file for Perfetto.
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/report/perfetto.h"
 #include "core/report/timeline_svg.h"
+#include "core/report/trace_page.h"
 #include "core/sim/simulator.h"
 #include "gflags/gflags.h"
 #include "tools/command_line.h"
@@ -16,12 +20,17 @@
 
 DEFINE_string(trace, "", "a trace: of //tools:simulate, or of a run");
 DEFINE_string(plan, "", "instead of a trace: a plan, which is simulated");
+DEFINE_string(compare, "",
+              "another of the same kind, drawn under it on the same time axis; several are "
+              "separated by commas");
 DEFINE_string(profile, "", "with --plan: the profile that it is for");
-DEFINE_string(cluster, "", "with --plan: the cluster that it is for");
+DEFINE_string(cluster, "", "with --plan: the cluster that it is for; else for memory limits alone");
 DEFINE_bool(what_if, false, "take a plan made for another profile or cluster, if it fits this one");
-DEFINE_string(title, "", "of the picture; empty: strategy, model and devices");
-DEFINE_int32(first_step, -1, "first step to draw (.svg, .html); -1: typical ones");
-DEFINE_int32(steps, 2, "how many steps to draw (.svg, .html)");
+DEFINE_bool(messages, true, "draw messages (.svg, .html)");
+DEFINE_bool(memory, true, "draw memory over time, where the trace has it (.svg, .html)");
+DEFINE_bool(critical_path, true, "outline the critical path, where the trace has it (.svg, .html)");
+DEFINE_int32(first_step, -1, "first step to draw (.svg, .html); -1: two from the middle");
+DEFINE_int32(steps, 2, "with --first_step: how many steps to draw");
 DEFINE_string(output, "", "file to write: .svg, .html, or .json for ui.perfetto.dev");
 
 namespace dpipe::tools {
@@ -31,7 +40,8 @@ constexpr char kUsage[] =
     "Draws what each device does when.\n\n"
     "  bazel run //tools:trace -- --trace=trace.pb --output=timeline.svg\n"
     "  bazel run //tools:trace -- --plan=plan.textproto --profile=... --cluster=... "
-    "--output=plan.html\n\n"
+    "--output=plan.html\n"
+    "  bazel run //tools:trace -- --trace=1f1b.pb --compare=filled.pb --output=both.html\n\n"
     ".svg: a picture. .html: a page by itself, to zoom and to point at. .json: open it in "
     "ui.perfetto.dev.\nExit codes: 0 done, 1 refused (why is on standard error), 2 wrong command "
     "line.\n";
@@ -45,6 +55,10 @@ absl::Status CheckFlags() {
     DPIPE_RETURN_IF_ERROR(RequireFlag("profile", FLAGS_profile));
     DPIPE_RETURN_IF_ERROR(RequireFlag("cluster", FLAGS_cluster));
   }
+  if (FLAGS_steps < 1 || FLAGS_steps > 1000 || FLAGS_first_step > 1000) {
+    return CommandLineError(absl::StrCat("--steps=", FLAGS_steps, " must be from 1 to 1000, and ",
+                                         "--first_step=", FLAGS_first_step, " at most that"));
+  }
   for (const char* ending : {".svg", ".html", ".json"}) {
     if (absl::EndsWith(FLAGS_output, ending)) return absl::OkStatus();
   }
@@ -53,31 +67,72 @@ absl::Status CheckFlags() {
 }
 
 absl::StatusOr<Trace> SimulatePlan(const std::string& path, const CostModel& cost) {
-  DPIPE_ASSIGN_OR_RETURN(const Plan plan, ReadVerifiedPlan(UserPath(path), cost, FLAGS_what_if));
+  DPIPE_ASSIGN_OR_RETURN(const Plan plan, ReadVerifiedPlan(path, cost, FLAGS_what_if));
   SimulateOptions options;
   options.num_steps = std::max(4, FLAGS_first_step + FLAGS_steps + 1);
   DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan, cost, options));
   return ToTrace(simulation, plan);
 }
 
-absl::StatusOr<Trace> Input() {
-  if (!FLAGS_trace.empty()) return ReadTrace(UserPath(FLAGS_trace));
+// The one named by --trace or --plan, then those to compare it with.
+absl::StatusOr<std::vector<Trace>> Inputs() {
+  std::vector<std::string> paths = absl::StrSplit(FLAGS_compare, ',', absl::SkipWhitespace());
+  paths.insert(paths.begin(), FLAGS_trace.empty() ? FLAGS_plan : FLAGS_trace);
+  std::vector<Trace> traces;
+  if (FLAGS_plan.empty()) {
+    for (const std::string& path : paths) {
+      DPIPE_ASSIGN_OR_RETURN(traces.emplace_back(), ReadTrace(UserPath(path)));
+    }
+    return traces;
+  }
   DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
                          ReadCostModel(UserPath(FLAGS_profile), UserPath(FLAGS_cluster)));
-  return SimulatePlan(FLAGS_plan, cost);
+  for (const std::string& path : paths) {
+    DPIPE_ASSIGN_OR_RETURN(traces.emplace_back(), SimulatePlan(UserPath(path), cost));
+  }
+  return traces;
 }
 
-absl::StatusOr<std::string> Draw(const Trace& trace) {
-  if (absl::EndsWith(FLAGS_output, ".json")) return report::PerfettoJson(trace);
+absl::StatusOr<std::vector<int64_t>> MemoryLimits() {
+  std::vector<int64_t> limits;
+  if (FLAGS_cluster.empty()) return limits;
+  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, ReadCluster(UserPath(FLAGS_cluster)));
+  limits.assign(cluster.num_nodes() * cluster.devices_per_node(),
+                cluster.memory_bytes_per_device());
+  for (const DeviceClass& part : cluster.device_classes()) {
+    if (part.memory_bytes() == 0) continue;
+    std::fill_n(limits.begin() + part.first_rank(), part.num_devices(), part.memory_bytes());
+  }
+  return limits;
+}
+
+std::string TitleOf(const Trace& trace) {
+  const Plan& plan = trace.plan();
+  return absl::StrCat(plan.strategy(), ": ", plan.model(), " on ", plan.devices_size(),
+                      plan.devices_size() == 1 ? " device" : " devices", ", global batch ",
+                      plan.global_batch());
+}
+
+absl::StatusOr<std::string> Draw(const std::vector<Trace>& traces) {
+  std::vector<report::TitledTrace> titled;
+  for (const Trace& trace : traces) titled.push_back({TitleOf(trace), &trace});
+  if (absl::EndsWith(FLAGS_output, ".json")) {
+    return titled.size() == 1 ? report::PerfettoJson(traces[0]) : report::PerfettoJson(titled);
+  }
   report::TimelineOptions options;
   if (FLAGS_first_step >= 0) options.window = {FLAGS_first_step, FLAGS_steps};
-  return report::TimelineSvg(trace, FLAGS_title, options);
+  options.draw_messages = FLAGS_messages;
+  options.draw_memory = FLAGS_memory;
+  options.draw_critical_path = FLAGS_critical_path;
+  DPIPE_ASSIGN_OR_RETURN(options.memory_limit_bytes, MemoryLimits());
+  if (absl::EndsWith(FLAGS_output, ".html")) return report::TracePage(titled, options);
+  return report::ComparisonSvg(titled, options);
 }
 
 absl::Status Main() {
   DPIPE_RETURN_IF_ERROR(CheckFlags());
-  DPIPE_ASSIGN_OR_RETURN(const Trace trace, Input());
-  DPIPE_ASSIGN_OR_RETURN(const std::string text, Draw(trace));
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<Trace> traces, Inputs());
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, Draw(traces));
   const std::string path = UserPath(FLAGS_output);
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, text));
   std::printf("Written: %s\n", path.c_str());

@@ -10,6 +10,7 @@
 #include "core/report/bubbles.h"
 #include "core/report/html_assets.h"
 #include "core/report/html_charts.h"
+#include "core/report/html_timeline.h"
 #include "core/report/markup.h"
 #include "core/report/palette.h"
 #include "core/report/results_table.h"
@@ -33,32 +34,29 @@ const StrategyResult* Fastest(const BenchResults& results) {
   return best;
 }
 
-std::string Tile(const std::string& value, const std::string& meaning) {
-  return absl::StrCat("<div class=\"tile\"><b>", EscapeMarkup(value), "</b><span>",
-                      EscapeMarkup(meaning), "</span></div>\n");
-}
-
 // What is known of diffusionpipe, or of the fastest strategy where it did not run.
 std::string Tiles(const BenchResults& results) {
   const StrategyResult* result = results.Find("diffusionpipe");
   if (result == nullptr || result->images_per_second.empty()) result = Fastest(results);
   if (result == nullptr) return "";
   std::string html = "<div class=\"tiles\">\n";
-  html += Tile(absl::StrFormat("%.1f img/s", result->MedianImagesPerSecond()), result->strategy);
+  html +=
+      TileHtml(absl::StrFormat("%.1f img/s", result->MedianImagesPerSecond()), result->strategy);
   if (!std::isnan(result->speedup_vs_best_unfilled_pipeline)) {
-    html += Tile(absl::StrFormat("%.2f×", result->speedup_vs_best_unfilled_pipeline),
-                 "the throughput of the best pipeline with unfilled bubbles");
+    html += TileHtml(absl::StrFormat("%.2f×", result->speedup_vs_best_unfilled_pipeline),
+                     "the throughput of the best pipeline with unfilled bubbles");
   }
   if (!std::isnan(result->speedup_vs_data_parallel)) {
-    html += Tile(absl::StrFormat("%.2f×", result->speedup_vs_data_parallel),
-                 "the throughput of data parallel");
+    html += TileHtml(absl::StrFormat("%.2f×", result->speedup_vs_data_parallel),
+                     "the throughput of data parallel");
   }
   if (!std::isnan(result->bubble_ratio_measured)) {
-    html += Tile(PercentText(result->bubble_ratio_measured), "of device time idle (bubble ratio)");
+    html +=
+        TileHtml(PercentText(result->bubble_ratio_measured), "of device time idle (bubble ratio)");
   }
   if (!std::isnan(result->step_over_bound)) {
-    html +=
-        Tile(absl::StrFormat("%.2f×", result->step_over_bound), "the proven lower bound of a step");
+    html += TileHtml(absl::StrFormat("%.2f×", result->step_over_bound),
+                     "the proven lower bound of a step");
   }
   return html + "</div>\n";
 }
@@ -86,18 +84,6 @@ std::string ResultsHtml(const BenchResults& results) {
                       "</p>\n");
 }
 
-// One timeline with its legend, which may be empty, and its tools.
-std::string FigureHtml(const TimelineParts& parts, const std::string& legend) {
-  return absl::StrCat(
-      "<div class=\"figure\"><div class=\"figure-head\">", legend,
-      "<div class=\"tools\"><button data-do=\"out\" title=\"zoom out\">−</button>"
-      "<button data-do=\"all\" title=\"show all\">all</button>"
-      "<button data-do=\"in\" title=\"zoom in (or Ctrl and wheel)\">+</button></div></div>\n"
-      "<div class=\"tl\">",
-      parts.labels, "<div class=\"scroll\">", parts.body,
-      "</div></div>\n<output class=\"info\"></output></div>\n");
-}
-
 std::string FactsText(const Trace& trace, const StrategyResult* result) {
   const Plan& plan = trace.plan();
   std::vector<std::string> facts;
@@ -113,49 +99,6 @@ std::string FactsText(const Trace& trace, const StrategyResult* result) {
     facts.push_back("bubble ratio " + PercentText(result->bubble_ratio_measured));
   }
   return absl::StrJoin(facts, " · ");
-}
-
-// The first stage of each device; 0 where it has none.
-std::vector<int> StagesOfDevices(const Plan& plan, size_t num_devices) {
-  std::vector<int> stages(num_devices, 0);
-  for (int i = plan.stages_size() - 1; i >= 0; --i) {
-    for (const int rank : plan.stages(i).ranks()) {
-      if (rank >= 0 && rank < static_cast<int>(num_devices)) stages[rank] = plan.stages(i).id();
-    }
-  }
-  return stages;
-}
-
-// Idle time of every device by reason, as shares of a step.
-std::string IdleTable(const std::vector<DeviceTime>& devices) {
-  constexpr BubbleReason kReasons[] = {WARM_UP, STEADY, COOL_DOWN, GRADIENT_SYNC, OPTIMIZER};
-  std::string html = "<div class=\"wide\"><table><tr><th>device</th><th class=\"n\">idle</th>";
-  for (const BubbleReason reason : kReasons) {
-    absl::StrAppend(&html, "<th class=\"n\">", BubbleReasonName(reason), "</th>");
-  }
-  html += "</tr>\n";
-  for (size_t rank = 0; rank < devices.size(); ++rank) {
-    const DeviceTime& device = devices[rank];
-    absl::StrAppend(&html, "<tr><td>", rank, "</td><td class=\"n\">",
-                    PercentText(device.IdleNs() / device.step_ns), "</td>");
-    for (const BubbleReason reason : kReasons) {
-      absl::StrAppend(&html, "<td class=\"n\">",
-                      PercentText(device.idle_ns[reason] / device.step_ns), "</td>");
-    }
-    html += "</tr>\n";
-  }
-  return html + "</table></div>\n";
-}
-
-const char* SourceName(const Trace& trace) {
-  switch (trace.source()) {
-    case Trace::EXECUTED:
-      return "executed";
-    case Trace::EMULATED:
-      return "emulated";
-    default:
-      return "simulated";
-  }
 }
 
 absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const StrategyResult* result,
@@ -180,11 +123,8 @@ absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const Str
     absl::StrAppend(&html, "<details><summary>the same steps as predicted</summary>",
                     FigureHtml(predicted, ""), "</details>\n");
   }
-  const std::vector<DeviceTime> devices = DeviceTimes(index, index.SteadySteps());
   absl::StrAppend(&html, "<details><summary>where each device&#39;s time went</summary>",
-                  DeviceTimeChart(devices, StagesOfDevices(main->plan(), devices.size()),
-                                  absl::StrCat("d", number)),
-                  IdleTable(devices), "</details></div>\n");
+                  DeviceTimesHtml(index, absl::StrCat("d", number)), "</details></div>\n");
   return html;
 }
 
@@ -209,18 +149,6 @@ std::string LossesHtml(const BenchResults& results) {
   }
   return absl::StrCat(html, "</ul>\n", LossChart(groups), "</section>\n");
 }
-
-constexpr char kHowToRead[] = R"html(<section><h2>How to read the timelines</h2>
-<dl><dt>lanes</dt><dd>One a device; time runs to the right. Two typical steps are shown, one after the other, from the
-middle of the run. Numbers in boxes are micro-batches: F forward, B backward.</dd>
-<dt>cool colours</dt><dd>The model that is trained. A hue is a stage; pale is forward, strong is backward.</dd>
-<dt>warm colours</dt><dd>Frozen components (text encoder, VAE). They only run forward, and depend on nothing that is
-trained: diffusionpipe computes those of the <em>next</em> step in this step&#39;s bubbles.</dd>
-<dt>hatched</dt><dd>Bubbles: the device computes nothing. Less is better.</dd>
-<dt>thin lanes, arrows</dt><dd>Messages, sent (above) and received (below); arrows lead from sender to receiver.</dd>
-<dt>more</dt><dd>Point at or tap a box for what it is. Zoom with + and − or with Ctrl and the wheel; drag to move. The
-trace files open in <code>ui.perfetto.dev</code> with everything in them.</dd></dl></section>
-)html";
 
 std::string Row(const std::string& name, const std::string& value) {
   if (value.empty()) return "";
@@ -274,7 +202,7 @@ absl::StatusOr<std::string> HtmlReport(const BenchResults& results,
     absl::StrAppend(
         &html,
         "<section><h2>Timelines</h2>\n<p class=\"note\">Two typical steps of each strategy.</p>\n",
-        timelines, "</section>\n", kHowToRead);
+        timelines, "</section>\n", kHowToReadTimelines);
   }
   absl::StrAppend(&html, LossesHtml(results), SetupHtml(results), "</main>\n<script>",
                   kReportScript, "</script>\n</body>\n</html>\n");

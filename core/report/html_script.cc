@@ -39,6 +39,9 @@ const char kReportScript[] = R"js(
     for (const run of lanes.querySelectorAll(".run")) run.style.display = zoom > 1 ? "none" : "";
   }
 
+  // Of figures that are compared: what one shows, all show.
+  const peers = new Map();
+
   for (const figure of document.querySelectorAll(".figure")) {
     const frame = figure.querySelector(".tl");
     const scroll = frame.querySelector(".scroll");
@@ -50,23 +53,38 @@ const char kReportScript[] = R"js(
       cancelAnimationFrame(pending);
       pending = requestAnimationFrame(() => relabel(lanes));
     }
+    function show(next, left) {
+      if (next !== zoom) {
+        zoom = next;
+        lanes.style.width = 100 * zoom + "%";
+        frame.classList.toggle("can-drag", zoom > 1);
+        showRuns(lanes, zoom);
+        later();
+      }
+      if (Math.abs(scroll.scrollLeft - left) > 1) scroll.scrollLeft = left;
+    }
+    const page = figure.closest(".compare") || figure;
+    if (!peers.has(page)) peers.set(page, []);
+    const shows = peers.get(page);
+    shows.push(show);
+    scroll.addEventListener("scroll", () => {
+      for (const other of shows) if (other !== show) other(zoom, scroll.scrollLeft);
+    });
     // Keeps the point at `x`, in pixels from the frame's left edge, where it is.
     function zoomTo(next, x) {
       next = Math.min(MAX_ZOOM, Math.max(1, next));
-      const before = lanes.getBoundingClientRect().width;
-      const share = (scroll.scrollLeft + x) / before;
-      zoom = next;
-      lanes.style.width = 100 * zoom + "%";
-      scroll.scrollLeft = share * lanes.getBoundingClientRect().width - x;
-      frame.classList.toggle("can-drag", zoom > 1);
-      showRuns(lanes, zoom);
-      later();
+      const left = (scroll.scrollLeft + x) / zoom * next - x;
+      for (const one of shows) one(next, left);
     }
     const middle = () => scroll.clientWidth / 2;
     const actions = { in: () => zoomTo(zoom * 1.6, middle()), out: () => zoomTo(zoom / 1.6, middle()),
                       all: () => zoomTo(1, 0) };
     for (const button of figure.querySelectorAll("[data-do]")) {
-      button.addEventListener("click", () => actions[button.dataset.do]());
+      button.addEventListener("click", () => {
+        if (button.dataset.do !== "path") return actions[button.dataset.do]();
+        const hidden = figure.classList.toggle("no-crit");
+        button.setAttribute("aria-pressed", String(!hidden));
+      });
     }
     // Only with Ctrl (or a pinch on a touchpad, which browsers report so): the page must stay scrollable.
     scroll.addEventListener("wheel", event => {

@@ -42,11 +42,11 @@ tr:last-child td { border-bottom: 0; }
 .wide tr > :first-child { position: sticky; left: 0; background: var(--card); font-weight: 600; padding-left: 4px; }
 tr.best td { color: var(--accent); font-weight: 600; }
 .strategy { border-top: 1px solid var(--line); margin-top: 20px; padding-top: 16px; }
-.strategy .head-line { display: flex; flex-wrap: wrap; gap: 2px 14px; align-items: baseline; }
+.head-line { display: flex; flex-wrap: wrap; gap: 2px 14px; align-items: baseline; }
 .facts { color: var(--muted); font-size: 14px; }
 .legend { display: flex; flex-wrap: wrap; gap: 2px 16px; list-style: none; margin: 8px 0; padding: 0;
   font-size: 12.5px; color: var(--muted); }
-.legend li { display: flex; align-items: center; gap: 5px; }
+.legend li { display: flex; align-items: center; gap: 5px; } .legend svg { flex: none; }
 .figure-head { display: flex; gap: 12px; align-items: flex-start; }
 .tl { display: flex; margin-top: 6px; }
 .tl .scroll { flex: 1; overflow-x: auto; min-width: 0; }
@@ -56,6 +56,9 @@ tr.best td { color: var(--accent); font-weight: 600; }
 .js .tools { display: flex; }
 .tools button { font: 600 13px/1 inherit; font-family: inherit; min-width: 30px; height: 28px; color: var(--fg);
   background: transparent; border: 1px solid var(--line); border-radius: 7px; cursor: pointer; }
+.tools button[aria-pressed="false"] { color: var(--muted); text-decoration: line-through; }
+.no-crit .crit { display: none; }
+section > .tiles { margin: 12px 0; } section .tile { box-shadow: none; }
 .tools button:hover { border-color: var(--muted); }
 .info { min-height: 1.5em; font-size: 13px; color: var(--muted); display: none; }
 .js .info { display: block; }
@@ -71,6 +74,7 @@ dt { font-weight: 600; } dd { margin: 0; color: var(--muted); }
 @media (max-width: 640px) {
   main { padding: 18px 10px 40px; } section { padding: 14px 12px; border-radius: 10px; }
   h1 { font-size: 21px; } .tile { padding: 10px 12px; } .tile b { font-size: 20px; }
+  .figure-head { flex-direction: column-reverse; align-items: stretch; gap: 0; }
   .tiles { grid-template-columns: 1fr 1fr; gap: 8px; } dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: 8px; }
 }

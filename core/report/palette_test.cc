@@ -28,8 +28,7 @@ TEST(PaletteTest, TextIsReadableOnEveryBox) {
   for (const Theme theme : {Theme::kLight, Theme::kDark}) {
     EXPECT_GT(ContrastRatio(TextColor(theme), SurfaceColor(theme)), 10);
     for (int stage = 0; stage < kNumStageHues; ++stage) {
-      for (const Pass pass :
-           {Pass::kForward, Pass::kBackward, Pass::kInputGrad, Pass::kWeightGrad}) {
+      for (const Pass pass : kAllPasses) {
         const Rgb color = PassColor(theme, stage, pass);
         EXPECT_GT(ContrastRatio(TextColorOn(color), color), 4.5) << HexText(color);
       }

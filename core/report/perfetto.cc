@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/report/trace_index.h"
@@ -12,11 +13,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kStepTrack = 0, kCriticalTrack = 1;
 constexpr const char* kStreamNames[] = {"compute", "send", "receive", "collective"};
 
 class Writer {
  public:
-  explicit Writer(const TraceIndex& index) : index_(index) {
+  // Processes from `first_process` on; flows from `first_flow` on. Appends to `*events`.
+  Writer(const TraceIndex& index, std::string title, int first_process, int first_flow,
+         Json* events)
+      : index_(index),
+        title_(std::move(title)),
+        first_process_(first_process),
+        first_flow_(first_flow),
+        events_(*events) {
     if (index.num_steps() > 0) origin_ns_ = index.StepStart(0);
     // What happens before the first step (its frozen work) would have negative times, which viewers
     // do not draw.
@@ -25,18 +34,13 @@ class Writer {
     }
   }
 
-  std::string Write() {
+  void Write() {
     NameTracks();
     for (int step = 0; step < index_.num_steps(); ++step) AddStep(step);
     for (const TraceIndex::Event& event : index_.events()) AddEvent(event);
     for (size_t i = 0; i < index_.messages().size(); ++i) AddFlow(static_cast<int>(i));
-    Json file;
-    file["displayTimeUnit"] = "ms";
-    file["otherData"] = {{"strategy", index_.plan().strategy()},
-                         {"model", index_.plan().model()},
-                         {"source", Trace::Source_Name(index_.trace().source())}};
-    file["traceEvents"] = std::move(events_);
-    return file.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    for (const TraceIndex::CriticalEvent& link : index_.critical_path()) AddCritical(link);
+    for (const MemorySample& sample : index_.trace().memory()) AddMemory(sample);
   }
 
  private:
@@ -45,8 +49,11 @@ class Writer {
     return static_cast<double>(time_ns - origin_ns_) / kNanosPerMicro;
   }
 
-  // Devices are processes 1, 2, ...; process 0 is the steps, so that they are drawn on top.
-  static int ProcessOf(int rank) { return rank + 1; }
+  // Devices come after the steps, which are drawn on top.
+  int ProcessOf(int rank) const { return first_process_ + 1 + rank; }
+  std::string ProcessName(const std::string& name) const {
+    return title_.empty() ? name : absl::StrCat(title_, ": ", name);
+  }
 
   void AddName(const char* what, int process, int thread, const std::string& name) {
     events_.push_back({{"ph", "M"},
@@ -65,12 +72,16 @@ class Writer {
   }
 
   void NameTracks() {
-    AddName("process_name", 0, 0, "steps");
-    AddSortIndex("process_sort_index", 0, 0, 0);
+    AddName("process_name", first_process_, 0, ProcessName("steps"));
+    AddSortIndex("process_sort_index", first_process_, 0, first_process_);
+    AddName("thread_name", first_process_, kStepTrack, "step");
+    if (!index_.critical_path().empty()) {
+      AddName("thread_name", first_process_, kCriticalTrack, "critical path");
+    }
     bool used[TraceEvent::Stream_ARRAYSIZE] = {};
     for (const TraceIndex::Event& event : index_.events()) used[event.event->stream()] = true;
     for (int rank = 0; rank < index_.num_devices(); ++rank) {
-      AddName("process_name", ProcessOf(rank), 0, absl::StrCat("device ", rank));
+      AddName("process_name", ProcessOf(rank), 0, ProcessName(absl::StrCat("device ", rank)));
       AddSortIndex("process_sort_index", ProcessOf(rank), 0, ProcessOf(rank));
       for (int stream = 0; stream < TraceEvent::Stream_ARRAYSIZE; ++stream) {
         if (!used[stream]) continue;
@@ -87,13 +98,17 @@ class Writer {
         {{"ph", "X"},
          {"name", name},
          {"cat", "step"},
-         {"pid", 0},
-         {"tid", 0},
+         {"pid", first_process_},
+         {"tid", kStepTrack},
          {"ts", Micros(start)},
          {"dur", static_cast<double>(index_.StepEnd(step) - start) / kNanosPerMicro}});
     // A line across all tracks.
-    events_.push_back(
-        {{"ph", "i"}, {"s", "g"}, {"name", name}, {"pid", 0}, {"tid", 0}, {"ts", Micros(start)}});
+    events_.push_back({{"ph", "i"},
+                       {"s", "g"},
+                       {"name", name},
+                       {"pid", first_process_},
+                       {"tid", kStepTrack},
+                       {"ts", Micros(start)}});
   }
 
   static Json Args(const Plan& plan, const TraceEvent& event, const Instruction& instruction) {
@@ -138,7 +153,7 @@ class Writer {
       Json flow = {{"ph", begin ? "s" : "f"},
                    {"name", "message"},
                    {"cat", "message"},
-                   {"id", id},
+                   {"id", first_flow_ + id},
                    {"pid", ProcessOf(event.rank())},
                    {"tid", static_cast<int>(event.stream())},
                    {"ts", Micros(event.start_ns())}};
@@ -147,16 +162,61 @@ class Writer {
     }
   }
 
+  // One slice after the other, on a track of its own.
+  void AddCritical(const TraceIndex::CriticalEvent& link) {
+    const TraceEvent& event = *link.item.event;
+    events_.push_back(
+        {{"ph", "X"},
+         {"name", absl::StrCat("device ", event.rank(), ": ",
+                               EventName(index_.plan(), *link.item.instruction))},
+         {"cat", "critical path"},
+         {"pid", first_process_},
+         {"tid", kCriticalTrack},
+         {"ts", Micros(event.start_ns())},
+         {"dur", static_cast<double>(event.end_ns() - event.start_ns()) / kNanosPerMicro},
+         {"args",
+          {{"what", DescribeInstruction(index_.plan(), *link.item.instruction)},
+           {"waited_us", static_cast<double>(link.wait_ns) / kNanosPerMicro}}}});
+  }
+
+  void AddMemory(const MemorySample& sample) {
+    events_.push_back({{"ph", "C"},
+                       {"name", "memory"},
+                       {"pid", ProcessOf(sample.rank())},
+                       {"ts", Micros(sample.time_ns())},
+                       {"args", {{"bytes", sample.bytes()}}}});
+  }
+
   const TraceIndex& index_;
+  const std::string title_;
+  const int first_process_, first_flow_;
   Nanos origin_ns_ = std::numeric_limits<Nanos>::max();
-  Json events_ = Json::array();
+  Json& events_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::string> PerfettoJson(const Trace& trace) {
-  DPIPE_ASSIGN_OR_RETURN(const TraceIndex index, TraceIndex::Create(trace));
-  return Writer(index).Write();
+  return PerfettoJson(std::vector<TitledTrace>{{"", &trace}});
+}
+
+absl::StatusOr<std::string> PerfettoJson(const std::vector<TitledTrace>& traces) {
+  Json events = Json::array(), about = Json::array();
+  int process = 0, flow = 0;
+  for (const TitledTrace& titled : traces) {
+    DPIPE_ASSIGN_OR_RETURN(const TraceIndex index, TraceIndex::Create(*titled.trace));
+    Writer(index, titled.title, process, flow, &events).Write();
+    process += index.num_devices() + 1;
+    flow += static_cast<int>(index.messages().size());
+    about.push_back({{"strategy", index.plan().strategy()},
+                     {"model", index.plan().model()},
+                     {"source", Trace::Source_Name(titled.trace->source())}});
+  }
+  Json file;
+  file["displayTimeUnit"] = "ms";
+  file["otherData"] = traces.size() == 1 ? about[0] : Json({{"traces", about}});
+  file["traceEvents"] = std::move(events);
+  return file.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace dpipe::report

@@ -8,19 +8,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/report/bubbles.h"
+#include "core/report/critical_path_drawing.h"
 #include "core/report/markup.h"
+#include "core/report/memory_chart.h"
 #include "core/report/text_width.h"
+#include "core/report/timeline_layout.h"
 #include "core/report/timeline_style.h"
 
 namespace dpipe::report {
 namespace {
 
-// From top to bottom: step names; per device its lane, a thin lane of messages, a gap; the time
-// axis.
-constexpr int kHeaderPx = 22, kMessagePx = 9, kGapPx = 19, kAxisPx = 22;
-// Of the window: what is shorter than that is not visible and is left out (bubbles), or drawn as
-// wide as that (work).
-constexpr double kMinPercent = 0.05;
+constexpr int kMemoryGapPx = 10;
 
 class Drawer {
  public:
@@ -28,43 +26,57 @@ class Drawer {
       : index_(index),
         window_(window),
         options_(options),
-        start_ns_(index.StepStart(window.first_step)),
-        end_ns_(index.StepEnd(window.first_step + window.num_steps - 1)),
-        lane_px_(index.num_devices() <= 4 ? 38 : 28),
+        layout_(LayoutOf(index, window, options)),
         style_(index.plan()) {}
 
   TimelineDrawing Draw() {
     const std::vector<DeviceTime> devices = DeviceTimes(index_, window_);
-    drawing_.height_px = LaneTop(index_.num_devices()) - kGapPx + 8 + kAxisPx;
+    const int lanes_end = layout_.LaneTop(index_.num_devices()) - TimelineLayout::kGapPx + 8;
+    MemoryChart memory;
+    if (options_.draw_memory) {
+      memory = DrawMemory(index_, layout_, options_.memory_limit_bytes, options_.memory_axis_bytes,
+                          lanes_end + kMemoryGapPx);
+      if (memory.height_px > 0) memory.height_px += kMemoryGapPx;
+    }
+    drawing_.height_px = lanes_end + memory.height_px + TimelineLayout::kAxisPx;
     DrawDefinitions();
     DrawAxis();
+    drawing_.labels += memory.labels;
+    drawing_.body += memory.body;
     for (int rank = 0; rank < index_.num_devices(); ++rank) DrawLabel(rank, devices[rank]);
     for (const Bubble& bubble : FindBubbles(index_, window_)) DrawBubble(bubble);
     for (size_t i = 0; i < index_.events().size(); ++i) DrawEvent(static_cast<int>(i));
     NameFrozenRuns();
     if (options_.draw_messages) DrawMessages();
+    if (options_.draw_critical_path) {
+      const std::string path = DrawCriticalPath(index_, layout_);
+      if (!path.empty()) used_.insert("crit");
+      drawing_.body += path;
+    }
     DrawSteps();
     drawing_.legend = style_.Legend(used_, options_.id_prefix);
-    drawing_.description =
-        absl::StrCat(index_.plan().strategy(), " on ", index_.num_devices(), " devices, ",
-                     window_.num_steps, window_.num_steps == 1 ? " step" : " steps", " of ",
-                     ShortDuration(static_cast<double>(end_ns_ - start_ns_) / window_.num_steps),
-                     "; devices idle ", PercentText(BubbleRatio(devices)), " of the time");
+    drawing_.description = absl::StrCat(
+        index_.plan().strategy(), " on ", index_.num_devices(), " devices, ", window_.num_steps,
+        window_.num_steps == 1 ? " step" : " steps", " of ",
+        ShortDuration(static_cast<double>(layout_.end_ns - layout_.start_ns) / window_.num_steps),
+        "; devices idle ", PercentText(BubbleRatio(devices)), " of the time");
     return std::move(drawing_);
   }
 
  private:
-  int LaneTop(int rank) const { return kHeaderPx + rank * (lane_px_ + kMessagePx + kGapPx); }
-
-  double Percent(Nanos time_ns) const {
-    const Nanos clipped = std::clamp(time_ns, start_ns_, end_ns_);
-    return 100.0 * static_cast<double>(clipped - start_ns_) /
-           static_cast<double>(std::max<Nanos>(1, end_ns_ - start_ns_));
+  static TimelineLayout LayoutOf(const TraceIndex& index, StepWindow window,
+                                 const TimelineOptions& options) {
+    TimelineLayout layout;
+    layout.start_ns = index.StepStart(window.first_step);
+    layout.end_ns = index.StepEnd(window.first_step + window.num_steps - 1);
+    layout.axis_ns = std::max(options.axis_ns, layout.end_ns - layout.start_ns);
+    const int devices = index.num_devices();
+    layout.lane_px = devices <= 4 ? 38 : devices <= 16 ? 28 : 20;
+    return layout;
   }
 
-  bool InWindow(Nanos start_ns, Nanos end_ns) const {
-    return end_ns > start_ns_ && start_ns < end_ns_;
-  }
+  int LaneTop(int rank) const { return layout_.LaneTop(rank); }
+  double Percent(Nanos time_ns) const { return layout_.Percent(time_ns); }
 
   bool Fits(const std::string& text, double width_percent) const {
     return kCharacterPx * DisplayWidth(text) + 4 <= width_percent / 100 * options_.nominal_width_px;
@@ -74,8 +86,10 @@ class Drawer {
   std::string TimeText(Nanos start_ns, Nanos end_ns) const {
     return absl::StrCat(
         ShortDuration(static_cast<double>(end_ns - start_ns)), ", from ",
-        NumberText(static_cast<double>((start_ns - start_ns_) / kNanosPerMicro) / 1000), " to ",
-        NumberText(static_cast<double>((end_ns - start_ns_) / kNanosPerMicro) / 1000), " ms");
+        NumberText(static_cast<double>((start_ns - layout_.start_ns) / kNanosPerMicro) / 1000),
+        " to ",
+        NumberText(static_cast<double>((end_ns - layout_.start_ns) / kNanosPerMicro) / 1000),
+        " ms");
   }
 
   void DrawDefinitions() {
@@ -94,14 +108,14 @@ class Drawer {
   }
 
   void DrawAxis() {
-    const int bottom = drawing_.height_px - kAxisPx;
-    const double range_ms = static_cast<double>(end_ns_ - start_ns_) / kNanosPerMilli;
+    const int bottom = drawing_.height_px - TimelineLayout::kAxisPx;
+    const double range_ms = static_cast<double>(layout_.axis_ns) / kNanosPerMilli;
     if (range_ms <= 0) return;
     const double tick_ms = NiceTick(range_ms, 10);
     for (int i = 0; i * tick_ms <= range_ms * 1.0001; ++i) {
       const std::string x = NumberText(100 * i * tick_ms / range_ms);
       absl::StrAppend(&drawing_.body, "<line class=\"grid\" x1=\"", x, "%\" x2=\"", x, "%\" y1=\"",
-                      kHeaderPx, "\" y2=\"", bottom + 4, "\"/>");
+                      TimelineLayout::kHeaderPx, "\" y2=\"", bottom + 4, "\"/>");
       // Names at the very edges would be cut off if they were centred.
       const char* anchor = i == 0 ? "start" : i * tick_ms > 0.97 * range_ms ? "end" : "middle";
       absl::StrAppend(&drawing_.body, "<text class=\"mut\" x=\"", x, "%\" y=\"", bottom + 17,
@@ -125,20 +139,21 @@ class Drawer {
                     "</text>");
     absl::StrAppend(&drawing_.labels, "<text class=\"mut\" x=\"0\" y=\"", y + 39, "\">idle ",
                     PercentText(idle), "</text>\n");
-    absl::StrAppend(&drawing_.body, "<rect class=\"lane\" x=\"0\" y=\"", y + lane_px_ + 1,
-                    "\" width=\"100%\" height=\"", kMessagePx, "\"/>\n");
+    absl::StrAppend(&drawing_.body, "<rect class=\"lane\" x=\"0\" y=\"", y + layout_.lane_px + 1,
+                    "\" width=\"", NumberText(Percent(layout_.end_ns)), "%\" height=\"",
+                    TimelineLayout::kMessagePx, "\"/>\n");
   }
 
   void DrawBubble(const Bubble& bubble) {
     const double x = Percent(bubble.start_ns), width = Percent(bubble.end_ns) - x;
-    if (width < kMinPercent) return;
+    if (width < TimelineLayout::kMinPercent) return;
     const std::string text = ShortDuration(static_cast<double>(bubble.end_ns - bubble.start_ns));
     DrawBox({"bubble",
              "bub",
              x,
              width,
              LaneTop(bubble.rank),
-             lane_px_,
+             layout_.lane_px,
              {text},
              absl::StrCat("idle (", BubbleReasonName(bubble.reason),
                           "): ", TimeText(bubble.start_ns, bubble.end_ns)),
@@ -157,7 +172,7 @@ class Drawer {
   };
 
   void DrawBox(const Box& box) {
-    const double width = std::max(box.width, kMinPercent);
+    const double width = std::max(box.width, TimelineLayout::kMinPercent);
     absl::StrAppend(&drawing_.body, "<g class=\"e\" data-k=\"", box.attribute, "\"");
     if (!box.names.empty()) {
       absl::StrAppend(&drawing_.body, " data-t=\"", EscapeMarkup(absl::StrJoin(box.names, "|")),
@@ -188,7 +203,7 @@ class Drawer {
   void DrawEvent(int i) {
     const TraceEvent& event = *index_.events()[i].event;
     const Instruction& instruction = *index_.events()[i].instruction;
-    if (!InWindow(event.start_ns(), event.end_ns())) return;
+    if (!layout_.Shows(event.start_ns(), event.end_ns())) return;
     if (instruction.kind() == Instruction::RELEASE_PARAMS) return;
     const bool compute = event.stream() == TraceEvent::COMPUTE;
     const bool message =
@@ -202,15 +217,14 @@ class Drawer {
     box.x = Percent(event.start_ns());
     box.width = Percent(event.end_ns()) - box.x;
     box.y = LaneTop(event.rank());
-    box.height = lane_px_;
+    box.height = layout_.lane_px;
     if (compute) {
       box.names = style_.NamesOf(instruction);
       box.band = style_.IsOtherDirection(instruction);
       if (box.band) used_.insert("band");
     } else {
-      // Sent above, received below; collectives take the whole thin lane.
-      box.height = message ? 4 : kMessagePx;
-      box.y += lane_px_ + 1 + (instruction.kind() == Instruction::RECV ? 5 : 0);
+      box.y = layout_.StreamTop(event.rank(), event.stream());
+      box.height = layout_.StreamHeight(event.stream());
     }
     box.title = absl::StrCat(message && instruction.kind() == Instruction::SEND ? "sending " : "",
                              instruction.kind() == Instruction::RECV ? "receiving " : "",
@@ -225,13 +239,13 @@ class Drawer {
     std::vector<FrozenRun> runs(index_.num_devices());
     for (const TraceIndex::Event& item : index_.events()) {
       const TraceEvent& event = *item.event;
-      if (event.stream() != TraceEvent::COMPUTE || !InWindow(event.start_ns(), event.end_ns()))
+      if (event.stream() != TraceEvent::COMPUTE || !layout_.Shows(event.start_ns(), event.end_ns()))
         continue;
       FrozenRun& run = runs[event.rank()];
       const double x = Percent(event.start_ns()), end = Percent(event.end_ns());
       const bool frozen = item.instruction->kind() == Instruction::FROZEN_FORWARD;
       if (frozen && run.count > 0 && run.component == item.instruction->component() &&
-          x - run.end < kMinPercent) {
+          x - run.end < TimelineLayout::kMinPercent) {
         run.end = end;
         run.widest = std::max(run.widest, end - x);
         ++run.count;
@@ -261,8 +275,9 @@ class Drawer {
     if (run.count < 2) return;
     if (Fits(run.name, run.widest) || !Fits(run.name + " ", run.end - run.x)) return;
     absl::StrAppend(&drawing_.body, "<text class=\"run t", run.css_class, "\" x=\"",
-                    NumberText((run.x + run.end) / 2), "%\" y=\"", LaneTop(rank) + lane_px_ / 2 + 4,
-                    "\">", EscapeMarkup(run.name), "</text>\n");
+                    NumberText((run.x + run.end) / 2), "%\" y=\"",
+                    LaneTop(rank) + layout_.lane_px / 2 + 4, "\">", EscapeMarkup(run.name),
+                    "</text>\n");
   }
 
   // From the sender's lane to the receiver's, through the gap between them.
@@ -271,10 +286,10 @@ class Drawer {
       const TraceIndex::Event& send = index_.events()[message.send];
       const TraceIndex::Event& recv = index_.events()[message.recv];
       const Nanos start = send.event->start_ns(), end = std::max(start, recv.event->end_ns());
-      if (start < start_ns_ || end > end_ns_) continue;
+      if (start < layout_.start_ns || end > layout_.end_ns) continue;
       const int from = send.event->rank(), to = recv.event->rank();
-      const int y1 = LaneTop(from) + (to > from ? lane_px_ : 0);
-      const int y2 = LaneTop(to) + (to > from ? 0 : lane_px_);
+      const int y1 = LaneTop(from) + (to > from ? layout_.lane_px : 0);
+      const int y2 = LaneTop(to) + (to > from ? 0 : layout_.lane_px);
       const std::string kind = style_.ClassOf(*send.instruction);
       absl::StrAppend(&drawing_.body, "<line class=\"msg ", kind, "\" x1=\"",
                       NumberText(Percent(start)), "%\" y1=\"", y1, "\" x2=\"",
@@ -286,14 +301,15 @@ class Drawer {
   void DrawSteps() {
     for (int i = 0; i <= window_.num_steps; ++i) {
       const int step = window_.first_step + i;
-      const Nanos start = i < window_.num_steps ? index_.StepStart(step) : end_ns_;
+      const Nanos start = i < window_.num_steps ? index_.StepStart(step) : layout_.end_ns;
       const std::string x = NumberText(Percent(start));
       absl::StrAppend(&drawing_.body, "<line class=\"edge\" x1=\"", x, "%\" x2=\"", x,
-                      "%\" y1=\"2\" y2=\"", drawing_.height_px - kAxisPx + 4, "\"/>");
+                      "%\" y1=\"2\" y2=\"", drawing_.height_px - TimelineLayout::kAxisPx + 4,
+                      "\"/>");
       if (i == window_.num_steps) break;
       absl::StrAppend(&drawing_.body, "<svg x=\"", x, "%\" y=\"0\" width=\"200\" height=\"",
-                      kHeaderPx, "\"><text class=\"lab\" x=\"6\" y=\"13\">step ", step,
-                      " <tspan class=\"mut\">",
+                      TimelineLayout::kHeaderPx, "\"><text class=\"lab\" x=\"6\" y=\"13\">step ",
+                      step, " <tspan class=\"mut\">",
                       ShortDuration(static_cast<double>(index_.StepEnd(step) - start)),
                       "</tspan></text></svg>\n");
     }
@@ -302,8 +318,7 @@ class Drawer {
   const TraceIndex& index_;
   const StepWindow window_;
   const TimelineOptions& options_;
-  const Nanos start_ns_, end_ns_;
-  const int lane_px_;
+  const TimelineLayout layout_;
   const TimelineStyle style_;
   std::set<std::string> used_;  // classes that appear
   TimelineDrawing drawing_;

@@ -176,8 +176,10 @@ void TimelineStyle::AppendStages(const std::set<std::string>& used,
                                  std::vector<LegendItem>* legend) const {
   for (const Stage& stage : plan_.stages()) {
     LegendItem item;
-    item.text = absl::StrCat("stage ", stage.id(), " (layers ", stage.layers().begin(), "–",
-                             stage.layers().end() - 1, "): ");
+    const int first = stage.layers().begin(), last = stage.layers().end() - 1;
+    const std::string layers =
+        first == last ? absl::StrCat("layer ", first) : absl::StrCat("layers ", first, "–", last);
+    item.text = absl::StrCat("stage ", stage.id(), " (", layers, "): ");
     for (const Pass pass : kAllPasses) {
       if (stage.forward_only() != (pass == Pass::kFirstLap)) continue;
       const std::string css_class = PassClass(HueOf(stage.id()), pass);
@@ -229,6 +231,8 @@ std::vector<LegendItem> TimelineStyle::Legend(const std::set<std::string>& used,
   add("prm", Swatch("prm"), "gathering or releasing parameters");
   add("wait", Swatch("wait"), "flush");
   add("opt", Swatch("opt"), "optimizer");
+  add("crit", "<g class=\"crit\"><rect x=\"1\" y=\"1\" width=\"10\" height=\"10\"/></g>",
+      "critical path");
   add("bub", HatchSwatch(id_prefix), "bubble (idle)");
   add("act", ArrowSwatch("act"), "activations");
   add("grad", ArrowSwatch("grad"), "gradients");

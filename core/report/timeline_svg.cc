@@ -1,5 +1,7 @@
 #include "core/report/timeline_svg.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "core/report/markup.h"
 #include "core/report/palette.h"
@@ -9,12 +11,19 @@
 namespace dpipe::report {
 namespace {
 
+constexpr int kMarginPx = 12;
+
 absl::StatusOr<StepWindow> ChooseWindow(const TraceIndex& index, const StepWindow& wanted) {
   if (index.num_steps() == 0) {
     return absl::InvalidArgumentError(absl::StrCat("timeline of ", index.plan().strategy(),
                                                    ": the trace holds no complete step"));
   }
-  if (wanted.num_steps <= 0) return index.TypicalSteps(2);
+  if (wanted.num_steps <= 0) {
+    if (index.critical_path().empty()) return index.TypicalSteps(2);
+    const int step = index.critical_path().back().item.event->step();
+    if (step < 0 || step >= index.num_steps()) return index.TypicalSteps(2);
+    return StepWindow{std::max(0, step - 1), std::min(2, step + 1)};
+  }
   if (wanted.first_step < 0 || wanted.first_step + wanted.num_steps > index.num_steps()) {
     return absl::InvalidArgumentError(
         absl::StrCat("timeline of ", index.plan().strategy(), ": steps ", wanted.first_step, " to ",
@@ -64,6 +73,26 @@ std::string LegendSvg(const std::vector<LegendItem>& items, int width, int* heig
   return svg;
 }
 
+// Title, picture and legend from `*y` down, which ends up below them.
+std::string SectionSvg(const TimelineDrawing& drawing, const std::string& title, int width,
+                       int* y) {
+  constexpr int kTitlePx = 32;
+  int legend_height = 0;
+  const std::string legend = LegendSvg(drawing.legend, width - 2 * kMarginPx, &legend_height);
+  const int top = *y + kTitlePx;
+  std::string svg = absl::StrCat("<text class=\"lab\" style=\"font-size:15px\" x=\"", kMarginPx,
+                                 "\" y=\"", *y + 21, "\">", EscapeMarkup(title), "</text>\n");
+  absl::StrAppend(&svg, "<svg x=\"", kMarginPx, "\" y=\"", top, "\" width=\"", kLabelWidthPx,
+                  "\" height=\"", drawing.height_px, "\">\n", drawing.labels, "</svg>\n");
+  absl::StrAppend(&svg, "<svg x=\"", kMarginPx + kLabelWidthPx, "\" y=\"", top, "\" width=\"",
+                  width - 2 * kMarginPx - kLabelWidthPx, "\" height=\"", drawing.height_px, "\">\n",
+                  drawing.body, "</svg>\n");
+  absl::StrAppend(&svg, "<g transform=\"translate(", kMarginPx, " ", top + drawing.height_px + 10,
+                  ")\">\n", legend, "</g>\n");
+  *y = top + drawing.height_px + 10 + legend_height + kMarginPx;
+  return svg;
+}
+
 }  // namespace
 
 absl::StatusOr<TimelineParts> MakeTimelineParts(const Trace& trace,
@@ -83,32 +112,50 @@ absl::StatusOr<TimelineParts> MakeTimelineParts(const Trace& trace,
   return parts;
 }
 
-absl::StatusOr<std::string> TimelineSvg(const Trace& trace, const std::string& title,
-                                        const TimelineOptions& options) {
+int64_t LargestMemory(const Trace& trace) {
+  int64_t largest = 0;
+  for (const MemorySample& sample : trace.memory()) largest = std::max(largest, sample.bytes());
+  return largest;
+}
+
+absl::StatusOr<Nanos> WindowLength(const Trace& trace, const TimelineOptions& options) {
   DPIPE_ASSIGN_OR_RETURN(const TraceIndex index, TraceIndex::Create(trace));
   DPIPE_ASSIGN_OR_RETURN(const StepWindow window, ChooseWindow(index, options.window));
-  const TimelineDrawing drawing = DrawTimeline(index, window, options);
-  constexpr int kMargin = 12, kTitle = 32;
-  const int body_width = static_cast<int>(options.nominal_width_px);
-  const int width = kMargin + kLabelWidthPx + body_width + kMargin;
-  int legend_height = 0;
-  const std::string legend = LegendSvg(drawing.legend, width - 2 * kMargin, &legend_height);
-  const int height = kTitle + drawing.height_px + 10 + legend_height + kMargin;
-  std::string svg = absl::StrCat(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", width, " ", height, "\" width=\"",
-      width, "\" height=\"", height,
-      "\" style=\"max-width:100%;height:auto\" role=\"img\">\n<title>", EscapeMarkup(title),
-      "</title>\n<desc>", EscapeMarkup(drawing.description), "</desc>\n<style>\n", TimelineCss(),
-      "</style>\n<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n");
-  absl::StrAppend(&svg, "<text class=\"lab\" style=\"font-size:15px\" x=\"", kMargin,
-                  "\" y=\"21\">", EscapeMarkup(title), "</text>\n");
-  absl::StrAppend(&svg, "<svg x=\"", kMargin, "\" y=\"", kTitle, "\" width=\"", kLabelWidthPx,
-                  "\" height=\"", drawing.height_px, "\">\n", drawing.labels, "</svg>\n");
-  absl::StrAppend(&svg, "<svg x=\"", kMargin + kLabelWidthPx, "\" y=\"", kTitle, "\" width=\"",
-                  body_width, "\" height=\"", drawing.height_px, "\">\n", drawing.body, "</svg>\n");
-  absl::StrAppend(&svg, "<g transform=\"translate(", kMargin, " ", kTitle + drawing.height_px + 10,
-                  ")\">\n", legend, "</g>\n</svg>\n");
-  return svg;
+  return index.StepEnd(window.first_step + window.num_steps - 1) -
+         index.StepStart(window.first_step);
+}
+
+absl::StatusOr<std::string> TimelineSvg(const Trace& trace, const std::string& title,
+                                        const TimelineOptions& options) {
+  return ComparisonSvg({{title, &trace}}, options);
+}
+
+absl::StatusOr<std::string> ComparisonSvg(const std::vector<TitledTrace>& traces,
+                                          const TimelineOptions& options) {
+  TimelineOptions own = options;
+  for (const TitledTrace& trace : traces) {
+    DPIPE_ASSIGN_OR_RETURN(const Nanos length, WindowLength(*trace.trace, options));
+    own.axis_ns = std::max(own.axis_ns, length);
+    own.memory_axis_bytes = std::max(own.memory_axis_bytes, LargestMemory(*trace.trace));
+  }
+  const int width = 2 * kMarginPx + kLabelWidthPx + static_cast<int>(options.nominal_width_px);
+  std::string sections, titles, descriptions;
+  int y = 0;
+  for (size_t i = 0; i < traces.size(); ++i) {
+    if (traces.size() > 1) own.id_prefix = absl::StrCat(options.id_prefix, i);
+    DPIPE_ASSIGN_OR_RETURN(const TraceIndex index, TraceIndex::Create(*traces[i].trace));
+    DPIPE_ASSIGN_OR_RETURN(const StepWindow window, ChooseWindow(index, own.window));
+    const TimelineDrawing drawing = DrawTimeline(index, window, own);
+    absl::StrAppend(&sections, SectionSvg(drawing, traces[i].title, width, &y));
+    absl::StrAppend(&titles, i > 0 ? "; " : "", traces[i].title);
+    absl::StrAppend(&descriptions, i > 0 ? "; " : "", drawing.description);
+  }
+  return absl::StrCat(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", width, " ", y, "\" width=\"",
+      width, "\" height=\"", y, "\" style=\"max-width:100%;height:auto\" role=\"img\">\n<title>",
+      EscapeMarkup(titles), "</title>\n<desc>", EscapeMarkup(descriptions), "</desc>\n<style>\n",
+      TimelineCss(), "</style>\n<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n", sections,
+      "</svg>\n");
 }
 
 }  // namespace dpipe::report

@@ -20,6 +20,11 @@ struct StepWindow {
   int num_steps = 0;
 };
 
+struct TitledTrace {
+  std::string title;
+  const Trace* trace = nullptr;  // not owned
+};
+
 // Views a Trace, which must outlive this.
 class TraceIndex {
  public:

@@ -1,0 +1,18 @@
+// The chain of events that sets the step time, outlined on its timeline.
+#ifndef DPIPE_CORE_REPORT_CRITICAL_PATH_DRAWING_H_
+#define DPIPE_CORE_REPORT_CRITICAL_PATH_DRAWING_H_
+
+#include <string>
+
+#include "core/report/timeline_layout.h"
+#include "core/report/trace_index.h"
+
+namespace dpipe::report {
+
+// An outline around each run of its events in one lane, and a line from the end of one run to the
+// start of the next; one group of class "crit". Empty if nothing of it is in view.
+std::string DrawCriticalPath(const TraceIndex& index, const TimelineLayout& layout);
+
+}  // namespace dpipe::report
+
+#endif  // DPIPE_CORE_REPORT_CRITICAL_PATH_DRAWING_H_
