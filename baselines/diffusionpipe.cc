@@ -9,6 +9,7 @@ namespace {
 NamedStrategy DiffusionPipe() {
   Strategy strategy = DefaultStrategy();
   strategy.set_name("diffusionpipe");
+  strategy.set_schedule("1f1b|cascaded");
   strategy.set_frozen("fill");
   return {StrategyFamily::kFilling, strategy,
           "1F1B, the next step's frozen work in the bubbles (DiffusionPipe)"};

@@ -9,7 +9,8 @@ namespace {
 NamedStrategy OpenDiffusionPipe() {
   Strategy strategy = DefaultStrategy();
   strategy.set_name("opendiffusionpipe");
-  strategy.set_schedule("1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v");
+  strategy.set_schedule(
+      "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v|cascaded|cascaded-zb");
   strategy.set_frozen("fill");
   strategy.set_recompute("auto");
   return {StrategyFamily::kFilling, strategy, "the best filled pipeline over all schedules: ours"};

@@ -25,10 +25,9 @@ TEST(RegistryTest, ReportsShowThemByFamily) {
     if (named.family == StrategyFamily::kFilling) filling.push_back(named.strategy.name());
   }
   EXPECT_EQ(filling, (std::vector<std::string>{"diffusionpipe", "opendiffusionpipe"}));
-  EXPECT_TRUE(std::is_sorted(NamedStrategies().begin(), NamedStrategies().end(),
-                             [](const NamedStrategy& a, const NamedStrategy& b) {
-                               return a.family < b.family;
-                             }));
+  EXPECT_TRUE(std::is_sorted(
+      NamedStrategies().begin(), NamedStrategies().end(),
+      [](const NamedStrategy& a, const NamedStrategy& b) { return a.family < b.family; }));
 }
 
 TEST(RegistryTest, CompositionsAndAblations) {
@@ -46,7 +45,8 @@ TEST(RegistryTest, CompositionsAndAblations) {
 
 TEST(RegistryTest, ErrorsListWhatIsValid) {
   const std::string unknown(FindStrategy("gpip").status().message());
-  EXPECT_EQ(unknown.find("unknown strategy 'gpip'; the known ones are data_parallel, "), 0) << unknown;
+  EXPECT_EQ(unknown.find("unknown strategy 'gpip'; the known ones are data_parallel, "), 0)
+      << unknown;
   EXPECT_NE(unknown.find(", or compose one, for instance 'schedule=1f1b,frozen=fill'"),
             std::string::npos)
       << unknown;

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/planner/fill/fill_plan.h"
+#include "core/planner/fill/weight_order.h"
+#include "core/planner/partition/pair.h"
 #include "core/planner/partition/partitioner.h"
 #include "core/planner/pipeline_schedule.h"
 #include "core/schedule/schedule_traits.h"
@@ -67,16 +71,12 @@ absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
   PipelineScheduleOptions structure;
   structure.num_backbones = static_cast<int>(tables_.size());
   DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, MakePipelineSchedule(shape, structure));
+  DPIPE_ASSIGN_OR_RETURN(const ScheduleTraits traits, TraitsOf(shape.schedule));
+  if (traits.num_backbones == 2) return CutPair(shape, schedule);
   std::vector<Partition> partitions;
   for (size_t b = 0; b < tables_.size(); ++b) {
-    StageCostsOptions options;
-    options.num_groups = shape.num_groups();
-    options.devices_per_pipeline = shape.devices_per_pipeline;
-    options.micro_batch_size = shape.micro_batch_size();
-    options.backbone = static_cast<int>(b);
-    options.frozen_bytes = frozen_bytes_;
-    options.forward_passes = 1 + cost_.profile().self_conditioning_probability();
-    const ModelStageCosts costs(cost_, tables_[b], schedule, options);
+    const ModelStageCosts costs(cost_, tables_[b], schedule,
+                                CostsOptions(shape, static_cast<int>(b)));
     PartitionProblem problem = MakePartitionProblem(
         costs, schedule, static_cast<int>(b), std::vector<int>(shape.num_stages, shape.replicas()));
     // One division of the devices serves all backbones.
@@ -88,6 +88,42 @@ absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
   return JoinPartitions(partitions);
 }
 
+StageCostsOptions PlanBuilder::CostsOptions(const PipelineShape& shape, int backbone) const {
+  StageCostsOptions options;
+  options.num_groups = shape.num_groups();
+  options.devices_per_pipeline = shape.devices_per_pipeline;
+  options.micro_batch_size = shape.micro_batch_size();
+  options.backbone = backbone;
+  // Kept once, whatever the number of backbones.
+  options.frozen_bytes = backbone == 0 ? frozen_bytes_ : 0;
+  options.forward_passes = 1 + cost_.profile().self_conditioning_probability();
+  return options;
+}
+
+absl::StatusOr<PipelineCut> PlanBuilder::CutPair(const PipelineShape& shape,
+                                                 const Schedule& schedule) const {
+  const ModelStageCosts down(cost_, tables_[0], schedule, CostsOptions(shape, 0));
+  const ModelStageCosts up(cost_, tables_[1], schedule, CostsOptions(shape, 1));
+  PairProblem problem;
+  problem.down = &down;
+  problem.up = &up;
+  problem.num_down_micro_batches = problem.num_up_micro_batches = shape.num_micro_batches;
+  problem.replicas.assign(shape.num_stages, shape.replicas());
+  problem.recompute = strategy_.recompute() == "full";
+  absl::StatusOr<PairPartition> pair = PartitionPair(problem);
+  if (absl::IsResourceExhausted(pair.status()) && strategy_.recompute() == "auto") {
+    problem.recompute = true;
+    pair = PartitionPair(problem);
+  }
+  DPIPE_RETURN_IF_ERROR(pair.status());
+  std::vector<Partition> partitions(2);
+  partitions[0].stages = pair->down;
+  partitions[1].stages = pair->up;
+  for (Partition& partition : partitions) partition.seats = pair->seats;
+  partitions[0].bottleneck_ns = pair->largest_load_ns / shape.num_micro_batches;
+  return JoinPartitions(partitions);
+}
+
 absl::StatusOr<Schedule> PlanBuilder::ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,
                                                  bool self_conditioning) const {
   PipelineScheduleOptions options;
@@ -95,9 +131,20 @@ absl::StatusOr<Schedule> PlanBuilder::ScheduleOf(const PipelineShape& shape, con
   options.self_conditioning = self_conditioning;
   DPIPE_ASSIGN_OR_RETURN(Schedule structure, MakePipelineSchedule(shape, options));
   DPIPE_ASSIGN_OR_RETURN(const ScheduleTraits traits, TraitsOf(shape.schedule));
-  if (!traits.takes_costs && !self_conditioning) return structure;
-  options.costs = StagePassCosts(structure, cut, shape, cost_);
-  return MakePipelineSchedule(shape, options);
+  if (!traits.takes_costs && !self_conditioning && cut.weight_order == 0) return structure;
+  WeightOrderOptions order;
+  order.costs = options.costs = StagePassCosts(structure, cut, shape, cost_);
+  if (traits.takes_costs || self_conditioning) {
+    DPIPE_ASSIGN_OR_RETURN(structure, MakePipelineSchedule(shape, options));
+  }
+  if (cut.weight_order == 0) return structure;
+  if (shape.peak_limit > 0) {
+    order.device_limits.assign(structure.num_devices(), shape.peak_limit);
+  }
+  std::vector<Schedule> orders = WeightOrders(structure, order);
+  if (cut.weight_order < static_cast<int>(orders.size())) return orders[cut.weight_order];
+  return absl::NotFoundError(
+      absl::StrCat("weight order ", cut.weight_order, " of ", orders.size()));
 }
 
 absl::StatusOr<BuiltPlan> PlanBuilder::Lower(const PipelineShape& shape, const PipelineCut& cut,
@@ -122,8 +169,10 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
   DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(shape, cut, self_conditioning));
   DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout,
                          LayoutOf(schedule, cut, shape, cost.num_devices()));
-  FillOptions fill = options_.fill;
+  FillOptions fill;
+  fill.exact = options_.exact && extent == Extent::kWhole;
   fill.partial_batch = strategy_.partial_batch();
+  fill.even_samples = strategy_.even_samples();
   DPIPE_ASSIGN_OR_RETURN(FilledPlan filled,
                          FillPlan(layout, schedule, Options(FrozenPolicy::kFill), fill, cost));
   BuiltPlan built;
@@ -144,7 +193,9 @@ absl::StatusOr<BuiltPlan> PlanBuilder::Build(const PipelineShape& shape, const P
 absl::StatusOr<BuiltPlan> PlanBuilder::BuildFrozenFirst(const PipelineShape& shape,
                                                         const PipelineCut& cut, Extent extent,
                                                         bool self_conditioning) {
-  return Lower(shape, cut, Options(FrozenPolicy::kFirst), extent, self_conditioning);
+  const bool one_stage = strategy_.frozen() == "first_stage";
+  return Lower(shape, cut, Options(one_stage ? FrozenPolicy::kFirstStage : FrozenPolicy::kFirst),
+               extent, self_conditioning);
 }
 
 Nanos PlanBuilder::LowerBound(const PipelineShape& shape, const PipelineCut& cut) const {

@@ -16,7 +16,6 @@
 #include "core/base/range.h"
 #include "core/base/time.h"
 #include "core/cost/cost_model.h"
-#include "core/planner/fill/fill.h"
 #include "core/planner/partition/partition.h"
 #include "core/planner/pipeline_cut.h"
 #include "core/planner/shape.h"
@@ -35,7 +34,7 @@ struct BuiltPlan {
 
 struct BuildOptions {
   bool global_norm = true;
-  FillOptions fill;  // what the strategy does not say
+  bool exact = false;  // fill whole plans optimally (fill/exact.h)
 };
 
 // Turns shapes and cuts of one model and cluster into plans, as one strategy says. Not thread-safe.
@@ -71,6 +70,9 @@ class PlanBuilder {
   const CostModel& CostOf(const PipelineShape& shape, Extent extent);
 
  private:
+  StageCostsOptions CostsOptions(const PipelineShape& shape, int backbone) const;
+  // Of two backbones in opposite directions.
+  absl::StatusOr<PipelineCut> CutPair(const PipelineShape& shape, const Schedule& schedule) const;
   absl::StatusOr<Schedule> ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,
                                       bool self_conditioning) const;
   absl::StatusOr<BuiltPlan> Lower(const PipelineShape& shape, const PipelineCut& cut,

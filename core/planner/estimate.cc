@@ -105,7 +105,14 @@ double StepEstimator::ExposedSync(const PipelineShape& shape, double backward_ns
     bytes += cost_.GradientBytes(backbone, cost_.AllLayers(backbone));
   }
   const double sync = static_cast<double>(cost_.AllReduce(ranks, bytes / shape.num_stages));
-  return std::max(0.0, sync - backward_ns);
+  if (!cost_.SpansNodes(ranks)) return std::max(0.0, sync - backward_ns);
+  // The stages of a node share its interfaces.
+  const int in_node = cost_.cluster().devices_per_node();
+  const int interfaces = cost_.num_interfaces() / cost_.cluster().num_nodes();
+  const int stages = std::max(1, std::min(shape.num_stages, in_node / shape.replicas()));
+  const int used = std::min(interfaces, std::max(1, shape.replicas() * interfaces / in_node));
+  const double shared = std::max(1.0, static_cast<double>(stages) * used / interfaces);
+  return std::max(0.0, sync * shared - backward_ns);
 }
 
 Nanos StepEstimator::Estimate(const PipelineShape& shape) {

@@ -25,7 +25,14 @@ absl::StatusOr<PipelineCut> JoinPartitions(const std::vector<Partition>& partiti
   for (size_t b = 0; b < partitions.size(); ++b) {
     std::vector<int> replicas;
     std::vector<bool> recompute;
+    int next_rank = 0;
     for (const DeviceSeat& seat : partitions[b].seats) {
+      if (seat.first_rank != next_rank) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "device ", replicas.size(), " of the pipeline is to lie on rank ", seat.first_rank,
+            "; devices are seated in the order of the ranks, and ", next_rank, " is next"));
+      }
+      next_rank += seat.replicas;
       replicas.push_back(seat.replicas);
       recompute.push_back(seat.recompute);
     }

@@ -20,9 +20,11 @@ struct PipelineCut {
   std::vector<int> replicas;    // by schedule device
   std::vector<bool> recompute;  // by schedule device
   Nanos bottleneck_ns = 0;      // the largest of the partitions'
+  int weight_order = 0;         // which of WeightOrders; 0: the schedule's own
 };
 
-// InvalidArgument if the partitions seat the schedule's devices differently.
+// InvalidArgument if the partitions seat the schedule's devices differently, or in another order
+// than that of the ranks.
 absl::StatusOr<PipelineCut> JoinPartitions(const std::vector<Partition>& partitions);
 
 // Where the cut pipeline runs on `num_devices` ranks.

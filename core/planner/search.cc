@@ -66,6 +66,7 @@ class Search {
     for (Candidate& candidate : candidates_) Try(&candidate);
     if (!best_) return WhyNothing();
     if (options_.refine && strategy_.partitioner() == "balanced") Refine();
+    if (options_.refine && builder_.fills()) OrderWeightGradients();
     return Result();
   }
 
@@ -75,6 +76,7 @@ class Search {
   static BuildOptions BuildOptionsOf(const PlanOptions& options) {
     BuildOptions build;
     build.global_norm = options.global_norm;
+    build.exact = options.exact;
     return build;
   }
 
@@ -114,6 +116,13 @@ class Search {
     return request;
   }
 
+  // Schedules of several backbones at once are alternatives for models that have as many.
+  bool SuitsBackbones(const std::string& schedule) const {
+    const absl::StatusOr<ScheduleTraits> traits = TraitsOf(schedule);
+    return traits.ok() && (traits->num_backbones == 1 ||
+                           traits->num_backbones == static_cast<int>(cost_.backbones().size()));
+  }
+
   // Every shape, each schedule's most promising one before any schedule's second, and the others by
   // their estimates.
   void MakeCandidates() {
@@ -121,6 +130,7 @@ class Search {
     const std::vector<std::string> schedules = ScheduleAlternatives(strategy_);
     std::vector<bool> has_first(schedules.size(), false);
     for (size_t i = 0; i < schedules.size(); ++i) {
+      if (schedules.size() > 1 && !SuitsBackbones(schedules[i])) continue;
       absl::Status why;
       for (PipelineShape& shape : EnumerateShapes(Request(schedules[i]), &why)) {
         Candidate candidate;
@@ -270,6 +280,17 @@ class Search {
     if (left.empty() || right.empty() || budget_ < Work(moved.shape)) return false;
     const Nanos before_ns = best_->step_ns;
     return Simulate(&moved).ok() && best_->step_ns < before_ns;
+  }
+
+  // Where weight gradients and frozen work compete for the same gaps, simulation says which goes
+  // first.
+  void OrderWeightGradients() {
+    const Candidate start = *best_;
+    for (int order = 1; budget_ >= Work(start.shape); ++order) {
+      Candidate ordered = start;
+      ordered.cut.weight_order = order;
+      if (absl::IsNotFound(Simulate(&ordered))) return;
+    }
   }
 
   absl::Status WhyNothing() const {
