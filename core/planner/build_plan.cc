@@ -126,25 +126,26 @@ absl::StatusOr<PipelineCut> PlanBuilder::CutPair(const PipelineShape& shape,
 
 absl::StatusOr<Schedule> PlanBuilder::ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,
                                                  bool self_conditioning) const {
+  if (cut.schedule != nullptr && !self_conditioning) return *cut.schedule;
   PipelineScheduleOptions options;
   options.num_backbones = static_cast<int>(tables_.size());
   options.self_conditioning = self_conditioning;
   DPIPE_ASSIGN_OR_RETURN(Schedule structure, MakePipelineSchedule(shape, options));
   DPIPE_ASSIGN_OR_RETURN(const ScheduleTraits traits, TraitsOf(shape.schedule));
-  if (!traits.takes_costs && !self_conditioning && cut.weight_order == 0) return structure;
-  WeightOrderOptions order;
-  order.costs = options.costs = StagePassCosts(structure, cut, shape, cost_);
-  if (traits.takes_costs || self_conditioning) {
-    DPIPE_ASSIGN_OR_RETURN(structure, MakePipelineSchedule(shape, options));
-  }
-  if (cut.weight_order == 0) return structure;
+  if (!traits.takes_costs && !self_conditioning) return structure;
+  options.costs = StagePassCosts(structure, cut, shape, cost_);
+  return MakePipelineSchedule(shape, options);
+}
+
+absl::StatusOr<std::vector<Schedule>> PlanBuilder::WeightOrdersOf(const PipelineShape& shape,
+                                                                  const PipelineCut& cut) const {
+  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(shape, cut));
+  WeightOrderOptions options;
+  options.costs = StagePassCosts(schedule, cut, shape, cost_);
   if (shape.peak_limit > 0) {
-    order.device_limits.assign(structure.num_devices(), shape.peak_limit);
+    options.device_limits.assign(schedule.num_devices(), shape.peak_limit);
   }
-  std::vector<Schedule> orders = WeightOrders(structure, order);
-  if (cut.weight_order < static_cast<int>(orders.size())) return orders[cut.weight_order];
-  return absl::NotFoundError(
-      absl::StrCat("weight order ", cut.weight_order, " of ", orders.size()));
+  return WeightOrders(schedule, options);
 }
 
 absl::StatusOr<BuiltPlan> PlanBuilder::Lower(const PipelineShape& shape, const PipelineCut& cut,

@@ -53,6 +53,12 @@ class PlanBuilder {
   bool cached() const { return strategy_.frozen() == "cached"; }
 
   absl::StatusOr<PipelineCut> Cut(const PipelineShape& shape);
+  // The order of the passes that a plan of this cut has.
+  absl::StatusOr<Schedule> ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,
+                                      bool self_conditioning = false) const;
+  // That and the same with weight gradients elsewhere (fill/weight_order.h), if it splits them off.
+  absl::StatusOr<std::vector<Schedule>> WeightOrdersOf(const PipelineShape& shape,
+                                                       const PipelineCut& cut) const;
   // With self_conditioning, of a step that runs the backbone twice.
   absl::StatusOr<BuiltPlan> Build(const PipelineShape& shape, const PipelineCut& cut,
                                   Extent extent = Extent::kOneGroup,
@@ -73,8 +79,6 @@ class PlanBuilder {
   StageCostsOptions CostsOptions(const PipelineShape& shape, int backbone) const;
   // Of two backbones in opposite directions.
   absl::StatusOr<PipelineCut> CutPair(const PipelineShape& shape, const Schedule& schedule) const;
-  absl::StatusOr<Schedule> ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,
-                                      bool self_conditioning) const;
   absl::StatusOr<BuiltPlan> Lower(const PipelineShape& shape, const PipelineCut& cut,
                                   const LowerOptions& options, Extent extent,
                                   bool self_conditioning);

@@ -4,13 +4,16 @@
 #include <vector>
 
 #include "core/planner/pipeline_schedule.h"
+#include "core/schedule/boundary.h"
 #include "core/schedule/schedule_traits.h"
 
 namespace dpipe {
 namespace {
 
-// Beyond so many micro-batches a device, a schedule's bubble does not change.
+// Beyond so many micro-batches a device, a schedule's bubble does not change; beyond so many
+// devices it grows in proportion to those after the first.
 constexpr int kRampMicroBatches = 3;
+constexpr int kRampDevices = 16;
 // In units of which the even pass times are simulated.
 constexpr double kResolution = 3000;
 
@@ -18,16 +21,34 @@ constexpr double kResolution = 3000;
 PipelineShape ShapeOfRamp(const PipelineShape& shape) {
   PipelineShape small = shape;
   small.peak_limit = 0;
+  small.num_stages = std::min(shape.num_stages, kRampDevices);
   const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
-  int count = std::min(shape.num_micro_batches, kRampMicroBatches * shape.num_stages);
+  int count = std::min(shape.num_micro_batches, kRampMicroBatches * small.num_stages);
   for (; count > 1; --count) {
     ScheduleRequest request;
-    request.num_devices = shape.num_stages;
+    request.num_devices = small.num_stages;
     request.num_micro_batches = count;
     request.stages_per_device = shape.stages_per_device;
     if (CheckRequest(shape.schedule, *traits, request).ok()) break;
   }
   small.num_micro_batches = count;
+  return small;
+}
+
+// As few micro-batches as the schedule takes: where its stages lie does not depend on them.
+PipelineShape ShapeOfLinks(const PipelineShape& shape) {
+  PipelineShape small = shape;
+  small.peak_limit = 0;
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
+  for (int count = 1; count < shape.num_micro_batches; ++count) {
+    ScheduleRequest request;
+    request.num_devices = shape.num_stages;
+    request.num_micro_batches = count;
+    request.stages_per_device = shape.stages_per_device;
+    if (!CheckRequest(shape.schedule, *traits, request).ok()) continue;
+    small.num_micro_batches = count;
+    break;
+  }
   return small;
 }
 
@@ -55,8 +76,10 @@ double StepEstimator::Ramp(const PipelineShape& shape, const Passes& passes) {
   const PipelineShape small = ShapeOfRamp(shape);
   const auto key = std::make_tuple(small.schedule, small.num_stages, small.num_micro_batches,
                                    small.stages_per_device);
+  const double more =
+      small.num_stages == shape.num_stages ? 1 : (shape.num_stages - 1.0) / (small.num_stages - 1);
   const auto found = ramps_.find(key);
-  if (found != ramps_.end()) return found->second;
+  if (found != ramps_.end()) return found->second * more;
   PipelineScheduleOptions options;
   options.num_backbones = static_cast<int>(cost_.backbones().size());
   double ramp = 0;
@@ -73,15 +96,84 @@ double StepEstimator::Ramp(const PipelineShape& shape, const Passes& passes) {
     even.forward = static_cast<Nanos>(passes.forward * unit / stages * small.num_stages);
     even.input_grad = static_cast<Nanos>(passes.input_grad * unit / stages * small.num_stages);
     even.weight_grad = static_cast<Nanos>(passes.weight_grad * unit / stages * small.num_stages);
-    options.costs.assign(structure->num_stages(), even);
-    const absl::StatusOr<Schedule> schedule = MakePipelineSchedule(small, options);
-    if (schedule.ok()) {
-      const double makespan = static_cast<double>(schedule->Makespan(options.costs));
-      ramp = schedule->BubbleRatio(options.costs) * makespan / kResolution;
-    }
+    const double makespan = static_cast<double>(structure->Makespan(even));
+    ramp = structure->BubbleRatio(even) * makespan / kResolution;
   }
   ramps_[key] = ramp;
-  return ramp;
+  return ramp * more;
+}
+
+// Stages end where layers do: the longest is longer than the mean by about half a layer.
+double StepEstimator::Unevenness(const PipelineShape& shape) const {
+  if (shape.num_stages == 1) return 0;
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
+  int stages = shape.num_stages;
+  if (traits.ok()) {
+    stages *= shape.stages_per_device > 0
+                  ? shape.stages_per_device
+                  : traits->stages_per_device / traits->weight_copies / traits->num_backbones;
+  }
+  int layers = cost_.num_layers(cost_.backbone());
+  for (int backbone : cost_.backbones()) layers = std::min(layers, cost_.num_layers(backbone));
+  return 0.5 * stages / layers;
+}
+
+const std::vector<StepEstimator::Crossing>& StepEstimator::Crossings(const PipelineShape& shape) {
+  const auto [entry, added] =
+      crossings_.try_emplace({shape.schedule, shape.num_stages, shape.stages_per_device});
+  if (!added) return entry->second;
+  PipelineScheduleOptions options;
+  options.num_backbones = static_cast<int>(cost_.backbones().size());
+  const absl::StatusOr<Schedule> schedule = MakePipelineSchedule(ShapeOfLinks(shape), options);
+  if (!schedule.ok()) return entry->second;
+  for (const ScheduleChain& chain : schedule->chains()) {
+    const int component = cost_.backbones()[chain.backbone];
+    const int layers = cost_.num_layers(component);
+    const int stages = static_cast<int>(chain.devices.size());
+    if (stages > layers) continue;
+    std::vector<BoundaryStage> even;
+    for (int k = 0; k < stages; ++k) {
+      even.push_back({{k * layers / stages, (k + 1) * layers / stages}, chain.devices[k]});
+    }
+    const ChainBoundaries boundaries(cost_, component, even);
+    const double share =
+        static_cast<double>(chain.num_micro_batches) / schedule->num_micro_batches(chain.backbone);
+    for (int k = 0; k + 1 < stages; ++k) {
+      if (chain.devices[k] == chain.devices[k + 1]) continue;
+      entry->second.push_back({chain.devices[k], chain.devices[k + 1],
+                               share * boundaries.ForwardBytes(k),
+                               share * boundaries.GradientBytes(k)});
+    }
+  }
+  return entry->second;
+}
+
+// The busiest link or interface, for one micro-batch.
+double StepEstimator::LinkPace(const PipelineShape& shape) {
+  const ClusterSpec& cluster = cost_.cluster();
+  const int replicas = shape.replicas();
+  const int interfaces = cost_.num_interfaces() / cluster.num_nodes();
+  std::vector<double> sent(cluster.num_nodes(), 0);  // bytes a sample, by node
+  double pace = 0;
+  for (const Crossing& crossing : Crossings(shape)) {
+    const int from = cost_.NodeOf(crossing.from * replicas);
+    const int to = cost_.NodeOf(crossing.to * replicas);
+    if (from != to) {
+      sent[from] += crossing.forward_bytes;
+      sent[to] += crossing.gradient_bytes;
+      continue;
+    }
+    pace = std::max(pace, (crossing.forward_bytes + crossing.gradient_bytes) * shape.local_batch() /
+                              cluster.intra_node().bandwidth_bytes_per_s());
+  }
+  const double used = std::max(
+      1, interfaces * std::min(replicas, cluster.devices_per_node()) / cluster.devices_per_node());
+  for (double bytes : sent) {
+    if (bytes == 0) continue;
+    pace = std::max(pace, bytes * shape.micro_batch_size() /
+                              (used * cluster.inter_node().bandwidth_bytes_per_s()));
+  }
+  return pace * kNanosPerSecond;
 }
 
 double StepEstimator::FrozenWork(const PipelineShape& shape) const {
@@ -124,7 +216,9 @@ Nanos StepEstimator::Estimate(const PipelineShape& shape) {
     optimizer += static_cast<double>(cost_.Optimizer(backbone, cost_.AllLayers(backbone)));
   }
   const double work = shape.num_micro_batches * per_device + optimizer / shape.num_stages;
-  const double backbone = work + Ramp(shape, passes) * per_device + ExposedSync(shape, backward);
+  const double pace = std::max(per_device * (1 + Unevenness(shape)), LinkPace(shape));
+  const double backbone = work + shape.num_micro_batches * (pace - per_device) +
+                          Ramp(shape, passes) * pace + ExposedSync(shape, backward);
   const double frozen = FrozenWork(shape) / shape.devices_per_pipeline;
   // Filled, a step takes its backbone's time or that of all work evenly shared.
   return static_cast<Nanos>(fills_ ? std::max(backbone, work + frozen) : backbone + frozen);

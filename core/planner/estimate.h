@@ -1,15 +1,16 @@
 // Roughly how long a step of a shape takes, before anything is partitioned: what orders a search.
 //
-// Every device gets an even part of each backbone. The bubble is that of the schedule itself at
-// those even times, simulated once for a few micro-batches and scaled; messages are left out, the
-// all-reduce counts where it is longer than the last micro-batch's backward pass. It errs by what
-// layers cannot be divided into, which is why the best candidates are then simulated.
+// Every device gets an even part of each backbone, the one that sets the pace half a layer more,
+// unless the busiest link is slower still. The bubble is that of the schedule itself at even times,
+// simulated once for a few micro-batches and scaled; the all-reduce counts where it is longer than
+// the last micro-batch's backward pass. The best candidates are then simulated.
 #ifndef DPIPE_CORE_PLANNER_ESTIMATE_H_
 #define DPIPE_CORE_PLANNER_ESTIMATE_H_
 
 #include <map>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "core/base/time.h"
 #include "core/cost/cost_model.h"
@@ -36,6 +37,15 @@ class StepEstimator {
   Passes PassesOf(const PipelineShape& shape) const;
   // Idle time of a device, as a multiple of its work on one micro-batch.
   double Ramp(const PipelineShape& shape, const Passes& passes);
+  // Of the longest stage over the mean, less one.
+  double Unevenness(const PipelineShape& shape) const;
+  // What one sample sends from device to device under an even cut, less where copies share it.
+  struct Crossing {
+    int from = 0, to = 0;
+    double forward_bytes = 0, gradient_bytes = 0;
+  };
+  const std::vector<Crossing>& Crossings(const PipelineShape& shape);
+  double LinkPace(const PipelineShape& shape);
   double FrozenWork(const PipelineShape& shape) const;  // of a group, over all of its devices
   double ExposedSync(const PipelineShape& shape, double backward_ns) const;
 
@@ -44,6 +54,7 @@ class StepEstimator {
   const bool cached_;
   const bool recomputes_;
   std::map<std::tuple<std::string, int, int, int>, double> ramps_;
+  std::map<std::tuple<std::string, int, int>, std::vector<Crossing>> crossings_;
 };
 
 }  // namespace dpipe

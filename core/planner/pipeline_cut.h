@@ -2,6 +2,7 @@
 #ifndef DPIPE_CORE_PLANNER_PIPELINE_CUT_H_
 #define DPIPE_CORE_PLANNER_PIPELINE_CUT_H_
 
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,8 +20,9 @@ struct PipelineCut {
   std::vector<std::vector<LayerRange>> stages;
   std::vector<int> replicas;    // by schedule device
   std::vector<bool> recompute;  // by schedule device
-  Nanos bottleneck_ns = 0;      // the largest of the partitions'
-  int weight_order = 0;         // which of WeightOrders; 0: the schedule's own
+  // The order of the passes to keep; null: what the shape's generator makes of the stages' times.
+  std::shared_ptr<const Schedule> schedule;
+  Nanos bottleneck_ns = 0;  // the largest of the partitions'
 };
 
 // InvalidArgument if the partitions seat the schedule's devices differently, or in another order

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -260,6 +261,7 @@ class Search {
 
   // Moves single layers over the best candidate's boundaries, the best move first, while one helps.
   void Refine() {
+    KeepSchedule();
     for (bool improved = true; improved;) {
       improved = false;
       const Candidate start = *best_;
@@ -269,6 +271,12 @@ class Search {
         }
       }
     }
+  }
+
+  // Moving a layer need not change the order of the passes, and making one takes time.
+  void KeepSchedule() {
+    absl::StatusOr<Schedule> schedule = builder_.ScheduleOf(best_->shape, best_->cut);
+    if (schedule.ok()) best_->cut.schedule = std::make_shared<const Schedule>(*std::move(schedule));
   }
 
   bool ImprovesBy(const Candidate& start, size_t backbone, size_t cut, int move) {
@@ -286,10 +294,13 @@ class Search {
   // first.
   void OrderWeightGradients() {
     const Candidate start = *best_;
-    for (int order = 1; budget_ >= Work(start.shape); ++order) {
+    absl::StatusOr<std::vector<Schedule>> orders = builder_.WeightOrdersOf(start.shape, start.cut);
+    if (!orders.ok()) return;
+    for (size_t i = 1; i < orders->size() && budget_ >= Work(start.shape); ++i) {
       Candidate ordered = start;
-      ordered.cut.weight_order = order;
-      if (absl::IsNotFound(Simulate(&ordered))) return;
+      ordered.cut.schedule = std::make_shared<const Schedule>((*orders)[i]);
+      // One that fails is passed over: the plan without it is there.
+      Simulate(&ordered).IgnoreError();
     }
   }
 
