@@ -38,7 +38,7 @@ TEST(RegistryTest, CompositionsAndAblations) {
   EXPECT_EQ(composed.partitioner(), "balanced");
   EXPECT_TRUE(composed.partial_batch());
   const Strategy ablation = *FindStrategy("diffusionpipe,partial_batch=false");
-  EXPECT_EQ(ablation.schedule(), "1f1b");
+  EXPECT_EQ(ablation.schedule(), "1f1b|cascaded");
   EXPECT_FALSE(ablation.partial_batch());
   EXPECT_TRUE(ablation.cross_iteration());
 }

@@ -47,12 +47,15 @@ PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
   }
 }
 
-LowerOptions PlanBuilder::Options(FrozenPolicy frozen) const {
+LowerOptions PlanBuilder::Options(const PipelineShape& shape, FrozenPolicy frozen) const {
   LowerOptions options;
   options.strategy = strategy_.name();
   options.frozen = frozen;
   options.sync = strategy_.sync() == "end" ? SyncPolicy::kEnd : SyncPolicy::kBucketed;
   options.global_norm = options_.global_norm;
+  if (Shards()) {
+    options.shard = shape.num_stages == 1 ? ShardPolicy::kBuckets : ShardPolicy::kStages;
+  }
   return options;
 }
 
@@ -94,6 +97,7 @@ StageCostsOptions PlanBuilder::CostsOptions(const PipelineShape& shape, int back
   options.devices_per_pipeline = shape.devices_per_pipeline;
   options.micro_batch_size = shape.micro_batch_size();
   options.backbone = backbone;
+  if (Shards()) options.state_shards = shape.replicas() * shape.num_groups();
   // Kept once, whatever the number of backbones.
   options.frozen_bytes = backbone == 0 ? frozen_bytes_ : 0;
   options.forward_passes = 1 + cost_.profile().self_conditioning_probability();
@@ -174,8 +178,9 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
   fill.exact = options_.exact && extent == Extent::kWhole;
   fill.partial_batch = strategy_.partial_batch();
   fill.even_samples = strategy_.even_samples();
-  DPIPE_ASSIGN_OR_RETURN(FilledPlan filled,
-                         FillPlan(layout, schedule, Options(FrozenPolicy::kFill), fill, cost));
+  DPIPE_ASSIGN_OR_RETURN(
+      FilledPlan filled,
+      FillPlan(layout, schedule, Options(shape, FrozenPolicy::kFill), fill, cost));
   BuiltPlan built;
   built.plan = std::move(filled.plan);
   built.step_ns = filled.step_ns;
@@ -187,7 +192,8 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
 absl::StatusOr<BuiltPlan> PlanBuilder::Build(const PipelineShape& shape, const PipelineCut& cut,
                                              Extent extent, bool self_conditioning) {
   if (fills_) return BuildFilled(shape, cut, extent, self_conditioning);
-  if (cached()) return Lower(shape, cut, Options(FrozenPolicy::kCached), extent, self_conditioning);
+  if (cached())
+    return Lower(shape, cut, Options(shape, FrozenPolicy::kCached), extent, self_conditioning);
   return BuildFrozenFirst(shape, cut, extent, self_conditioning);
 }
 
@@ -195,8 +201,9 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFrozenFirst(const PipelineShape& sha
                                                         const PipelineCut& cut, Extent extent,
                                                         bool self_conditioning) {
   const bool one_stage = strategy_.frozen() == "first_stage";
-  return Lower(shape, cut, Options(one_stage ? FrozenPolicy::kFirstStage : FrozenPolicy::kFirst),
-               extent, self_conditioning);
+  return Lower(shape, cut,
+               Options(shape, one_stage ? FrozenPolicy::kFirstStage : FrozenPolicy::kFirst), extent,
+               self_conditioning);
 }
 
 Nanos PlanBuilder::LowerBound(const PipelineShape& shape, const PipelineCut& cut) const {

@@ -84,7 +84,8 @@ class PlanBuilder {
                                   bool self_conditioning);
   absl::StatusOr<BuiltPlan> BuildFilled(const PipelineShape& shape, const PipelineCut& cut,
                                         Extent extent, bool self_conditioning);
-  LowerOptions Options(FrozenPolicy frozen) const;
+  bool Shards() const { return strategy_.shard() == "zero3"; }
+  LowerOptions Options(const PipelineShape& shape, FrozenPolicy frozen) const;
 
   const Strategy strategy_;
   const BuildOptions options_;

@@ -45,6 +45,8 @@ struct StageCostsOptions {
   int backbone = 0;              // of the schedule's chains
   // What a device keeps besides its stages: the frozen components' weights.
   int64_t frozen_bytes = 0;
+  // Over so many ranks a stage's weights, gradients and moments are divided.
+  int state_shards = 1;
   // Forward passes of a micro-batch; 1 + p where self-conditioning runs a second one in p of the
   // steps.
   double forward_passes = 1;

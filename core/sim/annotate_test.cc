@@ -33,9 +33,10 @@ TEST(AnnotateTest, PredictionsAreTheSimulationsOwn) {
     }
     // Two steps are averaged, and one is written into the plan; under contention passes take longer
     // or shorter with what they meet.
+    const double tolerance = instance.cluster.contention_factor() > 1 ? 5e-3 : 1e-6;
     EXPECT_NEAR(prediction.bubble_ratio(),
                 1 - static_cast<double>(busy) / prediction.step_ns() / instance.plan.num_devices(),
-                5e-3);
+                tolerance);
   }
 }
 

@@ -1,0 +1,20 @@
+// ZeroPP (arXiv 2402.03791): interleaved stages whose weights are sharded over the pipelines'
+// replicas and gathered once for a unit of micro-batches.
+#include "baselines/registry.h"
+
+namespace dpipe {
+namespace {
+
+NamedStrategy ZeroPP() {
+  Strategy strategy = DefaultStrategy();
+  strategy.set_name("zeropp");
+  strategy.set_schedule("zeropp");
+  strategy.set_shard("zero3");
+  return {StrategyFamily::kPipeline, strategy,
+          "sharded stages gathered once a unit of micro-batches (ZeroPP)"};
+}
+
+REGISTER_STRATEGY(ZeroPP);
+
+}  // namespace
+}  // namespace dpipe
