@@ -69,6 +69,22 @@ const CostModel& PlanBuilder::CostOf(const PipelineShape& shape, Extent extent) 
   return *group;
 }
 
+bool PlanBuilder::LacksMemory(const PipelineShape& shape) const {
+  int64_t most = 0;
+  for (int r = 0; r < cost_.num_devices(); ++r) {
+    if (cost_.MemoryLimitOf(r) == 0) return false;
+    most = std::max(most, cost_.MemoryLimitOf(r));
+  }
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
+  int64_t state = 0;
+  for (int backbone : cost_.backbones()) {
+    state += cost_.StateBytes(backbone, cost_.AllLayers(backbone));
+  }
+  const int64_t copies = traits.ok() ? traits->weight_copies : 1;
+  const int64_t shards = Shards() ? shape.replicas() * shape.num_groups() : 1;
+  return frozen_bytes_ + copies * state / (shape.num_stages * shards) > most;
+}
+
 absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
   DPIPE_ASSIGN_OR_RETURN(const Partitioner partitioner, FindPartitioner(strategy_.partitioner()));
   PipelineScheduleOptions structure;

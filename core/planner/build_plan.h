@@ -52,6 +52,8 @@ class PlanBuilder {
   bool fills() const { return fills_; }
   bool cached() const { return strategy_.frozen() == "cached"; }
 
+  // Whether even the mean of what the pipeline's devices hold all the time exceeds their memory.
+  bool LacksMemory(const PipelineShape& shape) const;
   absl::StatusOr<PipelineCut> Cut(const PipelineShape& shape);
   // The order of the passes that a plan of this cut has.
   absl::StatusOr<Schedule> ScheduleOf(const PipelineShape& shape, const PipelineCut& cut,

@@ -33,8 +33,9 @@ struct Candidate {
   PipelineShape shape;
   int alternative = 0;  // which of the strategy's schedules
   Nanos estimate_ns = 0;
-  PipelineCut cut;    // once it has been partitioned
-  Nanos step_ns = 0;  // expected; 0: not simulated
+  bool lacks_memory = false;  // by the mean of the devices' weights, gradients and moments
+  PipelineCut cut;            // once it has been partitioned
+  Nanos step_ns = 0;          // expected; 0: not simulated
   double bubble_ratio = 0;
   std::string outcome;
 };
@@ -138,17 +139,19 @@ class Search {
         candidate.shape = shape;
         candidate.alternative = static_cast<int>(i);
         candidate.estimate_ns = estimator.Estimate(shape);
+        candidate.lacks_memory = builder_.LacksMemory(shape);
         candidates_.push_back(std::move(candidate));
       }
       if (why_not_.ok()) why_not_ = why;
     }
     const auto by_estimate = [](const Candidate& a, const Candidate& b) {
-      return std::make_tuple(a.estimate_ns, Order(a)) < std::make_tuple(b.estimate_ns, Order(b));
+      return std::make_tuple(a.lacks_memory, a.estimate_ns, Order(a)) <
+             std::make_tuple(b.lacks_memory, b.estimate_ns, Order(b));
     };
     std::sort(candidates_.begin(), candidates_.end(), by_estimate);
     std::stable_partition(candidates_.begin(), candidates_.end(), [&](const Candidate& candidate) {
-      const bool first = !has_first[candidate.alternative];
-      has_first[candidate.alternative] = true;
+      const bool first = !has_first[candidate.alternative] && !candidate.lacks_memory;
+      if (first) has_first[candidate.alternative] = true;
       return first;
     });
   }
@@ -173,6 +176,12 @@ class Search {
   }
 
   void Try(Candidate* candidate) {
+    if (best_ && candidate->lacks_memory) {
+      candidate->outcome =
+          absl::StrCat("no plan: weights, gradients and moments over ", candidate->shape.num_stages,
+                       " devices take more memory than there is");
+      return;
+    }
     if (best_ && budget_ < Work(candidate->shape)) {
       candidate->outcome =
           absl::StrCat("not simulated: its estimated step of ",

@@ -39,7 +39,7 @@ struct PlanOptions {
   bool exact = false;            // fill the chosen plan optimally: small instances only (exact.h)
   // How many instructions may be lowered and simulated, about; what is left of a large search is
   // judged by estimates.
-  int64_t simulation_budget = 300000;
+  int64_t simulation_budget = 500000;
   int num_candidates = 5;  // how many to report
 };
 

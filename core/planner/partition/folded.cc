@@ -43,7 +43,12 @@ bool IsTwoWay(const PartitionProblem& problem) {
   return true;
 }
 
-absl::StatusOr<std::vector<LayerRange>> Cut(const PartitionProblem& problem, bool recompute) {
+// With limits that bind, the exact search over more layers takes too long for a candidate of a
+// plan.
+constexpr int kMaxLayersUnderLimits = 60;
+
+absl::StatusOr<std::vector<LayerRange>> Cut(const PartitionProblem& problem, bool recompute,
+                                            bool has_limits) {
   const StageCosts& costs = *problem.costs;
   const std::vector<DeviceSeat> seats = SeatsOfDevices(problem, recompute);
   const int num_stages = problem.num_stages();
@@ -55,6 +60,7 @@ absl::StatusOr<std::vector<LayerRange>> Cut(const PartitionProblem& problem, boo
     return costs.ComputeNs(seat_of(k), layers);
   };
   nested.fits = [&](int k, LayerRange front, LayerRange back) {
+    if (!has_limits) return true;
     for (int copy = 0; copy < problem.num_copies(); ++copy) {
       const int device = problem.devices_of_stage[k][copy];
       const int64_t limit = costs.MemoryLimitBytes(seats[device]);
@@ -82,9 +88,18 @@ bool IsFolded(const PartitionProblem& problem) { return IsV(problem) || IsTwoWay
 absl::StatusOr<Partition> PartitionFolded(const PartitionProblem& problem) {
   DPIPE_RETURN_IF_ERROR(CheckPartitionProblem(problem));
   DPIPE_CHECK(IsFolded(problem));
-  absl::StatusOr<std::vector<LayerRange>> stages =
-      Cut(problem, problem.recompute == Recompute::kFull);
-  if (!stages.ok() && problem.recompute == Recompute::kAuto) stages = Cut(problem, true);
+  const bool recompute = problem.recompute == Recompute::kFull;
+  // The optimum without limits is the optimum if it keeps to them.
+  absl::StatusOr<std::vector<LayerRange>> stages = Cut(problem, recompute, /*has_limits=*/false);
+  if (stages.ok()) {
+    const std::vector<DeviceSeat> seats = SeatsOfDevices(problem, recompute);
+    if (CheckMemory(problem, *stages, seats).ok()) {
+      return ScorePartition(problem, *std::move(stages), seats);
+    }
+  }
+  if (problem.costs->num_layers() > kMaxLayersUnderLimits) return PartitionByRefinement(problem);
+  stages = Cut(problem, recompute, /*has_limits=*/true);
+  if (!stages.ok() && problem.recompute == Recompute::kAuto) stages = Cut(problem, true, true);
   // The local search ends near a fit, and names what does not.
   if (!stages.ok()) return PartitionByRefinement(problem);
   return FinishPartition(problem, *std::move(stages));
