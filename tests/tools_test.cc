@@ -193,6 +193,7 @@ struct BadCase {
   const char* program;
   std::vector<std::string> flags;
   const char* message;
+  int exit_code = 1;
 };
 
 void PrintTo(const BadCase& bad, std::ostream* out) { *out << bad.name; }
@@ -207,7 +208,7 @@ TEST_P(BadToolFlagsTest, OneClearSentenceAndAnExitStatus) {
   if (bad.program == std::string("tools/score")) flags.clear();
   flags.insert(flags.end(), bad.flags.begin(), bad.flags.end());
   const ProgramOutcome run = RunProgram(bad.program, flags);
-  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_EQ(run.exit_code, bad.exit_code) << run.out << run.err;
   EXPECT_THAT(run.err, HasSubstr(bad.message));
   EXPECT_FALSE(fs::exists(out));
 }
@@ -216,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(
     Flags, BadToolFlagsTest,
     ::testing::Values(
         BadCase{"UnknownFlag", "tools/train", {"--stepz=3"}, "unknown command line flag 'stepz'"},
-        BadCase{"UnknownDType", "tools/train", {"--dtype=fp8"}, "unknown --dtype=fp8"},
+        BadCase{"UnknownDType", "tools/train", {"--dtype=fp8"}, "unknown --dtype=fp8", 2},
         BadCase{"UnknownStrategy", "tools/train", {"--strategy=magic"}, "magic"},
         BadCase{"UnknownSchedule", "tools/train", {"--lr_schedule=steps"}, "'steps'"},
         BadCase{"UnknownPrediction", "tools/train", {"--prediction_type=v"}, "'v'"},
@@ -235,7 +236,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--prompt=a red circle", "--steps=5000"},
                 "5000"},
         BadCase{"ScoreOfNothing", "tools/score", {"--count=0"}, "--count=0"},
-        BadCase{"StrayArgument", "tools/score", {"now"}, "unexpected argument 'now'"}),
+        BadCase{"StrayArgument", "tools/score", {"now"}, "unexpected argument 'now'", 2}),
     [](const ::testing::TestParamInfo<BadCase>& info) { return std::string(info.param.name); });
 
 TEST(ToolsTest, AUsersFolderIsNotWrittenOver) {

@@ -1,11 +1,12 @@
 #include "tools/command_line.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <sstream>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gflags/gflags.h"
 
 namespace dpipe::tools {
@@ -51,7 +52,8 @@ std::string HelpText(const Command& command) {
 
 }  // namespace
 
-int RunCommand(int argc, char** argv, const Command& command, absl::Status (*run)()) {
+int RunCommand(int argc, char** argv, const Command& command,
+               const std::function<absl::Status()>& run) {
   gflags::SetUsageMessage(command.usage);
   gflags::ParseCommandLineNonHelpFlags(&argc, &argv, /*remove_flags=*/true);
   if (FlagIsSet("help") || FlagIsSet("helpshort")) {
@@ -74,6 +76,13 @@ absl::Status CommandLineError(const std::string& message) {
   absl::Status status = absl::InvalidArgumentError(absl::StrCat(message, "; see --help"));
   status.SetPayload(kCommandLineError, absl::Cord());
   return status;
+}
+
+absl::Status CheckChoice(const char* name, const std::string& value,
+                         const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
+  return CommandLineError(
+      absl::StrCat("unknown --", name, "=", value, "; there are ", absl::StrJoin(choices, ", ")));
 }
 
 absl::Status RequireFlag(const char* name, const std::string& value) {

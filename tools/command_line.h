@@ -9,7 +9,9 @@
 #ifndef DPIPE_TOOLS_COMMAND_LINE_H_
 #define DPIPE_TOOLS_COMMAND_LINE_H_
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
 
@@ -22,10 +24,15 @@ struct Command {
 
 // Parses the flags, then runs `run`, which reads them. `run` writes what it has to say; a status
 // that is not OK becomes a message and an exit code.
-int RunCommand(int argc, char** argv, const Command& command, absl::Status (*run)());
+int RunCommand(int argc, char** argv, const Command& command,
+               const std::function<absl::Status()>& run);
 
 // An InvalidArgument that ends the program with 2.
 absl::Status CommandLineError(const std::string& message);
+
+// CommandLineError, listing `choices`, if the flag `name` has another value.
+absl::Status CheckChoice(const char* name, const std::string& value,
+                         const std::vector<std::string>& choices);
 
 // CommandLineError if the flag `name` is empty.
 absl::Status RequireFlag(const char* name, const std::string& value);

@@ -1,7 +1,5 @@
 // Writes the modelled profiles of data/profiles/modelled.
 //   bazel run //tools:make_profiles -- --output=data/profiles/modelled
-#include <gflags/gflags.h>
-
 #include <cstdio>
 #include <string>
 
@@ -9,12 +7,18 @@
 #include "core/base/run_paths.h"
 #include "core/base/status.h"
 #include "core/cost/roofline/catalogue.h"
+#include "gflags/gflags.h"
+#include "tools/command_line.h"
 
 DEFINE_string(output, "", "folder to write DEVICE/MODEL_RESOLUTION.textproto into");
 DEFINE_string(only, "", "write only paths that contain this text");
 
 namespace dpipe::tools {
 namespace {
+
+constexpr char kUsage[] =
+    "Writes profiles of diffusion models on GPUs, modelled by an analytic roofline.\n"
+    "  bazel run //tools:make_profiles -- --output=data/profiles/modelled\n";
 
 absl::Status WriteAll(const std::string& folder) {
   for (const roofline::CatalogueEntry& entry : roofline::Catalogue()) {
@@ -28,20 +32,15 @@ absl::Status WriteAll(const std::string& folder) {
   return absl::OkStatus();
 }
 
+absl::Status Main() {
+  DPIPE_RETURN_IF_ERROR(RequireFlag("output", FLAGS_output));
+  return WriteAll(OutputPath(FLAGS_output));
+}
+
 }  // namespace
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage(
-      "Writes profiles of diffusion models on GPUs, modelled by an analytic roofline.\n"
-      "  bazel run //tools:make_profiles -- --output=data/profiles/modelled");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  if (FLAGS_output.empty() || argc > 1) {
-    std::fprintf(stderr, "make_profiles: --output=FOLDER is needed, and nothing else\n");
-    return 2;
-  }
-  const absl::Status status = dpipe::tools::WriteAll(dpipe::OutputPath(FLAGS_output));
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "make_profiles: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return dpipe::tools::RunCommand(argc, argv, {"make_profiles", dpipe::tools::kUsage},
+                                  dpipe::tools::Main);
 }

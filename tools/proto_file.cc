@@ -72,9 +72,11 @@ absl::StatusOr<Plan> ReadVerifiedPlan(const std::string& path, const CostModel& 
                                       bool what_if) {
   Plan plan;
   DPIPE_RETURN_IF_ERROR(ReadProto(path, &plan));
-  if (what_if) {
-    plan.set_profile_fingerprint(Fingerprint(cost.profile()));
-    plan.set_cluster_fingerprint(Fingerprint(cost.cluster()));
+  const std::string profile = Fingerprint(cost.profile()), cluster = Fingerprint(cost.cluster());
+  if (what_if && (plan.profile_fingerprint() != profile || plan.cluster_fingerprint() != cluster)) {
+    plan.set_profile_fingerprint(profile);
+    plan.set_cluster_fingerprint(cluster);
+    plan.clear_prediction();
   }
   const absl::Status status = VerifyPlan(plan, cost);
   if (!status.ok()) return InFile(path, status);

@@ -35,7 +35,7 @@ absl::StatusOr<CostModel> ReadCostModel(const std::string& profile_path,
 
 // A plan that VerifyPlan accepts for this profile and cluster; else its message with the file's
 // name. `what_if`: also one that was made for others, if it would be right for these; it then
-// carries the fingerprints of these.
+// carries the fingerprints of these, and no prediction.
 absl::StatusOr<Plan> ReadVerifiedPlan(const std::string& path, const CostModel& cost, bool what_if);
 
 absl::StatusOr<Trace> ReadTrace(const std::string& path);

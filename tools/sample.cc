@@ -13,6 +13,7 @@
 #include "data/image_encode.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/sampler.h"
+#include "tools/command_line.h"
 #include "tools/prompts.h"
 #include "tools/trained_model.h"
 
@@ -33,15 +34,13 @@ DEFINE_string(out, "", "PNG to write; empty: out/samples.png");
 namespace dpipe::tools {
 namespace {
 
+constexpr char kUsage[] =
+    "Draws prompts with a trained model into one PNG.\n"
+    "  bazel run //tools:sample -- --prompt=\"a large red circle|a small blue star\"\n";
+
 absl::Status CheckFlags() {
-  if (FLAGS_dtype != "fp32" && FLAGS_dtype != "bf16") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown --dtype=", FLAGS_dtype, "; there are fp32 and bf16"));
-  }
-  if (FLAGS_sampler != "ddim" && FLAGS_sampler != "ddpm") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown --sampler=", FLAGS_sampler, "; there are ddim and ddpm"));
-  }
+  DPIPE_RETURN_IF_ERROR(CheckChoice("dtype", FLAGS_dtype, {"fp32", "bf16"}));
+  DPIPE_RETURN_IF_ERROR(CheckChoice("sampler", FLAGS_sampler, {"ddim", "ddpm"}));
   if (FLAGS_zoom < 1 || FLAGS_zoom > 64 || FLAGS_columns < 0 || FLAGS_devices < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--zoom=", FLAGS_zoom, " must be from 1 to 64, --columns=", FLAGS_columns,
@@ -100,16 +99,5 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage(
-      "draws prompts with a trained model into one PNG.\n"
-      "  bazel run //tools:sample -- --prompt=\"a large red circle|a small blue star\"");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  if (argc > 1) {
-    std::fprintf(stderr, "sample: unexpected argument '%s'; see --help\n", argv[1]);
-    return 1;
-  }
-  const absl::Status status = dpipe::tools::Main();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "sample: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return dpipe::tools::RunCommand(argc, argv, {"sample", dpipe::tools::kUsage}, dpipe::tools::Main);
 }

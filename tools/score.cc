@@ -13,6 +13,7 @@
 #include "data/scene.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/sampler.h"
+#include "tools/command_line.h"
 #include "tools/scoring.h"
 #include "tools/trained_model.h"
 
@@ -30,11 +31,12 @@ DEFINE_string(json, "", "also write the scores there");
 namespace dpipe::tools {
 namespace {
 
+constexpr char kUsage[] =
+    "Measures how often samples of a model show what their captions say.\n"
+    "  bazel run //tools:score -- --untrained\n";
+
 absl::Status CheckFlags() {
-  if (FLAGS_dtype != "fp32" && FLAGS_dtype != "bf16") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown --dtype=", FLAGS_dtype, "; there are fp32 and bf16"));
-  }
+  DPIPE_RETURN_IF_ERROR(CheckChoice("dtype", FLAGS_dtype, {"fp32", "bf16"}));
   if (FLAGS_count < 1 || FLAGS_devices < 0) {
     return absl::InvalidArgumentError(absl::StrCat("--count=", FLAGS_count,
                                                    " must be at least 1, --devices=", FLAGS_devices,
@@ -153,16 +155,5 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage(
-      "measures how often samples of a model show what their captions say.\n"
-      "  bazel run //tools:score -- --untrained");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  if (argc > 1) {
-    std::fprintf(stderr, "score: unexpected argument '%s'; see --help\n", argv[1]);
-    return 1;
-  }
-  const absl::Status status = dpipe::tools::Main();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "score: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return dpipe::tools::RunCommand(argc, argv, {"score", dpipe::tools::kUsage}, dpipe::tools::Main);
 }

@@ -42,7 +42,7 @@ constexpr char kUsage[] =
     "  bazel run //tools:trace -- --plan=plan.textproto --profile=... --cluster=... "
     "--output=plan.html\n"
     "  bazel run //tools:trace -- --trace=1f1b.pb --compare=filled.pb --output=both.html\n\n"
-    ".svg: a picture. .html: a page by itself, to zoom and to point at. .json: open it in "
+    ".svg: a picture. .html: a page by itself, to zoom and to point at. .json: for "
     "ui.perfetto.dev.\nExit codes: 0 done, 1 refused (why is on standard error), 2 wrong command "
     "line.\n";
 

@@ -11,6 +11,7 @@
 #include "core/base/run_paths.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
+#include "tools/command_line.h"
 #include "tools/prompts.h"
 #include "tools/trainer.h"
 
@@ -51,12 +52,11 @@ DEFINE_string(log, "", "file for one JSON line a step; empty: beside the model")
 namespace dpipe::tools {
 namespace {
 
-void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
+constexpr char kUsage[] =
+    "Trains Stable Diffusion and writes a model in diffusers layout.\n"
+    "  bazel run //tools:train -- --minutes=10 --strategy=diffusionpipe\n";
 
-absl::Status Unknown(const char* flag, const std::string& value, const char* known) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown --", flag, "=", value, "; there are ", known));
-}
+void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
 absl::Status CheckNumbers() {
   const std::vector<std::pair<const char*, double>> positive = {
@@ -109,12 +109,8 @@ absl::Status SetOptimizer(AdamWOptions* optimizer) {
 
 absl::StatusOr<models::TrainingSetupOptions> SetupOptions() {
   models::TrainingSetupOptions options;
-  if (FLAGS_dtype != "fp32" && FLAGS_dtype != "bf16") {
-    return Unknown("dtype", FLAGS_dtype, "fp32 and bf16");
-  }
-  if (FLAGS_init != "random" && FLAGS_init != "checkpoint") {
-    return Unknown("init", FLAGS_init, "random and checkpoint");
-  }
+  DPIPE_RETURN_IF_ERROR(CheckChoice("dtype", FLAGS_dtype, {"fp32", "bf16"}));
+  DPIPE_RETURN_IF_ERROR(CheckChoice("init", FLAGS_init, {"random", "checkpoint"}));
   if (!FLAGS_prediction_type.empty()) {
     DPIPE_ASSIGN_OR_RETURN(options.model.prediction_type,
                            diffusion::ParsePredictionType(FLAGS_prediction_type));
@@ -140,9 +136,7 @@ absl::StatusOr<TrainerOptions> Options(const std::string& command_line) {
   TrainerOptions options;
   DPIPE_RETURN_IF_ERROR(CheckNumbers());
   DPIPE_ASSIGN_OR_RETURN(options.strategy, FindStrategy(FLAGS_strategy));
-  if (FLAGS_store != "fp32" && FLAGS_store != "fp16") {
-    return Unknown("store", FLAGS_store, "fp32 and fp16");
-  }
+  DPIPE_RETURN_IF_ERROR(CheckChoice("store", FLAGS_store, {"fp32", "fp16"}));
   DPIPE_ASSIGN_OR_RETURN(options.setup, SetupOptions());
   options.num_micro_batches = FLAGS_micro_batches;
   options.num_steps = FLAGS_steps;
@@ -189,16 +183,6 @@ absl::Status Main(const std::string& command_line) {
 int main(int argc, char** argv) {
   std::string command_line = "bazel run //tools:train --";
   for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
-  gflags::SetUsageMessage(
-      "trains Stable Diffusion and writes a model in diffusers layout.\n"
-      "  bazel run //tools:train -- --minutes=10 --strategy=diffusionpipe");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  if (argc > 1) {
-    std::fprintf(stderr, "train: unexpected argument '%s'; see --help\n", argv[1]);
-    return 1;
-  }
-  const absl::Status status = dpipe::tools::Main(command_line);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "train: %s\n", std::string(status.message()).c_str());
-  return 1;
+  return dpipe::tools::RunCommand(argc, argv, {"train", dpipe::tools::kUsage},
+                                  [&command_line] { return dpipe::tools::Main(command_line); });
 }

@@ -88,7 +88,7 @@ absl::StatusOr<std::string> TracePage(const std::vector<TitledTrace>& traces,
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
       title, "</title>\n<style>\n", ChartCss(), kReportCss, TimelineCss(),
       "</style>\n</head>\n<body>\n<main", traces.size() > 1 ? " class=\"compare\"" : "", ">\n<h1>",
-      title, "</h1>\n", sections, kHowToReadTimelines, "</main>\n<script>", kReportScript,
+      heading, "</h1>\n", sections, kHowToReadTimelines, "</main>\n<script>", kReportScript,
       "</script>\n</body>\n</html>\n");
 }
 

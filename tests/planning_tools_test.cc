@@ -1,0 +1,322 @@
+// Planning, simulating and drawing as a user runs them: a small model all the way through, and bad
+// input.
+#include <cstdio>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/file.h"
+#include "core/cost/fake_profile.h"
+#include "core/schedule/plan_io.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/testlib/run_program.h"
+
+namespace dpipe {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using testlib::ProgramOutcome;
+using testlib::RunProgram;
+
+class PlanningToolsTest : public ::testing::Test {
+ protected:
+  PlanningToolsTest() {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    UniformProfileOptions options;
+    options.num_layers = 8;
+    options.forward_ns = kNanosPerMilli;
+    options.grad_ns = kNanosPerMilli;
+    options.frozen_layers = 4;
+    options.frozen_ns = kNanosPerMilli / 2;
+    options.value_bytes = 1000;
+    options.parameter_bytes = 1 << 20;
+    options.saved_bytes = 1 << 20;
+    profile_ = UniformProfile(options);
+    cluster_ = IdealCluster(4);
+    cluster_.set_memory_bytes_per_device(int64_t{1} << 30);
+    cluster_.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
+    WriteInputs();
+  }
+
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+
+  void WriteInputs() const {
+    ASSERT_TRUE(WriteTextProto(Path("profile.textproto"), profile_).ok());
+    ASSERT_TRUE(WriteTextProto(Path("cluster.textproto"), cluster_).ok());
+  }
+
+  ProgramOutcome Run(const std::string& tool, std::vector<std::string> flags) const {
+    flags.push_back("--profile=" + Path("profile.textproto"));
+    flags.push_back("--cluster=" + Path("cluster.textproto"));
+    return RunProgram("tools/" + tool, flags);
+  }
+
+  // A plan over four stages.
+  ProgramOutcome MakePlanFile(const std::string& name,
+                              const std::string& strategy = "diffusionpipe") const {
+    return Run("plan", {"--strategy=" + strategy, "--global_batch=16", "--num_stages=4",
+                        "--num_micro_batches=4", "--output=" + Path(name)});
+  }
+
+  Plan ReadPlanFile(const std::string& name) const {
+    Plan plan;
+    const absl::Status read = ReadTextProto(Path(name), &plan);
+    EXPECT_TRUE(read.ok()) << read;
+    return plan;
+  }
+
+  // The program refuses `plan`, naming the file, with a message that contains this.
+  void ExpectRefused(const Plan& plan, const std::string& message) const {
+    ASSERT_TRUE(WritePlan(Path("bad.textproto"), plan).ok());
+    const ProgramOutcome run = Run("simulate", {"--plan=" + Path("bad.textproto")});
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.err, StartsWith("simulate: " + Path("bad.textproto") + ": "));
+    EXPECT_THAT(run.err, HasSubstr(message));
+  }
+
+  const std::string folder_ = ::testing::TempDir() + "/planning_tools";
+  ModelProfile profile_;
+  ClusterSpec cluster_;
+};
+
+TEST_F(PlanningToolsTest, FromAProfileToAPicture) {
+  const ProgramOutcome planned = MakePlanFile("plan.textproto");
+  ASSERT_EQ(planned.exit_code, 0) << planned.err;
+  const Plan plan = ReadPlanFile("plan.textproto");
+  const std::string step =
+      absl::StrFormat("%.2f ms", static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli);
+  const std::vector<std::string> planning_says = {
+      "diffusionpipe for ",   "4 stages, 4 micro-batches of 4",
+      step + " predicted",    "before filling",
+      "of 1.0 GiB",           "chosen",
+      "1 choices considered", Path("plan.textproto")};
+  for (const std::string& said : planning_says) {
+    EXPECT_THAT(planned.out, HasSubstr(said));
+  }
+
+  const ProgramOutcome simulated =
+      Run("simulate", {"--plan=" + Path("plan.textproto"), "--output=" + Path("trace.pb")});
+  ASSERT_EQ(simulated.exit_code, 0) << simulated.err;
+  const std::vector<std::string> simulating_says = {"Step:       " + step, "x the lower bound of",
+                                                    "warm-up", "on the critical path",
+                                                    "link 0 -> 1"};
+  for (const std::string& said : simulating_says) {
+    EXPECT_THAT(simulated.out, HasSubstr(said));
+  }
+
+  for (const char* name : {"a.svg", "a.html", "a.json"}) {
+    const ProgramOutcome drawn =
+        RunProgram("tools/trace", {"--trace=" + Path("trace.pb"), "--output=" + Path(name)});
+    ASSERT_EQ(drawn.exit_code, 0) << drawn.err;
+    // The same from the plan itself.
+    const std::string again = absl::StrCat("from_plan_", name);
+    const ProgramOutcome from_plan =
+        Run("trace", {"--plan=" + Path("plan.textproto"), "--output=" + Path(again)});
+    ASSERT_EQ(from_plan.exit_code, 0) << from_plan.err;
+  }
+  EXPECT_THAT(*ReadFile(Path("a.svg")), HasSubstr("class=\"crit\""));
+  EXPECT_THAT(*ReadFile(Path("a.svg")), HasSubstr("class=\"mem\""));
+  EXPECT_THAT(*ReadFile(Path("a.html")), HasSubstr("data-do=\"path\""));
+  EXPECT_THAT(*ReadFile(Path("from_plan_a.svg")), HasSubstr("limit 1.0 GiB"));
+  EXPECT_EQ(*ReadFile(Path("a.json")), *ReadFile(Path("from_plan_a.json")));
+  EXPECT_GT(nlohmann::json::parse(*ReadFile(Path("a.json")))["traceEvents"].size(), 100u);
+}
+
+TEST_F(PlanningToolsTest, TextAndBinaryAreTheSame) {
+  ASSERT_EQ(MakePlanFile("plan.textproto").exit_code, 0);
+  ASSERT_EQ(MakePlanFile("plan.pb").exit_code, 0);
+  Plan binary;
+  ASSERT_TRUE(binary.ParseFromString(*ReadFile(Path("plan.pb"))));
+  EXPECT_EQ(binary.SerializeAsString(), ReadPlanFile("plan.textproto").SerializeAsString());
+  EXPECT_EQ(Run("simulate", {"--plan=" + Path("plan.pb")}).out,
+            Run("simulate", {"--plan=" + Path("plan.textproto")}).out);
+}
+
+TEST_F(PlanningToolsTest, TwoPlansOnOneAxis) {
+  ASSERT_EQ(MakePlanFile("a.pb", "gpipe").exit_code, 0);
+  ASSERT_EQ(MakePlanFile("b.pb").exit_code, 0);
+  for (const char* name : {"both.svg", "both.html", "both.json"}) {
+    const ProgramOutcome drawn = Run(
+        "trace", {"--plan=" + Path("a.pb"), "--compare=" + Path("b.pb"), "--output=" + Path(name)});
+    ASSERT_EQ(drawn.exit_code, 0) << drawn.err;
+    EXPECT_THAT(*ReadFile(Path(name)), HasSubstr("gpipe"));
+    EXPECT_THAT(*ReadFile(Path(name)), HasSubstr("diffusionpipe"));
+  }
+}
+
+TEST_F(PlanningToolsTest, HelpIsAScreenAndListIsComplete) {
+  for (const char* tool : {"plan", "simulate", "trace"}) {
+    const ProgramOutcome help = RunProgram(absl::StrCat("tools/", tool), {"--help"});
+    EXPECT_EQ(help.exit_code, 0);
+    EXPECT_THAT(help.out, HasSubstr(absl::StrCat("bazel run //tools:", tool, " -- ")));
+    EXPECT_THAT(help.out, HasSubstr("--output"));
+    EXPECT_THAT(help.out, Not(HasSubstr("--undefok"))) << "gflags' own";
+    std::istringstream lines(help.out);
+    int count = 0;
+    for (std::string line; std::getline(lines, line); ++count) EXPECT_LE(line.size(), 100u) << line;
+    EXPECT_LT(count, 50);
+  }
+  const ProgramOutcome list = RunProgram("tools/plan", {"--list"});
+  EXPECT_EQ(list.exit_code, 0);
+  for (const char* name : {"diffusionpipe", "data_parallel", "zb-v", "skip_aware", "zero3"}) {
+    EXPECT_THAT(list.out, HasSubstr(name));
+  }
+}
+
+TEST_F(PlanningToolsTest, SchedulesAsTorchReadsThem) {
+  const std::string csv = Path("schedule.csv");
+  for (const char* messages : {"--csv_messages=true", "--csv_messages=false"}) {
+    const ProgramOutcome wrote =
+        RunProgram("tools/plan", {"--schedule=interleaved", "--num_stages=2",
+                                  "--num_micro_batches=4", "--to_torch_csv=" + csv, messages});
+    ASSERT_EQ(wrote.exit_code, 0) << wrote.err;
+    const ProgramOutcome read = RunProgram("tools/plan", {"--from_torch_csv=" + csv});
+    ASSERT_EQ(read.exit_code, 0) << read.err;
+    // The same but for its name.
+    EXPECT_EQ(read.out.substr(read.out.find(", 2 devices")),
+              wrote.out.substr(wrote.out.find(", 2 devices"),
+                               wrote.out.find("CSV:") - wrote.out.find(", 2 devices")));
+    EXPECT_THAT(read.out, HasSubstr("2 devices, 4 stages, 4 micro-batches"));
+  }
+  // What a plan's devices do is its schedule.
+  for (const char* schedule : {"1f1b", "gpipe", "interleaved"}) {
+    ASSERT_EQ(RunProgram("tools/plan", {absl::StrCat("--schedule=", schedule), "--num_stages=4",
+                                        "--num_micro_batches=4", "--to_torch_csv=" + csv})
+                  .exit_code,
+              0);
+    const ProgramOutcome planned =
+        Run("plan", {absl::StrCat("--strategy=schedule=", schedule, ",frozen=fill"),
+                     "--global_batch=16", "--num_stages=4", "--num_micro_batches=4",
+                     "--devices_per_pipeline=4", "--to_torch_csv=" + Path("planned.csv")});
+    ASSERT_EQ(planned.exit_code, 0) << planned.err;
+    EXPECT_EQ(*ReadFile(Path("planned.csv")), *ReadFile(csv)) << schedule;
+  }
+}
+
+TEST_F(PlanningToolsTest, BadSchedulesSayWhere) {
+  const std::string csv = Path("schedule.csv");
+  ASSERT_TRUE(WriteFileAtomically(csv, "0F0,0Q0\n").ok());
+  ProgramOutcome run = RunProgram("tools/plan", {"--from_torch_csv=" + csv});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(run.err, "plan: " + csv + ": row 1 (rank 0), column 2 ('0Q0'): 'Q' is not a type of " +
+                         "action\n");
+  run = RunProgram("tools/plan", {"--schedule=chimera", "--num_stages=4", "--num_micro_batches=4",
+                                  "--to_torch_csv=" + Path("none.csv")});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("2 chains of one backbone"));
+  EXPECT_FALSE(fs::exists(Path("none.csv")));
+  run = RunProgram("tools/plan", {"--schedule=chimera", "--num_stages=3", "--num_micro_batches=4"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("chimera"));
+  EXPECT_EQ(RunProgram("tools/plan", {"--schedule=chimera"}).exit_code, 2);
+}
+
+TEST_F(PlanningToolsTest, BadCommandLinesEndWithTwo) {
+  const auto expect = [](const ProgramOutcome& run, const std::string& message) {
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_EQ(run.err, message + "; see --help\n");
+    EXPECT_EQ(run.out, "");
+  };
+  expect(RunProgram("tools/plan", {}), "plan: --profile is missing");
+  expect(Run("plan", {}), "plan: --global_batch=0 must be at least 1");
+  expect(Run("plan", {"--num_stages=-1"}), "plan: --num_stages=-1 must be at least 0");
+  expect(Run("plan", {"what"}), "plan: unexpected argument 'what'");
+  expect(Run("simulate", {"--plan=x.pb", "--steps=2"}),
+         "simulate: --steps=2 must be from 3 to 1000");
+  expect(RunProgram("tools/trace", {"--output=a.svg"}),
+         "trace: one of --trace and --plan is needed, and not both");
+  expect(RunProgram("tools/trace", {"--trace=a.pb", "--output=a.png"}),
+         "trace: --output=a.png must end in .svg, .html or .json");
+  const ProgramOutcome unknown = RunProgram("tools/plan", {"--nosuch=1"});
+  EXPECT_NE(unknown.exit_code, 0);
+  EXPECT_THAT(unknown.err, HasSubstr("nosuch"));
+}
+
+TEST_F(PlanningToolsTest, BadFilesSayWhere) {
+  const std::string out = Path("never.textproto");
+  const auto plan = [&] { return Run("plan", {"--global_batch=16", "--output=" + out}); };
+  const auto expect = [&](const std::string& message) {
+    const ProgramOutcome run = plan();
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.err, HasSubstr(message));
+    EXPECT_FALSE(fs::exists(out));
+  };
+  // Negative time.
+  const ModelProfile good = profile_;
+  profile_.mutable_components(profile_.components_size() - 1)
+      ->mutable_layers(2)
+      ->mutable_timings(0)
+      ->set_forward_ns(-5);
+  WriteInputs();
+  expect(
+      "profile.textproto: component 'backbone', layer 2 'layer2': forward_ns is -5, which is less "
+      "than 0\n");
+  // A field that does not exist.
+  ASSERT_TRUE(WriteFileAtomically(Path("profile.textproto"), "model: \"m\"\nlayrs { }\n").ok());
+  expect("profile.textproto: line 2, column ");
+  expect("layrs");
+  // No file.
+  fs::remove(Path("profile.textproto"));
+  expect("cannot open " + Path("profile.textproto") + ": No such file or directory");
+  // A cluster without devices.
+  profile_ = good;
+  cluster_.set_num_nodes(0);
+  WriteInputs();
+  expect("cluster.textproto: cluster: 0 nodes of 4 devices make no device\n");
+  // Binary that is none, and an ending that says nothing.
+  cluster_.set_num_nodes(1);
+  WriteInputs();
+  ASSERT_TRUE(WriteFileAtomically(Path("plan.pb"), "\xff\xff").ok());
+  EXPECT_THAT(Run("simulate", {"--plan=" + Path("plan.pb")}).err,
+              HasSubstr("2 bytes are no dpipe.Plan in the wire format"));
+  EXPECT_THAT(Run("simulate", {"--plan=" + Path("plan.txt")}).err,
+              HasSubstr("plan.txt: the name must end in .textproto"));
+  EXPECT_THAT(Run("plan", {"--global_batch=16", "--strategy=nix"}).err,
+              HasSubstr("unknown strategy 'nix'; the known ones are "));
+}
+
+TEST_F(PlanningToolsTest, BadPlansSayWhatIsWrong) {
+  ASSERT_EQ(MakePlanFile("plan.textproto").exit_code, 0);
+  const Plan good = ReadPlanFile("plan.textproto");
+  Plan plan = good;
+  Range* layers = plan.mutable_stages(1)->mutable_layers();
+  layers->set_begin(layers->begin() - 1);
+  ExpectRefused(plan, "stage 1: layers.begin is 1 and must be 2\n");
+  plan = good;
+  plan.set_num_devices(5);
+  ExpectRefused(plan, "num_devices is 5");
+  plan = good;
+  plan.mutable_devices(2)->mutable_instructions()->RemoveLast();
+  ExpectRefused(plan, "rank 2: there is no OPTIMIZER_STEP\n");
+  // Of another profile.
+  profile_.mutable_components(profile_.components_size() - 1)
+      ->mutable_layers(0)
+      ->mutable_timings(0)
+      ->set_forward_ns(3 * kNanosPerMilli);
+  WriteInputs();
+  ExpectRefused(good, "profile_fingerprint is " + good.profile_fingerprint() + " and must be ");
+  const ProgramOutcome what_if = Run("simulate", {"--plan=" + Path("plan.textproto"), "--what_if"});
+  EXPECT_EQ(what_if.exit_code, 0) << what_if.err;
+  EXPECT_THAT(what_if.out, Not(HasSubstr("before filling"))) << "that was of the other profile";
+}
+
+TEST_F(PlanningToolsTest, WhatFitsNowhereEndsWithThree) {
+  cluster_.set_memory_bytes_per_device(1000);
+  WriteInputs();
+  const ProgramOutcome run = Run("plan", {"--global_batch=16", "--output=" + Path("never.pb")});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.err, StartsWith("plan: "));
+  EXPECT_FALSE(fs::exists(Path("never.pb")));
+}
+
+}  // namespace
+}  // namespace dpipe
