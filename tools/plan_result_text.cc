@@ -69,6 +69,7 @@ std::string MemoryText(const Plan& plan, const CostModel& cost) {
 
 std::string CandidateTable(const PlanResult& result) {
   Table table({"schedule", "stages", "M", "D", "estimate", "step", "bubbles", "outcome"});
+  table.SetAlign(0, Table::Align::kLeft);
   for (const PlanCandidate& candidate : result.candidates) {
     const bool simulated = candidate.step_ns > 0;
     table.AddRow({absl::StrCat(candidate.schedule, candidate.recompute ? ", recomputing" : ""),

@@ -3,8 +3,8 @@
 //
 // One process a device with one track a stream (compute, send, receive, collective), an arrow from
 // every SEND to its RECV, a track of steps and one of the critical path, and the memory of each
-// device as a counter. Times are microseconds from the first event's start. Every event carries what its instruction says: micro-batch, samples, layers, step, bytes,
-// predicted time.
+// device as a counter. Times are microseconds from the first event's start. Every event carries
+// what its instruction says: micro-batch, samples, layers, step, bytes, predicted time.
 #ifndef DPIPE_CORE_REPORT_PERFETTO_H_
 #define DPIPE_CORE_REPORT_PERFETTO_H_
 

@@ -20,6 +20,16 @@ namespace {
 
 constexpr int kMemoryGapPx = 10;
 
+// "stage 3", "stages 0, 7", "s0,7,11,12", "6 stages": what fits beside a lane.
+std::string StagesLabel(const std::vector<int>& stages) {
+  for (const std::string& text :
+       {absl::StrCat(stages.size() > 1 ? "stages " : "stage ", absl::StrJoin(stages, ", ")),
+        absl::StrCat("s", absl::StrJoin(stages, ","))}) {
+    if (kCharacterPx * DisplayWidth(text) < kLabelWidthPx) return text;
+  }
+  return absl::StrCat(stages.size(), " stages");
+}
+
 class Drawer {
  public:
   Drawer(const TraceIndex& index, StepWindow window, const TimelineOptions& options)
@@ -135,8 +145,7 @@ class Drawer {
                     rank, "</text>");
     const double idle = device.step_ns > 0 ? device.IdleNs() / device.step_ns : 0;
     absl::StrAppend(&drawing_.labels, "<text class=\"mut\" x=\"0\" y=\"", y + 25, "\">",
-                    stages.size() > 1 ? "stages " : "stage ", absl::StrJoin(stages, ", "),
-                    "</text>");
+                    StagesLabel(stages), "</text>");
     absl::StrAppend(&drawing_.labels, "<text class=\"mut\" x=\"0\" y=\"", y + 39, "\">idle ",
                     PercentText(idle), "</text>\n");
     absl::StrAppend(&drawing_.body, "<rect class=\"lane\" x=\"0\" y=\"", y + layout_.lane_px + 1,

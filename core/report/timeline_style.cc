@@ -174,12 +174,16 @@ std::vector<std::string> TimelineStyle::NamesOf(const Instruction& instruction) 
 
 void TimelineStyle::AppendStages(const std::set<std::string>& used,
                                  std::vector<LegendItem>* legend) const {
+  const auto num_backbones = std::count(frozen_order_.begin(), frozen_order_.end(), -1);
   for (const Stage& stage : plan_.stages()) {
     LegendItem item;
     const int first = stage.layers().begin(), last = stage.layers().end() - 1;
     const std::string layers =
         first == last ? absl::StrCat("layer ", first) : absl::StrCat("layers ", first, "–", last);
-    item.text = absl::StrCat("stage ", stage.id(), " (", layers, "): ");
+    const bool named =
+        num_backbones > 1 && stage.component() >= 0 && stage.component() < plan_.components_size();
+    const std::string of = named ? " of " + plan_.components(stage.component()).name() : "";
+    item.text = absl::StrCat("stage ", stage.id(), " (", layers, of, "): ");
     for (const Pass pass : kAllPasses) {
       if (stage.forward_only() != (pass == Pass::kFirstLap)) continue;
       const std::string css_class = PassClass(HueOf(stage.id()), pass);
