@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
 #include "core/cost/fake_profile.h"
+#include "core/proto/trace.pb.h"
 #include "core/schedule/plan_io.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -307,6 +308,39 @@ TEST_F(PlanningToolsTest, BadPlansSayWhatIsWrong) {
   const ProgramOutcome what_if = Run("simulate", {"--plan=" + Path("plan.textproto"), "--what_if"});
   EXPECT_EQ(what_if.exit_code, 0) << what_if.err;
   EXPECT_THAT(what_if.out, Not(HasSubstr("before filling"))) << "that was of the other profile";
+}
+
+TEST_F(PlanningToolsTest, BadTracesSayWhatIsWrong) {
+  ASSERT_EQ(MakePlanFile("plan.pb").exit_code, 0);
+  ASSERT_EQ(
+      Run("simulate", {"--plan=" + Path("plan.pb"), "--output=" + Path("trace.pb")}).exit_code, 0);
+  Trace good;
+  ASSERT_TRUE(good.ParseFromString(*ReadFile(Path("trace.pb"))));
+  const auto expect = [this](const Trace& trace, const std::string& message) {
+    ASSERT_TRUE(WriteFileAtomically(Path("bad.pb"), trace.SerializeAsString()).ok());
+    const ProgramOutcome run =
+        RunProgram("tools/trace", {"--trace=" + Path("bad.pb"), "--output=" + Path("never.svg")});
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_EQ(run.err, "trace: " + Path("bad.pb") + ": " + message + "\n");
+    EXPECT_FALSE(fs::exists(Path("never.svg")));
+  };
+  Trace trace = good;
+  trace.mutable_events(3)->set_rank(9);
+  expect(trace, "trace: an event names rank 9; the plan has none such");
+  trace = good;
+  trace.mutable_step_start_ns()->Set(1, -7);
+  expect(trace,
+         absl::StrCat("trace: step 1 starts at -7 ns, before step 0 at ", good.step_start_ns(0)));
+  trace = good;
+  trace.mutable_critical_path(0)->set_event(good.events_size());
+  expect(trace, absl::StrCat("trace: the critical path names event ", good.events_size(), " of ",
+                             good.events_size()));
+  const auto draw = [this](const std::string& flag) {
+    return RunProgram("tools/trace",
+                      {"--trace=" + Path("trace.pb"), "--output=" + Path("never.svg"), flag});
+  };
+  EXPECT_THAT(draw("--first_step=50").err, HasSubstr("steps 50 to 51 are not in the trace"));
+  EXPECT_THAT(draw("--compare=" + Path("no.pb")).err, HasSubstr("cannot open " + Path("no.pb")));
 }
 
 TEST_F(PlanningToolsTest, WhatFitsNowhereEndsWithThree) {

@@ -85,17 +85,33 @@ struct Traffic {
 
 using NamedTraffic = std::pair<std::string, Traffic>;
 
+// Those with equal numbers are one row.
 void AppendBusiest(std::vector<NamedTraffic> all, int most, double steps, double step_ns,
                    Table* table) {
   std::stable_sort(all.begin(), all.end(), [](const NamedTraffic& a, const NamedTraffic& b) {
     return a.second.busy_ns > b.second.busy_ns;
   });
-  if (static_cast<int>(all.size()) > most) all.resize(most);
+  std::vector<std::vector<std::string>> rows;
+  std::vector<int> alike;
   for (const auto& [name, traffic] : all) {
     const double busy_ns = static_cast<double>(traffic.busy_ns) / steps;
-    table->AddRow({name, absl::StrFormat("%.0f", traffic.messages / steps),
-                   FormatBytes(static_cast<int64_t>(static_cast<double>(traffic.bytes) / steps)),
-                   Duration(busy_ns), Percent(busy_ns / step_ns)});
+    std::vector<std::string> row = {
+        name, absl::StrFormat("%.0f", traffic.messages / steps),
+        FormatBytes(static_cast<int64_t>(static_cast<double>(traffic.bytes) / steps)),
+        Duration(busy_ns), Percent(busy_ns / step_ns)};
+    const bool equal =
+        !rows.empty() && std::equal(row.begin() + 1, row.end(), rows.back().begin() + 1);
+    if (equal) {
+      ++alike.back();
+      continue;
+    }
+    if (static_cast<int>(rows.size()) == most) break;
+    rows.push_back(std::move(row));
+    alike.push_back(0);
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (alike[i] > 0) absl::StrAppend(&rows[i][0], " and ", alike[i], " like it");
+    table->AddRow(std::move(rows[i]));
   }
 }
 
@@ -237,13 +253,16 @@ std::string TrafficTable(const TraceIndex& index, const CostModel& cost, int mos
     named.push_back({absl::StrCat("link ", link.first, " -> ", link.second), traffic});
   }
   AppendBusiest(std::move(named), most, count, step_ns, &table);
-  named.clear();
-  for (const auto& [interface, traffic] : interfaces) {
-    named.push_back({absl::StrCat("interface ", interface.first, interface.second ? " in" : " out",
-                                  " (messages)"),
-                     traffic});
+  for (const bool into : {false, true}) {
+    named.clear();
+    for (const auto& [interface, traffic] : interfaces) {
+      if (interface.second != into) continue;
+      named.push_back(
+          {absl::StrCat("interface ", interface.first, into ? " in" : " out", " (messages)"),
+           traffic});
+    }
+    AppendBusiest(std::move(named), most, count, step_ns, &table);
   }
-  AppendBusiest(std::move(named), most, count, step_ns, &table);
   named.clear();
   for (const auto& [rank, traffic] : collectives) {
     named.push_back({absl::StrCat("collectives of device ", rank), traffic});

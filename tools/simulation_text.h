@@ -28,7 +28,8 @@ std::string DeviceTable(const report::TraceIndex& index, const CostModel& cost);
 std::string CriticalPathTable(const report::TraceIndex& index, int most);
 
 // Of the messages of a steady step: bytes and busy time of the `most` busiest links, of the network
-// interfaces that they use, and the time of collectives. Empty if nothing is sent.
+// interfaces that they use, and the time of collectives; those with equal numbers together. Empty
+// if nothing is sent.
 std::string TrafficTable(const report::TraceIndex& index, const CostModel& cost, int most);
 
 // All of it, after the step time, its bound, throughput and bubble ratio. InvalidArgument if the

@@ -12,6 +12,7 @@
 #include "core/base/run_paths.h"
 #include "core/report/perfetto.h"
 #include "core/report/timeline_svg.h"
+#include "core/report/trace_index.h"
 #include "core/report/trace_page.h"
 #include "core/sim/simulator.h"
 #include "gflags/gflags.h"
@@ -31,6 +32,7 @@ DEFINE_bool(memory, true, "draw memory over time, where the trace has it (.svg, 
 DEFINE_bool(critical_path, true, "outline the critical path, where the trace has it (.svg, .html)");
 DEFINE_int32(first_step, -1, "first step to draw (.svg, .html); -1: two from the middle");
 DEFINE_int32(steps, 2, "with --first_step: how many steps to draw");
+DEFINE_int32(devices, 0, "draw only the first so many (.svg, .html); 0: all");
 DEFINE_string(output, "", "file to write: .svg, .html, or .json for ui.perfetto.dev");
 
 namespace dpipe::tools {
@@ -59,6 +61,9 @@ absl::Status CheckFlags() {
     return CommandLineError(absl::StrCat("--steps=", FLAGS_steps, " must be from 1 to 1000, and ",
                                          "--first_step=", FLAGS_first_step, " at most that"));
   }
+  if (FLAGS_devices < 0) {
+    return CommandLineError(absl::StrCat("--devices=", FLAGS_devices, " must not be negative"));
+  }
   for (const char* ending : {".svg", ".html", ".json"}) {
     if (absl::EndsWith(FLAGS_output, ending)) return absl::OkStatus();
   }
@@ -74,6 +79,14 @@ absl::StatusOr<Trace> SimulatePlan(const std::string& path, const CostModel& cos
   return ToTrace(simulation, plan);
 }
 
+// One that can be drawn; else why not, with the file's name.
+absl::StatusOr<Trace> ReadDrawable(const std::string& path) {
+  DPIPE_ASSIGN_OR_RETURN(const Trace trace, ReadTrace(path));
+  const absl::Status status = report::TraceIndex::Create(trace).status();
+  if (status.ok()) return trace;
+  return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
+}
+
 // The one named by --trace or --plan, then those to compare it with.
 absl::StatusOr<std::vector<Trace>> Inputs() {
   std::vector<std::string> paths = absl::StrSplit(FLAGS_compare, ',', absl::SkipWhitespace());
@@ -81,7 +94,7 @@ absl::StatusOr<std::vector<Trace>> Inputs() {
   std::vector<Trace> traces;
   if (FLAGS_plan.empty()) {
     for (const std::string& path : paths) {
-      DPIPE_ASSIGN_OR_RETURN(traces.emplace_back(), ReadTrace(UserPath(path)));
+      DPIPE_ASSIGN_OR_RETURN(traces.emplace_back(), ReadDrawable(UserPath(path)));
     }
     return traces;
   }
@@ -121,6 +134,7 @@ absl::StatusOr<std::string> Draw(const std::vector<Trace>& traces) {
   }
   report::TimelineOptions options;
   if (FLAGS_first_step >= 0) options.window = {FLAGS_first_step, FLAGS_steps};
+  options.num_devices = FLAGS_devices;
   options.draw_messages = FLAGS_messages;
   options.draw_memory = FLAGS_memory;
   options.draw_critical_path = FLAGS_critical_path;

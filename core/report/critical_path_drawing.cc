@@ -21,7 +21,7 @@ std::vector<Run> RunsInView(const TraceIndex& index, const TimelineLayout& layou
   std::vector<Run> runs;
   for (const TraceIndex::CriticalEvent& link : index.critical_path()) {
     const TraceEvent& event = *link.item.event;
-    if (!layout.Shows(event.start_ns(), event.end_ns())) continue;
+    if (!layout.Shows(event)) continue;
     if (!runs.empty() && runs.back().rank == event.rank() && runs.back().stream == event.stream() &&
         runs.back().end_ns == event.start_ns()) {
       runs.back().end_ns = event.end_ns();

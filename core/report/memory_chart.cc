@@ -61,7 +61,7 @@ MemoryChart DrawMemory(const TraceIndex& index, const TimelineLayout& layout,
                        const std::vector<int64_t>& limits, int64_t at_least_bytes, int top_px) {
   MemoryChart chart;
   if (index.trace().memory().empty()) return chart;
-  const int num_devices = index.num_devices();
+  const int num_devices = layout.num_ranks;
   const bool tall = num_devices <= kMaxTallDevices;
   const int row_px = tall ? 40 : 20, curve_px = tall ? 34 : 16;
   std::vector<std::vector<Point>> points;

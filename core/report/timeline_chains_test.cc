@@ -206,6 +206,26 @@ TEST(TimelineChainsTest, TheCriticalPathIsOutlinedByRuns) {
             "trace: the critical path names event 6 of 6");
 }
 
+TEST(TimelineChainsTest, TheFirstDevicesAlone) {
+  Trace trace = MakeSyntheticTrace({"diffusionpipe", 4, 4, 4, 0, 1});
+  for (int rank = 0; rank < 4; ++rank) AddMemory(rank, 0, 1 << 20, &trace);
+  for (int i = 0; i < trace.events_size(); i += 9) trace.add_critical_path()->set_event(i);
+  TimelineOptions options;
+  options.num_devices = 2;
+  const std::string svg = *TimelineSvg(trace, "t", options);
+  EXPECT_THAT(svg, HasSubstr("device 1</text>"));
+  EXPECT_THAT(svg, Not(HasSubstr("device 2</text>")));
+  const auto elements = ReadXml(svg);
+  ASSERT_TRUE(elements.ok()) << elements.status();
+  const double height = std::atof((*elements)[0].attributes.at("height").c_str());
+  for (const XmlElement& element : *elements) {
+    const auto y = element.attributes.find("y");
+    if (y == element.attributes.end()) continue;
+    EXPECT_LT(std::atof(y->second.c_str()), height);
+  }
+  EXPECT_LT(svg.size(), TimelineSvg(trace, "t")->size() * 3 / 4);
+}
+
 TEST(TimelineChainsTest, MemoryIsACurveADevice) {
   Trace trace = TwoDirections();
   AddMemory(0, 0, 1 << 20, &trace);

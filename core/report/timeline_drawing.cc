@@ -41,7 +41,7 @@ class Drawer {
 
   TimelineDrawing Draw() {
     const std::vector<DeviceTime> devices = DeviceTimes(index_, window_);
-    const int lanes_end = layout_.LaneTop(index_.num_devices()) - TimelineLayout::kGapPx + 8;
+    const int lanes_end = layout_.LaneTop(layout_.num_ranks) - TimelineLayout::kGapPx + 8;
     MemoryChart memory;
     if (options_.draw_memory) {
       memory = DrawMemory(index_, layout_, options_.memory_limit_bytes, options_.memory_axis_bytes,
@@ -53,7 +53,7 @@ class Drawer {
     DrawAxis();
     drawing_.labels += memory.labels;
     drawing_.body += memory.body;
-    for (int rank = 0; rank < index_.num_devices(); ++rank) DrawLabel(rank, devices[rank]);
+    for (int rank = 0; rank < layout_.num_ranks; ++rank) DrawLabel(rank, devices[rank]);
     for (const Bubble& bubble : FindBubbles(index_, window_)) DrawBubble(bubble);
     for (size_t i = 0; i < index_.events().size(); ++i) DrawEvent(static_cast<int>(i));
     NameFrozenRuns();
@@ -80,8 +80,11 @@ class Drawer {
     layout.start_ns = index.StepStart(window.first_step);
     layout.end_ns = index.StepEnd(window.first_step + window.num_steps - 1);
     layout.axis_ns = std::max(options.axis_ns, layout.end_ns - layout.start_ns);
-    const int devices = index.num_devices();
-    layout.lane_px = devices <= 4 ? 38 : devices <= 16 ? 28 : 20;
+    layout.num_ranks = index.num_devices();
+    if (options.num_devices > 0) {
+      layout.num_ranks = std::min(layout.num_ranks, options.num_devices);
+    }
+    layout.lane_px = layout.num_ranks <= 4 ? 38 : layout.num_ranks <= 16 ? 28 : 20;
     return layout;
   }
 
@@ -155,7 +158,7 @@ class Drawer {
 
   void DrawBubble(const Bubble& bubble) {
     const double x = Percent(bubble.start_ns), width = Percent(bubble.end_ns) - x;
-    if (width < TimelineLayout::kMinPercent) return;
+    if (width < TimelineLayout::kMinPercent || bubble.rank >= layout_.num_ranks) return;
     const std::string text = ShortDuration(static_cast<double>(bubble.end_ns - bubble.start_ns));
     DrawBox({"bubble",
              "bub",
@@ -212,7 +215,7 @@ class Drawer {
   void DrawEvent(int i) {
     const TraceEvent& event = *index_.events()[i].event;
     const Instruction& instruction = *index_.events()[i].instruction;
-    if (!layout_.Shows(event.start_ns(), event.end_ns())) return;
+    if (!layout_.Shows(event)) return;
     if (instruction.kind() == Instruction::RELEASE_PARAMS) return;
     const bool compute = event.stream() == TraceEvent::COMPUTE;
     const bool message =
@@ -248,8 +251,7 @@ class Drawer {
     std::vector<FrozenRun> runs(index_.num_devices());
     for (const TraceIndex::Event& item : index_.events()) {
       const TraceEvent& event = *item.event;
-      if (event.stream() != TraceEvent::COMPUTE || !layout_.Shows(event.start_ns(), event.end_ns()))
-        continue;
+      if (event.stream() != TraceEvent::COMPUTE || !layout_.Shows(event)) continue;
       FrozenRun& run = runs[event.rank()];
       const double x = Percent(event.start_ns()), end = Percent(event.end_ns());
       const bool frozen = item.instruction->kind() == Instruction::FROZEN_FORWARD;
@@ -270,7 +272,7 @@ class Drawer {
                                style_.ClassOf(*item.instruction)}
                    : FrozenRun{};
     }
-    for (int rank = 0; rank < index_.num_devices(); ++rank) NameRun(rank, runs[rank]);
+    for (int rank = 0; rank < layout_.num_ranks; ++rank) NameRun(rank, runs[rank]);
   }
 
   struct FrozenRun {
@@ -297,6 +299,7 @@ class Drawer {
       const Nanos start = send.event->start_ns(), end = std::max(start, recv.event->end_ns());
       if (start < layout_.start_ns || end > layout_.end_ns) continue;
       const int from = send.event->rank(), to = recv.event->rank();
+      if (std::max(from, to) >= layout_.num_ranks) continue;
       const int y1 = LaneTop(from) + (to > from ? layout_.lane_px : 0);
       const int y2 = LaneTop(to) + (to > from ? 0 : layout_.lane_px);
       const std::string kind = style_.ClassOf(*send.instruction);

@@ -22,13 +22,16 @@ struct TimelineLayout {
   Nanos end_ns = 0;   // of what is drawn
   Nanos axis_ns = 0;  // what the whole width stands for; at least end - start
   int lane_px = 38;
+  int num_ranks = 0;  // the first so many are drawn
 
   double Percent(Nanos time_ns) const {
     const Nanos clipped = std::clamp(time_ns, start_ns, end_ns);
     return 100.0 * static_cast<double>(clipped - start_ns) /
            static_cast<double>(std::max<Nanos>(1, axis_ns));
   }
-  bool Shows(Nanos from_ns, Nanos to_ns) const { return to_ns > start_ns && from_ns < end_ns; }
+  bool Shows(const TraceEvent& event) const {
+    return event.rank() < num_ranks && event.end_ns() > start_ns && event.start_ns() < end_ns;
+  }
 
   int LaneTop(int rank) const { return kHeaderPx + rank * (lane_px + kMessagePx + kGapPx); }
   // Where a device's events of a stream are: sends above, receives below; collectives take the

@@ -26,6 +26,7 @@ struct TimelineOptions {
   StepWindow window;
   // Pixels of the time axis by which it is decided where a name fits.
   double nominal_width_px = 1080;
+  int num_devices = 0;  // only the first so many; 0: all
   bool draw_messages = true;
   // Where the trace has them.
   bool draw_critical_path = true;
