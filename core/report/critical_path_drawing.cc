@@ -15,19 +15,25 @@ struct Run {
   int rank = 0;
   TraceEvent::Stream stream = TraceEvent::COMPUTE;
   Nanos start_ns = 0, end_ns = 0;
+  bool follows = false;  // the run before is the one that it waited for
 };
 
 std::vector<Run> RunsInView(const TraceIndex& index, const TimelineLayout& layout) {
   std::vector<Run> runs;
+  bool follows = false;
   for (const TraceIndex::CriticalEvent& link : index.critical_path()) {
     const TraceEvent& event = *link.item.event;
-    if (!layout.Shows(event)) continue;
-    if (!runs.empty() && runs.back().rank == event.rank() && runs.back().stream == event.stream() &&
+    if (!layout.Shows(event)) {
+      follows = false;
+      continue;
+    }
+    if (follows && runs.back().rank == event.rank() && runs.back().stream == event.stream() &&
         runs.back().end_ns == event.start_ns()) {
       runs.back().end_ns = event.end_ns();
     } else {
-      runs.push_back({event.rank(), event.stream(), event.start_ns(), event.end_ns()});
+      runs.push_back({event.rank(), event.stream(), event.start_ns(), event.end_ns(), follows});
     }
+    follows = true;
   }
   return runs;
 }
@@ -45,7 +51,7 @@ std::string DrawCriticalPath(const TraceIndex& index, const TimelineLayout& layo
     const double width = std::max(layout.Percent(run.end_ns) - x, TimelineLayout::kMinPercent);
     absl::StrAppend(&boxes, "<rect x=\"", NumberText(x), "%\" y=\"", top, "\" width=\"",
                     NumberText(width), "%\" height=\"", height, "\"/>");
-    if (i == 0) continue;
+    if (!run.follows) continue;
     const Run& before = runs[i - 1];
     const int from =
         layout.StreamTop(before.rank, before.stream) + layout.StreamHeight(before.stream) / 2;

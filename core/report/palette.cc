@@ -190,7 +190,8 @@ std::string TimelineCss() {
       ".tbub{font-weight:400}\n"
       ".bub{stroke-width:.6}.hl{stroke-width:2.2}.grid{stroke-width:.7}.edge{stroke-width:1.2;"
       "stroke-dasharray:4 3}.msg{stroke-width:1.3;stroke-opacity:.8}.msg.frz{stroke-opacity:.55}"
-      ".head{stroke:none}.e rect.band{stroke:none;opacity:.55}.crit{pointer-events:none}"
+      ".head{stroke:none}.e.thin rect{stroke:none}.e "
+      "rect.band{stroke:none;opacity:.55}.crit{pointer-events:none}"
       ".crit rect{fill:none;stroke-width:2.2}.crit line{stroke-width:1.6;stroke-dasharray:3 2}"
       ".mem{stroke-width:.8;vector-effect:non-scaling-stroke}.cap{stroke-width:1.2;"
       "stroke-dasharray:5 3}\n",

@@ -19,6 +19,7 @@ namespace dpipe::report {
 namespace {
 
 constexpr int kMemoryGapPx = 10;
+constexpr double kThinPx = 4;
 
 // "stage 3", "stages 0, 7", "s0,7,11,12", "6 stages": what fits beside a lane.
 std::string StagesLabel(const std::vector<int>& stages) {
@@ -185,7 +186,10 @@ class Drawer {
 
   void DrawBox(const Box& box) {
     const double width = std::max(box.width, TimelineLayout::kMinPercent);
-    absl::StrAppend(&drawing_.body, "<g class=\"e\" data-k=\"", box.attribute, "\"");
+    // The border of a narrow box would hide the box.
+    const bool thin = width / 100 * options_.nominal_width_px < kThinPx;
+    absl::StrAppend(&drawing_.body, "<g class=\"e", thin ? " thin" : "", "\" data-k=\"",
+                    box.attribute, "\"");
     if (!box.names.empty()) {
       absl::StrAppend(&drawing_.body, " data-t=\"", EscapeMarkup(absl::StrJoin(box.names, "|")),
                       "\"");
