@@ -18,35 +18,34 @@ std::vector<LayerRange> LayersByStage(const Schedule& schedule, const PipelineCu
   return layers;
 }
 
+std::vector<int> SeatingOf(const std::vector<DeviceSeat>& seats) {
+  std::vector<int> seating(seats.size());
+  for (size_t d = 0; d < seats.size(); ++d) seating[d] = static_cast<int>(d);
+  std::sort(seating.begin(), seating.end(),
+            [&](int a, int b) { return seats[a].first_rank < seats[b].first_rank; });
+  return seating;
+}
+
 }  // namespace
 
 absl::StatusOr<PipelineCut> JoinPartitions(const std::vector<Partition>& partitions) {
   PipelineCut cut;
   for (size_t b = 0; b < partitions.size(); ++b) {
-    std::vector<int> replicas;
-    std::vector<bool> recompute;
-    int next_rank = 0;
-    for (const DeviceSeat& seat : partitions[b].seats) {
-      if (seat.first_rank != next_rank) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "device ", replicas.size(), " of the pipeline is to lie on rank ", seat.first_rank,
-            "; devices are seated in the order of the ranks, and ", next_rank, " is next"));
-      }
-      next_rank += seat.replicas;
-      replicas.push_back(seat.replicas);
-      recompute.push_back(seat.recompute);
-    }
+    const std::vector<DeviceSeat>& seats = partitions[b].seats;
     if (b == 0) {
-      cut.replicas = replicas;
-      cut.recompute = recompute;
+      for (const DeviceSeat& seat : seats) cut.replicas.push_back(seat.replicas);
+      cut.recompute.assign(seats.size(), false);
+      cut.seating = SeatingOf(seats);
     }
-    for (size_t d = 0; d < replicas.size(); ++d) {
-      if (replicas[d] != cut.replicas[d]) {
-        return absl::InvalidArgumentError(absl::StrCat("device ", d, " has ", replicas[d],
-                                                       " ranks for backbone ", b, " and ",
-                                                       cut.replicas[d], " for the first"));
+    for (size_t d = 0; d < seats.size(); ++d) {
+      const DeviceSeat& first = partitions[0].seats[d];
+      if (seats[d].replicas != first.replicas || seats[d].first_rank != first.first_rank) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("device ", d, " has ", seats[d].replicas, " ranks from ",
+                         seats[d].first_rank, " on for backbone ", b, " and ", first.replicas,
+                         " from ", first.first_rank, " on for the first"));
       }
-      if (recompute[d]) cut.recompute[d] = true;
+      if (seats[d].recompute) cut.recompute[d] = true;
     }
     cut.stages.push_back(partitions[b].stages);
     cut.bottleneck_ns = std::max(cut.bottleneck_ns, partitions[b].bottleneck_ns);
@@ -59,6 +58,7 @@ absl::StatusOr<PipelineLayout> LayoutOf(const Schedule& schedule, const Pipeline
   LayoutOptions options;
   options.num_devices = num_devices;
   options.replicas = cut.replicas;
+  options.seating = cut.seating;
   options.layers = LayersByStage(schedule, cut);
   options.micro_batch_sizes.assign(cut.stages.size(), shape.micro_batch_size());
   for (int s = 0; s < schedule.num_stages(); ++s) {
@@ -69,8 +69,12 @@ absl::StatusOr<PipelineLayout> LayoutOf(const Schedule& schedule, const Pipeline
 
 std::vector<PassCosts> StagePassCosts(const Schedule& schedule, const PipelineCut& cut,
                                       const PipelineShape& shape, const CostModel& cost) {
-  std::vector<int> first_rank = {0};
-  for (int replicas : cut.replicas) first_rank.push_back(first_rank.back() + replicas);
+  std::vector<int> first_rank(cut.replicas.size());
+  int next_rank = 0;
+  for (int device : cut.seating) {
+    first_rank[device] = next_rank;
+    next_rank += cut.replicas[device];
+  }
   const std::vector<LayerRange> layers = LayersByStage(schedule, cut);
   std::vector<PassCosts> costs;
   for (int s = 0; s < schedule.num_stages(); ++s) {

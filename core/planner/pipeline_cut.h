@@ -19,14 +19,14 @@ struct PipelineCut {
   // By backbone: the layers of the stages of one chain, without its forward-only lap.
   std::vector<std::vector<LayerRange>> stages;
   std::vector<int> replicas;    // by schedule device
+  std::vector<int> seating;     // the schedule's devices in the order of their ranks
   std::vector<bool> recompute;  // by schedule device
   // The order of the passes to keep; null: what the shape's generator makes of the stages' times.
   std::shared_ptr<const Schedule> schedule;
   Nanos bottleneck_ns = 0;  // the largest of the partitions'
 };
 
-// InvalidArgument if the partitions seat the schedule's devices differently, or in another order
-// than that of the ranks.
+// InvalidArgument if the partitions seat the schedule's devices differently.
 absl::StatusOr<PipelineCut> JoinPartitions(const std::vector<Partition>& partitions);
 
 // Where the cut pipeline runs on `num_devices` ranks.

@@ -187,5 +187,35 @@ TEST(SearchTest, LackOfMemoryNamesBothValues) {
       MakePlan(Make("1f1b", "first"), UniformProfile(uniform), cluster, Batch(2)).status().ok());
 }
 
+TEST(SearchTest, UnlikeDevicesAreSeatedWhereTheyServeBest) {
+  // Uneven layers: the last of three takes half of all. Only the second rank is quick.
+  UniformProfileOptions uniform;
+  uniform.num_layers = 3;
+  ModelProfile model = UniformProfile(uniform);
+  for (LayerTiming& timing : *model.mutable_components(0)->mutable_layers(2)->mutable_timings()) {
+    timing.set_forward_ns(2 * timing.forward_ns());
+    timing.set_input_grad_ns(2 * timing.input_grad_ns());
+    timing.set_weight_grad_ns(2 * timing.weight_grad_ns());
+  }
+  ClusterSpec cluster = IdealCluster(3);
+  DeviceClass* quick = cluster.add_device_classes();
+  quick->set_name("quick");
+  quick->set_first_rank(1);
+  quick->set_num_devices(1);
+  quick->set_speed(2);
+  PlanOptions options = Batch(12);
+  options.num_stages = 3;
+  options.num_micro_batches = 12;
+  Strategy strategy = Make("1f1b", "first");
+  const Nanos in_order = MakePlan(strategy, model, cluster, options)->plan.prediction().step_ns();
+  strategy.set_partitioner("heterogeneous");
+  const absl::StatusOr<PlanResult> seated = MakePlan(strategy, model, cluster, options);
+  ASSERT_TRUE(seated.ok()) << seated.status();
+  EXPECT_LT(seated->plan.prediction().step_ns(), in_order);
+  EXPECT_EQ(seated->plan.stages(2).ranks(0), 1);
+  const absl::Status verified = VerifyPlan(seated->plan, model, cluster);
+  EXPECT_TRUE(verified.ok()) << verified;
+}
+
 }  // namespace
 }  // namespace dpipe

@@ -49,7 +49,7 @@ std::vector<std::vector<SampleRange>> FirstStageSamples(const PipelineLayout& la
   const int begin = group * layout.samples_per_group();
   const std::vector<SampleRange> shares =
       SplitEvenly({begin, begin + layout.samples_per_group()}, layout.replicas[0], quantum);
-  for (int i = 0; i < layout.replicas[0]; ++i) samples[i] = {shares[i]};
+  for (int i = 0; i < layout.replicas[0]; ++i) samples[RankAt(layout, {0, 0, i})] = {shares[i]};
   return samples;
 }
 

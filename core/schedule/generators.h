@@ -43,8 +43,8 @@ struct ScheduleRequest {
   // By stage id of the result (whose stages and devices do not depend on costs); empty: unit costs
   // F = I = W = 1. Generators that look at times decide by them.
   std::vector<PassCosts> costs = {};
-  // The most stashed (stage, micro-batch) pairs a device may hold; 0: unlimited. Generators that can
-  // trade bubbles for memory do; the others refuse.
+  // The most stashed (stage, micro-batch) pairs a device may hold; 0: unlimited. Generators that
+  // can trade bubbles for memory do; the others refuse.
   int peak_limit = 0;
   // Each micro-batch makes a forward-only lap first, which MakeSchedule adds to what the generator
   // gives (self_conditioning.h); `costs` are then those of both laps.

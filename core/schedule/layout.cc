@@ -190,6 +190,28 @@ int PipelineLayout::num_micro_batches() const {
   return count;
 }
 
+namespace {
+
+absl::Status CheckSeating(const std::vector<int>& seating, int num_devices) {
+  if (seating.empty()) return absl::OkStatus();
+  std::vector<bool> seen(num_devices, false);
+  for (int device : seating) {
+    if (device < 0 || device >= num_devices || seen[device]) {
+      return Bad(absl::StrCat("the seating names device ", device, " of ", num_devices,
+                              " twice or wrongly"));
+    }
+    seen[device] = true;
+  }
+  if (static_cast<int>(seating.size()) == num_devices) return absl::OkStatus();
+  return Bad(absl::StrCat("the seating names ", seating.size(), " of ", num_devices, " devices"));
+}
+
+int SeatedAt(const PipelineLayout& layout, int place) {
+  return layout.seating.empty() ? place : layout.seating[place];
+}
+
+}  // namespace
+
 absl::StatusOr<PipelineLayout> MakeLayout(const Schedule& schedule, const LayoutOptions& options) {
   const auto check = [](const char* what, size_t size, size_t expected, bool optional) {
     if (size == expected || (optional && size == 0)) return absl::OkStatus();
@@ -204,9 +226,11 @@ absl::StatusOr<PipelineLayout> MakeLayout(const Schedule& schedule, const Layout
   DPIPE_RETURN_IF_ERROR(check("stages", options.recompute.size(), schedule.num_stages(), true));
   DPIPE_RETURN_IF_ERROR(check("devices", options.replicas.size(), schedule.num_devices(), true));
   DPIPE_RETURN_IF_ERROR(check("backbones", options.micro_batch_sizes.size(), num_backbones, true));
+  DPIPE_RETURN_IF_ERROR(CheckSeating(options.seating, schedule.num_devices()));
   PipelineLayout layout;
   layout.num_devices = options.num_devices;
   layout.replicas = options.replicas;
+  layout.seating = options.seating;
   if (layout.replicas.empty()) layout.replicas.assign(schedule.num_devices(), 1);
   for (int s = 0; s < schedule.num_stages(); ++s) {
     layout.stages.push_back({options.layers[s], schedule.ChainOf(s), schedule.DeviceOf(s),
@@ -302,15 +326,19 @@ int BackboneComponent(const CostModel& cost, int backbone) {
 Seat SeatOf(const PipelineLayout& layout, int rank) {
   const int in_pipeline = layout.devices_per_pipeline();
   Seat seat{rank / in_pipeline, 0, rank % in_pipeline};
-  for (; seat.index >= layout.replicas[seat.device]; ++seat.device) {
-    seat.index -= layout.replicas[seat.device];
+  int place = 0;
+  for (; seat.index >= layout.replicas[SeatedAt(layout, place)]; ++place) {
+    seat.index -= layout.replicas[SeatedAt(layout, place)];
   }
+  seat.device = SeatedAt(layout, place);
   return seat;
 }
 
 int RankAt(const PipelineLayout& layout, const Seat& seat) {
   int rank = seat.group * layout.devices_per_pipeline() + seat.index;
-  for (int d = 0; d < seat.device; ++d) rank += layout.replicas[d];
+  for (int place = 0; SeatedAt(layout, place) != seat.device; ++place) {
+    rank += layout.replicas[SeatedAt(layout, place)];
+  }
   return rank;
 }
 

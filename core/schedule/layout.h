@@ -1,7 +1,8 @@
 // Where a schedule runs: layers, ranks and samples.
 //
 // Pipeline group g holds ranks [g D, (g+1) D); within it the schedule's device 0 takes the first
-// r_0, device 1 the next r_1, and so on, and all stages of a device lie on the same ranks. Group g
+// r_0, device 1 the next r_1, and so on (or the devices come in another order, where unlike ones
+// are seated), and all stages of a device lie on the same ranks. Group g
 // trains samples [g B_g, (g+1) B_g). Chains of one backbone divide them: micro-batch m of a chain
 // is [g B_g + first + m b, + b), of which each of a device's r ranks takes b / r consecutive
 // samples. Chains of different backbones each see all of a group's samples. [algorithms.md §1, §3]
@@ -38,6 +39,7 @@ struct ChainPlacement {
 struct PipelineLayout {
   int num_devices = 1;        // N: ranks
   std::vector<int> replicas;  // r_d: ranks of one pipeline group, by the schedule's device
+  std::vector<int> seating;  // the schedule's devices in the order of their ranks; empty: 0, 1, ...
   std::vector<StagePlacement> stages;
   std::vector<ChainPlacement> chains;
 
@@ -54,13 +56,14 @@ struct PipelineLayout {
 struct LayoutOptions {
   int num_devices = 1;                 // N
   std::vector<int> replicas;           // by device; empty: one rank each
+  std::vector<int> seating;            // PipelineLayout.seating
   std::vector<LayerRange> layers;      // by stage
   std::vector<int> micro_batch_sizes;  // by backbone; empty: one sample
   std::vector<bool> recompute;         // by stage; empty: nowhere
 };
 
 // Chains of one backbone take consecutive samples, in their order. InvalidArgument if a list is of
-// another length than what it is by.
+// another length than what it is by, or `seating` does not name every device once.
 absl::StatusOr<PipelineLayout> MakeLayout(const Schedule& schedule, const LayoutOptions& options);
 
 // Of a straight schedule (one chain, stage k on device k).

@@ -144,7 +144,7 @@ void Lowering::SetHeader(Plan* plan) const {
 }
 
 void Lowering::AddStages(Plan* plan) const {
-  const std::vector<bool> sharded = ShardedStages(layout_, options_.shard);
+  const std::vector<bool> sharded = ShardedStages(layout_, options_.shard, cost_);
   for (size_t s = 0; s < layout_.stages.size(); ++s) {
     const StagePlacement& place = layout_.stages[s];
     Stage* stage = plan->add_stages();

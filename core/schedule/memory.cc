@@ -32,7 +32,7 @@ RankMemory PlanMemory::OfRank(int rank) const {
     if (stage.forward_only()) continue;
     const int64_t state =
         cost_.StateBytes(stage.component(), {stage.layers().begin(), stage.layers().end()});
-    const int64_t shards = stage.sharded() ? stage.ranks_size() : 1;
+    const int64_t shards = stage.sharded() ? stage.ranks_size() * cost_.num_groups() : 1;
     memory.state_bytes += (state + shards - 1) / shards;
   }
   memory.instruction_bytes = timeline.Held(memory.state_bytes);

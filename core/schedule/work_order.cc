@@ -50,7 +50,7 @@ class Ordering {
         options_(options),
         cost_(cost),
         twins_(TwinStages(layout)),
-        sharded_(ShardedStages(layout, options.shard)),
+        sharded_(ShardedStages(layout, options.shard, cost)),
         lanes_(schedule.num_devices()) {
     for (const StagePlacement& stage : layout.stages) {
       component_.push_back(BackboneComponent(cost, layout.chains[stage.chain].backbone));
@@ -409,11 +409,12 @@ std::vector<std::vector<WorkItem>> OrderWork(const PipelineLayout& layout, const
   return Ordering(layout, schedule, options, cost).Run();
 }
 
-std::vector<bool> ShardedStages(const PipelineLayout& layout, ShardPolicy shard) {
+std::vector<bool> ShardedStages(const PipelineLayout& layout, ShardPolicy shard,
+                                const CostModel& cost) {
   std::vector<bool> sharded;
   for (const StagePlacement& stage : layout.stages) {
     sharded.push_back(shard != ShardPolicy::kNone &&
-                      layout.replicas[stage.device] * layout.num_groups() > 1);
+                      layout.replicas[stage.device] * layout.num_groups() * cost.num_groups() > 1);
   }
   return sharded;
 }

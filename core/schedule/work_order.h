@@ -61,7 +61,8 @@ std::vector<std::vector<WorkItem>> OrderWork(const PipelineLayout& layout, const
                                              const WorkOptions& options, const CostModel& cost);
 
 // By stage, whether it is divided under a policy: whether it has more than one rank.
-std::vector<bool> ShardedStages(const PipelineLayout& layout, ShardPolicy shard);
+std::vector<bool> ShardedStages(const PipelineLayout& layout, ShardPolicy shard,
+                                const CostModel& cost);
 
 }  // namespace dpipe
 

@@ -8,7 +8,8 @@ std::vector<Nanos> OptimizerTimes(const Plan& plan, const CostModel& cost) {
     if (stage.forward_only()) continue;
     const LayerRange layers{stage.layers().begin(), stage.layers().end()};
     Nanos share = cost.OptimizerShare(stage.component(), layers);
-    if (stage.sharded()) share = (share + stage.ranks_size() - 1) / stage.ranks_size();
+    const int shards = stage.sharded() ? stage.ranks_size() * cost.num_groups() : 1;
+    share = (share + shards - 1) / shards;
     for (int rank : stage.ranks()) times[rank] += share;
   }
   for (int rank = 0; rank < plan.devices_size(); ++rank) {
