@@ -1,5 +1,5 @@
-// Damaged profiles and clusters: thousands of random changes to their text. Each is refused with a
-// reason that names the source, or is valid and can be asked for costs. Nothing crashes.
+// Damaged profiles, clusters and plans: thousands of random changes to their text. Each is refused
+// with a reason that names the source, or is valid and can be used. Nothing crashes.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -11,6 +11,9 @@
 #include "core/cost/roofline/unet.h"
 #include "core/cost/roofline/vae_encoder.h"
 #include "core/schedule/plan_io.h"
+#include "core/schedule/random_plan.h"
+#include "core/schedule/symbolic_run.h"
+#include "core/schedule/verify.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
@@ -213,6 +216,42 @@ TEST(InputFuzzTest, Clusters) {
     Judge(read, CostModel::Create(profile, cluster), &counts);
   }
   ExpectAllKinds(counts);
+}
+
+// A damaged plan is unreadable, refused, or still trains the model that its header describes.
+TEST(InputFuzzTest, Plans) {
+  int unreadable = 0, refused = 0, accepted = 0;
+  for (int i = 0; i < 60; ++i) {
+    RandomStream stream(3, i, 0, RandomPurpose::kTest);
+    const RandomInstance instance = MakeRandomInstance(stream);
+    const CostModel cost = *CostModel::Create(instance.profile, instance.cluster);
+    std::string original;
+    ASSERT_TRUE(google::protobuf::TextFormat::PrintToString(instance.plan, &original));
+    for (int round = 0; round < 30; ++round) {
+      std::string text = original;
+      Mutate(stream, &text);
+      Plan plan;
+      const absl::Status read = ParseTextProto(text, "damaged", &plan);
+      if (!read.ok()) {
+        ++unreadable;
+        EXPECT_EQ(std::string(read.message()).rfind("damaged: line ", 0), 0u) << read;
+        continue;
+      }
+      const absl::Status verified = VerifyPlan(plan, cost);
+      if (!verified.ok()) {
+        ++refused;
+        EXPECT_FALSE(verified.message().empty());
+        continue;
+      }
+      ++accepted;
+      const auto weights = RunSymbolically(plan, cost, 3);
+      ASSERT_TRUE(weights.ok()) << weights.status();
+      EXPECT_EQ(*weights, ExpectedWeights(plan, cost, 3));
+    }
+  }
+  EXPECT_GT(unreadable, 50);
+  EXPECT_GT(refused, 300);
+  EXPECT_GT(accepted, 5);
 }
 
 }  // namespace
