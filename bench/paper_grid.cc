@@ -1,7 +1,13 @@
 #include "bench/paper_grid.h"
 
+#include <time.h>
+
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
@@ -26,8 +32,34 @@ std::string LeftOut(const Plan& plan, const ModelProfile& profile) {
   return "";
 }
 
+// Processor time of the calling thread: other programs on the machine do not count.
+Nanos ThreadNow() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<Nanos>(now.tv_sec) * kNanosPerSecond + now.tv_nsec;
+}
+
+void Describe(const PlanResult& result, int global_batch, Outcome* outcome) {
+  const Plan& plan = result.plan;
+  const Prediction& prediction = plan.prediction();
+  outcome->step_ns = result.expected_step_ns;
+  outcome->lower_bound_ns = prediction.lower_bound_ns();
+  outcome->images_per_second =
+      static_cast<double>(global_batch) * kNanosPerSecond / std::max<Nanos>(1, outcome->step_ns);
+  outcome->bubble_ratio = prediction.bubble_ratio();
+  outcome->unfilled_bubble_ratio = prediction.unfilled_bubble_ratio();
+  for (int64_t bytes : prediction.peak_memory_bytes()) {
+    outcome->peak_memory_bytes = std::max<int64_t>(outcome->peak_memory_bytes, bytes);
+  }
+  if (!result.candidates.empty()) outcome->schedule = result.candidates[0].schedule;
+  outcome->num_stages = plan.stages_size();
+  outcome->num_micro_batches = plan.num_micro_batches();
+  outcome->micro_batch_size = plan.micro_batch_size();
+  outcome->devices_per_pipeline = plan.devices_per_pipeline();
+}
+
 Outcome PlanOne(const Contender& contender, const ModelProfile& profile, const ClusterSpec& cluster,
-                int global_batch) {
+                const PlanOptions& options) {
   Outcome outcome;
   outcome.label = contender.label;
   outcome.spec = contender.spec;
@@ -37,50 +69,114 @@ Outcome PlanOne(const Contender& contender, const ModelProfile& profile, const C
     return outcome;
   }
   outcome.role = RoleOf(*strategy);
-  PlanOptions options;
-  options.global_batch = global_batch;
-  const Nanos start = MonotonicNow();
+  const Nanos start = ThreadNow();
   const auto result = MakePlan(*strategy, profile, cluster, options);
-  outcome.planning_ns = MonotonicNow() - start;
+  outcome.planning_ns = ThreadNow() - start;
   if (!result.ok()) {
     outcome.refusal = std::string(result.status().message());
     return outcome;
   }
-  const Plan& plan = result->plan;
-  outcome.refusal = LeftOut(plan, profile);
-  if (!outcome.refusal.empty()) return outcome;
-  const Prediction& prediction = plan.prediction();
-  outcome.step_ns = prediction.step_ns();
-  outcome.lower_bound_ns = prediction.lower_bound_ns();
-  outcome.images_per_second =
-      static_cast<double>(global_batch) * kNanosPerSecond / std::max<Nanos>(1, outcome.step_ns);
-  outcome.bubble_ratio = prediction.bubble_ratio();
-  outcome.unfilled_bubble_ratio = prediction.unfilled_bubble_ratio();
-  for (int64_t bytes : prediction.peak_memory_bytes()) {
-    outcome.peak_memory_bytes = std::max<int64_t>(outcome.peak_memory_bytes, bytes);
-  }
-  if (!result->candidates.empty()) outcome.schedule = result->candidates[0].schedule;
-  outcome.num_stages = plan.stages_size();
-  outcome.num_micro_batches = plan.num_micro_batches();
-  outcome.micro_batch_size = plan.micro_batch_size();
-  outcome.devices_per_pipeline = plan.devices_per_pipeline();
+  outcome.refusal = LeftOut(result->plan, profile);
+  if (outcome.planned()) Describe(*result, options.global_batch, &outcome);
   return outcome;
 }
 
-absl::Status CheckOptions(const GridOptions& options) {
-  for (int devices : options.devices) {
-    if (devices < kDevicesPerNode || devices % kDevicesPerNode != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(devices, " devices are not a multiple of the ",
-                                                     kDevicesPerNode, " of a node"));
-    }
+absl::Status CheckCase(const GridCase& c) {
+  if (c.num_devices < kDevicesPerNode || c.num_devices % kDevicesPerNode != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        c.num_devices, " devices are not a multiple of the ", kDevicesPerNode, " of a node"));
   }
-  for (int batch : options.device_batches) {
-    if (batch < 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a batch of ", batch, " samples a device is less than 1"));
-    }
+  if (c.global_batch < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a batch of ", c.global_batch, " samples is less than 1"));
   }
   return absl::OkStatus();
+}
+
+std::string ClusterName(const GridCase& c) {
+  return absl::StrCat(c.device, "_8x", c.num_devices / kDevicesPerNode);
+}
+
+absl::StatusOr<CaseResult> RunCase(const GridOptions& options, const GridCase& c) {
+  DPIPE_RETURN_IF_ERROR(CheckCase(c));
+  DPIPE_ASSIGN_OR_RETURN(const std::string path, ProfilePath(options, c.model, c.device));
+  ModelProfile profile;
+  DPIPE_RETURN_IF_ERROR(ReadTextProto(path, &profile));
+  ClusterSpec cluster;
+  DPIPE_RETURN_IF_ERROR(ReadTextProto(
+      absl::StrCat(options.clusters_folder, "/", ClusterName(c), ".textproto"), &cluster));
+  PlanOptions plan_options;
+  plan_options.global_batch = c.global_batch;
+  plan_options.num_stages = plan_options.devices_per_pipeline = c.num_stages;
+  plan_options.num_micro_batches = c.num_micro_batches;
+  if (options.simulation_budget > 0) plan_options.simulation_budget = options.simulation_budget;
+  CaseResult result;
+  result.model = c.model;
+  result.cluster = ClusterName(c);
+  result.num_devices = c.num_devices;
+  result.global_batch = c.global_batch;
+  result.num_stages = c.num_stages;
+  result.num_micro_batches = c.num_micro_batches;
+  for (const Contender& contender : c.contenders) {
+    result.outcomes.push_back(PlanOne(contender, profile, cluster, plan_options));
+  }
+  for (const Contender& contender : c.ablations) {
+    result.ablations.push_back(PlanOne(contender, profile, cluster, plan_options));
+  }
+  return result;
+}
+
+bool SameContenders(const std::vector<Contender>& contenders,
+                    const std::vector<Outcome>& outcomes) {
+  return std::equal(contenders.begin(), contenders.end(), outcomes.begin(), outcomes.end(),
+                    [](const Contender& contender, const Outcome& outcome) {
+                      return contender.label == outcome.label && contender.spec == outcome.spec;
+                    });
+}
+
+bool IsResultOf(const GridCase& c, const CaseResult& result) {
+  return result.model == c.model && result.cluster == ClusterName(c) &&
+         result.num_devices == c.num_devices && result.global_batch == c.global_batch &&
+         result.num_stages == c.num_stages && result.num_micro_batches == c.num_micro_batches &&
+         SameContenders(c.contenders, result.outcomes) &&
+         SameContenders(c.ablations, result.ablations);
+}
+
+// What the threads of a grid share.
+struct Progress {
+  std::mutex mutex;
+  std::vector<std::optional<CaseResult>> results;  // one a case
+  absl::Status status;
+  std::atomic<size_t> next{0};
+
+  std::vector<CaseResult> SoFar() const {
+    std::vector<CaseResult> so_far;
+    for (const auto& result : results) {
+      if (result.has_value()) so_far.push_back(*result);
+    }
+    return so_far;
+  }
+};
+
+void Work(const GridOptions& options, const std::vector<GridCase>& cases,
+          const OnFinished& on_finished, Progress* progress) {
+  for (size_t i = progress->next++; i < cases.size(); i = progress->next++) {
+    {
+      std::lock_guard<std::mutex> lock(progress->mutex);
+      if (!progress->status.ok()) return;
+      if (progress->results[i].has_value()) continue;
+    }
+    auto result = RunCase(options, cases[i]);
+    std::lock_guard<std::mutex> lock(progress->mutex);
+    if (!result.ok()) {
+      progress->status = result.status();
+      return;
+    }
+    progress->results[i] = *std::move(result);
+    if (!on_finished) continue;
+    const absl::Status status = on_finished(progress->SoFar(), cases.size(), *progress->results[i]);
+    if (!status.ok()) progress->status = status;
+  }
 }
 
 }  // namespace
@@ -113,52 +209,36 @@ double Speedup(const Outcome* of, const Outcome* over) {
   return of->images_per_second / over->images_per_second;
 }
 
-absl::StatusOr<std::vector<CaseResult>> RunGrid(
-    const GridOptions& options, const std::function<void(const CaseResult&)>& on_case) {
-  DPIPE_RETURN_IF_ERROR(CheckOptions(options));
-  std::vector<CaseResult> results;
-  for (const std::string& model : options.models) {
-    ModelProfile profile;
-    DPIPE_RETURN_IF_ERROR(
-        ReadTextProto(absl::StrCat(options.profiles_folder, "/", model, ".textproto"), &profile));
-    for (int devices : options.devices) {
-      const std::string name = absl::StrCat(options.device, "_8x", devices / kDevicesPerNode);
-      ClusterSpec cluster;
-      DPIPE_RETURN_IF_ERROR(
-          ReadTextProto(absl::StrCat(options.clusters_folder, "/", name, ".textproto"), &cluster));
-      for (int batch : options.device_batches) {
-        CaseResult result;
-        result.model = model;
-        result.cluster = name;
-        result.num_devices = devices;
-        result.global_batch = batch * devices;
-        if (on_case) on_case(result);
-        for (const Contender& contender : options.contenders) {
-          result.outcomes.push_back(PlanOne(contender, profile, cluster, result.global_batch));
-        }
-        for (const Contender& contender : options.ablations) {
-          result.ablations.push_back(PlanOne(contender, profile, cluster, result.global_batch));
-        }
-        results.push_back(std::move(result));
-      }
+absl::StatusOr<std::string> ProfilePath(const GridOptions& options, const std::string& model,
+                                        const std::string& device) {
+  std::string folder;
+  if (device == "a100") folder = "a100_80gb";
+  if (device == "h100" || device == "h200") folder = device + "_sxm";
+  if (folder.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown device '", device, "'; there are a100, h100 and h200"));
+  }
+  return absl::StrCat(options.profiles_folder, "/", folder, "/", model, ".textproto");
+}
+
+absl::StatusOr<std::vector<CaseResult>> RunGrid(const GridOptions& options,
+                                                const std::vector<GridCase>& cases,
+                                                const std::vector<CaseResult>& finished,
+                                                const OnFinished& on_finished) {
+  Progress progress;
+  progress.results.resize(cases.size());
+  for (size_t i = 0; i < cases.size(); ++i) {
+    for (const CaseResult& result : finished) {
+      if (IsResultOf(cases[i], result)) progress.results[i] = result;
     }
   }
-  return results;
-}
-
-std::vector<Contender> NamedContenders() {
-  std::vector<Contender> contenders;
-  for (const std::string& name : StrategyNames()) contenders.push_back({name, name});
-  return contenders;
-}
-
-std::vector<Contender> AblationContenders() {
-  return {{"no filling", "diffusionpipe,frozen=first"},
-          {"no partial batches", "diffusionpipe,partial_batch=false"},
-          {"not across steps", "diffusionpipe,cross_iteration=false"},
-          {"even samples", "diffusionpipe,even_samples=true"},
-          {"frozen work on the first stage", "diffusionpipe,frozen=first_stage"},
-          {"offline cache", "diffusionpipe,frozen=cached"}};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < std::max(1, options.jobs); ++t) {
+    threads.emplace_back([&] { Work(options, cases, on_finished, &progress); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  DPIPE_RETURN_IF_ERROR(progress.status);
+  return progress.SoFar();
 }
 
 }  // namespace dpipe::bench

@@ -38,7 +38,7 @@ struct Outcome {
   Role role = Role::kPipeline;
   std::string refusal;  // why there is no plan; empty where there is one
   double images_per_second = 0;
-  Nanos step_ns = 0;
+  Nanos step_ns = 0;  // the two plans' weighted mean, where the model has self-conditioning
   Nanos lower_bound_ns = 0;
   double bubble_ratio = 0;
   double unfilled_bubble_ratio = 0;  // of the same schedule before filling; 0 where not filled
@@ -48,9 +48,23 @@ struct Outcome {
   int num_micro_batches = 0;
   int micro_batch_size = 0;
   int devices_per_pipeline = 0;
-  Nanos planning_ns = 0;  // wall clock of MakePlan here
+  Nanos planning_ns = 0;  // processor time of MakePlan here
 
   bool planned() const { return refusal.empty(); }
+};
+
+// One row of a table, before it is planned.
+struct GridCase {
+  std::string model;
+  std::string device = "a100";  // modelled profiles and clusters of it: a100, h100, h200
+  int num_devices = 8;          // a multiple of the 8 of a node
+  int global_batch = 0;
+  // Pipeline depth in devices, each pipeline group of so many, and micro-batches of a group; 0: the
+  // search chooses.
+  int num_stages = 0;
+  int num_micro_batches = 0;
+  std::vector<Contender> contenders;
+  std::vector<Contender> ablations;  // planned likewise, shown apart
 };
 
 struct CaseResult {
@@ -58,6 +72,8 @@ struct CaseResult {
   std::string cluster;
   int num_devices = 0;
   int global_batch = 0;
+  int num_stages = 0;              // as asked for in GridCase
+  int num_micro_batches = 0;       // likewise
   std::vector<Outcome> outcomes;   // in the order of the contenders
   std::vector<Outcome> ablations;  // likewise
 
@@ -71,25 +87,28 @@ struct CaseResult {
 double Speedup(const Outcome* of, const Outcome* over);
 
 struct GridOptions {
-  std::string device = "a100";  // clusters/<device>_8x<nodes>.textproto
-  std::string profiles_folder;  // <profiles_folder>/<model>.textproto
-  std::string clusters_folder;
-  std::vector<std::string> models;
-  std::vector<int> devices;         // multiples of 8
-  std::vector<int> device_batches;  // samples a device; the global batch is that times the devices
-  std::vector<Contender> contenders;
-  std::vector<Contender> ablations;
+  // <profiles>/{a100_80gb,h100_sxm,h200_sxm}/<model>.textproto
+  std::string profiles_folder = "data/profiles/modelled";
+  std::string clusters_folder = "data/clusters";  // <clusters>/<device>_8x<nodes>.textproto
+  int64_t simulation_budget = 0;                  // PlanOptions's; 0: its default
+  int jobs = 1;                                   // threads that plan cases, one each
 };
 
-// Every case of the grid in order. Contenders that cannot be planned, or whose plan leaves out a
-// backbone, are outcomes with a refusal; an error is a file that cannot be read. `on_case`, if set,
-// is called before each case.
-absl::StatusOr<std::vector<CaseResult>> RunGrid(
-    const GridOptions& options, const std::function<void(const CaseResult&)>& on_case = nullptr);
+// Results in the order of the cases. Contenders that cannot be planned, or whose plan leaves out a
+// backbone, are outcomes with a refusal; an error is a file that cannot be read or a wrong case.
+// A case that `finished` has a result for, of the same contenders, is not planned again.
+// `on_finished`, if set, is called after each case, one call at a time, with what is there so far;
+// an error that it returns ends the grid.
+using OnFinished = std::function<absl::Status(const std::vector<CaseResult>& results, size_t total,
+                                              const CaseResult& last)>;
+absl::StatusOr<std::vector<CaseResult>> RunGrid(const GridOptions& options,
+                                                const std::vector<GridCase>& cases,
+                                                const std::vector<CaseResult>& finished = {},
+                                                const OnFinished& on_finished = nullptr);
 
-// All named strategies, and what the ablations of diffusionpipe are.
-std::vector<Contender> NamedContenders();
-std::vector<Contender> AblationContenders();
+// Where the options have a model's profile for a device. InvalidArgument for an unknown device.
+absl::StatusOr<std::string> ProfilePath(const GridOptions& options, const std::string& model,
+                                        const std::string& device);
 
 }  // namespace dpipe::bench
 

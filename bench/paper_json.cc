@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "bench/paper_report.h"
 #include "nlohmann/json.hpp"
 
@@ -47,6 +48,46 @@ Json OutcomeJson(const Outcome& outcome) {
   return json;
 }
 
+Outcome OutcomeOf(const Json& json) {
+  Outcome outcome;
+  outcome.label = json.at("strategy");
+  outcome.spec = json.at("spec");
+  if (json.contains("refusal")) {
+    outcome.refusal = json.at("refusal");
+    return outcome;
+  }
+  for (const Role role :
+       {Role::kDataParallel, Role::kSharded, Role::kPipeline, Role::kFilled, Role::kCached}) {
+    if (json.at("role") == RoleName(role)) outcome.role = role;
+  }
+  outcome.images_per_second = json.at("images_per_second");
+  outcome.step_ns = json.at("step_ns");
+  outcome.lower_bound_ns = json.at("lower_bound_ns");
+  outcome.bubble_ratio = json.at("bubble_ratio");
+  outcome.unfilled_bubble_ratio = json.at("unfilled_bubble_ratio");
+  outcome.peak_memory_bytes = json.at("peak_memory_bytes");
+  outcome.schedule = json.at("schedule");
+  outcome.num_stages = json.at("stages");
+  outcome.num_micro_batches = json.at("micro_batches");
+  outcome.micro_batch_size = json.at("micro_batch_size");
+  outcome.devices_per_pipeline = json.at("devices_per_pipeline");
+  outcome.planning_ns = json.at("planning_ns");
+  return outcome;
+}
+
+CaseResult CaseOf(const Json& json) {
+  CaseResult c;
+  c.model = json.at("model");
+  c.cluster = json.at("cluster");
+  c.num_devices = json.at("devices");
+  c.global_batch = json.at("global_batch");
+  c.num_stages = json.at("asked_stages");
+  c.num_micro_batches = json.at("asked_micro_batches");
+  for (const Json& outcome : json.at("strategies")) c.outcomes.push_back(OutcomeOf(outcome));
+  for (const Json& outcome : json.at("ablations")) c.ablations.push_back(OutcomeOf(outcome));
+  return c;
+}
+
 Json OutcomesJson(const std::vector<Outcome>& outcomes) {
   Json json = Json::array();
   for (const Outcome& outcome : outcomes) json.push_back(OutcomeJson(outcome));
@@ -60,6 +101,7 @@ std::string PaperJson(const std::vector<CaseResult>& results, const ReportSource
                {"format_version", 1},
                {"method", "simulated plans; nothing measured on the devices named"},
                {"command_line", source.command_line},
+               {"simulation_budget", source.simulation_budget},
                {"planned_on", report::DescribeMachine(source.machine)},
                {"published",
                 {{"by", "the DiffusionPipe paper, of its own systems and machines"},
@@ -73,11 +115,26 @@ std::string PaperJson(const std::vector<CaseResult>& results, const ReportSource
                              {"cluster", c.cluster},
                              {"devices", c.num_devices},
                              {"global_batch", c.global_batch},
+                             {"asked_stages", c.num_stages},
+                             {"asked_micro_batches", c.num_micro_batches},
                              {"strategies", OutcomesJson(c.outcomes)},
                              {"ablations", OutcomesJson(c.ablations)}});
   }
   // Messages may quote a file's bytes, which need not be UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<std::vector<CaseResult>> ReadPaperJson(const std::string& text,
+                                                      int64_t simulation_budget) {
+  std::vector<CaseResult> results;
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("simulation_budget") != simulation_budget) return results;
+    for (const Json& c : json.at("cases")) results.push_back(CaseOf(c));
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat("not results of paper_tables: ", error.what()));
+  }
+  return results;
 }
 
 }  // namespace dpipe::bench

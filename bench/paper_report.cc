@@ -2,69 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "bench/bar_chart.h"
+#include "bench/paper_section.h"
 #include "core/report/markup.h"
-#include "core/report/table.h"
 
 namespace dpipe::bench {
 namespace {
 
 using report::PercentText;
-using report::Table;
 
-constexpr char kOurs[] = "diffusionpipe";
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
-using Cases = std::vector<const CaseResult*>;  // of one model
-
-std::string RateText(double value) {
-  if (!std::isfinite(value)) return "-";
-  return value >= 100 ? absl::StrFormat("%.0f", value) : absl::StrFormat("%.2f", value);
-}
 
 std::string MillisecondsText(double value) {
   return std::isfinite(value) ? absl::StrFormat("%.1f", value) : "-";
 }
-
-std::string RatioText(double value) {
-  return std::isfinite(value) ? absl::StrFormat("%.2fx", value) : "-";
-}
-
-std::string GroupName(const CaseResult& c) {
-  return absl::StrCat(c.num_devices, " x ", c.global_batch / c.num_devices);
-}
-
-// The columns that every table begins with.
-std::vector<std::string> CaseCells(const CaseResult& c) {
-  return {absl::StrCat(c.num_devices), absl::StrCat(c.global_batch)};
-}
-
-// A column of a table and a series of its plot.
-struct Column {
-  std::string name;
-  std::function<double(const CaseResult&)> value;
-};
-
-// One table and its plot.
-struct Section {
-  std::string key;  // of the picture's file name
-  std::string title;
-  std::string intro;  // a paragraph
-  std::string unit;
-  double scale = 1;  // of values in the plot
-  std::vector<Column> columns;
-  std::function<std::string(double)> text;
-  std::vector<ReferenceLine> references;
-  // A last column of text, not plotted; empty: none.
-  std::string remark_name;
-  std::function<std::string(const CaseResult&)> remark;
-};
 
 Section NewSection(const std::string& key, const std::string& title, const std::string& intro,
                    const std::string& unit) {
@@ -92,80 +47,75 @@ Section Throughput(const Cases& cases) {
   return section;
 }
 
-Section Speedups() {
+Section Speedups(const std::string& ours) {
   Section section =
-      NewSection("speedups", "Speedups of diffusionpipe",
-                 "Over each rival's own best plan. The last column is the fastest strategy that "
-                 "fills bubbles over diffusionpipe.",
-                 "x");
+      NewSection("speedups_" + ours, "Speedups of " + ours,
+                 "Simulated throughput over that of each rival's own best plan.", "x");
   section.text = RatioText;
   for (const std::string rival : {"data_parallel", "zero3", "gpipe", "spp"}) {
-    section.columns.push_back({"over " + rival, [rival](const CaseResult& c) {
-                                 return Speedup(c.Find(kOurs), c.Find(rival));
+    section.columns.push_back({"over " + rival, [ours, rival](const CaseResult& c) {
+                                 return Speedup(c.Find(ours), c.Find(rival));
                                }});
   }
-  section.columns.push_back({"over the best pipeline", [](const CaseResult& c) {
-                               return Speedup(c.Find(kOurs), c.Fastest(Role::kPipeline));
-                             }});
-  section.columns.push_back({"best filled over diffusionpipe", [](const CaseResult& c) {
-                               return Speedup(c.Fastest(Role::kFilled), c.Find(kOurs));
+  section.columns.push_back({"over the best unfilled pipeline", [ours](const CaseResult& c) {
+                               return Speedup(c.Find(ours), c.Fastest(Role::kPipeline));
                              }});
   section.references = {
       {"published: up to 1.41x over pipelines", kPublishedPipelineSpeedup},
       {"published: up to 1.28x over data parallelism", kPublishedDataParallelSpeedup}};
-  section.remark_name = "best pipeline; best filled";
-  section.remark = [](const CaseResult& c) {
+  section.remark_name = "best unfilled pipeline";
+  section.remark = [](const CaseResult& c) -> std::string {
     const Outcome* pipeline = c.Fastest(Role::kPipeline);
-    const Outcome* filled = c.Fastest(Role::kFilled);
-    return absl::StrCat(pipeline == nullptr ? "-" : pipeline->label, "; ",
-                        filled == nullptr ? "-" : filled->label);
+    return pipeline == nullptr ? "-" : pipeline->label;
   };
   return section;
 }
 
 Section Bubbles() {
-  Section section =
-      NewSection("bubbles", "Bubbles of diffusionpipe",
-                 "Idle compute time over devices x step, steady state: of the same schedule "
-                 "before filling, and filled. The published bound speaks of the paper's runs.",
-                 "%");
+  Section section = NewSection(
+      "bubbles", "Bubbles",
+      "Idle compute time over devices x step, steady state: of the same schedule before filling, "
+      "and filled. The published bound speaks of the paper's runs.",
+      "%");
   section.scale = 100;
   section.text = PercentText;
-  section.columns = {{"before filling",
-                      [](const CaseResult& c) {
-                        const Outcome* ours = c.Find(kOurs);
-                        const bool filled = ours != nullptr && ours->unfilled_bubble_ratio > 0;
-                        return filled ? ours->unfilled_bubble_ratio : kNone;
-                      }},
-                     {"after filling", [](const CaseResult& c) {
-                        const Outcome* ours = c.Find(kOurs);
-                        return ours == nullptr ? kNone : ours->bubble_ratio;
-                      }}};
+  for (const std::string ours : {kPlain, kCombined}) {
+    section.columns.push_back({ours + " before", [ours](const CaseResult& c) {
+                                 const Outcome* found = c.Find(ours);
+                                 const bool filled =
+                                     found != nullptr && found->unfilled_bubble_ratio > 0;
+                                 return filled ? found->unfilled_bubble_ratio : kNone;
+                               }});
+    section.columns.push_back({ours + " after", [ours](const CaseResult& c) {
+                                 const Outcome* found = c.Find(ours);
+                                 return found == nullptr ? kNone : found->bubble_ratio;
+                               }});
+  }
   section.references = {{"published: below 5 %", 100 * kPublishedBubbleRatio}};
-  section.remark_name = "step / bound; schedule, stages x micro-batches x samples, devices";
-  section.remark = [](const CaseResult& c) -> std::string {
-    const Outcome* ours = c.Find(kOurs);
-    if (ours == nullptr) return "-";
-    return absl::StrFormat(
-        "%.3f; %s, %d x %d x %d, %d",
-        static_cast<double>(ours->step_ns) / std::max<double>(1, ours->lower_bound_ns),
-        ours->schedule, ours->num_stages, ours->num_micro_batches, ours->micro_batch_size,
-        ours->devices_per_pipeline);
+  section.remark_name = "step / bound and plan of diffusionpipe; of opendiffusionpipe";
+  section.remark = [](const CaseResult& c) {
+    const auto text = [&](const char* label) -> std::string {
+      const Outcome* found = c.Find(label);
+      if (found == nullptr) return "-";
+      return absl::StrFormat("%.3f %s", OverBound(found), ShapeText(found));
+    };
+    return absl::StrCat(text(kPlain), "; ", text(kCombined));
   };
   return section;
 }
 
 Section Ablations(const Cases& cases) {
-  Section section =
-      NewSection("ablations", "Ablations",
-                 "Throughput of diffusionpipe with something taken away or changed, over "
-                 "diffusionpipe's.",
-                 "x");
+  Section section = NewSection(
+      "ablations", "Ablations",
+      "Throughput of diffusionpipe with something taken away or changed, over "
+      "diffusionpipe's; on one node. An offline cache needs somebody to fill it first, and "
+      "storage for every sample.",
+      "x");
   section.text = RatioText;
   for (size_t i = 0; i < cases[0]->ablations.size(); ++i) {
     section.columns.push_back({cases[0]->ablations[i].label, [i](const CaseResult& c) {
                                  const Outcome& outcome = c.ablations[i];
-                                 return outcome.planned() ? Speedup(&outcome, c.Find(kOurs))
+                                 return outcome.planned() ? Speedup(&outcome, c.Find(kPlain))
                                                           : kNone;
                                }});
   }
@@ -173,9 +123,11 @@ Section Ablations(const Cases& cases) {
 }
 
 Section PlanningTime(const Cases& cases) {
-  Section section =
-      NewSection("planning", "Planning time",
-                 "Milliseconds of the whole search on one core of the machine named above.", "ms");
+  Section section = NewSection(
+      "planning", "Planning time",
+      "Milliseconds of the whole search on one core of the machine named above, processor "
+      "time.",
+      "ms");
   section.text = MillisecondsText;
   for (const Outcome& outcome : cases[0]->outcomes) {
     const std::string label = outcome.label;
@@ -187,35 +139,6 @@ Section PlanningTime(const Cases& cases) {
                                }});
   }
   return section;
-}
-
-Table TableOf(const Section& section, const Cases& cases) {
-  std::vector<std::string> headers{"devices", "global batch"};
-  for (const Column& column : section.columns) headers.push_back(column.name);
-  if (section.remark) headers.push_back(section.remark_name);
-  Table table(headers);
-  if (section.remark) table.SetAlign(static_cast<int>(headers.size()) - 1, Table::Align::kLeft);
-  for (const CaseResult* c : cases) {
-    std::vector<std::string> cells = CaseCells(*c);
-    for (const Column& column : section.columns) cells.push_back(section.text(column.value(*c)));
-    if (section.remark) cells.push_back(section.remark(*c));
-    table.AddRow(cells);
-  }
-  return table;
-}
-
-BarChart ChartOf(const Section& section, const std::string& model, const Cases& cases) {
-  BarChart chart;
-  chart.title = absl::StrCat(section.title, ": ", model, " (devices x samples a device)");
-  chart.unit = section.unit;
-  chart.references = section.references;
-  for (const CaseResult* c : cases) chart.groups.push_back(GroupName(*c));
-  for (const Column& column : section.columns) {
-    BarSeries series{column.name, {}};
-    for (const CaseResult* c : cases) series.values.push_back(section.scale * column.value(*c));
-    chart.series.push_back(std::move(series));
-  }
-  return chart;
 }
 
 // Each reason once, with where it first came.
@@ -242,54 +165,49 @@ void AppendModel(const std::string& model, const Cases& cases, const ReportSourc
     absl::StrAppend(&out->markdown, "\nProfile: ", provenance->second, "\n");
   }
   for (const Section& section :
-       {Throughput(cases), Speedups(), Bubbles(), Ablations(cases), PlanningTime(cases)}) {
-    const std::string picture = absl::StrCat(model, "_", section.key, ".svg");
-    absl::StrAppend(&out->markdown, "\n### ", section.title, "\n\n", section.intro, "\n\n",
-                    TableOf(section, cases).ToMarkdown(), "\n![", section.title, "](", picture,
-                    ")\n");
-    out->pictures[picture] = BarChartSvg(ChartOf(section, model, cases));
+       {Throughput(cases), Speedups(kPlain), Speedups(kCombined), Bubbles(), PlanningTime(cases)}) {
+    AppendSection(section, model, cases, out);
   }
+  Cases ablated;
+  for (const CaseResult* c : cases) {
+    if (!c->ablations.empty()) ablated.push_back(c);
+  }
+  if (!ablated.empty()) AppendSection(Ablations(ablated), model, ablated, out);
   out->markdown += Refusals(cases);
 }
 
-// Published maxima beside this grid's, over all cases.
-std::string Maxima(const std::vector<CaseResult>& results) {
-  double over_pipeline = kNone, over_data_parallel = kNone, largest = kNone, smallest = kNone;
-  for (const CaseResult& c : results) {
-    const Outcome* ours = c.Find(kOurs);
-    if (ours == nullptr) continue;
-    over_pipeline = std::fmax(over_pipeline, Speedup(ours, c.Fastest(Role::kPipeline)));
-    over_data_parallel =
-        std::fmax(over_data_parallel, Speedup(ours, c.Fastest(Role::kDataParallel)));
-    largest = std::fmax(largest, ours->bubble_ratio);
-    smallest = std::fmin(smallest, ours->bubble_ratio);
+bool IsOfCombinedGrid(const CaseResult& c) {
+  return c.ablations.empty() && c.outcomes.size() == 2 && c.outcomes[0].label == kPlain &&
+         c.outcomes[1].label == kCombined;
+}
+
+// In order of their first case.
+std::vector<std::pair<std::string, Cases>> ByModel(const Cases& cases) {
+  std::vector<std::pair<std::string, Cases>> by_model;
+  for (const CaseResult* c : cases) {
+    auto at = std::find_if(by_model.begin(), by_model.end(),
+                           [&](const auto& entry) { return entry.first == c->model; });
+    if (at == by_model.end()) at = by_model.insert(by_model.end(), {c->model, {}});
+    at->second.push_back(c);
   }
-  Table table({"", "published by the paper, measured on its machines", "here, simulated"});
-  table.AddRow({"diffusionpipe over pipelines, at most", RatioText(kPublishedPipelineSpeedup),
-                RatioText(over_pipeline) + " (over the best of them in each case)"});
-  table.AddRow({"over data parallelism, at most", RatioText(kPublishedDataParallelSpeedup),
-                RatioText(over_data_parallel)});
-  table.AddRow({"bubbles after filling", "below " + PercentText(kPublishedBubbleRatio),
-                PercentText(smallest) + " to " + PercentText(largest)});
-  return table.ToMarkdown();
+  return by_model;
 }
 
 }  // namespace
 
 PaperReport MakePaperReport(const std::vector<CaseResult>& results, const ReportSource& source) {
   PaperReport report;
+  Cases comparison, combined;
+  for (const CaseResult& c : results) (IsOfCombinedGrid(c) ? combined : comparison).push_back(&c);
   report.markdown = absl::StrCat(
       "# Strategies compared by simulation\n\nNothing here was measured on GPUs: every number is a "
-      "plan's simulated step on a profile and a cluster from `data/`. Planned on ",
-      report::DescribeMachine(source.machine), " by\n\n    ", source.command_line, "\n\n",
-      Maxima(results));
-  std::vector<std::string> models;
-  std::map<std::string, Cases> by_model;
-  for (const CaseResult& c : results) {
-    if (by_model[c.model].empty()) models.push_back(c.model);
-    by_model[c.model].push_back(&c);
+      "plan's simulated step on a modelled profile and a cluster from `data/`. Planned on ",
+      report::DescribeMachine(source.machine), source.date.empty() ? "" : ", " + source.date,
+      ", by\n\n    ", source.command_line, "\n", SummaryText(comparison));
+  AppendCombinedGrid(ByModel(combined), &report);
+  for (const auto& [model, cases] : ByModel(comparison)) {
+    AppendModel(model, cases, source, &report);
   }
-  for (const std::string& model : models) AppendModel(model, by_model[model], source, &report);
   return report;
 }
 

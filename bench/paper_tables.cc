@@ -1,48 +1,53 @@
 // Plans and simulates every strategy for models, cluster sizes and batches, and writes tables.
 //   bazel run //bench:paper_tables
 #include <cstdio>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "bench/paper_cases.h"
 #include "bench/paper_grid.h"
 #include "bench/paper_report.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/time.h"
 #include "core/schedule/plan_io.h"
 #include "gflags/gflags.h"
 
-DEFINE_string(device, "a100", "a100, h100 or h200: which modelled profiles and clusters");
-DEFINE_string(models, "stable_diffusion_v2_1_512,controlnet_v1_0_512,cdm_lsun_256,cdm_imagenet_256",
-              "profiles by file name, separated by commas");
+DEFINE_string(models, "", "profiles by file name, separated by commas; empty: the default grid's");
+DEFINE_string(device, "", "a100, h100 or h200, for every model; empty: the default grid's");
 DEFINE_string(devices, "8,16,32,64", "numbers of devices, multiples of 8");
-DEFINE_string(device_batches, "8,16,32", "samples a device, separated by commas");
-DEFINE_string(strategies, "", "strategies, separated by semicolons; empty: every one with a name");
-DEFINE_bool(ablations, true, "also diffusionpipe with parts of it taken away");
-DEFINE_string(profiles, "", "folder of profiles; empty: data/profiles/modelled/DEVICE");
+DEFINE_string(device_batches, "", "samples a device, rising; empty: the default grid's");
+DEFINE_string(strategies, "",
+              "separated by semicolons, \"all\" for every named one; empty: default");
+DEFINE_bool(ablations, true, "also diffusionpipe with parts of it taken away, on 8 devices");
+DEFINE_bool(combined, true,
+            "also the grid of opendiffusionpipe against diffusionpipe at equal S, M");
+DEFINE_bool(quick, false, "one model, 8 devices, one batch, and no combined grid");
+DEFINE_int64(simulation_budget, 50000, "of each search: instructions to simulate, about");
+DEFINE_int32(jobs, 1, "threads that plan");
+DEFINE_bool(resume, true, "keep the cases that --out already holds");
+DEFINE_string(profiles, "", "folder of modelled profiles; empty: data/profiles/modelled");
 DEFINE_string(clusters, "", "folder of clusters; empty: data/clusters");
-DEFINE_string(out, "out/paper_tables", "folder for paper_tables.md, paper_tables.json and plots");
+DEFINE_string(date, "", "to write into the tables; empty: today");
+DEFINE_string(out, "out/paper_tables", "folder for README.md, results.json and plots");
 
 namespace dpipe::bench {
 namespace {
-
-absl::StatusOr<std::string> ProfilesFolder() {
-  if (!FLAGS_profiles.empty()) return UserPath(FLAGS_profiles);
-  const std::string root = "data/profiles/modelled/";
-  if (FLAGS_device == "a100") return root + "a100_80gb";
-  if (FLAGS_device == "h100" || FLAGS_device == "h200") return root + FLAGS_device + "_sxm";
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown --device=", FLAGS_device, "; there are a100, h100 and h200"));
-}
 
 absl::StatusOr<std::vector<int>> Numbers(const char* flag, const std::string& text) {
   std::vector<int> numbers;
   for (const auto& part : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
     int number = 0;
-    if (!absl::SimpleAtoi(part, &number)) {
-      return absl::InvalidArgumentError(absl::StrCat("--", flag, ": '", part, "' is no number"));
+    if (!absl::SimpleAtoi(part, &number) || number < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", flag, ": '", part, "' is no number of at least 1"));
     }
     numbers.push_back(number);
   }
@@ -50,51 +55,114 @@ absl::StatusOr<std::vector<int>> Numbers(const char* flag, const std::string& te
   return numbers;
 }
 
-absl::StatusOr<GridOptions> OptionsFromFlags() {
-  GridOptions options;
-  options.device = FLAGS_device;
-  DPIPE_ASSIGN_OR_RETURN(options.profiles_folder, ProfilesFolder());
-  options.clusters_folder = FLAGS_clusters.empty() ? "data/clusters" : UserPath(FLAGS_clusters);
-  options.models = absl::StrSplit(FLAGS_models, ',', absl::SkipWhitespace());
-  DPIPE_ASSIGN_OR_RETURN(options.devices, Numbers("devices", FLAGS_devices));
-  DPIPE_ASSIGN_OR_RETURN(options.device_batches, Numbers("device_batches", FLAGS_device_batches));
-  options.contenders = NamedContenders();
-  if (!FLAGS_strategies.empty()) {
-    options.contenders.clear();
-    for (const auto& part : absl::StrSplit(FLAGS_strategies, ';', absl::SkipWhitespace())) {
-      options.contenders.push_back({std::string(part), std::string(part)});
+// The default setups, or those of the models asked for, with what the flags say of them.
+absl::StatusOr<std::vector<ModelSetup>> SetupsFromFlags(const std::vector<ModelSetup>& defaults) {
+  std::vector<ModelSetup> setups = defaults;
+  if (!FLAGS_models.empty()) {
+    setups.clear();
+    for (const auto& model : absl::StrSplit(FLAGS_models, ',', absl::SkipWhitespace())) {
+      ModelSetup setup{std::string(model), "a100", {4, 16}};
+      for (const ModelSetup& known : defaults) {
+        if (known.model == model) setup = known;
+      }
+      setups.push_back(setup);
     }
   }
-  if (FLAGS_ablations) options.ablations = AblationContenders();
-  return options;
+  for (ModelSetup& setup : setups) {
+    if (!FLAGS_device.empty()) setup.device = FLAGS_device;
+    if (FLAGS_device_batches.empty()) continue;
+    DPIPE_ASSIGN_OR_RETURN(setup.device_batches, Numbers("device_batches", FLAGS_device_batches));
+  }
+  return setups;
 }
 
-absl::Status Run(const std::string& command_line) {
-  DPIPE_ASSIGN_OR_RETURN(const GridOptions options, OptionsFromFlags());
-  DPIPE_ASSIGN_OR_RETURN(
-      const std::vector<CaseResult> results, RunGrid(options, [](const CaseResult& c) {
-        std::printf("%s, %d devices, batch %d\n", c.model.c_str(), c.num_devices, c.global_batch);
-        std::fflush(stdout);
-      }));
+std::vector<Contender> ContendersFromFlags() {
+  if (FLAGS_strategies.empty()) return DefaultContenders();
+  if (FLAGS_strategies == "all") return NamedContenders();
+  std::vector<Contender> contenders;
+  for (const auto& part : absl::StrSplit(FLAGS_strategies, ';', absl::SkipWhitespace())) {
+    contenders.push_back({std::string(part), std::string(part)});
+  }
+  return contenders;
+}
+
+absl::StatusOr<std::vector<GridCase>> CasesFromFlags() {
+  if (FLAGS_quick) {
+    return ComparisonCases({{"stable_diffusion_v2_1_512", "a100", {8}}}, {8}, ContendersFromFlags(),
+                           FLAGS_ablations);
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<ModelSetup> setups, SetupsFromFlags(DefaultSetups()));
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<int> devices, Numbers("devices", FLAGS_devices));
+  std::vector<GridCase> cases =
+      ComparisonCases(setups, devices, ContendersFromFlags(), FLAGS_ablations);
+  if (!FLAGS_combined) return cases;
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<ModelSetup> combined, SetupsFromFlags(CombinedSetups()));
+  for (GridCase& c : CombinedCases(combined)) cases.push_back(std::move(c));
+  return cases;
+}
+
+std::string Today() { return absl::FormatTime("%Y-%m-%d", absl::Now(), absl::UTCTimeZone()); }
+
+absl::StatusOr<ReportSource> SourceOf(const GridOptions& options,
+                                      const std::vector<GridCase>& cases,
+                                      const std::string& command_line) {
   ReportSource source;
   source.command_line = command_line;
   source.machine = report::CollectMachineInfo();
-  for (const std::string& model : options.models) {
+  source.simulation_budget = options.simulation_budget;
+  source.date = FLAGS_date.empty() ? Today() : FLAGS_date;
+  for (const GridCase& c : cases) {
+    if (source.provenance.count(c.model) > 0) continue;
+    DPIPE_ASSIGN_OR_RETURN(const std::string path, ProfilePath(options, c.model, c.device));
     ModelProfile profile;
-    DPIPE_RETURN_IF_ERROR(
-        ReadTextProto(absl::StrCat(options.profiles_folder, "/", model, ".textproto"), &profile));
-    source.provenance[model] = profile.provenance();
+    DPIPE_RETURN_IF_ERROR(ReadTextProto(path, &profile));
+    source.provenance[c.model] = profile.provenance();
   }
+  return source;
+}
+
+absl::Status WriteReport(const std::string& folder, const std::vector<CaseResult>& results,
+                         const ReportSource& source) {
   const PaperReport report = MakePaperReport(results, source);
-  const std::string folder = OutputPath(FLAGS_out);
-  DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   for (const auto& [name, svg] : report.pictures) {
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/" + name, svg));
   }
-  DPIPE_RETURN_IF_ERROR(
-      WriteFileAtomically(folder + "/paper_tables.json", PaperJson(results, source)));
-  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/paper_tables.md", report.markdown));
-  std::printf("%s/paper_tables.md\n", folder.c_str());
+  return WriteFileAtomically(folder + "/README.md", report.markdown);
+}
+
+absl::StatusOr<std::vector<CaseResult>> Finished(const std::string& path) {
+  std::error_code error;
+  if (!FLAGS_resume || !std::filesystem::exists(path, error)) return std::vector<CaseResult>();
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  return ReadPaperJson(text, FLAGS_simulation_budget);
+}
+
+absl::Status Run(const std::string& command_line) {
+  GridOptions options;
+  if (!FLAGS_profiles.empty()) options.profiles_folder = UserPath(FLAGS_profiles);
+  if (!FLAGS_clusters.empty()) options.clusters_folder = UserPath(FLAGS_clusters);
+  options.simulation_budget = FLAGS_simulation_budget;
+  options.jobs = FLAGS_jobs;
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<GridCase> cases, CasesFromFlags());
+  DPIPE_ASSIGN_OR_RETURN(const ReportSource source, SourceOf(options, cases, command_line));
+  const std::string folder = OutputPath(FLAGS_out);
+  DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
+  const std::string json_path = folder + "/results.json";
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<CaseResult> finished, Finished(json_path));
+  const Nanos start = MonotonicNow();
+  const auto on_finished = [&](const std::vector<CaseResult>& results, size_t total,
+                               const CaseResult& last) {
+    std::printf("%zu of %zu, %.0f s: %s, %d devices, batch %d\n", results.size(), total,
+                static_cast<double>(MonotonicNow() - start) / kNanosPerSecond, last.model.c_str(),
+                last.num_devices, last.global_batch);
+    std::fflush(stdout);
+    return WriteFileAtomically(json_path, PaperJson(results, source));
+  };
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<CaseResult> results,
+                         RunGrid(options, cases, finished, on_finished));
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(json_path, PaperJson(results, source)));
+  DPIPE_RETURN_IF_ERROR(WriteReport(folder, results, source));
+  std::printf("%s/README.md\n", folder.c_str());
   return absl::OkStatus();
 }
 
@@ -104,6 +172,8 @@ absl::Status Run(const std::string& command_line) {
 int main(int argc, char** argv) {
   gflags::SetUsageMessage(
       "Plans and simulates every strategy for models, cluster sizes and batches.\n"
+      "The default grid writes out/paper_tables/README.md. An aborted run goes on where it was.\n"
+      "  bazel run //bench:paper_tables -- --quick\n"
       "  bazel run //bench:paper_tables -- --models=sdxl_1024 --devices=8 --device_batches=4");
   std::string command_line = "bazel run //bench:paper_tables --";
   for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);

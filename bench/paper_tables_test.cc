@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "bench/bar_chart.h"
+#include "bench/paper_cases.h"
 #include "bench/paper_grid.h"
 #include "bench/paper_report.h"
 #include "gtest/gtest.h"
@@ -50,26 +51,52 @@ TEST(PaperGridTest, SpeedupsByHand) {
   EXPECT_TRUE(std::isnan(Speedup(ours, c.Find("zero3"))));
 }
 
+// Of the combined grid, at S = M = 8.
+CaseResult CombinedByHand(double plain, double combined) {
+  CaseResult c;
+  c.model = "model";
+  c.cluster = "a100_8x1";
+  c.num_devices = 8;
+  c.global_batch = 64;
+  c.num_stages = c.num_micro_batches = 8;
+  c.outcomes = {Planned("diffusionpipe", Role::kFilled, plain),
+                Planned("opendiffusionpipe", Role::kFilled, combined)};
+  return c;
+}
+
 TEST(PaperReportTest, TablesAndReasons) {
-  const PaperReport report = MakePaperReport({ByHand()}, {});
+  const PaperReport report = MakePaperReport({ByHand(), CombinedByHand(100, 130)}, {});
   for (const std::string text :
        {"1.41x", "1.28x", "below 5.0 %", "published by the paper", "1.50x", "1.20x", "1.33x",
-        "0.75x", "30.0 %", "2.0 %", "1.100; ", "1f1b; diffusionpipe",
-        "- zero3, 8 devices, batch 64: no room", "(model_speedups.svg)"}) {
+        "0.75x", "30.0 %", "2.0 %", "1.100 ", "1.30x", "8 / 8",
+        "- zero3, 8 devices, batch 64: no room", "(model_speedups_diffusionpipe.svg)"}) {
     EXPECT_NE(report.markdown.find(text), std::string::npos) << text << "\n" << report.markdown;
   }
-  EXPECT_EQ(report.pictures.size(), 5u);
+  EXPECT_EQ(report.pictures.size(), 7u);
   EXPECT_NE(report.pictures.at("model_bubbles.svg").find("published: below 5 %"),
+            std::string::npos);
+  EXPECT_NE(report.pictures.at("model_combined.svg").find("batch 64, 8 / 8: 1.3 x"),
             std::string::npos);
 }
 
 TEST(PaperReportTest, Json) {
-  const auto json = nlohmann::json::parse(PaperJson({ByHand()}, {}));
+  const std::vector<CaseResult> results{ByHand(), CombinedByHand(100, 130)};
+  ReportSource source;
+  source.simulation_budget = 7;
+  const std::string text = PaperJson(results, source);
+  const auto json = nlohmann::json::parse(text);
   const auto& c = json.at("cases").at(0);
   EXPECT_EQ(c.at("strategies").size(), 5u);
   EXPECT_EQ(c.at("strategies").at(3).at("bubble_ratio"), 0.02);
   EXPECT_EQ(c.at("strategies").at(4).at("refusal"), "no room");
   EXPECT_EQ(json.at("published").at("speedup_over_pipelines_at_most"), 1.41);
+  // What is read back is what was written.
+  const auto again = ReadPaperJson(text, 7);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(PaperJson(*again, source), text);
+  EXPECT_TRUE(ReadPaperJson(text, 8)->empty());
+  EXPECT_FALSE(ReadPaperJson("{", 7).ok());
+  EXPECT_FALSE(ReadPaperJson("{\"simulation_budget\":7}", 7).ok());
 }
 
 TEST(BarChartTest, BarsAreProportionalAndMissingValuesLeaveAGap) {
@@ -85,22 +112,40 @@ TEST(BarChartTest, BarsAreProportionalAndMissingValuesLeaveAGap) {
   EXPECT_NE(BarChartSvg(chart).find("nothing to show"), std::string::npos);
 }
 
+GridCase CaseOf(const std::string& model, int global_batch,
+                const std::vector<std::string>& strategies) {
+  GridCase c;
+  c.model = model;
+  c.global_batch = global_batch;
+  for (const std::string& name : strategies) c.contenders.push_back({name, name});
+  return c;
+}
+
 TEST(PaperGridTest, StableDiffusionOnEightDevices) {
   GridOptions options;
-  options.profiles_folder = "data/profiles/modelled/a100_80gb";
-  options.clusters_folder = "data/clusters";
-  options.models = {"stable_diffusion_v2_1_512"};
-  options.devices = {8};
-  options.device_batches = {16};
-  options.contenders = {{"data_parallel", "data_parallel"},
-                        {"gpipe", "gpipe"},
-                        {"diffusionpipe", "diffusionpipe"},
-                        {"unknown", "no_such_strategy"}};
-  const auto results = RunGrid(options);
+  options.simulation_budget = 20000;
+  options.jobs = 2;
+  GridCase fixed = CaseOf("stable_diffusion_v2_1_512", 64, {"diffusionpipe"});
+  fixed.num_stages = 2;
+  fixed.num_micro_batches = 4;
+  const std::vector<GridCase> cases = {
+      CaseOf("stable_diffusion_v2_1_512", 128,
+             {"data_parallel", "gpipe", "diffusionpipe", "no_such_strategy"}),
+      fixed};
+  size_t calls = 0;
+  const auto count = [&calls](const std::vector<CaseResult>& results, size_t total,
+                              const CaseResult&) {
+    ++calls;
+    EXPECT_EQ(results.size(), calls);
+    EXPECT_EQ(total, 2u);
+    return absl::OkStatus();
+  };
+  const auto results = RunGrid(options, cases, {}, count);
   ASSERT_TRUE(results.ok()) << results.status();
-  ASSERT_EQ(results->size(), 1u);
+  ASSERT_EQ(results->size(), 2u);
+  EXPECT_EQ(calls, 2u);
   const CaseResult& c = (*results)[0];
-  EXPECT_EQ(c.global_batch, 128);
+  EXPECT_EQ(c.cluster, "a100_8x1");
   const Outcome* ours = c.Find("diffusionpipe");
   ASSERT_NE(ours, nullptr);
   EXPECT_GT(Speedup(ours, c.Find("gpipe")), 1);
@@ -108,18 +153,43 @@ TEST(PaperGridTest, StableDiffusionOnEightDevices) {
   EXPECT_GE(ours->step_ns, ours->lower_bound_ns);
   EXPECT_GT(ours->planning_ns, 0);
   EXPECT_FALSE(c.outcomes[3].planned());
+  const Outcome* at_two = (*results)[1].Find("diffusionpipe");
+  ASSERT_NE(at_two, nullptr);
+  EXPECT_EQ(at_two->num_stages, 2);
+  EXPECT_EQ(at_two->num_micro_batches, 4);
+  // What is finished is not planned again, however little of it is true.
+  std::vector<CaseResult> finished = *results;
+  finished[0].outcomes[0].step_ns = 1;
+  const auto resumed = RunGrid(options, cases, finished);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_EQ((*resumed)[0].outcomes[0].step_ns, 1);
+  EXPECT_EQ((*resumed)[1].outcomes[0].planning_ns, (*results)[1].outcomes[0].planning_ns);
+}
+
+TEST(PaperGridTest, AnErrorOfTheCallerEndsTheGrid) {
+  const GridCase c = CaseOf("stable_diffusion_v2_1_512", 64, {"data_parallel"});
+  const auto results =
+      RunGrid({}, {c, c}, {}, [](const std::vector<CaseResult>&, size_t, const CaseResult&) {
+        return absl::DataLossError("disk full");
+      });
+  EXPECT_EQ(results.status().message(), "disk full");
+}
+
+TEST(PaperCasesTest, HowManyThereAre) {
+  const ModelSetup setup{"m", "a100", {2, 4, 8}};
+  const auto comparison = ComparisonCases({setup}, {8, 64}, DefaultContenders(), true);
+  ASSERT_EQ(comparison.size(), 5u);  // 3 batches on 8 devices, 2 on 64
+  EXPECT_EQ(comparison[1].global_batch, 32);
+  EXPECT_FALSE(comparison[2].ablations.empty());
+  EXPECT_EQ(comparison[4].global_batch, 512);
+  EXPECT_TRUE(comparison[4].ablations.empty());
+  // 3 depths x 3 M x 3 batches less the 3 of 4S micro-batches at 2 samples a device, and free ones.
+  EXPECT_EQ(CombinedCases({setup}).size(), 27u - 3u + 3u);
 }
 
 // Whatever the search can plan of cascaded models, no row may speak of a part of the model.
 TEST(PaperGridTest, EveryBackboneIsPlannedOrTheCaseRefused) {
-  GridOptions options;
-  options.profiles_folder = "data/profiles/modelled/a100_80gb";
-  options.clusters_folder = "data/clusters";
-  options.models = {"cdm_imagenet_256"};
-  options.devices = {8};
-  options.device_batches = {8};
-  options.contenders = {{"data_parallel", "data_parallel"}};
-  const auto results = RunGrid(options);
+  const auto results = RunGrid({}, {CaseOf("cdm_imagenet_256", 64, {"data_parallel"})});
   ASSERT_TRUE(results.ok()) << results.status();
   const Outcome& outcome = (*results)[0].outcomes[0];
   // Both backbones' forward and backward multiply-adds at the peak of eight A100.
@@ -132,13 +202,15 @@ TEST(PaperGridTest, EveryBackboneIsPlannedOrTheCaseRefused) {
 }
 
 TEST(PaperGridTest, ErrorsNameWhatIsWrong) {
-  GridOptions options;
-  options.devices = {12};
-  EXPECT_NE(std::string(RunGrid(options).status().message()).find("12"), std::string::npos);
-  options.devices = {8};
-  options.models = {"no_such_model"};
-  EXPECT_NE(std::string(RunGrid(options).status().message()).find("no_such_model.textproto"),
-            std::string::npos);
+  const auto error = [](const GridCase& c) {
+    return std::string(RunGrid({}, {c}).status().message());
+  };
+  GridCase c = CaseOf("no_such_model", 64, {});
+  EXPECT_NE(error(c).find("no_such_model.textproto"), std::string::npos);
+  c.device = "tpu";
+  EXPECT_NE(error(c).find("tpu"), std::string::npos);
+  c.num_devices = 12;
+  EXPECT_NE(error(c).find("12"), std::string::npos);
 }
 
 }  // namespace
