@@ -74,6 +74,7 @@ absl::Status WriteTorchCsv(const Schedule& schedule) {
   if (FLAGS_csv_messages) options.mode = TorchCsvMode::kWithCommunication;
   DPIPE_ASSIGN_OR_RETURN(const std::string csv, TorchCsvFromSchedule(schedule, options));
   const std::string path = UserPath(FLAGS_to_torch_csv);
+  DPIPE_RETURN_IF_ERROR(MakeParentFolder(path));
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, csv));
   std::printf("CSV:        %s\n", path.c_str());
   return absl::OkStatus();

@@ -41,6 +41,7 @@ absl::Status ReadProto(const std::string& path, google::protobuf::Message* messa
 
 absl::Status WriteProto(const std::string& path, const google::protobuf::Message& message) {
   DPIPE_RETURN_IF_ERROR(CheckProtoPath(path));
+  DPIPE_RETURN_IF_ERROR(MakeParentFolder(path));
   if (IsText(path)) return WriteTextProto(path, message);
   std::string bytes;
   if (!message.SerializeToString(&bytes)) {

@@ -24,6 +24,7 @@ absl::Status CheckProtoPath(const std::string& path);
 // NotFound; InvalidArgument naming file, line, column and field where a text is malformed, and the
 // file where a binary is.
 absl::Status ReadProto(const std::string& path, google::protobuf::Message* message);
+// Makes the folder if it is missing.
 absl::Status WriteProto(const std::string& path, const google::protobuf::Message& message);
 
 // A cluster that ValidateCluster accepts; else its message with the file's name.

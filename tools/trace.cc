@@ -148,6 +148,7 @@ absl::Status Main() {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Trace> traces, Inputs());
   DPIPE_ASSIGN_OR_RETURN(const std::string text, Draw(traces));
   const std::string path = UserPath(FLAGS_output);
+  DPIPE_RETURN_IF_ERROR(MakeParentFolder(path));
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, text));
   std::printf("Written: %s\n", path.c_str());
   return absl::OkStatus();

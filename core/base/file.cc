@@ -86,4 +86,10 @@ absl::Status MakeFolder(const std::string& path) {
   return absl::OkStatus();
 }
 
+absl::Status MakeParentFolder(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos || slash == 0) return absl::OkStatus();
+  return MakeFolder(path.substr(0, slash));
+}
+
 }  // namespace dpipe

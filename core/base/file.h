@@ -24,6 +24,8 @@ absl::Status WritePartsAtomically(const std::string& path,
 
 // Makes the folder and its parents; fine if it is there.
 absl::Status MakeFolder(const std::string& path);
+// The folder that `path` lies in, likewise.
+absl::Status MakeParentFolder(const std::string& path);
 
 }  // namespace dpipe
 
