@@ -36,11 +36,15 @@ BarChart ChartOf(const Section& section, const std::string& model, const Cases& 
   BarChart chart;
   chart.title = absl::StrCat(section.title, ": ", model, " (devices x samples a device)");
   chart.unit = section.unit;
+  if (section.per_device) chart.title += ", per device";
   chart.references = section.references;
   for (const CaseResult* c : cases) chart.groups.push_back(GroupName(*c));
   for (const Column& column : section.columns) {
     BarSeries series{column.name, {}};
-    for (const CaseResult* c : cases) series.values.push_back(section.scale * column.value(*c));
+    for (const CaseResult* c : cases) {
+      const double divisor = section.per_device ? c->num_devices : 1;
+      series.values.push_back(section.scale * column.value(*c) / divisor);
+    }
     chart.series.push_back(std::move(series));
   }
   return chart;
@@ -62,6 +66,17 @@ std::string ShapeText(const Outcome* outcome) {
   return absl::StrFormat("%s, %d stages, %d x %d samples, groups of %d", outcome->schedule,
                          outcome->num_stages, outcome->num_micro_batches, outcome->micro_batch_size,
                          outcome->devices_per_pipeline);
+}
+
+const Outcome* BestUnfilled(const CaseResult& c, bool two_copies) {
+  const Outcome* best = nullptr;
+  for (const Outcome& outcome : c.outcomes) {
+    if (outcome.role != Role::kPipeline || !outcome.planned()) continue;
+    const bool twice = outcome.schedule == "chimera" || outcome.schedule == "bitpipe";
+    if (twice && !two_copies) continue;
+    if (best == nullptr || outcome.images_per_second > best->images_per_second) best = &outcome;
+  }
+  return best;
 }
 
 double OverBound(const Outcome* outcome) {

@@ -28,7 +28,8 @@ struct Section {
   std::string title;
   std::string intro;  // a paragraph
   std::string unit;
-  double scale = 1;  // of values in the plot
+  double scale = 1;         // of values in the plot
+  bool per_device = false;  // the plot shows values over the number of devices
   std::vector<Column> columns;
   std::function<std::string(double)> text;
   std::vector<ReferenceLine> references;
@@ -43,6 +44,11 @@ std::string RatioText(double value);  // "1.28x"
 
 // "1f1b, 8 stages, 8 x 2 samples, groups of 4", or "-" for null.
 std::string ShapeText(const Outcome* outcome);
+// The fastest pipeline that fills nothing; without `two_copies` only such as hold a layer once (all
+// but chimera and bitpipe: on two devices each of these holds the whole model, which is data
+// parallelism by another name). Null if there is none.
+const Outcome* BestUnfilled(const CaseResult& c, bool two_copies);
+
 // Step over bound; NaN for null.
 double OverBound(const Outcome* outcome);
 

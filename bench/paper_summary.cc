@@ -54,9 +54,11 @@ std::vector<Rival> Rivals() {
           {"zero3", none, by_label("zero3")},
           {"gpipe", none, by_label("gpipe")},
           {"spp", none, by_label("spp")},
-          {"the best unfilled pipeline",
+          {"the best unfilled pipeline of one copy of the weights",
            "at most " + RatioText(kPublishedPipelineSpeedup) + " over pipelines",
-           [](const CaseResult& c) { return c.Fastest(Role::kPipeline); }}};
+           [](const CaseResult& c) { return BestUnfilled(c, false); }},
+          {"the best unfilled pipeline, also chimera's two copies", none,
+           [](const CaseResult& c) { return BestUnfilled(c, true); }}};
 }
 
 Table SpeedupTable(const Cases& cases) {
@@ -88,7 +90,8 @@ Table SpeedupTable(const Cases& cases) {
 // Of one model: the most over data parallelism and over pipelines, and the idle time that limits
 // the former.
 Table ModelTable(const Cases& cases) {
-  Table table({"model", "over data_parallel, at most", "over the best unfilled pipeline, at most",
+  Table table({"model", "over data_parallel, at most",
+               "over the best unfilled pipeline of one copy, at most",
                "idle in data_parallel: least / median / most",
                "bubbles of opendiffusionpipe: least / median / most", "of them over 5 %"});
   table.SetAlign(0, Table::Align::kLeft);
@@ -106,7 +109,7 @@ Table ModelTable(const Cases& cases) {
     const auto speedups = [&](bool over_pipeline) {
       return Sorted(own, [&](const CaseResult& c) {
         return Speedup(c.Find(kCombined),
-                       over_pipeline ? c.Fastest(Role::kPipeline) : c.Find("data_parallel"));
+                       over_pipeline ? BestUnfilled(c, false) : c.Find("data_parallel"));
       });
     };
     const auto bubbles = [&](const char* label) {
@@ -128,43 +131,57 @@ Table ModelTable(const Cases& cases) {
   return table;
 }
 
+using Value = std::function<double(const CaseResult&)>;
+
+// "17 of 63 cases reach 1.28x and 5 are below 1.00x".
+std::string Counts(const std::vector<double>& sorted, double published) {
+  const auto below = [&](double value) {
+    return std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin();
+  };
+  return absl::StrCat(sorted.size() - below(published), " of ", sorted.size(), " cases reach ",
+                      RatioText(published), " and ", below(1), " are below 1.00x");
+}
+
 // What the grid says against the published maxima, in words.
-std::string Shortfall(const Cases& cases) {
-  const auto over_data = Sorted(cases, [](const CaseResult& c) {
-    return Speedup(c.Find(kCombined), c.Find("data_parallel"));
-  });
-  const auto over_pipe = Sorted(cases, [](const CaseResult& c) {
-    return Speedup(c.Find(kCombined), c.Fastest(Role::kPipeline));
-  });
-  const auto idle = Sorted(cases, [](const CaseResult& c) {
+std::string AgainstPublished(const Cases& cases) {
+  const auto of = [&](const Value& value) { return Sorted(cases, value); };
+  const auto over_data =
+      of([](const CaseResult& c) { return Speedup(c.Find(kCombined), c.Find("data_parallel")); });
+  const auto over_pipe =
+      of([](const CaseResult& c) { return Speedup(c.Find(kCombined), BestUnfilled(c, false)); });
+  const auto idle = of([](const CaseResult& c) {
     const Outcome* found = c.Find("data_parallel");
     return found == nullptr ? std::nan("") : found->bubble_ratio;
   });
   std::string text;
   if (!over_data.empty()) {
-    const auto slower = std::lower_bound(over_data.begin(), over_data.end(), 1) - over_data.begin();
-    absl::StrAppendFormat(
-        &text,
-        "- Over data parallelism the paper published up to %s; here opendiffusionpipe reaches %s, "
-        "and in %d of %d cases it is slower than data_parallel. The reason is in the table above: "
-        "on these clusters data_parallel leaves a device idle for %s to %s of a step (median %s), "
-        "as its gradients are reduced beside the backward pass over fast links. While "
-        "kernels take as long as data_parallel's, no strategy can take more than that idle time "
-        "away.\n",
-        RatioText(kPublishedDataParallelSpeedup), RatioText(over_data.back()), slower,
-        over_data.size(), PercentText(idle.front()), PercentText(idle.back()),
-        PercentText(Median(idle)));
+    absl::StrAppend(
+        &text, "- opendiffusionpipe over data_parallel: ",
+        Counts(over_data, kPublishedDataParallelSpeedup),
+        ". What a pipeline can gain over data parallelism is the time for which the exchange of "
+        "gradients leaves devices idle, and the optimizer's work, which stages divide. On these "
+        "clusters, with NVSwitch in a node and 400 Gb/s or more between nodes, that idle time is ",
+        PercentText(idle.front()), " to ", PercentText(idle.back()),
+        " of data_parallel's step, in the median ", PercentText(Median(idle)),
+        ": large only where a device has few samples.\n");
   }
   if (!over_pipe.empty()) {
-    const auto below = std::lower_bound(over_pipe.begin(), over_pipe.end(), 1) - over_pipe.begin();
-    absl::StrAppendFormat(
-        &text,
-        "- Over pipelines the paper published up to %s, over those that it compares with; the "
-        "column here is over the best of gpipe, 1f1b, spp, interleaved, zb-v and chimera in each "
-        "case, each at its own best depth and micro-batches: at most %s, and below 1 in %d of %d "
-        "cases.\n",
-        RatioText(kPublishedPipelineSpeedup), RatioText(over_pipe.back()), below, over_pipe.size());
+    absl::StrAppend(
+        &text, "- opendiffusionpipe over the best unfilled pipeline of one copy: ",
+        Counts(over_pipe, kPublishedPipelineSpeedup),
+        ". The published maximum is over the pipelines that the paper compares with; here it is "
+        "the best of gpipe, 1f1b, spp, interleaved and zb-v in each case, each at its own best "
+        "depth and number of micro-batches, zero-bubble ones among them.\n");
   }
+  absl::StrAppend(
+      &text,
+      "- The cascaded models' profiles freeze nothing, so there is nothing to fill bubbles with: "
+      "their pipelines of two backbones compete with a data parallelism that hides its exchanges.\n"
+      "- opendiffusionpipe searches more choices than diffusionpipe within the same budget of "
+      "simulated "
+      "instructions (results.json says which), so that it can come out slightly behind: where a "
+      "row "
+      "shows that, the search ended early.\n");
   return text;
 }
 
@@ -179,8 +196,8 @@ std::string SummaryText(const Cases& cases) {
       "expects, "
       "not what a cluster did.\n\n",
       SpeedupTable(cases).ToMarkdown(), "\nOf opendiffusionpipe by model:\n\n",
-      ModelTable(cases).ToMarkdown(), "\nWhere this grid does not reach the published maxima:\n\n",
-      Shortfall(cases));
+      ModelTable(cases).ToMarkdown(), "\nAgainst the published maxima:\n\n",
+      AgainstPublished(cases));
 }
 
 }  // namespace dpipe::bench

@@ -1,8 +1,10 @@
 #include "core/planner/partition/pair.h"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
@@ -35,6 +37,19 @@ int64_t MemoryOf(const PairProblem& problem, const std::vector<DeviceSeat>& seat
          problem.up->MemoryBytes(d, seats[d], {{problem.num_devices() - 1 - d, 0, up}});
 }
 
+// `link` of (device, cut), asked once each: the search asks for the same ones many times, and a
+// transfer between stages of many devices takes long to work out.
+std::function<Nanos(int, int)> Remembered(int num_devices, int num_layers,
+                                          std::function<Nanos(int, int)> link) {
+  const size_t width = num_layers + 1;
+  return [width, link = std::move(link), known = std::vector<Nanos>(num_devices * width, -1)](
+             int d, int cut) mutable {
+    Nanos& time = known[d * width + cut];
+    if (time < 0) time = link(d, cut);
+    return time;
+  };
+}
+
 NestedProblem MakeNested(const PairProblem& problem, const std::vector<DeviceSeat>& seats) {
   NestedProblem nested;
   nested.num_devices = problem.num_devices();
@@ -53,12 +68,12 @@ NestedProblem MakeNested(const PairProblem& problem, const std::vector<DeviceSea
     const int64_t limit = problem.down->MemoryLimitBytes(seats[d]);
     return limit == 0 || MemoryOf(problem, seats, d, front, back) <= limit;
   };
-  nested.front_link = [&](int d, int cut) {
+  nested.front_link = Remembered(nested.num_devices, nested.num_front, [&](int d, int cut) {
     return problem.num_down_micro_batches * problem.down->LinkNs(cut, seats[d], seats[d + 1]);
-  };
-  nested.back_link = [&](int d, int cut) {
+  });
+  nested.back_link = Remembered(nested.num_devices, nested.num_back, [&](int d, int cut) {
     return problem.num_up_micro_batches * problem.up->LinkNs(cut, seats[d + 1], seats[d]);
-  };
+  });
   return nested;
 }
 
