@@ -52,10 +52,11 @@ std::string SeriesCss(size_t count) {
   }
   return absl::StrCat(
       "<style>text{font:12px system-ui,sans-serif;fill:#1b1b1f}.t{font-size:15px;font-weight:600}"
-      ".s{fill:#fff}.g{stroke:#d8d8de}.r{stroke:#b3261e;stroke-dasharray:6 4}.rt{fill:#b3261e}",
+      ".s{fill:#fff}.g{stroke:#d8d8de}.r{stroke:#b3261e;stroke-dasharray:6 4}.rt{fill:#b3261e;"
+      "paint-order:stroke;stroke:#fff;stroke-width:4px}",
       light,
       "@media(prefers-color-scheme:dark){text{fill:#ececf1}.s{fill:#17171b}.g{stroke:#3a3a42}"
-      ".r{stroke:#ff8a80}.rt{fill:#ff8a80}",
+      ".r{stroke:#ff8a80}.rt{fill:#ff8a80;stroke:#17171b}",
       dark, "}</style>\n");
 }
 

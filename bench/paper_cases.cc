@@ -19,8 +19,8 @@ std::vector<ModelSetup> DefaultSetups() {
   return {{"stable_diffusion_v2_1_512", "a100", {4, 16, 32}},
           {"stable_diffusion_v1_5_512", "a100", {4, 16, 32}},
           {"controlnet_v1_0_512", "a100", {4, 16, 32}},
-          {"cdm_lsun_256", "a100", {4, 8, 16}},
-          {"cdm_imagenet_256", "a100", {4, 8, 16}},
+          {"cdm_lsun_256", "a100", {2, 4, 8}},
+          {"cdm_imagenet_256", "a100", {2, 4, 8}},
           {"sdxl_1024", "h100", {2, 4, 8}},
           {"flux_1024", "h100", {2, 4, 8}}};
 }

@@ -55,7 +55,7 @@ BarChart ChartOf(const std::string& model, const Cases& cases) {
   chart.title = absl::StrCat("opendiffusionpipe over diffusionpipe: ", model,
                              " (stages / micro-batches, 8 devices)");
   chart.unit = "x";
-  chart.references = {{"asked for: 1.15x", kPromised}};
+  chart.references = {{"the aim: 1.15x", kPromised}};
   Cases by_shape = cases;  // free ones last
   std::stable_sort(by_shape.begin(), by_shape.end(), [](const CaseResult* a, const CaseResult* b) {
     const auto key = [](const CaseResult& c) {

@@ -1,6 +1,7 @@
 #include "core/planner/partition/nested.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 #include "core/base/check.h"
@@ -9,6 +10,8 @@ namespace dpipe {
 namespace {
 
 using Devices = std::vector<std::pair<LayerRange, LayerRange>>;
+
+constexpr int kWordBits = 64;
 
 class Solver {
  public:
@@ -119,52 +122,73 @@ class Solver {
     return h_[0][0] >= back_;
   }
 
-  // Calls visit(i', j') for every way in which device d can go on from (i, j), memory apart, until
-  // it returns false.
-  template <typename Visit>
-  void ForEachNext(Nanos t, int d, int i, int j, const Visit& visit) const {
-    const bool last = d == count_ - 1;
-    for (int next = i + 1; next <= front_; ++next) {
-      const Nanos left = t - FrontTime(d, i, next);
-      if (left < 0) return;
-      if (last && !p_.is_shared && next != front_) continue;
-      if (!last && FrontLink(d, next) > t) continue;
-      const int meet = p_.is_shared ? next : 0;
-      const int highest = last ? meet : h_[d + 1][next];
-      for (int low = std::min(j - 1, highest); low >= meet; --low) {
-        if (BackTime(d, low, j) > left) break;
-        if (last && low != meet) break;
-        if (!last && (low == 0 || BackLink(d, low) > t)) continue;
-        if (!visit(next, low)) return;
-      }
-    }
-  }
-
   // A solution with at most `t`, if there is one.
   bool Find(Nanos t, NestedSolution& solution) {
     if (!IsPlausible(t)) return false;
-    reached_.assign(static_cast<size_t>(count_ + 1) * (front_ + 1) * (back_ + 1), 0);
-    Reached(0, 0, back_) = 1;
-    for (int d = 0; d < count_; ++d) {
-      for (int i = 0; i <= front_; ++i) {
-        for (int j = 0; j <= back_; ++j) {
-          if (!Reached(d, i, j)) continue;
-          ForEachNext(t, d, i, j, [&](int next, int low) {
-            char& reached = Reached(d + 1, next, low);
-            if (!reached) reached = p_.fits(d, {i, next}, {low, j});
-            return true;
-          });
-        }
-      }
-    }
+    words_ = back_ / kWordBits + 1;
+    reached_.assign(static_cast<size_t>(count_ + 1) * (front_ + 1) * words_, 0);
+    SetReached(0, 0, back_);
+    for (int d = 0; d < count_; ++d) Advance(t, d);
     for (int i = 0; i <= front_; ++i) {
       const int j = p_.is_shared ? i : 0;
-      if (!Reached(count_, i, j)) continue;
+      if (!IsReached(count_, i, j)) continue;
       solution.devices = Backtrack(t, i, j);
       solution.largest = Largest(solution.devices);
       return true;
     }
     return false;
+  }
+
+  // From the states reached before device d to those after it.
+  void Advance(Nanos t, int d) {
+    const bool last = d == count_ - 1;
+    std::vector<uint64_t> open(words_,
+                               last ? ~uint64_t{0} : 0);  // cuts at the back that d may make
+    for (int low = 1; !last && low < back_; ++low) {
+      if (BackLink(d, low) <= t) open[low / kWordBits] |= uint64_t{1} << (low % kWordBits);
+    }
+    for (int next = 1; next <= front_; ++next) {
+      if (last && !p_.is_shared && next != front_) continue;
+      if (!last && FrontLink(d, next) > t) continue;
+      const int meet = p_.is_shared ? next : 0;
+      const int highest = last ? meet : h_[d + 1][next];
+      if (highest < meet) continue;
+      for (int i = next - 1; i >= 0 && FrontTime(d, i, next) <= t; --i) {
+        const Nanos left = t - FrontTime(d, i, next);
+        for (int j = meet + 1; j <= back_; ++j) {
+          if (!IsReached(d, i, j)) continue;
+          const int top = std::min(j - 1, highest);
+          const int bottom = LowestCut(d, meet, top, j, left);
+          if (!last || bottom == meet) Reach(d, {i, next}, bottom, top, j, open);
+        }
+      }
+    }
+  }
+
+  // The least cut in [from, top] from which to j device d needs at most `left`; top + 1: none.
+  int LowestCut(int d, int from, int top, int j, Nanos left) const {
+    int end = top + 1;
+    while (from < end) {
+      const int middle = from + (end - from) / 2;
+      BackTime(d, middle, j) <= left ? end = middle : from = middle + 1;
+    }
+    return end;
+  }
+
+  // Marks the open cuts in [bottom, top] that are not marked yet and fit, a word of them at a time.
+  void Reach(int d, LayerRange front, int bottom, int top, int j,
+             const std::vector<uint64_t>& open) {
+    if (bottom > top) return;
+    uint64_t* reached = &reached_[Row(d + 1, front.end)];
+    for (int w = bottom / kWordBits; w <= top / kWordBits; ++w) {
+      uint64_t fresh = open[w] & ~reached[w];
+      if (w == bottom / kWordBits) fresh &= ~uint64_t{0} << (bottom % kWordBits);
+      if (w == top / kWordBits) fresh &= ~uint64_t{0} >> (kWordBits - 1 - top % kWordBits);
+      for (; fresh != 0; fresh &= fresh - 1) {
+        const int low = w * kWordBits + __builtin_ctzll(fresh);
+        if (p_.fits(d, front, {low, j})) reached[w] |= fresh & -fresh;
+      }
+    }
   }
 
   Devices Backtrack(Nanos t, int i, int j) {
@@ -178,25 +202,25 @@ class Solver {
     return devices;
   }
 
-  // The first reached state from which device d gets to (i, j).
-  std::pair<int, int> Before(Nanos t, int d, int i, int j) {
+  // The first reached state from which device d gets to (i, j), which is reached.
+  std::pair<int, int> Before(Nanos t, int d, int i, int j) const {
     for (int from = 0; from < i; ++from) {
       for (int to = j + 1; to <= back_; ++to) {
-        if (!Reached(d, from, to)) continue;
-        bool found = false;
-        ForEachNext(t, d, from, to, [&](int next, int low) {
-          found = next == i && low == j && p_.fits(d, {from, i}, {j, to});
-          return !found;
-        });
-        if (found) return {from, to};
+        if (!IsReached(d, from, to)) continue;
+        if (FrontTime(d, from, i) + BackTime(d, j, to) > t) continue;
+        if (p_.fits(d, {from, i}, {j, to})) return {from, to};
       }
     }
     DPIPE_CHECK(false) << "state (" << i << ", " << j << ") of device " << d << " has no origin";
     return {0, 0};
   }
 
-  char& Reached(int d, int i, int j) {
-    return reached_[(static_cast<size_t>(d) * (front_ + 1) + i) * (back_ + 1) + j];
+  size_t Row(int d, int i) const { return (static_cast<size_t>(d) * (front_ + 1) + i) * words_; }
+  bool IsReached(int d, int i, int j) const {
+    return reached_[Row(d, i) + j / kWordBits] >> (j % kWordBits) & 1;
+  }
+  void SetReached(int d, int i, int j) {
+    reached_[Row(d, i) + j / kWordBits] |= uint64_t{1} << (j % kWordBits);
   }
 
   Nanos Largest(const Devices& devices) const {
@@ -217,7 +241,8 @@ class Solver {
   const int back_;
   std::vector<Nanos> front_times_, back_times_;  // [d][begin][end]
   std::vector<std::vector<int>> h_;              // [d][i]
-  std::vector<char> reached_;                    // [d][i][j]
+  std::vector<uint64_t> reached_;                // [d][i], a bit a j
+  int words_ = 1;                                // of a row of reached_
 };
 
 }  // namespace
