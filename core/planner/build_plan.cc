@@ -185,7 +185,7 @@ absl::StatusOr<BuiltPlan> PlanBuilder::Lower(const PipelineShape& shape, const P
 
 absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
                                                    const PipelineCut& cut, Extent extent,
-                                                   bool self_conditioning) {
+                                                   bool self_conditioning, Nanos give_up_ns) {
   const CostModel& cost = CostOf(shape, extent);
   DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, ScheduleOf(shape, cut, self_conditioning));
   DPIPE_ASSIGN_OR_RETURN(const PipelineLayout layout,
@@ -196,8 +196,9 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
   fill.even_samples = strategy_.even_samples();
   DPIPE_ASSIGN_OR_RETURN(
       FilledPlan filled,
-      FillPlan(layout, schedule, Options(shape, FrozenPolicy::kFill), fill, cost));
+      FillPlan(layout, schedule, Options(shape, FrozenPolicy::kFill), fill, cost, give_up_ns));
   BuiltPlan built;
+  built.gave_up = filled.plan.devices_size() == 0;
   built.plan = std::move(filled.plan);
   built.step_ns = filled.step_ns;
   built.bubble_ratio = filled.bubble_ratio;
@@ -206,8 +207,9 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
 }
 
 absl::StatusOr<BuiltPlan> PlanBuilder::Build(const PipelineShape& shape, const PipelineCut& cut,
-                                             Extent extent, bool self_conditioning) {
-  if (fills_) return BuildFilled(shape, cut, extent, self_conditioning);
+                                             Extent extent, bool self_conditioning,
+                                             Nanos give_up_ns) {
+  if (fills_) return BuildFilled(shape, cut, extent, self_conditioning, give_up_ns);
   if (cached())
     return Lower(shape, cut, Options(shape, FrozenPolicy::kCached), extent, self_conditioning);
   return BuildFrozenFirst(shape, cut, extent, self_conditioning);

@@ -30,6 +30,7 @@ struct BuiltPlan {
   Nanos step_ns = 0;
   double bubble_ratio = 0;
   double unfilled_bubble_ratio = 0;  // 0 where nothing is filled
+  bool gave_up = false;              // there is no plan; a filled one takes at least step_ns
 };
 
 struct BuildOptions {
@@ -61,10 +62,11 @@ class PlanBuilder {
   // That and the same with weight gradients elsewhere (fill/weight_order.h), if it splits them off.
   absl::StatusOr<std::vector<Schedule>> WeightOrdersOf(const PipelineShape& shape,
                                                        const PipelineCut& cut) const;
-  // With self_conditioning, of a step that runs the backbone twice.
+  // With self_conditioning, of a step that runs the backbone twice. What takes longer than
+  // `give_up_ns` (0: no limit) even without its frozen work is not filled.
   absl::StatusOr<BuiltPlan> Build(const PipelineShape& shape, const PipelineCut& cut,
-                                  Extent extent = Extent::kOneGroup,
-                                  bool self_conditioning = false);
+                                  Extent extent = Extent::kOneGroup, bool self_conditioning = false,
+                                  Nanos give_up_ns = 0);
   // The same with the frozen work before the pipeline.
   absl::StatusOr<BuiltPlan> BuildFrozenFirst(const PipelineShape& shape, const PipelineCut& cut,
                                              Extent extent = Extent::kOneGroup,
@@ -85,7 +87,7 @@ class PlanBuilder {
                                   const LowerOptions& options, Extent extent,
                                   bool self_conditioning);
   absl::StatusOr<BuiltPlan> BuildFilled(const PipelineShape& shape, const PipelineCut& cut,
-                                        Extent extent, bool self_conditioning);
+                                        Extent extent, bool self_conditioning, Nanos give_up_ns);
   bool Shards() const { return strategy_.shard() == "zero3"; }
   LowerOptions Options(const PipelineShape& shape, FrozenPolicy frozen) const;
 

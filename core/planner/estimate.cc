@@ -58,14 +58,15 @@ StepEstimator::StepEstimator(const Strategy& strategy, const CostModel& cost)
     : cost_(cost),
       fills_(strategy.frozen() == "fill" && strategy.cross_iteration()),
       cached_(strategy.frozen() == "cached"),
-      recomputes_(strategy.recompute() == "full") {}
+      recomputes_(strategy.recompute() == "full"),
+      forward_passes_(1 + cost.profile().self_conditioning_probability()) {}
 
 StepEstimator::Passes StepEstimator::PassesOf(const PipelineShape& shape) const {
   Passes passes;
   for (int backbone : cost_.backbones()) {
     const LayerTimes& times = cost_.Times(backbone, shape.local_batch());
     const LayerRange all = cost_.AllLayers(backbone);
-    passes.forward += times.Forward(all);
+    passes.forward += times.Forward(all) * forward_passes_;
     passes.input_grad += times.InputGrad(all) + (recomputes_ ? times.Forward(all) : 0);
     passes.weight_grad += times.WeightGrad(all);
   }
@@ -148,11 +149,32 @@ const std::vector<StepEstimator::Crossing>& StepEstimator::Crossings(const Pipel
   return entry->second;
 }
 
+double StepEstimator::InterfacesOf(const PipelineShape& shape) const {
+  const int in_node = cost_.cluster().devices_per_node();
+  const int interfaces = cost_.num_interfaces() / cost_.cluster().num_nodes();
+  return std::max(1, interfaces * std::min(shape.replicas(), in_node) / in_node);
+}
+
+double StepEstimator::LinkPath(const PipelineShape& shape) {
+  const ClusterSpec& cluster = cost_.cluster();
+  double path = 0;
+  for (const Crossing& crossing : Crossings(shape)) {
+    const bool inner = cost_.NodeOf(crossing.from * shape.replicas()) ==
+                       cost_.NodeOf(crossing.to * shape.replicas());
+    const Link& link = inner ? cluster.intra_node() : cluster.inter_node();
+    const double samples =
+        inner ? shape.local_batch() : shape.micro_batch_size() / InterfacesOf(shape);
+    path += 2.0 * static_cast<double>(link.latency_ns()) +
+            (crossing.forward_bytes + crossing.gradient_bytes) * samples /
+                link.bandwidth_bytes_per_s() * kNanosPerSecond;
+  }
+  return path;
+}
+
 // The busiest link or interface, for one micro-batch.
 double StepEstimator::LinkPace(const PipelineShape& shape) {
   const ClusterSpec& cluster = cost_.cluster();
   const int replicas = shape.replicas();
-  const int interfaces = cost_.num_interfaces() / cluster.num_nodes();
   std::vector<double> sent(cluster.num_nodes(), 0);  // bytes a sample, by node
   double pace = 0;
   for (const Crossing& crossing : Crossings(shape)) {
@@ -166,8 +188,7 @@ double StepEstimator::LinkPace(const PipelineShape& shape) {
     pace = std::max(pace, (crossing.forward_bytes + crossing.gradient_bytes) * shape.local_batch() /
                               cluster.intra_node().bandwidth_bytes_per_s());
   }
-  const double used = std::max(
-      1, interfaces * std::min(replicas, cluster.devices_per_node()) / cluster.devices_per_node());
+  const double used = InterfacesOf(shape);
   for (double bytes : sent) {
     if (bytes == 0) continue;
     pace = std::max(pace, bytes * shape.micro_batch_size() /
@@ -207,21 +228,42 @@ double StepEstimator::ExposedSync(const PipelineShape& shape, double backward_ns
   return std::max(0.0, sync * shared - backward_ns);
 }
 
-Nanos StepEstimator::Estimate(const PipelineShape& shape) {
-  const Passes passes = PassesOf(shape);
-  const double per_device = passes.total() / shape.num_stages;
+Nanos StepEstimator::Finish(const PipelineShape& shape, const Passes& passes, double pipeline_ns) {
   const double backward = (passes.input_grad + passes.weight_grad) / shape.num_stages;
   double optimizer = 0;
   for (int backbone : cost_.backbones()) {
     optimizer += static_cast<double>(cost_.Optimizer(backbone, cost_.AllLayers(backbone)));
   }
-  const double work = shape.num_micro_batches * per_device + optimizer / shape.num_stages;
-  const double pace = std::max(per_device * (1 + Unevenness(shape)), LinkPace(shape));
-  const double backbone = work + shape.num_micro_batches * (pace - per_device) +
-                          Ramp(shape, passes) * pace + ExposedSync(shape, backward);
+  optimizer /= shape.num_stages;
+  const double backbone = pipeline_ns + optimizer + ExposedSync(shape, backward);
+  const double work = shape.num_micro_batches * passes.total() / shape.num_stages + optimizer;
   const double frozen = FrozenWork(shape) / shape.devices_per_pipeline;
   // Filled, a step takes its backbone's time or that of all work evenly shared.
   return static_cast<Nanos>(fills_ ? std::max(backbone, work + frozen) : backbone + frozen);
+}
+
+Nanos StepEstimator::Estimate(const PipelineShape& shape) {
+  const Passes passes = PassesOf(shape);
+  const double per_device = passes.total() / shape.num_stages;
+  const double pace = std::max(per_device * (1 + Unevenness(shape)), LinkPace(shape));
+  return Finish(shape, passes,
+                (shape.num_micro_batches + Ramp(shape, passes)) * pace + LinkPath(shape));
+}
+
+Nanos StepEstimator::EstimateCut(const PipelineShape& shape, const PipelineCut& cut,
+                                 const Schedule& schedule) {
+  std::vector<PassCosts> costs = StagePassCosts(schedule, cut, shape, cost_);
+  std::vector<double> loads(schedule.num_devices(), 0);
+  for (int s = 0; s < schedule.num_stages(); ++s) {
+    const ScheduleChain& chain = schedule.chains()[schedule.ChainOf(s)];
+    costs[s].forward = static_cast<Nanos>(costs[s].forward * forward_passes_);
+    loads[schedule.DeviceOf(s)] += static_cast<double>(chain.num_micro_batches) *
+                                   (costs[s].forward + costs[s].input_grad + costs[s].weight_grad);
+  }
+  const double largest = *std::max_element(loads.begin(), loads.end());
+  const double waits = std::max(0.0, shape.num_micro_batches * LinkPace(shape) - largest);
+  return Finish(shape, PassesOf(shape),
+                static_cast<double>(schedule.Makespan(costs)) + waits + LinkPath(shape));
 }
 
 }  // namespace dpipe

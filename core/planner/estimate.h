@@ -1,9 +1,10 @@
 // Roughly how long a step of a shape takes, before anything is partitioned: what orders a search.
 //
 // Every device gets an even part of each backbone, the one that sets the pace half a layer more,
-// unless the busiest link is slower still. The bubble is that of the schedule itself at even times,
-// simulated once for a few micro-batches and scaled; the all-reduce counts where it is longer than
-// the last micro-batch's backward pass. The best candidates are then simulated.
+// unless the busiest link is slower still. A micro-batch's way over all links and back is not
+// hidden. The bubble is that of the schedule itself at even times, simulated once for a few
+// micro-batches and scaled; the all-reduce counts where it is longer than the last micro-batch's
+// backward pass. The best candidates are then simulated.
 #ifndef DPIPE_CORE_PLANNER_ESTIMATE_H_
 #define DPIPE_CORE_PLANNER_ESTIMATE_H_
 
@@ -14,8 +15,10 @@
 
 #include "core/base/time.h"
 #include "core/cost/cost_model.h"
+#include "core/planner/pipeline_cut.h"
 #include "core/planner/shape.h"
 #include "core/proto/plan.pb.h"
+#include "core/schedule/schedule.h"
 
 namespace dpipe {
 
@@ -26,6 +29,9 @@ class StepEstimator {
   StepEstimator(const Strategy& strategy, const CostModel& cost);
 
   Nanos Estimate(const PipelineShape& shape);
+  // Of a pipeline that has been cut: the schedule's makespan with the stages' times, messages free,
+  // instead of the even bubble and the half layer. O(slots).
+  Nanos EstimateCut(const PipelineShape& shape, const PipelineCut& cut, const Schedule& schedule);
 
  private:
   // What the passes of a micro-batch take over all layers of all backbones.
@@ -34,6 +40,8 @@ class StepEstimator {
     double total() const { return forward + input_grad + weight_grad; }
   };
 
+  // What the estimates have in common, beside the time the passes take.
+  Nanos Finish(const PipelineShape& shape, const Passes& passes, double pipeline_ns);
   Passes PassesOf(const PipelineShape& shape) const;
   // Idle time of a device, as a multiple of its work on one micro-batch.
   double Ramp(const PipelineShape& shape, const Passes& passes);
@@ -46,6 +54,10 @@ class StepEstimator {
   };
   const std::vector<Crossing>& Crossings(const PipelineShape& shape);
   double LinkPace(const PipelineShape& shape);
+  // Messages of the first micro-batch on its way in and of the last one on its way out.
+  double LinkPath(const PipelineShape& shape);
+  // The share of a node's interfaces that the ranks of a stage use, in interfaces.
+  double InterfacesOf(const PipelineShape& shape) const;
   double FrozenWork(const PipelineShape& shape) const;  // of a group, over all of its devices
   double ExposedSync(const PipelineShape& shape, double backward_ns) const;
 
@@ -53,6 +65,7 @@ class StepEstimator {
   const bool fills_;
   const bool cached_;
   const bool recomputes_;
+  const double forward_passes_;  // with self-conditioning, of an average step
   std::map<std::tuple<std::string, int, int, int>, double> ramps_;
   std::map<std::tuple<std::string, int, int>, std::vector<Crossing>> crossings_;
 };

@@ -4,17 +4,19 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "core/base/status.h"
 #include "core/cost/cost_model.h"
 #include "core/planner/build_plan.h"
+#include "core/planner/candidate_report.h"
 #include "core/planner/estimate.h"
-#include "core/planner/pipeline_cut.h"
+#include "core/planner/frontier.h"
+#include "core/planner/pair_builder.h"
 #include "core/planner/shape.h"
 #include "core/planner/strategy.h"
 #include "core/schedule/memory.h"
@@ -28,29 +30,21 @@ namespace {
 // asked for.
 constexpr int kMaxMicroBatchesPerStage = 8;
 
-// A shape on its way through the search.
-struct Candidate {
-  PipelineShape shape;
-  int alternative = 0;  // which of the strategy's schedules
-  Nanos estimate_ns = 0;
-  bool lacks_memory = false;  // by the mean of the devices' weights, gradients and moments
-  PipelineCut cut;            // once it has been partitioned
-  Nanos step_ns = 0;          // expected; 0: not simulated
-  double bubble_ratio = 0;
-  std::string outcome;
-};
-
-auto Order(const Candidate& candidate) {
-  const PipelineShape& shape = candidate.shape;
-  return std::make_tuple(shape.num_stages, shape.num_micro_batches, shape.devices_per_pipeline,
-                         candidate.alternative, shape.peak_limit);
-}
-
-// A plan and, with self-conditioning, its twin.
-struct PlanPair {
-  BuiltPlan plain, self_conditioned;
-  Nanos expected_step_ns = 0;
-};
+// Candidates expected to take so much longer than the best are not looked at.
+constexpr double kMargin = 1.04;
+// Of a schedule of which none has been simulated, within a node or across nodes.
+constexpr double kFirstMargin = 1.15;
+// Of the budget: what looking at candidates and improving the best may take, in the first round and
+// in the second.
+constexpr double kExploreShare[] = {0.3, 0.3};
+constexpr double kImproveShare[] = {0.2, 0.2};
+// How many of the best are improved, and how much longer than the best they may be before.
+constexpr int kNumImproved[] = {2, 2};
+constexpr double kImproveMargin = 1.1;
+// What cutting takes, in simulated instructions a layer.
+constexpr int kCutWorkPerLayer = 8;
+// What placing frozen work takes, in simulated instructions.
+constexpr int kFillWork = 8000;
 
 class Search {
  public:
@@ -58,29 +52,30 @@ class Search {
       : strategy_(strategy),
         cost_(cost),
         options_(options),
-        builder_(strategy, BuildOptionsOf(options), cost),
-        self_conditioning_(cost.profile().self_conditioning_probability()),
-        budget_(options.simulation_budget) {}
+        estimator_(strategy, cost),
+        frontier_(cost.cluster().devices_per_node()),
+        pairs_(strategy, {options.global_norm, options.exact}, cost),
+        self_conditioning_(cost.profile().self_conditioning_probability()) {
+    for (int backbone : cost.backbones()) cut_work_ += kCutWorkPerLayer * cost.num_layers(backbone);
+  }
 
   absl::StatusOr<PlanResult> Run() {
     DPIPE_RETURN_IF_ERROR(CheckRequest());
     MakeCandidates();
-    for (Candidate& candidate : candidates_) Try(&candidate);
+    for (int round : {0, 1}) {
+      StartRound(round);
+      Explore();
+      budget_ = std::max<int64_t>(0, budget_);
+      budget_ += static_cast<int64_t>(kImproveShare[round] * options_.simulation_budget);
+      Improve(kNumImproved[round]);
+      if (round == 0) best_of_first_round_ = best_;
+    }
     if (!best_) return WhyNothing();
-    if (options_.refine && strategy_.partitioner() == "balanced") Refine();
-    if (options_.refine && builder_.fills()) OrderWeightGradients();
     return Result();
   }
 
  private:
   using Extent = PlanBuilder::Extent;
-
-  static BuildOptions BuildOptionsOf(const PlanOptions& options) {
-    BuildOptions build;
-    build.global_norm = options.global_norm;
-    build.exact = options.exact;
-    return build;
-  }
 
   absl::Status CheckRequest() const {
     if (options_.global_batch < 1) {
@@ -113,7 +108,7 @@ class Search {
     request.devices_per_pipeline = options_.devices_per_pipeline;
     request.stages_per_device = options_.stages_per_device;
     request.max_micro_batches_per_stage = kMaxMicroBatchesPerStage;
-    const bool cuts = !builder_.cached() && !cost_.frozen_components().empty();
+    const bool cuts = !pairs_.builder().cached() && !cost_.frozen_components().empty();
     request.frozen_quantum = cuts ? cost_.frozen_quantum() : 1;
     return request;
   }
@@ -125,12 +120,8 @@ class Search {
                            traits->num_backbones == static_cast<int>(cost_.backbones().size()));
   }
 
-  // Every shape, each schedule's most promising one before any schedule's second, and the others by
-  // their estimates.
   void MakeCandidates() {
-    StepEstimator estimator(strategy_, cost_);
     const std::vector<std::string> schedules = ScheduleAlternatives(strategy_);
-    std::vector<bool> has_first(schedules.size(), false);
     for (size_t i = 0; i < schedules.size(); ++i) {
       if (schedules.size() > 1 && !SuitsBackbones(schedules[i])) continue;
       absl::Status why;
@@ -138,22 +129,37 @@ class Search {
         Candidate candidate;
         candidate.shape = shape;
         candidate.alternative = static_cast<int>(i);
-        candidate.estimate_ns = estimator.Estimate(shape);
-        candidate.lacks_memory = builder_.LacksMemory(shape);
+        candidate.estimate_ns = estimator_.Estimate(shape);
+        candidate.lacks_memory = pairs_.builder().LacksMemory(shape);
         candidates_.push_back(std::move(candidate));
       }
       if (why_not_.ok()) why_not_ = why;
     }
-    const auto by_estimate = [](const Candidate& a, const Candidate& b) {
-      return std::make_tuple(a.lacks_memory, a.estimate_ns, Order(a)) <
-             std::make_tuple(b.lacks_memory, b.estimate_ns, Order(b));
-    };
-    std::sort(candidates_.begin(), candidates_.end(), by_estimate);
-    std::stable_partition(candidates_.begin(), candidates_.end(), [&](const Candidate& candidate) {
-      const bool first = !has_first[candidate.alternative] && !candidate.lacks_memory;
-      if (first) has_first[candidate.alternative] = true;
-      return first;
-    });
+  }
+
+  // The first round knows nothing of the second: a strategy finds no worse than one that has only
+  // the first's schedules.
+  bool IsOfFirstRound(const Candidate& candidate) const {
+    const absl::StatusOr<ScheduleTraits> traits = TraitsOf(candidate.shape.schedule);
+    return candidate.alternative == 0 ||
+           (traits.ok() && traits->num_backbones > 1 && candidate.shape.schedule == "cascaded");
+  }
+
+  void StartRound(int round) {
+    budget_ = static_cast<int64_t>(kExploreShare[round] * options_.simulation_budget);
+    for (Candidate& candidate : candidates_) {
+      if (IsOfFirstRound(candidate) != (round == 0)) {
+        // Lack of memory may be mended by recomputation.
+        const bool again = round == 1 && strategy_.recompute() == "auto" &&
+                           candidate.step_ns == 0 && candidate.is_out_of_memory;
+        if (!again) continue;
+        candidate.state = Candidate::State::kUncut;
+        candidate.shape.peak_limit = 0;
+        candidate.outcome.clear();
+      }
+      candidate.may_recompute = round == 1;
+      frontier_.Add(&candidate);
+    }
   }
 
   void Reject(Candidate* candidate, const absl::Status& status) {
@@ -166,39 +172,57 @@ class Search {
 
   // A deterministic stand-in for the time that lowering and simulating takes.
   int64_t Work(const PipelineShape& shape) {
-    const int devices = builder_.CostOf(shape, Extent::kOneGroup).num_devices();
+    const int devices = pairs_.builder().CostOf(shape, Extent::kOneGroup).num_devices();
     const int64_t instructions = int64_t{6} * devices * shape.num_micro_batches + 20 * devices;
-    return instructions * (builder_.fills() ? 3 : 1) * (self_conditioning_ > 0 ? 2 : 1);
+    const int64_t once = pairs_.builder().fills() ? kFillWork + 3 * instructions : instructions;
+    return once * (self_conditioning_ > 0 ? 2 : 1);
   }
 
   bool Better(const Candidate& a, const Candidate& b) const {
     return std::make_tuple(a.step_ns, Order(a)) < std::make_tuple(b.step_ns, Order(b));
   }
 
-  void Try(Candidate* candidate) {
-    if (best_ && candidate->lacks_memory) {
-      candidate->outcome =
-          absl::StrCat("no plan: weights, gradients and moments over ", candidate->shape.num_stages,
-                       " devices take more memory than there is");
-      return;
+  // Candidates in the order of what is expected of them, until nothing better is.
+  void Explore() {
+    while (Candidate* candidate = frontier_.Next()) {
+      if (found_ && candidate->lacks_memory) {
+        candidate->outcome =
+            absl::StrCat("no plan: weights, gradients and moments over ",
+                         candidate->shape.num_stages, " devices take more memory than there is");
+        continue;
+      }
+      if (found_ && !IsWorthIt(*candidate)) continue;
+      const absl::Status status = Advance(candidate);
+      if (!status.ok()) Reject(candidate, status);
+      if (candidate->state == Candidate::State::kCut) frontier_.Add(candidate);
     }
-    if (best_ && budget_ < Work(candidate->shape)) {
-      candidate->outcome =
-          absl::StrCat("not simulated: its estimated step of ",
-                       FormatDuration(candidate->estimate_ns), " ranks behind those that were");
-      return;
-    }
-    absl::Status status = TryOnce(candidate);
-    // Schedules that can do with less memory are asked to: twice what 1F1B keeps, then as much.
+  }
+
+  bool IsWorthIt(const Candidate& candidate) {
+    const int64_t work = candidate.state == Candidate::State::kUncut ? cut_work_ : 0;
+    return budget_ >= work + Work(candidate.shape) && !frontier_.IsRepeated(candidate) &&
+           static_cast<double>(frontier_.Expected(candidate)) <
+               (frontier_.KnowsStepsLike(candidate) ? kMargin : kFirstMargin) *
+                   static_cast<double>(found_->step_ns);
+  }
+
+  // One step further: cuts it, or simulates what has been cut. Schedules that can do with less
+  // memory are asked to where there is not enough: twice what 1F1B keeps, then as much.
+  absl::Status Advance(Candidate* candidate) {
+    absl::Status status =
+        candidate->state == Candidate::State::kUncut ? Cut(candidate) : SimulateFound(candidate);
     const int stages = StagesPerDevice(*candidate);
     for (int share : {2, 1}) {
       if (!absl::IsResourceExhausted(status) || stages == 0) break;
-      candidate->shape.peak_limit = share * candidate->shape.num_stages * stages;
-      const absl::Status again = TryOnce(candidate);
+      const int limit = share * candidate->shape.num_stages * stages;
+      if (candidate->shape.peak_limit > 0 && candidate->shape.peak_limit <= limit) continue;
+      candidate->shape.peak_limit = limit;
+      const absl::Status again = Cut(candidate);
       if (absl::IsInvalidArgument(again)) break;  // it has no choice
       status = again;
     }
-    if (!status.ok()) Reject(candidate, status);
+    candidate->is_out_of_memory = absl::IsResourceExhausted(status);
+    return status;
   }
 
   // 0 where the schedule does not look at costs and so not at limits.
@@ -209,107 +233,140 @@ class Search {
                                                  : traits->stages_per_device;
   }
 
-  absl::Status TryOnce(Candidate* candidate) {
-    DPIPE_ASSIGN_OR_RETURN(candidate->cut, builder_.Cut(candidate->shape));
-    const Nanos bound_ns = builder_.LowerBound(candidate->shape, candidate->cut);
-    if (best_ && bound_ns > best_->step_ns) {
+  absl::Status Cut(Candidate* candidate) {
+    candidate->state = Candidate::State::kDone;
+    budget_ -= cut_work_;
+    PlanBuilder& builder = pairs_.Of(*candidate);
+    DPIPE_ASSIGN_OR_RETURN(candidate->cut, builder.Cut(candidate->shape));
+    const Nanos bound_ns = builder.LowerBound(candidate->shape, candidate->cut);
+    if (found_ && bound_ns > found_->step_ns) {
       candidate->outcome =
           absl::StrCat("not simulated: no step of it is shorter than ", FormatDuration(bound_ns));
       return absl::OkStatus();
     }
-    return Simulate(candidate);
-  }
-
-  absl::StatusOr<PlanPair> Build(const Candidate& candidate, Extent extent) {
-    PlanPair pair;
-    DPIPE_ASSIGN_OR_RETURN(pair.plain, BuildBetter(candidate, extent, false));
-    pair.expected_step_ns = pair.plain.step_ns;
-    if (self_conditioning_ > 0) {
-      DPIPE_ASSIGN_OR_RETURN(pair.self_conditioned, BuildBetter(candidate, extent, true));
-      pair.expected_step_ns = static_cast<Nanos>(
-          self_conditioning_ * static_cast<double>(pair.self_conditioned.step_ns) +
-          (1 - self_conditioning_) * static_cast<double>(pair.plain.step_ns));
-    }
-    return pair;
-  }
-
-  // The plan handed out is never worse than the same with its frozen work first: where filling is,
-  // it is not done.
-  absl::StatusOr<BuiltPlan> BuildBetter(const Candidate& candidate, Extent extent,
-                                        bool self_conditioning) {
-    DPIPE_ASSIGN_OR_RETURN(
-        BuiltPlan built, builder_.Build(candidate.shape, candidate.cut, extent, self_conditioning));
-    if (!builder_.fills() || extent != Extent::kWhole) return built;
-    absl::StatusOr<BuiltPlan> first =
-        builder_.BuildFrozenFirst(candidate.shape, candidate.cut, extent, self_conditioning);
-    if (!first.ok() || first->step_ns >= built.step_ns) return built;
-    return CheckMemory(first->plan, builder_.CostOf(candidate.shape, extent)).ok() ? *first : built;
-  }
-
-  // Builds the candidate's plan and keeps it if it is the best so far.
-  absl::Status Simulate(Candidate* candidate) {
-    budget_ -= Work(candidate->shape);
-    ++num_simulated_;
-    DPIPE_ASSIGN_OR_RETURN(PlanPair built, Build(*candidate, Extent::kOneGroup));
-    candidate->step_ns = built.expected_step_ns;
-    candidate->bubble_ratio = built.plain.bubble_ratio;
-    if (best_ && !Better(*candidate, *best_)) return absl::OkStatus();
-    // What is verified in the end; only memory depends on the choice.
-    const CostModel& cost = builder_.CostOf(candidate->shape, Extent::kOneGroup);
-    absl::Status fits = CheckMemory(built.plain.plan, cost);
-    if (fits.ok() && self_conditioning_ > 0) {
-      fits = CheckMemory(built.self_conditioned.plan, cost);
-    }
-    if (!fits.ok()) {
-      candidate->step_ns = 0;
-      return fits;
-    }
-    best_ = *candidate;
+    DPIPE_ASSIGN_OR_RETURN(Schedule schedule, builder.ScheduleOf(candidate->shape, candidate->cut));
+    candidate->cut_estimate_ns = estimator_.EstimateCut(candidate->shape, candidate->cut, schedule);
+    // Layers that move later need not change the order of the passes, and making one takes time.
+    candidate->cut.schedule = std::make_shared<const Schedule>(std::move(schedule));
+    frontier_.LearnCut(*candidate);
+    candidate->state = Candidate::State::kCut;
     return absl::OkStatus();
   }
 
-  // Moves single layers over the best candidate's boundaries, the best move first, while one helps.
-  void Refine() {
-    KeepSchedule();
+  absl::Status SimulateFound(Candidate* candidate) {
+    ++num_simulated_;
+    DPIPE_RETURN_IF_ERROR(Simulate(found_ ? found_->step_ns : 0, candidate));
+    frontier_.LearnStep(*candidate, candidate->step_ns);
+    if (candidate->state != Candidate::State::kSimulated) {
+      candidate->outcome = absl::StrCat("not filled: without any frozen work its step takes ",
+                                        FormatDuration(candidate->step_ns));
+      candidate->step_ns = 0;
+    } else if (!found_ || Better(*candidate, *found_)) {
+      found_ = *candidate;
+    }
+    return absl::OkStatus();
+  }
+
+  // Builds the candidate's plan; if that shows to be longer than `give_up_ns`, not to the end.
+  absl::Status Simulate(Nanos give_up_ns, Candidate* candidate) {
+    candidate->state = Candidate::State::kDone;
+    budget_ -= Work(candidate->shape);
+    DPIPE_ASSIGN_OR_RETURN(const PlanPair built,
+                           pairs_.Build(*candidate, Extent::kOneGroup, give_up_ns));
+    if (built.plain.gave_up) {
+      candidate->step_ns = built.expected_step_ns;
+      budget_ += Work(candidate->shape) * 2 / 3;
+      return absl::OkStatus();
+    }
+    // What is verified in the end; only memory depends on the choice.
+    const CostModel& cost = pairs_.Of(*candidate).CostOf(candidate->shape, Extent::kOneGroup);
+    DPIPE_RETURN_IF_ERROR(CheckMemory(built.plain.plan, cost));
+    if (self_conditioning_ > 0) {
+      DPIPE_RETURN_IF_ERROR(CheckMemory(built.self_conditioned.plan, cost));
+    }
+    candidate->step_ns = built.expected_step_ns;
+    candidate->bubble_ratio = built.plain.bubble_ratio;
+    candidate->state = Candidate::State::kSimulated;
+    return absl::OkStatus();
+  }
+
+  // The best `count` that differ in schedule or S, with what is left of the budget; those improved
+  // before are not again.
+  void Improve(int count) {
+    std::vector<Candidate*> simulated;
+    for (Candidate& candidate : candidates_) {
+      if (candidate.state == Candidate::State::kSimulated) simulated.push_back(&candidate);
+    }
+    std::sort(simulated.begin(), simulated.end(),
+              [this](const Candidate* a, const Candidate* b) { return Better(*a, *b); });
+    if (!simulated.empty() && (!best_ || Better(*simulated[0], *best_))) best_ = *simulated[0];
+    std::set<std::pair<int, int>> kinds;
+    for (Candidate* candidate : simulated) {
+      if (!options_.refine || count == 0) break;
+      if (candidate->step_ns > kImproveMargin * simulated[0]->step_ns) break;
+      if (!kinds.insert({candidate->alternative, candidate->shape.num_stages}).second) continue;
+      if (!improved_.insert(Order(*candidate)).second) continue;
+      const int64_t later = budget_ - budget_ / count;
+      budget_ -= later;
+      const Candidate improved = Improved(*candidate);
+      budget_ += later;
+      --count;
+      if (Better(improved, *best_)) best_ = improved;
+    }
+  }
+
+  Candidate Improved(Candidate candidate) {
+    if (strategy_.partitioner() == "balanced") Refine(&candidate);
+    if (pairs_.builder().fills()) OrderWeightGradients(&candidate);
+    return candidate;
+  }
+
+  // Moves single layers over the candidate's boundaries, the best move first, while one helps.
+  void Refine(Candidate* best) {
     for (bool improved = true; improved;) {
       improved = false;
-      const Candidate start = *best_;
+      const Candidate start = *best;
       for (size_t b = 0; b < start.cut.stages.size(); ++b) {
         for (size_t cut = 1; cut < start.cut.stages[b].size(); ++cut) {
-          for (int move : {-1, 1}) improved |= ImprovesBy(start, b, cut, move);
+          for (int move : {-1, 1}) improved |= ImprovesBy(start, b, cut, move, best);
         }
       }
     }
   }
 
-  // Moving a layer need not change the order of the passes, and making one takes time.
-  void KeepSchedule() {
-    absl::StatusOr<Schedule> schedule = builder_.ScheduleOf(best_->shape, best_->cut);
-    if (schedule.ok()) best_->cut.schedule = std::make_shared<const Schedule>(*std::move(schedule));
-  }
-
-  bool ImprovesBy(const Candidate& start, size_t backbone, size_t cut, int move) {
+  bool ImprovesBy(const Candidate& start, size_t backbone, size_t cut, int move, Candidate* best) {
     Candidate moved = start;
     LayerRange& left = moved.cut.stages[backbone][cut - 1];
     LayerRange& right = moved.cut.stages[backbone][cut];
     left.end += move;
     right.begin += move;
-    if (left.empty() || right.empty() || budget_ < Work(moved.shape)) return false;
-    const Nanos before_ns = best_->step_ns;
-    return Simulate(&moved).ok() && best_->step_ns < before_ns;
+    if (left.empty() || right.empty()) return false;
+    return Replaces(&moved, best);
+  }
+
+  // Whether the changed candidate is better than the best, which it then becomes.
+  bool Replaces(Candidate* changed, Candidate* best) {
+    if (budget_ < Work(changed->shape)) return false;
+    // One that fails is passed over: the plan without it is there.
+    if (!Simulate(best->step_ns, changed).ok()) return false;
+    if (changed->state != Candidate::State::kSimulated || changed->step_ns >= best->step_ns) {
+      return false;
+    }
+    *best = *changed;
+    return true;
   }
 
   // Where weight gradients and frozen work compete for the same gaps, simulation says which goes
   // first.
-  void OrderWeightGradients() {
-    const Candidate start = *best_;
-    absl::StatusOr<std::vector<Schedule>> orders = builder_.WeightOrdersOf(start.shape, start.cut);
+  void OrderWeightGradients(Candidate* best) {
+    const Candidate start = *best;
+    absl::StatusOr<std::vector<Schedule>> orders =
+        pairs_.Of(start).WeightOrdersOf(start.shape, start.cut);
     if (!orders.ok()) return;
-    for (size_t i = 1; i < orders->size() && budget_ >= Work(start.shape); ++i) {
+    for (size_t i = 1; i < orders->size(); ++i) {
       Candidate ordered = start;
       ordered.cut.schedule = std::make_shared<const Schedule>((*orders)[i]);
-      // One that fails is passed over: the plan without it is there.
-      Simulate(&ordered).IgnoreError();
+      Replaces(&ordered, best);
     }
   }
 
@@ -318,33 +375,17 @@ class Search {
                          : why_not_;
   }
 
-  static PlanCandidate Report(const Candidate& candidate, std::string outcome) {
-    PlanCandidate report;
-    report.schedule = candidate.shape.schedule;
-    report.num_stages = candidate.shape.num_stages;
-    report.num_micro_batches = candidate.shape.num_micro_batches;
-    report.devices_per_pipeline = candidate.shape.devices_per_pipeline;
-    if (!candidate.cut.stages.empty()) report.stages = candidate.cut.stages[0];
-    report.recompute =
-        std::count(candidate.cut.recompute.begin(), candidate.cut.recompute.end(), true) > 0;
-    report.estimate_ns = candidate.estimate_ns;
-    report.step_ns = candidate.step_ns;
-    report.bubble_ratio = candidate.bubble_ratio;
-    report.outcome = std::move(outcome);
-    return report;
-  }
-
-  std::string WhyItLost(const Candidate& candidate) const {
-    if (!candidate.outcome.empty()) return candidate.outcome;
-    if (candidate.step_ns == best_->step_ns) return "its step is as long as the chosen one's";
-    return absl::StrCat(
-        "its step of ", FormatDuration(candidate.step_ns), " is ",
-        absl::StrFormat("%.1f %%", 100.0 * candidate.step_ns / best_->step_ns - 100),
-        " longer than the chosen one's");
-  }
-
   absl::StatusOr<PlanResult> Result() {
-    DPIPE_ASSIGN_OR_RETURN(PlanPair built, Build(*best_, Extent::kWhole));
+    DPIPE_ASSIGN_OR_RETURN(PlanPair built, pairs_.Build(*best_, Extent::kWhole));
+    // Of all groups together a step may take longer than one group's.
+    if (best_of_first_round_ && built.expected_step_ns > best_of_first_round_->step_ns &&
+        Order(*best_of_first_round_) != Order(*best_)) {
+      absl::StatusOr<PlanPair> other = pairs_.Build(*best_of_first_round_, Extent::kWhole);
+      if (other.ok() && other->expected_step_ns < built.expected_step_ns) {
+        built = *std::move(other);
+        best_ = best_of_first_round_;
+      }
+    }
     PlanResult result;
     result.plan = std::move(built.plain.plan);
     DPIPE_RETURN_IF_ERROR(
@@ -368,7 +409,7 @@ class Search {
     for (const Candidate& candidate : candidates_) {
       if (static_cast<int>(result.candidates.size()) >= options_.num_candidates) break;
       if (Order(candidate) == Order(*best_)) continue;
-      result.candidates.push_back(Report(candidate, WhyItLost(candidate)));
+      result.candidates.push_back(Report(candidate, WhyItLost(candidate, best_->step_ns)));
     }
     return result;
   }
@@ -376,12 +417,17 @@ class Search {
   const Strategy& strategy_;
   const CostModel& cost_;
   const PlanOptions& options_;
-  PlanBuilder builder_;
+  StepEstimator estimator_;
+  Frontier frontier_;
+  PairBuilder pairs_;
   const double self_conditioning_;  // probability
-  int64_t budget_;
+  int64_t budget_ = 0;
+  int64_t cut_work_ = 0;
   std::vector<Candidate> candidates_;
   absl::Status why_not_;
-  std::optional<Candidate> best_;
+  std::optional<Candidate> found_;  // the best as first cut
+  std::optional<Candidate> best_, best_of_first_round_;
+  std::set<std::tuple<int, int, int, int, int>> improved_;
   int num_simulated_ = 0;
 };
 

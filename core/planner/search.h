@@ -1,13 +1,23 @@
 // From a strategy, a profile and a cluster to the plan to run.               [algorithms.md §2, §4]
 //
 // For every schedule that the strategy names, and every number of pipeline devices S, of
-// micro-batches M and of devices a pipeline group D that divide: estimate the step (estimate.h),
-// and in the order of the estimates partition, schedule, lower, fill and simulate, as long as the
-// budget lasts. The best *simulated* plan wins, not the best bound or estimate; it is then refined
-// by moving single layers over stage boundaries while the simulated step improves. A filled plan is
-// compared with the same pipeline running its frozen work first, and the better is kept. Every
-// schedule's most promising shape is simulated before any schedule's second. Deterministic: ties go
-// to the smaller S, then the smaller M, then the smaller D, then the schedule named first.
+// micro-batches M and of devices a pipeline group D that divide, the step is estimated
+// (estimate.h). Then, always the candidate of which the shortest step is expected (frontier.h): it
+// is partitioned and estimated again with its stages' times; when it is first once more, it is
+// scheduled, lowered, filled and simulated. That ends where what is expected of the rest exceeds
+// the best step by 4 % (15 % for a schedule that has not been simulated yet), or the budget does.
+// The best few that differ in schedule or S are refined by moving single layers over stage
+// boundaries while the simulated step improves, and by moving weight gradients
+// (fill/weight_order.h); the best *simulated* plan wins. A filled plan is compared with the same
+// pipeline running its frozen work first, and the better is kept. Deterministic: ties go to the
+// smaller S, then the smaller M, then the smaller D, then the schedule named first.
+//
+// There are two rounds, each with its share of the budget: the schedule named first, and the plain
+// one of two backbones, without recomputation where that is left open; then everything else. The
+// first round does not depend on what is in the second, and the second only replaces its plan by a
+// better one: naming more schedules makes no plan worse. (Candidates are simulated for one group
+// where groups lie alike; should all groups together take longer than the first round's, both are
+// built whole and the better is kept.)
 //
 // A model with self-conditioning has two plans, with and without the extra pass; what counts is
 // their mean, weighted by how often each runs.
@@ -37,9 +47,9 @@ struct PlanOptions {
   bool global_norm = true;       // gradients are clipped by their global norm: see Plan.global_norm
   bool refine = true;            // "balanced" only: move single layers over stage boundaries
   bool exact = false;            // fill the chosen plan optimally: small instances only (exact.h)
-  // How many instructions may be lowered and simulated, about; what is left of a large search is
-  // judged by estimates.
-  int64_t simulation_budget = 500000;
+  // How many instructions may be lowered and simulated, about, the other work of a candidate
+  // counted in such; what is left of a large search is judged by estimates.
+  int64_t simulation_budget = 1000000;
   int num_candidates = 5;  // how many to report
 };
 

@@ -217,5 +217,27 @@ TEST(SearchTest, UnlikeDevicesAreSeatedWhereTheyServeBest) {
   EXPECT_TRUE(verified.ok()) << verified;
 }
 
+TEST(SearchTest, MoreSchedulesMakeNoPlanWorse) {
+  int better = 0;
+  for (int seed = 0; seed < 25; ++seed) {
+    RandomStream random(17, seed, 0, RandomPurpose::kTest);
+    const ModelProfile model = RandomProfile(random);
+    const ClusterSpec cluster = RandomCluster(random, 4);
+    PlanOptions options = Batch(8 << random.NextBelow(3));
+    const auto step = [&](const std::string& schedules) {
+      Strategy strategy = Make("1f1b", "fill");
+      strategy.set_schedule(schedules);
+      if (schedules != "1f1b") strategy.set_recompute("auto");
+      const absl::StatusOr<PlanResult> result = MakePlan(strategy, model, cluster, options);
+      EXPECT_TRUE(result.ok()) << result.status();
+      return result.ok() ? result->expected_step_ns : 0;
+    };
+    const Nanos one = step("1f1b"), several = step("1f1b|eager-1f1b|wave|zb-h1|zb-auto|zb-v");
+    EXPECT_LE(several, one) << seed;
+    better += several < one;
+  }
+  EXPECT_GT(better, 0);
+}
+
 }  // namespace
 }  // namespace dpipe

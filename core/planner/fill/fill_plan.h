@@ -27,11 +27,12 @@ struct FilledPlan {
   double unfilled_bubble_ratio = 0;
 };
 
-// `options.frozen`, `fill` and `flush_exchange` are set here. Errors as LowerPlan's and
-// PlaceFrozenWork's.
+// `options.frozen`, `fill` and `flush_exchange` are set here. Where even the unfilled step is
+// longer than `give_up_ns` (0: no limit) nothing is filled: the plan is empty and its step the
+// unfilled one. Errors as LowerPlan's and PlaceFrozenWork's.
 absl::StatusOr<FilledPlan> FillPlan(const PipelineLayout& layout, const Schedule& schedule,
                                     LowerOptions options, const FillOptions& fill,
-                                    const CostModel& cost);
+                                    const CostModel& cost, Nanos give_up_ns = 0);
 
 }  // namespace dpipe
 

@@ -65,23 +65,46 @@ class Refinement {
     return cuts;
   }
 
-  Quality Judge(const Cuts& cuts) const {
-    const std::vector<LayerRange> stages = StagesOf(cuts);
-    const std::vector<std::vector<HeldStage>> held = HeldStages(problem_, stages);
-    Quality quality;
-    for (int d = 0; d < problem_.num_devices(); ++d) {
-      DeviceSeat seat = plain_[d];
-      const int64_t limit = costs_.MemoryLimitBytes(seat);
-      if (limit != 0) {
-        int64_t excess = costs_.MemoryBytes(d, seat, held[d]) - limit;
-        if (excess > 0 && problem_.recompute == Recompute::kAuto) {
-          seat.recompute = true;
-          excess = costs_.MemoryBytes(d, seat, held[d]) - limit;
-        }
-        quality.excess_bytes += std::max<int64_t>(0, excess);
+  // What a device adds to the quality.
+  struct Load {
+    int64_t excess_bytes = 0;
+    Nanos sum = 0;
+  };
+
+  Load LoadOf(int d) const {
+    DeviceSeat seat = plain_[d];
+    Load load;
+    const int64_t limit = costs_.MemoryLimitBytes(seat);
+    if (limit != 0) {
+      int64_t excess = costs_.MemoryBytes(d, seat, held_[d]) - limit;
+      if (excess > 0 && problem_.recompute == Recompute::kAuto) {
+        seat.recompute = true;
+        excess = costs_.MemoryBytes(d, seat, held_[d]) - limit;
       }
-      Nanos sum = 0;
-      for (const HeldStage& stage : held[d]) sum += costs_.ComputeNs(seat, stage.layers);
+      load.excess_bytes = std::max<int64_t>(0, excess);
+    }
+    for (const HeldStage& stage : held_[d]) load.sum += costs_.ComputeNs(seat, stage.layers);
+    return load;
+  }
+
+  // Only devices with a stage that differs from the last cuts judged are looked at again.
+  Quality Judge(const Cuts& cuts) {
+    const std::vector<LayerRange> stages = StagesOf(cuts);
+    if (held_.empty()) {
+      held_ = HeldStages(problem_, stages);
+      loads_.assign(held_.size(), {-1, 0});
+    }
+    Quality quality;
+    for (size_t d = 0; d < held_.size(); ++d) {
+      bool is_known = loads_[d].excess_bytes >= 0;
+      for (HeldStage& stage : held_[d]) {
+        if (stage.layers == stages[stage.stage]) continue;
+        stage.layers = stages[stage.stage];
+        is_known = false;
+      }
+      if (!is_known) loads_[d] = LoadOf(static_cast<int>(d));
+      const Nanos sum = loads_[d].sum;
+      quality.excess_bytes += loads_[d].excess_bytes;
       quality.largest = std::max(quality.largest, sum);
       quality.squares += static_cast<double>(sum) * static_cast<double>(sum);
     }
@@ -95,7 +118,7 @@ class Refinement {
     return true;
   }
 
-  Cuts Improve(Cuts cuts) const {
+  Cuts Improve(Cuts cuts) {
     Quality quality = Judge(cuts);
     while (TryMoves(1, cuts, quality) || TryMoves(problem_.num_stages() - 1, cuts, quality)) {
     }
@@ -103,7 +126,7 @@ class Refinement {
   }
 
   // The first improving move of a run of at most `longest` cuts.
-  bool TryMoves(int longest, Cuts& cuts, Quality& quality) const {
+  bool TryMoves(int longest, Cuts& cuts, Quality& quality) {
     const int last = static_cast<int>(cuts.size()) - 2;
     for (int length = 1; length <= longest; ++length) {
       for (int first = 1; first + length - 1 <= last; ++first) {
@@ -125,6 +148,8 @@ class Refinement {
   const PartitionProblem& problem_;
   const StageCosts& costs_;
   const std::vector<DeviceSeat> plain_;
+  std::vector<std::vector<HeldStage>> held_;  // by device, of the cuts judged last
+  std::vector<Load> loads_;                   // by device
 };
 
 }  // namespace
