@@ -153,7 +153,7 @@ void BM_Simulate(benchmark::State& state) {
   const int devices = static_cast<int>(state.range(0));
   const Straight pipeline(devices, static_cast<int>(state.range(1)));
   int64_t instructions = 0;
-  for (const DevicePlan& device : pipeline.plan.devices()) {
+  for (const auto& device : pipeline.plan.devices()) {
     instructions += device.instructions_size();
   }
   const Nanos bound = StepLowerBound(pipeline.plan, pipeline.cost).bound_ns;
