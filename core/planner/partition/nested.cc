@@ -154,6 +154,7 @@ class Solver {
       const int highest = last ? meet : h_[d + 1][next];
       if (highest < meet) continue;
       for (int i = next - 1; i >= 0 && FrontTime(d, i, next) <= t; --i) {
+        if (AllReached(d + 1, next, meet, highest, open)) break;
         const Nanos left = t - FrontTime(d, i, next);
         for (int j = meet + 1; j <= back_; ++j) {
           if (!IsReached(d, i, j)) continue;
@@ -163,6 +164,22 @@ class Solver {
         }
       }
     }
+  }
+
+  // Whether every open cut in [bottom, top] is marked.
+  bool AllReached(int d, int i, int bottom, int top, const std::vector<uint64_t>& open) const {
+    for (int w = bottom / kWordBits; w <= top / kWordBits; ++w) {
+      if ((open[w] & ~reached_[Row(d, i) + w] & WordMask(w, bottom, top)) != 0) return false;
+    }
+    return true;
+  }
+
+  // The bits of word w that stand for [bottom, top].
+  static uint64_t WordMask(int w, int bottom, int top) {
+    uint64_t mask = ~uint64_t{0};
+    if (w == bottom / kWordBits) mask &= ~uint64_t{0} << (bottom % kWordBits);
+    if (w == top / kWordBits) mask &= ~uint64_t{0} >> (kWordBits - 1 - top % kWordBits);
+    return mask;
   }
 
   // The least cut in [from, top] from which to j device d needs at most `left`; top + 1: none.
@@ -181,9 +198,7 @@ class Solver {
     if (bottom > top) return;
     uint64_t* reached = &reached_[Row(d + 1, front.end)];
     for (int w = bottom / kWordBits; w <= top / kWordBits; ++w) {
-      uint64_t fresh = open[w] & ~reached[w];
-      if (w == bottom / kWordBits) fresh &= ~uint64_t{0} << (bottom % kWordBits);
-      if (w == top / kWordBits) fresh &= ~uint64_t{0} >> (kWordBits - 1 - top % kWordBits);
+      uint64_t fresh = open[w] & ~reached[w] & WordMask(w, bottom, top);
       for (; fresh != 0; fresh &= fresh - 1) {
         const int low = w * kWordBits + __builtin_ctzll(fresh);
         if (p_.fits(d, front, {low, j})) reached[w] |= fresh & -fresh;
