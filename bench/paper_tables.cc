@@ -30,9 +30,10 @@ DEFINE_bool(ablations, true, "also diffusionpipe with parts of it taken away, on
 DEFINE_bool(combined, true,
             "also the grid of opendiffusionpipe against diffusionpipe at equal S, M");
 DEFINE_bool(quick, false, "one model, 8 devices, one batch, and no combined grid");
-DEFINE_int64(simulation_budget, 50000, "of each search: instructions to simulate, about");
+DEFINE_int64(simulation_budget, 0, "of each search: PlanOptions.simulation_budget; 0: its default");
 DEFINE_int32(jobs, 1, "threads that plan");
 DEFINE_bool(resume, true, "keep the cases that --out already holds");
+DEFINE_bool(report_only, false, "plan nothing: tables of the cases that --out already holds");
 DEFINE_string(profiles, "", "folder of modelled profiles; empty: data/profiles/modelled");
 DEFINE_string(clusters, "", "folder of clusters; empty: data/clusters");
 DEFINE_string(date, "", "to write into the tables; empty: today");
@@ -149,6 +150,7 @@ absl::Status Run(const std::string& command_line) {
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   const std::string json_path = folder + "/results.json";
   DPIPE_ASSIGN_OR_RETURN(const std::vector<CaseResult> finished, Finished(json_path));
+  if (FLAGS_report_only) return WriteReport(folder, finished, source);
   const Nanos start = MonotonicNow();
   const auto on_finished = [&](const std::vector<CaseResult>& results, size_t total,
                                const CaseResult& last) {
