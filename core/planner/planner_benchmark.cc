@@ -158,7 +158,8 @@ void BM_Simulate(benchmark::State& state) {
   }
   const Nanos bound = StepLowerBound(pipeline.plan, pipeline.cost).bound_ns;
   SimulateOptions options;
-  options.num_steps = 2;
+  options.num_steps = 3;
+  options.prologue_and_epilogue = false;
   options.critical_path = false;
   for (auto _ : state) {
     const auto simulation = Simulate(pipeline.plan, pipeline.cost, options);

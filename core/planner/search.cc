@@ -146,7 +146,8 @@ class Search {
   }
 
   void StartRound(int round) {
-    budget_ = static_cast<int64_t>(kExploreShare[round] * options_.simulation_budget);
+    budget_ = std::max<int64_t>(0, budget_);
+    budget_ += static_cast<int64_t>(kExploreShare[round] * options_.simulation_budget);
     for (Candidate& candidate : candidates_) {
       if (IsOfFirstRound(candidate) != (round == 0)) {
         // Lack of memory may be mended by recomputation.
@@ -301,16 +302,18 @@ class Search {
               [this](const Candidate* a, const Candidate* b) { return Better(*a, *b); });
     if (!simulated.empty() && (!best_ || Better(*simulated[0], *best_))) best_ = *simulated[0];
     std::set<std::pair<int, int>> kinds;
+    std::vector<Candidate*> chosen;
     for (Candidate* candidate : simulated) {
-      if (!options_.refine || count == 0) break;
+      if (!options_.refine || static_cast<int>(chosen.size()) == count) break;
       if (candidate->step_ns > kImproveMargin * simulated[0]->step_ns) break;
       if (!kinds.insert({candidate->alternative, candidate->shape.num_stages}).second) continue;
-      if (!improved_.insert(Order(*candidate)).second) continue;
-      const int64_t later = budget_ - budget_ / count;
+      if (improved_.insert(Order(*candidate)).second) chosen.push_back(candidate);
+    }
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      const int64_t later = budget_ - budget_ / static_cast<int64_t>(chosen.size() - i);
       budget_ -= later;
-      const Candidate improved = Improved(*candidate);
+      const Candidate improved = Improved(*chosen[i]);
       budget_ += later;
-      --count;
       if (Better(improved, *best_)) best_ = improved;
     }
   }
