@@ -119,14 +119,14 @@ BENCHMARK(BM_Partition)->ArgsProduct({{100, 400}, {4, 16, 64}})->Unit(benchmark:
 
 // 1F1B over all devices, one sample a micro-batch.
 struct Straight {
-  Straight(int devices, int micro_batches)
+  Straight(int devices, int micro_batches, FrozenPolicy frozen)
       : cost(*CostModel::Create(LargeModel(), Cluster(devices / 8, 8))) {
     std::vector<StraightStage> stages;
     for (int s = 0; s < devices; ++s) {
       stages.push_back({{100 * s / devices, 100 * (s + 1) / devices}, 1});
     }
     LowerOptions options;
-    options.frozen = FrozenPolicy::kFill;
+    options.frozen = frozen;
     plan = *LowerPlan(StraightLayout(devices, micro_batches, 8, stages),
                       *MakeSchedule("1f1b", {devices, micro_batches}), options, cost);
   }
@@ -138,7 +138,7 @@ struct Straight {
 // Argument: devices; twice as many micro-batches.
 void BM_Fill(benchmark::State& state) {
   const int devices = static_cast<int>(state.range(0));
-  const Straight pipeline(devices, 2 * devices);
+  const Straight pipeline(devices, 2 * devices, FrozenPolicy::kFill);
   const Simulation simulation = *SimulateSteadyState(pipeline.plan, pipeline.cost);
   for (auto _ : state) {
     const auto items = PlaceFrozenWork(pipeline.plan, simulation.events, pipeline.cost, {});
@@ -151,7 +151,7 @@ BENCHMARK(BM_Fill)->Arg(8)->Arg(32)->Arg(64)->Unit(benchmark::kMillisecond);
 // Arguments: devices, micro-batches.
 void BM_Simulate(benchmark::State& state) {
   const int devices = static_cast<int>(state.range(0));
-  const Straight pipeline(devices, static_cast<int>(state.range(1)));
+  const Straight pipeline(devices, static_cast<int>(state.range(1)), FrozenPolicy::kFirst);
   int64_t instructions = 0;
   for (const auto& device : pipeline.plan.devices()) {
     instructions += device.instructions_size();
