@@ -1,6 +1,8 @@
-// This project's own: frozen work fills the bubbles of whichever schedule simulates best, zero-
-// bubble and V schedules among them, where weight gradients and frozen work compete for the same
-// gaps. Where too little frozen work is there to fill 1F1B's bubbles, these leave fewer to fill.
+// This project's own: frozen work fills the bubbles of whichever schedule simulates best,
+// zero-bubble, V and bidirectional schedules among them; weight gradients and frozen work then
+// compete for the same gaps. Where too little frozen work is there to fill 1F1B's bubbles, these
+// leave fewer to fill. Bidirectional ones hold the weights twice, which memory has to allow and
+// makes sums agree to rounding rather than bit by bit.
 #include "baselines/registry.h"
 
 namespace dpipe {
@@ -10,7 +12,8 @@ NamedStrategy OpenDiffusionPipe() {
   Strategy strategy = DefaultStrategy();
   strategy.set_name("opendiffusionpipe");
   strategy.set_schedule(
-      "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v|cascaded|cascaded-zb");
+      "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v|chimera|bitpipe|cascaded|cascaded-"
+      "zb");
   strategy.set_frozen("fill");
   strategy.set_recompute("auto");
   return {StrategyFamily::kFilling, strategy, "the best filled pipeline over all schedules: ours"};
