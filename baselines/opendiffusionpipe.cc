@@ -12,7 +12,7 @@ NamedStrategy OpenDiffusionPipe() {
   Strategy strategy = DefaultStrategy();
   strategy.set_name("opendiffusionpipe");
   strategy.set_schedule(
-      "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v|chimera|bitpipe|cascaded|cascaded-"
+      "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v|chimera|cascaded|cascaded-"
       "zb");
   strategy.set_frozen("fill");
   strategy.set_recompute("auto");

@@ -176,10 +176,9 @@ Strategy StrategyOf(const std::string& name) {
   Strategy strategy;
   strategy.set_name(name);
   strategy.set_partitioner("balanced");
-  strategy.set_schedule(
-      name == "diffusionpipe"
-          ? "1f1b|cascaded"
-          : "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v|cascaded|cascaded-zb");
+  strategy.set_schedule(name == "diffusionpipe" ? "1f1b|cascaded"
+                                                : "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-"
+                                                  "auto|zb-v|chimera|cascaded|cascaded-zb");
   strategy.set_frozen("fill");
   strategy.set_sync("bucketed");
   strategy.set_partial_batch(true);
