@@ -12,18 +12,10 @@
 #include "core/base/status.h"
 #include "core/tensor/device_worker.h"
 #include "data/image.h"
-#include "models/diffusion/sampler.h"
+#include "models/diffusion/draw_options.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 
 namespace dpipe::models {
-
-struct DrawOptions {
-  int num_steps = 30;
-  float guidance = 4.0f;
-  uint64_t seed = 0;
-  diffusion::SamplerKind kind = diffusion::SamplerKind::kDdim;
-  int batch = 8;  // prompts drawn together on one device
-};
 
 class ImageSampler {
  public:

@@ -1,0 +1,21 @@
+// How samples are drawn.
+#ifndef DPIPE_MODELS_DIFFUSION_DRAW_OPTIONS_H_
+#define DPIPE_MODELS_DIFFUSION_DRAW_OPTIONS_H_
+
+#include <cstdint>
+
+#include "models/diffusion/sampler.h"
+
+namespace dpipe::models {
+
+struct DrawOptions {
+  int num_steps = 30;
+  float guidance = 4.0f;
+  uint64_t seed = 0;
+  diffusion::SamplerKind kind = diffusion::SamplerKind::kDdim;
+  int batch = 8;  // prompts drawn together on one device
+};
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_DIFFUSION_DRAW_OPTIONS_H_

@@ -1,0 +1,82 @@
+// A diffusion model that can be trained, whatever its kind: what a trainer, a benchmark and a
+// checkpoint need of Stable Diffusion, ControlNet or a cascade, and nothing else.
+#ifndef DPIPE_MODELS_TRAINABLE_TRAINABLE_MODEL_H_
+#define DPIPE_MODELS_TRAINABLE_TRAINABLE_MODEL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/nn/model.h"
+#include "core/nn/parameters.h"
+#include "core/runtime/input_provider.h"
+#include "core/tensor/device_worker.h"
+#include "data/image.h"
+#include "data/loader.h"
+#include "models/diffusion/draw_options.h"
+#include "models/weights/weights.h"
+
+namespace dpipe::models {
+
+// What training draws at random, and how.
+struct InputsOptions {
+  uint64_t seed = 0;
+  double caption_drop = 0.1;  // share of captions replaced by the empty one
+  bool mean_latents = false;  // the VAE's latents are its posterior's mean
+  // Noise gets this times a normal number that all pixels of a sample's channel share, so that mean
+  // brightness is learnt too; 0: none.
+  double offset_noise = 0;
+  DType compute_dtype = DType::kF32;
+  // Empty: timesteps are drawn uniformly. Else sample i of a step has the timestep at quantile
+  // timestep_quantiles[i mod size], in [0, 1): for evaluation, whose losses can then be compared.
+  std::vector<double> timestep_quantiles;
+};
+
+struct DrawRequest {
+  std::vector<std::string> prompts;
+  std::vector<Image> conditions;  // one a prompt where wants_conditions(), else empty
+  DrawOptions options;
+};
+
+// Immutable once loaded, and safe to use from several threads.
+class TrainableModel {
+ public:
+  virtual ~TrainableModel() = default;
+
+  virtual const nn::Model& model() const = 0;
+  // By component; null for backbones. A backbone's own frozen layers are among its parameters.
+  virtual const std::vector<const nn::ParameterSet*>& frozen_parameters() const = 0;
+  // Pixels a side that the data loader must give.
+  virtual int image_size() const = 0;
+  // Whether each sample also needs a condition picture.
+  virtual bool wants_conditions() const { return false; }
+  // A line for a person: "tiny_sd, 2.41 M trainable parameters in 61 layers, 64 x 64 pixels".
+  virtual std::string Describe() const = 0;
+
+  enum class Start { kFolder, kRandom };
+  // The parameters of all backbones by name, fp32: the folder's, or random ones, which depend on
+  // the seed and each parameter's name only. NotFound where the folder has none.
+  virtual absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const = 0;
+
+  // The loader and this outlive what is returned.
+  virtual absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
+      DataLoader* loader, const InputsOptions& options) const = 0;
+
+  // Writes `folder` in diffusers layout: complete, so that Load, and diffusers where it has such a
+  // pipeline, reads it. InvalidArgument where it is the folder that this was loaded from.
+  virtual absl::Status Save(const std::string& folder, const NamedTensors& parameters,
+                            StoredFormat format) const = 0;
+
+  // One image a prompt; image i depends on (seed, i, prompt, condition) alone.
+  virtual absl::StatusOr<std::vector<Image>> Draw(
+      const NamedTensors& parameters, const DrawRequest& request,
+      const std::vector<DeviceWorker*>& workers,
+      const std::function<void(double)>& on_progress) const = 0;
+};
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_TRAINABLE_TRAINABLE_MODEL_H_
