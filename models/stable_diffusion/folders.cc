@@ -1,17 +1,28 @@
 #include "models/stable_diffusion/folders.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/run_paths.h"
 #include "data/generator.h"
 
 namespace dpipe::models {
 
+const std::vector<std::string>& BuiltInModels() {
+  static const auto* const kNames = new std::vector<std::string>{
+      "tiny_sd", "stable_diffusion_v1_5", "stable_diffusion_v2_1", "stable_diffusion_v2_1_base"};
+  return *kNames;
+}
+
 absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
   if (model == "tiny_sd") return std::string("data/tiny_sd");
+  for (const std::string& name : BuiltInModels()) {
+    if (model == name) return absl::StrCat("data/models/", name);
+  }
   const std::string folder = UserPath(model);
   if (model.find('/') == std::string::npos && !IsFolder(folder)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown --model=", model, "; it is tiny_sd or a folder in diffusers layout"));
+    return absl::InvalidArgumentError(absl::StrCat("unknown --model=", model, "; it is one of ",
+                                                   absl::StrJoin(BuiltInModels(), ", "),
+                                                   " or a folder in diffusers layout"));
   }
   return folder;
 }

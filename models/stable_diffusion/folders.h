@@ -4,12 +4,17 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
 
 namespace dpipe::models {
 
-// The built-in model's folder for "tiny_sd"; else `model` is a folder itself, as the user gave it.
+// Names of the built-in models. tiny_sd has weights; the others are full-size configurations alone,
+// to be trained from random weights.
+const std::vector<std::string>& BuiltInModels();
+
+// A built-in model's folder for its name; else `model` is a folder itself, as the user gave it.
 // InvalidArgument for a plain word that is neither.
 absl::StatusOr<std::string> FindModelFolder(const std::string& model);
 

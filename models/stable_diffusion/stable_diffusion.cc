@@ -33,6 +33,22 @@ absl::Status CopyTree(const fs::path& from, const fs::path& to, bool with_weight
   return WriteFileAtomically(to.string(), content);
 }
 
+// Of frozen components without a checkpoint.
+constexpr uint64_t kFrozenSeed = 0;
+
+// A program's parameters by their init rules. Made on demand, without gradients and copies: a
+// full-size U-Net's have 3.5 GB each.
+NamedTensors RandomParameters(const nn::Program& program, uint64_t seed) {
+  const auto parameters = nn::ParameterSet::OnDemand(program, program.all_layers(), Device::Cpu());
+  parameters->AllocateMasters(program.all_layers());
+  parameters->InitRandom(seed);
+  NamedTensors tensors;
+  for (nn::ParameterId id : parameters->ids()) {
+    tensors[program.parameter(id).name] = parameters->weight(id).master();
+  }
+  return tensors;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
@@ -46,8 +62,15 @@ absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
   DPIPE_RETURN_IF_ERROR(model->ReadConfigs(options));
   DPIPE_RETURN_IF_ERROR(model->BuildModel(options));
   model->frozen_.resize(model->model_->num_components());
-  DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kVaeEncoder, "vae", {"decoder.", "post_quant_conv."}));
-  DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kTextEncoder, "text_encoder", {"text_projection."}));
+  model->frozen_is_random_ = !HasWeights(folder + "/unet") && !HasWeights(folder + "/vae") &&
+                             !HasWeights(folder + "/text_encoder");
+  if (model->frozen_is_random_) {
+    model->InitFrozen(kVaeEncoder);
+    model->InitFrozen(kTextEncoder);
+  } else {
+    DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kVaeEncoder, "vae", {"decoder.", "post_quant_conv."}));
+    DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kTextEncoder, "text_encoder", {"text_projection."}));
+  }
   for (const auto& parameters : model->frozen_) model->frozen_pointers_.push_back(parameters.get());
   return model;
 }
@@ -127,10 +150,14 @@ absl::Status StableDiffusion::LoadFrozen(int component, const std::string& subfo
   return frozen_[component]->Load(weights);
 }
 
-bool StableDiffusion::has_unet_weights() const {
-  std::error_code error;
-  return std::filesystem::exists(absl::StrCat(folder_, "/unet/", kDiffusersWeights), error);
+void StableDiffusion::InitFrozen(int component) {
+  const nn::Program& program = model_->component(component).program;
+  frozen_[component] =
+      std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
+  frozen_[component]->InitRandom(kFrozenSeed);
 }
+
+bool StableDiffusion::has_unet_weights() const { return HasWeights(folder_ + "/unet"); }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
   return LoadWeights(folder_ + "/unet", {&model_->component(kUNet).program}, Device::Cpu());
@@ -138,18 +165,14 @@ absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const 
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadDecoder(
     const nn::Program& decoder) const {
+  if (frozen_is_random_) return RandomParameters(decoder, kFrozenSeed);
   LoadWeightsOptions options;
   options.ignored_prefixes = {"encoder.", "quant_conv."};
   return LoadWeights(folder_ + "/vae", {&decoder}, Device::Cpu(), options);
 }
 
 std::map<std::string, Tensor> StableDiffusion::RandomUNet(uint64_t seed) const {
-  const nn::Program& program = model_->component(kUNet).program;
-  nn::ParameterSet parameters(program, program.all_layers(), Device::Cpu());
-  parameters.InitRandom(seed);
-  std::map<std::string, Tensor> tensors;
-  parameters.Collect(&tensors);
-  return tensors;
+  return RandomParameters(model_->component(kUNet).program, seed);
 }
 
 absl::StatusOr<std::string> StableDiffusion::SchedulerConfig() const {
@@ -158,6 +181,24 @@ absl::StatusOr<std::string> StableDiffusion::SchedulerConfig() const {
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
   json["prediction_type"] = std::string(diffusion::PredictionTypeName(*prediction_type_));
   return json.dump(2) + "\n";
+}
+
+absl::Status StableDiffusion::SaveRandomFrozen(const std::string& folder,
+                                               StoredFormat format) const {
+  const auto masters = [](const nn::ParameterSet& parameters) {
+    NamedTensors tensors;
+    for (nn::ParameterId id : parameters.ids()) {
+      tensors[parameters.program().parameter(id).name] = parameters.weight(id).master();
+    }
+    return tensors;
+  };
+  DPIPE_RETURN_IF_ERROR(SaveWeights(absl::StrCat(folder, "/text_encoder/", kTransformersWeights),
+                                    masters(*frozen_[kTextEncoder]), format));
+  DPIPE_ASSIGN_OR_RETURN(const nn::Program decoder,
+                         BuildVaeDecoder(vae_config_, image_size_, image_size_));
+  NamedTensors vae = masters(*frozen_[kVaeEncoder]);
+  vae.merge(RandomParameters(decoder, kFrozenSeed));
+  return SaveWeights(absl::StrCat(folder, "/vae/", kDiffusersWeights), vae, format);
 }
 
 absl::Status StableDiffusion::Save(const std::string& folder,
@@ -177,6 +218,7 @@ absl::Status StableDiffusion::Save(const std::string& folder,
   DPIPE_ASSIGN_OR_RETURN(const std::string scheduler, SchedulerConfig());
   DPIPE_RETURN_IF_ERROR(
       WriteFileAtomically(folder + "/scheduler/scheduler_config.json", scheduler));
+  if (frozen_is_random_) DPIPE_RETURN_IF_ERROR(SaveRandomFrozen(folder, format));
   return SaveWeights(absl::StrCat(folder, "/unet/", kDiffusersWeights), unet, format);
 }
 

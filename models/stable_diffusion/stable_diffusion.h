@@ -34,8 +34,9 @@ struct StableDiffusionOptions {
 // loss).
 class StableDiffusion {
  public:
-  // Reads configs, tokenizer and the frozen components' weights, but not the U-Net's. Errors name
-  // the file, and what of it is wrong.
+  // Reads configs, tokenizer and the frozen components' weights, but not the U-Net's. Where the
+  // folder has no weights at all, of the U-Net neither, the frozen components get random ones by
+  // their init rules, always the same. Errors name the file, and what of it is wrong.
   static absl::StatusOr<std::unique_ptr<StableDiffusion>> Load(
       const std::string& folder, const StableDiffusionOptions& options);
 
@@ -51,6 +52,8 @@ class StableDiffusion {
   int image_size() const { return image_size_; }
   int latent_size() const { return image_size_ / static_cast<int>(vae_config_.downscale()); }
 
+  // Whether the frozen components' weights are random, for want of any in the folder.
+  bool frozen_is_random() const { return frozen_is_random_; }
   // Whether the folder has U-Net weights: one to train from scratch has none.
   bool has_unet_weights() const;
   // The U-Net's parameters by name: the folder's, or random ones by their init rules.
@@ -60,7 +63,8 @@ class StableDiffusion {
   absl::StatusOr<std::map<std::string, Tensor>> LoadDecoder(const nn::Program& decoder) const;
 
   // Writes `folder` in diffusers layout: everything of the folder that this was loaded from, with
-  // these U-Net parameters (fp32) in the place of its own, and the prediction type trained with.
+  // these U-Net parameters (fp32) in the place of its own, the frozen components' weights even
+  // where they are random, and the prediction type trained with.
   // InvalidArgument where it is the folder that this was loaded from.
   absl::Status Save(const std::string& folder, const std::map<std::string, Tensor>& unet,
                     StoredFormat format = StoredFormat::kFp32) const;
@@ -71,11 +75,14 @@ class StableDiffusion {
   absl::Status BuildModel(const StableDiffusionOptions& options);
   absl::Status LoadFrozen(int component, const std::string& subfolder,
                           const std::vector<std::string>& ignored_prefixes);
+  void InitFrozen(int component);
+  absl::Status SaveRandomFrozen(const std::string& folder, StoredFormat format) const;
   absl::StatusOr<std::string> SchedulerConfig() const;
 
   std::string folder_;
   std::optional<diffusion::PredictionType> prediction_type_;  // where it is not the folder's
   int image_size_ = 0;
+  bool frozen_is_random_ = false;
   UNetConfig unet_config_;
   VaeConfig vae_config_;
   ClipTextConfig text_config_;

@@ -90,6 +90,56 @@ TEST(StableDiffusionTest, SavesAFolderThatLoadsTheSame) {
   EXPECT_FALSE((*again)->Save(folder, unet).ok()) << "over itself";
 }
 
+// A copy of the model folder without weights in these components.
+std::string WithoutWeights(const std::vector<std::string>& components) {
+  const std::string folder = ::testing::TempDir() + "/without_weights";
+  std::filesystem::remove_all(folder);
+  std::filesystem::copy(kTinySd, folder, std::filesystem::copy_options::recursive);
+  for (const std::string& component : components) {
+    std::filesystem::remove(folder + "/" + component + "/" + kDiffusersWeights);
+    std::filesystem::remove(folder + "/" + component + "/" + kTransformersWeights);
+  }
+  return folder;
+}
+
+TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
+  const std::string folder = WithoutWeights({"unet", "vae", "text_encoder"});
+  TrainingSetupOptions options = Options(4);
+  options.model_folder = folder;
+  const auto setup = TrainingSetup::Create(options);
+  ASSERT_TRUE(setup.ok()) << setup.status();
+  EXPECT_THAT((*setup)->Describe(), HasSubstr("random frozen components"));
+  options.init_random = false;
+  EXPECT_EQ(TrainingSetup::Create(options).status().code(), absl::StatusCode::kNotFound);
+  const StableDiffusion& model = (*setup)->model();
+  EXPECT_TRUE(model.frozen_is_random());
+  EXPECT_FALSE(model.has_unet_weights());
+
+  // Saved, it is complete: what loads is what was trained with.
+  const std::string saved = ::testing::TempDir() + "/random_saved";
+  ASSERT_TRUE(model.Save(saved, model.RandomUNet(3)).ok());
+  const auto again = StableDiffusion::Load(saved, {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_FALSE((*again)->frozen_is_random());
+  for (int component : {kVaeEncoder, kTextEncoder}) {
+    const nn::ParameterSet& before = *model.frozen_parameters()[component];
+    const nn::ParameterSet& after = *(*again)->frozen_parameters()[component];
+    for (nn::ParameterId id : before.ids()) {
+      EXPECT_TRUE(SameBits(before.weight(id).master(), after.weight(id).master()))
+          << before.program().parameter(id).name;
+    }
+  }
+  EXPECT_TRUE(ImageSampler::Create(again->get(), model.RandomUNet(3), DType::kF32).ok());
+}
+
+// Some weights without others are an incomplete copy, not a model to train from scratch.
+TEST(StableDiffusionTest, HalfAFolderIsRefused) {
+  EXPECT_TRUE(StableDiffusion::Load(WithoutWeights({"unet"}), {}).ok());
+  const auto model = StableDiffusion::Load(WithoutWeights({"vae"}), {});
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(model.status().message()), HasSubstr("/vae"));
+}
+
 TEST(TrainingInputsTest, DependOnSampleAndStepAlone) {
   const auto setup = TrainingSetup::Create(Options(8));
   ASSERT_TRUE(setup.ok()) << setup.status();

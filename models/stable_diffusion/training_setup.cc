@@ -71,9 +71,12 @@ std::string TrainingSetup::Describe() const {
   return absl::StrCat(
       "Model:    ", model_->model().name(), ", ", absl::StrFormat("%.2f", parameters / 1e6),
       " M trainable parameters in ", unet.num_layers(), " layers, ", model_->image_size(), " x ",
-      model_->image_size(), " pixels, ", DTypeName(options_.compute_dtype), "\n",
-      "Data:     ", loader_->dataset().size(), " images in ", loader_->dataset().folder(), "\n",
-      "Machine:  ", report::DescribeMachine(machine), "; ", workers_.size(), " device(s) of ",
+      model_->image_size(), " pixels, ", DTypeName(options_.compute_dtype),
+      model_->frozen_is_random() ? ";\n          random frozen components, as the folder has no "
+                                   "weights (pictures will mean nothing)"
+                                 : "",
+      "\n", "Data:     ", loader_->dataset().size(), " images in ", loader_->dataset().folder(),
+      "\n", "Machine:  ", report::DescribeMachine(machine), "; ", workers_.size(), " device(s) of ",
       workers_[0]->device()->num_threads(), " core(s) each");
 }
 

@@ -161,6 +161,8 @@ float HalfToFloat(uint16_t bits) {
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
+bool HasWeights(const std::string& folder) { return IsFolder(folder) && FindFile(folder).ok(); }
+
 absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
                                          const std::vector<const nn::Program*>& programs,
                                          const std::shared_ptr<Device>& device,

@@ -20,6 +20,9 @@ using NamedTensors = std::map<std::string, Tensor>;
 inline constexpr char kDiffusersWeights[] = "diffusion_pytorch_model.safetensors";
 inline constexpr char kTransformersWeights[] = "model.safetensors";
 
+// Whether a component's folder has weights that LoadWeights would read.
+bool HasWeights(const std::string& folder);
+
 struct LoadWeightsOptions {
   // Tensors of the file whose names start so are not looked at: a VAE's "decoder." where only the
   // encoder is wanted.
