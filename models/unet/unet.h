@@ -11,15 +11,9 @@
 #include "core/nn/program.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/unet/unet_config.h"
+#include "models/unet/unet_parts.h"
 
 namespace dpipe::models {
-
-// Sizes that the configuration leaves open.
-struct UNetShape {
-  int64_t height = 64;  // of the latents; divisible by 2^(levels - 1)
-  int64_t width = 64;
-  int64_t context_length = 77;  // tokens
-};
 
 struct UNetTraining {
   diffusion::NoiseSchedule schedule;

@@ -31,11 +31,9 @@ void CheckFixedKeys(ComponentConfig* config) {
       {"act_fn", {"\"silu\"", "\"swish\""}},
       {"addition_embed_type", {"null"}},
       {"attention_type", {"\"default\""}},
-      {"center_input_sample", {"false"}},
       {"class_embed_type", {"null"}},
       {"class_embeddings_concat", {"false"}},
       {"conv_in_kernel", {"3"}},
-      {"conv_out_kernel", {"3"}},
       {"cross_attention_norm", {"null"}},
       {"downsample_padding", {"1"}},
       {"dropout", {"0"}},
@@ -74,28 +72,39 @@ void CheckDivisibility(const UNetConfig& unet, ComponentConfig* config) {
   }
 }
 
-UNetConfig ReadFields(ComponentConfig* config) {
+void CheckNumBlocks(const std::string& key, size_t num_blocks, size_t levels,
+                    ComponentConfig* config) {
+  if (num_blocks == levels) return;
+  config->AddProblem(
+      key, absl::StrCat("expected ", levels, ", one for each entry of 'block_out_channels'"));
+}
+
+void ReadDecoderKeys(ComponentConfig* config, UNetConfig* unet) {
+  unet->out_channels = config->PositiveInt("out_channels", 4);
+  unet->sample_size = config->PositiveInt("sample_size", 64);
+  unet->up_has_attention =
+      BlockTypes(config, "up_block_types", "UpBlock2D", "CrossAttnUpBlock2D",
+                 {"UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"});
+  std::reverse(unet->up_has_attention.begin(), unet->up_has_attention.end());
+  CheckNumBlocks("up_block_types", unet->up_has_attention.size(), unet->block_out_channels.size(),
+                 config);
+  for (const auto& [key, values] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"center_input_sample", {"false"}}, {"conv_out_kernel", {"3"}}}) {
+    config->Expect(key, values);
+  }
+}
+
+}  // namespace
+
+UNetConfig ReadUNetEncoderKeys(ComponentConfig* config) {
   UNetConfig unet;
   unet.in_channels = config->PositiveInt("in_channels", 4);
-  unet.out_channels = config->PositiveInt("out_channels", 4);
-  unet.sample_size = config->PositiveInt("sample_size", 64);
   unet.block_out_channels = config->PositiveInts("block_out_channels", {320, 640, 1280, 1280});
   const size_t levels = unet.block_out_channels.size();
   unet.down_has_attention = BlockTypes(
       config, "down_block_types", "DownBlock2D", "CrossAttnDownBlock2D",
       {"CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"});
-  unet.up_has_attention =
-      BlockTypes(config, "up_block_types", "UpBlock2D", "CrossAttnUpBlock2D",
-                 {"UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"});
-  std::reverse(unet.up_has_attention.begin(), unet.up_has_attention.end());
-  for (const auto& [key, blocks] : {std::pair("down_block_types", &unet.down_has_attention),
-                                    std::pair("up_block_types", &unet.up_has_attention)}) {
-    if (blocks->size() != levels) {
-      config->AddProblem(key, absl::StrCat("expected ", levels,
-                                           ", one for each entry of "
-                                           "'block_out_channels'"));
-    }
-  }
+  CheckNumBlocks("down_block_types", unet.down_has_attention.size(), levels, config);
   unet.layers_per_block = config->PositiveInt("layers_per_block", 2);
   // "attention_head_dim" has always been the number of heads, whatever its name says; diffusers
   // keeps it so for the checkpoints' sake, and prefers the newer key where it is given.
@@ -109,17 +118,16 @@ UNetConfig ReadFields(ComponentConfig* config) {
   unet.norm_eps = config->Number("norm_eps", 1e-5);
   unet.time_cosine_first = config->Bool("flip_sin_to_cos", true);
   unet.time_frequency_shift = config->Number("freq_shift", 0);
+  CheckFixedKeys(config);
+  CheckDivisibility(unet, config);
   return unet;
 }
-
-}  // namespace
 
 absl::StatusOr<UNetConfig> ParseUNetConfig(const std::string& json, const std::string& source) {
   DPIPE_ASSIGN_OR_RETURN(ComponentConfig config, ComponentConfig::Parse(json, source));
   config.Expect("_class_name", {"\"UNet2DConditionModel\""});
-  UNetConfig unet = ReadFields(&config);
-  CheckFixedKeys(&config);
-  CheckDivisibility(unet, &config);
+  UNetConfig unet = ReadUNetEncoderKeys(&config);
+  ReadDecoderKeys(&config, &unet);
   DPIPE_RETURN_IF_ERROR(config.status());
   return unet;
 }

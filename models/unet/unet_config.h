@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "models/config/component_config.h"
 
 namespace dpipe::models {
 
@@ -38,6 +39,10 @@ struct UNetConfig {
 // ...).
 absl::StatusOr<UNetConfig> ParseUNetConfig(const std::string& json, const std::string& source);
 absl::StatusOr<UNetConfig> ReadUNetConfig(const std::string& path);
+
+// The keys that say what the encoder and the mid block are, which a ControlNet's config.json has
+// too; what belongs to the decoder stays as it is. Problems are noted in `config`.
+UNetConfig ReadUNetEncoderKeys(ComponentConfig* config);
 
 }  // namespace dpipe::models
 

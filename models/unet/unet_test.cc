@@ -136,11 +136,11 @@ TEST(UNetConfigTest, NamesWhatIsWrong) {
   EXPECT_EQ(config.status().message(),
             "unet/config.json: 'down_block_types' is [\"CrossAttnDownBlock2D\","
             "\"AttnDownBlock2D\"], unknown block type 'AttnDownBlock2D', known: DownBlock2D, "
-            "CrossAttnDownBlock2D; 'up_block_types' is [\"UpBlock2D\",\"CrossAttnUpBlock2D\","
-            "\"UpBlock2D\"], expected 2, one for each entry of 'block_out_channels'; "
-            "'layers_per_block' is [1,2], expected a positive integer; 'attention_head_dim' is "
-            "[2,4,8], expected a positive integer or a list of 2 of them; 'class_embed_type' is "
-            "\"timestep\", supported: null");
+            "CrossAttnDownBlock2D; 'layers_per_block' is [1,2], expected a positive integer; "
+            "'attention_head_dim' is [2,4,8], expected a positive integer or a list of 2 of them; "
+            "'class_embed_type' is \"timestep\", supported: null; 'up_block_types' is "
+            "[\"UpBlock2D\",\"CrossAttnUpBlock2D\",\"UpBlock2D\"], expected 2, one for each "
+            "entry of 'block_out_channels'");
 }
 
 }  // namespace
