@@ -26,6 +26,7 @@ enum class RandomPurpose : uint32_t {
   kSample = 9,
   kDataset = 10,
   kTest = 11,
+  kOffsetNoise = 12,
 };
 
 // The stream of numbers keyed by (seed, step, sample, purpose); `sample` is a global sample index.

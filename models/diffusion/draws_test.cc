@@ -52,5 +52,39 @@ TEST(DrawsTest, TimestepsAreUniform) {
   for (int count : counts) EXPECT_NEAR(count, 5000, 5 * std::sqrt(4500.0));
 }
 
+// A channel's pixels are all shifted by one number, drawn by sample: N(0, strength^2).
+TEST(DrawsTest, OffsetNoiseShiftsWholeChannels) {
+  const auto cpu = Device::Cpu();
+  constexpr int kSamples = 2000;
+  const Tensor plain = DrawNoise(cpu, 1, 2, 10, {kSamples, 2, 2, 3});
+  Tensor noise = DrawNoise(cpu, 1, 2, 10, {kSamples, 2, 2, 3});
+  AddOffsetNoise(0.5, 1, 2, 10, &noise);
+  double square = 0;
+  for (int b = 0; b < kSamples; ++b) {
+    for (int c = 0; c < 3; ++c) {
+      const auto shift = [&](int pixel) {
+        const int64_t i = (int64_t{b} * 4 + pixel) * 3 + c;
+        return noise.data<float>()[i] - plain.data<float>()[i];
+      };
+      for (int pixel : {1, 2, 3}) EXPECT_NEAR(shift(pixel), shift(0), 1e-6);
+      square += shift(0) * shift(0) / (3.0 * kSamples);
+    }
+  }
+  // Five deviations of the mean of 6,000 squares of variance 2 strength^4.
+  EXPECT_NEAR(square, 0.25, 5 * 0.25 * std::sqrt(2.0 / (3 * kSamples)));
+  // The same for a sample alone.
+  Tensor alone = DrawNoise(cpu, 1, 2, 13, {1, 2, 2, 3});
+  AddOffsetNoise(0.5, 1, 2, 13, &alone);
+  ExpectSameBits(alone, noise.Slice(3, 4));
+}
+
+TEST(DrawsTest, QuantilesGoRoundByTheSamplesNumber) {
+  const Tensor t =
+      TimestepsAtQuantiles(Device::Cpu(), {0, 0.5, 0.999}, /*first_sample=*/4, 3, 1000);
+  EXPECT_EQ(t.data<int32_t>()[0], 500);
+  EXPECT_EQ(t.data<int32_t>()[1], 999);
+  EXPECT_EQ(t.data<int32_t>()[2], 0);
+}
+
 }  // namespace
 }  // namespace dpipe::diffusion

@@ -90,6 +90,18 @@ absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options)
   }
   if (options.prediction_type.has_value()) scheduler->prediction_type = *options.prediction_type;
   prediction_type_ = options.prediction_type;
+  zero_terminal_snr_ = options.zero_terminal_snr;
+  if (options.zero_terminal_snr.has_value()) {
+    scheduler->rescale_zero_terminal_snr = *options.zero_terminal_snr;
+    if (*options.zero_terminal_snr &&
+        scheduler->prediction_type == diffusion::PredictionType::kEpsilon) {
+      // From pure noise, the noise says nothing about the image.
+      return absl::InvalidArgumentError(absl::StrCat(
+          folder_,
+          ": zero terminal SNR goes with a prediction type of v_prediction or sample, not "
+          "epsilon"));
+    }
+  }
   DPIPE_ASSIGN_OR_RETURN(diffusion::NoiseSchedule schedule,
                          diffusion::NoiseSchedule::Create(*scheduler));
   schedule_ = std::make_unique<diffusion::NoiseSchedule>(std::move(schedule));
@@ -177,9 +189,12 @@ std::map<std::string, Tensor> StableDiffusion::RandomUNet(uint64_t seed) const {
 
 absl::StatusOr<std::string> StableDiffusion::SchedulerConfig() const {
   DPIPE_ASSIGN_OR_RETURN(std::string text, ReadFile(folder_ + "/scheduler/scheduler_config.json"));
-  if (!prediction_type_.has_value()) return text;
+  if (!prediction_type_.has_value() && !zero_terminal_snr_.has_value()) return text;
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
-  json["prediction_type"] = std::string(diffusion::PredictionTypeName(*prediction_type_));
+  if (prediction_type_.has_value()) {
+    json["prediction_type"] = std::string(diffusion::PredictionTypeName(*prediction_type_));
+  }
+  if (zero_terminal_snr_.has_value()) json["rescale_betas_zero_snr"] = *zero_terminal_snr_;
   return json.dump(2) + "\n";
 }
 

@@ -27,6 +27,7 @@ struct StableDiffusionOptions {
   double min_snr_gamma = 0;  // 0: all timesteps weigh the same
   // Instead of what the folder's scheduler config says.
   std::optional<diffusion::PredictionType> prediction_type;
+  std::optional<bool> zero_terminal_snr;
 };
 
 // Immutable once loaded. The model's components are "vae_encoder" (pixels, vae_noise -> latents),
@@ -80,7 +81,9 @@ class StableDiffusion {
   absl::StatusOr<std::string> SchedulerConfig() const;
 
   std::string folder_;
-  std::optional<diffusion::PredictionType> prediction_type_;  // where it is not the folder's
+  // Where they are not the folder's.
+  std::optional<diffusion::PredictionType> prediction_type_;
+  std::optional<bool> zero_terminal_snr_;
   int image_size_ = 0;
   bool frozen_is_random_ = false;
   UNetConfig unet_config_;

@@ -20,10 +20,7 @@ absl::StatusOr<Tensor> TrainingInputs::Load(const std::string& component, const 
     }
     if (input == "noise")
       return Noise(program, input, RandomPurpose::kNoise, step, samples, device);
-    if (input == "timesteps") {
-      return diffusion::DrawTimesteps(device, options_.seed, step, samples.begin, samples.size(),
-                                      model_->schedule().num_timesteps());
-    }
+    if (input == "timesteps") return Timesteps(step, samples, device);
     if (input == "latents" || input == "context") {
       if (cache_ == nullptr) return absl::UnimplementedError("there is no offline cache");
       if (input == "latents") return CachedLatents(step, samples, device);
@@ -72,7 +69,22 @@ Tensor TrainingInputs::Noise(const nn::Program& program, const std::string& inpu
   if (purpose == RandomPurpose::kVaeNoise && options_.mean_latents) {
     return Tensor::Zeros(device, shape, DType::kF32);
   }
-  return diffusion::DrawNoise(device, options_.seed, step, samples.begin, shape, purpose);
+  Tensor noise = diffusion::DrawNoise(device, options_.seed, step, samples.begin, shape, purpose);
+  if (purpose == RandomPurpose::kNoise && options_.offset_noise != 0) {
+    diffusion::AddOffsetNoise(options_.offset_noise, options_.seed, step, samples.begin, &noise);
+  }
+  return noise;
+}
+
+Tensor TrainingInputs::Timesteps(int64_t step, SampleRange samples,
+                                 const std::shared_ptr<Device>& device) const {
+  const int num_timesteps = model_->schedule().num_timesteps();
+  if (options_.timestep_quantiles.empty()) {
+    return diffusion::DrawTimesteps(device, options_.seed, step, samples.begin, samples.size(),
+                                    num_timesteps);
+  }
+  return diffusion::TimestepsAtQuantiles(device, options_.timestep_quantiles, samples.begin,
+                                         samples.size(), num_timesteps);
 }
 
 absl::StatusOr<Tensor> TrainingInputs::CachedLatents(int64_t step, SampleRange samples,

@@ -13,23 +13,14 @@
 #include "data/loader.h"
 #include "models/stable_diffusion/frozen_cache.h"
 #include "models/stable_diffusion/stable_diffusion.h"
+#include "models/trainable/trainable_model.h"
 
 namespace dpipe::models {
-
-struct TrainingInputsOptions {
-  uint64_t seed = 0;
-  double caption_drop =
-      0.1;  // share of captions replaced by the empty one, for classifier-free guidance
-  // The VAE's latents are its posterior's mean: no noise of its own is added to them.
-  bool mean_latents = false;
-  DType compute_dtype = DType::kF32;
-};
 
 // Thread-safe. Everything pointed to outlives it.
 class TrainingInputs : public InputProvider {
  public:
-  TrainingInputs(const StableDiffusion* model, DataLoader* loader,
-                 const TrainingInputsOptions& options)
+  TrainingInputs(const StableDiffusion* model, DataLoader* loader, const InputsOptions& options)
       : model_(model), loader_(loader), options_(options) {}
 
   // From now on cached frozen outputs can be asked for; before, they are Unimplemented. Not
@@ -45,6 +36,7 @@ class TrainingInputs : public InputProvider {
   absl::StatusOr<std::vector<std::vector<int32_t>>> Tokens(int64_t step, SampleRange samples);
   absl::StatusOr<Tensor> Ids(int64_t step, SampleRange samples,
                              const std::shared_ptr<Device>& device);
+  Tensor Timesteps(int64_t step, SampleRange samples, const std::shared_ptr<Device>& device) const;
   Tensor Noise(const nn::Program& program, const std::string& input, RandomPurpose purpose,
                int64_t step, SampleRange samples, const std::shared_ptr<Device>& device) const;
   absl::StatusOr<Tensor> CachedLatents(int64_t step, SampleRange samples,
@@ -52,7 +44,7 @@ class TrainingInputs : public InputProvider {
 
   const StableDiffusion* const model_;
   DataLoader* const loader_;
-  const TrainingInputsOptions options_;
+  const InputsOptions options_;
   const FrozenCache* cache_ = nullptr;
 };
 

@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   loading.random_crop = options.random_crop;
   loading.random_flip = options.random_flip;
   DPIPE_ASSIGN_OR_RETURN(setup->loader_, DataLoader::Create(std::move(dataset), loading));
-  TrainingInputsOptions drawing;
+  InputsOptions drawing;
   drawing.seed = options.seed;
   drawing.caption_drop = options.caption_drop;
   drawing.mean_latents = options.mean_latents;

@@ -39,6 +39,22 @@ struct DrawRequest {
   std::vector<std::string> prompts;
   std::vector<Image> conditions;  // one a prompt where wants_conditions(), else empty
   DrawOptions options;
+  DType compute_dtype = DType::kF32;
+};
+
+// Which samples' frozen outputs to compute in advance: those of num_steps steps of the loader.
+struct CacheRequest {
+  DataLoader* loader = nullptr;
+  int64_t first_step = 0;
+  int64_t num_steps = 0;
+};
+
+// Inputs that also give what frozen components feed, for plans with cached frozen outputs.
+struct CachedInputs {
+  std::unique_ptr<InputProvider> provider;
+  int num_images = 0;
+  int num_captions = 0;
+  int64_t size_bytes = 0;
 };
 
 // Immutable once loaded, and safe to use from several threads.
@@ -53,7 +69,7 @@ class TrainableModel {
   virtual int image_size() const = 0;
   // Whether each sample also needs a condition picture.
   virtual bool wants_conditions() const { return false; }
-  // A line for a person: "tiny_sd, 2.41 M trainable parameters in 61 layers, 64 x 64 pixels".
+  // A line for a person: "tiny_sd, 2.41 M trainable parameters in 48 layers, 64 x 64 pixels".
   virtual std::string Describe() const = 0;
 
   enum class Start { kFolder, kRandom };
@@ -64,6 +80,16 @@ class TrainableModel {
   // The loader and this outlive what is returned.
   virtual absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
       DataLoader* loader, const InputsOptions& options) const = 0;
+
+  // As MakeInputs', with the frozen outputs computed now, spread over the workers. Unimplemented
+  // where the model has no such cache; FailedPrecondition where the loader crops or flips at
+  // random.
+  virtual absl::StatusOr<CachedInputs> MakeCachedInputs(
+      const CacheRequest& request, const InputsOptions& options,
+      const std::vector<DeviceWorker*>& workers,
+      const std::function<void(double)>& on_progress) const {
+    return absl::UnimplementedError("this kind of model has no cache of frozen outputs");
+  }
 
   // Writes `folder` in diffusers layout: complete, so that Load, and diffusers where it has such a
   // pipeline, reads it. InvalidArgument where it is the folder that this was loaded from.

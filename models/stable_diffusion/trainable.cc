@@ -1,0 +1,112 @@
+#include "models/stable_diffusion/trainable.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "models/stable_diffusion/frozen_cache.h"
+#include "models/stable_diffusion/sampler.h"
+#include "models/stable_diffusion/training_inputs.h"
+
+namespace dpipe::models {
+namespace {
+
+// Inputs with the cache that they read.
+class InputsWithCache : public InputProvider {
+ public:
+  InputsWithCache(const StableDiffusion* model, DataLoader* loader, const InputsOptions& options,
+                  std::unique_ptr<FrozenCache> cache)
+      : cache_(std::move(cache)), inputs_(model, loader, options) {
+    inputs_.UseCache(cache_.get());
+  }
+
+  absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
+                              SampleRange samples, const std::shared_ptr<Device>& device) override {
+    return inputs_.Load(component, input, step, samples, device);
+  }
+
+ private:
+  const std::unique_ptr<FrozenCache> cache_;
+  TrainingInputs inputs_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TrainableModel>> TrainableStableDiffusion::Load(
+    const std::string& folder, const StableDiffusionOptions& options) {
+  DPIPE_ASSIGN_OR_RETURN(auto model, StableDiffusion::Load(folder, options));
+  return std::make_unique<TrainableStableDiffusion>(std::move(model));
+}
+
+std::string TrainableStableDiffusion::Describe() const {
+  const nn::Program& unet = model().component(kUNet).program;
+  return absl::StrCat(model().name(), ", ",
+                      absl::StrFormat("%.2f M trainable parameters in %d layers, %d x %d pixels",
+                                      unet.ParameterCount(unet.all_layers()) / 1e6,
+                                      unet.num_layers(), image_size(), image_size()));
+}
+
+absl::StatusOr<NamedTensors> TrainableStableDiffusion::InitialParameters(Start start,
+                                                                         uint64_t seed) const {
+  if (start == Start::kRandom) return model_->RandomUNet(seed);
+  return model_->LoadUNet();
+}
+
+absl::StatusOr<std::unique_ptr<InputProvider>> TrainableStableDiffusion::MakeInputs(
+    DataLoader* loader, const InputsOptions& options) const {
+  return std::make_unique<TrainingInputs>(model_.get(), loader, options);
+}
+
+absl::StatusOr<CachedInputs> TrainableStableDiffusion::MakeCachedInputs(
+    const CacheRequest& request, const InputsOptions& options,
+    const std::vector<DeviceWorker*>& workers,
+    const std::function<void(double)>& on_progress) const {
+  FrozenCache::Request build;
+  build.model = model_.get();
+  build.loader = request.loader;
+  build.first_step = request.first_step;
+  build.num_steps = request.num_steps;
+  build.compute_dtype = options.compute_dtype;
+  DPIPE_ASSIGN_OR_RETURN(auto cache, FrozenCache::Build(build, workers, on_progress));
+  CachedInputs inputs;
+  inputs.num_images = cache->num_images();
+  inputs.num_captions = cache->num_captions();
+  inputs.size_bytes = cache->size_bytes();
+  inputs.provider =
+      std::make_unique<InputsWithCache>(model_.get(), request.loader, options, std::move(cache));
+  return inputs;
+}
+
+absl::Status TrainableStableDiffusion::Save(const std::string& folder,
+                                            const NamedTensors& parameters,
+                                            StoredFormat format) const {
+  return model_->Save(folder, parameters, format);
+}
+
+absl::StatusOr<std::vector<Image>> TrainableStableDiffusion::Draw(
+    const NamedTensors& parameters, const DrawRequest& request,
+    const std::vector<DeviceWorker*>& workers,
+    const std::function<void(double)>& on_progress) const {
+  DPIPE_ASSIGN_OR_RETURN(const auto sampler,
+                         ImageSampler::Create(model_.get(), parameters, request.compute_dtype));
+  return sampler->Draw(request.prompts, request.options, workers, on_progress);
+}
+
+ModelKind StableDiffusionKind() {
+  ModelKind kind;
+  kind.name = "stable_diffusion";
+  kind.matches = [](const ModelIndex& index) {
+    return index.class_name == "StableDiffusionPipeline";
+  };
+  kind.load = [](const std::string& folder, const LoadModelOptions& options) {
+    StableDiffusionOptions own;
+    own.image_size = options.image_size;
+    own.min_snr_gamma = options.min_snr_gamma;
+    own.prediction_type = options.prediction_type;
+    own.zero_terminal_snr = options.zero_terminal_snr;
+    return TrainableStableDiffusion::Load(folder, own);
+  };
+  return kind;
+}
+
+}  // namespace dpipe::models

@@ -1,0 +1,55 @@
+// Stable Diffusion as a trainer sees it.
+#ifndef DPIPE_MODELS_STABLE_DIFFUSION_TRAINABLE_H_
+#define DPIPE_MODELS_STABLE_DIFFUSION_TRAINABLE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "models/stable_diffusion/stable_diffusion.h"
+#include "models/trainable/model_kind.h"
+#include "models/trainable/trainable_model.h"
+
+namespace dpipe::models {
+
+class TrainableStableDiffusion : public TrainableModel {
+ public:
+  static absl::StatusOr<std::unique_ptr<TrainableModel>> Load(
+      const std::string& folder, const StableDiffusionOptions& options);
+  explicit TrainableStableDiffusion(std::unique_ptr<StableDiffusion> model)
+      : model_(std::move(model)) {}
+
+  const StableDiffusion& stable_diffusion() const { return *model_; }
+
+  const nn::Model& model() const override { return model_->model(); }
+  const std::vector<const nn::ParameterSet*>& frozen_parameters() const override {
+    return model_->frozen_parameters();
+  }
+  int image_size() const override { return model_->image_size(); }
+  std::string Describe() const override;
+  absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
+  absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
+      DataLoader* loader, const InputsOptions& options) const override;
+  absl::StatusOr<CachedInputs> MakeCachedInputs(
+      const CacheRequest& request, const InputsOptions& options,
+      const std::vector<DeviceWorker*>& workers,
+      const std::function<void(double)>& on_progress) const override;
+  absl::Status Save(const std::string& folder, const NamedTensors& parameters,
+                    StoredFormat format) const override;
+  absl::StatusOr<std::vector<Image>> Draw(
+      const NamedTensors& parameters, const DrawRequest& request,
+      const std::vector<DeviceWorker*>& workers,
+      const std::function<void(double)>& on_progress) const override;
+
+ private:
+  const std::unique_ptr<StableDiffusion> model_;
+};
+
+// "stable_diffusion": a StableDiffusionPipeline.
+ModelKind StableDiffusionKind();
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_STABLE_DIFFUSION_TRAINABLE_H_

@@ -1,0 +1,56 @@
+#include "models/trainable/load.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/file.h"
+#include "core/base/run_paths.h"
+#include "models/stable_diffusion/trainable.h"
+
+namespace dpipe::models {
+namespace {
+
+std::string KindNames() {
+  return absl::StrJoin(ModelKinds(), ", ", [](std::string* out, const ModelKind& kind) {
+    absl::StrAppend(out, kind.name);
+  });
+}
+
+absl::StatusOr<const ModelKind*> KindNamed(const std::string& name) {
+  for (const ModelKind& kind : ModelKinds()) {
+    if (kind.name == name) return &kind;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown kind of model '", name, "'; there are ", KindNames()));
+}
+
+absl::StatusOr<const ModelKind*> KindOf(const std::string& folder) {
+  const std::string path = folder + "/model_index.json";
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ParseModelIndex(text, path));
+  for (const ModelKind& kind : ModelKinds()) {
+    if (kind.matches(index)) return &kind;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(path, ": a ", index.class_name,
+                                                 " is none of the kinds of model that can be "
+                                                 "trained, which are ",
+                                                 KindNames()));
+}
+
+}  // namespace
+
+const std::vector<ModelKind>& ModelKinds() {
+  static const auto* const kinds = new std::vector<ModelKind>({StableDiffusionKind()});
+  return *kinds;
+}
+
+absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainableModel(
+    const std::string& folder, const LoadModelOptions& options) {
+  if (!IsFolder(folder)) {
+    return absl::NotFoundError(absl::StrCat("there is no model folder ", folder));
+  }
+  DPIPE_ASSIGN_OR_RETURN(const ModelKind* kind,
+                         options.kind.empty() ? KindOf(folder) : KindNamed(options.kind));
+  return kind->load(folder, options);
+}
+
+}  // namespace dpipe::models

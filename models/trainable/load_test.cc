@@ -1,0 +1,76 @@
+#include "models/trainable/load.h"
+
+#include <filesystem>
+
+#include "core/base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::models {
+namespace {
+
+using ::testing::HasSubstr;
+constexpr char kTinySd[] = "data/tiny_sd";
+
+// A folder with only a model_index.json.
+std::string FolderWithIndex(const std::string& index) {
+  const std::string folder = ::testing::TempDir() + "/indexed";
+  EXPECT_TRUE(MakeFolder(folder).ok());
+  EXPECT_TRUE(WriteFileAtomically(folder + "/model_index.json", index).ok());
+  return folder;
+}
+
+std::string ErrorOf(const std::string& folder, const LoadModelOptions& options = {}) {
+  return std::string(LoadTrainableModel(folder, options).status().message());
+}
+
+TEST(LoadTrainableModelTest, TellsStableDiffusionByItsIndex) {
+  const auto model = LoadTrainableModel(kTinySd, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->image_size(), 64);
+  EXPECT_FALSE((*model)->wants_conditions());
+  EXPECT_EQ((*model)->Describe(),
+            "tiny_sd, 2.22 M trainable parameters in 48 layers, 64 x 64 pixels");
+}
+
+TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndWhatThereIs) {
+  EXPECT_THAT(ErrorOf("/no/model"), HasSubstr("there is no model folder /no/model"));
+  EXPECT_THAT(ErrorOf(FolderWithIndex("[1]")), HasSubstr("model_index.json is not a JSON object"));
+  EXPECT_THAT(ErrorOf(FolderWithIndex("{\"_class_name\": 3}")), HasSubstr("no string _class_name"));
+  const std::string other = ErrorOf(FolderWithIndex("{\"_class_name\": \"FluxPipeline\"}"));
+  EXPECT_THAT(other, HasSubstr("a FluxPipeline is none"));
+  EXPECT_THAT(other, HasSubstr("stable_diffusion"));
+  LoadModelOptions options;
+  options.kind = "pixart";
+  EXPECT_THAT(ErrorOf(kTinySd, options), HasSubstr("unknown kind of model 'pixart'; there are"));
+}
+
+TEST(ModelIndexTest, ComponentsAreThoseThatAreThere) {
+  const auto index = ParseModelIndex(
+      R"({"_class_name": "P", "unet": ["diffusers", "U"], "image_encoder": [null, null], "x": 1})",
+      "index");
+  ASSERT_TRUE(index.ok()) << index.status();
+  EXPECT_EQ(index->class_name, "P");
+  EXPECT_EQ(index->components, std::set<std::string>({"unet"}));
+}
+
+TEST(LoadTrainableModelTest, ZeroTerminalSnrIsKeptAndNeedsAFittingPrediction) {
+  LoadModelOptions options;
+  options.zero_terminal_snr = true;
+  options.prediction_type = diffusion::PredictionType::kEpsilon;
+  EXPECT_THAT(ErrorOf(kTinySd, options), HasSubstr("not epsilon"));
+  options.prediction_type = diffusion::PredictionType::kV;
+  const auto model = LoadTrainableModel(kTinySd, options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto parameters = (*model)->InitialParameters(TrainableModel::Start::kRandom, 1);
+  ASSERT_TRUE(parameters.ok()) << parameters.status();
+  const std::string saved = ::testing::TempDir() + "/zero_snr";
+  ASSERT_TRUE((*model)->Save(saved, *parameters, StoredFormat::kFp32).ok());
+  const auto config = ReadFile(saved + "/scheduler/scheduler_config.json");
+  ASSERT_TRUE(config.ok());
+  EXPECT_THAT(*config, HasSubstr("\"rescale_betas_zero_snr\": true"));
+  EXPECT_THAT(*config, HasSubstr("\"prediction_type\": \"v_prediction\""));
+}
+
+}  // namespace
+}  // namespace dpipe::models

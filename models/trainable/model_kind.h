@@ -1,0 +1,48 @@
+// How a kind of model is told from its folder, and loaded: each kind describes itself in its own
+// package, and load.cc lists them.
+#ifndef DPIPE_MODELS_TRAINABLE_MODEL_KIND_H_
+#define DPIPE_MODELS_TRAINABLE_MODEL_KIND_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "core/base/status.h"
+#include "models/diffusion/noise_schedule.h"
+#include "models/trainable/trainable_model.h"
+
+namespace dpipe::models {
+
+// What a run changes about a model's folder. Kinds add what only they read.
+struct LoadModelOptions {
+  std::string kind;          // a ModelKind's name; empty: what the folder says that it is
+  int image_size = 0;        // pixels a side; 0: what the folder's configs were made for
+  double min_snr_gamma = 0;  // 0: all timesteps weigh the same
+  // Instead of what the folder's scheduler config says.
+  std::optional<diffusion::PredictionType> prediction_type;
+  std::optional<bool> zero_terminal_snr;
+};
+
+// What a folder's model_index.json says.
+struct ModelIndex {
+  std::string class_name;            // "StableDiffusionPipeline"
+  std::set<std::string> components;  // names of those that are there: "unet", "vae", ...
+};
+
+// From the text of a model_index.json; `path` is for messages. InvalidArgument where it is not an
+// object with a string _class_name.
+absl::StatusOr<ModelIndex> ParseModelIndex(const std::string& text, const std::string& path);
+
+struct ModelKind {
+  std::string name;  // "stable_diffusion"
+  std::function<bool(const ModelIndex&)> matches;
+  std::function<absl::StatusOr<std::unique_ptr<TrainableModel>>(const std::string& folder,
+                                                                const LoadModelOptions& options)>
+      load;
+};
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_TRAINABLE_MODEL_KIND_H_
