@@ -21,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMaxCaptionBytes = 1 << 20;
+constexpr const char* kConditionColumn = "conditioning_image";
+constexpr const char* kConditionSuffixes[] = {".cond.png", ".conditioning.png"};
 constexpr size_t kMaxSamples = std::numeric_limits<int32_t>::max();
 
 bool IsFile(const std::string& path) {
@@ -45,13 +47,22 @@ bool HasImageExtension(const std::string& name) {
          absl::EndsWith(lower, ".png") || absl::EndsWith(lower, ".webp");
 }
 
+// Whether a file beside the images is a condition picture.
+bool HasConditionSuffix(const std::string& name) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  for (const char* suffix : kConditionSuffixes) {
+    if (absl::EndsWith(lower, suffix)) return true;
+  }
+  return false;
+}
+
 // Names of the images directly in `folder`, in byte order.
 absl::StatusOr<std::vector<std::string>> ListImages(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> names;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (HasImageExtension(name)) names.push_back(name);
+    if (HasImageExtension(name) && !HasConditionSuffix(name)) names.push_back(name);
   }
   if (error) {
     return absl::UnavailableError(absl::StrCat("cannot list ", folder, ": ", error.message()));
@@ -108,15 +119,24 @@ absl::StatusOr<FolderDataset::Sample> FolderDataset::ParseLine(const std::string
   for (const std::string& key : {std::string("file_name"), column}) {
     if (!is_string(key)) return absl::InvalidArgumentError(absl::StrCat("no string \"", key, "\""));
   }
-  Sample sample = {json["file_name"], json[column]};
-  if (!StaysInside(sample.file_name)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("file_name \"", sample.file_name, "\" is not a path below the folder"));
+  Sample sample = {json["file_name"], json[column], ""};
+  DPIPE_RETURN_IF_ERROR(CheckFile("file_name", sample.file_name));
+  if (!json.contains(kConditionColumn) || json[kConditionColumn].is_null()) return sample;
+  if (!is_string(kConditionColumn)) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", kConditionColumn, "\" is no string"));
   }
-  if (!IsFile(absl::StrCat(folder_, "/", sample.file_name))) {
-    return absl::InvalidArgumentError(absl::StrCat("no such image: ", sample.file_name));
-  }
+  sample.condition = json[kConditionColumn];
+  DPIPE_RETURN_IF_ERROR(CheckFile(kConditionColumn, sample.condition));
   return sample;
+}
+
+absl::Status FolderDataset::CheckFile(const char* what, const std::string& file_name) const {
+  if (!StaysInside(file_name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " \"", file_name, "\" is not a path below the folder"));
+  }
+  if (IsFile(absl::StrCat(folder_, "/", file_name))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("no such image: ", file_name));
 }
 
 absl::Status FolderDataset::ReadSidecars() {
@@ -126,15 +146,20 @@ absl::Status FolderDataset::ReadSidecars() {
         "data set ", folder_, ": neither metadata.jsonl nor any JPEG, PNG or WebP image"));
   }
   for (const std::string& name : names) {
-    const std::string caption_path =
-        absl::StrCat(folder_, "/", name.substr(0, name.rfind('.')), ".txt");
+    const std::string stem = name.substr(0, name.rfind('.'));
+    const std::string caption_path = absl::StrCat(folder_, "/", stem, ".txt");
     const auto caption = ReadFile(caption_path, kMaxCaptionBytes);
     if (!caption.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("data set ", folder_, ": no metadata.jsonl, and the caption of ", name,
                        " cannot be read: ", caption.status().message()));
     }
-    samples_.push_back({name, std::string(absl::StripAsciiWhitespace(*caption))});
+    Sample sample = {name, std::string(absl::StripAsciiWhitespace(*caption)), ""};
+    for (const char* suffix : kConditionSuffixes) {
+      const std::string condition = absl::StrCat(stem, suffix);
+      if (IsFile(absl::StrCat(folder_, "/", condition))) sample.condition = condition;
+    }
+    samples_.push_back(std::move(sample));
   }
   return absl::OkStatus();
 }
@@ -145,6 +170,13 @@ std::string FolderDataset::image_path(int32_t index) const {
 
 absl::StatusOr<Image> FolderDataset::LoadImage(int32_t index) const {
   return ReadImage(image_path(index), options_.decode_limits);
+}
+
+absl::StatusOr<Image> FolderDataset::LoadCondition(int32_t index) const {
+  if (!has_condition(index)) {
+    return absl::NotFoundError(absl::StrCat(image_path(index), ": no condition picture"));
+  }
+  return ReadImage(absl::StrCat(folder_, "/", samples_[index].condition), options_.decode_limits);
 }
 
 }  // namespace dpipe

@@ -73,6 +73,29 @@ TEST_F(FolderDatasetTest, ReadsSidecarsByName) {
   EXPECT_THAT(OpenError(), HasSubstr("the caption of c.jpg cannot be read"));
 }
 
+TEST_F(FolderDatasetTest, ReadsConditions) {
+  WriteImage("a.png");
+  WriteImage("b.png");
+  Write("a.txt", "x");
+  Write("b.txt", "y");
+  Write("b.cond.png", EncodePng(Image(2, 3)).value());
+  {
+    const auto sidecars = FolderDataset::Open(folder_);
+    ASSERT_TRUE(sidecars.ok()) << sidecars.status();
+    ASSERT_EQ(sidecars->size(), 2);
+    EXPECT_FALSE(sidecars->has_condition(0));
+    EXPECT_EQ(sidecars->LoadCondition(0).status().code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(sidecars->LoadCondition(1)->height, 3);
+  }
+  Write("metadata.jsonl",
+        "{\"file_name\": \"a.png\", \"text\": \"x\", \"conditioning_image\": \"b.cond.png\"}\n"
+        "{\"file_name\": \"b.png\", \"text\": \"y\", \"conditioning_image\": null}");
+  const auto metadata = FolderDataset::Open(folder_);
+  ASSERT_TRUE(metadata.ok()) << metadata.status();
+  EXPECT_EQ(metadata->LoadCondition(0)->height, 3);
+  EXPECT_FALSE(metadata->has_condition(1));
+}
+
 TEST_F(FolderDatasetTest, ErrorsNameFileAndLine) {
   EXPECT_EQ(FolderDataset::Open("/no/such").status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(OpenError(), HasSubstr("neither metadata.jsonl nor any"));
@@ -87,6 +110,9 @@ TEST_F(FolderDatasetTest, ErrorsNameFileAndLine) {
       {"{\"file_name\": \"/etc/passwd\", \"text\": \"x\"}", "not a path below the folder"},
       {"{\"file_name\": \"\", \"text\": \"x\"}", "not a path below the folder"},
       {"{\"file_name\": \"a.png\", \"te", "not a JSON object"},
+      {"{\"file_name\": \"a.png\", \"text\": \"x\", \"conditioning_image\": 5}", "is no string"},
+      {"{\"file_name\": \"a.png\", \"text\": \"x\", \"conditioning_image\": \"../a.png\"}",
+       "conditioning_image \"../a.png\" is not a path below the folder"},
       {"[]", "not a JSON object"}};
   for (const auto& [line, expected] : cases) {
     Write("metadata.jsonl", good + line);

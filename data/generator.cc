@@ -27,16 +27,20 @@ constexpr int kJpegEvery = 8;
 constexpr int kProgressEvery = 256;
 
 Json ManifestOf(const BuiltInDatasetOptions& options) {
-  return Json{{"generator", "dpipe scenes"},
-              {"version", kGeneratorVersion},
-              {"count", options.count},
-              {"seed", options.seed},
-              {"image_size", options.image_size}};
+  Json manifest = {{"generator", "dpipe scenes"},
+                   {"version", kGeneratorVersion},
+                   {"count", options.count},
+                   {"seed", options.seed},
+                   {"image_size", options.image_size}};
+  if (options.with_conditions) manifest["conditions"] = "outlines";
+  return manifest;
 }
 
 std::string FileNameOf(int index) {
   return absl::StrFormat("%05d.%s", index, index % kJpegEvery == kJpegEvery - 1 ? "jpg" : "png");
 }
+
+std::string ConditionNameOf(int index) { return absl::StrFormat("conditioning/%05d.png", index); }
 
 bool FileExists(const std::string& path) {
   struct stat info;
@@ -115,6 +119,31 @@ absl::Status WriteScene(const std::string& path, const Scene& scene, int index, 
   return WriteImageFile(path, bytes);
 }
 
+absl::Status WriteCondition(const std::string& path, const Scene& scene, int image_size) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, EncodePng(RenderSceneEdges(scene, image_size)));
+  return WriteImageFile(path, bytes);
+}
+
+// Writes what is missing of sample `index`; returns its line of metadata.jsonl.
+absl::StatusOr<std::string> WriteSample(const std::string& folder, int index,
+                                        const BuiltInDatasetOptions& options) {
+  const Scene scene = DrawScene(options.seed, index);
+  const std::string name = FileNameOf(index);
+  Json line = {{"file_name", name}, {"text", CaptionOfScene(scene, options.seed, index)}};
+  const std::string path = absl::StrCat(folder, "/", name);
+  if (!FileExists(path)) {
+    DPIPE_RETURN_IF_ERROR(WriteScene(path, scene, index, options.image_size));
+  }
+  if (options.with_conditions) {
+    line["conditioning_image"] = ConditionNameOf(index);
+    const std::string condition_path = absl::StrCat(folder, "/", ConditionNameOf(index));
+    if (!FileExists(condition_path)) {
+      DPIPE_RETURN_IF_ERROR(WriteCondition(condition_path, scene, options.image_size));
+    }
+  }
+  return line.dump() + "\n";
+}
+
 absl::Status CheckOptions(const BuiltInDatasetOptions& options) {
   if (options.count < 1 || options.count > 100000) {
     return absl::InvalidArgumentError(
@@ -134,18 +163,13 @@ absl::Status EnsureBuiltInDataset(const std::string& folder, const BuiltInDatase
   const Json manifest = ManifestOf(options);
   DPIPE_ASSIGN_OR_RETURN(const bool complete, CheckManifest(folder, manifest));
   if (complete) return absl::OkStatus();
-  DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
+  DPIPE_RETURN_IF_ERROR(
+      MakeFolder(options.with_conditions ? absl::StrCat(folder, "/conditioning") : folder));
   DPIPE_RETURN_IF_ERROR(WriteManifest(folder, manifest, /*complete=*/false));
   std::string metadata;
   for (int i = 0; i < options.count; ++i) {
-    const std::string name = FileNameOf(i);
-    const std::string path = absl::StrCat(folder, "/", name);
-    const Scene scene = DrawScene(options.seed, i);
-    if (!FileExists(path)) {
-      DPIPE_RETURN_IF_ERROR(WriteScene(path, scene, i, options.image_size));
-    }
-    const Json line = {{"file_name", name}, {"text", CaptionOfScene(scene, options.seed, i)}};
-    absl::StrAppend(&metadata, line.dump(), "\n");
+    DPIPE_ASSIGN_OR_RETURN(const std::string line, WriteSample(folder, i, options));
+    metadata += line;
     const bool report = (i + 1) % kProgressEvery == 0 || i + 1 == options.count;
     if (report && options.progress) options.progress(i + 1, options.count);
   }

@@ -1,7 +1,8 @@
 // Writes the built-in data set: a folder of scene images with `metadata.jsonl`.
 //
 // Layout: 00000.png, 00001.png, ... (every eighth a JPEG, so that both readers are exercised),
-// `metadata.jsonl` with one line {"file_name": ..., "text": ...} an image in index order, and
+// `metadata.jsonl` with one line {"file_name": ..., "text": ...} an image in index order, on
+// request the outlines as conditioning/00000.png, ... with their column "conditioning_image", and
 // `dataset.json`, the manifest: what was asked for, and whether the folder is complete. The
 // manifest comes first as incomplete and last as complete, so an interrupted folder is recognised
 // and finished.
@@ -20,6 +21,8 @@ struct BuiltInDatasetOptions {
   int count = 4096;
   uint64_t seed = 1;
   int image_size = 64;  // pixels a side, at least 16
+  // Whether to write outlines (RenderSceneEdges) too, for models with a condition picture.
+  bool with_conditions = false;
   // Called with (images present, count) now and then, and at the end; may be empty.
   std::function<void(int, int)> progress;
 };

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
+#include "data/image_encode.h"
+#include "data/scene.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
@@ -48,6 +50,25 @@ TEST(GeneratorTest, WritesImagesAndMetadata) {
     EXPECT_TRUE(absl::StartsWith(bytes, i % 8 == 7 ? "\xff\xd8" : "\x89PNG")) << i;
     EXPECT_TRUE(absl::StartsWith(line["text"].get<std::string>(), "a")) << i;
   }
+}
+
+TEST(GeneratorTest, WritesOutlinesWhenAsked) {
+  const std::string folder = FreshFolder();
+  BuiltInDatasetOptions options = Small();
+  options.with_conditions = true;
+  ASSERT_TRUE(EnsureBuiltInDataset(folder, options).ok());
+  const std::vector<std::string> lines =
+      absl::StrSplit(Read(folder + "/metadata.jsonl"), '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 20u);
+  const auto line = nlohmann::json::parse(lines[7]);
+  EXPECT_EQ(line["conditioning_image"], "conditioning/00007.png");
+  EXPECT_EQ(Read(folder + "/conditioning/00007.png"),
+            EncodePng(RenderSceneEdges(DrawScene(options.seed, 7), 32)).value());
+  // The images are those of the data set without outlines, which this folder is not.
+  const std::string plain = FreshFolder();
+  ASSERT_TRUE(EnsureBuiltInDataset(plain, Small()).ok());
+  EXPECT_EQ(Read(folder + "/00004.png"), Read(plain + "/00004.png"));
+  EXPECT_EQ(EnsureBuiltInDataset(folder, Small()).code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(GeneratorTest, CompleteFolderIsLeftAlone) {

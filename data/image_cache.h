@@ -19,21 +19,21 @@ class ImageCache {
   explicit ImageCache(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
   // Null if the image is not there.
-  std::shared_ptr<const Image> Find(int32_t index);
+  std::shared_ptr<const Image> Find(int64_t key);
 
   // Keeps the image, unless it is larger than the whole cache.
-  void Insert(int32_t index, std::shared_ptr<const Image> image);
+  void Insert(int64_t key, std::shared_ptr<const Image> image);
 
   int64_t size_bytes() const;
 
  private:
-  using Entry = std::pair<int32_t, std::shared_ptr<const Image>>;
+  using Entry = std::pair<int64_t, std::shared_ptr<const Image>>;
 
   const int64_t max_bytes_;
   mutable std::mutex mutex_;
   int64_t size_bytes_ = 0;
   std::list<Entry> entries_;  // most recently used first
-  std::unordered_map<int32_t, std::list<Entry>::iterator> places_;
+  std::unordered_map<int64_t, std::list<Entry>::iterator> places_;
 };
 
 }  // namespace dpipe

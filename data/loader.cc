@@ -1,6 +1,7 @@
 #include "data/loader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,9 +32,11 @@ absl::Status CheckOptions(const DataLoaderOptions& options) {
 // What background threads decode must still be there when it is asked for.
 int64_t CacheBytes(const DataLoaderOptions& options) {
   if (options.prefetch_threads == 0 || options.prefetch_steps == 0) return options.cache_bytes;
-  const int64_t largest_image = int64_t{3} * kMaxAspect * options.image_size * options.image_size;
+  const int64_t images_per_sample = options.with_conditions ? 2 : 1;
+  const int64_t largest_sample =
+      images_per_sample * 3 * kMaxAspect * options.image_size * options.image_size;
   const int64_t window = int64_t{options.prefetch_steps + 1} * options.global_batch;
-  return std::max(options.cache_bytes, window * largest_image);
+  return std::max(options.cache_bytes, window * largest_sample);
 }
 
 // `size` pixels on the short side, at most kMaxAspect times that on the other.
@@ -50,6 +53,22 @@ Image ShrinkToShortSide(Image image, int size) {
   };
   return ResizeImage(image, scaled(width), scaled(height));
 }
+
+// A condition picture may be smaller or larger than its image, but must show the same frame: to
+// within 2 %, or a pixel where that is more.
+absl::Status CheckSameAspect(const std::string& path, const Image& image, const Image& condition) {
+  const double height = static_cast<double>(condition.width) * image.height / image.width;
+  if (std::abs(height - condition.height) <= std::max(1.0, 0.02 * condition.height)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": the image is ", image.width, " x ", image.height, ", its condition picture ",
+      condition.width, " x ", condition.height, ", which is another shape"));
+}
+
+// Keys of the cache.
+int64_t ImageKey(int32_t index) { return int64_t{2} * index; }
+int64_t ConditionKey(int32_t index) { return int64_t{2} * index + 1; }
 
 struct CropChoice {
   int left;
@@ -73,29 +92,42 @@ CropChoice ChooseCrop(const Image& image, const DataLoaderOptions& options, int6
   return choice;
 }
 
-// The crop as [S, S, 3] floats; bytes 0 to 255 become -1 to 1.
-void WritePixels(const Image& image, const CropChoice& crop, int size, float* out) {
+// The crop as [S, S, 3] floats: byte b becomes b / divisor + offset.
+void WritePixels(const Image& image, const CropChoice& crop, int size, float divisor, float offset,
+                 float* out) {
   for (int y = 0; y < size; ++y) {
     for (int x = 0; x < size; ++x) {
       const int column = crop.flipped ? size - 1 - x : x;
       const uint8_t* pixel = image.At(crop.left + column, crop.top + y);
-      for (int c = 0; c < 3; ++c) *out++ = static_cast<float>(pixel[c]) / 127.5f - 1.0f;
+      for (int c = 0; c < 3; ++c) *out++ = static_cast<float>(pixel[c]) / divisor + offset;
     }
   }
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DataLoader>> DataLoader::Create(FolderDataset dataset,
-                                                               const DataLoaderOptions& options) {
+absl::StatusOr<std::unique_ptr<DataLoader>> DataLoader::Create(
+    std::unique_ptr<SampleSource> dataset, const DataLoaderOptions& options) {
   DPIPE_RETURN_IF_ERROR(CheckOptions(options));
+  for (int32_t i = 0; options.with_conditions && i < dataset->size(); ++i) {
+    if (dataset->has_condition(i)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data set ", dataset->name(), ": ", dataset->image_path(i),
+        " has no condition picture (metadata.jsonl: column \"conditioning_image\"; else a file "
+        "NAME.cond.png)"));
+  }
   return std::unique_ptr<DataLoader>(new DataLoader(std::move(dataset), options));
 }
 
-DataLoader::DataLoader(FolderDataset dataset, const DataLoaderOptions& options)
+absl::StatusOr<std::unique_ptr<DataLoader>> DataLoader::Create(FolderDataset dataset,
+                                                               const DataLoaderOptions& options) {
+  return Create(std::make_unique<FolderDataset>(std::move(dataset)), options);
+}
+
+DataLoader::DataLoader(std::unique_ptr<SampleSource> dataset, const DataLoaderOptions& options)
     : dataset_(std::move(dataset)),
       options_(options),
-      order_(options.seed, dataset_.size()),
+      order_(options.seed, dataset_->size()),
       cache_(CacheBytes(options)) {
   if (options.prefetch_threads == 0 || options.prefetch_steps == 0) return;
   const int64_t window = int64_t{options.prefetch_steps} * options.global_batch;
@@ -122,7 +154,7 @@ void DataLoader::PrefetchAfter(int64_t step, SampleRange samples) {
   for (int64_t next = step + 1; next <= step + options_.prefetch_steps; ++next) {
     for (int i = samples.begin; i < samples.end; ++i) {
       const int64_t position = next * options_.global_batch + i;
-      if (cache_.Find(order_.At(position)) == nullptr) prefetcher_->Enqueue(position);
+      if (cache_.Find(ImageKey(order_.At(position))) == nullptr) prefetcher_->Enqueue(position);
     }
   }
 }
@@ -132,7 +164,25 @@ absl::Status DataLoader::LoadPixels(int64_t step, SampleRange samples, float* pi
   const int size = options_.image_size;
   for (int i = samples.begin; i < samples.end; ++i) {
     DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));
-    WritePixels(*found.image, ChooseCrop(*found.image, options_, step, i), size, pixels);
+    const CropChoice crop = ChooseCrop(*found.image, options_, step, i);
+    WritePixels(*found.image, crop, size, 127.5f, -1.0f, pixels);
+    pixels += int64_t{3} * size * size;
+  }
+  PrefetchAfter(step, samples);
+  return absl::OkStatus();
+}
+
+absl::Status DataLoader::LoadConditions(int64_t step, SampleRange samples, float* pixels) {
+  DPIPE_RETURN_IF_ERROR(CheckRange(step, samples));
+  if (!options_.with_conditions) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "data set ", dataset_->name(), ": the loader was made without with_conditions"));
+  }
+  const int size = options_.image_size;
+  for (int i = samples.begin; i < samples.end; ++i) {
+    DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));
+    const CropChoice crop = ChooseCrop(*found.image, options_, step, i);
+    WritePixels(*found.condition, crop, size, 255.0f, 0.0f, pixels);
     pixels += int64_t{3} * size * size;
   }
   PrefetchAfter(step, samples);
@@ -152,7 +202,10 @@ absl::StatusOr<std::vector<int32_t>> DataLoader::Indices(int64_t step, SampleRan
 absl::StatusOr<std::vector<std::string>> DataLoader::Captions(int64_t step, SampleRange samples) {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<int32_t> indices, Indices(step, samples));
   std::vector<std::string> captions;
-  for (const int32_t index : indices) captions.push_back(dataset_.caption(index));
+  for (const int32_t index : indices) {
+    DPIPE_ASSIGN_OR_RETURN(std::string caption, dataset_->LoadCaption(index));
+    captions.push_back(std::move(caption));
+  }
   return captions;
 }
 
@@ -161,41 +214,66 @@ absl::StatusOr<DataLoader::Found> DataLoader::FindGood(int64_t position) {
   for (int32_t tried = 0; tried < order_.size(); ++tried) {
     const int64_t place = (position - epoch_begin + tried) % order_.size();
     const int32_t index = order_.At(epoch_begin + place);
-    DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<const Image> image, Load(index));
-    if (image != nullptr) return Found{index, std::move(image)};
+    DPIPE_ASSIGN_OR_RETURN(Found found, Load(index));
+    if (found.image != nullptr) return found;
   }
   return absl::DataLossError(
-      absl::StrCat("data set ", dataset_.folder(), ": none of its ", order_.size(),
+      absl::StrCat("data set ", dataset_->name(), ": none of its ", order_.size(),
                    " images can be decoded; one of them: ", Quarantine().front().reason));
 }
 
-absl::StatusOr<std::shared_ptr<const Image>> DataLoader::Load(int32_t index) {
-  std::shared_ptr<const Image> image = cache_.Find(index);
-  if (image != nullptr) return image;
+absl::StatusOr<DataLoader::Found> DataLoader::Load(int32_t index) {
+  Found found = FromCache(index);
+  if (found.image != nullptr) return found;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (quarantine_.count(index) > 0) {
       // Whoever met the file first, perhaps in the background, may not have been listened to.
       DPIPE_RETURN_IF_ERROR(CheckQuarantine());
-      return std::shared_ptr<const Image>();
+      return found;
     }
   }
-  absl::StatusOr<Image> decoded = dataset_.LoadImage(index);
-  if (!decoded.ok()) {
+  absl::StatusOr<Found> read = FromSource(index);
+  if (!read.ok()) {
     std::lock_guard<std::mutex> lock(mutex_);
-    quarantine_[index] = std::string(decoded.status().message());
+    quarantine_[index] = std::string(read.status().message());
     DPIPE_RETURN_IF_ERROR(CheckQuarantine());
-    return std::shared_ptr<const Image>();
+    return found;
   }
-  image =
-      std::make_shared<const Image>(ShrinkToShortSide(*std::move(decoded), options_.image_size));
-  cache_.Insert(index, image);
-  return image;
+  cache_.Insert(ImageKey(index), read->image);
+  if (read->condition != nullptr) cache_.Insert(ConditionKey(index), read->condition);
+  return read;
+}
+
+DataLoader::Found DataLoader::FromCache(int32_t index) {
+  Found found{index, cache_.Find(ImageKey(index)), nullptr};
+  if (found.image == nullptr || !options_.with_conditions) return found;
+  found.condition = cache_.Find(ConditionKey(index));
+  if (found.condition == nullptr) found.image = nullptr;  // both or none
+  return found;
+}
+
+absl::StatusOr<DataLoader::Found> DataLoader::FromSource(int32_t index) const {
+  DPIPE_RETURN_IF_ERROR(dataset_->LoadCaption(index).status());
+  DPIPE_ASSIGN_OR_RETURN(Image image, dataset_->LoadImage(index));
+  Found found{index, nullptr, nullptr};
+  if (options_.with_conditions) {
+    DPIPE_ASSIGN_OR_RETURN(Image condition, dataset_->LoadCondition(index));
+    DPIPE_RETURN_IF_ERROR(CheckSameAspect(dataset_->image_path(index), image, condition));
+    if (condition.width != image.width || condition.height != image.height) {
+      condition = ResizeImage(condition, image.width, image.height);
+    }
+    found.condition =
+        std::make_shared<const Image>(ShrinkToShortSide(std::move(condition), options_.image_size));
+  }
+  found.image =
+      std::make_shared<const Image>(ShrinkToShortSide(std::move(image), options_.image_size));
+  return found;
 }
 
 absl::Status DataLoader::CheckQuarantine() const {
   if (static_cast<int64_t>(quarantine_.size()) <= options_.max_corrupt) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("data set ", dataset_.folder(), ": ", quarantine_.size(),
+  return absl::DataLossError(absl::StrCat("data set ", dataset_->name(), ": ", quarantine_.size(),
                                           " images cannot be decoded, more than the limit of ",
                                           options_.max_corrupt,
                                           "; one of them: ", quarantine_.begin()->second));
@@ -209,7 +287,7 @@ std::vector<QuarantinedSample> DataLoader::Quarantine() const {
   std::lock_guard<std::mutex> lock(mutex_);
   std::vector<QuarantinedSample> samples;
   for (const auto& [index, reason] : quarantine_) {
-    samples.push_back({index, dataset_.image_path(index), reason});
+    samples.push_back({index, dataset_->image_path(index), reason});
   }
   return samples;
 }

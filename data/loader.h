@@ -1,12 +1,14 @@
 // Training's view of a data set: pixels and captions of any samples of any step, decoded ahead of
 // need.
 //
+// Condition pictures, where they are asked for, are cropped and flipped as their images are.
+//
 // Sample i of step k of a global batch of B is position k B + i of SampleOrder(seed), whoever asks
 // and however often: ranks each ask for the samples they own. Crop and flip are drawn from
 // RandomStream(seed, k, i, kCrop or kFlip).
 //
-// An image that cannot be decoded is skipped: the next sample of the same epoch's order that can be
-// decoded takes its place (after the last comes the first). That is a function of the files and the
+// A sample that cannot be read is skipped: the next sample of the same epoch's order that can be
+// read takes its place (after the last comes the first). That is a function of the files and the
 // order, not of who reads; the substitute is seen twice in that epoch. Skipped files are counted
 // and named; more than `max_corrupt` of them is an error.
 #ifndef DPIPE_DATA_LOADER_H_
@@ -26,6 +28,7 @@
 #include "data/image_cache.h"
 #include "data/prefetcher.h"
 #include "data/sample_order.h"
+#include "data/sample_source.h"
 
 namespace dpipe {
 
@@ -35,6 +38,9 @@ struct DataLoaderOptions {
   uint64_t seed = 0;
   bool random_crop = false;  // else the centre
   bool random_flip = false;  // left and right, with probability 1/2
+  // Whether LoadConditions is going to be used: then every sample must have a condition picture,
+  // and one whose picture cannot be decoded is skipped.
+  bool with_conditions = false;
   // Decoded images kept, at S pixels on the short side: 4096 square ones of 64 pixels take 48 MiB.
   int64_t cache_bytes = 512 * kMiB;
   // When a range of step k is asked for, the same range of steps k + 1, ..., k + prefetch_steps is
@@ -55,7 +61,9 @@ struct QuarantinedSample {
 // Thread-safe: any rank may ask for any range at any time.
 class DataLoader {
  public:
-  // InvalidArgument for impossible options.
+  // InvalidArgument for impossible options, or if options.with_conditions and a sample has none.
+  static absl::StatusOr<std::unique_ptr<DataLoader>> Create(std::unique_ptr<SampleSource> dataset,
+                                                            const DataLoaderOptions& options);
   static absl::StatusOr<std::unique_ptr<DataLoader>> Create(FolderDataset dataset,
                                                             const DataLoaderOptions& options);
   // Waits for the decoding of at most one image a background thread.
@@ -65,6 +73,10 @@ class DataLoader {
   // InvalidArgument: a range outside the global batch. DataLoss: more than max_corrupt files are
   // corrupt, or all are; it names one of them.
   absl::Status LoadPixels(int64_t step, SampleRange samples, float* pixels);
+
+  // Writes the condition pictures of the same samples, as [samples.size(), S, S, 3] floats in
+  // [0, 1]. FailedPrecondition without options.with_conditions; else errors as above.
+  absl::Status LoadConditions(int64_t step, SampleRange samples, float* pixels);
 
   // The captions of the same samples. Decodes images that were not decoded before, to know which
   // are skipped.
@@ -82,26 +94,29 @@ class DataLoader {
   // What the decoded images in memory take.
   int64_t cached_bytes() const { return cache_.size_bytes(); }
 
-  const FolderDataset& dataset() const { return dataset_; }
+  const SampleSource& dataset() const { return *dataset_; }
   const DataLoaderOptions& options() const { return options_; }
 
  private:
   struct Found {
     int32_t index;
     std::shared_ptr<const Image> image;
+    std::shared_ptr<const Image> condition;  // of the same size; null without with_conditions
   };
 
-  DataLoader(FolderDataset dataset, const DataLoaderOptions& options);
+  DataLoader(std::unique_ptr<SampleSource> dataset, const DataLoaderOptions& options);
   absl::Status CheckRange(int64_t step, SampleRange samples) const;
   void PrefetchAfter(int64_t step, SampleRange samples);
   // The image at a position of the order, after skipping.
   absl::StatusOr<Found> FindGood(int64_t position);
-  // Sample `index` at S pixels on the short side; null if it is corrupt.
-  absl::StatusOr<std::shared_ptr<const Image>> Load(int32_t index);
+  // Sample `index` at S pixels on the short side; no image if it is corrupt.
+  absl::StatusOr<Found> Load(int32_t index);
+  Found FromCache(int32_t index);
+  absl::StatusOr<Found> FromSource(int32_t index) const;
   // Whether the limit of corrupt files is kept; mutex_ is held.
   absl::Status CheckQuarantine() const;
 
-  const FolderDataset dataset_;
+  const std::unique_ptr<const SampleSource> dataset_;
   const DataLoaderOptions options_;
   const SampleOrder order_;
   ImageCache cache_;

@@ -217,6 +217,59 @@ TEST_F(LoaderTest, NothingButCorruptSamplesIsAnError) {
               HasSubstr("none of its 3 images can be decoded"));
 }
 
+// Each condition picture is its image with the bytes inverted.
+TEST_F(LoaderTest, ConditionsFollowTheirImages) {
+  MakeFolder(6, {}, 24, 16);
+  std::string metadata;
+  for (int i = 0; i < 6; ++i) {
+    Image condition = Numbered(i, 24, 16);
+    for (uint8_t& byte : condition.pixels) byte = 255 - byte;
+    Write(absl::StrCat("c", i, ".png"), EncodePng(condition).value());
+    absl::StrAppend(&metadata, "{\"file_name\": \"", i, ".png\", \"text\": \"", i,
+                    "\", \"conditioning_image\": \"c", i, ".png\"}\n");
+  }
+  Write("metadata.jsonl", metadata);
+  options_.random_crop = options_.random_flip = options_.with_conditions = true;
+  const auto loader = Load();
+  for (int64_t step = 0; step < 6; ++step) {
+    const std::vector<float> pixels = Pixels(*loader, step, {0, 4});
+    std::vector<float> conditions(pixels.size());
+    ASSERT_TRUE(loader->LoadConditions(step, {0, 4}, conditions.data()).ok());
+    for (size_t i = 0; i < pixels.size(); ++i) {
+      EXPECT_GE(conditions[i], 0.0f);
+      EXPECT_NEAR(1 - conditions[i], (pixels[i] + 1) / 2, 1.01 / 255);
+    }
+  }
+}
+
+TEST_F(LoaderTest, MissingConditionsAreNamed) {
+  MakeFolder(2, {});
+  EXPECT_EQ(Load()->LoadConditions(0, {0, 1}, nullptr).code(),
+            absl::StatusCode::kFailedPrecondition);
+  options_.with_conditions = true;
+  const auto status = DataLoader::Create(FolderDataset::Open(folder_).value(), options_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/0.png has no condition picture"));
+}
+
+TEST_F(LoaderTest, SamplesWithBadConditionsAreSkipped) {
+  MakeFolder(3, {});
+  Write("metadata.jsonl",
+        R"({"file_name": "0.png", "text": "0", "conditioning_image": "0.png"})"
+        "\n"
+        R"({"file_name": "1.png", "text": "1", "conditioning_image": "metadata.jsonl"})"
+        "\n"
+        R"({"file_name": "2.png", "text": "2", "conditioning_image": "wide.png"})");
+  Write("wide.png", EncodePng(Image(40, 8)).value());
+  options_.with_conditions = true;
+  const auto loader = Load();
+  EXPECT_EQ(loader->Indices(0, {0, 3}).value(), (std::vector<int32_t>{0, 0, 0}));
+  const auto quarantine = loader->Quarantine();
+  ASSERT_EQ(quarantine.size(), 2u);
+  EXPECT_THAT(quarantine[0].reason, HasSubstr("metadata.jsonl: neither JPEG"));
+  EXPECT_THAT(quarantine[1].reason, HasSubstr("8 x 8, its condition picture 40 x 8"));
+}
+
 TEST_F(LoaderTest, DecodesAhead) {
   MakeFolder(40, {});
   options_.prefetch_steps = 3;

@@ -100,6 +100,23 @@ void PaintObject(const SceneObject& object, Image& image) {
   }
 }
 
+void PaintOutline(const SceneObject& object, Image& image) {
+  const int side = image.width;
+  const auto covers = [&](int x, int y) {
+    return x >= 0 && y >= 0 && x < side && y < side && ShapeCoverage(object, side, x, y) >= 0.5f;
+  };
+  const int radius = static_cast<int>(object.radius * side) + 2;
+  const int center_x = static_cast<int>(object.center_x * side);
+  const int center_y = static_cast<int>(object.center_y * side);
+  for (int y = std::max(0, center_y - radius); y <= std::min(side - 1, center_y + radius); ++y) {
+    for (int x = std::max(0, center_x - radius); x <= std::min(side - 1, center_x + radius); ++x) {
+      if (!covers(x, y)) continue;
+      if (covers(x - 1, y) && covers(x + 1, y) && covers(x, y - 1) && covers(x, y + 1)) continue;
+      std::fill_n(image.At(x, y), 3, uint8_t{255});
+    }
+  }
+}
+
 }  // namespace
 
 const std::string& NameOf(SceneShape shape) {
@@ -191,6 +208,13 @@ Image RenderScene(const Scene& scene, int side) {
   const auto rgb = RgbOf(scene.background);
   for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = rgb[i % 3];
   for (const SceneObject& object : scene.objects) PaintObject(object, image);
+  return image;
+}
+
+Image RenderSceneEdges(const Scene& scene, int side) {
+  DPIPE_CHECK_GE(side, 8);
+  Image image(side, side);
+  for (const SceneObject& object : scene.objects) PaintOutline(object, image);
   return image;
 }
 

@@ -69,6 +69,10 @@ float ShapeCoverage(const SceneObject& object, int side, int px, int py);
 // `side` pixels square; edges are anti-aliased by ShapeCoverage. `side` >= 8.
 Image RenderScene(const Scene& scene, int side);
 
+// The objects' outlines, white on black and one pixel wide: the pixels that an object covers by at
+// least half and that have a neighbour (of four) that it does not. `side` >= 8.
+Image RenderSceneEdges(const Scene& scene, int side);
+
 }  // namespace dpipe
 
 #endif  // DPIPE_DATA_SCENE_H_

@@ -114,5 +114,39 @@ TEST(SceneTest, EdgesAreAntiAliased) {
   EXPECT_EQ(image.At(0, 0)[0], 12);
 }
 
+// An outline is closed and thin: it separates the inside from the outside (of four neighbours),
+// and without it the inside is what the object covers.
+TEST(SceneTest, OutlinesSurroundTheObjects) {
+  for (int index = 0; index < 50; ++index) {
+    const Scene scene = DrawScene(3, index);
+    const Image edges = RenderSceneEdges(scene, 64);
+    int num_outline = 0;
+    for (int y = 0; y < 64; ++y) {
+      for (int x = 0; x < 64; ++x) {
+        bool inside = false;
+        for (const SceneObject& object : scene.objects) {
+          inside |= ShapeCoverage(object, 64, x, y) >= 0.5f;
+        }
+        const bool is_outline = edges.At(x, y)[0] == 255;
+        num_outline += is_outline;
+        EXPECT_EQ(edges.At(x, y)[0], edges.At(x, y)[2]);
+        if (is_outline) {
+          EXPECT_TRUE(inside) << "scene " << index << " (" << x << ", " << y << ")";
+        }
+        if (!inside || is_outline) continue;
+        for (const auto& [dx, dy] : {std::pair(1, 0), {-1, 0}, {0, 1}, {0, -1}}) {
+          bool neighbour = false;
+          for (const SceneObject& object : scene.objects) {
+            neighbour |= ShapeCoverage(object, 64, x + dx, y + dy) >= 0.5f;
+          }
+          EXPECT_TRUE(neighbour) << "scene " << index << " (" << x << ", " << y << ")";
+        }
+      }
+    }
+    EXPECT_GE(num_outline, 30);
+    EXPECT_LE(num_outline, 400);
+  }
+}
+
 }  // namespace
 }  // namespace dpipe

@@ -62,7 +62,9 @@ absl::StatusOr<std::unique_ptr<FrozenCache>> FrozenCache::Build(
   const ClipTokenizer& tokenizer = request.model->tokenizer();
   std::set<std::vector<int32_t>> texts = {tokenizer.Encode("")};  // what a dropped caption becomes
   for (const Item& item : items) {
-    texts.insert(tokenizer.Encode(request.loader->dataset().caption(item.index)));
+    DPIPE_ASSIGN_OR_RETURN(const std::string caption,
+                           request.loader->dataset().LoadCaption(item.index));
+    texts.insert(tokenizer.Encode(caption));
   }
   const std::vector<std::vector<int32_t>> captions(texts.begin(), texts.end());
 

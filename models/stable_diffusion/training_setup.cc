@@ -75,8 +75,8 @@ std::string TrainingSetup::Describe() const {
       model_->frozen_is_random() ? ";\n          random frozen components, as the folder has no "
                                    "weights (pictures will mean nothing)"
                                  : "",
-      "\n", "Data:     ", loader_->dataset().size(), " images in ", loader_->dataset().folder(),
-      "\n", "Machine:  ", report::DescribeMachine(machine), "; ", workers_.size(), " device(s) of ",
+      "\n", "Data:     ", loader_->dataset().size(), " images in ", loader_->dataset().name(), "\n",
+      "Machine:  ", report::DescribeMachine(machine), "; ", workers_.size(), " device(s) of ",
       workers_[0]->device()->num_threads(), " core(s) each");
 }
 

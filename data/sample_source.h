@@ -1,0 +1,38 @@
+// A data set as training sees it: numbered samples, each an image with a caption and, where the
+// data set has them, a condition picture. Folders and tar shards are two kinds.
+#ifndef DPIPE_DATA_SAMPLE_SOURCE_H_
+#define DPIPE_DATA_SAMPLE_SOURCE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/status.h"
+#include "data/image.h"
+
+namespace dpipe {
+
+// Immutable: sample i is the same whenever and by whomever it is asked for, and any number of
+// threads may ask. Samples can be read in any order at the same cost, for the order of training is
+// a function of (seed, epoch) alone and not of how the data set is stored.
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+
+  virtual int32_t size() const = 0;  // at least 1
+  // What a person calls the data set, for messages: its folder or shard pattern.
+  virtual const std::string& name() const = 0;
+  // Where sample `index` comes from: "/data/cats/7.png", or "/data/cats-03.tar: 7.jpg".
+  virtual std::string image_path(int32_t index) const = 0;
+  // Whether the sample has a condition picture.
+  virtual bool has_condition(int32_t index) const = 0;
+
+  // Each reads the storage again. Errors name the file.
+  virtual absl::StatusOr<std::string> LoadCaption(int32_t index) const = 0;
+  virtual absl::StatusOr<Image> LoadImage(int32_t index) const = 0;
+  // NotFound for a sample that has none.
+  virtual absl::StatusOr<Image> LoadCondition(int32_t index) const = 0;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_DATA_SAMPLE_SOURCE_H_
