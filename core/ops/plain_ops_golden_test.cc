@@ -7,13 +7,16 @@
 #include <tuple>
 
 #include "core/ops/activation.h"
+#include "core/ops/average_pool.h"
 #include "core/ops/concat.h"
 #include "core/ops/embedding.h"
 #include "core/ops/geglu.h"
 #include "core/ops/golden.h"
 #include "core/ops/group_norm.h"
 #include "core/ops/layer_norm.h"
+#include "core/ops/modulate.h"
 #include "core/ops/mse_loss.h"
+#include "core/ops/resize_bilinear.h"
 #include "core/ops/time_embedding.h"
 #include "core/ops/upsample.h"
 
@@ -110,6 +113,32 @@ TEST_P(PlainOpsGoldenTest, Upsample) {
   for (const GoldenCase& c : GoldenCases("upsample_nearest")) {
     ExpectGolden(*UpsampleNearest2xForward(Activation(c, "x")), c, "y", {0, 0}, 0.01);
     ExpectGolden(*UpsampleNearest2xInputGrad(Activation(c, "dy")), c, "dx", {1e-6, 1e-6});
+  }
+}
+
+TEST_P(PlainOpsGoldenTest, AveragePool) {
+  for (const GoldenCase& c : GoldenCases("average_pool")) {
+    ExpectGolden(*AveragePool2xForward(Activation(c, "x")), c, "y", {1e-6, 1e-6}, 0.01);
+    ExpectGolden(*AveragePool2xInputGrad(Activation(c, "dy")), c, "dx", {1e-6, 1e-6}, 0.01);
+  }
+}
+
+TEST_P(PlainOpsGoldenTest, ResizeBilinear) {
+  for (const GoldenCase& c : GoldenCases("resize_bilinear")) {
+    const Tensor x = Activation(c, "x"), dy = Activation(c, "dy");
+    ExpectGolden(*ResizeBilinearForward(x, dy.dim(1), dy.dim(2)), c, "y", {1e-6, 1e-6}, 0.01);
+    ExpectGolden(*ResizeBilinearInputGrad(dy, x.dim(1), x.dim(2)), c, "dx", {2e-6, 2e-6}, 0.01);
+  }
+}
+
+TEST_P(PlainOpsGoldenTest, Modulate) {
+  for (const GoldenCase& c : GoldenCases("modulate")) {
+    const bool silu = c.Attribute<bool>("silu");
+    const Tensor x = Activation(c, "x"), v = Activation(c, "v"), dy = Activation(c, "dy");
+    ExpectGolden(*ModulateForward(silu, x, v), c, "y");
+    const ModulateGrads grads = *ModulateInputGrad(silu, x, v, dy);
+    ExpectGolden(grads.dx, c, "dx");
+    ExpectGolden(grads.dv, c, "dv", {1e-5, 1e-5});
   }
 }
 

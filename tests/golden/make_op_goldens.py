@@ -186,9 +186,28 @@ def loss_cases():
            {"reduction": "mean over samples of weight x mean over the sample's elements"})
 
 
+def pixel_unet_cases():
+    """What pixel-space U-Nets and cascades add."""
+    record("average_pool", "average_pool", lambda x: nhwc(F.avg_pool2d(nchw(x), 2)), {"x": draw(2, 6, 4, 9)}, {})
+    for case, shape, size in (("resize_bilinear_2x", (2, 3, 5, 3), (6, 10)), ("resize_bilinear_4x", (1, 4, 4, 3), (16, 16)),
+                              ("resize_bilinear_odd", (1, 5, 3, 2), (7, 11))):
+        record(case, "resize_bilinear",
+               lambda x, size=size: nhwc(F.interpolate(nchw(x), size=size, mode="bilinear", align_corners=False)),
+               {"x": draw(*shape)}, {})
+
+    def modulate(x, v, silu):
+        scale, shift = v[:, None, None].chunk(2, -1)
+        h = x * (1 + scale) + shift
+        return F.silu(h) if silu else h
+
+    for case, silu in (("modulate", False), ("modulate_silu", True)):
+        record(case, "modulate", lambda x, v, silu=silu: modulate(x, v, silu),
+               {"x": draw(2, 5, 4, 21), "v": draw(2, 42)}, {"silu": silu})
+
+
 def main():
     for cases in (conv_cases, linear_cases, norm_cases, activation_cases, attention_cases, shape_cases,
-                  time_embedding_cases, loss_cases):
+                  time_embedding_cases, loss_cases, pixel_unet_cases):
         cases()
     save_file(tensors, HERE / "ops.safetensors")
     (HERE / "ops.json").write_text(json.dumps({"torch": torch.__version__, "cases": index}, indent=1) + "\n")

@@ -8,6 +8,7 @@
 #include "core/nn/gradient_check.h"
 #include "core/nn/nodes/conv2d_node.h"
 #include "core/nn/nodes/linear_node.h"
+#include "core/nn/nodes/resize_nodes.h"
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 #include "gtest/gtest.h"
@@ -40,6 +41,43 @@ ValueId PlainResnet(ProgramBuilder* builder, const BlockInputs& in, LayerKind ki
   spec.groups = 2;
   spec.kind = kind;
   return AddResnetBlock(builder, "block", in.x, spec);
+}
+
+ValueId Modulated(ProgramBuilder* builder, const BlockInputs& in, LayerKind kind,
+                  Resample resample) {
+  ResnetSpec spec;
+  spec.out_channels = 8;
+  spec.groups = 2;
+  spec.kind = kind;
+  spec.time = in.time;
+  spec.scale_shift = true;
+  spec.resample = resample;
+  return AddResnetBlock(builder, "block", in.x, spec);
+}
+
+ValueId ScaleShiftResnet(ProgramBuilder* builder, const BlockInputs& in, LayerKind kind) {
+  return Modulated(builder, in, kind, Resample::kNone);
+}
+
+ValueId DownResnet(ProgramBuilder* builder, const BlockInputs& in, LayerKind kind) {
+  return Modulated(builder, in, kind, Resample::kDown);
+}
+
+// With a shortcut, which the models at hand do not have in such a place.
+ValueId UpResnet(ProgramBuilder* builder, const BlockInputs& in, LayerKind kind) {
+  ResnetSpec spec;
+  spec.out_channels = 4;
+  spec.groups = 2;
+  spec.kind = kind;
+  spec.time = in.time;
+  spec.resample = Resample::kUp;
+  return AddResnetBlock(builder, "block", in.x, spec);
+}
+
+ValueId Resized(ProgramBuilder* builder, const BlockInputs& in, LayerKind kind) {
+  builder->BeginLayer("block", kind);
+  const ValueId x = AddResizeBilinear(builder, in.x, 7, 5);
+  return AddConv2d(builder, "conv", x, {8});
 }
 
 ValueId Transformer(ProgramBuilder* builder, const BlockInputs& in, LayerKind kind) {
@@ -127,6 +165,10 @@ INSTANTIATE_TEST_SUITE_P(
     All, BlocksTest,
     testing::Values(std::pair<std::string, AddBlock>("Resnet", Resnet),
                     std::pair<std::string, AddBlock>("PlainResnet", PlainResnet),
+                    std::pair<std::string, AddBlock>("ScaleShiftResnet", ScaleShiftResnet),
+                    std::pair<std::string, AddBlock>("DownResnet", DownResnet),
+                    std::pair<std::string, AddBlock>("UpResnet", UpResnet),
+                    std::pair<std::string, AddBlock>("Resized", Resized),
                     std::pair<std::string, AddBlock>("Transformer", Transformer),
                     std::pair<std::string, AddBlock>("Down", Down),
                     std::pair<std::string, AddBlock>("AsymmetricDown", AsymmetricDown),

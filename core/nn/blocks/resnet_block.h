@@ -2,6 +2,9 @@
 //
 //   h = conv1(silu(norm1(x))) [+ time_emb_proj(t)]
 //   y = conv_shortcut(x) or x  +  conv2(silu(norm2(h)))
+//
+// Pixel-space U-Nets vary it: the time embedding may scale and shift norm2(h) instead, and the
+// block may halve or double the image, h before conv1 and x before it is added.
 #ifndef DPIPE_CORE_NN_BLOCKS_RESNET_BLOCK_H_
 #define DPIPE_CORE_NN_BLOCKS_RESNET_BLOCK_H_
 
@@ -12,6 +15,8 @@
 
 namespace dpipe::nn {
 
+enum class Resample { kNone, kDown, kUp };
+
 struct ResnetSpec {
   int64_t out_channels = 0;
   int groups = 32;
@@ -21,10 +26,14 @@ struct ResnetSpec {
   std::optional<ValueId> time;
   // Joined to x along the channels first: a U-Net's skip connection.
   std::optional<ValueId> skip;
+  // With `time`: silu(norm2(h) (1 + scale) + shift), both from time_emb_proj(t) [2 out_channels].
+  bool scale_shift = false;
+  // Means of 2 x 2 squares, or pixels repeated.
+  Resample resample = Resample::kNone;
 };
 
 // Adds layers `<name>.conv1`, `<name>.conv_shortcut` (where channels change) and `<name>.conv2`.
-// x [H, W, C] -> [H, W, out_channels].
+// x [H, W, C] -> [H, W, out_channels], or half or twice as high and wide.
 ValueId AddResnetBlock(ProgramBuilder* builder, const std::string& name, ValueId x,
                        const ResnetSpec& spec);
 

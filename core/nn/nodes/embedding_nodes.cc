@@ -38,6 +38,37 @@ class TokenEmbeddingNode : public Node {
   const Shape y_;
 };
 
+class LabelEmbeddingNode : public Node {
+ public:
+  explicit LabelEmbeddingNode(int64_t width) : width_(width) {}
+
+  absl::string_view kind() const override { return "label_embedding"; }
+  ValueType output() const override { return {Shape({width_}), Element::kCompute}; }
+
+  // The op's tokens: one a sample.
+  absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
+                                 SavedTensors* saved) const override {
+    const Tensor ids = inputs[0].Reshape({inputs[0].dim(0), 1});
+    if (saved != nullptr) *saved = {ids};
+    DPIPE_ASSIGN_OR_RETURN(const Tensor y, ops::EmbeddingForward(ids, context.weights[0]->master(),
+                                                                 Tensor(), context.compute_dtype));
+    return y.Reshape({ids.dim(0), width_});
+  }
+
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext&, SavedTensors* saved,
+                                                const Tensor& dy) const override {
+    saved->push_back(dy.Reshape({dy.dim(0), 1, width_}));
+    return std::vector<Tensor>(1);
+  }
+
+  absl::Status WeightGrad(const NodeContext& context, SavedTensors* saved) const override {
+    return ops::EmbeddingWeightGrad((*saved)[0], (*saved)[1], context.weight_grads[0], nullptr);
+  }
+
+ private:
+  const int64_t width_;
+};
+
 class TimeEmbeddingNode : public Node {
  public:
   explicit TimeEmbeddingNode(const ops::TimeEmbeddingParams& params) : params_(params) {}
@@ -71,6 +102,14 @@ ValueId AddTokenEmbedding(ProgramBuilder* builder, ValueId ids, const TokenEmbed
       spec.positions_name, Shape({spec.positions, spec.width}), InitRule::Normal(0.01f), true);
   return builder->AddNode(std::make_unique<TokenEmbeddingNode>(Shape({shape[0], spec.width})),
                           {ids}, {table, positions});
+}
+
+ValueId AddLabelEmbedding(ProgramBuilder* builder, const std::string& name, ValueId label,
+                          int64_t classes, int64_t width) {
+  DPIPE_CHECK_EQ(builder->shape(label).rank(), 0);
+  const ParameterId table = builder->AddParameter(name + ".weight", Shape({classes, width}),
+                                                  InitRule::Normal(1.0f), true);
+  return builder->AddNode(std::make_unique<LabelEmbeddingNode>(width), {label}, {table});
 }
 
 ValueId AddTimeEmbedding(ProgramBuilder* builder, ValueId timesteps,

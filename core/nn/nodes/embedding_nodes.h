@@ -21,6 +21,12 @@ struct TokenEmbeddingSpec {
 // deviation of 0.02 (0.01 for positions), as in CLIP.
 ValueId AddTokenEmbedding(ProgramBuilder* builder, ValueId ids, const TokenEmbeddingSpec& spec);
 
+// label int32 [] -> [width]: a row of the parameter `<name>.weight` [classes, width], which starts
+// standard normal, as torch.nn.Embedding. InvalidArgument at run time for a label outside
+// [0, classes).
+ValueId AddLabelEmbedding(ProgramBuilder* builder, const std::string& name, ValueId label,
+                          int64_t classes, int64_t width);
+
 // timesteps int32 [] -> sinusoids [dim]. No parameters, no gradient.
 ValueId AddTimeEmbedding(ProgramBuilder* builder, ValueId timesteps,
                          const ops::TimeEmbeddingParams& params);

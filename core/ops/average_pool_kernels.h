@@ -1,0 +1,18 @@
+// The implementations that average_pool.cc chooses from.
+#ifndef DPIPE_CORE_OPS_AVERAGE_POOL_KERNELS_H_
+#define DPIPE_CORE_OPS_AVERAGE_POOL_KERNELS_H_
+
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops {
+namespace ref {
+void AveragePool2xForward(const Tensor& x, Tensor* y);
+void AveragePool2xInputGrad(const Tensor& dy, Tensor* dx);
+}  // namespace ref
+namespace cpu {
+void AveragePool2xForward(const Tensor& x, Tensor* y);
+void AveragePool2xInputGrad(const Tensor& dy, Tensor* dx);
+}  // namespace cpu
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_AVERAGE_POOL_KERNELS_H_

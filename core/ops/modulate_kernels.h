@@ -1,0 +1,20 @@
+// The implementations that modulate.cc chooses from.
+#ifndef DPIPE_CORE_OPS_MODULATE_KERNELS_H_
+#define DPIPE_CORE_OPS_MODULATE_KERNELS_H_
+
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops {
+namespace ref {
+void ModulateForward(bool silu, const Tensor& x, const Tensor& v, Tensor* y);
+void ModulateInputGrad(bool silu, const Tensor& x, const Tensor& v, const Tensor& dy, Tensor* dx,
+                       Tensor* dv);
+}  // namespace ref
+namespace cpu {
+void ModulateForward(bool silu, const Tensor& x, const Tensor& v, Tensor* y);
+void ModulateInputGrad(bool silu, const Tensor& x, const Tensor& v, const Tensor& dy, Tensor* dx,
+                       Tensor* dv);
+}  // namespace cpu
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_MODULATE_KERNELS_H_

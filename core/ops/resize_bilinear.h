@@ -1,0 +1,23 @@
+// Bilinear resizing, as torch.nn.functional.interpolate(mode="bilinear", align_corners=False) does
+// it: pixel centres lie at (i + 1/2) / size, and beyond the outermost centres the image is
+// constant.
+//
+// No filter: shrinking by more than two skips pixels. Meant for enlarging.
+#ifndef DPIPE_CORE_OPS_RESIZE_BILINEAR_H_
+#define DPIPE_CORE_OPS_RESIZE_BILINEAR_H_
+
+#include "core/base/status.h"
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops {
+
+// x [B, H, W, C] -> [B, height, width, C], in fp32, rounded once. fp32 or bf16.
+absl::StatusOr<Tensor> ResizeBilinearForward(const Tensor& x, int64_t height, int64_t width);
+
+// dy [B, H', W', C] -> dx [B, height, width, C], of the image that was resized: each pixel's
+// weights times dy, summed in fp32 in the order of dy's pixels.
+absl::StatusOr<Tensor> ResizeBilinearInputGrad(const Tensor& dy, int64_t height, int64_t width);
+
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_RESIZE_BILINEAR_H_

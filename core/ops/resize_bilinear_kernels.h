@@ -1,0 +1,18 @@
+// The implementations that resize_bilinear.cc chooses from.
+#ifndef DPIPE_CORE_OPS_RESIZE_BILINEAR_KERNELS_H_
+#define DPIPE_CORE_OPS_RESIZE_BILINEAR_KERNELS_H_
+
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops {
+namespace ref {
+void ResizeBilinearForward(const Tensor& x, Tensor* y);
+void ResizeBilinearInputGrad(const Tensor& dy, Tensor* dx);
+}  // namespace ref
+namespace cpu {
+void ResizeBilinearForward(const Tensor& x, Tensor* y);
+void ResizeBilinearInputGrad(const Tensor& dy, Tensor* dx);
+}  // namespace cpu
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_RESIZE_BILINEAR_KERNELS_H_
