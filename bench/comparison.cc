@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
 #include "core/cost/cost_model.h"
 #include "core/planner/search.h"
+#include "core/profile/median_profile.h"
 #include "core/report/plan_text.h"
 #include "core/report/stats.h"
 #include "core/schedule/trace_stats.h"
+#include "core/sim/annotate.h"
 #include "core/sim/simulator.h"
 
 namespace dpipe::bench {
@@ -28,6 +31,20 @@ struct Contender {
 
 // Profiling takes this share of the time that the progress line speaks of.
 constexpr double kProfilingShare = 0.2;
+
+// Passes of a profile between two turns: the median is taken over profiles as well.
+constexpr int kPassesBetweenTurns = 3;
+
+// The numbers of samples that the plans' passes have: all that must be timed to predict them.
+void AddLocalBatches(const Plan& plan, std::set<int>* batches) {
+  for (const DeviceProgram& device : plan.devices()) {
+    for (const Instruction& instruction : device.instructions()) {
+      if (instruction.kind() == Instruction::FORWARD) {
+        batches->insert(instruction.samples().end() - instruction.samples().begin());
+      }
+    }
+  }
+}
 
 std::vector<StreamEvent> EventsOf(const Trace& trace) {
   std::vector<StreamEvent> events;
@@ -63,12 +80,18 @@ class ComparisonRun {
     }
     DPIPE_RETURN_IF_ERROR(Profile());
     for (Contender& contender : contenders_) DPIPE_RETURN_IF_ERROR(PlanFor(&contender));
+    int profiles = 0;
     for (int repeat = 0; repeat < options_.repeats; ++repeat) {
+      if (profiles * options_.repeats <= repeat * std::min(options_.profiles, options_.repeats)) {
+        DPIPE_RETURN_IF_ERROR(ProfileBetweenTurns());
+        ++profiles;
+      }
       // Each repeat begins with another strategy, so that none always follows the same one.
       for (size_t i = 0; i < contenders_.size(); ++i) {
         DPIPE_RETURN_IF_ERROR(Measure(&contenders_[(repeat + i) % contenders_.size()], repeat));
       }
     }
+    DPIPE_RETURN_IF_ERROR(Predict());
     return Conclude();
   }
 
@@ -84,9 +107,14 @@ class ComparisonRun {
     DPIPE_ASSIGN_OR_RETURN(comparison_.cluster, MeasureCluster(job_.workers));
     DPIPE_ASSIGN_OR_RETURN(comparison_.profile,
                            ProfileJob(job_, CandidateLocalBatches(options_.global_batch), show));
-    DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
-                           CostModel::Create(comparison_.profile, comparison_.cluster));
-    cost_ = std::make_unique<CostModel>(cost);
+    return absl::OkStatus();
+  }
+
+  absl::Status ProfileBetweenTurns() {
+    DPIPE_ASSIGN_OR_RETURN(clusters_.emplace_back(), MeasureCluster(job_.workers));
+    DPIPE_ASSIGN_OR_RETURN(profiles_.emplace_back(),
+                           ProfileJob(job_, {local_batches_.begin(), local_batches_.end()},
+                                      /*on_progress=*/nullptr, kPassesBetweenTurns));
     return absl::OkStatus();
   }
 
@@ -110,13 +138,31 @@ class ComparisonRun {
     contender->result.is_unfilled_pipeline =
         contender->strategy.frozen() == "first" && plan.stages_size() > 1;
     contender->result.plan = Summarize(plan);
-    contender->result.step_ms_predicted =
-        static_cast<double>(prediction.step_ns()) / kNanosPerMilli;
-    contender->result.bubble_ratio_predicted = prediction.bubble_ratio();
-    SimulateOptions simulate;
-    simulate.num_steps = options_.warmup_steps + options_.steps;
-    DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan, *cost_, simulate));
-    contender->outcome.predicted = ToTrace(simulation, plan);
+    contender->result.step_ms_planned = static_cast<double>(prediction.step_ns()) / kNanosPerMilli;
+    AddLocalBatches(plan, &local_batches_);
+    return absl::OkStatus();
+  }
+
+  // From the profiles between the turns.
+  absl::Status Predict() {
+    DPIPE_ASSIGN_OR_RETURN(comparison_.profile_between_turns, MedianProfile(profiles_));
+    DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MedianCluster(clusters_));
+    DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
+                           CostModel::Create(comparison_.profile_between_turns, cluster));
+    for (Contender& contender : contenders_) {
+      Plan plan = contender.outcome.plan;
+      DPIPE_RETURN_IF_ERROR(
+          AnnotatePrediction(&plan, cost, plan.prediction().unfilled_bubble_ratio()));
+      report::StrategyResult& result = contender.result;
+      result.step_ms_predicted = static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli;
+      result.bubble_ratio_predicted = plan.prediction().bubble_ratio();
+      result.step_over_bound = result.MedianStepMs() * kNanosPerMilli /
+                               std::max<double>(1, plan.prediction().lower_bound_ns());
+      SimulateOptions simulate;
+      simulate.num_steps = options_.warmup_steps + options_.steps;
+      DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan, cost, simulate));
+      contender.outcome.predicted = ToTrace(simulation, plan);
+    }
     return absl::OkStatus();
   }
 
@@ -169,9 +215,6 @@ class ComparisonRun {
     for (Contender& contender : contenders_) {
       report::StrategyResult& result = contender.result;
       result.bubble_ratio_measured = report::Median(contender.bubble_ratios);
-      result.step_over_bound =
-          result.MedianStepMs() * kNanosPerMilli /
-          std::max<double>(1, contender.outcome.plan.prediction().lower_bound_ns());
       comparison_.results.results.push_back(std::move(result));
       comparison_.outcomes.push_back(std::move(contender.outcome));
     }
@@ -185,8 +228,10 @@ class ComparisonRun {
   const TrainingJob& job_;
   const ComparisonOptions& options_;
   report::Progress* const progress_;
-  std::unique_ptr<CostModel> cost_;
   std::vector<Contender> contenders_;
+  std::set<int> local_batches_;
+  std::vector<ModelProfile> profiles_;  // taken between the turns
+  std::vector<ClusterSpec> clusters_;
   Comparison comparison_;
   int steps_done_ = 0;
 };
@@ -198,10 +243,11 @@ absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,
                                              report::Progress* progress) {
   if (options.strategies.empty()) return absl::InvalidArgumentError("no strategy was asked for");
   if (options.global_batch < 1 || options.steps < 1 || options.repeats < 1 ||
-      options.warmup_steps < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "global batch (", options.global_batch, "), steps (", options.steps, "), warm-up steps (",
-        options.warmup_steps, ") and repeats (", options.repeats, ") must be at least 1"));
+      options.warmup_steps < 1 || options.profiles < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("global batch (", options.global_batch, "), steps (", options.steps,
+                     "), warm-up steps (", options.warmup_steps, "), repeats (", options.repeats,
+                     ") and profiles (", options.profiles, ") must be at least 1"));
   }
   return ComparisonRun(job, options, progress).Run();
 }

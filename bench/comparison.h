@@ -3,6 +3,11 @@
 // Every strategy gets the same model, data, kernels, precision, initial weights and global batch,
 // and the best plan of its own search. They take turns: a few steps of each, over and over, so that
 // what else the machine does hits all alike.
+//
+// Plans are made from a profile taken before. Between the turns the model is profiled again,
+// shortly and several times: what is shown as predicted is each plan simulated with the median of
+// those profiles, so that prediction and measurement speak of the same minutes of a machine that
+// others use too.
 #ifndef DPIPE_BENCH_COMPARISON_H_
 #define DPIPE_BENCH_COMPARISON_H_
 
@@ -28,17 +33,19 @@ struct ComparisonOptions {
   int steps = 4;              // measured ones, a repeat
   int warmup_steps = 1;       // before them, a repeat
   int repeats = 15;
+  int profiles = 5;  // taken between the turns; at most one a repeat
 };
 
 struct StrategyOutcome {
   Plan plan;
   Trace measured;   // of the last repeat
-  Trace predicted;  // as many steps, simulated
+  Trace predicted;  // as many steps, simulated with profile_between_turns
 };
 
 struct Comparison {
-  ModelProfile profile;
+  ModelProfile profile;  // what was planned from
   ClusterSpec cluster;
+  ModelProfile profile_between_turns;
   report::BenchResults results;           // only `results` and what follows from the options is set
   std::vector<StrategyOutcome> outcomes;  // in the order of the results
 };

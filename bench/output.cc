@@ -50,6 +50,8 @@ absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& optio
   }
   DPIPE_RETURN_IF_ERROR(WriteProto(options.folder + "/profile.textproto", comparison.profile));
   DPIPE_RETURN_IF_ERROR(WriteProto(options.folder + "/cluster.textproto", comparison.cluster));
+  DPIPE_RETURN_IF_ERROR(WriteProto(options.folder + "/profile_between_turns.textproto",
+                                   comparison.profile_between_turns));
   std::vector<report::StrategyTraces> traces;
   for (size_t i = 0; i < comparison.outcomes.size(); ++i) {
     const StrategyOutcome& outcome = comparison.outcomes[i];

@@ -8,8 +8,8 @@
 //                 "images_per_second": {"median": 142.9, "samples": [142.1, 142.9, 143.3]},
 //                 "speedup_vs_data_parallel": 1.21, "speedup_vs_best_unfilled_pipeline": 1.34,
 //                 "bubble_ratio": {"measured": 0.031, "predicted": 0.028},
-//                 "step_ms": {"measured": 447.9, "predicted": 441.0, "samples": [...]},
-//                 "step_over_bound": 1.04, "peak_memory_bytes": 812345678,
+//                 "step_ms": {"measured": 447.9, "predicted": 441.0, "planned": 432.5, "samples":
+//                 []}, "step_over_bound": 1.04, "peak_memory_bytes": 812345678,
 //                 "peak_memory_bytes_by_device": [...], "losses": [...],
 //                 "spread": {"min": 142.1, "max": 143.3, "mad": 0.4},
 //                 "plan": {"stages": 2, "micro_batches": 8, "micro_batch_size": 8, ...}}]}
@@ -53,6 +53,7 @@ struct StrategyResult {
   double bubble_ratio_measured = kNotMeasured;
   double bubble_ratio_predicted = kNotMeasured;
   double step_ms_predicted = kNotMeasured;
+  double step_ms_planned = kNotMeasured;   // predicted before training, from the planning profile
   double step_over_bound = kNotMeasured;   // measured median step over the plan's lower bound
   std::vector<int64_t> peak_memory_bytes;  // by device
   std::vector<double> losses;              // by step; the same samples for every strategy

@@ -45,6 +45,7 @@ Json ResultToJson(const StrategyResult& result) {
                           {"predicted", result.bubble_ratio_predicted}};
   json["step_ms"] = {{"measured", result.MedianStepMs()},
                      {"predicted", result.step_ms_predicted},
+                     {"planned", result.step_ms_planned},
                      {"samples", result.step_ms}};
   json["step_over_bound"] = result.step_over_bound;
   json["peak_memory_bytes"] = result.LargestPeakMemoryBytes();
@@ -189,6 +190,7 @@ StrategyResult ReadResult(const Reader& reader) {
   reader.Child("bubble_ratio").Get("measured", &result.bubble_ratio_measured);
   reader.Child("bubble_ratio").Get("predicted", &result.bubble_ratio_predicted);
   reader.Child("step_ms").Get("predicted", &result.step_ms_predicted);
+  reader.Child("step_ms").Get("planned", &result.step_ms_planned);
   reader.Child("step_ms").Get("samples", &result.step_ms);
   reader.Get("step_over_bound", &result.step_over_bound);
   reader.Get("peak_memory_bytes_by_device", &result.peak_memory_bytes);

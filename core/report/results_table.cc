@@ -55,8 +55,9 @@ std::string ResultsTableNotes() {
          "speedup over "
          "data_parallel and over the faster pipeline with unfilled bubbles. bubble: idle compute "
          "time ÷ "
-         "(devices × step), steady state, measured and predicted. ÷ bound: measured step ÷ proven "
-         "lower bound. "
+         "(devices × step), steady state, measured and predicted. predicted: simulated from the "
+         "model's profile, taken again between the turns where others use the machine too. "
+         "÷ bound: measured step ÷ proven lower bound. "
          "peak memory: of the fullest device. loss: after the same samples. S×M×b: stages × "
          "micro-batches × "
          "samples of a micro-batch.";

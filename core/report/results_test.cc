@@ -20,6 +20,7 @@ StrategyResult MakeResult(const std::string& strategy, std::vector<double> image
   result.bubble_ratio_measured = 0.125;
   result.bubble_ratio_predicted = 0.1;
   result.step_ms_predicted = 9.75;
+  result.step_ms_planned = 9.5;
   result.step_over_bound = 1.0625;
   result.peak_memory_bytes = {5, 7};
   result.losses = {0.1, 0.30000000000000004};
@@ -77,6 +78,7 @@ TEST(ResultsJsonTest, KeysAndValues) {
   EXPECT_EQ(result.at("bubble_ratio").at("predicted"), 0.1);
   EXPECT_EQ(result.at("step_ms").at("measured"), 10.25);
   EXPECT_EQ(result.at("step_ms").at("predicted"), 9.75);
+  EXPECT_EQ(result.at("step_ms").at("planned"), 9.5);
   EXPECT_EQ(result.at("step_ms").at("samples").size(), 3);
   EXPECT_EQ(result.at("step_over_bound"), 1.0625);
   EXPECT_EQ(result.at("peak_memory_bytes"), 7);

@@ -40,8 +40,10 @@ std::vector<int> CandidateLocalBatches(int global_batch) {
 
 absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
                                         const std::vector<int>& local_batches,
-                                        const std::function<void(double)>& on_progress) {
+                                        const std::function<void(double)>& on_progress,
+                                        int passes) {
   ProfilerOptions options;
+  options.passes = passes;
   options.local_batches = local_batches;
   options.frozen_quantum = job.frozen_quantum;
   options.compute_dtype = job.compute_dtype;

@@ -38,10 +38,15 @@ struct TrainingJob {
 // multiples down to one sample.
 std::vector<int> CandidateLocalBatches(int global_batch);
 
-// Times the job's model on its workers; see ProfileModel.
+// How often each layer is timed where a plan is to be made of it.
+inline constexpr int kProfilePasses = 15;
+
+// Times the job's model on its workers, `passes` times and twice before to warm up; see
+// ProfileModel.
 absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
                                         const std::vector<int>& local_batches,
-                                        const std::function<void(double)>& on_progress = nullptr);
+                                        const std::function<void(double)>& on_progress = nullptr,
+                                        int passes = kProfilePasses);
 
 // This machine as a cluster of the job's workers: what a message between two of them costs, and an
 // all-reduce over all of them, measured.
