@@ -7,73 +7,9 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/shard.h"
 #include "core/comm/in_process.h"
+#include "core/runtime/step_clock.h"
 
 namespace dpipe {
-
-// Puts together what the ranks report of each step: a step is over when its last rank is.
-class LocalSession::StepClock {
- public:
-  StepClock(int64_t first_step, int num_steps, int num_ranks, int num_backbones, int global_batch,
-            const std::function<void(const StepResult&)>& on_step)
-      : first_step_(first_step),
-        num_ranks_(num_ranks),
-        on_step_(on_step),
-        last_end_ns_(MonotonicNow()),
-        steps_(num_steps) {
-    starts_.push_back(last_end_ns_);
-    for (Pending& step : steps_) {
-      step.losses.assign(num_backbones, std::vector<float>(global_batch, 0.0f));
-    }
-  }
-
-  void RankDone(int64_t step, const std::vector<StepLosses>& losses) {
-    absl::MutexLock lock(&mutex_);
-    Pending& pending = steps_[step - first_step_];
-    for (const StepLosses& part : losses) {
-      std::copy(part.losses.begin(), part.losses.end(),
-                pending.losses[part.backbone].begin() + part.samples.begin);
-    }
-    if (++pending.ranks_done < num_ranks_) return;
-    StepResult result;
-    result.step = step;
-    for (const std::vector<float>& losses : pending.losses) {
-      double sum = 0;
-      for (float loss : losses) sum += loss;
-      result.backbone_losses.push_back(sum / losses.size());
-      result.loss += result.backbone_losses.back();
-    }
-    const Nanos now = MonotonicNow();
-    result.duration_ns = now - last_end_ns_;
-    last_end_ns_ = now;
-    starts_.push_back(now);
-    results_.push_back(result);
-    if (on_step_) on_step_(result);
-  }
-
-  // The prologue belongs to no step: the first one starts after it.
-  void Restart() {
-    absl::MutexLock lock(&mutex_);
-    starts_[0] = last_end_ns_ = MonotonicNow();
-  }
-
-  // After every rank is done.
-  std::vector<StepResult> results() const { return results_; }
-  std::vector<Nanos> step_starts() const { return starts_; }
-
- private:
-  struct Pending {
-    int ranks_done = 0;
-    std::vector<std::vector<float>> losses;  // by backbone and sample
-  };
-  const int64_t first_step_;
-  const int num_ranks_;
-  const std::function<void(const StepResult&)>& on_step_;
-  absl::Mutex mutex_;
-  Nanos last_end_ns_;
-  std::vector<Pending> steps_;
-  std::vector<StepResult> results_;
-  std::vector<Nanos> starts_;
-};
 
 namespace {
 
@@ -198,9 +134,30 @@ absl::Status LocalSession::RunRank(int rank, int count, bool is_last, bool recor
     DPIPE_RETURN_IF_ERROR(executor.RunStep(
         next_step_ + i, last ? RankExecutor::Part::kLastStep : RankExecutor::Part::kWholeStep,
         record));
-    clock->RankDone(next_step_ + i, executor.TakeLosses());
+    clock->RankDone(next_step_ + i, executor.TakeLosses(), executor.outcome());
+    DPIPE_RETURN_IF_ERROR(CountSkipped(rank, next_step_ + i));
   }
   return absl::OkStatus();
+}
+
+absl::Status LocalSession::CountSkipped(int rank, int64_t step) {
+  const StepOutcome& outcome = ranks_[rank]->executor->outcome();
+  int& skipped = ranks_[rank]->skipped_in_a_row;
+  skipped = outcome.applied ? 0 : skipped + 1;
+  if (skipped <= options_.max_skipped_in_a_row) return absl::OkStatus();
+  // Nobody ends the run for others who have not reported this step yet.
+  double nothing = 0;
+  DPIPE_RETURN_IF_ERROR(ranks_[rank]->communicator->AllReduceSum(absl::MakeSpan(&nothing, 1),
+                                                                 "the end of a skipped step"));
+  std::string message = absl::StrCat("step ", step, ": the gradients' global norm is ",
+                                     outcome.global_norm, " and ", outcome.num_bad_losses, " of ",
+                                     options_.plan.global_batch(), " losses are not finite");
+  if (options_.max_skipped_in_a_row > 0) {
+    absl::StrAppend(&message, "; ", skipped, " such steps in a row are more than the limit of ",
+                    options_.max_skipped_in_a_row);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(message, ": the training has diverged; lower the learning rate"));
 }
 
 absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record,
@@ -219,6 +176,8 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
       status = RunRank(rank, count, is_last, record, &clock);
     } catch (const std::exception& e) {
       status = absl::InternalError(absl::StrCat("rank ", rank, ": exception: ", e.what()));
+    } catch (...) {
+      status = absl::InternalError(absl::StrCat("rank ", rank, ": exception of an unknown type"));
     }
     if (!status.ok()) {
       absl::MutexLock lock(&mutex);

@@ -16,10 +16,13 @@
 #include "core/runtime/input_provider.h"
 #include "core/runtime/rank_executor.h"
 #include "core/runtime/stage_routes.h"
+#include "core/runtime/state_tensor.h"
 #include "core/runtime/step_optimizer.h"
 #include "core/tensor/device_worker.h"
 
 namespace dpipe {
+
+class StepClock;
 
 struct LocalSessionOptions {
   Plan plan;                           // has passed VerifyPlan
@@ -31,6 +34,10 @@ struct LocalSessionOptions {
   StepOptimizerFactory optimizer;
   DType compute_dtype = DType::kF32;
   int64_t first_step = 0;
+  // A step whose losses or gradients' norm are not finite changes nothing: parameters, moments and
+  // averages stay as they are on every rank. More than so many of them one after another end the
+  // run; 0: the first does. Noticed where the plan computes the global norm.
+  int max_skipped_in_a_row = 0;
   absl::Duration deadline = absl::Seconds(120);  // of any one wait between ranks
 };
 
@@ -38,7 +45,10 @@ struct StepResult {
   int64_t step = 0;
   // Mean over the global batch, added in sample order; of several backbones, the sum.
   double loss = 0;
-  std::vector<double> backbone_losses;  // each one's
+  std::vector<double> backbone_losses;            // each one's
+  std::vector<std::vector<float>> sample_losses;  // by backbone and sample of the global batch
+  double grad_norm = -1;  // over all stages; negative where the plan does not compute it
+  bool applied = true;    // else the step was skipped: see max_skipped_in_a_row
   Nanos duration_ns =
       0;  // from the end of the step before (or the start of the run) to its own end
 };
@@ -47,6 +57,15 @@ struct RunResult {
   std::vector<StepResult> steps;
   Trace trace;  // empty where it was not asked for; its steps count from the first of the run
   std::vector<int64_t> peak_memory_bytes;  // by rank: most bytes in tensors at a time
+};
+
+// Everything that a run must remember between two steps but for what it draws: see StateTensor.
+struct SessionState {
+  // By kind, then parameter, then place; of replicas and copies one is given, so that the parts of
+  // a tensor follow each other and make up the whole. They share storage with the session.
+  std::vector<StateTensor> tensors;
+  int64_t next_step = 0;
+  int64_t num_updates = 0;
 };
 
 class LocalSession {
@@ -62,6 +81,14 @@ class LocalSession {
 
   const Plan& plan() const { return options_.plan; }
   int64_t next_step() const { return next_step_; }
+
+  // Call these between runs. The state has trainable parameters only.
+  absl::StatusOr<SessionState> State() const;
+  // Goes on from a state: overwrites the weights and whatever the optimizers keep, on every rank.
+  // The step to go on from is LocalSessionOptions::first_step. After an error the session is not to
+  // be used.
+  absl::Status Restore(int64_t num_updates, const StateReader& read);
+
   // Copies of the backbones' parameters, by name.
   std::map<std::string, Tensor> CollectParameters() const;
   // A rank's parameters, which replicas and chains in the other direction hold copies of.
@@ -77,12 +104,15 @@ class LocalSession {
     std::vector<std::unique_ptr<nn::ParameterSet>> parameters;  // whole, or this rank's shards
     std::vector<std::unique_ptr<nn::ParameterSet>> on_demand;   // of sharded stages
     std::unique_ptr<RankExecutor> executor;
+    int skipped_in_a_row = 0;
   };
-  class StepClock;
 
   explicit LocalSession(LocalSessionOptions options) : options_(std::move(options)) {}
   absl::Status SetUpRank(int rank);
+  absl::Status RestoreRank(int rank, int64_t num_updates, const StateReader& read);
   absl::Status RunRank(int rank, int count, bool is_last, bool record, StepClock* clock);
+  // Ends the run, on every rank alike, after too many steps that were skipped.
+  absl::Status CountSkipped(int rank, int64_t step);
 
   const LocalSessionOptions options_;
   std::vector<StageRoutes> routes_;

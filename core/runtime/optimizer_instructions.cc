@@ -45,6 +45,30 @@ void RankExecutor::PrepareNorm() {
   }
 }
 
+// The losses that are not finite are counted in a slot of their own: a loss may overflow whose
+// gradients do not, and only its own rank would know.
+absl::Status RankExecutor::SumNorm(int64_t step) {
+  std::vector<double> terms(num_norm_slots_ + 1, 0.0);
+  for (const NormTerm& term : norm_terms_) {
+    DPIPE_ASSIGN_OR_RETURN(terms[term.slot], ops::SumOfSquares(term.grad));
+  }
+  for (const StepLosses& part : losses_) {
+    for (float loss : part.losses) terms.back() += std::isfinite(loss) ? 0 : 1;
+  }
+  Record(step, TraceEvent::COMPUTE);  // the waiting that follows is no work
+  DPIPE_RETURN_IF_ERROR(
+      resources_.communicator->AllReduceSum(absl::MakeSpan(terms), "the gradients' global norm"));
+  outcome_.num_bad_losses = static_cast<int64_t>(terms.back());
+  terms.pop_back();
+  double sum = 0;
+  for (double square : terms) sum += square;
+  outcome_.global_norm = std::sqrt(sum);
+  // Every rank has the same numbers, so all of them skip or none does.
+  outcome_.applied = outcome_.num_bad_losses == 0 && std::isfinite(outcome_.global_norm);
+  MarkStart();
+  return absl::OkStatus();
+}
+
 absl::Status RankExecutor::OptimizerStep(int64_t step) {
   if (!micro_batches_.empty()) {
     const auto& [stage, micro_batch] = micro_batches_.begin()->first;
@@ -58,22 +82,12 @@ absl::Status RankExecutor::OptimizerStep(int64_t step) {
     return absl::FailedPreconditionError(
         absl::StrCat("gradients of stage ", s, " are not reduced"));
   }
-  double global_norm = -1;
-  if (resources_.plan->global_norm()) {
-    std::vector<double> squares(num_norm_slots_, 0.0);
-    for (const NormTerm& term : norm_terms_) {
-      DPIPE_ASSIGN_OR_RETURN(squares[term.slot], ops::SumOfSquares(term.grad));
-    }
-    Record(step, TraceEvent::COMPUTE);  // the waiting that follows is no work
-    DPIPE_RETURN_IF_ERROR(resources_.communicator->AllReduceSum(absl::MakeSpan(squares),
-                                                                "the gradients' global norm"));
-    double sum = 0;
-    for (double square : squares) sum += square;
-    global_norm = std::sqrt(sum);
-    MarkStart();
-  }
+  outcome_ = StepOutcome();
+  if (resources_.plan->global_norm()) DPIPE_RETURN_IF_ERROR(SumNorm(step));
   for (auto& [parameters, optimizer] : optimizers_) {
-    DPIPE_RETURN_IF_ERROR(optimizer->Step(step, global_norm, parameters));
+    if (outcome_.applied) {
+      DPIPE_RETURN_IF_ERROR(optimizer->Step(step, outcome_.global_norm, parameters));
+    }
     parameters->ZeroGrads();
   }
   frozen_.DropThrough(step);

@@ -58,6 +58,13 @@ struct RankResources {
   Nanos epoch_ns = 0;  // trace times count from here
 };
 
+// What became of a step, as every rank knows it.
+struct StepOutcome {
+  double global_norm = -1;     // of the gradients; negative where the plan does not compute it
+  int64_t num_bad_losses = 0;  // samples' losses that are not finite
+  bool applied = true;         // else the optimizer was not called: the state is as before the step
+};
+
 struct StepLosses {
   int backbone = 0;  // number among the model's backbones
   SampleRange samples;
@@ -78,6 +85,12 @@ class RankExecutor {
   // What has been recorded and computed since the last call.
   std::vector<TraceEvent> TakeEvents();
   std::vector<StepLosses> TakeLosses();
+  // Of the last step.
+  const StepOutcome& outcome() const { return outcome_; }
+
+  // One for each of this rank's different parameter sets (of sharded stages: the shards), with it.
+  using Optimizers = std::vector<std::pair<nn::ParameterSet*, std::unique_ptr<StepOptimizer>>>;
+  const Optimizers& optimizers() const { return optimizers_; }
 
  private:
   using StageMicroBatch = std::pair<int, int>;  // also (lap, micro-batch)
@@ -130,6 +143,7 @@ class RankExecutor {
   absl::Status ReleaseParams(const Instruction& instruction);
   absl::Status ReduceGrads(const Instruction& instruction);
   absl::Status OptimizerStep(int64_t step);
+  absl::Status SumNorm(int64_t step);
   absl::Status Flush(int64_t step);
 
   // External inputs of a layer range of a stage: frozen outputs from the store, the rest drawn.
@@ -176,13 +190,13 @@ class RankExecutor {
       incoming_frozen_;  // by (step, component)
   // Frozen chains under way: (step, component, first sample of the quantum).
   std::map<std::tuple<int64_t, int, int>, nn::ValueMap> frozen_values_;
-  // Of the different parameter sets, and of shards.
-  std::vector<std::pair<nn::ParameterSet*, std::unique_ptr<StepOptimizer>>> optimizers_;
+  Optimizers optimizers_;
   std::vector<NormTerm> norm_terms_;
   int num_norm_slots_ = 0;
 
   std::vector<TraceEvent> events_;
   std::vector<StepLosses> losses_;
+  StepOutcome outcome_;
   int current_instruction_ = 0;
   bool record_ = false;
   Nanos start_ns_ = 0;

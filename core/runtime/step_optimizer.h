@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "core/base/status.h"
 #include "core/nn/parameters.h"
+#include "core/runtime/state_tensor.h"
 
 namespace dpipe {
 
@@ -17,8 +19,20 @@ class StepOptimizer {
   virtual ~StepOptimizer() = default;
 
   // `global_norm`: the gradients' norm over all stages, or negative where the plan does not compute
-  // it. Leaves the gradients as they are; the caller clears them.
+  // it. Leaves the gradients as they are; the caller clears them. Not called for a step whose
+  // losses or norm are not finite (see LocalSessionOptions::max_skipped_in_a_row).
   virtual absl::Status Step(int64_t step, double global_norm, nn::ParameterSet* parameters) = 0;
+
+  // All that it keeps from step to step besides the weights, so that a run can be saved and
+  // continued, also by another plan. Parts of one tensor that several ranks give must fit together
+  // whatever the division: what is kept in blocks that a shard's end may cut is given as
+  // elementwise fp32 copies instead. Called between steps.
+  virtual std::vector<StateTensor> State() = 0;
+  // The updates made so far, which Adam's bias correction counts: not the steps, as some may have
+  // been skipped.
+  virtual int64_t num_updates() const = 0;
+  // Called once the tensors that the last State() gave have been overwritten by a saved run's.
+  virtual absl::Status StateRestored(int64_t num_updates) = 0;
 };
 
 // Makes the optimizer of a stage's parameters, which outlive it.

@@ -12,10 +12,10 @@ namespace {
 class AdamWOptimizer : public StepOptimizer {
  public:
   AdamWOptimizer(const AdamWOptions& options, EmaWeights* ema, const nn::ParameterSet& parameters)
-      : options_(options) {
+      : options_(options), parameters_(parameters) {
     for (nn::ParameterId id : parameters.trainable_ids()) {
       const Tensor& master = parameters.weight(id).master();
-      State state;
+      Moments state;
       state.m = Tensor::Zeros(master.device(), master.shape(), DType::kF32);
       state.v = Tensor::Zeros(master.device(), master.shape(), DType::kF32);
       if (options.ema_decay > 0) {
@@ -44,7 +44,7 @@ class AdamWOptimizer : public StepOptimizer {
     ++updates_;
     for (size_t i = 0; i < states_.size(); ++i) {
       const nn::ParameterId id = parameters->trainable_ids()[i];
-      State& state = states_[i];
+      Moments& state = states_[i];
       ops::AdamWParams own = params;
       if (!parameters->program().parameter(id).decay) own.weight_decay = 0;
       ops::Weight* weight = parameters->mutable_weight(id);
@@ -59,13 +59,37 @@ class AdamWOptimizer : public StepOptimizer {
     return absl::OkStatus();
   }
 
+  std::vector<StateTensor> State() override {
+    std::vector<StateTensor> tensors;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const nn::ParameterId id = parameters_.trainable_ids()[i];
+      const auto add = [&](const char* kind, const Tensor& tensor) {
+        if (!tensor.defined()) return;
+        tensors.push_back(ElementwiseState(kind, parameters_.program().parameter(id).name,
+                                           parameters_.part(id), tensor));
+      };
+      add("m", states_[i].m);
+      add("v", states_[i].v);
+      add(kAverageKind, states_[i].average);
+    }
+    return tensors;
+  }
+
+  int64_t num_updates() const override { return updates_; }
+
+  absl::Status StateRestored(int64_t num_updates) override {
+    updates_ = num_updates;
+    return absl::OkStatus();
+  }
+
  private:
-  struct State {
+  struct Moments {
     Tensor m, v, average;
   };
   const AdamWOptions options_;
-  std::vector<State> states_;  // in the order of trainable_ids()
-  int64_t updates_ = 0;        // Adam's bias correction counts updates, from 1
+  const nn::ParameterSet& parameters_;
+  std::vector<Moments> states_;  // in the order of trainable_ids()
+  int64_t updates_ = 0;          // Adam's bias correction counts updates, from 1
 };
 
 }  // namespace

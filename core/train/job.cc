@@ -73,6 +73,8 @@ absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(const TrainingJob& jo
   options.optimizer = AdamWFactory(job.optimizer, ema);
   options.compute_dtype = job.compute_dtype;
   options.deadline = job.deadline;
+  options.first_step = job.first_step;
+  options.max_skipped_in_a_row = job.max_skipped_in_a_row;
   return LocalSession::Create(std::move(options));
 }
 

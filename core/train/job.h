@@ -32,6 +32,8 @@ struct TrainingJob {
   DType compute_dtype = DType::kF32;
   int frozen_quantum = 1;
   absl::Duration deadline = absl::Seconds(120);
+  int64_t first_step = 0;        // where a session begins: see LocalSession::Restore
+  int max_skipped_in_a_row = 0;  // see LocalSessionOptions
 };
 
 // The local batches that plans of this global batch on this many devices can have: its divisors'

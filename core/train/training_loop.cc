@@ -12,6 +12,11 @@ absl::Status CheckOptions(const TrainingLoopOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("the number of steps is ", options.num_steps, ", must be at least 1"));
   }
+  if (options.first_step < 0 || options.first_step >= options.num_steps) {
+    return absl::InvalidArgumentError(absl::StrCat("step ", options.first_step,
+                                                   " is to come next, but there are ",
+                                                   options.num_steps, " steps in all"));
+  }
   for (const TrainingLoopOptions::Pause& pause : options.pauses) {
     if (pause.every_steps < 1) {
       return absl::InvalidArgumentError(
@@ -24,13 +29,16 @@ absl::Status CheckOptions(const TrainingLoopOptions& options) {
 class Loop {
  public:
   Loop(const TrainingLoopOptions& options, const RunStepsFn& run_steps)
-      : options_(options), run_steps_(run_steps), start_ns_(options.clock()) {}
+      : options_(options), run_steps_(run_steps), start_ns_(options.clock()) {
+    result_.steps_done = options.first_step;
+  }
 
   absl::StatusOr<TrainingLoopResult> Run() {
     while (result_.steps_done < options_.num_steps) {
       DPIPE_RETURN_IF_ERROR(RunPiece());
       if (result_.steps_done == options_.num_steps) break;
       DPIPE_RETURN_IF_ERROR(Pause());
+      if (options_.after_piece) DPIPE_RETURN_IF_ERROR(options_.after_piece(result_.steps_done));
       if (options_.should_stop && options_.should_stop()) return Stop(StopReason::kAsked);
       if (TimeLeft() == 0) return Stop(StopReason::kTimeLimit);
     }

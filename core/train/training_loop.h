@@ -19,6 +19,7 @@ namespace dpipe {
 
 struct TrainingLoopOptions {
   int64_t num_steps = 0;    // at least 1
+  int64_t first_step = 0;   // steps done already, of a run that is continued; counts in num_steps
   Nanos time_limit_ns = 0;  // of the whole loop, pauses included; 0: none
 
   // `action` is called, with the number of steps done, after every `every_steps` steps but the
@@ -31,6 +32,9 @@ struct TrainingLoopOptions {
 
   std::function<void(const StepResult&)> on_step;  // on some rank's thread, one at a time
   std::function<bool()> should_stop;               // asked between pieces; may be empty
+  // Called between pieces, after the pauses and before should_stop; may be empty. Its error ends
+  // the loop.
+  std::function<absl::Status(int64_t steps_done)> after_piece;
   Nanos run_length_ns = kNanosPerSecond;
   std::function<Nanos()> clock = MonotonicNow;
 };
@@ -38,7 +42,7 @@ struct TrainingLoopOptions {
 enum class StopReason { kAllSteps, kTimeLimit, kAsked };
 
 struct TrainingLoopResult {
-  int64_t steps_done = 0;
+  int64_t steps_done = 0;  // those before first_step, too
   StopReason reason = StopReason::kAllSteps;
   Nanos training_ns = 0;  // in steps, without pauses
 };
@@ -47,7 +51,8 @@ struct TrainingLoopResult {
 using RunStepsFn = std::function<absl::StatusOr<RunResult>(
     int count, bool is_last, const std::function<void(const StepResult&)>& on_step)>;
 
-// InvalidArgument where num_steps or a pause's every_steps is not positive.
+// InvalidArgument where num_steps is not above first_step, or a pause's every_steps is not
+// positive.
 absl::StatusOr<TrainingLoopResult> RunTrainingLoop(const TrainingLoopOptions& options,
                                                    const RunStepsFn& run_steps);
 absl::StatusOr<TrainingLoopResult> RunTrainingLoop(const TrainingLoopOptions& options,

@@ -102,6 +102,28 @@ TEST(TrainingLoopTest, TheTimeLimitIsPassedByLessThanAStep) {
   EXPECT_EQ(result->steps_done, 32);
 }
 
+TEST(TrainingLoopTest, AContinuedRunPausesWhereTheWholeOneDoes) {
+  FakeSession session(kNanosPerMilli);
+  session.steps_ = 5;
+  TrainingLoopOptions options = session.Options(12);
+  options.first_step = 5;
+  std::vector<int64_t> pauses, pieces;
+  options.pauses.push_back({3, [&](int64_t done) {
+                              pauses.push_back(done);
+                              return absl::OkStatus();
+                            }});
+  options.after_piece = [&](int64_t done) {
+    EXPECT_EQ(session.steps_, done);
+    pieces.push_back(done);
+    return done == 9 ? absl::CancelledError("enough") : absl::OkStatus();
+  };
+  EXPECT_EQ(RunTrainingLoop(options, session.run()).status().message(), "enough");
+  EXPECT_EQ(pauses, std::vector<int64_t>({6, 9}));
+  EXPECT_EQ(pieces, pauses);
+  options.first_step = 12;
+  EXPECT_FALSE(RunTrainingLoop(options, session.run()).ok());
+}
+
 TEST(TrainingLoopTest, ErrorsEndIt) {
   FakeSession session(kNanosPerSecond);
   TrainingLoopOptions options = session.Options(10);

@@ -1,0 +1,49 @@
+// Puts together what the ranks report of each step. Not for use by anything but LocalSession.
+#ifndef DPIPE_CORE_RUNTIME_STEP_CLOCK_H_
+#define DPIPE_CORE_RUNTIME_STEP_CLOCK_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "core/base/time.h"
+#include "core/runtime/local_session.h"
+#include "core/runtime/rank_executor.h"
+
+namespace dpipe {
+
+// A step is over when its last rank is.
+class StepClock {
+ public:
+  // `on_step` may be empty, and outlives this.
+  StepClock(int64_t first_step, int num_steps, int num_ranks, int num_backbones, int global_batch,
+            const std::function<void(const StepResult&)>& on_step);
+
+  void RankDone(int64_t step, const std::vector<StepLosses>& losses, const StepOutcome& outcome);
+  // The prologue belongs to no step: the first one starts after it.
+  void Restart();
+
+  // After every rank is done.
+  std::vector<StepResult> results() const;
+  std::vector<Nanos> step_starts() const;
+
+ private:
+  struct Pending {
+    int ranks_done = 0;
+    std::vector<std::vector<float>> losses;  // by backbone and sample
+  };
+  const int64_t first_step_;
+  const int num_ranks_;
+  const std::function<void(const StepResult&)>& on_step_;
+  mutable absl::Mutex mutex_;
+  Nanos last_end_ns_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Pending> steps_ ABSL_GUARDED_BY(mutex_);
+  std::vector<StepResult> results_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Nanos> starts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_RUNTIME_STEP_CLOCK_H_
