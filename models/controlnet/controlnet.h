@@ -1,0 +1,57 @@
+// ControlNet v1.0 (Zhang et al., arXiv 2302.05543; diffusers ControlNetModel) as Programs.
+//
+// A trainable copy of a U-Net's encoder and mid block sees the noisy latents and, through a small
+// hint network, a condition picture; what it makes of them is added, through 1x1 convolutions that
+// start at zero, to what the locked U-Net's encoder hands to the locked decoder:
+//
+//   latents, noise --add_noise--+--> locked_encoder (frozen) ---- skips, middle, time ----+
+//                               |                                                         v
+//   condition --> hint network -+--> copy (trainable) --> zero convolutions --> sums --> decoder
+//                                                                        (frozen with gradient)
+//
+// The locked encoder never needs a gradient, so it is a frozen component of its own, fed by the
+// other frozen ones, and can run ahead of the step like them. The decoder's weights are not trained
+// either, but gradients flow through it to the sums.
+//
+// Parameters of the copy, the hint network and the zero convolutions are named as in diffusers'
+// ControlNetModel, those of the locked encoder as in its U-Net, and the decoder's as in the U-Net
+// with kDecoderPrefix in front.
+#ifndef DPIPE_MODELS_CONTROLNET_CONTROLNET_H_
+#define DPIPE_MODELS_CONTROLNET_CONTROLNET_H_
+
+#include "core/base/status.h"
+#include "core/nn/program.h"
+#include "models/controlnet/controlnet_config.h"
+#include "models/unet/unet.h"
+#include "models/unet/unet_config.h"
+
+namespace dpipe::models {
+
+inline constexpr char kDecoderPrefix[] = "unet.";
+
+// External inputs: "latents" and "noise" fp32 [height, width, in_channels], "timesteps" int32 [],
+// "context" [context_length, cross_attention_dim] in the compute dtype. Outputs, in the compute
+// dtype: "time" [4 x channels], "skip_0", "skip_1", ... in the order in which the encoder makes
+// them, "middle".
+absl::StatusOr<nn::Program> BuildLockedEncoder(const UNetConfig& config, const UNetShape& shape,
+                                               const diffusion::NoiseSchedule& schedule);
+
+// The backbone. External inputs: "condition" fp32 [d height, d width, 3] in [0, 1] with d the hint
+// network's downscale, "latents", "noise", "timesteps", "context", and the locked encoder's
+// outputs. Output: "loss" fp32 [], one number a sample. InvalidArgument where the sizes or the
+// configurations do not go together.
+absl::StatusOr<nn::Program> BuildControlNetForTraining(const ControlNetConfig& config,
+                                                       const UNetConfig& unet,
+                                                       const UNetShape& shape,
+                                                       const UNetTraining& training);
+
+// For sampling: the locked U-Net with control, all layers frozen, all of the U-Net's parameters
+// named with kDecoderPrefix. External inputs: "noisy_latents" fp32, "timesteps", "context",
+// "condition". Output: "prediction" fp32 [height, width, out_channels].
+absl::StatusOr<nn::Program> BuildControlNetForInference(const ControlNetConfig& config,
+                                                        const UNetConfig& unet,
+                                                        const UNetShape& shape);
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_CONTROLNET_CONTROLNET_H_
