@@ -15,7 +15,7 @@
 #include "core/base/run_paths.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
-#include "models/stable_diffusion/training_setup.h"
+#include "models/trainable/training_setup.h"
 
 DEFINE_string(model, "tiny_sd", "tiny_sd, or a folder in diffusers layout");
 DEFINE_string(backend, "auto", "auto or cpu");
@@ -94,17 +94,17 @@ absl::Status BuildCache(models::TrainingSetup* setup) {
   report::Progress progress(report::StandardErrorProgress("sd_pipeline"));
   const int64_t steps = int64_t{FLAGS_repeats} * (FLAGS_steps + FLAGS_warmup_steps);
   const Nanos start = MonotonicNow();
-  DPIPE_ASSIGN_OR_RETURN(const models::FrozenCache* cache,
+  DPIPE_ASSIGN_OR_RETURN(const models::CachedInputs* cache,
                          setup->BuildCache(steps, [&](double done) {
                            report::ProgressState state;
                            state.phase = "filling the offline cache";
                            state.fraction_done = done;
                            progress.Update(state);
                          }));
-  progress.Message(absl::StrCat("offline cache: ", cache->num_images(), " images and ",
-                                cache->num_captions(), " captions, ",
-                                FormatBytes(cache->size_bytes()), ", computed in ",
-                                FormatDuration(MonotonicNow() - start), " (not counted below)"));
+  progress.Message(absl::StrCat("offline cache: ", cache->num_images, " images and ",
+                                cache->num_captions, " captions, ", FormatBytes(cache->size_bytes),
+                                ", computed in ", FormatDuration(MonotonicNow() - start),
+                                " (not counted below)"));
   return absl::OkStatus();
 }
 
@@ -125,7 +125,7 @@ absl::Status Main(const std::string& command_line) {
   DPIPE_RETURN_IF_ERROR(CheckFlags(strategies));
   models::TrainingSetupOptions options = SetupOptions();
   DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(FLAGS_model));
-  DPIPE_ASSIGN_OR_RETURN(options.data_folder, models::FindDataFolder(FLAGS_data, Say));
+  DPIPE_ASSIGN_OR_RETURN(options.data.folder, models::FindDataFolder(FLAGS_data, Say));
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
   Say(setup->Describe());
 

@@ -8,7 +8,7 @@
 #include "core/schedule/generators.h"
 #include "data/generator.h"
 #include "gtest/gtest.h"
-#include "models/stable_diffusion/training_setup.h"
+#include "models/trainable/training_setup.h"
 #include "tests/testlib/schedule_plan.h"
 #include "tests/testlib/training.h"
 
@@ -35,14 +35,14 @@ absl::StatusOr<testlib::TrainingOutcome> TrainBy(
     DType dtype, bool from_cache = false) {
   models::TrainingSetupOptions options;
   options.model_folder = "data/tiny_sd";
-  options.data_folder = DataFolder();
+  options.data.folder = DataFolder();
   // Workers without a core of their own: what is compared must not need them.
   options.num_devices = 1;
   options.global_batch = kGlobalBatch;
   options.compute_dtype = dtype;
   options.frozen_quantum = kFrozenQuantum;
   options.seed = 4;
-  options.random_flip = !from_cache;
+  options.data.random_flip = !from_cache;
   options.optimizer.learning_rate.peak = 1e-3f;
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
   if (from_cache) DPIPE_RETURN_IF_ERROR(setup->BuildCache(kSteps).status());

@@ -60,10 +60,14 @@ ProgramOutcome Train(const std::string& out, const std::vector<std::string>& mor
   return RunProgram("tools/train", flags);
 }
 
+// The lines about steps.
 std::vector<json> ReadLog(const std::string& path) {
   std::vector<json> lines;
   std::istringstream text(ReadFile(path).value_or(""));
-  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  for (std::string line; std::getline(text, line);) {
+    const json parsed = json::parse(line);
+    if (parsed.contains("loss")) lines.push_back(parsed);
+  }
   return lines;
 }
 

@@ -123,12 +123,12 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions() {
   options.seed = FLAGS_seed;
   options.caption_drop = FLAGS_caption_drop;
   options.mean_latents = FLAGS_mean_latents;
-  options.random_flip = FLAGS_flip;
-  options.random_crop = FLAGS_crop;
+  options.data.random_flip = FLAGS_flip;
+  options.data.random_crop = FLAGS_crop;
   options.init_random = FLAGS_init == "random";
   DPIPE_RETURN_IF_ERROR(SetOptimizer(&options.optimizer));
   DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(FLAGS_model));
-  DPIPE_ASSIGN_OR_RETURN(options.data_folder, models::FindDataFolder(FLAGS_data, Say));
+  DPIPE_ASSIGN_OR_RETURN(options.data.folder, models::FindDataFolder(FLAGS_data, Say));
   return options;
 }
 

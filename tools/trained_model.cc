@@ -47,15 +47,14 @@ absl::Status CheckWritable(const std::string& folder) {
                    "): choose another --out, or remove it"));
 }
 
-absl::Status SaveTrainedModel(const models::StableDiffusion& model,
-                              const std::map<std::string, Tensor>& unet,
-                              models::StoredFormat format, const TrainingRecord& record,
-                              const std::string& folder) {
+absl::Status SaveTrainedModel(const models::TrainableModel& model,
+                              const models::NamedTensors& parameters, models::StoredFormat format,
+                              const TrainingRecord& record, const std::string& folder) {
   DPIPE_RETURN_IF_ERROR(CheckWritable(folder));
   const std::string staged = folder + ".partial";
   std::error_code error;
   fs::remove_all(staged, error);  // of a run that was killed
-  DPIPE_RETURN_IF_ERROR(model.Save(staged, unet, format));
+  DPIPE_RETURN_IF_ERROR(model.Save(staged, parameters, format));
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(staged + "/" + kRecordFile, RecordJson(record)));
   return ReplaceFolder(staged, folder);
 }

@@ -3,11 +3,12 @@
 #define DPIPE_TOOLS_TRAINED_MODEL_H_
 
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <string>
 
 #include "core/base/status.h"
 #include "models/stable_diffusion/stable_diffusion.h"
+#include "models/trainable/trainable_model.h"
 
 namespace dpipe::tools {
 
@@ -29,10 +30,9 @@ absl::Status CheckWritable(const std::string& folder);
 
 // Writes the model next to `folder` and gives it that name when it is complete: a reader never sees
 // half a model. The folder is checked as above.
-absl::Status SaveTrainedModel(const models::StableDiffusion& model,
-                              const std::map<std::string, Tensor>& unet,
-                              models::StoredFormat format, const TrainingRecord& record,
-                              const std::string& folder);
+absl::Status SaveTrainedModel(const models::TrainableModel& model,
+                              const models::NamedTensors& parameters, models::StoredFormat format,
+                              const TrainingRecord& record, const std::string& folder);
 
 // Loads what is to be drawn from: `model` as FindModelFolder understands it; empty: `trained` if
 // there is such a folder, else the built-in model. NotFound, with the command that trains one,

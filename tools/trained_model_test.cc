@@ -6,6 +6,7 @@
 
 #include "core/base/file.h"
 #include "gtest/gtest.h"
+#include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe::tools {
@@ -16,12 +17,15 @@ namespace fs = std::filesystem;
 class TrainedModelTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto model = models::StableDiffusion::Load("data/tiny_sd", {});
+    auto model = models::LoadTrainableModel("data/tiny_sd", {});
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = std::move(*model);
     folder_ =
         testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
     fs::remove_all(folder_);
+  }
+  models::NamedTensors RandomUNet(uint64_t seed) const {
+    return *model_->InitialParameters(models::TrainableModel::Start::kRandom, seed);
   }
   absl::Status Save(const std::map<std::string, Tensor>& unet, int64_t steps) {
     TrainingRecord record;
@@ -29,13 +33,13 @@ class TrainedModelTest : public ::testing::Test {
     return SaveTrainedModel(*model_, unet, models::StoredFormat::kFp32, record, folder_);
   }
 
-  std::unique_ptr<models::StableDiffusion> model_;
+  std::unique_ptr<models::TrainableModel> model_;
   std::string folder_;
 };
 
 TEST_F(TrainedModelTest, IsReadBackWithTheSameWeights) {
   for (uint64_t seed : {1, 2}) {  // the second is written over the first
-    const auto unet = model_->RandomUNet(seed);
+    const auto unet = RandomUNet(seed);
     ASSERT_TRUE(Save(unet, 10 * seed).ok());
     EXPECT_FALSE(fs::exists(folder_ + ".partial"));
     const auto loaded = LoadTrainedModel(folder_, "");
@@ -55,14 +59,14 @@ TEST_F(TrainedModelTest, IsReadBackWithTheSameWeights) {
 TEST_F(TrainedModelTest, AUsersFolderIsLeftAlone) {
   ASSERT_TRUE(MakeFolder(folder_).ok());
   ASSERT_TRUE(WriteFileAtomically(folder_ + "/thesis.txt", "years of work").ok());
-  const absl::Status status = Save(model_->RandomUNet(1), 1);
+  const absl::Status status = Save(RandomUNet(1), 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_NE(status.message().find(folder_), std::string::npos);
   EXPECT_EQ(ReadFile(folder_ + "/thesis.txt").value(), "years of work");
 }
 
 TEST_F(TrainedModelTest, WithoutWeightsTheCommandThatTrainsIsNamed) {
-  ASSERT_TRUE(Save(model_->RandomUNet(1), 1).ok());
+  ASSERT_TRUE(Save(RandomUNet(1), 1).ok());
   fs::remove(folder_ + "/unet/" + models::kDiffusersWeights);
   const auto loaded = LoadTrainedModel("", folder_);
   ASSERT_FALSE(loaded.ok());
@@ -71,12 +75,12 @@ TEST_F(TrainedModelTest, WithoutWeightsTheCommandThatTrainsIsNamed) {
 }
 
 TEST_F(TrainedModelTest, ThePredictionTypeGoesWithTheModel) {
-  models::StableDiffusionOptions options;
+  models::LoadModelOptions options;
   options.prediction_type = diffusion::PredictionType::kV;
-  auto model = models::StableDiffusion::Load("data/tiny_sd", options);
+  auto model = models::LoadTrainableModel("data/tiny_sd", options);
   ASSERT_TRUE(model.ok()) << model.status();
   model_ = std::move(*model);
-  ASSERT_TRUE(Save(model_->RandomUNet(1), 1).ok());
+  ASSERT_TRUE(Save(RandomUNet(1), 1).ok());
   const auto loaded = LoadTrainedModel(folder_, "");
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ((*loaded)->schedule().options().prediction_type, diffusion::PredictionType::kV);

@@ -1,36 +1,79 @@
 #include "tools/training_log.h"
 
 #include <filesystem>
+#include <sstream>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe::tools {
+namespace {
+
+// The lines of `text` that tell of the first steps. The last one may be cut off.
+std::string LinesUpTo(int64_t step, const std::string& text) {
+  std::string kept;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
+    if (json["step"].get<int64_t>() <= step) absl::StrAppend(&kept, line, "\n");
+  }
+  return kept;
+}
+
+}  // namespace
 
 void RunningMean::Add(double value) {
   sum_ = decay_ * sum_ + value;
   weight_ = decay_ * weight_ + 1;
 }
 
-TrainingLog::TrainingLog(const std::string& path) : path_(path), file_(path, std::ios::trunc) {}
+TrainingLog::TrainingLog(const std::string& path) : path_(path), file_(path, std::ios::app) {}
 
-absl::StatusOr<std::unique_ptr<TrainingLog>> TrainingLog::Create(const std::string& path) {
+absl::StatusOr<std::unique_ptr<TrainingLog>> TrainingLog::Create(const std::string& path,
+                                                                 int64_t first_step) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   if (!folder.empty()) DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
+  std::error_code error;
+  std::string kept;
+  if (first_step > 0 && std::filesystem::exists(path, error)) {
+    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+    kept = LinesUpTo(first_step, text);
+  }
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, kept));
   auto log = std::unique_ptr<TrainingLog>(new TrainingLog(path));
   DPIPE_RETURN_IF_ERROR(log->Flush());
   return log;
 }
 
-void TrainingLog::Write(const LoggedStep& step) {
+void TrainingLog::OnStep(const StepReport& step) {
   nlohmann::ordered_json json;
   json["step"] = step.step;
   json["loss"] = step.loss;
   json["lr"] = step.learning_rate;
   json["images_per_second"] = step.images_per_second;
   json["elapsed_s"] = step.elapsed_s;
+  json["epoch"] = step.epoch;
   file_ << json.dump() << std::endl;  // flushed: for who follows the file
+}
+
+void TrainingLog::OnEvaluation(const EvaluationReport& evaluation) {
+  nlohmann::ordered_json json;
+  json["step"] = evaluation.step;
+  json["eval_loss"] = evaluation.mean;
+  json["weights"] = evaluation.weights;
+  json["quantiles"] = evaluation.quantiles;
+  json["eval_losses"] = evaluation.losses;
+  file_ << json.dump() << std::endl;
+}
+
+void TrainingLog::OnSamples(const SamplesReport& samples) {
+  nlohmann::ordered_json json;
+  json["step"] = samples.step;
+  json["samples"] = samples.path;
+  file_ << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
 }
 
 absl::Status TrainingLog::Flush() {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "tools/training_observer.h"
 
 namespace dpipe::tools {
 
@@ -25,23 +26,21 @@ class RunningMean {
   double weight_ = 0;
 };
 
-struct LoggedStep {
-  int64_t step = 0;  // from 1
-  double loss = 0;
-  double learning_rate = 0;
-  double images_per_second = 0;
-  double elapsed_s = 0;
-};
-
-class TrainingLog {
+// One line a step, evaluation or grid of samples, told apart by their keys:
+//   {"step":1,"loss":1.1,"lr":1e-05,"images_per_second":98.2,"elapsed_s":0.3,"epoch":0.002}
+//   {"step":500,"eval_loss":0.61,"weights":"average","quantiles":[0.1,0.9],"eval_losses":[1.1,0.12]}
+//   {"step":500,"samples":"out/train.samples/step_000500.png"}
+class TrainingLog : public TrainingObserver {
  public:
-  // Starts the file anew, with its folder. Unavailable where it cannot be written.
-  static absl::StatusOr<std::unique_ptr<TrainingLog>> Create(const std::string& path);
+  // Starts the file anew, with its folder; where a run goes on after `first_step` steps, keeps the
+  // lines of the steps up to it. Unavailable where it cannot be written.
+  static absl::StatusOr<std::unique_ptr<TrainingLog>> Create(const std::string& path,
+                                                             int64_t first_step = 0);
 
-  // One line: {"step":1,"loss":1.1,"lr":1e-05,"images_per_second":98.2,"elapsed_s":0.3}.
-  void Write(const LoggedStep& step);
-  // Everything so far is in the file. Unavailable where something could not be written.
-  absl::Status Flush();
+  void OnStep(const StepReport& step) override;
+  void OnEvaluation(const EvaluationReport& evaluation) override;
+  void OnSamples(const SamplesReport& samples) override;
+  absl::Status Flush() override;
 
  private:
   explicit TrainingLog(const std::string& path);

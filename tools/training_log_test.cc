@@ -22,13 +22,24 @@ TEST(RunningMeanTest, ByHand) {
   EXPECT_DOUBLE_EQ(mean.mean(), (0.25 * 4 + 0.5 * 1 + 2) / 1.75);
 }
 
+StepReport Step(int64_t step, double loss) {
+  StepReport report;
+  report.step = step;
+  report.loss = loss;
+  report.learning_rate = 1e-3 * step;
+  report.images_per_second = 99.0;
+  report.elapsed_s = 0.375 * step;
+  report.epoch = 0.5 * step;
+  return report;
+}
+
 TEST(TrainingLogTest, OneJsonObjectALine) {
   const std::string path = testing::TempDir() + "/new_folder/log.jsonl";
   for (int run = 0; run < 2; ++run) {  // the second run starts anew
     const auto log = TrainingLog::Create(path);
     ASSERT_TRUE(log.ok()) << log.status();
-    (*log)->Write({1, 1.25, 1e-3, 98.5, 0.5});
-    (*log)->Write({2, 1.0, 2e-3, 99.0, 0.75});
+    (*log)->OnStep(Step(1, 1.25));
+    (*log)->OnStep(Step(2, 1.0));
     ASSERT_TRUE((*log)->Flush().ok());
     const std::vector<std::string> lines = absl::StrSplit(ReadFile(path).value(), '\n');
     ASSERT_EQ(lines.size(), 3u);
@@ -39,7 +50,37 @@ TEST(TrainingLogTest, OneJsonObjectALine) {
     EXPECT_EQ(json["lr"], 2e-3);
     EXPECT_EQ(json["images_per_second"], 99.0);
     EXPECT_EQ(json["elapsed_s"], 0.75);
+    EXPECT_EQ(json["epoch"], 1.0);
   }
+}
+
+TEST(TrainingLogTest, EvaluationsAndSamplesHaveLinesOfTheirOwn) {
+  const std::string path = testing::TempDir() + "/kinds.jsonl";
+  const auto log = TrainingLog::Create(path);
+  ASSERT_TRUE(log.ok()) << log.status();
+  EvaluationReport evaluation;
+  evaluation.step = 3;
+  evaluation.weights = "average";
+  evaluation.quantiles = {0.25, 0.75};
+  evaluation.losses = {1.5, 0.5};
+  evaluation.mean = 1.0;
+  (*log)->OnEvaluation(evaluation);
+  (*log)->OnSamples({4, "grid.png", nullptr});
+  ASSERT_TRUE((*log)->Flush().ok());
+  EXPECT_EQ(ReadFile(path).value(),
+            "{\"step\":3,\"eval_loss\":1.0,\"weights\":\"average\",\"quantiles\":[0.25,0.75],"
+            "\"eval_losses\":[1.5,0.5]}\n{\"step\":4,\"samples\":\"grid.png\"}\n");
+}
+
+// Lines of steps that will be done again are dropped, and one that was cut off by a kill.
+TEST(TrainingLogTest, GoesOnAfterAStep) {
+  const std::string path = testing::TempDir() + "/resumed.jsonl";
+  ASSERT_TRUE(WriteFileAtomically(path, "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"st").ok());
+  const auto log = TrainingLog::Create(path, /*first_step=*/2);
+  ASSERT_TRUE(log.ok()) << log.status();
+  (*log)->OnSamples({3, "x", nullptr});
+  ASSERT_TRUE((*log)->Flush().ok());
+  EXPECT_EQ(ReadFile(path).value(), "{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"samples\":\"x\"}\n");
 }
 
 TEST(TrainingLogTest, NamesTheFileThatCannotBeWritten) {

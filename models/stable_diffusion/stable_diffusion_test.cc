@@ -10,7 +10,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/stable_diffusion/sampler.h"
-#include "models/stable_diffusion/training_setup.h"
+#include "models/stable_diffusion/trainable.h"
+#include "models/trainable/training_setup.h"
 
 namespace dpipe::models {
 namespace {
@@ -34,7 +35,7 @@ std::string DataFolder() {
 TrainingSetupOptions Options(int global_batch) {
   TrainingSetupOptions options;
   options.model_folder = kTinySd;
-  options.data_folder = DataFolder();
+  options.data.folder = DataFolder();
   options.num_devices = 1;
   options.global_batch = global_batch;
   options.seed = 11;
@@ -111,7 +112,8 @@ TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
   EXPECT_THAT((*setup)->Describe(), HasSubstr("random frozen components"));
   options.init_random = false;
   EXPECT_EQ(TrainingSetup::Create(options).status().code(), absl::StatusCode::kNotFound);
-  const StableDiffusion& model = (*setup)->model();
+  const StableDiffusion& model =
+      static_cast<const TrainableStableDiffusion&>((*setup)->model()).stable_diffusion();
   EXPECT_TRUE(model.frozen_is_random());
   EXPECT_FALSE(model.has_unet_weights());
 
@@ -201,7 +203,7 @@ TEST(FrozenCacheTest, GivesWhatIsComputedOnline) {
 
 TEST(FrozenCacheTest, RefusesRandomViews) {
   TrainingSetupOptions options = Options(4);
-  options.random_flip = true;
+  options.data.random_flip = true;
   const auto setup = TrainingSetup::Create(options);
   ASSERT_TRUE(setup.ok()) << setup.status();
   EXPECT_EQ((*setup)->BuildCache(1).status().code(), absl::StatusCode::kFailedPrecondition);

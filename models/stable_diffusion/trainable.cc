@@ -40,10 +40,12 @@ absl::StatusOr<std::unique_ptr<TrainableModel>> TrainableStableDiffusion::Load(
 
 std::string TrainableStableDiffusion::Describe() const {
   const nn::Program& unet = model().component(kUNet).program;
-  return absl::StrCat(model().name(), ", ",
-                      absl::StrFormat("%.2f M trainable parameters in %d layers, %d x %d pixels",
-                                      unet.ParameterCount(unet.all_layers()) / 1e6,
-                                      unet.num_layers(), image_size(), image_size()));
+  return absl::StrCat(
+      model().name(), ", ",
+      absl::StrFormat("%.2f M trainable parameters in %d layers, %d x %d pixels",
+                      unet.ParameterCount(unet.all_layers()) / 1e6, unet.num_layers(), image_size(),
+                      image_size()),
+      model_->frozen_is_random() ? ", random frozen components (pictures will mean nothing)" : "");
 }
 
 absl::StatusOr<NamedTensors> TrainableStableDiffusion::InitialParameters(Start start,

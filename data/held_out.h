@@ -1,0 +1,57 @@
+// Samples set aside for evaluation. Which they are depends on each file's name alone: adding files
+// or shuffling never moves one from one side to the other.
+#ifndef DPIPE_DATA_HELD_OUT_H_
+#define DPIPE_DATA_HELD_OUT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "data/sample_source.h"
+
+namespace dpipe {
+
+// Where a sample stands between 0 and 1 by its file's name, relative to the data set, so that a
+// data set that is moved elsewhere divides the same: a hash, uniform over names.
+double HeldOutRank(const SampleSource& source, int32_t index);
+
+// A part of a source, its samples renumbered in their order. Keeps the source alive.
+class SampleSubset : public SampleSource {
+ public:
+  // `indices` increase, and there is at least one.
+  SampleSubset(std::shared_ptr<const SampleSource> source, std::vector<int32_t> indices)
+      : source_(std::move(source)), indices_(std::move(indices)) {}
+
+  int32_t size() const override { return static_cast<int32_t>(indices_.size()); }
+  const std::string& name() const override { return source_->name(); }
+  std::string image_path(int32_t i) const override { return source_->image_path(indices_[i]); }
+  bool has_condition(int32_t i) const override { return source_->has_condition(indices_[i]); }
+  absl::StatusOr<std::string> LoadCaption(int32_t i) const override {
+    return source_->LoadCaption(indices_[i]);
+  }
+  absl::StatusOr<Image> LoadImage(int32_t i) const override {
+    return source_->LoadImage(indices_[i]);
+  }
+  absl::StatusOr<Image> LoadCondition(int32_t i) const override {
+    return source_->LoadCondition(indices_[i]);
+  }
+
+ private:
+  const std::shared_ptr<const SampleSource> source_;
+  const std::vector<int32_t> indices_;
+};
+
+struct DividedSource {
+  std::unique_ptr<SampleSource> training;
+  std::unique_ptr<SampleSource> held_out;
+};
+
+// Holds out the samples whose rank is below `share`. InvalidArgument where the share is not in
+// (0, 1), or one side would be empty; it names the data set, its size and the share.
+absl::StatusOr<DividedSource> HoldOut(std::unique_ptr<SampleSource> source, double share);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_DATA_HELD_OUT_H_

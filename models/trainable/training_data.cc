@@ -1,0 +1,56 @@
+#include "models/trainable/training_data.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "data/folder_dataset.h"
+#include "data/held_out.h"
+
+namespace dpipe::models {
+namespace {
+
+absl::StatusOr<std::unique_ptr<SampleSource>> OpenSource(const std::string& folder,
+                                                         const std::string& caption_column) {
+  FolderDatasetOptions options;
+  options.caption_column = caption_column;
+  DPIPE_ASSIGN_OR_RETURN(FolderDataset dataset, FolderDataset::Open(folder, options));
+  return std::make_unique<FolderDataset>(std::move(dataset));
+}
+
+absl::StatusOr<std::unique_ptr<DataLoader>> HeldOutLoader(std::unique_ptr<SampleSource> source,
+                                                          const TrainingDataOptions& options,
+                                                          DataLoaderOptions loading) {
+  loading.random_crop = loading.random_flip = false;
+  loading.seed = options.held_out_seed;
+  loading.global_batch = std::min<int32_t>(source->size(), options.held_out_samples);
+  // Everything is read in one step; nothing comes after it.
+  loading.prefetch_steps = loading.prefetch_threads = 0;
+  return DataLoader::Create(std::move(source), loading);
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options,
+                                              DataLoaderOptions loading) {
+  loading.random_crop = options.random_crop;
+  loading.random_flip = options.random_flip;
+  DPIPE_ASSIGN_OR_RETURN(std::unique_ptr<SampleSource> training,
+                         OpenSource(options.folder, options.caption_column));
+  std::unique_ptr<SampleSource> held_out;
+  if (!options.held_out_folder.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(held_out, OpenSource(options.held_out_folder, options.caption_column));
+  } else if (options.held_out_share != 0) {
+    DPIPE_ASSIGN_OR_RETURN(DividedSource divided,
+                           HoldOut(std::move(training), options.held_out_share));
+    training = std::move(divided.training);
+    held_out = std::move(divided.held_out);
+  }
+  TrainingData data;
+  DPIPE_ASSIGN_OR_RETURN(data.training, DataLoader::Create(std::move(training), loading));
+  if (held_out != nullptr) {
+    DPIPE_ASSIGN_OR_RETURN(data.held_out, HeldOutLoader(std::move(held_out), options, loading));
+  }
+  return data;
+}
+
+}  // namespace dpipe::models

@@ -1,0 +1,40 @@
+// The data sets of a training run, as loaders: what is trained on, and what is held out.
+#ifndef DPIPE_MODELS_TRAINABLE_TRAINING_DATA_H_
+#define DPIPE_MODELS_TRAINABLE_TRAINING_DATA_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/base/status.h"
+#include "data/loader.h"
+
+namespace dpipe::models {
+
+struct TrainingDataOptions {
+  std::string folder;  // images with captions; see FolderDataset
+  std::string caption_column;
+  bool random_flip = false;
+  bool random_crop = false;
+  // Held out of training for evaluation: all of a folder of its own, or, where there is none, this
+  // share of the data set's files (see HoldOut). 0: nothing.
+  std::string held_out_folder;
+  double held_out_share = 0;
+  int held_out_samples = 64;   // as many of them, or all where there are fewer
+  uint64_t held_out_seed = 0;  // which of them
+};
+
+struct TrainingData {
+  std::unique_ptr<DataLoader> training;
+  // Null where nothing is held out. Its step 0 has every sample that is evaluated, each once, at
+  // the centre and not mirrored.
+  std::unique_ptr<DataLoader> held_out;
+};
+
+// `loading` is for training: its crop and flip are overwritten by the options'.
+absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options,
+                                              DataLoaderOptions loading);
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_TRAINABLE_TRAINING_DATA_H_

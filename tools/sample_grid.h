@@ -1,0 +1,27 @@
+// Grids of samples that a run draws on the way, to be looked at.
+#ifndef DPIPE_TOOLS_SAMPLE_GRID_H_
+#define DPIPE_TOOLS_SAMPLE_GRID_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/tensor/device_worker.h"
+#include "models/trainable/trainable_model.h"
+#include "tools/training_observer.h"
+
+namespace dpipe::tools {
+
+// Draws the request's prompts with these weights into FOLDER/step_000500.png, about as many in a
+// row as there are rows, and tells `observer`. Returns the path.
+absl::StatusOr<std::string> DrawSampleGrid(const models::TrainableModel& model,
+                                           const models::NamedTensors& weights,
+                                           const models::DrawRequest& request,
+                                           const std::vector<DeviceWorker*>& workers,
+                                           const std::string& folder, int64_t step,
+                                           TrainingObserver* observer);
+
+}  // namespace dpipe::tools
+
+#endif  // DPIPE_TOOLS_SAMPLE_GRID_H_

@@ -1,0 +1,63 @@
+// A training run put together: the model, the data, a plan for this machine, and the session that
+// trains by it.
+#ifndef DPIPE_TOOLS_TRAINING_RUN_H_
+#define DPIPE_TOOLS_TRAINING_RUN_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/base/status.h"
+#include "core/proto/plan.pb.h"
+#include "core/runtime/local_session.h"
+#include "core/train/adamw_optimizer.h"
+#include "models/trainable/training_setup.h"
+#include "tools/training_options.h"
+
+namespace dpipe::tools {
+
+class TrainingRun {
+ public:
+  using Say = std::function<void(const std::string& line)>;
+  using ShowProgress = std::function<void(const std::string& phase, double share_done)>;
+
+  // Loads, profiles and plans; `say` gets a few lines about each, `show` how far it is. `options`
+  // outlive the run.
+  static absl::StatusOr<std::unique_ptr<TrainingRun>> Create(const TrainerOptions& options,
+                                                             const Say& say,
+                                                             const ShowProgress& show);
+
+  const TrainerOptions& options() const { return options_; }
+  models::TrainingSetup& setup() { return *setup_; }
+  const TrainingJob& job() const { return job_; }
+  const Plan& plan() const { return plan_; }
+  LocalSession& session() { return *session_; }
+  int64_t num_steps() const { return num_steps_; }  // when it is to end
+  // How many times the data set has been seen after so many steps.
+  double Epoch(int64_t steps) const;
+
+  bool has_averages() const { return job_.optimizer.ema_decay > 0; }
+  // Copies, by name; call them between steps. Averages where they are kept, which is what is saved
+  // and drawn from; else what is trained.
+  models::NamedTensors Weights() const;
+  models::NamedTensors TrainedWeights() const { return session_->CollectParameters(); }
+
+ private:
+  explicit TrainingRun(const TrainerOptions& options) : options_(options) {}
+  absl::Status BuildCache(const ShowProgress& show);
+  absl::Status MakeThePlan(const ShowProgress& show);
+  void ChooseSteps(const Say& say);
+
+  const TrainerOptions& options_;
+  std::unique_ptr<models::TrainingSetup> setup_;
+  TrainingJob job_;
+  Plan plan_;
+  int64_t num_steps_ = 0;
+  EmaWeights ema_;
+  std::unique_ptr<LocalSession> session_;
+};
+
+}  // namespace dpipe::tools
+
+#endif  // DPIPE_TOOLS_TRAINING_RUN_H_
