@@ -76,25 +76,31 @@ ValueId AddHintNetwork(const ControlNetConfig& config, ValueId condition, LayerK
   return nn::AddConv2d(builder, prefix + "conv_out", x, last);
 }
 
-// locked + zero_convolution(x): exactly `locked` while the convolution is zero.
-ValueId AddControl(const std::string& name, ValueId x, ValueId locked, LayerKind kind,
-                   nn::ProgramBuilder* builder) {
+// A layer of its own.
+ValueId AddZeroConvolution(const std::string& name, ValueId x, LayerKind kind,
+                           nn::ProgramBuilder* builder) {
   builder->BeginLayer(name, kind);
   nn::LinearSpec spec;
   spec.out = builder->shape(x)[-1];
   spec.conv1x1 = true;
   spec.zero_init = true;
-  return nn::AddSum(builder, locked, nn::AddLinear(builder, name, x, spec));
+  return nn::AddLinear(builder, name, x, spec);
 }
 
-// Replaces what the locked encoder hands over by its sums with the control. Layers of the kind.
-void AddControls(const ControlNetConfig& config, const UNetParts::Encoded& copy, LayerKind kind,
-                 nn::ProgramBuilder* builder, UNetParts::Encoded* locked) {
+std::string SkipConvolution(size_t i) { return absl::StrCat("controlnet_down_blocks.", i); }
+constexpr char kMiddleConvolution[] = "controlnet_mid_block";
+
+// Replaces what the locked encoder hands over by its sums with the control: exactly itself while
+// the convolutions are zero.
+void AddControls(const UNetParts::Encoded& copy, LayerKind kind, nn::ProgramBuilder* builder,
+                 UNetParts::Encoded* locked) {
+  auto add = [&](const std::string& name, ValueId x, ValueId* value) {
+    *value = nn::AddSum(builder, *value, AddZeroConvolution(name, x, kind, builder));
+  };
   for (size_t i = 0; i < copy.skips.size(); ++i) {
-    locked->skips[i] = AddControl(absl::StrCat("controlnet_down_blocks.", i), copy.skips[i],
-                                  locked->skips[i], kind, builder);
+    add(SkipConvolution(i), copy.skips[i], &locked->skips[i]);
   }
-  locked->middle = AddControl("controlnet_mid_block", copy.middle, locked->middle, kind, builder);
+  add(kMiddleConvolution, copy.middle, &locked->middle);
 }
 
 UNetParts::Encoded AddCopy(const ControlNetConfig& config, ValueId noisy, ValueId timesteps,
@@ -166,7 +172,7 @@ absl::StatusOr<nn::Program> BuildControlNetForTraining(const ControlNetConfig& c
       diffusion::AddNoising(&builder, training.schedule, in.latents, in.noise, in.timesteps);
   const UNetParts::Encoded copy =
       AddCopy(config, noisy, in.timesteps, in.context, condition, LayerKind::kTrainable, &builder);
-  AddControls(config, copy, LayerKind::kTrainable, &builder, &locked.encoded);
+  AddControls(copy, LayerKind::kTrainable, &builder, &locked.encoded);
   UNetParts decoder(unet, LayerKind::kFrozenWithGradient, kDecoderPrefix, &builder);
   const ValueId prediction = decoder.AddDecoder(std::move(locked.encoded), locked.time, in.context);
   builder.BeginLayer("loss", LayerKind::kFrozenWithGradient);
@@ -174,6 +180,28 @@ absl::StatusOr<nn::Program> BuildControlNetForTraining(const ControlNetConfig& c
       diffusion::AddDiffusionLoss(&builder, training.schedule, training.min_snr_gamma,
                                   {prediction, in.latents, in.noise, in.timesteps});
   builder.MarkOutput(loss, "loss");
+  return builder.Build();
+}
+
+absl::StatusOr<nn::Program> BuildControlNetAlone(const ControlNetConfig& config,
+                                                 const UNetShape& shape) {
+  DPIPE_RETURN_IF_ERROR(CheckUNetShape(config.encoder, shape));
+  nn::ProgramBuilder builder("controlnet");
+  const ValueId latents = AddLatentsInput(config.encoder, shape, "noisy_latents", &builder);
+  const ValueId timesteps = builder.AddInput("timesteps", {Shape(), nn::Element::kI32});
+  const ValueId context = AddContextInput(config.encoder, shape, &builder);
+  const ValueId condition = AddConditionInput(config, shape, &builder);
+  builder.BeginLayer("input", LayerKind::kFrozen);
+  const ValueId noisy = nn::AddCast(&builder, latents, nn::Element::kCompute);
+  const UNetParts::Encoded copy =
+      AddCopy(config, noisy, timesteps, context, condition, LayerKind::kFrozen, &builder);
+  auto add = [&](const std::string& name, ValueId x, const std::string& output) {
+    builder.MarkOutput(AddZeroConvolution(name, x, LayerKind::kFrozen, &builder), output);
+  };
+  for (size_t i = 0; i < copy.skips.size(); ++i) {
+    add(SkipConvolution(i), copy.skips[i], absl::StrCat("residual_", i));
+  }
+  add(kMiddleConvolution, copy.middle, "residual_middle");
   return builder.Build();
 }
 
@@ -194,7 +222,7 @@ absl::StatusOr<nn::Program> BuildControlNetForInference(const ControlNetConfig& 
   UNetParts::Encoded encoded = parts.AddEncoder(noisy, time, context);
   const UNetParts::Encoded copy =
       AddCopy(config, noisy, timesteps, context, condition, LayerKind::kFrozen, &builder);
-  AddControls(config, copy, LayerKind::kFrozen, &builder, &encoded);
+  AddControls(copy, LayerKind::kFrozen, &builder, &encoded);
   const ValueId prediction = parts.AddDecoder(std::move(encoded), time, context);
   builder.BeginLayer("output", LayerKind::kFrozen);
   builder.MarkOutput(nn::AddCast(&builder, prediction, nn::Element::kF32), "prediction");

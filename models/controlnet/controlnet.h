@@ -45,6 +45,12 @@ absl::StatusOr<nn::Program> BuildControlNetForTraining(const ControlNetConfig& c
                                                        const UNetShape& shape,
                                                        const UNetTraining& training);
 
+// The ControlNet by itself, all layers frozen: what a checkpoint of it holds. External inputs:
+// "noisy_latents" fp32, "timesteps", "context", "condition". Outputs, in the compute dtype: what is
+// added to the locked encoder's skips and middle, "residual_0", ..., "residual_middle".
+absl::StatusOr<nn::Program> BuildControlNetAlone(const ControlNetConfig& config,
+                                                 const UNetShape& shape);
+
 // For sampling: the locked U-Net with control, all layers frozen, all of the U-Net's parameters
 // named with kDecoderPrefix. External inputs: "noisy_latents" fp32, "timesteps", "context",
 // "condition". Output: "prediction" fp32 [height, width, out_channels].

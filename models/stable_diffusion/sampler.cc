@@ -37,27 +37,41 @@ Image ToImage(const float* pixels, int height, int width) {
   return image;
 }
 
+// Images of one size as fp32 [n, height, width, 3] in [0, 1].
+Tensor ConditionTensor(const std::vector<Image>& images, const std::shared_ptr<Device>& device) {
+  const int64_t count = static_cast<int64_t>(images.size());
+  Tensor tensor = Tensor::Empty(device, {count, images[0].height, images[0].width, 3}, DType::kF32);
+  float* out = tensor.data<float>();
+  for (const Image& image : images) {
+    for (uint8_t byte : image.pixels) *out++ = byte / 255.0f;
+  }
+  return tensor;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ImageSampler>> ImageSampler::Create(
     const StableDiffusion* model, const std::map<std::string, Tensor>& unet, DType compute_dtype) {
+  DPIPE_ASSIGN_OR_RETURN(nn::Program program,
+                         BuildUNetForInference(model->unet_config(), model->unet_shape()));
+  return Create(model, std::move(program), unet, compute_dtype);
+}
+
+absl::StatusOr<std::unique_ptr<ImageSampler>> ImageSampler::Create(
+    const StableDiffusion* model, nn::Program denoiser,
+    const std::map<std::string, Tensor>& parameters, DType compute_dtype) {
   auto sampler = std::unique_ptr<ImageSampler>(new ImageSampler());
   sampler->model_ = model;
   sampler->compute_dtype_ = compute_dtype;
-  UNetShape shape;
-  shape.height = shape.width = model->latent_size();
-  shape.context_length = model->tokenizer().max_length();
-  DPIPE_ASSIGN_OR_RETURN(nn::Program unet_program,
-                         BuildUNetForInference(model->unet_config(), shape));
   DPIPE_ASSIGN_OR_RETURN(
       nn::Program decoder_program,
       BuildVaeDecoder(model->vae_config(), model->image_size(), model->image_size()));
-  sampler->unet_program_ = std::make_unique<nn::Program>(std::move(unet_program));
+  sampler->unet_program_ = std::make_unique<nn::Program>(std::move(denoiser));
   sampler->decoder_program_ = std::make_unique<nn::Program>(std::move(decoder_program));
   const auto device = Device::Cpu();
   sampler->unet_ = std::make_unique<nn::ParameterSet>(*sampler->unet_program_,
                                                       sampler->unet_program_->all_layers(), device);
-  DPIPE_RETURN_IF_ERROR(sampler->unet_->Load(unet));
+  DPIPE_RETURN_IF_ERROR(sampler->unet_->Load(parameters));
   sampler->decoder_ = std::make_unique<nn::ParameterSet>(
       *sampler->decoder_program_, sampler->decoder_program_->all_layers(), device);
   DPIPE_ASSIGN_OR_RETURN(const auto decoder_weights,
@@ -81,28 +95,58 @@ absl::StatusOr<Tensor> ImageSampler::Contexts(const std::vector<std::string>& pr
   return ConcatBatch(rows);
 }
 
-absl::Status ImageSampler::DrawBatch(const std::vector<std::string>& prompts, int first,
-                                     const DrawOptions& options,
+bool ImageSampler::wants_conditions() const {
+  for (ValueId id : unet_program_->inputs()) {
+    if (unet_program_->value(id).name == "condition") return true;
+  }
+  return false;
+}
+
+absl::Status ImageSampler::CheckConditions(size_t num_prompts,
+                                           const std::vector<Image>& conditions) const {
+  const size_t expected = wants_conditions() ? num_prompts : 0;
+  if (conditions.size() != expected) {
+    return absl::InvalidArgumentError(absl::StrCat("there are ", conditions.size(),
+                                                   " condition pictures for ", num_prompts,
+                                                   " prompts; this model wants ", expected));
+  }
+  const int size = model_->image_size();
+  for (const Image& condition : conditions) {
+    if (condition.width == size && condition.height == size) continue;
+    return absl::InvalidArgumentError(absl::StrCat("a condition picture is ", condition.width,
+                                                   " x ", condition.height, " pixels, expected ",
+                                                   size, " x ", size));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& options,
                                      const std::shared_ptr<Device>& device,
                                      const std::function<void()>& on_step, Image* images) const {
-  const int count = static_cast<int>(prompts.size());
-  // Unconditional half first, as WithGuidance wants it.
+  const int count = static_cast<int>(batch.prompts.size());
+  // Unconditional half first, as WithGuidance wants it. The condition picture guides both.
   std::vector<std::string> texts(count, std::string());
-  texts.insert(texts.end(), prompts.begin(), prompts.end());
-  DPIPE_ASSIGN_OR_RETURN(const Tensor context, Contexts(texts, device));
+  texts.insert(texts.end(), batch.prompts.begin(), batch.prompts.end());
+  std::map<std::string, Tensor> inputs;
+  DPIPE_ASSIGN_OR_RETURN(inputs["context"], Contexts(texts, device));
+  if (wants_conditions()) {
+    const Tensor half = ConditionTensor(batch.conditions, device);
+    inputs["condition"] = ConcatBatch({half, half});
+  }
   auto predict = [&](const Tensor& x, const Tensor& timesteps) -> absl::StatusOr<Tensor> {
-    return RunProgram(*unet_program_, *unet_, compute_dtype_,
-                      {{"noisy_latents", x}, {"timesteps", timesteps}, {"context", context}});
+    inputs["noisy_latents"] = x;
+    inputs["timesteps"] = timesteps;
+    return RunProgram(*unet_program_, *unet_, compute_dtype_, inputs);
   };
   const int size = model_->latent_size();
-  const Tensor noise = diffusion::DrawNoise(device, options.seed, /*step=*/0, first,
+  const Tensor noise = diffusion::DrawNoise(device, options.seed, /*step=*/0, batch.first,
                                             {count, size, size, model_->unet_config().in_channels},
                                             RandomPurpose::kSample);
   diffusion::SamplerOptions sampling;
   sampling.kind = options.kind;
   sampling.num_steps = options.num_steps;
   sampling.seed = options.seed;
-  sampling.first_sample = first;
+  sampling.first_sample = batch.first;
   sampling.on_step = [&](int, const Tensor&) { on_step(); };
   DPIPE_ASSIGN_OR_RETURN(const Tensor latents,
                          diffusion::Sample(model_->schedule(), sampling, noise,
@@ -121,6 +165,14 @@ absl::StatusOr<std::vector<Image>> ImageSampler::Draw(
     const std::vector<std::string>& prompts, const DrawOptions& options,
     const std::vector<DeviceWorker*>& workers,
     const std::function<void(double)>& on_progress) const {
+  return DrawWithConditions(prompts, /*conditions=*/{}, options, workers, on_progress);
+}
+
+absl::StatusOr<std::vector<Image>> ImageSampler::DrawWithConditions(
+    const std::vector<std::string>& prompts, const std::vector<Image>& conditions,
+    const DrawOptions& options, const std::vector<DeviceWorker*>& workers,
+    const std::function<void(double)>& on_progress) const {
+  DPIPE_RETURN_IF_ERROR(CheckConditions(prompts.size(), conditions));
   if (options.batch < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("sampling batch is ", options.batch, ", must be at least 1"));
@@ -138,8 +190,14 @@ absl::StatusOr<std::vector<Image>> ImageSampler::Draw(
     for (int batch = next++; batch < num_batches; batch = next++) {
       const int first = batch * options.batch;
       const int last = std::min(total, first + options.batch);
-      DPIPE_RETURN_IF_ERROR(DrawBatch({prompts.begin() + first, prompts.begin() + last}, first,
-                                      options, workers[worker]->device(), on_step, &images[first]));
+      Batch part;
+      part.prompts.assign(prompts.begin() + first, prompts.begin() + last);
+      if (!conditions.empty()) {
+        part.conditions.assign(conditions.begin() + first, conditions.begin() + last);
+      }
+      part.first = first;
+      DPIPE_RETURN_IF_ERROR(
+          DrawBatch(part, options, workers[worker]->device(), on_step, &images[first]));
     }
     return absl::OkStatus();
   });

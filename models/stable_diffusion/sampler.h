@@ -22,12 +22,23 @@ class ImageSampler {
   // `unet`: parameters by name (fp32), copied.
   static absl::StatusOr<std::unique_ptr<ImageSampler>> Create(
       const StableDiffusion* model, const std::map<std::string, Tensor>& unet, DType compute_dtype);
+  // With another network in the U-Net's place: the same inputs and output as
+  // BuildUNetForInference's, and perhaps a "condition" picture fp32 [size, size, 3] in [0, 1].
+  static absl::StatusOr<std::unique_ptr<ImageSampler>> Create(
+      const StableDiffusion* model, nn::Program denoiser,
+      const std::map<std::string, Tensor>& parameters, DType compute_dtype);
 
   // One image a prompt; image i depends on (seed, i, prompt) alone. The work is spread over the
   // workers. `on_progress` gets the share done, on some worker's thread.
   absl::StatusOr<std::vector<Image>> Draw(
       const std::vector<std::string>& prompts, const DrawOptions& options,
       const std::vector<DeviceWorker*>& workers,
+      const std::function<void(double)>& on_progress = nullptr) const;
+  // With a condition picture each, of image_size() pixels square; InvalidArgument where their
+  // number or size is another, or the network has no use for any.
+  absl::StatusOr<std::vector<Image>> DrawWithConditions(
+      const std::vector<std::string>& prompts, const std::vector<Image>& conditions,
+      const DrawOptions& options, const std::vector<DeviceWorker*>& workers,
       const std::function<void(double)>& on_progress = nullptr) const;
 
   // Images through the VAE and back: the best that drawn ones can look. They are image_size()
@@ -39,8 +50,15 @@ class ImageSampler {
   ImageSampler() = default;
   absl::StatusOr<Tensor> Contexts(const std::vector<std::string>& prompts,
                                   const std::shared_ptr<Device>& device) const;
-  absl::Status DrawBatch(const std::vector<std::string>& prompts, int first,
-                         const DrawOptions& options, const std::shared_ptr<Device>& device,
+  struct Batch {
+    std::vector<std::string> prompts;
+    std::vector<Image> conditions;  // empty or as many
+    int first = 0;
+  };
+  bool wants_conditions() const;
+  absl::Status CheckConditions(size_t num_prompts, const std::vector<Image>& conditions) const;
+  absl::Status DrawBatch(const Batch& batch, const DrawOptions& options,
+                         const std::shared_ptr<Device>& device,
                          const std::function<void()>& on_step, Image* images) const;
   absl::StatusOr<Image> ReconstructOne(const Image& image,
                                        const std::shared_ptr<Device>& device) const;

@@ -64,12 +64,13 @@ absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
   model->frozen_.resize(model->model_->num_components());
   model->frozen_is_random_ = !HasWeights(folder + "/unet") && !HasWeights(folder + "/vae") &&
                              !HasWeights(folder + "/text_encoder");
-  if (model->frozen_is_random_) {
-    model->InitFrozen(kVaeEncoder);
-    model->InitFrozen(kTextEncoder);
-  } else {
-    DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kVaeEncoder, "vae", {"decoder.", "post_quant_conv."}));
-    DPIPE_RETURN_IF_ERROR(model->LoadFrozen(kTextEncoder, "text_encoder", {"text_projection."}));
+  for (int c = 0; c < model->model_->num_components(); ++c) {
+    if (model->model_->component(c).is_backbone) continue;
+    if (model->frozen_is_random_) {
+      model->InitFrozen(c);
+    } else {
+      DPIPE_RETURN_IF_ERROR(model->LoadFrozen(c, model->weights_[c]));
+    }
   }
   for (const auto& parameters : model->frozen_) model->frozen_pointers_.push_back(parameters.get());
   return model;
@@ -126,23 +127,36 @@ absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options)
   return absl::OkStatus();
 }
 
-absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) {
+UNetShape StableDiffusion::unet_shape() const {
   UNetShape shape;
   shape.height = shape.width = latent_size();
   shape.context_length = tokenizer_->max_length();
-  UNetTraining training{*schedule_, options.min_snr_gamma};
+  return shape;
+}
+
+absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) {
   DPIPE_ASSIGN_OR_RETURN(nn::Program encoder,
                          BuildVaeEncoder(vae_config_, image_size_, image_size_));
   DPIPE_ASSIGN_OR_RETURN(nn::Program text, BuildClipText(text_config_, tokenizer_->max_length()));
-  DPIPE_ASSIGN_OR_RETURN(nn::Program unet, BuildUNetForTraining(unet_config_, shape, training));
+  const UNetTraining training{*schedule_, options.min_snr_gamma};
+  DPIPE_ASSIGN_OR_RETURN(nn::Program unet,
+                         BuildUNetForTraining(unet_config_, unet_shape(), training));
   std::vector<nn::Component> components;
   components.push_back({"vae_encoder", false, std::move(encoder), {}});
   components.push_back({"text_encoder", false, std::move(text), {}});
-  components.push_back({"unet",
-                        true,
-                        std::move(unet),
-                        {{"latents", {"vae_encoder", "latents"}},
-                         {"context", {"text_encoder", "last_hidden_state"}}}});
+  weights_ = {{"vae", {"decoder.", "post_quant_conv."}}, {"text_encoder", {"text_projection."}}};
+  if (options.make_backbone) {
+    unet_program_ = std::make_unique<nn::Program>(std::move(unet));
+    DPIPE_ASSIGN_OR_RETURN(BackboneParts parts, options.make_backbone(*this));
+    for (nn::Component& component : parts.components) components.push_back(std::move(component));
+    weights_.insert(weights_.end(), parts.frozen.begin(), parts.frozen.end());
+  } else {
+    components.push_back({"unet",
+                          true,
+                          std::move(unet),
+                          {{"latents", {"vae_encoder", "latents"}},
+                           {"context", {"text_encoder", "last_hidden_state"}}}});
+  }
   DPIPE_ASSIGN_OR_RETURN(
       nn::Model model,
       nn::Model::Create(std::filesystem::path(folder_).filename().string(), std::move(components)));
@@ -150,16 +164,19 @@ absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) 
   return absl::OkStatus();
 }
 
-absl::Status StableDiffusion::LoadFrozen(int component, const std::string& subfolder,
-                                         const std::vector<std::string>& ignored_prefixes) {
+const nn::Program& StableDiffusion::unet_program() const {
+  return unet_program_ != nullptr ? *unet_program_ : model_->component(kUNet).program;
+}
+
+absl::Status StableDiffusion::LoadFrozen(int component, const BackboneParts::Weights& weights) {
   const nn::Program& program = model_->component(component).program;
   const auto device = Device::Cpu();
   LoadWeightsOptions options;
-  options.ignored_prefixes = ignored_prefixes;
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors weights,
-                         LoadWeights(folder_ + "/" + subfolder, {&program}, device, options));
+  options.ignored_prefixes = weights.ignored_prefixes;
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors tensors, LoadWeights(folder_ + "/" + weights.subfolder,
+                                                                 {&program}, device, options));
   frozen_[component] = std::make_unique<nn::ParameterSet>(program, program.all_layers(), device);
-  return frozen_[component]->Load(weights);
+  return frozen_[component]->Load(tensors);
 }
 
 void StableDiffusion::InitFrozen(int component) {
@@ -172,7 +189,12 @@ void StableDiffusion::InitFrozen(int component) {
 bool StableDiffusion::has_unet_weights() const { return HasWeights(folder_ + "/unet"); }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
-  return LoadWeights(folder_ + "/unet", {&model_->component(kUNet).program}, Device::Cpu());
+  return LoadWeights(folder_ + "/unet", {&unet_program()}, Device::Cpu());
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadLockedUNet() const {
+  if (frozen_is_random_) return RandomUNet(kFrozenSeed);
+  return LoadUNet();
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadDecoder(
@@ -184,7 +206,7 @@ absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadDecoder(
 }
 
 std::map<std::string, Tensor> StableDiffusion::RandomUNet(uint64_t seed) const {
-  return RandomParameters(model_->component(kUNet).program, seed);
+  return RandomParameters(unet_program(), seed);
 }
 
 absl::StatusOr<std::string> StableDiffusion::SchedulerConfig() const {
@@ -216,9 +238,8 @@ absl::Status StableDiffusion::SaveRandomFrozen(const std::string& folder,
   return SaveWeights(absl::StrCat(folder, "/vae/", kDiffusersWeights), vae, format);
 }
 
-absl::Status StableDiffusion::Save(const std::string& folder,
-                                   const std::map<std::string, Tensor>& unet,
-                                   StoredFormat format) const {
+absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_unet_weights,
+                                         StoredFormat format) const {
   std::error_code error;
   if (fs::equivalent(folder, folder_, error)) {
     return absl::InvalidArgumentError(
@@ -227,14 +248,30 @@ absl::Status StableDiffusion::Save(const std::string& folder,
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   for (const char* part :
        {"model_index.json", "scheduler", "text_encoder", "tokenizer", "unet", "vae"}) {
-    DPIPE_RETURN_IF_ERROR(CopyTree(fs::path(folder_) / part, fs::path(folder) / part,
-                                   /*with_weights=*/std::string(part) != "unet"));
+    const bool with_weights = with_unet_weights || std::string(part) != "unet";
+    DPIPE_RETURN_IF_ERROR(
+        CopyTree(fs::path(folder_) / part, fs::path(folder) / part, with_weights));
   }
   DPIPE_ASSIGN_OR_RETURN(const std::string scheduler, SchedulerConfig());
   DPIPE_RETURN_IF_ERROR(
       WriteFileAtomically(folder + "/scheduler/scheduler_config.json", scheduler));
-  if (frozen_is_random_) DPIPE_RETURN_IF_ERROR(SaveRandomFrozen(folder, format));
+  return frozen_is_random_ ? SaveRandomFrozen(folder, format) : absl::OkStatus();
+}
+
+absl::Status StableDiffusion::Save(const std::string& folder,
+                                   const std::map<std::string, Tensor>& unet,
+                                   StoredFormat format) const {
+  DPIPE_RETURN_IF_ERROR(SaveOthers(folder, /*with_unet_weights=*/false, format));
   return SaveWeights(absl::StrCat(folder, "/unet/", kDiffusersWeights), unet, format);
+}
+
+absl::Status StableDiffusion::SaveWithLockedUNet(const std::string& folder,
+                                                 StoredFormat format) const {
+  if (frozen_is_random_) {
+    DPIPE_ASSIGN_OR_RETURN(const NamedTensors unet, LoadLockedUNet());
+    return Save(folder, unet, format);
+  }
+  return SaveOthers(folder, /*with_unet_weights=*/true, format);
 }
 
 }  // namespace dpipe::models

@@ -3,6 +3,7 @@
 #define DPIPE_MODELS_STABLE_DIFFUSION_STABLE_DIFFUSION_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,10 +18,25 @@
 #include "models/diffusion/noise_schedule.h"
 #include "models/tokenizer/clip_tokenizer.h"
 #include "models/unet/unet_config.h"
+#include "models/unet/unet_parts.h"
 #include "models/vae/vae_config.h"
 #include "models/weights/weights.h"
 
 namespace dpipe::models {
+
+class StableDiffusion;
+
+// What is trained in the place of the U-Net, behind the two encoders.
+struct BackboneParts {
+  std::vector<nn::Component> components;
+  // Of those of them that are frozen, in order: the subfolder with their weights, and the prefixes
+  // of names there that belong to something else.
+  struct Weights {
+    std::string subfolder;
+    std::vector<std::string> ignored_prefixes;
+  };
+  std::vector<Weights> frozen;
+};
 
 struct StableDiffusionOptions {
   int image_size = 0;        // pixels a side; 0: the size that the U-Net's config was made for
@@ -28,11 +44,13 @@ struct StableDiffusionOptions {
   // Instead of what the folder's scheduler config says.
   std::optional<diffusion::PredictionType> prediction_type;
   std::optional<bool> zero_terminal_snr;
+  // Makes it from the model's configs, which are read by then. Null: the U-Net is trained.
+  std::function<absl::StatusOr<BackboneParts>(const StableDiffusion&)> make_backbone;
 };
 
 // Immutable once loaded. The model's components are "vae_encoder" (pixels, vae_noise -> latents),
 // "text_encoder" (ids -> last_hidden_state) and "unet" (latents, context, noise, timesteps ->
-// loss).
+// loss), or what make_backbone gives instead of that one.
 class StableDiffusion {
  public:
   // Reads configs, tokenizer and the frozen components' weights, but not the U-Net's. Where the
@@ -43,7 +61,7 @@ class StableDiffusion {
 
   const std::string& folder() const { return folder_; }
   const nn::Model& model() const { return *model_; }
-  // By component; null for the U-Net.
+  // By component; null for the backbone.
   const std::vector<const nn::ParameterSet*>& frozen_parameters() const { return frozen_pointers_; }
   const ClipTokenizer& tokenizer() const { return *tokenizer_; }
   const diffusion::NoiseSchedule& schedule() const { return *schedule_; }
@@ -51,6 +69,7 @@ class StableDiffusion {
   const VaeConfig& vae_config() const { return vae_config_; }
   const ClipTextConfig& text_config() const { return text_config_; }
   int image_size() const { return image_size_; }
+  UNetShape unet_shape() const;
   int latent_size() const { return image_size_ / static_cast<int>(vae_config_.downscale()); }
 
   // Whether the frozen components' weights are random, for want of any in the folder.
@@ -60,6 +79,8 @@ class StableDiffusion {
   // The U-Net's parameters by name: the folder's, or random ones by their init rules.
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNet() const;
   std::map<std::string, Tensor> RandomUNet(uint64_t seed) const;
+  // The U-Net as a frozen part: the folder's, or random where the frozen components are.
+  absl::StatusOr<std::map<std::string, Tensor>> LoadLockedUNet() const;
   // The parameters of a VAE decoder's program by name, for sampling.
   absl::StatusOr<std::map<std::string, Tensor>> LoadDecoder(const nn::Program& decoder) const;
 
@@ -69,14 +90,18 @@ class StableDiffusion {
   // InvalidArgument where it is the folder that this was loaded from.
   absl::Status Save(const std::string& folder, const std::map<std::string, Tensor>& unet,
                     StoredFormat format = StoredFormat::kFp32) const;
+  // The same with LoadLockedUNet's weights: of a folder that has them, its files byte for byte.
+  absl::Status SaveWithLockedUNet(const std::string& folder, StoredFormat format) const;
 
  private:
   StableDiffusion() = default;
+  const nn::Program& unet_program() const;
   absl::Status ReadConfigs(const StableDiffusionOptions& options);
   absl::Status BuildModel(const StableDiffusionOptions& options);
-  absl::Status LoadFrozen(int component, const std::string& subfolder,
-                          const std::vector<std::string>& ignored_prefixes);
+  absl::Status LoadFrozen(int component, const BackboneParts::Weights& weights);
   void InitFrozen(int component);
+  absl::Status SaveOthers(const std::string& folder, bool with_unet_weights,
+                          StoredFormat format) const;
   absl::Status SaveRandomFrozen(const std::string& folder, StoredFormat format) const;
   absl::StatusOr<std::string> SchedulerConfig() const;
 
@@ -92,11 +117,13 @@ class StableDiffusion {
   std::unique_ptr<ClipTokenizer> tokenizer_;
   std::unique_ptr<diffusion::NoiseSchedule> schedule_;
   std::unique_ptr<nn::Model> model_;
+  std::vector<BackboneParts::Weights> weights_;  // of the frozen components, in order
+  std::unique_ptr<nn::Program> unet_program_;    // where the model has none
   std::vector<std::unique_ptr<nn::ParameterSet>> frozen_;
   std::vector<const nn::ParameterSet*> frozen_pointers_;
 };
 
-// Component indices of StableDiffusion::model().
+// Component indices of StableDiffusion::model(), the last of them where the U-Net is trained.
 inline constexpr int kVaeEncoder = 0;
 inline constexpr int kTextEncoder = 1;
 inline constexpr int kUNet = 2;

@@ -18,14 +18,20 @@ absl::StatusOr<Tensor> TrainingInputs::Load(const std::string& component, const 
     if (input == "vae_noise") {
       return Noise(program, input, RandomPurpose::kVaeNoise, step, samples, device);
     }
-    if (input == "noise")
+    if (input == "noise") {
       return Noise(program, input, RandomPurpose::kNoise, step, samples, device);
+    }
+    if (input == "condition") return Conditions(step, samples, device);
     if (input == "timesteps") return Timesteps(step, samples, device);
     if (input == "latents" || input == "context") {
       if (cache_ == nullptr) return absl::UnimplementedError("there is no offline cache");
       if (input == "latents") return CachedLatents(step, samples, device);
       DPIPE_ASSIGN_OR_RETURN(const auto tokens, Tokens(step, samples));
       return cache_->Context(tokens, device);
+    }
+    if (model_->model().component(index).sources.count(input) > 0) {
+      return absl::UnimplementedError(
+          absl::StrCat("there is no offline cache of ", component, "'s input ", input));
     }
   }
   return absl::InvalidArgumentError(
@@ -37,6 +43,14 @@ absl::StatusOr<Tensor> TrainingInputs::Pixels(int64_t step, SampleRange samples,
   const int64_t size = loader_->options().image_size;
   Tensor pixels = Tensor::Empty(device, {samples.size(), size, size, 3}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(loader_->LoadPixels(step, samples, pixels.data<float>()));
+  return pixels;
+}
+
+absl::StatusOr<Tensor> TrainingInputs::Conditions(int64_t step, SampleRange samples,
+                                                  const std::shared_ptr<Device>& device) {
+  const int64_t size = loader_->options().image_size;
+  Tensor pixels = Tensor::Empty(device, {samples.size(), size, size, 3}, DType::kF32);
+  DPIPE_RETURN_IF_ERROR(loader_->LoadConditions(step, samples, pixels.data<float>()));
   return pixels;
 }
 

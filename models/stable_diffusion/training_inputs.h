@@ -1,5 +1,5 @@
-// What a training step of Stable Diffusion reads: pixels and tokens from a data set, noise and
-// timesteps drawn by (seed, step, sample).
+// What a training step of Stable Diffusion, or of a ControlNet for it, reads: pixels, tokens and
+// condition pictures from a data set, noise and timesteps drawn by (seed, step, sample).
 #ifndef DPIPE_MODELS_STABLE_DIFFUSION_TRAINING_INPUTS_H_
 #define DPIPE_MODELS_STABLE_DIFFUSION_TRAINING_INPUTS_H_
 
@@ -33,6 +33,8 @@ class TrainingInputs : public InputProvider {
  private:
   absl::StatusOr<Tensor> Pixels(int64_t step, SampleRange samples,
                                 const std::shared_ptr<Device>& device);
+  absl::StatusOr<Tensor> Conditions(int64_t step, SampleRange samples,
+                                    const std::shared_ptr<Device>& device);
   absl::StatusOr<std::vector<std::vector<int32_t>>> Tokens(int64_t step, SampleRange samples);
   absl::StatusOr<Tensor> Ids(int64_t step, SampleRange samples,
                              const std::shared_ptr<Device>& device);

@@ -4,6 +4,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "models/controlnet/trainable.h"
 #include "models/stable_diffusion/trainable.h"
 
 namespace dpipe::models {
@@ -39,7 +40,8 @@ absl::StatusOr<const ModelKind*> KindOf(const std::string& folder) {
 }  // namespace
 
 const std::vector<ModelKind>& ModelKinds() {
-  static const auto* const kinds = new std::vector<ModelKind>({StableDiffusionKind()});
+  static const auto* const kinds =
+      new std::vector<ModelKind>({StableDiffusionKind(), ControlNetKind()});
   return *kinds;
 }
 

@@ -69,6 +69,8 @@ class TrainableModel {
   virtual int image_size() const = 0;
   // Whether each sample also needs a condition picture.
   virtual bool wants_conditions() const { return false; }
+  // The share of captions to leave out where nobody says otherwise.
+  virtual double default_caption_drop() const { return 0.1; }
   // A line for a person: "tiny_sd, 2.41 M trainable parameters in 48 layers, 64 x 64 pixels".
   virtual std::string Describe() const = 0;
 

@@ -1,0 +1,217 @@
+#include "models/controlnet/trainable.h"
+
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "core/base/file.h"
+#include "core/nn/parameters.h"
+#include "models/controlnet/controlnet.h"
+#include "models/stable_diffusion/sampler.h"
+#include "models/stable_diffusion/training_inputs.h"
+#include "models/weights/weights.h"
+#include "nlohmann/json.hpp"
+
+namespace dpipe::models {
+namespace {
+
+constexpr char kSubfolder[] = "/controlnet";
+constexpr char kPipelineClass[] = "StableDiffusionControlNetPipeline";
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+// The folder's model_index.json as that of a pipeline with a ControlNet.
+absl::StatusOr<std::string> PipelineIndex(const std::string& folder) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(folder + "/model_index.json"));
+  auto index =
+      nlohmann::ordered_json::parse(text, /*callback=*/nullptr, /*allow_exceptions=*/false);
+  if (!index.is_object()) {
+    return absl::InvalidArgumentError(folder + "/model_index.json is not a JSON object");
+  }
+  index["_class_name"] = kPipelineClass;
+  index["controlnet"] = {"diffusers", "ControlNetModel"};
+  return index.dump(2) + "\n";
+}
+
+// The locked encoder's outputs are the backbone's inputs of the same names.
+std::map<std::string, nn::InputSource> BackboneSources(const nn::Program& locked_encoder) {
+  std::map<std::string, nn::InputSource> sources = {
+      {"latents", {"vae_encoder", "latents"}}, {"context", {"text_encoder", "last_hidden_state"}}};
+  for (ValueId id : locked_encoder.outputs()) {
+    const std::string& name = locked_encoder.value(id).name;
+    sources[name] = {"locked_encoder", name};
+  }
+  return sources;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TrainableModel>> TrainableControlNet::Load(
+    const std::string& folder, StableDiffusionOptions options) {
+  auto model = std::unique_ptr<TrainableControlNet>(new TrainableControlNet());
+  options.make_backbone = [&model,
+                           min_snr_gamma = options.min_snr_gamma](const StableDiffusion& base) {
+    return model->MakeBackbone(base, min_snr_gamma);
+  };
+  DPIPE_ASSIGN_OR_RETURN(model->base_, StableDiffusion::Load(folder, options));
+  return model;
+}
+
+absl::Status TrainableControlNet::ReadConfig(const StableDiffusion& base) {
+  const std::string unet_path = base.folder() + "/unet/config.json";
+  std::string path = absl::StrCat(base.folder(), kSubfolder, "/config.json");
+  const int64_t downscale = base.vae_config().downscale();
+  if (Exists(path)) {
+    DPIPE_ASSIGN_OR_RETURN(config_json_, ReadFile(path));
+  } else {
+    DPIPE_ASSIGN_OR_RETURN(const std::string unet_json, ReadFile(unet_path));
+    DPIPE_ASSIGN_OR_RETURN(
+        config_json_, ControlNetConfigOf(unet_json, unet_path, DefaultHintChannels(downscale)));
+    path = unet_path;
+  }
+  DPIPE_ASSIGN_OR_RETURN(config_, ParseControlNetConfig(config_json_, path));
+  if (config_.hint_downscale() == downscale) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": the hint network makes its picture ", config_.hint_downscale(),
+                   " times smaller, but the VAE ", downscale, " times"));
+}
+
+absl::StatusOr<BackboneParts> TrainableControlNet::MakeBackbone(const StableDiffusion& base,
+                                                                double min_snr_gamma) {
+  DPIPE_RETURN_IF_ERROR(ReadConfig(base));
+  const UNetShape shape = base.unet_shape();
+  DPIPE_ASSIGN_OR_RETURN(nn::Program locked,
+                         BuildLockedEncoder(base.unet_config(), shape, base.schedule()));
+  DPIPE_ASSIGN_OR_RETURN(nn::Program backbone,
+                         BuildControlNetForTraining(config_, base.unet_config(), shape,
+                                                    {base.schedule(), min_snr_gamma}));
+  const auto sources = BackboneSources(locked);
+  BackboneParts parts;
+  parts.components.push_back(
+      {"locked_encoder",
+       false,
+       std::move(locked),
+       {{"latents", sources.at("latents")}, {"context", sources.at("context")}}});
+  parts.components.push_back({"controlnet", true, std::move(backbone), sources});
+  parts.frozen = {{"unet", {"up_blocks.", "conv_norm_out.", "conv_out."}}};
+  return parts;
+}
+
+absl::StatusOr<nn::Program> TrainableControlNet::Alone() const {
+  return BuildControlNetAlone(config_, base_->unet_shape());
+}
+
+std::string TrainableControlNet::Describe() const {
+  int64_t trainable = 0, locked = 0;
+  for (int i = 0; i < backbone().num_parameters(); ++i) {
+    const nn::ParameterInfo& info = backbone().parameter(nn::ParameterId(i));
+    const bool is_trainable = backbone().layer(info.layer).kind == nn::LayerKind::kTrainable;
+    (is_trainable ? trainable : locked) += info.shape.num_elements();
+  }
+  return absl::StrCat(
+      model().name(), " with ControlNet, ",
+      absl::StrFormat("%.2f M trainable parameters and %.2f M of a locked decoder in %d layers, "
+                      "%d x %d pixels",
+                      trainable / 1e6, locked / 1e6, backbone().num_layers(), image_size(),
+                      image_size()));
+}
+
+absl::StatusOr<NamedTensors> TrainableControlNet::NewControlNet(const NamedTensors& unet,
+                                                                uint64_t seed) const {
+  NamedTensors tensors;
+  for (int l = 0; l < backbone().num_layers(); ++l) {
+    if (backbone().layer(l).kind != nn::LayerKind::kTrainable) continue;
+    // Layer by layer: most parameters are the U-Net's, and large.
+    const auto fresh = nn::ParameterSet::OnDemand(backbone(), {l, l + 1}, Device::Cpu());
+    const bool is_own = absl::StartsWith(backbone().layer(l).name, "controlnet_");
+    if (is_own) {
+      fresh->AllocateMasters({l, l + 1});
+      fresh->InitRandom(seed);
+    }
+    for (nn::ParameterId id : fresh->ids()) {
+      const std::string& name = backbone().parameter(id).name;
+      tensors[name] = is_own ? fresh->weight(id).master() : unet.at(name);
+    }
+  }
+  return tensors;
+}
+
+absl::StatusOr<NamedTensors> TrainableControlNet::InitialParameters(Start start,
+                                                                    uint64_t seed) const {
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors unet, base_->LoadLockedUNet());
+  NamedTensors parameters;
+  if (start == Start::kRandom) {
+    DPIPE_ASSIGN_OR_RETURN(parameters, NewControlNet(unet, seed));
+  } else {
+    DPIPE_ASSIGN_OR_RETURN(const nn::Program alone, Alone());
+    DPIPE_ASSIGN_OR_RETURN(parameters,
+                           LoadWeights(base_->folder() + kSubfolder, {&alone}, Device::Cpu()));
+  }
+  for (int i = 0; i < backbone().num_parameters(); ++i) {
+    const std::string& name = backbone().parameter(nn::ParameterId(i)).name;
+    absl::string_view own = name;
+    if (absl::ConsumePrefix(&own, kDecoderPrefix)) parameters[name] = unet.at(std::string(own));
+  }
+  return parameters;
+}
+
+absl::StatusOr<std::unique_ptr<InputProvider>> TrainableControlNet::MakeInputs(
+    DataLoader* loader, const InputsOptions& options) const {
+  return std::make_unique<TrainingInputs>(base_.get(), loader, options);
+}
+
+absl::Status TrainableControlNet::Save(const std::string& folder, const NamedTensors& parameters,
+                                       StoredFormat format) const {
+  DPIPE_ASSIGN_OR_RETURN(const std::string index, PipelineIndex(base_->folder()));
+  DPIPE_RETURN_IF_ERROR(base_->SaveWithLockedUNet(folder, format));
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/model_index.json", index));
+  NamedTensors own;
+  for (const auto& [name, tensor] : parameters) {
+    if (!absl::StartsWith(name, kDecoderPrefix)) own[name] = tensor;
+  }
+  DPIPE_RETURN_IF_ERROR(MakeFolder(folder + kSubfolder));
+  DPIPE_RETURN_IF_ERROR(
+      WriteFileAtomically(absl::StrCat(folder, kSubfolder, "/config.json"), config_json_));
+  return SaveWeights(absl::StrCat(folder, kSubfolder, "/", kDiffusersWeights), own, format);
+}
+
+absl::StatusOr<std::vector<Image>> TrainableControlNet::Draw(
+    const NamedTensors& parameters, const DrawRequest& request,
+    const std::vector<DeviceWorker*>& workers,
+    const std::function<void(double)>& on_progress) const {
+  DPIPE_ASSIGN_OR_RETURN(
+      nn::Program program,
+      BuildControlNetForInference(config_, base_->unet_config(), base_->unet_shape()));
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors unet, base_->LoadLockedUNet());
+  NamedTensors all = parameters;
+  for (const auto& [name, tensor] : unet) all.emplace(kDecoderPrefix + name, tensor);
+  DPIPE_ASSIGN_OR_RETURN(const auto sampler, ImageSampler::Create(base_.get(), std::move(program),
+                                                                  all, request.compute_dtype));
+  return sampler->DrawWithConditions(request.prompts, request.conditions, request.options, workers,
+                                     on_progress);
+}
+
+ModelKind ControlNetKind() {
+  ModelKind kind;
+  kind.name = "controlnet";
+  kind.matches = [](const ModelIndex& index) { return index.class_name == kPipelineClass; };
+  kind.load = [](const std::string& folder, const LoadModelOptions& options) {
+    StableDiffusionOptions own;
+    own.image_size = options.image_size;
+    own.min_snr_gamma = options.min_snr_gamma;
+    own.prediction_type = options.prediction_type;
+    own.zero_terminal_snr = options.zero_terminal_snr;
+    return TrainableControlNet::Load(folder, own);
+  };
+  return kind;
+}
+
+}  // namespace dpipe::models

@@ -1,0 +1,74 @@
+// ControlNet training as a trainer sees it: a ControlNet for the Stable Diffusion model in a folder
+// of diffusers layout.
+#ifndef DPIPE_MODELS_CONTROLNET_TRAINABLE_H_
+#define DPIPE_MODELS_CONTROLNET_TRAINABLE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "models/controlnet/controlnet_config.h"
+#include "models/stable_diffusion/stable_diffusion.h"
+#include "models/trainable/model_kind.h"
+#include "models/trainable/trainable_model.h"
+
+namespace dpipe::models {
+
+// Components: "vae_encoder", "text_encoder", "locked_encoder" (latents, context, noise, timesteps
+// -> what the U-Net's encoder hands over) and the backbone "controlnet". The backbone's parameters
+// are the ControlNet's, by diffusers' names, and the locked decoder's, with kDecoderPrefix.
+class TrainableControlNet : public TrainableModel {
+ public:
+  // The folder may have a subfolder `controlnet/` with a config.json, and weights in it; else the
+  // ControlNet is a new one, made for the folder's U-Net and image size. Errors are those of
+  // StableDiffusion::Load, and InvalidArgument where the configurations do not fit.
+  static absl::StatusOr<std::unique_ptr<TrainableModel>> Load(const std::string& folder,
+                                                              StableDiffusionOptions options);
+
+  const StableDiffusion& stable_diffusion() const { return *base_; }
+  const ControlNetConfig& config() const { return config_; }
+
+  const nn::Model& model() const override { return base_->model(); }
+  const std::vector<const nn::ParameterSet*>& frozen_parameters() const override {
+    return base_->frozen_parameters();
+  }
+  int image_size() const override { return base_->image_size(); }
+  bool wants_conditions() const override { return true; }
+  // Half of the captions, so that the condition alone must tell what the picture shows.
+  double default_caption_drop() const override { return 0.5; }
+  std::string Describe() const override;
+  // kRandom: the copy is the U-Net's encoder, the zero convolutions are zero and the rest of the
+  // hint network is random. kFolder: what `controlnet/` has. The locked decoder's are the U-Net's.
+  absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
+  absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
+      DataLoader* loader, const InputsOptions& options) const override;
+  // A StableDiffusionControlNetPipeline: the folder's own files, the U-Net's weights byte for byte,
+  // and `controlnet/`.
+  absl::Status Save(const std::string& folder, const NamedTensors& parameters,
+                    StoredFormat format) const override;
+  absl::StatusOr<std::vector<Image>> Draw(
+      const NamedTensors& parameters, const DrawRequest& request,
+      const std::vector<DeviceWorker*>& workers,
+      const std::function<void(double)>& on_progress) const override;
+
+ private:
+  TrainableControlNet() = default;
+  absl::Status ReadConfig(const StableDiffusion& base);
+  absl::StatusOr<BackboneParts> MakeBackbone(const StableDiffusion& base, double min_snr_gamma);
+  const nn::Program& backbone() const { return model().backbone().program; }
+  absl::StatusOr<NamedTensors> NewControlNet(const NamedTensors& unet, uint64_t seed) const;
+  absl::StatusOr<nn::Program> Alone() const;
+
+  std::unique_ptr<StableDiffusion> base_;
+  ControlNetConfig config_;
+  std::string config_json_;
+};
+
+// "controlnet": a StableDiffusionControlNetPipeline, or, asked for by name, any Stable Diffusion.
+ModelKind ControlNetKind();
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_CONTROLNET_TRAINABLE_H_

@@ -1,0 +1,189 @@
+#include "models/controlnet/trainable.h"
+
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "core/base/file.h"
+#include "core/nn/execution.h"
+#include "core/tensor/device_worker.h"
+#include "data/folder_dataset.h"
+#include "data/generator.h"
+#include "data/loader.h"
+#include "gtest/gtest.h"
+#include "models/controlnet/controlnet.h"
+#include "models/trainable/load.h"
+
+namespace dpipe::models {
+namespace {
+
+constexpr char kTinySd[] = "data/tiny_sd";
+
+bool SameBits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()) == 0;
+}
+
+std::unique_ptr<TrainableModel> LoadControlNet(const std::string& folder) {
+  LoadModelOptions options;
+  options.kind = "controlnet";
+  auto model = LoadTrainableModel(folder, options);
+  DPIPE_CHECK(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+std::unique_ptr<DataLoader> Scenes(int global_batch) {
+  const std::string folder = ::testing::TempDir() + "/scenes_with_conditions";
+  BuiltInDatasetOptions options;
+  options.count = 24;
+  options.with_conditions = true;
+  DPIPE_CHECK(EnsureBuiltInDataset(folder, options).ok());
+  DataLoaderOptions loading;
+  loading.global_batch = global_batch;
+  loading.image_size = 64;
+  loading.with_conditions = true;
+  loading.random_flip = true;
+  auto loader = DataLoader::Create(*FolderDataset::Open(folder), loading);
+  DPIPE_CHECK(loader.ok()) << loader.status();
+  return *std::move(loader);
+}
+
+TEST(TrainableControlNetTest, BeginsWithACopyOfTheUNet) {
+  const auto model = LoadControlNet(kTinySd);
+  EXPECT_TRUE(model->wants_conditions());
+  EXPECT_EQ(model->default_caption_drop(), 0.5);
+  EXPECT_EQ(model->Describe().rfind("tiny_sd with ControlNet, ", 0), 0) << model->Describe();
+  const auto parameters = model->InitialParameters(TrainableModel::Start::kRandom, 3);
+  const auto unet = dynamic_cast<TrainableControlNet&>(*model).stable_diffusion().LoadUNet();
+  ASSERT_TRUE(parameters.ok() && unet.ok()) << parameters.status();
+  int copied = 0, zeros = 0, random = 0, locked = 0;
+  for (const auto& [name, tensor] : *parameters) {
+    double norm = 0;
+    for (float x : tensor.span<float>()) norm += std::abs(x);
+    if (absl::StartsWith(name, kDecoderPrefix)) {
+      EXPECT_TRUE(SameBits(tensor, unet->at(name.substr(std::strlen(kDecoderPrefix))))) << name;
+      ++locked;
+    } else if (unet->count(name) > 0) {
+      EXPECT_TRUE(SameBits(tensor, unet->at(name))) << name;
+      ++copied;
+    } else if (absl::StartsWith(name, "controlnet_cond_embedding.") &&
+               !absl::StrContains(name, "conv_out")) {
+      EXPECT_GT(norm, 0) << name;
+      ++random;
+    } else {
+      EXPECT_EQ(norm, 0) << name;
+      ++zeros;
+    }
+  }
+  EXPECT_EQ(copied + locked, static_cast<int>(unet->size()));
+  EXPECT_EQ(random, 2 * 5) << "conv_in and four blocks: 64 pixels become 16";
+  EXPECT_EQ(zeros, 2 * (1 + 4 + 1)) << "the hint's last one, four skips, the middle";
+  EXPECT_FALSE(model->InitialParameters(TrainableModel::Start::kFolder, 3).ok());
+}
+
+// A sample's condition is a function of (step, sample), and lies over its image.
+TEST(TrainableControlNetTest, InputsHaveConditions) {
+  const auto model = LoadControlNet(kTinySd);
+  const auto loader = Scenes(8);
+  InputsOptions options;
+  options.caption_drop = model->default_caption_drop();
+  const auto inputs = model->MakeInputs(loader.get(), options);
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  const auto device = Device::Cpu();
+  const auto whole = (*inputs)->Load("controlnet", "condition", 2, {0, 8}, device);
+  const auto part = (*inputs)->Load("controlnet", "condition", 2, {3, 5}, device);
+  ASSERT_TRUE(whole.ok() && part.ok()) << whole.status();
+  EXPECT_EQ(whole->shape(), Shape({8, 64, 64, 3}));
+  EXPECT_TRUE(SameBits(whole->Slice(3, 5), *part));
+  for (float x : whole->span<float>()) ASSERT_TRUE(x >= 0 && x <= 1) << x;
+  // The locked encoder and the backbone see the same noise and timesteps.
+  for (const char* input : {"noise", "timesteps"}) {
+    const auto locked = (*inputs)->Load("locked_encoder", input, 2, {0, 8}, device);
+    const auto backbone = (*inputs)->Load("controlnet", input, 2, {0, 8}, device);
+    ASSERT_TRUE(locked.ok() && backbone.ok()) << locked.status();
+    EXPECT_TRUE(SameBits(*locked, *backbone)) << input;
+  }
+  EXPECT_EQ((*inputs)->Load("controlnet", "skip_0", 2, {0, 8}, device).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+// With zero convolutions at zero the pictures are the plain model's, whatever the condition; the
+// condition is read once they are not.
+TEST(TrainableControlNetTest, DrawsAsThePlainModelAtFirst) {
+  const auto model = LoadControlNet(kTinySd);
+  const auto plain = LoadTrainableModel(kTinySd, {});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  auto parameters = model->InitialParameters(TrainableModel::Start::kRandom, 3);
+  const auto unet = (*plain)->InitialParameters(TrainableModel::Start::kFolder, 0);
+  ASSERT_TRUE(parameters.ok() && unet.ok());
+  const auto workers = StartWorkers({Device::Cpu()});
+  DrawRequest request;
+  request.prompts = {"a red circle", "a blue square"};
+  request.options.num_steps = 3;
+  const auto expected = (*plain)->Draw(*unet, request, {workers[0].get()}, nullptr);
+  EXPECT_FALSE(model->Draw(*parameters, request, {workers[0].get()}, nullptr).ok())
+      << "no conditions";
+  for (int i = 0; i < 2; ++i) {
+    Image condition(64, 64);
+    condition.pixels.assign(condition.pixels.size(), static_cast<uint8_t>(200 * i));
+    request.conditions.push_back(condition);
+  }
+  auto images = model->Draw(*parameters, request, {workers[0].get()}, nullptr);
+  ASSERT_TRUE(expected.ok() && images.ok()) << expected.status() << images.status();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ((*expected)[i].pixels, (*images)[i].pixels) << i;
+
+  for (const char* name : {"controlnet_cond_embedding.conv_out.weight",
+                           "controlnet_mid_block.weight", "controlnet_down_blocks.0.weight"}) {
+    for (float& x : parameters->at(name).span<float>()) x = 0.05f;
+  }
+  const auto one = model->Draw(*parameters, request, {workers[0].get()}, nullptr);
+  std::swap(request.conditions[0], request.conditions[1]);
+  const auto other = model->Draw(*parameters, request, {workers[0].get()}, nullptr);
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_NE((*one)[0].pixels, (*expected)[0].pixels);
+  EXPECT_NE((*one)[0].pixels, (*other)[0].pixels);
+  request.conditions[1] = Image(32, 32);
+  EXPECT_FALSE(model->Draw(*parameters, request, {workers[0].get()}, nullptr).ok());
+}
+
+TEST(TrainableControlNetTest, SavesAFolderThatLoadsTheSame) {
+  const auto model = LoadControlNet(kTinySd);
+  auto parameters = model->InitialParameters(TrainableModel::Start::kRandom, 3);
+  ASSERT_TRUE(parameters.ok());
+  parameters->at("controlnet_mid_block.bias").span<float>()[0] = 7;
+  // Whatever becomes of the locked decoder here, it is not written.
+  const std::string folder = ::testing::TempDir() + "/saved_controlnet";
+  ASSERT_TRUE(model->Save(folder, *parameters, StoredFormat::kFp32).ok());
+  for (const char* file :
+       {"unet/diffusion_pytorch_model.safetensors", "unet/config.json",
+        "vae/diffusion_pytorch_model.safetensors", "text_encoder/model.safetensors"}) {
+    EXPECT_EQ(*ReadFile(folder + "/" + file), *ReadFile(std::string(kTinySd) + "/" + file)) << file;
+  }
+  const auto again = LoadTrainableModel(folder, {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE((*again)->wants_conditions());
+  const auto loaded = (*again)->InitialParameters(TrainableModel::Start::kFolder, 0);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  ASSERT_EQ(loaded->size(), parameters->size());
+  for (const auto& [name, tensor] : *parameters) {
+    EXPECT_TRUE(SameBits(tensor, loaded->at(name))) << name;
+  }
+  EXPECT_FALSE((*again)->Save(folder, *loaded, StoredFormat::kFp32).ok()) << "over itself";
+}
+
+TEST(TrainableControlNetTest, AHintNetworkOfAnotherSizeIsNamed) {
+  const std::string folder = ::testing::TempDir() + "/other_hint";
+  std::filesystem::remove_all(folder);
+  std::filesystem::copy(kTinySd, folder, std::filesystem::copy_options::recursive);
+  std::filesystem::create_directory(folder + "/controlnet");
+  const auto unet_json = ReadFile(folder + "/unet/config.json");
+  const auto json = ControlNetConfigOf(*unet_json, "unet", {16, 32, 96, 256});
+  ASSERT_TRUE(json.ok() && WriteFileAtomically(folder + "/controlnet/config.json", *json).ok());
+  LoadModelOptions options;
+  options.kind = "controlnet";
+  const std::string message(LoadTrainableModel(folder, options).status().message());
+  EXPECT_NE(message.find("8 times smaller, but the VAE 4 times"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace dpipe::models
