@@ -1,0 +1,33 @@
+#include "core/tensor/safetensors_front.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/tensor/safetensors_header.h"
+
+namespace dpipe {
+
+absl::StatusOr<std::string> SafetensorsFront(const std::vector<SafetensorsEntry>& tensors,
+                                             const SafetensorsMetadata& metadata) {
+  internal::SafetensorsHeader header;
+  header.metadata = metadata;
+  int64_t at = 0;
+  for (const SafetensorsEntry& tensor : tensors) {
+    if (tensor.name == "__metadata__") {
+      return absl::InvalidArgumentError("a tensor is named __metadata__, which is reserved");
+    }
+    const auto bytes = internal::SafetensorsBytes(tensor.dtype, tensor.shape);
+    if (!bytes.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor \"", tensor.name, "\": ", bytes.status().message()));
+    }
+    header.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, at, at + *bytes});
+    at += *bytes;
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, internal::FormatSafetensorsHeader(header));
+  // The reader's own checks: a name that is given twice.
+  DPIPE_RETURN_IF_ERROR(internal::ParseSafetensorsHeader(text, at).status());
+  std::string front;
+  for (int i = 0; i < 8; ++i) front += static_cast<char>(text.size() >> (8 * i));
+  return front + text;
+}
+
+}  // namespace dpipe

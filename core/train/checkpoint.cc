@@ -1,0 +1,105 @@
+#include "core/train/checkpoint.h"
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace dpipe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kFormat[] = "dpipe.training_state";
+constexpr int kVersion = 1;
+
+class Fields {
+ public:
+  explicit Fields(const Json& json) : json_(json) {}
+
+  template <typename T>
+  void Read(const char* name, T* value) {
+    const auto it = json_.find(name);
+    if (it == json_.end() || !it->is_number()) {
+      Note(absl::StrCat("'", name, "' is missing or no number"));
+    } else {
+      *value = it->get<T>();
+    }
+  }
+  void Read(const char* name, std::map<std::string, std::string>* values) {
+    const auto it = json_.find(name);
+    if (it == json_.end() || !it->is_object()) return Note(absl::StrCat("'", name, "' is missing"));
+    for (const auto& [key, value] : it->items()) {
+      if (!value.is_string()) return Note(absl::StrCat("'", name, ".", key, "' is no string"));
+      (*values)[key] = value.get<std::string>();
+    }
+  }
+  void Note(const std::string& problem) {
+    if (problem_.empty()) problem_ = problem;
+  }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  const Json& json_;
+  std::string problem_;
+};
+
+// The infinities and NaN have no JSON; a mean that is not a number starts anew.
+double Finite(double value) { return value - value == 0 ? value : 0; }
+
+}  // namespace
+
+std::string CheckpointInfoText(const CheckpointInfo& info) {
+  const bool has_loss = Finite(info.loss_sum) == info.loss_sum;
+  Json json;
+  json["format"] = kFormat;
+  json["version"] = kVersion;
+  json["step"] = info.step;
+  json["num_updates"] = info.num_updates;
+  json["num_steps"] = info.num_steps;
+  json["seed"] = info.seed;
+  json["global_batch"] = info.global_batch;
+  json["dataset_size"] = info.dataset_size;
+  json["epoch"] = info.epoch();
+  json["epoch_position"] = info.epoch_position();
+  json["learning_rate"] = Finite(info.learning_rate);
+  json["training_ns"] = info.training_ns;
+  json["loss_sum"] = has_loss ? info.loss_sum : 0;
+  json["loss_weight"] = has_loss ? info.loss_weight : 0;
+  json["skipped_steps"] = info.skipped_steps;
+  json["config"] = info.config;
+  json["plan_for"] = info.plan_for;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<CheckpointInfo> ParseCheckpointInfo(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("format", Json()) != kFormat) {
+    return absl::InvalidArgumentError(absl::StrCat("this is no ", kFormat));
+  }
+  if (json.value("version", Json()) != kVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("its version is ",
+                                                   json.value("version", Json()).dump(),
+                                                   ", this program reads ", kVersion));
+  }
+  CheckpointInfo info;
+  Fields fields(json);
+  fields.Read("step", &info.step);
+  fields.Read("num_updates", &info.num_updates);
+  fields.Read("num_steps", &info.num_steps);
+  fields.Read("seed", &info.seed);
+  fields.Read("global_batch", &info.global_batch);
+  fields.Read("dataset_size", &info.dataset_size);
+  fields.Read("learning_rate", &info.learning_rate);
+  fields.Read("training_ns", &info.training_ns);
+  fields.Read("loss_sum", &info.loss_sum);
+  fields.Read("loss_weight", &info.loss_weight);
+  fields.Read("skipped_steps", &info.skipped_steps);
+  fields.Read("config", &info.config);
+  fields.Read("plan_for", &info.plan_for);
+  if (info.step < 0 || info.num_updates < 0 || info.num_updates > info.step) {
+    fields.Note(absl::StrCat(info.num_updates, " updates in ", info.step, " steps"));
+  }
+  if (!fields.problem().empty()) return absl::InvalidArgumentError(fields.problem());
+  return info;
+}
+
+}  // namespace dpipe

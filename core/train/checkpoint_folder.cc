@@ -1,0 +1,167 @@
+#include "core/train/checkpoint_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "core/base/durable_file.h"
+#include "core/base/file.h"
+#include "core/train/checkpoint_writer.h"
+
+namespace dpipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kPrefix[] = "step_";
+constexpr char kAsideSuffix[] = ".aside";
+constexpr char kLockFile[] = "LOCK";
+
+absl::StatusOr<std::vector<std::string>> Names(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  if (!error) return names;
+  return absl::UnavailableError(absl::StrCat("cannot list ", folder, ": ", error.message()));
+}
+
+absl::Status Rename(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("cannot rename ", from, " to ", to, ": ", error.message()));
+}
+
+absl::Status RemoveAll(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot remove ", path, ": ", error.message()));
+}
+
+// Under another name first: what is half removed must not look like a checkpoint.
+absl::Status RemoveCheckpoint(const std::string& folder) {
+  const std::string doomed = folder + kUnfinishedSuffix;
+  DPIPE_RETURN_IF_ERROR(RemoveAll(doomed));
+  DPIPE_RETURN_IF_ERROR(Rename(folder, doomed));
+  return RemoveAll(doomed);
+}
+
+// Of increasing steps, the last of which has just been written.
+std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps,
+                                   const CheckpointRetention& retention) {
+  const size_t keep_last = std::max(1, retention.keep_last);
+  std::vector<int64_t> doomed;
+  for (size_t i = 0; i + keep_last < steps.size(); ++i) {
+    const bool for_ever = retention.keep_every > 0 && steps[i] % retention.keep_every == 0;
+    if (!for_ever) doomed.push_back(steps[i]);
+  }
+  return doomed;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const std::string& path) {
+  DPIPE_RETURN_IF_ERROR(MakeFolder(path));
+  const std::string lock = absl::StrCat(path, "/", kLockFile);
+  const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    return absl::UnavailableError(absl::StrCat("cannot open ", lock, ": ", std::strerror(errno)));
+  }
+  // The system gives the lock back when the process ends, however it ends.
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    const bool taken = errno == EWOULDBLOCK;
+    const std::string why = std::strerror(errno);
+    ::close(fd);
+    if (taken) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("another process is training into ", path, ": it holds ", lock));
+    }
+    return absl::UnavailableError(absl::StrCat("cannot lock ", lock, ": ", why));
+  }
+  auto folder = std::unique_ptr<CheckpointFolder>(new CheckpointFolder(path, fd));
+  DPIPE_RETURN_IF_ERROR(folder->RemoveUnfinished());
+  return folder;
+}
+
+CheckpointFolder::~CheckpointFolder() { ::close(lock_fd_); }
+
+absl::Status CheckpointFolder::RemoveUnfinished() const {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(path_));
+  for (const std::string& name : names) {
+    if (!absl::StartsWith(name, kPrefix) || !absl::EndsWith(name, kUnfinishedSuffix)) continue;
+    DPIPE_RETURN_IF_ERROR(RemoveAll(path_ + "/" + name));
+  }
+  return absl::OkStatus();
+}
+
+std::string CheckpointFolder::PathOf(int64_t step) const {
+  return absl::StrFormat("%s/%s%08d", path_, kPrefix, step);
+}
+
+absl::StatusOr<std::vector<int64_t>> CheckpointFolder::Steps() const {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(path_));
+  std::vector<int64_t> steps;
+  for (const std::string& name : names) {
+    absl::string_view digits = name;
+    int64_t step = 0;
+    if (!absl::ConsumePrefix(&digits, kPrefix) || !absl::SimpleAtoi(digits, &step)) continue;
+    if (PathOf(step) == path_ + "/" + name) steps.push_back(step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointFolder::OpenNewest(
+    const std::function<void(const std::string&)>& say) const {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, Steps());
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    auto checkpoint = Checkpoint::Open(PathOf(*step));
+    if (checkpoint.ok()) return checkpoint;
+    say(absl::StrCat("Skipped: ", checkpoint.status().message()));
+  }
+  return std::unique_ptr<Checkpoint>();
+}
+
+absl::Status CheckpointFolder::SetAsideAfter(int64_t step) {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, Steps());
+  std::error_code error;
+  for (const int64_t later : steps) {
+    if (later <= step) continue;
+    std::string name = PathOf(later) + kAsideSuffix;
+    for (int i = 2; fs::exists(name, error); ++i)
+      name = absl::StrCat(PathOf(later), kAsideSuffix, i);
+    DPIPE_RETURN_IF_ERROR(Rename(PathOf(later), name));
+  }
+  return SyncFolder(path_);
+}
+
+absl::StatusOr<int64_t> CheckpointFolder::Write(const CheckpointContent& content,
+                                                const CheckpointRetention& retention) {
+  const int64_t newest = content.info.step;
+  DPIPE_ASSIGN_OR_RETURN(const int64_t bytes, WriteCheckpoint(PathOf(newest), content));
+  DPIPE_ASSIGN_OR_RETURN(std::vector<int64_t> steps, Steps());
+  // What is later was not written by this run, and does not count.
+  steps.erase(std::upper_bound(steps.begin(), steps.end(), newest), steps.end());
+  for (const int64_t doomed : StepsToRemove(steps, retention)) {
+    DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(doomed)));
+  }
+  return bytes;
+}
+
+}  // namespace dpipe

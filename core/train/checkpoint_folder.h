@@ -1,0 +1,64 @@
+// A run's checkpoints: step_00001234 and so on in one folder.
+#ifndef DPIPE_CORE_TRAIN_CHECKPOINT_FOLDER_H_
+#define DPIPE_CORE_TRAIN_CHECKPOINT_FOLDER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/train/checkpoint.h"
+#include "core/train/checkpoint_reader.h"
+
+namespace dpipe {
+
+// Which checkpoints stay: the newest ones, and some for ever.
+struct CheckpointRetention {
+  int keep_last = 3;       // at least 1: the newest complete one is never removed
+  int64_t keep_every = 0;  // those at multiples of this many steps; 0: none
+};
+
+// One process at a time owns the folder. Not thread-safe, but for path().
+class CheckpointFolder {
+ public:
+  // Makes the folder where there is none, takes it for this process until the end of the object or
+  // of the process, and removes what others have left unfinished. FailedPrecondition where another
+  // process has it; Unavailable where the folder cannot be made.
+  static absl::StatusOr<std::unique_ptr<CheckpointFolder>> Open(const std::string& path);
+  ~CheckpointFolder();
+  CheckpointFolder(const CheckpointFolder&) = delete;
+  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  // The folder of a step's checkpoint.
+  std::string PathOf(int64_t step) const;
+  // Of all that have a checkpoint's name, complete or not; increasing.
+  absl::StatusOr<std::vector<int64_t>> Steps() const;
+
+  // The newest that is complete; null where there is none. `say` is told of each newer one what is
+  // wrong with it.
+  absl::StatusOr<std::unique_ptr<Checkpoint>> OpenNewest(
+      const std::function<void(const std::string&)>& say) const;
+
+  // Before a run goes on from `step`, which may not be the newest: gives those of later steps names
+  // that no one takes for this run's ("step_00001234.aside"), so that nothing is lost.
+  absl::Status SetAsideAfter(int64_t step);
+
+  // Writes the checkpoint of content.info.step, as WriteCheckpoint does, and then removes what
+  // `retention` does not keep: of the steps up to this one. Returns the bytes written.
+  absl::StatusOr<int64_t> Write(const CheckpointContent& content,
+                                const CheckpointRetention& retention);
+
+ private:
+  CheckpointFolder(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
+  absl::Status RemoveUnfinished() const;
+
+  const std::string path_;
+  const int lock_fd_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_TRAIN_CHECKPOINT_FOLDER_H_

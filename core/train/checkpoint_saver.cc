@@ -1,0 +1,96 @@
+#include "core/train/checkpoint_saver.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+namespace dpipe {
+namespace {
+
+// Copies pieces [begin, end) of all, each a few MB, so that threads share big tensors, too.
+struct CopyPiece {
+  char* to;
+  const char* from;
+  size_t bytes;
+};
+
+std::vector<CopyPiece> Pieces(const SessionState& from, const SessionState& to) {
+  constexpr size_t kPieceBytes = size_t{4} << 20;
+  std::vector<CopyPiece> pieces;
+  for (size_t i = 0; i < from.tensors.size(); ++i) {
+    const auto* source = static_cast<const char*>(from.tensors[i].part.raw_data());
+    auto* target = static_cast<char*>(to.tensors[i].part.raw_data());
+    const size_t size = from.tensors[i].part.size_bytes();
+    for (size_t at = 0; at < size; at += kPieceBytes) {
+      pieces.push_back({target + at, source + at, std::min(kPieceBytes, size - at)});
+    }
+  }
+  return pieces;
+}
+
+}  // namespace
+
+SessionState CopyState(const SessionState& state, int num_threads) {
+  // A device of its own, so that the ranks' memory statistics are theirs.
+  const std::shared_ptr<Device> device = Device::Cpu();
+  SessionState copy = state;
+  for (StateTensor& tensor : copy.tensors) {
+    tensor.part = Tensor::Empty(device, tensor.part.shape(), tensor.part.dtype());
+  }
+  const std::vector<CopyPiece> pieces = Pieces(state, copy);
+  const auto copy_every = [&pieces](size_t first, size_t stride) {
+    for (size_t i = first; i < pieces.size(); i += stride) {
+      std::memcpy(pieces[i].to, pieces[i].from, pieces[i].bytes);
+    }
+  };
+  std::vector<std::thread> threads;
+  const size_t count =
+      std::min<size_t>(std::max(1, num_threads), std::max<size_t>(1, pieces.size()));
+  for (size_t i = 1; i < count; ++i) threads.emplace_back(copy_every, i, count);
+  copy_every(0, count);
+  for (std::thread& thread : threads) thread.join();
+  return copy;
+}
+
+CheckpointSaver::~CheckpointSaver() {
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status CheckpointSaver::Write(const CheckpointContent& content) {
+  const Nanos start = MonotonicNow();
+  DPIPE_ASSIGN_OR_RETURN(stats_.bytes, folder_->Write(content, options_.retention));
+  stats_.last_write_ns = MonotonicNow() - start;
+  ++stats_.num_saved;
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointSaver::Save(CheckpointContent content) {
+  const Nanos start = MonotonicNow();
+  absl::Status status = Wait();
+  if (options_.in_background) {
+    content.state = CopyState(content.state, options_.copy_threads);
+    thread_ = std::thread([this, content = std::move(content)] {
+      // On Linux the priority of "process" <thread id> is that thread's own. Being refused does no
+      // harm.
+      setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);
+      status_ = Write(content);
+    });
+  } else {
+    status.Update(Write(content));
+  }
+  stats_.last_stall_ns = MonotonicNow() - start;
+  stats_.total_stall_ns += stats_.last_stall_ns;
+  return status;
+}
+
+absl::Status CheckpointSaver::Wait() {
+  if (thread_.joinable()) thread_.join();
+  return std::exchange(status_, absl::OkStatus());
+}
+
+}  // namespace dpipe

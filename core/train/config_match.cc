@@ -1,0 +1,57 @@
+#include "core/train/config_match.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace dpipe {
+namespace {
+
+std::string ValueOf(const ConfigFields& fields, const std::string& field) {
+  const auto it = fields.find(field);
+  if (it == fields.end()) return "(none)";
+  return it->second.empty() ? "(empty)" : it->second;
+}
+
+}  // namespace
+
+std::vector<FieldDifference> CompareConfigs(
+    const ConfigFields& saved, const ConfigFields& now,
+    const std::function<FieldPolicy(const std::string& field)>& policy) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : saved) names.insert(name);
+  for (const auto& [name, value] : now) names.insert(name);
+  std::vector<FieldDifference> differences;
+  for (const std::string& name : names) {
+    FieldDifference difference{name, ValueOf(saved, name), ValueOf(now, name), policy(name)};
+    if (difference.saved != difference.now) differences.push_back(std::move(difference));
+  }
+  return differences;
+}
+
+absl::Status CheckDifferences(const std::vector<FieldDifference>& differences, bool allow_risky,
+                              const std::string& risk_flag) {
+  std::vector<std::string> fixed, risky;
+  for (const FieldDifference& difference : differences) {
+    if (difference.policy == FieldPolicy::kFixed) fixed.push_back(DescribeDifference(difference));
+    if (difference.policy == FieldPolicy::kRisky && !allow_risky) {
+      risky.push_back(DescribeDifference(difference));
+    }
+  }
+  std::string message;
+  if (!fixed.empty()) {
+    message = absl::StrCat("the run cannot go on with another ", absl::StrJoin(fixed, "; "));
+  }
+  if (!risky.empty()) {
+    absl::StrAppend(&message, message.empty() ? "" : "; also, ", "with ", risk_flag,
+                    " alone it goes on with another ", absl::StrJoin(risky, "; "));
+  }
+  return message.empty() ? absl::OkStatus() : absl::FailedPreconditionError(message);
+}
+
+std::string DescribeDifference(const FieldDifference& difference) {
+  return absl::StrCat(difference.field, ": ", difference.saved, " -> ", difference.now);
+}
+
+}  // namespace dpipe

@@ -1,0 +1,47 @@
+// Whether a run may go on with another configuration than the one it was saved with.
+#ifndef DPIPE_CORE_TRAIN_CONFIG_MATCH_H_
+#define DPIPE_CORE_TRAIN_CONFIG_MATCH_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+
+namespace dpipe {
+
+enum class FieldPolicy {
+  // Says what to do besides training, or where it runs: numbers stay what they were, to rounding.
+  kFree,
+  // Numbers become others, and a person may want just that: a learning rate, a loss. Only if asked
+  // for.
+  kRisky,
+  // What is saved would not fit or would mean something else: the model, the order of the data.
+  kFixed,
+};
+
+using ConfigFields = std::map<std::string, std::string>;  // value by name
+
+struct FieldDifference {
+  std::string field;
+  std::string saved, now;  // "(none)" where one of them does not have it
+  FieldPolicy policy = FieldPolicy::kFixed;
+};
+
+// All fields that differ, by name.
+std::vector<FieldDifference> CompareConfigs(
+    const ConfigFields& saved, const ConfigFields& now,
+    const std::function<FieldPolicy(const std::string& field)>& policy);
+
+// FailedPrecondition lists every field that may not differ, with both values, and says for which of
+// them `risk_flag` ("--allow_config_change") would do.
+absl::Status CheckDifferences(const std::vector<FieldDifference>& differences, bool allow_risky,
+                              const std::string& risk_flag);
+
+// "learning_rate.peak: 0.001 -> 0.0005".
+std::string DescribeDifference(const FieldDifference& difference);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_TRAIN_CONFIG_MATCH_H_
