@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
+#include "data/file_part.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe {
@@ -170,6 +171,18 @@ std::string FolderDataset::image_path(int32_t index) const {
 
 absl::StatusOr<Image> FolderDataset::LoadImage(int32_t index) const {
   return ReadImage(image_path(index), options_.decode_limits);
+}
+
+absl::StatusOr<ImageSize> FolderDataset::LoadImageSize(int32_t index) const {
+  const std::string path = image_path(index);
+  DPIPE_ASSIGN_OR_RETURN(const FileIdentity identity, IdentifyFile(path));
+  return ReadImageSize(path, 0, identity.size, path, options_.decode_limits);
+}
+
+absl::StatusOr<std::string> FolderDataset::LoadIdentity(int32_t index) const {
+  const std::string path = image_path(index);
+  DPIPE_ASSIGN_OR_RETURN(const FileIdentity identity, IdentifyFile(path));
+  return absl::StrCat(path, " ", identity.size, " ", identity.changed_ns);
 }
 
 absl::StatusOr<Image> FolderDataset::LoadCondition(int32_t index) const {

@@ -46,6 +46,8 @@ class FolderDataset final : public SampleSource {
   absl::StatusOr<std::string> LoadCaption(int32_t index) const override { return caption(index); }
   // Errors are those of ReadImage.
   absl::StatusOr<Image> LoadImage(int32_t index) const override;
+  absl::StatusOr<ImageSize> LoadImageSize(int32_t index) const override;
+  absl::StatusOr<std::string> LoadIdentity(int32_t index) const override;
   absl::StatusOr<Image> LoadCondition(int32_t index) const override;
 
  private:

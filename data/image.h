@@ -25,6 +25,12 @@ struct Image {
   std::vector<uint8_t> pixels;
 };
 
+// Width and height alone.
+struct ImageSize {
+  int width = 0;
+  int height = 0;
+};
+
 }  // namespace dpipe
 
 #endif  // DPIPE_DATA_IMAGE_H_

@@ -1,26 +1,78 @@
 #include "data/image_decode.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "data/exif.h"
+#include "data/file_part.h"
 #include "data/image_formats.h"
 
 namespace dpipe {
+namespace {
 
-absl::StatusOr<Image> DecodeImage(absl::string_view bytes, const std::string& name,
-                                  const DecodeLimits& limits) {
+enum class Format { kJpeg, kPng, kWebp };
+
+absl::StatusOr<Format> FormatOf(absl::string_view bytes, const std::string& name,
+                                const DecodeLimits& limits) {
   if (static_cast<int64_t>(bytes.size()) > limits.max_file_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         name, ": ", bytes.size(), " bytes, more than the limit of ", limits.max_file_bytes));
   }
-  const internal::ImageSource source = {bytes, name, limits};
-  if (absl::StartsWith(bytes, "\xff\xd8\xff")) return internal::DecodeJpeg(source);
-  if (absl::StartsWith(bytes, "\x89PNG\r\n\x1a\n")) return internal::DecodePng(source);
+  if (absl::StartsWith(bytes, "\xff\xd8\xff")) return Format::kJpeg;
+  if (absl::StartsWith(bytes, "\x89PNG\r\n\x1a\n")) return Format::kPng;
   if (bytes.size() >= 12 && absl::StartsWith(bytes, "RIFF") && bytes.substr(8, 4) == "WEBP") {
-    return internal::DecodeWebp(source);
+    return Format::kWebp;
   }
   return absl::InvalidArgumentError(
       absl::StrCat(name, ": ", bytes.empty() ? "empty" : "neither JPEG nor PNG nor WebP"));
+}
+
+}  // namespace
+
+absl::StatusOr<Image> DecodeImage(absl::string_view bytes, const std::string& name,
+                                  const DecodeLimits& limits) {
+  DPIPE_ASSIGN_OR_RETURN(const Format format, FormatOf(bytes, name, limits));
+  const internal::ImageSource source = {bytes, name, limits};
+  int orientation = 1;
+  absl::StatusOr<Image> image = format == Format::kJpeg ? internal::DecodeJpeg(source, &orientation)
+                                : format == Format::kPng
+                                    ? internal::DecodePng(source, &orientation)
+                                    : internal::DecodeWebp(source, &orientation);
+  if (!image.ok() || orientation == 1) return image;
+  return ApplyOrientation(*std::move(image), orientation);
+}
+
+absl::StatusOr<ImageSize> DecodeImageSize(absl::string_view bytes, const std::string& name,
+                                          const DecodeLimits& limits) {
+  DPIPE_ASSIGN_OR_RETURN(const Format format, FormatOf(bytes, name, limits));
+  const internal::ImageSource source = {bytes, name, limits};
+  int orientation = 1;
+  absl::StatusOr<ImageSize> size =
+      format == Format::kJpeg  ? internal::JpegSize(source, &orientation)
+      : format == Format::kPng ? internal::PngSize(source, &orientation)
+                               : internal::WebpSize(source, &orientation);
+  if (size.ok() && orientation >= 5) std::swap(size->width, size->height);
+  return size;
+}
+
+absl::StatusOr<ImageSize> ReadImageSize(const std::string& path, int64_t offset, int64_t size,
+                                        const std::string& name, const DecodeLimits& limits) {
+  // EXIF data with a preview picture fits into a marker of 64 KiB; more only for large profiles.
+  constexpr int64_t kUsualHeaderBytes = 1 << 17;
+  const int64_t whole = std::min(size, limits.max_file_bytes);
+  const int64_t part = std::min(whole, kUsualHeaderBytes);
+  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFilePart(path, offset, part));
+  // A WebP's EXIF comes last.
+  const bool headers_only = part < whole && !absl::StartsWith(bytes, "RIFF");
+  if (part == whole || headers_only) {
+    absl::StatusOr<ImageSize> found = DecodeImageSize(bytes, name, limits);
+    if (found.ok() || part == whole) return found;
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::string all, ReadFilePart(path, offset, whole));
+  return DecodeImageSize(all, name, limits);
 }
 
 absl::StatusOr<Image> ReadImage(const std::string& path, const DecodeLimits& limits) {
@@ -30,7 +82,7 @@ absl::StatusOr<Image> ReadImage(const std::string& path, const DecodeLimits& lim
 
 namespace internal {
 
-absl::StatusOr<Image> AllocateImage(const ImageSource& source, int64_t width, int64_t height) {
+absl::StatusOr<ImageSize> CheckedSize(const ImageSource& source, int64_t width, int64_t height) {
   const DecodeLimits& limits = source.limits;
   if (width < 1 || height < 1) {
     return absl::InvalidArgumentError(
@@ -41,7 +93,12 @@ absl::StatusOr<Image> AllocateImage(const ImageSource& source, int64_t width, in
         absl::StrCat(source.name, ": ", width, " x ", height, " pixels, more than the limit of ",
                      limits.max_side, " a side or ", limits.max_pixels, " in all"));
   }
-  return Image(static_cast<int>(width), static_cast<int>(height));
+  return ImageSize{static_cast<int>(width), static_cast<int>(height)};
+}
+
+absl::StatusOr<Image> AllocateImage(const ImageSource& source, int64_t width, int64_t height) {
+  DPIPE_ASSIGN_OR_RETURN(const ImageSize size, CheckedSize(source, width, height));
+  return Image(size.width, size.height);
 }
 
 absl::Status CorruptImage(const ImageSource& source, absl::string_view format,

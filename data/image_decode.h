@@ -21,12 +21,23 @@ struct DecodeLimits {
 
 // Decodes `bytes`; the format is told by the first bytes, not by the name. Grey becomes RGB,
 // transparency is dropped (as PIL's convert("RGB") does), 16-bit samples become 8-bit, CMYK becomes
-// RGB without a colour profile.
+// RGB. EXIF orientation is applied. Colour profiles (ICC, PNG's gamma) are not: numbers are taken
+// as sRGB, which is what nearly all images of the web mean.
 //
 // Errors start with `name`. InvalidArgument: no known format, or corrupt, or cut off;
 // ResourceExhausted: larger than a limit; Unimplemented: an animation.
 absl::StatusOr<Image> DecodeImage(absl::string_view bytes, const std::string& name,
                                   const DecodeLimits& limits = {});
+
+// What DecodeImage's image would measure, from the headers alone. `bytes` may be the file's first
+// part, as long as it has the headers.
+absl::StatusOr<ImageSize> DecodeImageSize(absl::string_view bytes, const std::string& name,
+                                          const DecodeLimits& limits = {});
+
+// The same of the `size` bytes from `offset` of a file, called `name` in errors. Reads the first
+// part only, where that has the headers.
+absl::StatusOr<ImageSize> ReadImageSize(const std::string& path, int64_t offset, int64_t size,
+                                        const std::string& name, const DecodeLimits& limits = {});
 
 // Reads and decodes a file; NotFound if it is not there.
 absl::StatusOr<Image> ReadImage(const std::string& path, const DecodeLimits& limits = {});

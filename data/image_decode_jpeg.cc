@@ -9,6 +9,7 @@
 // After jpeglib.h.
 #include <jerror.h>
 
+#include "data/exif.h"
 #include "data/image_formats.h"
 
 namespace dpipe::internal {
@@ -16,6 +17,8 @@ namespace {
 
 // A progressive file of a few kilobytes can ask for thousands of passes over a large image.
 constexpr int kMaxScans = 200;
+constexpr int kExifMarker = JPEG_APP0 + 1;
+constexpr unsigned kMaxExifBytes = 0xffff;  // a marker's limit
 
 struct JpegReader {
   jpeg_error_mgr errors;  // first: libjpeg hands back only its address
@@ -55,10 +58,27 @@ bool ReadHeader(const ImageSource& source, JpegReader* reader) {
   jpeg_create_decompress(&reader->info);
   reader->progress.progress_monitor = CheckScans;
   reader->info.progress = &reader->progress;
+  jpeg_save_markers(&reader->info, kExifMarker, kMaxExifBytes);
   jpeg_mem_src(&reader->info, reinterpret_cast<const unsigned char*>(source.bytes.data()),
                source.bytes.size());
   jpeg_read_header(&reader->info, TRUE);
   return true;
+}
+
+void SetErrorHandlers(JpegReader* reader) {
+  reader->info.err = jpeg_std_error(&reader->errors);
+  reader->errors.error_exit = Fail;
+  reader->errors.emit_message = Warn;
+}
+
+// APP1 may also hold XMP, which ExifOrientation finds no orientation in.
+int OrientationOf(const jpeg_decompress_struct& info) {
+  for (jpeg_saved_marker_ptr marker = info.marker_list; marker != nullptr; marker = marker->next) {
+    const absl::string_view data(reinterpret_cast<const char*>(marker->data), marker->data_length);
+    const int orientation = ExifOrientation(data);
+    if (orientation != 1) return orientation;
+  }
+  return 1;
 }
 
 // One row of CMYK to RGB. Adobe's files, nearly all there are, hold the inks inverted.
@@ -91,13 +111,12 @@ bool ReadRows(JpegReader* reader, Image* image, uint8_t* cmyk_row) {
 
 }  // namespace
 
-absl::StatusOr<Image> DecodeJpeg(const ImageSource& source) {
+absl::StatusOr<Image> DecodeJpeg(const ImageSource& source, int* orientation) {
   JpegReader reader;
-  reader.info.err = jpeg_std_error(&reader.errors);
-  reader.errors.error_exit = Fail;
-  reader.errors.emit_message = Warn;
+  SetErrorHandlers(&reader);
   absl::StatusOr<Image> image = CorruptImage(source, "JPEG", "");
   if (ReadHeader(source, &reader)) {
+    *orientation = OrientationOf(reader.info);
     image = AllocateImage(source, reader.info.image_width, reader.info.image_height);
     if (image.ok()) {
       const J_COLOR_SPACE space = reader.info.jpeg_color_space;
@@ -111,6 +130,20 @@ absl::StatusOr<Image> DecodeJpeg(const ImageSource& source) {
   }
   jpeg_destroy_decompress(&reader.info);
   return image;
+}
+
+absl::StatusOr<ImageSize> JpegSize(const ImageSource& source, int* orientation) {
+  JpegReader reader;
+  SetErrorHandlers(&reader);
+  absl::StatusOr<ImageSize> size = ImageSize();
+  if (ReadHeader(source, &reader)) {
+    *orientation = OrientationOf(reader.info);
+    size = CheckedSize(source, reader.info.image_width, reader.info.image_height);
+  } else {
+    size = CorruptImage(source, "JPEG", reader.message);
+  }
+  jpeg_destroy_decompress(&reader.info);
+  return size;
 }
 
 }  // namespace dpipe::internal

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "data/exif.h"
 #include "data/image_formats.h"
 
 namespace dpipe::internal {
@@ -54,6 +55,14 @@ bool ReadHeader(const DecodeLimits& limits, PngReader* reader) {
   return true;
 }
 
+// Of an eXIf chunk before the pixels; most writers put it there.
+int OrientationOf(PngReader* reader) {
+  png_uint_32 count = 0;
+  png_bytep exif = nullptr;
+  if (png_get_eXIf_1(reader->png, reader->info, &count, &exif) == 0) return 1;
+  return ExifOrientation(absl::string_view(reinterpret_cast<const char*>(exif), count));
+}
+
 bool ReadRows(PngReader* reader, png_bytepp rows, size_t row_bytes) {
   if (setjmp(reader->jump) != 0) return false;
   png_set_expand(reader->png);
@@ -72,12 +81,13 @@ bool ReadRows(PngReader* reader, png_bytepp rows, size_t row_bytes) {
 
 }  // namespace
 
-absl::StatusOr<Image> DecodePng(const ImageSource& source) {
+absl::StatusOr<Image> DecodePng(const ImageSource& source, int* orientation) {
   PngReader reader;
   reader.next = reinterpret_cast<const uint8_t*>(source.bytes.data());
   reader.left = source.bytes.size();
   absl::StatusOr<Image> image = CorruptImage(source, "PNG", "");
   if (ReadHeader(source.limits, &reader)) {
+    *orientation = OrientationOf(&reader);
     image = AllocateImage(source, png_get_image_width(reader.png, reader.info),
                           png_get_image_height(reader.png, reader.info));
     if (image.ok()) {
@@ -92,6 +102,22 @@ absl::StatusOr<Image> DecodePng(const ImageSource& source) {
   }
   if (reader.png != nullptr) png_destroy_read_struct(&reader.png, &reader.info, nullptr);
   return image;
+}
+
+absl::StatusOr<ImageSize> PngSize(const ImageSource& source, int* orientation) {
+  PngReader reader;
+  reader.next = reinterpret_cast<const uint8_t*>(source.bytes.data());
+  reader.left = source.bytes.size();
+  absl::StatusOr<ImageSize> size = ImageSize();
+  if (ReadHeader(source.limits, &reader)) {
+    *orientation = OrientationOf(&reader);
+    size = CheckedSize(source, png_get_image_width(reader.png, reader.info),
+                       png_get_image_height(reader.png, reader.info));
+  } else {
+    size = CorruptImage(source, "PNG", reader.message);
+  }
+  if (reader.png != nullptr) png_destroy_read_struct(&reader.png, &reader.info, nullptr);
+  return size;
 }
 
 }  // namespace dpipe::internal

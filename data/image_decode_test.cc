@@ -16,9 +16,12 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kFiles[] = {"lossy.webp",      "lossless.webp", "alpha.webp", "baseline.jpg",
-                                  "progressive.jpg", "grey.jpg",      "cmyk.jpg",   "grey.png",
-                                  "one_bit.png",     "palette.png",   "alpha.png",  "color.png"};
+constexpr const char* kFiles[] = {
+    "lossy.webp",   "lossless.webp", "alpha.webp",     "baseline.jpg",    "progressive.jpg",
+    "grey.jpg",     "cmyk.jpg",      "grey.png",       "one_bit.png",     "palette.png",
+    "alpha.png",    "color.png",     "interlaced.png", "sixteen_bit.png", "turned_2.jpg",
+    "turned_3.jpg", "turned_4.jpg",  "turned_5.jpg",   "turned_6.jpg",    "turned_7.jpg",
+    "turned_8.jpg", "turned_6.png",  "turned_8.webp"};
 
 std::string TestFile(const std::string& name) { return absl::StrCat("data/testdata/", name); }
 
@@ -68,6 +71,39 @@ TEST(ImageDecodeTest, ReadsWhatPilReads) {
     const bool lossy = name == "cmyk.jpg" || name == "lossy.webp";
     EXPECT_LE(LargestDifference(*image, *expected), lossy ? 2 : 1) << name;
   }
+}
+
+TEST(ImageDecodeTest, SizesAreThoseOfTheDecodedImages) {
+  for (const std::string name : kFiles) {
+    const Image image = ReadImage(TestFile(name)).value();
+    const std::string bytes = BytesOf(name);
+    const auto size = DecodeImageSize(bytes, name);
+    ASSERT_TRUE(size.ok()) << size.status();
+    EXPECT_EQ(size->width, image.width) << name;
+    EXPECT_EQ(size->height, image.height) << name;
+    const auto read = ReadImageSize(TestFile(name), 0, bytes.size(), name);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->width, image.width) << name;
+    // Without the pixels, but for WebP, where EXIF comes after them.
+    if (name.find(".webp") != std::string::npos) continue;
+    const size_t pixels = bytes.find(name.find(".png") != std::string::npos ? "IDAT" : "\xff\xda");
+    const auto headers = DecodeImageSize(bytes.substr(0, pixels + 40), name);
+    ASSERT_TRUE(headers.ok()) << headers.status();
+    EXPECT_EQ(headers->height, image.height) << name;
+  }
+}
+
+// A file whose headers are longer than what is read first.
+TEST(ImageDecodeTest, SizesBehindLargeHeadersAreFound) {
+  std::string bytes = BytesOf("baseline.jpg");
+  const std::string comment = std::string("\xff\xfe\xff\xff", 4) + std::string(0xfffd, 'x');
+  for (int i = 0; i < 4; ++i) bytes.insert(2, comment);
+  const std::string path = testing::TempDir() + "/large.jpg";
+  ASSERT_TRUE(WriteFileAtomically(path, "12345" + bytes).ok());
+  const auto size = ReadImageSize(path, 5, bytes.size(), "large");
+  ASSERT_TRUE(size.ok()) << size.status();
+  EXPECT_EQ(size->width, 37);
+  EXPECT_FALSE(ReadImageSize(path, 6, bytes.size(), "large").ok());
 }
 
 TEST(ImageDecodeTest, AnimationIsRefused) {

@@ -4,11 +4,28 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "data/exif.h"
 #include "data/image_formats.h"
 
 namespace dpipe::internal {
 
-absl::StatusOr<Image> DecodeWebp(const ImageSource& source) {
+namespace {
+
+// The data of the RIFF chunk EXIF, which comes after the pixels; empty where there is none.
+absl::string_view ExifChunk(absl::string_view bytes) {
+  constexpr size_t kHeaderBytes = 8;  // a name and a length, little endian
+  size_t at = 12;                     // after RIFF, length, WEBP
+  while (bytes.size() > at && bytes.size() - at >= kHeaderBytes) {
+    uint64_t length = 0;
+    for (int i = 7; i >= 4; --i) length = length << 8 | static_cast<uint8_t>(bytes[at + i]);
+    const absl::string_view rest = bytes.substr(at + kHeaderBytes);
+    if (bytes.substr(at, 4) == "EXIF") return rest.substr(0, length);
+    at += kHeaderBytes + length + length % 2;
+  }
+  return {};
+}
+
+absl::StatusOr<WebPBitstreamFeatures> ReadFeatures(const ImageSource& source) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(source.bytes.data());
   WebPBitstreamFeatures features;
   const VP8StatusCode code = WebPGetFeatures(bytes, source.bytes.size(), &features);
@@ -18,6 +35,21 @@ absl::StatusOr<Image> DecodeWebp(const ImageSource& source) {
   if (features.has_animation) {
     return absl::UnimplementedError(absl::StrCat(source.name, ": an animated WebP"));
   }
+  return features;
+}
+
+}  // namespace
+
+absl::StatusOr<ImageSize> WebpSize(const ImageSource& source, int* orientation) {
+  DPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, ReadFeatures(source));
+  *orientation = ExifOrientation(ExifChunk(source.bytes));
+  return CheckedSize(source, features.width, features.height);
+}
+
+absl::StatusOr<Image> DecodeWebp(const ImageSource& source, int* orientation) {
+  DPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, ReadFeatures(source));
+  *orientation = ExifOrientation(ExifChunk(source.bytes));
+  const auto* bytes = reinterpret_cast<const uint8_t*>(source.bytes.data());
   DPIPE_ASSIGN_OR_RETURN(Image image, AllocateImage(source, features.width, features.height));
   if (WebPDecodeRGBInto(bytes, source.bytes.size(), image.pixels.data(), image.pixels.size(),
                         image.width * 3) == nullptr) {

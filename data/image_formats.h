@@ -17,15 +17,24 @@ struct ImageSource {
   const DecodeLimits& limits;
 };
 
+// That size if the limits allow it.
+absl::StatusOr<ImageSize> CheckedSize(const ImageSource& source, int64_t width, int64_t height);
+
 // An image of that size if the limits allow it: every decoder's only allocation of pixels.
 absl::StatusOr<Image> AllocateImage(const ImageSource& source, int64_t width, int64_t height);
 
 absl::Status CorruptImage(const ImageSource& source, absl::string_view format,
                           absl::string_view reason);
 
-absl::StatusOr<Image> DecodeJpeg(const ImageSource& source);
-absl::StatusOr<Image> DecodePng(const ImageSource& source);
-absl::StatusOr<Image> DecodeWebp(const ImageSource& source);
+// As it is stored; *orientation is what EXIF says, if anything.
+absl::StatusOr<Image> DecodeJpeg(const ImageSource& source, int* orientation);
+absl::StatusOr<Image> DecodePng(const ImageSource& source, int* orientation);
+absl::StatusOr<Image> DecodeWebp(const ImageSource& source, int* orientation);
+
+// Likewise, from the headers alone.
+absl::StatusOr<ImageSize> JpegSize(const ImageSource& source, int* orientation);
+absl::StatusOr<ImageSize> PngSize(const ImageSource& source, int* orientation);
+absl::StatusOr<ImageSize> WebpSize(const ImageSource& source, int* orientation);
 
 }  // namespace dpipe::internal
 

@@ -11,15 +11,15 @@
 
 namespace dpipe {
 
-// A permutation of [0, size): Fisher-Yates with the numbers of RandomStream(seed, epoch, 0,
+// A permutation of [0, size): Fisher-Yates with the numbers of RandomStream(seed, epoch, stream,
 // kShuffle).
-std::vector<int32_t> EpochOrder(uint64_t seed, int64_t epoch, int32_t size);
+std::vector<int32_t> EpochOrder(uint64_t seed, int64_t epoch, int32_t size, uint32_t stream = 0);
 
 // The endless sequence of epochs one after another. Thread-safe.
 class SampleOrder {
  public:
-  // size >= 1.
-  SampleOrder(uint64_t seed, int32_t size);
+  // size >= 1. Orders of other streams are other ones.
+  SampleOrder(uint64_t seed, int32_t size, uint32_t stream = 0);
 
   // The sample at `position` >= 0, which is place position % size of epoch position / size.
   int32_t At(int64_t position) const;
@@ -32,6 +32,7 @@ class SampleOrder {
 
   const uint64_t seed_;
   const int32_t size_;
+  const uint32_t stream_;
   mutable std::mutex mutex_;
   mutable std::map<int64_t, Order> recent_;  // by epoch; a few
 };

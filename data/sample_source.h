@@ -29,6 +29,10 @@ class SampleSource {
   // Each reads the storage again. Errors name the file.
   virtual absl::StatusOr<std::string> LoadCaption(int32_t index) const = 0;
   virtual absl::StatusOr<Image> LoadImage(int32_t index) const = 0;
+  // What LoadImage's image measures, from the file's headers.
+  virtual absl::StatusOr<ImageSize> LoadImageSize(int32_t index) const = 0;
+  // Stays the same for as long as the image file is the same: path, size and time of change.
+  virtual absl::StatusOr<std::string> LoadIdentity(int32_t index) const = 0;
   // NotFound for a sample that has none.
   virtual absl::StatusOr<Image> LoadCondition(int32_t index) const = 0;
 };

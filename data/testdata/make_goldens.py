@@ -1,4 +1,4 @@
-"""Writes the images of this folder and PIL's own reading of them, as PNG.
+"""Writes the images of this folder and PIL's own reading of them, as PNG; and the tar files.
 
     pip install pillow
     cd data/testdata && python3 make_goldens.py
@@ -6,9 +6,13 @@
 The files checked in are those of Pillow 13.0.
 """
 
+import io
 import random
+import struct
+import tarfile
+import zlib
 
-from PIL import Image
+from PIL import Image, ImageOps
 
 
 def picture(width, height, seed, mode="RGB"):
@@ -41,3 +45,68 @@ color.save("animated.webp", save_all=True, append_images=[picture(37, 29, 2)], l
 for width, height in [(16, 16), (80, 50), (7, 61), (1, 1)]:
     color.resize((width, height), Image.Resampling.BILINEAR).save(f"resized_{width}x{height}.png")
 color.save("color.png")
+
+
+def save_turned(image, name, orientation, **options):
+    """With an EXIF orientation; expected is the image as it is to be seen."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image.save(name, exif=exif, **options)
+    seen = ImageOps.exif_transpose(Image.open(name))
+    seen.convert("RGB").save("expected_" + name.replace(".", "_") + ".png")
+
+
+for orientation in range(2, 9):
+    save_turned(color, f"turned_{orientation}.jpg", orientation, quality=90)
+save_turned(color, "turned_6.png", 6)
+save_turned(color, "turned_8.webp", 8, lossless=True)
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def write_png(name, image, depth, interlaced):
+    """PIL writes neither interlaced nor 16-bit RGB files."""
+    passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2),
+              (0, 1, 1, 2)] if interlaced else [(0, 0, 1, 1)]
+    raw = b""
+    for left, top, step_x, step_y in passes:
+        for y in range(top, image.height, step_y):
+            row = b"".join(
+                struct.pack(">B" if depth == 8 else ">H", c if depth == 8 else c * 257)
+                for x in range(left, image.width, step_x) for c in image.getpixel((x, y)))
+            if row:
+                raw += b"\0" + row
+    with open(name, "wb") as out:
+        out.write(b"\x89PNG\r\n\x1a\n")
+        out.write(chunk(b"IHDR", struct.pack(">IIBBBBB", image.width, image.height, depth, 2, 0, 0,
+                                             int(interlaced))))
+        out.write(chunk(b"IDAT", zlib.compress(raw, 9)))
+        out.write(chunk(b"IEND", b""))
+    Image.open(name).convert("RGB").save("expected_" + name.replace(".", "_") + ".png")
+
+
+write_png("interlaced.png", color, 8, True)
+write_png("sixteen_bit.png", color, 16, True)
+
+LONG = "a" * 90 + "/" + "b" * 90 + "/" + "\u00e9" * 70 + ".txt"
+for form, name in [(tarfile.USTAR_FORMAT, "ustar"), (tarfile.GNU_FORMAT, "gnu"),
+                   (tarfile.PAX_FORMAT, "pax")]:
+    with tarfile.open(f"{name}.tar", "w", format=form) as tar:
+        folder = tarfile.TarInfo("folder")
+        folder.type = tarfile.DIRTYPE
+        tar.addfile(folder)
+        names = ["./folder/one.txt", "x" * 80 + "/" + "y" * 90 + ".txt", "empty.txt"]
+        if form != tarfile.USTAR_FORMAT:
+            names.append(LONG)
+        for number, member in enumerate(names):
+            content = b"" if member == "empty.txt" else (f"content {number} " * 60).encode()
+            info = tarfile.TarInfo(member)
+            info.size = len(content)
+            if form == tarfile.PAX_FORMAT:
+                info.mtime = 1234567890.5
+            tar.addfile(info, io.BytesIO(content))
+            link = tarfile.TarInfo(f"link{number}")
+            link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            tar.addfile(link)

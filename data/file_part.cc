@@ -1,0 +1,70 @@
+#include "data/file_part.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+
+absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
+  InputFile file(path, fd);
+  struct stat info;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not a file"));
+  }
+  file.size_ = info.st_size;
+  return file;
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+
+InputFile::~InputFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<std::string> InputFile::Read(int64_t offset, int64_t size) const {
+  if (offset < 0 || size < 0 || offset > size_ || size > size_ - offset) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": ", size, " bytes from ", offset, " of a file of ", size_));
+  }
+  std::string bytes(size, '\0');
+  int64_t done = 0;
+  while (done < size) {
+    const ssize_t count = pread(fd_, &bytes[done], size - done, offset + done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      return absl::UnavailableError(absl::StrCat("cannot read ", path_, ": ", strerror(errno)));
+    }
+    if (count == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ": cut off at byte ", offset + done, " while it was being read"));
+    }
+    done += count;
+  }
+  return bytes;
+}
+
+absl::StatusOr<std::string> ReadFilePart(const std::string& path, int64_t offset, int64_t size) {
+  DPIPE_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  return file.Read(offset, size);
+}
+
+absl::StatusOr<FileIdentity> IdentifyFile(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) {
+    return absl::NotFoundError(absl::StrCat("cannot find ", path, ": ", strerror(errno)));
+  }
+  return FileIdentity{info.st_size,
+                      int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
+}  // namespace dpipe

@@ -1,0 +1,78 @@
+#include "data/quarantine_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "core/base/file.h"
+#include "nlohmann/json.hpp"
+
+namespace dpipe {
+namespace {
+
+bool ParseEntry(absl::string_view line, QuarantineEntry* entry) {
+  const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr,
+                                          /*allow_exceptions=*/false);
+  for (const char* key : {"path", "reason"}) {
+    if (!json.is_object() || !json.contains(key) || !json[key].is_string()) return false;
+  }
+  *entry = {json["path"], json["reason"]};
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<QuarantineLog>> QuarantineLog::Open(const std::string& path) {
+  auto log = std::unique_ptr<QuarantineLog>(new QuarantineLog(path));
+  const auto content = ReadFile(path);
+  if (absl::IsNotFound(content.status())) return log;
+  DPIPE_RETURN_IF_ERROR(content.status());
+  const size_t finished = content->rfind('\n') + 1;  // 0 where there is none
+  std::set<std::string> seen;
+  int line_number = 0;
+  for (const absl::string_view line :
+       absl::StrSplit(absl::string_view(*content).substr(0, finished), '\n')) {
+    ++line_number;
+    if (line.empty()) continue;
+    QuarantineEntry entry;
+    if (!ParseEntry(line, &entry)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " line ", line_number, ": no {\"path\": ..., \"reason\": ...}"));
+    }
+    if (seen.insert(entry.path).second) log->known_.push_back(std::move(entry));
+  }
+  if (finished == content->size()) return log;
+  // Ours starts with a brace; anything else is a person's file.
+  if ((*content)[finished] != '{') {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " line ", line_number, ": no {\"path\": ..., \"reason\": ...}"));
+  }
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, content->substr(0, finished)));
+  return log;
+}
+
+absl::Status QuarantineLog::Append(const QuarantineEntry& entry) const {
+  const nlohmann::ordered_json json = {{"path", entry.path}, {"reason", entry.reason}};
+  // Paths are bytes, not always UTF-8.
+  const std::string line =
+      json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace) + "\n";
+  const int fd = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    return absl::UnavailableError(absl::StrCat("cannot open ", path_, ": ", strerror(errno)));
+  }
+  const ssize_t written = write(fd, line.data(), line.size());
+  const bool good = written == static_cast<ssize_t>(line.size()) && fsync(fd) == 0;
+  const std::string reason = written >= 0 && !good ? "the disk is full?" : strerror(errno);
+  close(fd);
+  if (good) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot write ", path_, ": ", reason));
+}
+
+}  // namespace dpipe

@@ -1,0 +1,146 @@
+#include "data/tar_dataset.h"
+
+#include <stdlib.h>
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "data/image_encode.h"
+#include "data/loader.h"
+#include "data/open_samples.h"
+#include "data/tar_for_test.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Png(int width) { return EncodePng(Image(width, 8)).value(); }
+
+class TarDatasetTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = absl::StrCat(testing::TempDir(), "/tarsXXXXXX");
+    folder_ = mkdtemp(&pattern[0]);
+  }
+  void Write(const std::string& name, const std::string& content) {
+    ASSERT_TRUE(WriteFileAtomically(absl::StrCat(folder_, "/", name), content).ok());
+  }
+  std::string ErrorOf(const std::string& tar) {
+    Write("bad.tar", tar);
+    const auto dataset = TarDataset::Open(folder_ + "/bad.tar");
+    return dataset.ok() ? "no error" : std::string(dataset.status().message());
+  }
+  std::string folder_;
+};
+
+TEST_F(TarDatasetTest, GroupsMembersByKey) {
+  Write("s-00.tar", MakeTar({{"000.jpg", EncodeJpeg(Image(9, 8)).value()},
+                             {"000.txt", " a cat\n"},
+                             {"readme.md", "not a sample"},
+                             {"sub/001.cond.png", Png(3)},
+                             {"sub/001.json", "{\"caption\": \"a dog\", \"width\": 10}"},
+                             {"sub/001.PNG", Png(10)}}));
+  Write("s-01.tar", MakeTar({{"000.webp.txt", "another member"},
+                             {"000.caption", "a fox"},
+                             {"000.jpeg", Png(11)},
+                             {"only.txt", "no image"}}));
+  const auto dataset = TarDataset::Open(folder_ + "/s-{00..01}.tar");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ((*dataset)->size(), 3);
+  EXPECT_EQ((*dataset)->num_shards(), 2);
+  EXPECT_EQ((*dataset)->num_keys_without_image(), 1);
+  EXPECT_EQ((*dataset)->LoadCaption(0).value(), "a cat");
+  EXPECT_EQ((*dataset)->LoadCaption(1).value(), "a dog");
+  EXPECT_EQ((*dataset)->LoadCaption(2).value(), "a fox");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ((*dataset)->LoadImage(i)->width, 9 + i);
+    EXPECT_EQ((*dataset)->LoadImageSize(i)->width, 9 + i);
+  }
+  EXPECT_EQ((*dataset)->image_path(1), folder_ + "/s-00.tar: sub/001.png");
+  EXPECT_FALSE((*dataset)->has_condition(0));
+  EXPECT_EQ((*dataset)->LoadCondition(0).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ((*dataset)->LoadCondition(1)->width, 3);
+  EXPECT_NE((*dataset)->LoadIdentity(0).value(), (*dataset)->LoadIdentity(1).value());
+}
+
+TEST_F(TarDatasetTest, CaptionFieldMayBeNamed) {
+  Write("a.tar", MakeTar({{"0.png", Png(8)}, {"0.json", "{\"text\": \"one\", \"fr\": \"un\"}"}}));
+  OpenSamplesOptions options;
+  EXPECT_EQ((*OpenSamples(folder_ + "/a.tar"))->LoadCaption(0).value(), "one");
+  options.caption_column = "fr";
+  EXPECT_EQ((*OpenSamples(folder_ + "/a.tar", options))->LoadCaption(0).value(), "un");
+  options.caption_column = "de";
+  EXPECT_THAT(std::string((*OpenSamples(folder_, options))->LoadCaption(0).status().message()),
+              HasSubstr("a.tar: 0.json: not a JSON object with a string \"de\""));
+}
+
+TEST_F(TarDatasetTest, DamagedShardsAreNamed) {
+  const std::string good = MakeTar({{"0.png", Png(8)}, {"0.txt", "x"}});
+  EXPECT_EQ(ErrorOf(good), "no error");
+  EXPECT_THAT(ErrorOf(good.substr(0, 700)), HasSubstr("/bad.tar: at byte "));
+  EXPECT_THAT(ErrorOf(MakeTar({{"0.png", Png(8)}, {"1.png", Png(8)}, {"0.jpg", "x"}})),
+              HasSubstr("/bad.tar: 0.jpg: 0 has its image twice"));
+  EXPECT_THAT(ErrorOf(MakeTar({{"0.txt", "x"}})), HasSubstr("no JPEG, PNG or WebP in 1 tar"));
+  EXPECT_EQ(TarDataset::Open(folder_ + "/no.tar").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(TarDatasetTest, OpenSamplesKnowsTheKinds) {
+  EXPECT_FALSE(OpenSamples(folder_).ok());
+  Write("0.tar", MakeTar({{"0.png", Png(8)}, {"0.txt", "tar"}}));
+  EXPECT_EQ((*OpenSamples(folder_))->LoadCaption(0).value(), "tar");
+  Write("m.png", Png(8));
+  Write("metadata.jsonl", "{\"file_name\": \"m.png\", \"text\": \"folder\"}");
+  EXPECT_EQ((*OpenSamples(folder_))->LoadCaption(0).value(), "folder");
+}
+
+// Training sees the same from shards as from the folder that they were packed from.
+TEST_F(TarDatasetTest, LoadsAsAFolderDoes) {
+  std::vector<std::pair<std::string, std::string>> shards[2];
+  for (int i = 0; i < 10; ++i) {
+    Image image(12, 10);
+    for (size_t b = 0; b < image.pixels.size(); ++b) image.pixels[b] = static_cast<uint8_t>(b * i);
+    std::string png = EncodePng(image).value();
+    if (i == 3) png.resize(50);
+    const std::string caption = absl::StrCat("caption ", i);
+    Write(absl::StrCat(i, ".png"), png);
+    Write(absl::StrCat(i, ".txt"), caption);
+    shards[i / 6].push_back({absl::StrCat(i, ".png"), png});
+    shards[i / 6].push_back({absl::StrCat(i, ".txt"), caption});
+  }
+  Write("t-0.tar", MakeTar(shards[0]));
+  Write("t-1.tar", MakeTar(shards[1]));
+  DataLoaderOptions options;
+  options.image_size = 8;
+  options.global_batch = 5;
+  options.random_crop = options.random_flip = true;
+  const auto folder = DataLoader::Create(FolderDataset::Open(folder_).value(), options);
+  const auto tars = DataLoader::Create(TarDataset::Open(folder_ + "/t-*.tar").value(), options);
+  ASSERT_TRUE(folder.ok() && tars.ok()) << folder.status() << tars.status();
+  std::vector<float> a(5 * 8 * 8 * 3), b(a.size());
+  for (int64_t step = 0; step < 6; ++step) {
+    ASSERT_TRUE((*folder)->LoadPixels(step, {0, 5}, a.data()).ok());
+    ASSERT_TRUE((*tars)->LoadPixels(step, {0, 5}, b.data()).ok());
+    EXPECT_EQ(a, b);
+    EXPECT_EQ((*folder)->Captions(step, {0, 5}).value(), (*tars)->Captions(step, {0, 5}).value());
+  }
+  EXPECT_EQ((*tars)->Quarantine().size(), 1u);
+  EXPECT_THAT((*tars)->Quarantine()[0].reason, HasSubstr("t-0.tar: 3.png: corrupt PNG"));
+}
+
+TEST_F(TarDatasetTest, SamplesWithoutCaptionAreSkipped) {
+  Write("a.tar", MakeTar({{"0.png", Png(8)}, {"1.png", Png(8)}, {"1.txt", "one"}}));
+  DataLoaderOptions options;
+  options.image_size = 8;
+  options.global_batch = 2;
+  const auto loader = DataLoader::Create(TarDataset::Open(folder_ + "/a.tar").value(), options);
+  ASSERT_TRUE(loader.ok()) << loader.status();
+  EXPECT_EQ((*loader)->Indices(0, {0, 2}).value(), (std::vector<int32_t>{1, 1}));
+  EXPECT_THAT((*loader)->Quarantine()[0].reason, HasSubstr("0.png: no .txt, .caption or .json"));
+}
+
+}  // namespace
+}  // namespace dpipe
