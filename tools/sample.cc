@@ -23,7 +23,7 @@ DEFINE_string(prompts_file, "", "more prompts, one a line");
 DEFINE_int32(count, 1, "images of each prompt");
 DEFINE_int32(steps, 30, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance; 1: none");
-DEFINE_string(sampler, "ddim", "ddim or ddpm");
+DEFINE_string(sampler, "ddim", "ddim, ddpm or dpm++ (DPM-Solver++ 2M)");
 DEFINE_uint64(seed, 1, "of the noise that drawing begins with");
 DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in");
 DEFINE_int32(devices, 0, "CPU devices that share the work; 0: one for each core");
@@ -40,7 +40,7 @@ constexpr char kUsage[] =
 
 absl::Status CheckFlags() {
   DPIPE_RETURN_IF_ERROR(CheckChoice("dtype", FLAGS_dtype, {"fp32", "bf16"}));
-  DPIPE_RETURN_IF_ERROR(CheckChoice("sampler", FLAGS_sampler, {"ddim", "ddpm"}));
+  DPIPE_RETURN_IF_ERROR(diffusion::ParseSamplerKind(FLAGS_sampler).status());
   if (FLAGS_zoom < 1 || FLAGS_zoom > 64 || FLAGS_columns < 0 || FLAGS_devices < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--zoom=", FLAGS_zoom, " must be from 1 to 64, --columns=", FLAGS_columns,
@@ -69,8 +69,7 @@ absl::StatusOr<std::vector<Image>> DrawAll(const models::StableDiffusion& model,
   options.num_steps = FLAGS_steps;
   options.guidance = static_cast<float>(FLAGS_guidance);
   options.seed = FLAGS_seed;
-  options.kind =
-      FLAGS_sampler == "ddpm" ? diffusion::SamplerKind::kDdpm : diffusion::SamplerKind::kDdim;
+  DPIPE_ASSIGN_OR_RETURN(options.kind, diffusion::ParseSamplerKind(FLAGS_sampler));
   // Small enough that every worker has something to do.
   const int num_images = static_cast<int>(prompts.size());
   options.batch = std::clamp((num_images + devices - 1) / devices, 1, options.batch);

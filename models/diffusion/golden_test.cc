@@ -71,7 +71,7 @@ Tensor ToTensor(const std::shared_ptr<Device>& device, const Json& values) {
   return Tensor::FromHost<float>(device, {2, 4}, values.get<std::vector<float>>());
 }
 
-// The formula of testdata/make_ddim_goldens.py in the place of a model.
+// The formula of testdata/make_sampler_goldens.py in the place of a model.
 absl::StatusOr<Tensor> Formula(const Tensor& x, const Tensor& timesteps) {
   Tensor prediction = x.Clone();
   const double shift = std::sin(timesteps.data<int32_t>()[0] / 100.0);
@@ -79,10 +79,10 @@ absl::StatusOr<Tensor> Formula(const Tensor& x, const Tensor& timesteps) {
   return prediction;
 }
 
-TEST(DdimGoldenTest, TrajectoriesEndWhereDiffusersEnd) {
+void ExpectTrajectories(const char* path, size_t num_cases, SamplerKind kind) {
   const auto cpu = Device::Cpu();
-  const Json goldens = Json::parse(*ReadFile("models/diffusion/testdata/ddim.json"));
-  ASSERT_EQ(goldens["cases"].size(), 10);
+  const Json goldens = Json::parse(*ReadFile(path));
+  ASSERT_EQ(goldens["cases"].size(), num_cases);
   for (const Json& c : goldens["cases"]) {
     SCOPED_TRACE(c["config"].dump());
     const NoiseSchedule schedule =
@@ -91,13 +91,22 @@ TEST(DdimGoldenTest, TrajectoriesEndWhereDiffusersEnd) {
       EXPECT_NEAR(schedule.alpha_cumprod(at[0]), at[1].get<double>(), kScheduleError);
     }
     SamplerOptions options;
+    options.kind = kind;
     options.num_steps = c["steps"];
-    EXPECT_EQ(*InferenceTimesteps(schedule, options.num_steps),
+    EXPECT_EQ(*InferenceTimesteps(schedule, options.num_steps, kind),
               c["timesteps"].get<std::vector<int>>());
     const Tensor end = *Sample(schedule, options, ToTensor(cpu, c["start"]), Formula);
     // Early steps divide by sqrt(abar), as small as 0.07, which multiplies the schedule's error.
     ops::ExpectClose(end, ToTensor(cpu, c["end"]), {5e-5, 5e-5});
   }
+}
+
+TEST(SamplerGoldenTest, DdimEndsWhereDiffusersEnds) {
+  ExpectTrajectories("models/diffusion/testdata/ddim.json", 10, SamplerKind::kDdim);
+}
+
+TEST(SamplerGoldenTest, DpmSolverEndsWhereDiffusersEnds) {
+  ExpectTrajectories("models/diffusion/testdata/dpm_solver.json", 8, SamplerKind::kDpmSolver);
 }
 
 }  // namespace

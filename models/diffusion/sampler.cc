@@ -37,6 +37,12 @@ struct Step {
   double alpha_next;  // abar at the next timestep, or where the sampler ends
 };
 
+// What a multistep sampler remembers of the step before.
+struct History {
+  Tensor x0;  // undefined before the first step
+  double log_snr = 0;
+};
+
 // What the i-th step adds afresh, scaled to deviation `sigma`.
 absl::StatusOr<Tensor> AddFreshNoise(const SamplerOptions& options, const Step& step, double sigma,
                                      const Tensor& x) {
@@ -76,9 +82,49 @@ absl::StatusOr<Tensor> DdpmStep(const NoiseSchedule& schedule, const SamplerOpti
   return AddFreshNoise(options, step, std::sqrt(PosteriorVariance(step)), mean);
 }
 
+// Half the logarithm of the signal-to-noise ratio, the time that DPM-Solver++ steps in. abar is 0
+// under a schedule of zero terminal SNR, where diffusers takes 2^-24.
+double HalfLogSnr(double alpha) {
+  alpha = std::max(alpha, std::ldexp(1.0, -24));
+  return 0.5 * std::log(alpha / (1 - alpha));
+}
+
+// Algorithm 2 of arXiv 2211.01095; of first order at the first step, and at the last, which ends
+// without noise.
+absl::StatusOr<Tensor> DpmSolverStep(const NoiseSchedule& schedule, const Step& step,
+                                     const Tensor& x, const Tensor& prediction,
+                                     const Tensor& timesteps, History* history) {
+  DPIPE_ASSIGN_OR_RETURN(const Tensor x0, ClippedX0(schedule, x, prediction, timesteps));
+  if (step.alpha_next == 1) return x0;
+  const double now = HalfLogSnr(step.alpha), next = HalfLogSnr(step.alpha_next);
+  const double length = next - now;
+  Tensor direction = x0;
+  if (history->x0.defined()) {
+    const double ahead = length / (2 * (now - history->log_snr));
+    DPIPE_ASSIGN_OR_RETURN(direction, Combine(1 + ahead, x0, -ahead, history->x0));
+  }
+  *history = {x0, now};
+  const double x_weight = std::sqrt((1 - step.alpha_next) / (1 - step.alpha));
+  return Combine(x_weight, x, -std::sqrt(step.alpha_next) * std::expm1(-length), direction);
+}
+
+absl::StatusOr<Tensor> Advance(const NoiseSchedule& schedule, const SamplerOptions& options,
+                               const Step& step, const Tensor& x, const Tensor& prediction,
+                               const Tensor& timesteps, History* history) {
+  switch (options.kind) {
+    case SamplerKind::kDdim:
+      return DdimStep(schedule, options, step, x, prediction, timesteps);
+    case SamplerKind::kDdpm:
+      return DdpmStep(schedule, options, step, x, prediction, timesteps);
+    case SamplerKind::kDpmSolver:
+      return DpmSolverStep(schedule, step, x, prediction, timesteps, history);
+  }
+  return absl::InternalError("a sampler of no kind");
+}
+
 // Where the step from timesteps[i] ends. DDIM steps by num_timesteps / num_steps, rounded down,
-// whatever the spacing, and ends at the schedule's final value; DDPM steps from timestep to
-// timestep and ends without noise.
+// whatever the spacing, and ends at the schedule's final value; the others step from timestep to
+// timestep and end without noise.
 double NextAlpha(const NoiseSchedule& schedule, SamplerKind kind, const std::vector<int>& timesteps,
                  size_t i) {
   if (kind == SamplerKind::kDdim) {
@@ -101,19 +147,31 @@ PredictFn WithGuidance(PredictFn predict, float scale) {
   };
 }
 
-absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedule, int num_steps) {
+absl::StatusOr<SamplerKind> ParseSamplerKind(absl::string_view name) {
+  if (name == "ddim") return SamplerKind::kDdim;
+  if (name == "ddpm") return SamplerKind::kDdpm;
+  if (name == "dpm++") return SamplerKind::kDpmSolver;
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown sampler '", name, "'; there are ddim, ddpm and dpm++"));
+}
+
+absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedule, int num_steps,
+                                                    SamplerKind kind) {
   const int total = schedule.num_timesteps();
   if (num_steps < 1 || num_steps > total) {
     return absl::InvalidArgumentError(
         absl::StrCat("sampling in ", num_steps, " steps; the schedule allows 1 to ", total));
   }
   const NoiseScheduleOptions& options = schedule.options();
+  // Timesteps that are left out at the end.
+  const int left_out = kind == SamplerKind::kDpmSolver ? 1 : 0;
+  const int spread = num_steps + left_out;
   std::vector<int> timesteps(num_steps);
   for (int i = 0; i < num_steps; ++i) {
-    const int rest = num_steps - 1 - i;  // steps after this one
+    const int rest = spread - 1 - i;  // steps after this one
     switch (options.timestep_spacing) {
       case TimestepSpacing::kLeading:
-        timesteps[i] = rest * (total / num_steps) + options.steps_offset;
+        timesteps[i] = rest * (total / spread) + options.steps_offset;
         break;
       case TimestepSpacing::kTrailing:
         timesteps[i] =
@@ -122,9 +180,7 @@ absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedul
         break;
       case TimestepSpacing::kLinspace:
         timesteps[i] =
-            num_steps == 1
-                ? 0
-                : static_cast<int>(std::nearbyint(rest * (total - 1.0) / (num_steps - 1)));
+            spread == 1 ? 0 : static_cast<int>(std::nearbyint(rest * (total - 1.0) / (spread - 1)));
         break;
     }
   }
@@ -139,12 +195,13 @@ absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedul
 absl::StatusOr<Tensor> Sample(const NoiseSchedule& schedule, const SamplerOptions& options,
                               const Tensor& noise, const PredictFn& predict) {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<int> visited,
-                         InferenceTimesteps(schedule, options.num_steps));
+                         InferenceTimesteps(schedule, options.num_steps, options.kind));
   DPIPE_CHECK(noise.dtype() == DType::kF32) << "noise of " << DTypeName(noise.dtype());
   if (noise.device()->kind() == DeviceKind::kCuda) {
     return absl::UnimplementedError("samplers keep x in host memory; give them a CPU device");
   }
   Tensor x = noise;
+  History history;
   for (size_t i = 0; i < visited.size(); ++i) {
     const int t = visited[i];
     const Step step = {static_cast<int>(i), t, schedule.alpha_cumprod(t),
@@ -153,8 +210,7 @@ absl::StatusOr<Tensor> Sample(const NoiseSchedule& schedule, const SamplerOption
     const Tensor timesteps = Tensor::FromHost<int32_t>(x.device(), {x.dim(0)}, same);
     DPIPE_ASSIGN_OR_RETURN(const Tensor prediction, predict(x, timesteps));
     DPIPE_CHECK_EQ(prediction.shape(), x.shape()) << "prediction of a sampler's model";
-    const auto advance = options.kind == SamplerKind::kDdim ? DdimStep : DdpmStep;
-    DPIPE_ASSIGN_OR_RETURN(x, advance(schedule, options, step, x, prediction, timesteps));
+    DPIPE_ASSIGN_OR_RETURN(x, Advance(schedule, options, step, x, prediction, timesteps, &history));
     if (options.on_step) options.on_step(step.index, x);
   }
   return x;

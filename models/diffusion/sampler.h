@@ -1,5 +1,6 @@
 // Drawing samples: from noise to x0 in a chosen number of steps, by DDIM (Song et al., arXiv
-// 2010.02502) or DDPM (Ho et al., arXiv 2006.11239), with diffusers' conventions.
+// 2010.02502), DDPM (Ho et al., arXiv 2006.11239) or DPM-Solver++ (Lu et al., arXiv 2211.01095: the
+// multistep solver of second order, 2M), with diffusers' conventions.
 #ifndef DPIPE_MODELS_DIFFUSION_SAMPLER_H_
 #define DPIPE_MODELS_DIFFUSION_SAMPLER_H_
 
@@ -7,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "core/base/status.h"
 #include "core/tensor/tensor.h"
 #include "models/diffusion/noise_schedule.h"
@@ -22,7 +24,10 @@ using PredictFn = std::function<absl::StatusOr<Tensor>(const Tensor& x_t, const 
 // prompt; the result is unconditional + scale * (conditional - unconditional).
 PredictFn WithGuidance(PredictFn predict, float scale);
 
-enum class SamplerKind { kDdim, kDdpm };
+enum class SamplerKind { kDdim, kDdpm, kDpmSolver };
+
+// "ddim", "ddpm" or "dpm++". InvalidArgument lists them.
+absl::StatusOr<SamplerKind> ParseSamplerKind(absl::string_view name);
 
 struct SamplerOptions {
   SamplerKind kind = SamplerKind::kDdim;
@@ -35,8 +40,10 @@ struct SamplerOptions {
   std::function<void(int step, const Tensor& x)> on_step;
 };
 
-// The timesteps visited, decreasing. InvalidArgument where num_steps is not in [1, num_timesteps].
-absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedule, int num_steps);
+// The timesteps visited, decreasing. DPM-Solver++ spreads one step more and leaves the last out,
+// which is where it ends. InvalidArgument where num_steps is not in [1, num_timesteps].
+absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedule, int num_steps,
+                                                    SamplerKind kind = SamplerKind::kDdim);
 
 // x0, fp32, from `noise` [B, ...], fp32. Errors of `predict` are passed on.
 absl::StatusOr<Tensor> Sample(const NoiseSchedule& schedule, const SamplerOptions& options,

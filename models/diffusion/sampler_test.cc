@@ -65,7 +65,7 @@ TEST(SamplerTest, DataOfOnePointIsFound) {
       const Tensor eps = *PredictedNoise(from_x0, x_t, points, t);
       return TrainingTarget(schedule, points, eps, t);
     };
-    for (SamplerKind kind : {SamplerKind::kDdim, SamplerKind::kDdpm}) {
+    for (SamplerKind kind : {SamplerKind::kDdim, SamplerKind::kDdpm, SamplerKind::kDpmSolver}) {
       for (double eta : {0.0, 1.0}) {
         SamplerOptions options;
         options.kind = kind;
@@ -135,6 +135,41 @@ TEST_F(GaussianTest, DdimWithFullNoiseIsDdpm) {
   const Tensor ddim = *Sample(schedule_, options, noise, Ideal());
   options.kind = SamplerKind::kDdpm;
   ExpectClose(ddim, *Sample(schedule_, options, noise, Ideal()), {1e-5, 1e-5});
+}
+
+// Under the ideal predictor x follows x(t) = x(T) sqrt((abar_t s^2 + 1 - abar_t) / (abar_T s^2 + 1
+// - abar_T)), which DDIM misses by the length of its steps and DPM-Solver++ by the square of it.
+TEST_F(GaussianTest, DpmSolverFollowsTheExactPath) {
+  const Tensor noise = Tensor::FromHost<float>(cpu_, {1, 1}, {1});
+  const auto error = [&](SamplerKind kind, int num_steps) {
+    SamplerOptions options;
+    options.kind = kind;
+    options.num_steps = num_steps;
+    // Before the last step, which has no noise left to solve for.
+    double before_last = 0;
+    int timestep = 0;
+    const std::vector<int> visited = *InferenceTimesteps(schedule_, num_steps, kind);
+    options.on_step = [&](int step, const Tensor& x) {
+      if (step != num_steps - 2) return;
+      before_last = x.data<float>()[0];
+      timestep = visited[num_steps - 1];
+    };
+    EXPECT_TRUE(Sample(schedule_, options, noise, Ideal()).ok());
+    const auto deviation = [&](int t) {
+      const double a = schedule_.alpha_cumprod(t);
+      return std::sqrt(a * kVariance + 1 - a);
+    };
+    return std::abs(before_last - deviation(timestep) / deviation(visited[0]));
+  };
+  for (int num_steps : {10, 40}) {
+    EXPECT_LT(error(SamplerKind::kDpmSolver, num_steps), error(SamplerKind::kDdim, num_steps) / 8);
+  }
+}
+
+TEST(SamplerKindTest, Names) {
+  EXPECT_EQ(*ParseSamplerKind("dpm++"), SamplerKind::kDpmSolver);
+  EXPECT_EQ(ParseSamplerKind("euler").status().message(),
+            "unknown sampler 'euler'; there are ddim, ddpm and dpm++");
 }
 
 TEST_F(GaussianTest, FreshNoiseBelongsToTheSample) {

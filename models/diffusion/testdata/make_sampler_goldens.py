@@ -1,6 +1,7 @@
-"""Writes ddim.json: trajectories of diffusers' DDIMScheduler under a model that is a formula.
+"""Writes ddim.json and dpm_solver.json: trajectories of diffusers' DDIMScheduler and
+DPMSolverMultistepScheduler (DPM-Solver++ 2M) under a model that is a formula.
 
-    oracle/bin/python models/diffusion/testdata/make_ddim_goldens.py
+    oracle/bin/python models/diffusion/testdata/make_sampler_goldens.py
 
 (The virtual environment of tests/golden/README.md.) The model predicts 0.5 x + sin(t / 100); x has 2 samples
 of 4 values. Each case has the scheduler's configuration, the timesteps visited, some of alphas_cumprod, and x
@@ -29,11 +30,25 @@ CASES = [
     ({"beta_schedule": "squaredcos_cap_v2", "clip_sample_range": 2.0}, 10),
     ({"num_train_timesteps": 200, "prediction_type": "sample", "clip_sample_range": 0.5}, 9),
 ]
+# DPM-Solver++ never clips, and ends without noise; a key that its scheduler lacks is ours alone.
+DPM_CASES = [
+    (STABLE_DIFFUSION, 4),
+    (STABLE_DIFFUSION, 20),
+    ({**STABLE_DIFFUSION, "prediction_type": "v_prediction"}, 25),
+    ({**STABLE_DIFFUSION, "prediction_type": "sample"}, 7),
+    ({**STABLE_DIFFUSION, "timestep_spacing": "trailing"}, 10),
+    ({**STABLE_DIFFUSION, "timestep_spacing": "linspace"}, 15),
+    ({**STABLE_DIFFUSION, "prediction_type": "v_prediction", "rescale_betas_zero_snr": True,
+      "timestep_spacing": "trailing"}, 12),
+    ({"beta_schedule": "squaredcos_cap_v2", "clip_sample": False}, 10),
+]
 CHECKED_TIMESTEPS = [0, 1, 57, 100, 198, 199]
 
 
-def trajectory(config, steps):
-    scheduler = diffusers.DDIMScheduler(**config)
+def trajectory(kind, config, steps):
+    known = kind().config
+    scheduler = kind(**{"timestep_spacing": "leading",
+                        **{key: value for key, value in config.items() if key in known}})
     scheduler.set_timesteps(steps)
     start = torch.randn(2, 4, generator=torch.Generator().manual_seed(steps))
     x = start.double()
@@ -44,10 +59,11 @@ def trajectory(config, steps):
             "start": start.flatten().tolist(), "end": x.flatten().tolist()}
 
 
-def main():
-    out = pathlib.Path(__file__).with_name("ddim.json")
-    cases = ",\n".join(json.dumps(trajectory(*case)) for case in CASES)
-    out.write_text('{"diffusers": "%s", "cases": [\n%s\n]}\n' % (diffusers.__version__, cases))
+def write(name, kind, cases):
+    out = pathlib.Path(__file__).with_name(name)
+    lines = ",\n".join(json.dumps(trajectory(kind, *case)) for case in cases)
+    out.write_text('{"diffusers": "%s", "cases": [\n%s\n]}\n' % (diffusers.__version__, lines))
 
 
-main()
+write("ddim.json", diffusers.DDIMScheduler, CASES)
+write("dpm_solver.json", diffusers.DPMSolverMultistepScheduler, DPM_CASES)
