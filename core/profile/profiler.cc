@@ -9,24 +9,10 @@
 #include "core/nn/execution.h"
 #include "core/profile/describe.h"
 #include "core/profile/layer_timer.h"
+#include "core/profile/typical_times.h"
 
 namespace dpipe {
 namespace {
-
-Nanos Median(std::vector<Nanos> samples) {
-  if (samples.empty()) return 0;
-  const auto middle = samples.begin() + samples.size() / 2;
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
-}
-
-// The mean over workers of each one's median.
-template <typename Select>
-Nanos Typical(const std::vector<ComponentSamples>& workers, const Select& select) {
-  Nanos sum = 0;
-  for (const ComponentSamples& samples : workers) sum += Median(select(samples));
-  return sum / static_cast<Nanos>(workers.size());
-}
 
 class Profiler {
  public:
@@ -54,9 +40,8 @@ class Profiler {
     }
     DPIPE_RETURN_IF_ERROR(LaunchOverhead(&profile));
     DPIPE_RETURN_IF_ERROR(CachedLoad(&profile));
-    profile.set_provenance(absl::StrCat("measured on ", workers_.size(),
-                                        " device(s) at once, medians of ", options_.passes,
-                                        " passes"));
+    profile.set_provenance(absl::StrCat("measured on ", workers_.size(), " device(s) at once, in ",
+                                        options_.passes, " passes"));
     return profile;
   }
 
@@ -85,14 +70,13 @@ class Profiler {
                              return TimeFrozen(component, *inputs_.frozen_parameters[index], batch,
                                                device, inputs_, options_);
                            }));
+    const std::vector<LayerTimes> times = TypicalLayerTimes(samples);
     for (int l = 0; l < profile->layers_size(); ++l) {
       LayerTiming* timing = profile->mutable_layers(l)->add_timings();
       timing->set_local_batch(batch);
-      timing->set_forward_ns(
-          Typical(samples, [l](const ComponentSamples& s) { return s.layers[l].forward_ns; }));
+      timing->set_forward_ns(times[l].forward_ns);
     }
-    profile->set_load_ns_per_sample(
-        Typical(samples, [](const ComponentSamples& s) { return s.load_ns; }) / batch);
+    profile->set_load_ns_per_sample(TypicalLoadTime(samples) / batch);
     Progress();
     return absl::OkStatus();
   }
@@ -123,16 +107,14 @@ class Profiler {
 
   static void AddTimings(const std::vector<ComponentSamples>& samples, int batch,
                          ComponentProfile* profile) {
+    const std::vector<LayerTimes> times = TypicalLayerTimes(samples);
     for (int l = 0; l < profile->layers_size(); ++l) {
       LayerProfile* layer = profile->mutable_layers(l);
       LayerTiming* timing = layer->add_timings();
       timing->set_local_batch(batch);
-      auto typical = [&](std::vector<Nanos> LayerSamples::*pass) {
-        return Typical(samples, [&](const ComponentSamples& s) { return s.layers[l].*pass; });
-      };
-      timing->set_forward_ns(typical(&LayerSamples::forward_ns));
-      timing->set_input_grad_ns(typical(&LayerSamples::input_grad_ns));
-      timing->set_weight_grad_ns(typical(&LayerSamples::weight_grad_ns));
+      timing->set_forward_ns(times[l].forward_ns);
+      timing->set_input_grad_ns(times[l].input_grad_ns);
+      timing->set_weight_grad_ns(times[l].weight_grad_ns);
       layer->set_saved_bytes_per_sample(samples[0].layers[l].saved_bytes / batch);
     }
   }
@@ -159,7 +141,7 @@ class Profiler {
               }
               return result;
             }));
-    const double step_ns = Typical(samples, [](const ComponentSamples& s) { return s.load_ns; });
+    const double step_ns = TypicalLoadTime(samples);
     const double total = program.ParameterBytes(program.all_layers());
     for (LayerProfile& layer : *profile->mutable_layers()) {
       layer.set_optimizer_step_ns(
@@ -186,7 +168,7 @@ class Profiler {
               }
               return result;
             }));
-    const Nanos overhead = Typical(samples, [](const ComponentSamples& s) { return s.load_ns; });
+    const Nanos overhead = TypicalLoadTime(samples);
     profile->set_launch_overhead_ns(std::max<Nanos>(overhead, kNanosPerMicro));
     return absl::OkStatus();
   }
@@ -212,8 +194,7 @@ class Profiler {
               }
               return result;
             }));
-    profile->set_cached_load_ns_per_sample(
-        Typical(samples, [](const ComponentSamples& s) { return s.load_ns; }));
+    profile->set_cached_load_ns_per_sample(TypicalLoadTime(samples));
     return absl::OkStatus();
   }
 

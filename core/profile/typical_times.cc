@@ -1,0 +1,66 @@
+#include "core/profile/typical_times.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace dpipe {
+namespace {
+
+using Kind = std::vector<Nanos> LayerSamples::*;
+constexpr Kind kKinds[] = {&LayerSamples::forward_ns, &LayerSamples::input_grad_ns,
+                           &LayerSamples::weight_grad_ns};
+
+Nanos Median(std::vector<Nanos> samples) {
+  if (samples.empty()) return 0;
+  const auto middle = samples.begin() + samples.size() / 2;
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+// What to multiply the medians by.
+double Scale(const ComponentSamples& samples) {
+  std::vector<Nanos> passes;
+  double medians = 0;
+  for (const LayerSamples& layer : samples.layers) {
+    for (const Kind kind : kKinds) {
+      medians += Median(layer.*kind);
+      passes.resize(std::max(passes.size(), (layer.*kind).size()));
+      for (size_t pass = 0; pass < (layer.*kind).size(); ++pass) {
+        passes[pass] += (layer.*kind)[pass];
+      }
+    }
+  }
+  return medians > 0 ? Midmean(passes) / medians : 1;
+}
+
+}  // namespace
+
+Nanos Midmean(std::vector<Nanos> samples) {
+  if (samples.empty()) return 0;
+  std::sort(samples.begin(), samples.end());
+  const size_t cut = samples.size() / 4;
+  const Nanos sum = std::accumulate(samples.begin() + cut, samples.end() - cut, Nanos{0});
+  return sum / static_cast<Nanos>(samples.size() - 2 * cut);
+}
+
+std::vector<LayerTimes> TypicalLayerTimes(const std::vector<ComponentSamples>& workers) {
+  std::vector<LayerTimes> times(workers.empty() ? 0 : workers[0].layers.size());
+  for (const ComponentSamples& samples : workers) {
+    const double share = Scale(samples) / workers.size();
+    for (size_t l = 0; l < times.size(); ++l) {
+      const LayerSamples& layer = samples.layers[l];
+      times[l].forward_ns += static_cast<Nanos>(share * Median(layer.forward_ns));
+      times[l].input_grad_ns += static_cast<Nanos>(share * Median(layer.input_grad_ns));
+      times[l].weight_grad_ns += static_cast<Nanos>(share * Median(layer.weight_grad_ns));
+    }
+  }
+  return times;
+}
+
+Nanos TypicalLoadTime(const std::vector<ComponentSamples>& workers) {
+  Nanos sum = 0;
+  for (const ComponentSamples& samples : workers) sum += Midmean(samples.load_ns);
+  return workers.empty() ? 0 : sum / static_cast<Nanos>(workers.size());
+}
+
+}  // namespace dpipe

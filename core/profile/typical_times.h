@@ -1,0 +1,34 @@
+// From the samples of a component's layers to one time a layer and pass.
+//
+// A layer takes micro- to milliseconds, so most of its samples see nothing of what else a machine
+// does: interrupts, other programs' time slices, a hypervisor's. Their medians show how layers
+// compare, but their sum is less than what a whole pass takes. The medians are therefore scaled to
+// the whole passes: their sum is the typical duration of one.
+#ifndef DPIPE_CORE_PROFILE_TYPICAL_TIMES_H_
+#define DPIPE_CORE_PROFILE_TYPICAL_TIMES_H_
+
+#include <vector>
+
+#include "core/base/time.h"
+#include "core/profile/layer_timer.h"
+
+namespace dpipe {
+
+struct LayerTimes {
+  Nanos forward_ns = 0, input_grad_ns = 0, weight_grad_ns = 0;
+};
+
+// The mean of the middle half: neither the rare long sample counts nor only the undisturbed ones.
+// 0 of none.
+Nanos Midmean(std::vector<Nanos> samples);
+
+// By layer: the mean over workers of each one's scaled medians. Workers have the same layers; each
+// layer has as many samples of a kind as there were passes, or none.
+std::vector<LayerTimes> TypicalLayerTimes(const std::vector<ComponentSamples>& workers);
+
+// The mean over workers of the midmeans of their load_ns.
+Nanos TypicalLoadTime(const std::vector<ComponentSamples>& workers);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PROFILE_TYPICAL_TIMES_H_

@@ -1,0 +1,61 @@
+#include "core/profile/typical_times.h"
+
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+LayerSamples Samples(std::vector<Nanos> forward, std::vector<Nanos> input_grad,
+                     std::vector<Nanos> weight_grad) {
+  LayerSamples samples;
+  samples.forward_ns = std::move(forward);
+  samples.input_grad_ns = std::move(input_grad);
+  samples.weight_grad_ns = std::move(weight_grad);
+  return samples;
+}
+
+TEST(MidmeanTest, MiddleHalf) {
+  EXPECT_EQ(Midmean({}), 0);
+  EXPECT_EQ(Midmean({7}), 7);
+  EXPECT_EQ(Midmean({3, 1, 2}), 2);
+  EXPECT_EQ(Midmean({1000, 3, 0, 5}), 4);
+  EXPECT_EQ(Midmean({8, 1, 2, 3, 4, 1000, 6, 7}), 5);  // of 3, 4, 6, 7
+}
+
+TEST(TypicalLayerTimesTest, UndisturbedPassesAreTheirOwnMedians) {
+  ComponentSamples worker;
+  worker.layers = {Samples({10, 10, 10}, {20, 20, 20}, {}), Samples({5, 5, 5}, {}, {8, 8, 8})};
+  const std::vector<LayerTimes> times = TypicalLayerTimes({worker});
+  ASSERT_EQ(times.size(), 2);
+  EXPECT_EQ(times[0].forward_ns, 10);
+  EXPECT_EQ(times[0].input_grad_ns, 20);
+  EXPECT_EQ(times[0].weight_grad_ns, 0);
+  EXPECT_EQ(times[1].weight_grad_ns, 8);
+}
+
+// Another program takes a slice of every pass, each time in another layer: no median sees it.
+TEST(TypicalLayerTimesTest, WhatMediansDoNotSeeIsSharedOut) {
+  ComponentSamples worker;
+  worker.layers = {Samples({100, 10, 10, 10}, {}, {}), Samples({10, 100, 10, 10}, {}, {}),
+                   Samples({40, 40, 130, 40}, {}, {}), Samples({30, 30, 30, 120}, {}, {})};
+  const std::vector<LayerTimes> times = TypicalLayerTimes({worker});  // medians 10, 10, 40, 30
+  EXPECT_EQ(times[0].forward_ns, 20);                                 // a pass takes 180
+  EXPECT_EQ(times[2].forward_ns, 80);
+  EXPECT_EQ(times[3].forward_ns, 60);
+}
+
+TEST(TypicalLayerTimesTest, MeanOverWorkers) {
+  ComponentSamples fast, slow;
+  fast.layers = {Samples({10}, {2}, {4})};
+  slow.layers = {Samples({30}, {6}, {8})};
+  fast.load_ns = {1};
+  slow.load_ns = {3};
+  const std::vector<LayerTimes> times = TypicalLayerTimes({fast, slow});
+  EXPECT_EQ(times[0].forward_ns, 20);
+  EXPECT_EQ(times[0].input_grad_ns, 4);
+  EXPECT_EQ(times[0].weight_grad_ns, 6);
+  EXPECT_EQ(TypicalLoadTime({fast, slow}), 2);
+}
+
+}  // namespace
+}  // namespace dpipe
