@@ -50,6 +50,10 @@ class CheckpointSaver {
   // Until the disk has the last one; returns its error, once.
   absl::Status Wait();
 
+  bool in_background() const { return options_.in_background; }
+  // Of the saves to come.
+  void set_in_background(bool in_background) { options_.in_background = in_background; }
+
   // After Wait of everything, else of what is finished.
   const Stats& stats() const { return stats_; }
 
@@ -57,7 +61,7 @@ class CheckpointSaver {
   absl::Status Write(const CheckpointContent& content);
 
   CheckpointFolder* const folder_;
-  const Options options_;
+  Options options_;
   Stats stats_;
   absl::Status status_;  // of the save under way; the thread's, while it runs
   std::thread thread_;

@@ -1,0 +1,34 @@
+#include "core/base/available_memory.h"
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace dpipe {
+
+int64_t AvailableMemoryBytes() {
+  std::ifstream file("/proc/meminfo");  // a file of the kernel's has no size to read up to
+  std::ostringstream text;
+  text << file.rdbuf();
+  return internal::ParseAvailableMemory(text.str());
+}
+
+namespace internal {
+
+int64_t ParseAvailableMemory(absl::string_view meminfo) {
+  for (absl::string_view line : absl::StrSplit(meminfo, '\n')) {
+    int64_t kilobytes = 0;
+    if (!absl::ConsumePrefix(&line, "MemAvailable:") || !absl::ConsumeSuffix(&line, "kB")) continue;
+    const bool is_number = absl::SimpleAtoi(absl::StripAsciiWhitespace(line), &kilobytes);
+    return is_number && kilobytes > 0 ? kilobytes * 1024 : 0;
+  }
+  return 0;
+}
+
+}  // namespace internal
+}  // namespace dpipe

@@ -1,0 +1,23 @@
+#include "core/base/available_memory.h"
+
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+TEST(AvailableMemoryTest, ReadsItsLine) {
+  EXPECT_EQ(internal::ParseAvailableMemory("MemTotal:  24000000 kB\nMemFree: 5 kB\n"
+                                           "MemAvailable:   12345 kB\nBuffers: 1 kB\n"),
+            12345 * 1024);
+}
+
+TEST(AvailableMemoryTest, ZeroWhereItIsNotSaid) {
+  EXPECT_EQ(internal::ParseAvailableMemory(""), 0);
+  EXPECT_EQ(internal::ParseAvailableMemory("MemAvailable: lots kB\n"), 0);
+  EXPECT_EQ(internal::ParseAvailableMemory("MemAvailable: 12"), 0);
+}
+
+TEST(AvailableMemoryTest, ThisMachineHasSome) { EXPECT_GE(AvailableMemoryBytes(), 0); }
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,201 @@
+#include "tools/training_checkpoints.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/base/available_memory.h"
+#include "core/base/bytes.h"
+#include "core/base/time.h"
+#include "core/schedule/plan_io.h"
+#include "google/protobuf/text_format.h"
+
+namespace dpipe::tools {
+namespace {
+
+constexpr char kConfigFile[] = "config.textproto";
+constexpr char kPlanFile[] = "plan.textproto";
+constexpr char kRiskFlag[] = "--allow_config_change";
+
+int64_t SizeOf(const SessionState& state) {
+  int64_t bytes = 0;
+  for (const StateTensor& tensor : state.tensors) bytes += tensor.part.size_bytes();
+  return bytes;
+}
+
+std::string PlanText(const Plan& plan) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(plan, &text);
+  return text;
+}
+
+// Beside the copy, the next step needs room, and so do others.
+bool HasRoomForCopy(const SessionState& state) {
+  const int64_t available = AvailableMemoryBytes();
+  return available == 0 || SizeOf(state) < available - available / 8;
+}
+
+}  // namespace
+
+FieldPolicy ConfigPolicy(const std::string& field) {
+  // Longer names first where one begins another.
+  static const std::vector<std::pair<std::string, FieldPolicy>>* const kPolicies =
+      new std::vector<std::pair<std::string, FieldPolicy>>{
+          // Tensors of another shape, or of other names.
+          {"model.", FieldPolicy::kFixed},
+          {"optimizer.moments", FieldPolicy::kFixed},
+          // Which samples come, in which order, and what is drawn for them.
+          {"data.", FieldPolicy::kFixed},
+          {"seed", FieldPolicy::kFixed},
+          {"global_batch", FieldPolicy::kFixed},
+          {"evaluation.share", FieldPolicy::kFixed},
+          {"evaluation.data", FieldPolicy::kFixed},
+          // Where and in which pieces it is computed; what is written.
+          {"strategy", FieldPolicy::kFree},
+          {"devices", FieldPolicy::kFree},
+          {"micro_batches", FieldPolicy::kFree},
+          {"max_micro_batch", FieldPolicy::kFree},
+          {"frozen_quantum", FieldPolicy::kFree},
+          {"minutes", FieldPolicy::kFree},
+          {"evaluation.", FieldPolicy::kFree},
+          {"samples.", FieldPolicy::kFree},
+          {"output.", FieldPolicy::kFree},
+          {"checkpoints.", FieldPolicy::kFree},
+          {"faults.", FieldPolicy::kFree},
+      };
+  for (const auto& [name, policy] : *kPolicies) {
+    if (name == field || (name.back() == '.' && absl::StartsWith(field, name))) return policy;
+  }
+  // What is learnt and how fast: objective, optimizer, lr, ema, steps, dtype.
+  return FieldPolicy::kRisky;
+}
+
+absl::StatusOr<std::unique_ptr<TrainingCheckpoints>> TrainingCheckpoints::Open(
+    const CheckpointOptions& options, const ConfigFields& config, const std::string& config_text,
+    const Say& say) {
+  auto checkpoints = std::unique_ptr<TrainingCheckpoints>(
+      new TrainingCheckpoints(options, config, config_text, say));
+  DPIPE_ASSIGN_OR_RETURN(checkpoints->folder_, CheckpointFolder::Open(options.folder));
+  DPIPE_RETURN_IF_ERROR(checkpoints->Choose());
+  CheckpointSaver::Options saving;
+  saving.retention = options.retention;
+  saving.in_background = options.in_background;
+  checkpoints->saver_ = std::make_unique<CheckpointSaver>(checkpoints->folder_.get(), saving);
+  return checkpoints;
+}
+
+absl::Status TrainingCheckpoints::Choose() {
+  if (options_.resume == "" || options_.resume == "auto") {
+    DPIPE_ASSIGN_OR_RETURN(checkpoint_, folder_->OpenNewest(say_));
+  } else if (options_.resume != "never") {
+    DPIPE_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(options_.resume));
+  }
+  if (options_.resume == "" && checkpoint_ != nullptr) {
+    const CheckpointInfo& info = checkpoint_->info();
+    if (info.step < info.num_steps) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          folder_->path(), " has a run that is at step ", info.step, " of ", info.num_steps,
+          ": --resume=auto goes on with it, --resume=never begins anew and sets it aside"));
+    }
+    checkpoint_ = nullptr;
+  }
+  if (checkpoint_ != nullptr) DPIPE_RETURN_IF_ERROR(CheckConfig());
+  // Of this run there is nothing newer than where it goes on.
+  DPIPE_RETURN_IF_ERROR(folder_->SetAsideAfter(checkpoint_ == nullptr ? -1 : resumed()->step));
+  if (checkpoint_ != nullptr) say_(absl::StrCat("Resumed:  ", checkpoint_->folder()));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingCheckpoints::CheckConfig() const {
+  const std::vector<FieldDifference> differences =
+      CompareConfigs(resumed()->config, config_, ConfigPolicy);
+  const absl::Status matches =
+      CheckDifferences(differences, options_.allow_config_change, kRiskFlag);
+  if (!matches.ok()) {
+    return absl::Status(matches.code(),
+                        absl::StrCat(checkpoint_->folder(), ": ", matches.message()));
+  }
+  for (const FieldDifference& difference : differences) {
+    if (difference.policy == FieldPolicy::kRisky) {
+      say_(absl::StrCat("Changed:  ", DescribeDifference(difference)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<Plan>> TrainingCheckpoints::SavedPlan(
+    const std::map<std::string, std::string>& plan_for) {
+  if (checkpoint_ == nullptr) return std::optional<Plan>();
+  std::vector<std::string> changes;
+  if (options_.plan_anew) changes.push_back("as asked for");
+  for (const FieldDifference& difference : CompareConfigs(
+           resumed()->plan_for, plan_for, [](const std::string&) { return FieldPolicy::kFree; })) {
+    changes.push_back(DescribeDifference(difference));
+  }
+  if (!changes.empty()) {
+    say_(absl::StrCat("Plan:     a new one, ", absl::StrJoin(changes, "; "),
+                      ": numbers go on to rounding"));
+    return std::optional<Plan>();
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, checkpoint_->Text(kPlanFile));
+  Plan plan;
+  DPIPE_RETURN_IF_ERROR(
+      ParseTextProto(text, absl::StrCat(checkpoint_->folder(), "/", kPlanFile), &plan));
+  return std::optional<Plan>(std::move(plan));
+}
+
+absl::Status TrainingCheckpoints::CheckDataset(int64_t size) const {
+  if (checkpoint_ == nullptr || resumed()->dataset_size == size) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(checkpoint_->folder(), ": the data set had ", resumed()->dataset_size,
+                   " samples and has ", size, " now: they would come in another order"));
+}
+
+absl::Status TrainingCheckpoints::Restore(LocalSession* session) {
+  if (checkpoint_ == nullptr) return absl::OkStatus();
+  return session->Restore(resumed()->num_updates, checkpoint_->reader());
+}
+
+absl::Status TrainingCheckpoints::Tolerate(const absl::Status& status) const {
+  if (status.ok() || options_.stop_on_error) return status;
+  say_(absl::StrCat("Warning:  ", status.message(), "; training goes on"));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingCheckpoints::Save(const LocalSession& session, const Plan& plan,
+                                       CheckpointInfo info) {
+  if (session.next_step() == last_saved_step_) return absl::OkStatus();
+  CheckpointContent content;
+  DPIPE_ASSIGN_OR_RETURN(content.state, session.State());
+  info.step = content.state.next_step;
+  info.num_updates = content.state.num_updates;
+  info.config = config_;
+  last_saved_step_ = info.step;
+  content.info = std::move(info);
+  content.texts[kConfigFile] = config_text_;
+  content.texts[kPlanFile] = PlanText(plan);
+  if (!saver_->in_background() || HasRoomForCopy(content.state)) {
+    return Tolerate(saver_->Save(std::move(content)));
+  }
+  say_(
+      absl::StrFormat("Warning:  no room for a copy of the state (%s): training waits for its "
+                      "checkpoints",
+                      FormatBytes(SizeOf(content.state))));
+  saver_->set_in_background(false);
+  return Tolerate(saver_->Save(std::move(content)));
+}
+
+absl::Status TrainingCheckpoints::Finish() {
+  DPIPE_RETURN_IF_ERROR(Tolerate(saver_->Wait()));
+  const CheckpointSaver::Stats& stats = saver_->stats();
+  if (stats.num_saved == 0) return absl::OkStatus();
+  say_(absl::StrFormat("Saved:    %s, %s, the last of %d; training waited %s a checkpoint",
+                       folder_->PathOf(last_saved_step_), FormatBytes(stats.bytes), stats.num_saved,
+                       FormatDuration(stats.total_stall_ns / stats.num_saved)));
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe::tools

@@ -1,0 +1,93 @@
+// A training run's checkpoints: where it goes on from, and what it leaves.
+#ifndef DPIPE_TOOLS_TRAINING_CHECKPOINTS_H_
+#define DPIPE_TOOLS_TRAINING_CHECKPOINTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/base/status.h"
+#include "core/proto/plan.pb.h"
+#include "core/runtime/local_session.h"
+#include "core/train/checkpoint.h"
+#include "core/train/checkpoint_folder.h"
+#include "core/train/checkpoint_saver.h"
+#include "core/train/config_match.h"
+
+namespace dpipe::tools {
+
+struct CheckpointOptions {
+  std::string folder;
+  int64_t every = 0;  // steps; 0: only where the run ends or somebody asks for it
+  CheckpointRetention retention;
+  bool in_background = true;  // where there is memory for a copy of the state
+  // "": begin, but not where an unfinished run would be lost; "auto": go on where there is
+  // something to go on from, else begin; "never": begin, and set aside what is there; else the
+  // folder of a checkpoint, to go on from that one.
+  std::string resume;
+  bool plan_anew = false;            // although the saved plan would do
+  bool allow_config_change = false;  // of fields that change the numbers: see ConfigPolicy
+  bool stop_on_error = false;        // when a checkpoint cannot be written: else it goes on without
+};
+
+// What may be different when a run goes on: nothing of the model, the data and their order; what is
+// learnt and how fast if asked for; the rest as one likes.
+FieldPolicy ConfigPolicy(const std::string& field);
+
+// Used by one thread, between steps.
+class TrainingCheckpoints {
+ public:
+  using Say = std::function<void(const std::string& line)>;
+
+  // Takes the folder, finds out what to go on from, and checks that it belongs to this
+  // configuration: `config` field by field, and as text for a person. FailedPrecondition names the
+  // fields that do not match, or the run that would be lost. `say` outlives this.
+  static absl::StatusOr<std::unique_ptr<TrainingCheckpoints>> Open(const CheckpointOptions& options,
+                                                                   const ConfigFields& config,
+                                                                   const std::string& config_text,
+                                                                   const Say& say);
+
+  // Null where the run begins.
+  const CheckpointInfo* resumed() const {
+    return checkpoint_ == nullptr ? nullptr : &checkpoint_->info();
+  }
+  // The saved plan, if it was made for the same; else says what is different, or that a new one was
+  // asked for.
+  absl::StatusOr<std::optional<Plan>> SavedPlan(const std::map<std::string, std::string>& plan_for);
+  // That the data set still has as many samples.
+  absl::Status CheckDataset(int64_t size) const;
+  // Puts the saved state into a session that begins at the saved step, and lets go of the files.
+  absl::Status Restore(LocalSession* session);
+
+  // `info` but for the step, the updates and the configuration, which are filled in. A file that
+  // cannot be written is an error or a line to `say`, as the options want it.
+  absl::Status Save(const LocalSession& session, const Plan& plan, CheckpointInfo info);
+  // Until what was saved is on the disk; says where it is, and how long training had to wait.
+  absl::Status Finish();
+
+  const CheckpointOptions& options() const { return options_; }
+
+ private:
+  TrainingCheckpoints(const CheckpointOptions& options, const ConfigFields& config,
+                      const std::string& config_text, const Say& say)
+      : options_(options), config_(config), config_text_(config_text), say_(say) {}
+  absl::Status Choose();
+  absl::Status CheckConfig() const;
+  absl::Status Tolerate(const absl::Status& status) const;
+
+  const CheckpointOptions options_;
+  const ConfigFields config_;
+  const std::string config_text_;
+  const Say say_;
+  std::unique_ptr<CheckpointFolder> folder_;
+  std::unique_ptr<Checkpoint> checkpoint_;
+  std::unique_ptr<CheckpointSaver> saver_;  // after folder_, which it uses
+  int64_t last_saved_step_ = -1;
+};
+
+}  // namespace dpipe::tools
+
+#endif  // DPIPE_TOOLS_TRAINING_CHECKPOINTS_H_

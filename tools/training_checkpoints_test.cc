@@ -1,0 +1,157 @@
+#include "tools/training_checkpoints.h"
+
+#include <filesystem>
+#include <string>
+
+#include "core/train/checkpoint_folder.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::tools {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class TrainingCheckpointsTest : public ::testing::Test {
+ protected:
+  TrainingCheckpointsTest() {
+    options_.folder = ::testing::TempDir() + "/" +
+                      ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(options_.folder);
+  }
+
+  // As a run of 100 steps would.
+  void WriteCheckpoint(int64_t step) {
+    auto folder = CheckpointFolder::Open(options_.folder);
+    ASSERT_TRUE(folder.ok()) << folder.status();
+    CheckpointContent content;
+    content.info.step = content.info.num_updates = step;
+    content.info.num_steps = 100;
+    content.info.dataset_size = 64;
+    content.info.config = config_;
+    content.info.plan_for = {{"devices", "2"}};
+    content.texts["plan.textproto"] = "strategy: \"saved plan\"\n";
+    CheckpointRetention keep_all;
+    keep_all.keep_last = 100;
+    ASSERT_TRUE((*folder)->Write(content, keep_all).ok());
+  }
+
+  absl::StatusOr<std::unique_ptr<TrainingCheckpoints>> Open(const std::string& resume) {
+    options_.resume = resume;
+    said_.clear();
+    return TrainingCheckpoints::Open(options_, config_, "config",
+                                     [this](const std::string& line) { said_ += line + "\n"; });
+  }
+  // Where a run would begin; -1 where it would not.
+  int64_t FirstStep(const std::string& resume) {
+    const auto opened = Open(resume);
+    error_ = std::string(opened.status().message());
+    if (!opened.ok()) return -1;
+    return (*opened)->resumed() == nullptr ? 0 : (*opened)->resumed()->step;
+  }
+  std::vector<int64_t> Steps() { return *(*CheckpointFolder::Open(options_.folder))->Steps(); }
+
+  CheckpointOptions options_;
+  ConfigFields config_ = {{"seed", "1"}, {"optimizer.lr", "0.001"}, {"output.path", "a"}};
+  std::string said_, error_;
+};
+
+TEST_F(TrainingCheckpointsTest, BeginsWhereThereIsNothing) {
+  for (const char* resume : {"", "auto", "never"}) EXPECT_EQ(FirstStep(resume), 0) << resume;
+  EXPECT_EQ(FirstStep(options_.folder + "/step_00000005"), -1);
+  EXPECT_THAT(error_, HasSubstr("there is no folder"));
+}
+
+TEST_F(TrainingCheckpointsTest, AnUnfinishedRunIsNotLost) {
+  WriteCheckpoint(10);
+  WriteCheckpoint(20);
+  EXPECT_EQ(FirstStep(""), -1);
+  EXPECT_THAT(error_, HasSubstr("has a run that is at step 20 of 100: --resume=auto goes on"));
+  EXPECT_THAT(Steps(), ElementsAre(10, 20));
+  EXPECT_EQ(FirstStep("auto"), 20);
+  EXPECT_EQ(FirstStep("never"), 0);
+  EXPECT_THAT(Steps(), IsEmpty());
+  EXPECT_TRUE(std::filesystem::exists(options_.folder + "/step_00000020.aside"));
+}
+
+TEST_F(TrainingCheckpointsTest, AFinishedRunIsFollowedByAnother) {
+  WriteCheckpoint(100);
+  EXPECT_EQ(FirstStep("auto"), 100);
+  EXPECT_EQ(FirstStep(""), 0);
+  EXPECT_THAT(Steps(), IsEmpty());
+}
+
+// A run that goes back must not find the later checkpoints of what it left.
+TEST_F(TrainingCheckpointsTest, GoesBackToAChosenOne) {
+  for (int step : {10, 20, 30}) WriteCheckpoint(step);
+  EXPECT_EQ(FirstStep(options_.folder + "/step_00000020"), 20);
+  EXPECT_THAT(Steps(), ElementsAre(10, 20));
+  EXPECT_EQ(FirstStep("auto"), 20);
+}
+
+TEST_F(TrainingCheckpointsTest, SkipsDamagedOnesAndSaysSo) {
+  for (int step : {10, 20}) WriteCheckpoint(step);
+  std::filesystem::remove(options_.folder + "/step_00000020/state.json");
+  EXPECT_EQ(FirstStep("auto"), 10);
+  EXPECT_THAT(said_, HasSubstr("step_00000020 is not a complete checkpoint: cannot open"));
+}
+
+TEST_F(TrainingCheckpointsTest, TheConfigurationMustMatch) {
+  WriteCheckpoint(10);
+  config_["output.path"] = "b";
+  EXPECT_EQ(FirstStep("auto"), 10);
+  config_["optimizer.lr"] = "0.002";
+  EXPECT_EQ(FirstStep("auto"), -1);
+  EXPECT_THAT(error_, HasSubstr("with --allow_config_change alone it goes on with another "
+                                "optimizer.lr: 0.001 -> 0.002"));
+  options_.allow_config_change = true;
+  EXPECT_EQ(FirstStep("auto"), 10);
+  EXPECT_THAT(said_, HasSubstr("Changed:  optimizer.lr: 0.001 -> 0.002"));
+  config_["seed"] = "2";
+  EXPECT_EQ(FirstStep("auto"), -1);
+  EXPECT_THAT(error_, HasSubstr("cannot go on with another seed: 1 -> 2"));
+  EXPECT_EQ(FirstStep("never"), 0);
+}
+
+TEST_F(TrainingCheckpointsTest, ThePlanIsKeptWhileItFits) {
+  WriteCheckpoint(10);
+  auto same = (*Open("auto"))->SavedPlan({{"devices", "2"}});
+  ASSERT_TRUE(same.ok() && same->has_value()) << same.status();
+  EXPECT_EQ((*same)->strategy(), "saved plan");
+  auto other = (*Open("auto"))->SavedPlan({{"devices", "1"}});
+  EXPECT_TRUE(other.ok() && !other->has_value());
+  EXPECT_THAT(said_, HasSubstr("a new one, devices: 2 -> 1"));
+  options_.plan_anew = true;
+  other = (*Open("auto"))->SavedPlan({{"devices", "2"}});
+  EXPECT_TRUE(other.ok() && !other->has_value());
+  EXPECT_THAT(said_, HasSubstr("as asked for"));
+}
+
+TEST_F(TrainingCheckpointsTest, TheDataSetMustBeAsLarge) {
+  WriteCheckpoint(10);
+  const auto checkpoints = Open("auto");
+  ASSERT_TRUE(checkpoints.ok());
+  EXPECT_TRUE((*checkpoints)->CheckDataset(64).ok());
+  EXPECT_THAT(std::string((*checkpoints)->CheckDataset(65).message()),
+              HasSubstr("the data set had 64 samples and has 65 now"));
+}
+
+TEST(ConfigPolicyTest, IsWrittenDown) {
+  for (const char* field : {"model.path", "data.flip", "seed", "global_batch", "evaluation.share",
+                            "optimizer.moments"}) {
+    EXPECT_EQ(ConfigPolicy(field), FieldPolicy::kFixed) << field;
+  }
+  for (const char* field : {"optimizer.lr", "lr.shape", "steps", "dtype", "ema.decay",
+                            "objective.min_snr_gamma", "a field of later"}) {
+    EXPECT_EQ(ConfigPolicy(field), FieldPolicy::kRisky) << field;
+  }
+  for (const char* field : {"strategy", "devices", "minutes", "output.path", "samples.every",
+                            "evaluation.every", "checkpoints.every"}) {
+    EXPECT_EQ(ConfigPolicy(field), FieldPolicy::kFree) << field;
+  }
+}
+
+}  // namespace
+}  // namespace dpipe::tools
