@@ -1,81 +1,223 @@
-"""Writes formula.safetensors: what diffusers computes with small U-Nets whose weights come from a formula.
+"""Writes <case>.safetensors: what diffusers and transformers compute with weights and inputs that a formula gives.
 
-    oracle/bin/python models/testdata/make_formula_goldens.py
+    oracle/bin/python models/testdata/make_formula_goldens.py [--compare] [case ...]
 
-The configurations differ from data/tiny_sd in what that one does not have: projections that are convolutions, several
-transformer blocks, unequal heads, up and down blocks of unlike types. For each: inputs, noisy latents, the prediction,
-each sample's loss, and the gradient of their mean to every parameter as its L2 norm. In float64 from float32 inputs
-and weights, rounded once. Images are NHWC. The formula is in weight(); formula_weights.h is its other half. The
-environment is that of tests/golden/README.md.
+Cases: the small models unet_mixed, unet_conv, vae_small_encoder, vae_small_decoder, text_quick, text_exact, and the
+full-size ones unet_v15, unet_v21, vae_sd_encoder, vae_sd_decoder, text_v15, text_v21; all of them where none is named.
+Configurations are the .json files beside this. Computed in float64 from float32 inputs and weights, rounded once.
+unet_v21 takes 8 GB of memory and a minute or two. With --compare nothing is written: how far PyTorch's own float32 and
+bfloat16 are from the stored goldens is printed.
+
+Tensors of a file: "output", NHWC or [batch, tokens, channels] (U-Nets: the prediction; text: the states of a few tokens
+only), "output_sketch" of the whole output, "losses" (U-Nets: a sample's mean squared error), and "gradient_sketches",
+a row a parameter in the order of sorted names: of the mean loss (U-Nets) or of sum(output * "output_gradient");
+"bf16_errors", of PyTorch's own bfloat16: of the output, and of the gradients the root mean square and the worst.
+
+A sketch of a tensor g is [|g|, s1.g, ..., s8.g] with signs s from a formula: |s.d|^2 has the mean |d|^2 over random
+signs, so that sketches tell how far two tensors are apart, wherever in them the difference is.
+formula_weights.h and sketch.h are the other halves of the formulas. Environment: that of tests/golden/README.md.
 """
 
+import argparse
 import json
 import math
 import pathlib
 
 import numpy
 import torch
-from diffusers import UNet2DConditionModel
-from safetensors.torch import save_file
+from diffusers import AutoencoderKL, UNet2DConditionModel
+from safetensors.torch import load_file, save_file
+from transformers import CLIPTextConfig, CLIPTextModel
 
 HERE = pathlib.Path(__file__).parent
+SIGNS = 8
+TOKENS = [0, 1, 6, -1]  # whose states are stored
+
+
+def bits(name, count):
+    """32 bits for each element of a tensor of that name."""
+    key = 2166136261
+    for byte in name.encode():
+        key = ((key ^ byte) * 16777619) % 2**32
+    mixed = numpy.arange(count, dtype=numpy.uint32)
+    mixed += numpy.uint32(key)
+    mixed *= numpy.uint32(2654435761)
+    mixed ^= mixed >> 15
+    mixed *= numpy.uint32(2246822519)
+    return mixed
+
+
+def uniform(name, count):
+    """In [-1, 1), by 2^-23."""
+    return (bits(name, count) >> 8).astype(numpy.float64) / 2**23 - 1
 
 
 def weight(name, shape):
     """uniform in +-sqrt(1.5 / fan_in); norms' scales around 1."""
     count = math.prod(shape)
-    key = 2166136261
-    for byte in name.encode():
-        key = ((key ^ byte) * 16777619) % 2**32
-    index = numpy.arange(count, dtype=numpy.uint64)
-    mixed = ((index + key) * 2654435761) % 2**32
-    mixed = ((mixed ^ (mixed >> 15)) * 2246822519) % 2**32
-    uniform = (mixed >> 8).astype(numpy.float64) / 2**23 - 1
     if len(shape) == 1:
-        values = 0.2 * uniform + (1 if "norm" in name and name.endswith("weight") else 0)
+        values = 0.2 * uniform(name, count) + (1 if "norm" in name and name.endswith("weight") else 0)
     else:
-        values = uniform * math.sqrt(1.5 / (count // shape[0]))
+        values = uniform(name, count) * math.sqrt(1.5 / (count // shape[0]))
     return torch.from_numpy(values.astype(numpy.float32).reshape(shape))
+
+
+def formula_input(name, *shape):
+    """Mean 0, variance 1."""
+    values = uniform("input/" + name, math.prod(shape)) * math.sqrt(3)
+    return torch.from_numpy(values.astype(numpy.float32).reshape(shape))
+
+
+def formula_ids(name, bound, *shape):
+    ids = (bits("input/" + name, math.prod(shape)) >> 8) % bound
+    return torch.from_numpy(ids.astype(numpy.int64).reshape(shape))
+
+
+def sketch(name, tensor):
+    """By parts: full-size weights have tens of millions of elements."""
+    flat = tensor.detach().double().flatten()
+    random = bits("sign/" + name, flat.numel())
+    result = torch.zeros(1 + SIGNS, dtype=torch.float64)
+    for i in range(0, flat.numel(), 2**22):
+        part = flat[i : i + 2**22]
+        result[0] += part.square().sum()
+        for j in range(SIGNS):
+            sign = 1.0 - 2.0 * ((random[i : i + 2**22] >> (24 + j)) & 1).astype(numpy.float64)
+            result[1 + j] += part @ torch.from_numpy(sign)
+    result[0] = result[0].sqrt()
+    return result
 
 
 def nhwc(x):
     return x.permute(0, 2, 3, 1).contiguous()
 
 
-def compute(name, prediction_type, out):
-    config = json.loads((HERE / f"{name}.json").read_text())
-    model = UNet2DConditionModel.from_config(config).double()
+def nchw(x):
+    return x.permute(0, 3, 1, 2)
+
+
+def set_weights(model, prefix=""):
     with torch.no_grad():
-        for key, parameter in model.named_parameters():
-            parameter.copy_(weight(key, tuple(parameter.shape)))
-    generator = torch.Generator().manual_seed(7)
-    latents = torch.randn(2, 8, 8, config["in_channels"], generator=generator)
-    context = torch.randn(2, 5, config["cross_attention_dim"], generator=generator)
-    noise = torch.randn(2, 8, 8, config["out_channels"], generator=generator)
-    timesteps = torch.tensor([3, 912], dtype=torch.int32)
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weight(prefix + name, tuple(parameter.shape)))
+
+
+def backward(model, scalar, prefix=""):
+    """Every gradient's sketch, by name; each gradient is dropped as soon as it is known."""
+    sketches = {}
+
+    def take(name):
+        def hook(parameter):
+            sketches[name] = sketch(name, parameter.grad)
+            parameter.grad = None
+        return hook
+
+    for name, parameter in model.named_parameters():
+        parameter.register_post_accumulate_grad_hook(take(prefix + name))
+    scalar.backward()
+    return torch.stack([sketches[name] for name in sorted(sketches)])
+
+
+def load(name):
+    return json.loads((HERE / f"{name}.json").read_text())
+
+
+def unet(name, height, width, length, prediction_type, dtype):
+    config = load(name)
+    with torch.device("meta"):
+        model = UNet2DConditionModel.from_config(config).to(dtype)
+    model = model.to_empty(device="cpu")
+    set_weights(model)
+    latents = formula_input("latents", 2, height, width, config["in_channels"]).double()
+    noise = formula_input("noise", 2, height, width, config["out_channels"]).double()
+    context = formula_input("context", 2, length, config["cross_attention_dim"])
+    timesteps = torch.tensor([3, 912])
     betas = torch.linspace(0.00085**0.5, 0.012**0.5, 1000, dtype=torch.float64) ** 2
-    abar = torch.cumprod(1 - betas, 0)[timesteps.long()][:, None, None, None]
-    noisy = abar.sqrt() * latents.double() + (1 - abar).sqrt() * noise.double()
-    target = noise.double()
-    if prediction_type == "v_prediction":
-        target = abar.sqrt() * noise.double() - (1 - abar).sqrt() * latents.double()
-    prediction = nhwc(model(noisy.permute(0, 3, 1, 2), timesteps.long(), context.double()).sample)
+    abar = torch.cumprod(1 - betas, 0)[timesteps][:, None, None, None]
+    noisy = abar.sqrt() * latents + (1 - abar).sqrt() * noise
+    target = noise if prediction_type == "epsilon" else abar.sqrt() * noise - (1 - abar).sqrt() * latents
+    prediction = nhwc(model(nchw(noisy).to(dtype), timesteps, context.to(dtype)).sample).double()
     losses = (prediction - target).square().mean((1, 2, 3))
-    losses.mean().backward()
-    out |= {f"{name}/latents": latents, f"{name}/noise": noise, f"{name}/context": context,
-            f"{name}/timesteps": timesteps, f"{name}/noisy_latents": noisy, f"{name}/prediction": prediction,
-            f"{name}/losses": losses}
-    for key, parameter in model.named_parameters():
-        out[f"{name}/gradient_norm/{key}"] = parameter.grad.norm().reshape(1)
+    gradients = backward(model, losses.mean())
+    return {"output": prediction, "output_sketch": sketch("output", prediction), "losses": losses,
+            "gradient_sketches": gradients}
+
+
+def vae(name, half, height, width, dtype):
+    config = load(name)
+    model = AutoencoderKL.from_config(config).to(dtype)
+    set_weights(model)
+    factor = 2 ** (len(config["block_out_channels"]) - 1)
+    small = (2, height // factor, width // factor, config["latent_channels"])
+    if half == "encoder":
+        pixels = formula_input("pixels", 2, height, width, config["in_channels"])
+        posterior = model.encode(nchw(pixels).to(dtype)).latent_dist
+        noise = formula_input("vae_noise", *small)
+        output = config["scaling_factor"] * nhwc(posterior.mean + posterior.std * nchw(noise).to(dtype))
+    else:
+        latents = formula_input("latents", *small)
+        output = nhwc(model.decode(nchw(latents).to(dtype) / config["scaling_factor"]).sample)
+    gradients = backward(model, (output.double() * formula_input("output_gradient", *output.shape)).sum())
+    return {"output": output, "output_sketch": sketch("output", output), "gradient_sketches": gradients}
+
+
+def text(name, length, dtype):
+    config = load(name)
+    ids = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1}  # play no part in the last hidden state
+    model = CLIPTextModel(CLIPTextConfig(**config, **ids, attn_implementation="sdpa")).to(dtype)
+    set_weights(model, "text_model.")
+    output = model(formula_ids("ids", config["vocab_size"], 2, length)).last_hidden_state
+    gradients = backward(model, (output.double() * formula_input("output_gradient", *output.shape)).sum(), "text_model.")
+    return {"output": output[:, TOKENS], "output_sketch": sketch("output", output), "gradient_sketches": gradients}
+
+
+CASES = {
+    "unet_mixed": lambda dtype: unet("unet_mixed", 8, 12, 5, "epsilon", dtype),
+    "unet_conv": lambda dtype: unet("unet_conv", 8, 12, 5, "v_prediction", dtype),
+    "vae_small_encoder": lambda dtype: vae("vae_small", "encoder", 16, 24, dtype),
+    "vae_small_decoder": lambda dtype: vae("vae_small", "decoder", 16, 24, dtype),
+    "text_quick": lambda dtype: text("text_quick", 20, dtype),
+    "text_exact": lambda dtype: text("text_exact", 20, dtype),
+    "unet_v15": lambda dtype: unet("unet_v15", 16, 24, 77, "epsilon", dtype),
+    "unet_v21": lambda dtype: unet("unet_v21", 16, 24, 77, "v_prediction", dtype),
+    "vae_sd_encoder": lambda dtype: vae("vae_sd", "encoder", 48, 64, dtype),
+    "vae_sd_decoder": lambda dtype: vae("vae_sd", "decoder", 48, 64, dtype),
+    "text_v15": lambda dtype: text("text_v15", 77, dtype),
+    "text_v21": lambda dtype: text("text_v21", 77, dtype),
+}
+
+
+def errors(case, golden, dtype):
+    """Relative L2 errors of PyTorch in `dtype`: of the output; of the gradients, root mean square and worst."""
+    golden = {key: value.detach().double() for key, value in golden.items()}
+    actual = {key: value.detach().double() for key, value in CASES[case](dtype).items()}
+    norms = golden["gradient_sketches"][:, 0]
+    there = norms > 1e-10 * norms.max()  # the others are zero but for rounding: biases of keys
+    output = (actual["output"] - golden["output"]).norm() / golden["output"].norm()
+    difference = (actual["gradient_sketches"] - golden["gradient_sketches"])[there, 1:]
+    gradients = difference.square().mean(1).sqrt() / norms[there]
+    result = torch.stack([output, gradients.square().mean().sqrt(), gradients.max()])
+    print(f"{case:18s} {str(dtype):15s} output {result[0]:.1e}, gradients: root mean square {result[1]:.1e}, "
+          f"worst {result[2]:.1e}", flush=True)
+    return result
 
 
 def main():
-    out = {}
-    compute("unet_mixed", "epsilon", out)
-    compute("unet_conv", "v_prediction", out)
-    tensors = {k: v.detach().float() if v.is_floating_point() else v for k, v in out.items()}
-    save_file({k: v.contiguous().clone() for k, v in tensors.items()}, HERE / "formula.safetensors")
-    (HERE / "formula.safetensors").chmod(0o644)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compare", action="store_true")
+    parser.add_argument("case", nargs="*")
+    args = parser.parse_args()
+    for case in args.case or CASES:
+        if args.compare:
+            golden = load_file(HERE / f"{case}.safetensors")
+            errors(case, golden, torch.float32)
+            errors(case, golden, torch.bfloat16)
+            continue
+        golden = {key: value.detach() for key, value in CASES[case](torch.float64).items()}
+        golden["bf16_errors"] = errors(case, golden, torch.bfloat16)
+        tensors = {key: value.float().contiguous().clone() for key, value in golden.items()}
+        save_file(tensors, HERE / f"{case}.safetensors")
+        (HERE / f"{case}.safetensors").chmod(0o644)
 
 
 if __name__ == "__main__":

@@ -50,12 +50,21 @@ VAE = {
     "norm_num_groups": 32, "out_channels": 3, "sample_size": 768, "scaling_factor": 0.18215,
     "up_block_types": ["UpDecoderBlock2D"] * 4,
 }
+# Small, with unequal levels.
+VAE_SMALL = VAE | {
+    "block_out_channels": [16, 24, 40], "down_block_types": ["DownEncoderBlock2D"] * 3, "layers_per_block": 1,
+    "norm_num_groups": 8, "sample_size": 16, "scaling_factor": 0.5, "up_block_types": ["UpDecoderBlock2D"] * 3,
+}
 TEXT = {"architectures": ["CLIPTextModel"], "layer_norm_eps": 1e-05, "max_position_embeddings": 77,
         "model_type": "clip_text_model", "vocab_size": 49408}
 TEXT_V15 = TEXT | {"hidden_act": "quick_gelu", "hidden_size": 768, "intermediate_size": 3072,
                    "num_attention_heads": 12, "num_hidden_layers": 12, "projection_dim": 768}
 TEXT_V21 = TEXT | {"hidden_act": "gelu", "hidden_size": 1024, "intermediate_size": 4096,
                    "num_attention_heads": 16, "num_hidden_layers": 23, "projection_dim": 512}
+TEXT_SMALL = TEXT | {"vocab_size": 300, "hidden_size": 24, "intermediate_size": 80, "num_attention_heads": 3,
+                     "num_hidden_layers": 3, "max_position_embeddings": 20, "projection_dim": 24}
+TEXT_QUICK = TEXT_SMALL | {"hidden_act": "quick_gelu"}
+TEXT_EXACT = TEXT_SMALL | {"hidden_act": "gelu"}
 
 
 def write(name, config, model, prefix=""):
@@ -70,8 +79,10 @@ def main():
         for name, config in [("unet_v15", UNET_V15), ("unet_v21", UNET_V21), ("unet_mixed", UNET_MIXED),
                              ("unet_conv", UNET_CONV)]:
             write(name, config, UNet2DConditionModel.from_config(config))
-        write("vae_sd", VAE, AutoencoderKL.from_config(VAE))
-        for name, config in [("text_v15", TEXT_V15), ("text_v21", TEXT_V21)]:
+        for name, config in [("vae_sd", VAE), ("vae_small", VAE_SMALL)]:
+            write(name, config, AutoencoderKL.from_config(config))
+        for name, config in [("text_v15", TEXT_V15), ("text_v21", TEXT_V21), ("text_quick", TEXT_QUICK),
+                             ("text_exact", TEXT_EXACT)]:
             # transformers 5 dropped the prefix that the public checkpoints have.
             write(name, config, CLIPTextModel(CLIPTextConfig(**config)), prefix="text_model.")
 

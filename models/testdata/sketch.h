@@ -1,0 +1,49 @@
+// Sketches of tensors: a few numbers each that tell how far two tensors are apart, for goldens of
+// gradients that have gigabytes. The formula's other half is sketch() in make_formula_goldens.py.
+#ifndef DPIPE_MODELS_TESTDATA_SKETCH_H_
+#define DPIPE_MODELS_TESTDATA_SKETCH_H_
+
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "core/tensor/tensor.h"
+#include "models/testdata/formula_weights.h"
+
+namespace dpipe::models {
+
+inline constexpr int kSketchSigns = 8;
+
+// Of a tensor g: |g|, and s.g for eight vectors s of signs that the tensor's name gives.
+struct Sketch {
+  double norm = 0;
+  std::array<double, kSketchSigns> dots = {};
+};
+
+inline Sketch SketchOf(const std::string& name, const Tensor& tensor) {
+  const Tensor t = tensor.To(DType::kF32);
+  const FormulaBits bits("sign/" + name);
+  Sketch sketch;
+  uint32_t index = 0;
+  for (float x : t.span<float>()) {
+    sketch.norm += double{x} * x;
+    const uint32_t random = bits[index++] >> 24;
+    for (int j = 0; j < kSketchSigns; ++j) {
+      sketch.dots[j] += (1 - 2 * static_cast<int>((random >> j) & 1)) * double{x};
+    }
+  }
+  sketch.norm = std::sqrt(sketch.norm);
+  return sketch;
+}
+
+// An estimate of |a - b| by its root mean square over the signs, which is right on average: over
+// random signs (s.d)^2 has the mean |d|^2. Eight signs make it good to about a quarter.
+inline double SketchDistance(const Sketch& a, const Sketch& b) {
+  double sum = 0;
+  for (int j = 0; j < kSketchSigns; ++j) sum += std::pow(a.dots[j] - b.dots[j], 2);
+  return std::sqrt(sum / kSketchSigns);
+}
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_TESTDATA_SKETCH_H_
