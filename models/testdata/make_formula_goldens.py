@@ -81,9 +81,8 @@ def sketch(name, tensor):
     for i in range(0, flat.numel(), 2**22):
         part = flat[i : i + 2**22]
         result[0] += part.square().sum()
-        for j in range(SIGNS):
-            sign = 1.0 - 2.0 * ((random[i : i + 2**22] >> (24 + j)) & 1).astype(numpy.float64)
-            result[1 + j] += part @ torch.from_numpy(sign)
+        is_minus = numpy.unpackbits((random[i : i + 2**22, None] >> 24).astype(numpy.uint8), axis=1, bitorder="little")
+        result[1:] += part.sum() - 2 * (part @ torch.from_numpy(is_minus.astype(numpy.float64)))
     result[0] = result[0].sqrt()
     return result
 
