@@ -34,6 +34,12 @@ class SampleSubset : public SampleSource {
   absl::StatusOr<Image> LoadImage(int32_t i) const override {
     return source_->LoadImage(indices_[i]);
   }
+  absl::StatusOr<ImageSize> LoadImageSize(int32_t i) const override {
+    return source_->LoadImageSize(indices_[i]);
+  }
+  absl::StatusOr<std::string> LoadIdentity(int32_t i) const override {
+    return source_->LoadIdentity(indices_[i]);
+  }
   absl::StatusOr<Image> LoadCondition(int32_t i) const override {
     return source_->LoadCondition(indices_[i]);
   }

@@ -21,6 +21,8 @@ class NamedSamples : public SampleSource {
   bool has_condition(int32_t) const override { return false; }
   absl::StatusOr<std::string> LoadCaption(int32_t i) const override { return files_[i]; }
   absl::StatusOr<Image> LoadImage(int32_t) const override { return Image(1, 1); }
+  absl::StatusOr<ImageSize> LoadImageSize(int32_t) const override { return ImageSize{1, 1}; }
+  absl::StatusOr<std::string> LoadIdentity(int32_t i) const override { return image_path(i); }
   absl::StatusOr<Image> LoadCondition(int32_t) const override { return absl::NotFoundError(""); }
 
  private:

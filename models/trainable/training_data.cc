@@ -3,19 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "data/folder_dataset.h"
 #include "data/held_out.h"
+#include "data/open_samples.h"
 
 namespace dpipe::models {
 namespace {
-
-absl::StatusOr<std::unique_ptr<SampleSource>> OpenSource(const std::string& folder,
-                                                         const std::string& caption_column) {
-  FolderDatasetOptions options;
-  options.caption_column = caption_column;
-  DPIPE_ASSIGN_OR_RETURN(FolderDataset dataset, FolderDataset::Open(folder, options));
-  return std::make_unique<FolderDataset>(std::move(dataset));
-}
 
 absl::StatusOr<std::unique_ptr<DataLoader>> HeldOutLoader(std::unique_ptr<SampleSource> source,
                                                           const TrainingDataOptions& options,
@@ -32,13 +24,15 @@ absl::StatusOr<std::unique_ptr<DataLoader>> HeldOutLoader(std::unique_ptr<Sample
 
 absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options,
                                               DataLoaderOptions loading) {
+  OpenSamplesOptions opening;
+  opening.caption_column = options.caption_column;
   loading.random_crop = options.random_crop;
   loading.random_flip = options.random_flip;
   DPIPE_ASSIGN_OR_RETURN(std::unique_ptr<SampleSource> training,
-                         OpenSource(options.folder, options.caption_column));
+                         OpenSamples(options.folder, opening));
   std::unique_ptr<SampleSource> held_out;
   if (!options.held_out_folder.empty()) {
-    DPIPE_ASSIGN_OR_RETURN(held_out, OpenSource(options.held_out_folder, options.caption_column));
+    DPIPE_ASSIGN_OR_RETURN(held_out, OpenSamples(options.held_out_folder, opening));
   } else if (options.held_out_share != 0) {
     DPIPE_ASSIGN_OR_RETURN(DividedSource divided,
                            HoldOut(std::move(training), options.held_out_share));

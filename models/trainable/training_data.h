@@ -12,7 +12,7 @@
 namespace dpipe::models {
 
 struct TrainingDataOptions {
-  std::string folder;  // images with captions; see FolderDataset
+  std::string folder;  // images with captions, or tar shards; see OpenSamples
   std::string caption_column;
   bool random_flip = false;
   bool random_crop = false;
