@@ -28,10 +28,13 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
 }
 
 absl::StatusOr<std::string> FindDataFolder(const std::string& data,
-                                           const std::function<void(const std::string&)>& say) {
+                                           const std::function<void(const std::string&)>& say,
+                                           bool with_conditions) {
   if (!data.empty()) return UserPath(data);
-  const std::string folder = OutputPath("out/data/scenes");
+  const std::string folder =
+      OutputPath(with_conditions ? "out/data/scenes_with_outlines" : "out/data/scenes");
   BuiltInDatasetOptions options;
+  options.with_conditions = with_conditions;
   bool announced = false;
   options.progress = [&](int done, int count) {
     if (announced || done == count) return;

@@ -20,8 +20,10 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model);
 
 // `data` as the user gave it, or, where it is empty, the built-in data set's folder below the
 // workspace, made if it is not there yet; `say` is told so once, before a while of work.
+// `with_conditions`: the one with a condition picture for each image.
 absl::StatusOr<std::string> FindDataFolder(const std::string& data,
-                                           const std::function<void(const std::string&)>& say);
+                                           const std::function<void(const std::string&)>& say,
+                                           bool with_conditions = false);
 
 }  // namespace dpipe::models
 

@@ -1,0 +1,16 @@
+// Trains a ControlNet by several strategies on this machine and prints how they compare. Its frozen
+// parts are the VAE, the text encoder and the locked U-Net's encoder.
+//   bazel run //bench:controlnet_pipeline
+#include "bench/pipeline_main.h"
+
+int main(int argc, char** argv) {
+  dpipe::bench::PipelineProgram program;
+  program.name = "controlnet_pipeline";
+  program.summary = "trains a ControlNet";
+  program.model.kind = "controlnet";
+  program.with_conditions = true;
+  program.caption_drop = 0.5;
+  // No offline cache: what the locked encoder gives depends on the step's noise.
+  program.defaults = {{"strategies", "data_parallel,gpipe,1f1b,diffusionpipe"}};
+  return dpipe::bench::PipelineMain(program, argc, argv);
+}

@@ -1,0 +1,144 @@
+#include "bench/pipeline_main.h"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "baselines/registry.h"
+#include "bench/output.h"
+#include "bench/pipeline_comparison.h"
+#include "core/base/run_paths.h"
+#include "gflags/gflags.h"
+#include "models/stable_diffusion/folders.h"
+
+DEFINE_string(model, "tiny_sd", "a built-in model's name, or a folder in diffusers layout");
+DEFINE_string(backend, "auto", "auto or cpu");
+DEFINE_int32(devices, 0, "devices to train on; 0: one for each core");
+DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,offline_cache",
+              "strategies to compare, separated by commas; also compositions such as "
+              "'schedule=1f1b,frozen=fill', separated by semicolons then");
+DEFINE_int32(global_batch, 32, "images of a training step, over all devices");
+DEFINE_int32(micro_batches, 0, "micro-batches of a pipeline; 0: each strategy's best");
+DEFINE_int32(steps, 4, "measured steps, a repeat");
+DEFINE_int32(warmup_steps, 1, "steps before the measured ones, a repeat");
+DEFINE_int32(repeats, 15,
+             "turns that every strategy gets: many short ones, so that drift hits all alike");
+DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
+DEFINE_string(dtype, "fp32",
+              "fp32 or bf16: what is computed in; weights are fp32. On CPUs without AMX "
+              "fp32 is the faster");
+DEFINE_int32(frozen_quantum, 0,
+             "frozen components run on this many samples at a time; 0: up to 4, as "
+             "many as divide a device's share of the batch");
+DEFINE_uint64(seed, 1, "of initial weights, order of the data, noise and timesteps");
+DEFINE_string(out, "", "folder for the report, traces and results; empty: out/ and its name");
+DEFINE_string(json, "", "also write the results there");
+
+namespace dpipe::bench {
+namespace {
+
+// Steps that the progress line cannot speak of, because they come before the comparison.
+void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
+
+absl::Status CheckFlags(const std::vector<std::string>& strategies) {
+  if (FLAGS_backend != "auto" && FLAGS_backend != "cpu") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown --backend=", FLAGS_backend, "; there are auto and cpu"));
+  }
+  if (FLAGS_dtype != "fp32" && FLAGS_dtype != "bf16") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown --dtype=", FLAGS_dtype, "; there are fp32 and bf16"));
+  }
+  struct Bound {
+    const char* name;
+    int value, least;
+  };
+  for (const Bound& flag :
+       {Bound{"global_batch", FLAGS_global_batch, 1}, Bound{"steps", FLAGS_steps, 1},
+        Bound{"warmup_steps", FLAGS_warmup_steps, 1}, Bound{"repeats", FLAGS_repeats, 1},
+        Bound{"devices", FLAGS_devices, 0}, Bound{"micro_batches", FLAGS_micro_batches, 0},
+        Bound{"frozen_quantum", FLAGS_frozen_quantum, 0}}) {
+    if (flag.value < flag.least) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", flag.name, "=", flag.value, " must be at least ", flag.least));
+    }
+  }
+  if (strategies.empty()) return absl::InvalidArgumentError("--strategies names none");
+  for (const std::string& strategy : strategies) {
+    DPIPE_RETURN_IF_ERROR(FindStrategy(strategy).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program,
+                                                  const std::vector<std::string>& strategies) {
+  PipelineComparisonOptions options;
+  options.benchmark = program.name;
+  options.model = FLAGS_model;
+  models::TrainingSetupOptions& setup = options.setup;
+  setup.model = program.model;
+  DPIPE_ASSIGN_OR_RETURN(setup.model_folder, models::FindModelFolder(FLAGS_model));
+  DPIPE_ASSIGN_OR_RETURN(setup.data.folder,
+                         models::FindDataFolder(FLAGS_data, Say, program.with_conditions));
+  setup.num_devices = FLAGS_devices;
+  setup.global_batch = FLAGS_global_batch;
+  setup.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
+  setup.frozen_quantum = FLAGS_frozen_quantum;
+  setup.seed = FLAGS_seed;
+  setup.caption_drop = program.caption_drop;
+  setup.optimizer.learning_rate.peak = 1e-3f;
+  setup.optimizer.learning_rate.warmup_steps = 20;
+  options.comparison.strategies = strategies;
+  options.comparison.num_micro_batches = FLAGS_micro_batches;
+  options.comparison.steps = FLAGS_steps;
+  options.comparison.warmup_steps = FLAGS_warmup_steps;
+  options.comparison.repeats = FLAGS_repeats;
+  return options;
+}
+
+absl::Status Main(const PipelineProgram& program, const std::string& command_line) {
+  const std::vector<std::string> strategies = SplitStrategies(FLAGS_strategies);
+  DPIPE_RETURN_IF_ERROR(CheckFlags(strategies));
+  DPIPE_ASSIGN_OR_RETURN(const PipelineComparisonOptions options, Options(program, strategies));
+  DPIPE_ASSIGN_OR_RETURN(Comparison comparison, ComparePipelines(options, Say));
+  report::BenchResults& results = comparison.results;
+  results.command_line = command_line;
+  std::vector<gflags::CommandLineFlagInfo> flags;
+  gflags::GetAllFlags(&flags);
+  for (const auto& flag : flags) {
+    if (flag.filename.find("pipeline_main") != std::string::npos) {
+      results.flags[flag.name] = flag.current_value;
+    }
+  }
+  OutputOptions output;
+  output.folder = FLAGS_out.empty() ? OutputPath("out/" + program.name) : UserPath(FLAGS_out);
+  if (!FLAGS_json.empty()) output.json_path = UserPath(FLAGS_json);
+  return WriteAndPrint(&comparison, output);
+}
+
+}  // namespace
+
+int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
+  const std::string command = absl::StrCat("bazel run //bench:", program.name, " --");
+  std::string command_line = command;
+  for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
+  gflags::SetUsageMessage(
+      absl::StrCat(program.summary, " by several strategies, interleaved, and compares their ",
+                   "speed.\n  ", command, " --strategies=gpipe,diffusionpipe --steps=20"));
+  for (const auto& [flag, value] : program.defaults) {
+    gflags::SetCommandLineOptionWithMode(flag.c_str(), value.c_str(), gflags::SET_FLAGS_DEFAULT);
+  }
+  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  if (argc > 1) {
+    std::fprintf(stderr, "%s: unexpected argument '%s'; see --help\n", program.name.c_str(),
+                 argv[1]);
+    return 1;
+  }
+  const absl::Status status = Main(program, command_line);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s: %s\n", program.name.c_str(), std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace dpipe::bench

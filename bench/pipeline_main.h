@@ -1,0 +1,27 @@
+// The flags and main function of the benchmarks that compare strategies on one kind of model.
+#ifndef DPIPE_BENCH_PIPELINE_MAIN_H_
+#define DPIPE_BENCH_PIPELINE_MAIN_H_
+
+#include <map>
+#include <string>
+
+#include "models/trainable/model_kind.h"
+
+namespace dpipe::bench {
+
+// What one benchmark has of its own.
+struct PipelineProgram {
+  std::string name;     // "sd_pipeline", also of its output folder
+  std::string summary;  // "trains Stable Diffusion", for --help
+  // Of flags whose value is not the common one: {"strategies", "gpipe,1f1b"}.
+  std::map<std::string, std::string> defaults;
+  models::LoadModelOptions model;
+  bool with_conditions = false;  // the built-in data set's condition pictures are needed
+  double caption_drop = 0.1;
+};
+
+int PipelineMain(const PipelineProgram& program, int argc, char** argv);
+
+}  // namespace dpipe::bench
+
+#endif  // DPIPE_BENCH_PIPELINE_MAIN_H_
