@@ -1,9 +1,11 @@
 #include "models/weights/weights.h"
 
-#include <sys/stat.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -14,26 +16,6 @@
 
 namespace dpipe::models {
 namespace {
-
-bool IsFolder(const std::string& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool Exists(const std::string& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) == 0;
-}
-
-absl::StatusOr<std::string> FindFile(const std::string& path) {
-  if (!IsFolder(path)) return path;
-  for (const char* name : {kDiffusersWeights, kTransformersWeights}) {
-    const std::string file = absl::StrCat(path, "/", name);
-    if (Exists(file)) return file;
-  }
-  return absl::NotFoundError(absl::StrCat(path, ": neither ", kDiffusersWeights, " nor ",
-                                          kTransformersWeights, " is there"));
-}
 
 using Expected = std::map<std::string, const nn::ParameterInfo*>;
 
@@ -72,9 +54,8 @@ bool IsReadable(const std::string& dtype) {
   return dtype == "F32" || dtype == "F16" || dtype == "BF16";
 }
 
-Tensor ToFp32(const SafetensorsView& view, const std::shared_ptr<Device>& device) {
-  Tensor t = Tensor::Empty(device, Shape(view.shape), DType::kF32);
-  float* to = t.data<float>();
+// The values of a tensor of the file, of as many elements.
+void CopyTo(const SafetensorsView& view, float* to) {
   if (view.dtype == "F32") {
     std::memcpy(to, view.bytes.data(), view.bytes.size());
   } else if (view.dtype == "F16") {
@@ -82,7 +63,16 @@ Tensor ToFp32(const SafetensorsView& view, const std::shared_ptr<Device>& device
   } else {
     ConvertTo<Bf16>(view, to, [](Bf16 x) { return static_cast<float>(x); });
   }
-  return t;
+}
+
+// Gives back the mapped pages that only this tensor has: they are in the system's file cache, or
+// can be read again. Without it a process would count the file's size twice while it loads.
+void GiveBackPages(const SafetensorsView& view) {
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(view.bytes.data());
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t last = (begin + view.bytes.size()) / page * page;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 // What does not fit between a file and the programs.
@@ -104,9 +94,16 @@ struct Mismatches {
   }
 };
 
+// Without the two ones that make a matrix the weight of a 1 x 1 convolution.
+Shape AsMatrix(const Shape& shape) {
+  const bool is_convolution = shape.rank() == 4 && shape[2] == 1 && shape[3] == 1;
+  return is_convolution ? Shape({shape[0], shape[1]}) : shape;
+}
+
 // Why a tensor cannot be the parameter, or nothing.
 std::string Mismatch(const SafetensorsView& view, const nn::ParameterInfo& parameter) {
-  if (Shape(view.shape) == parameter.shape && IsReadable(view.dtype)) return "";
+  const bool has_shape = AsMatrix(Shape(view.shape)) == AsMatrix(parameter.shape);
+  if (has_shape && IsReadable(view.dtype)) return "";
   return absl::StrCat(view.name, " is ", view.dtype, " ", Shape(view.shape).ToString(),
                       ", expected F32, F16 or BF16 ", parameter.shape.ToString());
 }
@@ -122,57 +119,124 @@ Expected ExpectedOf(const std::vector<const nn::Program*>& programs) {
   return expected;
 }
 
-// The file's tensor for each parameter, or all that does not fit.
+// The files' tensor for each parameter, or all that does not fit.
 absl::StatusOr<std::map<std::string, const SafetensorsView*>> Match(
-    const SafetensorsFile& file, const Expected& expected, const LoadWeightsOptions& options) {
+    const WeightFiles& weights, const Expected& expected, const LoadWeightsOptions& options) {
   std::map<std::string, const SafetensorsView*> found;
   Mismatches mismatches;
-  for (const SafetensorsView& view : file.tensors()) {
-    const std::string name = ParameterName(view.name, expected);
-    const auto it = expected.find(name);
-    if (it == expected.end()) {
-      if (!IsIgnored(view.name, options)) mismatches.surplus.push_back(view.name);
-    } else if (!found.emplace(name, &view).second) {
-      mismatches.surplus.push_back(absl::StrCat(view.name, " (", name, " again)"));
-    } else {
-      const std::string mismatch = Mismatch(view, *it->second);
-      if (!mismatch.empty()) mismatches.wrong.push_back(mismatch);
+  for (const SafetensorsFile& file : weights.files) {
+    for (const SafetensorsView& view : file.tensors()) {
+      const std::string name = ParameterName(view.name, expected);
+      const auto it = expected.find(name);
+      if (it == expected.end()) {
+        if (!IsIgnored(view.name, options)) mismatches.surplus.push_back(view.name);
+      } else if (!found.emplace(name, &view).second) {
+        mismatches.surplus.push_back(absl::StrCat(view.name, " (", name, " again)"));
+      } else {
+        const std::string mismatch = Mismatch(view, *it->second);
+        if (!mismatch.empty()) mismatches.wrong.push_back(mismatch);
+      }
     }
   }
   for (const auto& [name, info] : expected) {
     if (found.count(name) == 0) mismatches.missing.push_back(name);
   }
-  DPIPE_RETURN_IF_ERROR(mismatches.ToStatus(file.name()));
+  DPIPE_RETURN_IF_ERROR(mismatches.ToStatus(weights.name));
   return found;
+}
+
+// Copies each parameter's values to where `place` says; places are asked for once all is checked.
+absl::Status Read(const std::string& path, const Expected& expected,
+                  const LoadWeightsOptions& options,
+                  const std::function<float*(const nn::ParameterInfo&)>& place) {
+  DPIPE_ASSIGN_OR_RETURN(const WeightFiles weights, OpenWeights(path));
+  DPIPE_ASSIGN_OR_RETURN(const auto found, Match(weights, expected, options));
+  for (const auto& [name, view] : found) {
+    CopyTo(*view, place(*expected.at(name)));
+    GiveBackPages(*view);
+  }
+  return absl::OkStatus();
+}
+
+// What is written of an fp32 tensor, as 16-bit numbers.
+std::vector<uint16_t> Rounded(const Tensor& tensor, StoredFormat format) {
+  std::vector<uint16_t> numbers;
+  numbers.reserve(tensor.num_elements());
+  for (float x : tensor.span<float>()) {
+    if (format == StoredFormat::kFp16) {
+      numbers.push_back(FloatToHalf(x));
+      continue;
+    }
+    numbers.push_back(Bf16(x).bits);
+  }
+  return numbers;
+}
+
+const char* FormatDType(StoredFormat format) {
+  switch (format) {
+    case StoredFormat::kFp32:
+      return "F32";
+    case StoredFormat::kFp16:
+      return "F16";
+    case StoredFormat::kBf16:
+      return "BF16";
+  }
+  return "";
 }
 
 }  // namespace
 
 float HalfToFloat(uint16_t bits) {
-  const int exponent = (bits >> 10) & 0x1f, fraction = bits & 0x3ff;
-  float magnitude;
-  if (exponent == 0x1f) {
-    magnitude = fraction == 0 ? INFINITY : NAN;
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(static_cast<float>(fraction), -24);
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+  const uint32_t exponent = (bits >> 10) & 0x1f, fraction = bits & 0x3ff;
+  uint32_t u;
+  if (exponent == 0) {  // a multiple of 2^-24, exact in fp32
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    std::memcpy(&u, &magnitude, sizeof(u));
   } else {
-    magnitude = std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+    // 13 bits more of fraction, and the exponent's bias from 15 to 127.
+    u = (exponent == 0x1f ? 0xffu : exponent + 112) << 23 | fraction << 13;
   }
-  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+  u |= sign;
+  float value;
+  std::memcpy(&value, &u, sizeof(value));
+  return value;
 }
-
-bool HasWeights(const std::string& folder) { return IsFolder(folder) && FindFile(folder).ok(); }
 
 absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
                                          const std::vector<const nn::Program*>& programs,
                                          const std::shared_ptr<Device>& device,
                                          const LoadWeightsOptions& options) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string file_path, FindFile(path));
-  DPIPE_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(file_path));
-  DPIPE_ASSIGN_OR_RETURN(const auto found, Match(file, ExpectedOf(programs), options));
   NamedTensors tensors;
-  for (const auto& [name, view] : found) tensors[name] = ToFp32(*view, device);
+  DPIPE_RETURN_IF_ERROR(
+      Read(path, ExpectedOf(programs), options, [&](const nn::ParameterInfo& info) {
+        return (tensors[info.name] = Tensor::Empty(device, info.shape, DType::kF32)).data<float>();
+      }));
   return tensors;
+}
+
+absl::Status LoadWeightsInto(const std::string& path, nn::ParameterSet* parameters,
+                             const LoadWeightsOptions& options) {
+  Expected expected;
+  std::map<std::string, nn::ParameterId> ids;
+  for (nn::ParameterId id : parameters->ids()) {
+    const nn::ParameterInfo& info = parameters->program().parameter(id);
+    expected[info.name] = &info;
+    ids.emplace(info.name, id);
+  }
+  DPIPE_RETURN_IF_ERROR(Read(path, expected, options, [&](const nn::ParameterInfo& info) {
+    return parameters->weight(ids.at(info.name)).master().data<float>();
+  }));
+  for (nn::ParameterId id : parameters->ids()) parameters->mutable_weight(id)->MarkUpdated();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StoredFormat> ParseStoredFormat(const std::string& name) {
+  if (name == "fp32") return StoredFormat::kFp32;
+  if (name == "fp16") return StoredFormat::kFp16;
+  if (name == "bf16") return StoredFormat::kBf16;
+  return absl::InvalidArgumentError(
+      absl::StrCat("weights are stored as fp32, fp16 or bf16, not '", name, "'"));
 }
 
 uint16_t FloatToHalf(float value) {
@@ -180,7 +244,10 @@ uint16_t FloatToHalf(float value) {
   std::memcpy(&u, &value, sizeof(u));
   const uint16_t sign = static_cast<uint16_t>((u >> 16) & 0x8000u);
   u &= 0x7fffffffu;
-  if (u > 0x7f800000u) return sign | 0x7e00u;   // a NaN
+  if (u > 0x7f800000u) {  // a NaN; one whose payload does not reach so far up is made quiet
+    const uint16_t payload = static_cast<uint16_t>((u >> 13) & 0x3ffu);
+    return static_cast<uint16_t>(sign | 0x7c00u | (payload != 0 ? payload : 0x200u));
+  }
   if (u >= 0x47800000u) return sign | 0x7c00u;  // 2^16 and more
   if (u < 0x38800000u) {                        // below 2^-14: a multiple of 2^-24
     return sign | static_cast<uint16_t>(std::nearbyint(std::ldexp(std::fabs(value), 24)));
@@ -192,18 +259,19 @@ uint16_t FloatToHalf(float value) {
 absl::Status SaveWeights(const std::string& path, const NamedTensors& tensors,
                          StoredFormat format) {
   std::vector<SafetensorsView> views;
-  std::vector<std::vector<uint16_t>> halves(tensors.size());
+  std::vector<std::vector<uint16_t>> rounded;
+  rounded.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) {
     const auto dims = tensor.shape().dims();
     absl::string_view bytes(reinterpret_cast<const char*>(tensor.data<float>()),
                             tensor.size_bytes());
-    if (format == StoredFormat::kFp16) {
-      std::vector<uint16_t>& half = halves[views.size()];
-      for (float x : tensor.span<float>()) half.push_back(FloatToHalf(x));
-      bytes = {reinterpret_cast<const char*>(half.data()), half.size() * sizeof(uint16_t)};
+    if (format != StoredFormat::kFp32) {
+      rounded.push_back(Rounded(tensor, format));
+      bytes = {reinterpret_cast<const char*>(rounded.back().data()),
+               rounded.back().size() * sizeof(uint16_t)};
     }
-    views.push_back({name, format == StoredFormat::kFp16 ? "F16" : "F32",
-                     std::vector<int64_t>(dims.begin(), dims.end()), bytes});
+    views.push_back(
+        {name, FormatDType(format), std::vector<int64_t>(dims.begin(), dims.end()), bytes});
   }
   return WriteSafetensors(path, views);
 }

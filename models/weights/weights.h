@@ -8,20 +8,15 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/nn/parameters.h"
 #include "core/nn/program.h"
 #include "core/tensor/tensor.h"
+#include "models/weights/weight_files.h"
 
 namespace dpipe::models {
 
 // By the parameters' names.
 using NamedTensors = std::map<std::string, Tensor>;
-
-// File names in a component's folder: diffusers' (U-Net, VAE) and transformers' (text encoder).
-inline constexpr char kDiffusersWeights[] = "diffusion_pytorch_model.safetensors";
-inline constexpr char kTransformersWeights[] = "model.safetensors";
-
-// Whether a component's folder has weights that LoadWeights would read.
-bool HasWeights(const std::string& folder);
 
 struct LoadWeightsOptions {
   // Tensors of the file whose names start so are not looked at: a VAE's "decoder." where only the
@@ -30,26 +25,42 @@ struct LoadWeightsOptions {
 };
 
 // The parameters of `programs` (one component's: a VAE has two) as fp32 tensors on `device`, ready
-// for ParameterSet::Load. `path` is a file, or a folder with one of the two file names.
+// for ParameterSet::Load. `path` is a file, a shard index, or a folder with either: see
+// weight_files.h.
 //
 // fp32, fp16 and bf16 are read. Older names are understood: a VAE's attention query, key, value and
-// proj_attn; a text encoder's without "text_model."; its integer position_ids is ignored.
-// InvalidArgument lists every parameter that is missing, every tensor that is surplus, and every
-// wrong shape or dtype with both values. Errors of the format are SafetensorsFile's.
+// proj_attn; a text encoder's without "text_model."; its integer position_ids is ignored. A linear
+// layer's weight [out, in] may be stored as a 1 x 1 convolution's [out, in, 1, 1] and the other way
+// round: transformers' projections and a VAE's attention come as both. InvalidArgument lists every
+// parameter that is missing, every tensor that is surplus, and every wrong shape or dtype with both
+// values. Errors of the format are SafetensorsFile's.
+//
+// Memory: the tensors that are returned and, for a moment, the largest one again; pages of the file
+// are given back as soon as they are read.
 absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
                                          const std::vector<const nn::Program*>& programs,
                                          const std::shared_ptr<Device>& device,
                                          const LoadWeightsOptions& options = {});
 
-// How numbers are stored: half the bytes, where 11 bits of precision will do.
-enum class StoredFormat { kFp32, kFp16 };
+// The same straight into the parameters of a set, without a copy beside it. After an error it
+// holds what it held before.
+absl::Status LoadWeightsInto(const std::string& path, nn::ParameterSet* parameters,
+                             const LoadWeightsOptions& options = {});
 
-// Writes fp32 tensors as the reference implementation of safetensors does, so that a file of fp32
-// tensors that was loaded is written back byte for byte. The file appears whole or not at all.
+// How numbers are stored: fp16 and bf16 take half the bytes. Rounding is to nearest even.
+enum class StoredFormat { kFp32, kFp16, kBf16 };
+
+// "fp32", "fp16", "bf16"; InvalidArgument for another name.
+absl::StatusOr<StoredFormat> ParseStoredFormat(const std::string& name);
+
+// Writes fp32 tensors as the reference implementation of safetensors does, so that a file of the
+// parameters' own names and shapes that was loaded is written back byte for byte in the format that
+// it had. The file appears whole or not at all.
 absl::Status SaveWeights(const std::string& path, const NamedTensors& tensors,
                          StoredFormat format = StoredFormat::kFp32);
 
-// An IEEE half, by its bits. To nearest even; too large a number becomes an infinity.
+// An IEEE half, by its bits. To nearest even; too large a number becomes an infinity. NaNs keep
+// their sign and as much of their payload as there is room for.
 float HalfToFloat(uint16_t bits);
 uint16_t FloatToHalf(float value);
 

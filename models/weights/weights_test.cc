@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/file.h"
+#include "core/nn/nodes/conv2d_node.h"
 #include "core/nn/nodes/linear_node.h"
 #include "core/nn/program_builder.h"
 #include "core/tensor/safetensors.h"
@@ -132,6 +133,96 @@ TEST(WeightsTest, TextEncoderNamesWithAndWithoutPrefix) {
   EXPECT_TRUE(LoadWeights(path, {&*program}, Device::Cpu()).ok());
 }
 
+// A file in 16 bits comes back byte for byte when it is stored in its own format.
+TEST(WeightsTest, SixteenBitFilesRoundTripByteForByte) {
+  const std::string folder = std::string(kTinySd) + "/text_encoder";
+  const auto config = ReadClipTextConfig(folder + "/config.json");
+  const auto program = BuildClipText(*config, 32);
+  const auto tensors = LoadWeights(folder, {&*program}, Device::Cpu());
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  for (const StoredFormat format : {StoredFormat::kFp16, StoredFormat::kBf16}) {
+    const std::string first = TestPath("first.safetensors"),
+                      second = TestPath("second.safetensors");
+    ASSERT_TRUE(SaveWeights(first, *tensors, format).ok());
+    const auto rounded = LoadWeights(first, {&*program}, Device::Cpu());
+    ASSERT_TRUE(rounded.ok()) << rounded.status();
+    ASSERT_TRUE(SaveWeights(second, *rounded, format).ok());
+    EXPECT_TRUE(*ReadFile(first) == *ReadFile(second));
+    // Half the bytes, rounded: by at most 2^-11 or 2^-8 of a number (of a normal one).
+    const double precision = format == StoredFormat::kFp16 ? 1.0 / 2048 : 1.0 / 256;
+    EXPECT_EQ(SafetensorsFile::Open(first)->tensors()[0].dtype,
+              format == StoredFormat::kFp16 ? "F16" : "BF16");
+    for (const auto& [name, tensor] : *tensors) {
+      const float* a = tensor.data<float>();
+      const float* b = rounded->at(name).data<float>();
+      for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+        ASSERT_LE(std::fabs(a[i] - b[i]), std::fabs(a[i]) * precision + 3e-8) << name;
+      }
+    }
+  }
+}
+
+TEST(WeightsTest, BothTransformerProjections) {
+  nn::ProgramBuilder builder("projections");
+  const ValueId x = builder.AddInput("x", {Shape({2, 2, 3}), nn::Element::kCompute});
+  builder.BeginLayer("layer", nn::LayerKind::kTrainable);
+  const ValueId y = nn::AddConv2d(&builder, "conv", x, {2, 1});
+  builder.MarkOutput(nn::AddLinear(&builder, "linear", y, {3}), "y");
+  const nn::Program program = builder.Build();
+  ASSERT_EQ(program.parameter(nn::ParameterId(0)).shape, Shape({2, 3, 1, 1}));
+  const std::vector<float> six = {1, 2, 3, 4, 5, 6}, two(2), three(3);
+  const std::string path = TestPath("projections.safetensors");
+  ASSERT_TRUE(WriteSafetensors(path, {View("conv.weight", "F32", {2, 3}, six),
+                                      View("conv.bias", "F32", {2}, two),
+                                      View("linear.weight", "F32", {3, 2, 1, 1}, six),
+                                      View("linear.bias", "F32", {3}, three)})
+                  .ok());
+  const auto tensors = LoadWeights(path, {&program}, Device::Cpu());
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ(tensors->at("conv.weight").shape(), Shape({2, 3, 1, 1}));
+  EXPECT_EQ(tensors->at("linear.weight").shape(), Shape({3, 2}));
+  EXPECT_EQ(Values(tensors->at("conv.weight")), six);
+  EXPECT_EQ(Values(tensors->at("linear.weight")), six);
+  // A larger kernel, or other channels, are another model.
+  const std::vector<float> many(54);
+  ASSERT_TRUE(WriteSafetensors(path, {View("conv.weight", "F32", {2, 3, 3, 3}, many),
+                                      View("conv.bias", "F32", {2}, two),
+                                      View("linear.weight", "F32", {2, 3, 1, 1}, six),
+                                      View("linear.bias", "F32", {3}, three)})
+                  .ok());
+  const std::string message(LoadWeights(path, {&program}, Device::Cpu()).status().message());
+  EXPECT_NE(message.find("2 wrong: conv.weight is F32 [2, 3, 3, 3], expected F32, F16 or BF16 "
+                         "[2, 3, 1, 1], linear.weight is F32 [2, 3, 1, 1], expected F32, F16 or "
+                         "BF16 [3, 2]"),
+            std::string::npos)
+      << message;
+}
+
+TEST(WeightsTest, LoadsShardsStraightIntoParameters) {
+  const nn::Program program = Small();
+  const std::vector<float> six = {1, 2, 3, 4, 5, 6}, two = {7, 8};
+  const std::string folder = TestPath("sharded");
+  ASSERT_TRUE(MakeFolder(folder).ok());
+  ASSERT_TRUE(
+      WriteSafetensors(folder + "/1.safetensors", {View("a.query.weight", "F32", {2, 3}, six)})
+          .ok());
+  ASSERT_TRUE(
+      WriteSafetensors(folder + "/2.safetensors", {View("a.to_q.bias", "F32", {2}, two)}).ok());
+  const std::string index = folder + "/diffusion_pytorch_model.safetensors.index.json";
+  ASSERT_TRUE(WriteFileAtomically(index, R"({"weight_map": {"a.query.weight": "1.safetensors",
+                                                            "a.to_q.bias": "2.safetensors"}})")
+                  .ok());
+  nn::ParameterSet parameters(program, program.all_layers(), Device::Cpu());
+  ASSERT_TRUE(LoadWeightsInto(folder, &parameters).ok());
+  EXPECT_EQ(Values(parameters.weight(nn::ParameterId(0)).master()), six);
+  EXPECT_EQ(Values(parameters.weight(nn::ParameterId(1)).master()), two);
+  // Nothing is written where anything does not fit.
+  const nn::Program other = Small("b");
+  nn::ParameterSet untouched(other, other.all_layers(), Device::Cpu());
+  const absl::Status status = LoadWeightsInto(folder, &untouched);
+  EXPECT_NE(status.message().find(index + ": 2 missing"), std::string::npos) << status;
+}
+
 // Against the definition of the format, for all 65,536 halves.
 TEST(HalfToFloatTest, EveryHalf) {
   for (int bits = 0; bits < 0x10000; ++bits) {
@@ -166,6 +257,10 @@ TEST(FloatToHalfTest, EveryHalfAndWhatLiesBetween) {
   EXPECT_EQ(FloatToHalf(INFINITY), 0x7c00);
   EXPECT_EQ(FloatToHalf(-3e38f), 0xfc00);
   EXPECT_TRUE(std::isnan(HalfToFloat(FloatToHalf(NAN))));
+  // Infinities and NaNs, each with its payload.
+  for (int bits = 0x7c00; bits < 0x8000; ++bits) {
+    ASSERT_EQ(FloatToHalf(HalfToFloat(static_cast<uint16_t>(bits))), bits);
+  }
 }
 
 TEST(SaveWeightsTest, HalfIsReadBackAsRounded) {

@@ -1,0 +1,42 @@
+// The safetensors files that hold a component's weights, by the naming rules of diffusers and
+// transformers.
+//
+// In a component's folder are looked for, in this order, for the stems "diffusion_pytorch_model"
+// (U-Net, VAE) and "model" (text encoder) and the variants "", "fp16", "bf16":
+//   <stem>[.<variant>].safetensors
+//   <stem>.safetensors.index[.<variant>].json, which says which shard has which tensor:
+//     {"metadata": {...}, "weight_map": {"conv_in.weight": "<stem>-00001-of-00002.safetensors"}}
+// so that full precision comes first. PyTorch's own files (.bin) are not read.
+#ifndef DPIPE_MODELS_WEIGHTS_WEIGHT_FILES_H_
+#define DPIPE_MODELS_WEIGHTS_WEIGHT_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/tensor/safetensors.h"
+
+namespace dpipe::models {
+
+// File names in a component's folder: diffusers' (U-Net, VAE) and transformers' (text encoder).
+inline constexpr char kDiffusersWeights[] = "diffusion_pytorch_model.safetensors";
+inline constexpr char kTransformersWeights[] = "model.safetensors";
+
+struct WeightFiles {
+  std::string name;  // the file or the index, for messages
+  std::vector<SafetensorsFile> files;
+};
+
+// Whether a component's folder has weights, even ones that OpenWeights would refuse.
+bool HasWeights(const std::string& folder);
+
+// `path` is a file, an index, or a component's folder. An index may come from anyone: every shard
+// is a plain file name within the folder, every tensor is listed once and lies in the shard that it
+// is listed for, and the shards hold no other tensors, else InvalidArgument names the index and
+// what is wrong. NotFound where the folder has no weights; InvalidArgument where it has PyTorch's
+// own files alone. Errors of the format are SafetensorsFile's.
+absl::StatusOr<WeightFiles> OpenWeights(const std::string& path);
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_WEIGHTS_WEIGHT_FILES_H_

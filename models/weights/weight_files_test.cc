@@ -1,0 +1,131 @@
+#include "models/weights/weight_files.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::models {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string EmptyFolder() {
+  const std::string folder = testing::TempDir() + "/weight_files";
+  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(MakeFolder(folder).ok());
+  return folder;
+}
+
+// Tensors of one number each, the number of their place.
+void WriteFile(const std::string& path, const std::vector<std::string>& names) {
+  std::vector<float> numbers(names.size());
+  std::vector<SafetensorsView> views;
+  for (size_t i = 0; i < names.size(); ++i) {
+    numbers[i] = static_cast<float>(i);
+    views.push_back(
+        {names[i], "F32", {1}, absl::string_view(reinterpret_cast<char*>(&numbers[i]), 4)});
+  }
+  ASSERT_TRUE(WriteSafetensors(path, views).ok());
+}
+
+std::string NamesIn(const WeightFiles& weights) {
+  std::string names;
+  for (const SafetensorsFile& file : weights.files) {
+    for (const SafetensorsView& view : file.tensors()) absl::StrAppend(&names, view.name, ";");
+  }
+  return names;
+}
+
+TEST(WeightFilesTest, FullPrecisionComesFirst) {
+  const std::string folder = EmptyFolder();
+  EXPECT_FALSE(HasWeights(folder));
+  EXPECT_FALSE(HasWeights(folder + "/missing"));
+  EXPECT_EQ(OpenWeights(folder).status().code(), absl::StatusCode::kNotFound);
+  // Each is preferred to those before it.
+  for (const std::string name :
+       {"model.bf16.safetensors", "diffusion_pytorch_model.bf16.safetensors",
+        "diffusion_pytorch_model.fp16.safetensors", "model.safetensors",
+        "diffusion_pytorch_model.safetensors"}) {
+    WriteFile(folder + "/" + name, {"in " + name});
+    EXPECT_TRUE(HasWeights(folder));
+    const auto weights = OpenWeights(folder);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    EXPECT_EQ(weights->name, folder + "/" + name);
+    EXPECT_EQ(NamesIn(*weights), "in " + name + ";");
+  }
+}
+
+TEST(WeightFilesTest, PyTorchsOwnFormatIsNamed) {
+  const std::string folder = EmptyFolder();
+  ASSERT_TRUE(WriteFileAtomically(folder + "/pytorch_model.bin", "x").ok());
+  EXPECT_TRUE(HasWeights(folder)) << "not a folder to fill with random weights";
+  const auto weights = OpenWeights(folder);
+  EXPECT_EQ(weights.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(weights.status().message()), HasSubstr("/pytorch_model.bin: PyTorch's"));
+}
+
+TEST(WeightFilesTest, ShardsTogetherAreTheWeights) {
+  for (const std::string name :
+       {"diffusion_pytorch_model.safetensors.index.json", "model.safetensors.index.json",
+        "model.safetensors.index.fp16.json"}) {
+    const std::string folder = EmptyFolder();
+    WriteFile(folder + "/one.safetensors", {"a", "c"});
+    WriteFile(folder + "/two.safetensors", {"b"});
+    ASSERT_TRUE(WriteFileAtomically(folder + "/" + name, R"({"metadata": {"total_size": 12},
+        "weight_map": {"a": "one.safetensors", "b": "two.safetensors", "c": "one.safetensors"}})")
+                    .ok());
+    for (const std::string& path : {folder, folder + "/" + name}) {
+      const auto weights = OpenWeights(path);
+      ASSERT_TRUE(weights.ok()) << weights.status();
+      EXPECT_EQ(weights->files.size(), 2u);
+      EXPECT_EQ(NamesIn(*weights), "a;c;b;");
+    }
+  }
+}
+
+TEST(WeightFilesTest, BadIndicesAreRefused) {
+  const std::string folder = EmptyFolder();
+  WriteFile(folder + "/one.safetensors", {"a", "c"});
+  WriteFile(testing::TempDir() + "/outside.safetensors", {"a"});
+  const std::string index = folder + "/model.safetensors.index.json";
+  const struct {
+    std::string map, message;
+  } cases[] = {
+      {R"({"a": "one.safetensors", "c": "one.safetensors", "b": "one.safetensors"})",
+       "b is not in " + folder + "/one.safetensors, where it is listed"},
+      {R"({"a": "one.safetensors"})", "c is in " + folder + "/one.safetensors, where it is not"},
+      {R"({"a": "one.safetensors", "c": "one.safetensors", "a": "one.safetensors"})",
+       "a is listed twice"},
+      {R"({"a": "two.safetensors"})", folder + "/two.safetensors"},
+      {R"({"a": "../outside.safetensors"})", "not a .safetensors file of the folder"},
+      {R"({"a": "/etc/outside.safetensors"})", "not a .safetensors file of the folder"},
+      {R"({"a": "..\\outside.safetensors"})", "not a .safetensors file of the folder"},
+      {R"({"a": ".safetensors"})", "not a .safetensors file of the folder"},
+      {R"({"a": "one.safetensors\u0000.safetensors"})", "not a .safetensors file of the folder"},
+      {R"({"a": ""})", "not a .safetensors file of the folder"},
+      {R"({"a": "model.bin"})", "not a .safetensors file of the folder"},
+      {R"({"a": 7})", "a is in 7, not a .safetensors file"},
+      {R"({})", "not a JSON object with a \"weight_map\""},
+      {R"("one.safetensors")", "not a JSON object with a \"weight_map\""},
+  };
+  for (const auto& c : cases) {
+    ASSERT_TRUE(WriteFileAtomically(index, absl::StrCat(R"({"weight_map": )", c.map, "}")).ok());
+    const auto weights = OpenWeights(folder);
+    EXPECT_FALSE(weights.ok()) << c.map;
+    EXPECT_THAT(std::string(weights.status().message()), HasSubstr(c.message)) << c.map;
+  }
+  for (const std::string text : {"", "[]", "{\"weight_map\": {\"a\"", "{}"}) {
+    ASSERT_TRUE(WriteFileAtomically(index, text).ok());
+    EXPECT_EQ(OpenWeights(folder).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+  std::string deep = "{\"weight_map\": ";
+  for (int i = 0; i < 100000; ++i) deep += "[";
+  ASSERT_TRUE(WriteFileAtomically(index, deep).ok());
+  EXPECT_FALSE(OpenWeights(folder).ok());
+}
+
+}  // namespace
+}  // namespace dpipe::models
