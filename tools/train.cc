@@ -41,7 +41,7 @@ DEFINE_bool(flip, false, "mirror images at random");
 DEFINE_bool(crop, false, "crop images at random, else at the centre");
 DEFINE_uint64(seed, 1, "of initial weights, order of the data, noise and timesteps");
 DEFINE_string(out, "", "folder for the model; empty: out/train");
-DEFINE_string(store, "fp32", "fp32 or fp16: how the saved weights are stored");
+DEFINE_string(store, "fp32", "fp32, fp16 or bf16: how the saved weights are stored");
 DEFINE_int64(save_every, 500, "steps from one saved model to the next; 0: at the end only");
 DEFINE_int64(sample_every, 0, "steps from one grid of samples to the next; 0: at the end only");
 DEFINE_bool(samples, true, "draw a grid of samples at the end");
@@ -136,7 +136,7 @@ absl::StatusOr<TrainerOptions> Options(const std::string& command_line) {
   TrainerOptions options;
   DPIPE_RETURN_IF_ERROR(CheckNumbers());
   DPIPE_ASSIGN_OR_RETURN(options.strategy, FindStrategy(FLAGS_strategy));
-  DPIPE_RETURN_IF_ERROR(CheckChoice("store", FLAGS_store, {"fp32", "fp16"}));
+  DPIPE_RETURN_IF_ERROR(CheckChoice("store", FLAGS_store, {"fp32", "fp16", "bf16"}));
   DPIPE_ASSIGN_OR_RETURN(options.setup, SetupOptions());
   options.num_micro_batches = FLAGS_micro_batches;
   options.num_steps = FLAGS_steps;
@@ -144,8 +144,7 @@ absl::StatusOr<TrainerOptions> Options(const std::string& command_line) {
   options.out = FLAGS_out.empty() ? OutputPath("out/train") : UserPath(FLAGS_out);
   while (options.out.size() > 1 && options.out.back() == '/') options.out.pop_back();
   options.save_every = FLAGS_save_every;
-  options.format =
-      FLAGS_store == "fp16" ? models::StoredFormat::kFp16 : models::StoredFormat::kFp32;
+  DPIPE_ASSIGN_OR_RETURN(options.format, models::ParseStoredFormat(FLAGS_store));
   options.sample_every = FLAGS_sample_every;
   if (FLAGS_samples) options.sample_prompts = ExamplePrompts();
   options.draw.num_steps = FLAGS_sample_steps;

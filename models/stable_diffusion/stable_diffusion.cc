@@ -28,7 +28,7 @@ absl::Status CopyTree(const fs::path& from, const fs::path& to, bool with_weight
     return absl::UnavailableError(
         absl::StrCat("cannot list ", from.string(), ": ", error.message()));
   }
-  if (!with_weights && from.extension() == ".safetensors") return absl::OkStatus();
+  if (!with_weights && IsWeightFile(from.filename().string())) return absl::OkStatus();
   DPIPE_ASSIGN_OR_RETURN(const std::string content, ReadFile(from.string()));
   return WriteFileAtomically(to.string(), content);
 }
@@ -170,13 +170,11 @@ const nn::Program& StableDiffusion::unet_program() const {
 
 absl::Status StableDiffusion::LoadFrozen(int component, const BackboneParts::Weights& weights) {
   const nn::Program& program = model_->component(component).program;
-  const auto device = Device::Cpu();
   LoadWeightsOptions options;
   options.ignored_prefixes = weights.ignored_prefixes;
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors tensors, LoadWeights(folder_ + "/" + weights.subfolder,
-                                                                 {&program}, device, options));
-  frozen_[component] = std::make_unique<nn::ParameterSet>(program, program.all_layers(), device);
-  return frozen_[component]->Load(tensors);
+  frozen_[component] =
+      std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
+  return LoadWeightsInto(folder_ + "/" + weights.subfolder, frozen_[component].get(), options);
 }
 
 void StableDiffusion::InitFrozen(int component) {

@@ -127,6 +127,11 @@ absl::StatusOr<WeightFiles> OpenIndex(const std::string& path) {
 
 }  // namespace
 
+bool IsWeightFile(const std::string& name) {
+  return absl::EndsWith(name, ".safetensors") || absl::StrContains(name, ".safetensors.index.") ||
+         absl::EndsWith(name, ".bin") || absl::StrContains(name, ".bin.index.");
+}
+
 bool HasWeights(const std::string& folder) {
   return IsFolder(folder) && !absl::IsNotFound(FindFile(folder).status());
 }

@@ -27,6 +27,10 @@ struct WeightFiles {
   std::vector<SafetensorsFile> files;
 };
 
+// Whether a file of that name holds weights, or says which files do: whatever OpenWeights, or
+// PyTorch, would look for.
+bool IsWeightFile(const std::string& name);
+
 // Whether a component's folder has weights, even ones that OpenWeights would refuse.
 bool HasWeights(const std::string& folder);
 

@@ -166,7 +166,7 @@ TEST(WeightsTest, BothTransformerProjections) {
   nn::ProgramBuilder builder("projections");
   const ValueId x = builder.AddInput("x", {Shape({2, 2, 3}), nn::Element::kCompute});
   builder.BeginLayer("layer", nn::LayerKind::kTrainable);
-  const ValueId y = nn::AddConv2d(&builder, "conv", x, {2, 1});
+  const ValueId y = nn::AddConv2d(&builder, "conv", x, {2, 1, ops::Conv2dSymmetric(1, 0)});
   builder.MarkOutput(nn::AddLinear(&builder, "linear", y, {3}), "y");
   const nn::Program program = builder.Build();
   ASSERT_EQ(program.parameter(nn::ParameterId(0)).shape, Shape({2, 3, 1, 1}));
