@@ -2,37 +2,20 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gflags/gflags.h"
+#include "tools/word_wrap.h"
 
 namespace dpipe::tools {
 namespace {
 
 constexpr char kCommandLineError[] = "dpipe.command_line";
-constexpr size_t kScreenWidth = 100;
 
 bool FlagIsSet(const char* name) {
   return gflags::GetCommandLineFlagInfoOrDie(name).current_value == "true";
-}
-
-// `text` behind `head`, broken into lines that are indented as far as its first.
-std::string Wrapped(const std::string& head, size_t indent, const std::string& text) {
-  std::string line = head;
-  std::string result;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (line.size() > indent && line.size() + 1 + word.size() > kScreenWidth) {
-      absl::StrAppend(&result, line, "\n");
-      line.clear();
-    }
-    line.resize(std::max(line.size() + 1, indent), ' ');
-    line += word;
-  }
-  return absl::StrCat(result, line, "\n");
 }
 
 std::string HelpText(const Command& command) {
@@ -45,7 +28,7 @@ std::string HelpText(const Command& command) {
     const bool is_text = flag.type == "string";
     const std::string value =
         is_text && flag.default_value.empty() ? "" : absl::StrCat("=", flag.default_value);
-    text += Wrapped(absl::StrCat("  --", flag.name, value), kIndent, flag.description);
+    text += WrapWords(absl::StrCat("  --", flag.name, value), kIndent, flag.description);
   }
   return text;
 }
@@ -65,9 +48,12 @@ int RunCommand(int argc, char** argv, const Command& command,
     std::fprintf(stderr, "%s: unexpected argument '%s'; see --help\n", command.name, argv[1]);
     return 2;
   }
-  const absl::Status status = run();
+  return ExitCode(command.name, run());
+}
+
+int ExitCode(const char* name, const absl::Status& status) {
   if (status.ok()) return 0;
-  std::fprintf(stderr, "%s: %s\n", command.name, std::string(status.message()).c_str());
+  std::fprintf(stderr, "%s: %s\n", name, std::string(status.message()).c_str());
   if (status.GetPayload(kCommandLineError)) return 2;
   return absl::IsResourceExhausted(status) ? 3 : 1;
 }

@@ -27,6 +27,10 @@ struct Command {
 int RunCommand(int argc, char** argv, const Command& command,
                const std::function<absl::Status()>& run);
 
+// The exit code for what a command ended with; says on standard error, after the command's name,
+// why it failed.
+int ExitCode(const char* name, const absl::Status& status);
+
 // An InvalidArgument that ends the program with 2.
 absl::Status CommandLineError(const std::string& message);
 

@@ -1,6 +1,8 @@
 #include "tools/sample_grid.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
@@ -8,6 +10,28 @@
 #include "models/stable_diffusion/sampler.h"
 
 namespace dpipe::tools {
+
+absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& model,
+                                                const std::vector<std::string>& prompts,
+                                                DataLoader* loader) {
+  models::DrawRequest request;
+  request.prompts = prompts;
+  if (!model.wants_conditions()) return request;
+  const int size = model.image_size();
+  const int count = std::min(16, loader->options().global_batch);
+  DPIPE_ASSIGN_OR_RETURN(request.prompts, loader->Captions(/*step=*/0, {0, count}));
+  std::vector<float> pixels(static_cast<size_t>(count) * size * size * 3);
+  DPIPE_RETURN_IF_ERROR(loader->LoadConditions(/*step=*/0, {0, count}, pixels.data()));
+  for (int i = 0; i < count; ++i) {
+    Image condition(size, size);
+    const float* first = pixels.data() + i * condition.pixels.size();
+    for (size_t k = 0; k < condition.pixels.size(); ++k) {
+      condition.pixels[k] = static_cast<uint8_t>(std::lround(first[k] * 255));
+    }
+    request.conditions.push_back(std::move(condition));
+  }
+  return request;
+}
 
 absl::StatusOr<std::string> DrawSampleGrid(const models::TrainableModel& model,
                                            const models::NamedTensors& weights,

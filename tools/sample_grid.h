@@ -8,10 +8,17 @@
 
 #include "core/base/status.h"
 #include "core/tensor/device_worker.h"
+#include "data/loader.h"
 #include "models/trainable/trainable_model.h"
 #include "tools/training_observer.h"
 
 namespace dpipe::tools {
+
+// What a grid of so many samples shows of a model that wants conditions: captions and conditions of
+// the loader's first samples, as many as a step has. `prompts` are then not used.
+absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& model,
+                                                const std::vector<std::string>& prompts,
+                                                DataLoader* loader);
 
 // Draws the request's prompts with these weights into FOLDER/step_000500.png, about as many in a
 // row as there are rows, and tells `observer`. Returns the path.

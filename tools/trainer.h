@@ -19,6 +19,7 @@ struct TrainerResult {
   Nanos training_ns = 0;
   std::string stopped_by;    // "" where all steps were done; else "the time limit", "SIGINT", ...
   std::string last_samples;  // path; "" where none were drawn
+  std::string evaluation;    // the last one in words; "" where nothing is held out
 };
 
 // `say` gets lines that stay; progress goes to standard error. Saves the model also where it is

@@ -3,6 +3,7 @@
 #define DPIPE_TOOLS_TRAINING_OPTIONS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,18 +20,32 @@ struct TrainerOptions {
   models::TrainingSetupOptions setup;
   Strategy strategy;
   int num_micro_batches = 0;  // of a pipeline group; 0: search
+  int max_micro_batch = 0;    // samples of one of them on one device; 0: no limit
   int64_t num_steps = 0;      // 0: as many as the plan predicts for the time limit
   Nanos time_limit_ns = 0;    // of training, with its pauses; 0: none. One of the two is needed.
 
   std::string out;         // folder of the model
   int64_t save_every = 0;  // steps; 0: at the end only
   models::StoredFormat format = models::StoredFormat::kFp32;
-  int64_t sample_every = 0;                 // steps; 0: at the end only
-  std::vector<std::string> sample_prompts;  // empty: no samples
+  int64_t sample_every = 0;  // steps; 0: none on the way
+  bool sample_at_end = true;
+  std::vector<std::string> sample_prompts;
   models::DrawOptions draw;
   std::string sample_folder;  // of step_000500.png and so on
-  std::string log_path;       // of JSON lines
-  std::string command;        // for the record
+
+  // Of held-out samples, where setup.data holds some out.
+  int64_t evaluate_every = 0;  // steps; 0: at the end only
+  std::vector<double> evaluation_quantiles;
+  bool evaluate_saved = true;     // the weights that are saved: the average, if one is kept
+  bool evaluate_trained = false;  // those trained, where they are others
+
+  std::string log_path;                              // of JSON lines
+  std::string mllog_path;                            // empty: none
+  std::string tensorboard_folder;                    // empty: none
+  std::string config_path;                           // where `config` is written
+  std::string config;                                // the whole of it, as text
+  std::map<std::string, std::string> config_fields;  // and value by path
+  std::string command;                               // for the record
 };
 
 }  // namespace dpipe::tools

@@ -22,6 +22,8 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
   say(absl::StrCat("Plan:     ", options.strategy.name(), ", ", report::PlanText(run->plan_)));
   run->ChooseSteps(say);
   DPIPE_ASSIGN_OR_RETURN(run->session_, StartSession(run->job_, run->plan_, &run->ema_));
+  run->setup_->ReleaseInitialParameters();
+  run->job_.backbone_parameters = run->setup_->job().backbone_parameters;
   return run;
 }
 
@@ -41,9 +43,13 @@ absl::Status TrainingRun::MakeThePlan(const ShowProgress& show) {
   PlanOptions plan_options;
   plan_options.global_batch = options_.setup.global_batch;
   plan_options.num_micro_batches = options_.num_micro_batches;
-  DPIPE_ASSIGN_OR_RETURN(
-      const ModelProfile profile,
-      ProfileJob(job_, CandidateLocalBatches(options_.setup.global_batch), on_progress));
+  std::vector<int> local_batches = CandidateLocalBatches(options_.setup.global_batch);
+  if (options_.max_micro_batch > 0) {
+    local_batches.erase(
+        std::upper_bound(local_batches.begin(), local_batches.end(), options_.max_micro_batch),
+        local_batches.end());
+  }
+  DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile, ProfileJob(job_, local_batches, on_progress));
   DPIPE_ASSIGN_OR_RETURN(PlanResult planned,
                          MakePlan(options_.strategy, profile, cluster, plan_options));
   plan_ = std::move(planned.plan);
@@ -70,7 +76,11 @@ double TrainingRun::Epoch(int64_t steps) const {
 }
 
 models::NamedTensors TrainingRun::Weights() const {
-  return has_averages() ? ema_.Collect() : session_->CollectParameters();
+  if (!has_averages()) return session_->CollectParameters();
+  models::NamedTensors weights = ema_.Collect();
+  // Layers that are not trained have no averages.
+  for (const auto& [name, tensor] : job_.backbone_parameters) weights.emplace(name, tensor);
+  return weights;
 }
 
 }  // namespace dpipe::tools

@@ -15,9 +15,7 @@ class AdamWOptimizer : public StepOptimizer {
       : options_(options), parameters_(parameters) {
     for (nn::ParameterId id : parameters.trainable_ids()) {
       const Tensor& master = parameters.weight(id).master();
-      Moments state;
-      state.m = Tensor::Zeros(master.device(), master.shape(), DType::kF32);
-      state.v = Tensor::Zeros(master.device(), master.shape(), DType::kF32);
+      ParameterState state{AdamWMoments(options.moments, options.moments_block, master), Tensor()};
       if (options.ema_decay > 0) {
         state.average = master.Clone();
         if (ema != nullptr) {
@@ -39,21 +37,24 @@ class AdamWOptimizer : public StepOptimizer {
         global_norm < 0 ? 1.0f : ops::ClipScale(global_norm, options_.max_grad_norm);
     ops::AdamWParams params = options_.adamw;
     params.learning_rate = options_.learning_rate.At(step);
-    const double decay =
-        std::min(options_.ema_decay, (1.0 + step) / (10.0 + static_cast<double>(step)));
+    const double ema_decay = EmaDecayAt(options_, step);
     ++updates_;
     for (size_t i = 0; i < states_.size(); ++i) {
       const nn::ParameterId id = parameters->trainable_ids()[i];
-      Moments& state = states_[i];
+      ParameterState& state = states_[i];
+      AdamWMoments::Pair moments = state.moments.Load();
       ops::AdamWParams own = params;
       if (!parameters->program().parameter(id).decay) own.weight_decay = 0;
       ops::Weight* weight = parameters->mutable_weight(id);
       Tensor master = weight->master();
-      DPIPE_RETURN_IF_ERROR(
-          ops::AdamWStep(own, updates_, scale, *parameters->grad(id), &master, &state.m, &state.v));
+      DPIPE_RETURN_IF_ERROR(ops::AdamWStep(own, updates_, scale, *parameters->grad(id), &master,
+                                           &moments.m, &moments.v));
+      state.moments.DropExports();
+      state.moments.Store(moments);
       weight->MarkUpdated();
-      if (state.average.defined()) {
-        DPIPE_RETURN_IF_ERROR(ops::EmaUpdate(static_cast<float>(decay), master, &state.average));
+      if (state.average.defined() && ema_decay < 1) {
+        DPIPE_RETURN_IF_ERROR(
+            ops::EmaUpdate(static_cast<float>(ema_decay), master, &state.average));
       }
     }
     return absl::OkStatus();
@@ -63,13 +64,12 @@ class AdamWOptimizer : public StepOptimizer {
     std::vector<StateTensor> tensors;
     for (size_t i = 0; i < states_.size(); ++i) {
       const nn::ParameterId id = parameters_.trainable_ids()[i];
-      const auto add = [&](const char* kind, const Tensor& tensor) {
+      const auto add = [&](const std::string& kind, const Tensor& tensor) {
         if (!tensor.defined()) return;
         tensors.push_back(ElementwiseState(kind, parameters_.program().parameter(id).name,
                                            parameters_.part(id), tensor));
       };
-      add("m", states_[i].m);
-      add("v", states_[i].v);
+      for (const auto& [name, tensor] : states_[i].moments.Export()) add(name, tensor);
       add(kAverageKind, states_[i].average);
     }
     return tensors;
@@ -79,20 +79,29 @@ class AdamWOptimizer : public StepOptimizer {
 
   absl::Status StateRestored(int64_t num_updates) override {
     updates_ = num_updates;
+    for (ParameterState& state : states_) state.moments.Import();
     return absl::OkStatus();
   }
 
  private:
-  struct Moments {
-    Tensor m, v, average;
+  struct ParameterState {
+    AdamWMoments moments;
+    Tensor average;
   };
   const AdamWOptions options_;
   const nn::ParameterSet& parameters_;
-  std::vector<Moments> states_;  // in the order of trainable_ids()
-  int64_t updates_ = 0;          // Adam's bias correction counts updates, from 1
+  std::vector<ParameterState> states_;  // in the order of trainable_ids()
+  int64_t updates_ = 0;                 // Adam's bias correction counts updates, from 1
 };
 
 }  // namespace
+
+double EmaDecayAt(const AdamWOptions& options, int64_t step) {
+  if ((step + 1) % options.ema_every != 0) return 1;
+  if (step < options.ema_start) return 0;
+  const auto n = static_cast<double>((step - options.ema_start) / options.ema_every);
+  return std::min(options.ema_decay, (1 + n) / (10 + n));
+}
 
 void EmaWeights::Register(const std::string& name, const nn::ParameterPart& part,
                           const Tensor& average) {

@@ -12,6 +12,7 @@
 #include "core/nn/parameters.h"
 #include "core/ops/adamw.h"
 #include "core/runtime/step_optimizer.h"
+#include "core/train/adamw_moments.h"
 #include "core/train/lr_schedule.h"
 
 namespace dpipe {
@@ -20,10 +21,18 @@ struct AdamWOptions {
   ops::AdamWParams adamw;  // its learning rate is the schedule's
   LrSchedule learning_rate;
   double max_grad_norm = 1.0;  // 0: no clipping
-  // Weight of the old average; 0: none is kept. Early on (1 + step) / (10 + step) is used where
-  // smaller, so that the average does not remember the initial weights.
+  // Weight of the old average; 0: none is kept. Early on (1 + n) / (10 + n) is used where smaller,
+  // n counting the updates from ema_start on, so that the average does not remember the initial
+  // weights.
   double ema_decay = 0.0;
+  int64_t ema_every = 1;  // steps from one update of the average to the next
+  int64_t ema_start = 0;  // before this step, updates make the average equal to the weights
+  MomentsFormat moments = MomentsFormat::kFp32;
+  int moments_block = 256;  // of 8-bit moments
 };
+
+// The weight of the old average in the update after step `step` (from 0); 1 where there is none.
+double EmaDecayAt(const AdamWOptions& options, int64_t step);
 
 // The moving averages of all stages of a run, by parameter name. Thread-safe.
 class EmaWeights {

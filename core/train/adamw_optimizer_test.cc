@@ -1,5 +1,6 @@
 #include "core/train/adamw_optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -119,6 +120,120 @@ TEST_F(AdamWOptimizerTest, KeepsAMovingAverageOfShards) {
       EXPECT_EQ(actual.at(name).data<float>()[i], tensor.data<float>()[i]) << name;
     }
   }
+}
+
+TEST(EmaDecayTest, StartsLateAndUpdatesNowAndThen) {
+  AdamWOptions options;
+  options.ema_decay = 0.9;
+  EXPECT_EQ(EmaDecayAt(options, 0), 0.1);
+  EXPECT_EQ(EmaDecayAt(options, 8), 0.5);
+  EXPECT_EQ(EmaDecayAt(options, 1000), 0.9);
+  options.ema_every = 5;
+  options.ema_start = 10;
+  for (int64_t step : {0, 3, 10, 13}) EXPECT_EQ(EmaDecayAt(options, step), 1) << "none at " << step;
+  EXPECT_EQ(EmaDecayAt(options, 4), 0) << "the weights themselves";
+  EXPECT_EQ(EmaDecayAt(options, 14), 0.1);
+  EXPECT_EQ(EmaDecayAt(options, 19), 2.0 / 11);
+}
+
+// Least squares over 512 weights whose inputs have scales from 1e-3 to 1: what moments of very
+// different sizes in a block are good for.
+class LeastSquares {
+ public:
+  static constexpr int kSize = 512;
+
+  explicit LeastSquares(MomentsFormat format)
+      : program_(Build()), parameters_(program_, program_.all_layers(), Device::Cpu()) {
+    AdamWOptions options;
+    options.learning_rate.peak = 0.02f;
+    options.adamw.weight_decay = 0;
+    options.moments = format;
+    options.moments_block = 256;
+    optimizer_ = AdamWFactory(options, nullptr)(parameters_);
+    for (int i = 0; i < kSize; ++i) scale_[i] = std::pow(10.0, -3.0 * i / kSize);
+  }
+
+  static nn::Program Build() {
+    nn::ProgramBuilder builder("layer");
+    const ValueId x = builder.AddInput("x", {Shape{kSize}, nn::Element::kCompute});
+    builder.BeginLayer("layer", nn::LayerKind::kTrainable);
+    nn::LinearSpec spec;
+    spec.out = 1;
+    spec.bias = false;
+    builder.MarkOutput(AddLinear(&builder, "layer", x, spec), "y");
+    return builder.Build();
+  }
+
+  absl::Span<float> weights() {
+    return parameters_.weight(parameters_.trainable_ids()[0]).master().span<float>();
+  }
+  // Each weight's error counts by the square of its input's scale.
+  double Loss() {
+    double loss = 0;
+    for (int i = 0; i < kSize; ++i) {
+      const double error = scale_[i] * (weights()[i] - Target(i));
+      loss += error * error / 2;
+    }
+    return loss;
+  }
+  void Run(int first, int last) {
+    for (int step = first; step < last; ++step) {
+      absl::Span<float> grad = parameters_.grad(parameters_.trainable_ids()[0])->span<float>();
+      for (int i = 0; i < kSize; ++i) {
+        grad[i] = scale_[i] * scale_[i] * (weights()[i] - Target(i));
+      }
+      ASSERT_TRUE(optimizer_->Step(step, -1, &parameters_).ok());
+    }
+  }
+  StepOptimizer& optimizer() { return *optimizer_; }
+
+ private:
+  static double Target(int i) { return std::sin(i); }
+
+  nn::Program program_;
+  nn::ParameterSet parameters_;
+  std::unique_ptr<StepOptimizer> optimizer_;
+  double scale_[kSize];
+};
+
+TEST(AdamWMomentsTest, EightBitsTrainAsWellAsFp32) {
+  LeastSquares whole(MomentsFormat::kFp32), quantized(MomentsFormat::kInt8);
+  const double initial = whole.Loss();
+  for (int steps : {0, 20, 40, 80}) {
+    whole.Run(steps, std::max(20, 2 * steps));
+    quantized.Run(steps, std::max(20, 2 * steps));
+    EXPECT_NEAR(quantized.Loss(), whole.Loss(), 0.005 * initial)
+        << "after " << std::max(20, 2 * steps);
+  }
+  EXPECT_LT(whole.Loss(), initial / 50);
+  EXPECT_LT(quantized.Loss(), initial / 50);
+  EXPECT_NE(whole.Loss(), quantized.Loss());
+}
+
+// The same bits each time, also when saved and restored in between.
+TEST(AdamWMomentsTest, EightBitsAreReproducibleAndResumable) {
+  LeastSquares straight(MomentsFormat::kInt8), stopped(MomentsFormat::kInt8),
+      resumed(MomentsFormat::kInt8);
+  straight.Run(0, 40);
+  stopped.Run(0, 20);
+  const std::vector<StateTensor> saved = stopped.optimizer().State();
+  ASSERT_EQ(saved.size(), 2u);
+  EXPECT_EQ(saved[0].kind, "m");
+  EXPECT_EQ(saved[1].kind, "root_v");
+  const std::vector<StateTensor> target = resumed.optimizer().State();
+  for (size_t i = 0; i < saved.size(); ++i) Tensor(target[i].part).CopyFrom(saved[i].part);
+  std::copy(stopped.weights().begin(), stopped.weights().end(), resumed.weights().begin());
+  ASSERT_TRUE(resumed.optimizer().StateRestored(20).ok());
+  resumed.Run(20, 40);
+  EXPECT_TRUE(
+      std::equal(straight.weights().begin(), straight.weights().end(), resumed.weights().begin()));
+}
+
+TEST(AdamWMomentsTest, TakeAQuarterOfTheMemory) {
+  const Tensor parameter = Tensor::Zeros(Device::Cpu(), {100, 1024}, DType::kF32);
+  EXPECT_EQ(AdamWMoments(MomentsFormat::kFp32, 256, parameter).size_bytes(), 8 * 102400);
+  EXPECT_EQ(AdamWMoments(MomentsFormat::kInt8, 256, parameter).size_bytes(),
+            2 * (102400 + 400 * 4));
 }
 
 }  // namespace

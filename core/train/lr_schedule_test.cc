@@ -1,5 +1,7 @@
 #include "core/train/lr_schedule.h"
 
+#include <cmath>
+
 #include "gtest/gtest.h"
 
 namespace dpipe {
@@ -29,10 +31,30 @@ TEST(LrScheduleTest, DecaysToTheFloorAndStays) {
   EXPECT_NEAR(schedule.At(35), 2.0f * (0.1f + 0.9f * 0.75f), 1e-6);
 }
 
+TEST(LrScheduleTest, PolynomialsAndRestarts) {
+  LrSchedule schedule;
+  schedule.peak = 2.0f;
+  schedule.total_steps = 100;
+  schedule.shape = LrSchedule::Shape::kPolynomial;
+  schedule.power = 3;
+  EXPECT_NEAR(schedule.At(50), 2.0f / 8, 1e-6);
+  EXPECT_NEAR(schedule.At(100), 0, 1e-6);
+  schedule.shape = LrSchedule::Shape::kCosineRestarts;
+  schedule.cycles = 4;
+  for (int cycle = 0; cycle < 4; ++cycle) {
+    EXPECT_NEAR(schedule.At(25 * cycle), 2.0f, 1e-6);
+    EXPECT_NEAR(schedule.At(25 * cycle + 5), 1 + std::cos(M_PI / 5), 1e-6);
+    EXPECT_LT(schedule.At(25 * cycle + 24), 0.02f);
+  }
+  EXPECT_EQ(schedule.At(100), 0);
+  EXPECT_EQ(schedule.At(1000), 0);
+}
+
 TEST(LrScheduleTest, UnknownShapeListsWhatThereIs) {
   EXPECT_TRUE(ParseLrShape("cosine").ok());
-  EXPECT_NE(ParseLrShape("step").status().message().find("constant, linear and cosine"),
-            std::string::npos);
+  EXPECT_NE(
+      ParseLrShape("step").status().message().find("constant, linear, cosine, polynomial and"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -63,6 +63,17 @@ absl::Status TrainingSetup::FillJob() {
   return absl::OkStatus();
 }
 
+void TrainingSetup::ReleaseInitialParameters() {
+  for (int index : job_.model->backbones()) {
+    const nn::Program& program = job_.model->component(index).program;
+    for (int i = 0; i < program.num_parameters(); ++i) {
+      const nn::ParameterInfo& parameter = program.parameter(nn::ParameterId(i));
+      if (program.layer(parameter.layer).kind != nn::LayerKind::kTrainable) continue;
+      job_.backbone_parameters.erase(parameter.name);
+    }
+  }
+}
+
 InputsOptions TrainingSetup::inputs_options() const {
   InputsOptions drawing;
   drawing.seed = options_.seed;

@@ -52,6 +52,10 @@ class TrainingSetup {
   // A few lines: the model, the data set, the machine.
   std::string Describe() const;
 
+  // The backbones' parameters to start from are no longer needed by any session: frees those of
+  // trainable layers, which sessions have copied.
+  void ReleaseInitialParameters();
+
   // Computes the frozen outputs for the samples of the first `num_steps` steps, so that plans with
   // cached frozen outputs can be run. job() has other inputs from then on.
   absl::StatusOr<const CachedInputs*> BuildCache(

@@ -1,0 +1,352 @@
+#include "tools/config_flags.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "tools/config_tree.h"
+#include "tools/word_wrap.h"
+
+namespace dpipe::tools {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+// Levenshtein's.
+size_t EditDistance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+// "; did you mean a, b?" of names that differ little, or "".
+std::string DidYouMean(const std::string& name, const std::vector<std::string>& names) {
+  std::vector<std::string> near;
+  size_t nearest = name.size();
+  for (const std::string& candidate : names) {
+    const size_t distance = EditDistance(name, candidate);
+    if (distance > std::max<size_t>(1, name.size() / 4) || distance > nearest) continue;
+    if (distance < nearest) near.clear();
+    nearest = distance;
+    near.push_back(candidate);
+  }
+  return near.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(near, " or "), "?");
+}
+
+std::vector<std::string> FlagNames(const std::vector<ConfigLeaf>& leaves) {
+  std::vector<std::string> names;
+  for (const ConfigLeaf& leaf : leaves) {
+    names.push_back(absl::StrCat("--", leaf.path));
+    if (!leaf.info.alias().empty()) names.push_back(absl::StrCat("--", leaf.info.alias()));
+  }
+  return names;
+}
+
+const ConfigLeaf* FindLeaf(const std::vector<ConfigLeaf>& leaves, const std::string& name) {
+  for (const ConfigLeaf& leaf : leaves) {
+    if (leaf.path == name || (!leaf.info.alias().empty() && leaf.info.alias() == name)) {
+      return &leaf;
+    }
+  }
+  return nullptr;
+}
+
+// The leaf that a flag names; `is_negated` where it is that of a bool behind "no".
+absl::StatusOr<const ConfigLeaf*> LeafOfFlag(const std::vector<ConfigLeaf>& leaves,
+                                             const std::string& name, bool* is_negated) {
+  *is_negated = false;
+  if (const ConfigLeaf* leaf = FindLeaf(leaves, name)) return leaf;
+  if (absl::StartsWith(name, "no")) {
+    const ConfigLeaf* leaf = FindLeaf(leaves, name.substr(2));
+    if (leaf != nullptr && leaf->is_bool()) {
+      *is_negated = true;
+      return leaf;
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "there is no flag --", name, DidYouMean(absl::StrCat("--", name), FlagNames(leaves))));
+}
+
+// What a value should have been, for messages.
+const char* KindOf(const ConfigLeaf& leaf) {
+  switch (leaf.field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return "true or false";
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return "a number";
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return "a whole number from 0 on";
+    default:
+      return "a whole number";
+  }
+}
+
+// False where the text is no such value, or out of the type's range.
+bool StoreItem(const ConfigLeaf& leaf, const std::string& text, Message* holder) {
+  const Reflection& reflection = *holder->GetReflection();
+  const bool is_list = leaf.field->is_repeated();
+  const auto store = [&](auto value, auto set, auto add) {
+    is_list ? (reflection.*add)(holder, leaf.field, value)
+            : (reflection.*set)(holder, leaf.field, value);
+    return true;
+  };
+  switch (leaf.field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL: {
+      bool value;
+      return absl::SimpleAtob(text, &value) &&
+             store(value, &Reflection::SetBool, &Reflection::AddBool);
+    }
+    case FieldDescriptor::CPPTYPE_INT32: {
+      int32_t value;
+      return absl::SimpleAtoi(text, &value) &&
+             store(value, &Reflection::SetInt32, &Reflection::AddInt32);
+    }
+    case FieldDescriptor::CPPTYPE_INT64: {
+      int64_t value;
+      return absl::SimpleAtoi(text, &value) &&
+             store(value, &Reflection::SetInt64, &Reflection::AddInt64);
+    }
+    case FieldDescriptor::CPPTYPE_UINT64: {
+      uint64_t value;
+      return absl::SimpleAtoi(text, &value) &&
+             store(value, &Reflection::SetUInt64, &Reflection::AddUInt64);
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      double value;
+      return absl::SimpleAtod(text, &value) &&
+             store(value, &Reflection::SetDouble, &Reflection::AddDouble);
+    }
+    case FieldDescriptor::CPPTYPE_STRING:
+      is_list ? reflection.AddString(holder, leaf.field, text)
+              : reflection.SetString(holder, leaf.field, text);
+      return true;
+    default:
+      return false;
+  }
+}
+
+// "a number of at least 0 and less than 1".
+std::string Allowed(const ConfigLeaf& leaf) {
+  if (leaf.info.choices_size() > 0) {
+    return absl::StrCat(
+        "one of ",
+        absl::StrJoin(leaf.info.choices(), ", ", [](std::string* out, const std::string& choice) {
+          absl::StrAppend(out, choice.empty() ? "empty" : choice);
+        }));
+  }
+  std::vector<std::string> bounds;
+  if (leaf.info.has_min()) bounds.push_back(absl::StrCat("at least ", leaf.info.min()));
+  if (leaf.info.has_above()) bounds.push_back(absl::StrCat("more than ", leaf.info.above()));
+  if (leaf.info.has_max()) bounds.push_back(absl::StrCat("at most ", leaf.info.max()));
+  if (leaf.info.has_below()) bounds.push_back(absl::StrCat("less than ", leaf.info.below()));
+  return absl::StrCat(KindOf(leaf), bounds.empty() ? "" : ", ", absl::StrJoin(bounds, " and "));
+}
+
+bool IsAllowed(const FieldInfo& info, const std::string& item) {
+  if (info.choices_size() > 0) {
+    return std::find(info.choices().begin(), info.choices().end(), item) != info.choices().end();
+  }
+  if (!info.has_min() && !info.has_above() && !info.has_max() && !info.has_below()) return true;
+  double value;
+  if (!absl::SimpleAtod(item, &value)) return false;
+  return !(info.has_min() && !(value >= info.min())) &&
+         !(info.has_above() && !(value > info.above())) &&
+         !(info.has_max() && !(value <= info.max())) &&
+         !(info.has_below() && !(value < info.below()));
+}
+
+// The first error of a text.
+class FirstParseError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (has_error) return;
+    has_error = true;
+    // Lines and columns count from 0; -1 for the text as a whole.
+    where = line < 0 ? "" : absl::StrCat(":", line + 1, ":", column + 1);
+    what = message;
+  }
+  void AddWarning(int, int, const std::string&) override {}
+
+  bool has_error = false;
+  std::string where, what;
+};
+
+// Protobuf's message for a field that is not there begins so:
+//   Message type "dpipe.tools.OptimizerConfig" has no field named "rate".
+std::string Explained(const std::string& message, const Message& config) {
+  const std::vector<std::string> quoted = absl::StrSplit(message, '"');
+  if (quoted.size() < 4 || !absl::StrContains(message, "has no field named")) return message;
+  const auto* type = config.GetDescriptor()->file()->pool()->FindMessageTypeByName(quoted[1]);
+  if (type == nullptr) return message;
+  std::vector<std::string> names;
+  for (int i = 0; i < type->field_count(); ++i) names.push_back(type->field(i)->name());
+  return absl::StrCat("there is no field ", quoted[3], " in ", type->name(), "; it has ",
+                      absl::StrJoin(names, ", "));
+}
+
+}  // namespace
+
+absl::Status MergeConfigText(const std::string& text, const std::string& path, Message* config) {
+  google::protobuf::TextFormat::Parser parser;
+  FirstParseError error;
+  parser.RecordErrorsTo(&error);
+  std::unique_ptr<Message> parsed(config->New());
+  if (!parser.ParseFromString(text, parsed.get())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, error.where, ": ", Explained(error.what, *config)));
+  }
+  // A list in the file stands for the whole list.
+  for (const ConfigLeaf& leaf : ConfigLeaves(*config->GetDescriptor())) {
+    if (!leaf.field->is_repeated()) continue;
+    const Message& holder = HolderOf(leaf, *parsed);
+    if (holder.GetReflection()->FieldSize(holder, leaf.field) == 0) continue;
+    Message* target = MutableHolderOf(leaf, config);
+    target->GetReflection()->ClearField(target, leaf.field);
+  }
+  config->MergeFrom(*parsed);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ConfigFlag>> SplitFlags(const std::vector<std::string>& arguments,
+                                                   const Message& config) {
+  const std::vector<ConfigLeaf> leaves = ConfigLeaves(*config.GetDescriptor());
+  std::vector<ConfigFlag> flags;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    absl::string_view argument = arguments[i];
+    if (!absl::ConsumePrefix(&argument, "-") || argument.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("unexpected argument '", arguments[i], "'"));
+    }
+    absl::ConsumePrefix(&argument, "-");
+    ConfigFlag flag;
+    const size_t equals = argument.find('=');
+    flag.has_value = equals != absl::string_view::npos;
+    flag.name = std::string(argument.substr(0, equals));
+    if (flag.has_value) flag.value = std::string(argument.substr(equals + 1));
+    const ConfigLeaf* leaf = FindLeaf(leaves, flag.name);
+    // Flags that are no field's are their reader's to refuse; those have no value of their own.
+    if (!flag.has_value && leaf != nullptr && !leaf->is_bool() && i + 1 < arguments.size()) {
+      flag.value = arguments[++i];
+      flag.has_value = true;
+    }
+    flags.push_back(std::move(flag));
+  }
+  return flags;
+}
+
+absl::Status ApplyConfigFlag(const ConfigFlag& flag, Message* config) {
+  const std::vector<ConfigLeaf> leaves = ConfigLeaves(*config->GetDescriptor());
+  bool is_negated;
+  DPIPE_ASSIGN_OR_RETURN(const ConfigLeaf* leaf, LeafOfFlag(leaves, flag.name, &is_negated));
+  std::string value = flag.value;
+  if (!flag.has_value) {
+    if (!leaf->is_bool()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", flag.name, " has no value; it must be ", Allowed(*leaf)));
+    }
+    value = is_negated ? "false" : "true";
+  } else if (is_negated) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", flag.name, "=", flag.value, ": --", flag.name, " takes no value"));
+  }
+  Message* holder = MutableHolderOf(*leaf, config);
+  std::vector<std::string> items = {value};
+  if (leaf->field->is_repeated()) {
+    holder->GetReflection()->ClearField(holder, leaf->field);
+    items = absl::StrSplit(value, leaf->is_text() ? '|' : ',', absl::SkipEmpty());
+  }
+  for (const std::string& item : items) {
+    if (StoreItem(*leaf, item, holder)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", flag.name, "=", value, ": '", item, "' is not ", Allowed(*leaf)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckConfig(const Message& config) {
+  for (const ConfigLeaf& leaf : ConfigLeaves(*config.GetDescriptor())) {
+    const std::string value = ValueText(leaf, config);
+    std::vector<std::string> items = {value};
+    if (leaf.field->is_repeated()) {
+      items = absl::StrSplit(value, leaf.is_text() ? '|' : ',', absl::SkipEmpty());
+    }
+    for (const std::string& item : items) {
+      if (IsAllowed(leaf.info, item)) continue;
+      const std::string& name = leaf.info.alias().empty() ? leaf.path : leaf.info.alias();
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", name, "=", value, ": it must be ", Allowed(leaf)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string ConfigHelp(const Message& config) {
+  constexpr size_t kIndent = 36;
+  std::string text;
+  const std::unique_ptr<Message> defaults(config.New());
+  for (const ConfigLeaf& leaf : ConfigLeaves(*config.GetDescriptor())) {
+    const std::string value = ValueText(leaf, *defaults);
+    std::string doc = leaf.info.doc();
+    if (!leaf.info.alias().empty()) absl::StrAppend(&doc, " [--", leaf.info.alias(), "]");
+    text +=
+        WrapWords(absl::StrCat("  --", leaf.path, value.empty() ? "" : "=", value), kIndent, doc);
+  }
+  return text;
+}
+
+std::string WholeConfigText(const Message& config) {
+  const std::unique_ptr<Message> whole(config.New());
+  whole->CopyFrom(config);
+  for (const ConfigLeaf& leaf : ConfigLeaves(*config.GetDescriptor())) {
+    if (leaf.field->is_repeated()) continue;
+    StoreItem(leaf, ValueText(leaf, config), MutableHolderOf(leaf, whole.get()));
+  }
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(*whole, &text);
+  return text;
+}
+
+std::vector<std::string> ConfigDifferences(const Message& config) {
+  const std::unique_ptr<Message> defaults(config.New());
+  std::vector<std::string> differences;
+  for (const ConfigLeaf& leaf : ConfigLeaves(*config.GetDescriptor())) {
+    const std::string value = ValueText(leaf, config);
+    if (value != ValueText(leaf, *defaults)) {
+      differences.push_back(absl::StrCat(leaf.path, "=", value));
+    }
+  }
+  return differences;
+}
+
+std::map<std::string, std::string> ConfigValues(const Message& config) {
+  std::map<std::string, std::string> values;
+  for (const ConfigLeaf& leaf : ConfigLeaves(*config.GetDescriptor())) {
+    values[leaf.path] = ValueText(leaf, config);
+  }
+  return values;
+}
+
+std::vector<std::string> ConfigPaths(const Message& config) {
+  std::vector<std::string> paths;
+  for (const ConfigLeaf& leaf : ConfigLeaves(*config.GetDescriptor())) paths.push_back(leaf.path);
+  return paths;
+}
+
+}  // namespace dpipe::tools

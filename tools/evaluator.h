@@ -1,0 +1,39 @@
+// Evaluates a run's weights on its held-out samples.
+#ifndef DPIPE_TOOLS_EVALUATOR_H_
+#define DPIPE_TOOLS_EVALUATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/train/held_out_loss.h"
+#include "models/trainable/training_setup.h"
+#include "tools/training_observer.h"
+
+namespace dpipe::tools {
+
+class Evaluator {
+ public:
+  // The setup holds samples out, and outlives this. `quantiles` of the timesteps, each in [0, 1).
+  static absl::StatusOr<std::unique_ptr<Evaluator>> Create(models::TrainingSetup* setup,
+                                                           const std::vector<double>& quantiles);
+
+  // Tells `observer`, and returns what it told. `name`: which weights these are.
+  absl::StatusOr<EvaluationReport> Evaluate(const models::NamedTensors& weights,
+                                            const std::string& name, int64_t step, double epoch,
+                                            TrainingObserver* observer);
+
+ private:
+  Evaluator() = default;
+
+  models::TrainingSetup* setup_ = nullptr;
+  std::vector<double> quantiles_;
+  std::vector<std::unique_ptr<InputProvider>> inputs_;  // one a quantile
+  std::unique_ptr<HeldOutLoss> loss_;
+};
+
+}  // namespace dpipe::tools
+
+#endif  // DPIPE_TOOLS_EVALUATOR_H_

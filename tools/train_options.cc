@@ -1,0 +1,199 @@
+#include "tools/train_options.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "baselines/registry.h"
+#include "core/base/file.h"
+#include "core/base/run_paths.h"
+#include "models/stable_diffusion/folders.h"
+#include "tools/command_line.h"
+#include "tools/config_flags.h"
+#include "tools/prompts.h"
+
+namespace dpipe::tools {
+namespace {
+
+absl::Status AsCommandLineError(const absl::Status& status) {
+  return status.ok() ? status : CommandLineError(std::string(status.message()));
+}
+
+absl::Status ReadConfigFile(const std::string& path, TrainConfig* config) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(UserPath(path)));
+  return AsCommandLineError(MergeConfigText(text, path, config));
+}
+
+absl::StatusOr<AdamWOptions> OptimizerOptions(const TrainConfig& config) {
+  AdamWOptions options;
+  const OptimizerConfig& optimizer = config.optimizer();
+  options.adamw.beta1 = static_cast<float>(optimizer.beta1());
+  options.adamw.beta2 = static_cast<float>(optimizer.beta2());
+  options.adamw.eps = static_cast<float>(optimizer.eps());
+  options.adamw.weight_decay = static_cast<float>(optimizer.weight_decay());
+  options.max_grad_norm = optimizer.max_grad_norm();
+  options.moments = optimizer.moments() == "int8" ? MomentsFormat::kInt8 : MomentsFormat::kFp32;
+  options.learning_rate.peak = static_cast<float>(optimizer.lr());
+  DPIPE_ASSIGN_OR_RETURN(options.learning_rate.shape, ParseLrShape(config.lr().shape()));
+  options.learning_rate.warmup_steps = config.lr().warmup();
+  options.learning_rate.floor = static_cast<float>(config.lr().floor());
+  options.learning_rate.power = config.lr().power();
+  options.learning_rate.cycles = config.lr().cycles();
+  options.ema_decay = config.ema().decay();
+  options.ema_every = config.ema().update_every();
+  options.ema_start = config.ema().start_step();
+  return options;
+}
+
+absl::StatusOr<models::LoadModelOptions> ModelOptions(const TrainConfig& config) {
+  models::LoadModelOptions options;
+  options.kind = config.model().kind();
+  options.image_size = config.model().image_size();
+  options.min_snr_gamma = config.objective().min_snr_gamma();
+  if (!config.objective().prediction_type().empty()) {
+    DPIPE_ASSIGN_OR_RETURN(options.prediction_type,
+                           diffusion::ParsePredictionType(config.objective().prediction_type()));
+  }
+  if (!config.objective().zero_terminal_snr().empty()) {
+    options.zero_terminal_snr = config.objective().zero_terminal_snr() == "true";
+  }
+  return options;
+}
+
+absl::StatusOr<models::TrainingDataOptions> DataOptions(
+    const TrainConfig& config, const std::function<void(const std::string&)>& say) {
+  models::TrainingDataOptions options;
+  DPIPE_ASSIGN_OR_RETURN(options.folder, models::FindDataFolder(config.data().path(), say));
+  options.caption_column = config.data().caption_column();
+  options.random_flip = config.data().flip();
+  options.random_crop = config.data().crop();
+  if (!config.evaluation().data().empty()) {
+    options.held_out_folder = UserPath(config.evaluation().data());
+  }
+  options.held_out_share = config.evaluation().share();
+  options.held_out_samples = config.evaluation().samples();
+  return options;
+}
+
+absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
+    const TrainConfig& config, const std::function<void(const std::string&)>& say) {
+  models::TrainingSetupOptions options;
+  DPIPE_ASSIGN_OR_RETURN(options.model, ModelOptions(config));
+  DPIPE_ASSIGN_OR_RETURN(options.optimizer, OptimizerOptions(config));
+  options.num_devices = config.devices();
+  options.global_batch = config.global_batch();
+  options.compute_dtype = config.dtype() == "bf16" ? DType::kBf16 : DType::kF32;
+  options.frozen_quantum = config.frozen_quantum();
+  options.seed = config.seed();
+  options.caption_drop = config.objective().caption_drop();
+  options.mean_latents = config.objective().mean_latents();
+  options.offset_noise = config.objective().offset_noise();
+  options.init_random = config.model().init() == "random";
+  DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(config.model().path()));
+  DPIPE_ASSIGN_OR_RETURN(options.data, DataOptions(config, say));
+  return options;
+}
+
+void SetEvaluation(const EvaluationConfig& config, TrainerOptions* options) {
+  options->evaluate_every = config.every();
+  options->evaluation_quantiles.assign(config.quantiles().begin(), config.quantiles().end());
+  if (config.quantiles().empty()) {
+    for (int i = 0; i < 10; ++i) options->evaluation_quantiles.push_back((i + 0.5) / 10);
+  }
+  options->evaluate_saved = config.weights() != "trained";
+  options->evaluate_trained = config.weights() != "saved";
+}
+
+void SetSamples(const TrainConfig& config, TrainerOptions* options) {
+  const SamplesConfig& samples = config.samples();
+  options->sample_every = samples.every();
+  options->sample_at_end = samples.at_end();
+  options->sample_prompts.assign(samples.prompts().begin(), samples.prompts().end());
+  if (samples.prompts().empty()) options->sample_prompts = ExamplePrompts();
+  options->draw.num_steps = samples.steps();
+  options->draw.guidance = static_cast<float>(samples.guidance());
+  options->draw.seed = config.seed();
+  options->draw.kind =
+      samples.sampler() == "ddpm" ? diffusion::SamplerKind::kDdpm : diffusion::SamplerKind::kDdim;
+}
+
+absl::Status SetOutputs(const OutputConfig& config, TrainerOptions* options) {
+  options->out = config.path().empty() ? OutputPath("out/train") : UserPath(config.path());
+  while (options->out.size() > 1 && options->out.back() == '/') options->out.pop_back();
+  options->save_every = config.save_every();
+  DPIPE_ASSIGN_OR_RETURN(options->format, models::ParseStoredFormat(config.store()));
+  // Beside the model's folder, which is replaced as a whole each time it is saved.
+  options->sample_folder = options->out + ".samples";
+  options->log_path = config.log().empty() ? options->out + ".log.jsonl" : UserPath(config.log());
+  if (config.mllog()) options->mllog_path = options->out + ".mllog";
+  if (config.tensorboard()) options->tensorboard_folder = options->out + ".tensorboard";
+  options->config_path = options->out + ".config.textproto";
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TrainCommand> ParseTrainCommand(const std::vector<std::string>& arguments) {
+  TrainCommand command;
+  auto flags = SplitFlags(arguments, command.config);
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(flags.status()));
+  for (const ConfigFlag& flag : *flags) {
+    if (flag.name == "config" && flag.has_value) {
+      DPIPE_RETURN_IF_ERROR(ReadConfigFile(flag.value, &command.config));
+    }
+  }
+  for (const ConfigFlag& flag : *flags) {
+    if (flag.name == "help") {
+      command.help = true;
+    } else if (flag.name == "print_config") {
+      command.print_config = true;
+    } else if (flag.name == "config") {
+      if (!flag.has_value) return CommandLineError("--config has no value; it is --config=FILE");
+    } else {
+      DPIPE_RETURN_IF_ERROR(AsCommandLineError(ApplyConfigFlag(flag, &command.config)));
+    }
+  }
+  return command;
+}
+
+absl::Status CheckTrainConfig(const TrainConfig& config) {
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(CheckConfig(config)));
+  if (config.steps() == 0 && config.minutes() == 0) {
+    return CommandLineError("--steps=0 and --minutes=0: one of them must end training");
+  }
+  if (config.evaluation().share() > 0 && !config.evaluation().data().empty()) {
+    return CommandLineError(absl::StrCat("--evaluation.share=", config.evaluation().share(),
+                                         " and --evaluation.data=", config.evaluation().data(),
+                                         ": held-out data is a share or a folder, not both"));
+  }
+  const bool holds_out = config.evaluation().share() > 0 || !config.evaluation().data().empty();
+  if (config.evaluation().every() > 0 && !holds_out) {
+    return CommandLineError(
+        absl::StrCat("--evaluation.every=", config.evaluation().every(),
+                     " needs held-out data: --evaluation.share or --evaluation.data"));
+  }
+  if (config.micro_batches() > 0 && config.global_batch() % config.micro_batches() != 0) {
+    return CommandLineError(
+        absl::StrCat("--global_batch=", config.global_batch(),
+                     " does not divide into --micro_batches=", config.micro_batches()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
+                                         const std::function<void(const std::string&)>& say) {
+  TrainerOptions options;
+  DPIPE_ASSIGN_OR_RETURN(options.strategy, FindStrategy(config.strategy()));
+  DPIPE_ASSIGN_OR_RETURN(options.setup, SetupOptions(config, say));
+  options.num_micro_batches = config.micro_batches();
+  options.max_micro_batch = config.max_micro_batch();
+  options.num_steps = config.steps();
+  options.time_limit_ns = static_cast<Nanos>(config.minutes() * 60 * kNanosPerSecond);
+  options.config = WholeConfigText(config);
+  options.config_fields = ConfigValues(config);
+  SetEvaluation(config.evaluation(), &options);
+  SetSamples(config, &options);
+  DPIPE_RETURN_IF_ERROR(SetOutputs(config.output(), &options));
+  return options;
+}
+
+}  // namespace dpipe::tools

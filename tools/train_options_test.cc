@@ -1,0 +1,101 @@
+#include "tools/train_options.h"
+
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tools/config_flags.h"
+
+namespace dpipe::tools {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+absl::StatusOr<TrainConfig> Parse(const std::vector<std::string>& arguments) {
+  DPIPE_ASSIGN_OR_RETURN(const TrainCommand command, ParseTrainCommand(arguments));
+  DPIPE_RETURN_IF_ERROR(CheckTrainConfig(command.config));
+  return command.config;
+}
+
+std::string ErrorOf(const std::vector<std::string>& arguments) {
+  return std::string(Parse(arguments).status().message());
+}
+
+void Silent(const std::string&) {}
+
+TEST(TrainOptionsTest, EveryExampleConfigParses) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("tools/configs")) {
+    if (!absl::EndsWith(entry.path().string(), ".textproto")) continue;
+    const auto config = Parse({"--config=" + entry.path().string()});
+    EXPECT_TRUE(config.ok()) << config.status();
+    EXPECT_THAT(ConfigDifferences(*config), Not(IsEmpty())) << entry.path();
+    // Not of the built-in data: it would be made.
+    auto with_data = Parse({"--config=" + entry.path().string(), "--data=/pictures"});
+    const auto options = OptionsOf(*with_data, Silent);
+    EXPECT_TRUE(options.ok()) << entry.path() << ": " << options.status();
+    ++count;
+  }
+  EXPECT_GE(count, 3);
+}
+
+TEST(TrainOptionsTest, FlagsOverwriteTheFileWhereverItIs) {
+  const std::string path = ::testing::TempDir() + "/c.textproto";
+  ASSERT_TRUE(WriteFileAtomically(path, "steps: 5 seed: 3 optimizer { lr: 1e-2 }").ok());
+  const auto config = Parse({"--steps=7", "--config=" + path, "--optimizer.lr=1e-3"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->steps(), 7);
+  EXPECT_EQ(config->seed(), 3u);
+  EXPECT_EQ(config->optimizer().lr(), 1e-3);
+}
+
+TEST(TrainOptionsTest, FieldsReachTheTrainer) {
+  const auto config = Parse(
+      {"--data=/pictures", "--evaluation.data=/held/out", "--objective.offset_noise=0.05",
+       "--objective.zero_terminal_snr=true", "--prediction_type=v_prediction",
+       "--optimizer.moments=int8", "--optimizer.eps=1e-6", "--lr.shape=polynomial", "--lr.power=3",
+       "--lr.warmup=17", "--ema.update_every=4", "--ema.start_step=100", "--dtype=bf16",
+       "--out=/out/model/", "--output.mllog", "--evaluation.weights=both", "--minutes=0.5"});
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto options = OptionsOf(*config, Silent);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->setup.data.folder, "/pictures");
+  EXPECT_EQ(options->setup.data.held_out_folder, "/held/out");
+  EXPECT_EQ(options->setup.offset_noise, 0.05);
+  EXPECT_EQ(options->setup.model.zero_terminal_snr, true);
+  EXPECT_EQ(options->setup.model.prediction_type, diffusion::PredictionType::kV);
+  const AdamWOptions& optimizer = options->setup.optimizer;
+  EXPECT_EQ(optimizer.moments, MomentsFormat::kInt8);
+  EXPECT_EQ(optimizer.adamw.eps, 1e-6f);
+  EXPECT_EQ(optimizer.learning_rate.shape, LrSchedule::Shape::kPolynomial);
+  EXPECT_EQ(optimizer.learning_rate.power, 3);
+  EXPECT_EQ(optimizer.learning_rate.warmup_steps, 17);
+  EXPECT_EQ(optimizer.ema_every, 4);
+  EXPECT_EQ(optimizer.ema_start, 100);
+  EXPECT_EQ(options->setup.compute_dtype, DType::kBf16);
+  EXPECT_EQ(options->out, "/out/model");
+  EXPECT_EQ(options->mllog_path, "/out/model.mllog");
+  EXPECT_EQ(options->tensorboard_folder, "/out/model.tensorboard");
+  EXPECT_TRUE(options->evaluate_saved && options->evaluate_trained);
+  EXPECT_EQ(options->time_limit_ns, 30 * kNanosPerSecond);
+  ASSERT_EQ(options->evaluation_quantiles.size(), 10u);
+  EXPECT_DOUBLE_EQ(options->evaluation_quantiles[0], 0.05);
+}
+
+TEST(TrainOptionsTest, ImpossibleCombinationsAreNamed) {
+  EXPECT_THAT(ErrorOf({"--steps=0", "--minutes=0"}), HasSubstr("--steps=0 and --minutes=0"));
+  EXPECT_THAT(ErrorOf({"--evaluation.every=5"}), HasSubstr("needs held-out data"));
+  EXPECT_THAT(ErrorOf({"--evaluation.share=0.1", "--evaluation.data=/x"}), HasSubstr("not both"));
+  EXPECT_THAT(ErrorOf({"--global_batch=10", "--micro_batches=4"}),
+              HasSubstr("--global_batch=10 does not divide into --micro_batches=4"));
+  EXPECT_THAT(ErrorOf({"--config=/no/file"}), HasSubstr("/no/file"));
+  EXPECT_THAT(ErrorOf({"--config"}), HasSubstr("--config=FILE"));
+}
+
+}  // namespace
+}  // namespace dpipe::tools
