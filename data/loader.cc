@@ -23,6 +23,14 @@ absl::Status CheckOptions(const DataLoaderOptions& options) {
   };
   DPIPE_RETURN_IF_ERROR(check("global_batch", options.global_batch, 1, 1 << 20));
   DPIPE_RETURN_IF_ERROR(check("image_size", options.image_size, 8, 4096));
+  for (const ImageSize bucket : options.buckets) {
+    DPIPE_RETURN_IF_ERROR(check("a bucket's width", bucket.width, 8, 4096));
+    DPIPE_RETURN_IF_ERROR(check("a bucket's height", bucket.height, 8, 4096));
+  }
+  if (!(options.max_corrupt_share >= 0 && options.max_corrupt_share <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("data loader: max_corrupt_share is ",
+                                                   options.max_corrupt_share, ", not in [0, 1]"));
+  }
   DPIPE_RETURN_IF_ERROR(check("cache_bytes", options.cache_bytes, 0, int64_t{1} << 50));
   DPIPE_RETURN_IF_ERROR(check("prefetch_steps", options.prefetch_steps, 0, 1000));
   DPIPE_RETURN_IF_ERROR(check("prefetch_threads", options.prefetch_threads, 0, 256));
@@ -33,25 +41,39 @@ absl::Status CheckOptions(const DataLoaderOptions& options) {
 int64_t CacheBytes(const DataLoaderOptions& options) {
   if (options.prefetch_threads == 0 || options.prefetch_steps == 0) return options.cache_bytes;
   const int64_t images_per_sample = options.with_conditions ? 2 : 1;
-  const int64_t largest_sample =
-      images_per_sample * 3 * kMaxAspect * options.image_size * options.image_size;
+  int64_t pixels = int64_t{options.image_size} * options.image_size;
+  if (!options.buckets.empty()) pixels = 0;
+  for (const ImageSize bucket : options.buckets) {
+    pixels = std::max(pixels, int64_t{bucket.width} * bucket.height);
+  }
+  const int64_t largest_sample = images_per_sample * 3 * kMaxAspect * pixels;
   const int64_t window = int64_t{options.prefetch_steps + 1} * options.global_batch;
   return std::max(options.cache_bytes, window * largest_sample);
 }
 
-// `size` pixels on the short side, at most kMaxAspect times that on the other.
-Image ShrinkToShortSide(Image image, int size) {
-  const int short_side = std::min(image.width, image.height);
-  const int width = std::min(image.width, kMaxAspect * short_side);
-  const int height = std::min(image.height, kMaxAspect * short_side);
+// As small as the image can be without a part of the target left uncovered: one side is the
+// target's, the other at least that and at most about kMaxAspect times that.
+Image ShrinkToCover(Image image, ImageSize target) {
+  const int64_t w = image.width, h = image.height;
+  // Whether the image is narrower than the target, so that the widths become the same.
+  const bool is_narrow = w * target.height <= h * target.width;
+  const auto longest = [](int64_t other, int64_t side, int64_t other_side) {
+    return static_cast<int>(std::max<int64_t>(1, kMaxAspect * other * side / other_side));
+  };
+  const int width =
+      is_narrow ? image.width : std::min(image.width, longest(h, target.width, target.height));
+  const int height =
+      is_narrow ? std::min(image.height, longest(w, target.height, target.width)) : image.height;
   if (width < image.width || height < image.height) {
     image = CropImage(image, (image.width - width) / 2, (image.height - height) / 2, width, height);
   }
-  if (short_side == size) return image;
-  const auto scaled = [&](int side) {
-    return static_cast<int>((int64_t{side} * size + short_side / 2) / short_side);
+  const auto scaled = [](int64_t side, int64_t to, int64_t from) {
+    return static_cast<int>((side * to + from / 2) / from);
   };
-  return ResizeImage(image, scaled(width), scaled(height));
+  const int new_width = is_narrow ? target.width : scaled(width, target.height, height);
+  const int new_height = is_narrow ? scaled(height, target.width, width) : target.height;
+  if (new_width == width && new_height == height) return image;
+  return ResizeImage(image, new_width, new_height);
 }
 
 // A condition picture may be smaller or larger than its image, but must show the same frame: to
@@ -76,14 +98,13 @@ struct CropChoice {
   bool flipped;
 };
 
-CropChoice ChooseCrop(const Image& image, const DataLoaderOptions& options, int64_t step,
-                      int sample) {
-  const int size = options.image_size;
-  CropChoice choice = {(image.width - size) / 2, (image.height - size) / 2, false};
+CropChoice ChooseCrop(const Image& image, ImageSize size, const DataLoaderOptions& options,
+                      int64_t step, int sample) {
+  CropChoice choice = {(image.width - size.width) / 2, (image.height - size.height) / 2, false};
   if (options.random_crop) {
     RandomStream random(options.seed, step, sample, RandomPurpose::kCrop);
-    choice.left = random.NextBelow(image.width - size + 1);
-    choice.top = random.NextBelow(image.height - size + 1);
+    choice.left = random.NextBelow(image.width - size.width + 1);
+    choice.top = random.NextBelow(image.height - size.height + 1);
   }
   if (options.random_flip) {
     RandomStream random(options.seed, step, sample, RandomPurpose::kFlip);
@@ -92,12 +113,12 @@ CropChoice ChooseCrop(const Image& image, const DataLoaderOptions& options, int6
   return choice;
 }
 
-// The crop as [S, S, 3] floats: byte b becomes b / divisor + offset.
-void WritePixels(const Image& image, const CropChoice& crop, int size, float divisor, float offset,
-                 float* out) {
-  for (int y = 0; y < size; ++y) {
-    for (int x = 0; x < size; ++x) {
-      const int column = crop.flipped ? size - 1 - x : x;
+// The crop as [H, W, 3] floats: byte b becomes b / divisor + offset.
+void WritePixels(const Image& image, const CropChoice& crop, ImageSize size, float divisor,
+                 float offset, float* out) {
+  for (int y = 0; y < size.height; ++y) {
+    for (int x = 0; x < size.width; ++x) {
+      const int column = crop.flipped ? size.width - 1 - x : x;
       const uint8_t* pixel = image.At(crop.left + column, crop.top + y);
       for (int c = 0; c < 3; ++c) *out++ = static_cast<float>(pixel[c]) / divisor + offset;
     }
@@ -116,7 +137,11 @@ absl::StatusOr<std::unique_ptr<DataLoader>> DataLoader::Create(
         " has no condition picture (metadata.jsonl: column \"conditioning_image\"; else a file "
         "NAME.cond.png)"));
   }
-  return std::unique_ptr<DataLoader>(new DataLoader(std::move(dataset), options));
+  auto loader = std::unique_ptr<DataLoader>(new DataLoader(std::move(dataset), options));
+  DPIPE_RETURN_IF_ERROR(loader->ReadQuarantineLog());
+  DPIPE_RETURN_IF_ERROR(loader->AssignBuckets());
+  loader->StartPrefetching();
+  return loader;
 }
 
 absl::StatusOr<std::unique_ptr<DataLoader>> DataLoader::Create(FolderDataset dataset,
@@ -128,11 +153,41 @@ DataLoader::DataLoader(std::unique_ptr<SampleSource> dataset, const DataLoaderOp
     : dataset_(std::move(dataset)),
       options_(options),
       order_(options.seed, dataset_->size()),
-      cache_(CacheBytes(options)) {
-  if (options.prefetch_threads == 0 || options.prefetch_steps == 0) return;
-  const int64_t window = int64_t{options.prefetch_steps} * options.global_batch;
+      cache_(CacheBytes(options)) {}
+
+absl::Status DataLoader::ReadQuarantineLog() {
+  if (options_.quarantine_path.empty()) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(log_, QuarantineLog::Open(options_.quarantine_path));
+  std::map<std::string, std::string> reasons;
+  for (const QuarantineEntry& entry : log_->known()) reasons[entry.path] = entry.reason;
+  for (int32_t i = 0; !reasons.empty() && i < dataset_->size(); ++i) {
+    const auto found = reasons.find(dataset_->image_path(i));
+    if (found != reasons.end()) quarantine_[i] = found->second;
+  }
+  return CheckQuarantine();
+}
+
+absl::Status DataLoader::AssignBuckets() {
+  if (options_.buckets.empty()) return absl::OkStatus();
+  for (int32_t i = 0; i < dataset_->size(); ++i) {
+    ImageSize size = options_.buckets[0];  // where a sample without a size waits to be skipped
+    // Also of those known to be bad: the order must be that of the run that found them.
+    const auto found = dataset_->LoadImageSize(i);
+    if (absl::IsUnavailable(found.status())) return found.status();
+    if (found.ok()) size = *found;
+    if (!found.ok()) DPIPE_RETURN_IF_ERROR(PutInQuarantine(i, found.status()));
+    bucket_of_.push_back(NearestBucket(options_.buckets, size));
+  }
+  bucketed_ = std::make_unique<const BucketedOrder>(
+      options_.seed, bucket_of_, static_cast<int>(options_.buckets.size()), options_.global_batch);
+  return absl::OkStatus();
+}
+
+void DataLoader::StartPrefetching() {
+  if (options_.prefetch_threads == 0 || options_.prefetch_steps == 0) return;
+  const int64_t window = int64_t{options_.prefetch_steps} * options_.global_batch;
   prefetcher_ = std::make_unique<Prefetcher>(
-      options.prefetch_threads, static_cast<int>(std::min<int64_t>(window, 1 << 30)),
+      options_.prefetch_threads, static_cast<int>(std::min<int64_t>(window, 1 << 30)),
       // An error will come up again where the sample is asked for.
       [this](int64_t position) { FindGood(position).status().IgnoreError(); });
 }
@@ -149,24 +204,48 @@ absl::Status DataLoader::CheckRange(int64_t step, SampleRange samples) const {
                                                  options_.global_batch));
 }
 
+int32_t DataLoader::SampleAt(int64_t position, int32_t skip) const {
+  const int64_t batch = options_.global_batch;
+  if (bucketed_ != nullptr) {
+    return bucketed_->SampleOf(bucketed_->At(position / batch), position % batch, skip);
+  }
+  const int64_t size = order_.size();
+  return order_.At(position / size * size + (position % size + skip) % size);
+}
+
+int32_t DataLoader::NumCandidates(int64_t position) const {
+  if (bucketed_ == nullptr) return order_.size();
+  return bucketed_->bucket_size(bucketed_->At(position / options_.global_batch).bucket);
+}
+
+ImageSize DataLoader::TargetSize(int32_t index) const {
+  if (bucketed_ == nullptr) return {options_.image_size, options_.image_size};
+  return options_.buckets[bucket_of_[index]];
+}
+
+ImageSize DataLoader::SizeOf(int64_t step) const {
+  if (bucketed_ == nullptr) return {options_.image_size, options_.image_size};
+  return options_.buckets[bucketed_->At(step).bucket];
+}
+
 void DataLoader::PrefetchAfter(int64_t step, SampleRange samples) {
   if (prefetcher_ == nullptr) return;
   for (int64_t next = step + 1; next <= step + options_.prefetch_steps; ++next) {
     for (int i = samples.begin; i < samples.end; ++i) {
       const int64_t position = next * options_.global_batch + i;
-      if (cache_.Find(ImageKey(order_.At(position))) == nullptr) prefetcher_->Enqueue(position);
+      if (cache_.Find(ImageKey(SampleAt(position, 0))) == nullptr) prefetcher_->Enqueue(position);
     }
   }
 }
 
 absl::Status DataLoader::LoadPixels(int64_t step, SampleRange samples, float* pixels) {
   DPIPE_RETURN_IF_ERROR(CheckRange(step, samples));
-  const int size = options_.image_size;
   for (int i = samples.begin; i < samples.end; ++i) {
     DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));
-    const CropChoice crop = ChooseCrop(*found.image, options_, step, i);
+    const ImageSize size = TargetSize(found.index);
+    const CropChoice crop = ChooseCrop(*found.image, size, options_, step, i);
     WritePixels(*found.image, crop, size, 127.5f, -1.0f, pixels);
-    pixels += int64_t{3} * size * size;
+    pixels += int64_t{3} * size.width * size.height;
   }
   PrefetchAfter(step, samples);
   return absl::OkStatus();
@@ -178,12 +257,12 @@ absl::Status DataLoader::LoadConditions(int64_t step, SampleRange samples, float
     return absl::FailedPreconditionError(absl::StrCat(
         "data set ", dataset_->name(), ": the loader was made without with_conditions"));
   }
-  const int size = options_.image_size;
   for (int i = samples.begin; i < samples.end; ++i) {
     DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));
-    const CropChoice crop = ChooseCrop(*found.image, options_, step, i);
+    const ImageSize size = TargetSize(found.index);
+    const CropChoice crop = ChooseCrop(*found.image, size, options_, step, i);
     WritePixels(*found.condition, crop, size, 255.0f, 0.0f, pixels);
-    pixels += int64_t{3} * size * size;
+    pixels += int64_t{3} * size.width * size.height;
   }
   PrefetchAfter(step, samples);
   return absl::OkStatus();
@@ -210,16 +289,15 @@ absl::StatusOr<std::vector<std::string>> DataLoader::Captions(int64_t step, Samp
 }
 
 absl::StatusOr<DataLoader::Found> DataLoader::FindGood(int64_t position) {
-  const int64_t epoch_begin = position / order_.size() * order_.size();
-  for (int32_t tried = 0; tried < order_.size(); ++tried) {
-    const int64_t place = (position - epoch_begin + tried) % order_.size();
-    const int32_t index = order_.At(epoch_begin + place);
-    DPIPE_ASSIGN_OR_RETURN(Found found, Load(index));
+  const int32_t num_candidates = NumCandidates(position);
+  for (int32_t skip = 0; skip < num_candidates; ++skip) {
+    DPIPE_ASSIGN_OR_RETURN(Found found, Load(SampleAt(position, skip)));
     if (found.image != nullptr) return found;
   }
   return absl::DataLossError(
-      absl::StrCat("data set ", dataset_->name(), ": none of its ", order_.size(),
-                   " images can be decoded; one of them: ", Quarantine().front().reason));
+      absl::StrCat("data set ", dataset_->name(), ": none of its ", num_candidates,
+                   bucketed_ != nullptr ? " images of one bucket" : " images",
+                   " can be decoded; one of them: ", Quarantine().front().reason));
 }
 
 absl::StatusOr<DataLoader::Found> DataLoader::Load(int32_t index) {
@@ -235,9 +313,7 @@ absl::StatusOr<DataLoader::Found> DataLoader::Load(int32_t index) {
   }
   absl::StatusOr<Found> read = FromSource(index);
   if (!read.ok()) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    quarantine_[index] = std::string(read.status().message());
-    DPIPE_RETURN_IF_ERROR(CheckQuarantine());
+    DPIPE_RETURN_IF_ERROR(PutInQuarantine(index, read.status()));
     return found;
   }
   cache_.Insert(ImageKey(index), read->image);
@@ -264,18 +340,29 @@ absl::StatusOr<DataLoader::Found> DataLoader::FromSource(int32_t index) const {
       condition = ResizeImage(condition, image.width, image.height);
     }
     found.condition =
-        std::make_shared<const Image>(ShrinkToShortSide(std::move(condition), options_.image_size));
+        std::make_shared<const Image>(ShrinkToCover(std::move(condition), TargetSize(index)));
   }
-  found.image =
-      std::make_shared<const Image>(ShrinkToShortSide(std::move(image), options_.image_size));
+  found.image = std::make_shared<const Image>(ShrinkToCover(std::move(image), TargetSize(index)));
   return found;
 }
 
+absl::Status DataLoader::PutInQuarantine(int32_t index, const absl::Status& reason) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const bool is_new = quarantine_.emplace(index, std::string(reason.message())).second;
+  if (is_new && log_ != nullptr) {
+    DPIPE_RETURN_IF_ERROR(log_->Append({dataset_->image_path(index), quarantine_[index]}));
+  }
+  return CheckQuarantine();
+}
+
 absl::Status DataLoader::CheckQuarantine() const {
-  if (static_cast<int64_t>(quarantine_.size()) <= options_.max_corrupt) return absl::OkStatus();
+  const int64_t of_share =
+      static_cast<int64_t>(options_.max_corrupt_share * static_cast<double>(dataset_->size()));
+  const int64_t limit = std::min<int64_t>(options_.max_corrupt, of_share);
+  if (static_cast<int64_t>(quarantine_.size()) <= limit) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("data set ", dataset_->name(), ": ", quarantine_.size(),
-                                          " images cannot be decoded, more than the limit of ",
-                                          options_.max_corrupt,
+                                          " images of ", dataset_->size(),
+                                          " cannot be decoded, more than the limit of ", limit,
                                           "; one of them: ", quarantine_.begin()->second));
 }
 

@@ -7,10 +7,13 @@
 // and however often: ranks each ask for the samples they own. Crop and flip are drawn from
 // RandomStream(seed, k, i, kCrop or kFlip).
 //
-// A sample that cannot be read is skipped: the next sample of the same epoch's order that can be
-// read takes its place (after the last comes the first). That is a function of the files and the
-// order, not of who reads; the substitute is seen twice in that epoch. Skipped files are counted
-// and named; more than `max_corrupt` of them is an error.
+// With `buckets`, steps differ in size: all images of a step are resized and cropped to its
+// bucket's width W and height H, and the order is BucketedOrder's. Without, W = H = S.
+//
+// A sample that cannot be read is skipped: the next sample of the same epoch's order (and bucket)
+// that can be read takes its place (after the last comes the first). That is a function of the
+// files and the order, not of who reads; the substitute is seen twice in that epoch. Skipped files
+// are counted and named; too many of them are an error.
 #ifndef DPIPE_DATA_LOADER_H_
 #define DPIPE_DATA_LOADER_H_
 
@@ -24,9 +27,11 @@
 #include "core/base/bytes.h"
 #include "core/base/range.h"
 #include "core/base/status.h"
+#include "data/buckets.h"
 #include "data/folder_dataset.h"
 #include "data/image_cache.h"
 #include "data/prefetcher.h"
+#include "data/quarantine_log.h"
 #include "data/sample_order.h"
 #include "data/sample_source.h"
 
@@ -35,20 +40,28 @@ namespace dpipe {
 struct DataLoaderOptions {
   int global_batch = 16;
   int image_size = 64;  // S: pixels a side, in [8, 4096]
+  // Not empty: the sizes of steps, instead of image_size; sides in [8, 4096]. See MakeBuckets.
+  std::vector<ImageSize> buckets;
   uint64_t seed = 0;
   bool random_crop = false;  // else the centre
   bool random_flip = false;  // left and right, with probability 1/2
   // Whether LoadConditions is going to be used: then every sample must have a condition picture,
   // and one whose picture cannot be decoded is skipped.
   bool with_conditions = false;
-  // Decoded images kept, at S pixels on the short side: 4096 square ones of 64 pixels take 48 MiB.
+  // Decoded images kept, at the size they are cropped from: 4096 square ones of 64 pixels take 48
+  // MiB.
   int64_t cache_bytes = 512 * kMiB;
   // When a range of step k is asked for, the same range of steps k + 1, ..., k + prefetch_steps is
   // decoded in the background, by threads of the lowest priority. 0 threads or steps: no background
   // work.
   int prefetch_steps = 2;
   int prefetch_threads = 1;
+  // More skipped samples than this number, or than this share of the data set, are an error.
   int max_corrupt = 100;
+  double max_corrupt_share = 1.0;
+  // Where skipped samples are written down (QuarantineLog), and read again by a later run, which
+  // then has the same order even if a file could not be read for a passing reason. Empty: nowhere.
+  std::string quarantine_path;
 };
 
 // A file that was skipped, and why.
@@ -61,7 +74,8 @@ struct QuarantinedSample {
 // Thread-safe: any rank may ask for any range at any time.
 class DataLoader {
  public:
-  // InvalidArgument for impossible options, or if options.with_conditions and a sample has none.
+  // InvalidArgument for impossible options, or if options.with_conditions and a sample has none;
+  // errors of QuarantineLog. With buckets, reads the headers of every image.
   static absl::StatusOr<std::unique_ptr<DataLoader>> Create(std::unique_ptr<SampleSource> dataset,
                                                             const DataLoaderOptions& options);
   static absl::StatusOr<std::unique_ptr<DataLoader>> Create(FolderDataset dataset,
@@ -69,12 +83,16 @@ class DataLoader {
   // Waits for the decoding of at most one image a background thread.
   ~DataLoader();
 
-  // Writes [samples.size(), S, S, 3] floats in [-1, 1] (red, green, blue) to `pixels`.
-  // InvalidArgument: a range outside the global batch. DataLoss: more than max_corrupt files are
-  // corrupt, or all are; it names one of them.
+  // W and H of a step.
+  ImageSize SizeOf(int64_t step) const;
+
+  // Writes [samples.size(), H, W, 3] floats in [-1, 1] (red, green, blue) to `pixels`.
+  // InvalidArgument: a range outside the global batch. DataLoss: more files are corrupt than
+  // the limits allow, or all are; it names one of them. Unavailable: the quarantine log cannot be
+  // written.
   absl::Status LoadPixels(int64_t step, SampleRange samples, float* pixels);
 
-  // Writes the condition pictures of the same samples, as [samples.size(), S, S, 3] floats in
+  // Writes the condition pictures of the same samples, as [samples.size(), H, W, 3] floats in
   // [0, 1]. FailedPrecondition without options.with_conditions; else errors as above.
   absl::Status LoadConditions(int64_t step, SampleRange samples, float* pixels);
 
@@ -105,20 +123,35 @@ class DataLoader {
   };
 
   DataLoader(std::unique_ptr<SampleSource> dataset, const DataLoaderOptions& options);
+  // What Create does once options are known to be sound.
+  absl::Status ReadQuarantineLog();
+  absl::Status AssignBuckets();
+  void StartPrefetching();
+
   absl::Status CheckRange(int64_t step, SampleRange samples) const;
   void PrefetchAfter(int64_t step, SampleRange samples);
+  // The sample at a position of the order (step x global batch + sample), `skip` places further on
+  // in its epoch, and how many samples there are to skip through.
+  int32_t SampleAt(int64_t position, int32_t skip) const;
+  int32_t NumCandidates(int64_t position) const;
+  ImageSize TargetSize(int32_t index) const;
   // The image at a position of the order, after skipping.
   absl::StatusOr<Found> FindGood(int64_t position);
-  // Sample `index` at S pixels on the short side; no image if it is corrupt.
+  // Sample `index`, just large enough to be cropped to its size; no image if it is corrupt.
   absl::StatusOr<Found> Load(int32_t index);
   Found FromCache(int32_t index);
   absl::StatusOr<Found> FromSource(int32_t index) const;
-  // Whether the limit of corrupt files is kept; mutex_ is held.
+  // Writes `index` down. The limits' error, if it is one too many.
+  absl::Status PutInQuarantine(int32_t index, const absl::Status& reason);
+  // Whether the limits of corrupt files are kept; mutex_ is held.
   absl::Status CheckQuarantine() const;
 
   const std::unique_ptr<const SampleSource> dataset_;
   const DataLoaderOptions options_;
   const SampleOrder order_;
+  std::vector<int32_t> bucket_of_;                 // by sample; empty without buckets
+  std::unique_ptr<const BucketedOrder> bucketed_;  // null without buckets
+  std::unique_ptr<const QuarantineLog> log_;       // null without quarantine_path
   ImageCache cache_;
   mutable std::mutex mutex_;
   std::map<int32_t, std::string> quarantine_;  // reason by index; under mutex_

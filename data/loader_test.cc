@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -206,8 +207,95 @@ TEST_F(LoaderTest, TooManyCorruptSamplesAreAnError) {
     status = loader->Indices(step, {0, 4}).status();
   }
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("3 images cannot be decoded, more than the limit of 2; one of them: "));
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr("3 images of 10 cannot be decoded, more than the limit of 2; one of them: "));
+}
+
+TEST_F(LoaderTest, TheLimitMayBeAShare) {
+  MakeFolder(10, {1, 4, 5});
+  options_.max_corrupt_share = 0.25;
+  {
+    const auto loader = Load();
+    absl::Status status;
+    for (int64_t step = 0; step < 3 && status.ok(); ++step) {
+      status = loader->Indices(step, {0, 4}).status();
+    }
+    EXPECT_THAT(std::string(status.message()), HasSubstr("more than the limit of 2"));
+  }
+  options_.max_corrupt_share = 0.3;
+  const auto loader = Load();
+  for (int64_t step = 0; step < 10; ++step) EXPECT_TRUE(loader->Indices(step, {0, 4}).ok());
+}
+
+// A later run skips what an earlier one found, also if it could be read now.
+TEST_F(LoaderTest, QuarantineOutlivesTheRun) {
+  MakeFolder(10, {1, 4});
+  options_.quarantine_path = folder_ + "/quarantine.jsonl";
+  std::vector<int32_t> before, after;
+  const auto run = [&](std::vector<int32_t>* indices) {
+    const auto loader = Load();
+    for (int64_t step = 0; step < 5; ++step) {
+      const std::vector<int32_t> found = loader->Indices(step, {0, 4}).value();
+      indices->insert(indices->end(), found.begin(), found.end());
+    }
+  };
+  run(&before);
+  EXPECT_THAT(ReadFile(options_.quarantine_path).value(), HasSubstr("/4.png: corrupt PNG"));
+  const std::string log = ReadFile(options_.quarantine_path).value();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2);
+  Write("4.png", EncodePng(Numbered(4)).value());
+  run(&after);
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(ReadFile(options_.quarantine_path).value(), log);
+  options_.max_corrupt = 1;
+  EXPECT_THAT(
+      std::string(
+          DataLoader::Create(FolderDataset::Open(folder_).value(), options_).status().message()),
+      HasSubstr("2 images of 10 cannot be decoded, more than the limit of 1"));
+}
+
+// Images of three shapes, each given whole to a step of its bucket.
+TEST_F(LoaderTest, BucketsHaveStepsOfTheirOwn) {
+  MakeFolder(12, {});
+  const ImageSize shapes[] = {{32, 16}, {16, 16}, {16, 32}};
+  for (int i = 0; i < 12; ++i) {
+    Write(absl::StrCat(i, ".png"),
+          EncodePng(Numbered(i, shapes[i % 3].width, shapes[i % 3].height)).value());
+  }
+  Write("7.png", "not an image");
+  options_.buckets = {{16, 8}, {8, 8}, {8, 16}};
+  std::map<int32_t, int> seen;
+  const auto loader = Load();
+  EXPECT_EQ(loader->Quarantine().size(), 1u) << "found by its header";
+  for (int64_t step = 0; step < 12; ++step) {
+    const ImageSize size = loader->SizeOf(step);
+    std::vector<float> pixels(4 * size.width * size.height * 3);
+    ASSERT_TRUE(loader->LoadPixels(step, {0, 4}, pixels.data()).ok());
+    const auto indices = loader->Indices(step, {0, 4}).value();
+    for (int i = 0; i < 4; ++i) {
+      ++seen[indices[i]];
+      EXPECT_NE(indices[i], 7);
+      EXPECT_EQ(shapes[indices[i] % 3].width, 2 * size.width);
+      EXPECT_EQ(shapes[indices[i] % 3].height, 2 * size.height);
+      // Each pixel is the mean of about two source columns, and rows.
+      const float* last = &pixels[(i + 1) * size.width * size.height * 3 - 3];
+      EXPECT_EQ(ByteOf(last[0]), indices[i]);
+      EXPECT_NEAR(ByteOf(last[1]), 2 * size.width - 1.5, 1);
+      EXPECT_NEAR(ByteOf(last[2]), 2 * size.height - 1.5, 1);
+      // One rank's part is the same.
+      std::vector<float> part(size.width * size.height * 3);
+      ASSERT_TRUE(loader->LoadPixels(step, {i, i + 1}, part.data()).ok());
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), pixels.begin() + i * part.size()));
+    }
+  }
+  // Four epochs of twelve samples; the bad one waited in the first bucket, and others of that
+  // bucket took its places.
+  EXPECT_EQ(seen.size(), 11u);
+  for (const auto& [index, times] : seen) {
+    EXPECT_GE(times, 4) << index;
+    EXPECT_TRUE(times == 4 || index % 3 == 0) << index;
+  }
 }
 
 TEST_F(LoaderTest, NothingButCorruptSamplesIsAnError) {
