@@ -1,12 +1,15 @@
 #include "models/stable_diffusion/frozen_cache.h"
 
 #include <atomic>
-#include <set>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/check.h"
+#include "core/base/file.h"
 #include "core/nn/execution.h"
+#include "data/fingerprint.h"
 
 namespace dpipe::models {
 namespace {
@@ -19,26 +22,71 @@ int FirstReader(const nn::Program& program, const std::string& input) {
   return program.node(info.uses.front()).layer;
 }
 
-// One sample's place in the data set, and where a loader finds it.
-struct Item {
-  int32_t index;
-  int64_t step;
-  int sample;
-};
+constexpr int kCacheVersion = 1;  // raised whenever the same inputs would give other entries
 
-absl::StatusOr<std::vector<Item>> DistinctItems(DataLoader* loader, int64_t first_step,
-                                                int64_t num_steps) {
-  std::set<int32_t> seen;
-  std::vector<Item> items;
-  const SampleRange batch{0, loader->options().global_batch};
-  for (int64_t step = first_step; step < first_step + num_steps; ++step) {
-    DPIPE_ASSIGN_OR_RETURN(const std::vector<int32_t> indices, loader->Indices(step, batch));
-    for (int i = 0; i < batch.size(); ++i) {
-      if (seen.insert(indices[i]).second) items.push_back({indices[i], step, i});
-    }
-    if (static_cast<int32_t>(seen.size()) == loader->dataset().size()) break;
+// A fingerprint of everything that a frozen component's outputs depend on but its inputs.
+std::string FingerprintOf(const StableDiffusion& model, int component) {
+  static constexpr const char* kSubfolders[] = {"vae", "text_encoder"};
+  Fingerprint fingerprint;
+  // Constants that no parameter shows: epsilons, activations, the latents' scale.
+  const auto config =
+      ReadFile(absl::StrCat(model.folder(), "/", kSubfolders[component], "/config.json"));
+  fingerprint.AddNumber(kCacheVersion).Add(config.ok() ? *config : "");
+  const nn::ParameterSet& parameters = *model.frozen_parameters()[component];
+  for (const nn::ParameterId id : parameters.ids()) {
+    const Tensor& master = parameters.weight(id).master();
+    fingerprint.Add(parameters.program().parameter(id).name).Add(master.shape().ToString());
+    fingerprint.Add(
+        {static_cast<const char*>(master.raw_data()), static_cast<size_t>(master.size_bytes())});
   }
-  return items;
+  return fingerprint.ToString();
+}
+
+// Tensors as bytes: their number, and of each the dtype, the rank, the sides and the elements.
+std::string Pack(const std::vector<Tensor>& tensors) {
+  std::string bytes;
+  const auto append = [&bytes](const void* data, size_t size) {
+    bytes.append(static_cast<const char*>(data), size);
+  };
+  const auto append_number = [&append](int64_t value) { append(&value, sizeof(value)); };
+  append_number(static_cast<int64_t>(tensors.size()));
+  for (const Tensor& tensor : tensors) {
+    append_number(static_cast<int64_t>(tensor.dtype()));
+    append_number(tensor.shape().rank());
+    for (int i = 0; i < tensor.shape().rank(); ++i) append_number(tensor.dim(i));
+    append(tensor.raw_data(), tensor.size_bytes());
+  }
+  return bytes;
+}
+
+// Back; nothing for bytes that Pack did not write. Each tensor's shape must have a leading 1.
+std::vector<Tensor> Unpack(absl::string_view bytes, const std::shared_ptr<Device>& device) {
+  const auto take_number = [&bytes] {
+    int64_t value = -1;
+    if (bytes.size() < sizeof(value)) return value;
+    memcpy(&value, bytes.data(), sizeof(value));
+    bytes.remove_prefix(sizeof(value));
+    return value;
+  };
+  std::vector<Tensor> tensors;
+  for (int64_t count = take_number(); count > 0; --count) {
+    const int64_t dtype = take_number(), rank = take_number();
+    if (dtype < 0 || dtype > static_cast<int64_t>(DType::kI32) || rank < 1 || rank > 8) return {};
+    int64_t elements = 1;
+    std::vector<int64_t> sides;
+    for (int64_t i = 0; i < rank; ++i) {
+      sides.push_back(take_number());
+      if (sides.back() < 1 || sides.back() > static_cast<int64_t>(bytes.size()) / elements)
+        return {};
+      elements *= sides.back();
+    }
+    Tensor tensor = Tensor::Empty(device, Shape(sides), static_cast<DType>(dtype));
+    if (tensor.size_bytes() > static_cast<int64_t>(bytes.size())) return {};
+    memcpy(tensor.raw_data(), bytes.data(), tensor.size_bytes());
+    bytes.remove_prefix(tensor.size_bytes());
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
 }
 
 }  // namespace
@@ -57,68 +105,94 @@ absl::StatusOr<std::unique_ptr<FrozenCache>> FrozenCache::Build(
   cache->compute_dtype_ = request.compute_dtype;
   cache->first_noisy_layer_ =
       FirstReader(request.model->model().component(kVaeEncoder).program, "vae_noise");
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<Item> items,
-                         DistinctItems(request.loader, request.first_step, request.num_steps));
-  const ClipTokenizer& tokenizer = request.model->tokenizer();
-  std::set<std::vector<int32_t>> texts = {tokenizer.Encode("")};  // what a dropped caption becomes
-  for (const Item& item : items) {
-    DPIPE_ASSIGN_OR_RETURN(const std::string caption,
-                           request.loader->dataset().LoadCaption(item.index));
-    texts.insert(tokenizer.Encode(caption));
+  if (!request.cache_folder.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(cache->store_, CacheStore::Open(request.cache_folder));
   }
-  const std::vector<std::vector<int32_t>> captions(texts.begin(), texts.end());
+  DPIPE_RETURN_IF_ERROR(cache->ListEntries(request));
+  DPIPE_RETURN_IF_ERROR(cache->Compute(request, workers, on_progress));
+  if (cache->store_ != nullptr) DPIPE_RETURN_IF_ERROR(cache->store_->Commit());
+  return cache;
+}
 
-  const size_t total = items.size() + captions.size();
+std::string FrozenCache::KeyPrefix(int component) const {
+  if (store_ == nullptr) return absl::StrCat(component, " ");
+  return absl::StrCat(component, " ", FingerprintOf(*model_, component), " ",
+                      DTypeName(compute_dtype_), " ");
+}
+
+absl::Status FrozenCache::ListEntries(const Request& request) {
+  DataLoader& loader = *request.loader;
+  const std::string image_prefix =
+      absl::StrCat(KeyPrefix(kVaeEncoder), loader.options().image_size, " centre ");
+  const std::string caption_prefix = KeyPrefix(kTextEncoder);
+  const auto add_caption = [&](const std::string& caption) {
+    const std::vector<int32_t> ids = model_->tokenizer().Encode(caption);
+    captions_[ids] = absl::StrCat(caption_prefix, absl::StrJoin(ids, ","));
+  };
+  add_caption("");  // what a dropped caption becomes
+  const SampleRange batch{0, loader.options().global_batch};
+  for (int64_t step = request.first_step; step < request.first_step + request.num_steps; ++step) {
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<int32_t> indices, loader.Indices(step, batch));
+    for (int i = 0; i < batch.size(); ++i) {
+      if (images_.count(indices[i]) > 0) continue;
+      DPIPE_ASSIGN_OR_RETURN(const std::string identity, loader.dataset().LoadIdentity(indices[i]));
+      images_[indices[i]] = {step, i, image_prefix + identity};
+      DPIPE_ASSIGN_OR_RETURN(const std::string caption, loader.dataset().LoadCaption(indices[i]));
+      add_caption(caption);
+    }
+    if (static_cast<int32_t>(images_.size()) == loader.dataset().size()) break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrozenCache::Compute(const Request& request, const std::vector<DeviceWorker*>& workers,
+                                  const std::function<void(double)>& on_progress) {
+  std::vector<int32_t> indices;
+  std::vector<std::vector<int32_t>> captions;
+  for (const auto& [index, place] : images_) indices.push_back(index);
+  for (const auto& [ids, key] : captions_) captions.push_back(ids);
+  const size_t total = indices.size() + captions.size();
   std::atomic<size_t> next{0};
-  const int64_t pixels = int64_t{3} * loading.image_size * loading.image_size;
   const auto statuses = RunOnAll(workers, [&](int worker) -> absl::Status {
-    std::vector<float> buffer(pixels);
+    const std::shared_ptr<Device>& device = workers[worker]->device();
     for (size_t i = next++; i < total; i = next++) {
-      if (i < items.size()) {
-        const Item& item = items[i];
-        DPIPE_RETURN_IF_ERROR(
-            request.loader->LoadPixels(item.step, {item.sample, item.sample + 1}, buffer.data()));
-        DPIPE_RETURN_IF_ERROR(
-            cache->AddImage(request, item.index, buffer.data(), workers[worker]->device()));
-      } else {
-        DPIPE_RETURN_IF_ERROR(
-            cache->AddCaption(request, captions[i - items.size()], workers[worker]->device()));
-      }
+      DPIPE_RETURN_IF_ERROR(i < indices.size() ? MakeImage(request, indices[i], device)
+                                               : MakeCaption(captions[i - indices.size()], device));
       if (worker == 0 && on_progress) on_progress(static_cast<double>(i + 1) / total);
     }
     return absl::OkStatus();
   });
-  DPIPE_RETURN_IF_ERROR(FirstError(statuses));
-  return cache;
+  return FirstError(statuses);
 }
 
-absl::Status FrozenCache::AddImage(const Request& request, int32_t index, const float* pixels,
-                                   const std::shared_ptr<Device>& device) {
+std::vector<ValueId> FrozenCache::KeptValues() const {
+  return model_->model().component(kVaeEncoder).program.LiveAt(first_noisy_layer_);
+}
+
+absl::Status FrozenCache::MakeImage(const Request& request, int32_t index,
+                                    const std::shared_ptr<Device>& device) {
+  const ImagePlace& place = images_.at(index);
+  if (InStore(place.key, KeptValues().size())) return absl::OkStatus();
   const nn::Program& program = model_->model().component(kVaeEncoder).program;
   const ValueId input = program.InputNamed("pixels");
-  const Shape shape = program.BatchShape(input, 1);
   nn::ValueMap values;
-  values[input] =
-      Tensor::FromHost<float>(device, shape, absl::MakeConstSpan(pixels, shape.num_elements()));
+  values[input] = Tensor::Empty(device, program.BatchShape(input, 1), DType::kF32);
+  DPIPE_RETURN_IF_ERROR(request.loader->LoadPixels(place.step, {place.sample, place.sample + 1},
+                                                   values[input].data<float>()));
   nn::RunOptions options;
   options.compute_dtype = compute_dtype_;
   DPIPE_RETURN_IF_ERROR(nn::Forward(program, {0, first_noisy_layer_},
                                     *model_->frozen_parameters()[kVaeEncoder], options, &values,
                                     /*state=*/nullptr));
-  std::map<ValueId, Tensor> kept;
-  int64_t size = 0;
-  for (ValueId id : program.LiveAt(first_noisy_layer_)) {
-    kept[id] = values[id];
-    size += values[id].size_bytes();
-  }
-  absl::MutexLock lock(&mutex_);
-  images_[index] = std::move(kept);
-  size_bytes_ += size;
-  return absl::OkStatus();
+  std::vector<Tensor> kept;
+  for (const ValueId id : KeptValues()) kept.push_back(values[id]);
+  return Keep(place.key, kept);
 }
 
-absl::Status FrozenCache::AddCaption(const Request& request, const std::vector<int32_t>& ids,
-                                     const std::shared_ptr<Device>& device) {
+absl::Status FrozenCache::MakeCaption(const std::vector<int32_t>& ids,
+                                      const std::shared_ptr<Device>& device) {
+  const std::string& key = captions_.at(ids);
+  if (InStore(key, 1)) return absl::OkStatus();
   const nn::Program& program = model_->model().component(kTextEncoder).program;
   const ValueId input = program.InputNamed("ids");
   nn::ValueMap values;
@@ -129,26 +203,58 @@ absl::Status FrozenCache::AddCaption(const Request& request, const std::vector<i
   DPIPE_RETURN_IF_ERROR(nn::Forward(program, program.all_layers(),
                                     *model_->frozen_parameters()[kTextEncoder], options, &values,
                                     /*state=*/nullptr));
-  const Tensor embedding = values[program.OutputNamed("last_hidden_state")];
+  return Keep(key, {values[program.OutputNamed("last_hidden_state")]});
+}
+
+bool FrozenCache::InStore(const std::string& key, size_t count) {
+  if (store_ == nullptr) return false;
+  const auto bytes = store_->Find(key);
+  if (!bytes.has_value() || Unpack(*bytes, Device::Cpu()).size() != count) return false;
   absl::MutexLock lock(&mutex_);
-  captions_[ids] = embedding;
-  size_bytes_ += embedding.size_bytes();
+  size_bytes_ += static_cast<int64_t>(bytes->size());
+  return true;
+}
+
+absl::Status FrozenCache::Keep(const std::string& key, const std::vector<Tensor>& tensors) {
+  const std::string packed = store_ == nullptr ? "" : Pack(tensors);
+  if (store_ != nullptr) DPIPE_RETURN_IF_ERROR(store_->Add(key, packed));
+  absl::MutexLock lock(&mutex_);
+  ++num_computed_;
+  if (store_ != nullptr) {
+    size_bytes_ += static_cast<int64_t>(packed.size());
+    return absl::OkStatus();
+  }
+  for (const Tensor& tensor : tensors) size_bytes_ += tensor.size_bytes();
+  memory_[key] = tensors;
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Tensor>> FrozenCache::Entry(
+    const std::string& key, const std::shared_ptr<Device>& device) const {
+  if (store_ == nullptr) return memory_.at(key);
+  const auto bytes = store_->Find(key);
+  if (bytes.has_value()) return Unpack(*bytes, device);
+  return absl::DataLossError(
+      absl::StrCat("the offline cache's entry \"", key, "\" was damaged after it was opened"));
 }
 
 absl::StatusOr<Tensor> FrozenCache::Latents(const std::vector<int32_t>& indices,
                                             const Tensor& noise) const {
   const nn::Program& program = model_->model().component(kVaeEncoder).program;
+  const std::vector<ValueId> ids = KeptValues();
   std::vector<Tensor> latents;
   nn::RunOptions options;
   options.compute_dtype = compute_dtype_;
   for (size_t i = 0; i < indices.size(); ++i) {
-    const auto entry = images_.find(indices[i]);
-    if (entry == images_.end()) {
+    const auto place = images_.find(indices[i]);
+    if (place == images_.end()) {
       return absl::NotFoundError(absl::StrCat(
           "image ", indices[i], " is not in the offline cache of ", images_.size(), " images"));
     }
-    nn::ValueMap values(entry->second.begin(), entry->second.end());
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> kept,
+                           Entry(place->second.key, noise.device()));
+    nn::ValueMap values;
+    for (size_t k = 0; k < ids.size(); ++k) values[ids[k]] = kept[k];
     values[program.InputNamed("vae_noise")] = noise.Slice(i, i + 1);
     DPIPE_RETURN_IF_ERROR(nn::Forward(program, {first_noisy_layer_, program.num_layers()},
                                       *model_->frozen_parameters()[kVaeEncoder], options, &values,
@@ -162,12 +268,13 @@ absl::StatusOr<Tensor> FrozenCache::Context(const std::vector<std::vector<int32_
                                             const std::shared_ptr<Device>& device) const {
   std::vector<Tensor> rows;
   for (const std::vector<int32_t>& text : ids) {
-    const auto entry = captions_.find(text);
-    if (entry == captions_.end()) {
+    const auto key = captions_.find(text);
+    if (key == captions_.end()) {
       return absl::NotFoundError(
           absl::StrCat("a caption is not in the offline cache of ", captions_.size(), " captions"));
     }
-    rows.push_back(entry->second);
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> row, Entry(key->second, device));
+    rows.push_back(row.front());
   }
   return ConcatBatch(rows);
 }

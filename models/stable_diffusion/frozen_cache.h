@@ -14,6 +14,7 @@
 #include "core/base/status.h"
 #include "core/tensor/device_worker.h"
 #include "core/tensor/tensor.h"
+#include "data/cache_store.h"
 #include "data/loader.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 
@@ -22,7 +23,14 @@ namespace dpipe::models {
 // An image's entry is what its VAE encoder computes before the noise is drawn, so that each step
 // still draws its own latents: the same numbers as without a cache, bit for bit. A caption's entry
 // is its embedding. Pictures must come out of the loader the same every time: no random crop, no
-// random flip. In memory; immutable after Build, so any number of threads may read it.
+// random flip. Immutable after Build, so any number of threads may read it.
+//
+// Entries are in memory, or, with a cache folder, in a CacheStore: mapped from disk, and found
+// there by a later run. Their keys have the component's config and weights, the compute dtype, and
+// the picture's identity (SampleSource::LoadIdentity) and size, or the caption's tokens: what a
+// changed picture or another model invalidates is that picture's entry, or that model's. The
+// numbers are those of the machine that computed them; another processor's kernels may round
+// otherwise.
 class FrozenCache {
  public:
   struct Request {
@@ -31,9 +39,10 @@ class FrozenCache {
     int64_t first_step = 0;
     int64_t num_steps = 0;  // the samples of these steps are what is cached
     DType compute_dtype = DType::kF32;
+    std::string cache_folder;  // empty: in memory
   };
   // Spreads the work over the workers. FailedPrecondition where the loader crops or flips at
-  // random.
+  // random; errors of CacheStore.
   static absl::StatusOr<std::unique_ptr<FrozenCache>> Build(
       const Request& request, const std::vector<DeviceWorker*>& workers,
       const std::function<void(double)>& on_progress = nullptr);
@@ -47,21 +56,44 @@ class FrozenCache {
 
   int num_images() const { return static_cast<int>(images_.size()); }
   int num_captions() const { return static_cast<int>(captions_.size()); }
+  // Entries that were computed, and not found in the cache folder.
+  int num_computed() const { return num_computed_; }
   int64_t size_bytes() const { return size_bytes_; }
 
  private:
   FrozenCache() = default;
-  absl::Status AddImage(const Request& request, int32_t index, const float* pixels,
-                        const std::shared_ptr<Device>& device);
-  absl::Status AddCaption(const Request& request, const std::vector<int32_t>& ids,
-                          const std::shared_ptr<Device>& device);
+  // What every key of a component begins with.
+  std::string KeyPrefix(int component) const;
+  absl::Status ListEntries(const Request& request);
+  absl::Status Compute(const Request& request, const std::vector<DeviceWorker*>& workers,
+                       const std::function<void(double)>& on_progress);
+  // Computes an entry, unless the store has it.
+  absl::Status MakeImage(const Request& request, int32_t index,
+                         const std::shared_ptr<Device>& device);
+  absl::Status MakeCaption(const std::vector<int32_t>& ids, const std::shared_ptr<Device>& device);
+  // Whether the store has a sound entry of `count` tensors.
+  bool InStore(const std::string& key, size_t count);
+  absl::Status Keep(const std::string& key, const std::vector<Tensor>& tensors);
+  // DataLoss for an entry that was damaged after Build.
+  absl::StatusOr<std::vector<Tensor>> Entry(const std::string& key,
+                                            const std::shared_ptr<Device>& device) const;
+  std::vector<ValueId> KeptValues() const;
 
   const StableDiffusion* model_ = nullptr;
   DType compute_dtype_ = DType::kF32;
   int first_noisy_layer_ = 0;  // of the VAE encoder: the first that reads the noise
   absl::Mutex mutex_;          // while building
-  std::map<int32_t, std::map<ValueId, Tensor>> images_;
-  std::map<std::vector<int32_t>, Tensor> captions_;
+  // Where a sample is in the loader, and its entry's key.
+  struct ImagePlace {
+    int64_t step;
+    int sample;
+    std::string key;
+  };
+  std::map<int32_t, ImagePlace> images_;                  // by index in the data set
+  std::map<std::vector<int32_t>, std::string> captions_;  // keys by tokens
+  std::unique_ptr<CacheStore> store_;                     // null: in memory
+  std::map<std::string, std::vector<Tensor>> memory_;     // by key
+  int num_computed_ = 0;
   int64_t size_bytes_ = 0;
 };
 

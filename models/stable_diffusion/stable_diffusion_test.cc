@@ -201,6 +201,60 @@ TEST(FrozenCacheTest, GivesWhatIsComputedOnline) {
             absl::StatusCode::kNotFound);
 }
 
+TEST(FrozenCacheTest, AFolderKeepsItBitForBit) {
+  TrainingSetupOptions options = Options(4);
+  options.caption_drop = 0.5;
+  const auto device = Device::Cpu();
+  const auto inputs_of = [&](const std::string& cache_folder, int* num_computed) {
+    options.cache_folder = cache_folder;
+    const auto setup = TrainingSetup::Create(options);
+    EXPECT_TRUE(setup.ok()) << setup.status();
+    const auto cached = (*setup)->BuildCache(/*num_steps=*/2);
+    EXPECT_TRUE(cached.ok()) << cached.status();
+    *num_computed = (*cached)->num_computed;
+    std::vector<Tensor> inputs;
+    for (const char* name : {"latents", "context"}) {
+      for (int step = 0; step < 2; ++step) {
+        inputs.push_back((*setup)->job().inputs->Load("unet", name, step, {0, 4}, device)->Clone());
+      }
+    }
+    return inputs;
+  };
+  const std::string folder = ::testing::TempDir() + "/frozen_cache";
+  std::filesystem::remove_all(folder);
+  int in_memory = 0, first = 0, second = 0, changed = 0, damaged = 0;
+  const auto expected = inputs_of("", &in_memory);
+  const auto expect_same = [&](const std::vector<Tensor>& inputs) {
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(SameBits(expected[i], inputs[i])) << i;
+  };
+  expect_same(inputs_of(folder, &first));
+  EXPECT_EQ(first, in_memory);
+  expect_same(inputs_of(folder, &second));
+  EXPECT_EQ(second, 0);
+  // Another dtype has other entries; the first ones are still there.
+  options.compute_dtype = DType::kBf16;
+  inputs_of(folder, &changed);
+  EXPECT_EQ(changed, in_memory);
+  options.compute_dtype = DType::kF32;
+  expect_same(inputs_of(folder, &second));
+  EXPECT_EQ(second, 0);
+  // A picture that was written anew, if only with the same bytes, is one entry.
+  const std::string picture =
+      (*TrainingSetup::Create(options))
+          ->loader()
+          .dataset()
+          .image_path((*TrainingSetup::Create(options))->loader().Indices(0, {0, 1})->front());
+  ASSERT_TRUE(WriteFileAtomically(picture, *ReadFile(picture)).ok());
+  expect_same(inputs_of(folder, &changed));
+  EXPECT_EQ(changed, 1);
+  // A damaged entry is computed again.
+  std::string shard = *ReadFile(folder + "/000000.shard");
+  shard[shard.size() - 5] ^= 1;
+  ASSERT_TRUE(WriteFileAtomically(folder + "/000000.shard", shard).ok());
+  expect_same(inputs_of(folder, &damaged));
+  EXPECT_EQ(damaged, 1);
+}
+
 TEST(FrozenCacheTest, RefusesRandomViews) {
   TrainingSetupOptions options = Options(4);
   options.data.random_flip = true;

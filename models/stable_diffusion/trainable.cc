@@ -69,10 +69,12 @@ absl::StatusOr<CachedInputs> TrainableStableDiffusion::MakeCachedInputs(
   build.first_step = request.first_step;
   build.num_steps = request.num_steps;
   build.compute_dtype = options.compute_dtype;
+  build.cache_folder = request.cache_folder;
   DPIPE_ASSIGN_OR_RETURN(auto cache, FrozenCache::Build(build, workers, on_progress));
   CachedInputs inputs;
   inputs.num_images = cache->num_images();
   inputs.num_captions = cache->num_captions();
+  inputs.num_computed = cache->num_computed();
   inputs.size_bytes = cache->size_bytes();
   inputs.provider =
       std::make_unique<InputsWithCache>(model_.get(), request.loader, options, std::move(cache));

@@ -47,6 +47,8 @@ struct CacheRequest {
   DataLoader* loader = nullptr;
   int64_t first_step = 0;
   int64_t num_steps = 0;
+  // Where they are kept for later runs, and found from earlier ones; empty: in memory.
+  std::string cache_folder;
 };
 
 // Inputs that also give what frozen components feed, for plans with cached frozen outputs.
@@ -54,6 +56,7 @@ struct CachedInputs {
   std::unique_ptr<InputProvider> provider;
   int num_images = 0;
   int num_captions = 0;
+  int num_computed = 0;  // of both: the others were in the cache folder
   int64_t size_bytes = 0;
 };
 

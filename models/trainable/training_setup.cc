@@ -103,6 +103,7 @@ absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(
   CacheRequest request;
   request.loader = data_.training.get();
   request.num_steps = num_steps;
+  request.cache_folder = options_.cache_folder;
   DPIPE_ASSIGN_OR_RETURN(cached_inputs_, model_->MakeCachedInputs(request, inputs_options(),
                                                                   job_.workers, on_progress));
   job_.inputs = cached_inputs_.provider.get();

@@ -33,6 +33,7 @@ struct TrainingSetupOptions {
   double caption_drop = 0.1;
   bool mean_latents = false;  // see InputsOptions
   double offset_noise = 0;
+  std::string cache_folder;  // see CacheRequest
   bool init_random = true;  // the backbones' weights; else the folder's
   AdamWOptions optimizer;
 };
