@@ -97,9 +97,7 @@ std::unique_ptr<ParameterSet> ParameterSet::OnDemand(const Program& program, Lay
       new ParameterSet(program, layers, std::move(device), /*is_sharded=*/false, {}));
 }
 
-bool ParameterSet::IsTrainable(ParameterId id) const {
-  return program_->layer(program_->parameter(id).layer).kind == LayerKind::kTrainable;
-}
+bool ParameterSet::IsTrainable(ParameterId id) const { return program_->parameter(id).trainable; }
 
 Shape ParameterSet::ShapeOf(ParameterId id) const {
   const Shape& shape = program_->parameter(id).shape;

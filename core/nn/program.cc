@@ -92,6 +92,15 @@ int64_t Program::ParameterCount(LayerRange range) const {
   return count;
 }
 
+int64_t Program::TrainableParameterCount(LayerRange range) const {
+  const auto [begin, end] = ParameterRange(range);
+  int64_t count = 0;
+  for (int i = begin; i < end; ++i) {
+    if (parameters_[i].trainable) count += parameters_[i].shape.num_elements();
+  }
+  return count;
+}
+
 int64_t Program::ParameterBytes(LayerRange range) const {
   return ParameterCount(range) * SizeOf(DType::kF32);
 }

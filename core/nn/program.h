@@ -55,6 +55,7 @@ struct ParameterInfo {
   InitRule init;
   bool decay = true;  // whether weight decay applies (not to biases and norms)
   int layer = -1;
+  bool trainable = true;  // never in a frozen layer; a trainable layer may have others too
 };
 
 struct ValueInfo {
@@ -128,6 +129,7 @@ class Program {
   // fp32 bytes of the parameters.
   int64_t ParameterBytes(LayerRange range) const;
   int64_t ParameterCount(LayerRange range) const;
+  int64_t TrainableParameterCount(LayerRange range) const;
   // Multiply-adds of a sample's forward pass.
   int64_t MultiplyAdds(LayerRange range) const;
   // Bytes of one sample of a value.

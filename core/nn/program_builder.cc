@@ -36,7 +36,9 @@ ParameterId ProgramBuilder::AddParameter(const std::string& name, const Shape& s
   DPIPE_CHECK(!program_.layers_.empty()) << "parameter '" << name << "' before any layer";
   DPIPE_CHECK(parameter_names_.insert(name).second) << "parameter '" << name << "' twice";
   const ParameterId id(program_.num_parameters());
-  program_.parameters_.push_back({name, shape, init, decay, program_.num_layers() - 1});
+  const bool trainable =
+      program_.layers_.back().kind == LayerKind::kTrainable && !freeze_parameters_;
+  program_.parameters_.push_back({name, shape, init, decay, program_.num_layers() - 1, trainable});
   program_.layers_.back().end_parameter = program_.num_parameters();
   return id;
 }
@@ -56,8 +58,9 @@ ValueId ProgramBuilder::AddNode(std::unique_ptr<const Node> node,
     value.last_layer = layer;
   }
   for (ParameterId parameter : parameters) {
-    DPIPE_CHECK_EQ(program_.parameter(parameter).layer, layer)
-        << program_.parameter(parameter).name;
+    const ParameterInfo& info = program_.parameter(parameter);
+    DPIPE_CHECK_EQ(info.layer, layer) << info.name;
+    DPIPE_CHECK_EQ(info.trainable, program_.parameter(parameters[0]).trainable) << info.name;
   }
   ValueInfo value;
   value.name = absl::StrCat(program_.layers_.back().name, "/", node->kind(), "_",
@@ -95,7 +98,8 @@ void ProgramBuilder::FindGradients() {
                                                     << input.name << "', which has a gradient";
       node.input_grad_mask |= 1u << i;
     }
-    node.wants_weight_grad = layer.kind == LayerKind::kTrainable && !node.parameters.empty();
+    node.wants_weight_grad =
+        !node.parameters.empty() && program_.parameter(node.parameters[0]).trainable;
     ValueInfo& output = program_.values_[node.output.value()];
     output.has_gradient = node.has_backward() && output.type.element != Element::kI32;
   }

@@ -23,12 +23,16 @@ class ProgramBuilder {
   // read a value that has a gradient: the gradient would silently end there.
   void BeginLayer(const std::string& name, LayerKind kind);
 
+  // Whether parameters added from here on to trainable layers are not trained: of low-rank
+  // adaptation, all but the adapters are not. At first they are.
+  void FreezeParameters(bool freeze) { freeze_parameters_ = freeze; }
+
   // Of the current layer. Names are unique within the program.
   ParameterId AddParameter(const std::string& name, const Shape& shape, const InitRule& init,
                            bool decay);
 
   // Of the current layer. The value that it computes takes the name of the layer and the node's
-  // kind. Inputs may be repeated. At most 32 of them.
+  // kind. Inputs may be repeated. At most 32 of them. Of its parameters all are trained or none.
   ValueId AddNode(std::unique_ptr<const Node> node, const std::vector<ValueId>& inputs,
                   const std::vector<ParameterId>& parameters = {});
 
@@ -47,6 +51,7 @@ class ProgramBuilder {
   void FindLiveness();
 
   Program program_;
+  bool freeze_parameters_ = false;
   std::set<std::string> layer_names_, parameter_names_, input_names_;
 };
 

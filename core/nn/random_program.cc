@@ -42,6 +42,7 @@ class Generator {
     }
     const std::string name = absl::StrCat("layer", layer);
     builder_.BeginLayer(name, kind);
+    builder_.FreezeParameters(random_.NextBelow(5) == 0);
     const int nodes = 1 + random_.NextBelow(options_.max_nodes_per_layer);
     for (int i = 0; i < nodes; ++i) {
       const ValueId y = AddNode(absl::StrCat(name, ".", i));

@@ -29,9 +29,8 @@ ComponentProfile DescribeComponent(const nn::Component& component, DType compute
     layer->set_name(program.layer(l).name);
     layer->set_kind(ProtoKind(program.layer(l).kind));
     layer->set_parameter_bytes(program.ParameterBytes({l, l + 1}));
-    if (program.layer(l).kind == nn::LayerKind::kTrainable) {
-      layer->set_trainable_parameter_bytes(layer->parameter_bytes());
-    }
+    layer->set_trainable_parameter_bytes(program.TrainableParameterCount({l, l + 1}) *
+                                         SizeOf(DType::kF32));
   }
   for (int v = 0; v < program.num_values(); ++v) {
     const nn::ValueInfo& info = program.value(ValueId(v));

@@ -142,7 +142,7 @@ class Profiler {
               return result;
             }));
     const double step_ns = TypicalLoadTime(samples);
-    const double total = program.ParameterBytes(program.all_layers());
+    const double total = program.TrainableParameterCount(program.all_layers()) * sizeof(float);
     for (LayerProfile& layer : *profile->mutable_layers()) {
       layer.set_optimizer_step_ns(
           static_cast<Nanos>(step_ns * layer.trainable_parameter_bytes() / std::max(1.0, total)));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "models/clip_text/clip_text.h"
+#include "models/lora/lora.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
 #include "nlohmann/json.hpp"
@@ -49,6 +50,22 @@ NamedTensors RandomParameters(const nn::Program& program, uint64_t seed) {
   return tensors;
 }
 
+// The adapters alone by their init rules, a layer at a time.
+NamedTensors RandomAdapters(const nn::Program& program, uint64_t seed) {
+  NamedTensors adapters;
+  for (int layer = 0; layer < program.num_layers(); ++layer) {
+    const LayerRange range{layer, layer + 1};
+    if (program.TrainableParameterCount(range) == 0) continue;
+    const auto parameters = nn::ParameterSet::OnDemand(program, range, Device::Cpu());
+    parameters->AllocateMasters(range);
+    parameters->InitRandom(seed);
+    for (nn::ParameterId id : parameters->trainable_ids()) {
+      adapters[program.parameter(id).name] = parameters->weight(id).master();
+    }
+  }
+  return adapters;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
@@ -59,6 +76,7 @@ absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
   }
   auto model = std::unique_ptr<StableDiffusion>(new StableDiffusion());
   model->folder_ = folder;
+  model->lora_ = options.lora;
   DPIPE_RETURN_IF_ERROR(model->ReadConfigs(options));
   DPIPE_RETURN_IF_ERROR(model->BuildModel(options));
   model->frozen_.resize(model->model_->num_components());
@@ -138,7 +156,7 @@ absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) 
   DPIPE_ASSIGN_OR_RETURN(nn::Program encoder,
                          BuildVaeEncoder(vae_config_, image_size_, image_size_));
   DPIPE_ASSIGN_OR_RETURN(nn::Program text, BuildClipText(text_config_, tokenizer_->max_length()));
-  const UNetTraining training{*schedule_, options.min_snr_gamma};
+  const UNetTraining training{*schedule_, options.min_snr_gamma, lora_};
   DPIPE_ASSIGN_OR_RETURN(nn::Program unet,
                          BuildUNetForTraining(unet_config_, unet_shape(), training));
   std::vector<nn::Component> components;
@@ -187,7 +205,36 @@ void StableDiffusion::InitFrozen(int component) {
 bool StableDiffusion::has_unet_weights() const { return HasWeights(folder_ + "/unet"); }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
-  return LoadWeights(folder_ + "/unet", {&unet_program()}, Device::Cpu());
+  if (lora_.rank > 0) return LoadUNetWithAdapters();
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
+                         LoadWeights(folder_ + "/unet", {&unet_program()}, Device::Cpu()));
+  const std::string file = absl::StrCat(folder_, "/", kLoraFile);
+  if (!fs::exists(file)) return unet;
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors adapters, LoadLora(file, /*scale=*/1));
+  return MergeLora(unet, adapters, /*scale=*/1);
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNetWithAdapters() const {
+  DPIPE_ASSIGN_OR_RETURN(const nn::Program base, BuildUNetForInference(unet_config_, unet_shape()));
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors unet, LoadWeights(folder_ + "/unet", {&base}, Device::Cpu()));
+  const std::string file = absl::StrCat(folder_, "/", kLoraFile);
+  NamedTensors adapters = RandomAdapters(unet_program(), kFrozenSeed);
+  if (fs::exists(file)) {
+    DPIPE_ASSIGN_OR_RETURN(const NamedTensors stored, LoadLora(file, lora_.scale));
+    for (auto& [name, tensor] : adapters) {
+      const auto found = stored.find(name);
+      const std::string has =
+          found == stored.end() ? "is missing" : "is " + found->second.shape().ToString();
+      if (found == stored.end() || found->second.shape() != tensor.shape()) {
+        return absl::InvalidArgumentError(absl::StrCat(file, ": ", name, " ", has, ", expected ",
+                                                       tensor.shape().ToString(), " of rank ",
+                                                       lora_.rank));
+      }
+      tensor = found->second;
+    }
+  }
+  unet.merge(adapters);
+  return unet;
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadLockedUNet() const {
@@ -259,8 +306,15 @@ absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_un
 absl::Status StableDiffusion::Save(const std::string& folder,
                                    const std::map<std::string, Tensor>& unet,
                                    StoredFormat format) const {
-  DPIPE_RETURN_IF_ERROR(SaveOthers(folder, /*with_unet_weights=*/false, format));
-  return SaveWeights(absl::StrCat(folder, "/unet/", kDiffusersWeights), unet, format);
+  const SplitParameters split = SplitLora(unet);
+  const bool keeps_unet = lora_.rank > 0 && has_unet_weights();
+  DPIPE_RETURN_IF_ERROR(SaveOthers(folder, /*with_unet_weights=*/keeps_unet, format));
+  if (lora_.rank > 0) {
+    DPIPE_RETURN_IF_ERROR(
+        SaveLora(absl::StrCat(folder, "/", kLoraFile), split.adapters, lora_.scale, format));
+  }
+  if (keeps_unet) return absl::OkStatus();
+  return SaveWeights(absl::StrCat(folder, "/unet/", kDiffusersWeights), split.base, format);
 }
 
 absl::Status StableDiffusion::SaveWithLockedUNet(const std::string& folder,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/nn/blocks/lora.h"
 #include "core/nn/model.h"
 #include "core/nn/parameters.h"
 #include "core/tensor/tensor.h"
@@ -44,6 +45,8 @@ struct StableDiffusionOptions {
   // Instead of what the folder's scheduler config says.
   std::optional<diffusion::PredictionType> prediction_type;
   std::optional<bool> zero_terminal_snr;
+  // With a rank: low-rank adapters of the U-Net's attentions are trained, and only they.
+  nn::LoraSpec lora = {};
   // Makes it from the model's configs, which are read by then. Null: the U-Net is trained.
   std::function<absl::StatusOr<BackboneParts>(const StableDiffusion&)> make_backbone;
 };
@@ -76,7 +79,11 @@ class StableDiffusion {
   bool frozen_is_random() const { return frozen_is_random_; }
   // Whether the folder has U-Net weights: one to train from scratch has none.
   bool has_unet_weights() const;
-  // The U-Net's parameters by name: the folder's, or random ones by their init rules.
+  const nn::LoraSpec& lora() const { return lora_; }
+  // The U-Net's parameters by name: the folder's, or random ones by their init rules. A folder may
+  // also have a file of low-rank adapters (models/lora): they are merged into the weights, or,
+  // where adapters are trained, are what to go on from; without the file those begin by their init
+  // rules.
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNet() const;
   std::map<std::string, Tensor> RandomUNet(uint64_t seed) const;
   // The U-Net as a frozen part: the folder's, or random where the frozen components are.
@@ -86,7 +93,8 @@ class StableDiffusion {
 
   // Writes `folder` in diffusers layout: everything of the folder that this was loaded from, with
   // these U-Net parameters (fp32) in the place of its own, the frozen components' weights even
-  // where they are random, and the prediction type trained with.
+  // where they are random, and the prediction type trained with. Of trained adapters: with their
+  // file, and the U-Net as it was, byte for byte where the folder has one.
   // InvalidArgument where it is the folder that this was loaded from.
   absl::Status Save(const std::string& folder, const std::map<std::string, Tensor>& unet,
                     StoredFormat format = StoredFormat::kFp32) const;
@@ -96,6 +104,7 @@ class StableDiffusion {
  private:
   StableDiffusion() = default;
   const nn::Program& unet_program() const;
+  absl::StatusOr<std::map<std::string, Tensor>> LoadUNetWithAdapters() const;
   absl::Status ReadConfigs(const StableDiffusionOptions& options);
   absl::Status BuildModel(const StableDiffusionOptions& options);
   absl::Status LoadFrozen(int component, const BackboneParts::Weights& weights);
@@ -110,6 +119,7 @@ class StableDiffusion {
   std::optional<diffusion::PredictionType> prediction_type_;
   std::optional<bool> zero_terminal_snr_;
   int image_size_ = 0;
+  nn::LoraSpec lora_;
   bool frozen_is_random_ = false;
   UNetConfig unet_config_;
   VaeConfig vae_config_;

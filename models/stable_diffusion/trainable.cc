@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "models/lora/lora.h"
 #include "models/stable_diffusion/frozen_cache.h"
 #include "models/stable_diffusion/sampler.h"
 #include "models/stable_diffusion/training_inputs.h"
@@ -43,8 +44,9 @@ std::string TrainableStableDiffusion::Describe() const {
   return absl::StrCat(
       model().name(), ", ",
       absl::StrFormat("%.2f M trainable parameters in %d layers, %d x %d pixels",
-                      unet.ParameterCount(unet.all_layers()) / 1e6, unet.num_layers(), image_size(),
-                      image_size()),
+                      unet.TrainableParameterCount(unet.all_layers()) / 1e6, unet.num_layers(),
+                      image_size(), image_size()),
+      model_->lora().rank > 0 ? absl::StrCat(" (adapters of rank ", model_->lora().rank, ")") : "",
       model_->frozen_is_random() ? ", random frozen components (pictures will mean nothing)" : "");
 }
 
@@ -91,8 +93,11 @@ absl::StatusOr<std::vector<Image>> TrainableStableDiffusion::Draw(
     const NamedTensors& parameters, const DrawRequest& request,
     const std::vector<DeviceWorker*>& workers,
     const std::function<void(double)>& on_progress) const {
+  const SplitParameters split = SplitLora(parameters);
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors merged,
+                         MergeLora(split.base, split.adapters, model_->lora().scale));
   DPIPE_ASSIGN_OR_RETURN(const auto sampler,
-                         ImageSampler::Create(model_.get(), parameters, request.compute_dtype));
+                         ImageSampler::Create(model_.get(), merged, request.compute_dtype));
   return sampler->Draw(request.prompts, request.options, workers, on_progress);
 }
 
@@ -108,6 +113,7 @@ ModelKind StableDiffusionKind() {
     own.min_snr_gamma = options.min_snr_gamma;
     own.prediction_type = options.prediction_type;
     own.zero_terminal_snr = options.zero_terminal_snr;
+    own.lora = options.lora;
     return TrainableStableDiffusion::Load(folder, own);
   };
   return kind;

@@ -52,6 +52,11 @@ absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainableModel(
   }
   DPIPE_ASSIGN_OR_RETURN(const ModelKind* kind,
                          options.kind.empty() ? KindOf(folder) : KindNamed(options.kind));
+  if (options.lora.rank > 0 && kind->name != "stable_diffusion") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, " is a model of kind ", kind->name,
+                     "; low-rank adapters can be trained of stable_diffusion only"));
+  }
   return kind->load(folder, options);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/base/status.h"
+#include "core/nn/blocks/lora.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/trainable/trainable_model.h"
 
@@ -23,6 +24,8 @@ struct LoadModelOptions {
   // Instead of what the folder's scheduler config says.
   std::optional<diffusion::PredictionType> prediction_type;
   std::optional<bool> zero_terminal_snr;
+  // With a rank: only low-rank adapters of the attentions are trained. Of Stable Diffusion.
+  nn::LoraSpec lora = {};
 };
 
 // What a folder's model_index.json says.

@@ -11,9 +11,9 @@ namespace {
 using nn::LayerKind;
 
 // Everything between the noisy latents and the prediction.
-ValueId AddUNet(const UNetConfig& config, LayerKind kind, ValueId noisy, ValueId timesteps,
-                ValueId context, nn::ProgramBuilder* builder) {
-  UNetParts parts(config, kind, /*prefix=*/"", builder);
+ValueId AddUNet(const UNetConfig& config, LayerKind kind, const nn::LoraSpec& lora, ValueId noisy,
+                ValueId timesteps, ValueId context, nn::ProgramBuilder* builder) {
+  UNetParts parts(config, kind, /*prefix=*/"", builder, lora);
   const ValueId time = parts.AddTime(timesteps);
   return parts.AddDecoder(parts.AddEncoder(noisy, time, context), time, context);
 }
@@ -36,8 +36,10 @@ absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const
   builder.BeginLayer("add_noise", LayerKind::kFrozen);
   const ValueId noisy =
       diffusion::AddNoising(&builder, training.schedule, latents, noise, timesteps);
+  const LayerKind kind =
+      training.lora.rank > 0 ? LayerKind::kFrozenWithGradient : LayerKind::kTrainable;
   const ValueId prediction =
-      AddUNet(config, LayerKind::kTrainable, noisy, timesteps, context, &builder);
+      AddUNet(config, kind, training.lora, noisy, timesteps, context, &builder);
   builder.BeginLayer("loss", LayerKind::kTrainable);
   const ValueId loss = diffusion::AddDiffusionLoss(
       &builder, training.schedule, training.min_snr_gamma, {prediction, latents, noise, timesteps});
@@ -55,7 +57,7 @@ absl::StatusOr<nn::Program> BuildUNetForInference(const UNetConfig& config,
   builder.BeginLayer("input", LayerKind::kFrozen);
   const ValueId noisy = nn::AddCast(&builder, latents, nn::Element::kCompute);
   const ValueId prediction =
-      AddUNet(config, LayerKind::kFrozen, noisy, timesteps, context, &builder);
+      AddUNet(config, LayerKind::kFrozen, /*lora=*/{}, noisy, timesteps, context, &builder);
   builder.BeginLayer("output", LayerKind::kFrozen);
   builder.MarkOutput(nn::AddCast(&builder, prediction, nn::Element::kF32), "prediction");
   return builder.Build();

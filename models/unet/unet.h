@@ -18,6 +18,7 @@ namespace dpipe::models {
 struct UNetTraining {
   diffusion::NoiseSchedule schedule;
   double min_snr_gamma = 0;  // 0: all timesteps weigh the same
+  nn::LoraSpec lora = {};    // with a rank, only adapters of the attentions are trained
 };
 
 // For training. External inputs: "latents" and "noise" fp32 [height, width, in_channels],

@@ -97,6 +97,7 @@ ValueId UNetParts::AddTransformer(const std::string& name, int level, ValueId x,
   spec.groups = static_cast<int>(config_.norm_groups);
   spec.linear_projection = config_.linear_projection;
   spec.kind = kind_;
+  spec.lora = lora_;
   return nn::AddTransformer(builder_, name, x, context, spec);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/nn/blocks/lora.h"
 #include "core/nn/blocks/resnet_block.h"
 #include "core/nn/program_builder.h"
 #include "models/unet/unet_config.h"
@@ -25,12 +26,13 @@ struct UNetShape {
 absl::Status CheckUNetShape(const UNetConfig& config, const UNetShape& shape);
 
 // Adds layers of one kind to a program, with parameters named `prefix` + diffusers' name, layers
-// likewise. The configuration and the builder outlive it.
+// likewise; with low-rank adaptation, the layers of attention are trainable and only the adapters
+// in them trained. The configuration and the builder outlive it.
 class UNetParts {
  public:
   UNetParts(const UNetConfig& config, nn::LayerKind kind, std::string prefix,
-            nn::ProgramBuilder* builder)
-      : config_(config), kind_(kind), prefix_(std::move(prefix)), builder_(builder) {}
+            nn::ProgramBuilder* builder, const nn::LoraSpec& lora = {})
+      : config_(config), kind_(kind), prefix_(std::move(prefix)), builder_(builder), lora_(lora) {}
 
   // What the encoder hands to the decoder.
   struct Encoded {
@@ -60,6 +62,7 @@ class UNetParts {
   const nn::LayerKind kind_;
   const std::string prefix_;
   nn::ProgramBuilder* const builder_;
+  const nn::LoraSpec lora_;
 };
 
 // External inputs that all of these programs have: "context" and, of fp32 images of the latents'

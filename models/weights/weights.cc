@@ -203,6 +203,16 @@ float HalfToFloat(uint16_t bits) {
   return value;
 }
 
+absl::StatusOr<Tensor> ToFp32(const SafetensorsView& view, const std::shared_ptr<Device>& device) {
+  if (!IsReadable(view.dtype)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(view.name, " is ", view.dtype, ", expected F32, F16 or BF16"));
+  }
+  Tensor tensor = Tensor::Empty(device, Shape(view.shape), DType::kF32);
+  CopyTo(view, tensor.data<float>());
+  return tensor;
+}
+
 absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
                                          const std::vector<const nn::Program*>& programs,
                                          const std::shared_ptr<Device>& device,

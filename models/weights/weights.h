@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "core/nn/parameters.h"
 #include "core/nn/program.h"
+#include "core/tensor/safetensors.h"
 #include "core/tensor/tensor.h"
 #include "models/weights/weight_files.h"
 
@@ -46,6 +47,9 @@ absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
 // holds what it held before.
 absl::Status LoadWeightsInto(const std::string& path, nn::ParameterSet* parameters,
                              const LoadWeightsOptions& options = {});
+
+// A tensor of a file as fp32. InvalidArgument names one that is not of F32, F16 or BF16.
+absl::StatusOr<Tensor> ToFp32(const SafetensorsView& view, const std::shared_ptr<Device>& device);
 
 // How numbers are stored: fp16 and bf16 take half the bytes. Rounding is to nearest even.
 enum class StoredFormat { kFp32, kFp16, kBf16 };

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "core/nn/blocks/lora.h"
 #include "core/nn/program_builder.h"
 
 namespace dpipe::nn {
@@ -14,6 +15,7 @@ struct AttentionSpec {
   bool qkv_bias = false;
   // Checkpoint names of the four projections.
   std::string q = "to_q", k = "to_k", v = "to_v", out = "to_out.0";
+  LoraSpec lora = {};  // of all four
 };
 
 // Queries from x [Tq, C], keys and values from `context` [Tk, C'] (x itself for self-attention)

@@ -1,5 +1,7 @@
 #include "core/nn/blocks/transformer_block.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "core/nn/blocks/attention_block.h"
 #include "core/nn/nodes/activation_nodes.h"
@@ -13,25 +15,31 @@ namespace {
 constexpr float kTransformerNormEps = 1e-6f;  // diffusers Transformer2DModel.norm
 constexpr int kFeedForwardFactor = 4;         // hidden width / width
 
+// x + attention to itself, or to a context where there is one: `<name>.attn<number>`.
+ValueId AddAttentionLayer(ProgramBuilder* builder, const std::string& name, int number, ValueId x,
+                          std::optional<ValueId> context, const TransformerSpec& spec) {
+  AttentionSpec attention;
+  attention.num_heads = spec.num_heads;
+  attention.lora = spec.lora;
+  const std::string layer = absl::StrCat(name, ".attn", number);
+  const bool adapted = spec.lora.rank > 0;
+  builder->BeginLayer(layer, adapted ? LayerKind::kTrainable : spec.kind);
+  builder->FreezeParameters(adapted);
+  ValueId h = AddLayerNorm(builder, absl::StrCat(name, ".norm", number), x, {});
+  builder->FreezeParameters(false);
+  h = AddAttentionBlock(builder, layer, h, context.value_or(h), attention);
+  return AddSum(builder, h, x);
+}
+
 // x [T, C] -> [T, C]: three residual branches, a layer each.
 ValueId AddBasicBlock(ProgramBuilder* builder, const std::string& name, ValueId x, ValueId context,
                       const TransformerSpec& spec) {
   const int64_t width = builder->shape(x)[1];
-  AttentionSpec attention;
-  attention.num_heads = spec.num_heads;
-
-  builder->BeginLayer(name + ".attn1", spec.kind);
-  ValueId h = AddLayerNorm(builder, name + ".norm1", x, {});
-  h = AddAttentionBlock(builder, name + ".attn1", h, h, attention);
-  x = AddSum(builder, h, x);
-
-  builder->BeginLayer(name + ".attn2", spec.kind);
-  h = AddLayerNorm(builder, name + ".norm2", x, {});
-  h = AddAttentionBlock(builder, name + ".attn2", h, context, attention);
-  x = AddSum(builder, h, x);
+  x = AddAttentionLayer(builder, name, 1, x, std::nullopt, spec);
+  x = AddAttentionLayer(builder, name, 2, x, context, spec);
 
   builder->BeginLayer(name + ".ff", spec.kind);
-  h = AddLayerNorm(builder, name + ".norm3", x, {});
+  ValueId h = AddLayerNorm(builder, name + ".norm3", x, {});
   h = AddLinear(builder, name + ".ff.net.0.proj", h, {2 * kFeedForwardFactor * width});
   h = AddGeglu(builder, h);
   h = AddLinear(builder, name + ".ff.net.2", h, {width});

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "core/nn/blocks/lora.h"
 #include "core/nn/program_builder.h"
 
 namespace dpipe::nn {
@@ -17,6 +18,8 @@ struct TransformerSpec {
   // arithmetic, another shape in the checkpoint.
   bool linear_projection = false;
   LayerKind kind = LayerKind::kTrainable;
+  // Of the attentions' projections: their layers are trainable then, with all else in them frozen.
+  LoraSpec lora = {};
 };
 
 // x [H, W, C], context [T, C'] -> [H, W, C]. Adds layers `<name>.proj_in`, then for each block

@@ -1,0 +1,31 @@
+#include "core/nn/blocks/lora.h"
+
+#include "core/base/check.h"
+#include "core/nn/nodes/shape_nodes.h"
+
+namespace dpipe::nn {
+namespace {
+
+// `name` as AddLinear wants it, which appends ".weight".
+std::string WithoutWeight(const std::string& name) {
+  return name.substr(0, name.size() - std::string(".weight").size());
+}
+
+}  // namespace
+
+ValueId AddLinearWithLora(ProgramBuilder* builder, const std::string& name, ValueId x,
+                          const LinearSpec& spec, const LoraSpec& lora) {
+  if (lora.rank == 0) return AddLinear(builder, name, x, spec);
+  DPIPE_CHECK_GT(lora.rank, 0) << name;
+  builder->FreezeParameters(true);
+  const ValueId base = AddLinear(builder, name, x, spec);
+  builder->FreezeParameters(false);
+  LinearSpec down{lora.rank, /*bias=*/false}, up{spec.out, /*bias=*/false};
+  up.zero_init = true;
+  ValueId added = AddLinear(builder, WithoutWeight(name + kLoraDown), x, down);
+  added = AddLinear(builder, WithoutWeight(name + kLoraUp), added, up);
+  if (lora.scale != 1) added = AddScale(builder, added, lora.scale);
+  return AddSum(builder, base, added);
+}
+
+}  // namespace dpipe::nn

@@ -1,0 +1,30 @@
+// Low-rank adaptation of fully connected layers (Hu et al., arXiv 2106.09685).
+#ifndef DPIPE_CORE_NN_BLOCKS_LORA_H_
+#define DPIPE_CORE_NN_BLOCKS_LORA_H_
+
+#include <string>
+
+#include "core/nn/nodes/linear_node.h"
+#include "core/nn/program_builder.h"
+
+namespace dpipe::nn {
+
+struct LoraSpec {
+  int rank = 0;     // 0: no adaptation
+  float scale = 1;  // of what the adapters add: alpha / rank in the paper
+};
+
+// What an adapter's two parameters are called, after the name of the layer that it adapts: as in
+// the files of peft and diffusers.
+inline constexpr char kLoraDown[] = ".lora_A.weight";  // [rank, in], random at first
+inline constexpr char kLoraUp[] = ".lora_B.weight";    // [out, rank], zero at first
+
+// Without adaptation AddLinear itself. With it, in a trainable layer: the weight and bias are not
+// trained, and scale * B A x is added, whose A and B are. Until they are trained the result has the
+// same bits as without.
+ValueId AddLinearWithLora(ProgramBuilder* builder, const std::string& name, ValueId x,
+                          const LinearSpec& spec, const LoraSpec& lora);
+
+}  // namespace dpipe::nn
+
+#endif  // DPIPE_CORE_NN_BLOCKS_LORA_H_
