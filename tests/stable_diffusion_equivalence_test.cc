@@ -1,5 +1,6 @@
 // tiny_sd, the model that the main job trains: every strategy gives one device's losses and
 // parameters, over 20 steps of real images, captions, noise and optimizer, in fp32 and bf16.
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -8,6 +9,8 @@
 #include "core/schedule/generators.h"
 #include "data/generator.h"
 #include "gtest/gtest.h"
+#include "models/lora/lora.h"
+#include "models/trainable/load.h"
 #include "models/trainable/training_setup.h"
 #include "tests/testlib/schedule_plan.h"
 #include "tests/testlib/training.h"
@@ -32,8 +35,9 @@ std::string DataFolder() {
 // `make_plan` is given the model.
 absl::StatusOr<testlib::TrainingOutcome> TrainBy(
     const std::function<absl::StatusOr<Plan>(const nn::Model&)>& make_plan, int num_devices,
-    DType dtype, bool from_cache = false) {
+    DType dtype, bool from_cache = false, int lora_rank = 0) {
   models::TrainingSetupOptions options;
+  options.model.lora.rank = lora_rank;
   options.model_folder = "data/tiny_sd";
   options.data.folder = DataFolder();
   // Workers without a core of their own: what is compared must not need them.
@@ -116,6 +120,55 @@ INSTANTIATE_TEST_SUITE_P(DTypes, StableDiffusionEquivalenceTest,
                          [](const ::testing::TestParamInfo<DType>& info) {
                            return std::string(DTypeName(info.param));
                          });
+
+// A first stage of two devices in which nothing is trained and to which no gradient goes back.
+absl::StatusOr<Plan> CutBeforeTheFirstAdapter(const nn::Model& model, bool one_device) {
+  ScheduleRequest request;
+  request.num_devices = one_device ? 1 : 2;
+  request.num_micro_batches = kGlobalBatch / kMicroBatchSize;
+  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule,
+                         MakeSchedule(one_device ? "single" : "1f1b", request));
+  testlib::SchedulePlanOptions options;
+  options.micro_batch_sizes = {kMicroBatchSize};
+  options.frozen_quantum = kFrozenQuantum;
+  const nn::Program& unet = model.backbone().program;
+  for (options.seed = 1; options.seed < 200; ++options.seed) {
+    DPIPE_ASSIGN_OR_RETURN(const Plan plan,
+                           testlib::MakeLoweredPlan(model, DType::kF32, schedule, options));
+    const int cut = static_cast<int>(plan.stages(0).layers().end());
+    if (one_device || (cut > 1 && unet.GradientsAt(cut).empty())) return plan;
+  }
+  return absl::NotFoundError("no seed cuts there");
+}
+
+TEST(LoraEquivalenceTest, AdaptersAloneAreTrainedWhereverTheCutIs) {
+  const auto train = [](const std::function<absl::StatusOr<Plan>(const nn::Model&)>& make_plan,
+                        int num_devices) {
+    return TrainBy(make_plan, num_devices, DType::kF32, /*from_cache=*/false, /*lora_rank=*/2);
+  };
+  const auto expected =
+      train([](const nn::Model& model) { return CutBeforeTheFirstAdapter(model, true); }, 1);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const auto early =
+      train([](const nn::Model& model) { return CutBeforeTheFirstAdapter(model, false); }, 2);
+  ASSERT_TRUE(early.ok()) << early.status();
+  EXPECT_EQ(testlib::FirstDifference(*expected, *early), "");
+  // Nothing but the adapters has moved from where it began.
+  models::LoadModelOptions load;
+  load.lora.rank = 2;
+  const auto model = models::LoadTrainableModel("data/tiny_sd", load);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto initial =
+      (*model)->InitialParameters(models::TrainableModel::Start::kRandom, /*seed=*/4);
+  ASSERT_TRUE(initial.ok()) << initial.status();
+  ASSERT_EQ(initial->size(), expected->parameters.size());
+  for (const auto& [name, tensor] : expected->parameters) {
+    const Tensor& before = initial->at(name);
+    const bool same = std::equal(tensor.data<float>(), tensor.data<float>() + tensor.num_elements(),
+                                 before.data<float>());
+    EXPECT_EQ(same, !models::IsLoraParameter(name)) << name;
+  }
+}
 
 // Replicas, and two directions with a copy of the weights each.
 TEST(StableDiffusionEquivalenceTest, CopiesOfTheWeightsAgreeToRounding) {
