@@ -48,6 +48,11 @@ absl::StatusOr<models::LoadModelOptions> ModelOptions(const TrainConfig& config)
   models::LoadModelOptions options;
   options.kind = config.model().kind();
   options.image_size = config.model().image_size();
+  options.lora.rank = config.model().lora_rank();
+  if (config.model().lora_rank() > 0 && config.model().lora_alpha() > 0) {
+    options.lora.scale =
+        static_cast<float>(config.model().lora_alpha() / config.model().lora_rank());
+  }
   options.min_snr_gamma = config.objective().min_snr_gamma();
   if (!config.objective().prediction_type().empty()) {
     DPIPE_ASSIGN_OR_RETURN(options.prediction_type,
@@ -103,7 +108,7 @@ void SetEvaluation(const EvaluationConfig& config, TrainerOptions* options) {
   options->evaluate_trained = config.weights() != "saved";
 }
 
-void SetSamples(const TrainConfig& config, TrainerOptions* options) {
+absl::Status SetSamples(const TrainConfig& config, TrainerOptions* options) {
   const SamplesConfig& samples = config.samples();
   options->sample_every = samples.every();
   options->sample_at_end = samples.at_end();
@@ -112,8 +117,8 @@ void SetSamples(const TrainConfig& config, TrainerOptions* options) {
   options->draw.num_steps = samples.steps();
   options->draw.guidance = static_cast<float>(samples.guidance());
   options->draw.seed = config.seed();
-  options->draw.kind =
-      samples.sampler() == "ddpm" ? diffusion::SamplerKind::kDdpm : diffusion::SamplerKind::kDdim;
+  DPIPE_ASSIGN_OR_RETURN(options->draw.kind, diffusion::ParseSamplerKind(samples.sampler()));
+  return absl::OkStatus();
 }
 
 absl::Status SetOutputs(const OutputConfig& config, TrainerOptions* options) {
@@ -157,6 +162,11 @@ absl::StatusOr<TrainCommand> ParseTrainCommand(const std::vector<std::string>& a
 
 absl::Status CheckTrainConfig(const TrainConfig& config) {
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(CheckConfig(config)));
+  if (config.model().lora_rank() > 0 && config.model().init() == "random") {
+    return CommandLineError(absl::StrCat("--model.lora_rank=", config.model().lora_rank(),
+                                         " adapts a trained model, but --init=random; it goes "
+                                         "with --init=checkpoint"));
+  }
   if (config.steps() == 0 && config.minutes() == 0) {
     return CommandLineError("--steps=0 and --minutes=0: one of them must end training");
   }
@@ -191,7 +201,7 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
   options.config = WholeConfigText(config);
   options.config_fields = ConfigValues(config);
   SetEvaluation(config.evaluation(), &options);
-  SetSamples(config, &options);
+  DPIPE_RETURN_IF_ERROR(SetSamples(config, &options));
   DPIPE_RETURN_IF_ERROR(SetOutputs(config.output(), &options));
   return options;
 }

@@ -55,12 +55,27 @@ TEST(TrainOptionsTest, FlagsOverwriteTheFileWhereverItIs) {
 }
 
 TEST(TrainOptionsTest, FieldsReachTheTrainer) {
-  const auto config = Parse(
-      {"--data=/pictures", "--evaluation.data=/held/out", "--objective.offset_noise=0.05",
-       "--objective.zero_terminal_snr=true", "--prediction_type=v_prediction",
-       "--optimizer.moments=int8", "--optimizer.eps=1e-6", "--lr.shape=polynomial", "--lr.power=3",
-       "--lr.warmup=17", "--ema.update_every=4", "--ema.start_step=100", "--dtype=bf16",
-       "--out=/out/model/", "--output.mllog", "--evaluation.weights=both", "--minutes=0.5"});
+  const auto config = Parse({"--data=/pictures",
+                             "--evaluation.data=/held/out",
+                             "--objective.offset_noise=0.05",
+                             "--objective.zero_terminal_snr=true",
+                             "--prediction_type=v_prediction",
+                             "--optimizer.moments=int8",
+                             "--optimizer.eps=1e-6",
+                             "--lr.shape=polynomial",
+                             "--lr.power=3",
+                             "--lr.warmup=17",
+                             "--ema.update_every=4",
+                             "--ema.start_step=100",
+                             "--dtype=bf16",
+                             "--out=/out/model/",
+                             "--output.mllog",
+                             "--evaluation.weights=both",
+                             "--minutes=0.5",
+                             "--init=checkpoint",
+                             "--model.lora_rank=8",
+                             "--model.lora_alpha=4",
+                             "--samples.sampler=dpm++"});
   ASSERT_TRUE(config.ok()) << config.status();
   const auto options = OptionsOf(*config, Silent);
   ASSERT_TRUE(options.ok()) << options.status();
@@ -68,6 +83,9 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->setup.data.held_out_folder, "/held/out");
   EXPECT_EQ(options->setup.offset_noise, 0.05);
   EXPECT_EQ(options->setup.model.zero_terminal_snr, true);
+  EXPECT_EQ(options->setup.model.lora.rank, 8);
+  EXPECT_EQ(options->setup.model.lora.scale, 0.5f);
+  EXPECT_EQ(options->draw.kind, diffusion::SamplerKind::kDpmSolver);
   EXPECT_EQ(options->setup.model.prediction_type, diffusion::PredictionType::kV);
   const AdamWOptions& optimizer = options->setup.optimizer;
   EXPECT_EQ(optimizer.moments, MomentsFormat::kInt8);
@@ -89,6 +107,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
 
 TEST(TrainOptionsTest, ImpossibleCombinationsAreNamed) {
   EXPECT_THAT(ErrorOf({"--steps=0", "--minutes=0"}), HasSubstr("--steps=0 and --minutes=0"));
+  EXPECT_THAT(ErrorOf({"--model.lora_rank=4"}), HasSubstr("it goes with --init=checkpoint"));
   EXPECT_THAT(ErrorOf({"--evaluation.every=5"}), HasSubstr("needs held-out data"));
   EXPECT_THAT(ErrorOf({"--evaluation.share=0.1", "--evaluation.data=/x"}), HasSubstr("not both"));
   EXPECT_THAT(ErrorOf({"--global_batch=10", "--micro_batches=4"}),
