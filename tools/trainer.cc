@@ -9,6 +9,8 @@
 #include "core/report/progress.h"
 #include "core/train/training_loop.h"
 #include "tools/evaluator.h"
+#include "tools/mllog.h"
+#include "tools/run_logs.h"
 #include "tools/sample_grid.h"
 #include "tools/stop_request.h"
 #include "tools/trained_model.h"
@@ -25,8 +27,7 @@ constexpr double kLossDecay = 0.98;
 
 // "loss 0.4312 (average weights), by quantile 0.05 1.0213, 0.15 0.8127, ...".
 std::string EvaluationText(const EvaluationReport& report) {
-  std::string text =
-      absl::StrFormat("loss %.4f (%s weights)", report.mean, report.weights);
+  std::string text = absl::StrFormat("loss %.4f (%s weights)", report.mean, report.weights);
   for (size_t i = 0; i < report.quantiles.size(); ++i) {
     absl::StrAppend(&text, i == 0 ? ", by quantile " : ", ",
                     absl::StrFormat("%g %.4f", report.quantiles[i], report.losses[i]));
@@ -75,8 +76,7 @@ class Trainer {
   absl::Status StartObservers() {
     observers_.Add(std::make_unique<TrainingProgress>(report::StandardErrorProgress("train"),
                                                       options_.time_limit_ns));
-    DPIPE_ASSIGN_OR_RETURN(auto log, TrainingLog::Create(options_.log_path));
-    observers_.Add(std::move(log));
+    DPIPE_RETURN_IF_ERROR(AddRunLogs(options_, /*first_step=*/0, init_start_ms_, &observers_));
     RunStart start;
     start.model = run_->setup().model().model().name();
     start.strategy = options_.strategy.name();
@@ -195,6 +195,7 @@ class Trainer {
   std::unique_ptr<TrainingRun> run_;
   std::unique_ptr<Evaluator> evaluator_;  // null where nothing is held out
   TrainingObservers observers_;
+  const int64_t init_start_ms_ = UnixMillis();
   Nanos start_ns_ = 0;
   RunningMean loss_;
   TrainerResult result_;

@@ -1,0 +1,41 @@
+// A training run as TensorBoard shows it.
+#ifndef DPIPE_TOOLS_TENSORBOARD_LOG_H_
+#define DPIPE_TOOLS_TENSORBOARD_LOG_H_
+
+#include <memory>
+#include <string>
+
+#include "core/base/status.h"
+#include "core/report/tensorboard/event_writer.h"
+#include "tools/training_observer.h"
+
+namespace dpipe::tools {
+
+// Scalars train/loss, train/mean_loss, train/lr, train/images_per_second, train/epoch of each step;
+// eval_average/mean and eval_average/q0.05, ... (or eval_trained) of each evaluation; the picture
+// "samples" of each grid; the text "config" at the start.
+class TensorBoardLog : public TrainingObserver {
+ public:
+  // `first_step`: steps done before, where a run goes on.
+  static absl::StatusOr<std::unique_ptr<TensorBoardLog>> Create(const std::string& folder,
+                                                                int64_t first_step);
+
+  void OnStart(const RunStart& start) override;
+  void OnStep(const StepReport& step) override;
+  void OnEvaluation(const EvaluationReport& evaluation) override;
+  void OnSamples(const SamplesReport& samples) override;
+  absl::Status Flush() override;
+
+  const std::string& path() const { return writer_->path(); }
+
+ private:
+  explicit TensorBoardLog(std::unique_ptr<report::tensorboard::EventWriter> writer)
+      : writer_(std::move(writer)) {}
+
+  const std::unique_ptr<report::tensorboard::EventWriter> writer_;
+  absl::Status status_;  // of what was not even tried to be written
+};
+
+}  // namespace dpipe::tools
+
+#endif  // DPIPE_TOOLS_TENSORBOARD_LOG_H_
