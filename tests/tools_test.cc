@@ -105,6 +105,7 @@ TEST(ToolsTest, TrainingLeavesAModelALogAndSamples) {
     EXPECT_GT(log[i]["loss"], 0.0);
   }
   EXPECT_LT(log[5]["lr"], log[2]["lr"]) << "cosine decay to the last step";
+  EXPECT_THAT(*ReadFile(out + ".config.textproto"), HasSubstr("global_batch: 4"));
   for (const char* grid : {"step_000003.png", "step_000006.png"}) {
     const auto image = ReadImage(out + ".samples/" + grid);
     EXPECT_TRUE(image.ok()) << image.status();
@@ -122,6 +123,38 @@ TEST(ToolsTest, StrategiesTrainTheSameModel) {
   const std::string other = FreshPath("other_seed");
   ASSERT_EQ(Train(other, {"--strategy=offline_cache", "--seed=2", "--samples=false"}).exit_code, 0);
   EXPECT_NE(*ReadFile(other + weights), *ReadFile(TrainedModel() + weights));
+}
+
+// A config file, held-out data, and every log.
+TEST(ToolsTest, EvaluatesHeldOutDataAndWritesLogs) {
+  const std::string out = FreshPath("evaluated");
+  const std::string config = FreshPath("run.textproto");
+  ASSERT_TRUE(WriteFileAtomically(config,
+                                  "evaluation { share: 0.2 samples: 5 quantiles: 0.2 quantiles: "
+                                  "0.8 every: 2 weights: \"both\" }\n"
+                                  "optimizer { moments: \"int8\" } output { mllog: true }")
+                  .ok());
+  const ProgramOutcome run =
+      Train(out, {"--config=" + config, "--samples=false", "--steps=4", "--save_every=0"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  std::vector<json> evaluations;
+  std::istringstream text(*ReadFile(out + ".log.jsonl"));
+  for (std::string line; std::getline(text, line);) {
+    const json parsed = json::parse(line);
+    if (parsed.contains("eval_loss")) evaluations.push_back(parsed);
+  }
+  ASSERT_EQ(evaluations.size(), 4u);  // after steps 2 and 4, averaged and trained weights
+  EXPECT_EQ(evaluations[2]["step"], 4);
+  EXPECT_EQ(evaluations[2]["weights"], "average");
+  EXPECT_EQ(evaluations[3]["weights"], "trained");
+  EXPECT_EQ(evaluations[3]["quantiles"], json({0.2, 0.8}));
+  EXPECT_NEAR(evaluations[3]["eval_loss"].get<double>(),
+              (evaluations[3]["eval_losses"][0].get<double>() +
+               evaluations[3]["eval_losses"][1].get<double>()) /
+                  2,
+              1e-9);
+  EXPECT_THAT(*ReadFile(out + ".mllog"), HasSubstr("\"status\":\"success\""));
+  EXPECT_FALSE(fs::is_empty(out + ".tensorboard"));
 }
 
 TEST(ToolsTest, ContinuesFromACheckpointInHalfPrecision) {

@@ -71,6 +71,8 @@ absl::StatusOr<models::TrainingDataOptions> DataOptions(
   options.caption_column = config.data().caption_column();
   options.random_flip = config.data().flip();
   options.random_crop = config.data().crop();
+  options.max_corrupt = config.data().max_corrupt();
+  options.max_corrupt_share = config.data().max_corrupt_share();
   if (!config.evaluation().data().empty()) {
     options.held_out_folder = UserPath(config.evaluation().data());
   }
@@ -200,9 +202,11 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
   options.time_limit_ns = static_cast<Nanos>(config.minutes() * 60 * kNanosPerSecond);
   options.config = WholeConfigText(config);
   options.config_fields = ConfigValues(config);
+  if (!config.data().cache().empty()) options.setup.cache_folder = UserPath(config.data().cache());
   SetEvaluation(config.evaluation(), &options);
   DPIPE_RETURN_IF_ERROR(SetSamples(config, &options));
   DPIPE_RETURN_IF_ERROR(SetOutputs(config.output(), &options));
+  options.setup.data.quarantine_path = options.out + ".quarantine";
   return options;
 }
 

@@ -68,6 +68,8 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
                              "--ema.update_every=4",
                              "--ema.start_step=100",
                              "--dtype=bf16",
+                             "--data.max_corrupt=3",
+                             "--data.cache=/cache",
                              "--out=/out/model/",
                              "--output.mllog",
                              "--evaluation.weights=both",
@@ -87,6 +89,9 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->setup.model.lora.scale, 0.5f);
   EXPECT_EQ(options->draw.kind, diffusion::SamplerKind::kDpmSolver);
   EXPECT_EQ(options->setup.model.prediction_type, diffusion::PredictionType::kV);
+  EXPECT_EQ(options->setup.data.max_corrupt, 3);
+  EXPECT_EQ(options->setup.cache_folder, "/cache");
+  EXPECT_EQ(options->setup.data.quarantine_path, "/out/model.quarantine");
   const AdamWOptions& optimizer = options->setup.optimizer;
   EXPECT_EQ(optimizer.moments, MomentsFormat::kInt8);
   EXPECT_EQ(optimizer.adamw.eps, 1e-6f);

@@ -28,6 +28,8 @@ absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options
   opening.caption_column = options.caption_column;
   loading.random_crop = options.random_crop;
   loading.random_flip = options.random_flip;
+  loading.max_corrupt = options.max_corrupt;
+  loading.max_corrupt_share = options.max_corrupt_share;
   DPIPE_ASSIGN_OR_RETURN(std::unique_ptr<SampleSource> training,
                          OpenSamples(options.folder, opening));
   std::unique_ptr<SampleSource> held_out;
@@ -40,7 +42,9 @@ absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options
     held_out = std::move(divided.held_out);
   }
   TrainingData data;
-  DPIPE_ASSIGN_OR_RETURN(data.training, DataLoader::Create(std::move(training), loading));
+  DataLoaderOptions training_loading = loading;
+  training_loading.quarantine_path = options.quarantine_path;
+  DPIPE_ASSIGN_OR_RETURN(data.training, DataLoader::Create(std::move(training), training_loading));
   if (held_out != nullptr) {
     DPIPE_ASSIGN_OR_RETURN(data.held_out, HeldOutLoader(std::move(held_out), options, loading));
   }

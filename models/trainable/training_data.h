@@ -16,6 +16,10 @@ struct TrainingDataOptions {
   std::string caption_column;
   bool random_flip = false;
   bool random_crop = false;
+  // See DataLoaderOptions; of what is trained on.
+  int max_corrupt = 100;
+  double max_corrupt_share = 1.0;
+  std::string quarantine_path;
   // Held out of training for evaluation: all of a folder of its own, or, where there is none, this
   // share of the data set's files (see HoldOut). 0: nothing.
   std::string held_out_folder;

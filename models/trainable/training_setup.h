@@ -34,7 +34,7 @@ struct TrainingSetupOptions {
   bool mean_latents = false;  // see InputsOptions
   double offset_noise = 0;
   std::string cache_folder;  // see CacheRequest
-  bool init_random = true;  // the backbones' weights; else the folder's
+  bool init_random = true;   // the backbones' weights; else the folder's
   AdamWOptions optimizer;
 };
 
