@@ -71,7 +71,9 @@ class HeldOutLossTest : public ::testing::TestWithParam<bool> {
       const nn::Component& component = model_.component(c);
       const nn::Program& program = component.program;
       nn::ParameterSet own(program, program.all_layers(), Device::Cpu());
-      if (component.is_backbone) EXPECT_TRUE(own.Load(parameters_.backbone).ok());
+      if (component.is_backbone) {
+        EXPECT_TRUE(own.Load(parameters_.backbone).ok());
+      }
       const nn::ParameterSet& set = component.is_backbone ? own : *parameters_.frozen_pointers[c];
       const int laps = component.self_conditioning.input.empty() ? 1 : 2;
       Tensor estimate;
