@@ -30,6 +30,7 @@ bool ParseEntry(absl::string_view line, QuarantineEntry* entry) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<QuarantineLog>> QuarantineLog::Open(const std::string& path) {
+  DPIPE_RETURN_IF_ERROR(MakeParentFolder(path));
   auto log = std::unique_ptr<QuarantineLog>(new QuarantineLog(path));
   const auto content = ReadFile(path);
   if (absl::IsNotFound(content.status())) return log;

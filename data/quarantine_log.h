@@ -18,7 +18,8 @@ struct QuarantineEntry {
 
 class QuarantineLog {
  public:
-  // Reads what earlier runs found; a file that is not there is an empty list. A last line that a
+  // Reads what earlier runs found; a file that is not there is an empty list
+  // (its folder is made). A last line that a
   // killed process left unfinished is dropped. InvalidArgument, naming file and line, for a file
   // that is something else: it is left as it is.
   static absl::StatusOr<std::unique_ptr<QuarantineLog>> Open(const std::string& path);
