@@ -1,0 +1,186 @@
+// A ControlNet for tiny_sd: every strategy gives one device's losses and parameters, over steps of
+// real images, conditions, captions, noise and optimizer; only the trainable copy changes; and the
+// locked encoder, fed by two other frozen components, is frozen work like theirs.
+#include <cstring>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "core/schedule/generators.h"
+#include "data/generator.h"
+#include "gtest/gtest.h"
+#include "models/trainable/training_setup.h"
+#include "tests/testlib/schedule_plan.h"
+#include "tests/testlib/training.h"
+
+namespace dpipe {
+namespace {
+
+constexpr int kSteps = 4;  // in the third one gradients have reached every parameter
+constexpr int kGlobalBatch = 4;
+constexpr int kFrozenQuantum = 2;
+
+std::string DataFolder() {
+  const std::string folder = ::testing::TempDir() + "/scenes_with_conditions";
+  BuiltInDatasetOptions options;
+  options.count = 48;
+  options.with_conditions = true;
+  const absl::Status status = EnsureBuiltInDataset(folder, options);
+  EXPECT_TRUE(status.ok()) << status;
+  return folder;
+}
+
+struct Run {
+  Plan plan;
+  std::map<std::string, Tensor> initial;
+  testlib::TrainingOutcome outcome;
+};
+
+using MakePlanFn = std::function<absl::StatusOr<Plan>(const nn::Model&)>;
+
+absl::StatusOr<Run> TrainBy(const MakePlanFn& make_plan, int num_devices, DType dtype) {
+  models::TrainingSetupOptions options;
+  options.model_folder = "data/tiny_sd";
+  options.model.kind = "controlnet";
+  options.data.folder = DataFolder();
+  options.data.random_flip = true;
+  options.num_devices = 1;
+  options.global_batch = kGlobalBatch;
+  options.compute_dtype = dtype;
+  options.frozen_quantum = kFrozenQuantum;
+  options.seed = 4;
+  options.caption_drop = 0.5;
+  options.optimizer.learning_rate.peak = 1e-3f;
+  options.optimizer.max_grad_norm = 1;
+  DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
+  // Workers without a core of their own: what is compared must not need them.
+  const auto workers =
+      StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()));
+  TrainingJob job = setup->job();
+  job.workers.clear();
+  for (const auto& worker : workers) job.workers.push_back(worker.get());
+  Run run;
+  for (const auto& [name, tensor] : job.backbone_parameters) run.initial[name] = tensor.Clone();
+  DPIPE_ASSIGN_OR_RETURN(run.plan, make_plan(setup->model().model()));
+  DPIPE_ASSIGN_OR_RETURN(run.outcome, testlib::Train(job, run.plan, kSteps));
+  return run;
+}
+
+absl::StatusOr<Run> Train(const std::string& strategy, int num_devices, DType dtype) {
+  const auto make_plan = [&](const nn::Model& model) {
+    testlib::PlanRequest request;
+    request.strategy = strategy;
+    request.num_devices = num_devices;
+    request.global_batch = kGlobalBatch;
+    request.micro_batch_size = 1;
+    if (strategy != "opendiffusionpipe") request.num_stages = num_devices;
+    if (strategy == "data_parallel" || strategy == "zero3") request.num_stages = 1;
+    const ModelProfile profile =
+        testlib::MadeUpProfile(model, dtype, kFrozenQuantum, {1, 2, 4}, /*seed=*/3);
+    return testlib::MakeTestPlan(profile, request);
+  };
+  return TrainBy(make_plan, num_devices, dtype);
+}
+
+// Cut at random.
+absl::StatusOr<Run> TrainOnTwo(const std::string& schedule_name, bool recompute, DType dtype) {
+  ScheduleRequest request;
+  request.num_devices = 2;
+  request.num_micro_batches = kGlobalBatch;
+  DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(schedule_name, request));
+  testlib::SchedulePlanOptions options;
+  options.micro_batch_sizes = {1};
+  options.recompute = recompute;
+  options.frozen_quantum = kFrozenQuantum;
+  const auto make_plan = [&](const nn::Model& model) {
+    return testlib::MakeLoweredPlan(model, dtype, schedule, options);
+  };
+  return TrainBy(make_plan, 2, dtype);
+}
+
+// Whether any layer's weights are on one rank only.
+bool HoldsWeightsOnce(const Plan& plan) {
+  std::map<int, std::set<int>> ranks;
+  for (const Stage& stage : plan.stages()) {
+    for (int l = stage.layers().begin(); l < stage.layers().end(); ++l) {
+      ranks[l].insert(stage.ranks().begin(), stage.ranks().end());
+    }
+  }
+  for (const auto& [layer, holders] : ranks) {
+    if (holders.size() > 1) return false;
+  }
+  return true;
+}
+
+class ControlNetEquivalenceTest : public ::testing::TestWithParam<DType> {};
+
+TEST_P(ControlNetEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
+  const auto expected = Train("data_parallel", 1, GetParam());
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const char* strategy : {"gpipe", "1f1b", "diffusionpipe", "opendiffusionpipe"}) {
+    const auto actual = Train(strategy, 2, GetParam());
+    ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
+    if (HoldsWeightsOnce(actual->plan)) {
+      EXPECT_EQ(testlib::FirstDifference(expected->outcome, actual->outcome), "") << strategy;
+    } else {
+      EXPECT_EQ(strategy, std::string("opendiffusionpipe"));
+      EXPECT_LT(testlib::LargestRelativeDifference(expected->outcome, actual->outcome), 1e-5);
+    }
+  }
+  // Split backward passes, stages that share a device, forward passes made again.
+  const bool fp32 = GetParam() == DType::kF32;
+  for (const std::string schedule : {fp32 ? "zb-h1" : "wave", "zb-v"}) {
+    const auto actual = TrainOnTwo(schedule, /*recompute=*/!fp32, GetParam());
+    ASSERT_TRUE(actual.ok()) << schedule << ": " << actual.status();
+    EXPECT_EQ(testlib::FirstDifference(expected->outcome, actual->outcome), "") << schedule;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, ControlNetEquivalenceTest,
+                         ::testing::Values(DType::kF32, DType::kBf16),
+                         [](const ::testing::TestParamInfo<DType>& info) {
+                           return std::string(DTypeName(info.param));
+                         });
+
+// Of the backbone's parameters, the locked decoder's keep every bit and all others change.
+TEST(ControlNetTrainingTest, OnlyTheCopyChanges) {
+  for (const char* strategy : {"diffusionpipe", "data_parallel", "zero3"}) {
+    const auto run = Train(strategy, 2, DType::kF32);
+    ASSERT_TRUE(run.ok()) << strategy << ": " << run.status();
+    ASSERT_EQ(run->outcome.parameters.size(), run->initial.size());
+    for (const auto& [name, before] : run->initial) {
+      const Tensor& after = run->outcome.parameters.at(name);
+      const bool same = std::memcmp(before.raw_data(), after.raw_data(), before.size_bytes()) == 0;
+      EXPECT_EQ(same, absl::StartsWith(name, "unet.")) << strategy << ": " << name;
+    }
+  }
+}
+
+// The locked encoder of the next step runs between the passes of this one.
+TEST(ControlNetTrainingTest, TheLockedEncoderFillsBubbles) {
+  const auto run = Train("diffusionpipe", 2, DType::kF32);
+  ASSERT_TRUE(run.ok()) << run.status();
+  int locked = -1;
+  for (int c = 0; c < run->plan.components_size(); ++c) {
+    if (run->plan.components(c).name() == "locked_encoder") locked = c;
+  }
+  ASSERT_GE(locked, 0);
+  int filled = 0, after = 0;
+  for (const DeviceProgram& rank : run->plan.devices()) {
+    int backward_left = 0;
+    for (const Instruction& i : rank.instructions()) {
+      backward_left += i.kind() == Instruction::BACKWARD;
+    }
+    for (const Instruction& i : rank.instructions()) {
+      backward_left -= i.kind() == Instruction::BACKWARD;
+      if (i.kind() != Instruction::FROZEN_FORWARD || i.component() != locked) continue;
+      EXPECT_EQ(i.step_offset(), 1);
+      ++(backward_left > 0 ? filled : after);
+    }
+  }
+  EXPECT_GT(filled, 0) << after << " of its instructions come after the last backward pass";
+}
+
+}  // namespace
+}  // namespace dpipe
