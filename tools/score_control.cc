@@ -1,0 +1,150 @@
+// Measures whether pictures drawn with a ControlNet follow their outlines, and shows some.
+//   bazel run //tools:score_control -- --model=FOLDER
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/base/run_paths.h"
+#include "core/report/progress.h"
+#include "core/tensor/device_worker.h"
+#include "data/image_encode.h"
+#include "data/scene.h"
+#include "gflags/gflags.h"
+#include "models/stable_diffusion/folders.h"
+#include "models/stable_diffusion/sampler.h"
+#include "models/trainable/load.h"
+#include "tools/command_line.h"
+#include "tools/following.h"
+#include "tools/scoring.h"
+
+DEFINE_string(model, "", "folder in diffusers layout, with controlnet/");
+DEFINE_int32(count, 64, "images, of one object each");
+DEFINE_int32(shown, 8, "as many of them in the picture");
+DEFINE_int32(steps, 30, "denoising steps");
+DEFINE_double(guidance, 4, "classifier-free guidance; 1: none");
+DEFINE_uint64(seed, 1, "of the noise that drawing begins with");
+DEFINE_uint64(scene_seed, 20000, "of the scenes; the built-in data set has 1");
+DEFINE_int32(devices, 0, "CPU devices that share the work; 0: one for each core");
+DEFINE_string(picture, "", "file for the picture; empty: out/score_control.png");
+DEFINE_string(json, "", "also write the scores there");
+
+namespace dpipe::tools {
+namespace {
+
+constexpr char kUsage[] =
+    "Measures whether pictures drawn with a ControlNet follow their outlines.\n"
+    "  bazel run //tools:score_control -- --model=FOLDER\n";
+
+absl::Status CheckFlags() {
+  DPIPE_RETURN_IF_ERROR(RequireFlag("model", FLAGS_model));
+  if (FLAGS_shown < 1 || FLAGS_count < FLAGS_shown || FLAGS_devices < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--shown=", FLAGS_shown, " must be at least 1 and at most --count=", FLAGS_count,
+        ", --devices=", FLAGS_devices, " must not be negative"));
+  }
+  return absl::OkStatus();
+}
+
+// Draws the same scenes by several models and judges them.
+class Judge {
+ public:
+  static absl::StatusOr<std::unique_ptr<Judge>> Create() {
+    auto judge = std::unique_ptr<Judge>(new Judge());
+    const int devices = FLAGS_devices > 0 ? FLAGS_devices : static_cast<int>(AllowedCores().size());
+    DPIPE_ASSIGN_OR_RETURN(const auto shares, Device::PartitionCpu(devices));
+    judge->owners_ = StartWorkers(shares);
+    for (const auto& worker : judge->owners_) judge->workers_.push_back(worker.get());
+    DPIPE_ASSIGN_OR_RETURN(judge->folder_, models::FindModelFolder(FLAGS_model));
+    for (const ScorePrompt& prompt : DrawScorePrompts(FLAGS_scene_seed, 1, FLAGS_count)) {
+      judge->scenes_.push_back(prompt.scene);
+      judge->captions_.push_back(prompt.caption);
+    }
+    return judge;
+  }
+
+  // By the folder's model of this kind.
+  absl::Status Add(const std::string& subject, const std::string& kind, bool with_captions) {
+    models::LoadModelOptions loading;
+    loading.kind = kind;
+    DPIPE_ASSIGN_OR_RETURN(const auto model, models::LoadTrainableModel(folder_, loading));
+    DPIPE_ASSIGN_OR_RETURN(
+        const auto parameters,
+        model->InitialParameters(models::TrainableModel::Start::kFolder, /*seed=*/0));
+    models::DrawRequest request;
+    request.prompts = with_captions ? captions_ : std::vector<std::string>(captions_.size());
+    request.options.num_steps = FLAGS_steps;
+    request.options.guidance = static_cast<float>(FLAGS_guidance);
+    request.options.seed = FLAGS_seed;
+    if (model->wants_conditions()) {
+      for (const Scene& scene : scenes_) {
+        request.conditions.push_back(RenderSceneEdges(scene, model->image_size()));
+      }
+      if (shown_.empty()) Show(request.conditions);
+    }
+    report::ProgressState state;
+    state.phase = absl::StrCat("drawing ", captions_.size(), " pictures: ", subject);
+    progress_.Update(state);
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images,
+                           model->Draw(parameters, request, workers_, nullptr));
+    scores_.push_back(ScoreFollowing(subject, images, scenes_));
+    Show(images);
+    return absl::OkStatus();
+  }
+
+  void AddReal() {
+    std::vector<Image> images;
+    for (const Scene& scene : scenes_) images.push_back(RenderScene(scene, shown_[0].width));
+    scores_.push_back(ScoreFollowing("the scenes themselves", images, scenes_));
+  }
+
+  absl::Status Finish() {
+    progress_.Finish();
+    std::printf("%s\n", FollowingTable(scores_).ToText().c_str());
+    const std::string path =
+        FLAGS_picture.empty() ? OutputPath("out/score_control.png") : UserPath(FLAGS_picture);
+    DPIPE_ASSIGN_OR_RETURN(
+        const std::string png,
+        EncodePng(models::MakeGrid(shown_, FLAGS_shown, /*margin=*/3, /*zoom=*/2)));
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, png));
+    std::printf("\nPicture:  %s\n", path.c_str());
+    if (FLAGS_json.empty()) return absl::OkStatus();
+    return WriteFileAtomically(UserPath(FLAGS_json), FollowingJson(FLAGS_model, scores_));
+  }
+
+ private:
+  Judge() : progress_(report::StandardErrorProgress("score_control")) {}
+  // A row of the picture.
+  void Show(const std::vector<Image>& images) {
+    shown_.insert(shown_.end(), images.begin(), images.begin() + FLAGS_shown);
+  }
+
+  report::Progress progress_;
+  std::string folder_;
+  std::vector<std::unique_ptr<DeviceWorker>> owners_;
+  std::vector<DeviceWorker*> workers_;
+  std::vector<Scene> scenes_;
+  std::vector<std::string> captions_;
+  std::vector<FollowingScore> scores_;
+  std::vector<Image> shown_;
+};
+
+absl::Status Main() {
+  DPIPE_RETURN_IF_ERROR(CheckFlags());
+  DPIPE_ASSIGN_OR_RETURN(const auto judge, Judge::Create());
+  DPIPE_RETURN_IF_ERROR(judge->Add("outlines and captions", "controlnet", true));
+  DPIPE_RETURN_IF_ERROR(judge->Add("outlines alone", "controlnet", false));
+  DPIPE_RETURN_IF_ERROR(judge->Add("captions alone, without ControlNet", "stable_diffusion", true));
+  judge->AddReal();
+  return judge->Finish();
+}
+
+}  // namespace
+}  // namespace dpipe::tools
+
+int main(int argc, char** argv) {
+  return dpipe::tools::RunCommand(argc, argv, {"score_control", dpipe::tools::kUsage},
+                                  dpipe::tools::Main);
+}
