@@ -13,8 +13,11 @@
 namespace dpipe::internal {
 namespace {
 
-// Text and colour profiles may be compressed; nothing of ours needs them large.
-constexpr int kMaxChunkBytes = 8'000'000;
+// Text and colour profiles may be compressed, a thousand to one; nothing of ours needs them large
+// or many. libpng's own limits are 8 MB each and 1,000 of them.
+constexpr int kMaxChunkBytes = 1'000'000;
+constexpr int kMaxChunks = 32;
+constexpr char kCutOff[] = "the file is cut off";
 
 struct PngReader {
   const uint8_t* next = nullptr;
@@ -35,10 +38,26 @@ void Ignore(png_structp, png_const_charp) {}
 
 void ReadBytes(png_structp png, png_bytep out, size_t count) {
   PngReader* reader = static_cast<PngReader*>(png_get_io_ptr(png));
-  if (count > reader->left) png_error(png, "the file is cut off");
+  if (count > reader->left) png_error(png, kCutOff);
   memcpy(out, reader->next, count);
   reader->next += count;
   reader->left -= count;
+}
+
+// Whether every chunk lies inside the bytes, up to the pixels or to the end. libpng allocates the
+// length that an eXIf chunk states, up to 2 GB, before it reads any of it.
+bool ChunksFit(absl::string_view bytes, bool up_to_pixels) {
+  constexpr size_t kSignatureBytes = 8, kHeaderBytes = 8, kChecksumBytes = 4;
+  size_t at = kSignatureBytes;
+  while (at < bytes.size() && bytes.size() - at >= kHeaderBytes) {
+    const size_t length = png_get_uint_32(reinterpret_cast<const uint8_t*>(bytes.data()) + at);
+    const absl::string_view kind = bytes.substr(at + 4, 4);
+    if (up_to_pixels && kind == "IDAT") return true;
+    if (length > bytes.size() - at - kHeaderBytes) return false;
+    if (kind == "IEND") return true;
+    at += kHeaderBytes + length + kChecksumBytes;
+  }
+  return true;
 }
 
 bool ReadHeader(const DecodeLimits& limits, PngReader* reader) {
@@ -50,6 +69,7 @@ bool ReadHeader(const DecodeLimits& limits, PngReader* reader) {
   // Larger sizes are ours to report, with both numbers.
   png_set_user_limits(reader->png, 0x7fffffff, 0x7fffffff);
   png_set_chunk_malloc_max(reader->png, kMaxChunkBytes);
+  png_set_chunk_cache_max(reader->png, kMaxChunks);
   png_set_read_fn(reader->png, reader, ReadBytes);
   png_read_info(reader->png, reader->info);
   return true;
@@ -82,6 +102,9 @@ bool ReadRows(PngReader* reader, png_bytepp rows, size_t row_bytes) {
 }  // namespace
 
 absl::StatusOr<Image> DecodePng(const ImageSource& source, int* orientation) {
+  if (!ChunksFit(source.bytes, /*up_to_pixels=*/false)) {
+    return CorruptImage(source, "PNG", kCutOff);
+  }
   PngReader reader;
   reader.next = reinterpret_cast<const uint8_t*>(source.bytes.data());
   reader.left = source.bytes.size();
@@ -105,6 +128,7 @@ absl::StatusOr<Image> DecodePng(const ImageSource& source, int* orientation) {
 }
 
 absl::StatusOr<ImageSize> PngSize(const ImageSource& source, int* orientation) {
+  if (!ChunksFit(source.bytes, /*up_to_pixels=*/true)) return CorruptImage(source, "PNG", kCutOff);
   PngReader reader;
   reader.next = reinterpret_cast<const uint8_t*>(source.bytes.data());
   reader.left = source.bytes.size();

@@ -97,5 +97,39 @@ TEST(ImageFuzzTest, DamagedImagesAreRefusedOrSound) {
   EXPECT_LT(fuzz::PeakMemoryMb(), fuzz::MemoryLimitMb());
 }
 
+// Each of these chunks of 7 kilobytes is 7 megabytes of text; libpng would keep a thousand.
+TEST(ImageFuzzTest, CompressedTextStaysSmall) {
+  const std::string png = ReadFile("data/testdata/color.png").value();
+  const std::string bomb = ReadFile("tests/fuzz/testdata/seven_megabytes.zlib").value();
+  std::string chunk = "zTXtkey" + std::string(2, '\0') + bomb;
+  std::string length(4, '\0');
+  for (int i = 0; i < 4; ++i) length[i] = static_cast<char>((chunk.size() - 4) >> (24 - 8 * i));
+  chunk = length + chunk + std::string(4, '\0');
+  constexpr size_t kHeaderEnd = 33;  // after IHDR
+  std::string damaged = png.substr(0, kHeaderEnd);
+  for (int i = 0; i < 300; ++i) damaged += chunk;
+  damaged += png.substr(kHeaderEnd);
+  FixPngChecksums(&damaged);
+  const int64_t before = fuzz::PeakMemoryMb();
+  const auto image = DecodeImage(damaged, kName);
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_EQ(image->pixels, DecodeImage(png, kName)->pixels);
+  EXPECT_LT(fuzz::PeakMemoryMb() - before, 200);
+}
+
+// A chunk of 26 bytes that says it has 1.4 GB, which libpng would allocate: under the sanitizers'
+// limit for one allocation, that is an error.
+TEST(ImageFuzzTest, LengthsAreCheckedBeforeAllocation) {
+  const std::string png = ReadFile("data/testdata/color.png").value();
+  constexpr size_t kHeaderEnd = 33;  // after IHDR
+  const std::string chunk = std::string("\x56\0\0\x1a", 4) + "eXIf" + std::string(18, 'M');
+  for (const size_t place : {kHeaderEnd, png.size() - 12}) {
+    std::string damaged = png;
+    damaged.insert(place, chunk);
+    const auto image = DecodeImage(damaged, kName);
+    EXPECT_EQ(image.status().message(), "damaged: corrupt PNG: the file is cut off");
+  }
+}
+
 }  // namespace
 }  // namespace dpipe
