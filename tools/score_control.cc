@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@
 #include "models/stable_diffusion/folders.h"
 #include "models/stable_diffusion/sampler.h"
 #include "models/trainable/load.h"
+#include "nlohmann/json.hpp"
 #include "tools/command_line.h"
 #include "tools/following.h"
 #include "tools/scoring.h"
@@ -30,6 +32,10 @@ DEFINE_uint64(scene_seed, 20000, "of the scenes; the built-in data set has 1");
 DEFINE_int32(devices, 0, "CPU devices that share the work; 0: one for each core");
 DEFINE_string(picture, "", "file for the picture; empty: out/score_control.png");
 DEFINE_string(json, "", "also write the scores there");
+DEFINE_string(
+    images, "",
+    "folder for each of the shown pictures that have an outline and a caption, with both "
+    "and all that they were drawn from, for models/controlnet/testdata/check_pictures.py");
 
 namespace dpipe::tools {
 namespace {
@@ -91,7 +97,10 @@ class Judge {
                            model->Draw(parameters, request, workers_, nullptr));
     scores_.push_back(ScoreFollowing(subject, images, scenes_));
     Show(images);
-    return absl::OkStatus();
+    if (FLAGS_images.empty() || !with_captions || !model->wants_conditions()) {
+      return absl::OkStatus();
+    }
+    return WriteImages(request, images);
   }
 
   void AddReal() {
@@ -115,6 +124,26 @@ class Judge {
   }
 
  private:
+  static absl::Status WriteImages(const models::DrawRequest& request,
+                                  const std::vector<Image>& images) {
+    const std::string folder = UserPath(FLAGS_images);
+    DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
+    nlohmann::ordered_json drawn = {{"seed", request.options.seed},
+                                    {"steps", request.options.num_steps},
+                                    {"guidance", request.options.guidance},
+                                    {"captions", nlohmann::ordered_json::array()}};
+    for (int i = 0; i < FLAGS_shown; ++i) {
+      drawn["captions"].push_back(request.prompts[i]);
+      for (const auto& [name, image] :
+           {std::pair("outline", &request.conditions[i]), std::pair("drawn", &images[i])}) {
+        DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(*image));
+        DPIPE_RETURN_IF_ERROR(
+            WriteFileAtomically(absl::StrCat(folder, "/", name, "_", i, ".png"), png));
+      }
+    }
+    return WriteFileAtomically(folder + "/drawn.json", drawn.dump(2) + "\n");
+  }
+
   Judge() : progress_(report::StandardErrorProgress("score_control")) {}
   // A row of the picture.
   void Show(const std::vector<Image>& images) {

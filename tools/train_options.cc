@@ -67,7 +67,9 @@ absl::StatusOr<models::LoadModelOptions> ModelOptions(const TrainConfig& config)
 absl::StatusOr<models::TrainingDataOptions> DataOptions(
     const TrainConfig& config, const std::function<void(const std::string&)>& say) {
   models::TrainingDataOptions options;
-  DPIPE_ASSIGN_OR_RETURN(options.folder, models::FindDataFolder(config.data().path(), say));
+  const bool with_conditions = config.model().kind() == "controlnet";
+  DPIPE_ASSIGN_OR_RETURN(options.folder,
+                         models::FindDataFolder(config.data().path(), say, with_conditions));
   options.caption_column = config.data().caption_column();
   options.random_flip = config.data().flip();
   options.random_crop = config.data().crop();
