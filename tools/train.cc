@@ -1,5 +1,6 @@
 // Trains a diffusion model by a pipeline strategy and leaves it in diffusers layout.
 //   bazel run //tools:train -- --minutes=10
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -29,9 +30,17 @@ void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflu
 void SayWhatHappened(const TrainerOptions& options, const TrainerResult& result) {
   const double seconds = static_cast<double>(result.training_ns) / kNanosPerSecond;
   if (!result.stopped_by.empty()) Say(absl::StrCat("Stopped by ", result.stopped_by, "."));
-  Say(absl::StrFormat("\nTrained %d steps, %d images, in %s: %.1f img/s, loss %.4f", result.steps,
-                      result.images, FormatDuration(result.training_ns), result.images / seconds,
+  // Of a run that went on, what this process did.
+  const int64_t steps = result.steps - result.first_step;
+  const int64_t images = result.images * steps / std::max<int64_t>(1, result.steps);
+  Say(absl::StrFormat("\nTrained %d steps, %d images, in %s: %.1f img/s, loss %.4f", steps, images,
+                      FormatDuration(result.training_ns), seconds > 0 ? images / seconds : 0,
                       result.loss));
+  if (result.first_step > 0) {
+    Say(absl::StrCat("          after ", result.first_step, " steps before: ", result.steps,
+                     " in all"));
+  }
+  for (const std::string& line : result.faults) Say(line);
   if (!result.evaluation.empty()) Say(absl::StrCat("Held out: ", result.evaluation));
   Say(absl::StrCat("Model:    ", options.out, " (diffusers layout",
                    options.setup.optimizer.ema_decay > 0 ? ", averaged weights)" : ")"));

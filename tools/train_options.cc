@@ -139,6 +139,27 @@ absl::Status SetOutputs(const OutputConfig& config, TrainerOptions* options) {
   return absl::OkStatus();
 }
 
+void SetCheckpoints(const CheckpointConfig& config, TrainerOptions* options) {
+  CheckpointOptions& checkpoints = options->checkpoints;
+  checkpoints.folder = options->out + ".checkpoints";
+  checkpoints.every = config.every();
+  checkpoints.retention.keep_last = config.keep_last();
+  checkpoints.retention.keep_every = config.keep_every();
+  checkpoints.in_background = config.background();
+  checkpoints.stop_on_error = config.on_error() == "stop";
+  const std::string& resume = config.resume();
+  const bool is_folder = resume != "" && resume != "auto" && resume != "never";
+  checkpoints.resume = is_folder ? UserPath(resume) : resume;
+  checkpoints.plan_anew = config.replan();
+  checkpoints.allow_config_change = config.allow_config_change();
+}
+
+void SetFaults(const FaultConfig& config, TrainerOptions* options) {
+  options->faults.max_skipped_in_a_row = config.not_finite() == "skip" ? config.max_skipped() : 0;
+  options->faults.num_dumps = config.dumps();
+  options->faults.dump_folder = options->out + ".bad_batches";
+}
+
 }  // namespace
 
 absl::StatusOr<TrainCommand> ParseTrainCommand(const std::vector<std::string>& arguments) {
@@ -209,6 +230,8 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
   DPIPE_RETURN_IF_ERROR(SetSamples(config, &options));
   DPIPE_RETURN_IF_ERROR(SetOutputs(config.output(), &options));
   options.setup.data.quarantine_path = options.out + ".quarantine";
+  SetCheckpoints(config.checkpoints(), &options);
+  SetFaults(config.faults(), &options);
   return options;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
 #include "core/report/progress.h"
+#include "core/train/signal_files.h"
 #include "core/train/training_loop.h"
 #include "tools/evaluator.h"
 #include "tools/mllog.h"
@@ -47,6 +48,7 @@ class Trainer {
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options_.config_path, options_.config));
     DPIPE_RETURN_IF_ERROR(StartObservers());
     absl::Status status = TrainAndSave();
+    if (faults_ != nullptr) result_.faults = faults_->Summary();
     observers_.OnEnd({result_.steps, result_.images, result_.stopped_by, status});
     DPIPE_RETURN_IF_ERROR(status);
     DPIPE_RETURN_IF_ERROR(observers_.Flush());
@@ -67,19 +69,35 @@ class Trainer {
       say_(line);
     };
     DPIPE_ASSIGN_OR_RETURN(run_, TrainingRun::Create(options_, say, show));
+    GoOn();
     if (run_->setup().held_out() == nullptr) return absl::OkStatus();
     DPIPE_ASSIGN_OR_RETURN(evaluator_,
                            Evaluator::Create(&run_->setup(), options_.evaluation_quantiles));
     return absl::OkStatus();
   }
 
+  // Takes over what the run knew when it was saved.
+  void GoOn() {
+    run_->checkpoints().SayTo(say_);
+    const CheckpointInfo before = run_->resumed() != nullptr ? *run_->resumed() : CheckpointInfo();
+    result_.steps = result_.first_step = before.step;
+    result_.images = before.step * run_->plan().global_batch();
+    training_ns_before_ = before.training_ns;
+    loss_.Restore(before.loss_sum, before.loss_weight);
+    result_.loss = loss_.mean();
+    faults_ = std::make_unique<FaultWatch>(options_.faults, run_->job().model, run_->job().inputs,
+                                           &run_->setup().loader(), run_->plan().global_batch(),
+                                           before.skipped_steps);
+  }
+
   absl::Status StartObservers() {
     observers_.Add(std::make_unique<TrainingProgress>(report::StandardErrorProgress("train"),
                                                       options_.time_limit_ns));
-    DPIPE_RETURN_IF_ERROR(AddRunLogs(options_, /*first_step=*/0, init_start_ms_, &observers_));
+    DPIPE_RETURN_IF_ERROR(AddRunLogs(options_, run_->first_step(), init_start_ms_, &observers_));
     RunStart start;
     start.model = run_->setup().model().model().name();
     start.strategy = options_.strategy.name();
+    start.first_step = run_->first_step();
     start.num_steps = run_->num_steps();
     start.global_batch = run_->plan().global_batch();
     start.num_devices = run_->plan().num_devices();
@@ -94,18 +112,28 @@ class Trainer {
 
   absl::Status TrainAndSave() {
     DPIPE_RETURN_IF_ERROR(TrainAll());
+    DPIPE_RETURN_IF_ERROR(SaveCheckpoint());
     DPIPE_RETURN_IF_ERROR(Save());
+    DPIPE_RETURN_IF_ERROR(run_->checkpoints().Finish());
     DPIPE_RETURN_IF_ERROR(Evaluate());
     return options_.sample_at_end ? DrawSamples() : absl::OkStatus();
   }
 
   absl::Status TrainAll() {
+    // A run that was killed between its last step and the end of the program.
+    if (run_->first_step() == run_->num_steps()) return absl::OkStatus();
     StopRequest stop;
     TrainingLoopOptions loop;
+    loop.first_step = run_->first_step();
     loop.num_steps = run_->num_steps();
     loop.time_limit_ns = options_.time_limit_ns;
     loop.on_step = [this](const StepResult& step) { OnStep(step); };
-    loop.should_stop = [&stop] { return stop.signal() != nullptr; };
+    loop.should_stop = [this, &stop] { return WhoStops(stop) != nullptr; };
+    loop.after_piece = [this](int64_t) { return AfterPiece(); };
+    if (options_.checkpoints.every > 0) {
+      loop.pauses.push_back(
+          {options_.checkpoints.every, [this](int64_t) { return SaveCheckpoint(); }});
+    }
     if (options_.save_every > 0) {
       loop.pauses.push_back({options_.save_every, [this](int64_t) { return Save(); }});
     }
@@ -116,11 +144,46 @@ class Trainer {
       loop.pauses.push_back({options_.sample_every, [this](int64_t) { return DrawSamples(); }});
     }
     start_ns_ = MonotonicNow();
-    DPIPE_ASSIGN_OR_RETURN(const TrainingLoopResult done, RunTrainingLoop(loop, &run_->session()));
+    const auto trained = RunTrainingLoop(loop, &run_->session());
+    SayFaults();
+    DPIPE_ASSIGN_OR_RETURN(const TrainingLoopResult done, trained);
     result_.training_ns = done.training_ns;
     if (done.reason == StopReason::kTimeLimit) result_.stopped_by = "the time limit";
-    if (done.reason == StopReason::kAsked) result_.stopped_by = stop.signal();
+    if (done.reason == StopReason::kAsked) result_.stopped_by = WhoStops(stop);
     return observers_.Flush();
+  }
+
+  // A signal, or the file STOP; null where there is no such wish.
+  const char* WhoStops(const StopRequest& stop) {
+    if (stop.signal() != nullptr) return stop.signal();
+    stop_file_ = stop_file_ || TakesSignal(kStopFile);
+    return stop_file_ ? "the file STOP" : nullptr;
+  }
+
+  // In the model's folder, as long as it is not replaced, or beside the checkpoints.
+  bool TakesSignal(const char* name) const {
+    const bool in_model = TakeSignalFile(options_.out, name);
+    return TakeSignalFile(options_.checkpoints.folder, name) || in_model;
+  }
+
+  absl::Status AfterPiece() {
+    SayFaults();
+    return TakesSignal(kSaveNowFile) ? SaveCheckpoint() : absl::OkStatus();
+  }
+
+  void SayFaults() {
+    for (const std::string& line : faults_->TakeLines()) say_(line);
+  }
+
+  // The log is on the disk before the checkpoint is, so that no step is missing from it.
+  absl::Status SaveCheckpoint() {
+    DPIPE_RETURN_IF_ERROR(observers_.Flush());
+    CheckpointInfo info;
+    info.training_ns = training_ns_before_ + training_ns_;
+    info.loss_sum = loss_.sum();
+    info.loss_weight = loss_.weight();
+    info.skipped_steps = faults_->num_skipped();
+    return run_->SaveCheckpoint(std::move(info));
   }
 
   // On a rank's thread, one at a time; the main thread waits meanwhile.
@@ -128,7 +191,9 @@ class Trainer {
     const int global_batch = run_->plan().global_batch();
     result_.steps = step.step + 1;
     result_.images = result_.steps * global_batch;
-    loss_.Add(step.loss);
+    training_ns_ += step.duration_ns;
+    faults_->OnStep(step);
+    if (step.applied) loss_.Add(step.loss);
     result_.loss = loss_.mean();
     StepReport report;
     report.step = result_.steps;
@@ -196,6 +261,10 @@ class Trainer {
   std::unique_ptr<Evaluator> evaluator_;  // null where nothing is held out
   TrainingObservers observers_;
   const int64_t init_start_ms_ = UnixMillis();
+  std::unique_ptr<FaultWatch> faults_;
+  bool stop_file_ = false;
+  Nanos training_ns_before_ = 0;  // of processes before this one
+  Nanos training_ns_ = 0;         // of this one's steps
   Nanos start_ns_ = 0;
   RunningMean loss_;
   TrainerResult result_;

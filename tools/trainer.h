@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
 #include "core/base/time.h"
@@ -13,13 +14,15 @@
 namespace dpipe::tools {
 
 struct TrainerResult {
-  int64_t steps = 0;
+  int64_t steps = 0;       // of the whole run
+  int64_t first_step = 0;  // those of processes before
   int64_t images = 0;
   double loss = 0;  // running mean
   Nanos training_ns = 0;
   std::string stopped_by;    // "" where all steps were done; else "the time limit", "SIGINT", ...
   std::string last_samples;  // path; "" where none were drawn
   std::string evaluation;    // the last one in words; "" where nothing is held out
+  std::vector<std::string> faults;  // lines about what went wrong and was got over; mostly none
 };
 
 // `say` gets lines that stay; progress goes to standard error. Saves the model also where it is

@@ -41,9 +41,13 @@ bool HasRoomForCopy(const SessionState& state) {
 }  // namespace
 
 FieldPolicy ConfigPolicy(const std::string& field) {
-  // Longer names first where one begins another.
+  // The first that fits counts.
   static const std::vector<std::pair<std::string, FieldPolicy>>* const kPolicies =
       new std::vector<std::pair<std::string, FieldPolicy>>{
+          // Where data is kept, and how much of it may be damaged.
+          {"data.max_corrupt", FieldPolicy::kFree},
+          {"data.max_corrupt_share", FieldPolicy::kFree},
+          {"data.cache", FieldPolicy::kFree},
           // Tensors of another shape, or of other names.
           {"model.", FieldPolicy::kFixed},
           {"optimizer.moments", FieldPolicy::kFixed},
@@ -167,13 +171,13 @@ absl::Status TrainingCheckpoints::Tolerate(const absl::Status& status) const {
 
 absl::Status TrainingCheckpoints::Save(const LocalSession& session, const Plan& plan,
                                        CheckpointInfo info) {
-  if (session.next_step() == last_saved_step_) return absl::OkStatus();
+  if (session.next_step() == last_asked_step_) return absl::OkStatus();  // SAVE_NOW met a pause
   CheckpointContent content;
   DPIPE_ASSIGN_OR_RETURN(content.state, session.State());
   info.step = content.state.next_step;
   info.num_updates = content.state.num_updates;
   info.config = config_;
-  last_saved_step_ = info.step;
+  last_asked_step_ = info.step;
   content.info = std::move(info);
   content.texts[kConfigFile] = config_text_;
   content.texts[kPlanFile] = PlanText(plan);
@@ -193,7 +197,7 @@ absl::Status TrainingCheckpoints::Finish() {
   const CheckpointSaver::Stats& stats = saver_->stats();
   if (stats.num_saved == 0) return absl::OkStatus();
   say_(absl::StrFormat("Saved:    %s, %s, the last of %d; training waited %s a checkpoint",
-                       folder_->PathOf(last_saved_step_), FormatBytes(stats.bytes), stats.num_saved,
+                       folder_->PathOf(stats.last_step), FormatBytes(stats.bytes), stats.num_saved,
                        FormatDuration(stats.total_stall_ns / stats.num_saved)));
   return absl::OkStatus();
 }

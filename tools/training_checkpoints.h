@@ -44,11 +44,14 @@ class TrainingCheckpoints {
 
   // Takes the folder, finds out what to go on from, and checks that it belongs to this
   // configuration: `config` field by field, and as text for a person. FailedPrecondition names the
-  // fields that do not match, or the run that would be lost. `say` outlives this.
+  // fields that do not match, or the run that would be lost.
   static absl::StatusOr<std::unique_ptr<TrainingCheckpoints>> Open(const CheckpointOptions& options,
                                                                    const ConfigFields& config,
                                                                    const std::string& config_text,
                                                                    const Say& say);
+
+  // From now on lines go there.
+  void SayTo(const Say& say) { say_ = say; }
 
   // Null where the run begins.
   const CheckpointInfo* resumed() const {
@@ -81,11 +84,11 @@ class TrainingCheckpoints {
   const CheckpointOptions options_;
   const ConfigFields config_;
   const std::string config_text_;
-  const Say say_;
+  Say say_;
   std::unique_ptr<CheckpointFolder> folder_;
   std::unique_ptr<Checkpoint> checkpoint_;
   std::unique_ptr<CheckpointSaver> saver_;  // after folder_, which it uses
-  int64_t last_saved_step_ = -1;
+  int64_t last_asked_step_ = -1;
 };
 
 }  // namespace dpipe::tools

@@ -19,6 +19,10 @@ class RunningMean {
 
   void Add(double value);
   double mean() const { return weight_ > 0 ? sum_ / weight_ : 0; }
+  // What a run that goes on needs to know of it.
+  double sum() const { return sum_; }
+  double weight() const { return weight_; }
+  void Restore(double sum, double weight) { sum_ = sum, weight_ = weight; }
 
  private:
   const double decay_;

@@ -12,6 +12,8 @@
 #include "models/diffusion/draw_options.h"
 #include "models/trainable/training_setup.h"
 #include "models/weights/weights.h"
+#include "tools/fault_watch.h"
+#include "tools/training_checkpoints.h"
 
 namespace dpipe::tools {
 
@@ -46,6 +48,9 @@ struct TrainerOptions {
   std::string config;                                // the whole of it, as text
   std::map<std::string, std::string> config_fields;  // and value by path
   std::string command;                               // for the record
+
+  CheckpointOptions checkpoints;
+  FaultOptions faults;
 };
 
 }  // namespace dpipe::tools

@@ -1,6 +1,7 @@
 #include "tools/training_run.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,14 +15,21 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
                                                                  const Say& say,
                                                                  const ShowProgress& show) {
   auto run = std::unique_ptr<TrainingRun>(new TrainingRun(options));
+  DPIPE_ASSIGN_OR_RETURN(
+      run->checkpoints_,
+      TrainingCheckpoints::Open(options.checkpoints, options.config_fields, options.config, say));
   DPIPE_ASSIGN_OR_RETURN(run->setup_, models::TrainingSetup::Create(options.setup));
   say(run->setup_->Describe());
+  DPIPE_RETURN_IF_ERROR(run->checkpoints_->CheckDataset(run->setup_->loader().dataset().size()));
   if (options.strategy.frozen() == "cached") DPIPE_RETURN_IF_ERROR(run->BuildCache(show));
   run->job_ = run->setup_->job();
-  DPIPE_RETURN_IF_ERROR(run->MakeThePlan(show));
+  DPIPE_RETURN_IF_ERROR(run->FindThePlan(say, show));
   say(absl::StrCat("Plan:     ", options.strategy.name(), ", ", report::PlanText(run->plan_)));
+  if (run->resumed() != nullptr) run->job_.first_step = run->resumed()->step;
+  run->job_.max_skipped_in_a_row = options.faults.max_skipped_in_a_row;
   run->ChooseSteps(say);
   DPIPE_ASSIGN_OR_RETURN(run->session_, StartSession(run->job_, run->plan_, &run->ema_));
+  DPIPE_RETURN_IF_ERROR(run->checkpoints_->Restore(run->session_.get()));
   run->setup_->ReleaseInitialParameters();
   run->job_.backbone_parameters = run->setup_->job().backbone_parameters;
   return run;
@@ -34,6 +42,32 @@ absl::Status TrainingRun::BuildCache(const ShowProgress& show) {
   if (options_.num_steps > 0) steps = std::min(steps, options_.num_steps);
   return setup_->BuildCache(steps, [&](double done) { show("filling the offline cache", done); })
       .status();
+}
+
+absl::Status TrainingRun::FindThePlan(const Say& say, const ShowProgress& show) {
+  DPIPE_ASSIGN_OR_RETURN(std::optional<Plan> saved, checkpoints_->SavedPlan(PlanIsFor()));
+  if (!saved.has_value()) return MakeThePlan(show);
+  plan_ = *std::move(saved);
+  return absl::OkStatus();
+}
+
+// All that goes into a plan but the machine's speed, which is measured anew each time and would
+// give another one.
+std::map<std::string, std::string> TrainingRun::PlanIsFor() const {
+  std::map<std::string, std::string> plan_for;
+  plan_for["strategy"] = options_.strategy.ShortDebugString();
+  plan_for["devices"] = absl::StrCat(job_.workers.size());
+  for (const DeviceWorker* worker : job_.workers) {
+    absl::StrAppend(&plan_for["threads"], plan_for["threads"].empty() ? "" : " ",
+                    worker->device()->num_threads());
+  }
+  plan_for["model"] = job_.model->name();
+  plan_for["dtype"] = std::string(DTypeName(job_.compute_dtype));
+  plan_for["global_batch"] = absl::StrCat(options_.setup.global_batch);
+  plan_for["micro_batches"] = absl::StrCat(options_.num_micro_batches);
+  plan_for["max_micro_batch"] = absl::StrCat(options_.max_micro_batch);
+  plan_for["frozen_quantum"] = absl::StrCat(job_.frozen_quantum);
+  return plan_for;
 }
 
 absl::Status TrainingRun::MakeThePlan(const ShowProgress& show) {
@@ -58,7 +92,9 @@ absl::Status TrainingRun::MakeThePlan(const ShowProgress& show) {
 
 void TrainingRun::ChooseSteps(const Say& say) {
   num_steps_ = options_.num_steps;
-  if (num_steps_ == 0) {
+  if (num_steps_ == 0 && resumed() != nullptr) {
+    num_steps_ = resumed()->num_steps;  // the learning rate goes on by the same schedule
+  } else if (num_steps_ == 0) {
     const int64_t step_ns = std::max<int64_t>(1, plan_.prediction().step_ns());
     // Some slower than predicted, so that the learning rate's decay ends before the time does.
     num_steps_ = std::max<int64_t>(1, options_.time_limit_ns / step_ns * 4 / 5);
@@ -69,6 +105,16 @@ void TrainingRun::ChooseSteps(const Say& say) {
     absl::StrAppend(&until, ", at most ", FormatDuration(options_.time_limit_ns));
   }
   say(absl::StrCat("Training: ", until, "; Ctrl-C saves and ends it"));
+}
+
+absl::Status TrainingRun::SaveCheckpoint(CheckpointInfo info) {
+  info.num_steps = num_steps_;
+  info.seed = options_.setup.seed;
+  info.global_batch = plan_.global_batch();
+  info.dataset_size = setup_->loader().dataset().size();
+  info.learning_rate = job_.optimizer.learning_rate.At(session_->next_step());
+  info.plan_for = PlanIsFor();
+  return checkpoints_->Save(*session_, plan_, std::move(info));
 }
 
 double TrainingRun::Epoch(int64_t steps) const {

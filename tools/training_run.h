@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,7 @@
 #include "core/runtime/local_session.h"
 #include "core/train/adamw_optimizer.h"
 #include "models/trainable/training_setup.h"
+#include "tools/training_checkpoints.h"
 #include "tools/training_options.h"
 
 namespace dpipe::tools {
@@ -34,6 +36,9 @@ class TrainingRun {
   const Plan& plan() const { return plan_; }
   LocalSession& session() { return *session_; }
   int64_t num_steps() const { return num_steps_; }  // when it is to end
+  int64_t first_step() const { return job_.first_step; }
+  // What the run goes on from; null where it begins.
+  const CheckpointInfo* resumed() const { return checkpoints_->resumed(); }
   // How many times the data set has been seen after so many steps.
   double Epoch(int64_t steps) const;
 
@@ -43,13 +48,22 @@ class TrainingRun {
   models::NamedTensors Weights() const;
   models::NamedTensors TrainedWeights() const { return session_->CollectParameters(); }
 
+  // Between steps. `info` has what changes from step to step, and only the trainer knows: the loss,
+  // the time, the skipped steps.
+  absl::Status SaveCheckpoint(CheckpointInfo info);
+  TrainingCheckpoints& checkpoints() { return *checkpoints_; }
+
  private:
   explicit TrainingRun(const TrainerOptions& options) : options_(options) {}
   absl::Status BuildCache(const ShowProgress& show);
+  // The saved plan where it fits, else a new one.
+  absl::Status FindThePlan(const Say& say, const ShowProgress& show);
   absl::Status MakeThePlan(const ShowProgress& show);
+  std::map<std::string, std::string> PlanIsFor() const;
   void ChooseSteps(const Say& say);
 
   const TrainerOptions& options_;
+  std::unique_ptr<TrainingCheckpoints> checkpoints_;
   std::unique_ptr<models::TrainingSetup> setup_;
   TrainingJob job_;
   Plan plan_;

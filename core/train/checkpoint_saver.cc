@@ -65,6 +65,7 @@ absl::Status CheckpointSaver::Write(const CheckpointContent& content) {
   const Nanos start = MonotonicNow();
   DPIPE_ASSIGN_OR_RETURN(stats_.bytes, folder_->Write(content, options_.retention));
   stats_.last_write_ns = MonotonicNow() - start;
+  stats_.last_step = content.info.step;
   ++stats_.num_saved;
   return absl::OkStatus();
 }

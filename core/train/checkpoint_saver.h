@@ -29,7 +29,8 @@ class CheckpointSaver {
   };
   struct Stats {
     int64_t num_saved = 0;
-    int64_t bytes = 0;        // of the last one
+    int64_t last_step = -1;   // of the last one that is on the disk
+    int64_t bytes = 0;        // of it
     Nanos last_stall_ns = 0;  // how long the last Save let training wait
     Nanos total_stall_ns = 0;
     Nanos last_write_ns = 0;  // how long it took to write the last one

@@ -269,6 +269,7 @@ TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
                 HasSubstr("the checkpoint of step 2 was not written: cannot write"));
     EXPECT_TRUE(saver.Wait().ok()) << "an error is told once";
     EXPECT_EQ(saver.stats().num_saved, 0);
+    EXPECT_EQ(saver.stats().last_step, -1);
     EXPECT_FALSE(fs::exists(folder->PathOf(2) + kUnfinishedSuffix));
     EXPECT_EQ(Newest(*folder), 1);
     EXPECT_EQ(said_, "");

@@ -1,0 +1,309 @@
+#include "tests/testlib/kill_resume.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/file.h"
+#include "core/base/philox.h"
+#include "core/train/checkpoint_reader.h"
+#include "core/train/checkpoint_writer.h"
+#include "nlohmann/json.hpp"
+
+namespace dpipe::testlib {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// Where a run's files lie; see //tools:train.
+struct RunFiles {
+  std::string out;
+  std::string checkpoints() const { return out + ".checkpoints"; }
+  std::string log() const { return out + ".log.jsonl"; }
+  std::string console() const { return out + ".console"; }
+};
+
+// A training program that runs.
+class Process {
+ public:
+  Process(const KillResumeOptions& options, const RunFiles& files, const std::string& resume) {
+    std::vector<std::string> arguments = {options.train_program};
+    arguments.insert(arguments.end(), options.flags.begin(), options.flags.end());
+    arguments.push_back("--out=" + files.out);
+    if (!resume.empty()) arguments.push_back("--resume=" + resume);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const std::string console = files.console();
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    const int fd = ::open(console.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ::dup2(fd, STDOUT_FILENO);
+    ::dup2(fd, STDERR_FILENO);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  ~Process() {
+    if (!ended_) Kill();
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  // Whether it has ended by itself.
+  bool Poll() {
+    if (!ended_) ended_ = ::waitpid(pid_, &status_, WNOHANG) == pid_;
+    return ended_;
+  }
+  void Kill() {
+    if (Poll()) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, &status_, 0);
+    ended_ = true;
+  }
+  void Wait() {
+    while (!Poll()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  bool was_killed() const { return WIFSIGNALED(status_) && WTERMSIG(status_) == SIGKILL; }
+  bool succeeded() const { return WIFEXITED(status_) && WEXITSTATUS(status_) == 0; }
+  std::string HowItEnded() const {
+    return WIFSIGNALED(status_) ? absl::StrCat("signal ", WTERMSIG(status_))
+                                : absl::StrCat("exit code ", WEXITSTATUS(status_));
+  }
+
+ private:
+  pid_t pid_ = 0;
+  int status_ = 0;
+  bool ended_ = false;
+};
+
+bool IsWriting(const std::string& checkpoints) {
+  std::error_code error;
+  for (fs::directory_iterator it(checkpoints, error), end; !error && it != end;
+       it.increment(error)) {
+    if (absl::EndsWith(it->path().filename().string(), kUnfinishedSuffix)) return true;
+  }
+  return false;
+}
+
+// The first complete checkpoint in the folder; empty where there is none yet.
+std::string FirstCheckpoint(const std::string& checkpoints) {
+  std::error_code error;
+  std::string first;
+  for (fs::directory_iterator it(checkpoints, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const bool is_one = absl::StartsWith(name, "step_") && name.find('.') == std::string::npos;
+    if (is_one && (first.empty() || it->path().string() < first)) first = it->path().string();
+  }
+  return first;
+}
+
+struct LoggedStep {
+  int64_t step = 0;
+  double loss = 0;
+};
+
+// The lines about steps, but for one that is cut off at the end.
+absl::StatusOr<std::vector<LoggedStep>> ReadLog(const std::string& path) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  std::vector<LoggedStep> steps;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || !json.contains("loss")) continue;
+    if (!json["step"].is_number_integer() || !json["loss"].is_number()) {
+      return absl::DataLossError(absl::StrCat(path, ": a line without numbers: ", line));
+    }
+    steps.push_back({json["step"].get<int64_t>(), json["loss"].get<double>()});
+  }
+  return steps;
+}
+
+absl::Status CompareLogs(const std::vector<LoggedStep>& expected,
+                         const std::vector<LoggedStep>& actual) {
+  for (size_t i = 0; i < std::min(expected.size(), actual.size()); ++i) {
+    if (expected[i].step != actual[i].step) {
+      return absl::DataLossError(absl::StrCat("line ", i + 1, " of the log is of step ",
+                                              actual[i].step, ", not ", expected[i].step));
+    }
+    if (std::memcmp(&expected[i].loss, &actual[i].loss, sizeof(double)) != 0) {
+      return absl::DataLossError(absl::StrFormat("step %d: the loss is %.17g, not %.17g",
+                                                 expected[i].step, actual[i].loss,
+                                                 expected[i].loss));
+    }
+  }
+  if (expected.size() == actual.size()) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("the log has ", actual.size(), " steps, not ", expected.size()));
+}
+
+absl::StatusOr<std::map<std::string, std::string>> Weights(const std::string& model) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(model)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const std::string name = fs::relative(entry.path(), model).string();
+    DPIPE_ASSIGN_OR_RETURN(files[name], ReadFile(entry.path().string()));
+  }
+  if (files.empty()) return absl::NotFoundError(absl::StrCat(model, " has no weights"));
+  return files;
+}
+
+absl::Status CompareModels(const std::string& expected, const std::string& actual) {
+  DPIPE_ASSIGN_OR_RETURN(const auto expected_files, Weights(expected));
+  DPIPE_ASSIGN_OR_RETURN(const auto actual_files, Weights(actual));
+  for (const auto& [name, bytes] : expected_files) {
+    const auto it = actual_files.find(name);
+    if (it == actual_files.end() || it->second != bytes) {
+      return absl::DataLossError(absl::StrCat(actual, "/", name, " is not as in ", expected));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EndedWrongly(const Process& process, const RunFiles& files) {
+  return absl::InternalError(absl::StrCat("the program ended with ", process.HowItEnded(), ": ",
+                                          ReadFile(files.console()).value_or("")));
+}
+
+class Experiment {
+ public:
+  explicit Experiment(const KillResumeOptions& options)
+      : options_(options),
+        random_(options.seed, 0, 0, RandomPurpose::kTest),
+        reference_{options.folder + "/undisturbed"},
+        killed_{options.folder + "/killed"} {}
+
+  absl::StatusOr<KillResumeReport> Run() {
+    fs::remove_all(options_.folder);
+    DPIPE_RETURN_IF_ERROR(MakeFolder(options_.folder));
+    DPIPE_RETURN_IF_ERROR(RunUndisturbed());
+    while (report_.kills < options_.num_kills) DPIPE_RETURN_IF_ERROR(RunKilled());
+    return report_;
+  }
+
+ private:
+  // Keeps a copy of its first checkpoint: the program removes older ones as it goes on.
+  absl::Status RunUndisturbed() {
+    Process process(options_, reference_, "");
+    while (!process.Poll() && FirstCheckpoint(reference_.checkpoints()).empty()) Pause(1);
+    const std::string first = FirstCheckpoint(reference_.checkpoints());
+    if (first.empty()) return EndedWrongly(process, reference_);
+    start_ = options_.folder + "/start/" + fs::path(first).filename().string();
+    fs::create_directories(fs::path(start_).parent_path());
+    fs::copy(first, start_, fs::copy_options::recursive);
+    process.Wait();
+    if (!process.succeeded()) return EndedWrongly(process, reference_);
+    DPIPE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(start_));
+    start_step_ = checkpoint->info().step;
+    DPIPE_ASSIGN_OR_RETURN(log_, ReadLog(reference_.log()));
+    report_.steps = static_cast<int64_t>(log_.size());
+    options_.say(absl::StrCat("undisturbed: ", log_.size(), " steps, first checkpoint at step ",
+                              start_step_));
+    return absl::OkStatus();
+  }
+
+  // A run from the first checkpoint to the end, with kills until there are enough.
+  absl::Status RunKilled() {
+    for (const auto& entry : fs::directory_iterator(options_.folder)) {
+      const std::string name = entry.path().filename().string();
+      if (absl::StartsWith(name, "killed")) fs::remove_all(entry.path());
+    }
+    fs::create_directories(killed_.checkpoints());
+    fs::copy(start_, killed_.checkpoints() + "/" + fs::path(start_).filename().string(),
+             fs::copy_options::recursive);
+    fs::copy(reference_.log(), killed_.log());  // its later steps must go
+    for (bool done = false; !done;) {
+      if (report_.kills == options_.num_kills) {
+        Process process(options_, killed_, "auto");
+        process.Wait();
+        if (!process.succeeded()) return EndedWrongly(process, killed_);
+        break;
+      }
+      DPIPE_ASSIGN_OR_RETURN(done, OneLife());
+    }
+    DPIPE_ASSIGN_OR_RETURN(const auto log, ReadLog(killed_.log()));
+    DPIPE_RETURN_IF_ERROR(CompareLogs(log_, log));
+    DPIPE_RETURN_IF_ERROR(CompareModels(reference_.out, killed_.out));
+    ++report_.runs;
+    options_.say(absl::StrCat("run ", report_.runs, " is complete and equal, after ", report_.kills,
+                              " kills in all"));
+    return absl::OkStatus();
+  }
+
+  // Whether the run is complete.
+  absl::StatusOr<bool> OneLife() {
+    const bool aims_at_saving = report_.kills % 2 == 1;
+    const Clock::time_point end =
+        Clock::now() + std::chrono::microseconds(random_.NextBelow(options_.max_life_ms * 1000));
+    Process process(options_, killed_, "auto");
+    while (!process.Poll() && Clock::now() < end) Pause(1);
+    if (aims_at_saving) {
+      while (!process.Poll() && !IsWriting(killed_.checkpoints())) {
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+      const auto moment = random_.NextBelow(options_.max_saving_ms * 1000);
+      std::this_thread::sleep_for(std::chrono::microseconds(moment));
+    }
+    process.Kill();
+    if (process.succeeded()) return true;
+    if (!process.was_killed()) return EndedWrongly(process, killed_);
+    ++report_.kills;
+    if (IsWriting(killed_.checkpoints())) ++report_.while_saving;
+    DPIPE_RETURN_IF_ERROR(CountSteps());
+    return false;
+  }
+
+  absl::Status CountSteps() {
+    const std::string console = ReadFile(killed_.console()).value_or("");
+    // What has been trained in this life comes after the checkpoint that it says it goes on from.
+    const size_t at = console.find("step_");
+    const int64_t from = at == std::string::npos ? -1 : std::atoll(console.c_str() + at + 5);
+    DPIPE_ASSIGN_OR_RETURN(const auto log, ReadLog(killed_.log()));
+    const int64_t until = log.empty() ? 0 : log.back().step;
+    if (from < 0 || until <= from) ++report_.before_a_step;
+    int64_t kept = 0;
+    for (const auto& entry : fs::directory_iterator(killed_.checkpoints())) {
+      const std::string name = entry.path().filename().string();
+      if (!absl::StartsWith(name, "step_") || name.find('.') != std::string::npos) continue;
+      kept = std::max<int64_t>(kept, std::atoll(name.c_str() + 5));
+    }
+    report_.steps_again += std::max<int64_t>(0, until - kept);
+    options_.say(absl::StrFormat("kill %d: from step %d to step %d, newest checkpoint %d",
+                                 report_.kills, from, until, kept));
+    return absl::OkStatus();
+  }
+
+  static void Pause(int milliseconds) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+  }
+
+  const KillResumeOptions& options_;
+  RandomStream random_;
+  const RunFiles reference_, killed_;
+  std::string start_;  // the first checkpoint
+  int64_t start_step_ = 0;
+  std::vector<LoggedStep> log_;  // of the undisturbed run
+  KillResumeReport report_;
+};
+
+}  // namespace
+
+absl::StatusOr<KillResumeReport> KillAndResume(const KillResumeOptions& options) {
+  return Experiment(options).Run();
+}
+
+}  // namespace dpipe::testlib

@@ -1,0 +1,66 @@
+#include "tools/fault_watch.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/train/batch_dump.h"
+
+namespace dpipe::tools {
+namespace {
+
+// As many skipped images are named; the rest are counted.
+constexpr size_t kImagesNamed = 5;
+
+}  // namespace
+
+void FaultWatch::OnStep(const StepResult& step) {
+  if (step.applied) return;
+  ++num_skipped_;
+  std::string line =
+      absl::StrCat("Warning:  step ", step.step + 1, " is not finite (loss ", step.loss,
+                   ", gradient norm ", step.grad_norm, "): it changes nothing");
+  if (num_dumped_ < options_.num_dumps) {
+    ++num_dumped_;
+    const auto path = Dump(step);
+    absl::StrAppend(&line, path.ok() ? absl::StrCat("; its batch is in ", *path)
+                                     : absl::StrCat("; its batch could not be written down: ",
+                                                    path.status().message()));
+  }
+  lines_.push_back(std::move(line));
+}
+
+absl::StatusOr<std::string> FaultWatch::Dump(const StepResult& step) const {
+  BatchDump dump;
+  dump.model = model_;
+  dump.inputs = inputs_;
+  dump.step = step;
+  dump.global_batch = global_batch_;
+  dump.describe_sample = [this, &step](int sample) -> std::string {
+    const auto indices = loader_->Indices(step.step, {sample, sample + 1});
+    if (!indices.ok()) return std::string(indices.status().message());
+    return loader_->dataset().image_path((*indices)[0]);
+  };
+  return DumpBatch(dump, options_.dump_folder);
+}
+
+std::vector<std::string> FaultWatch::TakeLines() { return std::exchange(lines_, {}); }
+
+std::vector<std::string> FaultWatch::Summary() const {
+  std::vector<std::string> lines;
+  if (num_skipped_ > 0) {
+    lines.push_back(absl::StrCat("Skipped:  ", num_skipped_, " steps that were not finite"));
+  }
+  const std::vector<QuarantinedSample> images = loader_->Quarantine();
+  if (images.empty()) return lines;
+  lines.push_back(absl::StrCat("Skipped:  ", images.size(),
+                               " images that cannot be decoded, whose place others took"));
+  for (size_t i = 0; i < images.size() && i < kImagesNamed; ++i) {
+    lines.push_back(absl::StrCat("          ", images[i].path, ": ", images[i].reason));
+  }
+  if (images.size() > kImagesNamed) {
+    lines.push_back(absl::StrCat("          and ", images.size() - kImagesNamed, " more"));
+  }
+  return lines;
+}
+
+}  // namespace dpipe::tools

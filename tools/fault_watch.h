@@ -1,0 +1,61 @@
+// What went wrong in a run that goes on nevertheless: steps whose numbers are not finite, and
+// images that cannot be decoded.
+#ifndef DPIPE_TOOLS_FAULT_WATCH_H_
+#define DPIPE_TOOLS_FAULT_WATCH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/nn/model.h"
+#include "core/runtime/input_provider.h"
+#include "core/runtime/local_session.h"
+#include "data/loader.h"
+
+namespace dpipe::tools {
+
+struct FaultOptions {
+  // See LocalSessionOptions; 0 ends the run at the first step that is not finite.
+  int max_skipped_in_a_row = 0;
+  int num_dumps = 3;        // so many of them are written down: see DumpBatch
+  std::string dump_folder;  // where
+};
+
+class FaultWatch {
+ public:
+  // Everything outlives this. `skipped_before`: of a run that goes on.
+  FaultWatch(const FaultOptions& options, const nn::Model* model, InputProvider* inputs,
+             DataLoader* loader, int global_batch, int64_t skipped_before)
+      : options_(options),
+        model_(model),
+        inputs_(inputs),
+        loader_(loader),
+        global_batch_(global_batch),
+        num_skipped_(skipped_before) {}
+
+  // Of every step; one at a time. Writes the first bad batches down.
+  void OnStep(const StepResult& step);
+
+  int64_t num_skipped() const { return num_skipped_; }
+  // What OnStep has to say since the last call, a line each. Not while a step runs.
+  std::vector<std::string> TakeLines();
+  // How many steps were skipped and which images, for the end of the run; empty where none were.
+  std::vector<std::string> Summary() const;
+
+ private:
+  absl::StatusOr<std::string> Dump(const StepResult& step) const;
+
+  const FaultOptions options_;
+  const nn::Model* const model_;
+  InputProvider* const inputs_;
+  DataLoader* const loader_;
+  const int global_batch_;
+  int64_t num_skipped_;
+  int num_dumped_ = 0;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace dpipe::tools
+
+#endif  // DPIPE_TOOLS_FAULT_WATCH_H_
