@@ -1,0 +1,129 @@
+// Writes a model as a folder in diffusers layout, and what this code draws with it, so that
+// compare_images_with_diffusers.py can draw the same there:
+//   <out>/model            the folder, with random weights where --model has none
+//   <out>/images.safetensors  "noise" and "latents" [prompts, h, w, c], "pixels" [prompts, H, W, 3]
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/base/file.h"
+#include "core/base/run_paths.h"
+#include "core/nn/execution.h"
+#include "gflags/gflags.h"
+#include "models/diffusion/draws.h"
+#include "models/diffusion/sampler.h"
+#include "models/stable_diffusion/folders.h"
+#include "models/stable_diffusion/stable_diffusion.h"
+#include "models/unet/unet.h"
+#include "models/vae/vae.h"
+
+DEFINE_string(model, "tiny_sd", "a built-in model, or a folder in diffusers layout");
+DEFINE_string(out, "", "where to write");
+DEFINE_string(prompts, "a large red circle|a small blue square left of a green star",
+              "captions, with | between them");
+DEFINE_string(store, "fp32", "fp32, fp16 or bf16: how the U-Net's weights are stored");
+DEFINE_int32(steps, 6, "sampling steps, DDIM");
+DEFINE_double(guidance, 4, "classifier-free guidance");
+
+namespace dpipe::models {
+namespace {
+
+using Inputs = std::map<std::string, Tensor>;
+
+absl::StatusOr<Tensor> RunProgram(const nn::Program& program, const nn::ParameterSet& parameters,
+                                  const Inputs& inputs) {
+  nn::ValueMap values;
+  for (const auto& [name, tensor] : inputs) values[program.InputNamed(name)] = tensor;
+  DPIPE_RETURN_IF_ERROR(nn::Forward(program, program.all_layers(), parameters, {DType::kF32},
+                                    &values, /*state=*/nullptr));
+  return values[program.outputs()[0]];
+}
+
+// What one component's program computes with these weights.
+absl::StatusOr<std::unique_ptr<nn::ParameterSet>> MakeSet(const nn::Program& program,
+                                                          const NamedTensors& weights) {
+  auto set = std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
+  DPIPE_RETURN_IF_ERROR(set->Load(weights));
+  return set;
+}
+
+// Unconditional half first, as WithGuidance wants it.
+absl::StatusOr<Tensor> Contexts(const StableDiffusion& model, std::vector<std::string> prompts) {
+  prompts.insert(prompts.begin(), prompts.size(), "");
+  std::vector<Tensor> rows;
+  for (const std::string& prompt : prompts) {
+    const std::vector<int32_t> ids = model.tokenizer().Encode(prompt);
+    const Tensor tokens = Tensor::FromHost<int32_t>(
+        Device::Cpu(), {1, static_cast<int64_t>(ids.size())}, absl::MakeConstSpan(ids));
+    DPIPE_ASSIGN_OR_RETURN(rows.emplace_back(),
+                           RunProgram(model.model().component(kTextEncoder).program,
+                                      *model.frozen_parameters()[kTextEncoder], {{"ids", tokens}}));
+  }
+  return ConcatBatch(rows);
+}
+
+absl::StatusOr<NamedTensors> Draw(const StableDiffusion& model, const NamedTensors& weights,
+                                  const std::vector<std::string>& prompts) {
+  DPIPE_ASSIGN_OR_RETURN(const nn::Program unet,
+                         BuildUNetForInference(model.unet_config(), model.unet_shape()));
+  DPIPE_ASSIGN_OR_RETURN(
+      const nn::Program decoder,
+      BuildVaeDecoder(model.vae_config(), model.image_size(), model.image_size()));
+  DPIPE_ASSIGN_OR_RETURN(const auto unet_set, MakeSet(unet, weights));
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors decoder_weights, model.LoadDecoder(decoder));
+  DPIPE_ASSIGN_OR_RETURN(const auto decoder_set, MakeSet(decoder, decoder_weights));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor context, Contexts(model, prompts));
+  const auto predict = [&](const Tensor& x, const Tensor& timesteps) {
+    return RunProgram(unet, *unet_set,
+                      {{"noisy_latents", x}, {"timesteps", timesteps}, {"context", context}});
+  };
+  const int size = model.latent_size();
+  NamedTensors result;
+  result["noise"] = diffusion::DrawNoise(
+      Device::Cpu(), /*seed=*/1, /*step=*/0, /*first=*/0,
+      {static_cast<int64_t>(prompts.size()), size, size, model.unet_config().in_channels},
+      RandomPurpose::kSample);
+  diffusion::SamplerOptions sampling;
+  sampling.kind = diffusion::SamplerKind::kDdim;
+  sampling.num_steps = FLAGS_steps;
+  DPIPE_ASSIGN_OR_RETURN(
+      result["latents"],
+      diffusion::Sample(model.schedule(), sampling, result["noise"],
+                        diffusion::WithGuidance(predict, static_cast<float>(FLAGS_guidance))));
+  DPIPE_ASSIGN_OR_RETURN(result["pixels"],
+                         RunProgram(decoder, *decoder_set, {{"latents", result["latents"]}}));
+  return result;
+}
+
+absl::Status Main() {
+  if (FLAGS_out.empty()) return absl::InvalidArgumentError("--out is not given");
+  const std::string out = UserPath(FLAGS_out);
+  DPIPE_ASSIGN_OR_RETURN(const StoredFormat format, ParseStoredFormat(FLAGS_store));
+  DPIPE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(FLAGS_model));
+  DPIPE_ASSIGN_OR_RETURN(const auto model, StableDiffusion::Load(folder, {}));
+  NamedTensors unet = model->RandomUNet(1);
+  if (model->has_unet_weights()) {
+    DPIPE_ASSIGN_OR_RETURN(unet, model->LoadUNet());
+  }
+  DPIPE_RETURN_IF_ERROR(model->Save(out + "/model", unet, format));
+  // What was saved is what is drawn with.
+  DPIPE_ASSIGN_OR_RETURN(const auto saved, StableDiffusion::Load(out + "/model", {}));
+  DPIPE_ASSIGN_OR_RETURN(unet, saved->LoadUNet());
+  const std::vector<std::string> prompts = absl::StrSplit(FLAGS_prompts, '|');
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors tensors, Draw(*saved, unet, prompts));
+  return SaveWeights(out + "/images.safetensors", tensors);
+}
+
+}  // namespace
+}  // namespace dpipe::models
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("writes a model folder and images drawn with it");
+  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  const absl::Status status = dpipe::models::Main();
+  if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  return status.ok() ? 0 : 1;
+}
