@@ -5,7 +5,7 @@
 Cases: the small models unet_mixed, unet_conv, vae_small_encoder, vae_small_decoder, text_quick, text_exact, and the
 full-size ones unet_v15, unet_v21, vae_sd_encoder, vae_sd_decoder, text_v15, text_v21; all of them where none is named.
 Configurations are the .json files beside this. Computed in float64 from float32 inputs and weights, rounded once.
-unet_v21 takes 8 GB of memory and a minute or two. With --compare nothing is written: how far PyTorch's own float32 and
+Full-size text encoders take 6 GB of memory, the others 3 GB. With --compare nothing is written: how far PyTorch's own float32 and
 bfloat16 are from the stored goldens is printed.
 
 Tensors of a file: "output", NHWC or [batch, tokens, channels] (U-Nets: the prediction; text: the states of a few tokens
@@ -117,6 +117,69 @@ def backward(model, scalar, prefix=""):
     return torch.stack([sketches[name] for name in sorted(sketches)])
 
 
+class FormulaWeight(torch.autograd.Function):
+    """A weight made where it is used; its gradient's sketch goes to `sketches` and the gradient nowhere."""
+
+    @staticmethod
+    def forward(context, anchor, name, shape, dtype, sketches):
+        context.name, context.sketches = name, sketches
+        return weight(name, shape).to(dtype)
+
+    @staticmethod
+    def backward(context, gradient):
+        context.sketches[context.name] = sketch(context.name, gradient)  # used once each, so nothing is added up
+        return torch.zeros(()), None, None, None, None
+
+
+class WithoutWeights:
+    """Runs a model on the meta device: a module's weights exist only while it runs, forward or backward.
+
+    Full-size U-Nets have 7 GB of weights in float64, and as much of gradients. Autograd keeps a weight for the backward
+    pass by its name, and it is made again there.
+    """
+
+    def __init__(self, model, dtype):
+        self.sketches, self.live, self.dtype = {}, {}, dtype
+        self.anchor = torch.zeros((), requires_grad=True)  # so that a gradient is asked for
+        for path, module in model.named_modules():
+            names = list(module._parameters)
+            shapes = {key: tuple(module._parameters[key].shape) for key in names if module._parameters[key] is not None}
+            for key in shapes:
+                module._parameters["meta_" + key] = module._parameters.pop(key)  # the model reads its dtype from them
+            if shapes:
+                module.register_forward_pre_hook(self.make(path, shapes))
+                module.register_forward_hook(self.drop(shapes))
+
+    def make(self, path, shapes):
+        def hook(module, _):
+            for key, shape in shapes.items():
+                name = f"{path}.{key}"
+                made = FormulaWeight.apply(self.anchor, name, shape, self.dtype, self.sketches)
+                self.live[made.data_ptr()] = (name, shape)
+                setattr(module, key, made)
+        return hook
+
+    def drop(self, shapes):
+        def hook(module, *_):
+            for key in shapes:
+                del self.live[getattr(module, key).data_ptr()]
+                delattr(module, key)
+        return hook
+
+    def pack(self, tensor):
+        found = self.live.get(tensor.data_ptr())
+        return tensor if found is None else (*found, tensor.size(), tensor.stride())
+
+    def unpack(self, packed):
+        if isinstance(packed, torch.Tensor):
+            return packed
+        name, shape, size, stride = packed
+        return weight(name, shape).to(self.dtype).as_strided(size, stride)
+
+    def saving(self):
+        return torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
+
+
 def load(name):
     return json.loads((HERE / f"{name}.json").read_text())
 
@@ -125,8 +188,7 @@ def unet(name, height, width, length, prediction_type, dtype):
     config = load(name)
     with torch.device("meta"):
         model = UNet2DConditionModel.from_config(config).to(dtype)
-    model = model.to_empty(device="cpu")
-    set_weights(model)
+    weights = WithoutWeights(model, dtype)
     latents = formula_input("latents", 2, height, width, config["in_channels"]).double()
     noise = formula_input("noise", 2, height, width, config["out_channels"]).double()
     context = formula_input("context", 2, length, config["cross_attention_dim"])
@@ -135,9 +197,11 @@ def unet(name, height, width, length, prediction_type, dtype):
     abar = torch.cumprod(1 - betas, 0)[timesteps][:, None, None, None]
     noisy = abar.sqrt() * latents + (1 - abar).sqrt() * noise
     target = noise if prediction_type == "epsilon" else abar.sqrt() * noise - (1 - abar).sqrt() * latents
-    prediction = nhwc(model(nchw(noisy).to(dtype), timesteps, context.to(dtype)).sample).double()
-    losses = (prediction - target).square().mean((1, 2, 3))
-    gradients = backward(model, losses.mean())
+    with weights.saving():
+        prediction = nhwc(model(nchw(noisy).to(dtype), timesteps, context.to(dtype)).sample).double()
+        losses = (prediction - target).square().mean((1, 2, 3))
+    losses.mean().backward()
+    gradients = torch.stack([weights.sketches[name] for name in sorted(weights.sketches)])
     return {"output": prediction, "output_sketch": sketch("output", prediction), "losses": losses,
             "gradient_sketches": gradients}
 
@@ -213,6 +277,7 @@ def main():
             errors(case, golden, torch.bfloat16)
             continue
         golden = {key: value.detach() for key, value in CASES[case](torch.float64).items()}
+        save_file({key: value.float().contiguous().clone() for key, value in golden.items()}, HERE / f"{case}.safetensors")
         golden["bf16_errors"] = errors(case, golden, torch.bfloat16)
         tensors = {key: value.float().contiguous().clone() for key, value in golden.items()}
         save_file(tensors, HERE / f"{case}.safetensors")
