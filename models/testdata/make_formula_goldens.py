@@ -5,7 +5,7 @@
 Cases: the small models unet_mixed, unet_conv, vae_small_encoder, vae_small_decoder, text_quick, text_exact, and the
 full-size ones unet_v15, unet_v21, vae_sd_encoder, vae_sd_decoder, text_v15, text_v21; all of them where none is named.
 Configurations are the .json files beside this. Computed in float64 from float32 inputs and weights, rounded once.
-Full-size text encoders take 6 GB of memory, the others 3 GB. With --compare nothing is written: how far PyTorch's own float32 and
+A case takes 3 GB of memory at most. With --compare nothing is written: how far PyTorch's own float32 and
 bfloat16 are from the stored goldens is printed.
 
 Tensors of a file: "output", NHWC or [batch, tokens, channels] (U-Nets: the prediction; text: the states of a few tokens
@@ -95,13 +95,13 @@ def nchw(x):
     return x.permute(0, 3, 1, 2)
 
 
-def set_weights(model, prefix=""):
+def set_weights(model):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(weight(prefix + name, tuple(parameter.shape)))
+            parameter.copy_(weight(name, tuple(parameter.shape)))
 
 
-def backward(model, scalar, prefix=""):
+def backward(model, scalar):
     """Every gradient's sketch, by name; each gradient is dropped as soon as it is known."""
     sketches = {}
 
@@ -112,7 +112,7 @@ def backward(model, scalar, prefix=""):
         return hook
 
     for name, parameter in model.named_parameters():
-        parameter.register_post_accumulate_grad_hook(take(prefix + name))
+        parameter.register_post_accumulate_grad_hook(take(name))
     scalar.backward()
     return torch.stack([sketches[name] for name in sorted(sketches)])
 
@@ -138,7 +138,7 @@ class WithoutWeights:
     pass by its name, and it is made again there.
     """
 
-    def __init__(self, model, dtype):
+    def __init__(self, model, dtype, prefix=""):
         self.sketches, self.live, self.dtype = {}, {}, dtype
         self.anchor = torch.zeros((), requires_grad=True)  # so that a gradient is asked for
         for path, module in model.named_modules():
@@ -147,7 +147,7 @@ class WithoutWeights:
             for key in shapes:
                 module._parameters["meta_" + key] = module._parameters.pop(key)  # the model reads its dtype from them
             if shapes:
-                module.register_forward_pre_hook(self.make(path, shapes))
+                module.register_forward_pre_hook(self.make(prefix + path, shapes))
                 module.register_forward_hook(self.drop(shapes))
 
     def make(self, path, shapes):
@@ -176,6 +176,9 @@ class WithoutWeights:
         name, shape, size, stride = packed
         return weight(name, shape).to(self.dtype).as_strided(size, stride)
 
+    def gradients(self):
+        return torch.stack([self.sketches[name] for name in sorted(self.sketches)])
+
     def saving(self):
         return torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
 
@@ -201,9 +204,8 @@ def unet(name, height, width, length, prediction_type, dtype):
         prediction = nhwc(model(nchw(noisy).to(dtype), timesteps, context.to(dtype)).sample).double()
         losses = (prediction - target).square().mean((1, 2, 3))
     losses.mean().backward()
-    gradients = torch.stack([weights.sketches[name] for name in sorted(weights.sketches)])
     return {"output": prediction, "output_sketch": sketch("output", prediction), "losses": losses,
-            "gradient_sketches": gradients}
+            "gradient_sketches": weights.gradients()}
 
 
 def vae(name, half, height, width, dtype):
@@ -227,11 +229,18 @@ def vae(name, half, height, width, dtype):
 def text(name, length, dtype):
     config = load(name)
     ids = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1}  # play no part in the last hidden state
-    model = CLIPTextModel(CLIPTextConfig(**config, **ids, attn_implementation="sdpa")).to(dtype)
-    set_weights(model, "text_model.")
-    output = model(formula_ids("ids", config["vocab_size"], 2, length)).last_hidden_state
-    gradients = backward(model, (output.double() * formula_input("output_gradient", *output.shape)).sum(), "text_model.")
-    return {"output": output[:, TOKENS], "output_sketch": sketch("output", output), "gradient_sketches": gradients}
+    with torch.device("meta"):
+        model = CLIPTextModel(CLIPTextConfig(**config, **ids, attn_implementation="sdpa")).to(dtype)
+    for module in model.modules():
+        if hasattr(module, "position_ids"):
+            module.position_ids = torch.arange(config["max_position_embeddings"])[None]
+    weights = WithoutWeights(model, dtype, "text_model.")
+    with weights.saving():
+        output = model(formula_ids("ids", config["vocab_size"], 2, length)).last_hidden_state
+        scalar = (output.double() * formula_input("output_gradient", *output.shape)).sum()
+    scalar.backward()
+    return {"output": output[:, TOKENS], "output_sketch": sketch("output", output),
+            "gradient_sketches": weights.gradients()}
 
 
 CASES = {
