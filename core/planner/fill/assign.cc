@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -23,6 +24,7 @@ class Assigner {
     result_.units.assign(devices.size(), std::vector<int>(work.chains.size(), 0));
     result_.packings.resize(devices.size());
     result_.finish_ns.resize(devices.size());
+    leftovers_.resize(devices.size());
     for (const DeviceGaps& device : devices) {
       barrier_ns_ = std::max({barrier_ns_, device.end_ns, device.optimizer_ns});
     }
@@ -40,6 +42,7 @@ class Assigner {
     ImproveWhilePossible();
     if (beam_width > 1) {
       options_.beam_width = beam_width;
+      leftovers_.assign(devices_.size(), {});
       for (int d = 0; d < devices_.size(); ++d) {
         if (result_.finish_ns[d] > barrier_ns_) Repack(d);
       }
@@ -102,13 +105,17 @@ class Assigner {
   // How long work of `ns` takes on the device.
   Nanos OnDevice(int d, Nanos ns) const { return TimeAtSpeed(ns, devices_[d].speed); }
 
-  Nanos Finish(int d, const Packing& packing) const {
-    return devices_[d].end_ns + OnDevice(d, packing.leftover_ns);
+  // With so many units of each chain.
+  Nanos Finish(int d, const std::vector<int>& units) {
+    const auto [leftover, added] = leftovers_[d].try_emplace(units, 0);
+    if (added) leftover->second = PackDevice(d, units).leftover_ns;
+    return devices_[d].end_ns + OnDevice(d, leftover->second);
   }
 
   void Repack(int d) {
     result_.packings[d] = PackDevice(d, result_.units[d]);
-    result_.finish_ns[d] = Finish(d, result_.packings[d]);
+    leftovers_[d][result_.units[d]] = result_.packings[d].leftover_ns;
+    result_.finish_ns[d] = Finish(d, result_.units[d]);
   }
 
   struct Change {
@@ -118,7 +125,7 @@ class Assigner {
   };
 
   // Judges handing `give[c]` units of each chain c to device `to`; taking them, where negative.
-  void Consider(int from, int to, const std::vector<int>& give, Change& best) const {
+  void Consider(int from, int to, const std::vector<int>& give, Change& best) {
     std::vector<int> from_units = result_.units[from], to_units = result_.units[to];
     for (size_t c = 0; c < give.size(); ++c) {
       from_units[c] -= give[c], to_units[c] += give[c];
@@ -129,9 +136,9 @@ class Assigner {
         return;
       }
     }
-    const Nanos to_finish = Finish(to, PackDevice(to, to_units));
+    const Nanos to_finish = Finish(to, to_units);
     if (to_finish >= best.worse_finish_ns) return;
-    const Nanos finish = std::max(Finish(from, PackDevice(from, from_units)), to_finish);
+    const Nanos finish = std::max(Finish(from, from_units), to_finish);
     if (finish < best.worse_finish_ns) {
       best = {to, std::move(from_units), std::move(to_units), finish};
     }
@@ -198,6 +205,8 @@ class Assigner {
   PackOptions options_;
   const bool even_;
   Nanos barrier_ns_ = 0;  // when the optimizer step starts without frozen work
+  // By device: what runs after its last gap, by units of each chain, as far as it is known.
+  std::vector<std::map<std::vector<int>, Nanos>> leftovers_;
   Assignment result_;
 };
 

@@ -9,18 +9,17 @@
 
 #include "core/base/time.h"
 #include "core/planner/fill/chain_progress.h"
-#include "core/planner/fill/frozen_work.h"
 #include "core/planner/fill/pack.h"
 
 namespace dpipe {
 
-// With options.beam_width walks. O(gaps * width * steps * (width + log)) for two chains; with more,
-// those beyond the second go first, each as far as fits.
-Packing BeamPack(const FrozenWork& work, const std::vector<int>& units,
-                 const std::vector<Nanos>& gaps, const PackOptions& options);
+// With options.beam_width walks. O(gaps * width * steps * log) for two chains; with more, those
+// beyond the second go first, each as far as fits.
+Packing BeamPack(const std::vector<ChainBatches>& batches, const std::vector<Nanos>& gaps,
+                 const PackOptions& options);
 
-// Appends what is left of the chains to a packing, after its last gap.
-void FinishChains(std::vector<ChainProgress>& chains, int num_gaps, Packing& packing);
+// Appends what is left of a chain to a packing, after its last gap.
+void FinishChain(ChainProgress& chain, int num_gaps, Packing& packing);
 
 }  // namespace dpipe
 

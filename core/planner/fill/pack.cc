@@ -9,25 +9,25 @@
 namespace dpipe {
 namespace {
 
-constexpr Nanos kNoLimit = Nanos{1} << 62;
 constexpr double kWorth = 0.5;  // of a partial batch, in pack.h
 
 // The steps to take of each of the last two chains, the longest total that fits in `room`.
 void TakeLongestPair(std::vector<ChainProgress>& chains, int first, int gap, Nanos& room,
                      std::vector<Placement>& out) {
-  const std::vector<Nanos> a = chains[first].FullBatchTimes(room);
-  const std::vector<Nanos> b =
-      first + 1 < chains.size() ? chains[first + 1].FullBatchTimes(room) : std::vector<Nanos>{0};
+  const bool pair = first + 1 < static_cast<int>(chains.size());
+  const int most = chains[first].FullBatchSteps(room);
   int best_a = 0, best_b = 0;
-  for (int i = 0; i < a.size(); ++i) {
-    const int j =
-        static_cast<int>(std::upper_bound(b.begin(), b.end(), room - a[i]) - b.begin()) - 1;
+  Nanos longest = 0;
+  for (int a = 0, b = pair ? chains[first + 1].FullBatchSteps(room) : 0; a <= most; ++a) {
+    const Nanos ns = chains[first].FullBatchTime(a);
+    while (b > 0 && chains[first + 1].FullBatchTime(b) > room - ns) --b;
+    const Nanos both = ns + (pair ? chains[first + 1].FullBatchTime(b) : 0);
     // At equal times, more steps: some take no time, and what they make ready may.
-    if (a[i] + b[j] >= a[best_a] + b[best_b]) best_a = i, best_b = j;
+    if (both >= longest) longest = both, best_a = a, best_b = b;
   }
-  room -= a[best_a] + b[best_b];
-  chains[first].Advance(best_a, gap, out);
-  if (first + 1 < chains.size()) chains[first + 1].Advance(best_b, gap, out);
+  room -= longest;
+  chains[first].Advance(best_a, gap, &out);
+  if (pair) chains[first + 1].Advance(best_b, gap, &out);
 }
 
 void TakeFullBatches(std::vector<ChainProgress>& chains, int gap, Nanos& room,
@@ -35,9 +35,9 @@ void TakeFullBatches(std::vector<ChainProgress>& chains, int gap, Nanos& room,
   const int num_chains = static_cast<int>(chains.size());
   int c = 0;
   for (; c + 2 < num_chains; ++c) {
-    const std::vector<Nanos> times = chains[c].FullBatchTimes(room);
-    room -= times.back();
-    chains[c].Advance(static_cast<int>(times.size()) - 1, gap, out);
+    const int count = chains[c].FullBatchSteps(room);
+    room -= chains[c].FullBatchTime(count);
+    chains[c].Advance(count, gap, &out);
   }
   if (c < num_chains) TakeLongestPair(chains, c, gap, room, out);
 }
@@ -57,7 +57,7 @@ void TakePartialBatches(std::vector<ChainProgress>& chains, int gap, Nanos& room
     }
     if (best < 0) return;
     room -= chains[best].PartialTime(best_units);
-    chains[best].AdvancePartially(best_units, gap, out);
+    chains[best].AdvancePartially(best_units, gap, &out);
     taken[best] = true;
   }
 }
@@ -77,12 +77,12 @@ Nanos PlacementTime(const FrozenWork& work, const Placement& placement) {
 
 namespace {
 
-Packing PackInOneWalk(const FrozenWork& work, const std::vector<int>& units,
-                      const std::vector<Nanos>& gaps, const PackOptions& options) {
+Packing PackInOneWalk(const std::vector<ChainBatches>& batches, const std::vector<Nanos>& gaps,
+                      const PackOptions& options) {
   std::vector<ChainProgress> chains;
-  for (int c = 0; c < units.size(); ++c)
-    chains.emplace_back(work, c, units[c], options.max_batch_units);
+  for (const ChainBatches& of_chain : batches) chains.emplace_back(&of_chain);
   Packing packing;
+  packing.used_ns.reserve(gaps.size());
   for (int g = 0; g < gaps.size(); ++g) {
     Nanos room = gaps[g];
     if (room >= options.min_gap_ns) {
@@ -91,26 +91,27 @@ Packing PackInOneWalk(const FrozenWork& work, const std::vector<int>& units,
     }
     packing.used_ns.push_back(gaps[g] - room);
   }
-  FinishChains(chains, static_cast<int>(gaps.size()), packing);
+  for (ChainProgress& chain : chains) FinishChain(chain, static_cast<int>(gaps.size()), packing);
   return packing;
 }
 
 }  // namespace
 
-void FinishChains(std::vector<ChainProgress>& chains, int num_gaps, Packing& packing) {
-  for (ChainProgress& chain : chains) {
-    const std::vector<Nanos> rest = chain.FullBatchTimes(kNoLimit);
-    packing.leftover_ns += rest.back();
-    chain.Advance(static_cast<int>(rest.size()) - 1, num_gaps, packing.placements);
-  }
+void FinishChain(ChainProgress& chain, int num_gaps, Packing& packing) {
+  packing.leftover_ns += chain.RestTime();
+  chain.Advance(chain.StepsLeft(), num_gaps, &packing.placements);
 }
 
 Packing Pack(const FrozenWork& work, const std::vector<int>& units, const std::vector<Nanos>& gaps,
              const PackOptions& options) {
   DPIPE_CHECK_EQ(units.size(), work.chains.size());
-  Packing packing = PackInOneWalk(work, units, gaps, options);
+  std::vector<ChainBatches> batches;
+  for (size_t c = 0; c < units.size(); ++c) {
+    batches.emplace_back(work, static_cast<int>(c), units[c], options.max_batch_units);
+  }
+  Packing packing = PackInOneWalk(batches, gaps, options);
   if (options.beam_width <= 1 || packing.leftover_ns == 0) return packing;
-  Packing searched = BeamPack(work, units, gaps, options);
+  Packing searched = BeamPack(batches, gaps, options);
   return searched.leftover_ns < packing.leftover_ns ? searched : packing;
 }
 
