@@ -12,10 +12,11 @@ NamedStrategy OpenDiffusionPipe() {
   Strategy strategy = DefaultStrategy();
   strategy.set_name("opendiffusionpipe");
   strategy.set_schedule(
-      "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v|chimera|cascaded|cascaded-"
-      "zb");
+      "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v|chimera|bitpipe|cascaded|cascaded-"
+      "zb|cascaded-v");
   strategy.set_frozen("fill");
   strategy.set_recompute("auto");
+  strategy.set_tune(true);
   return {StrategyFamily::kFilling, strategy, "the best filled pipeline over all schedules: ours"};
 }
 

@@ -4,7 +4,7 @@
 //   "schedule=1f1b,frozen=fill"          a composition; what is not said: partitioner=balanced,
 //                                        schedule=1f1b, frozen=first, sync=bucketed,
 //                                        partial_batch=true, cross_iteration=true, recompute=none,
-//                                        shard=none, even_samples=false
+//                                        shard=none, even_samples=false, tune=false
 //   "diffusionpipe,partial_batch=false"  a named one with something changed: an ablation
 //
 // A new strategy is one file that ends in REGISTER_STRATEGY, named in BUILD.

@@ -147,7 +147,7 @@ std::string ListText() {
       "  sync=         bucketed, end\n"
       "  recompute=    none, full, auto\n"
       "  shard=        none, zero3\n"
-      "  partial_batch=, cross_iteration=, even_samples=  true, false\n");
+      "  partial_batch=, cross_iteration=, even_samples=, tune=  true, false\n");
   return text;
 }
 

@@ -5,7 +5,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 #include "core/base/status.h"
+#include "core/planner/balance_cut.h"
 #include "core/planner/fill/fill_plan.h"
 #include "core/planner/fill/weight_order.h"
 #include "core/planner/partition/pair.h"
@@ -16,6 +18,9 @@
 
 namespace dpipe {
 namespace {
+
+// Cuts of several backbones judged to even out their devices' work.
+constexpr int kMaxJudged = 2000;
 
 Recompute RecomputeOf(const Strategy& strategy) {
   if (strategy.recompute() == "full") return Recompute::kFull;
@@ -91,7 +96,8 @@ absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
   structure.num_backbones = static_cast<int>(tables_.size());
   DPIPE_ASSIGN_OR_RETURN(const Schedule schedule, MakePipelineSchedule(shape, structure));
   DPIPE_ASSIGN_OR_RETURN(const ScheduleTraits traits, TraitsOf(shape.schedule));
-  if (traits.num_backbones == 2) return CutPair(shape, schedule);
+  // One stage of each on a device.
+  if (traits.num_backbones == 2 && traits.stages_per_device == 2) return CutPair(shape, schedule);
   std::vector<Partition> partitions;
   for (size_t b = 0; b < tables_.size(); ++b) {
     const ModelStageCosts costs(cost_, tables_[b], schedule,
@@ -104,7 +110,10 @@ absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
     DPIPE_ASSIGN_OR_RETURN(Partition partition, partitioner(problem));
     partitions.push_back(std::move(partition));
   }
-  return JoinPartitions(partitions);
+  DPIPE_ASSIGN_OR_RETURN(PipelineCut cut, JoinPartitions(partitions));
+  if (tables_.size() == 1 || !strategy_.tune()) return cut;
+  // Each alone leaves some devices more to do than others.
+  return Balance(shape, cut, schedule, /*by_makespan=*/false, kMaxJudged);
 }
 
 StageCostsOptions PlanBuilder::CostsOptions(const PipelineShape& shape, int backbone) const {
@@ -166,6 +175,111 @@ absl::StatusOr<std::vector<Schedule>> PlanBuilder::WeightOrdersOf(const Pipeline
     options.device_limits.assign(schedule.num_devices(), shape.peak_limit);
   }
   return WeightOrders(schedule, options);
+}
+
+// What the stages of a cut pipeline cost on their seats under one order of the passes.
+class PlanBuilder::CutCosts {
+ public:
+  CutCosts(const PlanBuilder& builder, const PipelineShape& shape, const PipelineCut& cut,
+           const Schedule& schedule)
+      : cost_(builder.cost_), shape_(shape), seats_(SeatsOf(cut)) {
+    for (int b = 0; b < static_cast<int>(builder.tables_.size()); ++b) {
+      costs_.push_back(std::make_unique<ModelStageCosts>(cost_, builder.tables_[b], schedule,
+                                                         builder.CostsOptions(shape, b)));
+      problems_.push_back(MakePartitionProblem(*costs_[b], schedule, b, cut.replicas));
+    }
+  }
+
+  // With self-conditioning, forward passes as an average step has them.
+  PassCosts Passes(int b, LayerRange layers, int device) const {
+    PassCosts passes =
+        PassCostsOf(cost_, cost_.backbones()[b], layers, seats_[device], shape_.micro_batch_size());
+    const double forward_passes = 1 + cost_.profile().self_conditioning_probability();
+    passes.forward = static_cast<Nanos>(static_cast<double>(passes.forward) * forward_passes);
+    return passes;
+  }
+
+  // Bytes that are free on the device with these stages, by backbone; less than 0: that lack. None
+  // where there is no limit.
+  absl::optional<int64_t> FreeBytes(int device,
+                                    const std::vector<std::vector<LayerRange>>& stages) const {
+    const int64_t limit = costs_[0]->MemoryLimitBytes(seats_[device]);
+    if (limit == 0) return absl::nullopt;
+    int64_t bytes = limit;
+    for (size_t b = 0; b < stages.size(); ++b) {
+      bytes -= costs_[b]->MemoryBytes(device, seats_[device], Held(b, device, stages));
+    }
+    return bytes;
+  }
+
+  // What the largest stage on the device keeps of a micro-batch.
+  int64_t LargestPairBytes(int device, const std::vector<std::vector<LayerRange>>& stages) const {
+    const int local_batch = std::max(1, shape_.micro_batch_size() / seats_[device].replicas);
+    int64_t largest = 1;
+    for (size_t b = 0; b < stages.size(); ++b) {
+      for (const HeldStage& held : Held(b, device, stages)) {
+        largest = std::max(
+            largest, local_batch * cost_.SavedBytesPerSample(cost_.backbones()[b], held.layers));
+      }
+    }
+    return largest;
+  }
+
+ private:
+  std::vector<HeldStage> Held(size_t b, int device,
+                              const std::vector<std::vector<LayerRange>>& stages) const {
+    std::vector<HeldStage> held;
+    for (int k = 0; k < problems_[b].num_stages(); ++k) {
+      for (int copy = 0; copy < problems_[b].num_copies(); ++copy) {
+        if (problems_[b].devices_of_stage[k][copy] != device) continue;
+        held.push_back({k, copy, stages[b][k]});
+      }
+    }
+    return held;
+  }
+
+  const CostModel& cost_;
+  const PipelineShape& shape_;
+  const std::vector<DeviceSeat> seats_;
+  std::vector<std::unique_ptr<ModelStageCosts>> costs_;  // by backbone
+  std::vector<PartitionProblem> problems_;               // likewise
+};
+
+PipelineCut PlanBuilder::Balance(const PipelineShape& shape, const PipelineCut& cut,
+                                 const Schedule& schedule, bool by_makespan, int max_judged) const {
+  const CutCosts costs(*this, shape, cut, schedule);
+  CutBalance balance;
+  balance.schedule = &schedule;
+  balance.by_makespan = by_makespan;
+  balance.max_judged = max_judged;
+  balance.costs = [&costs](int b, LayerRange layers, int device) {
+    return costs.Passes(b, layers, device);
+  };
+  balance.excess = [&costs](int device, const std::vector<std::vector<LayerRange>>& stages) {
+    return std::max<int64_t>(0, -costs.FreeBytes(device, stages).value_or(0));
+  };
+  PipelineCut balanced = cut;
+  balanced.stages = BalanceCut(balance, cut.stages);
+  balanced.schedule = nullptr;
+  return balanced;
+}
+
+std::vector<int> PlanBuilder::RoomFor(const PipelineShape& shape, const PipelineCut& cut,
+                                      const Schedule& schedule) const {
+  const CutCosts costs(*this, shape, cut, schedule);
+  std::vector<int64_t> all(schedule.num_devices(), 0);
+  for (int s = 0; s < schedule.num_stages(); ++s) {
+    all[schedule.DeviceOf(s)] += schedule.chains()[schedule.ChainOf(s)].num_micro_batches;
+  }
+  std::vector<int> room;
+  for (int d = 0; d < schedule.num_devices(); ++d) {
+    int64_t pairs = all[d];
+    if (const absl::optional<int64_t> bytes = costs.FreeBytes(d, cut.stages)) {
+      pairs = std::max<int64_t>(0, *bytes) / costs.LargestPairBytes(d, cut.stages);
+    }
+    room.push_back(static_cast<int>(std::min(pairs, all[d])));
+  }
+  return room;
 }
 
 absl::StatusOr<BuiltPlan> PlanBuilder::Lower(const PipelineShape& shape, const PipelineCut& cut,

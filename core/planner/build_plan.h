@@ -62,6 +62,14 @@ class PlanBuilder {
   // That and the same with weight gradients elsewhere (fill/weight_order.h), if it splits them off.
   absl::StatusOr<std::vector<Schedule>> WeightOrdersOf(const PipelineShape& shape,
                                                        const PipelineCut& cut) const;
+  // Cuts of all backbones moved together under that order (balance_cut.h), at most `max_judged` of
+  // them judged; the result has no order of its own.
+  PipelineCut Balance(const PipelineShape& shape, const PipelineCut& cut, const Schedule& schedule,
+                      bool by_makespan, int max_judged) const;
+  // By schedule device: how many (stage, micro-batch) pairs more than under that order fit in its
+  // memory, about; no less than do. All micro-batches' where there is no limit.
+  std::vector<int> RoomFor(const PipelineShape& shape, const PipelineCut& cut,
+                           const Schedule& schedule) const;
   // With self_conditioning, of a step that runs the backbone twice. What takes longer than
   // `give_up_ns` (0: no limit) even without its frozen work is not filled.
   absl::StatusOr<BuiltPlan> Build(const PipelineShape& shape, const PipelineCut& cut,
@@ -80,6 +88,7 @@ class PlanBuilder {
   const CostModel& CostOf(const PipelineShape& shape, Extent extent);
 
  private:
+  class CutCosts;
   StageCostsOptions CostsOptions(const PipelineShape& shape, int backbone) const;
   // Of two backbones in opposite directions.
   absl::StatusOr<PipelineCut> CutPair(const PipelineShape& shape, const Schedule& schedule) const;

@@ -67,28 +67,36 @@ absl::StatusOr<PipelineLayout> LayoutOf(const Schedule& schedule, const Pipeline
   return MakeLayout(schedule, options);
 }
 
-std::vector<PassCosts> StagePassCosts(const Schedule& schedule, const PipelineCut& cut,
-                                      const PipelineShape& shape, const CostModel& cost) {
-  std::vector<int> first_rank(cut.replicas.size());
+std::vector<DeviceSeat> SeatsOf(const PipelineCut& cut) {
+  std::vector<DeviceSeat> seats(cut.replicas.size());
   int next_rank = 0;
   for (int device : cut.seating) {
-    first_rank[device] = next_rank;
+    seats[device] = {next_rank, cut.replicas[device], cut.recompute[device]};
     next_rank += cut.replicas[device];
   }
+  return seats;
+}
+
+PassCosts PassCostsOf(const CostModel& cost, int component, LayerRange layers,
+                      const DeviceSeat& seat, int micro_batch_size) {
+  const LayerTimes& times = cost.Times(component, std::max(1, micro_batch_size / seat.replicas));
+  PassCosts passes;
+  passes.forward = cost.OnRank(times.Forward(layers), seat.first_rank);
+  passes.input_grad = cost.OnRank(times.InputGrad(layers), seat.first_rank);
+  passes.weight_grad = cost.OnRank(times.WeightGrad(layers), seat.first_rank);
+  if (seat.recompute) passes.input_grad += passes.forward;
+  return passes;
+}
+
+std::vector<PassCosts> StagePassCosts(const Schedule& schedule, const PipelineCut& cut,
+                                      const PipelineShape& shape, const CostModel& cost) {
+  const std::vector<DeviceSeat> seats = SeatsOf(cut);
   const std::vector<LayerRange> layers = LayersByStage(schedule, cut);
   std::vector<PassCosts> costs;
   for (int s = 0; s < schedule.num_stages(); ++s) {
-    const int device = schedule.DeviceOf(s);
     const int component = cost.backbones()[schedule.chains()[schedule.ChainOf(s)].backbone];
-    const LayerTimes& times =
-        cost.Times(component, std::max(1, shape.micro_batch_size() / cut.replicas[device]));
-    const auto on_device = [&](Nanos ns) { return cost.OnRank(ns, first_rank[device]); };
-    PassCosts passes;
-    passes.forward = on_device(times.Forward(layers[s]));
-    passes.input_grad = on_device(times.InputGrad(layers[s]));
-    passes.weight_grad = on_device(times.WeightGrad(layers[s]));
-    if (cut.recompute[device]) passes.input_grad += passes.forward;
-    costs.push_back(passes);
+    costs.push_back(PassCostsOf(cost, component, layers[s], seats[schedule.DeviceOf(s)],
+                                shape.micro_batch_size()));
   }
   return costs;
 }

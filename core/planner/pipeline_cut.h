@@ -33,8 +33,15 @@ absl::StatusOr<PipelineCut> JoinPartitions(const std::vector<Partition>& partiti
 absl::StatusOr<PipelineLayout> LayoutOf(const Schedule& schedule, const PipelineCut& cut,
                                         const PipelineShape& shape, int num_devices);
 
-// What each stage's passes take on its device, by stage of the schedule: recomputation belongs to
-// the input gradient.
+// By schedule device.
+std::vector<DeviceSeat> SeatsOf(const PipelineCut& cut);
+
+// What the passes of a stage of these layers take on a seat: recomputation belongs to the input
+// gradient.
+PassCosts PassCostsOf(const CostModel& cost, int component, LayerRange layers,
+                      const DeviceSeat& seat, int micro_batch_size);
+
+// What each stage's passes take on its device, by stage of the schedule.
 std::vector<PassCosts> StagePassCosts(const Schedule& schedule, const PipelineCut& cut,
                                       const PipelineShape& shape, const CostModel& cost);
 

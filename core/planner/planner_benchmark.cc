@@ -176,13 +176,15 @@ Strategy StrategyOf(const std::string& name) {
   Strategy strategy;
   strategy.set_name(name);
   strategy.set_partitioner("balanced");
-  strategy.set_schedule(name == "diffusionpipe" ? "1f1b|cascaded"
-                                                : "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-"
-                                                  "auto|zb-v|chimera|cascaded|cascaded-zb");
+  strategy.set_schedule(name == "diffusionpipe"
+                            ? "1f1b|cascaded"
+                            : "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-"
+                              "auto|zb-v|chimera|bitpipe|cascaded|cascaded-zb|cascaded-v");
   strategy.set_frozen("fill");
   strategy.set_sync("bucketed");
   strategy.set_partial_batch(true);
   strategy.set_cross_iteration(true);
+  strategy.set_tune(name != "diffusionpipe");
   strategy.set_recompute(name == "diffusionpipe" ? "none" : "auto");
   return strategy;
 }

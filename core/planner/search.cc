@@ -16,6 +16,7 @@
 #include "core/planner/candidate_report.h"
 #include "core/planner/estimate.h"
 #include "core/planner/frontier.h"
+#include "core/planner/improver.h"
 #include "core/planner/pair_builder.h"
 #include "core/planner/shape.h"
 #include "core/planner/strategy.h"
@@ -40,11 +41,13 @@ constexpr double kExploreShare[] = {0.3, 0.3};
 constexpr double kImproveShare[] = {0.2, 0.2};
 // How many of the best are improved, and how much longer than the best they may be before.
 constexpr int kNumImproved[] = {2, 2};
+// Where the shape is given, so that candidates differ in their schedules alone.
+constexpr int kNumImprovedOfShape = 4;
 constexpr double kImproveMargin = 1.1;
 // What cutting takes, in simulated instructions a layer.
 constexpr int kCutWorkPerLayer = 8;
 // What placing frozen work takes, in simulated instructions.
-constexpr int kFillWork = 8000;
+constexpr int kFillWork = 5000;
 
 class Search {
  public:
@@ -67,7 +70,8 @@ class Search {
       Explore();
       budget_ = std::max<int64_t>(0, budget_);
       budget_ += static_cast<int64_t>(kImproveShare[round] * options_.simulation_budget);
-      Improve(kNumImproved[round]);
+      Improve(options_.num_stages > 0 && options_.num_micro_batches > 0 ? kNumImprovedOfShape
+                                                                        : kNumImproved[round]);
       if (round == 0) best_of_first_round_ = best_;
     }
     if (!best_) return WhyNothing();
@@ -148,6 +152,9 @@ class Search {
   void StartRound(int round) {
     budget_ = std::max<int64_t>(0, budget_);
     budget_ += static_cast<int64_t>(kExploreShare[round] * options_.simulation_budget);
+    // What was improved before is tuned then.
+    tunes_ = round == 1 && strategy_.tune();
+    if (tunes_) improved_.clear();
     for (Candidate& candidate : candidates_) {
       if (IsOfFirstRound(candidate) != (round == 0)) {
         // Lack of memory may be mended by recomputation.
@@ -312,65 +319,25 @@ class Search {
     for (size_t i = 0; i < chosen.size(); ++i) {
       const int64_t later = budget_ - budget_ / static_cast<int64_t>(chosen.size() - i);
       budget_ -= later;
-      const Candidate improved = Improved(*chosen[i]);
+      const bool is_best = Order(*chosen[i]) == Order(*best_);
+      const Candidate improved = Improved(is_best ? *best_ : *chosen[i]);
       budget_ += later;
       if (Better(improved, *best_)) best_ = improved;
     }
   }
 
-  Candidate Improved(Candidate candidate) {
-    if (strategy_.partitioner() == "balanced") Refine(&candidate);
-    if (pairs_.builder().fills()) OrderWeightGradients(&candidate);
-    return candidate;
-  }
-
-  // Moves single layers over the candidate's boundaries, the best move first, while one helps.
-  void Refine(Candidate* best) {
-    for (bool improved = true; improved;) {
-      improved = false;
-      const Candidate start = *best;
-      for (size_t b = 0; b < start.cut.stages.size(); ++b) {
-        for (size_t cut = 1; cut < start.cut.stages[b].size(); ++cut) {
-          for (int move : {-1, 1}) improved |= ImprovesBy(start, b, cut, move, best);
-        }
-      }
-    }
-  }
-
-  bool ImprovesBy(const Candidate& start, size_t backbone, size_t cut, int move, Candidate* best) {
-    Candidate moved = start;
-    LayerRange& left = moved.cut.stages[backbone][cut - 1];
-    LayerRange& right = moved.cut.stages[backbone][cut];
-    left.end += move;
-    right.begin += move;
-    if (left.empty() || right.empty()) return false;
-    return Replaces(&moved, best);
-  }
-
-  // Whether the changed candidate is better than the best, which it then becomes.
-  bool Replaces(Candidate* changed, Candidate* best) {
-    if (budget_ < Work(changed->shape)) return false;
-    // One that fails is passed over: the plan without it is there.
-    if (!Simulate(best->step_ns, changed).ok()) return false;
-    if (changed->state != Candidate::State::kSimulated || changed->step_ns >= best->step_ns) {
-      return false;
-    }
-    *best = *changed;
-    return true;
-  }
-
-  // Where weight gradients and frozen work compete for the same gaps, simulation says which goes
-  // first.
-  void OrderWeightGradients(Candidate* best) {
-    const Candidate start = *best;
-    absl::StatusOr<std::vector<Schedule>> orders =
-        pairs_.Of(start).WeightOrdersOf(start.shape, start.cut);
-    if (!orders.ok()) return;
-    for (size_t i = 1; i < orders->size(); ++i) {
-      Candidate ordered = start;
-      ordered.cut.schedule = std::make_shared<const Schedule>((*orders)[i]);
-      Replaces(&ordered, best);
-    }
+  Candidate Improved(const Candidate& candidate) {
+    ImproverContext context;
+    context.cost = &cost_;
+    context.pairs = &pairs_;
+    context.moves_layers = strategy_.partitioner() == "balanced";
+    context.tunes = tunes_;
+    context.simulate = [this](Nanos give_up_ns, Candidate* changed) {
+      return Simulate(give_up_ns, changed);
+    };
+    context.work = [this](const PipelineShape& shape) { return Work(shape); };
+    context.budget = &budget_;
+    return Improver(std::move(context)).Improved(candidate);
   }
 
   absl::Status WhyNothing() const {
@@ -431,6 +398,7 @@ class Search {
   std::optional<Candidate> found_;  // the best as first cut
   std::optional<Candidate> best_, best_of_first_round_;
   std::set<std::tuple<int, int, int, int, int>> improved_;
+  bool tunes_ = false;
   int num_simulated_ = 0;
 };
 

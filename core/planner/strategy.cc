@@ -70,6 +70,9 @@ absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) 
   } else if (key == "even_samples") {
     DPIPE_RETURN_IF_ERROR(ParseBool(key, value, flag));
     strategy.set_even_samples(flag);
+  } else if (key == "tune") {
+    DPIPE_RETURN_IF_ERROR(ParseBool(key, value, flag));
+    strategy.set_tune(flag);
   } else if (key == "partial_batch") {
     DPIPE_RETURN_IF_ERROR(ParseBool(key, value, flag));
     strategy.set_partial_batch(flag);
@@ -80,7 +83,7 @@ absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) 
     return absl::InvalidArgumentError(
         absl::StrCat("strategy: '", text,
                      "' sets none of partitioner, schedule, frozen, sync, recompute, shard, "
-                     "partial_batch, cross_iteration, even_samples"));
+                     "partial_batch, cross_iteration, even_samples, tune"));
   }
   return absl::OkStatus();
 }

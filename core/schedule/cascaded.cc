@@ -11,6 +11,9 @@
 //
 //   cascaded      joint backward passes
 //   cascaded-zb   split ones; also tried are zb-h1's one after the other, and joint ones
+//   cascaded-v    split ones, and each chain is a V of 2p stages that begins where the others of
+//                 its kind do: the turn of one lies beside the ends of the other, and parts of half
+//                 the size balance better. No order but these lists' is tried
 //
 // With two backbones of M micro-batches each, F = B and even p the makespan is at most Chimera's of
 // N = 2M micro-batches, 4M + p - 2 where p divides 2M.
@@ -25,7 +28,7 @@
 namespace dpipe {
 namespace {
 
-std::vector<ScheduleChain> ChainsOf(const ScheduleRequest& request) {
+std::vector<ScheduleChain> ChainsOf(const ScheduleRequest& request, bool fold = false) {
   std::vector<int> micro_batches = request.backbone_micro_batches;
   if (micro_batches.empty()) micro_batches.assign(2, request.num_micro_batches);
   std::vector<ScheduleChain> chains;
@@ -35,6 +38,10 @@ std::vector<ScheduleChain> ChainsOf(const ScheduleRequest& request) {
     chain.num_micro_batches = micro_batches[b];
     for (int d = 0; d < request.num_devices; ++d) {
       chain.devices.push_back(b % 2 == 0 ? d : request.num_devices - 1 - d);
+    }
+    if (fold) {
+      const std::vector<int> there = chain.devices;
+      chain.devices.insert(chain.devices.end(), there.rbegin(), there.rend());
     }
     chains.push_back(std::move(chain));
   }
@@ -49,7 +56,7 @@ absl::Status CheckCascaded(const std::string& name, const ScheduleRequest& reque
                                                    " has ", chain.num_micro_batches,
                                                    " micro-batches; at least one"));
   }
-  const size_t num_stages = chains.size() * request.num_devices;
+  const size_t num_stages = chains.size() * chains[0].devices.size();
   if (!request.costs.empty() && request.costs.size() != num_stages) {
     return absl::InvalidArgumentError(absl::StrCat(
         "schedule ", name, ": costs of ", request.costs.size(), " stages; it has ", num_stages));
@@ -71,6 +78,14 @@ ListPolicy LaggardFirst(const std::vector<ScheduleChain>& chains) {
     if (slot.pass == Pass::kWeightGrad) return {1, 0, 0};
     return {0, slot.micro_batch * (scale / counts[candidate.chain]),
             slot.pass == Pass::kForward ? 1 : 0};
+  };
+}
+
+// One chain before the others, whose passes then fill its gaps; within each the oldest first.
+ListPolicy ChainFirst(int chain) {
+  return [chain](const ListCandidate& candidate) -> ListPriority {
+    const Nanos kind = candidate.slot.pass == Pass::kWeightGrad ? 2 : 0;
+    return {kind + (candidate.chain == chain ? 0 : 1), candidate.slot.micro_batch, 0};
   };
 }
 
@@ -128,6 +143,35 @@ absl::StatusOr<Schedule> MakeCascaded(const std::string& name, const ScheduleReq
   return choice.Take();
 }
 
+absl::StatusOr<Schedule> CascadedV(const ScheduleRequest& request) {
+  constexpr char kName[] = "cascaded-v";
+  const std::vector<ScheduleChain> chains = ChainsOf(request, /*fold=*/true);
+  DPIPE_RETURN_IF_ERROR(CheckCascaded(kName, request, chains));
+  std::vector<ListPolicy> policies = {LaggardFirst(chains), GradientsFirst};
+  int pairs = 0;  // of a device, of all micro-batches
+  for (int c = 0; c < static_cast<int>(chains.size()); ++c) {
+    policies.push_back(ChainFirst(c));
+    pairs += 2 * chains[c].num_micro_batches;
+  }
+  ScheduleChoice choice(request);
+  const int p = request.num_devices;
+  ListScheduleOptions options;
+  options.costs = request.costs;
+  // What two V of zb-v may keep, as much as a device of 1f1b keeps of both; or all.
+  for (int limit : {4 * p, pairs}) {
+    if (request.peak_limit > 0) limit = std::min(limit, request.peak_limit);
+    options.device_limits.assign(p, limit);
+    for (const ListPolicy& policy : policies) {
+      options.policy = policy;
+      for (double patience : {0.0, 0.5}) {
+        options.weight_patience = patience;
+        choice.Offer(ListSchedule(kName, chains, options));
+      }
+    }
+  }
+  return choice.Take();
+}
+
 absl::StatusOr<Schedule> Cascaded(const ScheduleRequest& request) {
   return MakeCascaded("cascaded", request, /*split=*/false);
 }
@@ -138,6 +182,7 @@ absl::StatusOr<Schedule> CascadedZb(const ScheduleRequest& request) {
 
 REGISTER_SCHEDULE_GENERATOR("cascaded", Cascaded);
 REGISTER_SCHEDULE_GENERATOR("cascaded-zb", CascadedZb);
+REGISTER_SCHEDULE_GENERATOR("cascaded-v", CascadedV);
 
 }  // namespace
 }  // namespace dpipe

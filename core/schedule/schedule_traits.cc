@@ -65,9 +65,9 @@ ScheduleTraits Bidirectional(int stages_per_device) {
   return traits;
 }
 
-ScheduleTraits Cascaded(bool splits_backward) {
+ScheduleTraits Cascaded(bool splits_backward, int stages_per_device = 2) {
   ScheduleTraits traits;
-  traits.stages_per_device = 2;
+  traits.stages_per_device = stages_per_device;
   traits.num_backbones = 2;
   traits.splits_backward = splits_backward;
   traits.takes_costs = true;
@@ -76,15 +76,25 @@ ScheduleTraits Cascaded(bool splits_backward) {
 
 const std::map<std::string, ScheduleTraits>& Table() {
   static const auto* const table = new std::map<std::string, ScheduleTraits>{
-      {"1f1b", Straight()},           {"bitpipe", Bidirectional(4)},
-      {"cascaded", Cascaded(false)},  {"cascaded-zb", Cascaded(true)},
-      {"chimera", Bidirectional(2)},  {"dualpipe-v", DualPipeV()},
-      {"eager-1f1b", Straight()},     {"gpipe", Straight()},
-      {"interleaved", Interleaved()}, {"single", Single()},
-      {"v-auto", VShape(true, true)}, {"v-half", VShape(true, true)},
-      {"v-min", VShape(true, true)},  {"wave", VShape(false, true)},
-      {"zb-auto", ZeroBubble(true)},  {"zb-h1", ZeroBubble(false)},
-      {"zb-h2", ZeroBubble(false)},   {"zb-v", VShape(true, true)},
+      {"1f1b", Straight()},
+      {"bitpipe", Bidirectional(4)},
+      {"cascaded", Cascaded(false)},
+      {"cascaded-v", Cascaded(true, 4)},
+      {"cascaded-zb", Cascaded(true)},
+      {"chimera", Bidirectional(2)},
+      {"dualpipe-v", DualPipeV()},
+      {"eager-1f1b", Straight()},
+      {"gpipe", Straight()},
+      {"interleaved", Interleaved()},
+      {"single", Single()},
+      {"v-auto", VShape(true, true)},
+      {"v-half", VShape(true, true)},
+      {"v-min", VShape(true, true)},
+      {"wave", VShape(false, true)},
+      {"zb-auto", ZeroBubble(true)},
+      {"zb-h1", ZeroBubble(false)},
+      {"zb-h2", ZeroBubble(false)},
+      {"zb-v", VShape(true, true)},
       {"zeropp", ZeroPp()},
   };
   return *table;

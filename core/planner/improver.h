@@ -1,0 +1,69 @@
+// The best candidates of a search made better.                                [algorithms.md §2,
+// §4]
+//
+// Each is changed in these ways, in turn, and what its simulated step gains by is kept:
+//   order     other orders of its passes (schedule/tune_order.h), in the memory that its own takes
+//             and in all that is free, where the schedule is one that looks at costs
+//   balance   layers of all backbones moved until devices have even work, then until the schedule
+//             ends no earlier (balance_cut.h), with a new order each time
+//   refine    single layers moved over stage boundaries, by simulation
+//   weights   weight gradients before or after frozen work (fill/weight_order.h)
+// The first two are Strategy.tune's; the first three only where the partitioner is "balanced":
+// others' cuts are what they are. All of it takes from a budget, the search's, and stops where that
+// is used up.
+#ifndef DPIPE_CORE_PLANNER_IMPROVER_H_
+#define DPIPE_CORE_PLANNER_IMPROVER_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "core/base/time.h"
+#include "core/cost/cost_model.h"
+#include "core/planner/frontier.h"
+#include "core/planner/pair_builder.h"
+#include "core/planner/shape.h"
+#include "core/schedule/schedule.h"
+
+namespace dpipe {
+
+// What it needs of a search.
+struct ImproverContext {
+  const CostModel* cost = nullptr;  // not owned, as are the others
+  PairBuilder* pairs = nullptr;
+  bool moves_layers = true;  // otherwise weight gradients alone
+  bool tunes = false;        // orders and balance, too
+  // Builds the candidate's plan, up to `give_up_ns`; takes from the budget what that costs.
+  std::function<absl::Status(Nanos give_up_ns, Candidate*)> simulate;
+  std::function<int64_t(const PipelineShape&)> work;  // of one simulation
+  int64_t* budget = nullptr;
+};
+
+class Improver {
+ public:
+  explicit Improver(ImproverContext context) : context_(std::move(context)) {}
+
+  // `candidate` has been simulated; the result is it or a better one.
+  Candidate Improved(Candidate candidate);
+
+ private:
+  PlanBuilder& BuilderOf(const Candidate& candidate) { return context_.pairs->Of(candidate); }
+  absl::StatusOr<Schedule> OrderOf(const Candidate& candidate);
+  void TryOrders(const Candidate& start, Candidate* best);
+  void Balance(bool by_makespan, Candidate* best);
+  void Refine(Candidate* best);
+  bool ImprovesBy(const Candidate& start, size_t backbone, size_t cut, int move, Candidate* best);
+  void OrderWeightGradients(Candidate* best);
+  // Whether the candidate with that order, or changed, is better than the best, which it then
+  // becomes.
+  bool ReplacesWith(Candidate candidate, Schedule order, Candidate* best);
+  bool Replaces(Candidate* changed, Candidate* best);
+  // As many as `each` allows in a part of the budget, at most `most`; takes what they cost.
+  int Afford(int most, int64_t each, double share);
+
+  ImproverContext context_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PLANNER_IMPROVER_H_
