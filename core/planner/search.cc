@@ -41,8 +41,10 @@ constexpr double kExploreShare[] = {0.3, 0.3};
 constexpr double kImproveShare[] = {0.2, 0.2};
 // How many of the best are improved, and how much longer than the best they may be before.
 constexpr int kNumImproved[] = {2, 2};
-// Where the shape is given, so that candidates differ in their schedules alone.
+// Where S and M are given, so that candidates differ in little but their schedules: there are few,
+// and what is saved by looking at few goes into improving more of them.
 constexpr int kNumImprovedOfShape = 4;
+constexpr double kImproveShareOfShape[] = {0.2, 0.8};
 constexpr double kImproveMargin = 1.1;
 // What cutting takes, in simulated instructions a layer.
 constexpr int kCutWorkPerLayer = 8;
@@ -69,9 +71,10 @@ class Search {
       StartRound(round);
       Explore();
       budget_ = std::max<int64_t>(0, budget_);
-      budget_ += static_cast<int64_t>(kImproveShare[round] * options_.simulation_budget);
-      Improve(options_.num_stages > 0 && options_.num_micro_batches > 0 ? kNumImprovedOfShape
-                                                                        : kNumImproved[round]);
+      const bool of_shape = options_.num_stages > 0 && options_.num_micro_batches > 0;
+      const double share = of_shape ? kImproveShareOfShape[round] : kImproveShare[round];
+      budget_ += static_cast<int64_t>(share * static_cast<double>(options_.simulation_budget));
+      Improve(of_shape ? kNumImprovedOfShape : kNumImproved[round]);
       if (round == 0) best_of_first_round_ = best_;
     }
     if (!best_) return WhyNothing();
