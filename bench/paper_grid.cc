@@ -11,8 +11,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
+#include "core/cost/cost_model.h"
 #include "core/planner/search.h"
 #include "core/schedule/plan_io.h"
+#include "core/sim/work_bound.h"
 
 namespace dpipe::bench {
 namespace {
@@ -179,7 +181,29 @@ void Work(const GridOptions& options, const std::vector<GridCase>& cases,
   }
 }
 
+absl::Status SetWorkBound(const GridOptions& options, CaseResult* c) {
+  const std::string device = c->cluster.substr(0, c->cluster.find('_'));
+  DPIPE_ASSIGN_OR_RETURN(const std::string path, ProfilePath(options, c->model, device));
+  ModelProfile profile;
+  DPIPE_RETURN_IF_ERROR(ReadTextProto(path, &profile));
+  ClusterSpec cluster;
+  DPIPE_RETURN_IF_ERROR(ReadTextProto(
+      absl::StrCat(options.clusters_folder, "/", c->cluster, ".textproto"), &cluster));
+  DPIPE_ASSIGN_OR_RETURN(const CostModel cost, CostModel::Create(profile, cluster));
+  int local_batch = 0;  // with S and M given, a stage is one device and takes whole micro-batches
+  if (c->num_stages > 0 && c->num_micro_batches > 0) {
+    local_batch = c->global_batch / (c->num_devices / c->num_stages) / c->num_micro_batches;
+  }
+  c->least_step_ns = WorkBound(cost, c->global_batch, local_batch);
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status SetWorkBounds(const GridOptions& options, std::vector<CaseResult>* results) {
+  for (CaseResult& c : *results) DPIPE_RETURN_IF_ERROR(SetWorkBound(options, &c));
+  return absl::OkStatus();
+}
 
 Role RoleOf(const Strategy& strategy) {
   if (strategy.frozen() == "cached") return Role::kCached;

@@ -74,6 +74,7 @@ struct CaseResult {
   int global_batch = 0;
   int num_stages = 0;              // as asked for in GridCase
   int num_micro_batches = 0;       // likewise
+  Nanos least_step_ns = 0;         // SetWorkBounds; 0: not known
   std::vector<Outcome> outcomes;   // in the order of the contenders
   std::vector<Outcome> ablations;  // likewise
 
@@ -105,6 +106,10 @@ absl::StatusOr<std::vector<CaseResult>> RunGrid(const GridOptions& options,
                                                 const std::vector<GridCase>& cases,
                                                 const std::vector<CaseResult>& finished = {},
                                                 const OnFinished& on_finished = nullptr);
+
+// Sets least_step_ns: no plan of the case's S and M, or of any where it leaves them free, has a
+// shorter step (sim/work_bound.h). Errors: files that cannot be read.
+absl::Status SetWorkBounds(const GridOptions& options, std::vector<CaseResult>* results);
 
 // Where the options have a model's profile for a device. InvalidArgument for an unknown device.
 absl::StatusOr<std::string> ProfilePath(const GridOptions& options, const std::string& model,

@@ -149,8 +149,11 @@ absl::Status Run(const std::string& command_line) {
   const std::string folder = OutputPath(FLAGS_out);
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   const std::string json_path = folder + "/results.json";
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<CaseResult> finished, Finished(json_path));
-  if (FLAGS_report_only) return WriteReport(folder, finished, source);
+  DPIPE_ASSIGN_OR_RETURN(std::vector<CaseResult> finished, Finished(json_path));
+  if (FLAGS_report_only) {
+    DPIPE_RETURN_IF_ERROR(SetWorkBounds(options, &finished));
+    return WriteReport(folder, finished, source);
+  }
   const Nanos start = MonotonicNow();
   const auto on_finished = [&](const std::vector<CaseResult>& results, size_t total,
                                const CaseResult& last) {
@@ -160,8 +163,9 @@ absl::Status Run(const std::string& command_line) {
     std::fflush(stdout);
     return WriteFileAtomically(json_path, PaperJson(results, source));
   };
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<CaseResult> results,
+  DPIPE_ASSIGN_OR_RETURN(std::vector<CaseResult> results,
                          RunGrid(options, cases, finished, on_finished));
+  DPIPE_RETURN_IF_ERROR(SetWorkBounds(options, &results));
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(json_path, PaperJson(results, source)));
   DPIPE_RETURN_IF_ERROR(WriteReport(folder, results, source));
   std::printf("%s/README.md\n", folder.c_str());

@@ -88,7 +88,6 @@ class CostModel {
   Nanos Optimizer(int component, LayerRange layers) const {
     return profile_->optimizer_fixed_ns() + OptimizerShare(component, layers);
   }
-  Nanos Optimizer(LayerRange layers) const { return Optimizer(backbone(), layers); }
   // LOAD_BATCH, FORWARD, RECOMPUTE, BACKWARD, INPUT_GRAD, WEIGHT_GRAD and FROZEN_FORWARD of layers
   // of `component` (a stage's, or the instruction's own) on `batch` samples; 0 for other kinds.
   Nanos PassTime(Instruction::Kind kind, int component, LayerRange layers, int batch) const;

@@ -34,13 +34,21 @@ int64_t NumSlots(const Schedule& schedule) {
 
 }  // namespace
 
-Candidate Improver::Improved(Candidate candidate) {
-  if (context_.moves_layers && context_.tunes) {
-    const Candidate start = candidate;
-    TryOrders(start, &candidate);
-    Balance(/*by_makespan=*/false, &candidate);
-    Balance(/*by_makespan=*/true, &candidate);
-  }
+Candidate Improver::Improved(const Candidate& candidate) {
+  if (!context_.moves_layers || !context_.tunes) return BySimulation(candidate);
+  const int64_t later = *context_.budget / 2;
+  *context_.budget -= later;
+  const Candidate plain = BySimulation(candidate);
+  *context_.budget += later;
+  Candidate tuned = candidate;
+  TryOrders(candidate, &tuned);
+  Balance(/*by_makespan=*/false, &tuned);
+  Balance(/*by_makespan=*/true, &tuned);
+  tuned = BySimulation(tuned);
+  return tuned.step_ns < plain.step_ns ? tuned : plain;
+}
+
+Candidate Improver::BySimulation(Candidate candidate) {
   if (context_.moves_layers) Refine(&candidate);
   if (context_.pairs->builder().fills()) OrderWeightGradients(&candidate);
   return candidate;

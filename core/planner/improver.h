@@ -1,5 +1,4 @@
-// The best candidates of a search made better.                                [algorithms.md §2,
-// §4]
+// The best candidates of a search made better.                             [algorithms.md §2, §4]
 //
 // Each is changed in these ways, in turn, and what its simulated step gains by is kept:
 //   order     other orders of its passes (schedule/tune_order.h), in the memory that its own takes
@@ -8,9 +7,10 @@
 //             ends no earlier (balance_cut.h), with a new order each time
 //   refine    single layers moved over stage boundaries, by simulation
 //   weights   weight gradients before or after frozen work (fill/weight_order.h)
-// The first two are Strategy.tune's; the first three only where the partitioner is "balanced":
-// others' cuts are what they are. All of it takes from a budget, the search's, and stops where that
-// is used up.
+// The first two are Strategy.tune's: what they lead to is compared with what the last two make of
+// the candidate alone, as a better beginning may end worse. The first three only where the
+// partitioner is "balanced": others' cuts are what they are. All of it takes from a budget, the
+// search's, and stops where that is used up.
 #ifndef DPIPE_CORE_PLANNER_IMPROVER_H_
 #define DPIPE_CORE_PLANNER_IMPROVER_H_
 
@@ -44,9 +44,10 @@ class Improver {
   explicit Improver(ImproverContext context) : context_(std::move(context)) {}
 
   // `candidate` has been simulated; the result is it or a better one.
-  Candidate Improved(Candidate candidate);
+  Candidate Improved(const Candidate& candidate);
 
  private:
+  Candidate BySimulation(Candidate candidate);
   PlanBuilder& BuilderOf(const Candidate& candidate) { return context_.pairs->Of(candidate); }
   absl::StatusOr<Schedule> OrderOf(const Candidate& candidate);
   void TryOrders(const Candidate& start, Candidate* best);

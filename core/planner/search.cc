@@ -38,13 +38,14 @@ constexpr double kFirstMargin = 1.15;
 // Of the budget: what looking at candidates and improving the best may take, in the first round and
 // in the second.
 constexpr double kExploreShare[] = {0.3, 0.3};
-constexpr double kImproveShare[] = {0.2, 0.2};
+constexpr double kImproveShare = 0.2;
 // How many of the best are improved, and how much longer than the best they may be before.
-constexpr int kNumImproved[] = {2, 2};
-// Where S and M are given, so that candidates differ in little but their schedules: there are few,
-// and what is saved by looking at few goes into improving more of them.
-constexpr int kNumImprovedOfShape = 4;
-constexpr double kImproveShareOfShape[] = {0.2, 0.8};
+constexpr int kNumImproved = 2;
+// The same where they are tuned; and where S and M are given, so that candidates differ in little
+// but their schedules: there are few, and what looking at many would take improves more of them.
+constexpr double kTuneShare = 0.3;
+constexpr double kTuneShareOfShape = 1.5;
+constexpr int kNumTunedOfShape = 4;
 constexpr double kImproveMargin = 1.1;
 // What cutting takes, in simulated instructions a layer.
 constexpr int kCutWorkPerLayer = 8;
@@ -71,10 +72,7 @@ class Search {
       StartRound(round);
       Explore();
       budget_ = std::max<int64_t>(0, budget_);
-      const bool of_shape = options_.num_stages > 0 && options_.num_micro_batches > 0;
-      const double share = of_shape ? kImproveShareOfShape[round] : kImproveShare[round];
-      budget_ += static_cast<int64_t>(share * static_cast<double>(options_.simulation_budget));
-      Improve(of_shape ? kNumImprovedOfShape : kNumImproved[round]);
+      GrantAndImprove();
       if (round == 0) best_of_first_round_ = best_;
     }
     if (!best_) return WhyNothing();
@@ -171,6 +169,13 @@ class Search {
       candidate.may_recompute = round == 1;
       frontier_.Add(&candidate);
     }
+  }
+
+  void GrantAndImprove() {
+    const bool of_shape = options_.num_stages > 0 && options_.num_micro_batches > 0;
+    const double share = !tunes_ ? kImproveShare : of_shape ? kTuneShareOfShape : kTuneShare;
+    budget_ += static_cast<int64_t>(share * static_cast<double>(options_.simulation_budget));
+    Improve(tunes_ && of_shape ? kNumTunedOfShape : kNumImproved);
   }
 
   void Reject(Candidate* candidate, const absl::Status& status) {

@@ -11,9 +11,8 @@
 //
 //   cascaded      joint backward passes
 //   cascaded-zb   split ones; also tried are zb-h1's one after the other, and joint ones
-//   cascaded-v    split ones, and each chain is a V of 2p stages that begins where the others of
-//                 its kind do: the turn of one lies beside the ends of the other, and parts of half
-//                 the size balance better. No order but these lists' is tried
+//   cascaded-v    split ones, and each chain is a V of 2p stages: where one turns another begins
+//                 and ends, and parts of half the size balance better. Lists alone are tried
 //
 // With two backbones of M micro-batches each, F = B and even p the makespan is at most Chimera's of
 // N = 2M micro-batches, 4M + p - 2 where p divides 2M.
@@ -147,6 +146,10 @@ absl::StatusOr<Schedule> CascadedV(const ScheduleRequest& request) {
   constexpr char kName[] = "cascaded-v";
   const std::vector<ScheduleChain> chains = ChainsOf(request, /*fold=*/true);
   DPIPE_RETURN_IF_ERROR(CheckCascaded(kName, request, chains));
+  if (request.peak_limit == 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", kName, ": a limit of 1 pair; a micro-batch makes 2 on a device"));
+  }
   std::vector<ListPolicy> policies = {LaggardFirst(chains), GradientsFirst};
   int pairs = 0;  // of a device, of all micro-batches
   for (int c = 0; c < static_cast<int>(chains.size()); ++c) {

@@ -87,6 +87,21 @@ TEST(CascadedTest, NeverSlowerThanOneAfterAnother) {
   EXPECT_LT(ratio / num_trials, 0.95);  // it does fill ramps
 }
 
+TEST(CascadedTest, FoldedChainsTurnWhereOthersBegin) {
+  const Schedule schedule = Make("cascaded-v", RequestOf(3, {2, 4}));
+  ASSERT_EQ(schedule.chains().size(), 2u);
+  EXPECT_EQ(schedule.chains()[0].devices, (std::vector<int>{0, 1, 2, 2, 1, 0}));
+  EXPECT_EQ(schedule.chains()[1].devices, (std::vector<int>{2, 1, 0, 0, 1, 2}));
+  ScheduleRequest request = RequestOf(4, {5, 6});
+  for (int limit = 2; limit <= 12; ++limit) {
+    request.peak_limit = limit;
+    EXPECT_LE(PeakStashedOfAll(Make("cascaded-v", request)), limit);
+  }
+  request.peak_limit = 1;
+  EXPECT_EQ(MakeSchedule("cascaded-v", request).status().message(),
+            "schedule cascaded-v: a limit of 1 pair; a micro-batch makes 2 on a device");
+}
+
 TEST(CascadedTest, HonoursLimitsAndRefusesWhatCannotBe) {
   ScheduleRequest request = RequestOf(4, {5, 6});
   for (int limit = 1; limit <= 8; ++limit) {

@@ -21,6 +21,7 @@
 //   zeropp       interleaved, in units of micro-batches, so that sharded weights are gathered once
 //                for each unit and pass
 //   cascaded, cascaded-zb   several backbones in alternate directions; joint and split
+//   cascaded-v              the same, split, each in a V
 //
 // schedule_traits.h says what each asks and gives.
 #ifndef DPIPE_CORE_SCHEDULE_GENERATORS_H_
