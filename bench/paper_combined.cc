@@ -201,9 +201,8 @@ void AppendCombinedGrid(const std::vector<std::pair<std::string, Cases>>& by_mod
       "its own. A strategy that recomputes may fit where the other does not.\n\nFrozen work counts "
       "as too little where filling leaves diffusionpipe idle for at least 15 % of its step; at "
       "less "
-      "than 13 % there is too little idle time to be 1.15 times as fast. Headroom is "
-      "diffusionpipe's "
-      "step over what all of the work takes if no device is ever idle: no plan of that shape is "
+      "than 13 % the same work cannot be done 1.15 times as fast. Headroom is diffusionpipe's step "
+      "over what all of the work takes if no device is ever idle: no plan of that shape is "
       "faster, and what fills and drains a pipeline may leave all plans short of it. Taken is the "
       "part of the time in between that opendiffusionpipe saves.\n\n",
       RegimeTable(all).ToMarkdown(), Missed(all));

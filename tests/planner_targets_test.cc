@@ -93,7 +93,8 @@ TEST(PlannerTargetsTest, ControlNetLeavesFewBubbles) {
 TEST(PlannerTargetsTest, EightStagesWithEightMicroBatches) {
   EXPECT_GE(SpeedupOf({"stable_diffusion_v2_1_512", "a100", 64, 8, 8}), 1.15);
   EXPECT_GE(SpeedupOf({"controlnet_v1_0_512", "a100", 32, 8, 8}), 1.15);
-  // Of twice the batch ControlNet's frozen work fills more by itself: short of 1.15.
+  // Of twice the batch ControlNet's frozen work fills more by itself and leaves less than 16 %
+  // idle: short of 1.15.
   EXPECT_GE(SpeedupOf({"controlnet_v1_0_512", "a100", 64, 8, 8}), 1.12);
 }
 
@@ -106,6 +107,10 @@ TEST(PlannerTargetsTest, SmallBatches) {
 TEST(PlannerTargetsTest, CascadedModels) {
   EXPECT_GE(SpeedupOf({"cdm_lsun_256", "a100", 64, 8, 8}), 1.15);
   EXPECT_GE(SpeedupOf({"cdm_imagenet_256", "a100", 64, 8, 8}), 1.15);
+  // Tuned orders and cuts make these.
+  EXPECT_GE(SpeedupOf({"cdm_imagenet_256", "a100", 16, 4, 4}), 1.15);
+  EXPECT_GE(SpeedupOf({"cdm_imagenet_256", "a100", 64, 4, 4}), 1.15);
+  EXPECT_GE(SpeedupOf({"cdm_imagenet_256", "a100", 16, 4, 8}), 1.15);
 }
 
 // At 16 samples both fit; at 32 only recomputation makes the backbone's activations fit.
