@@ -1,0 +1,71 @@
+// AdamW with moments in 8 bits, in real training runs.
+#include <cmath>
+
+#include "gtest/gtest.h"
+#include "tests/testlib/toy_model.h"
+#include "tests/testlib/training.h"
+
+namespace dpipe {
+namespace {
+
+constexpr int kSteps = 60;
+
+testlib::TrainingOutcome Train(MomentsFormat moments, const std::string& strategy,
+                               int num_devices) {
+  const nn::Model model = testlib::MakeToyModel();
+  const testlib::ToyParameters parameters = testlib::MakeToyParameters(model, /*seed=*/5);
+  testlib::ToyInputs inputs(&model, /*seed=*/9, DType::kF32);
+  const auto workers =
+      StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()));
+  TrainingJob job;
+  job.model = &model;
+  for (const auto& worker : workers) job.workers.push_back(worker.get());
+  job.inputs = &inputs;
+  job.frozen_parameters = parameters.frozen_pointers;
+  job.backbone_parameters = parameters.backbone;
+  job.optimizer.learning_rate.peak = 3e-3f;
+  job.optimizer.moments = moments;
+  const ModelProfile profile =
+      testlib::MadeUpProfile(model, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3);
+  testlib::PlanRequest request;
+  request.strategy = strategy;
+  request.num_devices = num_devices;
+  request.micro_batch_size = 2;
+  request.num_stages = num_devices;
+  const auto plan = testlib::MakeTestPlan(profile, request);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  const auto outcome = testlib::Train(job, *plan, kSteps);
+  EXPECT_TRUE(outcome.ok()) << outcome.status();
+  return *outcome;
+}
+
+double MeanOfLast(const testlib::TrainingOutcome& outcome, int count) {
+  double sum = 0;
+  for (int i = kSteps - count; i < kSteps; ++i) sum += outcome.losses[i];
+  return sum / count;
+}
+
+TEST(EightBitMomentsTest, LossesStayCloseToThoseOfFp32) {
+  const testlib::TrainingOutcome whole = Train(MomentsFormat::kFp32, "1f1b", 2);
+  const testlib::TrainingOutcome quantized = Train(MomentsFormat::kInt8, "1f1b", 2);
+  EXPECT_EQ(quantized.losses[0], whole.losses[0]);
+  EXPECT_NE(quantized.losses[kSteps - 1], whole.losses[kSteps - 1]) << "they are in use";
+  double largest = 0;
+  for (int i = 0; i < kSteps; ++i) {
+    largest = std::max(largest, std::abs(quantized.losses[i] / whole.losses[i] - 1));
+  }
+  RecordProperty("largest_relative_difference", std::to_string(largest));
+  EXPECT_LT(largest, 0.03);
+  EXPECT_NEAR(MeanOfLast(quantized, 10), MeanOfLast(whole, 10), 0.02 * MeanOfLast(whole, 10));
+  EXPECT_LT(MeanOfLast(whole, 10), 0.95 * whole.losses[0]) << "there is something to learn";
+}
+
+// A pipeline computes what one device does, bit for bit: blocks lie within parameters.
+TEST(EightBitMomentsTest, DoNotDependOnThePipeline) {
+  const testlib::TrainingOutcome one = Train(MomentsFormat::kInt8, "gpipe", 1);
+  EXPECT_EQ(testlib::FirstDifference(one, Train(MomentsFormat::kInt8, "1f1b", 3)), "");
+  EXPECT_EQ(testlib::FirstDifference(one, Train(MomentsFormat::kInt8, "gpipe", 1)), "");
+}
+
+}  // namespace
+}  // namespace dpipe
