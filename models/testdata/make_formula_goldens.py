@@ -142,13 +142,14 @@ class WithoutWeights:
         self.sketches, self.live, self.dtype = {}, {}, dtype
         self.anchor = torch.zeros((), requires_grad=True)  # so that a gradient is asked for
         for path, module in model.named_modules():
-            names = list(module._parameters)
-            shapes = {key: tuple(module._parameters[key].shape) for key in names if module._parameters[key] is not None}
-            for key in shapes:
+            parameters = {key: value for key, value in module._parameters.items() if value is not None}
+            for key, parameter in parameters.items():
                 module._parameters["meta_" + key] = module._parameters.pop(key)  # the model reads its dtype from them
-            if shapes:
+                module.__dict__[key] = parameter  # for code that asks for a shape
+            if parameters:
+                shapes = {key: tuple(parameter.shape) for key, parameter in parameters.items()}
                 module.register_forward_pre_hook(self.make(prefix + path, shapes))
-                module.register_forward_hook(self.drop(shapes))
+                module.register_forward_hook(self.drop(parameters))
 
     def make(self, path, shapes):
         def hook(module, _):
@@ -156,14 +157,14 @@ class WithoutWeights:
                 name = f"{path}.{key}"
                 made = FormulaWeight.apply(self.anchor, name, shape, self.dtype, self.sketches)
                 self.live[made.data_ptr()] = (name, shape)
-                setattr(module, key, made)
+                module.__dict__[key] = made
         return hook
 
-    def drop(self, shapes):
+    def drop(self, parameters):
         def hook(module, *_):
-            for key in shapes:
-                del self.live[getattr(module, key).data_ptr()]
-                delattr(module, key)
+            for key, parameter in parameters.items():
+                del self.live[module.__dict__[key].data_ptr()]
+                module.__dict__[key] = parameter
         return hook
 
     def pack(self, tensor):
