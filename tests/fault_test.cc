@@ -166,7 +166,7 @@ TEST_F(FaultTest, StoppingSaysWhichStepAndWhy) {
     const Outcome outcome = Train(strategy, 2, {3}, 0);
     EXPECT_EQ(outcome.status.code(), absl::StatusCode::kFailedPrecondition) << strategy;
     EXPECT_THAT(std::string(outcome.status.message()),
-                HasSubstr("step 3: the gradients' global norm is"))
+                HasSubstr("step 3 (from 0): the gradients' global norm is"))
         << strategy;
     EXPECT_THAT(std::string(outcome.status.message()), HasSubstr("1 of 8 losses are not finite"));
     ASSERT_EQ(outcome.steps.size(), 4u) << strategy;
@@ -199,7 +199,7 @@ TEST_F(FaultTest, ABadBatchIsWrittenDown) {
   dump.describe_sample = [](int sample) { return absl::StrCat("image ", sample, ".png"); };
   const auto path = DumpBatch(dump, ::testing::TempDir() + "/dumps");
   ASSERT_TRUE(path.ok()) << path.status();
-  EXPECT_THAT(*path, HasSubstr("/dumps/step_00000004.json"));
+  EXPECT_THAT(*path, HasSubstr("/dumps/step_00000005.json"));
   const auto json = nlohmann::json::parse(*ReadFile(*path));
   EXPECT_EQ(json["grad_norm"], "nan");
   EXPECT_EQ(json["applied"], false);

@@ -106,9 +106,19 @@ absl::Status TrainingCheckpoints::Choose() {
     }
     checkpoint_ = nullptr;
   }
-  if (checkpoint_ != nullptr) DPIPE_RETURN_IF_ERROR(CheckConfig());
+  if (checkpoint_ != nullptr) {
+    resumed_ = checkpoint_->info();
+    DPIPE_RETURN_IF_ERROR(CheckConfig());
+    // It need not be saved again where it lies among this run's own.
+    if (checkpoint_->folder() == folder_->PathOf(resumed_->step)) last_asked_step_ = resumed_->step;
+  }
   // Of this run there is nothing newer than where it goes on.
-  DPIPE_RETURN_IF_ERROR(folder_->SetAsideAfter(checkpoint_ == nullptr ? -1 : resumed()->step));
+  DPIPE_ASSIGN_OR_RETURN(const int others,
+                         folder_->SetAsideAfter(checkpoint_ == nullptr ? -1 : resumed()->step));
+  if (others > 0) {
+    say_(absl::StrCat("Aside:    ", others, " checkpoints that this run does not go on from: ",
+                      folder_->path(), "/*.aside"));
+  }
   if (checkpoint_ != nullptr) say_(absl::StrCat("Resumed:  ", checkpoint_->folder()));
   return absl::OkStatus();
 }
@@ -160,7 +170,9 @@ absl::Status TrainingCheckpoints::CheckDataset(int64_t size) const {
 
 absl::Status TrainingCheckpoints::Restore(LocalSession* session) {
   if (checkpoint_ == nullptr) return absl::OkStatus();
-  return session->Restore(resumed()->num_updates, checkpoint_->reader());
+  DPIPE_RETURN_IF_ERROR(session->Restore(resumed_->num_updates, checkpoint_->reader()));
+  checkpoint_ = nullptr;
+  return absl::OkStatus();
 }
 
 absl::Status TrainingCheckpoints::Tolerate(const absl::Status& status) const {

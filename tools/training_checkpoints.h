@@ -54,15 +54,14 @@ class TrainingCheckpoints {
   void SayTo(const Say& say) { say_ = say; }
 
   // Null where the run begins.
-  const CheckpointInfo* resumed() const {
-    return checkpoint_ == nullptr ? nullptr : &checkpoint_->info();
-  }
+  const CheckpointInfo* resumed() const { return resumed_.has_value() ? &*resumed_ : nullptr; }
   // The saved plan, if it was made for the same; else says what is different, or that a new one was
   // asked for.
   absl::StatusOr<std::optional<Plan>> SavedPlan(const std::map<std::string, std::string>& plan_for);
   // That the data set still has as many samples.
   absl::Status CheckDataset(int64_t size) const;
-  // Puts the saved state into a session that begins at the saved step, and lets go of the files.
+  // Puts the saved state into a session that begins at the saved step, and lets go of the files:
+  // what is removed later would else go on taking its place on the disk.
   absl::Status Restore(LocalSession* session);
 
   // `info` but for the step, the updates and the configuration, which are filled in. A file that
@@ -86,7 +85,8 @@ class TrainingCheckpoints {
   const std::string config_text_;
   Say say_;
   std::unique_ptr<CheckpointFolder> folder_;
-  std::unique_ptr<Checkpoint> checkpoint_;
+  std::optional<CheckpointInfo> resumed_;
+  std::unique_ptr<Checkpoint> checkpoint_;  // until its state has been restored
   std::unique_ptr<CheckpointSaver> saver_;  // after folder_, which it uses
   int64_t last_asked_step_ = -1;
 };

@@ -87,7 +87,7 @@ absl::Status WriteTensors(const std::string& path, const std::map<std::string, T
 absl::StatusOr<std::string> DumpBatch(const BatchDump& dump, const std::string& folder) {
   DPIPE_ASSIGN_OR_RETURN(const auto tensors, LoadInputs(dump));
   Json json;
-  json["step"] = dump.step.step;
+  json["step"] = dump.step.step + 1;
   json["loss"] = Number(dump.step.loss);
   json["grad_norm"] = Number(dump.step.grad_norm);
   json["applied"] = dump.step.applied;
@@ -95,7 +95,7 @@ absl::StatusOr<std::string> DumpBatch(const BatchDump& dump, const std::string& 
     json["samples"].push_back(SampleJson(dump, tensors, sample));
   }
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
-  const std::string name = absl::StrFormat("%s/step_%08d", folder, dump.step.step);
+  const std::string name = absl::StrFormat("%s/step_%08d", folder, dump.step.step + 1);
   DPIPE_RETURN_IF_ERROR(WriteTensors(name + ".safetensors", tensors));
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(
       name + ".json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"));

@@ -22,7 +22,8 @@ struct BatchDump {
   std::function<std::string(int sample)> describe_sample;
 };
 
-// Writes step_00001234.json and step_00001234.safetensors in `folder`, which is made. The JSON has
+// Writes step_00001234.json and step_00001234.safetensors in `folder`, which is made; steps count
+// from 1 there, as in logs. The JSON has
 // the step's losses and gradient norm and, for each sample, its origin, its losses and every drawn
 // number of it (a timestep). The tensors are all that the components read from outside, by
 // "component.input", with one row a sample. Numbers that are not finite are strings in the JSON:

@@ -138,17 +138,20 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointFolder::OpenNewest(
   return std::unique_ptr<Checkpoint>();
 }
 
-absl::Status CheckpointFolder::SetAsideAfter(int64_t step) {
+absl::StatusOr<int> CheckpointFolder::SetAsideAfter(int64_t step) {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, Steps());
   std::error_code error;
+  int count = 0;
   for (const int64_t later : steps) {
     if (later <= step) continue;
     std::string name = PathOf(later) + kAsideSuffix;
     for (int i = 2; fs::exists(name, error); ++i)
       name = absl::StrCat(PathOf(later), kAsideSuffix, i);
     DPIPE_RETURN_IF_ERROR(Rename(PathOf(later), name));
+    ++count;
   }
-  return SyncFolder(path_);
+  DPIPE_RETURN_IF_ERROR(SyncFolder(path_));
+  return count;
 }
 
 absl::StatusOr<int64_t> CheckpointFolder::Write(const CheckpointContent& content,

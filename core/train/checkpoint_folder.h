@@ -43,8 +43,9 @@ class CheckpointFolder {
       const std::function<void(const std::string&)>& say) const;
 
   // Before a run goes on from `step`, which may not be the newest: gives those of later steps names
-  // that no one takes for this run's ("step_00001234.aside"), so that nothing is lost.
-  absl::Status SetAsideAfter(int64_t step);
+  // that no one takes for this run's ("step_00001234.aside"), so that nothing is lost. Returns
+  // how many there were.
+  absl::StatusOr<int> SetAsideAfter(int64_t step);
 
   // Writes the checkpoint of content.info.step, as WriteCheckpoint does, and then removes what
   // `retention` does not keep: of the steps up to this one. Returns the bytes written.
