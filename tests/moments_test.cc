@@ -55,7 +55,7 @@ TEST(EightBitMomentsTest, LossesStayCloseToThoseOfFp32) {
     largest = std::max(largest, std::abs(quantized.losses[i] / whole.losses[i] - 1));
   }
   RecordProperty("largest_relative_difference", std::to_string(largest));
-  EXPECT_LT(largest, 0.03);
+  EXPECT_LT(largest, 0.01);
   EXPECT_NEAR(MeanOfLast(quantized, 10), MeanOfLast(whole, 10), 0.02 * MeanOfLast(whole, 10));
   EXPECT_LT(MeanOfLast(whole, 10), 0.95 * whole.losses[0]) << "there is something to learn";
 }
