@@ -1,5 +1,6 @@
 #include "models/controlnet/golden_case.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -70,15 +71,25 @@ std::map<std::string, Tensor> EncodeLocked(const GoldenCase& c, const Goldens& g
   return outputs;
 }
 
+// Where the mid block has one pixel, a token attends to itself alone and no gradient reaches its
+// query and key: norms below this share of the largest count as zero.
+constexpr double kVanishing = 1e-9;
+
 void CompareGradients(const GoldenCase& c, const Goldens& goldens,
                       const nn::ParameterSet& parameters, GoldenErrors* errors) {
+  auto expected_norm = [&](nn::ParameterId id) -> double {
+    return goldens.Scalar(c.name + "/gradient_norm/" + parameters.program().parameter(id).name);
+  };
+  double largest = 0;
   for (nn::ParameterId id : parameters.trainable_ids()) {
-    const std::string& name = parameters.program().parameter(id).name;
-    const double expected = goldens.Scalar(c.name + "/gradient_norm/" + name);
-    const double error = std::fabs(Norm(parameters.grad(id)) - expected) / expected;
+    largest = std::max(largest, expected_norm(id));
+  }
+  for (nn::ParameterId id : parameters.trainable_ids()) {
+    const double expected = std::max(expected_norm(id), kVanishing * largest);
+    const double error = std::fabs(Norm(parameters.grad(id)) - expected_norm(id)) / expected;
     if (!(error <= errors->gradient_norm)) {
       errors->gradient_norm = error;
-      errors->worst_gradient = name;
+      errors->worst_gradient = parameters.program().parameter(id).name;
     }
   }
 }
