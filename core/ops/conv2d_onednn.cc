@@ -1,4 +1,5 @@
 #include "core/ops/bias_grad.h"
+#include "core/ops/conv2d_gemm.h"
 #include "core/ops/conv2d_kernels.h"
 #include "core/ops/convert.h"
 #include "core/ops/linear_kernels.h"
@@ -32,7 +33,7 @@ struct Geometry {
   Desc master() const { return {w_dims(), dnnl::memory::data_type::f32, Tag::oihw}; }
   Desc bias() const { return {{w[0]}, dnnl::memory::data_type::f32, Tag::a}; }
 
-  onednn::Key key(bool with_bias, bool rounded) const {
+  onednn::Key key(bool with_bias) const {
     return {x[0],
             x[1],
             x[2],
@@ -46,8 +47,7 @@ struct Geometry {
             params.pad_left,
             params.pad_right,
             static_cast<int64_t>(dtype),
-            with_bias,
-            rounded};
+            with_bias};
   }
 
   Conv2dParams params;
@@ -79,7 +79,7 @@ struct WeightedEntry {
   onednn::WeightForm form;
 };
 
-WeightedEntry MakeForward(const Geometry& g, bool with_bias, bool rounded) {
+WeightedEntry MakeForward(const Geometry& g, bool with_bias) {
   const auto desc = ForwardDesc(g, with_bias);
   std::vector<onednn::Primitive::Argument> arguments = {{DNNL_ARG_SRC, g.x_desc()},
                                                         {DNNL_ARG_WEIGHTS, desc.weights_desc()},
@@ -87,10 +87,10 @@ WeightedEntry MakeForward(const Geometry& g, bool with_bias, bool rounded) {
   if (with_bias) arguments.push_back({DNNL_ARG_BIAS, g.bias()});
   return {onednn::Primitive("conv2d", dnnl::convolution_forward(desc), desc.scratchpad_desc(),
                             arguments),
-          onednn::WeightForm(g.master(), desc.weights_desc(), rounded)};
+          onednn::WeightForm(g.master(), desc.weights_desc())};
 }
 
-WeightedEntry MakeInputGrad(const Geometry& g, bool rounded) {
+WeightedEntry MakeInputGrad(const Geometry& g) {
   const dnnl::convolution_backward_data::primitive_desc desc(
       dnnl::convolution_backward_data::desc(dnnl::algorithm::convolution_direct, g.x_desc(),
                                             g.any_weights(), g.y_desc(), g.strides(),
@@ -101,7 +101,7 @@ WeightedEntry MakeInputGrad(const Geometry& g, bool rounded) {
                             {{DNNL_ARG_DIFF_DST, g.y_desc()},
                              {DNNL_ARG_WEIGHTS, desc.weights_desc()},
                              {DNNL_ARG_DIFF_SRC, g.x_desc()}}),
-          onednn::WeightForm(g.master(), desc.weights_desc(), rounded)};
+          onednn::WeightForm(g.master(), desc.weights_desc())};
 }
 
 // The weight gradient comes in a layout of oneDNN's choice; `add` adds it into the master's.
@@ -136,13 +136,13 @@ WeightGradEntry MakeWeightGrad(const Geometry& g) {
           static_cast<int64_t>(gradient.get_size())};
 }
 
-absl::StatusOr<Tensor> Forward(const Geometry& g, bool rounded, const Tensor& x, const Weight& w,
+absl::StatusOr<Tensor> Forward(const Geometry& g, const Tensor& x, const Weight& w,
                                const Tensor& bias) {
   thread_local onednn::PrimitiveCache<WeightedEntry> cache;
   const bool with_bias = bias.defined();
-  DPIPE_ASSIGN_OR_RETURN(const WeightedEntry* entry,
-                         cache.Get("conv2d", g.key(with_bias, rounded),
-                                   [&] { return MakeForward(g, with_bias, rounded); }));
+  DPIPE_ASSIGN_OR_RETURN(const WeightedEntry* entry, cache.Get("conv2d", g.key(with_bias), [&] {
+    return MakeForward(g, with_bias);
+  }));
   DPIPE_ASSIGN_OR_RETURN(const Tensor form, entry->form.Get(w));
   Tensor y = Tensor::Empty(x.device(), g.y, g.dtype);
   DPIPE_RETURN_IF_ERROR(
@@ -152,12 +152,11 @@ absl::StatusOr<Tensor> Forward(const Geometry& g, bool rounded, const Tensor& x,
   return y;
 }
 
-absl::StatusOr<Tensor> InputGrad(const Geometry& g, bool rounded, const Tensor& dy,
-                                 const Weight& w) {
+absl::StatusOr<Tensor> InputGrad(const Geometry& g, const Tensor& dy, const Weight& w) {
   thread_local onednn::PrimitiveCache<WeightedEntry> cache;
-  DPIPE_ASSIGN_OR_RETURN(const WeightedEntry* entry,
-                         cache.Get("conv2d's input gradient", g.key(false, rounded),
-                                   [&] { return MakeInputGrad(g, rounded); }));
+  DPIPE_ASSIGN_OR_RETURN(
+      const WeightedEntry* entry,
+      cache.Get("conv2d's input gradient", g.key(false), [&] { return MakeInputGrad(g); }));
   DPIPE_ASSIGN_OR_RETURN(const Tensor form, entry->form.Get(w));
   Tensor dx = Tensor::Empty(dy.device(), g.x, g.dtype);
   DPIPE_RETURN_IF_ERROR(
@@ -167,9 +166,9 @@ absl::StatusOr<Tensor> InputGrad(const Geometry& g, bool rounded, const Tensor& 
 
 absl::Status WeightGrad(const Geometry& g, const Tensor& x, const Tensor& dy, Tensor* dw) {
   thread_local onednn::PrimitiveCache<WeightGradEntry> cache;
-  DPIPE_ASSIGN_OR_RETURN(const WeightGradEntry* entry,
-                         cache.Get("conv2d's weight gradient", g.key(false, false),
-                                   [&] { return MakeWeightGrad(g); }));
+  DPIPE_ASSIGN_OR_RETURN(
+      const WeightGradEntry* entry,
+      cache.Get("conv2d's weight gradient", g.key(false), [&] { return MakeWeightGrad(g); }));
   const Tensor gradient = Tensor::Empty(x.device(), {(entry->gradient_bytes + 3) / 4}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(
       entry->primitive.Run(x.device(), {x.raw_data(), dy.raw_data(), gradient.raw_data()}));
@@ -178,27 +177,34 @@ absl::Status WeightGrad(const Geometry& g, const Tensor& x, const Tensor& dy, Te
 
 bool IsWidened(const Tensor& t) { return t.dtype() == DType::kBf16 && !onednn::NativeBf16(); }
 
+// Products in fp32 by the master itself.
+bool IsGemm(const Conv2dParams& params, const Tensor& t, const Shape& x, const Shape& w) {
+  return (t.dtype() == DType::kF32 || IsWidened(t)) && PrefersGemm(params, x, w);
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> Conv2dForward(const Conv2dParams& params, const Tensor& x, const Weight& w,
                                      const Tensor& bias) {
   if (IsPointwise(params, w.shape())) return LinearForward(x, w, bias);
+  if (IsGemm(params, x, x.shape(), w.shape())) return GemmConv2dForward(params, x, w, bias);
   if (!IsWidened(x)) {
-    return Forward(Geometry(params, x.shape(), w.shape(), x.dtype()), false, x, w, bias);
+    return Forward(Geometry(params, x.shape(), w.shape(), x.dtype()), x, w, bias);
   }
   const Geometry g(params, x.shape(), w.shape(), DType::kF32);
-  DPIPE_ASSIGN_OR_RETURN(const Tensor y, Forward(g, true, Widened(x), w, bias));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor y, Forward(g, Widened(x), w, bias));
   return Narrowed(y);
 }
 
 absl::StatusOr<Tensor> Conv2dInputGrad(const Conv2dParams& params, const Tensor& dy,
                                        const Weight& w, const Shape& x_shape) {
   if (IsPointwise(params, w.shape())) return LinearInputGrad(dy, w);
+  if (IsGemm(params, dy, x_shape, w.shape())) return GemmConv2dInputGrad(params, dy, w, x_shape);
   if (!IsWidened(dy)) {
-    return InputGrad(Geometry(params, x_shape, w.shape(), dy.dtype()), false, dy, w);
+    return InputGrad(Geometry(params, x_shape, w.shape(), dy.dtype()), dy, w);
   }
   const Geometry g(params, x_shape, w.shape(), DType::kF32);
-  DPIPE_ASSIGN_OR_RETURN(const Tensor dx, InputGrad(g, true, Widened(dy), w));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor dx, InputGrad(g, Widened(dy), w));
   return Narrowed(dx);
 }
 
@@ -206,6 +212,7 @@ absl::Status Conv2dWeightGrad(const Conv2dParams& params, const Tensor& x, const
                               Tensor* dw, Tensor* db) {
   if (IsPointwise(params, dw->shape())) return LinearWeightGrad(x, dy, dw, db);
   if (db != nullptr) AddBiasGrad(dy, db);
+  if (IsGemm(params, x, x.shape(), dw->shape())) return GemmConv2dWeightGrad(params, x, dy, dw);
   const bool widened = IsWidened(x);
   const Geometry g(params, x.shape(), dw->shape(), widened ? DType::kF32 : x.dtype());
   if (!widened) return WeightGrad(g, x, dy, dw);

@@ -18,9 +18,11 @@ struct Product {
   int64_t rows, k, n;
   bool forward;
   bool bias;
-  bool rounded;  // computed in fp32 with a weight rounded to bf16
   DType dtype;
 };
+
+// Elements of a weight of 1 MiB: half of an L2 cache.
+constexpr int64_t kMostPacked = 262144;
 
 struct ProductEntry {
   onednn::Primitive primitive;
@@ -32,9 +34,9 @@ ProductEntry MakeProduct(const Product& p) {
   const auto f32 = dnnl::memory::data_type::f32;
   const Desc from(Dims{p.rows, p.k}, type, Tag::ab), to(Dims{p.rows, p.n}, type, Tag::ab);
   const Desc plain(Dims{p.k, p.n}, f32, p.forward ? Tag::ba : Tag::ab);
-  // The input gradient multiplies by the master as it lies at full speed; forward gains from
-  // packing.
-  const bool pack = p.forward || p.dtype != DType::kF32;
+  // In fp32 the master is multiplied by as it lies, at full speed. Only where it stays in the cache
+  // does forward gain from packing; of larger ones, packing moves more bytes than it saves.
+  const bool pack = p.dtype != DType::kF32 || (p.forward && p.k * p.n <= kMostPacked);
   const Desc weights = pack ? Desc(Dims{p.k, p.n}, type, Tag::any) : plain;
   const Desc bias = p.bias ? Desc(Dims{1, p.n}, f32, Tag::ab) : Desc();
   const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(from, weights, bias, to),
@@ -43,14 +45,18 @@ ProductEntry MakeProduct(const Product& p) {
       {DNNL_ARG_SRC, from}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}, {DNNL_ARG_DST, to}};
   if (p.bias) arguments.push_back({DNNL_ARG_BIAS, bias});
   return {onednn::Primitive("linear", dnnl::matmul(desc), desc.scratchpad_desc(), arguments),
-          onednn::WeightForm(plain, desc.weights_desc(), p.rounded)};
+          onednn::WeightForm(plain, desc.weights_desc())};
 }
 
 absl::Status Multiply(const Product& p, const std::shared_ptr<Device>& device, const void* from,
                       const Weight& w, const Tensor& bias, void* to) {
+  if (!p.forward && p.dtype == DType::kF32 && p.k * p.n > kMostPacked) {
+    // The matmul primitive takes up to twice as long for 64 rows of 5120.
+    return onednn::Gemm(false, false, p.rows, p.n, p.k, static_cast<const float*>(from), p.k,
+                        w.master().data<float>(), p.n, 0.0f, static_cast<float*>(to), p.n);
+  }
   thread_local onednn::PrimitiveCache<ProductEntry> cache;
-  const onednn::Key key = {
-      p.rows, p.k, p.n, p.forward, p.bias, p.rounded, static_cast<int64_t>(p.dtype)};
+  const onednn::Key key = {p.rows, p.k, p.n, p.forward, p.bias, static_cast<int64_t>(p.dtype)};
   DPIPE_ASSIGN_OR_RETURN(const ProductEntry* entry,
                          cache.Get("linear", key, [&] { return MakeProduct(p); }));
   DPIPE_ASSIGN_OR_RETURN(const Tensor form, entry->form.Get(w));
@@ -70,7 +76,6 @@ int64_t RowsAtATime(int64_t rows, int64_t width) {
 absl::Status MultiplyWidened(Product p, const Tensor& from, const Weight& w, const Tensor& bias,
                              Tensor* to) {
   p.dtype = DType::kF32;
-  p.rounded = true;
   const int64_t rows = p.rows, step = RowsAtATime(rows, p.k + p.n);
   const Tensor wide = Tensor::Empty(from.device(), {step * (p.k + p.n)}, DType::kF32);
   float* const in = wide.data<float>();
@@ -93,7 +98,7 @@ absl::StatusOr<Tensor> Apply(bool forward, const Tensor& from, const Weight& w,
   Tensor to = Tensor::Empty(from.device(), shape, from.dtype());
   const int64_t rows = from.num_elements() / k;
   if (rows == 0) return to;
-  const Product p = {rows, k, n, forward, bias.defined(), /*rounded=*/false, from.dtype()};
+  const Product p = {rows, k, n, forward, bias.defined(), from.dtype()};
   if (from.dtype() == DType::kBf16 && !onednn::NativeBf16()) {
     DPIPE_RETURN_IF_ERROR(MultiplyWidened(p, from, w, bias, &to));
   } else {

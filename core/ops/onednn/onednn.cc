@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
-#include "core/ops/convert.h"
 #include "oneapi/dnnl/dnnl_debug.h"
 
 namespace dpipe::ops::onednn {
@@ -30,15 +29,13 @@ bool CpuHasAmx() {
 }
 
 // Numbers layouts, in the order in which they are met.
-int FormatId(const Desc& desc, bool rounded) {
+int FormatId(const Desc& desc) {
   static absl::Mutex mutex;
-  static auto& known = *new std::vector<std::pair<Desc, bool>>;
+  static auto& known = *new std::vector<Desc>;
   absl::MutexLock lock(&mutex);
-  const auto it = std::find_if(known.begin(), known.end(), [&](const auto& format) {
-    return format.second == rounded && format.first == desc;
-  });
+  const auto it = std::find(known.begin(), known.end(), desc);
   const int index = static_cast<int>(it - known.begin());
-  if (it == known.end()) known.emplace_back(desc, rounded);
+  if (it == known.end()) known.push_back(desc);
   return Weight::kFirstBackendFormat + index;
 }
 
@@ -133,12 +130,10 @@ absl::Status Primitive::Run(const std::shared_ptr<Device>& device,
       what_);
 }
 
-WeightForm::WeightForm(const Desc& plain, const Desc& wanted, bool rounded)
-    : is_master_(!rounded && plain == wanted),
-      rounded_(rounded),
-      size_bytes_(static_cast<int64_t>(wanted.get_size())) {
+WeightForm::WeightForm(const Desc& plain, const Desc& wanted)
+    : is_master_(plain == wanted), size_bytes_(static_cast<int64_t>(wanted.get_size())) {
   if (is_master_) return;
-  format_ = FormatId(wanted, rounded);
+  format_ = FormatId(wanted);
   const dnnl::reorder::primitive_desc desc(CpuEngine(), plain, CpuEngine(), wanted,
                                            UserScratchpad());
   reorder_ = Primitive("preparing a weight", dnnl::reorder(desc), desc.scratchpad_desc(),
@@ -151,9 +146,8 @@ absl::StatusOr<Tensor> WeightForm::Get(const Weight& w) const {
 }
 
 absl::StatusOr<Tensor> WeightForm::Prepare(const Tensor& master) const {
-  const Tensor source = rounded_ ? Widened(Narrowed(master)) : master;
   Tensor form = Tensor::Empty(master.device(), {(size_bytes_ + 3) / 4}, DType::kF32);
-  DPIPE_RETURN_IF_ERROR(reorder_.Run(master.device(), {source.raw_data(), form.raw_data()}));
+  DPIPE_RETURN_IF_ERROR(reorder_.Run(master.device(), {master.raw_data(), form.raw_data()}));
   return form;
 }
 

@@ -32,9 +32,9 @@ dnnl::memory::data_type ToDataType(DType dtype);
 
 // Whether bf16 ops run on bf16 instructions. Only where the CPU has AMX: without it, oneDNN's bf16
 // kernels are slower than its fp32 ones (AVX512-BF16 multiplies at half the rate on Sapphire
-// Rapids, measured 105 against 200 GFLOP/s a core; older CPUs emulate or have none), so operands
-// are widened, which is exact, multiplied in fp32, and results rounded to bf16. Both ways
-// accumulate in fp32 and round once.
+// Rapids, measured 105 against 200 GFLOP/s a core; older CPUs emulate or have none), so activations
+// are widened, which is exact, multiplied by fp32 masters, and results rounded to bf16. Both ways
+// accumulate in fp32 and round once; bf16 instructions need the weight rounded too.
 bool NativeBf16();
 
 enum class Bf16Choice { kByCpu, kNative, kWidened };
@@ -89,13 +89,12 @@ class Primitive {
   std::vector<dnnl_exec_arg_t> exec_arguments_;
 };
 
-// How a primitive wants a weight: in which layout and type, and whether the values are rounded to
-// bf16 first though computed with in fp32.
+// How a primitive wants a weight: in which layout and type.
 class WeightForm {
  public:
   WeightForm() = default;
   // `plain` describes the fp32 master. May throw dnnl::error.
-  WeightForm(const Desc& plain, const Desc& wanted, bool rounded);
+  WeightForm(const Desc& plain, const Desc& wanted);
 
   // The master itself, or a form cached in `w`.
   absl::StatusOr<Tensor> Get(const Weight& w) const;
@@ -104,7 +103,6 @@ class WeightForm {
   absl::StatusOr<Tensor> Prepare(const Tensor& master) const;
 
   bool is_master_ = false;
-  bool rounded_ = false;
   int format_ = 0;
   int64_t size_bytes_ = 0;
   Primitive reorder_;

@@ -35,18 +35,19 @@ TEST(OneDnnTest, WeightsArePreparedOncePerForm) {
   Weight w(RandomTensor(cpu, {2, 3}, DType::kF32, 1));
   const auto f32 = dnnl::memory::data_type::f32;
   const Desc plain({2, 3}, f32, Tag::ab), transposed({2, 3}, f32, Tag::ba);
-  EXPECT_EQ(WeightForm(plain, plain, false).Get(w)->raw_data(), w.master().raw_data());
+  EXPECT_EQ(WeightForm(plain, plain).Get(w)->raw_data(), w.master().raw_data());
   EXPECT_EQ(w.prepared_bytes(), 0);
 
-  const WeightForm form(plain, transposed, false), same(plain, transposed, false);
-  const WeightForm rounded(plain, transposed, true);
+  const Desc bf16({2, 3}, dnnl::memory::data_type::bf16, Tag::ba);
+  const WeightForm form(plain, transposed), same(plain, transposed), narrow(plain, bf16);
   EXPECT_EQ(form.Get(w)->raw_data(), same.Get(w)->raw_data());
-  EXPECT_NE(form.Get(w)->raw_data(), rounded.Get(w)->raw_data());
+  EXPECT_NE(form.Get(w)->raw_data(), narrow.Get(w)->raw_data());
   for (int r = 0; r < 2; ++r) {
     for (int c = 0; c < 3; ++c) {
       const float value = w.master().data<float>()[r * 3 + c];
       EXPECT_EQ(form.Get(w)->data<float>()[c * 2 + r], value);
-      EXPECT_EQ(rounded.Get(w)->data<float>()[c * 2 + r], static_cast<float>(Bf16(value)));
+      const Bf16* const bits = static_cast<const Bf16*>(narrow.Get(w)->raw_data());
+      EXPECT_EQ(bits[c * 2 + r].bits, Bf16(value).bits);
     }
   }
 }
