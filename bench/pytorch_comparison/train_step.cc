@@ -31,7 +31,8 @@ DEFINE_string(data, "", "folder of images with captions; empty: the built-in dat
 DEFINE_int32(image_size, 0, "pixels a side; 0: the size that the model was made for");
 DEFINE_int32(batch, 8, "images of a step, over all devices");
 DEFINE_int32(devices, 1, "devices that share this process's cores");
-DEFINE_int32(micro_batches, 1, "of a pipeline; data parallelism has one");
+DEFINE_int32(micro_batches, 1,
+             "that a device's share of the batch, or a pipeline's, is divided into");
 DEFINE_string(strategy, "data_parallel", "how several devices work together");
 DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in; weights are fp32");
 DEFINE_double(lr, 1e-5, "learning rate of AdamW");
@@ -150,7 +151,7 @@ absl::StatusOr<std::unique_ptr<LocalSession>> Start(const TrainingJob& job) {
       ProfileJob(job, CandidateLocalBatches(FLAGS_batch), nullptr, /*passes=*/1));
   PlanOptions options;
   options.global_batch = FLAGS_batch;
-  options.num_micro_batches = FLAGS_strategy == "data_parallel" ? 0 : FLAGS_micro_batches;
+  options.num_micro_batches = FLAGS_micro_batches;
   DPIPE_ASSIGN_OR_RETURN(const PlanResult planned, MakePlan(strategy, profile, cluster, options));
   return StartSession(job, planned.plan);
 }

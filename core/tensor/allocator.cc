@@ -1,5 +1,7 @@
 #include "core/tensor/allocator.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -9,16 +11,39 @@
 
 namespace dpipe {
 namespace {
+
 constexpr int64_t kAlignment = 64;  // a cache line, and a full AVX-512 register
+
+// From here on blocks are mappings of their own: what is released goes back to the operating system
+// at once, whatever lies beside it, and the part of a block that rounding added is never touched.
+constexpr int64_t kLeastMapped = int64_t{1} << 20;
+void* TakeFromSystem(int64_t size) {
+  if (size < kLeastMapped) return std::aligned_alloc(kAlignment, size);
+  void* const data =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return data == MAP_FAILED ? nullptr : data;
+}
+
+void GiveToSystem(void* data, int64_t size) {
+  if (size < kLeastMapped) {
+    std::free(data);
+  } else {
+    munmap(data, size);
+  }
+}
+
 }  // namespace
 
 CachingAllocator::~CachingAllocator() { ReleaseCache(); }
 
 // Sizes keep three significant bits, so that slightly different requests share blocks and at most a
-// quarter of a block is wasted.
+// quarter of a block is wasted; of the largest, parameters and the like, whose sizes repeat exactly,
+// at most a sixteenth.
 int64_t CachingAllocator::RoundUp(int64_t size_bytes) {
+  constexpr int64_t kMostGranule = int64_t{1} << 20, kLarge = 16 * kMostGranule;
   int64_t granule = kAlignment;
   while (granule * 8 < size_bytes) granule *= 2;
+  if (size_bytes >= kLarge) granule = kMostGranule;
   return std::max(granule, (size_bytes + granule - 1) / granule * granule);
 }
 
@@ -37,7 +62,7 @@ void* CachingAllocator::Allocate(int64_t size_bytes) {
     stats_.allocated_bytes += size;
     stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.allocated_bytes);
   }
-  if (data == nullptr) data = std::aligned_alloc(kAlignment, size);
+  if (data == nullptr) data = TakeFromSystem(size);
   DPIPE_CHECK(data != nullptr) << "out of memory: " << FormatBytes(size);
   if (poison_) std::memset(data, 0xff, size);  // all ones: NaN in fp32 and bf16, -1 in int32
   return data;
@@ -64,7 +89,7 @@ void CachingAllocator::ReleaseCache() {
   absl::MutexLock lock(&mutex_);
   for (auto& [size, blocks] : free_) {
     for (void* block : blocks) {
-      std::free(block);
+      GiveToSystem(block, size);
       stats_.reserved_bytes -= size;
     }
     blocks.clear();
