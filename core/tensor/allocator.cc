@@ -37,8 +37,8 @@ void GiveToSystem(void* data, int64_t size) {
 CachingAllocator::~CachingAllocator() { ReleaseCache(); }
 
 // Sizes keep three significant bits, so that slightly different requests share blocks and at most a
-// quarter of a block is wasted; of the largest, parameters and the like, whose sizes repeat exactly,
-// at most a sixteenth.
+// quarter of a block is wasted; of the largest, parameters and the like, whose sizes repeat
+// exactly, at most a sixteenth.
 int64_t CachingAllocator::RoundUp(int64_t size_bytes) {
   constexpr int64_t kMostGranule = int64_t{1} << 20, kLarge = 16 * kMostGranule;
   int64_t granule = kAlignment;
