@@ -1,0 +1,296 @@
+#include "models/cascade/cascade.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "core/base/file.h"
+#include "models/cascade/cascade_inputs.h"
+#include "models/cascade/cascade_sampler.h"
+#include "models/config/component_config.h"
+#include "nlohmann/json.hpp"
+
+namespace dpipe::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kNames[] = {"base", "super_resolution"};
+
+std::string SchedulerPath(const std::string& folder, const std::string& name) {
+  return absl::StrCat(folder, "/", name, "_scheduler/scheduler_config.json");
+}
+
+absl::StatusOr<std::unique_ptr<diffusion::NoiseSchedule>> ReadSchedule(
+    const std::string& path, const LoadModelOptions& options) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string json, ReadFile(path));
+  auto parsed = diffusion::ParseSchedulerConfig(json);
+  if (parsed.ok()) {
+    if (options.prediction_type.has_value()) parsed->prediction_type = *options.prediction_type;
+    if (options.zero_terminal_snr.has_value()) {
+      parsed->rescale_zero_terminal_snr = *options.zero_terminal_snr;
+    }
+    if (parsed->rescale_zero_terminal_snr &&
+        parsed->prediction_type == diffusion::PredictionType::kEpsilon) {
+      parsed = absl::InvalidArgumentError(
+          "a last timestep of pure noise needs v_prediction or sample, not epsilon");
+    }
+  }
+  auto schedule = parsed.ok() ? diffusion::NoiseSchedule::Create(*parsed) : parsed.status();
+  if (schedule.ok()) return std::make_unique<diffusion::NoiseSchedule>(*std::move(schedule));
+  return absl::Status(schedule.status().code(),
+                      absl::StrCat(path, ": ", schedule.status().message()));
+}
+
+// A U-Net as it lies in its folder.
+absl::StatusOr<nn::Program> StoredProgram(const CascadePart& part, bool widened) {
+  PixelUNetConfig config = part.config;
+  PixelUNetOptions options = part.options;
+  options.prefix.clear();
+  if (widened) {
+    config.in_channels -= config.out_channels;
+    options.self_conditioning = false;
+  }
+  return BuildPixelUNetForInference(config, options);
+}
+
+// A convolution's weight with input channels added behind, at zero: it computes the same.
+Tensor WithMoreInputs(const Tensor& weight, int64_t in_channels) {
+  Tensor wide = Tensor::Zeros(
+      weight.device(), {weight.dim(0), in_channels, weight.dim(2), weight.dim(3)}, DType::kF32);
+  const int64_t row = weight.num_elements() / weight.dim(0);
+  const int64_t wide_row = wide.num_elements() / wide.dim(0);
+  for (int64_t o = 0; o < weight.dim(0); ++o) {
+    std::copy_n(weight.data<float>() + o * row, row, wide.data<float>() + o * wide_row);
+  }
+  return wide;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TrainableModel>> Cascade::Load(const std::string& folder,
+                                                              const LoadModelOptions& options) {
+  auto model = std::unique_ptr<Cascade>(new Cascade());
+  model->folder_ = folder;
+  model->options_ = options;
+  DPIPE_RETURN_IF_ERROR(model->ReadIndex());
+  for (int i : {kBase, kSuperResolution}) DPIPE_RETURN_IF_ERROR(model->ReadPart(i, options));
+  DPIPE_ASSIGN_OR_RETURN(model->low_schedule_,
+                         ReadSchedule(SchedulerPath(folder, "low_res"), LoadModelOptions()));
+  if (model->max_noise_level_ > model->low_schedule_->num_timesteps()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, ": max_noise_level is ", model->max_noise_level_,
+                     ", but low_res_scheduler has ", model->low_schedule_->num_timesteps(),
+                     " timesteps"));
+  }
+  DPIPE_RETURN_IF_ERROR(model->SetSizes(options.image_size));
+  const int64_t classes = model->parts_[kBase].config.num_class_embeds;
+  if (classes > 0) {
+    DPIPE_ASSIGN_OR_RETURN(model->labels_, ClassLabels::Read(folder + "/classes.txt", classes));
+  }
+  DPIPE_RETURN_IF_ERROR(model->BuildModel(options));
+  return std::unique_ptr<TrainableModel>(std::move(model));
+}
+
+absl::Status Cascade::ReadIndex() {
+  DPIPE_ASSIGN_OR_RETURN(ComponentConfig index,
+                         ComponentConfig::Read(folder_ + "/model_index.json"));
+  max_noise_level_ = static_cast<int>(index.PositiveInt("max_noise_level", 400));
+  noise_level_ = static_cast<int>(index.PositiveInt("noise_level", 50));
+  if (noise_level_ >= max_noise_level_) {
+    index.AddProblem("noise_level",
+                     absl::StrCat("expected less than max_noise_level, ", max_noise_level_));
+  }
+  return index.status();
+}
+
+absl::Status Cascade::ReadPart(int index, const LoadModelOptions& options) {
+  CascadePart& part = parts_[index];
+  part.name = kNames[index];
+  DPIPE_ASSIGN_OR_RETURN(
+      part.config, ReadPixelUNetConfig(absl::StrCat(folder_, "/", part.name, "/config.json")));
+  DPIPE_ASSIGN_OR_RETURN(part.schedule, ReadSchedule(SchedulerPath(folder_, part.name), options));
+  part.options.prefix = part.name + ".";
+  // What the folder has says whether it takes its own estimate.
+  const int64_t pictures = 1 + (index == kSuperResolution);
+  part.options.self_conditioning =
+      part.config.in_channels == (pictures + 1) * part.config.out_channels;
+  if (options.self_conditioning && !part.options.self_conditioning) {
+    part.options.self_conditioning = true;
+    part.config.in_channels += part.config.out_channels;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Cascade::SetSizes(int image_size) {
+  const int64_t large = parts_[kSuperResolution].config.sample_size;
+  const int64_t small = parts_[kBase].config.sample_size;
+  const int64_t ratio = large / small;
+  if (large % small != 0 || ratio < 2 || (ratio & (ratio - 1)) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        folder_, ": pictures of ", small, " pixels are enlarged to ", large,
+        "; the ratio of sample_size must be 2, 4, 8, ..."));
+  }
+  image_size_ = image_size > 0 ? image_size : static_cast<int>(large);
+  if (image_size_ % ratio != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(folder_, ": images of ", image_size_,
+                                                   " pixels cannot be divided by ", ratio));
+  }
+  base_size_ = image_size_ / static_cast<int>(ratio);
+  parts_[kBase].options.height = parts_[kBase].options.width = base_size_;
+  PixelUNetOptions& options = parts_[kSuperResolution].options;
+  options.height = options.width = image_size_;
+  options.low_height = options.low_width = base_size_;
+  return absl::OkStatus();
+}
+
+absl::Status Cascade::BuildModel(const LoadModelOptions& options) {
+  std::vector<nn::Component> components;
+  for (const CascadePart& part : parts_) {
+    DPIPE_ASSIGN_OR_RETURN(
+        nn::Program program,
+        BuildPixelUNetForTraining(part.config, part.options,
+                                  {*part.schedule, options.min_snr_gamma, *low_schedule_}));
+    components.push_back({part.name, true, std::move(program), {}});
+    if (part.options.self_conditioning) {
+      components.back().self_conditioning = {"estimate", "prediction"};
+    }
+    frozen_.push_back(nullptr);
+  }
+  fs::path path(folder_);
+  if (!path.has_filename()) path = path.parent_path();
+  DPIPE_ASSIGN_OR_RETURN(nn::Model model,
+                         nn::Model::Create(path.filename().string(), std::move(components)));
+  model_ = std::make_unique<nn::Model>(std::move(model));
+  return absl::OkStatus();
+}
+
+std::string Cascade::Describe() const {
+  std::string text = model_->name();
+  for (int i : {kBase, kSuperResolution}) {
+    const nn::Program& program = model_->component(i).program;
+    absl::StrAppend(&text, i == kBase ? ", " : " and ",
+                    absl::StrFormat("%.2f M trainable parameters in %d layers (%s, %d x %d pixels)",
+                                    program.ParameterCount(program.all_layers()) / 1e6,
+                                    program.num_layers(), parts_[i].name, parts_[i].options.height,
+                                    parts_[i].options.width));
+  }
+  return text;
+}
+
+absl::StatusOr<NamedTensors> Cascade::InitialParameters(Start start, uint64_t seed) const {
+  NamedTensors all;
+  for (int i : {kBase, kSuperResolution}) {
+    const CascadePart& part = parts_[i];
+    const nn::Program& program = model_->component(i).program;
+    if (start == Start::kRandom) {
+      nn::ParameterSet parameters(program, program.all_layers(), Device::Cpu());
+      parameters.InitRandom(seed);
+      parameters.Collect(&all);
+      continue;
+    }
+    const std::string folder = absl::StrCat(folder_, "/", part.name);
+    DPIPE_ASSIGN_OR_RETURN(const PixelUNetConfig stored,
+                           ReadPixelUNetConfig(folder + "/config.json"));
+    const bool widened = stored.in_channels != part.config.in_channels;
+    DPIPE_ASSIGN_OR_RETURN(const nn::Program stored_program, StoredProgram(part, widened));
+    DPIPE_ASSIGN_OR_RETURN(NamedTensors own,
+                           LoadWeights(folder, {&stored_program}, Device::Cpu()));
+    if (widened) {
+      Tensor& weight = own.at("conv_in.weight");
+      weight = WithMoreInputs(weight, part.config.in_channels);
+    }
+    for (auto& [name, tensor] : own) all[part.options.prefix + name] = std::move(tensor);
+  }
+  return all;
+}
+
+absl::StatusOr<std::unique_ptr<InputProvider>> Cascade::MakeInputs(
+    DataLoader* loader, const InputsOptions& options) const {
+  if (loader->options().image_size != image_size_) {
+    return absl::InvalidArgumentError(absl::StrCat("the data loader gives images of ",
+                                                   loader->options().image_size,
+                                                   " pixels, the model takes ", image_size_));
+  }
+  return std::make_unique<CascadeInputs>(this, loader, options);
+}
+
+// As the folder's, with what a run has changed.
+absl::StatusOr<std::string> Cascade::SchedulerConfig(const std::string& name) const {
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(SchedulerPath(folder_, name)));
+  if (name == "low_res") return text;
+  if (!options_.prediction_type.has_value() && !options_.zero_terminal_snr.has_value()) return text;
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
+  if (options_.prediction_type.has_value()) {
+    json["prediction_type"] =
+        std::string(diffusion::PredictionTypeName(*options_.prediction_type));
+  }
+  if (options_.zero_terminal_snr.has_value()) {
+    json["rescale_betas_zero_snr"] = *options_.zero_terminal_snr;
+  }
+  return json.dump(2) + "\n";
+}
+
+absl::Status Cascade::Save(const std::string& folder, const NamedTensors& parameters,
+                           StoredFormat format) const {
+  std::error_code error;
+  if (fs::equivalent(folder, folder_, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("will not write over ", folder, ", which the model was loaded from"));
+  }
+  DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
+  for (const char* file : {"model_index.json", "classes.txt"}) {
+    const std::string from = absl::StrCat(folder_, "/", file);
+    if (!fs::exists(from, error)) continue;
+    DPIPE_ASSIGN_OR_RETURN(const std::string content, ReadFile(from));
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(folder, "/", file), content));
+  }
+  for (const char* name : {"base", "super_resolution", "low_res"}) {
+    DPIPE_ASSIGN_OR_RETURN(const std::string content, SchedulerConfig(name));
+    DPIPE_RETURN_IF_ERROR(MakeFolder(absl::StrCat(folder, "/", name, "_scheduler")));
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(SchedulerPath(folder, name), content));
+  }
+  for (const CascadePart& part : parts_) {
+    const std::string own = absl::StrCat(folder, "/", part.name);
+    DPIPE_RETURN_IF_ERROR(MakeFolder(own));
+    DPIPE_ASSIGN_OR_RETURN(const std::string text,
+                           ReadFile(absl::StrCat(folder_, "/", part.name, "/config.json")));
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
+    json["in_channels"] = part.config.in_channels;
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(own + "/config.json", json.dump(2) + "\n"));
+    NamedTensors tensors;
+    for (const auto& [name, tensor] : parameters) {
+      if (absl::StartsWith(name, part.options.prefix)) {
+        tensors[name.substr(part.options.prefix.size())] = tensor;
+      }
+    }
+    DPIPE_RETURN_IF_ERROR(
+        SaveWeights(absl::StrCat(own, "/", kDiffusersWeights), tensors, format));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Image>> Cascade::Draw(
+    const NamedTensors& parameters, const DrawRequest& request,
+    const std::vector<DeviceWorker*>& workers,
+    const std::function<void(double)>& on_progress) const {
+  DPIPE_ASSIGN_OR_RETURN(const auto sampler,
+                         CascadeSampler::Create(this, parameters, request.compute_dtype));
+  return sampler->Draw(request.prompts, request.options, workers, on_progress);
+}
+
+ModelKind CascadeKind() {
+  ModelKind kind;
+  kind.name = "cascade";
+  kind.matches = [](const ModelIndex& index) {
+    return index.class_name == "CascadedDiffusionPipeline";
+  };
+  kind.load = Cascade::Load;
+  return kind;
+}
+
+}  // namespace dpipe::models

@@ -1,0 +1,94 @@
+// A cascade of two pixel-space diffusion models (Ho et al., "Cascaded diffusion models",
+// arXiv 2106.15282): one draws small pictures, the other enlarges them. Both are trained at once,
+// on the same samples: two backbones, no frozen component.
+//
+// A folder in diffusers layout: model_index.json (class CascadedDiffusionPipeline, which is not one
+// of diffusers' pipelines), `base` and `super_resolution` (UNet2DModel each), `base_scheduler`,
+// `super_resolution_scheduler`, `low_res_scheduler`, and, where the base has a table of classes,
+// classes.txt (class_labels.h). model_index.json also has "max_noise_level", below which the small
+// picture's noise level is drawn in training, and "noise_level", that of drawing.
+#ifndef DPIPE_MODELS_CASCADE_CASCADE_H_
+#define DPIPE_MODELS_CASCADE_CASCADE_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/nn/model.h"
+#include "models/cascade/class_labels.h"
+#include "models/diffusion/noise_schedule.h"
+#include "models/pixel_unet/pixel_unet.h"
+#include "models/trainable/model_kind.h"
+#include "models/trainable/trainable_model.h"
+
+namespace dpipe::models {
+
+// One of the two models.
+struct CascadePart {
+  std::string name;  // of the component and the folder; parameters' names begin with it and a dot
+  PixelUNetConfig config;
+  PixelUNetOptions options;
+  std::unique_ptr<diffusion::NoiseSchedule> schedule;
+};
+
+// Component indices of Cascade::model().
+inline constexpr int kBase = 0;
+inline constexpr int kSuperResolution = 1;
+
+class Cascade : public TrainableModel {
+ public:
+  // Errors name the file, and what of it is wrong.
+  static absl::StatusOr<std::unique_ptr<TrainableModel>> Load(const std::string& folder,
+                                                              const LoadModelOptions& options);
+
+  const CascadePart& part(int index) const { return parts_[index]; }
+  // Of the small picture's noise.
+  const diffusion::NoiseSchedule& low_schedule() const { return *low_schedule_; }
+  int max_noise_level() const { return max_noise_level_; }
+  int noise_level() const { return noise_level_; }
+  int base_size() const { return base_size_; }
+  // Null where the base has no classes.
+  const ClassLabels* labels() const { return labels_.has_value() ? &*labels_ : nullptr; }
+
+  const nn::Model& model() const override { return *model_; }
+  const std::vector<const nn::ParameterSet*>& frozen_parameters() const override { return frozen_; }
+  int image_size() const override { return image_size_; }
+  std::string Describe() const override;
+  absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
+  absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
+      DataLoader* loader, const InputsOptions& options) const override;
+  absl::Status Save(const std::string& folder, const NamedTensors& parameters,
+                    StoredFormat format) const override;
+  absl::StatusOr<std::vector<Image>> Draw(
+      const NamedTensors& parameters, const DrawRequest& request,
+      const std::vector<DeviceWorker*>& workers,
+      const std::function<void(double)>& on_progress) const override;
+
+ private:
+  Cascade() = default;
+  absl::Status ReadIndex();
+  absl::Status ReadPart(int index, const LoadModelOptions& options);
+  absl::Status SetSizes(int image_size);
+  absl::Status BuildModel(const LoadModelOptions& options);
+  absl::StatusOr<std::string> SchedulerConfig(const std::string& name) const;
+
+  std::string folder_;
+  LoadModelOptions options_;
+  CascadePart parts_[2];
+  std::unique_ptr<diffusion::NoiseSchedule> low_schedule_;
+  int max_noise_level_ = 0, noise_level_ = 0;
+  int image_size_ = 0, base_size_ = 0;
+  std::optional<ClassLabels> labels_;
+  std::unique_ptr<nn::Model> model_;
+  std::vector<const nn::ParameterSet*> frozen_;
+};
+
+// "cascade": a CascadedDiffusionPipeline.
+ModelKind CascadeKind();
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_CASCADE_CASCADE_H_

@@ -1,0 +1,59 @@
+#include "models/cascade/class_labels.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/base/file.h"
+
+namespace dpipe::models {
+
+absl::StatusOr<ClassLabels> ClassLabels::Read(const std::string& path, int64_t table_rows) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return Create({}, table_rows);
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  auto labels = Create(absl::StrSplit(text, '\n', absl::SkipWhitespace()), table_rows);
+  if (labels.ok()) return labels;
+  return absl::Status(labels.status().code(), absl::StrCat(path, ": ", labels.status().message()));
+}
+
+absl::StatusOr<ClassLabels> ClassLabels::Create(std::vector<std::string> names,
+                                                int64_t table_rows) {
+  const int64_t count = static_cast<int64_t>(names.size());
+  if (count > 0 && table_rows != count && table_rows != count + 1) {
+    return absl::InvalidArgumentError(absl::StrCat(count, " classes, but the model has ",
+                                                   table_rows, " rows for them; expected ", count,
+                                                   " or ", count + 1));
+  }
+  return ClassLabels(std::move(names), table_rows, count > 0 && table_rows == count + 1);
+}
+
+absl::StatusOr<int32_t> ClassLabels::LabelOf(const std::string& caption) const {
+  if (caption.empty() && has_no_class_) return no_class();
+  if (names_.empty()) {
+    int32_t label = -1;
+    if (absl::SimpleAtoi(caption, &label) && label >= 0 && label < rows_) return label;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "caption '", caption, "' is no number of a class below ", rows_,
+        "; names of classes need a classes.txt in the model's folder"));
+  }
+  const std::string text = absl::StrCat(" ", caption, " ");
+  size_t best_place = std::string::npos;
+  int32_t best = -1;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    const size_t place = text.find(absl::StrCat(" ", names_[i], " "));
+    if (place == std::string::npos || place > best_place) continue;
+    if (place == best_place && names_[i].size() <= names_[best].size()) continue;
+    best_place = place;
+    best = static_cast<int32_t>(i);
+  }
+  if (best >= 0) return best;
+  return absl::InvalidArgumentError(
+      absl::StrCat("caption '", caption, "' names none of the ", names_.size(), " classes"));
+}
+
+}  // namespace dpipe::models

@@ -1,0 +1,35 @@
+#include "models/cascade/class_labels.h"
+
+#include "gtest/gtest.h"
+
+namespace dpipe::models {
+namespace {
+
+TEST(ClassLabelsTest, TheFirstAndLongestNameCounts) {
+  const auto labels = ClassLabels::Create({"red", "red circle", "blue star", "a"}, 5);
+  ASSERT_TRUE(labels.ok()) << labels.status();
+  EXPECT_EQ(*labels->LabelOf("a large red circle left of a blue star"), 3);
+  EXPECT_EQ(*labels->LabelOf("large red circle left of blue star"), 1);
+  EXPECT_EQ(*labels->LabelOf("the blue star above some red circle"), 2);
+  EXPECT_EQ(*labels->LabelOf("red circles"), 0);
+  EXPECT_EQ(*labels->LabelOf(""), 4);
+  EXPECT_EQ(labels->LabelOf("a green one").ok(), true);
+  EXPECT_EQ(labels->LabelOf("green").status().message(),
+            "caption 'green' names none of the 4 classes");
+}
+
+TEST(ClassLabelsTest, NumbersWithoutNames) {
+  const auto labels = ClassLabels::Create({}, 10);
+  ASSERT_TRUE(labels.ok());
+  EXPECT_FALSE(labels->has_no_class());
+  EXPECT_EQ(*labels->LabelOf("7"), 7);
+  for (const char* bad : {"10", "-1", "", "cat"}) EXPECT_FALSE(labels->LabelOf(bad).ok()) << bad;
+}
+
+TEST(ClassLabelsTest, RowsMustSuit) {
+  EXPECT_EQ(ClassLabels::Create({"a", "b"}, 4).status().message(),
+            "2 classes, but the model has 4 rows for them; expected 2 or 3");
+}
+
+}  // namespace
+}  // namespace dpipe::models
