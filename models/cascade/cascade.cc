@@ -82,10 +82,9 @@ absl::StatusOr<std::unique_ptr<TrainableModel>> Cascade::Load(const std::string&
   DPIPE_ASSIGN_OR_RETURN(model->low_schedule_,
                          ReadSchedule(SchedulerPath(folder, "low_res"), LoadModelOptions()));
   if (model->max_noise_level_ > model->low_schedule_->num_timesteps()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(folder, ": max_noise_level is ", model->max_noise_level_,
-                     ", but low_res_scheduler has ", model->low_schedule_->num_timesteps(),
-                     " timesteps"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        folder, ": max_noise_level is ", model->max_noise_level_, ", but low_res_scheduler has ",
+        model->low_schedule_->num_timesteps(), " timesteps"));
   }
   DPIPE_RETURN_IF_ERROR(model->SetSizes(options.image_size));
   const int64_t classes = model->parts_[kBase].config.num_class_embeds;
@@ -131,14 +130,14 @@ absl::Status Cascade::SetSizes(int image_size) {
   const int64_t small = parts_[kBase].config.sample_size;
   const int64_t ratio = large / small;
   if (large % small != 0 || ratio < 2 || (ratio & (ratio - 1)) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        folder_, ": pictures of ", small, " pixels are enlarged to ", large,
-        "; the ratio of sample_size must be 2, 4, 8, ..."));
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder_, ": pictures of ", small, " pixels are enlarged to ", large,
+                     "; the ratio of sample_size must be 2, 4, 8, ..."));
   }
   image_size_ = image_size > 0 ? image_size : static_cast<int>(large);
   if (image_size_ % ratio != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(folder_, ": images of ", image_size_,
-                                                   " pixels cannot be divided by ", ratio));
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder_, ": images of ", image_size_, " pixels cannot be divided by ", ratio));
   }
   base_size_ = image_size_ / static_cast<int>(ratio);
   parts_[kBase].options.height = parts_[kBase].options.width = base_size_;
@@ -173,11 +172,11 @@ std::string Cascade::Describe() const {
   std::string text = model_->name();
   for (int i : {kBase, kSuperResolution}) {
     const nn::Program& program = model_->component(i).program;
-    absl::StrAppend(&text, i == kBase ? ", " : " and ",
-                    absl::StrFormat("%.2f M trainable parameters in %d layers (%s, %d x %d pixels)",
-                                    program.ParameterCount(program.all_layers()) / 1e6,
-                                    program.num_layers(), parts_[i].name, parts_[i].options.height,
-                                    parts_[i].options.width));
+    absl::StrAppend(
+        &text, i == kBase ? ", " : " and ",
+        absl::StrFormat("%.2f M trainable parameters in %d layers (%s, %d x %d pixels)",
+                        program.ParameterCount(program.all_layers()) / 1e6, program.num_layers(),
+                        parts_[i].name, parts_[i].options.height, parts_[i].options.width));
   }
   return text;
 }
@@ -198,8 +197,7 @@ absl::StatusOr<NamedTensors> Cascade::InitialParameters(Start start, uint64_t se
                            ReadPixelUNetConfig(folder + "/config.json"));
     const bool widened = stored.in_channels != part.config.in_channels;
     DPIPE_ASSIGN_OR_RETURN(const nn::Program stored_program, StoredProgram(part, widened));
-    DPIPE_ASSIGN_OR_RETURN(NamedTensors own,
-                           LoadWeights(folder, {&stored_program}, Device::Cpu()));
+    DPIPE_ASSIGN_OR_RETURN(NamedTensors own, LoadWeights(folder, {&stored_program}, Device::Cpu()));
     if (widened) {
       Tensor& weight = own.at("conv_in.weight");
       weight = WithMoreInputs(weight, part.config.in_channels);
@@ -226,8 +224,7 @@ absl::StatusOr<std::string> Cascade::SchedulerConfig(const std::string& name) co
   if (!options_.prediction_type.has_value() && !options_.zero_terminal_snr.has_value()) return text;
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
   if (options_.prediction_type.has_value()) {
-    json["prediction_type"] =
-        std::string(diffusion::PredictionTypeName(*options_.prediction_type));
+    json["prediction_type"] = std::string(diffusion::PredictionTypeName(*options_.prediction_type));
   }
   if (options_.zero_terminal_snr.has_value()) {
     json["rescale_betas_zero_snr"] = *options_.zero_terminal_snr;
@@ -268,8 +265,7 @@ absl::Status Cascade::Save(const std::string& folder, const NamedTensors& parame
         tensors[name.substr(part.options.prefix.size())] = tensor;
       }
     }
-    DPIPE_RETURN_IF_ERROR(
-        SaveWeights(absl::StrCat(own, "/", kDiffusersWeights), tensors, format));
+    DPIPE_RETURN_IF_ERROR(SaveWeights(absl::StrCat(own, "/", kDiffusersWeights), tensors, format));
   }
   return absl::OkStatus();
 }

@@ -23,8 +23,8 @@ absl::StatusOr<Tensor> CascadeInputs::Load(const std::string& component, const s
   if (index >= 0) {
     const CascadePart& part = cascade_->part(index);
     const int size = static_cast<int>(part.options.height);
-    const uint64_t seed = SeedOf(options_.seed, index == kBase ? Stream::kBase
-                                                               : Stream::kSuperResolution);
+    const uint64_t seed =
+        SeedOf(options_.seed, index == kBase ? Stream::kBase : Stream::kSuperResolution);
     const uint64_t low_seed = SeedOf(options_.seed, Stream::kLowResolution);
     if (input == "pixels") return Pixels(step, samples, size, device);
     if (input == "noise") return Noise(seed, step, samples, size, /*offset=*/true, device);
@@ -80,8 +80,8 @@ Tensor CascadeInputs::Noise(uint64_t seed, int64_t step, SampleRange samples, in
   return noise;
 }
 
-Tensor CascadeInputs::Timesteps(uint64_t seed, int num_timesteps, int64_t step,
-                                SampleRange samples, const std::shared_ptr<Device>& device) const {
+Tensor CascadeInputs::Timesteps(uint64_t seed, int num_timesteps, int64_t step, SampleRange samples,
+                                const std::shared_ptr<Device>& device) const {
   if (options_.timestep_quantiles.empty()) {
     return diffusion::DrawTimesteps(device, seed, step, samples.begin, samples.size(),
                                     num_timesteps);

@@ -69,8 +69,8 @@ absl::StatusOr<CascadeSampler::Conditions> CascadeSampler::BaseConditions(
   for (const std::string& prompt : prompts) {
     DPIPE_ASSIGN_OR_RETURN(rows.emplace_back(), labels->LabelOf(prompt));
   }
-  return Conditions{{"labels", Tensor::FromHost<int32_t>(
-                                   device, {static_cast<int64_t>(rows.size())}, rows)}};
+  return Conditions{
+      {"labels", Tensor::FromHost<int32_t>(device, {static_cast<int64_t>(rows.size())}, rows)}};
 }
 
 absl::StatusOr<Tensor> CascadeSampler::SampleWith(int part, const Conditions& conditions,
@@ -118,23 +118,21 @@ absl::Status CascadeSampler::DrawBatch(const std::vector<std::string>& prompts, 
                                        const std::shared_ptr<Device>& device,
                                        const std::function<void()>& on_step, Image* images) const {
   const int count = static_cast<int>(prompts.size());
-  const bool guided = options.guidance != 1 && cascade_->labels() != nullptr &&
-                      cascade_->labels()->has_no_class();
+  const bool guided =
+      options.guidance != 1 && cascade_->labels() != nullptr && cascade_->labels()->has_no_class();
   DPIPE_ASSIGN_OR_RETURN(const Conditions base, BaseConditions(prompts, guided, device));
-  DPIPE_ASSIGN_OR_RETURN(Tensor small,
-                         SampleWith(kBase, base, guided ? options.guidance : 1.0f, count, first,
-                                    options, device, on_step));
+  DPIPE_ASSIGN_OR_RETURN(Tensor small, SampleWith(kBase, base, guided ? options.guidance : 1.0f,
+                                                  count, first, options, device, on_step));
   for (float& v : small.span<float>()) v = std::clamp(v, -1.0f, 1.0f);
   const Tensor levels = Filled(count, cascade_->noise_level(), device);
-  const Tensor noise = DrawnNoise(kNoiseStreams + 2, options, first, count, cascade_->base_size(),
-                                  device);
+  const Tensor noise =
+      DrawnNoise(kNoiseStreams + 2, options, first, count, cascade_->base_size(), device);
+  DPIPE_ASSIGN_OR_RETURN(const Tensor noised, diffusion::AddNoise(cascade_->low_schedule(), small,
+                                                                  noise, levels, DType::kF32));
   DPIPE_ASSIGN_OR_RETURN(
-      const Tensor noised,
-      diffusion::AddNoise(cascade_->low_schedule(), small, noise, levels, DType::kF32));
-  DPIPE_ASSIGN_OR_RETURN(const Tensor large,
-                         SampleWith(kSuperResolution,
-                                    {{"low_resolution", noised}, {"noise_levels", levels}}, 1.0f,
-                                    count, first, options, device, on_step));
+      const Tensor large,
+      SampleWith(kSuperResolution, {{"low_resolution", noised}, {"noise_levels", levels}}, 1.0f,
+                 count, first, options, device, on_step));
   const int64_t per_image = large.num_elements() / count;
   for (int i = 0; i < count; ++i) {
     images[i] = ToImage(large.data<float>() + i * per_image, cascade_->image_size());

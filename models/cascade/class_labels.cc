@@ -37,9 +37,9 @@ absl::StatusOr<int32_t> ClassLabels::LabelOf(const std::string& caption) const {
   if (names_.empty()) {
     int32_t label = -1;
     if (absl::SimpleAtoi(caption, &label) && label >= 0 && label < rows_) return label;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "caption '", caption, "' is no number of a class below ", rows_,
-        "; names of classes need a classes.txt in the model's folder"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("caption '", caption, "' is no number of a class below ", rows_,
+                     "; names of classes need a classes.txt in the model's folder"));
   }
   const std::string text = absl::StrCat(" ", caption, " ");
   size_t best_place = std::string::npos;

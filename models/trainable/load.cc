@@ -4,6 +4,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "models/cascade/cascade.h"
 #include "models/controlnet/trainable.h"
 #include "models/stable_diffusion/trainable.h"
 
@@ -41,7 +42,7 @@ absl::StatusOr<const ModelKind*> KindOf(const std::string& folder) {
 
 const std::vector<ModelKind>& ModelKinds() {
   static const auto* const kinds =
-      new std::vector<ModelKind>({StableDiffusionKind(), ControlNetKind()});
+      new std::vector<ModelKind>({StableDiffusionKind(), ControlNetKind(), CascadeKind()});
   return *kinds;
 }
 

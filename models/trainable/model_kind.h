@@ -26,6 +26,9 @@ struct LoadModelOptions {
   std::optional<bool> zero_terminal_snr;
   // With a rank: only low-rank adapters of the attentions are trained. Of Stable Diffusion.
   nn::LoraSpec lora = {};
+  // Backbones take their own estimate as further input channels. A folder that was saved so stays
+  // so; of another, the weights of the new channels start at zero.
+  bool self_conditioning = false;
 };
 
 // What a folder's model_index.json says.
