@@ -87,7 +87,9 @@ TEST(CascadeEquivalenceTest, EveryStrategyComputesWhatOneDeviceComputes) {
     const auto actual = Train(strategy, 2, DType::kF32);
     ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
     if (ReducesGradients(actual->plan)) {
-      EXPECT_LT(testlib::LargestRelativeDifference(expected->training, actual->training), 1e-5)
+      // Gradients are added in another order, and AdamW, which divides by their size, makes as much
+      // of the rounding of small ones as of large ones.
+      EXPECT_LT(testlib::LargestRelativeDifference(expected->training, actual->training), 1e-4)
           << strategy;
     } else {
       EXPECT_EQ(testlib::FirstDifference(expected->training, actual->training), "") << strategy;

@@ -17,14 +17,13 @@ TEST_P(FullSizeGoldenTest, Fp32) {
 }
 
 // As in pixel_unet_test: roundings of 0.11 % in the mean square add up as squares. The deepest
-// main path here has some 200 of them: 1.6 % forward and twice that back; bounds three and six
-// times as high.
+// main path here has some 200 of them: 1.6 % forward and twice that back.
 TEST_P(FullSizeGoldenTest, Bf16) {
   const GoldenErrors errors = MeasureGolden(GetParam(), DType::kBf16, Device::Cpu());
   EXPECT_LT(errors.prediction, 0.05);
   EXPECT_LT(errors.loss, 0.05);
-  EXPECT_LT(errors.gradient_norm, 0.2);
-  EXPECT_LT(errors.gradient_product, 0.2);
+  EXPECT_LT(errors.gradient_norm, 0.15);
+  EXPECT_LT(errors.gradient_product, 0.5);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -153,15 +153,17 @@ TEST(PixelUNetGoldenTest, Fp32) {
 
 // bf16 rounds by up to 2^-9 each time, 2^-9 / sqrt(3) in the mean square. The main path of these
 // U-Nets passes some 60 roundings of values that are not contracted, which add up as squares:
-// 8 x 0.11 % = 0.9 %. Gradients pass twice as many, half of them with rounded partners: 2 %. The
-// bounds are three times that, for a single parameter's gradient six times.
+// 8 x 0.11 % = 0.9 %. Gradients pass twice as many, half of them with rounded partners: 2 %, and a
+// few times that where a parameter's gradient is a sum over pixels that nearly cancels. Bounds are
+// three times that, and three more for the product, the largest of hundreds of nearly normal
+// numbers.
 TEST(PixelUNetGoldenTest, Bf16) {
   for (const GoldenCase& c : SmallGoldens()) {
     const GoldenErrors errors = MeasureGolden(c, DType::kBf16, Device::Cpu());
     EXPECT_LT(errors.prediction, 0.03) << c.name;
     EXPECT_LT(errors.loss, 0.03) << c.name;
-    EXPECT_LT(errors.gradient_norm, 0.12) << c.name;
-    EXPECT_LT(errors.gradient_product, 0.12) << c.name;
+    EXPECT_LT(errors.gradient_norm, 0.08) << c.name;
+    EXPECT_LT(errors.gradient_product, 0.25) << c.name;
   }
 }
 
