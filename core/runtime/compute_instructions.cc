@@ -135,9 +135,8 @@ absl::Status RankExecutor::ForwardLayers(StageMicroBatch key, LayerRange layers,
   nn::RunOptions options;
   options.compute_dtype = resources_.compute_dtype;
   nn::RangeState state;
-  DPIPE_RETURN_IF_ERROR(nn::Forward(program(key.first), layers,
-                                    *resources_.stage_parameters[key.first], options,
-                                    &micro_batch->values, keep_state ? &state : nullptr));
+  DPIPE_RETURN_IF_ERROR(nn::Forward(program(key.first), layers, *now().stage_parameters[key.first],
+                                    options, &micro_batch->values, keep_state ? &state : nullptr));
   if (keep_state) micro_batch->states.push_back(std::move(state));
   return absl::OkStatus();
 }
@@ -225,7 +224,7 @@ absl::Status RankExecutor::SeedBackward(StageMicroBatch key, MicroBatch* micro_b
   const StageRoutes& stage = routes(key.first);
   if (stage.ends_lap) {
     Tensor seed = Tensor::Empty(resources_.device, {micro_batch->samples.size()}, DType::kF32);
-    const float scale = 1.0f / static_cast<float>(resources_.plan->global_batch());
+    const float scale = 1.0f / static_cast<float>(plan().global_batch());
     std::fill_n(seed.data<float>(), seed.num_elements(), scale);
     micro_batch->grads[component(stage.component).loss()] = seed;
   } else if (stage.next_is_local) {
@@ -254,7 +253,7 @@ absl::Status RankExecutor::SeedBackward(StageMicroBatch key, MicroBatch* micro_b
 
 absl::Status RankExecutor::BackwardLayers(Instruction::Kind kind, LayerRange layers, int stage,
                                           MicroBatch* micro_batch) {
-  nn::ParameterSet* parameters = resources_.stage_parameters[stage];
+  nn::ParameterSet* parameters = now().stage_parameters[stage];
   DPIPE_RETURN_IF_ERROR(CheckGathered(stage, layers));
   if (routes(stage).sharded && kind != Instruction::INPUT_GRAD) parameters->AllocateGrads(layers);
   for (auto state = micro_batch->states.rbegin(); state != micro_batch->states.rend(); ++state) {

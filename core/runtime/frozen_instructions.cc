@@ -97,8 +97,8 @@ absl::Status RankExecutor::ReceiveFrozen(int index, int64_t step, SampleRange sa
 
 // Frozen outputs are the only messages that no computation of the same step need wait for.
 absl::Status RankExecutor::Flush(int64_t step) {
-  for (int c = 0; c < resources_.plan->components_size(); ++c) {
-    DPIPE_RETURN_IF_ERROR(ReceiveFrozen(c, step, {0, resources_.plan->global_batch()}));
+  for (int c = 0; c < plan().components_size(); ++c) {
+    DPIPE_RETURN_IF_ERROR(ReceiveFrozen(c, step, {0, plan().global_batch()}));
   }
   double nothing = 0;
   DPIPE_RETURN_IF_ERROR(

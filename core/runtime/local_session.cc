@@ -1,6 +1,8 @@
 #include "core/runtime/local_session.h"
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,8 +15,7 @@ namespace dpipe {
 
 namespace {
 
-absl::Status CheckOptions(const LocalSessionOptions& options) {
-  const Plan& plan = options.plan;
+absl::Status CheckPlan(const LocalSessionOptions& options, const Plan& plan) {
   if (plan.num_devices() != static_cast<int>(options.workers.size())) {
     return absl::InvalidArgumentError(absl::StrCat("the plan is for ", plan.num_devices(),
                                                    " devices, but there are ",
@@ -38,6 +39,41 @@ absl::Status CheckOptions(const LocalSessionOptions& options) {
   return absl::OkStatus();
 }
 
+// What every rank holds: (rank, component, first layer, last layer, whether a shard of it).
+std::set<std::tuple<int, int, int, int, bool>> Holdings(const Plan& plan) {
+  std::set<std::tuple<int, int, int, int, bool>> holdings;
+  for (const Stage& stage : plan.stages()) {
+    for (int rank : stage.ranks()) {
+      holdings.emplace(rank, stage.component(), stage.layers().begin(), stage.layers().end(),
+                       stage.sharded());
+    }
+  }
+  return holdings;
+}
+
+absl::Status CheckOptions(const LocalSessionOptions& options) {
+  DPIPE_RETURN_IF_ERROR(CheckPlan(options, options.plan));
+  if (!options.self_conditioned.has_value()) return absl::OkStatus();
+  const Plan& plan = options.plan;
+  const Plan& twice = options.self_conditioned->plan;
+  DPIPE_RETURN_IF_ERROR(CheckPlan(options, twice));
+  if (Holdings(plan) != Holdings(twice)) {
+    return absl::InvalidArgumentError(
+        "the plan of self-conditioned steps has other layers on some rank than the other steps'");
+  }
+  if (plan.global_batch() != twice.global_batch() ||
+      plan.frozen_quantum() != twice.frozen_quantum() ||
+      plan.cached_frozen_outputs() != twice.cached_frozen_outputs()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan of self-conditioned steps has a global batch of ",
+                     twice.global_batch(), ", frozen work by ", twice.frozen_quantum(),
+                     twice.cached_frozen_outputs() ? ", cached" : "", "; the other steps' has ",
+                     plan.global_batch(), ", by ", plan.frozen_quantum(),
+                     plan.cached_frozen_outputs() ? ", cached" : ""));
+  }
+  return absl::OkStatus();
+}
+
 bool LooksAhead(const Plan& plan) {
   for (const DeviceProgram& program : plan.devices()) {
     for (const Instruction& instruction : program.instructions()) {
@@ -53,9 +89,12 @@ absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionO
   DPIPE_RETURN_IF_ERROR(CheckOptions(options));
   auto session = std::unique_ptr<LocalSession>(new LocalSession(std::move(options)));
   const LocalSessionOptions& opts = session->options_;
-  DPIPE_ASSIGN_OR_RETURN(session->routes_, RouteStages(opts.plan, *opts.model));
+  for (int i = 0; i < session->num_plans(); ++i) {
+    DPIPE_ASSIGN_OR_RETURN(session->routes_.emplace_back(),
+                           RouteStages(session->plan(i), *opts.model));
+    session->looks_ahead_.push_back(LooksAhead(session->plan(i)));
+  }
   session->next_step_ = opts.first_step;
-  session->looks_ahead_ = LooksAhead(opts.plan);
   session->epoch_ns_ = MonotonicNow();
   InProcessOptions comm_options;
   comm_options.deadline = opts.deadline;
@@ -69,26 +108,21 @@ absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionO
   return session;
 }
 
-// On the rank's own thread, so that its memory lies near its cores.
-absl::Status LocalSession::SetUpRank(int rank) {
+// The parameters of a plan's stages on a rank, made where there are none for these layers yet.
+absl::Status LocalSession::SetUpStages(int rank, ParametersByLayers* by_layers, RankPlan* own) {
   RankState& state = *ranks_[rank];
-  state.device = options_.workers[rank]->device()->Twin();
-  RankResources resources;
-  // Stages of the same layers share them: self-conditioning's two laps, and the turn of two chains
-  // in opposite directions.
-  std::map<std::pair<int, LayerRange>, std::pair<nn::ParameterSet*, nn::ParameterSet*>> by_layers;
-  for (const Stage& stage : options_.plan.stages()) {
+  for (const Stage& stage : own->plan->stages()) {
     const auto& ranks = stage.ranks();
-    resources.stage_parameters.push_back(nullptr);
-    resources.stage_shards.push_back(nullptr);
+    own->stage_parameters.push_back(nullptr);
+    own->stage_shards.push_back(nullptr);
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
     const LayerRange layers{stage.layers().begin(), stage.layers().end()};
     const nn::Program& program = options_.model->component(stage.component()).program;
-    auto& [parameters, on_demand] = by_layers[{stage.component(), layers}];
+    auto& [parameters, on_demand] = (*by_layers)[{stage.component(), layers}];
     if (parameters == nullptr) {
       if (stage.sharded()) {
-        const auto own = std::find(ranks.begin(), ranks.end(), rank);
-        const Shard shard{static_cast<int>(own - ranks.begin()), ranks.size()};
+        const auto place = std::find(ranks.begin(), ranks.end(), rank);
+        const Shard shard{static_cast<int>(place - ranks.begin()), ranks.size()};
         state.parameters.push_back(
             nn::ParameterSet::OfShards(program, layers, state.device, shard));
         state.on_demand.push_back(nn::ParameterSet::OnDemand(program, layers, state.device));
@@ -100,11 +134,24 @@ absl::Status LocalSession::SetUpRank(int rank) {
       parameters = state.parameters.back().get();
       DPIPE_RETURN_IF_ERROR(parameters->Load(*options_.initial_parameters));
     }
-    resources.stage_parameters.back() = stage.sharded() ? on_demand : parameters;
-    if (stage.sharded()) resources.stage_shards.back() = parameters;
+    own->stage_parameters.back() = stage.sharded() ? on_demand : parameters;
+    if (stage.sharded()) own->stage_shards.back() = parameters;
   }
-  resources.plan = &options_.plan;
-  resources.routes = &routes_;
+  return absl::OkStatus();
+}
+
+// On the rank's own thread, so that its memory lies near its cores.
+absl::Status LocalSession::SetUpRank(int rank) {
+  RankState& state = *ranks_[rank];
+  state.device = options_.workers[rank]->device()->Twin();
+  RankResources resources;
+  ParametersByLayers by_layers;
+  for (int i = 0; i < num_plans(); ++i) {
+    RankPlan& own = resources.plans.emplace_back();
+    own.plan = &plan(i);
+    own.routes = &routes_[i];
+    DPIPE_RETURN_IF_ERROR(SetUpStages(rank, &by_layers, &own));
+  }
   resources.model = options_.model;
   resources.device = state.device;
   resources.communicator = state.communicator.get();
@@ -120,9 +167,12 @@ absl::Status LocalSession::SetUpRank(int rank) {
 absl::Status LocalSession::RunRank(int rank, int count, bool is_last, bool record,
                                    StepClock* clock) {
   RankExecutor& executor = *ranks_[rank]->executor;
-  if (looks_ahead_ && !prepared_next_) {
-    DPIPE_RETURN_IF_ERROR(
-        executor.RunStep(next_step_ - 1, RankExecutor::Part::kPrologue, /*record=*/false));
+  using Part = RankExecutor::Part;
+  const auto prologue = [&](int64_t step) {
+    return executor.RunStep(step - 1, Part::kPrologue, /*record=*/false, PlanOf(step));
+  };
+  if (looks_ahead_[PlanOf(next_step_)] && !prepared_next_) {
+    DPIPE_RETURN_IF_ERROR(prologue(next_step_));
     // Everybody has finished its prologue when the first step is said to start.
     double nothing = 0;
     DPIPE_RETURN_IF_ERROR(ranks_[rank]->communicator->AllReduceSum(absl::MakeSpan(&nothing, 1),
@@ -130,12 +180,15 @@ absl::Status LocalSession::RunRank(int rank, int count, bool is_last, bool recor
     if (rank == 0) clock->Restart();
   }
   for (int i = 0; i < count; ++i) {
+    const int64_t step = next_step_ + i;
     const bool last = is_last && i == count - 1;
-    DPIPE_RETURN_IF_ERROR(executor.RunStep(
-        next_step_ + i, last ? RankExecutor::Part::kLastStep : RankExecutor::Part::kWholeStep,
-        record));
-    clock->RankDone(next_step_ + i, executor.TakeLosses(), executor.outcome());
-    DPIPE_RETURN_IF_ERROR(CountSkipped(rank, next_step_ + i));
+    // Whether this step's list is to prepare the next step, which may run by the other plan.
+    const bool ahead = !last && looks_ahead_[PlanOf(step + 1)];
+    DPIPE_RETURN_IF_ERROR(
+        executor.RunStep(step, ahead ? Part::kWholeStep : Part::kLastStep, record, PlanOf(step)));
+    if (ahead && !looks_ahead_[PlanOf(step)]) DPIPE_RETURN_IF_ERROR(prologue(step + 1));
+    clock->RankDone(step, executor.TakeLosses(), executor.outcome());
+    DPIPE_RETURN_IF_ERROR(CountSkipped(rank, step));
   }
   return absl::OkStatus();
 }
@@ -163,6 +216,10 @@ absl::Status LocalSession::CountSkipped(int rank, int64_t step) {
 absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record,
                                             const std::function<void(const StepResult&)>& on_step) {
   if (failed_) return absl::FailedPreconditionError("this session ended with an error");
+  if (record && num_plans() > 1) {
+    return absl::FailedPreconditionError(
+        "a session of two plans records no trace; record each plan in a session of its own");
+  }
   StepClock clock(next_step_, count, options_.plan.num_devices(),
                   static_cast<int>(options_.model->backbones().size()),
                   options_.plan.global_batch(), on_step);
@@ -191,7 +248,7 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
     return cause;
   }
   const int64_t first_step = std::exchange(next_step_, next_step_ + count);
-  prepared_next_ = looks_ahead_ && !is_last;
+  prepared_next_ = !is_last && looks_ahead_[PlanOf(next_step_)];
 
   RunResult result;
   result.steps = clock.results();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,16 @@ namespace dpipe {
 
 class StepClock;
 
+// With self-conditioning some steps run the backbone twice, by a plan of their own.
+struct SelfConditionedSteps {
+  Plan plan;  // has passed VerifyPlan; its stages hold the same layers on the same ranks
+  // Which steps these are: a function of the step alone, called by every rank.
+  std::function<bool(int64_t step)> are;
+};
+
 struct LocalSessionOptions {
-  Plan plan;                           // has passed VerifyPlan
+  Plan plan;  // has passed VerifyPlan
+  std::optional<SelfConditionedSteps> self_conditioned;
   const nn::Model* model = nullptr;    // outlives the session
   std::vector<DeviceWorker*> workers;  // one a rank, in rank order; outlive the session
   InputProvider* inputs = nullptr;     // outlives the session
@@ -70,12 +79,13 @@ struct SessionState {
 
 class LocalSession {
  public:
-  // InvalidArgument where plan, model and workers do not match, naming both sides.
+  // InvalidArgument where plans, model and workers do not match, naming both sides.
   static absl::StatusOr<std::unique_ptr<LocalSession>> Create(LocalSessionOptions options);
 
   // Trains the next `count` steps. `is_last`: no step comes after them, so nothing is prepared for
   // one. `on_step`, if set, is called on some rank's thread after each step. The first error of any
-  // rank ends all of them; the session cannot be used after it.
+  // rank ends all of them; the session cannot be used after it. A session of two plans records no
+  // trace, which has a single plan: FailedPrecondition.
   absl::StatusOr<RunResult> Run(int count, bool is_last, bool record,
                                 const std::function<void(const StepResult&)>& on_step = nullptr);
 
@@ -108,18 +118,31 @@ class LocalSession {
   };
 
   explicit LocalSession(LocalSessionOptions options) : options_(std::move(options)) {}
+  // Of a rank, by component and layers: the sets, and those on demand, null where not sharded.
+  // Stages of the same layers share them: self-conditioning's two laps, the turn of two chains in
+  // opposite directions, two plans.
+  using ParametersByLayers =
+      std::map<std::pair<int, LayerRange>, std::pair<nn::ParameterSet*, nn::ParameterSet*>>;
   absl::Status SetUpRank(int rank);
+  absl::Status SetUpStages(int rank, ParametersByLayers* by_layers, RankPlan* own);
   absl::Status RestoreRank(int rank, int64_t num_updates, const StateReader& read);
   absl::Status RunRank(int rank, int count, bool is_last, bool record, StepClock* clock);
   // Ends the run, on every rank alike, after too many steps that were skipped.
   absl::Status CountSkipped(int rank, int64_t step);
 
+  int num_plans() const { return options_.self_conditioned.has_value() ? 2 : 1; }
+  const Plan& plan(int i) const { return i == 0 ? options_.plan : options_.self_conditioned->plan; }
+  // By which plan a step runs.
+  int PlanOf(int64_t step) const {
+    return options_.self_conditioned.has_value() && options_.self_conditioned->are(step) ? 1 : 0;
+  }
+
   const LocalSessionOptions options_;
-  std::vector<StageRoutes> routes_;
+  std::vector<std::vector<StageRoutes>> routes_;  // by plan
   std::vector<std::unique_ptr<RankState>> ranks_;
   int64_t next_step_ = 0;
-  bool prepared_next_ = false;  // the frozen work of next_step_ is done
-  bool looks_ahead_ = false;    // the plan has work of step_offset 1
+  bool prepared_next_ = false;     // the frozen work of next_step_ is done
+  std::vector<bool> looks_ahead_;  // by plan: it has work of step_offset 1
   bool failed_ = false;
   Nanos epoch_ns_ = 0;
 };

@@ -35,7 +35,7 @@ absl::StatusOr<SampleRange> RowsOf(const Instruction& instruction, SampleRange h
 
 RankExecutor::Prepared RankExecutor::Prepare(const Instruction& instruction) const {
   Prepared prepared;
-  prepared.name = InstructionName(*resources_.plan, instruction);
+  prepared.name = InstructionName(plan(), instruction);
   if (instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV) {
     prepared.tag = MessageTag(instruction);
     if (instruction.kind() == Instruction::RECV) prepared.specs = PayloadSpecs(instruction);
@@ -101,7 +101,7 @@ absl::Status RankExecutor::Send(const Instruction& instruction, int64_t step) {
   } else {
     DPIPE_ASSIGN_OR_RETURN(tensors, BoundaryPayload(instruction));
   }
-  const Prepared& prepared = prepared_[current_instruction_];
+  const Prepared& prepared = prepared_now();
   return resources_.communicator->Send(Rank(instruction.peer()), prepared.tag, std::move(tensors),
                                        prepared.name);
 }
@@ -131,7 +131,7 @@ std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instructio
 }
 
 absl::Status RankExecutor::PostRecv(const Instruction& instruction, int64_t step) {
-  const Prepared& prepared = prepared_[current_instruction_];
+  const Prepared& prepared = prepared_now();
   DPIPE_ASSIGN_OR_RETURN(auto message,
                          resources_.communicator->PostRecv(Rank(instruction.peer()), prepared.tag,
                                                            prepared.specs, prepared.name));

@@ -22,7 +22,7 @@ void RankExecutor::PrepareNorm() {
     num_norm_slots_ += component(index).program.num_parameters();
     speakers[index].assign(component(index).program.num_layers(), resources_.communicator->size());
   }
-  for (const Stage& stage : resources_.plan->stages()) {
+  for (const Stage& stage : plan().stages()) {
     const int lowest = *std::min_element(stage.ranks().begin(), stage.ranks().end());
     for (int l = stage.layers().begin(); l < stage.layers().end(); ++l) {
       int& speaker = speakers[stage.component()][l];
@@ -30,11 +30,11 @@ void RankExecutor::PrepareNorm() {
     }
   }
   std::set<int> slots;
-  for (size_t s = 0; s < resources_.stage_parameters.size(); ++s) {
-    nn::ParameterSet* parameters = resources_.stage_parameters[s];
+  for (size_t s = 0; s < now().stage_parameters.size(); ++s) {
+    nn::ParameterSet* parameters = now().stage_parameters[s];
     if (parameters == nullptr) continue;
     const int index = routes(s).component;
-    if (resources_.stage_shards[s] != nullptr) parameters = resources_.stage_shards[s];
+    if (now().stage_shards[s] != nullptr) parameters = now().stage_shards[s];
     for (nn::ParameterId id : parameters->trainable_ids()) {
       const int slot = first_slot[index] + id.value();
       const int layer = parameters->program().parameter(id).layer;
@@ -76,14 +76,14 @@ absl::Status RankExecutor::OptimizerStep(int64_t step) {
         absl::StrCat(micro_batches_.size(), " passes are not finished; the first is micro-batch ",
                      micro_batch, " on stage ", stage));
   }
-  for (size_t s = 0; s < resources_.stage_shards.size(); ++s) {
-    if (resources_.stage_shards[s] == nullptr) continue;
-    if (resources_.stage_parameters[s]->grad_bytes() == 0) continue;
+  for (size_t s = 0; s < now().stage_shards.size(); ++s) {
+    if (now().stage_shards[s] == nullptr) continue;
+    if (now().stage_parameters[s]->grad_bytes() == 0) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("gradients of stage ", s, " are not reduced"));
   }
   outcome_ = StepOutcome();
-  if (resources_.plan->global_norm()) DPIPE_RETURN_IF_ERROR(SumNorm(step));
+  if (plan().global_norm()) DPIPE_RETURN_IF_ERROR(SumNorm(step));
   for (auto& [parameters, optimizer] : optimizers_) {
     if (outcome_.applied) {
       DPIPE_RETURN_IF_ERROR(optimizer->Step(step, outcome_.global_norm, parameters));

@@ -33,10 +33,9 @@ std::vector<Rank> ReductionGroup(const Plan& plan, const Instruction& instructio
 
 void RankExecutor::PrepareCollective(const Instruction& instruction, Prepared* prepared) const {
   const bool gathers = instruction.kind() == Instruction::GATHER_PARAMS;
-  prepared->group = ReductionGroup(*resources_.plan, instruction);
-  nn::ParameterSet* shards = resources_.stage_shards[instruction.stage()];
-  nn::ParameterSet* held =
-      shards != nullptr ? shards : resources_.stage_parameters[instruction.stage()];
+  prepared->group = ReductionGroup(plan(), instruction);
+  nn::ParameterSet* shards = now().stage_shards[instruction.stage()];
+  nn::ParameterSet* held = shards != nullptr ? shards : now().stage_parameters[instruction.stage()];
   const auto [begin, end] = program(instruction.stage()).ParameterRange(LayersOf(instruction));
   for (nn::ParameterId id : gathers ? held->ids() : held->trainable_ids()) {
     if (id.value() < begin || end <= id.value()) continue;
@@ -46,7 +45,7 @@ void RankExecutor::PrepareCollective(const Instruction& instruction, Prepared* p
 }
 
 absl::Status RankExecutor::CheckGathered(int stage, LayerRange layers) const {
-  if (!routes(stage).sharded || resources_.stage_parameters[stage]->HasMasters(layers)) {
+  if (!routes(stage).sharded || now().stage_parameters[stage]->HasMasters(layers)) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(absl::StrCat("the parameters of stage ", stage, ", layers ",
@@ -57,9 +56,9 @@ absl::Status RankExecutor::GatherParams(const Instruction& instruction) {
   if (!routes(instruction.stage()).sharded) {
     return absl::FailedPreconditionError("its parameters are not divided over ranks");
   }
-  nn::ParameterSet* parameters = resources_.stage_parameters[instruction.stage()];
+  nn::ParameterSet* parameters = now().stage_parameters[instruction.stage()];
   parameters->AllocateMasters(LayersOf(instruction));
-  const Prepared& prepared = prepared_[current_instruction_];
+  const Prepared& prepared = prepared_now();
   std::vector<Tensor> full;
   for (nn::ParameterId id : prepared.parameters) {
     full.push_back(parameters->weight(id).master());
@@ -72,7 +71,7 @@ absl::Status RankExecutor::GatherParams(const Instruction& instruction) {
 absl::Status RankExecutor::ReleaseParams(const Instruction& instruction) {
   DPIPE_RETURN_IF_ERROR(CheckGathered(instruction.stage(), LayersOf(instruction)));
   if (routes(instruction.stage()).sharded) {
-    resources_.stage_parameters[instruction.stage()]->ReleaseMasters(LayersOf(instruction));
+    now().stage_parameters[instruction.stage()]->ReleaseMasters(LayersOf(instruction));
   }
   return absl::OkStatus();
 }
@@ -80,12 +79,12 @@ absl::Status RankExecutor::ReleaseParams(const Instruction& instruction) {
 // Of a sharded stage, each rank gets its shard of the sum, added to what it has of earlier
 // micro-batches, and the whole gradients go.
 absl::Status RankExecutor::ReduceGrads(const Instruction& instruction) {
-  Prepared& prepared = prepared_[current_instruction_];
+  Prepared& prepared = prepared_now();
   if (!routes(instruction.stage()).sharded) {
     return resources_.communicator->AllReduceSum(prepared.group, absl::MakeSpan(prepared.tensors),
                                                  prepared.name);
   }
-  nn::ParameterSet* parameters = resources_.stage_parameters[instruction.stage()];
+  nn::ParameterSet* parameters = now().stage_parameters[instruction.stage()];
   if (!parameters->HasGrads(LayersOf(instruction))) {
     return absl::FailedPreconditionError("there are no gradients to reduce");
   }

@@ -21,29 +21,35 @@ int QuantumOf(const Plan& plan) {
 RankExecutor::RankExecutor(RankResources resources)
     : resources_(std::move(resources)),
       rank_(resources_.communicator->rank()),
-      frozen_(QuantumOf(*resources_.plan)) {
-  for (const DeviceProgram& program : resources_.plan->devices()) {
-    if (Rank(program.rank()) == rank_) program_ = &program;
+      frozen_(QuantumOf(*resources_.plans[0].plan)) {
+  lists_.resize(resources_.plans.size());
+  for (current_plan_ = 0; current_plan_ < static_cast<int>(lists_.size()); ++current_plan_) {
+    List& list = lists_[current_plan_];
+    for (const DeviceProgram& program : plan().devices()) {
+      if (Rank(program.rank()) == rank_) list.program = &program;
+    }
+    DPIPE_CHECK(list.program != nullptr) << "the plan has no rank " << rank_;
+    for (const Instruction& instruction : list.program->instructions()) {
+      list.prepared.push_back(Prepare(instruction));
+    }
   }
-  DPIPE_CHECK(program_ != nullptr) << "the plan has no rank " << rank_;
-  for (const Instruction& instruction : program_->instructions()) {
-    prepared_.push_back(Prepare(instruction));
-  }
+  current_plan_ = 0;
   std::set<const nn::ParameterSet*> seen;
-  for (size_t s = 0; s < resources_.stage_parameters.size(); ++s) {
-    nn::ParameterSet* parameters = resources_.stage_shards[s] != nullptr
-                                       ? resources_.stage_shards[s]
-                                       : resources_.stage_parameters[s];
+  for (size_t s = 0; s < now().stage_parameters.size(); ++s) {
+    nn::ParameterSet* parameters =
+        now().stage_shards[s] != nullptr ? now().stage_shards[s] : now().stage_parameters[s];
     if (parameters == nullptr || !seen.insert(parameters).second) continue;
     optimizers_.emplace_back(parameters, resources_.optimizer(*parameters));
   }
   PrepareNorm();
 }
 
-absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record) {
+absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record, int plan) {
   record_ = record;
-  for (int i = 0; i < program_->instructions_size(); ++i) {
-    const Instruction& instruction = program_->instructions(i);
+  current_plan_ = plan;
+  const DeviceProgram& program = *lists_[plan].program;
+  for (int i = 0; i < program.instructions_size(); ++i) {
+    const Instruction& instruction = program.instructions(i);
     const bool ahead = instruction.step_offset() > 0;
     if (part == Part::kPrologue && !ahead) continue;
     if (part == Part::kLastStep && ahead) continue;
@@ -53,7 +59,7 @@ absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record) {
     if (!status.ok()) {
       return absl::Status(status.code(),
                           absl::StrCat("rank ", rank_.value(), ", step ", step, ", instruction ", i,
-                                       " (", prepared_[i].name, "): ", status.message()));
+                                       " (", prepared_now().name, "): ", status.message()));
     }
   }
   return absl::OkStatus();

@@ -38,21 +38,28 @@
 
 namespace dpipe {
 
-// What a rank works with; everything outlives the executor.
-struct RankResources {
+// A plan and what this rank holds of its stages; everything outlives the executor.
+struct RankPlan {
   const Plan* plan = nullptr;
-  const nn::Model* model = nullptr;                  // its components are in the plan's order
-  const std::vector<StageRoutes>* routes = nullptr;  // of this plan and model
-  std::shared_ptr<Device> device;
-  Communicator* communicator = nullptr;
-  InputProvider* inputs = nullptr;
-  // By component; null for backbones and for components that this plan never computes.
-  std::vector<const nn::ParameterSet*> frozen_parameters;
+  const std::vector<StageRoutes>* routes = nullptr;  // of this plan and the model
   // By stage id; null for stages of other ranks. Stages of the same layers share one set. Of
   // sharded stages, the set on demand.
   std::vector<nn::ParameterSet*> stage_parameters;
   // By stage id; null for stages that are not sharded or of other ranks.
   std::vector<nn::ParameterSet*> stage_shards;
+};
+
+// What a rank works with; everything outlives the executor.
+struct RankResources {
+  // One, or several that steps choose from: with the same layers on every rank, and the same
+  // parameter sets.
+  std::vector<RankPlan> plans;
+  const nn::Model* model = nullptr;  // its components are in the plans' order
+  std::shared_ptr<Device> device;
+  Communicator* communicator = nullptr;
+  InputProvider* inputs = nullptr;
+  // By component; null for backbones and for components that this plan never computes.
+  std::vector<const nn::ParameterSet*> frozen_parameters;
   StepOptimizerFactory optimizer;
   DType compute_dtype = DType::kF32;
   Nanos epoch_ns = 0;  // trace times count from here
@@ -78,9 +85,10 @@ class RankExecutor {
   // Which instructions of the list to run, by their step_offset.
   enum class Part { kPrologue, kWholeStep, kLastStep };
 
-  // Runs the list for step `step`; the prologue of step k is run as step k - 1. Errors name rank,
+  // Runs the list of one of the plans for step `step`; the prologue of step k is run as step k - 1.
+  // What one plan's list has prepared for the next step serves any other's. Errors name rank,
   // instruction and step.
-  absl::Status RunStep(int64_t step, Part part, bool record);
+  absl::Status RunStep(int64_t step, Part part, bool record, int plan = 0);
 
   // What has been recorded and computed since the last call.
   std::vector<TraceEvent> TakeEvents();
@@ -169,7 +177,10 @@ class RankExecutor {
   void RecordLosses(int backbone, const Tensor& losses, SampleRange samples);
 
   const nn::Component& component(int index) const { return resources_.model->component(index); }
-  const StageRoutes& routes(int stage) const { return (*resources_.routes)[stage]; }
+  const RankPlan& now() const { return resources_.plans[current_plan_]; }
+  const Plan& plan() const { return *now().plan; }
+  Prepared& prepared_now() { return lists_[current_plan_].prepared[current_instruction_]; }
+  const StageRoutes& routes(int stage) const { return (*now().routes)[stage]; }
   const nn::Program& program(int stage) const { return component(routes(stage).component).program; }
   // Where the computation of the current instruction began, after its waits.
   void MarkStart() { start_ns_ = MonotonicNow(); }
@@ -177,8 +188,13 @@ class RankExecutor {
 
   const RankResources resources_;
   const Rank rank_;
-  const DeviceProgram* program_ = nullptr;
-  std::vector<Prepared> prepared_;  // by instruction
+  // This rank's instructions of each plan.
+  struct List {
+    const DeviceProgram* program = nullptr;
+    std::vector<Prepared> prepared;  // by instruction
+  };
+  std::vector<List> lists_;
+  int current_plan_ = 0;
   FrozenStore frozen_;
   std::map<StageMicroBatch, MicroBatch> micro_batches_;
   std::map<StageMicroBatch, std::vector<Incoming>> incoming_activations_, incoming_grads_;

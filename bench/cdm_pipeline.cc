@@ -1,0 +1,15 @@
+// Trains a cascade by several strategies on this machine and prints how they compare. Its two
+// backbones lie on the devices in opposite directions; it has no frozen parts.
+//   bazel run //bench:cdm_pipeline
+#include "bench/pipeline_main.h"
+
+int main(int argc, char** argv) {
+  dpipe::bench::PipelineProgram program;
+  program.name = "cdm_pipeline";
+  program.summary = "trains a cascade of two pixel-space models";
+  program.model.kind = "cascade";
+  // No offline cache: there is nothing frozen.
+  program.defaults = {{"model", "tiny_cdm"},
+                      {"strategies", "data_parallel,gpipe,1f1b,diffusionpipe"}};
+  return dpipe::bench::PipelineMain(program, argc, argv);
+}
