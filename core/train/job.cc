@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/philox.h"
 #include "core/ops/adamw.h"
 #include "core/profile/profiler.h"
 
@@ -58,13 +59,31 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
   inputs.make_optimizer = [&job](const nn::ParameterSet& parameters) {
     return WholeOptimizerStep(job.optimizer, parameters);
   };
-  return ProfileModel(*job.model, job.workers, inputs, options, on_progress);
+  DPIPE_ASSIGN_OR_RETURN(ModelProfile profile,
+                         ProfileModel(*job.model, job.workers, inputs, options, on_progress));
+  profile.set_self_conditioning_probability(job.self_conditioning.probability);
+  return profile;
+}
+
+bool StepSelfConditions(const SelfConditioningOptions& options, int64_t step) {
+  // A sample that no batch has, so that the draw is not one of the step's timesteps.
+  constexpr uint32_t kNoSample = 0xffffffff;
+  RandomStream stream(options.seed, step, kNoSample, RandomPurpose::kTimestep);
+  return stream.NextUniform() < options.probability;
 }
 
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(const TrainingJob& job, const Plan& plan,
-                                                           EmaWeights* ema) {
+                                                           EmaWeights* ema,
+                                                           const Plan* self_conditioned_plan) {
   LocalSessionOptions options;
   options.plan = plan;
+  if (self_conditioned_plan != nullptr) {
+    SelfConditionedSteps& steps = options.self_conditioned.emplace();
+    steps.plan = *self_conditioned_plan;
+    steps.are = [how = job.self_conditioning](int64_t step) {
+      return StepSelfConditions(how, step);
+    };
+  }
   options.model = job.model;
   options.workers = job.workers;
   options.inputs = job.inputs;

@@ -21,6 +21,16 @@
 
 namespace dpipe {
 
+// Models that take their own estimate as input get one in some steps, from a forward pass without
+// gradient, and zeros in the others (Chen et al., arXiv 2208.04202).
+struct SelfConditioningOptions {
+  double probability = 0;  // of a step; ProfileJob tells planners, which then make two plans
+  uint64_t seed = 0;
+};
+
+// Whether a step gets an estimate: one coin a step, the same whoever asks.
+bool StepSelfConditions(const SelfConditioningOptions& options, int64_t step);
+
 // Everything pointed to outlives what is made from the job.
 struct TrainingJob {
   const nn::Model* model = nullptr;
@@ -29,6 +39,7 @@ struct TrainingJob {
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; null for the backbone
   std::map<std::string, Tensor> backbone_parameters;       // to start from
   AdamWOptions optimizer;
+  SelfConditioningOptions self_conditioning;  // of models whose backbones take their own estimate
   DType compute_dtype = DType::kF32;
   int frozen_quantum = 1;
   absl::Duration deadline = absl::Seconds(120);
@@ -54,9 +65,11 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
 // all-reduce over all of them, measured.
 absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers);
 
-// A session that trains by `plan` from the job's initial parameters. `ema` may be null.
-absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(const TrainingJob& job, const Plan& plan,
-                                                           EmaWeights* ema = nullptr);
+// A session that trains by `plan` from the job's initial parameters. `ema` may be null. Steps that
+// StepSelfConditions() chooses run by `self_conditioned_plan`; where that is null, none do.
+absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(
+    const TrainingJob& job, const Plan& plan, EmaWeights* ema = nullptr,
+    const Plan* self_conditioned_plan = nullptr);
 
 }  // namespace dpipe
 

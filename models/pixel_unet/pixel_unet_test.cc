@@ -68,7 +68,7 @@ TEST(PixelUNetTest, ParametersAreThoseOfDiffusers) {
       {"tiny_cdm_base", "data/tiny_cdm/base/config.json", 0},
       {"tiny_cdm_super_resolution", "data/tiny_cdm/super_resolution/config.json", 0},
       {"cdm_lsun_base", "data/models/cdm_lsun/base/config.json", 295},
-      {"cdm_lsun_super_resolution", "data/models/cdm_lsun/super_resolution/config.json", 552},
+      {"cdm_lsun_super_resolution", "data/models/cdm_lsun/super_resolution/config.json", 554},
       {"cdm_imagenet_base", "data/models/cdm_imagenet/base/config.json", 295},
       {"cdm_imagenet_super_resolution", "data/models/cdm_imagenet/super_resolution/config.json",
        311}};

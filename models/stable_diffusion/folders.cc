@@ -8,13 +8,18 @@
 namespace dpipe::models {
 
 const std::vector<std::string>& BuiltInModels() {
-  static const auto* const kNames = new std::vector<std::string>{
-      "tiny_sd", "stable_diffusion_v1_5", "stable_diffusion_v2_1", "stable_diffusion_v2_1_base"};
+  static const auto* const kNames = new std::vector<std::string>{"tiny_sd",
+                                                                 "stable_diffusion_v1_5",
+                                                                 "stable_diffusion_v2_1",
+                                                                 "stable_diffusion_v2_1_base",
+                                                                 "tiny_cdm",
+                                                                 "cdm_lsun",
+                                                                 "cdm_imagenet"};
   return *kNames;
 }
 
 absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
-  if (model == "tiny_sd") return std::string("data/tiny_sd");
+  if (model == "tiny_sd" || model == "tiny_cdm") return absl::StrCat("data/", model);
   for (const std::string& name : BuiltInModels()) {
     if (model == name) return absl::StrCat("data/models/", name);
   }

@@ -46,6 +46,11 @@ ModelProfile MadeUpProfile(const nn::Model& model, DType compute_dtype, int froz
 }
 
 absl::StatusOr<Plan> MakeTestPlan(const ModelProfile& profile, const PlanRequest& request) {
+  DPIPE_ASSIGN_OR_RETURN(TestPlans plans, MakeTestPlans(profile, request));
+  return std::move(plans.plain);
+}
+
+absl::StatusOr<TestPlans> MakeTestPlans(const ModelProfile& profile, const PlanRequest& request) {
   ClusterSpec cluster;
   cluster.set_name("test");
   cluster.set_num_nodes(1);
@@ -62,7 +67,7 @@ absl::StatusOr<Plan> MakeTestPlan(const ModelProfile& profile, const PlanRequest
   options.micro_batch_size = request.micro_batch_size;
   options.num_stages = request.num_stages;
   DPIPE_ASSIGN_OR_RETURN(PlanResult result, MakePlan(strategy, profile, cluster, options));
-  return std::move(result.plan);
+  return TestPlans{std::move(result.plan), std::move(result.self_conditioned_plan)};
 }
 
 absl::StatusOr<TrainingOutcome> Train(const TrainingJob& job, const Plan& plan, int steps,

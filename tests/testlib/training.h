@@ -28,6 +28,11 @@ struct PlanRequest {
   int num_stages = 0;
 };
 absl::StatusOr<Plan> MakeTestPlan(const ModelProfile& profile, const PlanRequest& request);
+// Of a model with self-conditioning: the plans without and with the extra pass.
+struct TestPlans {
+  Plan plain, self_conditioned;
+};
+absl::StatusOr<TestPlans> MakeTestPlans(const ModelProfile& profile, const PlanRequest& request);
 
 struct TrainingOutcome {
   std::vector<double> losses;
