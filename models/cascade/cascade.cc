@@ -12,6 +12,7 @@
 #include "models/cascade/cascade_inputs.h"
 #include "models/cascade/cascade_sampler.h"
 #include "models/config/component_config.h"
+#include "models/weights/more_channels.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe::models {
@@ -56,18 +57,6 @@ absl::StatusOr<nn::Program> StoredProgram(const CascadePart& part, bool widened)
     options.self_conditioning = false;
   }
   return BuildPixelUNetForInference(config, options);
-}
-
-// A convolution's weight with input channels added behind, at zero: it computes the same.
-Tensor WithMoreInputs(const Tensor& weight, int64_t in_channels) {
-  Tensor wide = Tensor::Zeros(
-      weight.device(), {weight.dim(0), in_channels, weight.dim(2), weight.dim(3)}, DType::kF32);
-  const int64_t row = weight.num_elements() / weight.dim(0);
-  const int64_t wide_row = wide.num_elements() / wide.dim(0);
-  for (int64_t o = 0; o < weight.dim(0); ++o) {
-    std::copy_n(weight.data<float>() + o * row, row, wide.data<float>() + o * wide_row);
-  }
-  return wide;
 }
 
 }  // namespace
@@ -200,7 +189,7 @@ absl::StatusOr<NamedTensors> Cascade::InitialParameters(Start start, uint64_t se
     DPIPE_ASSIGN_OR_RETURN(NamedTensors own, LoadWeights(folder, {&stored_program}, Device::Cpu()));
     if (widened) {
       Tensor& weight = own.at("conv_in.weight");
-      weight = WithMoreInputs(weight, part.config.in_channels);
+      weight = WithMoreInputChannels(weight, part.config.in_channels);
     }
     for (auto& [name, tensor] : own) all[part.options.prefix + name] = std::move(tensor);
   }

@@ -31,6 +31,9 @@ absl::StatusOr<Tensor> CascadeInputs::Load(const std::string& component, const s
     if (input == "timesteps") {
       return Timesteps(seed, part.schedule->num_timesteps(), step, samples, device);
     }
+    if (input == "estimate") {  // for who runs the U-Net once
+      return Tensor::Zeros(device, {samples.size(), size, size, 3}, options_.compute_dtype);
+    }
     if (input == "labels") return Labels(step, samples, device);
     if (input == "low_resolution") return Pixels(step, samples, cascade_->base_size(), device);
     if (input == "low_noise") {

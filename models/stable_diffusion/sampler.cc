@@ -133,15 +133,26 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
     const Tensor half = ConditionTensor(batch.conditions, device);
     inputs["condition"] = ConcatBatch({half, half});
   }
+  const UNetConfig& unet = model_->unet_config();
   auto predict = [&](const Tensor& x, const Tensor& timesteps) -> absl::StatusOr<Tensor> {
     inputs["noisy_latents"] = x;
     inputs["timesteps"] = timesteps;
-    return RunProgram(*unet_program_, *unet_, compute_dtype_, inputs);
+    if (unet.self_conditioning() && inputs.count("estimate") == 0) {
+      inputs["estimate"] = Tensor::Zeros(device, x.shape(), compute_dtype_);
+    }
+    DPIPE_ASSIGN_OR_RETURN(const Tensor prediction,
+                           RunProgram(*unet_program_, *unet_, compute_dtype_, inputs));
+    // What the next step is told of this one.
+    if (unet.self_conditioning()) {
+      inputs["estimate"] =
+          compute_dtype_ == DType::kF32 ? prediction : prediction.To(compute_dtype_);
+    }
+    return prediction;
   };
   const int size = model_->latent_size();
-  const Tensor noise = diffusion::DrawNoise(device, options.seed, /*step=*/0, batch.first,
-                                            {count, size, size, model_->unet_config().in_channels},
-                                            RandomPurpose::kSample);
+  const Tensor noise =
+      diffusion::DrawNoise(device, options.seed, /*step=*/0, batch.first,
+                           {count, size, size, unet.out_channels}, RandomPurpose::kSample);
   diffusion::SamplerOptions sampling;
   sampling.kind = options.kind;
   sampling.num_steps = options.num_steps;

@@ -10,6 +10,7 @@
 #include "models/lora/lora.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
+#include "models/weights/more_channels.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe::models {
@@ -94,8 +95,21 @@ absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
   return model;
 }
 
+absl::Status StableDiffusion::WidenUNet(const StableDiffusionOptions& options) {
+  if (!options.self_conditioning) return absl::OkStatus();
+  if (options.lora.rank > 0 || options.make_backbone) {
+    return absl::InvalidArgumentError(
+        "self-conditioning needs a U-Net that is trained whole, not adapters or a ControlNet");
+  }
+  if (unet_config_.self_conditioning()) return absl::OkStatus();
+  widened_ = true;
+  unet_config_.in_channels *= 2;
+  return absl::OkStatus();
+}
+
 absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options) {
   DPIPE_ASSIGN_OR_RETURN(unet_config_, ReadUNetConfig(folder_ + "/unet/config.json"));
+  DPIPE_RETURN_IF_ERROR(WidenUNet(options));
   DPIPE_ASSIGN_OR_RETURN(vae_config_, ReadVaeConfig(folder_ + "/vae/config.json"));
   DPIPE_ASSIGN_OR_RETURN(text_config_, ReadClipTextConfig(folder_ + "/text_encoder/config.json"));
   DPIPE_ASSIGN_OR_RETURN(ClipTokenizer tokenizer, ClipTokenizer::Load(folder_ + "/tokenizer"));
@@ -174,6 +188,9 @@ absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) 
                           std::move(unet),
                           {{"latents", {"vae_encoder", "latents"}},
                            {"context", {"text_encoder", "last_hidden_state"}}}});
+    if (unet_config_.self_conditioning()) {
+      components.back().self_conditioning = {"estimate", "prediction"};
+    }
   }
   DPIPE_ASSIGN_OR_RETURN(
       nn::Model model,
@@ -206,12 +223,24 @@ bool StableDiffusion::has_unet_weights() const { return HasWeights(folder_ + "/u
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
   if (lora_.rank > 0) return LoadUNetWithAdapters();
+  if (widened_) return LoadAndWidenUNet();
   DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
                          LoadWeights(folder_ + "/unet", {&unet_program()}, Device::Cpu()));
   const std::string file = absl::StrCat(folder_, "/", kLoraFile);
   if (!fs::exists(file)) return unet;
   DPIPE_ASSIGN_OR_RETURN(const NamedTensors adapters, LoadLora(file, /*scale=*/1));
   return MergeLora(unet, adapters, /*scale=*/1);
+}
+
+// With zeros for the channels that its own estimate comes by, it computes the same.
+absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadAndWidenUNet() const {
+  UNetConfig stored = unet_config_;
+  stored.in_channels /= 2;
+  DPIPE_ASSIGN_OR_RETURN(const nn::Program base, BuildUNetForInference(stored, unet_shape()));
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors unet, LoadWeights(folder_ + "/unet", {&base}, Device::Cpu()));
+  Tensor& weight = unet.at("conv_in.weight");
+  weight = WithMoreInputChannels(weight, unet_config_.in_channels);
+  return unet;
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNetWithAdapters() const {
@@ -300,6 +329,12 @@ absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_un
   DPIPE_ASSIGN_OR_RETURN(const std::string scheduler, SchedulerConfig());
   DPIPE_RETURN_IF_ERROR(
       WriteFileAtomically(folder + "/scheduler/scheduler_config.json", scheduler));
+  if (widened_) {
+    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(folder_ + "/unet/config.json"));
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
+    json["in_channels"] = unet_config_.in_channels;
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/unet/config.json", json.dump(2) + "\n"));
+  }
   return frozen_is_random_ ? SaveRandomFrozen(folder, format) : absl::OkStatus();
 }
 

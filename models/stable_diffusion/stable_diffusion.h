@@ -47,6 +47,8 @@ struct StableDiffusionOptions {
   std::optional<bool> zero_terminal_snr;
   // With a rank: low-rank adapters of the U-Net's attentions are trained, and only they.
   nn::LoraSpec lora = {};
+  // The U-Net takes its own estimate as further input channels: see LoadModelOptions.
+  bool self_conditioning = false;
   // Makes it from the model's configs, which are read by then. Null: the U-Net is trained.
   std::function<absl::StatusOr<BackboneParts>(const StableDiffusion&)> make_backbone;
 };
@@ -105,6 +107,8 @@ class StableDiffusion {
   StableDiffusion() = default;
   const nn::Program& unet_program() const;
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNetWithAdapters() const;
+  absl::StatusOr<std::map<std::string, Tensor>> LoadAndWidenUNet() const;
+  absl::Status WidenUNet(const StableDiffusionOptions& options);
   absl::Status ReadConfigs(const StableDiffusionOptions& options);
   absl::Status BuildModel(const StableDiffusionOptions& options);
   absl::Status LoadFrozen(int component, const BackboneParts::Weights& weights);
@@ -120,6 +124,7 @@ class StableDiffusion {
   std::optional<bool> zero_terminal_snr_;
   int image_size_ = 0;
   nn::LoraSpec lora_;
+  bool widened_ = false;  // the folder's U-Net takes no estimate, this one does
   bool frozen_is_random_ = false;
   UNetConfig unet_config_;
   VaeConfig vae_config_;

@@ -286,5 +286,36 @@ TEST(ImageSamplerTest, DrawsTheSameInAnyBatch) {
   EXPECT_EQ(grid.height, 2 * (128 + 3) + 3);
 }
 
+// With zeros for the channels that the U-Net's own estimate comes by, pictures stay what they were.
+TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
+  const auto plain = StableDiffusion::Load(kTinySd, {});
+  StableDiffusionOptions options;
+  options.self_conditioning = true;
+  const auto told = StableDiffusion::Load(kTinySd, options);
+  ASSERT_TRUE(plain.ok() && told.ok()) << plain.status() << told.status();
+  EXPECT_EQ((*told)->model().component(kUNet).self_conditioning.input, "estimate");
+  const auto workers = StartWorkers({Device::Cpu()});
+  DrawOptions drawing;
+  drawing.num_steps = 3;
+  std::vector<std::vector<Image>> images;
+  for (const auto* model : {&*plain, &*told}) {
+    const auto sampler = ImageSampler::Create(model->get(), *(*model)->LoadUNet(), DType::kF32);
+    ASSERT_TRUE(sampler.ok()) << sampler.status();
+    images.push_back(*(*sampler)->Draw({"a red circle"}, drawing, {workers[0].get()}));
+  }
+  for (size_t i = 0; i < images[0][0].pixels.size(); ++i) {
+    ASSERT_NEAR(images[0][0].pixels[i], images[1][0].pixels[i], 1) << "byte " << i;
+  }
+  const std::string saved = ::testing::TempDir() + "/self_conditioned";
+  ASSERT_TRUE((*told)->Save(saved, *(*told)->LoadUNet()).ok());
+  const auto again = StableDiffusion::Load(saved, {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE((*again)->unet_config().self_conditioning());
+  EXPECT_EQ((*again)->LoadUNet()->at("conv_in.weight").dim(1), 8);
+  options.lora.rank = 2;
+  EXPECT_EQ(StableDiffusion::Load(kTinySd, options).status().message(),
+            "self-conditioning needs a U-Net that is trained whole, not adapters or a ControlNet");
+}
+
 }  // namespace
 }  // namespace dpipe::models

@@ -114,6 +114,7 @@ ModelKind StableDiffusionKind() {
     own.prediction_type = options.prediction_type;
     own.zero_terminal_snr = options.zero_terminal_snr;
     own.lora = options.lora;
+    own.self_conditioning = options.self_conditioning;
     return TrainableStableDiffusion::Load(folder, own);
   };
   return kind;

@@ -21,6 +21,10 @@ absl::StatusOr<Tensor> TrainingInputs::Load(const std::string& component, const 
     if (input == "noise") {
       return Noise(program, input, RandomPurpose::kNoise, step, samples, device);
     }
+    if (input == "estimate") {  // for who runs the U-Net once
+      const Shape shape = program.BatchShape(program.InputNamed(input), samples.size());
+      return Tensor::Zeros(device, shape, options_.compute_dtype);
+    }
     if (input == "condition") return Conditions(step, samples, device);
     if (input == "timesteps") return Timesteps(step, samples, device);
     if (input == "latents" || input == "context") {

@@ -54,6 +54,10 @@ absl::Status TrainingSetup::FillJob() {
   const auto start =
       options_.init_random ? TrainableModel::Start::kRandom : TrainableModel::Start::kFolder;
   DPIPE_ASSIGN_OR_RETURN(job_.backbone_parameters, model_->InitialParameters(start, options_.seed));
+  for (int index : job_.model->backbones()) {
+    if (job_.model->component(index).self_conditioning.input.empty()) continue;
+    job_.self_conditioning = {options_.self_conditioning_probability, options_.seed};
+  }
   job_.optimizer = options_.optimizer;
   job_.compute_dtype = options_.compute_dtype;
   job_.frozen_quantum =

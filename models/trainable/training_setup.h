@@ -34,7 +34,9 @@ struct TrainingSetupOptions {
   bool mean_latents = false;  // see InputsOptions
   double offset_noise = 0;
   std::string cache_folder;  // see CacheRequest
-  bool init_random = true;   // the backbones' weights; else the folder's
+  // Of a model whose backbones take their own estimate: how often a step computes one first.
+  double self_conditioning_probability = 0.5;
+  bool init_random = true;  // the backbones' weights; else the folder's
   AdamWOptions optimizer;
 };
 

@@ -18,12 +18,21 @@ ValueId AddUNet(const UNetConfig& config, LayerKind kind, const nn::LoraSpec& lo
   return parts.AddDecoder(parts.AddEncoder(noisy, time, context), time, context);
 }
 
+// What is noisy, joined with the U-Net's estimate where it takes one.
+ValueId AddEstimate(const UNetConfig& config, const UNetShape& shape, ValueId noisy,
+                    nn::ProgramBuilder* builder) {
+  if (!config.self_conditioning()) return noisy;
+  const Shape image({shape.height, shape.width, config.out_channels});
+  const ValueId estimate = builder->AddInput("estimate", {image, nn::Element::kCompute});
+  return nn::AddConcat(builder, {noisy, estimate});
+}
+
 }  // namespace
 
 absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const UNetShape& shape,
                                                  const UNetTraining& training) {
   DPIPE_RETURN_IF_ERROR(CheckUNetShape(config, shape));
-  if (config.in_channels != config.out_channels) {
+  if (config.in_channels != config.out_channels && !config.self_conditioning()) {
     return absl::InvalidArgumentError(absl::StrCat("unet: ", config.in_channels,
                                                    " input channels and ", config.out_channels,
                                                    " output channels; training needs as many"));
@@ -34,12 +43,15 @@ absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const
   const ValueId timesteps = builder.AddInput("timesteps", {Shape(), nn::Element::kI32});
   const ValueId context = AddContextInput(config, shape, &builder);
   builder.BeginLayer("add_noise", LayerKind::kFrozen);
-  const ValueId noisy =
-      diffusion::AddNoising(&builder, training.schedule, latents, noise, timesteps);
+  ValueId noisy = diffusion::AddNoising(&builder, training.schedule, latents, noise, timesteps);
+  noisy = AddEstimate(config, shape, noisy, &builder);
   const LayerKind kind =
       training.lora.rank > 0 ? LayerKind::kFrozenWithGradient : LayerKind::kTrainable;
   const ValueId prediction =
       AddUNet(config, kind, training.lora, noisy, timesteps, context, &builder);
+  if (config.self_conditioning()) {
+    builder.MarkOutput(nn::AddDetach(&builder, prediction), "prediction");
+  }
   builder.BeginLayer("loss", LayerKind::kTrainable);
   const ValueId loss = diffusion::AddDiffusionLoss(
       &builder, training.schedule, training.min_snr_gamma, {prediction, latents, noise, timesteps});
@@ -55,7 +67,8 @@ absl::StatusOr<nn::Program> BuildUNetForInference(const UNetConfig& config,
   const ValueId timesteps = builder.AddInput("timesteps", {Shape(), nn::Element::kI32});
   const ValueId context = AddContextInput(config, shape, &builder);
   builder.BeginLayer("input", LayerKind::kFrozen);
-  const ValueId noisy = nn::AddCast(&builder, latents, nn::Element::kCompute);
+  ValueId noisy = nn::AddCast(&builder, latents, nn::Element::kCompute);
+  noisy = AddEstimate(config, shape, noisy, &builder);
   const ValueId prediction =
       AddUNet(config, LayerKind::kFrozen, /*lora=*/{}, noisy, timesteps, context, &builder);
   builder.BeginLayer("output", LayerKind::kFrozen);

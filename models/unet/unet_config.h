@@ -14,7 +14,7 @@ namespace dpipe::models {
 // Levels are counted from the highest resolution down; the up blocks' level i is that of the down
 // blocks, not the position in the file (which lists up blocks from the lowest resolution).
 struct UNetConfig {
-  int64_t in_channels = 4;
+  int64_t in_channels = 4;  // out_channels, or twice that: takes its own estimate too
   int64_t out_channels = 4;
   int64_t sample_size = 64;  // latent height and width that it was trained at
   std::vector<int64_t> block_out_channels;
@@ -31,6 +31,7 @@ struct UNetConfig {
   double time_frequency_shift = 0;
 
   int num_levels() const { return static_cast<int>(block_out_channels.size()); }
+  bool self_conditioning() const { return in_channels == 2 * out_channels; }
   int64_t time_width() const { return 4 * block_out_channels[0]; }
 };
 

@@ -98,6 +98,27 @@ TEST(UNetTest, GradientsAndSplits) {
   }
 }
 
+TEST(UNetTest, SelfConditioning) {
+  const auto device = Device::Cpu();
+  UNetConfig config = SmallConfig();
+  config.in_channels = 8;
+  const auto program = BuildUNetForTraining(config, {4, 6, 3}, Training());
+  ASSERT_TRUE(program.ok()) << program.status();
+  // What it says is a value without gradient, of the type of what it is told.
+  const nn::ValueInfo& estimate = program->value(program->InputNamed("estimate"));
+  const nn::ValueInfo& prediction = program->value(program->OutputNamed("prediction"));
+  EXPECT_EQ(estimate.type.shape, (Shape{4, 6, 4}));
+  EXPECT_EQ(estimate.type.shape, prediction.type.shape);
+  EXPECT_FALSE(prediction.has_gradient);
+  // Only the first layer reads it, so that it need reach the first stage only.
+  EXPECT_EQ(estimate.last_layer, 0);
+  nn::ParameterSet parameters(*program, program->all_layers(), device);
+  parameters.InitRandom(1);
+  const absl::Status splits = nn::CheckSplits(
+      *program, &parameters, nn::RandomInputs(*program, device, 2, DType::kF32, 1000, 2), {}, 3, 2);
+  EXPECT_TRUE(splits.ok()) << splits;
+}
+
 // A sample's loss does not depend on the batch that it is in.
 TEST(UNetTest, SamplesAreIndependent) {
   const auto device = Device::Cpu();
