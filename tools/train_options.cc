@@ -54,6 +54,7 @@ absl::StatusOr<models::LoadModelOptions> ModelOptions(const TrainConfig& config)
         static_cast<float>(config.model().lora_alpha() / config.model().lora_rank());
   }
   options.min_snr_gamma = config.objective().min_snr_gamma();
+  options.self_conditioning = config.objective().self_conditioning() > 0;
   if (!config.objective().prediction_type().empty()) {
     DPIPE_ASSIGN_OR_RETURN(options.prediction_type,
                            diffusion::ParsePredictionType(config.objective().prediction_type()));
@@ -96,6 +97,9 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
   options.caption_drop = config.objective().caption_drop();
   options.mean_latents = config.objective().mean_latents();
   options.offset_noise = config.objective().offset_noise();
+  if (config.objective().self_conditioning() > 0) {
+    options.self_conditioning_probability = config.objective().self_conditioning();
+  }
   options.init_random = config.model().init() == "random";
   DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(config.model().path()));
   DPIPE_ASSIGN_OR_RETURN(options.data, DataOptions(config, say));

@@ -28,7 +28,10 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
   if (run->resumed() != nullptr) run->job_.first_step = run->resumed()->step;
   run->job_.max_skipped_in_a_row = options.faults.max_skipped_in_a_row;
   run->ChooseSteps(say);
-  DPIPE_ASSIGN_OR_RETURN(run->session_, StartSession(run->job_, run->plan_, &run->ema_));
+  DPIPE_ASSIGN_OR_RETURN(run->session_, StartSession(run->job_, run->plan_, &run->ema_,
+                                                     run->self_conditioned_plan_.devices_size() > 0
+                                                         ? &run->self_conditioned_plan_
+                                                         : nullptr));
   DPIPE_RETURN_IF_ERROR(run->checkpoints_->Restore(run->session_.get()));
   run->setup_->ReleaseInitialParameters();
   run->job_.backbone_parameters = run->setup_->job().backbone_parameters;
@@ -46,7 +49,8 @@ absl::Status TrainingRun::BuildCache(const ShowProgress& show) {
 
 absl::Status TrainingRun::FindThePlan(const Say& say, const ShowProgress& show) {
   DPIPE_ASSIGN_OR_RETURN(std::optional<Plan> saved, checkpoints_->SavedPlan(PlanIsFor()));
-  if (!saved.has_value()) return MakeThePlan(show);
+  // A checkpoint keeps one plan; training with self-conditioning has two.
+  if (!saved.has_value() || job_.self_conditioning.probability > 0) return MakeThePlan(show);
   plan_ = *std::move(saved);
   return absl::OkStatus();
 }
@@ -87,6 +91,7 @@ absl::Status TrainingRun::MakeThePlan(const ShowProgress& show) {
   DPIPE_ASSIGN_OR_RETURN(PlanResult planned,
                          MakePlan(options_.strategy, profile, cluster, plan_options));
   plan_ = std::move(planned.plan);
+  self_conditioned_plan_ = std::move(planned.self_conditioned_plan);
   return absl::OkStatus();
 }
 

@@ -67,6 +67,7 @@ class TrainingRun {
   std::unique_ptr<models::TrainingSetup> setup_;
   TrainingJob job_;
   Plan plan_;
+  Plan self_conditioned_plan_;  // of the steps that run backbones twice; empty where none do
   int64_t num_steps_ = 0;
   EmaWeights ema_;
   std::unique_ptr<LocalSession> session_;
