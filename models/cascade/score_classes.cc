@@ -66,7 +66,7 @@ absl::Status Main() {
   const auto workers = StartWorkers({Device::Cpu(), Device::Cpu()});
   DPIPE_ASSIGN_OR_RETURN(
       std::vector<Image> images,
-      model->Draw(request.prompts, request, {workers[0].get(), workers[1].get()}, nullptr));
+      model->Draw(parameters, request, {workers[0].get(), workers[1].get()}, nullptr));
   DPIPE_ASSIGN_OR_RETURN(const Score score, ScoreOf(images, request.prompts));
   std::printf("%d pictures: colour right in %.0f %%, shape in %.0f %%, both in %.0f %%\n",
               score.pictures, 100.0 * score.colors / score.pictures,
