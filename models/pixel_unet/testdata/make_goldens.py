@@ -90,7 +90,7 @@ def compute(name, path, side, dtype, out):
         out[f"{name}/{key}"] = value
     for key, parameter in model.named_parameters():
         direction = weight(key + "#", tuple(parameter.shape)).to(dtype)
-        out[f"{name}/gradient/{key}"] = torch.stack([parameter.grad.norm(), (parameter.grad * direction).sum()])
+        out[f"{name}/gradient/{key}"] = torch.stack([parameter.grad.double().norm(), (parameter.grad.double() * direction.double()).sum()])
     print(name, sum(p.numel() for p in model.parameters()), losses.tolist(), flush=True)
 
 
