@@ -1,6 +1,6 @@
 // The text encoder, trainable, against transformers: outputs and every gradient. See
 // models/testdata/make_formula_goldens.py. ClipTextParityTest has small models with both
-// activations, ClipTextFullSizeTest that of Stable Diffusion v1.5.
+// activations, ClipTextFullSizeTest those of Stable Diffusion v1.5 and v2.1.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -67,6 +67,8 @@ TEST(ClipTextParityTest, Bf16) {
 
 TEST(ClipTextFullSizeTest, V15Fp32) { Check("text_v15", DType::kF32, 2); }
 TEST(ClipTextFullSizeTest, V15Bf16) { Check("text_v15", DType::kBf16, 2); }
+TEST(ClipTextFullSizeTest, V21Fp32) { Check("text_v21", DType::kF32, 4); }
+TEST(ClipTextFullSizeTest, V21Bf16) { Check("text_v21", DType::kBf16, 4); }
 
 }  // namespace
 }  // namespace dpipe::models

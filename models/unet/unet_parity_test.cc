@@ -1,5 +1,5 @@
 // The U-Net against diffusers: see models/testdata/make_formula_goldens.py. UNetParityTest has
-// small models; UNetFullSizeTest that of Stable Diffusion v1.5, a part at a time.
+// small models; UNetFullSizeTest those of Stable Diffusion v1.5 and v2.1, a part at a time.
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "models/diffusion/noising.h"
@@ -22,6 +22,7 @@ const Case kSmall[] = {{"unet_mixed", diffusion::PredictionType::kEpsilon, {8, 1
                        {"unet_conv", diffusion::PredictionType::kV, {8, 12, 5}, 1}};
 // Latents whose lowest level still has 2 x 3 places.
 const Case kV15 = {"unet_v15", diffusion::PredictionType::kEpsilon, {16, 24, 77}, 12};
+const Case kV21 = {"unet_v21", diffusion::PredictionType::kV, {16, 24, 77}, 12};
 
 struct Errors {
   double prediction, loss;
@@ -92,6 +93,8 @@ TEST(UNetParityTest, PartsChangeNothing) {
 }
 
 TEST(UNetFullSizeTest, V15Fp32) { Check(kV15, DType::kF32, DeviceKind::kCpu); }
+TEST(UNetFullSizeTest, V21Fp32) { Check(kV21, DType::kF32, DeviceKind::kCpu); }
+TEST(UNetFullSizeTest, V21Bf16) { Check(kV21, DType::kBf16, DeviceKind::kCpu); }
 
 }  // namespace
 }  // namespace dpipe::models
