@@ -97,6 +97,18 @@ std::unique_ptr<ParameterSet> ParameterSet::OnDemand(const Program& program, Lay
       new ParameterSet(program, layers, std::move(device), /*is_sharded=*/false, {}));
 }
 
+absl::StatusOr<std::unique_ptr<ParameterSet>> ParameterSet::Sharing(
+    const Program& program, LayerRange layers, std::shared_ptr<Device> device,
+    const std::map<std::string, Tensor>& tensors) {
+  auto set = OnDemand(program, layers, std::move(device));
+  DPIPE_ASSIGN_OR_RETURN(std::vector<Tensor> masters, set->Find(tensors));
+  for (size_t i = 0; i < masters.size(); ++i) {
+    set->entries_[i].weight = std::make_unique<ops::Weight>(std::move(masters[i]));
+  }
+  set->AllocateGrads(layers);
+  return set;
+}
+
 bool ParameterSet::IsTrainable(ParameterId id) const { return program_->parameter(id).trainable; }
 
 Shape ParameterSet::ShapeOf(ParameterId id) const {
@@ -197,8 +209,10 @@ void ParameterSet::InitRandom(uint64_t seed) {
   }
 }
 
-absl::Status ParameterSet::Load(const std::map<std::string, Tensor>& tensors) {
+absl::StatusOr<std::vector<Tensor>> ParameterSet::Find(
+    const std::map<std::string, Tensor>& tensors) const {
   std::vector<std::string> problems;
+  std::vector<Tensor> found;
   for (ParameterId id : ids_) {
     const ParameterInfo& info = program_->parameter(id);
     const auto it = tensors.find(info.name);
@@ -209,14 +223,22 @@ absl::Status ParameterSet::Load(const std::map<std::string, Tensor>& tensors) {
                                       it->second.shape().ToString(), ", expected fp32 ",
                                       info.shape.ToString()));
     } else {
-      Tensor master = weight(id).master();
-      master.CopyFrom(part(id).Of(it->second));
-      mutable_weight(id)->MarkUpdated();
+      found.push_back(it->second);
     }
   }
-  if (problems.empty()) return absl::OkStatus();
+  if (problems.empty()) return found;
   return absl::InvalidArgumentError(
       absl::StrCat("parameters of ", program_->name(), ": ", absl::StrJoin(problems, "; ")));
+}
+
+absl::Status ParameterSet::Load(const std::map<std::string, Tensor>& tensors) {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> found, Find(tensors));
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    Tensor master = weight(ids_[i]).master();
+    master.CopyFrom(part(ids_[i]).Of(found[i]));
+    mutable_weight(ids_[i])->MarkUpdated();
+  }
+  return absl::OkStatus();
 }
 
 void ParameterSet::Collect(std::map<std::string, Tensor>* tensors) const {

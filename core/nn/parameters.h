@@ -48,6 +48,11 @@ class ParameterSet {
                                                 std::shared_ptr<Device> device, Shard shard);
   static std::unique_ptr<ParameterSet> OnDemand(const Program& program, LayerRange layers,
                                                 std::shared_ptr<Device> device);
+  // Masters share the storage of `tensors`, which are as Load's, and are not to be written: what
+  // several sets on one machine need that only run passes.
+  static absl::StatusOr<std::unique_ptr<ParameterSet>> Sharing(
+      const Program& program, LayerRange layers, std::shared_ptr<Device> device,
+      const std::map<std::string, Tensor>& tensors);
   ParameterSet(const ParameterSet&) = delete;
   ParameterSet& operator=(const ParameterSet&) = delete;
 
@@ -104,6 +109,8 @@ class ParameterSet {
                bool is_sharded, Shard shard);
   const Entry& entry(ParameterId id) const;
   bool IsTrainable(ParameterId id) const;
+  // Of ids(), in order; errors are Load's.
+  absl::StatusOr<std::vector<Tensor>> Find(const std::map<std::string, Tensor>& tensors) const;
   // As it is stored.
   Shape ShapeOf(ParameterId id) const;
 

@@ -85,10 +85,12 @@ class Profiler {
     const nn::Component& component = model_.component(index);
     ComponentProfile* result = profile->mutable_components(index);
     std::vector<std::unique_ptr<nn::ParameterSet>> parameters(workers_.size());
-    DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int i) {
-      parameters[i] = std::make_unique<nn::ParameterSet>(
-          component.program, component.program.all_layers(), workers_[i]->device());
-      return parameters[i]->Load(*inputs_.backbone_parameters);
+    DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int i) -> absl::Status {
+      DPIPE_ASSIGN_OR_RETURN(
+          parameters[i],
+          nn::ParameterSet::Sharing(component.program, component.program.all_layers(),
+                                    workers_[i]->device(), *inputs_.backbone_parameters));
+      return absl::OkStatus();
     })));
     for (int batch : options_.local_batches) {
       std::vector<ComponentSamples> samples(workers_.size());
@@ -100,7 +102,8 @@ class Profiler {
       AddTimings(samples, batch, result);
       Progress();
     }
-    DPIPE_RETURN_IF_ERROR(OptimizerTimes(component.program, parameters, result));
+    parameters.clear();
+    DPIPE_RETURN_IF_ERROR(OptimizerTimes(component.program, result));
     Progress();
     return absl::OkStatus();
   }
@@ -119,30 +122,43 @@ class Profiler {
     }
   }
 
-  // One optimizer step over the whole backbone, shared out over the layers by their parameters.
-  absl::Status OptimizerTimes(const nn::Program& program,
-                              const std::vector<std::unique_ptr<nn::ParameterSet>>& parameters,
-                              ComponentProfile* profile) {
+  // The first layers, all of them or as many as have some 64 million parameters: an optimizer
+  // step's time is as their number, far above what a cache holds.
+  static LayerRange LayersToOptimize(const ComponentProfile& profile) {
+    constexpr int64_t kEnoughBytes = 256 << 20;
+    int end = 0;
+    while (end < profile.layers_size() && TrainableBytes(profile, {0, end}) < kEnoughBytes) ++end;
+    return {0, end};
+  }
+
+  static int64_t TrainableBytes(const ComponentProfile& profile, LayerRange layers) {
+    int64_t sum = 0;
+    for (int l = layers.begin; l < layers.end; ++l) {
+      sum += profile.layers(l).trainable_parameter_bytes();
+    }
+    return sum;
+  }
+
+  // One optimizer step, shared out over the layers by their parameters.
+  absl::Status OptimizerTimes(const nn::Program& program, ComponentProfile* profile) {
+    const LayerRange layers = LayersToOptimize(*profile);
     DPIPE_ASSIGN_OR_RETURN(
         const auto samples,
         OnAllWorkers(
             [&](const std::shared_ptr<Device>& device) -> absl::StatusOr<ComponentSamples> {
-              nn::ParameterSet* own = nullptr;
-              for (const auto& set : parameters) {
-                if (set->device() == device) own = set.get();
-              }
-              DPIPE_CHECK(own != nullptr);
-              const auto step = inputs_.make_optimizer(*own);
+              nn::ParameterSet own(program, layers, device);
+              DPIPE_RETURN_IF_ERROR(own.Load(*inputs_.backbone_parameters));
+              const auto step = inputs_.make_optimizer(own);
               ComponentSamples result;
               for (int pass = -options_.warmup_passes; pass < options_.passes; ++pass) {
                 const Nanos start = MonotonicNow();
-                DPIPE_RETURN_IF_ERROR(step(own));
+                DPIPE_RETURN_IF_ERROR(step(&own));
                 if (pass >= 0) result.load_ns.push_back(MonotonicNow() - start);
               }
               return result;
             }));
     const double step_ns = TypicalLoadTime(samples);
-    const double total = program.TrainableParameterCount(program.all_layers()) * sizeof(float);
+    const double total = TrainableBytes(*profile, layers);
     for (LayerProfile& layer : *profile->mutable_layers()) {
       layer.set_optimizer_step_ns(
           static_cast<Nanos>(step_ns * layer.trainable_parameter_bytes() / std::max(1.0, total)));

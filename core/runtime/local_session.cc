@@ -103,8 +103,15 @@ absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionO
     session->ranks_.push_back(std::make_unique<RankState>());
     session->ranks_.back()->communicator = std::move(communicator);
   }
-  DPIPE_RETURN_IF_ERROR(FirstError(
-      RunOnAll(opts.workers, [&session](int rank) { return session->SetUpRank(rank); })));
+  std::vector<RankResources> resources(opts.workers.size());
+  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(opts.workers, [&](int rank) -> absl::Status {
+    DPIPE_ASSIGN_OR_RETURN(resources[rank], session->SetUpParameters(rank));
+    return absl::OkStatus();
+  })));
+  if (opts.on_parameters_copied) opts.on_parameters_copied();
+  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(opts.workers, [&](int rank) {
+    return session->SetUpRank(rank, std::move(resources[rank]));
+  })));
   return session;
 }
 
@@ -141,7 +148,7 @@ absl::Status LocalSession::SetUpStages(int rank, ParametersByLayers* by_layers, 
 }
 
 // On the rank's own thread, so that its memory lies near its cores.
-absl::Status LocalSession::SetUpRank(int rank) {
+absl::StatusOr<RankResources> LocalSession::SetUpParameters(int rank) {
   RankState& state = *ranks_[rank];
   state.device = options_.workers[rank]->device()->Twin();
   RankResources resources;
@@ -152,6 +159,11 @@ absl::Status LocalSession::SetUpRank(int rank) {
     own.routes = &routes_[i];
     DPIPE_RETURN_IF_ERROR(SetUpStages(rank, &by_layers, &own));
   }
+  return resources;
+}
+
+absl::Status LocalSession::SetUpRank(int rank, RankResources resources) {
+  RankState& state = *ranks_[rank];
   resources.model = options_.model;
   resources.device = state.device;
   resources.communicator = state.communicator.get();

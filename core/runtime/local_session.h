@@ -40,6 +40,9 @@ struct LocalSessionOptions {
   InputProvider* inputs = nullptr;     // outlives the session
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; outlive the session
   const std::map<std::string, Tensor>* initial_parameters = nullptr;  // of backbones, by name
+  // Called once every rank has copied what it needs of them, before optimizers are made: from then
+  // on they may be dropped. May be empty.
+  std::function<void()> on_parameters_copied;
   StepOptimizerFactory optimizer;
   DType compute_dtype = DType::kF32;
   int64_t first_step = 0;
@@ -123,7 +126,8 @@ class LocalSession {
   // opposite directions, two plans.
   using ParametersByLayers =
       std::map<std::pair<int, LayerRange>, std::pair<nn::ParameterSet*, nn::ParameterSet*>>;
-  absl::Status SetUpRank(int rank);
+  absl::StatusOr<RankResources> SetUpParameters(int rank);
+  absl::Status SetUpRank(int rank, RankResources resources);
   absl::Status SetUpStages(int rank, ParametersByLayers* by_layers, RankPlan* own);
   absl::Status RestoreRank(int rank, int64_t num_updates, const StateReader& read);
   absl::Status RunRank(int rank, int count, bool is_last, bool record, StepClock* clock);

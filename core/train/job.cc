@@ -29,6 +29,30 @@ std::string DeviceName(const std::vector<DeviceWorker*>& workers) {
                       "-core CPU device");
 }
 
+LocalSessionOptions SessionOptions(const TrainingJob& job, const Plan& plan, EmaWeights* ema,
+                                   const Plan* self_conditioned_plan) {
+  LocalSessionOptions options;
+  options.plan = plan;
+  if (self_conditioned_plan != nullptr) {
+    SelfConditionedSteps& steps = options.self_conditioned.emplace();
+    steps.plan = *self_conditioned_plan;
+    steps.are = [how = job.self_conditioning](int64_t step) {
+      return StepSelfConditions(how, step);
+    };
+  }
+  options.model = job.model;
+  options.workers = job.workers;
+  options.inputs = job.inputs;
+  options.frozen_parameters = job.frozen_parameters;
+  options.initial_parameters = &job.backbone_parameters;
+  options.optimizer = AdamWFactory(job.optimizer, ema);
+  options.compute_dtype = job.compute_dtype;
+  options.deadline = job.deadline;
+  options.first_step = job.first_step;
+  options.max_skipped_in_a_row = job.max_skipped_in_a_row;
+  return options;
+}
+
 }  // namespace
 
 std::vector<int> CandidateLocalBatches(int global_batch) {
@@ -72,28 +96,20 @@ bool StepSelfConditions(const SelfConditioningOptions& options, int64_t step) {
   return stream.NextUniform() < options.probability;
 }
 
+void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers) {
+  for (DeviceWorker* worker : workers) worker->device()->allocator().ReleaseCache();
+}
+
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(const TrainingJob& job, const Plan& plan,
                                                            EmaWeights* ema,
                                                            const Plan* self_conditioned_plan) {
-  LocalSessionOptions options;
-  options.plan = plan;
-  if (self_conditioned_plan != nullptr) {
-    SelfConditionedSteps& steps = options.self_conditioned.emplace();
-    steps.plan = *self_conditioned_plan;
-    steps.are = [how = job.self_conditioning](int64_t step) {
-      return StepSelfConditions(how, step);
-    };
-  }
-  options.model = job.model;
-  options.workers = job.workers;
-  options.inputs = job.inputs;
-  options.frozen_parameters = job.frozen_parameters;
-  options.initial_parameters = &job.backbone_parameters;
-  options.optimizer = AdamWFactory(job.optimizer, ema);
-  options.compute_dtype = job.compute_dtype;
-  options.deadline = job.deadline;
-  options.first_step = job.first_step;
-  options.max_skipped_in_a_row = job.max_skipped_in_a_row;
+  return LocalSession::Create(SessionOptions(job, plan, ema, self_conditioned_plan));
+}
+
+absl::StatusOr<std::unique_ptr<LocalSession>> StartSessionTakingParameters(
+    TrainingJob* job, const Plan& plan, EmaWeights* ema, const Plan* self_conditioned_plan) {
+  LocalSessionOptions options = SessionOptions(*job, plan, ema, self_conditioned_plan);
+  options.on_parameters_copied = [job] { job->backbone_parameters.clear(); };
   return LocalSession::Create(std::move(options));
 }
 

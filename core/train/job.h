@@ -37,7 +37,7 @@ struct TrainingJob {
   std::vector<DeviceWorker*> workers;  // one a device
   InputProvider* inputs = nullptr;
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; null for the backbone
-  std::map<std::string, Tensor> backbone_parameters;       // to start from
+  std::map<std::string, Tensor> backbone_parameters;       // to start from; empty once taken
   AdamWOptions optimizer;
   SelfConditioningOptions self_conditioning;  // of models whose backbones take their own estimate
   DType compute_dtype = DType::kF32;
@@ -61,6 +61,10 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
                                         const std::function<void(double)>& on_progress = nullptr,
                                         int passes = kProfilePasses);
 
+// Gives the memory that profiling and finished sessions have left with the workers back to the
+// operating system. Not while a session runs.
+void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);
+
 // This machine as a cluster of the job's workers: what a message between two of them costs, and an
 // all-reduce over all of them, measured.
 absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers);
@@ -69,6 +73,13 @@ absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& wor
 // StepSelfConditions() chooses run by `self_conditioned_plan`; where that is null, none do.
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(
     const TrainingJob& job, const Plan& plan, EmaWeights* ema = nullptr,
+    const Plan* self_conditioned_plan = nullptr);
+
+// As StartSession, and empties job->backbone_parameters as soon as the session has its copies and
+// before the optimizer makes its moments, so that a large model's parameters are in memory once.
+// They are lost where it fails.
+absl::StatusOr<std::unique_ptr<LocalSession>> StartSessionTakingParameters(
+    TrainingJob* job, const Plan& plan, EmaWeights* ema = nullptr,
     const Plan* self_conditioned_plan = nullptr);
 
 }  // namespace dpipe
