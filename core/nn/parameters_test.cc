@@ -92,6 +92,24 @@ TEST(ParameterSetTest, CollectsAndLoads) {
             "expected fp32 [3, 40]");
 }
 
+TEST(ParameterSetTest, SharingTakesNoCopies) {
+  const Program program = ThreeLayers();
+  ParameterSet set(program, program.all_layers(), Device::Cpu());
+  set.InitRandom(3);
+  std::map<std::string, Tensor> tensors;
+  set.Collect(&tensors);
+  const auto shared = ParameterSet::Sharing(program, {1, 3}, Device::Cpu(), tensors);
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  for (ParameterId id : (*shared)->ids()) {
+    const std::string& name = program.parameter(id).name;
+    EXPECT_EQ((*shared)->weight(id).master().raw_data(), tensors[name].raw_data()) << name;
+  }
+  EXPECT_TRUE((*shared)->HasGrads({1, 3}));
+  tensors.erase("b.linear.weight");
+  const auto missing = ParameterSet::Sharing(program, {1, 3}, Device::Cpu(), tensors);
+  EXPECT_EQ(missing.status().message(), "parameters of three: 'b.linear.weight' is missing");
+}
+
 TEST(ParameterSetTest, ShardsAreLoadedAndCollected) {
   const Program program = ThreeLayers();
   ParameterSet whole(program, {1, 3}, Device::Cpu());
