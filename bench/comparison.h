@@ -33,7 +33,7 @@ struct ComparisonOptions {
   int steps = 4;              // measured ones, a repeat
   int warmup_steps = 1;       // before them, a repeat
   int repeats = 15;
-  int profiles = 5;  // taken between the turns; at most one a repeat
+  int profiles = 15;  // taken between the turns; at most one a repeat
 };
 
 struct StrategyOutcome {

@@ -17,20 +17,35 @@ Nanos Median(std::vector<Nanos> samples) {
   return *middle;
 }
 
-// What to multiply the medians by.
-double Scale(const ComponentSamples& samples) {
+// How long each pass took on one worker.
+std::vector<Nanos> Passes(const ComponentSamples& samples) {
   std::vector<Nanos> passes;
-  double medians = 0;
   for (const LayerSamples& layer : samples.layers) {
     for (const Kind kind : kKinds) {
-      medians += Median(layer.*kind);
       passes.resize(std::max(passes.size(), (layer.*kind).size()));
       for (size_t pass = 0; pass < (layer.*kind).size(); ++pass) {
         passes[pass] += (layer.*kind)[pass];
       }
     }
   }
-  return medians > 0 ? Midmean(passes) / medians : 1;
+  return passes;
+}
+
+// What to multiply the medians by.
+double Scale(const std::vector<ComponentSamples>& workers) {
+  double medians = 0;  // mean over the workers
+  std::vector<Nanos> slowest;
+  for (const ComponentSamples& samples : workers) {
+    for (const LayerSamples& layer : samples.layers) {
+      for (const Kind kind : kKinds) medians += double(Median(layer.*kind)) / workers.size();
+    }
+    const std::vector<Nanos> passes = Passes(samples);
+    slowest.resize(std::max(slowest.size(), passes.size()));
+    for (size_t pass = 0; pass < passes.size(); ++pass) {
+      slowest[pass] = std::max(slowest[pass], passes[pass]);
+    }
+  }
+  return medians > 0 ? Midmean(slowest) / medians : 1;
 }
 
 }  // namespace
@@ -45,8 +60,8 @@ Nanos Midmean(std::vector<Nanos> samples) {
 
 std::vector<LayerTimes> TypicalLayerTimes(const std::vector<ComponentSamples>& workers) {
   std::vector<LayerTimes> times(workers.empty() ? 0 : workers[0].layers.size());
+  const double share = workers.empty() ? 0 : Scale(workers) / workers.size();
   for (const ComponentSamples& samples : workers) {
-    const double share = Scale(samples) / workers.size();
     for (size_t l = 0; l < times.size(); ++l) {
       const LayerSamples& layer = samples.layers[l];
       times[l].forward_ns += static_cast<Nanos>(share * Median(layer.forward_ns));

@@ -2,8 +2,9 @@
 //
 // A layer takes micro- to milliseconds, so most of its samples see nothing of what else a machine
 // does: interrupts, other programs' time slices, a hypervisor's. Their medians show how layers
-// compare, but their sum is less than what a whole pass takes. The medians are therefore scaled to
-// the whole passes: their sum is the typical duration of one.
+// compare, but their sum is less than what a whole pass takes, and a step that ends when all
+// devices have done theirs takes what the slowest of them does. The medians are therefore scaled:
+// their sum is the typical duration of a pass on the worker that was slowest in it.
 #ifndef DPIPE_CORE_PROFILE_TYPICAL_TIMES_H_
 #define DPIPE_CORE_PROFILE_TYPICAL_TIMES_H_
 
@@ -22,7 +23,7 @@ struct LayerTimes {
 // 0 of none.
 Nanos Midmean(std::vector<Nanos> samples);
 
-// By layer: the mean over workers of each one's scaled medians. Workers have the same layers; each
+// By layer: the mean over workers of each one's medians, scaled. Workers have the same layers; each
 // layer has as many samples of a kind as there were passes, or none.
 std::vector<LayerTimes> TypicalLayerTimes(const std::vector<ComponentSamples>& workers);
 

@@ -44,17 +44,26 @@ TEST(TypicalLayerTimesTest, WhatMediansDoNotSeeIsSharedOut) {
   EXPECT_EQ(times[3].forward_ns, 60);
 }
 
-TEST(TypicalLayerTimesTest, MeanOverWorkers) {
+TEST(TypicalLayerTimesTest, LayersCompareAsOverAllWorkersAndAddUpToTheSlowest) {
   ComponentSamples fast, slow;
-  fast.layers = {Samples({10}, {2}, {4})};
-  slow.layers = {Samples({30}, {6}, {8})};
+  fast.layers = {Samples({1000}, {200}, {400})};
+  slow.layers = {Samples({3000}, {600}, {800})};
   fast.load_ns = {1};
   slow.load_ns = {3};
   const std::vector<LayerTimes> times = TypicalLayerTimes({fast, slow});
-  EXPECT_EQ(times[0].forward_ns, 20);
-  EXPECT_EQ(times[0].input_grad_ns, 4);
-  EXPECT_EQ(times[0].weight_grad_ns, 6);
+  // Means of 2000, 400 and 600; a pass takes 1600 and 4400.
+  EXPECT_NEAR(times[0].forward_ns, 2000 * 4400 / 3000.0, 2);
+  EXPECT_NEAR(times[0].input_grad_ns, 400 * 4400 / 3000.0, 2);
+  EXPECT_NEAR(times[0].weight_grad_ns, 600 * 4400 / 3000.0, 2);
   EXPECT_EQ(TypicalLoadTime({fast, slow}), 2);
+}
+
+// Each worker is disturbed in another pass, and every step waits for one of them.
+TEST(TypicalLayerTimesTest, EveryPassWaitsForTheSlowest) {
+  ComponentSamples a, b;
+  a.layers = {Samples({10, 30, 10, 30}, {}, {})};
+  b.layers = {Samples({30, 10, 30, 10}, {}, {})};
+  EXPECT_EQ(TypicalLayerTimes({a, b})[0].forward_ns, 30);
 }
 
 }  // namespace
