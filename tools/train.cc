@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/file.h"
+#include "models/trainable/model_kind.h"
 #include "tools/command_line.h"
 #include "tools/config_flags.h"
 #include "tools/train_options.h"
@@ -48,12 +50,26 @@ void SayWhatHappened(const TrainerOptions& options, const TrainerResult& result)
   Say(absl::StrCat("Log:      ", options.log_path));
 }
 
-void SayWhatIsNext(const TrainConfig& config, const TrainerOptions& options) {
+// What the folder that was written can be used for, by its kind.
+std::vector<std::string> NextCommands(const TrainConfig& config, const TrainerOptions& options) {
+  const std::string index_path = options.out + "/model_index.json";
+  const auto text = ReadFile(index_path);
+  const auto index = text.ok() ? models::ParseModelIndex(*text, index_path) : text.status();
+  if (!index.ok()) return {};
+  if (index->components.count("controlnet") > 0) {
+    return {absl::StrCat("bazel run //tools:score_control -- --model=", options.out)};
+  }
+  if (index->class_name != "StableDiffusionPipeline") return {};
   const std::string model =
       config.output().path().empty() ? "" : absl::StrCat(" --model=", options.out);
-  Say(absl::StrCat("Next:     bazel run //tools:sample --", model,
-                   " --prompt=\"a large red circle left of a small blue square\"\n",
-                   "          bazel run //tools:score --", model, " --untrained"));
+  return {absl::StrCat("bazel run //tools:sample --", model,
+                       " --prompt=\"a large red circle left of a small blue square\""),
+          absl::StrCat("bazel run //tools:score --", model, " --untrained")};
+}
+
+void SayWhatIsNext(const TrainConfig& config, const TrainerOptions& options) {
+  const std::vector<std::string> commands = NextCommands(config, options);
+  if (!commands.empty()) Say("Next:     " + absl::StrJoin(commands, "\n          "));
   if (!options.tensorboard_folder.empty()) {
     Say(absl::StrCat("          tensorboard --logdir ", options.tensorboard_folder));
   }
