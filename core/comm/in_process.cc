@@ -11,19 +11,21 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/shard.h"
+#include "core/comm/collective_thread.h"
 
 namespace dpipe {
 namespace {
 
 // What the ranks brought to a meeting, by rank.
 struct Brought {
-  std::map<int, absl::Span<const Tensor>> tensors;
+  std::map<int, std::vector<Tensor>> tensors;
   std::map<int, std::vector<double>> values;
 };
 
 // A meeting of the ranks of one group: every rank brings something, the last one opens the gate.
 // What was brought is read after the gate opens, when fast ranks may already come to the next
-// meeting; nobody reaches the one after that before all have read, so two sets are enough.
+// meeting; nobody reaches the one after that before all have read, so two sets are enough. A set is
+// dropped when the next gate opens.
 struct Meeting {
   int64_t generation = 0;
   int arrived = 0;
@@ -39,7 +41,8 @@ struct SharedState {
   absl::Status failure ABSL_GUARDED_BY(mutex);
   std::map<std::tuple<int, int, int64_t>, std::deque<std::vector<Tensor>>> mailboxes
       ABSL_GUARDED_BY(mutex);  // by (from, to, tag)
-  std::map<std::vector<int>, Meeting> meetings ABSL_GUARDED_BY(mutex);
+  // By group; sums of doubles apart, as they may come between collectives that are under way.
+  std::map<std::pair<bool, std::vector<int>>, Meeting> meetings ABSL_GUARDED_BY(mutex);
 };
 
 absl::Status DeadlineError(int rank, const std::string& what, absl::Duration waited) {
@@ -143,53 +146,28 @@ class InProcessCommunicator : public Communicator {
         std::make_unique<InProcessRecv>(state_, from, rank(), tag, std::move(specs), what));
   }
 
-  absl::Status AllReduceSum(absl::Span<const Rank> group, absl::Span<Tensor> tensors,
-                            const std::string& what) override {
-    const std::vector<int> ranks = Ranks(group, what);
-    if (ranks.size() == 1) return absl::OkStatus();
-    DPIPE_ASSIGN_OR_RETURN(const auto all, Exchange(ranks, tensors, what));
-    const Shard own = OwnShard(ranks);
-    for (size_t i = 0; i < tensors.size(); ++i) SumShard(all, i, own);
-    return Part(ranks, what);
+  StartedCollective StartAllReduceSum(absl::Span<const Rank> group, std::vector<Tensor> tensors,
+                                      const std::string& what) override {
+    return thread_.Start([this, ranks = Ranks(group, what), tensors = std::move(tensors), what] {
+      return SumAll(ranks, tensors, what);
+    });
   }
 
-  absl::Status AllGather(absl::Span<const Rank> group, absl::Span<const Tensor> shards,
-                         absl::Span<Tensor> full, const std::string& what) override {
-    const std::vector<int> ranks = Ranks(group, what);
+  StartedCollective StartAllGather(absl::Span<const Rank> group, std::vector<Tensor> shards,
+                                   std::vector<Tensor> full, const std::string& what) override {
     DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
-    DPIPE_ASSIGN_OR_RETURN(const auto all, Exchange(ranks, shards, what));
-    for (size_t i = 0; i < full.size(); ++i) {
-      for (Shard from{0, static_cast<int>(ranks.size())}; from.index < from.count; ++from.index) {
-        const absl::Span<const float> shard = all[from.index][i].span<float>();
-        DPIPE_CHECK_EQ(static_cast<int64_t>(shard.size()), from.Size(full[i].num_elements()))
-            << what << ", tensor " << i << " of rank " << ranks[from.index];
-        std::copy(shard.begin(), shard.end(),
-                  full[i].data<float>() + from.Begin(full[i].num_elements()));
-      }
-    }
-    return Part(ranks, what);
+    return thread_.Start(
+        [this, ranks = Ranks(group, what), shards = std::move(shards), full = std::move(full),
+         what]() mutable { return Gather(ranks, shards, absl::MakeSpan(full), what); });
   }
 
-  absl::Status ReduceScatterSum(absl::Span<const Rank> group, absl::Span<const Tensor> full,
-                                absl::Span<Tensor> shards, const std::string& what) override {
-    const std::vector<int> ranks = Ranks(group, what);
+  StartedCollective StartReduceScatterSum(absl::Span<const Rank> group, std::vector<Tensor> full,
+                                          std::vector<Tensor> shards,
+                                          const std::string& what) override {
     DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
-    DPIPE_ASSIGN_OR_RETURN(const auto all, Exchange(ranks, full, what));
-    const Shard own = OwnShard(ranks);
-    for (size_t i = 0; i < full.size(); ++i) {
-      const int64_t n = full[i].num_elements(), begin = own.Begin(n), size = own.Size(n);
-      DPIPE_CHECK_EQ(shards[i].num_elements(), size) << what << ", tensor " << i;
-      std::vector<float> sum(size);
-      std::copy_n(all[0][i].data<float>() + begin, size, sum.begin());
-      for (size_t r = 1; r < all.size(); ++r) {
-        DPIPE_CHECK_EQ(all[r][i].num_elements(), n) << what << ", tensor " << i;
-        const float* other = all[r][i].data<float>() + begin;
-        for (int64_t k = 0; k < size; ++k) sum[k] += other[k];
-      }
-      float* shard = shards[i].data<float>();
-      for (int64_t k = 0; k < size; ++k) shard[k] += sum[k];
-    }
-    return Part(ranks, what);
+    return thread_.Start(
+        [this, ranks = Ranks(group, what), full = std::move(full), shards = std::move(shards),
+         what]() mutable { return ReduceScatter(ranks, full, absl::MakeSpan(shards), what); });
   }
 
   absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) override {
@@ -206,7 +184,7 @@ class InProcessCommunicator : public Communicator {
         for (size_t i = 0; i < sum.size(); ++i) sum[i] += theirs[i];
       }
     };
-    DPIPE_RETURN_IF_ERROR(Meet(ranks, what, arrive, collect));
+    DPIPE_RETURN_IF_ERROR(Meet(/*of_values=*/true, ranks, what, arrive, collect));
     std::copy(sum.begin(), sum.end(), values.begin());
     return absl::OkStatus();
   }
@@ -240,39 +218,84 @@ class InProcessCommunicator : public Communicator {
     return {static_cast<int>(own - ranks.begin()), static_cast<int>(ranks.size())};
   }
 
-  // Everybody's tensors, in the group's order; they may be read until Part.
-  absl::StatusOr<std::vector<absl::Span<const Tensor>>> Exchange(const std::vector<int>& ranks,
-                                                                 absl::Span<const Tensor> tensors,
-                                                                 const std::string& what) {
-    std::vector<absl::Span<const Tensor>> all;
+  using Tensors = std::vector<Tensor>;
+
+  absl::Status SumAll(const std::vector<int>& ranks, const Tensors& tensors,
+                      const std::string& what) {
+    if (ranks.size() == 1) return absl::OkStatus();
+    DPIPE_ASSIGN_OR_RETURN(std::vector<Tensors> all, Exchange(ranks, tensors, what));
+    const Shard own = OwnShard(ranks);
+    for (size_t i = 0; i < tensors.size(); ++i) SumShard(&all, i, own);
+    return Part(ranks, what);
+  }
+
+  absl::Status Gather(const std::vector<int>& ranks, const Tensors& shards, absl::Span<Tensor> full,
+                      const std::string& what) {
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(ranks, shards, what));
+    for (size_t i = 0; i < full.size(); ++i) {
+      for (Shard from{0, static_cast<int>(ranks.size())}; from.index < from.count; ++from.index) {
+        const absl::Span<const float> shard = all[from.index][i].span<float>();
+        DPIPE_CHECK_EQ(static_cast<int64_t>(shard.size()), from.Size(full[i].num_elements()))
+            << what << ", tensor " << i << " of rank " << ranks[from.index];
+        std::copy(shard.begin(), shard.end(),
+                  full[i].data<float>() + from.Begin(full[i].num_elements()));
+      }
+    }
+    return Part(ranks, what);
+  }
+
+  absl::Status ReduceScatter(const std::vector<int>& ranks, const Tensors& full,
+                             absl::Span<Tensor> shards, const std::string& what) {
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(ranks, full, what));
+    const Shard own = OwnShard(ranks);
+    for (size_t i = 0; i < full.size(); ++i) {
+      const int64_t n = full[i].num_elements(), begin = own.Begin(n), size = own.Size(n);
+      DPIPE_CHECK_EQ(shards[i].num_elements(), size) << what << ", tensor " << i;
+      std::vector<float> sum(size);
+      std::copy_n(all[0][i].data<float>() + begin, size, sum.begin());
+      for (size_t r = 1; r < all.size(); ++r) {
+        DPIPE_CHECK_EQ(all[r][i].num_elements(), n) << what << ", tensor " << i;
+        const float* other = all[r][i].data<float>() + begin;
+        for (int64_t k = 0; k < size; ++k) sum[k] += other[k];
+      }
+      float* shard = shards[i].data<float>();
+      for (int64_t k = 0; k < size; ++k) shard[k] += sum[k];
+    }
+    return Part(ranks, what);
+  }
+
+  // Everybody's tensors, in the group's order; they may be used until Part.
+  absl::StatusOr<std::vector<Tensors>> Exchange(const std::vector<int>& ranks,
+                                                const Tensors& tensors, const std::string& what) {
+    std::vector<Tensors> all;
     auto arrive = [&](Brought& brought) { brought.tensors[rank_] = tensors; };
     auto collect = [&](const Brought& brought) {
-      for (auto& [rank, span] : brought.tensors) all.push_back(span);
+      for (auto& [rank, theirs] : brought.tensors) all.push_back(theirs);
     };
-    DPIPE_RETURN_IF_ERROR(Meet(ranks, what, arrive, collect));
+    DPIPE_RETURN_IF_ERROR(Meet(/*of_values=*/false, ranks, what, arrive, collect));
     return all;
   }
 
   // Nobody leaves, and so changes its tensors, before everybody has done with them.
   absl::Status Part(const std::vector<int>& ranks, const std::string& what) {
     return Meet(
-        ranks, what, [](Brought&) {}, [](const Brought&) {});
+        /*of_values=*/false, ranks, what, [](Brought&) {}, [](const Brought&) {});
   }
 
   // Brings something to the group's meeting, waits for everybody, and takes what they brought.
   template <typename Arrive, typename Collect>
-  absl::Status Meet(const std::vector<int>& ranks, const std::string& what, const Arrive& arrive,
-                    const Collect& collect) {
+  absl::Status Meet(bool of_values, const std::vector<int>& ranks, const std::string& what,
+                    const Arrive& arrive, const Collect& collect) {
     absl::MutexLock lock(&state_->mutex);
     if (!state_->failure.ok()) return state_->failure;
-    Meeting& meeting = state_->meetings[ranks];
+    Meeting& meeting = state_->meetings[{of_values, ranks}];
     const int64_t generation = meeting.generation;
     Brought& brought = meeting.brought[generation % 2];
-    if (meeting.arrived == 0) brought = Brought();
     arrive(brought);
     if (++meeting.arrived == static_cast<int>(ranks.size())) {
       meeting.arrived = 0;
       ++meeting.generation;
+      meeting.brought[meeting.generation % 2] = Brought();
     } else {
       DPIPE_RETURN_IF_ERROR(Await(*state_, rank_, absl::StrCat(what, " of all its ranks"),
                                   [&] { return meeting.generation != generation; }));
@@ -282,7 +305,8 @@ class InProcessCommunicator : public Communicator {
   }
 
   // This rank's shard of tensor `i`: summed over the group in rank order, written to everybody.
-  static void SumShard(const std::vector<absl::Span<const Tensor>>& all, size_t i, Shard own) {
+  static void SumShard(std::vector<Tensors>* everybodys, size_t i, Shard own) {
+    std::vector<Tensors>& all = *everybodys;
     const int64_t n = all[0][i].num_elements();
     const int64_t begin = own.Begin(n), end = own.End(n);
     const int64_t num_ranks = all.size();
@@ -299,6 +323,7 @@ class InProcessCommunicator : public Communicator {
 
   const std::shared_ptr<SharedState> state_;
   const int rank_;
+  CollectiveThread thread_;
 };
 
 }  // namespace

@@ -144,6 +144,58 @@ TEST(InProcessTest, SubgroupsDoNotDisturbEachOther) {
   for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
 }
 
+// Two are under way while the rank goes on, sums doubles over all ranks, and waits for the second
+// first; a message that only comes after the start shows that starting does not block.
+TEST(InProcessTest, CollectivesRunBesideWhatTheRankDoes) {
+  const auto statuses = RunRanks(2, {}, [](Communicator& comm) -> absl::Status {
+    const std::vector<Rank> group = {Rank(0), Rank(1)};
+    const int rank = comm.rank().value();
+    const Rank peer(1 - rank);
+    for (int repeat = 0; repeat < 20; ++repeat) {
+      const std::vector<Tensor> sum = {Vector({rank + 1.0f, 10.0f * repeat})};
+      const std::vector<Tensor> full = {Vector({0, 0})};
+      if (rank == 1) {
+        DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(peer, 7, {{{1}, DType::kF32}}, "go"));
+        DPIPE_RETURN_IF_ERROR(recv->Wait().status());
+      }
+      const Nanos start = MonotonicNow();
+      DPIPE_ASSIGN_OR_RETURN(auto reduction, comm.StartAllReduceSum(group, sum, "gradients"));
+      DPIPE_ASSIGN_OR_RETURN(auto gathering,
+                             comm.StartAllGather(group, {Vector({rank + 0.5f})}, full, "weights"));
+      if (rank == 0) DPIPE_RETURN_IF_ERROR(comm.Send(peer, 7, {Vector({1})}, "go"));
+      double one = 1;
+      DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(absl::MakeSpan(&one, 1), "norm"));
+      EXPECT_EQ(one, 2.0);
+      DPIPE_RETURN_IF_ERROR(gathering->Wait());
+      EXPECT_EQ(full[0].data<float>()[0], 0.5f);
+      EXPECT_EQ(full[0].data<float>()[1], 1.5f);
+      DPIPE_RETURN_IF_ERROR(reduction->Wait());
+      EXPECT_EQ(sum[0].data<float>()[0], 3.0f);
+      EXPECT_EQ(sum[0].data<float>()[1], 20.0f * repeat);
+      EXPECT_LE(start, reduction->end_ns());
+      EXPECT_LE(reduction->end_ns(), gathering->end_ns());
+      EXPECT_LE(gathering->end_ns(), MonotonicNow());
+    }
+    return absl::OkStatus();
+  });
+  for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
+}
+
+// A rank that fails drops what it has started; the others learn of it.
+TEST(InProcessTest, AbortEndsCollectivesThatAreUnderWay) {
+  const auto statuses = RunRanks(2, {}, [](Communicator& comm) -> absl::Status {
+    const std::vector<Rank> group = {Rank(0), Rank(1)};
+    DPIPE_ASSIGN_OR_RETURN(auto first, comm.StartAllReduceSum(group, {Vector({1})}, "first"));
+    if (comm.rank() == Rank(0)) {
+      comm.Abort(absl::DataLossError("rank 0: image broken.png cannot be read"));
+      return absl::OkStatus();
+    }
+    DPIPE_ASSIGN_OR_RETURN(auto second, comm.StartAllReduceSum(group, {Vector({1})}, "second"));
+    return second->Wait();
+  });
+  EXPECT_EQ(statuses[1].code(), absl::StatusCode::kDataLoss) << statuses[1];
+}
+
 TEST(InProcessTest, DeadlineNamesWhoWaitedForWhat) {
   InProcessOptions options;
   options.deadline = absl::Milliseconds(50);
