@@ -1,0 +1,75 @@
+#include "bench/statistics/bootstrap.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "core/base/check.h"
+#include "core/base/philox.h"
+#include "core/report/stats.h"
+
+namespace dpipe::bench {
+namespace {
+
+constexpr Interval kUnknown = {std::numeric_limits<double>::quiet_NaN(),
+                               std::numeric_limits<double>::quiet_NaN(),
+                               std::numeric_limits<double>::quiet_NaN()};
+
+std::vector<double> Resample(const std::vector<double>& samples, RandomStream* random) {
+  std::vector<double> drawn(samples.size());
+  for (double& value : drawn) {
+    value = samples[random->NextBelow(static_cast<uint32_t>(samples.size()))];
+  }
+  return drawn;
+}
+
+// `draw` gives the statistic of one resampling.
+Interval Bootstrap(double estimate, const BootstrapOptions& options,
+                   const std::function<double(RandomStream*)>& draw) {
+  DPIPE_CHECK(options.resamples > 0 && options.confidence > 0 && options.confidence < 1);
+  std::vector<double> statistics(options.resamples);
+  for (int i = 0; i < options.resamples; ++i) {
+    RandomStream random(options.seed, i, 0, RandomPurpose::kSample);
+    statistics[i] = draw(&random);
+  }
+  std::sort(statistics.begin(), statistics.end());
+  const double tail = (1 - options.confidence) / 2;
+  const auto last = static_cast<double>(options.resamples - 1);
+  return {estimate, statistics[static_cast<size_t>(std::floor(tail * last))],
+          statistics[static_cast<size_t>(std::ceil((1 - tail) * last))]};
+}
+
+}  // namespace
+
+Interval MedianInterval(const std::vector<double>& samples, const BootstrapOptions& options) {
+  if (samples.empty()) return kUnknown;
+  return Bootstrap(report::Median(samples), options,
+                   [&](RandomStream* random) { return report::Median(Resample(samples, random)); });
+}
+
+Interval RatioInterval(const std::vector<double>& numerators,
+                       const std::vector<double>& denominators, const BootstrapOptions& options) {
+  if (numerators.empty() || denominators.empty()) return kUnknown;
+  const double estimate = report::Median(numerators) / report::Median(denominators);
+  return Bootstrap(estimate, options, [&](RandomStream* random) {
+    const double numerator = report::Median(Resample(numerators, random));
+    return numerator / report::Median(Resample(denominators, random));
+  });
+}
+
+Interval PairedRatioInterval(const std::vector<double>& numerators,
+                             const std::vector<double>& denominators,
+                             const BootstrapOptions& options) {
+  DPIPE_CHECK(numerators.size() == denominators.size());
+  // Of logarithms, so that a ratio and its inverse have inverse intervals also where the median is
+  // between two of them.
+  std::vector<double> logs;
+  for (size_t i = 0; i < numerators.size(); ++i) {
+    logs.push_back(std::log(numerators[i] / denominators[i]));
+  }
+  const Interval interval = MedianInterval(logs, options);
+  return {std::exp(interval.estimate), std::exp(interval.low), std::exp(interval.high)};
+}
+
+}  // namespace dpipe::bench

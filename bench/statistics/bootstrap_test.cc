@@ -1,0 +1,109 @@
+#include "bench/statistics/bootstrap.h"
+
+#include <cmath>
+#include <functional>
+
+#include "bench/statistics/known_distributions.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::bench {
+namespace {
+
+constexpr int kTrials = 500;
+
+// The share of trials whose interval holds the truth.
+double Coverage(double truth, const std::function<Interval(uint32_t)>& interval) {
+  int held = 0;
+  for (uint32_t trial = 0; trial < kTrials; ++trial) held += interval(trial).Contains(truth);
+  return static_cast<double>(held) / kTrials;
+}
+
+BootstrapOptions Fast(double confidence = 0.95) {
+  BootstrapOptions options;
+  options.confidence = confidence;
+  options.resamples = 400;
+  return options;
+}
+
+TEST(BootstrapTest, EstimateIsTheMedianOfWhatWasMeasured) {
+  const Interval interval = MedianInterval({4, 1, 2, 3, 100});
+  EXPECT_EQ(interval.estimate, 3);
+  EXPECT_GE(interval.low, 1);
+  EXPECT_LE(interval.high, 100);
+}
+
+TEST(BootstrapTest, EqualSamplesLeaveNoDoubtAndNoSamplesLeaveNothing) {
+  const Interval sure = MedianInterval({5, 5, 5, 5});
+  EXPECT_EQ(sure.low, 5);
+  EXPECT_EQ(sure.high, 5);
+  EXPECT_TRUE(std::isnan(MedianInterval({}).estimate));
+  EXPECT_TRUE(std::isnan(RatioInterval({}, {1}).low));
+}
+
+TEST(BootstrapTest, SameSamplesAndSeedGiveTheSameInterval) {
+  const auto samples = NormalSamples(20, 10, 1, 0);
+  EXPECT_EQ(MedianInterval(samples).low, MedianInterval(samples).low);
+  EXPECT_EQ(MedianInterval(samples).high, MedianInterval(samples).high);
+}
+
+TEST(BootstrapTest, MedianIntervalsHoldTheTrueMedianAboutAsOftenAsTheySay) {
+  for (const int count : {15, 40}) {
+    const double normal = Coverage(10, [&](uint32_t trial) {
+      return MedianInterval(NormalSamples(count, 10, 1, trial), Fast());
+    });
+    const double skewed = Coverage(10, [&](uint32_t trial) {
+      return MedianInterval(SkewedSamples(count, 10, 1, trial), Fast());
+    });
+    EXPECT_GT(normal, 0.90) << count;
+    EXPECT_LT(normal, 0.99) << count;
+    EXPECT_GT(skewed, 0.90) << count;
+    EXPECT_LT(skewed, 0.99) << count;
+  }
+}
+
+TEST(BootstrapTest, MoreConfidenceIsAWiderInterval) {
+  const auto samples = SkewedSamples(30, 10, 1, 3);
+  const Interval narrow = MedianInterval(samples, Fast(0.5));
+  const Interval wide = MedianInterval(samples, Fast(0.99));
+  EXPECT_LT(wide.low, narrow.low);
+  EXPECT_GT(wide.high, narrow.high);
+}
+
+TEST(BootstrapTest, RatioIntervalsHoldTheTrueRatio) {
+  const double coverage = Coverage(1.25, [](uint32_t trial) {
+    return RatioInterval(NormalSamples(15, 125, 5, trial), SkewedSamples(20, 100, 5, trial),
+                         Fast());
+  });
+  EXPECT_GT(coverage, 0.90);
+  EXPECT_LT(coverage, 0.995);
+}
+
+TEST(BootstrapTest, PairsCancelWhatHitsBoth) {
+  double paired_width = 0, independent_width = 0;
+  const double coverage = Coverage(1.05, [&](uint32_t trial) {
+    // The machine is up to twice as slow for minutes; each turn has 1 % of noise of its own.
+    auto a = NormalSamples(15, 1.05, 0.0105, 2 * trial);
+    auto b = NormalSamples(15, 1.00, 0.0100, 2 * trial + 1);
+    for (int i = 0; i < 15; ++i) {
+      const double slow = 1 + 0.5 * (1 + std::sin(0.5 * i + trial));
+      a[i] *= slow, b[i] *= slow;
+    }
+    const Interval paired = PairedRatioInterval(a, b, Fast());
+    const Interval independent = RatioInterval(a, b, Fast());
+    paired_width += paired.high - paired.low;
+    independent_width += independent.high - independent.low;
+    return paired;
+  });
+  EXPECT_GT(coverage, 0.90);
+  EXPECT_LT(10 * paired_width, independent_width);
+}
+
+TEST(BootstrapTest, PairedRatioOfSwappedSidesIsTheInverse) {
+  const auto a = SkewedSamples(9, 10, 1, 1), b = NormalSamples(9, 8, 1, 2);
+  const Interval ratio = PairedRatioInterval(a, b), inverse = PairedRatioInterval(b, a);
+  EXPECT_NEAR(ratio.estimate * inverse.estimate, 1, 1e-12);
+  EXPECT_NEAR(ratio.low * inverse.high, 1, 1e-12);
+}
+
+}  // namespace
+}  // namespace dpipe::bench
