@@ -101,5 +101,30 @@ TEST_F(MemoryTest, RecomputationFreesWhatIsSaved) {
   EXPECT_LT(again.measured[0], 1.5 * again.predicted[0]);
 }
 
+TEST_F(MemoryTest, ASessionThatTakesTheParametersLeavesNoneAndTrainsAlike) {
+  const auto schedule = MakeSchedule("1f1b", {3, 6});
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  testlib::SchedulePlanOptions options;
+  options.micro_batch_sizes = {4};
+  const auto plan = testlib::MakeLoweredPlan(model_, DType::kF32, *schedule, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto losses = [](LocalSession* session) {
+    const auto run = session->Run(3, /*is_last=*/true, /*record=*/false);
+    EXPECT_TRUE(run.ok()) << run.status();
+    std::vector<double> losses;
+    for (const StepResult& step : run->steps) losses.push_back(step.loss);
+    return losses;
+  };
+  const auto copying = StartSession(job_, *plan);
+  ASSERT_TRUE(copying.ok()) << copying.status();
+  const auto expected = losses(copying->get());
+  EXPECT_FALSE(job_.backbone_parameters.empty());
+
+  const auto taking = StartSessionTakingParameters(&job_, *plan);
+  ASSERT_TRUE(taking.ok()) << taking.status();
+  EXPECT_TRUE(job_.backbone_parameters.empty());
+  EXPECT_EQ(losses(taking->get()), expected);
+}
+
 }  // namespace
 }  // namespace dpipe

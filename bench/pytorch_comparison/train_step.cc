@@ -142,18 +142,20 @@ absl::Status Export(const Setup& setup) {
   return WriteSafetensors(FLAGS_export_folder + "/inputs.safetensors", views);
 }
 
-absl::StatusOr<std::unique_ptr<LocalSession>> Start(const TrainingJob& job) {
+// A large model's parameters are in memory once: neither the job nor profiling keeps any.
+absl::StatusOr<std::unique_ptr<LocalSession>> Start(TrainingJob* job) {
   DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy(FLAGS_strategy));
-  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(job.workers));
+  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(job->workers));
   // Enough to plan from: which plan is best is clear here.
   DPIPE_ASSIGN_OR_RETURN(
       const ModelProfile profile,
-      ProfileJob(job, CandidateLocalBatches(FLAGS_batch), nullptr, /*passes=*/1));
+      ProfileJob(*job, CandidateLocalBatches(FLAGS_batch), nullptr, /*passes=*/1));
+  ReleaseCachedMemory(job->workers);
   PlanOptions options;
   options.global_batch = FLAGS_batch;
   options.num_micro_batches = FLAGS_micro_batches;
   DPIPE_ASSIGN_OR_RETURN(const PlanResult planned, MakePlan(strategy, profile, cluster, options));
-  return StartSession(job, planned.plan);
+  return StartSessionTakingParameters(job, planned.plan);
 }
 
 double CpuSeconds() {
@@ -220,7 +222,7 @@ absl::Status Main() {
   }
   DPIPE_ASSIGN_OR_RETURN(const auto setup, MakeSetup());
   if (!FLAGS_export_folder.empty()) return Export(*setup);
-  DPIPE_ASSIGN_OR_RETURN(const auto session, Start(setup->job));
+  DPIPE_ASSIGN_OR_RETURN(const auto session, Start(&setup->job));
   nlohmann::json ready;
   ready["ready"] = setup->model->Describe();
   std::cout << ready.dump() << std::endl;
