@@ -1,0 +1,56 @@
+#include <functional>
+
+#include "core/cuda/cublas_lt_api.h"
+#include "core/cuda/cuda_status.h"
+#include "core/cuda/cudnn_api.h"
+#include "core/cuda/driver_api.h"
+#include "core/cuda/nccl_api.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Each library is there with every function, or its absence is told; with no GPU both are right.
+TEST(BindingsTest, LibraryIsThereOrItsAbsenceIsTold) {
+  const auto check = [](const absl::Status& status, const std::string& library) {
+    if (status.ok()) return;
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("cannot open " + library));
+  };
+  check(LoadDriver().status(), "libcuda.so.1");
+  check(LoadCublasLt().status(), "libcublasLt.so.13");
+  check(LoadCudnn().status(), "libcudnn.so.9");
+  check(LoadNccl().status(), "libnccl.so.2");
+}
+
+TEST(BindingsTest, BoundFunctionsAnswer) {
+  const auto nccl = LoadNccl();
+  if (!nccl.ok()) GTEST_SKIP() << nccl.status().message();
+  int version = 0;
+  ASSERT_EQ((*nccl)->ncclGetVersion(&version), ncclSuccess);
+  EXPECT_GE(version, 21800) << "ncclCommSplit and non-blocking communicators";
+}
+
+TEST(CudaStatusTest, NamesTheCallAndTheError) {
+  EXPECT_TRUE(CudaStatus(cudaSuccess, "cudaMalloc").ok());
+  const absl::Status full = CudaStatus(cudaErrorMemoryAllocation, "cudaMalloc(&p, n)");
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(full.message(), "cudaMalloc(&p, n): cudaErrorMemoryAllocation: out of memory");
+  EXPECT_EQ(CudaStatus(cudaErrorIllegalAddress, "x").code(), absl::StatusCode::kInternal);
+}
+
+TEST(CudaStatusTest, CountsGpusOrSaysWhyThereIsNone) {
+  const auto count = CountGpus();
+  if (count.ok()) {
+    EXPECT_GE(*count, 1);
+  } else {
+    EXPECT_EQ(count.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(count.status().message()), HasSubstr("no GPU: "));
+  }
+}
+
+}  // namespace
+}  // namespace dpipe

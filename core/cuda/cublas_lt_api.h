@@ -1,0 +1,38 @@
+// cuBLASLt: matrix products.
+#ifndef DPIPE_CORE_CUDA_CUBLAS_LT_API_H_
+#define DPIPE_CORE_CUDA_CUBLAS_LT_API_H_
+
+#include <cublasLt.h>
+
+#include "core/base/status.h"
+#include "core/cuda/function_table.h"
+
+#define DPIPE_CUBLAS_LT_FUNCTIONS(X)      \
+  X(cublasLtCreate)                       \
+  X(cublasLtDestroy)                      \
+  X(cublasLtGetVersion)                   \
+  X(cublasLtGetStatusString)              \
+  X(cublasLtMatmul)                       \
+  X(cublasLtMatmulDescCreate)             \
+  X(cublasLtMatmulDescDestroy)            \
+  X(cublasLtMatmulDescSetAttribute)       \
+  X(cublasLtMatrixLayoutCreate)           \
+  X(cublasLtMatrixLayoutDestroy)          \
+  X(cublasLtMatrixLayoutSetAttribute)     \
+  X(cublasLtMatmulPreferenceCreate)       \
+  X(cublasLtMatmulPreferenceDestroy)      \
+  X(cublasLtMatmulPreferenceSetAttribute) \
+  X(cublasLtMatmulAlgoGetHeuristic)
+
+namespace dpipe {
+
+struct CublasLtApi {
+  DPIPE_CUBLAS_LT_FUNCTIONS(DPIPE_TABLE_MEMBER)
+};
+
+// The same table every time. NotFound says which library is missing, or too old. Thread-safe.
+absl::StatusOr<const CublasLtApi*> LoadCublasLt();
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_CUDA_CUBLAS_LT_API_H_

@@ -1,0 +1,41 @@
+// NCCL: messages and collectives between GPUs.
+#ifndef DPIPE_CORE_CUDA_NCCL_API_H_
+#define DPIPE_CORE_CUDA_NCCL_API_H_
+
+#include <nccl.h>
+
+#include "core/base/status.h"
+#include "core/cuda/function_table.h"
+
+#define DPIPE_NCCL_FUNCTIONS(X) \
+  X(ncclGetVersion)             \
+  X(ncclGetErrorString)         \
+  X(ncclGetLastError)           \
+  X(ncclGetUniqueId)            \
+  X(ncclCommInitRankConfig)     \
+  X(ncclCommSplit)              \
+  X(ncclCommGetAsyncError)      \
+  X(ncclCommFinalize)           \
+  X(ncclCommDestroy)            \
+  X(ncclCommAbort)              \
+  X(ncclGroupStart)             \
+  X(ncclGroupEnd)               \
+  X(ncclSend)                   \
+  X(ncclRecv)                   \
+  X(ncclAllReduce)              \
+  X(ncclReduceScatter)          \
+  X(ncclAllGather)              \
+  X(ncclBroadcast)
+
+namespace dpipe {
+
+struct NcclApi {
+  DPIPE_NCCL_FUNCTIONS(DPIPE_TABLE_MEMBER)
+};
+
+// The same table every time. NotFound says which library is missing, or too old. Thread-safe.
+absl::StatusOr<const NcclApi*> LoadNccl();
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_CUDA_NCCL_API_H_

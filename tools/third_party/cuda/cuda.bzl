@@ -1,0 +1,127 @@
+"""Rules for code that needs the CUDA toolkit: left out where there is none.
+
+cuda_cc_library, cuda_library and cuda_test are cc_library, cc_library with .cu sources, and cc_test
+with the tag `gpu`. if_cuda chooses between a target that needs CUDA and its stub.
+"""
+
+load("@cuda//:toolkit.bzl", "CUDA_TOOLKIT")
+
+# A target attribute: compatible with machines that have the toolkit.
+REQUIRES_CUDA = [] if CUDA_TOOLKIT else ["//tools/third_party/cuda:no_cuda_toolkit_here"]
+
+# Code for 8.0 (A100) and 9.0 (H100, H200), and PTX that newer devices compile when they load it.
+_ARCHITECTURES = [
+    "-gencode=arch=compute_80,code=sm_80",
+    "-gencode=arch=compute_90,code=sm_90",
+    "-gencode=arch=compute_90,code=compute_90",
+]
+
+_NVCC_OPTIONS = [
+    "-std=c++17",
+    "-O3",
+    "-lineinfo",  # so that compute-sanitizer and profilers name source lines
+    "-Werror=all-warnings",
+    "-Xcompiler=-fPIC,-Wall,-ffp-contract=off",
+]
+
+def if_cuda(with_cuda, without_cuda = []):
+    return with_cuda if CUDA_TOOLKIT else without_cuda
+
+def _include_options(context):
+    options = []
+    for path in context.quote_includes.to_list() + context.includes.to_list():
+        options += ["-I", path]
+    for path in context.system_includes.to_list():
+        options += ["-isystem", path]
+    return options
+
+def _cuda_objects_impl(ctx):
+    contexts = [dep[CcInfo].compilation_context for dep in ctx.attr.deps]
+    context = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]).compilation_context
+    objects = []
+    for source in ctx.files.srcs:
+        if source.extension != "cu":
+            continue
+        object = ctx.actions.declare_file("_nvcc/%s/%s.o" % (ctx.label.name, source.basename[:-3]))
+        ctx.actions.run(
+            executable = CUDA_TOOLKIT + "/bin/nvcc",
+            arguments = _ARCHITECTURES + _NVCC_OPTIONS + ctx.attr.nvccopts + ["-I", "."] +
+                        _include_options(context) + ["-c", source.path, "-o", object.path],
+            inputs = depset(ctx.files.srcs + ctx.files.hdrs, transitive = [c.headers for c in contexts]),
+            outputs = [object],
+            # nvcc looks for its host compiler there.
+            env = {"PATH": "/usr/local/bin:/usr/bin:/bin"},
+            mnemonic = "NvccCompile",
+            progress_message = "Compiling %s" % source.short_path,
+        )
+        objects.append(object)
+    archive = ctx.actions.declare_file("lib%s.a" % ctx.label.name)
+    ctx.actions.run(
+        executable = "/usr/bin/ar",
+        arguments = ["rcsD", archive.path] + [o.path for o in objects],
+        inputs = objects,
+        outputs = [archive],
+        mnemonic = "NvccArchive",
+    )
+    return [DefaultInfo(files = depset([archive]))]
+
+_cuda_objects = rule(
+    implementation = _cuda_objects_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = [".cu", ".cuh", ".h"]),
+        "hdrs": attr.label_list(allow_files = [".cuh", ".h"]),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "nvccopts": attr.string_list(),
+    },
+)
+
+def cuda_cc_library(name, deps = [], **kwargs):
+    """A cc_library of host code that includes CUDA's headers."""
+    native.cc_library(
+        name = name,
+        target_compatible_with = REQUIRES_CUDA,
+        deps = deps + ["@cuda//:headers"],
+        **kwargs
+    )
+
+def cuda_library(name, srcs, hdrs = [], deps = [], nvccopts = [], copts = [], visibility = None):
+    """A cc_library whose .cu sources nvcc compiles; other sources are host code.
+
+    Args:
+      name: the library's name.
+      srcs: .cu, .cc and private headers.
+      hdrs: public headers.
+      deps: cc_library targets; also seen by nvcc.
+      nvccopts: more options for nvcc, e.g. --ptxas-options=-v.
+      copts: more options for the .cc sources.
+      visibility: who may depend on it.
+    """
+    private_headers = [s for s in srcs if s.endswith(".h") or s.endswith(".cuh")]
+    if CUDA_TOOLKIT:
+        _cuda_objects(
+            name = name + "_device_code",
+            srcs = [s for s in srcs if s.endswith(".cu")] + private_headers,
+            hdrs = hdrs,
+            nvccopts = nvccopts,
+            deps = deps + ["@cuda//:headers"],
+        )
+    native.cc_library(
+        name = name,
+        srcs = [s for s in srcs if not s.endswith(".cu")] + if_cuda([":" + name + "_device_code"]),
+        hdrs = hdrs,
+        copts = copts,
+        linkstatic = True,
+        target_compatible_with = REQUIRES_CUDA,
+        visibility = visibility,
+        deps = deps + ["@cuda//:cudart"],
+    )
+
+def cuda_test(name, tags = [], deps = [], **kwargs):
+    """A cc_test that needs a GPU to say anything; without one it must skip itself with a reason."""
+    native.cc_test(
+        name = name,
+        tags = tags + ["gpu"],
+        target_compatible_with = REQUIRES_CUDA,
+        deps = deps,
+        **kwargs
+    )
