@@ -18,6 +18,7 @@ namespace {
 
 constexpr char kConfigFile[] = "config.textproto";
 constexpr char kPlanFile[] = "plan.textproto";
+constexpr char kSelfConditionedPlanFile[] = "self_conditioned_plan.textproto";
 constexpr char kRiskFlag[] = "--allow_config_change";
 
 int64_t SizeOf(const SessionState& state) {
@@ -30,6 +31,11 @@ std::string PlanText(const Plan& plan) {
   std::string text;
   google::protobuf::TextFormat::PrintToString(plan, &text);
   return text;
+}
+
+absl::Status ReadPlanText(const Checkpoint& checkpoint, const std::string& file, Plan* plan) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, checkpoint.Text(file));
+  return ParseTextProto(text, absl::StrCat(checkpoint.folder(), "/", file), plan);
 }
 
 // Beside the copy, the next step needs room, and so do others.
@@ -140,9 +146,9 @@ absl::Status TrainingCheckpoints::CheckConfig() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<Plan>> TrainingCheckpoints::SavedPlan(
+absl::StatusOr<std::optional<TrainingPlans>> TrainingCheckpoints::SavedPlans(
     const std::map<std::string, std::string>& plan_for) {
-  if (checkpoint_ == nullptr) return std::optional<Plan>();
+  if (checkpoint_ == nullptr) return std::optional<TrainingPlans>();
   std::vector<std::string> changes;
   if (options_.plan_anew) changes.push_back("as asked for");
   for (const FieldDifference& difference : CompareConfigs(
@@ -152,13 +158,14 @@ absl::StatusOr<std::optional<Plan>> TrainingCheckpoints::SavedPlan(
   if (!changes.empty()) {
     say_(absl::StrCat("Plan:     a new one, ", absl::StrJoin(changes, "; "),
                       ": numbers go on to rounding"));
-    return std::optional<Plan>();
+    return std::optional<TrainingPlans>();
   }
-  DPIPE_ASSIGN_OR_RETURN(const std::string text, checkpoint_->Text(kPlanFile));
-  Plan plan;
-  DPIPE_RETURN_IF_ERROR(
-      ParseTextProto(text, absl::StrCat(checkpoint_->folder(), "/", kPlanFile), &plan));
-  return std::optional<Plan>(std::move(plan));
+  TrainingPlans plans;
+  DPIPE_RETURN_IF_ERROR(ReadPlanText(*checkpoint_, kPlanFile, &plans.plan));
+  const absl::Status second =
+      ReadPlanText(*checkpoint_, kSelfConditionedPlanFile, &plans.self_conditioned);
+  if (!second.ok() && !absl::IsNotFound(second)) return second;  // most models have one plan
+  return std::optional<TrainingPlans>(std::move(plans));
 }
 
 absl::Status TrainingCheckpoints::CheckDataset(int64_t size) const {
@@ -181,7 +188,7 @@ absl::Status TrainingCheckpoints::Tolerate(const absl::Status& status) const {
   return absl::OkStatus();
 }
 
-absl::Status TrainingCheckpoints::Save(const LocalSession& session, const Plan& plan,
+absl::Status TrainingCheckpoints::Save(const LocalSession& session, const TrainingPlans& plans,
                                        CheckpointInfo info) {
   if (session.next_step() == last_asked_step_) return absl::OkStatus();  // SAVE_NOW met a pause
   CheckpointContent content;
@@ -192,7 +199,10 @@ absl::Status TrainingCheckpoints::Save(const LocalSession& session, const Plan& 
   last_asked_step_ = info.step;
   content.info = std::move(info);
   content.texts[kConfigFile] = config_text_;
-  content.texts[kPlanFile] = PlanText(plan);
+  content.texts[kPlanFile] = PlanText(plans.plan);
+  if (const Plan* plan = plans.self_conditioned_or_null()) {
+    content.texts[kSelfConditionedPlanFile] = PlanText(*plan);
+  }
   if (!saver_->in_background() || HasRoomForCopy(content.state)) {
     return Tolerate(saver_->Save(std::move(content)));
   }

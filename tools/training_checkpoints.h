@@ -37,6 +37,16 @@ struct CheckpointOptions {
 // learnt and how fast if asked for; the rest as one likes.
 FieldPolicy ConfigPolicy(const std::string& field);
 
+// What steps run by.
+struct TrainingPlans {
+  Plan plan;
+  Plan self_conditioned;  // of the steps that run backbones twice; empty where none do
+
+  const Plan* self_conditioned_or_null() const {
+    return self_conditioned.devices_size() > 0 ? &self_conditioned : nullptr;
+  }
+};
+
 // Used by one thread, between steps.
 class TrainingCheckpoints {
  public:
@@ -55,9 +65,10 @@ class TrainingCheckpoints {
 
   // Null where the run begins.
   const CheckpointInfo* resumed() const { return resumed_.has_value() ? &*resumed_ : nullptr; }
-  // The saved plan, if it was made for the same; else says what is different, or that a new one was
-  // asked for.
-  absl::StatusOr<std::optional<Plan>> SavedPlan(const std::map<std::string, std::string>& plan_for);
+  // The saved plans, if they were made for the same; else says what is different, or that new ones
+  // were asked for.
+  absl::StatusOr<std::optional<TrainingPlans>> SavedPlans(
+      const std::map<std::string, std::string>& plan_for);
   // That the data set still has as many samples.
   absl::Status CheckDataset(int64_t size) const;
   // Puts the saved state into a session that begins at the saved step, and lets go of the files:
@@ -66,7 +77,7 @@ class TrainingCheckpoints {
 
   // `info` but for the step, the updates and the configuration, which are filled in. A file that
   // cannot be written is an error or a line to `say`, as the options want it.
-  absl::Status Save(const LocalSession& session, const Plan& plan, CheckpointInfo info);
+  absl::Status Save(const LocalSession& session, const TrainingPlans& plans, CheckpointInfo info);
   // Until what was saved is on the disk; says where it is, and how long training had to wait.
   absl::Status Finish();
 

@@ -33,6 +33,7 @@ class TrainingCheckpointsTest : public ::testing::Test {
     content.info.config = config_;
     content.info.plan_for = {{"devices", "2"}};
     content.texts["plan.textproto"] = "strategy: \"saved plan\"\n";
+    content.texts["self_conditioned_plan.textproto"] = "strategy: \"another one\"\n";
     CheckpointRetention keep_all;
     keep_all.keep_last = 100;
     ASSERT_TRUE((*folder)->Write(content, keep_all).ok());
@@ -115,16 +116,17 @@ TEST_F(TrainingCheckpointsTest, TheConfigurationMustMatch) {
   EXPECT_EQ(FirstStep("never"), 0);
 }
 
-TEST_F(TrainingCheckpointsTest, ThePlanIsKeptWhileItFits) {
+TEST_F(TrainingCheckpointsTest, ThePlansAreKeptWhileTheyFit) {
   WriteCheckpoint(10);
-  auto same = (*Open("auto"))->SavedPlan({{"devices", "2"}});
+  auto same = (*Open("auto"))->SavedPlans({{"devices", "2"}});
   ASSERT_TRUE(same.ok() && same->has_value()) << same.status();
-  EXPECT_EQ((*same)->strategy(), "saved plan");
-  auto other = (*Open("auto"))->SavedPlan({{"devices", "1"}});
+  EXPECT_EQ((*same)->plan.strategy(), "saved plan");
+  EXPECT_EQ((*same)->self_conditioned.strategy(), "another one");
+  auto other = (*Open("auto"))->SavedPlans({{"devices", "1"}});
   EXPECT_TRUE(other.ok() && !other->has_value());
   EXPECT_THAT(said_, HasSubstr("a new one, devices: 2 -> 1"));
   options_.plan_anew = true;
-  other = (*Open("auto"))->SavedPlan({{"devices", "2"}});
+  other = (*Open("auto"))->SavedPlans({{"devices", "2"}});
   EXPECT_TRUE(other.ok() && !other->has_value());
   EXPECT_THAT(said_, HasSubstr("as asked for"));
 }

@@ -23,15 +23,14 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
   DPIPE_RETURN_IF_ERROR(run->checkpoints_->CheckDataset(run->setup_->loader().dataset().size()));
   if (options.strategy.frozen() == "cached") DPIPE_RETURN_IF_ERROR(run->BuildCache(show));
   run->job_ = run->setup_->job();
-  DPIPE_RETURN_IF_ERROR(run->FindThePlan(say, show));
-  say(absl::StrCat("Plan:     ", options.strategy.name(), ", ", report::PlanText(run->plan_)));
+  DPIPE_RETURN_IF_ERROR(run->FindThePlans(say, show));
+  say(absl::StrCat("Plan:     ", options.strategy.name(), ", ",
+                   report::PlanText(run->plans_.plan)));
   if (run->resumed() != nullptr) run->job_.first_step = run->resumed()->step;
   run->job_.max_skipped_in_a_row = options.faults.max_skipped_in_a_row;
   run->ChooseSteps(say);
-  DPIPE_ASSIGN_OR_RETURN(run->session_, StartSession(run->job_, run->plan_, &run->ema_,
-                                                     run->self_conditioned_plan_.devices_size() > 0
-                                                         ? &run->self_conditioned_plan_
-                                                         : nullptr));
+  DPIPE_ASSIGN_OR_RETURN(run->session_, StartSession(run->job_, run->plans_.plan, &run->ema_,
+                                                     run->plans_.self_conditioned_or_null()));
   DPIPE_RETURN_IF_ERROR(run->checkpoints_->Restore(run->session_.get()));
   run->setup_->ReleaseInitialParameters();
   run->job_.backbone_parameters = run->setup_->job().backbone_parameters;
@@ -47,11 +46,10 @@ absl::Status TrainingRun::BuildCache(const ShowProgress& show) {
       .status();
 }
 
-absl::Status TrainingRun::FindThePlan(const Say& say, const ShowProgress& show) {
-  DPIPE_ASSIGN_OR_RETURN(std::optional<Plan> saved, checkpoints_->SavedPlan(PlanIsFor()));
-  // A checkpoint keeps one plan; training with self-conditioning has two.
-  if (!saved.has_value() || job_.self_conditioning.probability > 0) return MakeThePlan(show);
-  plan_ = *std::move(saved);
+absl::Status TrainingRun::FindThePlans(const Say& say, const ShowProgress& show) {
+  DPIPE_ASSIGN_OR_RETURN(std::optional<TrainingPlans> saved, checkpoints_->SavedPlans(PlanIsFor()));
+  if (!saved.has_value()) return MakeThePlans(show);
+  plans_ = *std::move(saved);
   return absl::OkStatus();
 }
 
@@ -71,10 +69,13 @@ std::map<std::string, std::string> TrainingRun::PlanIsFor() const {
   plan_for["micro_batches"] = absl::StrCat(options_.num_micro_batches);
   plan_for["max_micro_batch"] = absl::StrCat(options_.max_micro_batch);
   plan_for["frozen_quantum"] = absl::StrCat(job_.frozen_quantum);
+  if (job_.self_conditioning.probability > 0) {
+    plan_for["self_conditioning"] = absl::StrCat(job_.self_conditioning.probability);
+  }
   return plan_for;
 }
 
-absl::Status TrainingRun::MakeThePlan(const ShowProgress& show) {
+absl::Status TrainingRun::MakeThePlans(const ShowProgress& show) {
   auto on_progress = [&](double done) { show("profiling the model on this machine", done); };
   on_progress(0);
   DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(job_.workers));
@@ -90,8 +91,7 @@ absl::Status TrainingRun::MakeThePlan(const ShowProgress& show) {
   DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile, ProfileJob(job_, local_batches, on_progress));
   DPIPE_ASSIGN_OR_RETURN(PlanResult planned,
                          MakePlan(options_.strategy, profile, cluster, plan_options));
-  plan_ = std::move(planned.plan);
-  self_conditioned_plan_ = std::move(planned.self_conditioned_plan);
+  plans_ = {std::move(planned.plan), std::move(planned.self_conditioned_plan)};
   return absl::OkStatus();
 }
 
@@ -100,7 +100,7 @@ void TrainingRun::ChooseSteps(const Say& say) {
   if (num_steps_ == 0 && resumed() != nullptr) {
     num_steps_ = resumed()->num_steps;  // the learning rate goes on by the same schedule
   } else if (num_steps_ == 0) {
-    const int64_t step_ns = std::max<int64_t>(1, plan_.prediction().step_ns());
+    const int64_t step_ns = std::max<int64_t>(1, plans_.plan.prediction().step_ns());
     // Some slower than predicted, so that the learning rate's decay ends before the time does.
     num_steps_ = std::max<int64_t>(1, options_.time_limit_ns / step_ns * 4 / 5);
   }
@@ -115,15 +115,16 @@ void TrainingRun::ChooseSteps(const Say& say) {
 absl::Status TrainingRun::SaveCheckpoint(CheckpointInfo info) {
   info.num_steps = num_steps_;
   info.seed = options_.setup.seed;
-  info.global_batch = plan_.global_batch();
+  info.global_batch = plans_.plan.global_batch();
   info.dataset_size = setup_->loader().dataset().size();
   info.learning_rate = job_.optimizer.learning_rate.At(session_->next_step());
   info.plan_for = PlanIsFor();
-  return checkpoints_->Save(*session_, plan_, std::move(info));
+  return checkpoints_->Save(*session_, plans_, std::move(info));
 }
 
 double TrainingRun::Epoch(int64_t steps) const {
-  return static_cast<double>(steps) * plan_.global_batch() / setup_->loader().dataset().size();
+  return static_cast<double>(steps) * plans_.plan.global_batch() /
+         setup_->loader().dataset().size();
 }
 
 models::NamedTensors TrainingRun::Weights() const {

@@ -33,7 +33,7 @@ class TrainingRun {
   const TrainerOptions& options() const { return options_; }
   models::TrainingSetup& setup() { return *setup_; }
   const TrainingJob& job() const { return job_; }
-  const Plan& plan() const { return plan_; }
+  const Plan& plan() const { return plans_.plan; }
   LocalSession& session() { return *session_; }
   int64_t num_steps() const { return num_steps_; }  // when it is to end
   int64_t first_step() const { return job_.first_step; }
@@ -56,9 +56,9 @@ class TrainingRun {
  private:
   explicit TrainingRun(const TrainerOptions& options) : options_(options) {}
   absl::Status BuildCache(const ShowProgress& show);
-  // The saved plan where it fits, else a new one.
-  absl::Status FindThePlan(const Say& say, const ShowProgress& show);
-  absl::Status MakeThePlan(const ShowProgress& show);
+  // The saved plans where they fit, else new ones.
+  absl::Status FindThePlans(const Say& say, const ShowProgress& show);
+  absl::Status MakeThePlans(const ShowProgress& show);
   std::map<std::string, std::string> PlanIsFor() const;
   void ChooseSteps(const Say& say);
 
@@ -66,8 +66,7 @@ class TrainingRun {
   std::unique_ptr<TrainingCheckpoints> checkpoints_;
   std::unique_ptr<models::TrainingSetup> setup_;
   TrainingJob job_;
-  Plan plan_;
-  Plan self_conditioned_plan_;  // of the steps that run backbones twice; empty where none do
+  TrainingPlans plans_;
   int64_t num_steps_ = 0;
   EmaWeights ema_;
   std::unique_ptr<LocalSession> session_;
