@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionO
     session->looks_ahead_.push_back(LooksAhead(session->plan(i)));
   }
   session->next_step_ = opts.first_step;
-  session->epoch_ns_ = MonotonicNow();
+  session->epoch_ns_ = opts.clock->rank(0)->Now();
   InProcessOptions comm_options;
   comm_options.deadline = opts.deadline;
   auto communicators = CreateInProcessCommunicators(opts.plan.num_devices(), comm_options);
@@ -167,6 +167,7 @@ absl::Status LocalSession::SetUpRank(int rank, RankResources resources) {
   resources.model = options_.model;
   resources.device = state.device;
   resources.communicator = state.communicator.get();
+  resources.clock = options_.clock->rank(rank);
   resources.inputs = options_.inputs;
   resources.frozen_parameters = options_.frozen_parameters;
   resources.optimizer = options_.optimizer;
@@ -189,7 +190,7 @@ absl::Status LocalSession::RunRank(int rank, int count, bool is_last, bool recor
     double nothing = 0;
     DPIPE_RETURN_IF_ERROR(ranks_[rank]->communicator->AllReduceSum(absl::MakeSpan(&nothing, 1),
                                                                    "the end of the prologue"));
-    if (rank == 0) clock->Restart();
+    if (rank == 0) clock->Restart(options_.clock->rank(rank)->Now());
   }
   for (int i = 0; i < count; ++i) {
     const int64_t step = next_step_ + i;
@@ -199,7 +200,8 @@ absl::Status LocalSession::RunRank(int rank, int count, bool is_last, bool recor
     DPIPE_RETURN_IF_ERROR(
         executor.RunStep(step, ahead ? Part::kWholeStep : Part::kLastStep, record, PlanOf(step)));
     if (ahead && !looks_ahead_[PlanOf(step)]) DPIPE_RETURN_IF_ERROR(prologue(step + 1));
-    clock->RankDone(step, executor.TakeLosses(), executor.outcome());
+    clock->RankDone(step, executor.TakeLosses(), executor.outcome(),
+                    options_.clock->rank(rank)->Now());
     DPIPE_RETURN_IF_ERROR(CountSkipped(rank, step));
   }
   return absl::OkStatus();
@@ -234,11 +236,12 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
   }
   StepClock clock(next_step_, count, options_.plan.num_devices(),
                   static_cast<int>(options_.model->backbones().size()),
-                  options_.plan.global_batch(), on_step);
+                  options_.plan.global_batch(), options_.clock->rank(0)->Now(), on_step);
   for (auto& rank : ranks_) rank->device->allocator().ResetPeak();
   // The first error in time is the cause; what other ranks say is that they were told to stop.
   absl::Mutex mutex;
   absl::Status cause;
+  options_.clock->StartRun();
   RunOnAll(options_.workers, [&](int rank) {
     absl::Status status;
     try {
@@ -253,6 +256,7 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
       if (cause.ok()) cause = status;
       ranks_[rank]->communicator->Abort(status);
     }
+    options_.clock->EndRun(rank);
     return status;
   });
   if (!cause.ok()) {

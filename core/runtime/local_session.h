@@ -16,6 +16,7 @@
 #include "core/proto/trace.pb.h"
 #include "core/runtime/input_provider.h"
 #include "core/runtime/rank_executor.h"
+#include "core/runtime/session_clock.h"
 #include "core/runtime/stage_routes.h"
 #include "core/runtime/state_tensor.h"
 #include "core/runtime/step_optimizer.h"
@@ -51,6 +52,7 @@ struct LocalSessionOptions {
   // run; 0: the first does. Noticed where the plan computes the global norm.
   int max_skipped_in_a_row = 0;
   absl::Duration deadline = absl::Seconds(120);  // of any one wait between ranks
+  SessionClock* clock = MachineClock::Get();     // outlives the session
 };
 
 struct StepResult {

@@ -54,6 +54,7 @@ absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record, int pla
     if (part == Part::kPrologue && !ahead) continue;
     if (part == Part::kLastStep && ahead) continue;
     current_instruction_ = i;
+    resources_.clock->Reach(this->plan(), i, step);
     MarkStart();
     const absl::Status status = Run(instruction, step + instruction.step_offset());
     if (!status.ok()) {
@@ -110,6 +111,7 @@ absl::Status RankExecutor::Run(const Instruction& instruction, int64_t step) {
       return absl::UnimplementedError(absl::StrCat("this runtime does not execute ",
                                                    Instruction::Kind_Name(instruction.kind())));
   }
+  resources_.clock->FinishComputation(start_ns_);
   Record(step - instruction.step_offset(), TraceEvent::COMPUTE);
   return absl::OkStatus();
 }
@@ -122,7 +124,7 @@ void RankExecutor::Record(int64_t step, TraceEvent::Stream stream) {
   event.set_step(static_cast<int32_t>(step));
   event.set_instruction(current_instruction_);
   event.set_start_ns(start_ns_ - resources_.epoch_ns);
-  event.set_end_ns(MonotonicNow() - resources_.epoch_ns);
+  event.set_end_ns(resources_.clock->Now() - resources_.epoch_ns);
   events_.push_back(std::move(event));
 }
 

@@ -33,6 +33,7 @@
 #include "core/proto/trace.pb.h"
 #include "core/runtime/frozen_store.h"
 #include "core/runtime/input_provider.h"
+#include "core/runtime/session_clock.h"
 #include "core/runtime/stage_routes.h"
 #include "core/runtime/step_optimizer.h"
 
@@ -57,6 +58,7 @@ struct RankResources {
   const nn::Model* model = nullptr;  // its components are in the plans' order
   std::shared_ptr<Device> device;
   Communicator* communicator = nullptr;
+  RankClock* clock = nullptr;
   InputProvider* inputs = nullptr;
   // By component; null for backbones and for components that this plan never computes.
   std::vector<const nn::ParameterSet*> frozen_parameters;
@@ -183,7 +185,7 @@ class RankExecutor {
   const StageRoutes& routes(int stage) const { return (*now().routes)[stage]; }
   const nn::Program& program(int stage) const { return component(routes(stage).component).program; }
   // Where the computation of the current instruction began, after its waits.
-  void MarkStart() { start_ns_ = MonotonicNow(); }
+  void MarkStart() { start_ns_ = resources_.clock->Now(); }
   void Record(int64_t step, TraceEvent::Stream stream);
 
   const RankResources resources_;

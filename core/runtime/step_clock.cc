@@ -6,11 +6,12 @@
 namespace dpipe {
 
 StepClock::StepClock(int64_t first_step, int num_steps, int num_ranks, int num_backbones,
-                     int global_batch, const std::function<void(const StepResult&)>& on_step)
+                     int global_batch, Nanos now_ns,
+                     const std::function<void(const StepResult&)>& on_step)
     : first_step_(first_step),
       num_ranks_(num_ranks),
       on_step_(on_step),
-      last_end_ns_(MonotonicNow()),
+      last_end_ns_(now_ns),
       steps_(num_steps),
       starts_({last_end_ns_}) {
   for (Pending& step : steps_) {
@@ -19,13 +20,14 @@ StepClock::StepClock(int64_t first_step, int num_steps, int num_ranks, int num_b
 }
 
 void StepClock::RankDone(int64_t step, const std::vector<StepLosses>& losses,
-                         const StepOutcome& outcome) {
+                         const StepOutcome& outcome, Nanos now_ns) {
   absl::MutexLock lock(&mutex_);
   Pending& pending = steps_[step - first_step_];
   for (const StepLosses& part : losses) {
     std::copy(part.losses.begin(), part.losses.end(),
               pending.losses[part.backbone].begin() + part.samples.begin);
   }
+  pending.end_ns = std::max(pending.end_ns, now_ns);
   if (++pending.ranks_done < num_ranks_) return;
   StepResult result;
   result.step = step;
@@ -38,17 +40,16 @@ void StepClock::RankDone(int64_t step, const std::vector<StepLosses>& losses,
   }
   result.grad_norm = outcome.global_norm;
   result.applied = outcome.applied;
-  const Nanos now = MonotonicNow();
-  result.duration_ns = now - last_end_ns_;
-  last_end_ns_ = now;
-  starts_.push_back(now);
+  result.duration_ns = pending.end_ns - last_end_ns_;
+  last_end_ns_ = pending.end_ns;
+  starts_.push_back(pending.end_ns);
   results_.push_back(result);
   if (on_step_) on_step_(result);
 }
 
-void StepClock::Restart() {
+void StepClock::Restart(Nanos now_ns) {
   absl::MutexLock lock(&mutex_);
-  starts_[0] = last_end_ns_ = MonotonicNow();
+  starts_[0] = last_end_ns_ = now_ns;
 }
 
 std::vector<StepResult> StepClock::results() const {

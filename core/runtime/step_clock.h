@@ -17,13 +17,14 @@ namespace dpipe {
 // A step is over when its last rank is.
 class StepClock {
  public:
-  // `on_step` may be empty, and outlives this.
+  // `on_step` may be empty, and outlives this. `now_ns`: by the session's clock, here and below.
   StepClock(int64_t first_step, int num_steps, int num_ranks, int num_backbones, int global_batch,
-            const std::function<void(const StepResult&)>& on_step);
+            Nanos now_ns, const std::function<void(const StepResult&)>& on_step);
 
-  void RankDone(int64_t step, const std::vector<StepLosses>& losses, const StepOutcome& outcome);
+  void RankDone(int64_t step, const std::vector<StepLosses>& losses, const StepOutcome& outcome,
+                Nanos now_ns);
   // The prologue belongs to no step: the first one starts after it.
-  void Restart();
+  void Restart(Nanos now_ns);
 
   // After every rank is done.
   std::vector<StepResult> results() const;
@@ -32,6 +33,7 @@ class StepClock {
  private:
   struct Pending {
     int ranks_done = 0;
+    Nanos end_ns = 0;                        // of the latest of them
     std::vector<std::vector<float>> losses;  // by backbone and sample
   };
   const int64_t first_step_;

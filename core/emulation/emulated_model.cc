@@ -1,0 +1,242 @@
+#include "core/emulation/emulated_model.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/philox.h"
+#include "core/emulation/emulated_node.h"
+#include "core/nn/execution.h"
+#include "core/nn/program_builder.h"
+
+namespace dpipe {
+namespace {
+
+// Of a layer's one parameter: enough to be divided over ranks, and little to send.
+constexpr int64_t kParameterSize = 16;
+constexpr float kLearningRate = 0.01f;
+constexpr size_t kMostInputs = 32;  // of a node
+constexpr char kEstimateInput[] = "self_conditioning";
+constexpr char kEstimateOutput[] = "self_conditioning_estimate";
+constexpr char kLoss[] = "loss";
+
+class ComponentBuilder {
+ public:
+  explicit ComponentBuilder(const ComponentProfile& profile)
+      : profile_(profile),
+        builder_(profile.name()),
+        read_(profile.layers_size()),
+        made_(profile.layers_size()) {}
+
+  absl::StatusOr<nn::Component> Build() {
+    DPIPE_RETURN_IF_ERROR(AddInputs());
+    for (int l = 0; l < profile_.layers_size(); ++l) DPIPE_RETURN_IF_ERROR(AddLayer(l));
+    nn::Component component{profile_.name(), profile_.is_backbone(), builder_.Build(),
+                            std::move(sources_)};
+    if (self_conditions()) component.self_conditioning = {kEstimateInput, kEstimateOutput};
+    return component;
+  }
+
+ private:
+  bool self_conditions() const { return profile_.self_conditioning_bytes_per_sample() > 0; }
+
+  absl::Status Wrong(const std::string& what) const {
+    return absl::InvalidArgumentError(absl::StrCat("component ", profile_.name(), ": ", what));
+  }
+
+  absl::Status AddInputs() {
+    const nn::ValueType number{Shape(), nn::Element::kF32};
+    for (int v = 0; v < profile_.values_size(); ++v) {
+      const ValueProfile& value = profile_.values(v);
+      for (int layer : value.consumer_layers()) read_[layer].push_back(v);
+      if (value.producer_layer() >= 0) {
+        made_[value.producer_layer()].push_back(v);
+        if (value.consumer_layers().empty() && !value.is_output()) {
+          return Wrong(absl::StrCat("nobody reads value ", value.name()));
+        }
+        continue;
+      }
+      ids_[v] = builder_.AddInput(value.name(), number);
+      if (value.source_component().empty()) continue;
+      sources_[value.name()] = {value.source_component(), value.source_value()};
+    }
+    if (self_conditions()) estimate_ = builder_.AddInput(kEstimateInput, number);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddLayer(int l) {
+    const LayerProfile& layer = profile_.layers(l);
+    const bool is_last = l + 1 == profile_.layers_size();
+    std::vector<ValueId> inputs;
+    bool reads_gradient = false;
+    for (int v : read_[l]) {
+      inputs.push_back(ids_[v]);
+      reads_gradient |= has_gradient_.count(v) > 0;
+    }
+    if (l == 0 && estimate_ != ValueId()) inputs.push_back(estimate_);
+    if (inputs.empty() || inputs.size() > kMostInputs) {
+      return Wrong(absl::StrCat("layer ", layer.name(), " reads ", inputs.size(),
+                                " values; it must be from 1 to ", kMostInputs));
+    }
+    if (layer.kind() == FROZEN && reads_gradient) {
+      return Wrong(
+          absl::StrCat("the frozen layer ", layer.name(), " reads a value that has a gradient"));
+    }
+    const bool adds_loss = is_last && profile_.is_backbone() && !HasOutput();
+    BeginLayer(layer, reads_gradient, adds_loss, made_[l]);
+    for (int v : made_[l]) DPIPE_RETURN_IF_ERROR(AddValue(v, inputs, reads_gradient));
+    if (adds_loss) builder_.MarkOutput(AddNode(inputs, /*has_gradient=*/true), kLoss);
+    if (is_last && self_conditions()) {
+      builder_.MarkOutput(AddNode(inputs, /*has_gradient=*/false), kEstimateOutput);
+    }
+    return absl::OkStatus();
+  }
+
+  bool HasOutput() const {
+    return std::any_of(profile_.values().begin(), profile_.values().end(),
+                       [](const ValueProfile& value) { return value.is_output(); });
+  }
+
+  // A layer has a parameter where it is trainable, and also where gradients begin in it that the
+  // profile has beginning there.
+  void BeginLayer(const LayerProfile& layer, bool reads_gradient, bool adds_loss,
+                  const std::vector<int>& made) {
+    const bool makes_gradient = adds_loss || std::any_of(made.begin(), made.end(), [this](int v) {
+                                  return profile_.values(v).has_gradient();
+                                });
+    const bool trains = layer.kind() == TRAINABLE ||
+                        (layer.kind() == FROZEN_WITH_GRADIENT && makes_gradient && !reads_gradient);
+    builder_.BeginLayer(layer.name(), trains ? nn::LayerKind::kTrainable
+                                      : layer.kind() == FROZEN
+                                          ? nn::LayerKind::kFrozen
+                                          : nn::LayerKind::kFrozenWithGradient);
+    parameters_.clear();
+    // A parameter nobody gets a gradient through would be one that no pass touches.
+    if (!trains || !makes_gradient) return;
+    parameters_ = {
+        builder_.AddParameter(absl::StrCat(profile_.name(), ".", layer.name(), ".weight"),
+                              {kParameterSize}, nn::InitRule::Normal(0.1f),
+                              /*decay=*/false)};
+  }
+
+  ValueId AddNode(const std::vector<ValueId>& inputs, bool has_gradient) {
+    return builder_.AddNode(std::make_unique<EmulatedNode>(has_gradient), inputs,
+                            has_gradient ? parameters_ : std::vector<nn::ParameterId>());
+  }
+
+  absl::Status AddValue(int v, const std::vector<ValueId>& inputs, bool reads_gradient) {
+    const ValueProfile& value = profile_.values(v);
+    if (value.has_gradient() && !reads_gradient && parameters_.empty()) {
+      return Wrong(absl::StrCat("value ", value.name(),
+                                " has a gradient, but nothing before it is trainable"));
+    }
+    ids_[v] = AddNode(inputs, value.has_gradient());
+    if (value.has_gradient()) has_gradient_.insert(v);
+    if (value.is_output()) builder_.MarkOutput(ids_[v], value.name());
+    return absl::OkStatus();
+  }
+
+  const ComponentProfile& profile_;
+  nn::ProgramBuilder builder_;
+  std::vector<std::vector<int>> read_, made_;  // values, by layer
+  std::map<int, ValueId> ids_;                 // by value of the profile
+  std::set<int> has_gradient_;
+  std::map<std::string, nn::InputSource> sources_;
+  ValueId estimate_;
+  std::vector<nn::ParameterId> parameters_;  // of the layer at hand
+};
+
+uint64_t Hash(const std::string& text) {
+  uint64_t hash = 1469598103934665603u;  // FNV-1a
+  for (unsigned char c : text) hash = (hash ^ c) * 1099511628211u;
+  return hash;
+}
+
+class GradientDescent : public StepOptimizer {
+ public:
+  absl::Status Step(int64_t step, double global_norm, nn::ParameterSet* parameters) override {
+    for (nn::ParameterId id : parameters->trainable_ids()) {
+      const absl::Span<const float> grad = parameters->grad(id)->span<float>();
+      ops::Weight* weight = parameters->mutable_weight(id);
+      const absl::Span<float> master = weight->master().span<float>();
+      for (size_t i = 0; i < master.size(); ++i) master[i] -= kLearningRate * grad[i];
+      weight->MarkUpdated();
+    }
+    ++num_updates_;
+    return absl::OkStatus();
+  }
+  std::vector<StateTensor> State() override { return {}; }
+  int64_t num_updates() const override { return num_updates_; }
+  absl::Status StateRestored(int64_t num_updates) override {
+    num_updates_ = num_updates;
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t num_updates_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<nn::Model> MakeEmulatedModel(const ModelProfile& profile) {
+  std::vector<nn::Component> components;
+  for (const ComponentProfile& component : profile.components()) {
+    DPIPE_ASSIGN_OR_RETURN(nn::Component built, ComponentBuilder(component).Build());
+    components.push_back(std::move(built));
+  }
+  return nn::Model::Create(profile.model(), std::move(components));
+}
+
+EmulatedInputs::EmulatedInputs(const nn::Model* model, uint64_t seed) : model_(model), seed_(seed) {
+  const std::shared_ptr<Device> device = Device::Cpu();
+  for (int c = 0; c < model->num_components(); ++c) {
+    const nn::Program& program = model->component(c).program;
+    auto set = std::make_unique<nn::ParameterSet>(program, program.all_layers(), device);
+    set->InitRandom(seed);
+    if (model->component(c).is_backbone) {
+      set->Collect(&backbone_);
+      set = nullptr;
+    }
+    frozen_.push_back(set.get());
+    frozen_sets_.push_back(std::move(set));
+  }
+}
+
+absl::StatusOr<Tensor> EmulatedInputs::Load(const std::string& component, const std::string& input,
+                                            int64_t step, SampleRange samples,
+                                            const std::shared_ptr<Device>& device) {
+  const auto& sources = model_->component(model_->FindComponent(component)).sources;
+  const auto source = sources.find(input);
+  if (source != sources.end()) {
+    return Compute(model_->FindComponent(source->second.component), source->second.output, step,
+                   samples, device);
+  }
+  const uint64_t key = seed_ ^ Hash(absl::StrCat(component, "/", input));
+  Tensor values = Tensor::Empty(device, {samples.size()}, DType::kF32);
+  for (int s = samples.begin; s < samples.end; ++s) {
+    RandomStream stream(key, step, s, RandomPurpose::kNoise);
+    values.data<float>()[s - samples.begin] = stream.NextNormal();
+  }
+  return values;
+}
+
+absl::StatusOr<Tensor> EmulatedInputs::Compute(int component, const std::string& output,
+                                               int64_t step, SampleRange samples,
+                                               const std::shared_ptr<Device>& device) {
+  const nn::Program& program = model_->component(component).program;
+  nn::ValueMap values;
+  for (ValueId id : program.inputs()) {
+    DPIPE_ASSIGN_OR_RETURN(values[id], Load(model_->component(component).name,
+                                            program.value(id).name, step, samples, device));
+  }
+  DPIPE_RETURN_IF_ERROR(nn::Forward(program, program.all_layers(), *frozen_[component], {}, &values,
+                                    /*state=*/nullptr));
+  return values[program.OutputNamed(output)];
+}
+
+StepOptimizerFactory EmulatedOptimizer() {
+  return [](const nn::ParameterSet&) { return std::make_unique<GradientDescent>(); };
+}
+
+}  // namespace dpipe

@@ -1,0 +1,61 @@
+// A model with the structure of a profile's: the same components, layers and values, wired alike,
+// with one number a sample where the real one has a tensor.
+//
+// The numbers are computed, in forward and backward passes, from those that a layer reads and from
+// its parameters, so that losses depend on every pass, message and reduction of a run: a runtime
+// that mixes up micro-batches, loses a gradient or reads a value too early gives other losses.
+#ifndef DPIPE_CORE_EMULATION_EMULATED_MODEL_H_
+#define DPIPE_CORE_EMULATION_EMULATED_MODEL_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/nn/model.h"
+#include "core/nn/parameters.h"
+#include "core/proto/profile.pb.h"
+#include "core/runtime/input_provider.h"
+#include "core/runtime/step_optimizer.h"
+
+namespace dpipe {
+
+// Of a valid profile (see cost/validate.h). InvalidArgument, naming component and layer or value,
+// where no program can be so: a value that nobody reads, more than 32 that a layer does, a gradient
+// without anything trainable before it, a backbone without exactly one output.
+absl::StatusOr<nn::Model> MakeEmulatedModel(const ModelProfile& profile);
+
+// What a run of such a model starts from.
+class EmulatedInputs : public InputProvider {
+ public:
+  // `model` outlives this.
+  EmulatedInputs(const nn::Model* model, uint64_t seed);
+
+  // Drawn by (seed, component, input, step, sample); what a frozen component feeds is what it
+  // computes from its own inputs.
+  absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
+                              SampleRange samples, const std::shared_ptr<Device>& device) override;
+
+  // By component; null for backbones.
+  const std::vector<const nn::ParameterSet*>& frozen_parameters() const { return frozen_; }
+  // Of the backbones, by name.
+  const std::map<std::string, Tensor>& backbone_parameters() const { return backbone_; }
+
+ private:
+  absl::StatusOr<Tensor> Compute(int component, const std::string& output, int64_t step,
+                                 SampleRange samples, const std::shared_ptr<Device>& device);
+
+  const nn::Model* const model_;
+  const uint64_t seed_;
+  std::vector<std::unique_ptr<nn::ParameterSet>> frozen_sets_;
+  std::vector<const nn::ParameterSet*> frozen_;
+  std::map<std::string, Tensor> backbone_;
+};
+
+// Plain gradient descent.
+StepOptimizerFactory EmulatedOptimizer();
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_EMULATION_EMULATED_MODEL_H_

@@ -1,0 +1,82 @@
+#include "core/emulation/network.h"
+
+#include <utility>
+
+#include "core/base/check.h"
+#include "core/cost/fake_profile.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+// Two nodes of two devices with one interface each; a byte takes 1 ns within a node and 2 ns
+// between nodes, and a message 10 ns and 100 ns more.
+CostModel TwoNodes(bool collectives_use_compute = false) {
+  ClusterSpec cluster;
+  cluster.set_num_nodes(2);
+  cluster.set_devices_per_node(2);
+  cluster.mutable_intra_node()->set_latency_ns(10);
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
+  cluster.mutable_inter_node()->set_latency_ns(100);
+  cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(5e8);
+  cluster.set_collectives_use_compute(collectives_use_compute);
+  auto cost = CostModel::Create(UniformProfile(), cluster);
+  DPIPE_CHECK(cost.ok()) << cost.status();
+  return *std::move(cost);
+}
+
+void ExpectSpan(TimeSpan span, Nanos start, Nanos end) {
+  EXPECT_EQ(span.start_ns, start);
+  EXPECT_EQ(span.end_ns, end);
+}
+
+TEST(EmulatedNetworkTest, AMessageTakesLatencyAndBytesOverBandwidth) {
+  const CostModel cost = TwoNodes();
+  EmulatedNetwork network(cost);
+  ExpectSpan(network.Transfer(0, 1, 1000, 50), 50, 1060);
+  ExpectSpan(network.Transfer(2, 0, 1000, 2000), 2000, 4100);
+}
+
+TEST(EmulatedNetworkTest, EnginesServeOneMessageAtATimeAndBothDirectionsAtOnce) {
+  const CostModel cost = TwoNodes();
+  EmulatedNetwork network(cost);
+  ExpectSpan(network.Transfer(0, 1, 990, 0), 0, 1000);
+  ExpectSpan(network.Transfer(0, 1, 990, 0), 1000, 2000);
+  ExpectSpan(network.Transfer(1, 0, 990, 0), 0, 1000);
+}
+
+// 0 and 1 share their node's interface, 2 and 3 theirs.
+TEST(EmulatedNetworkTest, MessagesBetweenNodesShareTheInterfaces) {
+  const CostModel cost = TwoNodes();
+  EmulatedNetwork network(cost);
+  ExpectSpan(network.Transfer(0, 2, 450, 0), 0, 1000);
+  ExpectSpan(network.Transfer(1, 3, 450, 0), 1000, 2000);
+  ExpectSpan(network.Transfer(3, 1, 450, 0), 0, 1000);  // the way back is free
+}
+
+TEST(EmulatedNetworkTest, ACollectiveBetweenNodesHoldsItsMembersInterfaces) {
+  const CostModel cost = TwoNodes();
+  EmulatedNetwork network(cost);
+  const Nanos length = cost.AllReduce({0, 2}, 1000);
+  ExpectSpan(network.Collective(CollectiveKind::kAllReduce, {0, 2}, 1000, 7), 7, 7 + length);
+  ExpectSpan(network.Collective(CollectiveKind::kAllReduce, {1, 3}, 1000, 7), 7 + length,
+             7 + 2 * length);
+  ExpectSpan(network.Transfer(1, 3, 450, 0), 7 + 2 * length, 1007 + 2 * length);
+  // Within a node it holds none, and messages there hold no collective stream.
+  EmulatedNetwork other(cost);
+  ExpectSpan(other.Collective(CollectiveKind::kAllGather, {0, 1}, 1000, 0), 0,
+             cost.AllGather({0, 1}, 1000));
+  ExpectSpan(other.Transfer(0, 2, 450, 0), 0, 1000);
+}
+
+TEST(EmulatedNetworkTest, CollectivesOnTheComputeStreamHoldNothing) {
+  const CostModel cost = TwoNodes(/*collectives_use_compute=*/true);
+  EmulatedNetwork network(cost);
+  const Nanos length = cost.ReduceScatter({0, 2}, 1000);
+  for (int i = 0; i < 2; ++i) {
+    ExpectSpan(network.Collective(CollectiveKind::kReduceScatter, {0, 2}, 1000, 5), 5, 5 + length);
+  }
+}
+
+}  // namespace
+}  // namespace dpipe
