@@ -1,4 +1,4 @@
-#include "core/tensor/allocator.h"
+#include "core/tensor/caching_allocator.h"
 
 #include <sys/mman.h>
 

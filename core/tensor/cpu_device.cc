@@ -1,4 +1,4 @@
-#include "core/tensor/device.h"
+#include "core/tensor/cpu_device.h"
 
 #include <omp.h>
 #include <sched.h>
@@ -10,8 +10,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/check.h"
 
 namespace dpipe {
+namespace {
+
+class PastEvent : public DeviceEvent {
+ public:
+  bool done() const override { return true; }
+  Nanos time_ns() const override { return time_ns_; }
+
+ private:
+  const Nanos time_ns_ = MonotonicNow();
+};
+
+}  // namespace
 
 std::vector<int> AllowedCores() {
   cpu_set_t set;
@@ -24,20 +37,20 @@ std::vector<int> AllowedCores() {
   return cores;
 }
 
-Device::Device(DeviceKind kind, std::string name, std::vector<int> cores)
-    : kind_(kind),
-      name_(std::move(name)),
+CpuDevice::CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores)
+    : Device(kind, std::move(name)),
       cores_(std::move(cores)),
       num_threads_(std::max<int>(1, static_cast<int>(cores_.size()))) {}
 
 std::shared_ptr<Device> Device::Cpu(std::vector<int> cores) {
   const std::string name =
       cores.empty() ? std::string("cpu") : absl::StrCat("cpu:", absl::StrJoin(cores, "+"));
-  return std::shared_ptr<Device>(new Device(DeviceKind::kCpu, name, std::move(cores)));
+  return std::make_shared<CpuDevice>(DeviceKind::kCpu, name, std::move(cores));
 }
 
 std::shared_ptr<Device> Device::CpuReference() {
-  return std::shared_ptr<Device>(new Device(DeviceKind::kCpuReference, "cpu-reference", {}));
+  return std::make_shared<CpuDevice>(DeviceKind::kCpuReference, "cpu-reference",
+                                     std::vector<int>());
 }
 
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> Device::PartitionCpu(int count) {
@@ -60,11 +73,11 @@ absl::StatusOr<std::vector<std::shared_ptr<Device>>> Device::PartitionCpu(int co
   return devices;
 }
 
-std::shared_ptr<Device> Device::Twin() const {
-  return std::shared_ptr<Device>(new Device(kind_, name_, cores_));
+std::shared_ptr<Device> CpuDevice::Twin() const {
+  return std::make_shared<CpuDevice>(kind(), name(), cores_);
 }
 
-absl::Status Device::BindThread() const {
+absl::Status CpuDevice::BindThread() const {
   omp_set_num_threads(num_threads_);
   if (cores_.empty()) return absl::OkStatus();
   cpu_set_t set;
@@ -72,9 +85,47 @@ absl::Status Device::BindThread() const {
   for (int core : cores_) CPU_SET(core, &set);
   if (sched_setaffinity(0, sizeof(set), &set) != 0) {
     return absl::UnavailableError(
-        absl::StrCat("cannot pin a thread to ", name_, ": ", std::strerror(errno)));
+        absl::StrCat("cannot pin a thread to ", name(), ": ", std::strerror(errno)));
   }
   return absl::OkStatus();
 }
+
+void CpuDevice::CopyFromHost(void* to, const void* host, int64_t size_bytes) {
+  std::memcpy(to, host, size_bytes);
+}
+
+void CpuDevice::CopyToHost(void* host, const void* from, int64_t size_bytes) {
+  std::memcpy(host, from, size_bytes);
+}
+
+void CpuDevice::CopyFromPeer(void* to, Device& peer, const void* from, int64_t size_bytes) {
+  std::memcpy(to, from, size_bytes);
+}
+
+void CpuDevice::FillZero(void* data, int64_t size_bytes) { std::memset(data, 0, size_bytes); }
+
+void CpuDevice::Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
+                        int64_t count) {
+  if (from_dtype == DType::kF32 && to_dtype == DType::kBf16) {
+    const auto* const source = static_cast<const float*>(from);
+    auto* const target = static_cast<Bf16*>(to);
+    for (int64_t i = 0; i < count; ++i) target[i] = Bf16(source[i]);
+  } else if (from_dtype == DType::kBf16 && to_dtype == DType::kF32) {
+    const auto* const source = static_cast<const Bf16*>(from);
+    auto* const target = static_cast<float*>(to);
+    for (int64_t i = 0; i < count; ++i) target[i] = static_cast<float>(source[i]);
+  } else {
+    DPIPE_CHECK(false) << "no conversion from " << DTypeName(from_dtype) << " to "
+                       << DTypeName(to_dtype);
+  }
+}
+
+void CpuDevice::Accumulate(void* sum, const void* term, int64_t count) {
+  auto* const to = static_cast<float*>(sum);
+  const auto* const from = static_cast<const float*>(term);
+  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+std::shared_ptr<DeviceEvent> CpuDevice::RecordEvent() { return std::make_shared<PastEvent>(); }
 
 }  // namespace dpipe

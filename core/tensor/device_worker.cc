@@ -9,9 +9,11 @@
 namespace dpipe {
 namespace {
 
-absl::Status RunGuarded(const std::function<absl::Status()>& job) {
+// The job is done when what it has enqueued is.
+absl::Status RunGuarded(const std::function<absl::Status()>& job, Device& device) {
   try {
-    return job();
+    DPIPE_RETURN_IF_ERROR(job());
+    return device.Synchronize();
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("exception: ", e.what()));
   } catch (...) {
@@ -57,7 +59,7 @@ void DeviceWorker::Loop() {
       if (stopping_) return;
       job = std::move(job_);
     }
-    const absl::Status status = bound.ok() ? RunGuarded(job) : bound;
+    const absl::Status status = bound.ok() ? RunGuarded(job, *device_) : bound;
     job = nullptr;  // what it holds is released before anybody hears that it is done
     absl::MutexLock lock(&mutex_);
     result_ = status;

@@ -29,7 +29,7 @@ class DeviceWorker {
   // Starts `job` on the worker's thread; the previous one must have been waited for. An exception
   // that escapes it becomes an Internal status.
   void Start(std::function<absl::Status()> job);
-  // Blocks until the job is done.
+  // Blocks until the job is done, and what it has enqueued on the device.
   absl::Status Wait();
 
  private:

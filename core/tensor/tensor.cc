@@ -1,8 +1,5 @@
 #include "core/tensor/tensor.h"
 
-#include <algorithm>
-#include <cstring>
-
 namespace dpipe {
 
 Tensor::Storage::Storage(std::shared_ptr<Device> d, int64_t size)
@@ -15,7 +12,11 @@ Tensor::Storage::Storage(std::shared_ptr<Device> d, std::shared_ptr<Storage> fro
       data(lender->data) {}
 
 Tensor::Storage::~Storage() {
-  if (lender == nullptr) device->allocator().Free(data, size_bytes);
+  if (lender == nullptr) {
+    device->allocator().Free(data, size_bytes);
+  } else {
+    device->GiveBack(*lender->device, data);
+  }
 }
 
 Tensor Tensor::Empty(const std::shared_ptr<Device>& device, const Shape& shape, DType dtype) {
@@ -73,35 +74,30 @@ Tensor Tensor::On(const std::shared_ptr<Device>& device) const {
 Tensor Tensor::To(DType dtype) const {
   if (dtype == dtype_) return Clone();
   Tensor t = Empty(device(), shape_, dtype);
-  const int64_t n = num_elements();
-  if (dtype_ == DType::kF32 && dtype == DType::kBf16) {
-    const float* from = data<float>();
-    Bf16* to = t.data<Bf16>();
-    for (int64_t i = 0; i < n; ++i) to[i] = Bf16(from[i]);
-  } else if (dtype_ == DType::kBf16 && dtype == DType::kF32) {
-    const Bf16* from = data<Bf16>();
-    float* to = t.data<float>();
-    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]);
-  } else {
-    DPIPE_CHECK(false) << "no conversion from " << DTypeName(dtype_) << " to " << DTypeName(dtype);
-  }
+  device()->Convert(t.raw_data(), dtype, raw_data(), dtype_, num_elements());
   return t;
 }
 
-Tensor Tensor::Clone() const {
-  Tensor t = Empty(device(), shape_, dtype_);
+Tensor Tensor::Clone() const { return CopyTo(device()); }
+
+Tensor Tensor::CopyTo(const std::shared_ptr<Device>& device) const {
+  Tensor t = Empty(device, shape_, dtype_);
   t.CopyFrom(*this);
   return t;
+}
+
+Tensor Tensor::ToHost() const {
+  return device()->has_host_memory() ? *this : CopyTo(Device::Cpu());
 }
 
 void Tensor::CopyFrom(const Tensor& source) {
   DPIPE_CHECK_EQ(source.shape(), shape_);
   DPIPE_CHECK(source.dtype() == dtype_)
       << DTypeName(source.dtype()) << " into " << DTypeName(dtype_);
-  std::memcpy(raw_data(), source.raw_data(), size_bytes());
+  CopyBytes(*device(), raw_data(), *source.device(), source.raw_data(), size_bytes());
 }
 
-void Tensor::FillZero() { std::memset(raw_data(), 0, size_bytes()); }
+void Tensor::FillZero() { device()->FillZero(raw_data(), size_bytes()); }
 
 Tensor ConcatBatch(absl::Span<const Tensor> parts) {
   DPIPE_CHECK(!parts.empty());

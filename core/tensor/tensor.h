@@ -28,7 +28,7 @@ class Tensor {
                          absl::Span<const T> values) {
     Tensor t = Empty(device, shape, DTypeOf<T>::value);
     DPIPE_CHECK_EQ(static_cast<int64_t>(values.size()), shape.num_elements());
-    std::copy(values.begin(), values.end(), t.data<T>());
+    t.device()->CopyFromHost(t.raw_data(), values.data(), t.size_bytes());
     return t;
   }
 
@@ -40,6 +40,7 @@ class Tensor {
   int64_t size_bytes() const { return num_elements() * SizeOf(dtype_); }
   const std::shared_ptr<Device>& device() const;
 
+  // Host code may follow these pointers only where device()->has_host_memory().
   void* raw_data() const;
   // The elements; T must be the element type.
   template <typename T>
@@ -57,12 +58,17 @@ class Tensor {
   Tensor Reshape(const Shape& shape) const;
   Tensor Slice(int64_t begin, int64_t end) const;
   // The same storage as a tensor of another device of the same kind: what ops make of it is made
-  // there, while the storage itself stays on the account of the device that it came from.
+  // there, while the storage itself stays on the account of the device that it came from. On
+  // devices that run asynchronously the caller has seen to it (Device::WaitFor) that it is written
+  // first.
   Tensor On(const std::shared_ptr<Device>& device) const;
-  // Copies: of another element type (fp32 and bf16), and the same one.
+  // Copies: of another element type (fp32 and bf16), the same one, and on any other device.
   Tensor To(DType dtype) const;
   Tensor Clone() const;
-  void CopyFrom(const Tensor& source);  // same shape and dtype
+  Tensor CopyTo(const std::shared_ptr<Device>& device) const;
+  // Itself where host code can read it, else a copy that it can read.
+  Tensor ToHost() const;
+  void CopyFrom(const Tensor& source);  // same shape and dtype; any device
   void FillZero();
 
  private:

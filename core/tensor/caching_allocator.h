@@ -1,0 +1,40 @@
+// Host memory that is kept and handed out again.
+#ifndef DPIPE_CORE_TENSOR_CACHING_ALLOCATOR_H_
+#define DPIPE_CORE_TENSOR_CACHING_ALLOCATOR_H_
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "core/tensor/allocator.h"
+
+namespace dpipe {
+
+// 64-byte aligned. Freed blocks are kept by size: the same step repeated takes nothing from the
+// operating system.
+class CachingAllocator : public Allocator {
+ public:
+  CachingAllocator() = default;
+  ~CachingAllocator() override;
+
+  void* Allocate(int64_t size_bytes) override;
+  void Free(void* data, int64_t size_bytes) override;
+  MemoryStats stats() const override;
+  void ResetPeak() override;
+  void ReleaseCache() override;
+  void set_poison(bool poison) override { poison_ = poison; }
+
+ private:
+  static int64_t RoundUp(int64_t size_bytes);
+
+  mutable absl::Mutex mutex_;
+  std::unordered_map<int64_t, std::vector<void*>> free_ ABSL_GUARDED_BY(mutex_);
+  MemoryStats stats_ ABSL_GUARDED_BY(mutex_);
+  bool poison_ = false;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_TENSOR_CACHING_ALLOCATOR_H_

@@ -1,0 +1,46 @@
+// Devices whose memory is the host's.
+#ifndef DPIPE_CORE_TENSOR_CPU_DEVICE_H_
+#define DPIPE_CORE_TENSOR_CPU_DEVICE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/tensor/caching_allocator.h"
+#include "core/tensor/device.h"
+
+namespace dpipe {
+
+// A share of the machine's cores; ops run synchronously on the bound thread and its OpenMP team.
+class CpuDevice : public Device {
+ public:
+  // `cores` as for Device::Cpu.
+  CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores);
+
+  std::shared_ptr<Device> Twin() const override;
+  int num_threads() const override { return num_threads_; }
+  Allocator& allocator() override { return allocator_; }
+  bool has_host_memory() const override { return true; }
+  absl::Status BindThread() const override;
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+  void CopyFromHost(void* to, const void* host, int64_t size_bytes) override;
+  void CopyToHost(void* host, const void* from, int64_t size_bytes) override;
+  void CopyFromPeer(void* to, Device& peer, const void* from, int64_t size_bytes) override;
+  void FillZero(void* data, int64_t size_bytes) override;
+  void Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
+               int64_t count) override;
+  void Accumulate(void* sum, const void* term, int64_t count) override;
+  // Done when it is recorded, since nothing is ever under way.
+  std::shared_ptr<DeviceEvent> RecordEvent() override;
+  void WaitFor(const DeviceEvent& event) override {}
+  void GiveBack(Device& lender, void* data) override {}
+
+ private:
+  const std::vector<int> cores_;
+  const int num_threads_;
+  CachingAllocator allocator_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_TENSOR_CPU_DEVICE_H_

@@ -1,0 +1,23 @@
+#include "core/tensor/device.h"
+
+#include "core/base/check.h"
+
+namespace dpipe {
+
+void CopyBytes(Device& to_device, void* to, Device& from_device, const void* from,
+               int64_t size_bytes) {
+  if (size_bytes == 0) return;
+  if (from_device.has_host_memory()) {
+    to_device.CopyFromHost(to, from, size_bytes);
+  } else if (to_device.has_host_memory()) {
+    from_device.CopyToHost(to, from, size_bytes);
+  } else if (to_device.kind() == from_device.kind()) {
+    to_device.CopyFromPeer(to, from_device, from, size_bytes);
+  } else {
+    std::vector<char> host(size_bytes);
+    from_device.CopyToHost(host.data(), from, size_bytes);
+    to_device.CopyFromHost(to, host.data(), size_bytes);
+  }
+}
+
+}  // namespace dpipe

@@ -1,0 +1,105 @@
+#include "core/tensor/device.h"
+
+#include <string>
+#include <vector>
+
+#include "core/tensor/cpu_device.h"
+#include "core/tensor/tensor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Host memory that pretends to be out of the host's reach, and remembers what was asked of it.
+class FarDevice : public CpuDevice {
+ public:
+  explicit FarDevice(DeviceKind kind) : CpuDevice(kind, "far", {}) {}
+
+  bool has_host_memory() const override { return false; }
+  void CopyFromHost(void* to, const void* host, int64_t size_bytes) override {
+    calls.push_back("from host");
+    CpuDevice::CopyFromHost(to, host, size_bytes);
+  }
+  void CopyToHost(void* host, const void* from, int64_t size_bytes) override {
+    calls.push_back("to host");
+    CpuDevice::CopyToHost(host, from, size_bytes);
+  }
+  void CopyFromPeer(void* to, Device& peer, const void* from, int64_t size_bytes) override {
+    calls.push_back(&peer == this ? "within" : "from peer");
+    CpuDevice::CopyFromPeer(to, peer, from, size_bytes);
+  }
+  void GiveBack(Device& lender, void* data) override { calls.push_back("give back"); }
+
+  std::vector<std::string> calls;
+};
+
+const std::vector<float> kValues = {1, 2, 3, 4, 5, 6};
+
+std::vector<float> Values(const Tensor& t) {
+  const Tensor host = t.ToHost();
+  return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
+}
+
+TEST(DeviceTest, TensorsGoToADeviceAndBack) {
+  const auto far = std::make_shared<FarDevice>(DeviceKind::kCuda);
+  const Tensor there = Tensor::FromHost<float>(far, {3, 2}, kValues);
+  EXPECT_EQ(Values(there), kValues);
+  EXPECT_EQ(Values(there.Slice(1, 2)), (std::vector<float>{3, 4}));
+  EXPECT_THAT(far->calls, ElementsAre("from host", "to host", "to host"));
+  const Tensor here = Tensor::FromHost<float>(Device::Cpu(), {3, 2}, kValues);
+  EXPECT_EQ(here.ToHost().raw_data(), here.raw_data()) << "no copy of what is there already";
+}
+
+TEST(DeviceTest, ACopyTakesTheShortestWay) {
+  const auto a = std::make_shared<FarDevice>(DeviceKind::kCuda);
+  const auto b = std::make_shared<FarDevice>(DeviceKind::kCuda);
+  const auto other_kind = std::make_shared<FarDevice>(DeviceKind::kCpuReference);
+  const Tensor t = Tensor::FromHost<float>(a, {3, 2}, kValues);
+  a->calls.clear();
+  EXPECT_EQ(Values(t.Clone()), kValues);
+  EXPECT_THAT(a->calls, ElementsAre("within", "to host"));
+  EXPECT_EQ(Values(t.CopyTo(b)), kValues);
+  EXPECT_THAT(b->calls, ElementsAre("from peer", "to host"));
+  a->calls.clear();
+  EXPECT_EQ(Values(t.CopyTo(other_kind)), kValues);
+  EXPECT_THAT(a->calls, ElementsAre("to host"));
+  EXPECT_THAT(other_kind->calls, ElementsAre("from host", "to host"));
+}
+
+TEST(DeviceTest, BorrowedStorageIsGivenBackByWhoBorrowedIt) {
+  const auto lender = std::make_shared<FarDevice>(DeviceKind::kCuda);
+  const auto borrower = std::make_shared<FarDevice>(DeviceKind::kCuda);
+  {
+    const Tensor t = Tensor::FromHost<float>(lender, {3, 2}, kValues);
+    const Tensor borrowed = t.On(borrower);
+    const Tensor part = borrowed.Slice(0, 1);
+    EXPECT_EQ(borrowed.raw_data(), t.raw_data());
+    EXPECT_TRUE(borrower->calls.empty());
+  }
+  EXPECT_THAT(borrower->calls, ElementsAre("give back"));
+  EXPECT_EQ(lender->allocator().stats().allocated_bytes, 0);
+}
+
+TEST(DeviceTest, ACpuIsDoneWithAllThatItWasAsked) {
+  const auto cpu = Device::Cpu();
+  const Nanos before = MonotonicNow();
+  const auto event = cpu->RecordEvent();
+  EXPECT_TRUE(event->done());
+  EXPECT_GE(event->time_ns(), before);
+  EXPECT_LE(event->time_ns(), MonotonicNow());
+  const Tensor sum = Tensor::FromHost<float>(cpu, {6}, kValues);
+  cpu->Accumulate(sum.raw_data(), sum.raw_data(), 6);
+  EXPECT_EQ(Values(sum), (std::vector<float>{2, 4, 6, 8, 10, 12}));
+}
+
+TEST(DeviceTest, ConversionRunsOnTheDevice) {
+  const auto far = std::make_shared<FarDevice>(DeviceKind::kCuda);
+  const Tensor t = Tensor::FromHost<float>(far, {6}, kValues);
+  EXPECT_EQ(Values(t.To(DType::kBf16).To(DType::kF32)), kValues);
+}
+
+}  // namespace
+}  // namespace dpipe
