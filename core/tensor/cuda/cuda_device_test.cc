@@ -1,0 +1,162 @@
+#include "core/tensor/cuda/cuda_device.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/philox.h"
+#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/tensor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::cuda {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<float> Values(const Tensor& t) {
+  const Tensor host = t.ToHost();
+  return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
+}
+
+std::vector<std::shared_ptr<Device>> Virtual(FakeDriver* driver, int count) {
+  auto devices = CreateVirtualCudaDevices(driver, count);
+  EXPECT_TRUE(devices.ok()) << devices.status();
+  return *devices;
+}
+
+TEST(CudaDeviceTest, TensorsComeBackAsTheyWent) {
+  FakeDriver driver;
+  const auto device = Virtual(&driver, 2)[1];
+  EXPECT_EQ(device->name(), "cuda:0/1 of 2");
+  const std::vector<float> values = {1, -2, 3.5, 4, 5, 6};
+  const Tensor t = Tensor::FromHost<float>(device, {3, 2}, values);
+  EXPECT_EQ(Values(t), values);
+  EXPECT_EQ(Values(t.Clone().Slice(1, 2)), (std::vector<float>{3.5, 4}));
+  EXPECT_EQ(Values(t.To(DType::kBf16).To(DType::kF32)), values);
+  EXPECT_EQ(Values(Tensor::Zeros(device, {2}, DType::kF32)), (std::vector<float>{0, 0}));
+  EXPECT_TRUE(device->Synchronize().ok());
+  EXPECT_THAT(driver.violations(), IsEmpty());
+}
+
+TEST(CudaDeviceTest, CopiesBetweenDevicesWaitForTheirSource) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    FakeDriver driver(seed);
+    const auto devices = Virtual(&driver, 2);
+    Tensor sum = Tensor::FromHost<float>(devices[0], {2}, std::vector<float>{1, 2});
+    const Tensor term = Tensor::FromHost<float>(devices[0], {2}, std::vector<float>{10, 20});
+    devices[0]->Accumulate(sum.raw_data(), term.raw_data(), 2);
+    const Tensor there = sum.CopyTo(devices[1]);
+    EXPECT_EQ(Values(there), (std::vector<float>{11, 22})) << "seed " << seed;
+    EXPECT_THAT(driver.violations(), IsEmpty());
+  }
+}
+
+// A pipeline in miniature: one device makes tensors and forgets them, the other borrows them, uses
+// them later and drops them, in any order of their streams.
+TEST(CudaDeviceTest, BorrowedTensorsLiveUntilTheBorrowersWorkIsDone) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    FakeDriver driver(seed);
+    const auto devices = Virtual(&driver, 2);
+    Tensor total = Tensor::Zeros(devices[1], {64}, DType::kF32);
+    for (int i = 0; i < 10; ++i) {
+      Tensor message;
+      std::shared_ptr<DeviceEvent> ready;
+      {
+        const Tensor made =
+            Tensor::FromHost<float>(devices[0], {64}, std::vector<float>(64, i + 1.0f));
+        ready = devices[0]->RecordEvent();
+        message = made.On(devices[1]);
+      }
+      devices[1]->WaitFor(*ready);
+      devices[1]->Accumulate(total.raw_data(), message.raw_data(), 64);
+    }
+    EXPECT_EQ(Values(total), std::vector<float>(64, 55.0f)) << "seed " << seed;
+    EXPECT_THAT(driver.violations(), IsEmpty()) << "seed " << seed;
+    EXPECT_EQ(devices[0]->allocator().stats().allocated_bytes, 0);
+  }
+}
+
+TEST(CudaDeviceTest, FirstErrorIsKeptWithTheDevicesName) {
+  FakeDriver driver;
+  const auto device = Virtual(&driver, 1)[0];
+  Tensor t = Tensor::Zeros(device, {4}, DType::kF32);
+  driver.FailNext("Fill");
+  t.FillZero();
+  driver.FailNext("Copy");
+  t.Clone();
+  EXPECT_EQ(device->Synchronize().message(), "cuda:0/0 of 1: Fill was told to fail");
+  EXPECT_FALSE(device->Synchronize().ok()) << "an error ends the device's use";
+}
+
+TEST(CudaDeviceTest, EventsTellTheHostsTime) {
+  FakeDriver driver;
+  const auto device = Virtual(&driver, 1)[0];
+  const Nanos before = MonotonicNow();
+  ASSERT_TRUE(device->Synchronize().ok());
+  const Nanos anchored = MonotonicNow();
+  const auto begin = device->RecordEvent();
+  const Tensor t = Tensor::Zeros(device, {4}, DType::kF32);
+  const auto end = device->RecordEvent();
+  EXPECT_FALSE(end->done());
+  ASSERT_TRUE(device->Synchronize().ok());
+  EXPECT_TRUE(end->done());
+  // The fake GPU takes 1 us for each of: the first event, the fill, the second event.
+  EXPECT_EQ(end->time_ns() - begin->time_ns(), 2000);
+  EXPECT_GE(begin->time_ns(), before);
+  EXPECT_LE(begin->time_ns(), anchored + 1000);
+}
+
+TEST(CudaDeviceTest, TwinsHaveAccountsOfTheirOwn) {
+  FakeDriver driver;
+  const int before = driver.num_live_handles();
+  {
+    const auto device = Virtual(&driver, 1)[0];
+    const auto twin = device->Twin();
+    const Tensor t = Tensor::Zeros(twin, {128}, DType::kF32);
+    EXPECT_EQ(twin->name(), device->name());
+    EXPECT_EQ(twin->allocator().stats().allocated_bytes, 512);
+    EXPECT_EQ(device->allocator().stats().allocated_bytes, 0);
+  }
+  driver.RunAll();
+  EXPECT_EQ(driver.num_live_handles(), before);
+  EXPECT_EQ(driver.live_bytes(), 0);
+}
+
+TEST(CudaDeviceTest, AttachedThingsAreMadeOnceAndDieWithTheDevice) {
+  struct Handle {
+    explicit Handle(int* count) : live(count) { ++*live; }
+    ~Handle() { --*live; }
+    int* live;
+  };
+  FakeDriver driver;
+  int live = 0;
+  {
+    const auto device = Virtual(&driver, 1)[0];
+    CudaDevice& cuda = CudaDeviceOf(*device);
+    const auto make = [&]() -> absl::StatusOr<std::unique_ptr<Handle>> {
+      return std::make_unique<Handle>(&live);
+    };
+    EXPECT_EQ(*cuda.Attached<Handle>(make), *cuda.Attached<Handle>(make));
+    EXPECT_EQ(live, 1);
+  }
+  EXPECT_EQ(live, 0);
+}
+
+TEST(CreateCudaDevicesTest, TooFewGpusAreNamed) {
+  FakeDriver driver;
+  EXPECT_EQ((*CreateCudaDevices(&driver, 1))[0]->name(), "cuda:0");
+  EXPECT_THAT(std::string(CreateCudaDevices(&driver, 4).status().message()),
+              AllOf(HasSubstr("asked for 4 GPUs, but there is 1: GPU 0 (Fake GPU"),
+                    HasSubstr("132 multiprocessors")));
+  driver.gpus().clear();
+  EXPECT_EQ(CreateCudaDevices(&driver, 1).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(CreateVirtualCudaDevices(&driver, 2).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace dpipe::cuda

@@ -1,0 +1,101 @@
+// What the CUDA side of a Device asks of the driver and the runtime: streams, events, memory,
+// shares of a GPU's multiprocessors. An interface, so that allocation, ordering and partition are
+// tested on machines without a GPU (fake_driver.h). Thread-safe; handles are the driver's own.
+#ifndef DPIPE_CORE_TENSOR_CUDA_DRIVER_H_
+#define DPIPE_CORE_TENSOR_CUDA_DRIVER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/tensor/dtype.h"
+
+// As cuda.h declares them: a Stream is a cudaStream_t, an Event a cudaEvent_t.
+struct CUstream_st;
+struct CUevent_st;
+struct CUmemPoolHandle_st;
+
+namespace dpipe::cuda {
+
+using Stream = CUstream_st*;
+using Event = CUevent_st*;
+using Pool = CUmemPoolHandle_st*;
+
+struct Gpu {
+  int index = 0;
+  std::string name;  // "NVIDIA H200"
+  int capability_major = 0, capability_minor = 0;
+  int multiprocessors = 0;
+  int64_t memory_bytes = 0;
+  std::string pci_bus_id;  // "0000:01:00.0"
+};
+
+// In what numbers a GPU's multiprocessors can be divided.
+struct MultiprocessorRules {
+  int total = 0;
+  int least = 1;        // in a share
+  int multiple_of = 1;  // every share
+};
+
+// A GPU, or a share of its multiprocessors (a green context). Streams made in it stay in it.
+struct Context {
+  int gpu = 0;
+  int multiprocessors = 0;
+  void* green = nullptr;  // CUgreenCtx; null: the whole GPU
+};
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+
+  // Those that this process may use; at least one. FailedPrecondition says why there is none.
+  virtual absl::StatusOr<std::vector<Gpu>> Gpus() = 0;
+  virtual absl::StatusOr<MultiprocessorRules> Rules(int gpu) = 0;
+  // How many shares of so many multiprocessors there can be; the GPU's clusters may make it fewer
+  // than what division gives.
+  virtual absl::StatusOr<int> NumShares(int gpu, int multiprocessors) = 0;
+  // `count` disjoint shares of `multiprocessors` each, which keeps the rules. They live as long as
+  // the process.
+  virtual absl::StatusOr<std::vector<Context>> Divide(int gpu, int count, int multiprocessors) = 0;
+  // For the calling thread.
+  virtual absl::Status MakeCurrent(const Context& context) = 0;
+
+  // Streams do not wait for the default stream.
+  virtual absl::StatusOr<Stream> CreateStream(const Context& context) = 0;
+  virtual void DestroyStream(Stream stream) = 0;  // what is enqueued still runs
+  virtual absl::Status Synchronize(Stream stream) = 0;
+
+  virtual absl::StatusOr<Event> CreateEvent(const Context& context) = 0;
+  virtual void DestroyEvent(Event event) = 0;
+  virtual absl::Status Record(Event event, Stream stream) = 0;
+  virtual absl::Status Wait(Stream stream, Event event) = 0;
+  virtual absl::StatusOr<bool> Done(Event event) = 0;
+  virtual absl::Status Synchronize(Event event) = 0;
+  // Of two events that are done, from `begin` to `end`; may be negative.
+  virtual absl::StatusOr<int64_t> ElapsedNs(Event begin, Event end) = 0;
+
+  // A pool keeps what is freed into it until it is trimmed.
+  virtual absl::StatusOr<Pool> CreatePool(const Context& context) = 0;
+  virtual void DestroyPool(Pool pool) = 0;
+  // In the stream's order. ResourceExhausted where the GPU has no more.
+  virtual absl::StatusOr<void*> Allocate(Pool pool, int64_t size_bytes, Stream stream) = 0;
+  virtual absl::Status Free(void* data, Stream stream) = 0;
+  virtual absl::Status Trim(Pool pool) = 0;
+  virtual absl::StatusOr<int64_t> ReservedBytes(Pool pool) = 0;
+
+  // Host memory that the GPU can reach by itself.
+  virtual absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) = 0;
+  virtual void FreePinned(void* data) = 0;
+
+  // Enqueued. Either side may be pinned host memory or memory of any GPU.
+  virtual absl::Status Copy(void* to, const void* from, int64_t size_bytes, Stream stream) = 0;
+  virtual absl::Status Fill(void* data, int value, int64_t size_bytes, Stream stream) = 0;
+  virtual absl::Status Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
+                               int64_t count, Stream stream) = 0;
+  virtual absl::Status Accumulate(float* sum, const float* term, int64_t count, Stream stream) = 0;
+};
+
+}  // namespace dpipe::cuda
+
+#endif  // DPIPE_CORE_TENSOR_CUDA_DRIVER_H_

@@ -1,0 +1,323 @@
+#include "core/tensor/cuda/fake_driver.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+
+namespace dpipe::cuda {
+
+FakeDriver::FakeDriver(uint64_t seed)
+    : gpus_({{0, "Fake GPU", 9, 0, 132, int64_t{80} << 30, "0000:01:00.0"}}),
+      rules_({132, 8, 8}),
+      random_(seed, 0, 0, RandomPurpose::kTest) {}
+
+FakeDriver::~FakeDriver() { RunAll(); }
+
+std::vector<std::string> FakeDriver::violations() const {
+  absl::MutexLock lock(&mutex_);
+  return violations_;
+}
+
+int64_t FakeDriver::live_bytes() const {
+  absl::MutexLock lock(&mutex_);
+  int64_t sum = 0;
+  for (const auto& [data, block] : blocks_) sum += block.live ? block.size_bytes : 0;
+  return sum;
+}
+
+int FakeDriver::num_live_handles() const {
+  absl::MutexLock lock(&mutex_);
+  int events = 0;
+  for (const auto& [event, state] : events_) events += state.destroyed ? 0 : 1;
+  return static_cast<int>(streams_.size() + pools_.size() + pinned_.size()) + events;
+}
+
+void FakeDriver::set_memory_limit(int64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  memory_limit_ = bytes;
+}
+
+void FakeDriver::FailNext(const std::string& call) {
+  absl::MutexLock lock(&mutex_);
+  fail_next_ = call;
+}
+
+absl::Status FakeDriver::Failure(const std::string& call) {
+  if (fail_next_ != call) return absl::OkStatus();
+  fail_next_.clear();
+  return absl::InternalError(call + " was told to fail");
+}
+
+template <typename Handle>
+Handle FakeDriver::NewHandle() {
+  return reinterpret_cast<Handle>(next_handle_++ << 4);
+}
+
+absl::StatusOr<std::vector<Gpu>> FakeDriver::Gpus() {
+  if (gpus_.empty()) return absl::FailedPreconditionError("no GPU: the fake driver has none");
+  return gpus_;
+}
+
+absl::StatusOr<int> FakeDriver::NumShares(int gpu, int multiprocessors) {
+  return rules_.total / multiprocessors - lost_shares;
+}
+
+absl::StatusOr<std::vector<Context>> FakeDriver::Divide(int gpu, int count, int multiprocessors) {
+  DPIPE_CHECK(multiprocessors % rules_.multiple_of == 0 && multiprocessors >= rules_.least &&
+              count * multiprocessors <= rules_.total);
+  return std::vector<Context>(count, Context{gpu, multiprocessors, this});
+}
+
+absl::StatusOr<Stream> FakeDriver::CreateStream(const Context& context) {
+  absl::MutexLock lock(&mutex_);
+  const Stream stream = NewHandle<Stream>();
+  streams_[stream];
+  return stream;
+}
+
+void FakeDriver::DestroyStream(Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  RunUntil([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return streams_.at(stream).empty(); });
+  streams_.erase(stream);
+}
+
+absl::StatusOr<Event> FakeDriver::CreateEvent(const Context& context) {
+  absl::MutexLock lock(&mutex_);
+  const Event event = NewHandle<Event>();
+  events_[event];
+  return event;
+}
+
+// What waits for it goes on waiting.
+void FakeDriver::DestroyEvent(Event event) {
+  absl::MutexLock lock(&mutex_);
+  EventState& state = events_.at(event);
+  DPIPE_CHECK(!state.destroyed);
+  state.destroyed = true;
+  if (state.done == state.recorded) events_.erase(event);
+}
+
+bool FakeDriver::IsDone(Event event, int64_t recording) {
+  const auto it = events_.find(event);
+  return it == events_.end() || it->second.done >= recording;
+}
+
+absl::Status FakeDriver::Push(const char* call, Stream stream, Work work) {
+  DPIPE_RETURN_IF_ERROR(Failure(call));
+  const auto it = streams_.find(stream);
+  if (it == streams_.end()) {
+    violations_.push_back(absl::StrCat(call, " on a stream that does not exist"));
+    return absl::OkStatus();
+  }
+  it->second.push_back(std::move(work));
+  changed_.SignalAll();
+  return absl::OkStatus();
+}
+
+absl::Status FakeDriver::Record(Event event, Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  const int64_t recording = ++events_.at(event).recorded;
+  return Push("Record", stream, {[this, event, recording]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                EventState& state = events_.at(event);
+                state.done = std::max(state.done, recording);
+                state.time_ns = clock_ns_;
+                if (state.destroyed && state.done == state.recorded) events_.erase(event);
+              }});
+}
+
+absl::Status FakeDriver::Wait(Stream stream, Event event) {
+  absl::MutexLock lock(&mutex_);
+  Work work{[] {}, nullptr, event, events_.at(event).recorded};
+  return Push("Wait", stream, std::move(work));
+}
+
+absl::StatusOr<bool> FakeDriver::Done(Event event) {
+  absl::MutexLock lock(&mutex_);
+  if (!IsDone(event, events_.at(event).recorded)) RunOne();
+  return IsDone(event, events_.at(event).recorded);
+}
+
+absl::Status FakeDriver::Synchronize(Event event) {
+  absl::MutexLock lock(&mutex_);
+  const int64_t recording = events_.at(event).recorded;
+  RunUntil([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return IsDone(event, recording); });
+  return Failure("Synchronize");
+}
+
+absl::Status FakeDriver::Synchronize(Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  RunUntil([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return streams_.at(stream).empty(); });
+  return Failure("Synchronize");
+}
+
+void FakeDriver::RunAll() {
+  absl::MutexLock lock(&mutex_);
+  while (RunOne()) {
+  }
+}
+
+template <typename Reached>
+void FakeDriver::RunUntil(const Reached& reached) {
+  while (!reached()) {
+    if (RunOne()) {
+      changed_.SignalAll();
+    } else if (changed_.WaitWithTimeout(&mutex_, absl::Seconds(30))) {
+      DPIPE_CHECK(RunOne()) << "streams wait for each other";
+    }
+  }
+}
+
+void FakeDriver::Poke() {
+  absl::MutexLock lock(&mutex_);
+  changed_.SignalAll();
+}
+
+bool FakeDriver::RunOne() {
+  std::vector<std::deque<Work>*> ready;
+  for (auto& [stream, queue] : streams_) {
+    if (queue.empty()) continue;
+    const Work& next = queue.front();
+    const bool reached = next.waits_for == nullptr || IsDone(next.waits_for, next.recording);
+    if (reached && (next.ready == nullptr || next.ready())) ready.push_back(&queue);
+  }
+  if (ready.empty()) return false;
+  std::deque<Work>& queue = *ready[random_.NextBelow(ready.size())];
+  const Work work = std::move(queue.front());
+  queue.pop_front();
+  clock_ns_ += 1000;
+  work.run();
+  return true;
+}
+
+absl::StatusOr<int64_t> FakeDriver::ElapsedNs(Event begin, Event end) {
+  absl::MutexLock lock(&mutex_);
+  return events_.at(end).time_ns - events_.at(begin).time_ns;
+}
+
+absl::StatusOr<Pool> FakeDriver::CreatePool(const Context& context) {
+  absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Failure("CreatePool"));
+  return *pools_.insert(NewHandle<Pool>()).first;
+}
+
+void FakeDriver::DestroyPool(Pool pool) {
+  absl::MutexLock lock(&mutex_);
+  DPIPE_CHECK_EQ(pools_.erase(pool), 1);
+}
+
+absl::StatusOr<void*> FakeDriver::Allocate(Pool pool, int64_t size_bytes, Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  int64_t live = 0;
+  for (const auto& [data, block] : blocks_) live += block.live ? block.size_bytes : 0;
+  if (memory_limit_ > 0 && live + size_bytes > memory_limit_) {
+    return absl::ResourceExhaustedError(absl::StrCat(live, " of ", memory_limit_, " bytes in use"));
+  }
+  Block block{std::unique_ptr<char[]>(new char[size_bytes]), size_bytes, pool};
+  char* const data = block.data.get();
+  std::memset(data, 0xcd, size_bytes);
+  blocks_[data] = std::move(block);
+  return data;
+}
+
+absl::Status FakeDriver::Free(void* data, Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  return Push("Free", stream, {[this, data]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                Block& block = blocks_.at(static_cast<char*>(data));
+                if (!block.live) violations_.push_back("a block was freed twice");
+                block.live = false;
+                std::memset(data, 0xdd, block.size_bytes);
+              }});
+}
+
+absl::StatusOr<int64_t> FakeDriver::ReservedBytes(Pool pool) {
+  absl::MutexLock lock(&mutex_);
+  int64_t sum = 0;
+  for (const auto& [data, block] : blocks_) sum += block.pool == pool ? block.size_bytes : 0;
+  return sum;
+}
+
+absl::StatusOr<void*> FakeDriver::AllocatePinned(int64_t size_bytes) {
+  absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Failure("AllocatePinned"));
+  Block block{std::unique_ptr<char[]>(new char[size_bytes]), size_bytes};
+  char* const data = block.data.get();
+  pinned_[data] = std::move(block);
+  return data;
+}
+
+void FakeDriver::FreePinned(void* data) {
+  absl::MutexLock lock(&mutex_);
+  DPIPE_CHECK_EQ(pinned_.erase(static_cast<char*>(data)), 1);
+}
+
+void FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_bytes) {
+  const char* const begin = static_cast<const char*>(data);
+  for (const auto* blocks : {&blocks_, &pinned_}) {
+    auto it = blocks->upper_bound(begin);
+    if (it == blocks->begin()) continue;
+    --it;
+    if (begin + size_bytes > it->first + it->second.size_bytes) continue;
+    if (!it->second.live) violations_.push_back(absl::StrCat(what, " of freed memory"));
+    return;
+  }
+  violations_.push_back(absl::StrCat(what, " of memory that is not the driver's"));
+}
+
+absl::Status FakeDriver::Copy(void* to, const void* from, int64_t size_bytes, Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  return Push("Copy", stream, {[this, to, from, size_bytes]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                CheckAccess("a copy out", from, size_bytes);
+                CheckAccess("a copy in", to, size_bytes);
+                std::memcpy(to, from, size_bytes);
+              }});
+}
+
+absl::Status FakeDriver::Fill(void* data, int value, int64_t size_bytes, Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  return Push("Fill", stream, {[this, data, value, size_bytes]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                CheckAccess("a fill", data, size_bytes);
+                std::memset(data, value, size_bytes);
+              }});
+}
+
+absl::Status FakeDriver::Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
+                                 int64_t count, Stream stream) {
+  const bool narrow = from_dtype == DType::kF32 && to_dtype == DType::kBf16;
+  if (!narrow && !(from_dtype == DType::kBf16 && to_dtype == DType::kF32)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("from ", DTypeName(from_dtype), " to ", DTypeName(to_dtype)));
+  }
+  absl::MutexLock lock(&mutex_);
+  return Push("Convert", stream, {[this, to, from, count, narrow]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                CheckAccess("a conversion", from, count * (narrow ? 4 : 2));
+                CheckAccess("a conversion", to, count * (narrow ? 2 : 4));
+                for (int64_t i = 0; i < count; ++i) {
+                  if (narrow) {
+                    static_cast<Bf16*>(to)[i] = Bf16(static_cast<const float*>(from)[i]);
+                  } else {
+                    static_cast<float*>(to)[i] =
+                        static_cast<float>(static_cast<const Bf16*>(from)[i]);
+                  }
+                }
+              }});
+}
+
+absl::Status FakeDriver::Accumulate(float* sum, const float* term, int64_t count, Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  return Push("Accumulate", stream, {[this, sum, term, count]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                CheckAccess("a sum", sum, count * 4);
+                CheckAccess("a term", term, count * 4);
+                for (int64_t i = 0; i < count; ++i) sum[i] += term[i];
+              }});
+}
+
+absl::Status FakeDriver::Enqueue(Stream stream, std::function<void()> work,
+                                 std::function<bool()> ready) {
+  absl::MutexLock lock(&mutex_);
+  return Push("Enqueue", stream, {std::move(work), std::move(ready)});
+}
+
+}  // namespace dpipe::cuda

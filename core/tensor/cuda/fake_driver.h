@@ -1,0 +1,136 @@
+// A driver without a GPU, for tests.
+#ifndef DPIPE_CORE_TENSOR_CUDA_FAKE_DRIVER_H_
+#define DPIPE_CORE_TENSOR_CUDA_FAKE_DRIVER_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "core/base/philox.h"
+#include "core/tensor/cuda/driver.h"
+
+namespace dpipe::cuda {
+
+// Nothing that is enqueued runs by itself. Whoever waits or asks makes it run, one piece of work at
+// a time, each time of a stream chosen at random among those that could go on: every order that
+// streams and events allow can come up. Work that touches memory outside a live block, or that was
+// freed in the stream's order before, is a violation; freed memory is filled with 0xdd, fresh
+// memory with 0xcd.
+class FakeDriver : public Driver {
+ public:
+  explicit FakeDriver(uint64_t seed = 1);
+  ~FakeDriver() override;
+
+  // What was wrong so far, in words; empty: nothing.
+  std::vector<std::string> violations() const;
+  // Runs everything that can run.
+  void RunAll();
+  int64_t live_bytes() const;    // allocated, and not freed by work that has run
+  int num_live_handles() const;  // streams, events, pools, pinned buffers
+  // Lets allocations beyond so many live bytes fail; 0: no limit.
+  void set_memory_limit(int64_t bytes);
+  // The next call of that name ("Copy", "Record", ...) fails once.
+  void FailNext(const std::string& call);
+  std::vector<Gpu>& gpus() { return gpus_; }
+  MultiprocessorRules& rules() { return rules_; }
+  // Shares that the GPU's clusters cost beyond what division gives.
+  int lost_shares = 0;
+
+  absl::StatusOr<std::vector<Gpu>> Gpus() override;
+  absl::StatusOr<MultiprocessorRules> Rules(int gpu) override { return rules_; }
+  absl::StatusOr<int> NumShares(int gpu, int multiprocessors) override;
+  absl::StatusOr<std::vector<Context>> Divide(int gpu, int count, int multiprocessors) override;
+  absl::Status MakeCurrent(const Context& context) override { return absl::OkStatus(); }
+  absl::StatusOr<Stream> CreateStream(const Context& context) override;
+  void DestroyStream(Stream stream) override;
+  absl::Status Synchronize(Stream stream) override;
+  absl::StatusOr<Event> CreateEvent(const Context& context) override;
+  void DestroyEvent(Event event) override;
+  absl::Status Record(Event event, Stream stream) override;
+  absl::Status Wait(Stream stream, Event event) override;
+  absl::StatusOr<bool> Done(Event event) override;
+  absl::Status Synchronize(Event event) override;
+  absl::StatusOr<int64_t> ElapsedNs(Event begin, Event end) override;
+  absl::StatusOr<Pool> CreatePool(const Context& context) override;
+  void DestroyPool(Pool pool) override;
+  absl::StatusOr<void*> Allocate(Pool pool, int64_t size_bytes, Stream stream) override;
+  absl::Status Free(void* data, Stream stream) override;
+  absl::Status Trim(Pool pool) override { return absl::OkStatus(); }
+  absl::StatusOr<int64_t> ReservedBytes(Pool pool) override;
+  absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) override;
+  void FreePinned(void* data) override;
+  absl::Status Copy(void* to, const void* from, int64_t size_bytes, Stream stream) override;
+  absl::Status Fill(void* data, int value, int64_t size_bytes, Stream stream) override;
+  absl::Status Convert(void* to, DType to_dtype, const void* from, DType from_dtype, int64_t count,
+                       Stream stream) override;
+  absl::Status Accumulate(float* sum, const float* term, int64_t count, Stream stream) override;
+  // Anything else that reads and writes memory. Runs when its turn has come and `ready` (null: at
+  // once) says so. Both are called under the driver's lock.
+  absl::Status Enqueue(Stream stream, std::function<void()> work,
+                       std::function<bool()> ready = nullptr);
+  // What some `ready` depends on has changed.
+  void Poke();
+
+ private:
+  // An event's n-th recording is done when `done` has reached n.
+  struct EventState {
+    int64_t recorded = 0;
+    int64_t done = 0;
+    int64_t time_ns = 0;
+    bool destroyed = false;
+  };
+  struct Work {
+    std::function<void()> run = nullptr;
+    std::function<bool()> ready = nullptr;
+    Event waits_for = nullptr;  // and for which recording
+    int64_t recording = 0;
+  };
+  struct Block {
+    std::unique_ptr<char[]> data;
+    int64_t size_bytes = 0;
+    Pool pool = nullptr;
+    bool live = true;
+  };
+
+  template <typename Handle>
+  Handle NewHandle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Push(const char* call, Stream stream, Work work)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Failure(const std::string& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Runs until there is nothing to wait for. What other threads may still bring is waited for too,
+  // but not for ever.
+  template <typename Reached>
+  void RunUntil(const Reached& reached) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // False where nothing can go on.
+  bool RunOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsDone(Event event, int64_t recording) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckAccess(const char* what, const void* data, int64_t size_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  std::vector<Gpu> gpus_;
+  MultiprocessorRules rules_;
+  mutable absl::Mutex mutex_;
+  absl::CondVar changed_;
+  RandomStream random_ ABSL_GUARDED_BY(mutex_);
+  int64_t next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
+  int64_t clock_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t memory_limit_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string fail_next_ ABSL_GUARDED_BY(mutex_);
+  std::map<Stream, std::deque<Work>> streams_ ABSL_GUARDED_BY(mutex_);
+  std::map<Event, EventState> events_ ABSL_GUARDED_BY(mutex_);
+  std::set<Pool> pools_ ABSL_GUARDED_BY(mutex_);
+  std::map<const char*, Block> blocks_ ABSL_GUARDED_BY(mutex_);  // by first byte; also dead ones
+  std::map<const char*, Block> pinned_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> violations_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace dpipe::cuda
+
+#endif  // DPIPE_CORE_TENSOR_CUDA_FAKE_DRIVER_H_

@@ -1,0 +1,137 @@
+#include "core/tensor/cuda/stream_ordered_allocator.h"
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "core/base/philox.h"
+#include "core/tensor/cuda/fake_driver.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::cuda {
+namespace {
+
+using ::testing::IsEmpty;
+
+class StreamOrderedAllocatorTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<StreamOrderedAllocator> Make() {
+    return std::make_unique<StreamOrderedAllocator>(&driver_, *driver_.CreatePool({}), stream_,
+                                                    "cuda:0");
+  }
+  Event Recorded(Stream stream) {
+    const Event event = *driver_.CreateEvent({});
+    EXPECT_TRUE(driver_.Record(event, stream).ok());
+    return event;
+  }
+
+  FakeDriver driver_;
+  const Stream stream_ = *driver_.CreateStream({});
+  const Stream other_ = *driver_.CreateStream({});
+};
+
+TEST_F(StreamOrderedAllocatorTest, CountsWhatIsInTensors) {
+  const auto allocator = Make();
+  void* const a = allocator->Allocate(1000);  // takes 1024
+  void* const b = allocator->Allocate(1);     // takes 512
+  EXPECT_EQ(allocator->stats().allocated_bytes, 1536);
+  allocator->Free(a, 1000);
+  EXPECT_EQ(allocator->stats().allocated_bytes, 512);
+  EXPECT_EQ(allocator->stats().peak_bytes, 1536);
+  allocator->ResetPeak();
+  EXPECT_EQ(allocator->stats().peak_bytes, 512);
+  EXPECT_EQ(allocator->stats().reserved_bytes, 1536);
+  allocator->Free(b, 1);
+}
+
+TEST_F(StreamOrderedAllocatorTest, ABlockOutlivesItsUseByAnotherStream) {
+  const auto allocator = Make();
+  void* const data = allocator->Allocate(512);
+  bool used = false;
+  ASSERT_TRUE(driver_.Enqueue(other_, [&] { used = true; }).ok());
+  allocator->AddUse(data, Recorded(other_));
+  allocator->Free(data, 512);
+  ASSERT_TRUE(driver_.Synchronize(stream_).ok());
+  EXPECT_TRUE(used || driver_.live_bytes() == 512);
+  ASSERT_TRUE(driver_.Synchronize(other_).ok());
+  allocator->Free(allocator->Allocate(512), 512);  // looks for what has become free
+  ASSERT_TRUE(driver_.Synchronize(stream_).ok());
+  EXPECT_EQ(driver_.live_bytes(), 0);
+}
+
+TEST_F(StreamOrderedAllocatorTest, ShortMemoryWaitsForWhatIsLeaving) {
+  const auto allocator = Make();
+  driver_.set_memory_limit(1024);
+  void* const data = allocator->Allocate(1024);
+  ASSERT_TRUE(driver_.Fill(data, 1, 1024, other_).ok());
+  allocator->AddUse(data, Recorded(other_));
+  allocator->Free(data, 1024);
+  void* const again = allocator->Allocate(1024);
+  EXPECT_NE(again, nullptr);
+  allocator->Free(again, 1024);
+  EXPECT_THAT(driver_.violations(), IsEmpty());
+}
+
+TEST_F(StreamOrderedAllocatorTest, NoMemoryNamesTheDeviceAndTheSizes) {
+  const auto allocator = Make();
+  driver_.set_memory_limit(4096);
+  void* const data = allocator->Allocate(2048);
+  EXPECT_DEATH(allocator->Allocate(3000), "cuda:0, which has 2.* in tensors, has no 3.* more");
+  allocator->Free(data, 2048);
+}
+
+TEST_F(StreamOrderedAllocatorTest, PoisonFillsWhatIsHandedOut) {
+  const auto allocator = Make();
+  allocator->set_poison(true);
+  const auto* const data = static_cast<unsigned char*>(allocator->Allocate(8));
+  ASSERT_TRUE(driver_.Synchronize(stream_).ok());
+  EXPECT_EQ(data[7], 0xff);
+  allocator->Free(const_cast<unsigned char*>(data), 8);
+}
+
+TEST_F(StreamOrderedAllocatorTest, NothingIsLeftBehind) {
+  const int before = driver_.num_live_handles();
+  {
+    const auto allocator = Make();
+    void* const data = allocator->Allocate(512);
+    for (int i = 0; i < 10; ++i) allocator->AddUse(data, Recorded(other_));
+    allocator->Free(data, 512);
+  }
+  driver_.RunAll();
+  EXPECT_EQ(driver_.num_live_handles(), before);
+  EXPECT_EQ(driver_.live_bytes(), 0);
+}
+
+// Blocks that two streams use and that are freed at once: whatever the streams' speeds, no work
+// ever finds its memory gone.
+TEST(StreamOrderedAllocatorPropertyTest, NoOrderOfStreamsTouchesFreedMemory) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    FakeDriver driver(seed);
+    RandomStream random(seed, 1, 0, RandomPurpose::kTest);
+    const Stream own = *driver.CreateStream({}), other = *driver.CreateStream({});
+    {
+      StreamOrderedAllocator allocator(&driver, *driver.CreatePool({}), own, "cuda:0");
+      for (int i = 0; i < 20; ++i) {
+        void* const data = allocator.Allocate(512);
+        ASSERT_TRUE(driver.Fill(data, 1, 512, own).ok());
+        if (random.NextBelow(2) == 0) {
+          const Event ready = *driver.CreateEvent({}), done = *driver.CreateEvent({});
+          ASSERT_TRUE(driver.Record(ready, own).ok());
+          ASSERT_TRUE(driver.Wait(other, ready).ok());
+          driver.DestroyEvent(ready);
+          ASSERT_TRUE(driver.Fill(data, 2, 512, other).ok());
+          ASSERT_TRUE(driver.Record(done, other).ok());
+          allocator.AddUse(data, done);
+        }
+        allocator.Free(data, 512);
+      }
+    }
+    driver.RunAll();
+    EXPECT_THAT(driver.violations(), IsEmpty()) << "seed " << seed;
+    EXPECT_EQ(driver.live_bytes(), 0) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace dpipe::cuda
