@@ -1,0 +1,56 @@
+// Collectives made of NCCL's sends and receives, with sums in rank order.
+#ifndef DPIPE_CORE_COMM_NCCL_EXACT_SUMS_H_
+#define DPIPE_CORE_COMM_NCCL_EXACT_SUMS_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "core/base/shard.h"
+#include "core/base/status.h"
+#include "core/cuda/nccl_api.h"
+#include "core/tensor/cuda/driver.h"
+#include "core/tensor/device.h"
+#include "core/tensor/tensor.h"
+
+namespace dpipe {
+
+// The ranks of a collective, of the communicator that is used, and this rank's place among them.
+struct NcclGroup {
+  std::vector<int> ranks;  // increasing
+  Shard own;
+};
+
+// What an enqueued collective works with; see CommStream.
+struct NcclCall {
+  const NcclApi* api;
+  cuda::Driver* driver;
+  ncclComm_t comm;
+  cuda::Stream stream;
+};
+
+// Room for the other ranks' shares of `tensors`, on their device: one a tensor, [ranks - 1, share].
+std::vector<Tensor> ShareBuffers(const NcclGroup& group, absl::Span<const Tensor> tensors);
+
+// All of these enqueue on the call's stream; fp32. The sum of this rank's share of every tensor, in
+// rank order: into the tensor itself (`sums` empty: all reduce, which then sends it to all), or
+// added to sums[i], with room for a share in `scratch` [share] (reduce and scatter).
+absl::Status EnqueueAllReduce(const NcclCall& call, const NcclGroup& group,
+                              absl::Span<const Tensor> tensors, absl::Span<const Tensor> buffers);
+absl::Status EnqueueReduceScatter(const NcclCall& call, const NcclGroup& group,
+                                  absl::Span<const Tensor> full, absl::Span<const Tensor> buffers,
+                                  absl::Span<const Tensor> scratch, absl::Span<const Tensor> sums);
+// Fills `full` from the ranks' shards.
+absl::Status EnqueueAllGather(const NcclCall& call, const NcclGroup& group,
+                              absl::Span<const Tensor> shards, absl::Span<const Tensor> full);
+
+// Calls between ncclGroupStart and ncclGroupEnd, which ends also after an error.
+absl::Status Grouped(const NcclApi& api, const std::function<absl::Status()>& calls);
+// Bytes of any kind.
+absl::Status SendBytes(const NcclCall& call, const void* data, int64_t size_bytes, int peer);
+absl::Status RecvBytes(const NcclCall& call, void* data, int64_t size_bytes, int peer);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_NCCL_EXACT_SUMS_H_

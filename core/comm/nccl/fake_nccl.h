@@ -1,0 +1,35 @@
+// NCCL without GPUs, for tests: sends and receives between streams of a FakeDriver.
+#ifndef DPIPE_CORE_COMM_NCCL_FAKE_NCCL_H_
+#define DPIPE_CORE_COMM_NCCL_FAKE_NCCL_H_
+
+#include <string>
+#include <vector>
+
+#include "core/cuda/nccl_api.h"
+#include "core/tensor/cuda/fake_driver.h"
+
+namespace dpipe {
+
+// As NCCL's own: a communicator is there when all its ranks are; a group of calls is one operation
+// of its stream, which blocks it until the other side of every call has come to it; calls of a pair
+// of ranks match in their order. One at a time in a process; `driver` outlives it.
+class FakeNccl {
+ public:
+  explicit FakeNccl(cuda::FakeDriver* driver);
+  ~FakeNccl();
+
+  const NcclApi* api() const { return &api_; }
+  // From now on every communicator of `rank` reports that error.
+  void Break(int rank, ncclResult_t error);
+  // Messages whose sides were not of one size, in words; empty: none.
+  std::vector<std::string> violations() const;
+  // Communicators that have been neither aborted nor destroyed.
+  int num_live_communicators() const;
+
+ private:
+  NcclApi api_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_NCCL_FAKE_NCCL_H_

@@ -1,0 +1,427 @@
+#include "core/comm/nccl/nccl_communicator.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "core/base/check.h"
+#include "core/comm/nccl/comm_stream.h"
+#include "core/comm/nccl/exact_sums.h"
+#include "core/tensor/cuda/cuda_device.h"
+
+namespace dpipe {
+namespace {
+
+// Of other ranks' shares that a reduction takes room for at a time.
+constexpr int64_t kBucketBytes = int64_t{64} << 20;
+
+class NcclCommunicator : public Communicator {
+ public:
+  explicit NcclCommunicator(NcclOptions options)
+      : options_(std::move(options)), device_(cuda::CudaDeviceOf(*options_.device)) {}
+
+  // What this rank has sent arrives, unless the job fails.
+  ~NcclCommunicator() override {
+    while (watch_.joinable() && failure().ok() && !Idle()) absl::SleepFor(absl::Milliseconds(1));
+    {
+      absl::MutexLock lock(&mutex_);
+      stopping_ = true;
+    }
+    if (watch_.joinable()) watch_.join();
+    if (on_leave_) on_leave_();
+  }
+
+  absl::Status Connect() {
+    const auto open = [this](const std::string& id, const char* what,
+                             std::unique_ptr<CommStream>* stream) -> absl::Status {
+      DPIPE_ASSIGN_OR_RETURN(
+          *stream, CommStream::Create(options_.api, options_.device, id, rank().value(), size(),
+                                      what, options_.deadline));
+      return absl::OkStatus();
+    };
+    DPIPE_RETURN_IF_ERROR(open(options_.ids.up, "messages to higher ranks", &up_));
+    DPIPE_RETURN_IF_ERROR(open(options_.ids.down, "messages to lower ranks", &down_));
+    DPIPE_RETURN_IF_ERROR(open(options_.ids.collectives, "collectives", &collectives_));
+    watch_ = std::thread([this] { Watch(); });
+    return absl::OkStatus();
+  }
+
+  Rank rank() const override { return options_.rank; }
+  int size() const override { return options_.size; }
+
+  absl::Status Send(Rank to, int64_t tag, std::vector<Tensor> tensors,
+                    const std::string& what) override;
+  absl::StatusOr<std::unique_ptr<PendingRecv>> PostRecv(Rank from, int64_t tag,
+                                                        std::vector<TensorSpec> specs,
+                                                        const std::string& what) override;
+  StartedCollective StartAllReduceSum(absl::Span<const Rank> group, std::vector<Tensor> tensors,
+                                      const std::string& what) override;
+  StartedCollective StartAllGather(absl::Span<const Rank> group, std::vector<Tensor> shards,
+                                   std::vector<Tensor> full, const std::string& what) override;
+  StartedCollective StartReduceScatterSum(absl::Span<const Rank> group, std::vector<Tensor> full,
+                                          std::vector<Tensor> shards,
+                                          const std::string& what) override;
+  absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) override;
+
+  void Abort(const absl::Status& status) override { Fail(status, /*announce=*/true); }
+  // Another rank has said so.
+  void HearFailure(const absl::Status& status) { Fail(status, /*announce=*/false); }
+
+  // The device's stream goes on when `event` is reached.
+  absl::Status WaitFor(const CommEvent& event) {
+    DPIPE_RETURN_IF_ERROR(failure());
+    return device_.driver().Wait(device_.stream(), event.get());
+  }
+  absl::Status failure() const {
+    absl::MutexLock lock(&mutex_);
+    return failure_;
+  }
+  cuda::CudaDevice& device() { return device_; }
+  // Called last of all, when no failure will be told to this rank any more.
+  void set_on_leave(std::function<void()> on_leave) { on_leave_ = std::move(on_leave); }
+
+ private:
+  bool Idle() const {
+    return up_->Current().empty() && down_->Current().empty() && collectives_->Current().empty();
+  }
+  absl::Status CheckPeer(Rank peer, const std::string& what) const;
+  NcclGroup GroupOf(absl::Span<const Rank> group, const std::string& what) const;
+  // What a call returns where it fails because the job has: the reason, not the consequence.
+  absl::Status Reason(const absl::Status& status) const;
+  absl::StatusOr<std::shared_ptr<CommEvent>> Start(CommStream* stream,
+                                                   CommStream::Operation operation);
+  NcclCall CallOf(ncclComm_t comm, cuda::Stream stream) const {
+    return {options_.api, &device_.driver(), comm, stream};
+  }
+  void Fail(const absl::Status& status, bool announce);
+  void Watch();
+
+  const NcclOptions options_;
+  cuda::CudaDevice& device_;
+  std::unique_ptr<CommStream> up_, down_, collectives_;
+  mutable absl::Mutex mutex_;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread watch_;
+  std::function<void()> on_leave_;
+};
+
+class NcclRecv : public PendingRecv {
+ public:
+  NcclRecv(NcclCommunicator* communicator, std::vector<Tensor> tensors,
+           std::shared_ptr<CommEvent> end)
+      : communicator_(communicator), tensors_(std::move(tensors)), end_(std::move(end)) {}
+
+  absl::StatusOr<std::vector<Tensor>> Wait() override {
+    DPIPE_RETURN_IF_ERROR(communicator_->WaitFor(*end_));
+    return std::move(tensors_);
+  }
+
+ private:
+  NcclCommunicator* const communicator_;
+  std::vector<Tensor> tensors_;
+  const std::shared_ptr<CommEvent> end_;
+};
+
+class NcclCollective : public PendingCollective {
+ public:
+  NcclCollective(NcclCommunicator* communicator, std::shared_ptr<CommEvent> end)
+      : communicator_(communicator), end_(std::move(end)) {}
+
+  // On return the device's stream has been told to wait.
+  absl::Status Wait() override {
+    if (end_ != nullptr) DPIPE_RETURN_IF_ERROR(communicator_->WaitFor(*end_));
+    reached_ = communicator_->device().RecordEvent();
+    return absl::OkStatus();
+  }
+  Nanos end_ns() const override {
+    communicator_->device().Synchronize().IgnoreError();
+    return reached_->time_ns();
+  }
+
+ private:
+  NcclCommunicator* const communicator_;
+  const std::shared_ptr<CommEvent> end_;
+  std::shared_ptr<DeviceEvent> reached_;
+};
+
+absl::Status NcclCommunicator::CheckPeer(Rank peer, const std::string& what) const {
+  if (0 <= peer.value() && peer.value() < size() && peer != rank()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("rank ", rank().value(), " has no peer ",
+                                                 peer.value(), " for ", what, "; there are ",
+                                                 size(), " ranks"));
+}
+
+NcclGroup NcclCommunicator::GroupOf(absl::Span<const Rank> group, const std::string& what) const {
+  NcclGroup result;
+  for (Rank r : group) result.ranks.push_back(r.value());
+  DPIPE_CHECK(std::is_sorted(result.ranks.begin(), result.ranks.end())) << what;
+  const auto own = std::find(result.ranks.begin(), result.ranks.end(), rank().value());
+  DPIPE_CHECK(own != result.ranks.end()) << "rank " << rank() << " " << what;
+  result.own = {static_cast<int>(own - result.ranks.begin()),
+                static_cast<int>(result.ranks.size())};
+  return result;
+}
+
+absl::Status NcclCommunicator::Reason(const absl::Status& status) const {
+  const absl::Status reason = failure();
+  return reason.ok() ? status : reason;
+}
+
+absl::StatusOr<std::shared_ptr<CommEvent>> NcclCommunicator::Start(
+    CommStream* stream, CommStream::Operation operation) {
+  DPIPE_RETURN_IF_ERROR(failure());
+  absl::StatusOr<std::shared_ptr<CommEvent>> end = stream->Enqueue(std::move(operation));
+  if (!end.ok()) return Reason(end.status());
+  return end;
+}
+
+absl::Status NcclCommunicator::Send(Rank to, int64_t tag, std::vector<Tensor> tensors,
+                                    const std::string& what) {
+  DPIPE_RETURN_IF_ERROR(CheckPeer(to, what));
+  CommStream::Operation operation{absl::StrCat(what, " to rank ", to.value()), tensors};
+  operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
+    return Grouped(*options_.api, [&]() -> absl::Status {
+      for (const Tensor& t : tensors) {
+        DPIPE_RETURN_IF_ERROR(
+            SendBytes(CallOf(comm, stream), t.raw_data(), t.size_bytes(), to.value()));
+      }
+      return absl::OkStatus();
+    });
+  };
+  return Start(rank() < to ? up_.get() : down_.get(), std::move(operation)).status();
+}
+
+absl::StatusOr<std::unique_ptr<PendingRecv>> NcclCommunicator::PostRecv(
+    Rank from, int64_t tag, std::vector<TensorSpec> specs, const std::string& what) {
+  DPIPE_RETURN_IF_ERROR(CheckPeer(from, what));
+  std::vector<Tensor> tensors;
+  for (const TensorSpec& spec : specs) {
+    tensors.push_back(Tensor::Empty(options_.device, spec.shape, spec.dtype));
+  }
+  CommStream::Operation operation{absl::StrCat(what, " from rank ", from.value()), tensors};
+  operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
+    return Grouped(*options_.api, [&]() -> absl::Status {
+      for (const Tensor& t : tensors) {
+        DPIPE_RETURN_IF_ERROR(
+            RecvBytes(CallOf(comm, stream), t.raw_data(), t.size_bytes(), from.value()));
+      }
+      return absl::OkStatus();
+    });
+  };
+  DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<CommEvent> end,
+                         Start(from < rank() ? up_.get() : down_.get(), std::move(operation)));
+  return std::unique_ptr<PendingRecv>(
+      std::make_unique<NcclRecv>(this, std::move(tensors), std::move(end)));
+}
+
+Communicator::StartedCollective NcclCommunicator::StartAllReduceSum(absl::Span<const Rank> group,
+                                                                    std::vector<Tensor> tensors,
+                                                                    const std::string& what) {
+  const NcclGroup ranks = GroupOf(group, what);
+  std::shared_ptr<CommEvent> end;
+  // In buckets, which bound the room that is taken; one more operation each.
+  for (size_t begin = 0, stop = 0; ranks.own.count > 1 && begin < tensors.size(); begin = stop) {
+    int64_t bytes = 0;
+    do {
+      bytes += tensors[stop++].size_bytes();
+    } while (stop < tensors.size() && bytes + tensors[stop].size_bytes() <= kBucketBytes);
+    const std::vector<Tensor> bucket(tensors.begin() + begin, tensors.begin() + stop);
+    const std::vector<Tensor> buffers = ShareBuffers(ranks, bucket);
+    CommStream::Operation operation{what, bucket};
+    operation.tensors.insert(operation.tensors.end(), buffers.begin(), buffers.end());
+    operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
+      return EnqueueAllReduce(CallOf(comm, stream), ranks, bucket, buffers);
+    };
+    DPIPE_ASSIGN_OR_RETURN(end, Start(collectives_.get(), std::move(operation)));
+  }
+  return std::make_unique<NcclCollective>(this, end);
+}
+
+Communicator::StartedCollective NcclCommunicator::StartAllGather(absl::Span<const Rank> group,
+                                                                 std::vector<Tensor> shards,
+                                                                 std::vector<Tensor> full,
+                                                                 const std::string& what) {
+  DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
+  const NcclGroup ranks = GroupOf(group, what);
+  CommStream::Operation operation{what, full};
+  operation.tensors.insert(operation.tensors.end(), shards.begin(), shards.end());
+  operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
+    return EnqueueAllGather(CallOf(comm, stream), ranks, shards, full);
+  };
+  DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<CommEvent> end,
+                         Start(collectives_.get(), std::move(operation)));
+  return std::make_unique<NcclCollective>(this, std::move(end));
+}
+
+Communicator::StartedCollective NcclCommunicator::StartReduceScatterSum(
+    absl::Span<const Rank> group, std::vector<Tensor> full, std::vector<Tensor> shards,
+    const std::string& what) {
+  DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
+  const NcclGroup ranks = GroupOf(group, what);
+  const std::vector<Tensor> buffers = ShareBuffers(ranks, full);
+  std::vector<Tensor> scratch;
+  for (const Tensor& shard : shards) {
+    scratch.push_back(Tensor::Empty(options_.device, shard.shape(), DType::kF32));
+  }
+  CommStream::Operation operation{what, full};
+  for (const std::vector<Tensor>* more :
+       std::initializer_list<const std::vector<Tensor>*>{&shards, &buffers, &scratch}) {
+    operation.tensors.insert(operation.tensors.end(), more->begin(), more->end());
+  }
+  operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
+    return EnqueueReduceScatter(CallOf(comm, stream), ranks, full, buffers, scratch, shards);
+  };
+  DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<CommEvent> end,
+                         Start(collectives_.get(), std::move(operation)));
+  return std::make_unique<NcclCollective>(this, std::move(end));
+}
+
+// Every rank gets every rank's values, and adds them up itself. As bytes, in a tensor of int32.
+absl::Status NcclCommunicator::AllReduceSum(absl::Span<double> values, const std::string& what) {
+  if (size() == 1) return absl::OkStatus();
+  const int64_t row_bytes = values.size() * sizeof(double);
+  const Tensor rows = Tensor::Empty(options_.device,
+                                    {size(), 2 * static_cast<int64_t>(values.size())}, DType::kI32);
+  const auto row = [&](int r) { return static_cast<char*>(rows.raw_data()) + r * row_bytes; };
+  device_.CopyFromHost(row(rank().value()), values.data(), row_bytes);
+  CommStream::Operation operation{what, {rows}};
+  operation.enqueue = [&](ncclComm_t comm, cuda::Stream stream) {
+    return Grouped(*options_.api, [&]() -> absl::Status {
+      for (int peer = 0; peer < size(); ++peer) {
+        if (peer == rank().value()) continue;
+        const NcclCall call = CallOf(comm, stream);
+        DPIPE_RETURN_IF_ERROR(SendBytes(call, row(rank().value()), row_bytes, peer));
+        DPIPE_RETURN_IF_ERROR(RecvBytes(call, row(peer), row_bytes, peer));
+      }
+      return absl::OkStatus();
+    });
+  };
+  DPIPE_ASSIGN_OR_RETURN(const std::shared_ptr<CommEvent> end,
+                         Start(collectives_.get(), std::move(operation)));
+  DPIPE_RETURN_IF_ERROR(WaitFor(*end));
+  std::vector<double> all(values.size() * size());
+  device_.CopyToHost(all.data(), rows.raw_data(), row_bytes * size());
+  DPIPE_RETURN_IF_ERROR(failure());
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = 0;
+    for (int r = 0; r < size(); ++r) values[i] += all[r * values.size() + i];
+  }
+  return absl::OkStatus();
+}
+
+void NcclCommunicator::Fail(const absl::Status& status, bool announce) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!failure_.ok()) return;
+    failure_ = status;
+  }
+  // What is under way ends, so that nobody waits for it, on the GPU or here.
+  for (CommStream* stream : {up_.get(), down_.get(), collectives_.get()}) {
+    if (stream != nullptr) stream->Abort();
+  }
+  if (announce && options_.announce) options_.announce(status);
+}
+
+void NcclCommunicator::Watch() {
+  device_.driver().MakeCurrent({device_.context().gpu, 0, nullptr}).IgnoreError();
+  const absl::Duration interval =
+      std::max(absl::Milliseconds(1), std::min(absl::Milliseconds(50), options_.deadline / 32));
+  absl::Time last = absl::Now();
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.AwaitWithTimeout(absl::Condition(&stopping_), interval);
+      if (stopping_) return;
+    }
+    const absl::Time now = absl::Now();
+    // Only time counts in which this process runs: one that was stopped must not find its deadlines
+    // passed when it goes on.
+    const absl::Duration passed = std::min(now - last, 2 * interval);
+    last = now;
+    for (CommStream* stream : {up_.get(), down_.get(), collectives_.get()}) {
+      const absl::Status status = stream->Look(passed);
+      if (status.ok()) continue;
+      Fail(
+          absl::Status(status.code(), absl::StrCat("rank ", rank().value(), " ", status.message())),
+          /*announce=*/true);
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<NcclIds> NewNcclIds(const NcclApi& api) {
+  NcclIds ids;
+  for (std::string* id : {&ids.up, &ids.down, &ids.collectives}) {
+    ncclUniqueId unique;
+    DPIPE_RETURN_IF_ERROR(
+        CommStream::ToStatus(api, api.ncclGetUniqueId(&unique), "ncclGetUniqueId"));
+    id->assign(reinterpret_cast<const char*>(&unique), sizeof(unique));
+  }
+  return ids;
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> CreateNcclCommunicator(NcclOptions options) {
+  const cuda::Context& context = cuda::CudaDeviceOf(*options.device).context();
+  if (context.green != nullptr && options.size > 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(options.device->name(),
+                     " is a virtual GPU: NCCL refuses two ranks on one GPU, and ranks "
+                     "of one process need it not"));
+  }
+  auto communicator = std::make_unique<NcclCommunicator>(std::move(options));
+  DPIPE_RETURN_IF_ERROR(communicator->Connect());
+  return std::unique_ptr<Communicator>(std::move(communicator));
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateLocalNcclCommunicators(
+    const NcclApi* api, const std::vector<std::shared_ptr<Device>>& devices,
+    absl::Duration deadline) {
+  DPIPE_ASSIGN_OR_RETURN(const NcclIds ids, NewNcclIds(*api));
+  const int size = static_cast<int>(devices.size());
+  // Ranks tell each other of failures here; who is gone hears nothing.
+  struct Members {
+    absl::Mutex mutex;
+    std::vector<NcclCommunicator*> all ABSL_GUARDED_BY(mutex);
+  };
+  const auto members = std::make_shared<Members>();
+  std::vector<absl::StatusOr<std::unique_ptr<Communicator>>> made(size);
+  std::vector<std::thread> threads;
+  const auto announce = [members](const absl::Status& status) {
+    absl::MutexLock lock(&members->mutex);
+    for (NcclCommunicator* member : members->all) member->HearFailure(status);
+  };
+  for (int r = 0; r < size; ++r) {
+    threads.emplace_back([&, r] {
+      const absl::Status bound = devices[r]->BindThread();
+      made[r] =
+          bound.ok()
+              ? CreateNcclCommunicator({api, Rank(r), size, ids, devices[r], deadline, announce})
+              : bound;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (auto& communicator : made) {
+    DPIPE_RETURN_IF_ERROR(communicator.status());
+    communicators.push_back(*std::move(communicator));
+  }
+  absl::MutexLock lock(&members->mutex);
+  for (const auto& communicator : communicators) {
+    auto* const member = static_cast<NcclCommunicator*>(communicator.get());
+    members->all.push_back(member);
+    member->set_on_leave([members, member] {
+      absl::MutexLock lock(&members->mutex);
+      members->all.erase(std::find(members->all.begin(), members->all.end(), member));
+    });
+  }
+  return communicators;
+}
+
+}  // namespace dpipe

@@ -1,0 +1,224 @@
+#include "core/comm/nccl/nccl_communicator.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "core/base/philox.h"
+#include "core/base/shard.h"
+#include "core/comm/nccl/fake_nccl.h"
+#include "core/tensor/cuda/cuda_device.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// `size` fake GPUs with a rank each.
+class NcclJob {
+ public:
+  explicit NcclJob(int size, absl::Duration deadline = absl::Seconds(60), uint64_t seed = 1)
+      : driver_(seed), nccl_(&driver_) {
+    driver_.gpus().assign(size, driver_.gpus()[0]);
+    for (int i = 0; i < size; ++i) driver_.gpus()[i].index = i;
+    devices_ = *cuda::CreateCudaDevices(&driver_, size);
+    auto communicators = CreateLocalNcclCommunicators(nccl_.api(), devices_, deadline);
+    EXPECT_TRUE(communicators.ok()) << communicators.status();
+    communicators_ = *std::move(communicators);
+  }
+  ~NcclJob() {
+    communicators_.clear();
+    EXPECT_EQ(nccl_.num_live_communicators(), 0);
+    devices_.clear();
+    EXPECT_THAT(driver_.violations(), IsEmpty());
+    EXPECT_THAT(nccl_.violations(), IsEmpty());
+    EXPECT_EQ(driver_.num_live_handles(), 0);
+  }
+
+  std::vector<absl::Status> Run(
+      const std::function<absl::Status(Communicator&, const std::shared_ptr<Device>&)>& body) {
+    std::vector<absl::Status> statuses(devices_.size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      threads.emplace_back([&, i] { statuses[i] = body(*communicators_[i], devices_[i]); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses;
+  }
+  FakeNccl& nccl() { return nccl_; }
+
+ private:
+  cuda::FakeDriver driver_;
+  FakeNccl nccl_;
+  std::vector<std::shared_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+};
+
+Tensor Vector(const std::shared_ptr<Device>& device, const std::vector<float>& values) {
+  return Tensor::FromHost<float>(device, {static_cast<int64_t>(values.size())},
+                                 absl::MakeConstSpan(values));
+}
+
+std::vector<float> Values(const Tensor& t) {
+  const Tensor host = t.ToHost();
+  return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
+}
+
+void ExpectAllOk(const std::vector<absl::Status>& statuses) {
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+}
+
+// A ring of messages in both directions, each made just before it is sent and dropped right after,
+// whatever the streams' speeds.
+TEST(NcclCommunicatorTest, MessagesArriveWholeInEveryOrderOfStreams) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    NcclJob job(3, absl::Seconds(60), seed);
+    ExpectAllOk(job.Run([](Communicator& comm, const auto& device) -> absl::Status {
+      const int rank = comm.rank().value();
+      const Rank next((rank + 1) % 3), previous((rank + 2) % 3);
+      for (int i = 0; i < 6; ++i) {
+        const float value = static_cast<float>(10 * rank + i);
+        // Rank 0 sends first, or everybody would wait for everybody under blocking messages.
+        const auto send = [&] {
+          return comm.Send(next, i, {Vector(device, {value, -value}), Vector(device, {value})},
+                           "ring");
+        };
+        if (rank == 0) DPIPE_RETURN_IF_ERROR(send());
+        DPIPE_ASSIGN_OR_RETURN(
+            auto recv,
+            comm.PostRecv(previous, i, {{{2}, DType::kF32}, {{1}, DType::kF32}}, "ring"));
+        if (rank != 0) DPIPE_RETURN_IF_ERROR(send());
+        DPIPE_ASSIGN_OR_RETURN(const auto tensors, recv->Wait());
+        const float expected = static_cast<float>(10 * previous.value() + i);
+        EXPECT_EQ(Values(tensors[0]), (std::vector<float>{expected, -expected}));
+        EXPECT_EQ(Values(tensors[1]), (std::vector<float>{expected}));
+      }
+      return absl::OkStatus();
+    }));
+  }
+}
+
+TEST(NcclCommunicatorTest, SumsAreInRankOrderAndTheSameBitsEverywhere) {
+  constexpr int kSize = 4, kCount = 1001;
+  const auto value = [](int rank, int i) {
+    return RandomStream(1, i, rank, RandomPurpose::kTest).NextNormal();
+  };
+  NcclJob job(kSize);
+  ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
+    // Ranks 1 and 3, then all; odd sizes, and one smaller than the group.
+    const std::vector<std::vector<Rank>> groups = {{Rank(1), Rank(3)},
+                                                   {Rank(0), Rank(1), Rank(2), Rank(3)}};
+    for (const auto& group : groups) {
+      if (std::find(group.begin(), group.end(), comm.rank()) == group.end()) continue;
+      std::vector<float> mine(kCount), expected(kCount);
+      for (int i = 0; i < kCount; ++i) {
+        mine[i] = value(comm.rank().value(), i);
+        expected[i] = value(group[0].value(), i);
+        for (size_t r = 1; r < group.size(); ++r) expected[i] += value(group[r].value(), i);
+      }
+      std::vector<Tensor> tensors = {Vector(device, mine), Vector(device, {mine[0], mine[1]})};
+      DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(group, absl::MakeSpan(tensors), "gradients"));
+      EXPECT_EQ(Values(tensors[0]), expected);
+      EXPECT_EQ(Values(tensors[1]), (std::vector<float>{expected[0], expected[1]}));
+
+      int index = 0;
+      while (group[index] != comm.rank()) ++index;
+      const Shard own{index, static_cast<int>(group.size())};
+      const int64_t begin = own.Begin(kCount), end = own.End(kCount);
+      const std::vector<Tensor> full = {Vector(device, mine)};
+      std::vector<Tensor> shards = {Vector(device, std::vector<float>(end - begin, 0.0f))};
+      DPIPE_RETURN_IF_ERROR(
+          comm.ReduceScatterSum(group, full, absl::MakeSpan(shards), "gradients"));
+      EXPECT_EQ(Values(shards[0]),
+                std::vector<float>(expected.begin() + begin, expected.begin() + end));
+      EXPECT_EQ(Values(full[0]), mine);
+
+      std::vector<Tensor> gathered = {Vector(device, std::vector<float>(kCount))};
+      DPIPE_RETURN_IF_ERROR(comm.AllGather(group, shards, absl::MakeSpan(gathered), "parameters"));
+      EXPECT_EQ(Values(gathered[0]), expected);
+    }
+    double sums[2] = {comm.rank().value() + 0.1, 0.5};
+    DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(absl::MakeSpan(sums), "norm"));
+    EXPECT_EQ(sums[0], ((0.1 + 1.1) + 2.1) + 3.1);
+    EXPECT_EQ(sums[1], 2.0);
+    return absl::OkStatus();
+  }));
+}
+
+TEST(NcclCommunicatorTest, AMessageThatNeverComesEndsAllRanksWithItsName) {
+  NcclJob job(3, absl::Milliseconds(200));
+  const auto statuses = job.Run([](Communicator& comm, const auto& device) -> absl::Status {
+    if (comm.rank() == Rank(2)) return absl::OkStatus();  // forgets to send
+    const bool waits = comm.rank() == Rank(1);
+    DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(Rank(waits ? 2 : 1), 0, {{{4}, DType::kF32}},
+                                                    "activation of micro-batch 3"));
+    DPIPE_ASSIGN_OR_RETURN(const auto tensors, recv->Wait());
+    Values(tensors[0]);  // the GPU would hang here
+    double value = 0;
+    return comm.AllReduceSum(absl::MakeSpan(&value, 1), "loss");
+  });
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(statuses[rank].code(), absl::StatusCode::kDeadlineExceeded) << statuses[rank];
+    EXPECT_THAT(std::string(statuses[rank].message()),
+                AllOf(HasSubstr("waited "), HasSubstr("activation of micro-batch 3 from rank ")));
+  }
+}
+
+TEST(NcclCommunicatorTest, AnErrorOfNcclIsToldToAllRanks) {
+  NcclJob job(2);
+  const auto statuses = job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
+    if (comm.rank() == Rank(1)) job.nccl().Break(1, ncclRemoteError);
+    std::vector<Tensor> tensors = {Vector(device, {1, 2, 3})};
+    const Rank peer(1 - comm.rank().value());
+    DPIPE_ASSIGN_OR_RETURN(auto recv,
+                           comm.PostRecv(peer, 0, {{{3}, DType::kF32}}, "gradient of stage 1"));
+    DPIPE_ASSIGN_OR_RETURN(const auto received, recv->Wait());
+    Values(received[0]);
+    double value = 0;
+    return comm.AllReduceSum(absl::MakeSpan(&value, 1), "loss");
+  });
+  for (const absl::Status& status : statuses) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr("remote process exited"));
+  }
+}
+
+TEST(NcclCommunicatorTest, AbortEndsEveryWait) {
+  NcclJob job(2);
+  const auto statuses = job.Run([](Communicator& comm, const auto& device) -> absl::Status {
+    if (comm.rank() == Rank(0)) {
+      comm.Abort(absl::InternalError("rank 0 ran out of disk"));
+      return absl::OkStatus();
+    }
+    const auto recv = comm.PostRecv(Rank(0), 0, {{{1}, DType::kF32}}, "activation");
+    if (recv.ok()) (*recv)->Wait().IgnoreError();
+    double value = 0;
+    absl::Status status;
+    while (status.ok()) status = comm.AllReduceSum(absl::MakeSpan(&value, 1), "loss");
+    return status;
+  });
+  EXPECT_EQ(statuses[1].message(), "rank 0 ran out of disk");
+}
+
+TEST(NcclCommunicatorTest, WrongPeersAndVirtualGpusAreRefused) {
+  {
+    NcclJob job(2);
+    const auto statuses = job.Run([](Communicator& comm, const auto& device) {
+      return comm.Send(Rank(2), 0, {Vector(device, {1})}, "activation");
+    });
+    EXPECT_EQ(statuses[0].message(), "rank 0 has no peer 2 for activation; there are 2 ranks");
+  }
+  cuda::FakeDriver driver;
+  FakeNccl nccl(&driver);
+  const auto devices = *cuda::CreateVirtualCudaDevices(&driver, 2);
+  const auto refused = CreateLocalNcclCommunicators(nccl.api(), devices, absl::Seconds(1));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("cuda:0/0 of 2 is a virtual GPU"));
+}
+
+}  // namespace
+}  // namespace dpipe
