@@ -209,7 +209,8 @@ Role RoleOf(const Strategy& strategy) {
   if (strategy.frozen() == "cached") return Role::kCached;
   if (strategy.frozen() == "fill") return Role::kFilled;
   if (strategy.schedule() != "single") return Role::kPipeline;
-  return strategy.shard() == "zero3" ? Role::kSharded : Role::kDataParallel;
+  const bool sharded = strategy.shard() == "zero1" || strategy.shard() == "zero3";
+  return sharded ? Role::kSharded : Role::kDataParallel;
 }
 
 const Outcome* CaseResult::Find(const std::string& label) const {

@@ -1,14 +1,13 @@
-// Every strategy computes what one device computes.
+// Pipelines and data parallelism compute what one device computes, over many steps: see
+// all_strategies_test for every strategy's gradients.
 //
 // Pipelines with one replica a stage and the same micro-batches: bit for bit, losses and
 // parameters. Data parallelism: to rounding, because gradients are added in another order.
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "baselines/registry.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/toy_model.h"
 #include "tests/testlib/training.h"
@@ -66,15 +65,6 @@ class Fixture {
   Plan plan_;
 };
 
-bool ReducesGradients(const Plan& plan) {
-  for (const DeviceProgram& device : plan.devices()) {
-    for (const Instruction& instruction : device.instructions()) {
-      if (instruction.kind() == Instruction::REDUCE_GRADS) return true;
-    }
-  }
-  return false;
-}
-
 absl::StatusOr<testlib::TrainingOutcome> OneDevice(DType dtype) {
   return Fixture(dtype, 1).Run("data_parallel", 1);
 }
@@ -104,40 +94,6 @@ INSTANTIATE_TEST_SUITE_P(Strategies, PipelineEquivalenceTest,
                                             ::testing::Values(2, 3, 4),
                                             ::testing::Values(DType::kF32, DType::kBf16)),
                          CaseName);
-
-// Every strategy that has a name, with the shape that its own search chooses.
-class StrategyTest : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(StrategyTest, ComputesWhatOneDeviceComputes) {
-  const auto expected = OneDevice(DType::kF32);
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  for (int num_devices : {2, 4}) {
-    Fixture fixture(DType::kF32, num_devices);
-    const auto actual = fixture.Run(GetParam(), /*num_stages=*/0);
-    ASSERT_TRUE(actual.ok()) << num_devices << " devices: " << actual.status();
-    if (ReducesGradients(fixture.plan())) {
-      EXPECT_LT(testlib::LargestRelativeDifference(*expected, *actual), 1e-5) << num_devices;
-    } else {
-      EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << num_devices << " devices";
-    }
-  }
-}
-
-std::vector<std::string> ComputingStrategies() {
-  std::vector<std::string> names;
-  for (const std::string& name : StrategyNames()) {
-    // The toy model has no cache: loaded, what frozen components feed would be other numbers.
-    if (name != "offline_cache") names.push_back(name);
-  }
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Named, StrategyTest, ::testing::ValuesIn(ComputingStrategies()),
-                         [](const ::testing::TestParamInfo<std::string>& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return "strategy_" + name;
-                         });
 
 TEST(EquivalenceTest, RunsCutIntoPiecesAreTheSame) {
   const auto whole = Fixture(DType::kF32, 2).Run("diffusionpipe", 2);

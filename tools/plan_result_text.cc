@@ -146,7 +146,7 @@ std::string ListText() {
       "\n  frozen=       first, first_stage, fill, cached\n"
       "  sync=         bucketed, end\n"
       "  recompute=    none, full, auto\n"
-      "  shard=        none, zero3\n"
+      "  shard=        none, zero1, zero3\n"
       "  partial_batch=, cross_iteration=, even_samples=, tune=  true, false\n");
   return text;
 }

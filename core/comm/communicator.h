@@ -45,7 +45,8 @@ class PendingCollective {
   // Blocks until this rank has its results. Once only. Where it is not called, because the run has
   // failed, the tensors live on until the collective has ended.
   virtual absl::Status Wait() = 0;
-  // When it was done on this rank, as MonotonicNow() counts. Valid after Wait.
+  // When it was done on this rank, on the session's clock: MonotonicNow(), unless time is emulated.
+  // Valid after Wait.
   virtual Nanos end_ns() const = 0;
 };
 

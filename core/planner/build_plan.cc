@@ -60,6 +60,7 @@ LowerOptions PlanBuilder::Options(const PipelineShape& shape, FrozenPolicy froze
   options.global_norm = options_.global_norm;
   if (Shards()) {
     options.shard = shape.num_stages == 1 ? ShardPolicy::kBuckets : ShardPolicy::kStages;
+    if (strategy_.shard() == "zero1") options.gather = GatherPolicy::kOnce;
   }
   return options;
 }

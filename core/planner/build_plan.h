@@ -97,7 +97,7 @@ class PlanBuilder {
                                   bool self_conditioning);
   absl::StatusOr<BuiltPlan> BuildFilled(const PipelineShape& shape, const PipelineCut& cut,
                                         Extent extent, bool self_conditioning, Nanos give_up_ns);
-  bool Shards() const { return strategy_.shard() == "zero3"; }
+  bool Shards() const { return strategy_.shard() == "zero1" || strategy_.shard() == "zero3"; }
   LowerOptions Options(const PipelineShape& shape, FrozenPolicy frozen) const;
 
   const Strategy strategy_;

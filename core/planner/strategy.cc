@@ -46,7 +46,7 @@ absl::Status CheckStrategy(const Strategy& strategy) {
   DPIPE_RETURN_IF_ERROR(CheckField("sync", strategy.sync(), {"bucketed", "end"}));
   DPIPE_RETURN_IF_ERROR(
       CheckField("recompute", OrNone(strategy.recompute()), {"auto", "full", "none"}));
-  return CheckField("shard", OrNone(strategy.shard()), {"none", "zero3"});
+  return CheckField("shard", OrNone(strategy.shard()), {"none", "zero1", "zero3"});
 }
 
 absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) {

@@ -129,7 +129,7 @@ absl::StatusOr<nn::ValueMap> RankExecutor::TakeActivations(StageMicroBatch key,
 
 absl::Status RankExecutor::ForwardLayers(StageMicroBatch key, LayerRange layers, int64_t step,
                                          bool keep_state, MicroBatch* micro_batch) {
-  DPIPE_RETURN_IF_ERROR(CheckGathered(key.first, layers));
+  DPIPE_RETURN_IF_ERROR(AwaitGathered(key.first, layers));
   DPIPE_RETURN_IF_ERROR(
       GatherInputs(routes(key.first), layers, step, micro_batch->samples, &micro_batch->values));
   nn::RunOptions options;
@@ -247,14 +247,12 @@ absl::Status RankExecutor::SeedBackward(StageMicroBatch key, MicroBatch* micro_b
     DPIPE_CHECK(kept.mapped().empty()) << "a gradient that crosses is not kept";
   }
   micro_batch->seeded = true;
-  MarkStart();
   return absl::OkStatus();
 }
 
 absl::Status RankExecutor::BackwardLayers(Instruction::Kind kind, LayerRange layers, int stage,
                                           MicroBatch* micro_batch) {
   nn::ParameterSet* parameters = now().stage_parameters[stage];
-  DPIPE_RETURN_IF_ERROR(CheckGathered(stage, layers));
   if (routes(stage).sharded && kind != Instruction::INPUT_GRAD) parameters->AllocateGrads(layers);
   for (auto state = micro_batch->states.rbegin(); state != micro_batch->states.rend(); ++state) {
     const LayerRange part = layers.Intersect(state->layers());
@@ -281,9 +279,11 @@ absl::Status RankExecutor::BackwardPass(const Instruction& instruction) {
                                    : "its forward pass has kept nothing and has not run again");
   }
   MicroBatch& micro_batch = it->second;
-  if (!micro_batch.seeded) DPIPE_RETURN_IF_ERROR(SeedBackward(key, &micro_batch));
   const LayerRange stage_layers = routes(key.first).layers;
   const LayerRange layers = LayersOf(instruction, stage_layers);
+  if (!micro_batch.seeded) DPIPE_RETURN_IF_ERROR(SeedBackward(key, &micro_batch));
+  DPIPE_RETURN_IF_ERROR(AwaitGathered(key.first, layers));
+  MarkStart();
   DPIPE_RETURN_IF_ERROR(BackwardLayers(instruction.kind(), layers, key.first, &micro_batch));
   if (instruction.kind() != Instruction::WEIGHT_GRAD && layers.begin == stage_layers.begin) {
     FinishInputGrad(key, &micro_batch);

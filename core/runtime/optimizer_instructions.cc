@@ -82,6 +82,8 @@ absl::Status RankExecutor::OptimizerStep(int64_t step) {
     return absl::FailedPreconditionError(
         absl::StrCat("gradients of stage ", s, " are not reduced"));
   }
+  DPIPE_RETURN_IF_ERROR(AwaitCollectives(collectives_.size()));
+  MarkStart();
   outcome_ = StepOutcome();
   if (plan().global_norm()) DPIPE_RETURN_IF_ERROR(SumNorm(step));
   for (auto& [parameters, optimizer] : optimizers_) {

@@ -1,6 +1,8 @@
 // Collectives on parameters and gradients: all-reduces, and the gathering, releasing and reducing
 // of what is divided over the ranks of a stage.
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
@@ -44,15 +46,43 @@ void RankExecutor::PrepareCollective(const Instruction& instruction, Prepared* p
   }
 }
 
-absl::Status RankExecutor::CheckGathered(int stage, LayerRange layers) const {
-  if (!routes(stage).sharded || now().stage_parameters[stage]->HasMasters(layers)) {
-    return absl::OkStatus();
+void RankExecutor::Started(const Instruction& instruction, int64_t step,
+                           std::unique_ptr<PendingCollective> pending) {
+  collectives_.push_back(
+      {current_instruction_, step, start_ns_, instruction.kind() == Instruction::GATHER_PARAMS,
+       routes(instruction.stage()).component, LayersOf(instruction), std::move(pending)});
+}
+
+// They run one after another, so that each begins when the one before has ended.
+absl::Status RankExecutor::AwaitCollectives(size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const Collective& collective = collectives_[i];
+    DPIPE_RETURN_IF_ERROR(collective.pending->Wait());
+    AddEvent(collective.instruction, collective.step, TraceEvent::COLLECTIVE,
+             std::max(collective.start_ns, collectives_end_ns_), collective.pending->end_ns());
+    collectives_end_ns_ = collective.pending->end_ns();
   }
+  collectives_.erase(collectives_.begin(), collectives_.begin() + count);
+  return absl::OkStatus();
+}
+
+absl::Status RankExecutor::AwaitGathered(int stage, LayerRange layers) {
+  if (!routes(stage).sharded) return absl::OkStatus();
+  for (size_t i = collectives_.size(); i > 0; --i) {
+    const Collective& collective = collectives_[i - 1];
+    if (!collective.gathers || collective.component != routes(stage).component ||
+        collective.layers.Intersect(layers).empty()) {
+      continue;
+    }
+    DPIPE_RETURN_IF_ERROR(AwaitCollectives(i));
+    break;
+  }
+  if (now().stage_parameters[stage]->HasMasters(layers)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("the parameters of stage ", stage, ", layers ",
                                                     layers.ToString(), " are not gathered"));
 }
 
-absl::Status RankExecutor::GatherParams(const Instruction& instruction) {
+absl::Status RankExecutor::GatherParams(const Instruction& instruction, int64_t step) {
   if (!routes(instruction.stage()).sharded) {
     return absl::FailedPreconditionError("its parameters are not divided over ranks");
   }
@@ -64,12 +94,15 @@ absl::Status RankExecutor::GatherParams(const Instruction& instruction) {
     full.push_back(parameters->weight(id).master());
     parameters->mutable_weight(id)->MarkUpdated();
   }
-  return resources_.communicator->AllGather(prepared.group, prepared.tensors, absl::MakeSpan(full),
-                                            prepared.name);
+  DPIPE_ASSIGN_OR_RETURN(auto pending,
+                         resources_.communicator->StartAllGather(prepared.group, prepared.tensors,
+                                                                 std::move(full), prepared.name));
+  Started(instruction, step, std::move(pending));
+  return absl::OkStatus();
 }
 
 absl::Status RankExecutor::ReleaseParams(const Instruction& instruction) {
-  DPIPE_RETURN_IF_ERROR(CheckGathered(instruction.stage(), LayersOf(instruction)));
+  DPIPE_RETURN_IF_ERROR(AwaitGathered(instruction.stage(), LayersOf(instruction)));
   if (routes(instruction.stage()).sharded) {
     now().stage_parameters[instruction.stage()]->ReleaseMasters(LayersOf(instruction));
   }
@@ -77,23 +110,33 @@ absl::Status RankExecutor::ReleaseParams(const Instruction& instruction) {
 }
 
 // Of a sharded stage, each rank gets its shard of the sum, added to what it has of earlier
-// micro-batches, and the whole gradients go.
-absl::Status RankExecutor::ReduceGrads(const Instruction& instruction) {
-  Prepared& prepared = prepared_now();
+// micro-batches. The whole gradients go with the end of the collective; so that no more than one
+// bucket's stay on longer than the plan's memory has it, the reductions before it end first.
+absl::Status RankExecutor::ReduceGrads(const Instruction& instruction, int64_t step) {
+  const Prepared& prepared = prepared_now();
+  Communicator& communicator = *resources_.communicator;
   if (!routes(instruction.stage()).sharded) {
-    return resources_.communicator->AllReduceSum(prepared.group, absl::MakeSpan(prepared.tensors),
-                                                 prepared.name);
+    DPIPE_ASSIGN_OR_RETURN(auto pending, communicator.StartAllReduceSum(
+                                             prepared.group, prepared.tensors, prepared.name));
+    Started(instruction, step, std::move(pending));
+    return absl::OkStatus();
   }
   nn::ParameterSet* parameters = now().stage_parameters[instruction.stage()];
   if (!parameters->HasGrads(LayersOf(instruction))) {
     return absl::FailedPreconditionError("there are no gradients to reduce");
   }
+  const auto last_reduction =
+      std::find_if(collectives_.rbegin(), collectives_.rend(),
+                   [](const Collective& collective) { return !collective.gathers; });
+  DPIPE_RETURN_IF_ERROR(AwaitCollectives(collectives_.rend() - last_reduction));
+  MarkStart();
   std::vector<Tensor> full;
   for (nn::ParameterId id : prepared.parameters) full.push_back(*parameters->grad(id));
-  DPIPE_RETURN_IF_ERROR(resources_.communicator->ReduceScatterSum(
-      prepared.group, full, absl::MakeSpan(prepared.tensors), prepared.name));
-  full.clear();
   parameters->ReleaseGrads(LayersOf(instruction));
+  DPIPE_ASSIGN_OR_RETURN(auto pending,
+                         communicator.StartReduceScatterSum(prepared.group, std::move(full),
+                                                            prepared.tensors, prepared.name));
+  Started(instruction, step, std::move(pending));
   return absl::OkStatus();
 }
 

@@ -92,15 +92,11 @@ absl::Status RankExecutor::Run(const Instruction& instruction, int64_t step) {
     case Instruction::RECV:
       return PostRecv(instruction, step);
     case Instruction::GATHER_PARAMS:
-      DPIPE_RETURN_IF_ERROR(GatherParams(instruction));
-      Record(step, TraceEvent::COLLECTIVE);
-      return absl::OkStatus();
+      return GatherParams(instruction, step);
     case Instruction::RELEASE_PARAMS:
       return ReleaseParams(instruction);
     case Instruction::REDUCE_GRADS:
-      DPIPE_RETURN_IF_ERROR(ReduceGrads(instruction));
-      Record(step, TraceEvent::COLLECTIVE);
-      return absl::OkStatus();
+      return ReduceGrads(instruction, step);
     case Instruction::FLUSH:
       DPIPE_RETURN_IF_ERROR(Flush(step));
       break;
@@ -117,14 +113,19 @@ absl::Status RankExecutor::Run(const Instruction& instruction, int64_t step) {
 }
 
 void RankExecutor::Record(int64_t step, TraceEvent::Stream stream) {
+  AddEvent(current_instruction_, step, stream, start_ns_, resources_.clock->Now());
+}
+
+void RankExecutor::AddEvent(int instruction, int64_t step, TraceEvent::Stream stream,
+                            Nanos start_ns, Nanos end_ns) {
   if (!record_) return;
   TraceEvent event;
   event.set_rank(rank_.value());
   event.set_stream(stream);
   event.set_step(static_cast<int32_t>(step));
-  event.set_instruction(current_instruction_);
-  event.set_start_ns(start_ns_ - resources_.epoch_ns);
-  event.set_end_ns(resources_.clock->Now() - resources_.epoch_ns);
+  event.set_instruction(instruction);
+  event.set_start_ns(start_ns - resources_.epoch_ns);
+  event.set_end_ns(end_ns - resources_.epoch_ns);
   events_.push_back(std::move(event));
 }
 

@@ -3,8 +3,9 @@
 // The interpreter knows instructions, never strategies: GPipe, zero-bubble, data parallelism and
 // bubble filling differ only in the lists that they hand over. Each rank runs on a thread of its
 // own. Messages are posted when their instruction is reached and waited for by the first
-// computation that needs them, so that transfers overlap with compute. Every computation is
-// recorded without the waiting before it.
+// computation that needs them, and so are collectives on parameters and gradients, so that both
+// overlap with compute: gathered parameters are waited for by the first pass over their layers,
+// reductions by the optimizer step. Every computation is recorded without the waiting before it.
 //
 // A rank may hold several stages, of one chain or of several. Where two stages of a chain that
 // follow each other lie on it, values are handed over without a message; what later stages of the
@@ -117,6 +118,16 @@ class RankExecutor {
     SampleRange samples;
     std::unique_ptr<PendingRecv> message;
   };
+  // A collective from its start until it is waited for.
+  struct Collective {
+    int instruction = 0;
+    int64_t step = 0;
+    Nanos start_ns = 0;
+    bool gathers = false;
+    int component = 0;
+    LayerRange layers;
+    std::unique_ptr<PendingCollective> pending;
+  };
   // A micro-batch on a stage, from its forward pass until its backward pass is done and sent.
   struct MicroBatch {
     SampleRange samples;
@@ -149,9 +160,9 @@ class RankExecutor {
   absl::Status BackwardPass(const Instruction& instruction);
   absl::Status Send(const Instruction& instruction, int64_t step);
   absl::Status PostRecv(const Instruction& instruction, int64_t step);
-  absl::Status GatherParams(const Instruction& instruction);
+  absl::Status GatherParams(const Instruction& instruction, int64_t step);
   absl::Status ReleaseParams(const Instruction& instruction);
-  absl::Status ReduceGrads(const Instruction& instruction);
+  absl::Status ReduceGrads(const Instruction& instruction, int64_t step);
   absl::Status OptimizerStep(int64_t step);
   absl::Status SumNorm(int64_t step);
   absl::Status Flush(int64_t step);
@@ -166,7 +177,13 @@ class RankExecutor {
   absl::Status ForwardLayers(StageMicroBatch key, LayerRange layers, int64_t step, bool keep_state,
                              MicroBatch* micro_batch);
   absl::Status FinishForward(StageMicroBatch key, MicroBatch* micro_batch);
-  absl::Status CheckGathered(int stage, LayerRange layers) const;
+  void Started(const Instruction& instruction, int64_t step,
+               std::unique_ptr<PendingCollective> pending);
+  // Waits for the first `count` of those under way, and records them.
+  absl::Status AwaitCollectives(size_t count);
+  // Waits for the parameters of a stage's layers, if they are divided over ranks.
+  // FailedPrecondition where nothing has gathered them.
+  absl::Status AwaitGathered(int stage, LayerRange layers);
   absl::Status SeedBackward(StageMicroBatch key, MicroBatch* micro_batch);
   absl::Status BackwardLayers(Instruction::Kind kind, LayerRange layers, int stage,
                               MicroBatch* micro_batch);
@@ -186,7 +203,10 @@ class RankExecutor {
   const nn::Program& program(int stage) const { return component(routes(stage).component).program; }
   // Where the computation of the current instruction began, after its waits.
   void MarkStart() { start_ns_ = resources_.clock->Now(); }
+  // The current instruction, from its start until now.
   void Record(int64_t step, TraceEvent::Stream stream);
+  void AddEvent(int instruction, int64_t step, TraceEvent::Stream stream, Nanos start_ns,
+                Nanos end_ns);
 
   const RankResources resources_;
   const Rank rank_;
@@ -208,6 +228,8 @@ class RankExecutor {
       incoming_frozen_;  // by (step, component)
   // Frozen chains under way: (step, component, first sample of the quantum).
   std::map<std::tuple<int64_t, int, int>, nn::ValueMap> frozen_values_;
+  std::vector<Collective> collectives_;  // under way, in the order of starting
+  Nanos collectives_end_ns_ = 0;         // of the last that was waited for
   Optimizers optimizers_;
   std::vector<NormTerm> norm_terms_;
   int num_norm_slots_ = 0;

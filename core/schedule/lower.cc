@@ -57,8 +57,9 @@ class Lowering {
   Lowering(const PipelineLayout& layout, const Schedule& schedule, const LowerOptions& options,
            int quantum, const FrozenPlacement& frozen, const CostModel& cost)
       : layout_(layout), options_(options), quantum_(quantum), frozen_(frozen), cost_(cost) {
-    const WorkOptions work{options.sync, options.bucket_bytes, options.recv_lookahead,
-                           options.shard, options.frozen == FrozenPolicy::kCached};
+    const WorkOptions work{options.sync,           options.bucket_bytes,
+                           options.recv_lookahead, options.shard,
+                           options.gather,         options.frozen == FrozenPolicy::kCached};
     work_ = OrderWork(layout, schedule, work, cost);
     for (const ChainPlacement& chain : layout.chains) {
       component_.push_back(BackboneComponent(cost, chain.backbone));

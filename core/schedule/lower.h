@@ -33,6 +33,7 @@ struct LowerOptions {
   bool global_norm = true;
   int recv_lookahead = 1;
   ShardPolicy shard = ShardPolicy::kNone;
+  GatherPolicy gather = GatherPolicy::kPassByPass;  // of sharded stages
   // The exchange of the next step's frozen outputs stands between two FLUSHes, so that it is over
   // before the optimizer step and shares links with nothing.
   bool flush_exchange = false;

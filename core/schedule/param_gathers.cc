@@ -1,10 +1,11 @@
 #include "core/schedule/param_gathers.h"
 
+#include <algorithm>
 #include <set>
 
 namespace dpipe {
 
-std::vector<PassGathers> GathersOf(const std::vector<int>& parts) {
+std::vector<PassGathers> GathersOf(const std::vector<int>& parts, bool once) {
   const int count = static_cast<int>(parts.size());
   std::vector<PassGathers> gathers(count);
   std::set<int> held;
@@ -12,9 +13,9 @@ std::vector<PassGathers> GathersOf(const std::vector<int>& parts) {
     for (int ahead = i; ahead < count && ahead <= i + 1; ++ahead) {
       if (held.insert(parts[ahead]).second) gathers[i].before.push_back(ahead);
     }
-    const bool again =
-        (i + 1 < count && parts[i + 1] == parts[i]) || (i + 2 < count && parts[i + 2] == parts[i]);
-    if (again) continue;
+    const int horizon = once ? count : std::min(count, i + 3);
+    const auto next = parts.begin() + i + 1, end = parts.begin() + horizon;
+    if (std::find(next, end, parts[i]) != end) continue;
     gathers[i].release = true;
     held.erase(parts[i]);
   }

@@ -162,6 +162,12 @@ void PassMemory::AddKept(int chain, MemoryTimeline* timeline) const {
 
 void PassMemory::AddSharded(MemoryTimeline* timeline) const {
   std::map<std::pair<int, LayerRange>, int> gathered, gradients;  // since when, by component
+  int reduced_since = -1;                                         // gradients under reduction
+  int64_t reduced_bytes = 0;
+  const auto end_reduction = [&](int i) {
+    if (reduced_since >= 0) timeline->Hold(reduced_since, i, reduced_bytes);
+    reduced_since = -1;
+  };
   for (int i = 0; i < list_.size(); ++i) {
     const Instruction& instruction = list_[i];
     if (instruction.stage() < 0 || !plan_.stages(instruction.stage()).sharded()) continue;
@@ -182,12 +188,15 @@ void PassMemory::AddSharded(MemoryTimeline* timeline) const {
         break;
       case Instruction::REDUCE_GRADS:
         if (gradients.count(key) == 0) break;
-        timeline->Hold(gradients[key], i, cost_.GradientBytes(component, layers));
+        end_reduction(i);
+        reduced_since = gradients[key];
+        reduced_bytes = cost_.GradientBytes(component, layers);
         break;
       default:
         break;
     }
   }
+  end_reduction(list_.size() - 1);
 }
 
 }  // namespace dpipe

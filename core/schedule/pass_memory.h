@@ -5,7 +5,8 @@
 // pass that reads them, and from the pass that makes them to SEND. What stages of the rank hand to
 // each other, from pass to pass: over the boundary between neighbours, and kept values (boundary.h)
 // and their gradients. Of sharded stages: parameters from GATHER_PARAMS to RELEASE_PARAMS, and
-// whole gradients from the first weight gradient to REDUCE_GRADS.
+// whole gradients from the first weight gradient until their reduction is over, which the rank's
+// next one waits for, or the step.
 #ifndef DPIPE_CORE_SCHEDULE_PASS_MEMORY_H_
 #define DPIPE_CORE_SCHEDULE_PASS_MEMORY_H_
 

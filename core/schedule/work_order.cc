@@ -155,7 +155,7 @@ void Ordering::AddGathers(int device) {
         numbers.emplace(std::make_pair(component_[item.stage], item.layers), number).first->second);
     passes.push_back(n);
   }
-  const std::vector<PassGathers> gathers = GathersOf(parts);
+  const std::vector<PassGathers> gathers = GathersOf(parts, options_.gather == GatherPolicy::kOnce);
   lanes_[device].clear();
   size_t pass = 0;
   for (size_t n = 0; n < lane.size(); ++n) {

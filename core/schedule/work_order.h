@@ -38,11 +38,18 @@ enum class ShardPolicy {
   kStages,   // a stage at once
 };
 
+// How long whole weights of a sharded stage are kept.
+enum class GatherPolicy {
+  kPassByPass,  // ZeRO-3
+  kOnce,        // ZeRO-1: from the first pass of a step to the last
+};
+
 struct WorkOptions {
   SyncPolicy sync = SyncPolicy::kBucketed;
   int64_t bucket_bytes = 0;
   int recv_lookahead = 1;
   ShardPolicy shard = ShardPolicy::kNone;
+  GatherPolicy gather = GatherPolicy::kPassByPass;  // of sharded stages
   bool load_cached = false;  // LOAD_BATCH before the first pass that reads frozen outputs
 };
 

@@ -31,8 +31,11 @@ TEST(AnnotateTest, PredictionsAreTheSimulationsOwn) {
         busy += instruction.predicted_duration_ns();
       }
     }
-    // Two steps are averaged, and one is written into the plan; contention rounds each by itself.
-    const double tolerance = instance.cluster.contention_factor() > 1 ? 1e-3 : 1e-6;
+    // Two steps are averaged, and one is written into the plan; contention rounds each by itself,
+    // and collectives that hold up computation may meet another part of it.
+    const bool contention =
+        instance.cluster.contention_factor() > 1 || instance.cluster.collectives_use_compute();
+    const double tolerance = contention ? 5e-3 : 1e-6;
     EXPECT_NEAR(prediction.bubble_ratio(),
                 1 - static_cast<double>(busy) / prediction.step_ns() / instance.plan.num_devices(),
                 tolerance);

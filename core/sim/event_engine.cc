@@ -14,7 +14,8 @@ EventEngine::EventEngine(const PlanGraph& graph, const ClusterSpec& cluster, Nan
       cluster_(cluster),
       num_steps_(num_steps),
       periodic_(periodic),
-      contention_(cluster.contention_factor() > 1),
+      contention_(cluster.contention_factor() > 1 ||
+                  (cluster.collectives_use_compute() && !graph.collectives.empty())),
       norm_latency_(norm_latency_ns),
       ranks_(graph.num_ranks()),
       posts_(At(num_steps, static_cast<int>(graph.messages.size()), 0)),
@@ -212,27 +213,13 @@ bool EventEngine::Collect(int rank, const PlanNode& node, Nanos now) {
   if (gathering.count == 0) gathering.latest = arrival;
   Later(arrival, &gathering.latest);
   const bool complete = ++gathering.count == collective.members_end - collective.members_begin;
-  if (!cluster_.collectives_use_compute()) {
-    if (!node.gathers) ++state.open_reductions;
-    ++state.next;
-    if (complete) StartCollective(state.step, node, gathering);
-    return true;
-  }
-  if (!complete) return false;
-  for (int m = collective.members_begin; m < collective.members_end; ++m) {
-    const auto& [member, instruction] = graph_.members[m];
-    ++ranks_[member].next;
-    Start(member, instruction, gathering.latest, collective.duration);
-    if (!contention_) Wake(member, gathering.latest.time + collective.duration);
-    const PlanNode& of_member = graph_.node(member, instruction);
-    if (!of_member.gathers) continue;
-    arrivals_[At(state.step, graph_.num_arrivals, of_member.arrival)] = {
-        gathering.latest.time + collective.duration, ranks_[member].last_event};
-  }
-  return false;
+  if (!node.gathers) ++state.open_reductions;
+  ++state.next;
+  if (complete) StartCollective(state.step, node, gathering);
+  return true;
 }
 
-// On the streams of their own.
+// On the streams of their own, which may take the devices' compute units.
 void EventEngine::StartCollective(int step, const PlanNode& node, const Gathering& gathering) {
   const PlanCollective& collective = graph_.collectives[node.index];
   Moment start = gathering.latest;
@@ -254,6 +241,7 @@ void EventEngine::StartCollective(int step, const PlanNode& node, const Gatherin
       interfaces_[graph_.interface_of_rank[member]] = {{end, event}, {end, event}};
     }
     Communicates(member, start.time, end);
+    if (cluster_.collectives_use_compute()) HoldsUp(member, start.time, end);
     if (node.gathers) {
       arrivals_[At(step, graph_.num_arrivals, graph_.node(member, instruction).arrival)] = {end,
                                                                                             event};
@@ -324,30 +312,46 @@ int EventEngine::AddEvent(const StreamEvent& event, int cause) {
 }
 
 void EventEngine::Communicates(int rank, Nanos start, Nanos end) {
-  if (!contention_ || start == end) return;
+  if (cluster_.contention_factor() <= 1 || start == end) return;
   alarms_.push({start, OrderOf(kTransferStart, rank), 0});
   alarms_.push({end, OrderOf(kTransferEnd, rank), 0});
+}
+
+void EventEngine::HoldsUp(int rank, Nanos start, Nanos end) {
+  if (start == end) return;
+  alarms_.push({start, OrderOf(kCollectiveStart, rank), 0});
+  alarms_.push({end, OrderOf(kCollectiveEnd, rank), 0});
+}
+
+double EventEngine::SlowDown(const RankState& state) const {
+  if (state.collectives > 0) return 0;
+  return state.transfers > 0 ? cluster_.contention_factor() : 1;
 }
 
 void EventEngine::UpdateContention(const Alarm& alarm) {
   RankState& state = ranks_[alarm.rank()];
   if (state.running >= 0 && alarm.time > state.updated_ns) {
     const double elapsed = static_cast<double>(alarm.time - state.updated_ns);
-    const double factor = state.transfers > 0 ? cluster_.contention_factor() : 1;
-    state.remaining_ns = std::max(0.0, state.remaining_ns - elapsed / factor);
+    const double factor = SlowDown(state);
+    if (factor > 0) state.remaining_ns = std::max(0.0, state.remaining_ns - elapsed / factor);
     state.updated_ns = alarm.time;
   }
-  state.transfers += alarm.kind() == kTransferStart ? 1 : -1;
+  if (alarm.kind() == kCollectiveStart || alarm.kind() == kCollectiveEnd) {
+    state.collectives += alarm.kind() == kCollectiveStart ? 1 : -1;
+  } else {
+    state.transfers += alarm.kind() == kTransferStart ? 1 : -1;
+  }
   if (state.running >= 0) Reschedule(alarm.rank(), std::max(alarm.time, state.updated_ns));
 }
 
 // The end of what runs, if nothing changes.
 void EventEngine::Reschedule(int rank, Nanos now) {
   RankState& state = ranks_[rank];
-  const double factor = state.transfers > 0 ? cluster_.contention_factor() : 1;
+  const double factor = SlowDown(state);
+  ++state.version;
+  if (factor == 0) return;  // until the collective ends
   const Nanos end = now + static_cast<Nanos>(std::ceil(state.remaining_ns * factor));
   events_[state.running].event.end_ns = end;
-  ++state.version;
   alarms_.push({end, OrderOf(kRank, rank), state.version});
 }
 

@@ -43,7 +43,14 @@ class EventEngine {
  private:
   static constexpr Nanos kUnknown = -1;
 
-  enum AlarmKind : uint32_t { kTransferEnd, kTransferStart, kRank };
+  // At one moment in this order: what ends where a collective begins is not held up by it.
+  enum AlarmKind : uint32_t {
+    kTransferEnd,
+    kTransferStart,
+    kCollectiveEnd,
+    kRank,
+    kCollectiveStart
+  };
   struct Alarm {
     Nanos time;
     uint32_t order;  // kind, then rank
@@ -77,11 +84,12 @@ class EventEngine {
     Moment reductions_end;
     Moment collective_free;
     Moment send_free, recv_free;
-    // With contention: what runs now.
+    // Where communication slows computation: what runs now.
     int running = -1;  // event
     double remaining_ns = 0;
     Nanos updated_ns = 0;
     int transfers = 0;
+    int collectives = 0;  // that hold up what runs
     int version = 0;
   };
   // Of a message whose one side has come.
@@ -127,6 +135,9 @@ class EventEngine {
   void StartCollective(int step, const PlanNode& node, const Gathering& gathering);
   int AddEvent(const StreamEvent& event, int cause);
   void Communicates(int rank, Nanos start, Nanos end);
+  void HoldsUp(int rank, Nanos start, Nanos end);
+  // How many times as long what runs takes now; 0: it stands still.
+  double SlowDown(const RankState& state) const;
   void UpdateContention(const Alarm& alarm);
   void Reschedule(int rank, Nanos now);
 
@@ -134,7 +145,7 @@ class EventEngine {
   const ClusterSpec& cluster_;
   const int num_steps_;
   const bool periodic_;
-  const bool contention_;
+  const bool contention_;  // communication slows computation, or holds it up
   const Nanos norm_latency_;
 
   std::vector<RankState> ranks_;

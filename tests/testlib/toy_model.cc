@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/philox.h"
+#include "core/nn/execution.h"
 #include "core/nn/nodes/activation_nodes.h"
 #include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
@@ -159,6 +160,41 @@ absl::StatusOr<Tensor> ToyInputs::Load(const std::string& component, const std::
     for (int64_t i = 0; i < per_sample; ++i) row[i] = stream.NextNormal();
   }
   return values.To(nn::ResolveElement(program.value(id).type.element, compute_dtype_));
+}
+
+absl::StatusOr<Tensor> CachedToyInputs::Load(const std::string& component, const std::string& input,
+                                             int64_t step, SampleRange samples,
+                                             const std::shared_ptr<Device>& device) {
+  const nn::Component& reader = model_->component(model_->FindComponent(component));
+  const auto source = reader.sources.find(input);
+  if (source == reader.sources.end()) {
+    return inputs_.Load(component, input, step, samples, device);
+  }
+  std::vector<Tensor> rows;
+  for (int sample = samples.begin; sample < samples.end; ++sample) {
+    DPIPE_ASSIGN_OR_RETURN(rows.emplace_back(),
+                           Compute(model_->FindComponent(source->second.component),
+                                   source->second.output, step, sample, device));
+  }
+  return ConcatBatch(rows);
+}
+
+absl::StatusOr<Tensor> CachedToyInputs::Compute(int component, const std::string& output,
+                                                int64_t step, int sample,
+                                                const std::shared_ptr<Device>& device) {
+  const nn::Program& program = model_->component(component).program;
+  nn::ValueMap values;
+  for (ValueId id : program.inputs()) {
+    DPIPE_ASSIGN_OR_RETURN(
+        values[id], inputs_.Load(model_->component(component).name, program.value(id).name, step,
+                                 {sample, sample + 1}, device));
+  }
+  nn::RunOptions options;
+  options.compute_dtype = compute_dtype_;
+  DPIPE_RETURN_IF_ERROR(nn::Forward(program, program.all_layers(),
+                                    *parameters_->frozen_pointers[component], options, &values,
+                                    /*state=*/nullptr));
+  return values[program.OutputNamed(output)];
 }
 
 }  // namespace dpipe::testlib

@@ -52,6 +52,30 @@ class ToyInputs : public InputProvider {
   const DType compute_dtype_;
 };
 
+// ToyInputs, and what frozen components feed, as an offline cache has it: computed sample by
+// sample.
+class CachedToyInputs : public InputProvider {
+ public:
+  CachedToyInputs(const nn::Model* model, const ToyParameters* parameters, uint64_t seed,
+                  DType compute_dtype)
+      : model_(model),
+        parameters_(parameters),
+        inputs_(model, seed, compute_dtype),
+        compute_dtype_(compute_dtype) {}
+
+  absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
+                              SampleRange samples, const std::shared_ptr<Device>& device) override;
+
+ private:
+  absl::StatusOr<Tensor> Compute(int component, const std::string& output, int64_t step, int sample,
+                                 const std::shared_ptr<Device>& device);
+
+  const nn::Model* const model_;
+  const ToyParameters* const parameters_;
+  ToyInputs inputs_;
+  const DType compute_dtype_;
+};
+
 }  // namespace dpipe::testlib
 
 #endif  // DPIPE_TESTS_TESTLIB_TOY_MODEL_H_

@@ -1,0 +1,149 @@
+#include "tests/testlib/gradients.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "core/runtime/local_session.h"
+
+namespace dpipe::testlib {
+namespace {
+
+constexpr float kLearningRate = 0.05f;
+
+bool SameBits(const Tensor& a, const Tensor& b) {
+  return a.size_bytes() == b.size_bytes() &&
+         std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()) == 0;
+}
+
+// What all ranks' optimizers see, by step.
+class Recorder {
+ public:
+  absl::Status Add(int64_t step, const std::string& name, const nn::ParameterPart& part,
+                   const Tensor& gradient) {
+    absl::MutexLock lock(&mutex_);
+    std::map<std::string, Tensor>& gradients = steps_[step];
+    const auto other = gradients.find(name);
+    if (!part.is_shard && other != gradients.end() && !SameBits(other->second, gradient)) {
+      return absl::InternalError(absl::StrCat("ranks have different gradients of ", name));
+    }
+    part.AddTo(name, gradient, &gradients);
+    return absl::OkStatus();
+  }
+
+  std::map<std::string, Tensor> Take(int64_t step) {
+    absl::MutexLock lock(&mutex_);
+    return std::move(steps_[step]);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::map<int64_t, std::map<std::string, Tensor>> steps_;
+};
+
+class GradientDescent : public StepOptimizer {
+ public:
+  explicit GradientDescent(Recorder* recorder) : recorder_(recorder) {}
+
+  absl::Status Step(int64_t step, double /*global_norm*/, nn::ParameterSet* parameters) override {
+    for (nn::ParameterId id : parameters->trainable_ids()) {
+      const Tensor& gradient = *parameters->grad(id);
+      DPIPE_RETURN_IF_ERROR(recorder_->Add(step, parameters->program().parameter(id).name,
+                                           parameters->part(id), gradient));
+      ops::Weight* weight = parameters->mutable_weight(id);
+      float* master = weight->master().data<float>();
+      const float* values = gradient.data<float>();
+      for (int64_t i = 0; i < gradient.num_elements(); ++i) master[i] -= kLearningRate * values[i];
+      weight->MarkUpdated();
+    }
+    ++updates_;
+    return absl::OkStatus();
+  }
+
+  std::vector<StateTensor> State() override { return {}; }
+  int64_t num_updates() const override { return updates_; }
+  absl::Status StateRestored(int64_t num_updates) override {
+    updates_ = num_updates;
+    return absl::OkStatus();
+  }
+
+ private:
+  Recorder* const recorder_;
+  int64_t updates_ = 0;
+};
+
+double RelativeDifference(const float* a, const float* b, int64_t count) {
+  double difference = 0, norm = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += a[i] * a[i];
+  }
+  if (norm == 0) return difference == 0 ? 0 : std::numeric_limits<double>::infinity();
+  return std::sqrt(difference / norm);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<StepGradients>> GradientsOf(const TrainingJob& job, const Plan& plan,
+                                                       int steps) {
+  Recorder recorder;
+  LocalSessionOptions options;
+  options.plan = plan;
+  options.model = job.model;
+  options.workers = job.workers;
+  options.inputs = job.inputs;
+  options.frozen_parameters = job.frozen_parameters;
+  options.initial_parameters = &job.backbone_parameters;
+  options.optimizer = [&recorder](const nn::ParameterSet&) {
+    return std::make_unique<GradientDescent>(&recorder);
+  };
+  options.compute_dtype = job.compute_dtype;
+  DPIPE_ASSIGN_OR_RETURN(const auto session, LocalSession::Create(std::move(options)));
+  DPIPE_ASSIGN_OR_RETURN(const RunResult run,
+                         session->Run(steps, /*is_last=*/true, /*record=*/false));
+  std::vector<StepGradients> result;
+  for (const StepResult& step : run.steps) {
+    result.push_back({step.sample_losses, recorder.Take(step.step)});
+  }
+  return result;
+}
+
+std::string FirstDifference(const std::vector<StepGradients>& a,
+                            const std::vector<StepGradients>& b) {
+  if (a.size() != b.size()) return absl::StrCat(a.size(), " and ", b.size(), " steps");
+  for (size_t k = 0; k < a.size(); ++k) {
+    if (a[k].sample_losses != b[k].sample_losses) return absl::StrCat("losses of step ", k);
+    if (a[k].gradients.size() != b[k].gradients.size()) return "numbers of parameters";
+    for (const auto& [name, gradient] : a[k].gradients) {
+      const auto other = b[k].gradients.find(name);
+      if (other == b[k].gradients.end()) return absl::StrCat("no gradient of ", name);
+      if (!SameBits(gradient, other->second)) {
+        return absl::StrCat("gradient of ", name, " in step ", k);
+      }
+    }
+  }
+  return "";
+}
+
+double LargestRelativeDifference(const std::vector<StepGradients>& a,
+                                 const std::vector<StepGradients>& b) {
+  double largest = a.size() == b.size() ? 0 : std::numeric_limits<double>::infinity();
+  for (size_t k = 0; k < std::min(a.size(), b.size()); ++k) {
+    for (size_t i = 0; i < a[k].sample_losses.size(); ++i) {
+      const std::vector<float>&x = a[k].sample_losses[i], &y = b[k].sample_losses[i];
+      largest = std::max(largest, RelativeDifference(x.data(), y.data(), x.size()));
+    }
+    for (const auto& [name, gradient] : a[k].gradients) {
+      const Tensor& other = b[k].gradients.at(name);
+      largest = std::max(largest, RelativeDifference(gradient.data<float>(), other.data<float>(),
+                                                     gradient.num_elements()));
+    }
+  }
+  return largest;
+}
+
+}  // namespace dpipe::testlib
