@@ -97,6 +97,8 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
   options.caption_drop = config.objective().caption_drop();
   options.mean_latents = config.objective().mean_latents();
   options.offset_noise = config.objective().offset_noise();
+  DPIPE_ASSIGN_OR_RETURN(options.timesteps,
+                         diffusion::ParseTimestepSampling(config.objective().timesteps()));
   if (config.objective().self_conditioning() > 0) {
     options.self_conditioning_probability = config.objective().self_conditioning();
   }

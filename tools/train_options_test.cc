@@ -59,6 +59,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
                              "--evaluation.data=/held/out",
                              "--objective.offset_noise=0.05",
                              "--objective.self_conditioning=0.25",
+                             "--timesteps=speed",
                              "--objective.zero_terminal_snr=true",
                              "--prediction_type=v_prediction",
                              "--optimizer.moments=int8",
@@ -85,6 +86,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->setup.data.folder, "/pictures");
   EXPECT_EQ(options->setup.data.held_out_folder, "/held/out");
   EXPECT_EQ(options->setup.offset_noise, 0.05);
+  EXPECT_EQ(options->setup.timesteps, diffusion::TimestepSampling::kSpeed);
   EXPECT_TRUE(options->setup.model.self_conditioning);
   EXPECT_EQ(options->setup.self_conditioning_probability, 0.25);
   EXPECT_EQ(options->setup.model.zero_terminal_snr, true);

@@ -29,7 +29,7 @@ absl::StatusOr<Tensor> CascadeInputs::Load(const std::string& component, const s
     if (input == "pixels") return Pixels(step, samples, size, device);
     if (input == "noise") return Noise(seed, step, samples, size, /*offset=*/true, device);
     if (input == "timesteps") {
-      return Timesteps(seed, part.schedule->num_timesteps(), step, samples, device);
+      return Timesteps(seed, part, step, samples, device);
     }
     if (input == "estimate") {  // for who runs the U-Net once
       return Tensor::Zeros(device, {samples.size(), size, size, 3}, options_.compute_dtype);
@@ -83,14 +83,14 @@ Tensor CascadeInputs::Noise(uint64_t seed, int64_t step, SampleRange samples, in
   return noise;
 }
 
-Tensor CascadeInputs::Timesteps(uint64_t seed, int num_timesteps, int64_t step, SampleRange samples,
-                                const std::shared_ptr<Device>& device) const {
+Tensor CascadeInputs::Timesteps(uint64_t seed, const CascadePart& part, int64_t step,
+                                SampleRange samples, const std::shared_ptr<Device>& device) const {
   if (options_.timestep_quantiles.empty()) {
-    return diffusion::DrawTimesteps(device, seed, step, samples.begin, samples.size(),
-                                    num_timesteps);
+    return diffusion::TimestepDistribution(options_.timesteps, *part.schedule)
+        .Draw(device, seed, step, samples.begin, samples.size());
   }
   return diffusion::TimestepsAtQuantiles(device, options_.timestep_quantiles, samples.begin,
-                                         samples.size(), num_timesteps);
+                                         samples.size(), part.schedule->num_timesteps());
 }
 
 }  // namespace dpipe::models

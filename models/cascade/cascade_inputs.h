@@ -31,7 +31,7 @@ class CascadeInputs : public InputProvider {
                                 const std::shared_ptr<Device>& device);
   Tensor Noise(uint64_t seed, int64_t step, SampleRange samples, int size, bool offset,
                const std::shared_ptr<Device>& device) const;
-  Tensor Timesteps(uint64_t seed, int num_timesteps, int64_t step, SampleRange samples,
+  Tensor Timesteps(uint64_t seed, const CascadePart& part, int64_t step, SampleRange samples,
                    const std::shared_ptr<Device>& device) const;
 
   const Cascade* const cascade_;

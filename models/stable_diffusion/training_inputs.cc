@@ -96,13 +96,11 @@ Tensor TrainingInputs::Noise(const nn::Program& program, const std::string& inpu
 
 Tensor TrainingInputs::Timesteps(int64_t step, SampleRange samples,
                                  const std::shared_ptr<Device>& device) const {
-  const int num_timesteps = model_->schedule().num_timesteps();
   if (options_.timestep_quantiles.empty()) {
-    return diffusion::DrawTimesteps(device, options_.seed, step, samples.begin, samples.size(),
-                                    num_timesteps);
+    return timesteps_.Draw(device, options_.seed, step, samples.begin, samples.size());
   }
   return diffusion::TimestepsAtQuantiles(device, options_.timestep_quantiles, samples.begin,
-                                         samples.size(), num_timesteps);
+                                         samples.size(), model_->schedule().num_timesteps());
 }
 
 absl::StatusOr<Tensor> TrainingInputs::CachedLatents(int64_t step, SampleRange samples,

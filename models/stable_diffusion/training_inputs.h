@@ -21,7 +21,10 @@ namespace dpipe::models {
 class TrainingInputs : public InputProvider {
  public:
   TrainingInputs(const StableDiffusion* model, DataLoader* loader, const InputsOptions& options)
-      : model_(model), loader_(loader), options_(options) {}
+      : model_(model),
+        loader_(loader),
+        options_(options),
+        timesteps_(options.timesteps, model->schedule()) {}
 
   // From now on cached frozen outputs can be asked for; before, they are Unimplemented. Not
   // thread-safe.
@@ -47,6 +50,7 @@ class TrainingInputs : public InputProvider {
   const StableDiffusion* const model_;
   DataLoader* const loader_;
   const InputsOptions options_;
+  const diffusion::TimestepDistribution timesteps_;
   const FrozenCache* cache_ = nullptr;
 };
 

@@ -17,6 +17,7 @@
 #include "data/image.h"
 #include "data/loader.h"
 #include "models/diffusion/draw_options.h"
+#include "models/diffusion/timestep_sampling.h"
 #include "models/weights/weights.h"
 
 namespace dpipe::models {
@@ -30,8 +31,10 @@ struct InputsOptions {
   // brightness is learnt too; 0: none.
   double offset_noise = 0;
   DType compute_dtype = DType::kF32;
-  // Empty: timesteps are drawn uniformly. Else sample i of a step has the timestep at quantile
-  // timestep_quantiles[i mod size], in [0, 1): for evaluation, whose losses can then be compared.
+  diffusion::TimestepSampling timesteps = diffusion::TimestepSampling::kUniform;
+  // Empty: timesteps are drawn as `timesteps` says. Else sample i of a step has the timestep at
+  // quantile timestep_quantiles[i mod size], in [0, 1): for evaluation, whose losses can then be
+  // compared.
   std::vector<double> timestep_quantiles;
 };
 

@@ -84,6 +84,7 @@ InputsOptions TrainingSetup::inputs_options() const {
   drawing.caption_drop = options_.caption_drop;
   drawing.mean_latents = options_.mean_latents;
   drawing.offset_noise = options_.offset_noise;
+  drawing.timesteps = options_.timesteps;
   drawing.compute_dtype = options_.compute_dtype;
   return drawing;
 }

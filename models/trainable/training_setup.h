@@ -33,6 +33,7 @@ struct TrainingSetupOptions {
   double caption_drop = 0.1;
   bool mean_latents = false;  // see InputsOptions
   double offset_noise = 0;
+  diffusion::TimestepSampling timesteps = diffusion::TimestepSampling::kUniform;
   std::string cache_folder;  // see CacheRequest
   // Of a model whose backbones take their own estimate: how often a step computes one first.
   double self_conditioning_probability = 0.5;
