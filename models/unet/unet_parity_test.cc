@@ -93,6 +93,7 @@ TEST(UNetParityTest, PartsChangeNothing) {
 }
 
 TEST(UNetFullSizeTest, V15Fp32) { Check(kV15, DType::kF32, DeviceKind::kCpu); }
+TEST(UNetFullSizeTest, V15Bf16) { Check(kV15, DType::kBf16, DeviceKind::kCpu); }
 TEST(UNetFullSizeTest, V21Fp32) { Check(kV21, DType::kF32, DeviceKind::kCpu); }
 TEST(UNetFullSizeTest, V21Bf16) { Check(kV21, DType::kBf16, DeviceKind::kCpu); }
 
