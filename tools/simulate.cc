@@ -1,8 +1,11 @@
-// Runs a plan in the simulator and says where the time goes.
+// Runs a plan in the simulator, or by the runtime on emulated devices, and says where the time
+// goes.
 #include <cstdio>
 #include <string>
 
 #include "core/base/run_paths.h"
+#include "core/emulation/compare_traces.h"
+#include "core/emulation/emulate.h"
 #include "core/sim/simulator.h"
 #include "gflags/gflags.h"
 #include "tools/command_line.h"
@@ -14,6 +17,11 @@ DEFINE_string(profile, "", "the profile of the model that it is for");
 DEFINE_string(cluster, "", "the cluster that it is for");
 DEFINE_bool(what_if, false, "take a plan made for another profile or cluster, if it fits this one");
 DEFINE_int32(steps, 4, "training steps to run; the first and the last are not counted");
+DEFINE_string(backend, "simulated",
+              "simulated; or emulated: run by the real runtime, with a thread a device, on devices "
+              "that wait as long as the profile says");
+DEFINE_double(time_scale, 0,
+              "emulated: real time that a unit of emulated time takes at least; 0: none");
 DEFINE_string(output, "", "also write the trace there, for //tools:trace");
 
 namespace dpipe::tools {
@@ -22,7 +30,9 @@ namespace {
 constexpr char kUsage[] =
     "Simulates training steps of a plan: step time against its lower bound, where every device's\n"
     "time goes and why it idles, memory, the critical path, and the traffic on links and "
-    "interfaces.\n\n"
+    "interfaces.\nWith --backend=emulated the real runtime runs the plan, and what differs from "
+    "the "
+    "simulation is\ntold too.\n\n"
     "  bazel run //tools:simulate -- --plan=plan.textproto \\\n"
     "      --profile=data/profiles/modelled/a100_80gb/stable_diffusion_v2_1_512.textproto \\\n"
     "      --cluster=data/clusters/a100_8x1.textproto --output=trace.pb\n\n"
@@ -36,7 +46,34 @@ absl::Status CheckFlags() {
   if (FLAGS_steps < 3 || FLAGS_steps > 1000) {
     return CommandLineError("--steps=" + std::to_string(FLAGS_steps) + " must be from 3 to 1000");
   }
+  DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"simulated", "emulated"}));
+  if (FLAGS_time_scale < 0) {
+    return CommandLineError("--time_scale=" + std::to_string(FLAGS_time_scale) +
+                            " must not be negative");
+  }
   return FLAGS_output.empty() ? absl::OkStatus() : CheckProtoPath(FLAGS_output);
+}
+
+// Says how the emulated run differs, and puts it in the simulated one's place.
+absl::Status EmulateInstead(const Plan& plan, const CostModel& cost, const Simulation& simulation,
+                            Trace* trace, TraceStats* stats) {
+  EmulateOptions options;
+  options.num_steps = FLAGS_steps;
+  options.clock.time_scale = FLAGS_time_scale;
+  DPIPE_ASSIGN_OR_RETURN(const Emulation emulation, Emulate(plan, cost, options));
+  DPIPE_ASSIGN_OR_RETURN(
+      const TraceDifference difference,
+      CompareTraces(plan, simulation.events, EventsOf(emulation.trace), WorksAcrossSteps(plan)));
+  std::printf(
+      "Emulated:   %.3f %% from the simulated step of %s; they part at: %s\n"
+      "            losses %s: %.1e from training without plan or runtime; took %s\n\n",
+      100 * difference.relative(), FormatDuration(difference.expected_step_ns).c_str(),
+      DifferenceText(plan, difference.first).c_str(),
+      emulation.loss_error <= kEmulatedLossTolerance ? "right" : "WRONG", emulation.loss_error,
+      FormatDuration(emulation.real_ns).c_str());
+  *trace = emulation.trace;
+  *stats = emulation.stats;
+  return absl::OkStatus();
 }
 
 absl::Status Main() {
@@ -48,10 +85,13 @@ absl::Status Main() {
   SimulateOptions options;
   options.num_steps = FLAGS_steps;
   DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan, cost, options));
-  const Trace trace = ToTrace(simulation, plan);
-  DPIPE_ASSIGN_OR_RETURN(
-      const std::string text,
-      SimulationText(trace, cost, simulation.stats.step_ns, simulation.stats.bubble_ratio));
+  Trace trace = ToTrace(simulation, plan);
+  TraceStats stats = simulation.stats;
+  if (FLAGS_backend == "emulated") {
+    DPIPE_RETURN_IF_ERROR(EmulateInstead(plan, cost, simulation, &trace, &stats));
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::string text,
+                         SimulationText(trace, cost, stats.step_ns, stats.bubble_ratio));
   std::fputs(text.c_str(), stdout);
   if (FLAGS_output.empty()) return absl::OkStatus();
   const std::string path = UserPath(FLAGS_output);

@@ -21,6 +21,8 @@ constexpr char kEstimateInput[] = "self_conditioning";
 constexpr char kEstimateOutput[] = "self_conditioning_estimate";
 constexpr char kLoss[] = "loss";
 
+nn::ValueType Number() { return {Shape(), nn::Element::kF32}; }
+
 class ComponentBuilder {
  public:
   explicit ComponentBuilder(const ComponentProfile& profile)
@@ -46,7 +48,6 @@ class ComponentBuilder {
   }
 
   absl::Status AddInputs() {
-    const nn::ValueType number{Shape(), nn::Element::kF32};
     for (int v = 0; v < profile_.values_size(); ++v) {
       const ValueProfile& value = profile_.values(v);
       for (int layer : value.consumer_layers()) read_[layer].push_back(v);
@@ -57,11 +58,11 @@ class ComponentBuilder {
         }
         continue;
       }
-      ids_[v] = builder_.AddInput(value.name(), number);
+      ids_[v] = builder_.AddInput(value.name(), Number());
       if (value.source_component().empty()) continue;
       sources_[value.name()] = {value.source_component(), value.source_value()};
     }
-    if (self_conditions()) estimate_ = builder_.AddInput(kEstimateInput, number);
+    if (self_conditions()) estimate_ = builder_.AddInput(kEstimateInput, Number());
     return absl::OkStatus();
   }
 
@@ -75,9 +76,11 @@ class ComponentBuilder {
       reads_gradient |= has_gradient_.count(v) > 0;
     }
     if (l == 0 && estimate_ != ValueId()) inputs.push_back(estimate_);
-    if (inputs.empty() || inputs.size() > kMostInputs) {
+    // What a profile does not speak of is drawn.
+    if (inputs.empty()) inputs.push_back(builder_.AddInput(layer.name() + ".input", Number()));
+    if (inputs.size() > kMostInputs) {
       return Wrong(absl::StrCat("layer ", layer.name(), " reads ", inputs.size(),
-                                " values; it must be from 1 to ", kMostInputs));
+                                " values; it must be at most ", kMostInputs));
     }
     if (layer.kind() == FROZEN && reads_gradient) {
       return Wrong(

@@ -23,7 +23,7 @@ namespace dpipe {
 
 // Of a valid profile (see cost/validate.h). InvalidArgument, naming component and layer or value,
 // where no program can be so: a value that nobody reads, more than 32 that a layer does, a gradient
-// without anything trainable before it, a backbone without exactly one output.
+// without anything trainable before it, a backbone with several outputs.
 absl::StatusOr<nn::Model> MakeEmulatedModel(const ModelProfile& profile);
 
 // What a run of such a model starts from.

@@ -38,7 +38,6 @@ Nanos EmulatedNetwork::CollectiveTime(CollectiveKind kind, const std::vector<int
 TimeSpan EmulatedNetwork::Collective(CollectiveKind kind, const std::vector<int>& ranks,
                                      int64_t bytes, Nanos ready_ns) {
   const Nanos duration = CollectiveTime(kind, ranks, bytes);
-  if (cost_.cluster().collectives_use_compute()) return {ready_ns, ready_ns + duration};
   const bool between_nodes = cost_.SpansNodes(ranks);
   TimeSpan span{ready_ns, 0};
   for (int rank : ranks) {

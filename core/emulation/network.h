@@ -4,7 +4,7 @@
 // transfer holds its sender's send engine, its receiver's receive engine and, between nodes, the
 // two network interfaces for latency + bytes / bandwidth, each of which serves whoever comes first;
 // a collective holds its members' collective streams and, between nodes, their interfaces in both
-// directions. Where the cluster's collectives use the compute stream, they hold nothing else.
+// directions.
 #ifndef DPIPE_CORE_EMULATION_NETWORK_H_
 #define DPIPE_CORE_EMULATION_NETWORK_H_
 

@@ -11,7 +11,7 @@ namespace {
 
 // Two nodes of two devices with one interface each; a byte takes 1 ns within a node and 2 ns
 // between nodes, and a message 10 ns and 100 ns more.
-CostModel TwoNodes(bool collectives_use_compute = false) {
+CostModel TwoNodes() {
   ClusterSpec cluster;
   cluster.set_num_nodes(2);
   cluster.set_devices_per_node(2);
@@ -19,7 +19,6 @@ CostModel TwoNodes(bool collectives_use_compute = false) {
   cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
   cluster.mutable_inter_node()->set_latency_ns(100);
   cluster.mutable_inter_node()->set_bandwidth_bytes_per_s(5e8);
-  cluster.set_collectives_use_compute(collectives_use_compute);
   auto cost = CostModel::Create(UniformProfile(), cluster);
   DPIPE_CHECK(cost.ok()) << cost.status();
   return *std::move(cost);
@@ -67,15 +66,6 @@ TEST(EmulatedNetworkTest, ACollectiveBetweenNodesHoldsItsMembersInterfaces) {
   ExpectSpan(other.Collective(CollectiveKind::kAllGather, {0, 1}, 1000, 0), 0,
              cost.AllGather({0, 1}, 1000));
   ExpectSpan(other.Transfer(0, 2, 450, 0), 0, 1000);
-}
-
-TEST(EmulatedNetworkTest, CollectivesOnTheComputeStreamHoldNothing) {
-  const CostModel cost = TwoNodes(/*collectives_use_compute=*/true);
-  EmulatedNetwork network(cost);
-  const Nanos length = cost.ReduceScatter({0, 2}, 1000);
-  for (int i = 0; i < 2; ++i) {
-    ExpectSpan(network.Collective(CollectiveKind::kReduceScatter, {0, 2}, 1000, 5), 5, 5 + length);
-  }
 }
 
 }  // namespace

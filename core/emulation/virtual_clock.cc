@@ -6,18 +6,13 @@
 #include <cmath>
 
 #include "core/base/check.h"
+#include "core/base/processor_time.h"
 
 namespace dpipe {
 namespace {
 
 // Sleeping ends some tens of microseconds late: the rest is spun.
 constexpr Nanos kSpin = 80 * kNanosPerMicro;
-
-Nanos ThreadProcessorTime() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<Nanos>(now.tv_sec) * kNanosPerSecond + now.tv_nsec;
-}
 
 void WaitUntilReal(Nanos due) {
   while (true) {
@@ -42,12 +37,18 @@ void VirtualClock::StartRun() {
   DPIPE_CHECK(num_running_ == 0 && due_.empty()) << "a run has not ended";
   stuck_ = false;
   real_ns_ = MonotonicNow();
-  num_running_ = static_cast<int>(ranks_.size());
-  for (auto& rank : ranks_) {
-    rank->phase = Phase::kRunning;
-    rank->now = now_ns_;
-    rank->host_mark = -1;  // its thread has not shown itself yet
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    ranks_[r]->phase = Phase::kScheduled;
+    Schedule(static_cast<int>(r), now_ns_);
   }
+  Advance();
+}
+
+void VirtualClock::Enter(int rank) {
+  absl::MutexLock lock(&mutex_);
+  RankState& state = *ranks_[rank];
+  while (state.phase != Phase::kRunning) state.wake.Wait(&mutex_);
+  GoOn(&state, now_ns_);
 }
 
 void VirtualClock::Leave(int rank) {
@@ -60,9 +61,7 @@ void VirtualClock::Leave(int rank) {
 Nanos VirtualClock::Now(int rank) const {
   RankState& state = *ranks_[rank];
   if (!options_.charge_host_time || state.phase != Phase::kRunning) return state.now;
-  const Nanos host = ThreadProcessorTime();
-  if (state.host_mark < 0) state.host_mark = host;
-  return state.now + (host - state.host_mark);
+  return state.now + (ThreadProcessorTime() - state.host_mark);
 }
 
 void VirtualClock::SleepUntil(int rank, Nanos due) {
@@ -72,17 +71,20 @@ void VirtualClock::SleepUntil(int rank, Nanos due) {
     Schedule(rank, due);
     Await(rank, Phase::kScheduled);
   }
-  state.now = std::max(due, state.now);
-  if (options_.charge_host_time) state.host_mark = ThreadProcessorTime();
+  GoOn(&state, std::max(due, state.now));
 }
 
 bool VirtualClock::Park(int rank) {
   RankState& state = *ranks_[rank];
   const Nanos came = Now(rank);
   Await(rank, Phase::kParked);
-  state.now = std::max(came, now_ns_);
-  if (options_.charge_host_time) state.host_mark = ThreadProcessorTime();
+  GoOn(&state, std::max(came, now_ns_));
   return !stuck_;
+}
+
+void VirtualClock::GoOn(RankState* state, Nanos now) {
+  state->now = now;
+  if (options_.charge_host_time) state->host_mark = ThreadProcessorTime();
 }
 
 void VirtualClock::Await(int rank, Phase phase) {
@@ -119,13 +121,13 @@ void VirtualClock::Advance() {
     return;
   }
   const Nanos next = due_.top().first;
-  Pace(next);
+  if (next > now_ns_) Pace(next);
   now_ns_ = next;
-  while (!due_.empty() && due_.top().first <= now_ns_) {
+  do {
     const int rank = due_.top().second;
     due_.pop();
     Resume(rank);
-  }
+  } while (!options_.repeatable && !due_.empty() && due_.top().first <= now_ns_);
 }
 
 // Nobody runs meanwhile, so nothing happens but that somebody from outside wakes ranks.

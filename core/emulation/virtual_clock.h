@@ -29,6 +29,9 @@ struct VirtualClockOptions {
   // Whether what a rank's thread computes on the host between its waits counts as its time, as
   // measured by the thread's own processor time.
   bool charge_host_time = false;
+  // Ranks that go on at the same time do so one after another, by number, so that who comes first
+  // to what they share is the same on every run; else all at once, as the host has it.
+  bool repeatable = true;
 };
 
 class VirtualClock {
@@ -39,7 +42,8 @@ class VirtualClock {
 
   // Before the ranks' threads start: from now on all of them count, until each has left.
   void StartRun();
-  // By the rank's thread, or once it has ended.
+  // By the rank's own thread: first of all, and last.
+  void Enter(int rank);
   void Leave(int rank);
 
   // ---- For the rank's own thread ----
@@ -74,6 +78,8 @@ class VirtualClock {
   };
   using Due = std::pair<Nanos, int>;  // when, which rank
 
+  // From this time on.
+  void GoOn(RankState* state, Nanos now);
   // Waits, in a phase that is not kRunning, until it is.
   void Await(int rank, Phase phase) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Schedule(int rank, Nanos due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

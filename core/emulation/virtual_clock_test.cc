@@ -17,6 +17,7 @@ void RunRanks(VirtualClock* clock, int num_ranks, const std::function<void(int)>
   std::vector<std::thread> threads;
   for (int r = 0; r < num_ranks; ++r) {
     threads.emplace_back([clock, &body, r] {
+      clock->Enter(r);
       body(r);
       clock->Leave(r);
     });

@@ -53,6 +53,11 @@ std::set<std::tuple<int, int, int, int, bool>> Holdings(const Plan& plan) {
 
 absl::Status CheckOptions(const LocalSessionOptions& options) {
   DPIPE_RETURN_IF_ERROR(CheckPlan(options, options.plan));
+  if (!options.communicators.empty() && options.communicators.size() != options.workers.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("there are ", options.communicators.size(),
+                                                   " communicators for ", options.workers.size(),
+                                                   " workers"));
+  }
   if (!options.self_conditioned.has_value()) return absl::OkStatus();
   const Plan& plan = options.plan;
   const Plan& twice = options.self_conditioned->plan;
@@ -87,6 +92,12 @@ bool LooksAhead(const Plan& plan) {
 
 absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionOptions options) {
   DPIPE_RETURN_IF_ERROR(CheckOptions(options));
+  auto communicators = std::exchange(options.communicators, {});
+  if (communicators.empty()) {
+    InProcessOptions in_process;
+    in_process.deadline = options.deadline;
+    communicators = CreateInProcessCommunicators(options.plan.num_devices(), in_process);
+  }
   auto session = std::unique_ptr<LocalSession>(new LocalSession(std::move(options)));
   const LocalSessionOptions& opts = session->options_;
   for (int i = 0; i < session->num_plans(); ++i) {
@@ -96,9 +107,6 @@ absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionO
   }
   session->next_step_ = opts.first_step;
   session->epoch_ns_ = opts.clock->rank(0)->Now();
-  InProcessOptions comm_options;
-  comm_options.deadline = opts.deadline;
-  auto communicators = CreateInProcessCommunicators(opts.plan.num_devices(), comm_options);
   for (auto& communicator : communicators) {
     session->ranks_.push_back(std::make_unique<RankState>());
     session->ranks_.back()->communicator = std::move(communicator);
@@ -243,6 +251,7 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
   absl::Status cause;
   options_.clock->StartRun();
   RunOnAll(options_.workers, [&](int rank) {
+    options_.clock->BeginRank(rank);
     absl::Status status;
     try {
       status = RunRank(rank, count, is_last, record, &clock);
@@ -256,7 +265,7 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
       if (cause.ok()) cause = status;
       ranks_[rank]->communicator->Abort(status);
     }
-    options_.clock->EndRun(rank);
+    options_.clock->EndRank(rank);
     return status;
   });
   if (!cause.ok()) {

@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "core/base/status.h"
+#include "core/comm/communicator.h"
 #include "core/nn/model.h"
 #include "core/proto/plan.pb.h"
 #include "core/proto/trace.pb.h"
@@ -38,7 +39,9 @@ struct LocalSessionOptions {
   std::optional<SelfConditionedSteps> self_conditioned;
   const nn::Model* model = nullptr;    // outlives the session
   std::vector<DeviceWorker*> workers;  // one a rank, in rank order; outlive the session
-  InputProvider* inputs = nullptr;     // outlives the session
+  // One a rank, in rank order; none: ranks talk in process.
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  InputProvider* inputs = nullptr;                         // outlives the session
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; outlive the session
   const std::map<std::string, Tensor>* initial_parameters = nullptr;  // of backbones, by name
   // Called once every rank has copied what it needs of them, before optimizers are made: from then

@@ -55,6 +55,7 @@ absl::Status RankExecutor::SumNorm(int64_t step) {
   for (const StepLosses& part : losses_) {
     for (float loss : part.losses) terms.back() += std::isfinite(loss) ? 0 : 1;
   }
+  resources_.clock->FinishPart();
   Record(step, TraceEvent::COMPUTE);  // the waiting that follows is no work
   DPIPE_RETURN_IF_ERROR(
       resources_.communicator->AllReduceSum(absl::MakeSpan(terms), "the gradients' global norm"));

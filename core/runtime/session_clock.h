@@ -22,6 +22,8 @@ class RankClock {
   // What the instruction computes has been computed, from `start_ns` on. Returns when the device is
   // done with it: now, unless it takes its time.
   virtual void FinishComputation(Nanos start_ns) {}
+  // A part of it has been computed since Now() was last asked for, and waiting follows.
+  virtual void FinishPart() {}
 };
 
 class SessionClock {
@@ -32,8 +34,10 @@ class SessionClock {
   virtual RankClock* rank(int rank) = 0;
   // Before the ranks' threads start on a run.
   virtual void StartRun() {}
-  // By a rank's thread, when its part of the run has ended, well or not.
-  virtual void EndRun(int rank) {}
+  // By a rank's thread, before anything else of its part of the run, and when that has ended, well
+  // or not.
+  virtual void BeginRank(int rank) {}
+  virtual void EndRank(int rank) {}
 };
 
 // The machine's clock. Serves any number of sessions at once.

@@ -80,8 +80,7 @@ absl::StatusOr<Simulation> Simulate(const Plan& plan, const CostModel& cost,
     return absl::InvalidArgumentError(
         absl::StrCat("num_steps ", options.num_steps, " leaves no steady step; it takes ", fewest));
   }
-  EventEngine engine(graph, cost.cluster(), plan.global_norm() ? cost.GlobalNorm() : 0,
-                     options.num_steps, periodic);
+  EventEngine engine(graph, cost.cluster(), cost.GlobalNorm(), options.num_steps, periodic);
   DPIPE_RETURN_IF_ERROR(engine.Run());
   const std::vector<CausedEvent>& events = engine.events();
   Simulation simulation;

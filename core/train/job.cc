@@ -48,6 +48,7 @@ LocalSessionOptions SessionOptions(const TrainingJob& job, const Plan& plan, Ema
   options.optimizer = AdamWFactory(job.optimizer, ema);
   options.compute_dtype = job.compute_dtype;
   options.deadline = job.deadline;
+  options.clock = job.clock;
   options.first_step = job.first_step;
   options.max_skipped_in_a_row = job.max_skipped_in_a_row;
   return options;

@@ -43,6 +43,7 @@ struct TrainingJob {
   DType compute_dtype = DType::kF32;
   int frozen_quantum = 1;
   absl::Duration deadline = absl::Seconds(120);
+  SessionClock* clock = MachineClock::Get();
   int64_t first_step = 0;        // where a session begins: see LocalSession::Restore
   int max_skipped_in_a_row = 0;  // see LocalSessionOptions
 };

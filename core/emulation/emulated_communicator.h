@@ -1,0 +1,20 @@
+// The communicator's contract on emulated wires.
+#ifndef DPIPE_CORE_EMULATION_EMULATED_COMMUNICATOR_H_
+#define DPIPE_CORE_EMULATION_EMULATED_COMMUNICATOR_H_
+
+#include <memory>
+
+#include "core/comm/communicator.h"
+#include "core/emulation/emulated_wires.h"
+
+namespace dpipe {
+
+// One rank's end. Messages and sums are real, and arrive at the virtual time at which the emulated
+// network is done with them. There are no deadlines: ranks that wait for one another are told at
+// once (DeadlineExceeded, naming what each waits for), and nothing else can last. `wires` outlives
+// the communicator.
+std::unique_ptr<Communicator> CreateEmulatedCommunicator(EmulatedWires* wires, int rank);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_EMULATION_EMULATED_COMMUNICATOR_H_

@@ -1,0 +1,22 @@
+// What an emulated model's losses must be.
+#ifndef DPIPE_CORE_EMULATION_REFERENCE_LOSSES_H_
+#define DPIPE_CORE_EMULATION_REFERENCE_LOSSES_H_
+
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/emulation/emulated_model.h"
+#include "core/nn/model.h"
+
+namespace dpipe {
+
+// Trains the model from where the inputs start it, the whole batch and all layers at once, without
+// plan, ranks or communicator. `self_conditioning`: backbones that take their own estimate get one.
+// By step, the sum over the backbones of the mean over the batch.
+absl::StatusOr<std::vector<double>> ReferenceLosses(const nn::Model& model, EmulatedInputs* inputs,
+                                                    int global_batch, bool self_conditioning,
+                                                    int num_steps);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_EMULATION_REFERENCE_LOSSES_H_

@@ -1,0 +1,53 @@
+#include "core/runtime/overhead_clock.h"
+
+#include "core/base/processor_time.h"
+
+namespace dpipe {
+
+class OverheadClock::MeteredRank : public RankClock {
+ public:
+  Nanos Now() override {
+    mark_ns_ = ThreadProcessorTime();
+    return MonotonicNow();
+  }
+
+  void Reach(const Plan& plan, int instruction, int64_t step) override {
+    ++so_far_.num_instructions;
+  }
+
+  void FinishComputation(Nanos start_ns) override { FinishPart(); }
+  void FinishPart() override { so_far_.compute_ns += ThreadProcessorTime() - mark_ns_; }
+
+  void Begin() { begin_ns_ = ThreadProcessorTime(); }
+  void End() {
+    total_ns_ += ThreadProcessorTime() - begin_ns_;
+    so_far_.overhead_ns = total_ns_ - so_far_.compute_ns;
+  }
+  const RuntimeOverhead& overhead() const { return so_far_; }
+
+ private:
+  RuntimeOverhead so_far_;
+  Nanos begin_ns_ = 0;  // of this run
+  Nanos total_ns_ = 0;
+  Nanos mark_ns_ = 0;  // when Now() was last asked for
+};
+
+OverheadClock::OverheadClock(int num_ranks) {
+  for (int r = 0; r < num_ranks; ++r) ranks_.push_back(std::make_unique<MeteredRank>());
+}
+
+OverheadClock::~OverheadClock() = default;
+
+RankClock* OverheadClock::rank(int rank) { return ranks_[rank].get(); }
+
+void OverheadClock::BeginRank(int rank) { ranks_[rank]->Begin(); }
+
+void OverheadClock::EndRank(int rank) { ranks_[rank]->End(); }
+
+std::vector<RuntimeOverhead> OverheadClock::overheads() const {
+  std::vector<RuntimeOverhead> overheads;
+  for (const auto& rank : ranks_) overheads.push_back(rank->overhead());
+  return overheads;
+}
+
+}  // namespace dpipe
