@@ -10,7 +10,8 @@ absl::StatusOr<Tensor> ActivationForward(Activation activation, const Tensor& x)
   Tensor y = Tensor::Empty(x.device(), x.shape(), x.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "activation", [&] { ref::ActivationForward(activation, x, &y); },
-      [&] { cpu::ActivationForward(activation, x, &y); }));
+      [&] { cpu::ActivationForward(activation, x, &y); },
+      [&] { cuda::ActivationForward(activation, x, &y); }));
   return y;
 }
 
@@ -21,7 +22,8 @@ absl::StatusOr<Tensor> ActivationInputGrad(Activation activation, const Tensor& 
   Tensor dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "activation", [&] { ref::ActivationInputGrad(activation, x, dy, &dx); },
-      [&] { cpu::ActivationInputGrad(activation, x, dy, &dx); }));
+      [&] { cpu::ActivationInputGrad(activation, x, dy, &dx); },
+      [&] { cuda::ActivationInputGrad(activation, x, dy, &dx); }));
   return dx;
 }
 

@@ -3,16 +3,10 @@
 #define DPIPE_CORE_OPS_ACTIVATION_H_
 
 #include "core/base/status.h"
+#include "core/ops/activation_kind.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe::ops {
-
-enum class Activation {
-  kSilu,       // x sigmoid(x)
-  kGelu,       // x (1 + erf(x / sqrt 2)) / 2, the exact one
-  kGeluTanh,   // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2
-  kQuickGelu,  // x sigmoid(1.702 x), CLIP's
-};
 
 // y = f(x), of x's shape and dtype (fp32 or bf16).
 absl::StatusOr<Tensor> ActivationForward(Activation activation, const Tensor& x);

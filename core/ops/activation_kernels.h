@@ -13,6 +13,10 @@ namespace cpu {
 void ActivationForward(Activation activation, const Tensor& x, Tensor* y);
 void ActivationInputGrad(Activation activation, const Tensor& x, const Tensor& dy, Tensor* dx);
 }  // namespace cpu
+namespace cuda {
+void ActivationForward(Activation activation, const Tensor& x, Tensor* y);
+void ActivationInputGrad(Activation activation, const Tensor& x, const Tensor& dy, Tensor* dx);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_ACTIVATION_KERNELS_H_

@@ -35,7 +35,8 @@ absl::Status AdamWStep(const AdamWParams& params, int64_t step, float grad_scale
   const AdamWFactors factors = Fold(params, step, grad_scale);
   return RunOn(
       *grad.device(), "adamw", [&] { ref::AdamWStep(factors, grad, parameter, m, v); },
-      [&] { cpu::AdamWStep(factors, grad, parameter, m, v); });
+      [&] { cpu::AdamWStep(factors, grad, parameter, m, v); },
+      [&] { cuda::AdamWStep(factors, grad, parameter, m, v); });
 }
 
 absl::StatusOr<double> SumOfSquares(const Tensor& x) {
@@ -43,7 +44,7 @@ absl::StatusOr<double> SumOfSquares(const Tensor& x) {
   double sum = 0;
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "sum_of_squares", [&] { sum = ref::SumOfSquares(x); },
-      [&] { sum = cpu::SumOfSquares(x); }));
+      [&] { sum = cpu::SumOfSquares(x); }, [&] { sum = cuda::SumOfSquares(x); }));
   return sum;
 }
 
@@ -64,7 +65,8 @@ absl::Status EmaUpdate(float decay, const Tensor& value, Tensor* average) {
   CheckFp32(*average, value.shape());
   return RunOn(
       *value.device(), "ema", [&] { ref::EmaUpdate(decay, value, average); },
-      [&] { cpu::EmaUpdate(decay, value, average); });
+      [&] { cpu::EmaUpdate(decay, value, average); },
+      [&] { cuda::EmaUpdate(decay, value, average); });
 }
 
 }  // namespace dpipe::ops

@@ -19,6 +19,13 @@ void AddChannelsVectorGrad(const Tensor& dy, Tensor* dv);
 void Scale(float factor, const Tensor& x, Tensor* y);
 void Axpy(float factor, const Tensor& x, Tensor* y);
 }  // namespace cpu
+namespace cuda {
+void Add(const Tensor& a, const Tensor& b, Tensor* y);
+void AddChannels(const Tensor& x, const Tensor& v, Tensor* y);
+void AddChannelsVectorGrad(const Tensor& dy, Tensor* dv);
+void Scale(float factor, const Tensor& x, Tensor* y);
+void Axpy(float factor, const Tensor& x, Tensor* y);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_ADD_KERNELS_H_

@@ -40,7 +40,8 @@ absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, 
   DPIPE_RETURN_IF_ERROR(RunOn(
       *q.device(), "attention",
       [&] { result = ref::AttentionForward(params, q, k, v, keep_saved); },
-      [&] { result = cpu::AttentionForward(params, q, k, v, keep_saved); }));
+      [&] { result = cpu::AttentionForward(params, q, k, v, keep_saved); },
+      [&] { result = cuda::AttentionForward(params, q, k, v, keep_saved); }));
   return result;
 }
 
@@ -54,7 +55,8 @@ absl::StatusOr<AttentionGrads> AttentionInputGrad(const AttentionParams& params,
   DPIPE_RETURN_IF_ERROR(RunOn(
       *q.device(), "attention's input gradient",
       [&] { grads = ref::AttentionInputGrad(params, dy, q, k, v); },
-      [&] { grads = cpu::AttentionInputGrad(params, dy, q, k, v, saved); }));
+      [&] { grads = cpu::AttentionInputGrad(params, dy, q, k, v, saved); },
+      [&] { grads = cuda::AttentionInputGrad(params, dy, q, k, v, saved); }));
   return grads;
 }
 

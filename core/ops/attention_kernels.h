@@ -19,6 +19,13 @@ absl::StatusOr<AttentionGrads> AttentionInputGrad(const AttentionParams& params,
                                                   const Tensor& q, const Tensor& k, const Tensor& v,
                                                   const Tensor& saved);
 }  // namespace cpu
+namespace cuda {
+absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, const Tensor& q,
+                                                 const Tensor& k, const Tensor& v, bool keep_saved);
+absl::StatusOr<AttentionGrads> AttentionInputGrad(const AttentionParams& params, const Tensor& dy,
+                                                  const Tensor& q, const Tensor& k, const Tensor& v,
+                                                  const Tensor& saved);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_ATTENTION_KERNELS_H_

@@ -12,7 +12,7 @@ absl::StatusOr<Tensor> AveragePool2xForward(const Tensor& x) {
   Tensor y = Tensor::Empty(x.device(), {x.dim(0), x.dim(1) / 2, x.dim(2) / 2, x.dim(3)}, x.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "average_pool", [&] { ref::AveragePool2xForward(x, &y); },
-      [&] { cpu::AveragePool2xForward(x, &y); }));
+      [&] { cpu::AveragePool2xForward(x, &y); }, [&] { cuda::AveragePool2xForward(x, &y); }));
   return y;
 }
 
@@ -23,7 +23,8 @@ absl::StatusOr<Tensor> AveragePool2xInputGrad(const Tensor& dy) {
       Tensor::Empty(dy.device(), {dy.dim(0), 2 * dy.dim(1), 2 * dy.dim(2), dy.dim(3)}, dy.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
       *dy.device(), "average_pool", [&] { ref::AveragePool2xInputGrad(dy, &dx); },
-      [&] { cpu::AveragePool2xInputGrad(dy, &dx); }));
+      [&] { cpu::AveragePool2xInputGrad(dy, &dx); },
+      [&] { cuda::AveragePool2xInputGrad(dy, &dx); }));
   return dx;
 }
 

@@ -13,6 +13,10 @@ namespace cpu {
 void AveragePool2xForward(const Tensor& x, Tensor* y);
 void AveragePool2xInputGrad(const Tensor& dy, Tensor* dx);
 }  // namespace cpu
+namespace cuda {
+void AveragePool2xForward(const Tensor& x, Tensor* y);
+void AveragePool2xInputGrad(const Tensor& dy, Tensor* dx);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_AVERAGE_POOL_KERNELS_H_

@@ -2,30 +2,44 @@
 #ifndef DPIPE_CORE_OPS_BACKEND_H_
 #define DPIPE_CORE_OPS_BACKEND_H_
 
+#include <type_traits>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/ops/cuda/launch_status.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe::ops {
 
-// Runs the reference or the CPU implementation. Unimplemented on devices that have neither.
-template <typename Reference, typename Cpu>
+// What f returns, or OK where it returns nothing.
+template <typename F>
+absl::Status StatusOf(const F& f) {
+  if constexpr (std::is_void_v<decltype(f())>) {
+    f();
+    return absl::OkStatus();
+  } else {
+    return f();
+  }
+}
+
+// Runs the implementation of the device's kind; each returns a Status or nothing. The CUDA one
+// only enqueues: an error that comes to light while it does is returned, later ones by whoever
+// waits for the device.
+template <typename Reference, typename Cpu, typename Cuda>
 absl::Status RunOn(const Device& device, absl::string_view op, const Reference& reference,
-                   const Cpu& cpu) {
+                   const Cpu& cpu, const Cuda& cuda) {
   switch (device.kind()) {
     case DeviceKind::kCpuReference:
-      reference();
-      return absl::OkStatus();
+      return StatusOf(reference);
     case DeviceKind::kCpu:
-      cpu();
-      return absl::OkStatus();
+      return StatusOf(cpu);
     case DeviceKind::kCuda:
-      break;
+      DPIPE_RETURN_IF_ERROR(StatusOf(cuda));
+      return cuda::LaunchStatus(device, op);
   }
-  return absl::UnimplementedError(
-      absl::StrCat(op, " has no implementation for device ", device.name()));
+  return absl::InternalError(absl::StrCat(op, " on a device of no known kind: ", device.name()));
 }
 
 inline bool IsFloat(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBf16; }

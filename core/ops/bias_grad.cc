@@ -4,6 +4,8 @@
 
 #include "core/ops/backend.h"
 #include "core/ops/channel_sums.h"
+#include "core/ops/cuda/channels.h"
+#include "core/ops/cuda/stream_of.h"
 
 namespace dpipe::ops {
 namespace {
@@ -23,11 +25,22 @@ DPIPE_VECTOR_CLONES void ColumnSumsBf16(int64_t rows, int64_t columns, const Bf1
   SumOverPositions<1>(rows, columns, term, &sums);
 }
 
+void AddOnGpu(const Tensor& dy, Tensor* db) {
+  const cuda::ChannelsLast rows = {1, dy.num_elements() / dy.dim(-1), dy.dim(-1)};
+  const Tensor run_sums = cuda::Workspace(dy, cuda::RunSumsSize(rows, 1));
+  WithElements(
+      [&](const auto* from) {
+        cuda::AddRows(cuda::StreamOf(dy), rows, from, run_sums.data<float>(), db->data<float>());
+      },
+      dy);
+}
+
 }  // namespace
 
 void AddBiasGrad(const Tensor& dy, Tensor* db) {
   const int64_t columns = dy.dim(-1), rows = dy.num_elements() / columns;
   CheckFp32(*db, {columns});
+  if (dy.device()->kind() == DeviceKind::kCuda) return AddOnGpu(dy, db);
   std::vector<double> sums(columns, 0.0);
   if (dy.dtype() == DType::kF32) {
     ColumnSums(rows, columns, dy.data<float>(), sums.data());

@@ -17,7 +17,8 @@ absl::StatusOr<Tensor> CombineSamples(absl::Span<const float> x_weights, const T
   Tensor z = Tensor::Empty(x.device(), x.shape(), dtype);
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "combine", [&] { ref::CombineSamples(x_weights, x, y_weights, y, &z); },
-      [&] { cpu::CombineSamples(x_weights, x, y_weights, y, &z); }));
+      [&] { cpu::CombineSamples(x_weights, x, y_weights, y, &z); },
+      [&] { cuda::CombineSamples(x_weights, x, y_weights, y, &z); }));
   return z;
 }
 

@@ -14,6 +14,10 @@ namespace cpu {
 void CombineSamples(absl::Span<const float> x_weights, const Tensor& x,
                     absl::Span<const float> y_weights, const Tensor& y, Tensor* z);
 }  // namespace cpu
+namespace cuda {
+void CombineSamples(absl::Span<const float> x_weights, const Tensor& x,
+                    absl::Span<const float> y_weights, const Tensor& y, Tensor* z);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_COMBINE_KERNELS_H_

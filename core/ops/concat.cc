@@ -4,6 +4,8 @@
 #include <numeric>
 
 #include "core/ops/backend.h"
+#include "core/ops/cuda/images.h"
+#include "core/ops/cuda/stream_of.h"
 #include "core/ops/parallel.h"
 
 namespace dpipe::ops {
@@ -25,6 +27,26 @@ void CopyColumns(const Device& device, const char* from, int64_t from_stride, ch
 Shape WithWidth(Shape shape, int64_t width) {
   shape.Set(-1, width);
   return shape;
+}
+
+// Copies `part` to the columns of `whole` that begin at `column`, and the reverse.
+void CopyIntoOnGpu(const Tensor& part, int64_t column, const Tensor& whole) {
+  const int64_t width = part.dim(-1), stride = whole.dim(-1);
+  WithElements(
+      [&](const auto* from, auto* to) {
+        cuda::CopyColumns(cuda::StreamOf(whole), part.num_elements() / width, width, from, width,
+                          to + column, stride);
+      },
+      part, whole);
+}
+void CopyFromOnGpu(const Tensor& whole, int64_t column, const Tensor& part) {
+  const int64_t width = part.dim(-1), stride = whole.dim(-1);
+  WithElements(
+      [&](const auto* from, auto* to) {
+        cuda::CopyColumns(cuda::StreamOf(whole), part.num_elements() / width, width, from + column,
+                          stride, to, width);
+      },
+      whole, part);
 }
 
 }  // namespace
@@ -51,7 +73,14 @@ absl::StatusOr<Tensor> ConcatChannels(absl::Span<const Tensor> parts) {
       to += bytes;
     }
   };
-  DPIPE_RETURN_IF_ERROR(RunOn(*first.device(), "concat", copy, copy));
+  const auto enqueue = [&] {
+    int64_t column = 0;
+    for (const Tensor& part : parts) {
+      CopyIntoOnGpu(part, column, joined);
+      column += part.dim(-1);
+    }
+  };
+  DPIPE_RETURN_IF_ERROR(RunOn(*first.device(), "concat", copy, copy, enqueue));
   return joined;
 }
 
@@ -60,19 +89,28 @@ absl::StatusOr<std::vector<Tensor>> SplitChannels(const Tensor& x,
   CheckFloat(x);
   DPIPE_CHECK_EQ(std::accumulate(channels.begin(), channels.end(), int64_t{0}), x.dim(-1));
   std::vector<Tensor> parts;
+  for (int64_t width : channels) {
+    parts.push_back(Tensor::Empty(x.device(), WithWidth(x.shape(), width), x.dtype()));
+  }
   const auto copy = [&] {
     const int64_t element = SizeOf(x.dtype());
     const int64_t rows = x.num_elements() / x.dim(-1);
     const char* from = static_cast<const char*>(x.raw_data());
-    for (int64_t width : channels) {
-      parts.push_back(Tensor::Empty(x.device(), WithWidth(x.shape(), width), x.dtype()));
-      CopyColumns(*x.device(), from, x.dim(-1) * element,
-                  static_cast<char*>(parts.back().raw_data()), width * element, width * element,
-                  rows);
-      from += width * element;
+    for (const Tensor& part : parts) {
+      const int64_t bytes = part.dim(-1) * element;
+      CopyColumns(*x.device(), from, x.dim(-1) * element, static_cast<char*>(part.raw_data()),
+                  bytes, bytes, rows);
+      from += bytes;
     }
   };
-  DPIPE_RETURN_IF_ERROR(RunOn(*x.device(), "split", copy, copy));
+  const auto enqueue = [&] {
+    int64_t column = 0;
+    for (const Tensor& part : parts) {
+      CopyFromOnGpu(x, column, part);
+      column += part.dim(-1);
+    }
+  };
+  DPIPE_RETURN_IF_ERROR(RunOn(*x.device(), "split", copy, copy, enqueue));
   return parts;
 }
 

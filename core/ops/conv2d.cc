@@ -28,7 +28,8 @@ absl::StatusOr<Tensor> Conv2dForward(const Conv2dParams& params, const Tensor& x
   absl::StatusOr<Tensor> y;
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "conv2d", [&] { y = ref::Conv2dForward(params, x, w, bias); },
-      [&] { y = cpu::Conv2dForward(params, x, w, bias); }));
+      [&] { y = cpu::Conv2dForward(params, x, w, bias); },
+      [&] { y = cuda::Conv2dForward(params, x, w, bias); }));
   return y;
 }
 
@@ -40,7 +41,8 @@ absl::StatusOr<Tensor> Conv2dInputGrad(const Conv2dParams& params, const Tensor&
   DPIPE_RETURN_IF_ERROR(RunOn(
       *dy.device(), "conv2d's input gradient",
       [&] { dx = ref::Conv2dInputGrad(params, dy, w, x_shape); },
-      [&] { dx = cpu::Conv2dInputGrad(params, dy, w, x_shape); }));
+      [&] { dx = cpu::Conv2dInputGrad(params, dy, w, x_shape); },
+      [&] { dx = cuda::Conv2dInputGrad(params, dy, w, x_shape); }));
   return dx;
 }
 
@@ -55,7 +57,8 @@ absl::Status Conv2dWeightGrad(const Conv2dParams& params, const Tensor& x, const
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "conv2d's weight gradient",
       [&] { ref::Conv2dWeightGrad(params, x, dy, dw, db); },
-      [&] { status = cpu::Conv2dWeightGrad(params, x, dy, dw, db); }));
+      [&] { status = cpu::Conv2dWeightGrad(params, x, dy, dw, db); },
+      [&] { status = cuda::Conv2dWeightGrad(params, x, dy, dw, db); }));
   return status;
 }
 

@@ -21,6 +21,14 @@ absl::StatusOr<Tensor> Conv2dInputGrad(const Conv2dParams& params, const Tensor&
 absl::Status Conv2dWeightGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy,
                               Tensor* dw, Tensor* db);
 }  // namespace cpu
+namespace cuda {
+absl::StatusOr<Tensor> Conv2dForward(const Conv2dParams& params, const Tensor& x, const Weight& w,
+                                     const Tensor& bias);
+absl::StatusOr<Tensor> Conv2dInputGrad(const Conv2dParams& params, const Tensor& dy,
+                                       const Weight& w, const Shape& x_shape);
+absl::Status Conv2dWeightGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy,
+                              Tensor* dw, Tensor* db);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_CONV2D_KERNELS_H_

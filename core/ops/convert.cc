@@ -1,5 +1,7 @@
 #include "core/ops/convert.h"
 
+#include "core/ops/cuda/elementwise.h"
+#include "core/ops/cuda/stream_of.h"
 #include "core/ops/parallel.h"
 #include "core/ops/vector_clones.h"
 
@@ -39,13 +41,23 @@ void Narrow(const Device& device, int64_t n, const float* from, Bf16* to) {
 
 Tensor Widened(const Tensor& bf16) {
   Tensor fp32 = Tensor::Empty(bf16.device(), bf16.shape(), DType::kF32);
-  Widen(*bf16.device(), bf16.num_elements(), bf16.data<Bf16>(), fp32.data<float>());
+  const int64_t n = bf16.num_elements();
+  if (bf16.device()->kind() == DeviceKind::kCuda) {
+    cuda::MapConvert(cuda::StreamOf(bf16), n, bf16.data<Bf16>(), fp32.data<float>());
+  } else {
+    Widen(*bf16.device(), n, bf16.data<Bf16>(), fp32.data<float>());
+  }
   return fp32;
 }
 
 Tensor Narrowed(const Tensor& fp32) {
   Tensor bf16 = Tensor::Empty(fp32.device(), fp32.shape(), DType::kBf16);
-  Narrow(*fp32.device(), fp32.num_elements(), fp32.data<float>(), bf16.data<Bf16>());
+  const int64_t n = fp32.num_elements();
+  if (fp32.device()->kind() == DeviceKind::kCuda) {
+    cuda::MapConvert(cuda::StreamOf(fp32), n, fp32.data<float>(), bf16.data<Bf16>());
+  } else {
+    Narrow(*fp32.device(), n, fp32.data<float>(), bf16.data<Bf16>());
+  }
   return bf16;
 }
 

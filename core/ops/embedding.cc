@@ -47,7 +47,8 @@ absl::StatusOr<Tensor> EmbeddingForward(const Tensor& ids, const Tensor& table,
       [&] {
         valid = CheckVocabulary(ids, table.dim(0));
         if (valid.ok()) cpu::EmbeddingForward(ids, table, positions, &y);
-      }));
+      },
+      [&] { cuda::EmbeddingForward(ids, table, positions, &y); }));
   DPIPE_RETURN_IF_ERROR(valid);
   return y;
 }
@@ -70,7 +71,8 @@ absl::Status EmbeddingWeightGrad(const Tensor& ids, const Tensor& dy, Tensor* dt
       [&] {
         if (dtable != nullptr) valid = CheckVocabulary(ids, dtable->dim(0));
         if (valid.ok()) cpu::EmbeddingWeightGrad(ids, dy, dtable, dpositions);
-      }));
+      },
+      [&] { cuda::EmbeddingWeightGrad(ids, dy, dtable, dpositions); }));
   return valid;
 }
 

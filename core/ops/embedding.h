@@ -9,7 +9,8 @@ namespace dpipe::ops {
 
 // y[b, t] = table[ids[b, t]] + positions[t], rounded once to `dtype` (fp32 or bf16) -> [B, T, C].
 // ids int32 [B, T]; table fp32 [V, C]; positions fp32 [P, C] with P >= T, or undefined for none.
-// InvalidArgument where an id is outside [0, V), naming both.
+// InvalidArgument where an id is outside [0, V), naming both; on CUDA devices, for which nobody
+// waits here, a row of NaNs instead, and no gradient.
 absl::StatusOr<Tensor> EmbeddingForward(const Tensor& ids, const Tensor& table,
                                         const Tensor& positions, DType dtype);
 

@@ -13,6 +13,10 @@ namespace cpu {
 void EmbeddingForward(const Tensor& ids, const Tensor& table, const Tensor& positions, Tensor* y);
 void EmbeddingWeightGrad(const Tensor& ids, const Tensor& dy, Tensor* dtable, Tensor* dpositions);
 }  // namespace cpu
+namespace cuda {
+void EmbeddingForward(const Tensor& ids, const Tensor& table, const Tensor& positions, Tensor* y);
+void EmbeddingWeightGrad(const Tensor& ids, const Tensor& dy, Tensor* dtable, Tensor* dpositions);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_EMBEDDING_KERNELS_H_

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "core/ops/backend.h"
+#include "core/ops/cuda/lookups.h"
+#include "core/ops/cuda/stream_of.h"
 #include "core/ops/reference.h"
 
 namespace dpipe::ops {
@@ -46,6 +48,27 @@ void Gradient(float factor, const Tensor& moments, const Tensor& noise, const Te
   }
 }
 
+void SampleOnGpu(float factor, const Tensor& moments, const Tensor& noise, const Tensor& z) {
+  const int64_t channels = noise.dim(-1), rows = noise.num_elements() / channels;
+  WithElements(
+      [&](const auto* from) {
+        cuda::SampleGaussian(cuda::StreamOf(z), rows, channels, factor, from, noise.data<float>(),
+                             z.data<float>());
+      },
+      moments);
+}
+
+void GradientOnGpu(float factor, const Tensor& moments, const Tensor& noise, const Tensor& dz,
+                   const Tensor& d_moments) {
+  const int64_t channels = noise.dim(-1), rows = noise.num_elements() / channels;
+  WithElements(
+      [&](const auto* from, auto* to) {
+        cuda::SampleGaussianGrad(cuda::StreamOf(dz), rows, channels, factor, from,
+                                 noise.data<float>(), dz.data<float>(), to);
+      },
+      moments, d_moments);
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> GaussianSampleForward(float factor, const Tensor& moments,
@@ -53,7 +76,8 @@ absl::StatusOr<Tensor> GaussianSampleForward(float factor, const Tensor& moments
   CheckArguments(moments, noise);
   Tensor z = Tensor::Empty(moments.device(), noise.shape(), DType::kF32);
   const auto sample = [&] { Sample(factor, moments, noise, z); };
-  DPIPE_RETURN_IF_ERROR(RunOn(*moments.device(), "gaussian_sample", sample, sample));
+  DPIPE_RETURN_IF_ERROR(RunOn(*moments.device(), "gaussian_sample", sample, sample,
+                              [&] { SampleOnGpu(factor, moments, noise, z); }));
   return z;
 }
 
@@ -63,7 +87,8 @@ absl::StatusOr<Tensor> GaussianSampleInputGrad(float factor, const Tensor& momen
   CheckFp32(dz, noise.shape());
   Tensor d_moments = Tensor::Empty(moments.device(), moments.shape(), moments.dtype());
   const auto gradient = [&] { Gradient(factor, moments, noise, dz, d_moments); };
-  DPIPE_RETURN_IF_ERROR(RunOn(*moments.device(), "gaussian_sample", gradient, gradient));
+  DPIPE_RETURN_IF_ERROR(RunOn(*moments.device(), "gaussian_sample", gradient, gradient,
+                              [&] { GradientOnGpu(factor, moments, noise, dz, d_moments); }));
   return d_moments;
 }
 

@@ -19,7 +19,8 @@ absl::StatusOr<Tensor> GegluForward(const Tensor& x) {
   CheckFloat(x);
   Tensor y = Tensor::Empty(x.device(), OutputShape(x.shape()), x.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *x.device(), "geglu", [&] { ref::GegluForward(x, &y); }, [&] { cpu::GegluForward(x, &y); }));
+      *x.device(), "geglu", [&] { ref::GegluForward(x, &y); }, [&] { cpu::GegluForward(x, &y); },
+      [&] { cuda::GegluForward(x, &y); }));
   return y;
 }
 
@@ -30,7 +31,7 @@ absl::StatusOr<Tensor> GegluInputGrad(const Tensor& x, const Tensor& dy) {
   Tensor dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "geglu", [&] { ref::GegluInputGrad(x, dy, &dx); },
-      [&] { cpu::GegluInputGrad(x, dy, &dx); }));
+      [&] { cpu::GegluInputGrad(x, dy, &dx); }, [&] { cuda::GegluInputGrad(x, dy, &dx); }));
   return dx;
 }
 

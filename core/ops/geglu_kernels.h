@@ -14,6 +14,10 @@ namespace cpu {
 void GegluForward(const Tensor& x, Tensor* y);
 void GegluInputGrad(const Tensor& x, const Tensor& dy, Tensor* dx);
 }  // namespace cpu
+namespace cuda {
+void GegluForward(const Tensor& x, Tensor* y);
+void GegluInputGrad(const Tensor& x, const Tensor& dy, Tensor* dx);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_GEGLU_KERNELS_H_

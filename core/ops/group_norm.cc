@@ -26,7 +26,8 @@ absl::StatusOr<GroupNormResult> GroupNormForward(const GroupNormParams& params, 
   result.stats = Tensor::Empty(x.device(), {x.dim(0), params.groups, 2}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "group_norm", [&] { ref::GroupNormForward(params, x, scale, bias, &result); },
-      [&] { cpu::GroupNormForward(params, x, scale, bias, &result); }));
+      [&] { cpu::GroupNormForward(params, x, scale, bias, &result); },
+      [&] { cuda::GroupNormForward(params, x, scale, bias, &result); }));
   return result;
 }
 
@@ -42,7 +43,8 @@ absl::StatusOr<GroupNormGrads> GroupNormInputGrad(const GroupNormParams& params,
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "group_norm",
       [&] { ref::GroupNormInputGrad(params, x, dy, stats, scale, bias, &grads); },
-      [&] { cpu::GroupNormInputGrad(params, x, dy, stats, scale, bias, &grads); }));
+      [&] { cpu::GroupNormInputGrad(params, x, dy, stats, scale, bias, &grads); },
+      [&] { cuda::GroupNormInputGrad(params, x, dy, stats, scale, bias, &grads); }));
   return grads;
 }
 
@@ -61,7 +63,8 @@ absl::Status GroupNormWeightGrad(const Tensor& sums, Tensor* dscale, Tensor* dbi
       }
     }
   };
-  return RunOn(*sums.device(), "group_norm", add, add);
+  return RunOn(*sums.device(), "group_norm", add, add,
+               [&] { cuda::GroupNormWeightGrad(sums, dscale, dbias); });
 }
 
 }  // namespace dpipe::ops

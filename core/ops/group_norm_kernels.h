@@ -19,6 +19,14 @@ void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Te
                         const Tensor& stats, const Tensor& scale, const Tensor& bias,
                         GroupNormGrads* grads);
 }  // namespace cpu
+namespace cuda {
+void GroupNormForward(const GroupNormParams& params, const Tensor& x, const Tensor& scale,
+                      const Tensor& bias, GroupNormResult* result);
+void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Tensor& dy,
+                        const Tensor& stats, const Tensor& scale, const Tensor& bias,
+                        GroupNormGrads* grads);
+void GroupNormWeightGrad(const Tensor& sums, Tensor* dscale, Tensor* dbias);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_GROUP_NORM_KERNELS_H_

@@ -16,7 +16,8 @@ absl::StatusOr<LayerNormResult> LayerNormForward(const LayerNormParams& params, 
   result.stats = Tensor::Empty(x.device(), {x.num_elements() / channels, 2}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "layer_norm", [&] { ref::LayerNormForward(params, x, scale, bias, &result); },
-      [&] { cpu::LayerNormForward(params, x, scale, bias, &result); }));
+      [&] { cpu::LayerNormForward(params, x, scale, bias, &result); },
+      [&] { cuda::LayerNormForward(params, x, scale, bias, &result); }));
   return result;
 }
 
@@ -32,7 +33,8 @@ absl::StatusOr<LayerNormGrads> LayerNormInputGrad(const Tensor& x, const Tensor&
   grads.sums = Tensor::Empty(x.device(), {x.dim(0), 2, channels}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "layer_norm", [&] { ref::LayerNormInputGrad(x, dy, stats, scale, &grads); },
-      [&] { cpu::LayerNormInputGrad(x, dy, stats, scale, &grads); }));
+      [&] { cpu::LayerNormInputGrad(x, dy, stats, scale, &grads); },
+      [&] { cuda::LayerNormInputGrad(x, dy, stats, scale, &grads); }));
   return grads;
 }
 
@@ -49,7 +51,8 @@ absl::Status LayerNormWeightGrad(const Tensor& sums, Tensor* dscale, Tensor* dbi
       for (int64_t c = 0; c < channels; ++c) dscale->data<float>()[c] += from[channels + c];
     }
   };
-  return RunOn(*sums.device(), "layer_norm", add, add);
+  return RunOn(*sums.device(), "layer_norm", add, add,
+               [&] { cuda::LayerNormWeightGrad(sums, dscale, dbias); });
 }
 
 }  // namespace dpipe::ops

@@ -17,6 +17,13 @@ void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tens
 void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, const Tensor& scale,
                         LayerNormGrads* grads);
 }  // namespace cpu
+namespace cuda {
+void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tensor& scale,
+                      const Tensor& bias, LayerNormResult* result);
+void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, const Tensor& scale,
+                        LayerNormGrads* grads);
+void LayerNormWeightGrad(const Tensor& sums, Tensor* dscale, Tensor* dbias);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_LAYER_NORM_KERNELS_H_

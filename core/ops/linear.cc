@@ -22,7 +22,7 @@ absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& w, const Ten
   absl::StatusOr<Tensor> y;
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "linear", [&] { y = ref::LinearForward(x, w, bias); },
-      [&] { y = cpu::LinearForward(x, w, bias); }));
+      [&] { y = cpu::LinearForward(x, w, bias); }, [&] { y = cuda::LinearForward(x, w, bias); }));
   return y;
 }
 
@@ -33,7 +33,7 @@ absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& w) {
   absl::StatusOr<Tensor> dx;
   DPIPE_RETURN_IF_ERROR(RunOn(
       *dy.device(), "linear's input gradient", [&] { dx = ref::LinearInputGrad(dy, w); },
-      [&] { dx = cpu::LinearInputGrad(dy, w); }));
+      [&] { dx = cpu::LinearInputGrad(dy, w); }, [&] { dx = cuda::LinearInputGrad(dy, w); }));
   return dx;
 }
 
@@ -50,7 +50,8 @@ absl::Status LinearWeightGrad(const Tensor& x, const Tensor& dy, Tensor* dw, Ten
   absl::Status status;
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "linear's weight gradient", [&] { ref::LinearWeightGrad(x, dy, dw, db); },
-      [&] { status = cpu::LinearWeightGrad(x, dy, dw, db); }));
+      [&] { status = cpu::LinearWeightGrad(x, dy, dw, db); },
+      [&] { status = cuda::LinearWeightGrad(x, dy, dw, db); }));
   return status;
 }
 

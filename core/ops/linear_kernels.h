@@ -17,6 +17,11 @@ absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& w, const Ten
 absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& w);
 absl::Status LinearWeightGrad(const Tensor& x, const Tensor& dy, Tensor* dw, Tensor* db);
 }  // namespace cpu
+namespace cuda {
+absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& w, const Tensor& bias);
+absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& w);
+absl::Status LinearWeightGrad(const Tensor& x, const Tensor& dy, Tensor* dw, Tensor* db);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_LINEAR_KERNELS_H_

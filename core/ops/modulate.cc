@@ -19,7 +19,8 @@ absl::StatusOr<Tensor> ModulateForward(bool silu, const Tensor& x, const Tensor&
   Tensor y = Tensor::Empty(x.device(), x.shape(), x.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "modulate", [&] { ref::ModulateForward(silu, x, v, &y); },
-      [&] { cpu::ModulateForward(silu, x, v, &y); }));
+      [&] { cpu::ModulateForward(silu, x, v, &y); },
+      [&] { cuda::ModulateForward(silu, x, v, &y); }));
   return y;
 }
 
@@ -33,7 +34,8 @@ absl::StatusOr<ModulateGrads> ModulateInputGrad(bool silu, const Tensor& x, cons
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "modulate",
       [&] { ref::ModulateInputGrad(silu, x, v, dy, &grads.dx, &grads.dv); },
-      [&] { cpu::ModulateInputGrad(silu, x, v, dy, &grads.dx, &grads.dv); }));
+      [&] { cpu::ModulateInputGrad(silu, x, v, dy, &grads.dx, &grads.dv); },
+      [&] { cuda::ModulateInputGrad(silu, x, v, dy, &grads.dx, &grads.dv); }));
   return grads;
 }
 

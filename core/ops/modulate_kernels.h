@@ -15,6 +15,11 @@ void ModulateForward(bool silu, const Tensor& x, const Tensor& v, Tensor* y);
 void ModulateInputGrad(bool silu, const Tensor& x, const Tensor& v, const Tensor& dy, Tensor* dx,
                        Tensor* dv);
 }  // namespace cpu
+namespace cuda {
+void ModulateForward(bool silu, const Tensor& x, const Tensor& v, Tensor* y);
+void ModulateInputGrad(bool silu, const Tensor& x, const Tensor& v, const Tensor& dy, Tensor* dx,
+                       Tensor* dv);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_MODULATE_KERNELS_H_

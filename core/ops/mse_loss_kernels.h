@@ -21,6 +21,13 @@ void SquaredError(const Tensor& prediction, const Tensor& target,
 void ScaledError(const Tensor& prediction, const Tensor& target, const std::vector<double>& factors,
                  Tensor* dp);
 }  // namespace cpu
+namespace cuda {
+// mse_loss.h's, without checks.
+void MseLossForward(const Tensor& prediction, const Tensor& target, const Tensor& weights,
+                    Tensor* loss);
+void MseLossInputGrad(const Tensor& prediction, const Tensor& target, const Tensor& weights,
+                      const Tensor& d_loss, Tensor* dp);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_MSE_LOSS_KERNELS_H_

@@ -1,12 +1,13 @@
 """One op: its contract, its checks, its implementations and its test."""
 
 def dpipe_op(name, deps = [], test_deps = []):
-    """Targets `name` and `name`_test from <name>.h, .cc, _kernels.h, _ref.cc, _cpu.cc, _test.cc."""
+    """Targets `name` and `name`_test from <name>.h, .cc, _kernels.h, _ref.cc, _cpu.cc, _cuda.cc, _test.cc."""
     native.cc_library(
         name = name,
         srcs = [
             name + ".cc",
             name + "_cpu.cc",
+            name + "_cuda.cc",
             name + "_kernels.h",
             name + "_ref.cc",
         ],
@@ -18,6 +19,7 @@ def dpipe_op(name, deps = [], test_deps = []):
             ":kernel_support",
             "//core/base:check",
             "//core/base:status",
+            "//core/ops/cuda",
             "//core/tensor",
             "@absl",
             "@openmp",

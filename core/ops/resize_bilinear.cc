@@ -19,7 +19,7 @@ absl::StatusOr<Tensor> ResizeBilinearForward(const Tensor& x, int64_t height, in
   Tensor y = Sized(x, height, width);
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "resize_bilinear", [&] { ref::ResizeBilinearForward(x, &y); },
-      [&] { cpu::ResizeBilinearForward(x, &y); }));
+      [&] { cpu::ResizeBilinearForward(x, &y); }, [&] { cuda::ResizeBilinearForward(x, &y); }));
   return y;
 }
 
@@ -27,7 +27,8 @@ absl::StatusOr<Tensor> ResizeBilinearInputGrad(const Tensor& dy, int64_t height,
   Tensor dx = Sized(dy, height, width);
   DPIPE_RETURN_IF_ERROR(RunOn(
       *dy.device(), "resize_bilinear", [&] { ref::ResizeBilinearInputGrad(dy, &dx); },
-      [&] { cpu::ResizeBilinearInputGrad(dy, &dx); }));
+      [&] { cpu::ResizeBilinearInputGrad(dy, &dx); },
+      [&] { cuda::ResizeBilinearInputGrad(dy, &dx); }));
   return dx;
 }
 

@@ -13,6 +13,10 @@ namespace cpu {
 void ResizeBilinearForward(const Tensor& x, Tensor* y);
 void ResizeBilinearInputGrad(const Tensor& dy, Tensor* dx);
 }  // namespace cpu
+namespace cuda {
+void ResizeBilinearForward(const Tensor& x, Tensor* y);
+void ResizeBilinearInputGrad(const Tensor& dy, Tensor* dx);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_RESIZE_BILINEAR_KERNELS_H_

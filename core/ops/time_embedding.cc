@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "core/ops/backend.h"
+#include "core/ops/cuda/lookups.h"
+#include "core/ops/cuda/stream_of.h"
 #include "core/ops/reference.h"
 
 namespace dpipe::ops {
@@ -22,6 +24,23 @@ void Fill(const TimeEmbeddingParams& params, const Tensor& timesteps, Tensor* y)
   }
 }
 
+void FillOnGpu(const TimeEmbeddingParams& params, const Tensor& timesteps, const Tensor& y) {
+  const int64_t half = params.dim / 2, cosine = params.cosine_first ? 0 : half;
+  const cuda::TimeEmbeddingShape shape = {timesteps.dim(0),
+                                          half,
+                                          cosine,
+                                          half - cosine,
+                                          params.max_period,
+                                          half - params.frequency_shift};
+  const bool integers = timesteps.dtype() == DType::kI32;
+  WithElements(
+      [&](auto* to) {
+        cuda::EmbedTimesteps(cuda::StreamOf(y), shape, integers ? nullptr : timesteps.data<float>(),
+                             integers ? timesteps.data<int32_t>() : nullptr, to);
+      },
+      y);
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> TimeEmbedding(const TimeEmbeddingParams& params, const Tensor& timesteps,
@@ -33,7 +52,8 @@ absl::StatusOr<Tensor> TimeEmbedding(const TimeEmbeddingParams& params, const Te
   DPIPE_CHECK_LT(params.frequency_shift, params.dim / 2);
   Tensor y = Tensor::Empty(timesteps.device(), {timesteps.dim(0), params.dim}, dtype);
   const auto fill = [&] { Fill(params, timesteps, &y); };
-  DPIPE_RETURN_IF_ERROR(RunOn(*timesteps.device(), "time_embedding", fill, fill));
+  DPIPE_RETURN_IF_ERROR(RunOn(*timesteps.device(), "time_embedding", fill, fill,
+                              [&] { FillOnGpu(params, timesteps, y); }));
   return y;
 }
 

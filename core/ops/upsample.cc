@@ -11,7 +11,8 @@ absl::StatusOr<Tensor> UpsampleNearest2xForward(const Tensor& x) {
   Tensor y = Tensor::Empty(x.device(), {x.dim(0), 2 * x.dim(1), 2 * x.dim(2), x.dim(3)}, x.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "upsample", [&] { ref::UpsampleNearest2xForward(x, &y); },
-      [&] { cpu::UpsampleNearest2xForward(x, &y); }));
+      [&] { cpu::UpsampleNearest2xForward(x, &y); },
+      [&] { cuda::UpsampleNearest2xForward(x, &y); }));
   return y;
 }
 
@@ -23,7 +24,8 @@ absl::StatusOr<Tensor> UpsampleNearest2xInputGrad(const Tensor& dy) {
       Tensor::Empty(dy.device(), {dy.dim(0), dy.dim(1) / 2, dy.dim(2) / 2, dy.dim(3)}, dy.dtype());
   DPIPE_RETURN_IF_ERROR(RunOn(
       *dy.device(), "upsample", [&] { ref::UpsampleNearest2xInputGrad(dy, &dx); },
-      [&] { cpu::UpsampleNearest2xInputGrad(dy, &dx); }));
+      [&] { cpu::UpsampleNearest2xInputGrad(dy, &dx); },
+      [&] { cuda::UpsampleNearest2xInputGrad(dy, &dx); }));
   return dx;
 }
 

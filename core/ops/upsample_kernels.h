@@ -13,6 +13,10 @@ namespace cpu {
 void UpsampleNearest2xForward(const Tensor& x, Tensor* y);
 void UpsampleNearest2xInputGrad(const Tensor& dy, Tensor* dx);
 }  // namespace cpu
+namespace cuda {
+void UpsampleNearest2xForward(const Tensor& x, Tensor* y);
+void UpsampleNearest2xInputGrad(const Tensor& dy, Tensor* dx);
+}  // namespace cuda
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_UPSAMPLE_KERNELS_H_

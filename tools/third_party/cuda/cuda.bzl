@@ -27,6 +27,9 @@ _NVCC_OPTIONS = [
 def if_cuda(with_cuda, without_cuda = []):
     return with_cuda if CUDA_TOOLKIT else without_cuda
 
+def _is_device_source(name):
+    return name.endswith(".cu") or name.endswith(".cu.cc")
+
 def _include_options(context):
     options = []
     for path in context.quote_includes.to_list() + context.includes.to_list():
@@ -40,13 +43,13 @@ def _cuda_objects_impl(ctx):
     context = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]).compilation_context
     objects = []
     for source in ctx.files.srcs:
-        if source.extension != "cu":
+        if not _is_device_source(source.basename):
             continue
-        object = ctx.actions.declare_file("_nvcc/%s/%s.o" % (ctx.label.name, source.basename[:-3]))
+        object = ctx.actions.declare_file("_nvcc/%s/%s.o" % (ctx.label.name, source.basename))
         ctx.actions.run(
             executable = CUDA_TOOLKIT + "/bin/nvcc",
             arguments = _ARCHITECTURES + _NVCC_OPTIONS + ctx.attr.nvccopts + ["-I", "."] +
-                        _include_options(context) + ["-c", source.path, "-o", object.path],
+                        _include_options(context) + ["-x", "cu", "-c", source.path, "-o", object.path],
             inputs = depset(ctx.files.srcs + ctx.files.hdrs, transitive = [c.headers for c in contexts]),
             outputs = [object],
             # nvcc looks for its host compiler there.
@@ -68,7 +71,7 @@ def _cuda_objects_impl(ctx):
 _cuda_objects = rule(
     implementation = _cuda_objects_impl,
     attrs = {
-        "srcs": attr.label_list(allow_files = [".cu", ".cuh", ".h"]),
+        "srcs": attr.label_list(allow_files = [".cu", ".cu.cc", ".cuh", ".h"]),
         "hdrs": attr.label_list(allow_files = [".cuh", ".h"]),
         "deps": attr.label_list(providers = [CcInfo]),
         "nvccopts": attr.string_list(),
@@ -100,14 +103,14 @@ def cuda_library(name, srcs, hdrs = [], deps = [], nvccopts = [], copts = [], vi
     if CUDA_TOOLKIT:
         _cuda_objects(
             name = name + "_device_code",
-            srcs = [s for s in srcs if s.endswith(".cu")] + private_headers,
+            srcs = [s for s in srcs if _is_device_source(s)] + private_headers,
             hdrs = hdrs,
             nvccopts = nvccopts,
             deps = deps + ["@cuda//:headers"],
         )
     native.cc_library(
         name = name,
-        srcs = [s for s in srcs if not s.endswith(".cu")] + if_cuda([":" + name + "_device_code"]),
+        srcs = [s for s in srcs if not _is_device_source(s)] + if_cuda([":" + name + "_device_code"]),
         hdrs = hdrs,
         copts = copts,
         linkstatic = True,
@@ -115,6 +118,38 @@ def cuda_library(name, srcs, hdrs = [], deps = [], nvccopts = [], copts = [], vi
         visibility = visibility,
         deps = deps + ["@cuda//:cudart"],
     )
+
+def kernel_library(name, srcs, hdrs = [], deps = [], nvccopts = [], visibility = None):
+    """A library of kernels that also run on the CPU, with and without a toolkit.
+
+    Its .cu.cc sources are compiled by nvcc, for GPUs and for the CPU, where there is a toolkit, and
+    by the host's compiler where there is none.
+
+    Args:
+      name: the library's name.
+      srcs: .cu.cc and private headers.
+      hdrs: public headers.
+      deps: cc_library targets; also seen by nvcc.
+      nvccopts: more options for nvcc.
+      visibility: who may depend on it.
+    """
+    if CUDA_TOOLKIT:
+        cuda_library(
+            name = name,
+            srcs = srcs,
+            hdrs = hdrs,
+            nvccopts = nvccopts,
+            visibility = visibility,
+            deps = deps,
+        )
+    else:
+        native.cc_library(
+            name = name,
+            srcs = srcs,
+            hdrs = hdrs,
+            visibility = visibility,
+            deps = deps,
+        )
 
 def cuda_test(name, tags = [], deps = [], **kwargs):
     """A cc_test that needs a GPU to say anything; without one it must skip itself with a reason."""

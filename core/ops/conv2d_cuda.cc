@@ -1,0 +1,197 @@
+#include <algorithm>
+
+#include "core/ops/backend.h"
+#include "core/ops/bias_grad.h"
+#include "core/ops/conv2d_kernels.h"
+#include "core/ops/cuda/convolution.h"
+#include "core/ops/cuda/cudnn_ops.h"
+#include "core/ops/cuda/matmul.h"
+#include "core/ops/cuda/stream_of.h"
+
+namespace dpipe::ops::cuda {
+namespace {
+
+// Windows that are there at one time: 512 MB of bf16.
+constexpr int64_t kMostElements = int64_t{256} << 20;
+
+// The filters with their channels last, [O, R, S, I], in fp32 or bf16.
+absl::StatusOr<Tensor> Filters(const Weight& w, DType dtype) {
+  const int format = Weight::kFirstBackendFormat + static_cast<int>(dtype);
+  return w.Prepared(format, [dtype](const Tensor& master) -> absl::StatusOr<Tensor> {
+    const Shape& s = master.shape();
+    const Tensor last = Tensor::Empty(master.device(), {s[0], s[2], s[3], s[1]}, dtype);
+    WithElements(
+        [&](auto* to) {
+          ChannelsToLast(StreamOf(master), s[0], s[1], s[2] * s[3], master.data<float>(), to);
+        },
+        last);
+    return last;
+  });
+}
+
+Convolution ConvolutionOf(const Conv2dParams& params, const Shape& x, const Shape& w,
+                          const Shape& y) {
+  return {x[0],
+          x[1],
+          x[2],
+          x[3],
+          w[0],
+          w[2],
+          w[3],
+          y[1],
+          y[2],
+          params.stride,
+          params.pad_top,
+          params.pad_bottom,
+          params.pad_left,
+          params.pad_right};
+}
+
+// A convolution as products of the windows of a few samples at a time with the filters.
+class Windows {
+ public:
+  Windows(const Conv2dParams& params, const Shape& x, const Shape& w, const Shape& y)
+      : x_(x),
+        y_(y),
+        shape_{0,    x[1], x[2],          x[3],           w[2],           w[3],
+               y[1], y[2], params.stride, params.pad_top, params.pad_left},
+        are_pixels_(w[2] == 1 && w[3] == 1 && params.stride == 1 &&
+                    y == (Shape{x[0], x[1], x[2], y[3]})) {}
+
+  // Whether the products need no windows, and so no help.
+  bool are_pixels() const { return are_pixels_; }
+  int64_t columns() const { return shape_.rows * shape_.columns * shape_.channels; }
+  int64_t rows(int64_t samples) const { return samples * y_[1] * y_[2]; }
+
+  // Calls f(first sample, end) for parts of the batch.
+  template <typename F>
+  absl::Status ForParts(const F& f) const {
+    const int64_t of_sample = std::max<int64_t>(1, rows(1) * columns());
+    const int64_t part = std::max<int64_t>(1, kMostElements / of_sample);
+    for (int64_t begin = 0; begin < x_[0]; begin += part) {
+      DPIPE_RETURN_IF_ERROR(f(begin, std::min(x_[0], begin + part)));
+    }
+    return absl::OkStatus();
+  }
+
+  // The windows of x: x itself where each is one pixel.
+  Tensor Gather(const Tensor& x) const {
+    if (are_pixels_) return x;
+    const Tensor windows = Room(x, x.dtype());
+    WithElements([&](const auto* from, auto* to) { GatherWindows(StreamOf(x), Of(x), from, to); },
+                 x, windows);
+    return windows;
+  }
+  // Room for the gradients to the windows of dx, fp32 since they are still to be added up, and what
+  // adds them.
+  Tensor LikeGrads(const Tensor& dx) const { return are_pixels_ ? dx : Room(dx, DType::kF32); }
+  void Sum(const Tensor& windows, const Tensor& dx) const {
+    if (are_pixels_) return;
+    WithElements([&](auto* to) { SumWindows(StreamOf(dx), Of(dx), windows.data<float>(), to); },
+                 dx);
+  }
+  Matrix MatrixOf(const Tensor& windows) const {
+    return {windows.raw_data(), windows.dtype(), columns()};
+  }
+
+ private:
+  Tensor Room(const Tensor& x, DType dtype) const {
+    return Tensor::Empty(x.device(), {rows(x.dim(0)), columns()}, dtype);
+  }
+  WindowShape Of(const Tensor& x) const {
+    WindowShape shape = shape_;
+    shape.batch = x.dim(0);
+    return shape;
+  }
+
+  const Shape x_, y_;
+  const WindowShape shape_;
+  const bool are_pixels_;  // a 1 x 1 convolution: the windows are the image
+};
+
+}  // namespace
+
+absl::StatusOr<Tensor> Conv2dForward(const Conv2dParams& params, const Tensor& x, const Weight& w,
+                                     const Tensor& bias) {
+  DPIPE_ASSIGN_OR_RETURN(const Tensor filters, Filters(w, x.dtype()));
+  const Shape shape = Conv2dOutputShape(params, x.shape(), w.shape());
+  const Windows windows(params, x.shape(), w.shape(), shape);
+  Tensor y = Tensor::Empty(x.device(), shape, x.dtype());
+  if (!windows.are_pixels()) {
+    const absl::Status done =
+        ConvolveByCudnn(ConvolutionOf(params, x.shape(), w.shape(), shape), x, filters,
+                        bias.defined() ? bias.data<float>() : nullptr, y);
+    if (done.ok()) return y;
+    if (!absl::IsUnimplemented(done)) return done;
+  }
+  DPIPE_RETURN_IF_ERROR(windows.ForParts([&](int64_t begin, int64_t end) {
+    Product product = {windows.rows(end - begin), shape[3], windows.columns()};
+    const Tensor gathered = windows.Gather(x.Slice(begin, end));
+    product.a = windows.MatrixOf(gathered);
+    product.b = Transposed(windows.MatrixOf(filters));
+    product.d = RowsOf(y.Slice(begin, end));
+    if (bias.defined()) product.bias = bias.data<float>();
+    return Multiply(x.device(), product);
+  }));
+  return y;
+}
+
+absl::StatusOr<Tensor> Conv2dInputGrad(const Conv2dParams& params, const Tensor& dy,
+                                       const Weight& w, const Shape& x_shape) {
+  DPIPE_ASSIGN_OR_RETURN(const Tensor filters, Filters(w, dy.dtype()));
+  const Windows windows(params, x_shape, w.shape(), dy.shape());
+  Tensor dx = Tensor::Empty(dy.device(), x_shape, dy.dtype());
+  if (!windows.are_pixels()) {
+    const absl::Status done = ConvolveInputGradByCudnn(
+        ConvolutionOf(params, x_shape, w.shape(), dy.shape()), dy, filters, dx);
+    if (done.ok()) return dx;
+    if (!absl::IsUnimplemented(done)) return done;
+  }
+  DPIPE_RETURN_IF_ERROR(windows.ForParts([&](int64_t begin, int64_t end) {
+    const Tensor part = dx.Slice(begin, end), gathered = windows.LikeGrads(part);
+    Product product = {windows.rows(end - begin), windows.columns(), dy.dim(3)};
+    product.a = RowsOf(dy.Slice(begin, end));
+    product.b = windows.MatrixOf(filters);
+    product.d = windows.MatrixOf(gathered);
+    DPIPE_RETURN_IF_ERROR(Multiply(dy.device(), product));
+    windows.Sum(gathered, part);
+    return absl::OkStatus();
+  }));
+  return dx;
+}
+
+namespace {
+
+// Overwrites sums [O, R, S, I].
+absl::Status FilterGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy,
+                        const Shape& w, const Tensor& sums) {
+  const Windows windows(params, x.shape(), w, dy.shape());
+  if (!windows.are_pixels()) {
+    const absl::Status done =
+        ConvolveFilterGradByCudnn(ConvolutionOf(params, x.shape(), w, dy.shape()), x, dy, sums);
+    if (!absl::IsUnimplemented(done)) return done;
+  }
+  return windows.ForParts([&](int64_t begin, int64_t end) {
+    Product product = {w[0], windows.columns(), windows.rows(end - begin)};
+    const Tensor gathered = windows.Gather(x.Slice(begin, end));
+    product.a = Transposed(RowsOf(dy.Slice(begin, end)));
+    product.b = windows.MatrixOf(gathered);
+    product.d = windows.MatrixOf(sums);
+    product.accumulate = begin > 0;
+    return Multiply(x.device(), product);
+  });
+}
+
+}  // namespace
+
+absl::Status Conv2dWeightGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy,
+                              Tensor* dw, Tensor* db) {
+  const Shape w = dw->shape();
+  const Tensor sums = Tensor::Empty(x.device(), {w[0], w[2], w[3], w[1]}, DType::kF32);
+  DPIPE_RETURN_IF_ERROR(FilterGrad(params, x, dy, w, sums));
+  AddChannelsLast(StreamOf(x), w[0], w[1], w[2] * w[3], sums.data<float>(), dw->data<float>());
+  if (db != nullptr) AddBiasGrad(dy, db);
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe::ops::cuda

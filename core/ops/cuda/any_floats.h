@@ -1,0 +1,28 @@
+// Tensors as the elements of either type that some kernels take.
+#ifndef DPIPE_CORE_OPS_CUDA_ANY_FLOATS_H_
+#define DPIPE_CORE_OPS_CUDA_ANY_FLOATS_H_
+
+#include "core/ops/cuda/samples.h"
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops::cuda {
+
+inline AnyFloats FloatsOf(const Tensor& t) { return {t.raw_data(), t.dtype() == DType::kBf16}; }
+inline MutableFloats MutableFloatsOf(const Tensor& t) {
+  return {t.raw_data(), t.dtype() == DType::kBf16};
+}
+
+// Of an optional fp32 tensor.
+inline const float* DataOrNull(const Tensor& t) { return t.defined() ? t.data<float>() : nullptr; }
+
+// Room for `size` numbers in double on the tensor's device; see Workspace.
+inline Tensor DoubleWorkspace(const Tensor& like, int64_t size) {
+  return Tensor::Empty(like.device(), {2 * size}, DType::kF32);
+}
+inline double* DoublesOf(const Tensor& workspace) {
+  return static_cast<double*>(workspace.raw_data());
+}
+
+}  // namespace dpipe::ops::cuda
+
+#endif  // DPIPE_CORE_OPS_CUDA_ANY_FLOATS_H_

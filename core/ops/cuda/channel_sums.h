@@ -1,0 +1,98 @@
+// Sums over positions of channels-last data, one or more a channel, as channel_sums.h has them for
+// CPUs: in fp32 over runs of 128 positions, in double over the runs of a sample.
+//
+// Within a run each of 8 threads adds every eighth position, then the eight are added in order.
+#ifndef DPIPE_CORE_OPS_CUDA_CHANNEL_SUMS_H_
+#define DPIPE_CORE_OPS_CUDA_CHANNEL_SUMS_H_
+
+#include "core/ops/cuda/column_walk.h"
+
+namespace dpipe::ops::cuda {
+
+// The first half. Terms has
+//   static constexpr int kTerms;
+//   struct Channels;                                   // what it wants to know of a pack of them
+//   Channels Prepare(const ColumnWalk& walk) const;
+//   void Add(const Channels&, const ColumnWalk&, int64_t i, float (&sums)[kTerms][kPack<T>]) const;
+// where i is the index of the pack's first element.
+template <typename T, typename Terms>
+struct SumRuns {
+  Terms terms;
+  ChannelsLast shape;
+  float* run_sums;
+
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    constexpr int kSums = Terms::kTerms * kPack<T>;
+    DPIPE_SHARED(float, partial, kSums* kThreads);
+    const ColumnWalk walk = WalkOf<T>(shape);
+    float sums[Terms::kTerms][kPack<T>] = {};
+    if (walk.count > 0) {
+      const typename Terms::Channels channels = terms.Prepare(walk);
+      ForRows(walk, shape.channels, [&](int64_t i) { terms.Add(channels, walk, i, sums); });
+    }
+    for (int s = 0; s < kSums; ++s) {
+      partial[s * kThreads + Thread()] = sums[s / kPack<T>][s % kPack<T>];
+    }
+    Barrier();
+    const uint32_t lane = Thread() % kWarp;
+    for (uint32_t s = Thread() / kWarp; s < kSums; s += kWarps) {
+      if (static_cast<int>(s % kPack<T>) >= walk.count) continue;
+      float sum = partial[s * kThreads + lane];
+      for (uint32_t w = 1; w < kWarps; ++w) sum += partial[s * kThreads + w * kWarp + lane];
+      const int64_t row = (walk.sample * Runs(shape) + walk.run) * Terms::kTerms + s / kPack<T>;
+      run_sums[row * shape.channels + walk.column + s % kPack<T>] = sum;
+    }
+  }
+};
+
+// The second half, for one channel: sum `term` of `terms`.
+DPIPE_KERNEL_FUNCTION double AddRuns(const ChannelsLast& shape, int terms, const float* run_sums,
+                                     int64_t sample, int term, int64_t channel) {
+  double sum = 0;
+  for (int64_t run = 0; run < Runs(shape); ++run) {
+    const int64_t row = (sample * Runs(shape) + run) * terms + term;
+    sum += run_sums[row * shape.channels + channel];
+  }
+  return sum;
+}
+
+// The second half for all channels: a thread each, writing sum k of channel c of sample b to
+// out[(b * terms * channels) + k * term_stride + c * channel_stride], or adding it there.
+template <typename Out, bool kAdd>
+struct FinishSums {
+  ChannelsLast shape;
+  int terms;
+  int64_t term_stride, channel_stride;
+  const float* run_sums;
+  Out* out;
+
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll();
+    if (i >= shape.batch * terms * shape.channels) return;
+    const int64_t channel = i % shape.channels, sample = i / shape.channels / terms;
+    const int term = static_cast<int>(i / shape.channels % terms);
+    double sum = AddRuns(shape, terms, run_sums, sample, term, channel);
+    Out* const to =
+        out + sample * terms * shape.channels + term * term_stride + channel * channel_stride;
+    if (kAdd) sum += Load(to);
+    Store(to, static_cast<float>(sum));
+  }
+};
+
+// Both halves. `run_sums`: RunSumsSize numbers to work with.
+template <typename T, typename Terms>
+void LaunchSumRuns(const Stream& stream, const Terms& terms, const ChannelsLast& shape,
+                   float* run_sums) {
+  Launch(stream, WalkBlocks<T>(shape), SumRuns<T, Terms>{terms, shape, run_sums});
+}
+template <bool kAdd, typename Out>
+void LaunchFinishSums(const Stream& stream, const ChannelsLast& shape, int terms,
+                      int64_t term_stride, int64_t channel_stride, const float* run_sums,
+                      Out* out) {
+  Launch(stream, BlocksFor(shape.batch * terms * shape.channels),
+         FinishSums<Out, kAdd>{shape, terms, term_stride, channel_stride, run_sums, out});
+}
+
+}  // namespace dpipe::ops::cuda
+
+#endif  // DPIPE_CORE_OPS_CUDA_CHANNEL_SUMS_H_

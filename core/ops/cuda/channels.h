@@ -1,0 +1,40 @@
+// Kernels over channels-last data [batch, positions, channels] with numbers of a sample's channels.
+// T: float or Bf16.
+#ifndef DPIPE_CORE_OPS_CUDA_CHANNELS_H_
+#define DPIPE_CORE_OPS_CUDA_CHANNELS_H_
+
+#include <cstdint>
+
+#include "core/ops/cuda/column_walk.h"
+
+namespace dpipe::ops::cuda {
+
+// add.h: y = x + v at every position, v: [batch, channels].
+template <typename T>
+void AddVector(const Stream& stream, const ChannelsLast& shape, const T* x, const T* v, T* y);
+
+// y += bias [channels], fp32, in every row.
+template <typename T>
+void AddBias(const Stream& stream, int64_t rows, int64_t channels, const float* bias, T* y);
+
+// sums [batch, channels] = the sums of x over positions. run_sums: RunSumsSize(shape, 1).
+template <typename T>
+void SumPositions(const Stream& stream, const ChannelsLast& shape, const T* x, float* run_sums,
+                  T* sums);
+// sums [channels] += those of a single sample, for bias_grad.h.
+template <typename T>
+void AddRows(const Stream& stream, const ChannelsLast& shape, const T* x, float* run_sums,
+             float* sums);
+
+// modulate.h: v [batch, 2 * channels].
+template <typename T>
+void ModulateValues(const Stream& stream, const ChannelsLast& shape, bool silu, const T* x,
+                    const T* v, T* y);
+// run_sums: RunSumsSize(shape, 2).
+template <typename T>
+void ModulateGradient(const Stream& stream, const ChannelsLast& shape, bool silu, const T* x,
+                      const T* v, const T* dy, float* run_sums, T* dx, T* dv);
+
+}  // namespace dpipe::ops::cuda
+
+#endif  // DPIPE_CORE_OPS_CUDA_CHANNELS_H_

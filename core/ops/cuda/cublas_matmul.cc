@@ -1,0 +1,222 @@
+#include "core/ops/cuda/cublas_matmul.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "core/cuda/cublas_lt_api.h"
+#include "core/ops/cuda/elementwise.h"
+#include "core/ops/cuda/stream_of.h"
+#include "core/tensor/cuda/cuda_device.h"
+
+namespace dpipe::ops::cuda {
+namespace {
+
+// What NVIDIA recommends for Hopper, and more than Ampere's algorithms ask for.
+constexpr uint64_t kMostWorkspaceBytes = 32 << 20;
+
+absl::Status LtStatus(const CublasLtApi& api, cublasStatus_t status, absl::string_view call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(call, ": ", api.cublasLtGetStatusString(status)));
+}
+
+#define DPIPE_LT(api, call, ...) \
+  DPIPE_RETURN_IF_ERROR(LtStatus((api), (api).call(__VA_ARGS__), #call))
+
+template <typename T>
+using Owned = std::shared_ptr<T>;
+using Description = Owned<cublasLtMatmulDescOpaque_t>;
+using Layout = Owned<cublasLtMatrixLayoutOpaque_t>;
+using Preference = Owned<cublasLtMatmulPreferenceOpaque_t>;
+
+cudaDataType_t TypeOf(DType dtype) { return dtype == DType::kF32 ? CUDA_R_32F : CUDA_R_16BF; }
+
+// Alignment matters to the choice up to 16 bytes.
+uint32_t AlignmentOf(const void* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  return static_cast<uint32_t>(address % 16 == 0 ? 16 : address & ~(address - 1));
+}
+
+// All that the choice of an algorithm depends on.
+using Key = std::array<int64_t, 20>;
+Key KeyOf(const Product& p) {
+  Key key = {p.m, p.n, p.k, p.batch, p.bias != nullptr, p.accumulate};
+  size_t i = 6;
+  for (const Matrix* matrix : {&p.a, &p.b, &p.d}) {
+    key[i++] = matrix->row_stride;
+    key[i++] = matrix->batch_stride;
+    key[i++] = static_cast<int64_t>(matrix->dtype) * 2 + (matrix->transposed ? 1 : 0);
+    key[i++] = AlignmentOf(matrix->data);
+  }
+  return key;
+}
+
+// A product as the library runs it. Its matrices have columns first, in which our row-major a, b
+// and d are their transposes: it computes d^T = b^T a^T.
+struct Plan {
+  Description description;
+  Layout a, b, d;
+  cublasLtMatmulAlgo_t algorithm = {};
+  size_t workspace_bytes = 0;
+  DType bias_dtype = DType::kF32;
+};
+
+// The plans of a device.
+class MatmulPlans {
+ public:
+  static absl::StatusOr<std::unique_ptr<MatmulPlans>> Create() {
+    DPIPE_ASSIGN_OR_RETURN(const CublasLtApi* api, LoadCublasLt());
+    cublasLtHandle_t handle = nullptr;
+    DPIPE_LT(*api, cublasLtCreate, &handle);
+    return std::unique_ptr<MatmulPlans>(new MatmulPlans(*api, handle));
+  }
+  ~MatmulPlans() { api_.cublasLtDestroy(handle_); }
+
+  absl::Status Run(const std::shared_ptr<Device>& device, const Product& product,
+                   cudaStream_t stream) {
+    const Key key = KeyOf(product);
+    auto found = plans_.find(key);
+    if (found == plans_.end()) {
+      DPIPE_ASSIGN_OR_RETURN(Plan plan, Choose(product));
+      found = plans_.emplace(key, std::move(plan)).first;
+    }
+    return Execute(found->second, device, product, stream);
+  }
+
+ private:
+  MatmulPlans(const CublasLtApi& api, cublasLtHandle_t handle) : api_(api), handle_(handle) {}
+
+  // The library adds a bias of the result's type to bf16 results for sure, and one of fp32 where a
+  // version can; the latter is not rounded.
+  absl::StatusOr<Plan> Choose(const Product& product) {
+    absl::StatusOr<Plan> plan = ChooseWithBias(product, DType::kF32);
+    if (!plan.ok() && product.bias != nullptr && product.d.dtype == DType::kBf16) {
+      plan = ChooseWithBias(product, DType::kBf16);
+    }
+    return plan;
+  }
+
+  absl::StatusOr<Plan> ChooseWithBias(const Product& p, DType bias_dtype) {
+    Plan plan;
+    plan.bias_dtype = bias_dtype;
+    DPIPE_ASSIGN_OR_RETURN(plan.a, LayoutOf(p.a, p.m, p.k, p.batch));
+    DPIPE_ASSIGN_OR_RETURN(plan.b, LayoutOf(p.b, p.k, p.n, p.batch));
+    DPIPE_ASSIGN_OR_RETURN(plan.d, LayoutOf(p.d, p.m, p.n, p.batch));
+    DPIPE_ASSIGN_OR_RETURN(plan.description, DescriptionOf(p, bias_dtype));
+    DPIPE_ASSIGN_OR_RETURN(const Preference preference, PreferenceOf(p));
+    cublasLtMatmulHeuristicResult_t result = {};
+    int found = 0;
+    const cublasStatus_t status = api_.cublasLtMatmulAlgoGetHeuristic(
+        handle_, plan.description.get(), plan.b.get(), plan.a.get(), plan.d.get(), plan.d.get(),
+        preference.get(), 1, &result, &found);
+    if (status != CUBLAS_STATUS_SUCCESS || found == 0) {
+      return absl::UnimplementedError(
+          absl::StrCat("cuBLASLt has no algorithm for a product of ", p.m, " x ", p.k, " and ", p.k,
+                       " x ", p.n, " in ", DTypeName(p.a.dtype), " to ", DTypeName(p.d.dtype), ": ",
+                       api_.cublasLtGetStatusString(status)));
+    }
+    plan.algorithm = result.algo;
+    plan.workspace_bytes = result.workspaceSize;
+    return plan;
+  }
+
+  // Of a matrix [rows, columns] as we see it, stored rows first: columns first, [columns, rows].
+  absl::StatusOr<Layout> LayoutOf(const Matrix& matrix, int64_t rows, int64_t columns,
+                                  int64_t batch) {
+    if (matrix.transposed) std::swap(rows, columns);
+    cublasLtMatrixLayout_t raw = nullptr;
+    DPIPE_LT(api_, cublasLtMatrixLayoutCreate, &raw, TypeOf(matrix.dtype), columns, rows,
+             matrix.row_stride);
+    Layout layout(raw, api_.cublasLtMatrixLayoutDestroy);
+    const auto count = static_cast<int32_t>(batch);
+    DPIPE_LT(api_, cublasLtMatrixLayoutSetAttribute, raw, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+             &count, sizeof(count));
+    DPIPE_LT(api_, cublasLtMatrixLayoutSetAttribute, raw,
+             CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &matrix.batch_stride,
+             sizeof(matrix.batch_stride));
+    return layout;
+  }
+
+  absl::StatusOr<Description> DescriptionOf(const Product& p, DType bias_dtype) {
+    cublasLtMatmulDesc_t raw = nullptr;
+    // Not TF32: fp32 is what others are compared with.
+    DPIPE_LT(api_, cublasLtMatmulDescCreate, &raw, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    Description description(raw, api_.cublasLtMatmulDescDestroy);
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
+      return LtStatus(api_,
+                      api_.cublasLtMatmulDescSetAttribute(raw, attribute, &value, sizeof(value)),
+                      "cublasLtMatmulDescSetAttribute");
+    };
+    const auto operation = [](const Matrix& matrix) {
+      return static_cast<int32_t>(matrix.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    };
+    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, operation(p.b)));
+    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operation(p.a)));
+    if (p.bias == nullptr) return description;
+    DPIPE_RETURN_IF_ERROR(
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<uint32_t>(CUBLASLT_EPILOGUE_BIAS)));
+    DPIPE_RETURN_IF_ERROR(
+        set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(TypeOf(bias_dtype))));
+    return description;
+  }
+
+  absl::StatusOr<Preference> PreferenceOf(const Product& p) {
+    cublasLtMatmulPreference_t raw = nullptr;
+    DPIPE_LT(api_, cublasLtMatmulPreferenceCreate, &raw);
+    Preference preference(raw, api_.cublasLtMatmulPreferenceDestroy);
+    const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+      return LtStatus(
+          api_, api_.cublasLtMatmulPreferenceSetAttribute(raw, attribute, &value, sizeof(value)),
+          "cublasLtMatmulPreferenceSetAttribute");
+    };
+    DPIPE_RETURN_IF_ERROR(
+        set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kMostWorkspaceBytes}));
+    // Partial sums of a divided k are added in fp32 and in order, from the workspace; not in place,
+    // in the order in which they come.
+    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                              static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));
+    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, AlignmentOf(p.b.data)));
+    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, AlignmentOf(p.a.data)));
+    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, AlignmentOf(p.d.data)));
+    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, AlignmentOf(p.d.data)));
+    return preference;
+  }
+
+  absl::Status Execute(const Plan& plan, const std::shared_ptr<Device>& device, const Product& p,
+                       cudaStream_t stream) {
+    const Tensor workspace =
+        Tensor::Empty(device, {static_cast<int64_t>(plan.workspace_bytes + 3) / 4}, DType::kF32);
+    Tensor narrow_bias;
+    if (p.bias != nullptr) {
+      const void* bias = p.bias;
+      if (plan.bias_dtype == DType::kBf16) {
+        narrow_bias = Tensor::Empty(device, {p.n}, DType::kBf16);
+        MapConvert(StreamOf(*device), p.n, p.bias, narrow_bias.data<Bf16>());
+        bias = narrow_bias.raw_data();
+      }
+      DPIPE_LT(api_, cublasLtMatmulDescSetAttribute, plan.description.get(),
+               CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
+    }
+    const float alpha = 1, beta = p.accumulate ? 1.0f : 0.0f;
+    DPIPE_LT(api_, cublasLtMatmul, handle_, plan.description.get(), &alpha, p.b.data, plan.b.get(),
+             p.a.data, plan.a.get(), &beta, p.d.data, plan.d.get(), p.d.data, plan.d.get(),
+             &plan.algorithm, workspace.raw_data(), plan.workspace_bytes, stream);
+    return absl::OkStatus();
+  }
+
+  const CublasLtApi& api_;
+  const cublasLtHandle_t handle_;
+  std::map<Key, Plan> plans_;
+};
+
+}  // namespace
+
+absl::Status MultiplyByCublas(const std::shared_ptr<Device>& device, const Product& product) {
+  dpipe::cuda::CudaDevice& gpu = dpipe::cuda::CudaDeviceOf(*device);
+  DPIPE_ASSIGN_OR_RETURN(MatmulPlans * plans, gpu.Attached<MatmulPlans>(&MatmulPlans::Create));
+  return plans->Run(device, product, static_cast<cudaStream_t>(gpu.stream()));
+}
+
+}  // namespace dpipe::ops::cuda

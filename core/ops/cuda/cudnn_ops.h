@@ -1,0 +1,51 @@
+// Convolutions and attention by cuDNN.
+//
+// Unimplemented where cuDNN has no engine that keeps what is promised (deterministic sums in fp32),
+// on emulated devices, and in builds without CUDA; callers then compute by products and kernels of
+// their own. NotFound where the library is missing.
+#ifndef DPIPE_CORE_OPS_CUDA_CUDNN_OPS_H_
+#define DPIPE_CORE_OPS_CUDA_CUDNN_OPS_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "core/base/status.h"
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops::cuda {
+
+// x [batch, height, width, channels], filters [outputs, rows, columns, channels], y [batch,
+// out_height, out_width, outputs]; x, filters and y of one element type.
+struct Convolution {
+  int64_t batch, height, width, channels;
+  int64_t outputs, rows, columns;
+  int64_t out_height, out_width;
+  int64_t stride, pad_top, pad_bottom, pad_left, pad_right;
+};
+
+// bias: fp32 [outputs], or null.
+absl::Status ConvolveByCudnn(const Convolution& shape, const Tensor& x, const Tensor& filters,
+                             const float* bias, const Tensor& y);
+absl::Status ConvolveInputGradByCudnn(const Convolution& shape, const Tensor& dy,
+                                      const Tensor& filters, const Tensor& dx);
+// dfilters: fp32, overwritten.
+absl::Status ConvolveFilterGradByCudnn(const Convolution& shape, const Tensor& x, const Tensor& dy,
+                                       const Tensor& dfilters);
+
+// q, y [batch, queries, heads * size]; k, v [batch, keys, heads * size]: bf16, without a mask.
+struct UnmaskedAttention {
+  int64_t batch, heads, queries, keys, size;
+  float scale;
+};
+
+// log_sums: fp32 [batch, heads, queries], log(sum(exp(scale * q k^T))).
+absl::Status AttendByCudnn(const UnmaskedAttention& shape, const Tensor& q, const Tensor& k,
+                           const Tensor& v, const Tensor& y, float* log_sums);
+absl::Status AttendGradByCudnn(const UnmaskedAttention& shape, const Tensor& dy, const Tensor& q,
+                               const Tensor& k, const Tensor& v, const Tensor& y,
+                               const float* log_sums, const Tensor& dq, const Tensor& dk,
+                               const Tensor& dv);
+
+}  // namespace dpipe::ops::cuda
+
+#endif  // DPIPE_CORE_OPS_CUDA_CUDNN_OPS_H_

@@ -1,0 +1,122 @@
+// The language that our kernels are written in: CUDA where nvcc compiles them, and fibers on the
+// CPU (emulation.h), from the same lines.
+//
+// A kernel is a struct whose members are its arguments and whose operator() is what each thread
+// does. It gets its place, barriers, shuffles and shared memory from the functions below, and is
+// deterministic: it never adds atomically, so that every sum has one order.
+//
+//   template <typename T>
+//   struct Negate {
+//     const T* x;
+//     T* y;
+//     int64_t n;
+//     DPIPE_KERNEL_FUNCTION void operator()() const {
+//       const int64_t i = ThreadOfAll();
+//       if (i < n) Store(y + i, -Load(x + i));
+//     }
+//   };
+//   Launch(stream, BlocksFor(n), Negate<float>{x, y, n});
+#ifndef DPIPE_CORE_OPS_CUDA_KERNEL_H_
+#define DPIPE_CORE_OPS_CUDA_KERNEL_H_
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/base/check.h"
+#include "core/ops/cuda/emulation.h"
+
+#if defined(__CUDACC__)
+#define DPIPE_KERNEL_FUNCTION __host__ __device__ __forceinline__
+#else
+#define DPIPE_KERNEL_FUNCTION inline
+#endif
+
+// An array that a block's threads share: `name` becomes a pointer to `count` elements.
+#if defined(__CUDA_ARCH__)
+#define DPIPE_SHARED(type, name, count) __shared__ type name[count]
+#else
+#define DPIPE_SHARED(type, name, count) \
+  static char name##_site;              \
+  type* const name = static_cast<type*>(emulation::Shared(&name##_site, sizeof(type) * (count)))
+#endif
+
+namespace dpipe::ops::cuda {
+
+// Where kernels run: a cudaStream_t, or the calling thread.
+struct Stream {
+  void* handle = nullptr;
+  bool emulated = false;
+};
+
+// Threads of every block.
+constexpr uint32_t kThreads = 256;
+constexpr uint32_t kWarp = 32;
+constexpr uint32_t kWarps = kThreads / kWarp;
+
+// Blocks of which n threads can be had. Threads are counted in 32 bits.
+inline uint32_t BlocksFor(int64_t n) {
+  DPIPE_CHECK(n >= 0 && n < (int64_t{1} << 32) - kThreads) << "a kernel of " << n << " threads";
+  return static_cast<uint32_t>((n + kThreads - 1) / kThreads);
+}
+
+#if defined(__CUDA_ARCH__)
+__device__ __forceinline__ uint32_t Thread() { return threadIdx.x; }
+__device__ __forceinline__ uint32_t Block() { return blockIdx.x; }
+__device__ __forceinline__ void Barrier() { __syncthreads(); }
+template <typename T>
+__device__ __forceinline__ T LaneXor(T value, uint32_t mask) {
+  return __shfl_xor_sync(0xffffffffu, value, static_cast<int>(mask));
+}
+#else
+DPIPE_KERNEL_FUNCTION uint32_t Thread() { return emulation::Here().thread; }
+DPIPE_KERNEL_FUNCTION uint32_t Block() { return emulation::Here().block; }
+// No thread of a block goes on before all have come here; all see what was written before.
+DPIPE_KERNEL_FUNCTION void Barrier() { emulation::Barrier(); }
+// The value (float or double) of lane (own ^ mask) of the warp. All lanes must call it together.
+template <typename T>
+DPIPE_KERNEL_FUNCTION T LaneXor(T value, uint32_t mask) {
+  uint64_t bits = 0;
+  memcpy(&bits, &value, sizeof(value));
+  bits = emulation::ExchangeXor(bits, mask);
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+#endif
+
+DPIPE_KERNEL_FUNCTION uint32_t ThreadOfAll() { return Block() * kThreads + Thread(); }
+
+template <typename Kernel>
+void RunThread(const void* kernel) {
+  (*static_cast<const Kernel*>(kernel))();
+}
+
+#if defined(__CUDACC__)
+template <typename Kernel>
+__global__ void __launch_bounds__(kThreads) RunOnGpu(const __grid_constant__ Kernel kernel) {
+  kernel();
+}
+template <typename Kernel>
+void LaunchOnGpu(const Stream& stream, uint32_t blocks, const Kernel& kernel) {
+  RunOnGpu<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream.handle)>>>(kernel);
+}
+#else
+// Never called: a build without CUDA has emulated streams only.
+template <typename Kernel>
+void LaunchOnGpu(const Stream&, uint32_t, const Kernel&) {}
+#endif
+
+// Enqueues `blocks` (below 2^24) blocks of kThreads threads; none is nothing to do. Errors stay
+// with the stream: cudaGetLastError.
+template <typename Kernel>
+void Launch(const Stream& stream, uint32_t blocks, const Kernel& kernel) {
+  if (blocks == 0) return;
+  if (stream.emulated) {
+    emulation::Run(blocks, kThreads, &RunThread<Kernel>, &kernel);
+  } else {
+    LaunchOnGpu(stream, blocks, kernel);
+  }
+}
+
+}  // namespace dpipe::ops::cuda
+
+#endif  // DPIPE_CORE_OPS_CUDA_KERNEL_H_

@@ -1,0 +1,16 @@
+#include "core/ops/cuda/launch_status.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/ops/cuda/launch_error.h"
+#include "core/ops/cuda/stream_of.h"
+
+namespace dpipe::ops::cuda {
+
+absl::Status LaunchStatus(const Device& device, absl::string_view op) {
+  if (StreamOf(device).emulated) return absl::OkStatus();
+  const char* const error = LastLaunchError();
+  if (error == nullptr) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("a kernel of ", op, " was not launched: ", error));
+}
+
+}  // namespace dpipe::ops::cuda

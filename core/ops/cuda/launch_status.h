@@ -1,0 +1,17 @@
+// Errors of kernel launches as Statuses.
+#ifndef DPIPE_CORE_OPS_CUDA_LAUNCH_STATUS_H_
+#define DPIPE_CORE_OPS_CUDA_LAUNCH_STATUS_H_
+
+#include "absl/strings/string_view.h"
+#include "core/base/status.h"
+#include "core/tensor/device.h"
+
+namespace dpipe::ops::cuda {
+
+// Internal where the calling thread's last launches for `device` failed, naming `op` and what CUDA
+// says. Nothing fails on emulated devices.
+absl::Status LaunchStatus(const Device& device, absl::string_view op);
+
+}  // namespace dpipe::ops::cuda
+
+#endif  // DPIPE_CORE_OPS_CUDA_LAUNCH_STATUS_H_

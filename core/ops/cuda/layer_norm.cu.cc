@@ -1,0 +1,154 @@
+#include "core/ops/cuda/layer_norm.h"
+
+#include <cmath>
+
+#include "core/ops/cuda/channel_sums.h"
+#include "core/ops/cuda/reduce.h"
+
+namespace dpipe::ops::cuda {
+namespace {
+
+// The row of this thread's warp, and its packs: every 32nd from the lane's own on.
+DPIPE_KERNEL_FUNCTION int64_t RowOfWarp() { return ThreadOfAll() / kWarp; }
+
+template <typename T, typename F>
+DPIPE_KERNEL_FUNCTION void ForPacks(int64_t channels, const F& f) {
+  for (int64_t c = int64_t{Thread() % kWarp} * kPack<T>; c < channels; c += kWarp * kPack<T>) {
+    f(c, PackCount<T>(channels, c));
+  }
+}
+
+// Mean and variance in two passes over the row, whose second and third reading find it in the
+// cache.
+template <typename T>
+struct NormaliseRows {
+  int64_t rows, channels;
+  float eps;
+  const T* x;
+  const float* scale;
+  const float* bias;
+  float* stats;
+  T* y;
+
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t row = RowOfWarp();
+    if (row >= rows) return;
+    const T* const from = x + row * channels;
+    float sum = 0;
+    ForPacks<T>(channels, [&](int64_t c, int count) {
+      const Pack<T> v = LoadPack(from + c, count);
+      for (int j = 0; j < kPack<T>; ++j) sum += v.v[j];
+    });
+    const float mean = WarpSum(sum) / static_cast<float>(channels);
+    float squares = 0;
+    ForPacks<T>(channels, [&](int64_t c, int count) {
+      const Pack<T> v = LoadPack(from + c, count);
+      for (int j = 0; j < kPack<T>; ++j) {
+        const float d = j < count ? v.v[j] - mean : 0.0f;
+        squares += d * d;
+      }
+    });
+    const float rstd = 1.0f / sqrtf(WarpSum(squares) / static_cast<float>(channels) + eps);
+    ForPacks<T>(channels, [&](int64_t c, int count) {
+      Pack<T> v = LoadPack(from + c, count);
+      for (int j = 0; j < count; ++j) {
+        v.v[j] = (v.v[j] - mean) * rstd * scale[c + j] + bias[c + j];
+      }
+      StorePack(y + row * channels + c, count, v.v);
+    });
+    if (Thread() % kWarp == 0) {
+      stats[2 * row] = mean;
+      stats[2 * row + 1] = rstd;
+    }
+  }
+};
+
+// With h = (x - mean) rstd:  dx = rstd (dy scale - mean of (dy scale) - h mean of (dy scale h)).
+template <typename T>
+struct RowGradient {
+  int64_t rows, channels;
+  const T* x;
+  const T* dy;
+  const float* stats;
+  const float* scale;
+  T* dx;
+
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t row = RowOfWarp();
+    if (row >= rows) return;
+    const int64_t begin = row * channels;
+    const float mean = stats[2 * row], rstd = stats[2 * row + 1];
+    float first = 0, second = 0;
+    ForPacks<T>(channels, [&](int64_t c, int count) {
+      const Pack<T> vx = LoadPack(x + begin + c, count), vd = LoadPack(dy + begin + c, count);
+      for (int j = 0; j < count; ++j) {
+        const float d = vd.v[j] * scale[c + j];
+        first += d;
+        second += d * ((vx.v[j] - mean) * rstd);
+      }
+    });
+    first = WarpSum(first) / static_cast<float>(channels);
+    second = WarpSum(second) / static_cast<float>(channels);
+    ForPacks<T>(channels, [&](int64_t c, int count) {
+      Pack<T> vx = LoadPack(x + begin + c, count);
+      const Pack<T> vd = LoadPack(dy + begin + c, count);
+      for (int j = 0; j < count; ++j) {
+        const float h = (vx.v[j] - mean) * rstd;
+        vx.v[j] = rstd * (vd.v[j] * scale[c + j] - first - h * second);
+      }
+      StorePack(dx + begin + c, count, vx.v);
+    });
+  }
+};
+
+// dy and dy h, the weight gradients' terms.
+template <typename T>
+struct GradTerms {
+  static constexpr int kTerms = 2;
+  struct Channels {};
+  int64_t channels;
+  const T* x;
+  const T* dy;
+  const float* stats;
+
+  DPIPE_KERNEL_FUNCTION Channels Prepare(const ColumnWalk&) const { return {}; }
+  DPIPE_KERNEL_FUNCTION void Add(const Channels&, const ColumnWalk& walk, int64_t i,
+                                 float (&sums)[kTerms][kPack<T>]) const {
+    const int64_t row = i / channels;
+    const float mean = stats[2 * row], rstd = stats[2 * row + 1];
+    const Pack<T> vx = LoadPack(x + i, walk.count), vd = LoadPack(dy + i, walk.count);
+    for (int j = 0; j < kPack<T>; ++j) {
+      sums[0][j] += vd.v[j];
+      sums[1][j] += vd.v[j] * ((vx.v[j] - mean) * rstd);
+    }
+  }
+};
+
+}  // namespace
+
+template <typename T>
+void LayerNormValues(const Stream& stream, int64_t rows, int64_t channels, float eps, const T* x,
+                     const float* scale, const float* bias, float* stats, T* y) {
+  Launch(stream, BlocksFor(rows * kWarp),
+         NormaliseRows<T>{rows, channels, eps, x, scale, bias, stats, y});
+}
+
+template <typename T>
+void LayerNormGradient(const Stream& stream, const ChannelsLast& shape, const T* x, const T* dy,
+                       const float* stats, const float* scale, float* run_sums, float* sums,
+                       T* dx) {
+  const int64_t rows = shape.batch * shape.positions, channels = shape.channels;
+  Launch(stream, BlocksFor(rows * kWarp), RowGradient<T>{rows, channels, x, dy, stats, scale, dx});
+  LaunchSumRuns<T>(stream, GradTerms<T>{channels, x, dy, stats}, shape, run_sums);
+  LaunchFinishSums<false>(stream, shape, 2, channels, 1, run_sums, sums);
+}
+
+#define DPIPE_INSTANTIATE(T)                                                                    \
+  template void LayerNormValues(const Stream&, int64_t, int64_t, float, const T*, const float*, \
+                                const float*, float*, T*);                                      \
+  template void LayerNormGradient(const Stream&, const ChannelsLast&, const T*, const T*,       \
+                                  const float*, const float*, float*, float*, T*);
+DPIPE_INSTANTIATE(float)
+DPIPE_INSTANTIATE(Bf16)
+
+}  // namespace dpipe::ops::cuda

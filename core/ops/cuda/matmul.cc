@@ -1,0 +1,60 @@
+#include "core/ops/cuda/matmul.h"
+
+#include "core/ops/cuda/cublas_matmul.h"
+#include "core/ops/cuda/stream_of.h"
+
+namespace dpipe::ops::cuda {
+namespace {
+
+double ElementOf(const Matrix& matrix, int64_t batch, int64_t row, int64_t column) {
+  const int64_t i = batch * matrix.batch_stride +
+                    (matrix.transposed ? column : row) * matrix.row_stride +
+                    (matrix.transposed ? row : column);
+  return matrix.dtype == DType::kF32 ? static_cast<const float*>(matrix.data)[i]
+                                     : static_cast<float>(static_cast<const Bf16*>(matrix.data)[i]);
+}
+
+void SetElement(const Matrix& matrix, int64_t batch, int64_t row, int64_t column, double value) {
+  const int64_t i = batch * matrix.batch_stride + row * matrix.row_stride + column;
+  if (matrix.dtype == DType::kF32) {
+    static_cast<float*>(matrix.data)[i] = static_cast<float>(value);
+  } else {
+    static_cast<Bf16*>(matrix.data)[i] = Bf16(static_cast<float>(value));
+  }
+}
+
+// By the definition: what stands in for the library on emulated devices.
+void MultiplyOnHost(const Product& p) {
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t i = 0; i < p.m; ++i) {
+      for (int64_t j = 0; j < p.n; ++j) {
+        double sum = p.bias != nullptr ? p.bias[j] : 0.0;
+        if (p.accumulate) sum += ElementOf(p.d, b, i, j);
+        for (int64_t k = 0; k < p.k; ++k) sum += ElementOf(p.a, b, i, k) * ElementOf(p.b, b, k, j);
+        SetElement(p.d, b, i, j, sum);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status Multiply(const std::shared_ptr<Device>& device, const Product& product) {
+  DPIPE_CHECK(product.a.dtype == product.b.dtype) << "a product of two element types";
+  DPIPE_CHECK(product.d.dtype == DType::kF32 || product.d.dtype == product.a.dtype)
+      << "a product of " << DTypeName(product.a.dtype) << " in " << DTypeName(product.d.dtype);
+  DPIPE_CHECK(!product.d.transposed);
+  DPIPE_CHECK(product.bias == nullptr || !product.accumulate);
+  if (!StreamOf(*device).emulated) return MultiplyByCublas(device, product);
+  MultiplyOnHost(product);
+  return absl::OkStatus();
+}
+
+Matrix RowsOf(const Tensor& t) { return {t.raw_data(), t.dtype(), t.dim(-1)}; }
+
+Matrix Transposed(Matrix matrix) {
+  matrix.transposed = !matrix.transposed;
+  return matrix;
+}
+
+}  // namespace dpipe::ops::cuda

@@ -1,0 +1,149 @@
+#include "core/ops/add.h"
+#include "core/ops/backend.h"
+#include "core/ops/cuda/channels.h"
+#include "core/ops/cuda/parity.h"
+#include "core/ops/cuda/stream_of.h"
+#include "core/ops/group_norm.h"
+#include "core/ops/layer_norm.h"
+#include "core/ops/reference.h"
+
+namespace dpipe::ops::cuda {
+namespace {
+
+class NormsParityTest : public ParityTest {};
+
+struct GroupCase {
+  Shape shape;
+  int groups;
+};
+
+// One and several runs of 128 positions, one and several tiles of 32 packs, packs that span groups.
+const GroupCase kGroupCases[] = {{{2, 5, 7, 12}, 4}, {{3, 2, 40}, 4},  {{2, 9, 13, 64}, 32},
+                                 {{1, 129, 33}, 3},  {{2, 300, 5}, 5}, {{2, 8, 8, 320}, 32},
+                                 {{1, 140, 260}, 26}};
+
+// Normalised values and their products with the parameters are up to 20; sums add up to 300 of
+// them. 2^-23 of that a rounding, a handful of roundings.
+constexpr Tolerance kNorm = {1e-5, 2e-5};
+constexpr Tolerance kSums = {3e-5, 2e-4};
+
+TEST_P(NormsParityTest, GroupNorm) {
+  for (const bool silu : {false, true}) {
+    for (const GroupCase& c : kGroupCases) {
+      GroupNormParams params;
+      params.groups = c.groups;
+      params.silu = silu;
+      const Tensor x = Random(c.shape, GetParam(), 2, 0.5f);
+      const Tensor scale = Random({c.shape[-1]}, DType::kF32);
+      const Tensor bias = Random({c.shape[-1]}, DType::kF32);
+      ExpectParity({x, scale, bias}, kNorm, [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+        const GroupNormResult result = *GroupNormForward(params, in[0], in[1], in[2]);
+        return Tensors{result.y, result.stats};
+      });
+      // From the same statistics, so that only this pass's error counts.
+      const Tensor stats = GroupNormForward(params, x, scale, bias)->stats;
+      ExpectParity({x, scale, bias, stats, Random(c.shape)}, kSums,
+                   [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                     const GroupNormGrads grads =
+                         *GroupNormInputGrad(params, in[0], in[4], in[3], in[1], in[2]);
+                     return Tensors{grads.dx, grads.sums};
+                   });
+    }
+  }
+}
+
+// A mean a thousand deviations large must not cost the variance its digits.
+TEST_P(NormsParityTest, GroupNormOfLargeMean) {
+  GroupNormParams params;
+  params.groups = 2;
+  const Tensor x = Random({2, 200, 16}, GetParam(), 1, 1000);
+  const Tensor scale = Random({16}, DType::kF32), bias = Random({16}, DType::kF32);
+  ExpectParity({x, scale, bias}, {1e-4, 1e-3}, [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+    const GroupNormResult result = *GroupNormForward(params, in[0], in[1], in[2]);
+    return Tensors{result.y, result.stats};
+  });
+}
+
+const Shape kLayerShapes[] = {{1, 7}, {3, 77, 40}, {2, 5, 321}, {2, 3, 4, 64}, {1, 2, 1280}};
+
+TEST_P(NormsParityTest, LayerNorm) {
+  for (const Shape& shape : kLayerShapes) {
+    const Tensor x = Random(shape, GetParam(), 2, 1), scale = Random({shape[-1]}, DType::kF32);
+    const Tensor bias = Random({shape[-1]}, DType::kF32);
+    ExpectParity({x, scale, bias}, kNorm, [](const Tensors& in) -> absl::StatusOr<Tensors> {
+      const LayerNormResult result = *LayerNormForward({}, in[0], in[1], in[2]);
+      return Tensors{result.y, result.stats};
+    });
+    const Tensor stats = LayerNormForward({}, x, scale, bias)->stats;
+    ExpectParity({x, Random(shape), stats, scale}, kSums,
+                 [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   const LayerNormGrads grads = *LayerNormInputGrad(in[0], in[1], in[2], in[3]);
+                   return Tensors{grads.dx, grads.sums};
+                 });
+  }
+}
+
+TEST_P(NormsParityTest, WeightGradsAddTheSamplesSums) {
+  for (const int64_t channels : {1, 7, 300}) {
+    const Tensor scale = Random({channels}, DType::kF32), bias = Random({channels}, DType::kF32);
+    ExpectParity(
+        {Random({5, channels, 2}, DType::kF32), Random({5, 2, channels}, DType::kF32), scale, bias},
+        {1e-6, 2e-6}, [](const Tensors& in) -> absl::StatusOr<Tensors> {
+          Tensor group_scale = in[2].Clone(), group_bias = in[3].Clone();
+          Tensor layer_scale = in[2].Clone(), layer_bias = in[3].Clone();
+          DPIPE_RETURN_IF_ERROR(GroupNormWeightGrad(in[0], &group_scale, &group_bias));
+          DPIPE_RETURN_IF_ERROR(LayerNormWeightGrad(in[1], &layer_scale, &layer_bias));
+          return Tensors{group_scale, group_bias, layer_scale, layer_bias};
+        });
+  }
+}
+
+TEST_P(NormsParityTest, AddChannels) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{3, 130, 7}, Shape{2, 6, 5, 264}, Shape{2, 1, 40}}) {
+    ExpectParity({Random(shape), Random({shape[0], shape[-1]})}, {1e-6, 2e-5},
+                 [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   return Tensors{*AddChannels(in[0], in[1]), *AddChannelsVectorGrad(in[0])};
+                 });
+  }
+}
+
+// What follows cuDNN's convolutions where it cannot add the bias itself.
+TEST_P(NormsParityTest, AddBias) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{300, 7}, Shape{33, 264}}) {
+    const Tensor x = Random(shape), bias = Random({shape[1]}, DType::kF32);
+    const Tensor y = OnDevice(device_, x), on_device = OnDevice(device_, bias);
+    WithElements(
+        [&](auto* to) { AddBias(StreamOf(y), shape[0], shape[1], on_device.data<float>(), to); },
+        y);
+    const Tensor sum = Here(y);
+    for (int64_t i = 0; i < x.num_elements(); ++i) {
+      Tensor expected = Tensor::Empty(host_, {1}, GetParam());
+      ref::Put(expected, 0, static_cast<float>(ref::Get(x, i)) + ref::Get(bias, i % shape[1]));
+      ASSERT_EQ(ref::Get(sum, i), ref::Get(expected, 0)) << i;
+    }
+  }
+}
+
+TEST_P(NormsParityTest, SamplesDoNotDependOnTheirNeighbours) {
+  GroupNormParams params;
+  params.groups = 3;
+  const Tensor x = OnDevice(device_, Random({3, 150, 33})),
+               dy = OnDevice(device_, Random({3, 150, 33}));
+  const Tensor scale = OnDevice(device_, Random({33}, DType::kF32));
+  const GroupNormResult all = *GroupNormForward(params, x, scale, scale);
+  const GroupNormGrads grads = *GroupNormInputGrad(params, x, dy, all.stats, scale, scale);
+  for (int b = 0; b < 3; ++b) {
+    const Tensor one = x.Slice(b, b + 1).Clone();
+    const GroupNormResult alone = *GroupNormForward(params, one, scale, scale);
+    ExpectSameBits(Here(alone.y), Here(all.y.Slice(b, b + 1)));
+    const GroupNormGrads own =
+        *GroupNormInputGrad(params, one, dy.Slice(b, b + 1), alone.stats, scale, scale);
+    ExpectSameBits(Here(own.dx), Here(grads.dx.Slice(b, b + 1)));
+    ExpectSameBits(Here(own.sums), Here(grads.sums.Slice(b, b + 1)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, NormsParityTest, ::testing::Values(DType::kF32, DType::kBf16));
+
+}  // namespace
+}  // namespace dpipe::ops::cuda

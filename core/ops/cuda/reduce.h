@@ -1,0 +1,41 @@
+// Sums over a warp and over a block, in one order whatever runs when: lanes pairwise, by halving
+// distances of 16 to 1, then the warps in order.
+#ifndef DPIPE_CORE_OPS_CUDA_REDUCE_H_
+#define DPIPE_CORE_OPS_CUDA_REDUCE_H_
+
+#include "core/ops/cuda/kernel.h"
+
+namespace dpipe::ops::cuda {
+
+// The sum over the lanes of a warp, for each of them with the same bits.
+template <typename T>
+DPIPE_KERNEL_FUNCTION T WarpSum(T value) {
+  for (uint32_t mask = kWarp / 2; mask > 0; mask /= 2) value += LaneXor(value, mask);
+  return value;
+}
+
+// The largest, NaNs left out.
+DPIPE_KERNEL_FUNCTION float WarpMax(float value) {
+  for (uint32_t mask = kWarp / 2; mask > 0; mask /= 2) {
+    const float other = LaneXor(value, mask);
+    value = value > other ? value : other;
+  }
+  return value;
+}
+
+// The sum over a block's threads, for each of them.
+template <typename T>
+DPIPE_KERNEL_FUNCTION T BlockSum(T value) {
+  DPIPE_SHARED(T, of_warp, kWarps);
+  value = WarpSum(value);
+  if (Thread() % kWarp == 0) of_warp[Thread() / kWarp] = value;
+  Barrier();
+  T sum = of_warp[0];
+  for (uint32_t w = 1; w < kWarps; ++w) sum += of_warp[w];
+  Barrier();  // before anybody writes it again
+  return sum;
+}
+
+}  // namespace dpipe::ops::cuda
+
+#endif  // DPIPE_CORE_OPS_CUDA_REDUCE_H_

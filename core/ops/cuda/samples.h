@@ -1,0 +1,47 @@
+// Kernels that treat the samples of a batch each with numbers of its own, and sums over a tensor.
+#ifndef DPIPE_CORE_OPS_CUDA_SAMPLES_H_
+#define DPIPE_CORE_OPS_CUDA_SAMPLES_H_
+
+#include <cstdint>
+
+#include "core/ops/cuda/kernel.h"
+#include "core/tensor/bf16.h"
+
+namespace dpipe::ops::cuda {
+
+// Elements whose type is known when the kernel runs: for small tensors of several types.
+struct AnyFloats {
+  const void* data;
+  bool is_bf16;
+};
+struct MutableFloats {
+  void* data;
+  bool is_bf16;
+};
+
+// Weights of samples are given to a kernel with its arguments, this many at a time.
+constexpr int kCombineSamples = 128;
+struct CombineWeights {
+  float x[kCombineSamples], y[kCombineSamples];
+};
+// combine.h, for up to kCombineSamples samples of `size` elements, the pointers being those of the
+// first one.
+void CombineElements(const Stream& stream, const CombineWeights& weights, int64_t samples,
+                     int64_t size, AnyFloats x, AnyFloats y, MutableFloats z);
+
+// mse_loss.h, for samples of `size` elements; `weights` null: ones. partial: PartialSums(batch,
+// size) numbers to work with.
+int64_t PartialSums(int64_t batch, int64_t size);
+void MeanSquaredError(const Stream& stream, int64_t batch, int64_t size, AnyFloats prediction,
+                      AnyFloats target, const float* weights, double* partial, float* loss);
+void MeanSquaredErrorGrad(const Stream& stream, int64_t batch, int64_t size, AnyFloats prediction,
+                          AnyFloats target, const float* weights, const float* d_loss,
+                          MutableFloats dp);
+
+// *sum = the sum of the squares of x, in double. partial: PartialSums(1, size).
+void SumOfSquaresOf(const Stream& stream, int64_t size, const float* x, double* partial,
+                    double* sum);
+
+}  // namespace dpipe::ops::cuda
+
+#endif  // DPIPE_CORE_OPS_CUDA_SAMPLES_H_

@@ -1,0 +1,190 @@
+#include "core/ops/adamw.h"
+#include "core/ops/bias_grad.h"
+#include "core/ops/combine.h"
+#include "core/ops/convert.h"
+#include "core/ops/cuda/parity.h"
+#include "core/ops/embedding.h"
+#include "core/ops/gaussian_sample.h"
+#include "core/ops/modulate.h"
+#include "core/ops/mse_loss.h"
+#include "core/ops/time_embedding.h"
+
+namespace dpipe::ops::cuda {
+namespace {
+
+class SamplesParityTest : public ParityTest {};
+
+TEST_P(SamplesParityTest, CombineOfAnyTypes) {
+  for (const DType other : {DType::kF32, DType::kBf16}) {
+    // 130 samples take two launches.
+    for (const Shape& shape : {Shape{1, 1}, Shape{3, 4, 5, 7}, Shape{130, 9}}) {
+      std::vector<float> a(shape[0]), b(shape[0]);
+      for (int64_t i = 0; i < shape[0]; ++i) {
+        a[i] = 0.1f * static_cast<float>(i % 11) - 0.5f;
+        b[i] = 1.0f - a[i];
+      }
+      ExpectParity({Random(shape), Random(shape, other)}, {1e-6, 1e-6},
+                   [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                     return Tensors{*CombineSamples(a, in[0], b, in[1], DType::kF32),
+                                    *CombineSamples(a, in[0], b, in[1], DType::kBf16)};
+                   });
+    }
+  }
+}
+
+TEST_P(SamplesParityTest, MseLoss) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{3, 5, 7}, Shape{2, 4097}, Shape{5, 33, 40}}) {
+    for (const bool weighted : {false, true}) {
+      const Tensor weights = weighted ? Random({shape[0]}, DType::kF32) : Tensor();
+      ExpectParity(
+          {Random(shape), Random(shape, DType::kF32), weights, Random({shape[0]}, DType::kF32)},
+          {1e-6, 1e-6}, [](const Tensors& in) -> absl::StatusOr<Tensors> {
+            return Tensors{*MseLossForward(in[0], in[1], in[2]),
+                           *MseLossForward(in[1], in[0], in[2]),
+                           *MseLossInputGrad(in[0], in[1], in[2], in[3])};
+          });
+    }
+  }
+}
+
+TEST_P(SamplesParityTest, Modulate) {
+  for (const bool silu : {false, true}) {
+    for (const Shape& shape : {Shape{1, 1}, Shape{3, 130, 7}, Shape{2, 6, 5, 264}}) {
+      // Sums of up to 130 products of size up to 20.
+      ExpectParity({Random(shape), Random({shape[0], 2 * shape[-1]}), Random(shape)}, {3e-5, 2e-4},
+                   [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                     const ModulateGrads grads = *ModulateInputGrad(silu, in[0], in[1], in[2]);
+                     return Tensors{*ModulateForward(silu, in[0], in[1]), grads.dx, grads.dv};
+                   });
+    }
+  }
+}
+
+TEST_P(SamplesParityTest, BiasGradAddsRows) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{3, 77, 40}, Shape{2, 200, 300}}) {
+    ExpectParity({Random(shape), Random({shape[-1]}, DType::kF32)}, {1e-5, 2e-5},
+                 [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   Tensor db = in[1].Clone();
+                   AddBiasGrad(in[0], &db);
+                   return Tensors{db};
+                 });
+  }
+}
+
+TEST_P(SamplesParityTest, Convert) {
+  for (const int64_t n : {1, 255, 2049}) {
+    ExpectParity({Random({n}, DType::kF32), Random({n}, DType::kBf16)}, {0, 0},
+                 [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   return Tensors{Widened(Narrowed(in[0])), Widened(in[1])};
+                 });
+  }
+}
+
+// Ids that occur once, often and never; ends of the table.
+Tensor Ids(const std::shared_ptr<Device>& device, int64_t batch, int64_t tokens, int vocabulary) {
+  Tensor ids = Tensor::Empty(device, {batch, tokens}, DType::kI32);
+  for (int64_t i = 0; i < ids.num_elements(); ++i) {
+    ids.data<int32_t>()[i] = static_cast<int32_t>(i % 3 == 0 ? vocabulary - 1 : i * i % vocabulary);
+  }
+  return ids;
+}
+
+TEST_P(SamplesParityTest, Embedding) {
+  for (const int64_t channels : {1, 40, 300}) {
+    const Tensor ids = Ids(host_, 3, 7, 11);
+    const Tensor table = Random({11, channels}, DType::kF32);
+    const Tensor positions = Random({9, channels}, DType::kF32);
+    ExpectParity({ids, table, positions, Random({3, 7, channels})}, {2e-6, 4e-6},
+                 [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   Tensor dtable = in[1].Clone(), dpositions = in[2].Clone();
+                   DPIPE_RETURN_IF_ERROR(EmbeddingWeightGrad(in[0], in[3], &dtable, &dpositions));
+                   return Tensors{*EmbeddingForward(in[0], in[1], in[2], GetParam()),
+                                  *EmbeddingForward(in[0], in[1], Tensor(), GetParam()), dtable,
+                                  dpositions};
+                 });
+  }
+}
+
+TEST_P(SamplesParityTest, EmbeddingOfAnIdOutsideTheTableIsNan) {
+  const std::vector<int32_t> outside = {2, 3, -1};
+  const Tensor ids = Tensor::FromHost<int32_t>(device_, {1, 3}, outside);
+  const Tensor table = OnDevice(device_, Random({3, 5}, DType::kF32));
+  const std::vector<double> y =
+      Values(OnDevice(host_, *EmbeddingForward(ids, table, Tensor(), GetParam())));
+  for (int i = 0; i < 15; ++i) EXPECT_EQ(std::isnan(y[i]), i >= 5) << i;
+}
+
+TEST_P(SamplesParityTest, TimeEmbedding) {
+  TimeEmbeddingParams params;
+  params.dim = 38;
+  params.frequency_shift = 1;
+  for (const bool cosine_first : {true, false}) {
+    params.cosine_first = cosine_first;
+    const Tensor integers = Tensor::FromHost<int32_t>(host_, {4}, {0, 1, 500, 999});
+    ExpectParity({Random({7}, DType::kF32, 300), integers}, {1e-6, 1e-6},
+                 [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   return Tensors{*TimeEmbedding(params, in[0], GetParam()),
+                                  *TimeEmbedding(params, in[1], GetParam())};
+                 });
+  }
+}
+
+TEST_P(SamplesParityTest, GaussianSample) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{2, 5, 3, 4}, Shape{3, 300}}) {
+    Shape moments = shape;
+    moments.Set(-1, 2 * shape[-1]);
+    // Log-variances on both sides of where they are clamped.
+    ExpectParity(
+        {Random(moments, GetParam(), 12), Random(shape, DType::kF32), Random(shape, DType::kF32)},
+        {1e-6, 1e-6}, [](const Tensors& in) -> absl::StatusOr<Tensors> {
+          return Tensors{*GaussianSampleForward(0.18f, in[0], in[1]),
+                         *GaussianSampleInputGrad(0.18f, in[0], in[1], in[2])};
+        });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, SamplesParityTest, ::testing::Values(DType::kF32, DType::kBf16));
+
+class OptimizerParityTest : public ParityTest {};
+
+TEST_P(OptimizerParityTest, AdamW) {
+  for (const int64_t n : {1, 1003, 4096}) {
+    const Tensors inputs = {Random({n}), Random({n}), Random({n})};
+    ExpectParity(inputs, {3e-6, 1e-6}, [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+      Tensor p = in[1].Clone(), m = in[2].Clone(), v = in[0].Clone();
+      v.FillZero();
+      for (int step = 1; step <= 5; ++step) {
+        DPIPE_RETURN_IF_ERROR(AdamWStep({}, step, 0.5f, in[0], &p, &m, &v));
+      }
+      return Tensors{p, m, v};
+    });
+  }
+}
+
+TEST_P(OptimizerParityTest, Ema) {
+  ExpectParity({Random({1003}), Random({1003})}, {3e-7, 5e-7},
+               [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                 Tensor average = in[1].Clone();
+                 DPIPE_RETURN_IF_ERROR(EmaUpdate(0.9f, in[0], &average));
+                 return Tensors{average};
+               });
+}
+
+TEST_P(OptimizerParityTest, SumOfSquares) {
+  for (const int64_t n : {1, 255, 4096, 100003}) {
+    const Tensor x = Random({n});
+    const double expected = *SumOfSquares(x), actual = *SumOfSquares(OnDevice(device_, x));
+    // Double partial sums of exact squares.
+    EXPECT_NEAR(actual, expected, 1e-11 * expected);
+  }
+}
+
+TEST_P(OptimizerParityTest, SumOfSquaresDoesNotOverflowFp32) {
+  const Tensor x = Tensor::FromHost<float>(device_, {2}, {3e30f, 4e30f});
+  EXPECT_NEAR(GlobalNorm({*SumOfSquares(x)}) / 5e30, 1, 1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, OptimizerParityTest, ::testing::Values(DType::kF32));
+
+}  // namespace
+}  // namespace dpipe::ops::cuda
