@@ -81,6 +81,29 @@ int64_t BucketedOrder::StepsBefore(int64_t epoch) const {
   return steps;
 }
 
+int64_t BucketedOrder::FirstStepOf(int bucket) const {
+  const int64_t size = bucket_size(bucket);
+  if (size == 0) return -1;
+  // Its first batch is full in the epoch in which it is gone through for the ceil(B / n)-th time.
+  const int64_t epoch = (batch_ + size - 1) / size - 1;
+  const Schedule batches = ScheduleOf(epoch);
+  const auto first = std::find_if(batches->begin(), batches->end(),
+                                  [bucket](const Batch& batch) { return batch.bucket == bucket; });
+  DPIPE_CHECK(first != batches->end());
+  return StepsBefore(epoch) + (first - batches->begin());
+}
+
+int64_t BucketedOrder::StepsToSeeAll() const {
+  int64_t epochs = 1;
+  for (const auto& members : members_) {
+    if (members.empty()) continue;
+    const int64_t size = static_cast<int64_t>(members.size());
+    const int64_t places = (size + batch_ - 1) / batch_ * batch_;  // of the batches that have all
+    epochs = std::max(epochs, (places + size - 1) / size);
+  }
+  return StepsBefore(epochs);
+}
+
 BucketedOrder::Batch BucketedOrder::At(int64_t step) const {
   DPIPE_CHECK_GE(step, 0);
   // The epoch is the last one with StepsBefore(epoch) <= step. Rounding takes less than one step a

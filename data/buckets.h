@@ -66,6 +66,11 @@ class BucketedOrder {
   int32_t SampleOf(const Batch& batch, int place, int32_t skip = 0) const;
 
   int32_t bucket_size(int bucket) const { return static_cast<int32_t>(members_[bucket].size()); }
+  // The first step with samples of the bucket; -1 where it has none.
+  int64_t FirstStepOf(int bucket) const;
+  // So many steps, from the first on, have every sample: whole epochs, until the bucket that takes
+  // longest to fill its batches has.
+  int64_t StepsToSeeAll() const;
   // Steps of epochs before `epoch`.
   int64_t StepsBefore(int64_t epoch) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -117,6 +118,26 @@ TEST(BucketedOrderTest, StepsInAnyOrderAreTheSame) {
   std::vector<int32_t> c;
   for (int64_t step = 0; step < 60; ++step) c.push_back(other.SampleOf(other.At(step), 1));
   EXPECT_NE(a, c);
+}
+
+// By going through the steps, from the first on.
+TEST(BucketedOrderTest, FirstStepsAndWhenAllHasBeenSeen) {
+  for (int trial = 0; trial < 60; ++trial) {
+    RandomStream random(6, trial, 0, RandomPurpose::kTest);
+    const int num_buckets = 1 + random.NextBelow(4), batch = 1 + random.NextBelow(6);
+    std::vector<int32_t> bucket_of(1 + random.NextBelow(20));
+    for (int32_t& bucket : bucket_of) bucket = random.NextBelow(num_buckets);
+    const BucketedOrder order(8, bucket_of, num_buckets, batch);
+    std::vector<int64_t> first(num_buckets, -1);
+    std::set<int32_t> seen;
+    for (int64_t step = 0; step < order.StepsToSeeAll(); ++step) {
+      const BucketedOrder::Batch at = order.At(step);
+      if (first[at.bucket] < 0) first[at.bucket] = step;
+      for (int place = 0; place < batch; ++place) seen.insert(order.SampleOf(at, place));
+    }
+    EXPECT_EQ(seen.size(), bucket_of.size());
+    for (int b = 0; b < num_buckets; ++b) EXPECT_EQ(order.FirstStepOf(b), first[b]) << b;
+  }
 }
 
 TEST(BucketedOrderTest, BucketsAreMixed) {

@@ -5,13 +5,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
+#include "core/base/philox.h"
 #include "data/image_encode.h"
 #include "data/scene.h"
 #include "data/scene_caption.h"
@@ -33,6 +37,7 @@ Json ManifestOf(const BuiltInDatasetOptions& options) {
                    {"seed", options.seed},
                    {"image_size", options.image_size}};
   if (options.with_conditions) manifest["conditions"] = "outlines";
+  if (options.max_aspect > 1) manifest["max_aspect"] = options.max_aspect;
   return manifest;
 }
 
@@ -112,15 +117,41 @@ absl::Status SyncFolder(const std::string& folder) {
   return absl::UnavailableError(absl::StrCat("cannot flush ", folder, ": ", strerror(error)));
 }
 
-absl::Status WriteScene(const std::string& path, const Scene& scene, int index, int image_size) {
-  const Image image = RenderScene(scene, image_size);
+ImageSize SizeOf(const BuiltInDatasetOptions& options, int index) {
+  constexpr uint32_t kSizes = 2;  // the scene is drawn from sample 0, its caption from 1
+  RandomStream random(options.seed, index, kSizes, RandomPurpose::kDataset);
+  const double aspect = std::pow(options.max_aspect, random.NextUniform());
+  const int longer = static_cast<int>(std::lround(options.image_size * aspect));
+  const bool is_wide = random.NextBelow(2) == 1;
+  if (is_wide) return {longer, options.image_size};
+  return {options.image_size, longer};
+}
+
+// The square image in the middle of a larger one of one colour.
+Image InTheMiddle(const Image& square, ImageSize size, const std::array<uint8_t, 3>& rgb) {
+  Image image(size.width, size.height);
+  for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = rgb[i % 3];
+  const int left = (size.width - square.width) / 2, top = (size.height - square.height) / 2;
+  for (int y = 0; y < square.height; ++y) {
+    std::copy_n(square.At(0, y), 3 * square.width, image.At(left, top + y));
+  }
+  return image;
+}
+
+absl::Status WriteScene(const std::string& path, const Scene& scene, int index,
+                        const BuiltInDatasetOptions& options) {
+  const Image image = InTheMiddle(RenderScene(scene, options.image_size), SizeOf(options, index),
+                                  RgbOf(scene.background));
   const bool is_jpeg = index % kJpegEvery == kJpegEvery - 1;
   DPIPE_ASSIGN_OR_RETURN(std::string bytes, is_jpeg ? EncodeJpeg(image) : EncodePng(image));
   return WriteImageFile(path, bytes);
 }
 
-absl::Status WriteCondition(const std::string& path, const Scene& scene, int image_size) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, EncodePng(RenderSceneEdges(scene, image_size)));
+absl::Status WriteCondition(const std::string& path, const Scene& scene, int index,
+                            const BuiltInDatasetOptions& options) {
+  const Image outlines = InTheMiddle(RenderSceneEdges(scene, options.image_size),
+                                     SizeOf(options, index), /*rgb=*/{0, 0, 0});
+  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, EncodePng(outlines));
   return WriteImageFile(path, bytes);
 }
 
@@ -132,13 +163,13 @@ absl::StatusOr<std::string> WriteSample(const std::string& folder, int index,
   Json line = {{"file_name", name}, {"text", CaptionOfScene(scene, options.seed, index)}};
   const std::string path = absl::StrCat(folder, "/", name);
   if (!FileExists(path)) {
-    DPIPE_RETURN_IF_ERROR(WriteScene(path, scene, index, options.image_size));
+    DPIPE_RETURN_IF_ERROR(WriteScene(path, scene, index, options));
   }
   if (options.with_conditions) {
     line["conditioning_image"] = ConditionNameOf(index);
     const std::string condition_path = absl::StrCat(folder, "/", ConditionNameOf(index));
     if (!FileExists(condition_path)) {
-      DPIPE_RETURN_IF_ERROR(WriteCondition(condition_path, scene, options.image_size));
+      DPIPE_RETURN_IF_ERROR(WriteCondition(condition_path, scene, index, options));
     }
   }
   return line.dump() + "\n";
@@ -152,6 +183,10 @@ absl::Status CheckOptions(const BuiltInDatasetOptions& options) {
   if (options.image_size < 16 || options.image_size > 4096) {
     return absl::InvalidArgumentError(
         absl::StrCat("data set: image size ", options.image_size, " is not in [16, 4096]"));
+  }
+  if (!(options.max_aspect >= 1 && options.max_aspect <= 4)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data set: max aspect ", options.max_aspect, " is not in [1, 4]"));
   }
   return absl::OkStatus();
 }

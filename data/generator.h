@@ -20,7 +20,10 @@ namespace dpipe {
 struct BuiltInDatasetOptions {
   int count = 4096;
   uint64_t seed = 1;
-  int image_size = 64;  // pixels a side, at least 16
+  int image_size = 64;  // pixels a side, of the shorter one, at least 16
+  // Of the longer side to the shorter, drawn for each image between 1 and this: some are wide, some
+  // high. The scene is in the middle, and its background goes on.
+  double max_aspect = 1;
   // Whether to write outlines (RenderSceneEdges) too, for models with a condition picture.
   bool with_conditions = false;
   // Called with (images present, count) now and then, and at the end; may be empty.

@@ -3,13 +3,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
+#include "data/image_decode.h"
 #include "data/image_encode.h"
+#include "data/image_resize.h"
 #include "data/scene.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -71,6 +75,35 @@ TEST(GeneratorTest, WritesOutlinesWhenAsked) {
   EXPECT_EQ(EnsureBuiltInDataset(folder, Small()).code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST(GeneratorTest, ImagesOfOtherShapesHaveTheirSceneInTheMiddle) {
+  const std::string folder = FreshFolder();
+  BuiltInDatasetOptions options = Small();
+  options.max_aspect = 2;
+  options.with_conditions = true;
+  ASSERT_TRUE(EnsureBuiltInDataset(folder, options).ok());
+  int num_wide = 0, num_high = 0;
+  for (int i = 0; i < 20; ++i) {
+    if (i % 8 == 7) continue;  // JPEG
+    const auto image = ReadImage(absl::StrFormat("%s/%05d.png", folder, i));
+    ASSERT_TRUE(image.ok()) << image.status();
+    const int longer = std::max(image->width, image->height);
+    EXPECT_EQ(std::min(image->width, image->height), 32);
+    EXPECT_LE(longer, 64);
+    num_wide += image->width > 40;
+    num_high += image->height > 40;
+    const Scene scene = DrawScene(options.seed, i);
+    const Image middle =
+        CropImage(*image, (image->width - 32) / 2, (image->height - 32) / 2, 32, 32);
+    EXPECT_EQ(middle.pixels, RenderScene(scene, 32).pixels) << i;
+    EXPECT_EQ(image->At(0, 0)[1], RgbOf(scene.background)[1]) << i;
+    const auto outlines = ReadImage(absl::StrFormat("%s/conditioning/%05d.png", folder, i));
+    ASSERT_TRUE(outlines.ok()) << outlines.status();
+    EXPECT_EQ(outlines->width, image->width);
+  }
+  EXPECT_GT(num_wide, 2);
+  EXPECT_GT(num_high, 2);
+}
+
 TEST(GeneratorTest, CompleteFolderIsLeftAlone) {
   const std::string folder = FreshFolder();
   ASSERT_TRUE(EnsureBuiltInDataset(folder, Small()).ok());
@@ -119,6 +152,9 @@ TEST(GeneratorTest, RejectsImpossibleOptions) {
   EXPECT_EQ(EnsureBuiltInDataset("/nowhere", options).code(), absl::StatusCode::kInvalidArgument);
   options = Small();
   options.image_size = 3;
+  EXPECT_EQ(EnsureBuiltInDataset("/nowhere", options).code(), absl::StatusCode::kInvalidArgument);
+  options = Small();
+  options.max_aspect = 0.5;
   EXPECT_EQ(EnsureBuiltInDataset("/nowhere", options).code(), absl::StatusCode::kInvalidArgument);
 }
 

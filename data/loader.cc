@@ -153,7 +153,8 @@ DataLoader::DataLoader(std::unique_ptr<SampleSource> dataset, const DataLoaderOp
     : dataset_(std::move(dataset)),
       options_(options),
       order_(options.seed, dataset_->size()),
-      cache_(CacheBytes(options)) {}
+      cache_(CacheBytes(options)),
+      readable_(dataset_->size(), false) {}
 
 absl::Status DataLoader::ReadQuarantineLog() {
   if (options_.quarantine_path.empty()) return absl::OkStatus();
@@ -228,6 +229,22 @@ ImageSize DataLoader::SizeOf(int64_t step) const {
   return options_.buckets[bucketed_->At(step).bucket];
 }
 
+std::vector<DataLoader::SizeInUse> DataLoader::SizesInUse() const {
+  if (bucketed_ == nullptr) return {{SizeOf(0), 0}};
+  std::vector<SizeInUse> sizes;
+  for (size_t b = 0; b < options_.buckets.size(); ++b) {
+    const int64_t first_step = bucketed_->FirstStepOf(static_cast<int>(b));
+    if (first_step >= 0) sizes.push_back({options_.buckets[b], first_step});
+  }
+  return sizes;
+}
+
+int64_t DataLoader::StepsToSeeAll() const {
+  if (bucketed_ != nullptr) return bucketed_->StepsToSeeAll();
+  const int64_t batch = options_.global_batch;
+  return (int64_t{dataset_->size()} + batch - 1) / batch;
+}
+
 void DataLoader::PrefetchAfter(int64_t step, SampleRange samples) {
   if (prefetcher_ == nullptr) return;
   for (int64_t next = step + 1; next <= step + options_.prefetch_steps; ++next) {
@@ -272,8 +289,8 @@ absl::StatusOr<std::vector<int32_t>> DataLoader::Indices(int64_t step, SampleRan
   DPIPE_RETURN_IF_ERROR(CheckRange(step, samples));
   std::vector<int32_t> indices;
   for (int i = samples.begin; i < samples.end; ++i) {
-    DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));
-    indices.push_back(found.index);
+    DPIPE_ASSIGN_OR_RETURN(const int32_t index, FindGoodIndex(step * options_.global_batch + i));
+    indices.push_back(index);
   }
   return indices;
 }
@@ -300,6 +317,16 @@ absl::StatusOr<DataLoader::Found> DataLoader::FindGood(int64_t position) {
                    " can be decoded; one of them: ", Quarantine().front().reason));
 }
 
+absl::StatusOr<int32_t> DataLoader::FindGoodIndex(int64_t position) {
+  const int32_t first = SampleAt(position, 0);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (readable_[first]) return first;
+  }
+  DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(position));
+  return found.index;
+}
+
 absl::StatusOr<DataLoader::Found> DataLoader::Load(int32_t index) {
   Found found = FromCache(index);
   if (found.image != nullptr) return found;
@@ -315,6 +342,10 @@ absl::StatusOr<DataLoader::Found> DataLoader::Load(int32_t index) {
   if (!read.ok()) {
     DPIPE_RETURN_IF_ERROR(PutInQuarantine(index, read.status()));
     return found;
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    readable_[index] = true;
   }
   cache_.Insert(ImageKey(index), read->image);
   if (read->condition != nullptr) cache_.Insert(ConditionKey(index), read->condition);

@@ -85,6 +85,14 @@ class DataLoader {
 
   // W and H of a step.
   ImageSize SizeOf(int64_t step) const;
+  // The sizes that steps have, each with the first step that has it, in the order of `buckets`.
+  struct SizeInUse {
+    ImageSize size;
+    int64_t first_step;
+  };
+  std::vector<SizeInUse> SizesInUse() const;
+  // How many steps, from the first on, have every sample that can be read.
+  int64_t StepsToSeeAll() const;
 
   // Writes [samples.size(), H, W, 3] floats in [-1, 1] (red, green, blue) to `pixels`.
   // InvalidArgument: a range outside the global batch. DataLoss: more files are corrupt than
@@ -96,7 +104,7 @@ class DataLoader {
   // [0, 1]. FailedPrecondition without options.with_conditions; else errors as above.
   absl::Status LoadConditions(int64_t step, SampleRange samples, float* pixels);
 
-  // The captions of the same samples. Decodes images that were not decoded before, to know which
+  // The captions of the same samples. Decodes images that were never decoded before, to know which
   // are skipped.
   absl::StatusOr<std::vector<std::string>> Captions(int64_t step, SampleRange samples);
 
@@ -137,6 +145,8 @@ class DataLoader {
   ImageSize TargetSize(int32_t index) const;
   // The image at a position of the order, after skipping.
   absl::StatusOr<Found> FindGood(int64_t position);
+  // Its index; decodes only what never was.
+  absl::StatusOr<int32_t> FindGoodIndex(int64_t position);
   // Sample `index`, just large enough to be cropped to its size; no image if it is corrupt.
   absl::StatusOr<Found> Load(int32_t index);
   Found FromCache(int32_t index);
@@ -155,6 +165,7 @@ class DataLoader {
   ImageCache cache_;
   mutable std::mutex mutex_;
   std::map<int32_t, std::string> quarantine_;  // reason by index; under mutex_
+  std::vector<bool> readable_;                 // by index: was decoded once; under mutex_
   std::unique_ptr<Prefetcher> prefetcher_;     // last: its threads use all of the above
 };
 

@@ -289,6 +289,17 @@ TEST_F(LoaderTest, BucketsHaveStepsOfTheirOwn) {
       EXPECT_TRUE(std::equal(part.begin(), part.end(), pixels.begin() + i * part.size()));
     }
   }
+  std::vector<std::pair<int, int>> in_use;
+  for (const DataLoader::SizeInUse& use : loader->SizesInUse()) {
+    in_use.push_back({use.size.width, use.size.height});
+    for (int64_t step = 0; step <= use.first_step; ++step) {
+      const ImageSize size = loader->SizeOf(step);
+      EXPECT_EQ(size.width == use.size.width && size.height == use.size.height,
+                step == use.first_step);
+    }
+  }
+  EXPECT_EQ(in_use, (std::vector<std::pair<int, int>>{{16, 8}, {8, 8}, {8, 16}}));
+  EXPECT_EQ(loader->StepsToSeeAll(), 5) << "two epochs of buckets of 5, 3 and 4";
   // Four epochs of twelve samples; the bad one waited in the first bucket, and others of that
   // bucket took its places.
   EXPECT_EQ(seen.size(), 11u);

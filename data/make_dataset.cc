@@ -11,7 +11,8 @@
 DEFINE_string(out, "", "folder to write; made if it does not exist");
 DEFINE_int32(count, 4096, "number of images");
 DEFINE_uint64(seed, 1, "which endless sequence of scenes to take the first --count of");
-DEFINE_int32(size, 64, "pixels a side");
+DEFINE_int32(size, 64, "pixels a side, of the shorter one");
+DEFINE_double(max_aspect, 1, "of the longer side to the shorter, at most; 1: square images");
 DEFINE_bool(conditions, false, "write the outlines of each image too, as condition pictures");
 
 int main(int argc, char** argv) {
@@ -25,6 +26,7 @@ int main(int argc, char** argv) {
   options.count = FLAGS_count;
   options.seed = FLAGS_seed;
   options.image_size = FLAGS_size;
+  options.max_aspect = FLAGS_max_aspect;
   options.with_conditions = FLAGS_conditions;
   options.progress = [](int done, int count) {
     std::fprintf(stderr, "\rscenes: %d of %d%s", done, count, done == count ? "\n" : "");

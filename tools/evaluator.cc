@@ -16,7 +16,7 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(models::TrainingSet
   evaluator->setup_ = setup;
   evaluator->quantiles_ = quantiles;
   HeldOutLossOptions options;
-  options.model = setup->job().model;
+  options.model = &setup->model().model();  // at its own size, whatever sizes are trained at
   options.frozen_parameters = setup->job().frozen_parameters;
   options.num_samples = setup->held_out()->options().global_batch;
   options.compute_dtype = setup->job().compute_dtype;

@@ -39,8 +39,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
 
 // Of what is trained on: all images, unless there are fewer steps than an epoch has.
 absl::Status TrainingRun::BuildCache(const ShowProgress& show) {
-  const int64_t batch = options_.setup.global_batch;
-  int64_t steps = (setup_->loader().dataset().size() + batch - 1) / batch;
+  int64_t steps = setup_->loader().StepsToSeeAll();
   if (options_.num_steps > 0) steps = std::min(steps, options_.num_steps);
   return setup_->BuildCache(steps, [&](double done) { show("filling the offline cache", done); })
       .status();

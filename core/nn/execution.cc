@@ -288,8 +288,10 @@ bool RangeState::finished() const {
 
 absl::Status Forward(const Program& program, LayerRange range, const ParameterSet& parameters,
                      const RunOptions& options, ValueMap* values, RangeState* state) {
-  DPIPE_CHECK(&parameters.program() == &program && parameters.layers().Contains(range))
-      << "parameters of layers " << parameters.layers().ToString() << " for " << range.ToString();
+  DPIPE_CHECK(parameters.Fits(program, range))
+      << "parameters of " << parameters.program().name() << ", layers "
+      << parameters.layers().ToString() << " for " << program.name() << ", layers "
+      << range.ToString();
   const RangeRunner runner(program, options.compute_dtype);
   DPIPE_RETURN_IF_ERROR(runner.CheckInputs(range, *values));
   if (state != nullptr) runner.Start(range, state);

@@ -120,6 +120,19 @@ ParameterPart ParameterSet::part(ParameterId id) const {
   return {program_->parameter(id).shape, is_sharded_, shard_};
 }
 
+bool ParameterSet::Fits(const Program& program, LayerRange layers) const {
+  if (!layers_.Contains(layers)) return false;
+  if (&program == program_) return true;
+  if (!program.all_layers().Contains(layers)) return false;
+  const auto [begin, end] = program.ParameterRange(layers);
+  if (program_->ParameterRange(layers) != std::make_pair(begin, end)) return false;
+  for (int i = begin; i < end; ++i) {
+    const ParameterId id(i);
+    if (program.parameter(id).shape != program_->parameter(id).shape) return false;
+  }
+  return true;
+}
+
 void ParameterSet::AllocateMasters(LayerRange layers) {
   const auto [begin, end] = program_->ParameterRange(layers);
   for (int i = begin; i < end; ++i) {

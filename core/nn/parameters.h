@@ -58,6 +58,9 @@ class ParameterSet {
 
   const Program& program() const { return *program_; }
   LayerRange layers() const { return layers_; }
+  // Whether layers of a program can be run with this set: of its own program, or of one whose
+  // parameters of these layers have the same ids and shapes (see alike.h).
+  bool Fits(const Program& program, LayerRange layers) const;
   const std::shared_ptr<Device>& device() const { return device_; }
 
   // Ids of the parameters, increasing; of those in trainable layers.

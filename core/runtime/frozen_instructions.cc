@@ -21,7 +21,7 @@ absl::Status RankExecutor::LoadBatch(const Instruction& instruction, int64_t ste
       DPIPE_ASSIGN_OR_RETURN(Tensor value, resources_.inputs->Load(target.name, name, step, quantum,
                                                                    resources_.device));
       if (target.is_backbone) {
-        const int from = resources_.model->FindComponent(source->second.component);
+        const int from = model().FindComponent(source->second.component);
         frozen_.Put(from, source->second.output, step, begin, std::move(value));
       } else {
         frozen_values_[{step, instruction.component(), begin}][id] = std::move(value);
@@ -34,8 +34,7 @@ absl::Status RankExecutor::LoadBatch(const Instruction& instruction, int64_t ste
 absl::Status RankExecutor::FrozenForward(const Instruction& instruction, int64_t step) {
   const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
   for (const auto& [input, source] : component(instruction.component()).sources) {
-    DPIPE_RETURN_IF_ERROR(
-        ReceiveFrozen(resources_.model->FindComponent(source.component), step, samples));
+    DPIPE_RETURN_IF_ERROR(ReceiveFrozen(model().FindComponent(source.component), step, samples));
   }
   MarkStart();
   for (int begin = samples.begin; begin < samples.end; begin += frozen_.quantum()) {
@@ -54,7 +53,7 @@ absl::Status RankExecutor::FrozenQuantum(const Instruction& instruction, int64_t
   for (ValueId id : program.InputsReadBy(layers)) {
     const auto source = component(index).sources.find(program.value(id).name);
     if (source == component(index).sources.end() || values.count(id) > 0) continue;
-    const int from = resources_.model->FindComponent(source->second.component);
+    const int from = model().FindComponent(source->second.component);
     DPIPE_ASSIGN_OR_RETURN(values[id], frozen_.Get(from, source->second.output, step, samples));
   }
   nn::RunOptions options;

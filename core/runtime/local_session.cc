@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/shard.h"
 #include "core/comm/in_process.h"
+#include "core/nn/alike.h"
 #include "core/runtime/step_clock.h"
 
 namespace dpipe {
@@ -57,6 +58,9 @@ absl::Status CheckOptions(const LocalSessionOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("there are ", options.communicators.size(),
                                                    " communicators for ", options.workers.size(),
                                                    " workers"));
+  }
+  for (const nn::Model* other : options.sizes.others) {
+    DPIPE_RETURN_IF_ERROR(nn::CheckAlike(*options.model, *other));
   }
   if (!options.self_conditioned.has_value()) return absl::OkStatus();
   const Plan& plan = options.plan;
@@ -172,7 +176,10 @@ absl::StatusOr<RankResources> LocalSession::SetUpParameters(int rank) {
 
 absl::Status LocalSession::SetUpRank(int rank, RankResources resources) {
   RankState& state = *ranks_[rank];
-  resources.model = options_.model;
+  resources.models = {options_.model};
+  resources.models.insert(resources.models.end(), options_.sizes.others.begin(),
+                          options_.sizes.others.end());
+  resources.model_of = options_.sizes.model_of;
   resources.device = state.device;
   resources.communicator = state.communicator.get();
   resources.clock = options_.clock->rank(rank);

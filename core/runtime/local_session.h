@@ -3,6 +3,7 @@
 #define DPIPE_CORE_RUNTIME_LOCAL_SESSION_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,10 +35,20 @@ struct SelfConditionedSteps {
   std::function<bool(int64_t step)> are;
 };
 
+// Steps may differ in size: by one plan and with one set of parameters, each runs the model whose
+// values have its shapes.
+struct SizedSteps {
+  std::vector<const nn::Model*> others;  // alike the session's model (nn/alike.h); outlive it
+  // Which model a step runs, 0 the session's and i others[i - 1]: a function of the step alone,
+  // called by every rank. Empty: all run the session's.
+  std::function<int(int64_t step)> model_of;
+};
+
 struct LocalSessionOptions {
   Plan plan;  // has passed VerifyPlan
   std::optional<SelfConditionedSteps> self_conditioned;
-  const nn::Model* model = nullptr;    // outlives the session
+  const nn::Model* model = nullptr;  // outlives the session
+  SizedSteps sizes;
   std::vector<DeviceWorker*> workers;  // one a rank, in rank order; outlive the session
   // One a rank, in rank order; none: ranks talk in process.
   std::vector<std::unique_ptr<Communicator>> communicators;
@@ -87,7 +98,7 @@ struct SessionState {
 
 class LocalSession {
  public:
-  // InvalidArgument where plans, model and workers do not match, naming both sides.
+  // InvalidArgument where plans, models and workers do not match, naming both sides.
   static absl::StatusOr<std::unique_ptr<LocalSession>> Create(LocalSessionOptions options);
 
   // Trains the next `count` steps. `is_last`: no step comes after them, so nothing is prepared for

@@ -38,7 +38,10 @@ RankExecutor::Prepared RankExecutor::Prepare(const Instruction& instruction) con
   prepared.name = InstructionName(plan(), instruction);
   if (instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV) {
     prepared.tag = MessageTag(instruction);
-    if (instruction.kind() == Instruction::RECV) prepared.specs = PayloadSpecs(instruction);
+    for (const nn::Model* model : resources_.models) {
+      if (instruction.kind() != Instruction::RECV) break;
+      prepared.specs.push_back(PayloadSpecs(instruction, *model));
+    }
   } else if (instruction.kind() == Instruction::REDUCE_GRADS ||
              instruction.kind() == Instruction::GATHER_PARAMS) {
     PrepareCollective(instruction, &prepared);
@@ -106,7 +109,8 @@ absl::Status RankExecutor::Send(const Instruction& instruction, int64_t step) {
                                        prepared.name);
 }
 
-std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instruction) const {
+std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instruction,
+                                                   const nn::Model& model) const {
   const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
   std::vector<TensorSpec> specs;
   auto add = [&](const nn::Program& program, ValueId id, int batch) {
@@ -114,7 +118,7 @@ std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instructio
                      nn::ResolveElement(program.value(id).type.element, resources_.compute_dtype)});
   };
   if (instruction.payload() == Instruction::FROZEN_OUTPUT) {
-    const nn::Program& program = component(instruction.component()).program;
+    const nn::Program& program = model.component(instruction.component()).program;
     for (ValueId id : program.outputs()) {
       for (int begin = samples.begin; begin < samples.end; begin += frozen_.quantum()) {
         add(program, id, frozen_.QuantumAt(begin, samples).size());
@@ -125,16 +129,16 @@ std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instructio
   const StageRoutes& stage = routes(instruction.stage());
   const bool forward = instruction.payload() == Instruction::ACTIVATION;
   for (ValueId id : forward ? stage.activations_in : stage.gradients_in) {
-    add(program(instruction.stage()), id, samples.size());
+    add(model.component(stage.component).program, id, samples.size());
   }
   return specs;
 }
 
 absl::Status RankExecutor::PostRecv(const Instruction& instruction, int64_t step) {
   const Prepared& prepared = prepared_now();
-  DPIPE_ASSIGN_OR_RETURN(auto message,
-                         resources_.communicator->PostRecv(Rank(instruction.peer()), prepared.tag,
-                                                           prepared.specs, prepared.name));
+  DPIPE_ASSIGN_OR_RETURN(auto message, resources_.communicator->PostRecv(
+                                           Rank(instruction.peer()), prepared.tag,
+                                           prepared.specs[current_model_], prepared.name));
   Incoming incoming{{instruction.samples().begin(), instruction.samples().end()},
                     std::move(message)};
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());

@@ -14,10 +14,9 @@ namespace dpipe {
 // gradients, the lowest one speaks; all others add zeros, and so the sum's bits do not depend on
 // the partition.
 void RankExecutor::PrepareNorm() {
-  const nn::Model& model = *resources_.model;
-  std::vector<int> first_slot(model.num_components(), 0);
-  std::vector<std::vector<int>> speakers(model.num_components());  // by component and layer
-  for (int index : model.backbones()) {
+  std::vector<int> first_slot(model().num_components(), 0);
+  std::vector<std::vector<int>> speakers(model().num_components());  // by component and layer
+  for (int index : model().backbones()) {
     first_slot[index] = num_norm_slots_;
     num_norm_slots_ += component(index).program.num_parameters();
     speakers[index].assign(component(index).program.num_layers(), resources_.communicator->size());

@@ -54,9 +54,13 @@ absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record, int pla
     if (part == Part::kPrologue && !ahead) continue;
     if (part == Part::kLastStep && ahead) continue;
     current_instruction_ = i;
+    const int64_t serves = step + instruction.step_offset();
+    current_model_ = resources_.model_of ? resources_.model_of(serves) : 0;
+    DPIPE_CHECK_LT(current_model_, static_cast<int>(resources_.models.size()))
+        << "the model of step " << serves;
     resources_.clock->Reach(this->plan(), i, step);
     MarkStart();
-    const absl::Status status = Run(instruction, step + instruction.step_offset());
+    const absl::Status status = Run(instruction, serves);
     if (!status.ok()) {
       return absl::Status(status.code(),
                           absl::StrCat("rank ", rank_.value(), ", step ", step, ", instruction ", i,

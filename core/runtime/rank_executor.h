@@ -15,6 +15,7 @@
 #define DPIPE_CORE_RUNTIME_RANK_EXECUTOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -56,7 +57,10 @@ struct RankResources {
   // One, or several that steps choose from: with the same layers on every rank, and the same
   // parameter sets.
   std::vector<RankPlan> plans;
-  const nn::Model* model = nullptr;  // its components are in the plans' order
+  // Their components are in the plans' order. One, or several for steps of different sizes, that
+  // are alike (nn/alike.h) and share the parameter sets.
+  std::vector<const nn::Model*> models;
+  std::function<int(int64_t step)> model_of;  // which of them a step runs; empty: the first
   std::shared_ptr<Device> device;
   Communicator* communicator = nullptr;
   RankClock* clock = nullptr;
@@ -108,9 +112,9 @@ class RankExecutor {
   // What is known of an instruction before it runs.
   struct Prepared {
     std::string name;
-    int64_t tag = 0;                // of a message
-    std::vector<TensorSpec> specs;  // of a RECV
-    std::vector<Rank> group;        // of a collective
+    int64_t tag = 0;                             // of a message
+    std::vector<std::vector<TensorSpec>> specs;  // of a RECV, by model
+    std::vector<Rank> group;                     // of a collective
     std::vector<nn::ParameterId> parameters;
     std::vector<Tensor> tensors;  // gradients to sum; of sharded stages, this rank's shards
   };
@@ -191,11 +195,14 @@ class RankExecutor {
   absl::Status ReceiveFrozen(int component, int64_t step, SampleRange samples);
   absl::StatusOr<std::vector<Tensor>> FrozenPayload(const Instruction& instruction, int64_t step);
   absl::StatusOr<std::vector<Tensor>> BoundaryPayload(const Instruction& instruction);
-  std::vector<TensorSpec> PayloadSpecs(const Instruction& instruction) const;
+  std::vector<TensorSpec> PayloadSpecs(const Instruction& instruction,
+                                       const nn::Model& model) const;
   void Retire(StageMicroBatch key);
   void RecordLosses(int backbone, const Tensor& losses, SampleRange samples);
 
-  const nn::Component& component(int index) const { return resources_.model->component(index); }
+  // Of the step that the current instruction works for.
+  const nn::Model& model() const { return *resources_.models[current_model_]; }
+  const nn::Component& component(int index) const { return model().component(index); }
   const RankPlan& now() const { return resources_.plans[current_plan_]; }
   const Plan& plan() const { return *now().plan; }
   Prepared& prepared_now() { return lists_[current_plan_].prepared[current_instruction_]; }
@@ -217,6 +224,7 @@ class RankExecutor {
   };
   std::vector<List> lists_;
   int current_plan_ = 0;
+  int current_model_ = 0;
   FrozenStore frozen_;
   std::map<StageMicroBatch, MicroBatch> micro_batches_;
   std::map<StageMicroBatch, std::vector<Incoming>> incoming_activations_, incoming_grads_;

@@ -41,6 +41,7 @@ LocalSessionOptions SessionOptions(const TrainingJob& job, const Plan& plan, Ema
     };
   }
   options.model = job.model;
+  options.sizes = job.sizes;
   options.workers = job.workers;
   options.inputs = job.inputs;
   options.frozen_parameters = job.frozen_parameters;
@@ -77,7 +78,7 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
   ProfilerInputs inputs;
   inputs.load = [&job](const nn::Component& component, const std::string& input, int samples,
                        const std::shared_ptr<Device>& device) {
-    return job.inputs->Load(component.name, input, /*step=*/0, {0, samples}, device);
+    return job.inputs->Load(component.name, input, job.profiled_step, {0, samples}, device);
   };
   inputs.frozen_parameters = job.frozen_parameters;
   inputs.backbone_parameters = &job.backbone_parameters;

@@ -33,7 +33,9 @@ bool StepSelfConditions(const SelfConditioningOptions& options, int64_t step);
 
 // Everything pointed to outlives what is made from the job.
 struct TrainingJob {
-  const nn::Model* model = nullptr;
+  const nn::Model* model = nullptr;  // what is profiled, and planned for
+  SizedSteps sizes;                  // of steps that run it at other sizes
+  int64_t profiled_step = 0;         // one that runs `model`: its inputs are what is profiled with
   std::vector<DeviceWorker*> workers;  // one a device
   InputProvider* inputs = nullptr;
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; null for the backbone

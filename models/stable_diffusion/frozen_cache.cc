@@ -108,6 +108,8 @@ absl::StatusOr<std::unique_ptr<FrozenCache>> FrozenCache::Build(
   if (!request.cache_folder.empty()) {
     DPIPE_ASSIGN_OR_RETURN(cache->store_, CacheStore::Open(request.cache_folder));
   }
+  cache->image_prefix_ = cache->KeyPrefix(kVaeEncoder);
+  cache->caption_prefix_ = cache->KeyPrefix(kTextEncoder);
   DPIPE_RETURN_IF_ERROR(cache->ListEntries(request));
   DPIPE_RETURN_IF_ERROR(cache->Compute(request, workers, on_progress));
   if (cache->store_ != nullptr) DPIPE_RETURN_IF_ERROR(cache->store_->Commit());
@@ -121,28 +123,43 @@ std::string FrozenCache::KeyPrefix(int component) const {
 }
 
 absl::Status FrozenCache::ListEntries(const Request& request) {
-  DataLoader& loader = *request.loader;
-  const std::string image_prefix =
-      absl::StrCat(KeyPrefix(kVaeEncoder), loader.options().image_size, " centre ");
-  const std::string caption_prefix = KeyPrefix(kTextEncoder);
-  const auto add_caption = [&](const std::string& caption) {
-    const std::vector<int32_t> ids = model_->tokenizer().Encode(caption);
-    captions_[ids] = absl::StrCat(caption_prefix, absl::StrJoin(ids, ","));
-  };
-  add_caption("");  // what a dropped caption becomes
-  const SampleRange batch{0, loader.options().global_batch};
+  AddCaption("");  // what a dropped caption becomes
+  DPIPE_RETURN_IF_ERROR(ListStep(request, request.profiled_step));
   for (int64_t step = request.first_step; step < request.first_step + request.num_steps; ++step) {
-    DPIPE_ASSIGN_OR_RETURN(const std::vector<int32_t> indices, loader.Indices(step, batch));
-    for (int i = 0; i < batch.size(); ++i) {
-      if (images_.count(indices[i]) > 0) continue;
-      DPIPE_ASSIGN_OR_RETURN(const std::string identity, loader.dataset().LoadIdentity(indices[i]));
-      images_[indices[i]] = {step, i, image_prefix + identity};
-      DPIPE_ASSIGN_OR_RETURN(const std::string caption, loader.dataset().LoadCaption(indices[i]));
-      add_caption(caption);
-    }
-    if (static_cast<int32_t>(images_.size()) == loader.dataset().size()) break;
+    DPIPE_RETURN_IF_ERROR(ListStep(request, step));
+    if (static_cast<int32_t>(images_.size()) == request.loader->dataset().size()) break;
   }
   return absl::OkStatus();
+}
+
+absl::Status FrozenCache::ListStep(const Request& request, int64_t step) {
+  DataLoader& loader = *request.loader;
+  const ImageSize size = loader.SizeOf(step);
+  if (encoders_.count({size.width, size.height}) == 0) {
+    DPIPE_ASSIGN_OR_RETURN(nn::Program encoder, model_->MakeVaeEncoder(size));
+    encoders_.emplace(std::make_pair(size.width, size.height), std::move(encoder));
+  }
+  const SampleRange batch{0, loader.options().global_batch};
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<int32_t> indices, loader.Indices(step, batch));
+  for (int i = 0; i < batch.size(); ++i) {
+    if (images_.count(indices[i]) > 0) continue;
+    DPIPE_ASSIGN_OR_RETURN(const std::string identity, loader.dataset().LoadIdentity(indices[i]));
+    images_[indices[i]] = {
+        step, i, size,
+        absl::StrCat(image_prefix_, size.width, "x", size.height, " centre ", identity)};
+    DPIPE_ASSIGN_OR_RETURN(const std::string caption, loader.dataset().LoadCaption(indices[i]));
+    AddCaption(caption);
+  }
+  return absl::OkStatus();
+}
+
+void FrozenCache::AddCaption(const std::string& caption) {
+  const std::vector<int32_t> ids = model_->tokenizer().Encode(caption);
+  captions_[ids] = absl::StrCat(caption_prefix_, absl::StrJoin(ids, ","));
+}
+
+const nn::Program& FrozenCache::Encoder(ImageSize size) const {
+  return encoders_.at({size.width, size.height});
 }
 
 absl::Status FrozenCache::Compute(const Request& request, const std::vector<DeviceWorker*>& workers,
@@ -173,7 +190,7 @@ absl::Status FrozenCache::MakeImage(const Request& request, int32_t index,
                                     const std::shared_ptr<Device>& device) {
   const ImagePlace& place = images_.at(index);
   if (InStore(place.key, KeptValues().size())) return absl::OkStatus();
-  const nn::Program& program = model_->model().component(kVaeEncoder).program;
+  const nn::Program& program = Encoder(place.size);
   const ValueId input = program.InputNamed("pixels");
   nn::ValueMap values;
   values[input] = Tensor::Empty(device, program.BatchShape(input, 1), DType::kF32);
@@ -240,7 +257,6 @@ absl::StatusOr<std::vector<Tensor>> FrozenCache::Entry(
 
 absl::StatusOr<Tensor> FrozenCache::Latents(const std::vector<int32_t>& indices,
                                             const Tensor& noise) const {
-  const nn::Program& program = model_->model().component(kVaeEncoder).program;
   const std::vector<ValueId> ids = KeptValues();
   std::vector<Tensor> latents;
   nn::RunOptions options;
@@ -253,6 +269,7 @@ absl::StatusOr<Tensor> FrozenCache::Latents(const std::vector<int32_t>& indices,
     }
     DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> kept,
                            Entry(place->second.key, noise.device()));
+    const nn::Program& program = Encoder(place->second.size);
     nn::ValueMap values;
     for (size_t k = 0; k < ids.size(); ++k) values[ids[k]] = kept[k];
     values[program.InputNamed("vae_noise")] = noise.Slice(i, i + 1);

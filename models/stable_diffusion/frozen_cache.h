@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
@@ -37,7 +38,8 @@ class FrozenCache {
     const StableDiffusion* model = nullptr;
     DataLoader* loader = nullptr;
     int64_t first_step = 0;
-    int64_t num_steps = 0;  // the samples of these steps are what is cached
+    int64_t num_steps = 0;      // the samples of these steps are what is cached
+    int64_t profiled_step = 0;  // and those of this one
     DType compute_dtype = DType::kF32;
     std::string cache_folder;  // empty: in memory
   };
@@ -65,6 +67,8 @@ class FrozenCache {
   // What every key of a component begins with.
   std::string KeyPrefix(int component) const;
   absl::Status ListEntries(const Request& request);
+  absl::Status ListStep(const Request& request, int64_t step);
+  void AddCaption(const std::string& caption);
   absl::Status Compute(const Request& request, const std::vector<DeviceWorker*>& workers,
                        const std::function<void(double)>& on_progress);
   // Computes an entry, unless the store has it.
@@ -78,6 +82,8 @@ class FrozenCache {
   absl::StatusOr<std::vector<Tensor>> Entry(const std::string& key,
                                             const std::shared_ptr<Device>& device) const;
   std::vector<ValueId> KeptValues() const;
+  // The VAE encoder for pictures of a size that some entry has.
+  const nn::Program& Encoder(ImageSize size) const;
 
   const StableDiffusion* model_ = nullptr;
   DType compute_dtype_ = DType::kF32;
@@ -87,8 +93,11 @@ class FrozenCache {
   struct ImagePlace {
     int64_t step;
     int sample;
+    ImageSize size;
     std::string key;
   };
+  std::map<std::pair<int, int>, nn::Program> encoders_;  // by width and height
+  std::string image_prefix_, caption_prefix_;
   std::map<int32_t, ImagePlace> images_;                  // by index in the data set
   std::map<std::vector<int32_t>, std::string> captions_;  // keys by tokens
   std::unique_ptr<CacheStore> store_;                     // null: in memory

@@ -78,6 +78,7 @@ absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
   auto model = std::unique_ptr<StableDiffusion>(new StableDiffusion());
   model->folder_ = folder;
   model->lora_ = options.lora;
+  model->min_snr_gamma_ = options.min_snr_gamma;
   DPIPE_RETURN_IF_ERROR(model->ReadConfigs(options));
   DPIPE_RETURN_IF_ERROR(model->BuildModel(options));
   model->frozen_.resize(model->model_->num_components());
@@ -159,23 +160,50 @@ absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options)
   return absl::OkStatus();
 }
 
-UNetShape StableDiffusion::unet_shape() const {
+UNetShape StableDiffusion::unet_shape(ImageSize size) const {
   UNetShape shape;
-  shape.height = shape.width = latent_size();
+  shape.height = size.height / vae_config_.downscale();
+  shape.width = size.width / vae_config_.downscale();
   shape.context_length = tokenizer_->max_length();
   return shape;
 }
 
-absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) {
-  DPIPE_ASSIGN_OR_RETURN(nn::Program encoder,
-                         BuildVaeEncoder(vae_config_, image_size_, image_size_));
+int StableDiffusion::size_multiple() const {
+  const int num_levels = static_cast<int>(unet_config_.block_out_channels.size());
+  return static_cast<int>(vae_config_.downscale()) << (num_levels - 1);
+}
+
+absl::StatusOr<nn::Program> StableDiffusion::MakeVaeEncoder(ImageSize size) const {
+  return BuildVaeEncoder(vae_config_, size.height, size.width);
+}
+
+absl::StatusOr<std::vector<nn::Component>> StableDiffusion::MakeEncoders(ImageSize size) const {
+  DPIPE_ASSIGN_OR_RETURN(nn::Program encoder, MakeVaeEncoder(size));
   DPIPE_ASSIGN_OR_RETURN(nn::Program text, BuildClipText(text_config_, tokenizer_->max_length()));
-  const UNetTraining training{*schedule_, options.min_snr_gamma, lora_};
-  DPIPE_ASSIGN_OR_RETURN(nn::Program unet,
-                         BuildUNetForTraining(unet_config_, unet_shape(), training));
-  std::vector<nn::Component> components;
-  components.push_back({"vae_encoder", false, std::move(encoder), {}});
-  components.push_back({"text_encoder", false, std::move(text), {}});
+  std::vector<nn::Component> encoders;
+  encoders.push_back({"vae_encoder", false, std::move(encoder), {}});
+  encoders.push_back({"text_encoder", false, std::move(text), {}});
+  return encoders;
+}
+
+absl::StatusOr<nn::Program> StableDiffusion::MakeUNet(ImageSize size) const {
+  return BuildUNetForTraining(unet_config_, unet_shape(size), {*schedule_, min_snr_gamma_, lora_});
+}
+
+nn::Component StableDiffusion::AsBackbone(nn::Program unet) const {
+  nn::Component backbone{"unet",
+                         true,
+                         std::move(unet),
+                         {{"latents", {"vae_encoder", "latents"}},
+                          {"context", {"text_encoder", "last_hidden_state"}}}};
+  if (unet_config_.self_conditioning()) backbone.self_conditioning = {"estimate", "prediction"};
+  return backbone;
+}
+
+absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) {
+  const ImageSize size{image_size_, image_size_};
+  DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> components, MakeEncoders(size));
+  DPIPE_ASSIGN_OR_RETURN(nn::Program unet, MakeUNet(size));
   weights_ = {{"vae", {"decoder.", "post_quant_conv."}}, {"text_encoder", {"text_projection."}}};
   if (options.make_backbone) {
     unet_program_ = std::make_unique<nn::Program>(std::move(unet));
@@ -183,20 +211,32 @@ absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) 
     for (nn::Component& component : parts.components) components.push_back(std::move(component));
     weights_.insert(weights_.end(), parts.frozen.begin(), parts.frozen.end());
   } else {
-    components.push_back({"unet",
-                          true,
-                          std::move(unet),
-                          {{"latents", {"vae_encoder", "latents"}},
-                           {"context", {"text_encoder", "last_hidden_state"}}}});
-    if (unet_config_.self_conditioning()) {
-      components.back().self_conditioning = {"estimate", "prediction"};
-    }
+    components.push_back(AsBackbone(std::move(unet)));
   }
   DPIPE_ASSIGN_OR_RETURN(
       nn::Model model,
       nn::Model::Create(std::filesystem::path(folder_).filename().string(), std::move(components)));
   model_ = std::make_unique<nn::Model>(std::move(model));
   return absl::OkStatus();
+}
+
+absl::StatusOr<nn::Model> StableDiffusion::MakeModel(ImageSize size) const {
+  if (unet_program_ != nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat(folder_, ": only the U-Net can be trained at several sizes"));
+  }
+  const int multiple = size_multiple();
+  if (size.width < 1 || size.height < 1 || size.width % multiple != 0 ||
+      size.height % multiple != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(folder_, ": pictures of ", size.width, " x ",
+                                                   size.height, " pixels: both sides must be ",
+                                                   "multiples of ", multiple));
+  }
+  DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> components, MakeEncoders(size));
+  DPIPE_ASSIGN_OR_RETURN(nn::Program unet, MakeUNet(size));
+  components.push_back(AsBackbone(std::move(unet)));
+  return nn::Model::Create(absl::StrCat(model_->name(), " at ", size.width, " x ", size.height),
+                           std::move(components));
 }
 
 const nn::Program& StableDiffusion::unet_program() const {

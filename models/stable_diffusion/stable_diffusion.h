@@ -15,6 +15,7 @@
 #include "core/nn/model.h"
 #include "core/nn/parameters.h"
 #include "core/tensor/tensor.h"
+#include "data/image.h"
 #include "models/clip_text/clip_text_config.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/tokenizer/clip_tokenizer.h"
@@ -74,8 +75,17 @@ class StableDiffusion {
   const VaeConfig& vae_config() const { return vae_config_; }
   const ClipTextConfig& text_config() const { return text_config_; }
   int image_size() const { return image_size_; }
-  UNetShape unet_shape() const;
+  UNetShape unet_shape() const { return unet_shape({image_size_, image_size_}); }
+  UNetShape unet_shape(ImageSize size) const;
   int latent_size() const { return image_size_ / static_cast<int>(vae_config_.downscale()); }
+
+  // What the sides of pictures must be multiples of: the VAE's factor times what the U-Net halves.
+  int size_multiple() const;
+  // model() for pictures of another size: alike it (nn/alike.h). InvalidArgument where the size is
+  // no multiple of size_multiple(), Unimplemented with another backbone than the U-Net.
+  absl::StatusOr<nn::Model> MakeModel(ImageSize size) const;
+  // The program of its "vae_encoder" alone.
+  absl::StatusOr<nn::Program> MakeVaeEncoder(ImageSize size) const;
 
   // Whether the frozen components' weights are random, for want of any in the folder.
   bool frozen_is_random() const { return frozen_is_random_; }
@@ -111,6 +121,9 @@ class StableDiffusion {
   absl::Status WidenUNet(const StableDiffusionOptions& options);
   absl::Status ReadConfigs(const StableDiffusionOptions& options);
   absl::Status BuildModel(const StableDiffusionOptions& options);
+  absl::StatusOr<std::vector<nn::Component>> MakeEncoders(ImageSize size) const;
+  absl::StatusOr<nn::Program> MakeUNet(ImageSize size) const;
+  nn::Component AsBackbone(nn::Program unet) const;
   absl::Status LoadFrozen(int component, const BackboneParts::Weights& weights);
   void InitFrozen(int component);
   absl::Status SaveOthers(const std::string& folder, bool with_unet_weights,
@@ -123,6 +136,7 @@ class StableDiffusion {
   std::optional<diffusion::PredictionType> prediction_type_;
   std::optional<bool> zero_terminal_snr_;
   int image_size_ = 0;
+  double min_snr_gamma_ = 0;
   nn::LoraSpec lora_;
   bool widened_ = false;  // the folder's U-Net takes no estimate, this one does
   bool frozen_is_random_ = false;

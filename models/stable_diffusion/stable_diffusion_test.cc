@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "core/base/file.h"
+#include "core/nn/alike.h"
 #include "core/nn/execution.h"
 #include "data/generator.h"
 #include "gmock/gmock.h"
@@ -63,6 +64,26 @@ TEST(StableDiffusionTest, LoadsTheBuiltInModel) {
   const auto weights = (*model)->LoadUNet();
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_EQ(static_cast<int>(weights->size()), unet.num_parameters());
+}
+
+TEST(StableDiffusionTest, ModelsOfOtherSizesAreAlike) {
+  StableDiffusionOptions adapted;
+  adapted.lora.rank = 2;
+  StableDiffusionOptions self_conditioned;
+  self_conditioned.self_conditioning = true;
+  for (const StableDiffusionOptions& options : {{}, adapted, self_conditioned}) {
+    const auto model = StableDiffusion::Load(kTinySd, options);
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ((*model)->size_multiple(), 8) << "4 of the VAE, 2 of the U-Net";
+    const auto wide = (*model)->MakeModel({80, 48});
+    ASSERT_TRUE(wide.ok()) << wide.status();
+    const absl::Status alike = nn::CheckAlike((*model)->model(), *wide);
+    EXPECT_TRUE(alike.ok()) << alike;
+    const nn::Program& unet = wide->component(kUNet).program;
+    EXPECT_EQ(unet.value(unet.InputNamed("noise")).type.shape, Shape({12, 20, 4}));
+    EXPECT_THAT(std::string((*model)->MakeModel({80, 44}).status().message()),
+                HasSubstr("pictures of 80 x 44 pixels: both sides must be multiples of 8"));
+  }
 }
 
 TEST(StableDiffusionTest, BrokenFoldersAreNamed) {

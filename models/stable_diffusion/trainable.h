@@ -28,6 +28,10 @@ class TrainableStableDiffusion : public TrainableModel {
     return model_->frozen_parameters();
   }
   int image_size() const override { return model_->image_size(); }
+  int size_multiple() const override { return model_->size_multiple(); }
+  absl::StatusOr<nn::Model> MakeModel(ImageSize size) const override {
+    return model_->MakeModel(size);
+  }
   std::string Describe() const override;
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
   absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(

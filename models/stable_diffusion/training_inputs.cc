@@ -22,8 +22,8 @@ absl::StatusOr<Tensor> TrainingInputs::Load(const std::string& component, const 
       return Noise(program, input, RandomPurpose::kNoise, step, samples, device);
     }
     if (input == "estimate") {  // for who runs the U-Net once
-      const Shape shape = program.BatchShape(program.InputNamed(input), samples.size());
-      return Tensor::Zeros(device, shape, options_.compute_dtype);
+      return Tensor::Zeros(device, LatentShape(program, input, step, samples),
+                           options_.compute_dtype);
     }
     if (input == "condition") return Conditions(step, samples, device);
     if (input == "timesteps") return Timesteps(step, samples, device);
@@ -44,16 +44,16 @@ absl::StatusOr<Tensor> TrainingInputs::Load(const std::string& component, const 
 
 absl::StatusOr<Tensor> TrainingInputs::Pixels(int64_t step, SampleRange samples,
                                               const std::shared_ptr<Device>& device) {
-  const int64_t size = loader_->options().image_size;
-  Tensor pixels = Tensor::Empty(device, {samples.size(), size, size, 3}, DType::kF32);
+  const ImageSize size = loader_->SizeOf(step);
+  Tensor pixels = Tensor::Empty(device, {samples.size(), size.height, size.width, 3}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(loader_->LoadPixels(step, samples, pixels.data<float>()));
   return pixels;
 }
 
 absl::StatusOr<Tensor> TrainingInputs::Conditions(int64_t step, SampleRange samples,
                                                   const std::shared_ptr<Device>& device) {
-  const int64_t size = loader_->options().image_size;
-  Tensor pixels = Tensor::Empty(device, {samples.size(), size, size, 3}, DType::kF32);
+  const ImageSize size = loader_->SizeOf(step);
+  Tensor pixels = Tensor::Empty(device, {samples.size(), size.height, size.width, 3}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(loader_->LoadConditions(step, samples, pixels.data<float>()));
   return pixels;
 }
@@ -80,10 +80,20 @@ absl::StatusOr<Tensor> TrainingInputs::Ids(int64_t step, SampleRange samples,
   return ids;
 }
 
+Shape TrainingInputs::LatentShape(const nn::Program& program, const std::string& input,
+                                  int64_t step, SampleRange samples) const {
+  const ImageSize size = loader_->SizeOf(step);
+  const int64_t downscale = model_->vae_config().downscale();
+  Shape shape = program.BatchShape(program.InputNamed(input), samples.size());
+  shape.Set(1, size.height / downscale);
+  shape.Set(2, size.width / downscale);
+  return shape;
+}
+
 Tensor TrainingInputs::Noise(const nn::Program& program, const std::string& input,
                              RandomPurpose purpose, int64_t step, SampleRange samples,
                              const std::shared_ptr<Device>& device) const {
-  const Shape shape = program.BatchShape(program.InputNamed(input), samples.size());
+  const Shape shape = LatentShape(program, input, step, samples);
   if (purpose == RandomPurpose::kVaeNoise && options_.mean_latents) {
     return Tensor::Zeros(device, shape, DType::kF32);
   }

@@ -42,6 +42,9 @@ class TrainingInputs : public InputProvider {
   absl::StatusOr<Tensor> Ids(int64_t step, SampleRange samples,
                              const std::shared_ptr<Device>& device);
   Tensor Timesteps(int64_t step, SampleRange samples, const std::shared_ptr<Device>& device) const;
+  // Of an input that is shaped as latents.
+  Shape LatentShape(const nn::Program& program, const std::string& input, int64_t step,
+                    SampleRange samples) const;
   Tensor Noise(const nn::Program& program, const std::string& input, RandomPurpose purpose,
                int64_t step, SampleRange samples, const std::shared_ptr<Device>& device) const;
   absl::StatusOr<Tensor> CachedLatents(int64_t step, SampleRange samples,

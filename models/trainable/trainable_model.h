@@ -50,6 +50,7 @@ struct CacheRequest {
   DataLoader* loader = nullptr;
   int64_t first_step = 0;
   int64_t num_steps = 0;
+  int64_t profiled_step = 0;  // the samples of this one, too
   // Where they are kept for later runs, and found from earlier ones; empty: in memory.
   std::string cache_folder;
 };
@@ -73,6 +74,15 @@ class TrainableModel {
   virtual const std::vector<const nn::ParameterSet*>& frozen_parameters() const = 0;
   // Pixels a side that the data loader must give.
   virtual int image_size() const = 0;
+  // What both sides of pictures must be multiples of, where steps may have other sizes; 0: all have
+  // image_size().
+  virtual int size_multiple() const { return 0; }
+  // model() for pictures of another size: alike it (nn/alike.h), so that it trains the same
+  // parameters. Unimplemented where there is one size only; InvalidArgument where a side is no
+  // multiple of size_multiple().
+  virtual absl::StatusOr<nn::Model> MakeModel(ImageSize size) const {
+    return absl::UnimplementedError("this kind of model is trained at one size only");
+  }
   // Whether each sample also needs a condition picture.
   virtual bool wants_conditions() const { return false; }
   // The share of captions to leave out where nobody says otherwise.

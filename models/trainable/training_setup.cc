@@ -1,8 +1,12 @@
 #include "models/trainable/training_setup.h"
 
+#include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/report/machine.h"
 #include "models/trainable/load.h"
 
@@ -30,12 +34,27 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   loading.image_size = setup->model_->image_size();
   loading.seed = options.seed;
   loading.with_conditions = setup->model_->wants_conditions();
+  DPIPE_ASSIGN_OR_RETURN(loading.buckets, setup->Buckets());
   DPIPE_ASSIGN_OR_RETURN(setup->data_, OpenTrainingData(options.data, loading));
   DPIPE_ASSIGN_OR_RETURN(setup->inputs_, setup->model_->MakeInputs(setup->data_.training.get(),
                                                                    setup->inputs_options()));
   DPIPE_RETURN_IF_ERROR(setup->StartDevices());
   DPIPE_RETURN_IF_ERROR(setup->FillJob());
   return setup;
+}
+
+absl::StatusOr<std::vector<ImageSize>> TrainingSetup::Buckets() const {
+  if (options_.max_aspect == 1) return std::vector<ImageSize>();
+  BucketOptions buckets;
+  buckets.base_side = model_->image_size();
+  buckets.step = model_->size_multiple();
+  buckets.max_aspect = options_.max_aspect;
+  if (buckets.step == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("max_aspect is ", options_.max_aspect, ", but ",
+                                                   model_->Describe(),
+                                                   ", is trained at one size only"));
+  }
+  return MakeBuckets(buckets);
 }
 
 absl::Status TrainingSetup::StartDevices() {
@@ -46,8 +65,43 @@ absl::Status TrainingSetup::StartDevices() {
   return absl::OkStatus();
 }
 
+// The largest size in use, of several the squarest, is what is profiled and planned for: that no
+// step needs more memory than the plan says.
+absl::Status TrainingSetup::ChooseModels() {
+  std::vector<DataLoader::SizeInUse> sizes = data_.training->SizesInUse();
+  std::sort(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) {
+    const auto rank = [](ImageSize size) {
+      return std::make_tuple(-int64_t{size.width} * size.height, std::max(size.width, size.height),
+                             size.width);
+    };
+    return rank(a.size) < rank(b.size);
+  });
+  std::map<std::pair<int, int>, int> numbers;
+  for (const DataLoader::SizeInUse& use : sizes) {
+    const nn::Model* model = &model_->model();
+    if (use.size.width != model_->image_size() || use.size.height != model_->image_size()) {
+      DPIPE_ASSIGN_OR_RETURN(nn::Model sized, model_->MakeModel(use.size));
+      sized_models_.push_back(std::make_unique<nn::Model>(std::move(sized)));
+      model = sized_models_.back().get();
+    }
+    if (numbers.empty()) {
+      job_.model = model;
+      job_.profiled_step = use.first_step;
+    } else {
+      job_.sizes.others.push_back(model);
+    }
+    numbers.emplace(std::make_pair(use.size.width, use.size.height), numbers.size());
+  }
+  if (numbers.size() == 1) return absl::OkStatus();
+  job_.sizes.model_of = [loader = data_.training.get(), numbers](int64_t step) {
+    const ImageSize size = loader->SizeOf(step);
+    return numbers.at({size.width, size.height});
+  };
+  return absl::OkStatus();
+}
+
 absl::Status TrainingSetup::FillJob() {
-  job_.model = &model_->model();
+  DPIPE_RETURN_IF_ERROR(ChooseModels());
   for (const auto& worker : workers_) job_.workers.push_back(worker.get());
   job_.inputs = inputs_.get();
   job_.frozen_parameters = model_->frozen_parameters();
@@ -93,6 +147,12 @@ std::string TrainingSetup::Describe() const {
   const report::MachineInfo machine = report::CollectMachineInfo();
   std::string data = absl::StrCat(data_.training->dataset().size(), " images in ",
                                   data_.training->dataset().name());
+  const std::vector<DataLoader::SizeInUse> sizes = data_.training->SizesInUse();
+  if (options_.max_aspect > 1) {
+    absl::StrAppend(&data, ", at ", absl::StrJoin(sizes, ", ", [](std::string* out, auto use) {
+      absl::StrAppend(out, use.size.width, " x ", use.size.height);
+    }));
+  }
   if (data_.held_out != nullptr) {
     absl::StrAppend(&data, "; evaluated on ", data_.held_out->options().global_batch, " of ",
                     data_.held_out->dataset().size(), " held out");
@@ -108,6 +168,7 @@ absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(
   CacheRequest request;
   request.loader = data_.training.get();
   request.num_steps = num_steps;
+  request.profiled_step = job_.profiled_step;
   request.cache_folder = options_.cache_folder;
   DPIPE_ASSIGN_OR_RETURN(cached_inputs_, model_->MakeCachedInputs(request, inputs_options(),
                                                                   job_.workers, on_progress));

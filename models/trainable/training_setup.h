@@ -22,6 +22,10 @@ struct TrainingSetupOptions {
   std::string model_folder;  // diffusers layout
   LoadModelOptions model;
   TrainingDataOptions data;
+  // Above 1: steps differ in size. Each picture is trained on at the nearest of sizes of about the
+  // model's area, whose longer side is at most so many times the shorter; all pictures of a step
+  // have one size.
+  double max_aspect = 1;
   int num_devices = 0;  // 0: one a core
   int global_batch = 32;
   DType compute_dtype = DType::kF32;
@@ -67,8 +71,11 @@ class TrainingSetup {
 
  private:
   TrainingSetup() = default;
+  // The sizes that steps may have; none where all have the model's.
+  absl::StatusOr<std::vector<ImageSize>> Buckets() const;
   absl::Status StartDevices();
   absl::Status FillJob();
+  absl::Status ChooseModels();
 
   TrainingSetupOptions options_;
   std::unique_ptr<TrainableModel> model_;
@@ -76,6 +83,7 @@ class TrainingSetup {
   std::unique_ptr<InputProvider> inputs_;
   std::vector<std::unique_ptr<DeviceWorker>> workers_;
   CachedInputs cached_inputs_;
+  std::vector<std::unique_ptr<nn::Model>> sized_models_;  // at other sizes than the model's own
   TrainingJob job_;
 };
 
