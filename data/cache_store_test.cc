@@ -1,6 +1,5 @@
 #include "data/cache_store.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <thread>
@@ -8,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "core/base/scratch_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -18,10 +18,6 @@ using testing::HasSubstr;
 
 class CacheStoreTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = absl::StrCat(testing::TempDir(), "/cacheXXXXXX");
-    folder_ = mkdtemp(&pattern[0]);
-  }
   std::unique_ptr<CacheStore> Open(int64_t shard_bytes = 1 << 20) {
     CacheStoreOptions options;
     options.shard_bytes = shard_bytes;
@@ -46,7 +42,8 @@ class CacheStoreTest : public testing::Test {
     return sound;
   }
   std::string ShardPath(int number) { return absl::StrCat(folder_, "/00000", number, ".shard"); }
-  std::string folder_;
+  const ScratchFolder scratch_;
+  const std::string& folder_ = scratch_.path();
 };
 
 TEST_F(CacheStoreTest, RemembersAcrossRuns) {

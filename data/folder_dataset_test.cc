@@ -1,10 +1,9 @@
 #include "data/folder_dataset.h"
 
-#include <stdlib.h>
-
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "core/base/scratch_folder.h"
 #include "data/image_encode.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,10 +15,6 @@ using testing::HasSubstr;
 
 class FolderDatasetTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = absl::StrCat(testing::TempDir(), "/folderXXXXXX");
-    folder_ = mkdtemp(&pattern[0]);
-  }
   void Write(const std::string& name, const std::string& content) {
     ASSERT_TRUE(WriteFileAtomically(absl::StrCat(folder_, "/", name), content).ok());
   }
@@ -28,7 +23,8 @@ class FolderDatasetTest : public testing::Test {
     const auto dataset = FolderDataset::Open(folder_);
     return dataset.ok() ? "no error" : std::string(dataset.status().message());
   }
-  std::string folder_;
+  const ScratchFolder scratch_;
+  const std::string& folder_ = scratch_.path();
 };
 
 TEST_F(FolderDatasetTest, ReadsMetadataInItsOrder) {

@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
+#include "core/base/scratch_folder.h"
 #include "data/image_decode.h"
 #include "data/image_encode.h"
 #include "data/image_resize.h"
@@ -20,11 +20,6 @@
 
 namespace dpipe {
 namespace {
-
-std::string FreshFolder() {
-  std::string pattern = absl::StrCat(testing::TempDir(), "/scenesXXXXXX");
-  return mkdtemp(&pattern[0]);
-}
 
 BuiltInDatasetOptions Small() {
   BuiltInDatasetOptions options;
@@ -39,7 +34,8 @@ std::string Read(const std::string& path) {
 }
 
 TEST(GeneratorTest, WritesImagesAndMetadata) {
-  const std::string folder = FreshFolder();
+  const ScratchFolder scratch;
+  const std::string& folder = scratch.path();
   int reported = 0;
   BuiltInDatasetOptions options = Small();
   options.progress = [&](int done, int count) { reported = done; };
@@ -57,7 +53,8 @@ TEST(GeneratorTest, WritesImagesAndMetadata) {
 }
 
 TEST(GeneratorTest, WritesOutlinesWhenAsked) {
-  const std::string folder = FreshFolder();
+  const ScratchFolder scratch;
+  const std::string& folder = scratch.path();
   BuiltInDatasetOptions options = Small();
   options.with_conditions = true;
   ASSERT_TRUE(EnsureBuiltInDataset(folder, options).ok());
@@ -69,14 +66,16 @@ TEST(GeneratorTest, WritesOutlinesWhenAsked) {
   EXPECT_EQ(Read(folder + "/conditioning/00007.png"),
             EncodePng(RenderSceneEdges(DrawScene(options.seed, 7), 32)).value());
   // The images are those of the data set without outlines, which this folder is not.
-  const std::string plain = FreshFolder();
+  const ScratchFolder plain_scratch;
+  const std::string& plain = plain_scratch.path();
   ASSERT_TRUE(EnsureBuiltInDataset(plain, Small()).ok());
   EXPECT_EQ(Read(folder + "/00004.png"), Read(plain + "/00004.png"));
   EXPECT_EQ(EnsureBuiltInDataset(folder, Small()).code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(GeneratorTest, ImagesOfOtherShapesHaveTheirSceneInTheMiddle) {
-  const std::string folder = FreshFolder();
+  const ScratchFolder scratch;
+  const std::string& folder = scratch.path();
   BuiltInDatasetOptions options = Small();
   options.max_aspect = 2;
   options.with_conditions = true;
@@ -105,7 +104,8 @@ TEST(GeneratorTest, ImagesOfOtherShapesHaveTheirSceneInTheMiddle) {
 }
 
 TEST(GeneratorTest, CompleteFolderIsLeftAlone) {
-  const std::string folder = FreshFolder();
+  const ScratchFolder scratch;
+  const std::string& folder = scratch.path();
   ASSERT_TRUE(EnsureBuiltInDataset(folder, Small()).ok());
   unlink((folder + "/00003.png").c_str());
   ASSERT_TRUE(EnsureBuiltInDataset(folder, Small()).ok());
@@ -113,7 +113,8 @@ TEST(GeneratorTest, CompleteFolderIsLeftAlone) {
 }
 
 TEST(GeneratorTest, PartialFolderIsFinishedToTheSameBytes) {
-  const std::string whole = FreshFolder(), partial = FreshFolder();
+  const ScratchFolder whole_scratch, partial_scratch;
+  const std::string &whole = whole_scratch.path(), &partial = partial_scratch.path();
   ASSERT_TRUE(EnsureBuiltInDataset(whole, Small()).ok());
   ASSERT_TRUE(EnsureBuiltInDataset(partial, Small()).ok());
   // As an interruption would leave it.
@@ -130,7 +131,8 @@ TEST(GeneratorTest, PartialFolderIsFinishedToTheSameBytes) {
 }
 
 TEST(GeneratorTest, OtherDataSetsAreNotTouched) {
-  const std::string folder = FreshFolder();
+  const ScratchFolder scratch;
+  const std::string& folder = scratch.path();
   ASSERT_TRUE(EnsureBuiltInDataset(folder, Small()).ok());
   BuiltInDatasetOptions other = Small();
   other.seed = 2;
@@ -139,7 +141,8 @@ TEST(GeneratorTest, OtherDataSetsAreNotTouched) {
   EXPECT_TRUE(absl::StrContains(status.message(), "\"seed\":1")) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "\"seed\":2")) << status;
 
-  const std::string mine = FreshFolder();
+  const ScratchFolder mine_scratch;
+  const std::string& mine = mine_scratch.path();
   ASSERT_TRUE(WriteFileAtomically(mine + "/holiday.txt", "x").ok());
   EXPECT_EQ(EnsureBuiltInDataset(mine, Small()).code(), absl::StatusCode::kFailedPrecondition);
   ASSERT_TRUE(WriteFileAtomically(mine + "/dataset.json", "{not json").ok());

@@ -1,15 +1,15 @@
 #include "data/loader.h"
 
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <set>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/scratch_folder.h"
 #include "data/image_encode.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -42,8 +42,8 @@ class LoaderTest : public testing::Test {
  protected:
   // `count` images with captions "0", "1", ...; those in `corrupt` cannot be decoded.
   void MakeFolder(int count, const std::set<int>& corrupt, int width = kSide, int height = kSide) {
-    std::string pattern = absl::StrCat(testing::TempDir(), "/loaderXXXXXX");
-    folder_ = mkdtemp(&pattern[0]);
+    scratch_ = std::make_unique<ScratchFolder>();
+    folder_ = scratch_->path();
     std::string metadata;
     for (int i = 0; i < count; ++i) {
       const std::string bytes = EncodePng(Numbered(i, width, height)).value();
@@ -68,6 +68,7 @@ class LoaderTest : public testing::Test {
     return pixels;
   }
 
+  std::unique_ptr<ScratchFolder> scratch_;
   std::string folder_;
   DataLoaderOptions options_;
 };

@@ -1,9 +1,8 @@
 #include "data/quarantine_log.h"
 
-#include <stdlib.h>
-
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/scratch_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -14,12 +13,9 @@ using testing::HasSubstr;
 
 class QuarantineLogTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = absl::StrCat(testing::TempDir(), "/logXXXXXX");
-    path_ = absl::StrCat(mkdtemp(&pattern[0]), "/quarantine.jsonl");
-  }
   std::unique_ptr<QuarantineLog> Open() { return QuarantineLog::Open(path_).value(); }
-  std::string path_;
+  const ScratchFolder scratch_;
+  const std::string path_ = scratch_.File("quarantine.jsonl");
 };
 
 TEST_F(QuarantineLogTest, RemembersWhatWasAppended) {

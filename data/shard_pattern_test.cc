@@ -1,9 +1,8 @@
 #include "data/shard_pattern.h"
 
-#include <stdlib.h>
-
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/scratch_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -37,10 +36,10 @@ TEST(ShardPatternTest, BadPatternsAreNamed) {
 }
 
 TEST(ShardPatternTest, FindsFilesInOrder) {
-  std::string pattern = absl::StrCat(testing::TempDir(), "/shardsXXXXXX");
-  const std::string folder = mkdtemp(&pattern[0]);
+  const ScratchFolder scratch;
+  const std::string& folder = scratch.path();
   for (const char* name : {"b.tar", "a.tar", "c.txt"}) {
-    ASSERT_TRUE(WriteFileAtomically(absl::StrCat(folder, "/", name), "x").ok());
+    ASSERT_TRUE(WriteFileAtomically(scratch.File(name), "x").ok());
   }
   EXPECT_THAT(FindShards(folder + "/*.tar").value(),
               ElementsAre(folder + "/a.tar", folder + "/b.tar"));

@@ -1,11 +1,10 @@
 #include "data/tar_dataset.h"
 
-#include <stdlib.h>
-
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/scratch_folder.h"
 #include "data/image_encode.h"
 #include "data/loader.h"
 #include "data/open_samples.h"
@@ -22,10 +21,6 @@ std::string Png(int width) { return EncodePng(Image(width, 8)).value(); }
 
 class TarDatasetTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = absl::StrCat(testing::TempDir(), "/tarsXXXXXX");
-    folder_ = mkdtemp(&pattern[0]);
-  }
   void Write(const std::string& name, const std::string& content) {
     ASSERT_TRUE(WriteFileAtomically(absl::StrCat(folder_, "/", name), content).ok());
   }
@@ -34,7 +29,8 @@ class TarDatasetTest : public testing::Test {
     const auto dataset = TarDataset::Open(folder_ + "/bad.tar");
     return dataset.ok() ? "no error" : std::string(dataset.status().message());
   }
-  std::string folder_;
+  const ScratchFolder scratch_;
+  const std::string& folder_ = scratch_.path();
 };
 
 TEST_F(TarDatasetTest, GroupsMembersByKey) {

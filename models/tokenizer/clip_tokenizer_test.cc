@@ -1,12 +1,11 @@
 #include "models/tokenizer/clip_tokenizer.h"
 
-#include <stdlib.h>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "core/base/scratch_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/tokenizer/byte_symbols.h"
@@ -201,15 +200,14 @@ TEST(ClipTokenizerTest, FlippedBytesDoNoHarm) {
 class ClipTokenizerFolderTest : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = absl::StrCat(testing::TempDir(), "/tokenizerXXXXXX");
-    folder_ = mkdtemp(&pattern[0]);
     Write("vocab.json", SmallVocabulary().dump());
     Write("merges.txt", kSmallMerges);
   }
   void Write(const std::string& name, const std::string& content) {
     ASSERT_TRUE(WriteFileAtomically(absl::StrCat(folder_, "/", name), content).ok());
   }
-  std::string folder_;
+  const ScratchFolder scratch_;
+  const std::string& folder_ = scratch_.path();
 };
 
 TEST_F(ClipTokenizerFolderTest, ConfigsMayBeMissing) {

@@ -1,12 +1,10 @@
 // Damaged tar shards, patterns, metadata.jsonl and quarantine logs.
-#include <stdlib.h>
-#include <unistd.h>
-
-#include <filesystem>
+#include <cstdio>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/scratch_folder.h"
 #include "data/folder_dataset.h"
 #include "data/quarantine_log.h"
 #include "data/shard_pattern.h"
@@ -17,24 +15,6 @@
 
 namespace dpipe {
 namespace {
-
-// In memory where the system has such a place: some disks take milliseconds a file.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    const std::string place = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : testing::TempDir();
-    path_ = absl::StrCat(place, "/dpipe_fuzzXXXXXX");
-    EXPECT_NE(mkdtemp(&path_[0]), nullptr);
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // Not flushed, as thousands of them would take minutes on some disks.
 void WriteQuickly(const std::string& path, const std::string& content) {
@@ -71,7 +51,7 @@ void FixTarChecksums(std::string* tar) {
 
 TEST(TarFuzzTest, DamagedShardsAreRefusedOrRead) {
   const fuzz::Material material = Tars();
-  const ScratchFolder scratch;
+  const ScratchFolder scratch(ScratchFolder::Place::kMemory);
   const std::string path = scratch.path() + "/shard.tar";
   int64_t num_opened = 0;
   const int64_t num_iterations = fuzz::NumIterations(3000);
@@ -110,7 +90,7 @@ TEST(TarFuzzTest, DamagedShardsAreRefusedOrRead) {
 }
 
 TEST(TarFuzzTest, DamagedListsAreRefusedOrRead) {
-  const ScratchFolder scratch;
+  const ScratchFolder scratch(ScratchFolder::Place::kMemory);
   const std::string& folder = scratch.path();
   WriteQuickly(folder + "/a.png", ReadFile("data/testdata/color.png").value());
   fuzz::Material material;
