@@ -30,6 +30,11 @@ absl::Status BuildCache(const PipelineComparisonOptions& options, models::Traini
                            state.fraction_done = done;
                            progress.Update(state);
                          }));
+  if (setup->cache_is_partial()) {
+    return absl::UnimplementedError(
+        "this model's frozen components cannot all be cached, so that offline_cache would plan for "
+        "another model than the other strategies: leave it out of --strategies");
+  }
   progress.Message(absl::StrCat("offline cache: ", cache->num_images, " images and ",
                                 cache->num_captions, " captions, ", FormatBytes(cache->size_bytes),
                                 ", computed in ", FormatDuration(MonotonicNow() - start),

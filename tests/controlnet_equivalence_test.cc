@@ -39,7 +39,9 @@ struct Run {
 
 using MakePlanFn = std::function<absl::StatusOr<Plan>(const nn::Model&)>;
 
-absl::StatusOr<Run> TrainBy(const MakePlanFn& make_plan, int num_devices, DType dtype) {
+enum class Cache { kNo, kYes };
+
+models::TrainingSetupOptions Options(DType dtype) {
   models::TrainingSetupOptions options;
   options.model_folder = "data/tiny_sd";
   options.model.kind = "controlnet";
@@ -53,22 +55,28 @@ absl::StatusOr<Run> TrainBy(const MakePlanFn& make_plan, int num_devices, DType 
   options.caption_drop = 0.5;
   options.optimizer.learning_rate.peak = 1e-3f;
   options.optimizer.max_grad_norm = 1;
+  return options;
+}
+
+absl::StatusOr<Run> TrainBy(const MakePlanFn& make_plan, int num_devices,
+                            const models::TrainingSetupOptions& options, Cache cache) {
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
+  if (cache == Cache::kYes) DPIPE_RETURN_IF_ERROR(setup->BuildCache(kSteps).status());
   // Workers without a core of their own: what is compared must not need them.
   const auto workers =
       StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()));
-  TrainingJob job = setup->job();
+  TrainingJob job = cache == Cache::kYes ? setup->CachedJob() : setup->job();
   job.workers.clear();
   for (const auto& worker : workers) job.workers.push_back(worker.get());
   Run run;
   for (const auto& [name, tensor] : job.backbone_parameters) run.initial[name] = tensor.Clone();
-  DPIPE_ASSIGN_OR_RETURN(run.plan, make_plan(setup->model().model()));
+  DPIPE_ASSIGN_OR_RETURN(run.plan, make_plan(*job.model));
   DPIPE_ASSIGN_OR_RETURN(run.outcome, testlib::Train(job, run.plan, kSteps));
   return run;
 }
 
-absl::StatusOr<Run> Train(const std::string& strategy, int num_devices, DType dtype) {
-  const auto make_plan = [&](const nn::Model& model) {
+MakePlanFn ByStrategy(const std::string& strategy, int num_devices, DType dtype) {
+  return [=](const nn::Model& model) {
     testlib::PlanRequest request;
     request.strategy = strategy;
     request.num_devices = num_devices;
@@ -80,7 +88,10 @@ absl::StatusOr<Run> Train(const std::string& strategy, int num_devices, DType dt
         testlib::MadeUpProfile(model, dtype, kFrozenQuantum, {1, 2, 4}, /*seed=*/3);
     return testlib::MakeTestPlan(profile, request);
   };
-  return TrainBy(make_plan, num_devices, dtype);
+}
+
+absl::StatusOr<Run> Train(const std::string& strategy, int num_devices, DType dtype) {
+  return TrainBy(ByStrategy(strategy, num_devices, dtype), num_devices, Options(dtype), Cache::kNo);
 }
 
 // Cut at random.
@@ -96,7 +107,7 @@ absl::StatusOr<Run> TrainOnTwo(const std::string& schedule_name, bool recompute,
   const auto make_plan = [&](const nn::Model& model) {
     return testlib::MakeLoweredPlan(model, dtype, schedule, options);
   };
-  return TrainBy(make_plan, 2, dtype);
+  return TrainBy(make_plan, 2, Options(dtype), Cache::kNo);
 }
 
 // Whether any layer's weights are on one rank only.
@@ -142,6 +153,24 @@ INSTANTIATE_TEST_SUITE_P(DTypes, ControlNetEquivalenceTest,
                          [](const ::testing::TestParamInfo<DType>& info) {
                            return std::string(DTypeName(info.param));
                          });
+
+// Latents and contexts from the cache, the locked encoder as always: the same bits.
+TEST_P(ControlNetEquivalenceTest, ACacheChangesNothing) {
+  models::TrainingSetupOptions options = Options(GetParam());
+  options.data.random_flip = false;
+  const auto expected = TrainBy(ByStrategy("data_parallel", 1, GetParam()), 1, options, Cache::kNo);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const char* strategy : {"1f1b", "diffusionpipe"}) {
+    const auto cached = TrainBy(ByStrategy(strategy, 2, GetParam()), 2, options, Cache::kYes);
+    ASSERT_TRUE(cached.ok()) << strategy << ": " << cached.status();
+    EXPECT_EQ(testlib::FirstDifference(expected->outcome, cached->outcome), "") << strategy;
+    ASSERT_EQ(cached->plan.components_size(), 2);
+    EXPECT_EQ(cached->plan.components(0).name(), "locked_encoder");
+  }
+  options.data.random_flip = true;
+  EXPECT_EQ(TrainBy(ByStrategy("1f1b", 2, GetParam()), 2, options, Cache::kYes).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
 
 // Of the backbone's parameters, the locked decoder's keep every bit and all others change.
 TEST(ControlNetTrainingTest, OnlyTheCopyChanges) {

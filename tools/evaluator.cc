@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(models::TrainingSet
   evaluator->quantiles_ = quantiles;
   HeldOutLossOptions options;
   options.model = &setup->model().model();  // at its own size, whatever sizes are trained at
-  options.frozen_parameters = setup->job().frozen_parameters;
+  options.frozen_parameters = setup->model().frozen_parameters();
   options.num_samples = setup->held_out()->options().global_batch;
   options.compute_dtype = setup->job().compute_dtype;
   models::InputsOptions drawing = setup->inputs_options();

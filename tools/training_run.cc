@@ -21,8 +21,9 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
   DPIPE_ASSIGN_OR_RETURN(run->setup_, models::TrainingSetup::Create(options.setup));
   say(run->setup_->Describe());
   DPIPE_RETURN_IF_ERROR(run->checkpoints_->CheckDataset(run->setup_->loader().dataset().size()));
-  if (options.strategy.frozen() == "cached") DPIPE_RETURN_IF_ERROR(run->BuildCache(show));
-  run->job_ = run->setup_->job();
+  const bool cached = options.strategy.frozen() == "cached";
+  if (cached) DPIPE_RETURN_IF_ERROR(run->BuildCache(show));
+  run->job_ = cached ? run->setup_->CachedJob() : run->setup_->job();
   DPIPE_RETURN_IF_ERROR(run->FindThePlans(say, show));
   say(absl::StrCat("Plan:     ", options.strategy.name(), ", ",
                    report::PlanText(run->plans_.plan)));
@@ -41,8 +42,12 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
 absl::Status TrainingRun::BuildCache(const ShowProgress& show) {
   int64_t steps = setup_->loader().StepsToSeeAll();
   if (options_.num_steps > 0) steps = std::min(steps, options_.num_steps);
-  return setup_->BuildCache(steps, [&](double done) { show("filling the offline cache", done); })
-      .status();
+  DPIPE_RETURN_IF_ERROR(
+      setup_->BuildCache(steps, [&](double done) { show("filling the offline cache", done); })
+          .status());
+  // What cannot be cached fills bubbles.
+  if (setup_->cache_is_partial()) strategy_.set_frozen("fill");
+  return absl::OkStatus();
 }
 
 absl::Status TrainingRun::FindThePlans(const Say& say, const ShowProgress& show) {
@@ -56,7 +61,7 @@ absl::Status TrainingRun::FindThePlans(const Say& say, const ShowProgress& show)
 // give another one.
 std::map<std::string, std::string> TrainingRun::PlanIsFor() const {
   std::map<std::string, std::string> plan_for;
-  plan_for["strategy"] = options_.strategy.ShortDebugString();
+  plan_for["strategy"] = strategy_.ShortDebugString();
   plan_for["devices"] = absl::StrCat(job_.workers.size());
   for (const DeviceWorker* worker : job_.workers) {
     absl::StrAppend(&plan_for["threads"], plan_for["threads"].empty() ? "" : " ",
@@ -88,8 +93,7 @@ absl::Status TrainingRun::MakeThePlans(const ShowProgress& show) {
         local_batches.end());
   }
   DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile, ProfileJob(job_, local_batches, on_progress));
-  DPIPE_ASSIGN_OR_RETURN(PlanResult planned,
-                         MakePlan(options_.strategy, profile, cluster, plan_options));
+  DPIPE_ASSIGN_OR_RETURN(PlanResult planned, MakePlan(strategy_, profile, cluster, plan_options));
   plans_ = {std::move(planned.plan), std::move(planned.self_conditioned_plan)};
   return absl::OkStatus();
 }

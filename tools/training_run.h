@@ -54,7 +54,8 @@ class TrainingRun {
   TrainingCheckpoints& checkpoints() { return *checkpoints_; }
 
  private:
-  explicit TrainingRun(const TrainerOptions& options) : options_(options) {}
+  explicit TrainingRun(const TrainerOptions& options)
+      : options_(options), strategy_(options.strategy) {}
   absl::Status BuildCache(const ShowProgress& show);
   // The saved plans where they fit, else new ones.
   absl::Status FindThePlans(const Say& say, const ShowProgress& show);
@@ -63,6 +64,7 @@ class TrainingRun {
   void ChooseSteps(const Say& say);
 
   const TrainerOptions& options_;
+  Strategy strategy_;  // the options', but for what a partial cache changes
   std::unique_ptr<TrainingCheckpoints> checkpoints_;
   std::unique_ptr<models::TrainingSetup> setup_;
   TrainingJob job_;

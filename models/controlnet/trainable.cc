@@ -12,6 +12,7 @@
 #include "core/base/file.h"
 #include "core/nn/parameters.h"
 #include "models/controlnet/controlnet.h"
+#include "models/stable_diffusion/cached_inputs.h"
 #include "models/stable_diffusion/sampler.h"
 #include "models/stable_diffusion/training_inputs.h"
 #include "models/weights/weights.h"
@@ -41,10 +42,16 @@ absl::StatusOr<std::string> PipelineIndex(const std::string& folder) {
   return index.dump(2) + "\n";
 }
 
+using Sources = std::map<std::string, nn::InputSource>;
+
+Sources EncoderSources() {
+  return {{"latents", {"vae_encoder", "latents"}},
+          {"context", {"text_encoder", "last_hidden_state"}}};
+}
+
 // The locked encoder's outputs are the backbone's inputs of the same names.
-std::map<std::string, nn::InputSource> BackboneSources(const nn::Program& locked_encoder) {
-  std::map<std::string, nn::InputSource> sources = {
-      {"latents", {"vae_encoder", "latents"}}, {"context", {"text_encoder", "last_hidden_state"}}};
+Sources LockedSources(const nn::Program& locked_encoder) {
+  Sources sources;
   for (ValueId id : locked_encoder.outputs()) {
     const std::string& name = locked_encoder.value(id).name;
     sources[name] = {"locked_encoder", name};
@@ -57,9 +64,9 @@ std::map<std::string, nn::InputSource> BackboneSources(const nn::Program& locked
 absl::StatusOr<std::unique_ptr<TrainableModel>> TrainableControlNet::Load(
     const std::string& folder, StableDiffusionOptions options) {
   auto model = std::unique_ptr<TrainableControlNet>(new TrainableControlNet());
-  options.make_backbone = [&model,
-                           min_snr_gamma = options.min_snr_gamma](const StableDiffusion& base) {
-    return model->MakeBackbone(base, min_snr_gamma);
+  model->min_snr_gamma_ = options.min_snr_gamma;
+  options.make_backbone = [&model](const StableDiffusion& base) {
+    return model->MakeBackbone(base);
   };
   DPIPE_ASSIGN_OR_RETURN(model->base_, StableDiffusion::Load(folder, options));
   return model;
@@ -84,23 +91,27 @@ absl::Status TrainableControlNet::ReadConfig(const StableDiffusion& base) {
                    " times smaller, but the VAE ", downscale, " times"));
 }
 
-absl::StatusOr<BackboneParts> TrainableControlNet::MakeBackbone(const StableDiffusion& base,
-                                                                double min_snr_gamma) {
-  DPIPE_RETURN_IF_ERROR(ReadConfig(base));
+absl::StatusOr<std::vector<nn::Component>> TrainableControlNet::MakeComponents(
+    const StableDiffusion& base, bool with_encoders) const {
   const UNetShape shape = base.unet_shape();
   DPIPE_ASSIGN_OR_RETURN(nn::Program locked,
                          BuildLockedEncoder(base.unet_config(), shape, base.schedule()));
   DPIPE_ASSIGN_OR_RETURN(nn::Program backbone,
                          BuildControlNetForTraining(config_, base.unet_config(), shape,
-                                                    {base.schedule(), min_snr_gamma}));
-  const auto sources = BackboneSources(locked);
+                                                    {base.schedule(), min_snr_gamma_}));
+  const Sources encoders = with_encoders ? EncoderSources() : Sources();
+  Sources sources = LockedSources(locked);
+  sources.insert(encoders.begin(), encoders.end());
+  std::vector<nn::Component> components;
+  components.push_back({"locked_encoder", false, std::move(locked), encoders});
+  components.push_back({"controlnet", true, std::move(backbone), sources});
+  return components;
+}
+
+absl::StatusOr<BackboneParts> TrainableControlNet::MakeBackbone(const StableDiffusion& base) {
+  DPIPE_RETURN_IF_ERROR(ReadConfig(base));
   BackboneParts parts;
-  parts.components.push_back(
-      {"locked_encoder",
-       false,
-       std::move(locked),
-       {{"latents", sources.at("latents")}, {"context", sources.at("context")}}});
-  parts.components.push_back({"controlnet", true, std::move(backbone), sources});
+  DPIPE_ASSIGN_OR_RETURN(parts.components, MakeComponents(base, /*with_encoders=*/true));
   parts.frozen = {{"unet", {"up_blocks.", "conv_norm_out.", "conv_out."}}};
   return parts;
 }
@@ -166,6 +177,23 @@ absl::StatusOr<NamedTensors> TrainableControlNet::InitialParameters(Start start,
 absl::StatusOr<std::unique_ptr<InputProvider>> TrainableControlNet::MakeInputs(
     DataLoader* loader, const InputsOptions& options) const {
   return std::make_unique<TrainingInputs>(base_.get(), loader, options);
+}
+
+absl::StatusOr<CachedInputs> TrainableControlNet::MakeCachedInputs(
+    const CacheRequest& request, const InputsOptions& options,
+    const std::vector<DeviceWorker*>& workers,
+    const std::function<void(double)>& on_progress) const {
+  DPIPE_ASSIGN_OR_RETURN(
+      CachedInputs inputs,
+      MakeCachedTrainingInputs(base_.get(), request, options, workers, on_progress));
+  DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> components,
+                         MakeComponents(*base_, /*with_encoders=*/false));
+  for (const nn::Component& component : components) {
+    inputs.rest_parameters.push_back(frozen_parameters()[model().FindComponent(component.name)]);
+  }
+  DPIPE_ASSIGN_OR_RETURN(nn::Model rest, nn::Model::Create(model().name(), std::move(components)));
+  inputs.rest = std::make_unique<nn::Model>(std::move(rest));
+  return inputs;
 }
 
 absl::Status TrainableControlNet::Save(const std::string& folder, const NamedTensors& parameters,

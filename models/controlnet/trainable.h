@@ -44,6 +44,11 @@ class TrainableControlNet : public TrainableModel {
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
   absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
       DataLoader* loader, const InputsOptions& options) const override;
+  // Latents and contexts are cached. The locked encoder reads noise and timesteps, so it stays.
+  absl::StatusOr<CachedInputs> MakeCachedInputs(
+      const CacheRequest& request, const InputsOptions& options,
+      const std::vector<DeviceWorker*>& workers,
+      const std::function<void(double)>& on_progress) const override;
   // A StableDiffusionControlNetPipeline: the folder's own files, the U-Net's weights byte for byte,
   // and `controlnet/`.
   absl::Status Save(const std::string& folder, const NamedTensors& parameters,
@@ -56,12 +61,17 @@ class TrainableControlNet : public TrainableModel {
  private:
   TrainableControlNet() = default;
   absl::Status ReadConfig(const StableDiffusion& base);
-  absl::StatusOr<BackboneParts> MakeBackbone(const StableDiffusion& base, double min_snr_gamma);
+  absl::StatusOr<BackboneParts> MakeBackbone(const StableDiffusion& base);
+  // The locked encoder and the backbone; what the two encoders of `base` feed is external without
+  // them.
+  absl::StatusOr<std::vector<nn::Component>> MakeComponents(const StableDiffusion& base,
+                                                            bool with_encoders) const;
   const nn::Program& backbone() const { return model().backbone().program; }
   absl::StatusOr<NamedTensors> NewControlNet(const NamedTensors& unet, uint64_t seed) const;
   absl::StatusOr<nn::Program> Alone() const;
 
   std::unique_ptr<StableDiffusion> base_;
+  double min_snr_gamma_ = 0;
   ControlNetConfig config_;
   std::string config_json_;
 };

@@ -5,33 +5,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "models/lora/lora.h"
-#include "models/stable_diffusion/frozen_cache.h"
+#include "models/stable_diffusion/cached_inputs.h"
 #include "models/stable_diffusion/sampler.h"
 #include "models/stable_diffusion/training_inputs.h"
 
 namespace dpipe::models {
-namespace {
-
-// Inputs with the cache that they read.
-class InputsWithCache : public InputProvider {
- public:
-  InputsWithCache(const StableDiffusion* model, DataLoader* loader, const InputsOptions& options,
-                  std::unique_ptr<FrozenCache> cache)
-      : cache_(std::move(cache)), inputs_(model, loader, options) {
-    inputs_.UseCache(cache_.get());
-  }
-
-  absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
-                              SampleRange samples, const std::shared_ptr<Device>& device) override {
-    return inputs_.Load(component, input, step, samples, device);
-  }
-
- private:
-  const std::unique_ptr<FrozenCache> cache_;
-  TrainingInputs inputs_;
-};
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<TrainableModel>> TrainableStableDiffusion::Load(
     const std::string& folder, const StableDiffusionOptions& options) {
@@ -65,23 +43,7 @@ absl::StatusOr<CachedInputs> TrainableStableDiffusion::MakeCachedInputs(
     const CacheRequest& request, const InputsOptions& options,
     const std::vector<DeviceWorker*>& workers,
     const std::function<void(double)>& on_progress) const {
-  FrozenCache::Request build;
-  build.model = model_.get();
-  build.loader = request.loader;
-  build.first_step = request.first_step;
-  build.num_steps = request.num_steps;
-  build.profiled_step = request.profiled_step;
-  build.compute_dtype = options.compute_dtype;
-  build.cache_folder = request.cache_folder;
-  DPIPE_ASSIGN_OR_RETURN(auto cache, FrozenCache::Build(build, workers, on_progress));
-  CachedInputs inputs;
-  inputs.num_images = cache->num_images();
-  inputs.num_captions = cache->num_captions();
-  inputs.num_computed = cache->num_computed();
-  inputs.size_bytes = cache->size_bytes();
-  inputs.provider =
-      std::make_unique<InputsWithCache>(model_.get(), request.loader, options, std::move(cache));
-  return inputs;
+  return MakeCachedTrainingInputs(model_.get(), request, options, workers, on_progress);
 }
 
 absl::Status TrainableStableDiffusion::Save(const std::string& folder,

@@ -176,4 +176,12 @@ absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(
   return &cached_inputs_;
 }
 
+TrainingJob TrainingSetup::CachedJob() const {
+  TrainingJob job = job_;
+  if (!cache_is_partial()) return job;
+  job.model = cached_inputs_.rest.get();
+  job.frozen_parameters = cached_inputs_.rest_parameters;
+  return job;
+}
+
 }  // namespace dpipe::models

@@ -64,10 +64,15 @@ class TrainingSetup {
   // trainable layers, which sessions have copied.
   void ReleaseInitialParameters();
 
-  // Computes the frozen outputs for the samples of the first `num_steps` steps, so that plans with
-  // cached frozen outputs can be run. job() has other inputs from then on.
+  // Computes the frozen outputs for the samples of the first `num_steps` steps. From then on job()
+  // has inputs for plans with cached frozen outputs, too, where the model is cached as a whole.
   absl::StatusOr<const CachedInputs*> BuildCache(
       int64_t num_steps, const std::function<void(double)>& on_progress = nullptr);
+  // Whether some frozen components are not cached: then only CachedJob() reads the cache.
+  bool cache_is_partial() const { return cached_inputs_.rest != nullptr; }
+  // job(), or, of a cache that is partial, that of the rest of the model (CachedInputs::rest),
+  // whose plans are made and run as without a cache. After BuildCache.
+  TrainingJob CachedJob() const;
 
  private:
   TrainingSetup() = default;

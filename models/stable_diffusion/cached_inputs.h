@@ -1,0 +1,25 @@
+// Inputs that read the offline cache, of Stable Diffusion or of what is trained behind its
+// encoders.
+#ifndef DPIPE_MODELS_STABLE_DIFFUSION_CACHED_INPUTS_H_
+#define DPIPE_MODELS_STABLE_DIFFUSION_CACHED_INPUTS_H_
+
+#include <functional>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/tensor/device_worker.h"
+#include "models/stable_diffusion/stable_diffusion.h"
+#include "models/trainable/trainable_model.h"
+
+namespace dpipe::models {
+
+// Builds the FrozenCache, and TrainingInputs that give its latents and contexts to every component
+// that asks for them. The model and the request's loader outlive what is returned. Errors are those
+// of FrozenCache::Build.
+absl::StatusOr<CachedInputs> MakeCachedTrainingInputs(
+    const StableDiffusion* model, const CacheRequest& request, const InputsOptions& options,
+    const std::vector<DeviceWorker*>& workers, const std::function<void(double)>& on_progress);
+
+}  // namespace dpipe::models
+
+#endif  // DPIPE_MODELS_STABLE_DIFFUSION_CACHED_INPUTS_H_
