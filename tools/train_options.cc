@@ -159,6 +159,7 @@ void SetCheckpoints(const CheckpointConfig& config, TrainerOptions* options) {
   checkpoints.resume = is_folder ? UserPath(resume) : resume;
   checkpoints.plan_anew = config.replan();
   checkpoints.allow_config_change = config.allow_config_change();
+  checkpoints.defaults = ConfigValues(TrainConfig());
 }
 
 void SetFaults(const FaultConfig& config, TrainerOptions* options) {

@@ -130,8 +130,9 @@ absl::Status TrainingCheckpoints::Choose() {
 }
 
 absl::Status TrainingCheckpoints::CheckConfig() const {
-  const std::vector<FieldDifference> differences =
-      CompareConfigs(resumed()->config, config_, ConfigPolicy);
+  ConfigFields saved = resumed()->config;
+  saved.insert(options_.defaults.begin(), options_.defaults.end());
+  const std::vector<FieldDifference> differences = CompareConfigs(saved, config_, ConfigPolicy);
   const absl::Status matches =
       CheckDifferences(differences, options_.allow_config_change, kRiskFlag);
   if (!matches.ok()) {

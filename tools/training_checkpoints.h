@@ -30,6 +30,7 @@ struct CheckpointOptions {
   std::string resume;
   bool plan_anew = false;            // although the saved plan would do
   bool allow_config_change = false;  // of fields that change the numbers: see ConfigPolicy
+  ConfigFields defaults;             // of fields that a checkpoint of an earlier version has not
   bool stop_on_error = false;        // when a checkpoint cannot be written: else it goes on without
 };
 

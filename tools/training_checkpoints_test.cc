@@ -116,6 +116,19 @@ TEST_F(TrainingCheckpointsTest, TheConfigurationMustMatch) {
   EXPECT_EQ(FirstStep("never"), 0);
 }
 
+// As an option that came later does: the run was trained without it.
+TEST_F(TrainingCheckpointsTest, WhatAnEarlierVersionDidNotKnowHadItsDefault) {
+  WriteCheckpoint(10);
+  config_["data.max_aspect"] = "1";
+  EXPECT_EQ(FirstStep("auto"), -1);
+  EXPECT_THAT(error_, HasSubstr("data.max_aspect: (none) -> 1"));
+  options_.defaults = {{"data.max_aspect", "1"}, {"seed", "7"}};
+  EXPECT_EQ(FirstStep("auto"), 10);
+  config_["data.max_aspect"] = "2";
+  EXPECT_EQ(FirstStep("auto"), -1);
+  EXPECT_THAT(error_, HasSubstr("cannot go on with another data.max_aspect: 1 -> 2"));
+}
+
 TEST_F(TrainingCheckpointsTest, ThePlansAreKeptWhileTheyFit) {
   WriteCheckpoint(10);
   auto same = (*Open("auto"))->SavedPlans({{"devices", "2"}});
