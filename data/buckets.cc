@@ -54,6 +54,28 @@ int NearestBucket(const std::vector<ImageSize>& buckets, ImageSize image) {
   return static_cast<int>(nearest - buckets.begin());
 }
 
+std::vector<int32_t> ChooseBuckets(const std::vector<ImageSize>& buckets,
+                                   const std::vector<ImageSize>& images, int min_size) {
+  std::vector<int> counts(buckets.size(), 0);
+  for (const ImageSize image : images) {
+    if (image.width > 0) ++counts[NearestBucket(buckets, image)];
+  }
+  const int32_t largest =
+      static_cast<int32_t>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+  std::vector<ImageSize> kept;
+  std::vector<int32_t> kept_numbers;
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    if (counts[b] < min_size && static_cast<int32_t>(b) != largest) continue;
+    kept.push_back(buckets[b]);
+    kept_numbers.push_back(static_cast<int32_t>(b));
+  }
+  std::vector<int32_t> chosen;
+  for (const ImageSize image : images) {
+    chosen.push_back(image.width > 0 ? kept_numbers[NearestBucket(kept, image)] : largest);
+  }
+  return chosen;
+}
+
 BucketedOrder::BucketedOrder(uint64_t seed, const std::vector<int32_t>& bucket_of, int num_buckets,
                              int global_batch)
     : seed_(seed),

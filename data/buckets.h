@@ -35,6 +35,12 @@ absl::StatusOr<std::vector<ImageSize>> MakeBuckets(const BucketOptions& options)
 // of two equally near ones the first.
 int NearestBucket(const std::vector<ImageSize>& buckets, ImageSize image);
 
+// Every image's bucket: the nearest of those that are nearest to at least `min_size` images, or,
+// where there are none, of the one that is nearest to most. (A batch of a smaller bucket would have
+// images twice.) Images of size 0 x 0, which are not known, go where most are.
+std::vector<int32_t> ChooseBuckets(const std::vector<ImageSize>& buckets,
+                                   const std::vector<ImageSize>& images, int min_size);
+
 // Which samples each step has, when each step takes all its samples from one bucket: a function of
 // (seed, the samples' buckets, global batch) alone, and of any step at once, so that training can
 // go on from any step on any number of devices.

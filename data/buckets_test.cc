@@ -78,6 +78,21 @@ TEST(BucketsTest, ImagesGoToTheNearestShape) {
   EXPECT_EQ(NearestBucket(buckets, {4000, 3000}), 3);
 }
 
+TEST(BucketsTest, ImagesOfRareShapesGoToTheNearestCommonOne) {
+  const std::vector<ImageSize> buckets = Buckets(512, 64, 2.0);  // 384 x 640 ... 640 x 384
+  const ImageSize high{3, 5}, less_high{7, 9}, square{1, 1}, wide{5, 3}, unknown{};
+  const std::vector<ImageSize> images = {high,   high, less_high, square, square,
+                                         square, wide, unknown,   wide,   wide};
+  EXPECT_EQ(ChooseBuckets(buckets, images, 1),
+            (std::vector<int32_t>{0, 0, 1, 2, 2, 2, 4, 2, 4, 4}));
+  EXPECT_EQ(ChooseBuckets(buckets, images, 2),
+            (std::vector<int32_t>{0, 0, 2, 2, 2, 2, 4, 2, 4, 4}));
+  EXPECT_EQ(ChooseBuckets(buckets, images, 3),
+            (std::vector<int32_t>{2, 2, 2, 2, 2, 2, 4, 2, 4, 4}));
+  EXPECT_EQ(ChooseBuckets(buckets, images, 4), std::vector<int32_t>(10, 2)) << "too few of any";
+  EXPECT_EQ(ChooseBuckets(buckets, {unknown}, 1), std::vector<int32_t>{0});
+}
+
 // Against the definition: each bucket's sequence, cut into batches.
 TEST(BucketedOrderTest, EverySampleOnceAnEpoch) {
   for (int trial = 0; trial < 60; ++trial) {

@@ -170,15 +170,15 @@ absl::Status DataLoader::ReadQuarantineLog() {
 
 absl::Status DataLoader::AssignBuckets() {
   if (options_.buckets.empty()) return absl::OkStatus();
+  std::vector<ImageSize> sizes;
   for (int32_t i = 0; i < dataset_->size(); ++i) {
-    ImageSize size = options_.buckets[0];  // where a sample without a size waits to be skipped
     // Also of those known to be bad: the order must be that of the run that found them.
     const auto found = dataset_->LoadImageSize(i);
     if (absl::IsUnavailable(found.status())) return found.status();
-    if (found.ok()) size = *found;
     if (!found.ok()) DPIPE_RETURN_IF_ERROR(PutInQuarantine(i, found.status()));
-    bucket_of_.push_back(NearestBucket(options_.buckets, size));
+    sizes.push_back(found.ok() ? *found : ImageSize());
   }
+  bucket_of_ = ChooseBuckets(options_.buckets, sizes, options_.global_batch);
   bucketed_ = std::make_unique<const BucketedOrder>(
       options_.seed, bucket_of_, static_cast<int>(options_.buckets.size()), options_.global_batch);
   return absl::OkStatus();
@@ -321,7 +321,7 @@ absl::StatusOr<int32_t> DataLoader::FindGoodIndex(int64_t position) {
   const int32_t first = SampleAt(position, 0);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (readable_[first]) return first;
+    if (readable_[first] && quarantine_.count(first) == 0) return first;
   }
   DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(position));
   return found.index;

@@ -8,7 +8,8 @@
 // RandomStream(seed, k, i, kCrop or kFlip).
 //
 // With `buckets`, steps differ in size: all images of a step are resized and cropped to its
-// bucket's width W and height H, and the order is BucketedOrder's. Without, W = H = S.
+// bucket's width W and height H, and the order is BucketedOrder's, of ChooseBuckets's buckets, each
+// of at least a global batch of images. Without, W = H = S.
 //
 // A sample that cannot be read is skipped: the next sample of the same epoch's order (and bucket)
 // that can be read takes its place (after the last comes the first). That is a function of the

@@ -258,9 +258,9 @@ TEST_F(LoaderTest, QuarantineOutlivesTheRun) {
 
 // Images of three shapes, each given whole to a step of its bucket.
 TEST_F(LoaderTest, BucketsHaveStepsOfTheirOwn) {
-  MakeFolder(12, {});
+  MakeFolder(15, {});
   const ImageSize shapes[] = {{32, 16}, {16, 16}, {16, 32}};
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 15; ++i) {
     Write(absl::StrCat(i, ".png"),
           EncodePng(Numbered(i, shapes[i % 3].width, shapes[i % 3].height)).value());
   }
@@ -269,7 +269,7 @@ TEST_F(LoaderTest, BucketsHaveStepsOfTheirOwn) {
   std::map<int32_t, int> seen;
   const auto loader = Load();
   EXPECT_EQ(loader->Quarantine().size(), 1u) << "found by its header";
-  for (int64_t step = 0; step < 12; ++step) {
+  for (int64_t step = 0; step < 15; ++step) {
     const ImageSize size = loader->SizeOf(step);
     std::vector<float> pixels(4 * size.width * size.height * 3);
     ASSERT_TRUE(loader->LoadPixels(step, {0, 4}, pixels.data()).ok());
@@ -300,10 +300,10 @@ TEST_F(LoaderTest, BucketsHaveStepsOfTheirOwn) {
     }
   }
   EXPECT_EQ(in_use, (std::vector<std::pair<int, int>>{{16, 8}, {8, 8}, {8, 16}}));
-  EXPECT_EQ(loader->StepsToSeeAll(), 5) << "two epochs of buckets of 5, 3 and 4";
-  // Four epochs of twelve samples; the bad one waited in the first bucket, and others of that
-  // bucket took its places.
-  EXPECT_EQ(seen.size(), 11u);
+  EXPECT_EQ(loader->StepsToSeeAll(), 7) << "two epochs of buckets of 6, 4 and 5";
+  // Four epochs of fifteen samples; the bad one waited in the first of the largest buckets, and
+  // others of that bucket took its places.
+  EXPECT_EQ(seen.size(), 14u);
   for (const auto& [index, times] : seen) {
     EXPECT_GE(times, 4) << index;
     EXPECT_TRUE(times == 4 || index % 3 == 0) << index;
