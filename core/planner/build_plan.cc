@@ -13,6 +13,7 @@
 #include "core/planner/partition/pair.h"
 #include "core/planner/partition/partitioner.h"
 #include "core/planner/pipeline_schedule.h"
+#include "core/schedule/justify_order.h"
 #include "core/schedule/schedule_traits.h"
 #include "core/sim/simulator.h"
 
@@ -21,6 +22,8 @@ namespace {
 
 // Cuts of several backbones judged to even out their devices' work.
 constexpr int kMaxJudged = 2000;
+// Of a device's memory, what orders of passes leave free for frozen work and messages.
+constexpr double kSpareMemory = 0.03;
 
 Recompute RecomputeOf(const Strategy& strategy) {
   if (strategy.recompute() == "full") return Recompute::kFull;
@@ -178,77 +181,18 @@ absl::StatusOr<std::vector<Schedule>> PlanBuilder::WeightOrdersOf(const Pipeline
   return WeightOrders(schedule, options);
 }
 
-// What the stages of a cut pipeline cost on their seats under one order of the passes.
-class PlanBuilder::CutCosts {
- public:
-  CutCosts(const PlanBuilder& builder, const PipelineShape& shape, const PipelineCut& cut,
-           const Schedule& schedule)
-      : cost_(builder.cost_), shape_(shape), seats_(SeatsOf(cut)) {
-    for (int b = 0; b < static_cast<int>(builder.tables_.size()); ++b) {
-      costs_.push_back(std::make_unique<ModelStageCosts>(cost_, builder.tables_[b], schedule,
-                                                         builder.CostsOptions(shape, b)));
-      problems_.push_back(MakePartitionProblem(*costs_[b], schedule, b, cut.replicas));
-    }
+CutCosts PlanBuilder::CostsOf(const PipelineShape& shape, const PipelineCut& cut,
+                              const Schedule& schedule) const {
+  std::vector<StageCostsOptions> options;
+  for (size_t b = 0; b < tables_.size(); ++b) {
+    options.push_back(CostsOptions(shape, static_cast<int>(b)));
   }
-
-  // With self-conditioning, forward passes as an average step has them.
-  PassCosts Passes(int b, LayerRange layers, int device) const {
-    PassCosts passes =
-        PassCostsOf(cost_, cost_.backbones()[b], layers, seats_[device], shape_.micro_batch_size());
-    const double forward_passes = 1 + cost_.profile().self_conditioning_probability();
-    passes.forward = static_cast<Nanos>(static_cast<double>(passes.forward) * forward_passes);
-    return passes;
-  }
-
-  // Bytes that are free on the device with these stages, by backbone; less than 0: that lack. None
-  // where there is no limit.
-  absl::optional<int64_t> FreeBytes(int device,
-                                    const std::vector<std::vector<LayerRange>>& stages) const {
-    const int64_t limit = costs_[0]->MemoryLimitBytes(seats_[device]);
-    if (limit == 0) return absl::nullopt;
-    int64_t bytes = limit;
-    for (size_t b = 0; b < stages.size(); ++b) {
-      bytes -= costs_[b]->MemoryBytes(device, seats_[device], Held(b, device, stages));
-    }
-    return bytes;
-  }
-
-  // What the largest stage on the device keeps of a micro-batch.
-  int64_t LargestPairBytes(int device, const std::vector<std::vector<LayerRange>>& stages) const {
-    const int local_batch = std::max(1, shape_.micro_batch_size() / seats_[device].replicas);
-    int64_t largest = 1;
-    for (size_t b = 0; b < stages.size(); ++b) {
-      for (const HeldStage& held : Held(b, device, stages)) {
-        largest = std::max(
-            largest, local_batch * cost_.SavedBytesPerSample(cost_.backbones()[b], held.layers));
-      }
-    }
-    return largest;
-  }
-
- private:
-  std::vector<HeldStage> Held(size_t b, int device,
-                              const std::vector<std::vector<LayerRange>>& stages) const {
-    std::vector<HeldStage> held;
-    for (int k = 0; k < problems_[b].num_stages(); ++k) {
-      for (int copy = 0; copy < problems_[b].num_copies(); ++copy) {
-        if (problems_[b].devices_of_stage[k][copy] != device) continue;
-        held.push_back({k, copy, stages[b][k]});
-      }
-    }
-    return held;
-  }
-
-  const CostModel& cost_;
-  const PipelineShape& shape_;
-  const std::vector<DeviceSeat> seats_;
-  std::vector<std::unique_ptr<ModelStageCosts>> costs_;  // by backbone
-  std::vector<PartitionProblem> problems_;               // likewise
-};
+  return CutCosts(cost_, tables_, options, shape, cut, schedule);
+}
 
 PipelineCut PlanBuilder::Balance(const PipelineShape& shape, const PipelineCut& cut,
                                  const Schedule& schedule, bool by_makespan, int max_judged) const {
-  const CutCosts costs(*this, shape, cut, schedule);
+  const CutCosts costs = CostsOf(shape, cut, schedule);
   CutBalance balance;
   balance.schedule = &schedule;
   balance.by_makespan = by_makespan;
@@ -267,7 +211,7 @@ PipelineCut PlanBuilder::Balance(const PipelineShape& shape, const PipelineCut& 
 
 std::vector<int> PlanBuilder::RoomFor(const PipelineShape& shape, const PipelineCut& cut,
                                       const Schedule& schedule) const {
-  const CutCosts costs(*this, shape, cut, schedule);
+  const CutCosts costs = CostsOf(shape, cut, schedule);
   std::vector<int64_t> all(schedule.num_devices(), 0);
   for (int s = 0; s < schedule.num_stages(); ++s) {
     all[schedule.DeviceOf(s)] += schedule.chains()[schedule.ChainOf(s)].num_micro_batches;
@@ -281,6 +225,19 @@ std::vector<int> PlanBuilder::RoomFor(const PipelineShape& shape, const Pipeline
     room.push_back(static_cast<int>(std::min(pairs, all[d])));
   }
   return room;
+}
+
+Schedule PlanBuilder::Justify(const PipelineShape& shape, const PipelineCut& cut,
+                              const Schedule& schedule, int max_placed) const {
+  const CutCosts costs = CostsOf(shape, cut, schedule);
+  JustifyOptions options;
+  options.costs = StagePassCosts(schedule, cut, shape, cost_);
+  options.forward_delay_ns = costs.ForwardDelays();
+  options.gradient_delay_ns = costs.GradientDelays();
+  options.ready_ns = costs.OptimizerTimes();
+  options.stage_limits = costs.StageLimits(kSpareMemory);
+  options.max_placed = max_placed;
+  return JustifyOrder(schedule, options);
 }
 
 absl::StatusOr<BuiltPlan> PlanBuilder::Lower(const PipelineShape& shape, const PipelineCut& cut,

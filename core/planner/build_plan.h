@@ -16,6 +16,7 @@
 #include "core/base/range.h"
 #include "core/base/time.h"
 #include "core/cost/cost_model.h"
+#include "core/planner/cut_costs.h"
 #include "core/planner/partition/partition.h"
 #include "core/planner/pipeline_cut.h"
 #include "core/planner/shape.h"
@@ -70,6 +71,10 @@ class PlanBuilder {
   // memory, about; no less than do. All micro-batches' where there is no limit.
   std::vector<int> RoomFor(const PipelineShape& shape, const PipelineCut& cut,
                            const Schedule& schedule) const;
+  // An order of the same passes with a smaller makespan in the memory that there is
+  // (schedule/justify_order.h), if `max_placed` lists find one.
+  Schedule Justify(const PipelineShape& shape, const PipelineCut& cut, const Schedule& schedule,
+                   int max_placed) const;
   // With self_conditioning, of a step that runs the backbone twice. What takes longer than
   // `give_up_ns` (0: no limit) even without its frozen work is not filled.
   absl::StatusOr<BuiltPlan> Build(const PipelineShape& shape, const PipelineCut& cut,
@@ -88,8 +93,10 @@ class PlanBuilder {
   const CostModel& CostOf(const PipelineShape& shape, Extent extent);
 
  private:
-  class CutCosts;
   StageCostsOptions CostsOptions(const PipelineShape& shape, int backbone) const;
+  // All three outlive it.
+  CutCosts CostsOf(const PipelineShape& shape, const PipelineCut& cut,
+                   const Schedule& schedule) const;
   // Of two backbones in opposite directions.
   absl::StatusOr<PipelineCut> CutPair(const PipelineShape& shape, const Schedule& schedule) const;
   absl::StatusOr<BuiltPlan> Lower(const PipelineShape& shape, const PipelineCut& cut,

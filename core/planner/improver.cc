@@ -23,6 +23,12 @@ constexpr double kCutsShare = 0.1;
 // What they take, in simulated instructions: a list schedule a slot, a makespan so many slots.
 constexpr int kSlotsOfMakespan = 20;
 constexpr int kCutsOfInstruction = 4;
+// Rounds of justification, the lists placed in each, and what placing one takes a slot.
+constexpr int kJustifyRounds = 4;
+constexpr int kLists = 400;
+constexpr int kLeastLists = 5;
+constexpr int kListsOfSlot = 1;
+constexpr double kListsShare = 0.3;
 
 int64_t NumSlots(const Schedule& schedule) {
   int64_t slots = 0;
@@ -44,6 +50,7 @@ Candidate Improver::Improved(const Candidate& candidate) {
   TryOrders(candidate, &tuned);
   Balance(/*by_makespan=*/false, &tuned);
   Balance(/*by_makespan=*/true, &tuned);
+  Justify(&tuned);
   tuned = BySimulation(tuned);
   return tuned.step_ns < plain.step_ns ? tuned : plain;
 }
@@ -107,6 +114,26 @@ void Improver::Balance(bool by_makespan, Candidate* best) {
   ReplacesWith(moved, *order, best);
   moved.cut.schedule = std::make_shared<const Schedule>(*std::move(order));
   TryOrders(moved, best);
+}
+
+// Orders and cuts in turn: a new order moves what limits the makespan, and so do layers.
+void Improver::Justify(Candidate* best) {
+  Candidate current = *best;
+  for (int round = 0; round < kJustifyRounds; ++round) {
+    absl::StatusOr<Schedule> order = OrderOf(current);
+    if (!order.ok()) return;
+    const int lists = Afford(kLists, kListsOfSlot * NumSlots(*order), kListsShare);
+    if (lists < kLeastLists) return;
+    const PlanBuilder& builder = BuilderOf(current);
+    Schedule justified = builder.Justify(current.shape, current.cut, *order, lists);
+    ReplacesWith(current, justified, best);
+    const int count = Afford(kCutsByMakespan, NumSlots(*order) / kSlotsOfMakespan + 1, kCutsShare);
+    current.cut = builder.Balance(current.shape, current.cut, justified, /*by_makespan=*/true,
+                                  std::max(1, count));
+    current.cut.schedule = std::make_shared<const Schedule>(std::move(justified));
+    Candidate moved = current;
+    Replaces(&moved, best);
+  }
 }
 
 // The best move first, while one helps.

@@ -52,6 +52,7 @@ class Improver {
   absl::StatusOr<Schedule> OrderOf(const Candidate& candidate);
   void TryOrders(const Candidate& start, Candidate* best);
   void Balance(bool by_makespan, Candidate* best);
+  void Justify(Candidate* best);
   void Refine(Candidate* best);
   bool ImprovesBy(const Candidate& start, size_t backbone, size_t cut, int move, Candidate* best);
   void OrderWeightGradients(Candidate* best);

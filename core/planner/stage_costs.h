@@ -75,6 +75,10 @@ class ModelStageCosts : public StageCosts {
   int64_t MemoryBytes(int device, const DeviceSeat& seat,
                       const std::vector<HeldStage>& held) const override;
   int64_t MemoryLimitBytes(const DeviceSeat& seat) const override { return Of(seat).memory_limit; }
+  // What a rank of the seat keeps of a micro-batch between the passes of such a stage.
+  int64_t PairBytes(const DeviceSeat& seat, LayerRange layers) const {
+    return Of(seat).local_batch * KeptBytesPerSample(seat, layers);
+  }
   int64_t ParameterBytes(LayerRange layers) const override {
     return cost_.ParameterBytes(component_, layers);
   }
