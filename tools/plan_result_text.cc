@@ -67,13 +67,22 @@ std::string MemoryText(const Plan& plan, const CostModel& cost) {
   return absl::StrJoin(parts, "\n            ");
 }
 
+std::string ScheduleText(const PlanCandidate& candidate) {
+  std::string text = candidate.schedule;
+  if (candidate.recompute) text += ", recomputing";
+  if (candidate.frozen_hosts > 0) {
+    absl::StrAppend(&text, ", large frozen parts on ", candidate.frozen_hosts);
+  }
+  return text;
+}
+
 std::string CandidateTable(const PlanResult& result) {
   Table table({"schedule", "stages", "M", "D", "estimate", "step", "bubbles", "outcome"});
   table.SetAlign(0, Table::Align::kLeft);
   for (const PlanCandidate& candidate : result.candidates) {
     const bool simulated = candidate.step_ns > 0;
-    table.AddRow({absl::StrCat(candidate.schedule, candidate.recompute ? ", recomputing" : ""),
-                  absl::StrCat(candidate.num_stages), absl::StrCat(candidate.num_micro_batches),
+    table.AddRow({ScheduleText(candidate), absl::StrCat(candidate.num_stages),
+                  absl::StrCat(candidate.num_micro_batches),
                   absl::StrCat(candidate.devices_per_pipeline),
                   candidate.estimate_ns > 0 ? Millis(candidate.estimate_ns) : "-",
                   simulated ? Millis(candidate.step_ns) : "-",

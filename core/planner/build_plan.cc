@@ -24,10 +24,22 @@ namespace {
 constexpr int kMaxJudged = 2000;
 // Of a device's memory, what orders of passes leave free for frozen work and messages.
 constexpr double kSpareMemory = 0.03;
+// Frozen components are heavy if their weights take at least this part of the least memory.
+constexpr double kHeavyShare = 0.05;
 
 Recompute RecomputeOf(const Strategy& strategy) {
   if (strategy.recompute() == "full") return Recompute::kFull;
   return strategy.recompute() == "auto" ? Recompute::kAuto : Recompute::kNone;
+}
+
+// Of any device; 0: none has a limit.
+int64_t LeastMemoryLimit(const CostModel& cost) {
+  int64_t least = 0;
+  for (int r = 0; r < cost.num_devices(); ++r) {
+    const int64_t limit = cost.MemoryLimitOf(r);
+    if (limit > 0) least = least == 0 ? limit : std::min(least, limit);
+  }
+  return least;
 }
 
 // The micro-batches of one chain: those of a backbone over its copies' number.
@@ -46,8 +58,15 @@ PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
       fills_(strategy.frozen() == "fill" && strategy.cross_iteration() &&
              !cost.frozen_components().empty()) {
   if (!cached()) {
+    const int64_t limit = LeastMemoryLimit(cost_);
     for (int c : cost_.frozen_components()) {
-      frozen_bytes_ += cost_.ParameterBytes(c, cost_.AllLayers(c));
+      const int64_t bytes = cost_.ParameterBytes(c, cost_.AllLayers(c));
+      frozen_bytes_ += bytes;
+      if (limit == 0 || static_cast<double>(bytes) < kHeavyShare * static_cast<double>(limit)) {
+        continue;
+      }
+      heavy_components_.push_back(c);
+      heavy_bytes_ += bytes;
     }
   }
   for (int backbone : cost_.backbones()) {
@@ -55,12 +74,14 @@ PlanBuilder::PlanBuilder(const Strategy& strategy, const BuildOptions& options,
   }
 }
 
-LowerOptions PlanBuilder::Options(const PipelineShape& shape, FrozenPolicy frozen) const {
+LowerOptions PlanBuilder::Options(const PipelineShape& shape, const PipelineCut& cut,
+                                  FrozenPolicy frozen) const {
   LowerOptions options;
   options.strategy = strategy_.name();
   options.frozen = frozen;
   options.sync = strategy_.sync() == "end" ? SyncPolicy::kEnd : SyncPolicy::kBucketed;
   options.global_norm = options_.global_norm;
+  options.recv_lookahead = cut.recv_lookahead;
   if (Shards()) {
     options.shard = shape.num_stages == 1 ? ShardPolicy::kBuckets : ShardPolicy::kStages;
     if (strategy_.shard() == "zero1") options.gather = GatherPolicy::kOnce;
@@ -78,6 +99,15 @@ const CostModel& PlanBuilder::CostOf(const PipelineShape& shape, Extent extent) 
   return *group;
 }
 
+std::vector<int> PlanBuilder::FrozenHostsOf(const PipelineShape& shape) const {
+  std::vector<int> numbers;
+  if (!fills_ || heavy_components_.empty()) return numbers;
+  for (int share : {2, 4}) {
+    if (shape.num_stages % share == 0) numbers.push_back(shape.num_stages / share);
+  }
+  return numbers;
+}
+
 bool PlanBuilder::LacksMemory(const PipelineShape& shape) const {
   int64_t most = 0;
   for (int r = 0; r < cost_.num_devices(); ++r) {
@@ -91,7 +121,10 @@ bool PlanBuilder::LacksMemory(const PipelineShape& shape) const {
   }
   const int64_t copies = traits.ok() ? traits->weight_copies : 1;
   const int64_t shards = Shards() ? shape.replicas() * shape.num_groups() : 1;
-  return frozen_bytes_ + copies * state / (shape.num_stages * shards) > most;
+  const int64_t spared = shape.frozen_hosts == 0
+                             ? 0
+                             : heavy_bytes_ - heavy_bytes_ * shape.frozen_hosts / shape.num_stages;
+  return frozen_bytes_ - spared + copies * state / (shape.num_stages * shards) > most;
 }
 
 absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
@@ -128,7 +161,11 @@ StageCostsOptions PlanBuilder::CostsOptions(const PipelineShape& shape, int back
   options.backbone = backbone;
   if (Shards()) options.state_shards = shape.replicas() * shape.num_groups();
   // Kept once, whatever the number of backbones.
-  options.frozen_bytes = backbone == 0 ? frozen_bytes_ : 0;
+  if (backbone == 0) {
+    options.frozen_bytes = frozen_bytes_ - heavy_bytes_;
+    options.hosted_bytes = heavy_bytes_;
+    if (shape.frozen_hosts > 0) options.first_host = shape.num_stages - shape.frozen_hosts;
+  }
   options.forward_passes = 1 + cost_.profile().self_conditioning_probability();
   return options;
 }
@@ -266,9 +303,19 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
   fill.exact = options_.exact && extent == Extent::kWhole;
   fill.partial_batch = strategy_.partial_batch();
   fill.even_samples = strategy_.even_samples();
+  if (shape.frozen_hosts > 0) {
+    fill.heavy_components = heavy_components_;
+    fill.hosts.assign(shape.devices_per_pipeline, false);
+    const std::vector<DeviceSeat> seats = SeatsOf(cut);
+    for (int d = 0; d < static_cast<int>(seats.size()); ++d) {
+      for (int i = 0; i < seats[d].replicas && shape.IsFrozenHost(d); ++i) {
+        fill.hosts[seats[d].first_rank + i] = true;
+      }
+    }
+  }
   DPIPE_ASSIGN_OR_RETURN(
       FilledPlan filled,
-      FillPlan(layout, schedule, Options(shape, FrozenPolicy::kFill), fill, cost, give_up_ns));
+      FillPlan(layout, schedule, Options(shape, cut, FrozenPolicy::kFill), fill, cost, give_up_ns));
   BuiltPlan built;
   built.gave_up = filled.plan.devices_size() == 0;
   built.plan = std::move(filled.plan);
@@ -283,7 +330,7 @@ absl::StatusOr<BuiltPlan> PlanBuilder::Build(const PipelineShape& shape, const P
                                              Nanos give_up_ns) {
   if (fills_) return BuildFilled(shape, cut, extent, self_conditioning, give_up_ns);
   if (cached())
-    return Lower(shape, cut, Options(shape, FrozenPolicy::kCached), extent, self_conditioning);
+    return Lower(shape, cut, Options(shape, cut, FrozenPolicy::kCached), extent, self_conditioning);
   return BuildFrozenFirst(shape, cut, extent, self_conditioning);
 }
 
@@ -292,8 +339,8 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFrozenFirst(const PipelineShape& sha
                                                         bool self_conditioning) {
   const bool one_stage = strategy_.frozen() == "first_stage";
   return Lower(shape, cut,
-               Options(shape, one_stage ? FrozenPolicy::kFirstStage : FrozenPolicy::kFirst), extent,
-               self_conditioning);
+               Options(shape, cut, one_stage ? FrozenPolicy::kFirstStage : FrozenPolicy::kFirst),
+               extent, self_conditioning);
 }
 
 Nanos PlanBuilder::LowerBound(const PipelineShape& shape, const PipelineCut& cut) const {

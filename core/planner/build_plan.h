@@ -54,6 +54,9 @@ class PlanBuilder {
   bool fills() const { return fills_; }
   bool cached() const { return strategy_.frozen() == "cached"; }
 
+  // The numbers of frozen hosts (PipelineShape) worth a look beside all: none where no frozen
+  // component's weights take much of a device's memory.
+  std::vector<int> FrozenHostsOf(const PipelineShape& shape) const;
   // Whether even the mean of what the pipeline's devices hold all the time exceeds their memory.
   bool LacksMemory(const PipelineShape& shape) const;
   absl::StatusOr<PipelineCut> Cut(const PipelineShape& shape);
@@ -105,13 +108,16 @@ class PlanBuilder {
   absl::StatusOr<BuiltPlan> BuildFilled(const PipelineShape& shape, const PipelineCut& cut,
                                         Extent extent, bool self_conditioning, Nanos give_up_ns);
   bool Shards() const { return strategy_.shard() == "zero1" || strategy_.shard() == "zero3"; }
-  LowerOptions Options(const PipelineShape& shape, FrozenPolicy frozen) const;
+  LowerOptions Options(const PipelineShape& shape, const PipelineCut& cut,
+                       FrozenPolicy frozen) const;
 
   const Strategy strategy_;
   const BuildOptions options_;
   const CostModel& cost_;
   const bool fills_;
-  int64_t frozen_bytes_ = 0;  // of a device that runs every frozen component
+  int64_t frozen_bytes_ = 0;           // weights of a device that runs every frozen component
+  std::vector<int> heavy_components_;  // frozen ones that not every device need run
+  int64_t heavy_bytes_ = 0;            // of frozen_bytes_
   std::vector<std::shared_ptr<const BackboneTables>> tables_;  // by backbone
   std::map<int, std::unique_ptr<CostModel>> groups_;           // by D
 };

@@ -17,6 +17,7 @@ PlanCandidate Report(const Candidate& candidate, std::string outcome) {
   if (!candidate.cut.stages.empty()) report.stages = candidate.cut.stages[0];
   report.recompute =
       std::count(candidate.cut.recompute.begin(), candidate.cut.recompute.end(), true) > 0;
+  report.frozen_hosts = candidate.shape.frozen_hosts;
   report.estimate_ns = candidate.estimate_ns;
   report.step_ns = candidate.step_ns;
   report.bubble_ratio = candidate.bubble_ratio;

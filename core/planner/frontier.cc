@@ -5,10 +5,10 @@
 
 namespace dpipe {
 
-std::tuple<int, int, int, int, int> Order(const Candidate& candidate) {
+std::tuple<int, int, int, int, int, int> Order(const Candidate& candidate) {
   const PipelineShape& shape = candidate.shape;
-  return {shape.num_stages, shape.num_micro_batches, shape.devices_per_pipeline,
-          candidate.alternative, shape.peak_limit};
+  return {shape.num_stages,      shape.num_micro_batches, shape.devices_per_pipeline,
+          candidate.alternative, shape.peak_limit,        shape.frozen_hosts};
 }
 
 std::array<Frontier::Key, 3> Frontier::KeysOf(const Candidate& candidate) const {
@@ -50,8 +50,8 @@ void Frontier::LearnStep(const Candidate& candidate, Nanos step_ns) {
   Learn(candidate, error, step_errors_);
   const PipelineShape& shape = candidate.shape;
   if (shape.devices_per_pipeline <= devices_per_node_) {
-    within_nodes_.insert(
-        {candidate.alternative, shape.num_stages, shape.num_micro_batches, candidate.estimate_ns});
+    within_nodes_.insert({candidate.alternative, shape.num_stages, shape.num_micro_batches,
+                          shape.frozen_hosts, candidate.estimate_ns});
   }
 }
 
@@ -63,7 +63,7 @@ bool Frontier::IsRepeated(const Candidate& candidate) const {
   const PipelineShape& shape = candidate.shape;
   return shape.devices_per_pipeline <= devices_per_node_ &&
          within_nodes_.count({candidate.alternative, shape.num_stages, shape.num_micro_batches,
-                              candidate.estimate_ns}) > 0;
+                              shape.frozen_hosts, candidate.estimate_ns}) > 0;
 }
 
 Nanos Frontier::Expected(const Candidate& candidate) const {

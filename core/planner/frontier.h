@@ -43,8 +43,8 @@ struct Candidate {
   std::string outcome;
 };
 
-// Smaller S first, then smaller M, smaller D, the schedule named first.
-std::tuple<int, int, int, int, int> Order(const Candidate& candidate);
+// Smaller S first, then smaller M, smaller D, the schedule named first, frozen work anywhere.
+std::tuple<int, int, int, int, int, int> Order(const Candidate& candidate);
 
 class Frontier {
  public:
@@ -79,7 +79,7 @@ class Frontier {
   std::vector<Candidate*> waiting_;
   Errors cut_errors_, step_errors_;
   double least_step_error_ = 1;
-  std::set<std::tuple<int, int, int, Nanos>> within_nodes_;  // schedule, S, M and estimate
+  std::set<std::tuple<int, int, int, int, Nanos>> within_nodes_;  // schedule, S, M, hosts, estimate
 };
 
 }  // namespace dpipe

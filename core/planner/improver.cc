@@ -23,6 +23,8 @@ constexpr double kCutsShare = 0.1;
 // What they take, in simulated instructions: a list schedule a slot, a makespan so many slots.
 constexpr int kSlotsOfMakespan = 20;
 constexpr int kCutsOfInstruction = 4;
+// How many slots before the pass that needs it a message is asked for, if not 1.
+constexpr int kLookaheads[] = {2, 3, 5};
 // Rounds of justification, the lists placed in each, and what placing one takes a slot.
 constexpr int kJustifyRounds = 4;
 constexpr int kLists = 400;
@@ -51,6 +53,7 @@ Candidate Improver::Improved(const Candidate& candidate) {
   Balance(/*by_makespan=*/false, &tuned);
   Balance(/*by_makespan=*/true, &tuned);
   Justify(&tuned);
+  ReceiveEarlier(&tuned);
   tuned = BySimulation(tuned);
   return tuned.step_ns < plain.step_ns ? tuned : plain;
 }
@@ -133,6 +136,15 @@ void Improver::Justify(Candidate* best) {
     current.cut.schedule = std::make_shared<const Schedule>(std::move(justified));
     Candidate moved = current;
     Replaces(&moved, best);
+  }
+}
+
+// Where passes are shorter than the messages that they are to hide.
+void Improver::ReceiveEarlier(Candidate* best) {
+  for (int lookahead : kLookaheads) {
+    Candidate changed = *best;
+    changed.cut.recv_lookahead = lookahead;
+    Replaces(&changed, best);
   }
 }
 

@@ -5,10 +5,12 @@
 //             and in all that is free, where the schedule is one that looks at costs
 //   balance   layers of all backbones moved until devices have even work, then until the schedule
 //             ends no earlier (balance_cut.h), with a new order each time
+//   justify   orders again, by justification (schedule/justify_order.h), and layers, in turn
+//   receive   messages asked for more slots ahead
 //   refine    single layers moved over stage boundaries, by simulation
 //   weights   weight gradients before or after frozen work (fill/weight_order.h)
-// The first two are Strategy.tune's: what they lead to is compared with what the last two make of
-// the candidate alone, as a better beginning may end worse. The first three only where the
+// All but the last two are Strategy.tune's: what they lead to is compared with what the last two
+// make of the candidate alone, as a better beginning may end worse. All but the last only where the
 // partitioner is "balanced": others' cuts are what they are. All of it takes from a budget, the
 // search's, and stops where that is used up.
 #ifndef DPIPE_CORE_PLANNER_IMPROVER_H_
@@ -53,6 +55,7 @@ class Improver {
   void TryOrders(const Candidate& start, Candidate* best);
   void Balance(bool by_makespan, Candidate* best);
   void Justify(Candidate* best);
+  void ReceiveEarlier(Candidate* best);
   void Refine(Candidate* best);
   bool ImprovesBy(const Candidate& start, size_t backbone, size_t cut, int move, Candidate* best);
   void OrderWeightGradients(Candidate* best);

@@ -23,6 +23,7 @@ struct PipelineCut {
   std::vector<bool> recompute;  // by schedule device
   // The order of the passes to keep; null: what the shape's generator makes of the stages' times.
   std::shared_ptr<const Schedule> schedule;
+  int recv_lookahead = 1;   // LowerOptions.recv_lookahead
   Nanos bottleneck_ns = 0;  // the largest of the partitions'
 };
 

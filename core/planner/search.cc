@@ -136,9 +136,19 @@ class Search {
         candidate.alternative = static_cast<int>(i);
         candidate.estimate_ns = estimator_.Estimate(shape);
         candidate.lacks_memory = pairs_.builder().LacksMemory(shape);
+        if (strategy_.tune()) AddWithFewerHosts(candidate);
         candidates_.push_back(std::move(candidate));
       }
       if (why_not_.ok()) why_not_ = why;
+    }
+  }
+
+  // The same with heavy frozen components on some of the devices alone.
+  void AddWithFewerHosts(Candidate candidate) {
+    for (int hosts : pairs_.builder().FrozenHostsOf(candidate.shape)) {
+      candidate.shape.frozen_hosts = hosts;
+      candidate.lacks_memory = pairs_.builder().LacksMemory(candidate.shape);
+      candidates_.push_back(candidate);
     }
   }
 
@@ -146,6 +156,7 @@ class Search {
   // the first's schedules.
   bool IsOfFirstRound(const Candidate& candidate) const {
     const absl::StatusOr<ScheduleTraits> traits = TraitsOf(candidate.shape.schedule);
+    if (candidate.shape.frozen_hosts > 0) return false;
     return candidate.alternative == 0 ||
            (traits.ok() && traits->num_backbones > 1 && candidate.shape.schedule == "cascaded");
   }
@@ -405,7 +416,7 @@ class Search {
   absl::Status why_not_;
   std::optional<Candidate> found_;  // the best as first cut
   std::optional<Candidate> best_, best_of_first_round_;
-  std::set<std::tuple<int, int, int, int, int>> improved_;
+  std::set<std::tuple<int, int, int, int, int, int>> improved_;
   bool tunes_ = false;
   int num_simulated_ = 0;
 };

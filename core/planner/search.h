@@ -62,6 +62,7 @@ struct PlanCandidate {
   int devices_per_pipeline = 0;
   std::vector<LayerRange> stages;  // of the first backbone; empty where there is no partition
   bool recompute = false;          // on some device
+  int frozen_hosts = 0;            // devices of the schedule that run heavy frozen work; 0: all
   Nanos estimate_ns = 0;
   Nanos step_ns = 0;  // simulated; 0 where it was not
   double bubble_ratio = 0;

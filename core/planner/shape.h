@@ -20,12 +20,19 @@ struct PipelineShape {
   int global_batch = 1;          // B
   int stages_per_device = 0;     // of schedules that leave it open; 0: their default
   int peak_limit = 0;            // ScheduleRequest.peak_limit
+  // The last so many of the schedule's devices alone run the frozen components whose weights take
+  // much of a device's memory; 0: all do.
+  int frozen_hosts = 0;
 
   int num_groups() const { return num_devices / devices_per_pipeline; }
   int replicas() const { return devices_per_pipeline / num_stages; }
   int samples_per_group() const { return global_batch / num_groups(); }
   int micro_batch_size() const { return samples_per_group() / num_micro_batches; }
   int local_batch() const { return micro_batch_size() / replicas(); }
+  // Whether a device of the schedule is one of those.
+  bool IsFrozenHost(int device) const {
+    return frozen_hosts == 0 || device >= num_stages - frozen_hosts;
+  }
 };
 
 // What is asked for; 0: any.

@@ -264,7 +264,8 @@ int64_t ModelStageCosts::MemoryBytes(int device, const DeviceSeat& seat,
     for (size_t k = 0; k < counts.size(); ++k) sum += counts[k] * kept[k];
     most_kept = std::max(most_kept, sum);
   }
-  return options_.frozen_bytes + state / options_.state_shards +
+  const int64_t hosted = device >= options_.first_host ? options_.hosted_bytes : 0;
+  return options_.frozen_bytes + hosted + state / options_.state_shards +
          Of(seat).local_batch * (most_kept + transient);
 }
 

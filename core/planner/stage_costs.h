@@ -43,8 +43,10 @@ struct StageCostsOptions {
   int devices_per_pipeline = 1;  // D
   int micro_batch_size = 1;      // b, of one group
   int backbone = 0;              // of the schedule's chains
-  // What a device keeps besides its stages: the frozen components' weights.
-  int64_t frozen_bytes = 0;
+  // What a device keeps besides its stages, the frozen components' weights: on every device, and
+  // besides on those from `first_host` on.
+  int64_t frozen_bytes = 0, hosted_bytes = 0;
+  int first_host = 0;
   // Over so many ranks a stage's weights, gradients and moments are divided.
   int state_shards = 1;
   // Forward passes of a micro-batch; 1 + p where self-conditioning runs a second one in p of the

@@ -116,7 +116,10 @@ class Filler {
   absl::Status FillGroup(const std::vector<RankGaps>& ranks, int first_rank, int first_sample,
                          std::vector<FillItem>& items) {
     std::vector<DeviceGaps> devices;
-    for (const RankGaps& rank : ranks) devices.push_back(rank.device);
+    for (size_t d = 0; d < ranks.size(); ++d) {
+      devices.push_back(ranks[d].device);
+      if (!options_.hosts.empty() && !options_.hosts[d]) KeepHeavyAway(&devices.back());
+    }
     std::vector<std::vector<FillItem>> by_rank;
     for (int round = 0; round < kMemoryRounds; ++round) {
       DPIPE_RETURN_IF_ERROR(Assign(devices));
@@ -130,6 +133,17 @@ class Filler {
   }
 
  private:
+  void KeepHeavyAway(DeviceGaps* device) const {
+    for (const Chain& chain : work_.chains) {
+      const bool heavy =
+          std::any_of(chain.steps.begin(), chain.steps.end(), [this](const WorkStep& step) {
+            return std::count(options_.heavy_components.begin(), options_.heavy_components.end(),
+                              step.component) > 0;
+          });
+      device->max_units.push_back(heavy ? 0 : work_.num_units);
+    }
+  }
+
   // Sets assignment_. Groups are often alike, and so is what is found for them.
   absl::Status Assign(const std::vector<DeviceGaps>& devices) {
     for (const auto& [known, assignment] : known_) {

@@ -34,7 +34,11 @@ namespace dpipe {
 struct FillOptions {
   bool partial_batch = true;
   bool even_samples = false;  // every device of a group takes as many, to one frozen quantum
-  Nanos min_bubble_ns = 0;    // shorter bubbles are left alone; 0: the profile's launch overhead
+  // Components that only some ranks of a pipeline group run, and whether a rank does; none: all
+  // run everything. A component that shares a chain (frozen_work.h) with such a one goes with it.
+  std::vector<int> heavy_components = {};
+  std::vector<bool> hosts = {};
+  Nanos min_bubble_ns = 0;  // shorter bubbles are left alone; 0: the profile's launch overhead
   // The part of each gap that is left free, in [0, 1): room for passes and frozen work that take
   // longer than the profile says.
   double margin = 0;
