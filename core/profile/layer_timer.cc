@@ -1,9 +1,8 @@
 #include "core/profile/layer_timer.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "core/nn/execution.h"
+#include "core/profile/pass_timer.h"
 
 namespace dpipe {
 namespace {
@@ -60,18 +59,20 @@ absl::StatusOr<ComponentSamples> TimeFrozen(const nn::Component& component,
   samples.layers.resize(program.num_layers());
   nn::RunOptions run_options;
   run_options.compute_dtype = options.compute_dtype;
+  PassTimer timer(device.get());
   for (int pass = -options.warmup_passes; pass < options.passes; ++pass) {
     const Nanos load_start = MonotonicNow();
     DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,
                            MakeInputs(component, local_batch, device, inputs, options));
     if (pass >= 0) samples.load_ns.push_back(MonotonicNow() - load_start);
+    timer.Begin();
     for (int layer = 0; layer < program.num_layers(); ++layer) {
-      const Nanos start = MonotonicNow();
       DPIPE_RETURN_IF_ERROR(Named(nn::Forward(program, {layer, layer + 1}, parameters, run_options,
                                               &values, /*state=*/nullptr),
                                   component, layer));
-      if (pass >= 0) samples.layers[layer].forward_ns.push_back(MonotonicNow() - start);
+      timer.End(&samples.layers[layer].forward_ns);
     }
+    DPIPE_RETURN_IF_ERROR(timer.Finish(/*keep=*/pass >= 0));
   }
   return samples;
 }
@@ -86,36 +87,35 @@ absl::StatusOr<ComponentSamples> TimeBackbone(const nn::Component& component,
   samples.layers.resize(program.num_layers());
   nn::RunOptions run_options;
   run_options.compute_dtype = options.compute_dtype;
+  PassTimer timer(device.get());
   for (int pass = -options.warmup_passes; pass < options.passes; ++pass) {
     DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,
                            MakeInputs(component, local_batch, device, inputs, options));
     std::vector<nn::RangeState> states(program.num_layers());
     for (int layer = 0; layer < program.num_layers(); ++layer) {
-      const Nanos start = MonotonicNow();
+      timer.Begin();
       DPIPE_RETURN_IF_ERROR(DrawInputsOf(component, layer, local_batch, device, inputs));
       DPIPE_RETURN_IF_ERROR(Named(nn::Forward(program, {layer, layer + 1}, *parameters, run_options,
                                               &values, &states[layer]),
                                   component, layer));
-      if (pass >= 0) samples.layers[layer].forward_ns.push_back(MonotonicNow() - start);
+      timer.End(&samples.layers[layer].forward_ns);
       samples.layers[layer].saved_bytes = states[layer].bytes();
     }
     values.clear();
     nn::ValueMap grads;
-    Tensor seed = Tensor::Empty(device, {local_batch}, DType::kF32);
-    std::fill_n(seed.data<float>(), local_batch, 1.0f / local_batch);
-    grads[component.loss()] = seed;
+    grads[component.loss()] = Tensor::FromHost<float>(
+        device, {local_batch}, std::vector<float>(local_batch, 1.0f / local_batch));
     for (int layer = program.num_layers() - 1; layer >= 0; --layer) {
       const LayerRange range{layer, layer + 1};
-      const Nanos start = MonotonicNow();
+      timer.Begin();
       DPIPE_RETURN_IF_ERROR(Named(
           nn::InputGrad(program, range, *parameters, &states[layer], &grads), component, layer));
-      const Nanos middle = MonotonicNow();
+      timer.End(&samples.layers[layer].input_grad_ns);
       DPIPE_RETURN_IF_ERROR(
           Named(nn::WeightGrad(program, range, parameters, &states[layer]), component, layer));
-      if (pass < 0) continue;
-      samples.layers[layer].input_grad_ns.push_back(middle - start);
-      samples.layers[layer].weight_grad_ns.push_back(MonotonicNow() - middle);
+      timer.End(&samples.layers[layer].weight_grad_ns);
     }
+    DPIPE_RETURN_IF_ERROR(timer.Finish(/*keep=*/pass >= 0));
     parameters->ZeroGrads();
   }
   return samples;

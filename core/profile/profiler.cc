@@ -6,9 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
+#include "core/nn/copy_parameters.h"
 #include "core/nn/execution.h"
 #include "core/profile/describe.h"
 #include "core/profile/layer_timer.h"
+#include "core/profile/pass_timer.h"
 #include "core/profile/typical_times.h"
 
 namespace dpipe {
@@ -65,11 +67,10 @@ class Profiler {
   absl::Status Frozen(int index, ComponentProfile* profile) {
     const nn::Component& component = model_.component(index);
     const int batch = options_.frozen_quantum;
-    DPIPE_ASSIGN_OR_RETURN(const auto samples,
-                           OnAllWorkers([&](const std::shared_ptr<Device>& device) {
-                             return TimeFrozen(component, *inputs_.frozen_parameters[index], batch,
-                                               device, inputs_, options_);
-                           }));
+    DPIPE_ASSIGN_OR_RETURN(
+        const auto samples, OnAllWorkers([&](const std::shared_ptr<Device>& device) {
+          return TimeFrozenOn(device, component, *inputs_.frozen_parameters[index]);
+        }));
     const std::vector<LayerTimes> times = TypicalLayerTimes(samples);
     for (int l = 0; l < profile->layers_size(); ++l) {
       LayerTiming* timing = profile->mutable_layers(l)->add_timings();
@@ -81,15 +82,35 @@ class Profiler {
     return absl::OkStatus();
   }
 
+  absl::StatusOr<ComponentSamples> TimeFrozenOn(const std::shared_ptr<Device>& device,
+                                                const nn::Component& component,
+                                                const nn::ParameterSet& parameters) const {
+    const int batch = options_.frozen_quantum;
+    if (device->has_host_memory()) {
+      return TimeFrozen(component, parameters, batch, device, inputs_, options_);
+    }
+    DPIPE_ASSIGN_OR_RETURN(const auto there, nn::CopyParameters(parameters, device));
+    return TimeFrozen(component, *there, batch, device, inputs_, options_);
+  }
+
+  // With the given values, and gradients of its own.
+  absl::StatusOr<std::unique_ptr<nn::ParameterSet>> BackboneOn(
+      const std::shared_ptr<Device>& device, const nn::Program& program) const {
+    const std::map<std::string, Tensor>& values = *inputs_.backbone_parameters;
+    if (device->has_host_memory()) {
+      return nn::ParameterSet::Sharing(program, program.all_layers(), device, values);
+    }
+    auto own = std::make_unique<nn::ParameterSet>(program, program.all_layers(), device);
+    DPIPE_RETURN_IF_ERROR(own->Load(values));
+    return own;
+  }
+
   absl::Status Backbone(int index, ModelProfile* profile) {
     const nn::Component& component = model_.component(index);
     ComponentProfile* result = profile->mutable_components(index);
     std::vector<std::unique_ptr<nn::ParameterSet>> parameters(workers_.size());
     DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int i) -> absl::Status {
-      DPIPE_ASSIGN_OR_RETURN(
-          parameters[i],
-          nn::ParameterSet::Sharing(component.program, component.program.all_layers(),
-                                    workers_[i]->device(), *inputs_.backbone_parameters));
+      DPIPE_ASSIGN_OR_RETURN(parameters[i], BackboneOn(workers_[i]->device(), component.program));
       return absl::OkStatus();
     })));
     for (int batch : options_.local_batches) {
@@ -150,10 +171,12 @@ class Profiler {
               DPIPE_RETURN_IF_ERROR(own.Load(*inputs_.backbone_parameters));
               const auto step = inputs_.make_optimizer(own);
               ComponentSamples result;
+              PassTimer timer(device.get());
               for (int pass = -options_.warmup_passes; pass < options_.passes; ++pass) {
-                const Nanos start = MonotonicNow();
+                timer.Begin();
                 DPIPE_RETURN_IF_ERROR(step(&own));
-                if (pass >= 0) result.load_ns.push_back(MonotonicNow() - start);
+                timer.End(&result.load_ns);
+                DPIPE_RETURN_IF_ERROR(timer.Finish(/*keep=*/pass >= 0));
               }
               return result;
             }));

@@ -50,9 +50,9 @@ absl::Status RankExecutor::GatherInputs(const StageRoutes& stage, LayerRange lay
   for (const ExternalInput& input : stage.inputs) {
     if (!whole && std::find(read.begin(), read.end(), input.id) == read.end()) continue;
     if (input.source < 0) {
-      DPIPE_ASSIGN_OR_RETURN(
-          (*values)[input.id],
-          resources_.inputs->Load(backbone.name, input.name, step, samples, resources_.device));
+      DPIPE_ASSIGN_OR_RETURN((*values)[input.id],
+                             LoadInput(*resources_.inputs, backbone.name, input.name, step, samples,
+                                       resources_.device));
     } else {
       DPIPE_ASSIGN_OR_RETURN((*values)[input.id],
                              frozen_.Get(input.source, input.output, step, samples));
@@ -174,7 +174,9 @@ absl::Status RankExecutor::FinishForward(StageMicroBatch key, MicroBatch* micro_
   const StageRoutes& stage = routes(key.first);
   nn::ValueMap values = std::exchange(micro_batch->values, {});
   if (stage.ends_lap && !stage.forward_only) {
-    RecordLosses(stage.backbone, values[component(stage.component).loss()], micro_batch->samples);
+    device_losses_.push_back(
+        {stage.backbone, micro_batch->samples, values[component(stage.component).loss()]});
+    if (resources_.device->has_host_memory()) FetchLosses();  // they are there already
   }
   if (!stage.keeps.empty()) {
     CopyValues(stage.keeps, values, &kept_activations_[{stage.lap, key.second}]);
@@ -195,9 +197,13 @@ absl::Status RankExecutor::FinishForward(StageMicroBatch key, MicroBatch* micro_
   return absl::OkStatus();
 }
 
-void RankExecutor::RecordLosses(int backbone, const Tensor& losses, SampleRange samples) {
-  const float* values = losses.data<float>();
-  losses_.push_back({backbone, samples, std::vector<float>(values, values + samples.size())});
+void RankExecutor::FetchLosses() {
+  for (const DeviceLosses& part : device_losses_) {
+    const Tensor losses = part.losses.ToHost();
+    const absl::Span<const float> values = losses.span<float>();
+    losses_.push_back({part.backbone, part.samples, {values.begin(), values.end()}});
+  }
+  device_losses_.clear();
 }
 
 // The forward pass again, from the inputs that it left: the same bits, because nothing in it is
@@ -223,10 +229,10 @@ absl::Status RankExecutor::Recompute(const Instruction& instruction, int64_t ste
 absl::Status RankExecutor::SeedBackward(StageMicroBatch key, MicroBatch* micro_batch) {
   const StageRoutes& stage = routes(key.first);
   if (stage.ends_lap) {
-    Tensor seed = Tensor::Empty(resources_.device, {micro_batch->samples.size()}, DType::kF32);
+    const int count = micro_batch->samples.size();
     const float scale = 1.0f / static_cast<float>(plan().global_batch());
-    std::fill_n(seed.data<float>(), seed.num_elements(), scale);
-    micro_batch->grads[component(stage.component).loss()] = seed;
+    micro_batch->grads[component(stage.component).loss()] =
+        Tensor::FromHost<float>(resources_.device, {count}, std::vector<float>(count, scale));
   } else if (stage.next_is_local) {
     auto node = handed_grads_.extract(key);
     if (node.empty()) return absl::FailedPreconditionError("the stage after it has not run back");

@@ -18,8 +18,8 @@ absl::Status RankExecutor::LoadBatch(const Instruction& instruction, int64_t ste
       const std::string& name = target.program.value(id).name;
       const auto source = target.sources.find(name);
       if (target.is_backbone != (source != target.sources.end())) continue;
-      DPIPE_ASSIGN_OR_RETURN(Tensor value, resources_.inputs->Load(target.name, name, step, quantum,
-                                                                   resources_.device));
+      DPIPE_ASSIGN_OR_RETURN(Tensor value, LoadInput(*resources_.inputs, target.name, name, step,
+                                                     quantum, resources_.device));
       if (target.is_backbone) {
         const int from = model().FindComponent(source->second.component);
         frozen_.Put(from, source->second.output, step, begin, std::move(value));

@@ -26,6 +26,17 @@ class InputProvider {
                                       const std::shared_ptr<Device>& device) = 0;
 };
 
+// Load on any device: what host code cannot write to is filled from the host.
+inline absl::StatusOr<Tensor> LoadInput(InputProvider& inputs, const std::string& component,
+                                        const std::string& input, int64_t step, SampleRange samples,
+                                        const std::shared_ptr<Device>& device) {
+  if (device->has_host_memory()) return inputs.Load(component, input, step, samples, device);
+  // Blocks of this allocator are used again and again.
+  static const auto* const host = new std::shared_ptr<Device>(Device::Cpu());
+  DPIPE_ASSIGN_OR_RETURN(const Tensor loaded, inputs.Load(component, input, step, samples, *host));
+  return loaded.CopyTo(device);
+}
+
 }  // namespace dpipe
 
 #endif  // DPIPE_CORE_RUNTIME_INPUT_PROVIDER_H_

@@ -10,6 +10,7 @@
 #include "core/base/shard.h"
 #include "core/comm/in_process.h"
 #include "core/nn/alike.h"
+#include "core/nn/copy_parameters.h"
 #include "core/runtime/step_clock.h"
 
 namespace dpipe {
@@ -97,11 +98,6 @@ bool LooksAhead(const Plan& plan) {
 absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionOptions options) {
   DPIPE_RETURN_IF_ERROR(CheckOptions(options));
   auto communicators = std::exchange(options.communicators, {});
-  if (communicators.empty()) {
-    InProcessOptions in_process;
-    in_process.deadline = options.deadline;
-    communicators = CreateInProcessCommunicators(options.plan.num_devices(), in_process);
-  }
   auto session = std::unique_ptr<LocalSession>(new LocalSession(std::move(options)));
   const LocalSessionOptions& opts = session->options_;
   for (int i = 0; i < session->num_plans(); ++i) {
@@ -111,20 +107,35 @@ absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionO
   }
   session->next_step_ = opts.first_step;
   session->epoch_ns_ = opts.clock->rank(0)->Now();
-  for (auto& communicator : communicators) {
+  for (size_t i = 0; i < opts.workers.size(); ++i) {
     session->ranks_.push_back(std::make_unique<RankState>());
-    session->ranks_.back()->communicator = std::move(communicator);
   }
   std::vector<RankResources> resources(opts.workers.size());
   DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(opts.workers, [&](int rank) -> absl::Status {
     DPIPE_ASSIGN_OR_RETURN(resources[rank], session->SetUpParameters(rank));
     return absl::OkStatus();
   })));
+  DPIPE_RETURN_IF_ERROR(session->Connect(std::move(communicators)));
   if (opts.on_parameters_copied) opts.on_parameters_copied();
   DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(opts.workers, [&](int rank) {
     return session->SetUpRank(rank, std::move(resources[rank]));
   })));
   return session;
+}
+
+// Sessions have devices of their own (twins of the workers'), which what talks must know.
+absl::Status LocalSession::Connect(std::vector<std::unique_ptr<Communicator>> given) {
+  if (given.empty() && options_.connect) {
+    std::vector<std::shared_ptr<Device>> devices;
+    for (const auto& rank : ranks_) devices.push_back(rank->device);
+    DPIPE_ASSIGN_OR_RETURN(given, options_.connect(devices, options_.deadline));
+  } else if (given.empty()) {
+    InProcessOptions in_process;
+    in_process.deadline = options_.deadline;
+    given = CreateInProcessCommunicators(static_cast<int>(ranks_.size()), in_process);
+  }
+  for (size_t i = 0; i < ranks_.size(); ++i) ranks_[i]->communicator = std::move(given[i]);
+  return absl::OkStatus();
 }
 
 // The parameters of a plan's stages on a rank, made where there are none for these layers yet.
@@ -174,6 +185,20 @@ absl::StatusOr<RankResources> LocalSession::SetUpParameters(int rank) {
   return resources;
 }
 
+// The given ones, or copies of them where the device has memory of its own.
+absl::StatusOr<std::vector<const nn::ParameterSet*>> LocalSession::FrozenParametersOf(
+    RankState* state) const {
+  if (state->device->has_host_memory()) return options_.frozen_parameters;
+  std::vector<const nn::ParameterSet*> there(options_.frozen_parameters.size());
+  for (size_t i = 0; i < there.size(); ++i) {
+    const nn::ParameterSet* const here = options_.frozen_parameters[i];
+    if (here == nullptr) continue;
+    DPIPE_ASSIGN_OR_RETURN(state->frozen.emplace_back(), nn::CopyParameters(*here, state->device));
+    there[i] = state->frozen.back().get();
+  }
+  return there;
+}
+
 absl::Status LocalSession::SetUpRank(int rank, RankResources resources) {
   RankState& state = *ranks_[rank];
   resources.models = {options_.model};
@@ -184,7 +209,7 @@ absl::Status LocalSession::SetUpRank(int rank, RankResources resources) {
   resources.communicator = state.communicator.get();
   resources.clock = options_.clock->rank(rank);
   resources.inputs = options_.inputs;
-  resources.frozen_parameters = options_.frozen_parameters;
+  DPIPE_ASSIGN_OR_RETURN(resources.frozen_parameters, FrozenParametersOf(&state));
   resources.optimizer = options_.optimizer;
   resources.compute_dtype = options_.compute_dtype;
   resources.epoch_ns = epoch_ns_;
@@ -262,6 +287,7 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
     absl::Status status;
     try {
       status = RunRank(rank, count, is_last, record, &clock);
+      if (status.ok()) status = ranks_[rank]->device->Synchronize();
     } catch (const std::exception& e) {
       status = absl::InternalError(absl::StrCat("rank ", rank, ": exception: ", e.what()));
     } catch (...) {

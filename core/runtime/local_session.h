@@ -44,14 +44,20 @@ struct SizedSteps {
   std::function<int(int64_t step)> model_of;
 };
 
+// Makes the communicators of ranks that drive these devices, in rank order. `deadline`: of any one
+// wait.
+using ConnectFn = std::function<absl::StatusOr<std::vector<std::unique_ptr<Communicator>>>(
+    const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline)>;
+
 struct LocalSessionOptions {
   Plan plan;  // has passed VerifyPlan
   std::optional<SelfConditionedSteps> self_conditioned;
   const nn::Model* model = nullptr;  // outlives the session
   SizedSteps sizes;
   std::vector<DeviceWorker*> workers;  // one a rank, in rank order; outlive the session
-  // One a rank, in rank order; none: ranks talk in process.
+  // One a rank, in rank order; none: made by `connect`, or in process where that is null, too.
   std::vector<std::unique_ptr<Communicator>> communicators;
+  ConnectFn connect;
   InputProvider* inputs = nullptr;                         // outlives the session
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; outlive the session
   const std::map<std::string, Tensor>* initial_parameters = nullptr;  // of backbones, by name
@@ -132,6 +138,7 @@ class LocalSession {
     // One for all stages of the same layers, in the order of the first of them.
     std::vector<std::unique_ptr<nn::ParameterSet>> parameters;  // whole, or this rank's shards
     std::vector<std::unique_ptr<nn::ParameterSet>> on_demand;   // of sharded stages
+    std::vector<std::unique_ptr<nn::ParameterSet>> frozen;      // this device's copies, if any
     std::unique_ptr<RankExecutor> executor;
     int skipped_in_a_row = 0;
   };
@@ -143,6 +150,8 @@ class LocalSession {
   using ParametersByLayers =
       std::map<std::pair<int, LayerRange>, std::pair<nn::ParameterSet*, nn::ParameterSet*>>;
   absl::StatusOr<RankResources> SetUpParameters(int rank);
+  absl::Status Connect(std::vector<std::unique_ptr<Communicator>> given);
+  absl::StatusOr<std::vector<const nn::ParameterSet*>> FrozenParametersOf(RankState* state) const;
   absl::Status SetUpRank(int rank, RankResources resources);
   absl::Status SetUpStages(int rank, ParametersByLayers* by_layers, RankPlan* own);
   absl::Status RestoreRank(int rank, int64_t num_updates, const StateReader& read);

@@ -51,6 +51,7 @@ absl::Status RankExecutor::SumNorm(int64_t step) {
   for (const NormTerm& term : norm_terms_) {
     DPIPE_ASSIGN_OR_RETURN(terms[term.slot], ops::SumOfSquares(term.grad));
   }
+  FetchLosses();
   for (const StepLosses& part : losses_) {
     for (float loss : part.losses) terms.back() += std::isfinite(loss) ? 0 : 1;
   }

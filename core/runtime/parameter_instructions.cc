@@ -58,6 +58,7 @@ absl::Status RankExecutor::AwaitCollectives(size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const Collective& collective = collectives_[i];
     DPIPE_RETURN_IF_ERROR(collective.pending->Wait());
+    if (!record_) continue;  // a device may have to be waited for to tell the end
     AddEvent(collective.instruction, collective.step, TraceEvent::COLLECTIVE,
              std::max(collective.start_ns, collectives_end_ns_), collective.pending->end_ns());
     collectives_end_ns_ = collective.pending->end_ns();

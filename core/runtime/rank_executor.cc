@@ -118,6 +118,8 @@ absl::Status RankExecutor::Run(const Instruction& instruction, int64_t step) {
 
 void RankExecutor::Record(int64_t step, TraceEvent::Stream stream) {
   AddEvent(current_instruction_, step, stream, start_ns_, resources_.clock->Now());
+  if (start_event_ == nullptr) return;
+  device_times_.push_back({events_.size() - 1, start_event_, resources_.device->RecordEvent()});
 }
 
 void RankExecutor::AddEvent(int instruction, int64_t step, TraceEvent::Stream stream,
@@ -133,8 +135,24 @@ void RankExecutor::AddEvent(int instruction, int64_t step, TraceEvent::Stream st
   events_.push_back(std::move(event));
 }
 
-std::vector<TraceEvent> RankExecutor::TakeEvents() { return std::exchange(events_, {}); }
+void RankExecutor::MarkStart() {
+  start_ns_ = resources_.clock->Now();
+  const bool on_device = record_ && !resources_.device->has_host_memory();
+  start_event_ = on_device ? resources_.device->RecordEvent() : nullptr;
+}
 
-std::vector<StepLosses> RankExecutor::TakeLosses() { return std::exchange(losses_, {}); }
+std::vector<TraceEvent> RankExecutor::TakeEvents() {
+  for (const DeviceTimes& times : device_times_) {
+    events_[times.event].set_start_ns(times.begin->time_ns() - resources_.epoch_ns);
+    events_[times.event].set_end_ns(times.end->time_ns() - resources_.epoch_ns);
+  }
+  device_times_.clear();
+  return std::exchange(events_, {});
+}
+
+std::vector<StepLosses> RankExecutor::TakeLosses() {
+  FetchLosses();
+  return std::exchange(losses_, {});
+}
 
 }  // namespace dpipe

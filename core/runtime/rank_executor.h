@@ -97,7 +97,8 @@ class RankExecutor {
   // instruction and step.
   absl::Status RunStep(int64_t step, Part part, bool record, int plan = 0);
 
-  // What has been recorded and computed since the last call.
+  // What has been recorded and computed since the last call. Events once the device has been
+  // synchronised; losses are waited for.
   std::vector<TraceEvent> TakeEvents();
   std::vector<StepLosses> TakeLosses();
   // Of the last step.
@@ -145,6 +146,17 @@ class RankExecutor {
     bool seeded = false;  // the backward pass has its first gradients
     bool input_grad_done = false;
     bool weight_grad_done = false;
+  };
+  // What a device that runs asynchronously has computed, or will have.
+  struct DeviceLosses {
+    int backbone = 0;
+    SampleRange samples;
+    Tensor losses;
+  };
+  // When such a device begins and ends what an event of the trace is about.
+  struct DeviceTimes {
+    size_t event = 0;
+    std::shared_ptr<DeviceEvent> begin, end;
   };
   // One parameter's gradient, whose square this rank adds to the global norm.
   struct NormTerm {
@@ -198,7 +210,8 @@ class RankExecutor {
   std::vector<TensorSpec> PayloadSpecs(const Instruction& instruction,
                                        const nn::Model& model) const;
   void Retire(StageMicroBatch key);
-  void RecordLosses(int backbone, const Tensor& losses, SampleRange samples);
+  // Those of passes so far are in losses_ then; waits for the device.
+  void FetchLosses();
 
   // Of the step that the current instruction works for.
   const nn::Model& model() const { return *resources_.models[current_model_]; }
@@ -209,7 +222,7 @@ class RankExecutor {
   const StageRoutes& routes(int stage) const { return (*now().routes)[stage]; }
   const nn::Program& program(int stage) const { return component(routes(stage).component).program; }
   // Where the computation of the current instruction began, after its waits.
-  void MarkStart() { start_ns_ = resources_.clock->Now(); }
+  void MarkStart();
   // The current instruction, from its start until now.
   void Record(int64_t step, TraceEvent::Stream stream);
   void AddEvent(int instruction, int64_t step, TraceEvent::Stream stream, Nanos start_ns,
@@ -243,11 +256,14 @@ class RankExecutor {
   int num_norm_slots_ = 0;
 
   std::vector<TraceEvent> events_;
+  std::vector<DeviceTimes> device_times_;  // of events_, where the device runs asynchronously
   std::vector<StepLosses> losses_;
+  std::vector<DeviceLosses> device_losses_;
   StepOutcome outcome_;
   int current_instruction_ = 0;
   bool record_ = false;
   Nanos start_ns_ = 0;
+  std::shared_ptr<DeviceEvent> start_event_;  // where times are taken on the device
 };
 
 }  // namespace dpipe

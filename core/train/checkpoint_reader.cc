@@ -1,6 +1,5 @@
 #include "core/train/checkpoint_reader.h"
 
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <vector>
@@ -60,7 +59,8 @@ absl::Status ReadPart(const SafetensorsFile& file, const StateTensor& state) {
                      stored.ToString(), ", expected ", dtype, " ", state.whole.ToString()));
   }
   const int64_t at = state.begin * SizeOf(state.part.dtype());
-  std::memcpy(state.part.raw_data(), view->bytes.data() + at, state.part.size_bytes());
+  state.part.device()->CopyFromHost(state.part.raw_data(), view->bytes.data() + at,
+                                    state.part.size_bytes());
   return absl::OkStatus();
 }
 

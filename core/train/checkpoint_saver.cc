@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -15,7 +14,8 @@ namespace {
 // Copies pieces [begin, end) of all, each a few MB, so that threads share big tensors, too.
 struct CopyPiece {
   char* to;
-  const char* from;
+  Device* device;
+  const char* from;  // on the device
   size_t bytes;
 };
 
@@ -27,7 +27,8 @@ std::vector<CopyPiece> Pieces(const SessionState& from, const SessionState& to) 
     auto* target = static_cast<char*>(to.tensors[i].part.raw_data());
     const size_t size = from.tensors[i].part.size_bytes();
     for (size_t at = 0; at < size; at += kPieceBytes) {
-      pieces.push_back({target + at, source + at, std::min(kPieceBytes, size - at)});
+      pieces.push_back({target + at, from.tensors[i].part.device().get(), source + at,
+                        std::min(kPieceBytes, size - at)});
     }
   }
   return pieces;
@@ -45,7 +46,7 @@ SessionState CopyState(const SessionState& state, int num_threads) {
   const std::vector<CopyPiece> pieces = Pieces(state, copy);
   const auto copy_every = [&pieces](size_t first, size_t stride) {
     for (size_t i = first; i < pieces.size(); i += stride) {
-      std::memcpy(pieces[i].to, pieces[i].from, pieces[i].bytes);
+      pieces[i].device->CopyToHost(pieces[i].to, pieces[i].from, pieces[i].bytes);
     }
   };
   std::vector<std::thread> threads;

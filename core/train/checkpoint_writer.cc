@@ -44,8 +44,9 @@ class FolderWriter {
     DPIPE_ASSIGN_OR_RETURN(auto file, Create(name));
     DPIPE_RETURN_IF_ERROR(file->Append(front));
     for (const StateTensor& tensor : tensors) {
-      const auto* bytes = static_cast<const char*>(tensor.part.raw_data());
-      const size_t size = tensor.part.size_bytes();
+      const Tensor part = tensor.part.ToHost();
+      const auto* bytes = static_cast<const char*>(part.raw_data());
+      const size_t size = part.size_bytes();
       DPIPE_RETURN_IF_ERROR(file->Append(absl::string_view(bytes, size)));
     }
     return Finish(name, file.get());

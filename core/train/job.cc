@@ -25,6 +25,10 @@ ProfilerInputs::OptimizerStepFn WholeOptimizerStep(const AdamWOptions& options,
 }
 
 std::string DeviceName(const std::vector<DeviceWorker*>& workers) {
+  const Device& device = *workers[0]->device();
+  if (device.kind() == DeviceKind::kCuda) {
+    return absl::StrCat(workers.size(), " x ", device.name());
+  }
   return absl::StrCat(workers.size(), " x ", workers[0]->device()->num_threads(),
                       "-core CPU device");
 }
@@ -50,6 +54,7 @@ LocalSessionOptions SessionOptions(const TrainingJob& job, const Plan& plan, Ema
   options.compute_dtype = job.compute_dtype;
   options.deadline = job.deadline;
   options.clock = job.clock;
+  options.connect = job.connect;
   options.first_step = job.first_step;
   options.max_skipped_in_a_row = job.max_skipped_in_a_row;
   return options;

@@ -46,6 +46,7 @@ struct TrainingJob {
   int frozen_quantum = 1;
   absl::Duration deadline = absl::Seconds(120);
   SessionClock* clock = MachineClock::Get();
+  ConnectFn connect;             // see LocalSessionOptions
   int64_t first_step = 0;        // where a session begins: see LocalSession::Restore
   int max_skipped_in_a_row = 0;  // see LocalSessionOptions
 };

@@ -1,0 +1,51 @@
+// Times on the device's own clock: of what is enqueued, not of enqueuing it.
+#ifndef DPIPE_CORE_PROFILE_PASS_TIMER_H_
+#define DPIPE_CORE_PROFILE_PASS_TIMER_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/base/time.h"
+#include "core/tensor/device.h"
+
+namespace dpipe {
+
+// Nothing waits within a pass, so that a device which runs asynchronously is kept as busy as in
+// training. The device outlives it.
+class PassTimer {
+ public:
+  explicit PassTimer(Device* device) : device_(*device) {}
+
+  void Begin() { begin_ = device_.RecordEvent(); }
+  // A sample for `samples` of the time since Begin, or since the last End.
+  void End(std::vector<Nanos>* samples) {
+    std::shared_ptr<DeviceEvent> end = device_.RecordEvent();
+    spans_.push_back({samples, begin_, end});
+    begin_ = std::move(end);
+  }
+  // Waits for the device, and adds the samples; `keep` false: drops them, of a warm-up.
+  absl::Status Finish(bool keep) {
+    DPIPE_RETURN_IF_ERROR(device_.Synchronize());
+    for (const Span& span : spans_) {
+      if (keep) span.samples->push_back(span.end->time_ns() - span.begin->time_ns());
+    }
+    spans_.clear();
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Span {
+    std::vector<Nanos>* samples;
+    std::shared_ptr<DeviceEvent> begin, end;
+  };
+
+  Device& device_;
+  std::shared_ptr<DeviceEvent> begin_;
+  std::vector<Span> spans_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PROFILE_PASS_TIMER_H_

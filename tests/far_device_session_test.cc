@@ -1,0 +1,84 @@
+// Sessions on devices whose memory the host cannot reach: everything goes there and comes back by
+// the devices' own copies, messages by events, and the numbers are those of CPUs, bit for bit.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/comm/peer_communicator.h"
+#include "core/tensor/cpu_device.h"
+#include "gtest/gtest.h"
+#include "tests/testlib/toy_model.h"
+#include "tests/testlib/training.h"
+
+namespace dpipe {
+namespace {
+
+// A CPU that keeps its memory to itself.
+class FarCpu : public CpuDevice {
+ public:
+  FarCpu() : CpuDevice(DeviceKind::kCpu, "far", {}) {}
+  std::shared_ptr<Device> Twin() const override { return std::make_shared<FarCpu>(); }
+  bool has_host_memory() const override { return false; }
+};
+
+class FarDeviceSessionTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  FarDeviceSessionTest()
+      : model_(testlib::MakeToyModel()),
+        parameters_(testlib::MakeToyParameters(model_, 5)),
+        inputs_(&model_, 9, DType::kF32) {}
+
+  Plan MakePlan() const {
+    testlib::PlanRequest request;
+    request.strategy = GetParam();
+    request.num_devices = 2;
+    request.num_micro_batches = 2;
+    const auto profile = testlib::MadeUpProfile(model_, DType::kF32, 1, {1, 2, 4, 8}, 3);
+    auto plan = testlib::MakeTestPlan(profile, request);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return std::move(plan).value();
+  }
+
+  testlib::TrainingOutcome Train(const std::vector<std::shared_ptr<Device>>& devices,
+                                 ConnectFn connect) {
+    const auto workers = StartWorkers(devices);
+    TrainingJob job;
+    job.model = &model_;
+    for (const auto& worker : workers) job.workers.push_back(worker.get());
+    job.inputs = &inputs_;
+    job.frozen_parameters = parameters_.frozen_pointers;
+    job.backbone_parameters = parameters_.backbone;
+    job.connect = std::move(connect);
+    auto outcome = testlib::Train(job, MakePlan(), /*steps=*/4, /*steps_per_run=*/2);
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    return std::move(outcome).value();
+  }
+
+  nn::Model model_;
+  testlib::ToyParameters parameters_;
+  testlib::ToyInputs inputs_;
+};
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectPeers(
+    const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline) {
+  InProcessOptions options;
+  options.deadline = deadline;
+  return CreatePeerCommunicators(devices, options);
+}
+
+TEST_P(FarDeviceSessionTest, TrainsAsOnCpus) {
+  const auto expected = Train({Device::Cpu(), Device::Cpu()}, nullptr);
+  const auto actual = Train({std::make_shared<FarCpu>(), std::make_shared<FarCpu>()}, ConnectPeers);
+  EXPECT_EQ(testlib::FirstDifference(expected, actual), "");
+  ASSERT_EQ(actual.trace.events_size(), expected.trace.events_size());
+  for (const TraceEvent& event : actual.trace.events()) {
+    EXPECT_LE(event.start_ns(), event.end_ns());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, FarDeviceSessionTest,
+                         ::testing::Values("data_parallel", "zero3", "1f1b", "diffusionpipe"),
+                         [](const auto& info) { return "With_" + info.param; });
+
+}  // namespace
+}  // namespace dpipe
