@@ -66,7 +66,8 @@ absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& opt
   progress.Finish();
   result.results.benchmark = options.benchmark;
   result.results.model = options.model;
-  result.results.backend = "cpu";
+  const bool on_gpu = setup->workers()[0]->device()->kind() == DeviceKind::kCuda;
+  result.results.backend = on_gpu ? "cuda" : "cpu";
   return result;
 }
 

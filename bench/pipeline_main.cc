@@ -13,8 +13,9 @@
 #include "models/stable_diffusion/folders.h"
 
 DEFINE_string(model, "tiny_sd", "a built-in model's name, or a folder in diffusers layout");
-DEFINE_string(backend, "auto", "auto or cpu");
-DEFINE_int32(devices, 0, "devices to train on; 0: one for each core");
+DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda where there is a GPU, else cpu");
+DEFINE_int32(devices, 0, "devices to train on; 0: one for each core, or every GPU");
+DEFINE_int32(virtual_devices, 0, "with --backend=cuda: divide one GPU into so many devices");
 DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,offline_cache",
               "strategies to compare, separated by commas; also compositions such as "
               "'schedule=1f1b,frozen=fill', separated by semicolons then");
@@ -42,9 +43,9 @@ namespace {
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
 absl::Status CheckFlags(const std::vector<std::string>& strategies) {
-  if (FLAGS_backend != "auto" && FLAGS_backend != "cpu") {
+  if (FLAGS_backend != "auto" && FLAGS_backend != "cpu" && FLAGS_backend != "cuda") {
     return absl::InvalidArgumentError(
-        absl::StrCat("unknown --backend=", FLAGS_backend, "; there are auto and cpu"));
+        absl::StrCat("unknown --backend=", FLAGS_backend, "; there are auto, cpu and cuda"));
   }
   if (FLAGS_dtype != "fp32" && FLAGS_dtype != "bf16") {
     return absl::InvalidArgumentError(
@@ -58,6 +59,7 @@ absl::Status CheckFlags(const std::vector<std::string>& strategies) {
        {Bound{"global_batch", FLAGS_global_batch, 1}, Bound{"steps", FLAGS_steps, 1},
         Bound{"warmup_steps", FLAGS_warmup_steps, 1}, Bound{"repeats", FLAGS_repeats, 1},
         Bound{"devices", FLAGS_devices, 0}, Bound{"micro_batches", FLAGS_micro_batches, 0},
+        Bound{"virtual_devices", FLAGS_virtual_devices, 0},
         Bound{"frozen_quantum", FLAGS_frozen_quantum, 0}}) {
     if (flag.value < flag.least) {
       return absl::InvalidArgumentError(
@@ -81,7 +83,9 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
   DPIPE_ASSIGN_OR_RETURN(setup.model_folder, models::FindModelFolder(FLAGS_model));
   DPIPE_ASSIGN_OR_RETURN(setup.data.folder,
                          models::FindDataFolder(FLAGS_data, Say, program.with_conditions));
+  setup.backend = FLAGS_backend;
   setup.num_devices = FLAGS_devices;
+  setup.virtual_devices = FLAGS_virtual_devices;
   setup.global_batch = FLAGS_global_batch;
   setup.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
   setup.frozen_quantum = FLAGS_frozen_quantum;

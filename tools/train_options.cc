@@ -89,7 +89,9 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
   models::TrainingSetupOptions options;
   DPIPE_ASSIGN_OR_RETURN(options.model, ModelOptions(config));
   DPIPE_ASSIGN_OR_RETURN(options.optimizer, OptimizerOptions(config));
+  options.backend = config.backend();
   options.num_devices = config.devices();
+  options.virtual_devices = config.virtual_devices();
   options.global_batch = config.global_batch();
   options.compute_dtype = config.dtype() == "bf16" ? DType::kBf16 : DType::kF32;
   options.frozen_quantum = config.frozen_quantum();

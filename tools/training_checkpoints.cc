@@ -65,7 +65,9 @@ FieldPolicy ConfigPolicy(const std::string& field) {
           {"evaluation.data", FieldPolicy::kFixed},
           // Where and in which pieces it is computed; what is written.
           {"strategy", FieldPolicy::kFree},
+          {"backend", FieldPolicy::kFree},
           {"devices", FieldPolicy::kFree},
+          {"virtual_devices", FieldPolicy::kFree},
           {"micro_batches", FieldPolicy::kFree},
           {"max_micro_batch", FieldPolicy::kFree},
           {"frozen_quantum", FieldPolicy::kFree},

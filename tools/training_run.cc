@@ -63,6 +63,7 @@ std::map<std::string, std::string> TrainingRun::PlanIsFor() const {
   std::map<std::string, std::string> plan_for;
   plan_for["strategy"] = strategy_.ShortDebugString();
   plan_for["devices"] = absl::StrCat(job_.workers.size());
+  if (job_.workers[0]->device()->kind() == DeviceKind::kCuda) plan_for["backend"] = "cuda";
   for (const DeviceWorker* worker : job_.workers) {
     absl::StrAppend(&plan_for["threads"], plan_for["threads"].empty() ? "" : " ",
                     worker->device()->num_threads());

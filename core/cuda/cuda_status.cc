@@ -35,12 +35,15 @@ absl::Status CudaStatus(cudaError_t error, absl::string_view call) {
 }
 
 absl::StatusOr<int> CountGpus() {
-  int count = 0;
+  int count = 0, driver = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess && count > 0) return count;
+  const bool has_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
   cudaGetLastError();  // or the next call of anybody would find this error
-  return absl::FailedPreconditionError(absl::StrCat(
-      "no GPU: ", error == cudaSuccess ? "the driver shows none" : cudaGetErrorString(error)));
+  return absl::FailedPreconditionError(
+      absl::StrCat("no GPU: ", !has_driver            ? "this machine has no NVIDIA driver"
+                               : error == cudaSuccess ? "the driver shows none"
+                                                      : cudaGetErrorString(error)));
 }
 
 }  // namespace dpipe

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/backend/choose_devices.h"
+#include "core/backend/connect_ranks.h"
 #include "core/report/machine.h"
 #include "models/trainable/load.h"
 
@@ -58,10 +60,13 @@ absl::StatusOr<std::vector<ImageSize>> TrainingSetup::Buckets() const {
 }
 
 absl::Status TrainingSetup::StartDevices() {
-  const int num_devices =
-      options_.num_devices > 0 ? options_.num_devices : static_cast<int>(AllowedCores().size());
-  DPIPE_ASSIGN_OR_RETURN(const auto devices, Device::PartitionCpu(num_devices));
-  workers_ = StartWorkers(devices);
+  DeviceRequest request;
+  request.backend = options_.backend;
+  request.count = options_.num_devices;
+  request.virtual_devices = options_.virtual_devices;
+  DPIPE_ASSIGN_OR_RETURN(const ChosenDevices chosen, ChooseDevices(request));
+  device_note_ = chosen.note;
+  workers_ = StartWorkers(chosen.devices);
   return absl::OkStatus();
 }
 
@@ -112,6 +117,7 @@ absl::Status TrainingSetup::FillJob() {
     if (job_.model->component(index).self_conditioning.input.empty()) continue;
     job_.self_conditioning = {options_.self_conditioning_probability, options_.seed};
   }
+  job_.connect = ConnectRanks;
   job_.optimizer = options_.optimizer;
   job_.compute_dtype = options_.compute_dtype;
   job_.frozen_quantum =
@@ -157,10 +163,16 @@ std::string TrainingSetup::Describe() const {
     absl::StrAppend(&data, "; evaluated on ", data_.held_out->options().global_batch, " of ",
                     data_.held_out->dataset().size(), " held out");
   }
+  const Device& device = *workers_[0]->device();
+  const std::string devices =
+      device.kind() == DeviceKind::kCuda
+          ? absl::StrCat(" device(s), the first ", device.name())
+          : absl::StrCat(" device(s) of ", device.num_threads(), " core(s) each");
   return absl::StrCat("Model:    ", model_->Describe(), ", ", DTypeName(options_.compute_dtype),
                       "\n", "Data:     ", data, "\n",
                       "Machine:  ", report::DescribeMachine(machine), "; ", workers_.size(),
-                      " device(s) of ", workers_[0]->device()->num_threads(), " core(s) each");
+                      devices,
+                      device_note_.empty() ? "" : absl::StrCat("\n          ", device_note_));
 }
 
 absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(

@@ -26,7 +26,9 @@ struct TrainingSetupOptions {
   // model's area, whose longer side is at most so many times the shorter; all pictures of a step
   // have one size.
   double max_aspect = 1;
-  int num_devices = 0;  // 0: one a core
+  std::string backend = "cpu";  // see DeviceRequest
+  int num_devices = 0;          // 0: one a core, or every GPU
+  int virtual_devices = 0;      // of one GPU
   int global_batch = 32;
   DType compute_dtype = DType::kF32;
   // Frozen components run on this many samples at a time; 0: 4, or as many as divide a device's
@@ -86,6 +88,7 @@ class TrainingSetup {
   std::unique_ptr<TrainableModel> model_;
   TrainingData data_;
   std::unique_ptr<InputProvider> inputs_;
+  std::string device_note_;  // why not a GPU
   std::vector<std::unique_ptr<DeviceWorker>> workers_;
   CachedInputs cached_inputs_;
   std::vector<std::unique_ptr<nn::Model>> sized_models_;  // at other sizes than the model's own

@@ -1,0 +1,76 @@
+#include "core/backend/choose_devices.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/system_driver.h"
+
+namespace dpipe {
+namespace {
+
+using Devices = std::vector<std::shared_ptr<Device>>;
+
+absl::Status Check(const DeviceRequest& request) {
+  if (request.backend != "cpu" && request.backend != "cuda" && request.backend != "auto") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown backend '", request.backend, "'; there are auto, cpu and cuda"));
+  }
+  if (request.count < 0 || request.virtual_devices < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(request.count, " devices and ",
+                                                   request.virtual_devices,
+                                                   " virtual devices must not be negative"));
+  }
+  if (request.virtual_devices > 0 && request.backend != "cuda") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        request.virtual_devices, " virtual devices are shares of a GPU: they need the ",
+        "cuda backend, not ", request.backend));
+  }
+  if (request.virtual_devices > 0 && request.count > 0 &&
+      request.count != request.virtual_devices) {
+    return absl::InvalidArgumentError(absl::StrCat("asked for ", request.count, " devices and for ",
+                                                   request.virtual_devices, " virtual ones"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Devices> Gpus(const DeviceRequest& request, cuda::Driver* driver) {
+  if (request.virtual_devices > 0) {
+    return cuda::CreateVirtualCudaDevices(driver, request.virtual_devices);
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<cuda::Gpu> gpus, driver->Gpus());
+  return cuda::CreateCudaDevices(driver,
+                                 request.count > 0 ? request.count : static_cast<int>(gpus.size()));
+}
+
+absl::StatusOr<Devices> Cpus(const DeviceRequest& request) {
+  return Device::PartitionCpu(request.count > 0 ? request.count
+                                                : static_cast<int>(AllowedCores().size()));
+}
+
+}  // namespace
+
+namespace internal {
+
+absl::StatusOr<ChosenDevices> ChooseDevices(
+    const DeviceRequest& request, const std::function<absl::StatusOr<cuda::Driver*>()>& driver) {
+  DPIPE_RETURN_IF_ERROR(Check(request));
+  ChosenDevices chosen;
+  if (request.backend != "cpu") {
+    const absl::StatusOr<cuda::Driver*> found = driver();
+    if (found.ok()) {
+      DPIPE_ASSIGN_OR_RETURN(chosen.devices, Gpus(request, *found));
+      return chosen;
+    }
+    if (request.backend == "cuda") return found.status();
+    chosen.note = absl::StrCat(found.status().message(), "; the CPU is used");
+  }
+  DPIPE_ASSIGN_OR_RETURN(chosen.devices, Cpus(request));
+  return chosen;
+}
+
+}  // namespace internal
+
+absl::StatusOr<ChosenDevices> ChooseDevices(const DeviceRequest& request) {
+  return internal::ChooseDevices(request, cuda::SystemDriver);
+}
+
+}  // namespace dpipe

@@ -1,0 +1,41 @@
+// From what a user asks for to devices.
+#ifndef DPIPE_CORE_BACKEND_CHOOSE_DEVICES_H_
+#define DPIPE_CORE_BACKEND_CHOOSE_DEVICES_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/tensor/cuda/driver.h"
+#include "core/tensor/device.h"
+
+namespace dpipe {
+
+struct DeviceRequest {
+  std::string backend = "cpu";  // cpu, cuda, or auto: cuda where there is a GPU, else cpu
+  int count = 0;                // 0: every core, every GPU; of virtual devices it is their number
+  int virtual_devices = 0;      // of cuda: one GPU divided into so many; 0: whole GPUs
+};
+
+struct ChosenDevices {
+  std::vector<std::shared_ptr<Device>> devices;
+  // Why not cuda, where auto was asked for: "no GPU: ...; training on the CPU". Else empty.
+  std::string note;
+};
+
+// InvalidArgument for an unknown backend, numbers that do not fit together, or more devices than
+// there are, naming what there is; FailedPrecondition where cuda was asked for and there is no GPU,
+// Unimplemented where this program was built without CUDA.
+absl::StatusOr<ChosenDevices> ChooseDevices(const DeviceRequest& request);
+
+namespace internal {
+// `driver` finds the GPUs.
+absl::StatusOr<ChosenDevices> ChooseDevices(
+    const DeviceRequest& request, const std::function<absl::StatusOr<cuda::Driver*>()>& driver);
+}  // namespace internal
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_BACKEND_CHOOSE_DEVICES_H_

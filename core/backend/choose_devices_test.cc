@@ -1,0 +1,82 @@
+#include "core/backend/choose_devices.h"
+
+#include "core/tensor/cuda/fake_driver.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<cuda::Driver*> NoGpu() {
+  return absl::FailedPreconditionError("no GPU: the driver shows none");
+}
+
+DeviceRequest Request(const std::string& backend, int count = 0, int virtual_devices = 0) {
+  DeviceRequest request;
+  request.backend = backend;
+  request.count = count;
+  request.virtual_devices = virtual_devices;
+  return request;
+}
+
+class ChooseDevicesTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<ChosenDevices> Choose(const DeviceRequest& request) {
+    return internal::ChooseDevices(request,
+                                   [this]() -> absl::StatusOr<cuda::Driver*> { return &driver_; });
+  }
+  std::string Refusal(const DeviceRequest& request) {
+    return std::string(Choose(request).status().message());
+  }
+  cuda::FakeDriver driver_;
+};
+
+TEST_F(ChooseDevicesTest, AutoTakesTheGpuWhereThereIsOne) {
+  const auto chosen = Choose(Request("auto"));
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  ASSERT_EQ(chosen->devices.size(), 1);
+  EXPECT_EQ(chosen->devices[0]->kind(), DeviceKind::kCuda);
+  EXPECT_EQ(chosen->note, "");
+}
+
+TEST_F(ChooseDevicesTest, AutoTakesTheCpuElsewhereAndSaysWhy) {
+  const auto chosen = internal::ChooseDevices(Request("auto", 1), NoGpu);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(chosen->devices[0]->kind(), DeviceKind::kCpu);
+  EXPECT_EQ(chosen->note, "no GPU: the driver shows none; the CPU is used");
+}
+
+TEST_F(ChooseDevicesTest, CudaWithoutAGpuIsRefused) {
+  EXPECT_EQ(internal::ChooseDevices(Request("cuda"), NoGpu).status().message(),
+            "no GPU: the driver shows none");
+}
+
+TEST_F(ChooseDevicesTest, CpuNeverLooksForAGpu) {
+  const auto chosen =
+      internal::ChooseDevices(Request("cpu"), []() -> absl::StatusOr<cuda::Driver*> {
+        ADD_FAILURE();
+        return NoGpu();
+      });
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(chosen->devices.size(), AllowedCores().size());
+}
+
+TEST_F(ChooseDevicesTest, VirtualDevicesDivideOneGpu) {
+  const auto chosen = Choose(Request("cuda", 0, 4));
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  ASSERT_EQ(chosen->devices.size(), 4);
+  EXPECT_EQ(chosen->devices[3]->name(), "cuda:0/3 of 4");
+}
+
+TEST_F(ChooseDevicesTest, RequestsThatMakeNoSenseAreRefused) {
+  EXPECT_EQ(Refusal(Request("tpu")), "unknown backend 'tpu'; there are auto, cpu and cuda");
+  EXPECT_THAT(Refusal(Request("cpu", 0, 4)), HasSubstr("need the cuda backend, not cpu"));
+  EXPECT_EQ(Refusal(Request("cuda", 2, 4)), "asked for 2 devices and for 4 virtual ones");
+  EXPECT_THAT(Refusal(Request("cuda", -1)), HasSubstr("must not be negative"));
+  EXPECT_THAT(Refusal(Request("cuda", 3)), HasSubstr("asked for 3 GPUs, but there is 1: GPU 0"));
+}
+
+}  // namespace
+}  // namespace dpipe

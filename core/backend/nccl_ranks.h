@@ -1,0 +1,21 @@
+// NCCL where this program was built with CUDA. Not for use by anything but connect_ranks.cc.
+#ifndef DPIPE_CORE_BACKEND_NCCL_RANKS_H_
+#define DPIPE_CORE_BACKEND_NCCL_RANKS_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/base/status.h"
+#include "core/comm/communicator.h"
+#include "core/tensor/device.h"
+
+namespace dpipe::internal {
+
+// Of GPUs, one a rank.
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectByNccl(
+    const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline);
+
+}  // namespace dpipe::internal
+
+#endif  // DPIPE_CORE_BACKEND_NCCL_RANKS_H_

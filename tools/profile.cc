@@ -1,0 +1,120 @@
+// Times every layer of a model on this machine and writes a ModelProfile to plan with.
+//   bazel run -c opt //tools:profile -- --model=tiny_sd --output=out/profile.textproto
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/backend/clock_state.h"
+#include "core/base/run_paths.h"
+#include "core/base/status.h"
+#include "core/report/progress.h"
+#include "core/train/job.h"
+#include "gflags/gflags.h"
+#include "models/stable_diffusion/folders.h"
+#include "models/trainable/training_setup.h"
+#include "tools/command_line.h"
+#include "tools/profile_text.h"
+#include "tools/proto_file.h"
+
+DEFINE_string(model, "tiny_sd", "a built-in model's name, or a folder in diffusers layout");
+DEFINE_string(kind, "", "stable_diffusion, controlnet or cascade; empty: what the folder says");
+DEFINE_string(init, "random", "random or checkpoint: times do not depend on the weights");
+DEFINE_int32(image_size, 0, "pixels a side; 0: what the model was made for");
+DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda where there is a GPU, else cpu");
+DEFINE_int32(devices, 1, "devices that are timed at the same time; 0: one for each core, or GPU");
+DEFINE_int32(virtual_devices, 0, "with --backend=cuda: divide one GPU into so many devices");
+DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in");
+DEFINE_string(local_batches, "1,2,4,8", "of the backbones, increasing, separated by commas");
+DEFINE_int32(frozen_quantum, 4, "the local batch of frozen components");
+DEFINE_int32(passes, 15, "timed passes over each component and local batch, after two to warm up");
+DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
+DEFINE_string(output, "", "the profile: .textproto or .pb; empty: out/profile.textproto");
+DEFINE_string(cluster, "", "also write what messages between the devices cost, as a cluster");
+
+namespace dpipe::tools {
+namespace {
+
+constexpr char kUsage[] =
+    "Times every layer of a model on this machine, for the planner.\n"
+    "  bazel run -c opt //tools:profile -- --model=tiny_sd --local_batches=1,2,4\n"
+    "  bazel run -c opt //tools:profile -- --model=stable_diffusion_v2_1 --dtype=bf16 \\\n"
+    "      --backend=cuda --local_batches=8,16,32 --output=out/h200.textproto\n"
+    "  bazel run //tools:plan -- --profile=out/profile.textproto --cluster=...\n";
+
+void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
+
+absl::StatusOr<models::TrainingSetupOptions> SetupOptions(const std::vector<int>& batches) {
+  models::TrainingSetupOptions options;
+  DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(FLAGS_model));
+  const bool with_conditions = FLAGS_kind == "controlnet";
+  DPIPE_ASSIGN_OR_RETURN(options.data.folder,
+                         models::FindDataFolder(FLAGS_data, Say, with_conditions));
+  options.model.kind = FLAGS_kind;
+  options.model.image_size = FLAGS_image_size;
+  options.backend = FLAGS_backend;
+  options.num_devices = FLAGS_devices;
+  options.virtual_devices = FLAGS_virtual_devices;
+  options.global_batch = std::max(batches.back(), FLAGS_frozen_quantum);
+  options.frozen_quantum = FLAGS_frozen_quantum;
+  options.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
+  options.init_random = FLAGS_init == "random";
+  return options;
+}
+
+absl::Status CheckFlags() {
+  DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"cpu", "cuda", "auto"}));
+  DPIPE_RETURN_IF_ERROR(CheckChoice("dtype", FLAGS_dtype, {"fp32", "bf16"}));
+  DPIPE_RETURN_IF_ERROR(CheckChoice("init", FLAGS_init, {"random", "checkpoint"}));
+  if (FLAGS_passes < 1 || FLAGS_frozen_quantum < 1) {
+    return CommandLineError(absl::StrCat("--passes=", FLAGS_passes, " and --frozen_quantum=",
+                                         FLAGS_frozen_quantum, " must be at least 1"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Main() {
+  DPIPE_RETURN_IF_ERROR(CheckFlags());
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<int> batches, ParseLocalBatches(FLAGS_local_batches));
+  const std::string output =
+      FLAGS_output.empty() ? OutputPath("out/profile.textproto") : UserPath(FLAGS_output);
+  DPIPE_RETURN_IF_ERROR(CheckProtoPath(output));
+  if (!FLAGS_cluster.empty()) DPIPE_RETURN_IF_ERROR(CheckProtoPath(FLAGS_cluster));
+  DPIPE_ASSIGN_OR_RETURN(const models::TrainingSetupOptions options, SetupOptions(batches));
+  DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
+  Say(setup->Describe());
+  Device& device = *setup->workers()[0]->device();
+  const std::string before = ClockState(device);
+  report::Progress progress(report::StandardErrorProgress("profile"));
+  const auto show = [&progress](double done) {
+    report::ProgressState state;
+    state.phase = "profiling";
+    state.fraction_done = done;
+    progress.Update(state);
+  };
+  DPIPE_ASSIGN_OR_RETURN(ModelProfile profile,
+                         ProfileJob(setup->job(), batches, show, FLAGS_passes));
+  progress.Finish();
+  const std::string after = ClockState(device);
+  profile.set_provenance(
+      absl::StrCat(profile.provenance(), "; before: ", before, "; after: ", after));
+  DPIPE_RETURN_IF_ERROR(WriteProto(output, profile));
+  Say(ProfileText(profile));
+  if (!FLAGS_cluster.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(setup->workers()));
+    DPIPE_RETURN_IF_ERROR(WriteProto(UserPath(FLAGS_cluster), cluster));
+    Say(absl::StrCat("Cluster:  ", UserPath(FLAGS_cluster)));
+  }
+  Say(absl::StrCat("Profile:  ", output));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace dpipe::tools
+
+int main(int argc, char** argv) {
+  return dpipe::tools::RunCommand(argc, argv, {"profile", dpipe::tools::kUsage},
+                                  dpipe::tools::Main);
+}
