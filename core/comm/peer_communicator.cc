@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <map>
 #include <string>
@@ -12,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
 #include "core/base/shard.h"
+#include "core/comm/collective_thread.h"
 
 namespace dpipe {
 namespace {
@@ -68,43 +70,58 @@ class PeerRecv : public PendingRecv {
   const std::shared_ptr<Device> device_;
 };
 
-// Everything is enqueued already.
-class Enqueued : public PendingCollective {
+// A collective's part on one rank: enqueued on `twin` by another thread.
+struct Progress {
+  std::shared_ptr<Device> twin;
+  Event end;  // once it is enqueued
+};
+
+class PeerCollective : public PendingCollective {
  public:
-  explicit Enqueued(std::shared_ptr<Device> device)
-      : device_(std::move(device)), end_(device_->RecordEvent()) {}
-  absl::Status Wait() override { return absl::OkStatus(); }
+  PeerCollective(std::unique_ptr<PendingCollective> enqueued, std::shared_ptr<Progress> progress,
+                 std::shared_ptr<Device> device)
+      : enqueued_(std::move(enqueued)),
+        progress_(std::move(progress)),
+        device_(std::move(device)) {}
+
+  // Blocks until the group's ranks have come to it, not until their devices have.
+  absl::Status Wait() override {
+    DPIPE_RETURN_IF_ERROR(enqueued_->Wait());
+    device_->WaitFor(*progress_->end);
+    return absl::OkStatus();
+  }
   Nanos end_ns() const override {
-    if (!end_->done()) device_->Synchronize().IgnoreError();
-    return end_->time_ns();
+    if (!progress_->end->done()) progress_->twin->Synchronize().IgnoreError();
+    return progress_->end->time_ns();
   }
 
  private:
+  const std::unique_ptr<PendingCollective> enqueued_;
+  const std::shared_ptr<Progress> progress_;
   const std::shared_ptr<Device> device_;
-  const Event end_;
 };
 
 class PeerCommunicator : public Communicator {
  public:
   PeerCommunicator(std::unique_ptr<Communicator> inner, std::shared_ptr<Events> events,
                    std::shared_ptr<Device> device)
-      : inner_(std::move(inner)), events_(std::move(events)), device_(std::move(device)) {}
+      : inner_(std::move(inner)),
+        events_(std::move(events)),
+        device_(std::move(device)),
+        twin_(device_->Twin()) {}
 
   Rank rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
 
   absl::Status Send(Rank to, int64_t tag, std::vector<Tensor> tensors,
                     const std::string& what) override {
-    events_->Push({rank().value(), to.value(), tag}, device_->RecordEvent());
-    return inner_->Send(to, tag, std::move(tensors), what);
+    return SendFrom(*device_, to, tag, std::move(tensors), what);
   }
 
   absl::StatusOr<std::unique_ptr<PendingRecv>> PostRecv(Rank from, int64_t tag,
                                                         std::vector<TensorSpec> specs,
                                                         const std::string& what) override {
-    DPIPE_ASSIGN_OR_RETURN(auto inner, inner_->PostRecv(from, tag, std::move(specs), what));
-    return std::unique_ptr<PendingRecv>(std::make_unique<PeerRecv>(
-        std::move(inner), events_, Events::Key{from.value(), rank().value(), tag}, device_));
+    return PostRecvOn(device_, from, tag, std::move(specs), what);
   }
 
   StartedCollective StartAllReduceSum(absl::Span<const Rank> group, std::vector<Tensor> tensors,
@@ -121,8 +138,49 @@ class PeerCommunicator : public Communicator {
 
  private:
   using Tensors = std::vector<Tensor>;
+  using Group = std::vector<Rank>;
 
-  Shard OwnShard(absl::Span<const Rank> group) const {
+  absl::Status SendFrom(Device& device, Rank to, int64_t tag, Tensors tensors,
+                        const std::string& what) {
+    // Checked first: an event without its message would be taken for the next one's.
+    if (to == rank() || to.value() < 0 || to.value() >= size()) {
+      return inner_->Send(to, tag, std::move(tensors), what);
+    }
+    events_->Push({rank().value(), to.value(), tag}, device.RecordEvent());
+    return inner_->Send(to, tag, std::move(tensors), what);
+  }
+
+  absl::StatusOr<std::unique_ptr<PendingRecv>> PostRecvOn(const std::shared_ptr<Device>& device,
+                                                          Rank from, int64_t tag,
+                                                          std::vector<TensorSpec> specs,
+                                                          const std::string& what) {
+    DPIPE_ASSIGN_OR_RETURN(auto inner, inner_->PostRecv(from, tag, std::move(specs), what));
+    return std::unique_ptr<PendingRecv>(std::make_unique<PeerRecv>(
+        std::move(inner), events_, Events::Key{from.value(), rank().value(), tag}, device));
+  }
+
+  // Runs `enqueue` on the thread of collectives, after what the device has enqueued so far.
+  StartedCollective Start(std::function<absl::Status()> enqueue) {
+    auto progress = std::make_shared<Progress>();
+    progress->twin = twin_;
+    auto pending = thread_.Start([this, enqueue = std::move(enqueue),
+                                  ready = device_->RecordEvent(), progress]() -> absl::Status {
+      twin_->WaitFor(*ready);
+      DPIPE_RETURN_IF_ERROR(enqueue());
+      progress->end = twin_->RecordEvent();
+      return absl::OkStatus();
+    });
+    return std::make_unique<PeerCollective>(std::move(pending), std::move(progress), device_);
+  }
+
+  // On the twin.
+  Tensors There(const Tensors& tensors) const {
+    Tensors there;
+    for (const Tensor& t : tensors) there.push_back(t.On(twin_));
+    return there;
+  }
+
+  Shard OwnShard(const Group& group) const {
     const auto own = std::find(group.begin(), group.end(), rank());
     DPIPE_CHECK(own != group.end()) << "rank " << rank();
     return {static_cast<int>(own - group.begin()), static_cast<int>(group.size())};
@@ -131,11 +189,11 @@ class PeerCommunicator : public Communicator {
   // The tensors that each rank of the group brings, this one's own among them; shapes_of(member):
   // what they are.
   template <typename ShapesOf>
-  absl::StatusOr<std::vector<Tensors>> Exchange(absl::Span<const Rank> group, const Tensors& own,
+  absl::StatusOr<std::vector<Tensors>> Exchange(const Group& group, const Tensors& own,
                                                 const ShapesOf& shapes_of,
                                                 const std::string& what) {
     for (Rank to : group) {
-      if (to != rank()) DPIPE_RETURN_IF_ERROR(Send(to, kCollectiveTag, own, what));
+      if (to != rank()) DPIPE_RETURN_IF_ERROR(SendFrom(*twin_, to, kCollectiveTag, own, what));
     }
     std::vector<Tensors> all(group.size());
     for (size_t j = 0; j < group.size(); ++j) {
@@ -143,8 +201,8 @@ class PeerCommunicator : public Communicator {
         all[j] = own;
         continue;
       }
-      DPIPE_ASSIGN_OR_RETURN(
-          auto recv, PostRecv(group[j], kCollectiveTag, shapes_of(static_cast<int>(j)), what));
+      DPIPE_ASSIGN_OR_RETURN(auto recv, PostRecvOn(twin_, group[j], kCollectiveTag,
+                                                   shapes_of(static_cast<int>(j)), what));
       DPIPE_ASSIGN_OR_RETURN(all[j], recv->Wait());
     }
     return all;
@@ -156,11 +214,23 @@ class PeerCommunicator : public Communicator {
     return specs;
   }
 
+  static std::vector<TensorSpec> SharesOf(const Tensors& tensors, int member, size_t group_size) {
+    const Shard shard{member, static_cast<int>(group_size)};
+    std::vector<TensorSpec> specs;
+    for (const Tensor& t : tensors) specs.push_back({{shard.Size(t.num_elements())}, DType::kF32});
+    return specs;
+  }
+
   // Of each tensor that every rank brings, the sum of this rank's share, in rank order.
-  absl::StatusOr<Tensors> SumOwnShares(absl::Span<const Rank> group, const Tensors& tensors,
+  absl::StatusOr<Tensors> SumOwnShares(const Group& group, const Tensors& tensors,
                                        const std::string& what);
+  absl::Status AllReduce(const Group& group, const Tensors& tensors, const std::string& what);
+  absl::Status Gather(const Group& group, const Tensors& shards, const Tensors& full,
+                      const std::string& what);
+  absl::Status ReduceScatter(const Group& group, const Tensors& full, const Tensors& shards,
+                             const std::string& what);
   // Nobody changes its tensors before everybody has read them.
-  absl::Status Part(absl::Span<const Rank> group, const std::string& what) {
+  absl::Status Part(const Group& group, const std::string& what) {
     return Exchange(
                group, {}, [](int) { return std::vector<TensorSpec>(); }, what)
         .status();
@@ -169,17 +239,25 @@ class PeerCommunicator : public Communicator {
   void Put(const Tensor& share, Shard place, const Tensor& whole) {
     const int64_t begin = place.Begin(whole.num_elements());
     DPIPE_CHECK_EQ(share.num_elements(), place.Size(whole.num_elements()));
-    device_->CopyFromPeer(whole.data<float>() + begin, *device_, share.raw_data(),
-                          share.size_bytes());
+    twin_->CopyFromPeer(whole.data<float>() + begin, *twin_, share.raw_data(), share.size_bytes());
   }
-  StartedCollective Done() { return std::make_unique<Enqueued>(device_); }
+
+  // Every rank's shares into their places.
+  void PutAll(const std::vector<Tensors>& shares, const Tensors& wholes) {
+    for (size_t j = 0; j < shares.size(); ++j) {
+      const Shard place{static_cast<int>(j), static_cast<int>(shares.size())};
+      for (size_t i = 0; i < wholes.size(); ++i) Put(shares[j][i], place, wholes[i]);
+    }
+  }
 
   const std::unique_ptr<Communicator> inner_;
   const std::shared_ptr<Events> events_;
   const std::shared_ptr<Device> device_;
+  const std::shared_ptr<Device> twin_;  // its stream is for collectives
+  CollectiveThread thread_;
 };
 
-absl::StatusOr<std::vector<Tensor>> PeerCommunicator::SumOwnShares(absl::Span<const Rank> group,
+absl::StatusOr<std::vector<Tensor>> PeerCommunicator::SumOwnShares(const Group& group,
                                                                    const Tensors& tensors,
                                                                    const std::string& what) {
   const Shard own = OwnShard(group);
@@ -189,12 +267,12 @@ absl::StatusOr<std::vector<Tensor>> PeerCommunicator::SumOwnShares(absl::Span<co
   for (size_t i = 0; i < tensors.size(); ++i) {
     const int64_t begin = own.Begin(tensors[i].num_elements());
     const int64_t count = own.Size(tensors[i].num_elements());
-    const Tensor sum = Tensor::Empty(device_, {count}, DType::kF32);
+    const Tensor sum = Tensor::Empty(twin_, {count}, DType::kF32);
     if (count > 0) {
-      device_->CopyFromPeer(sum.raw_data(), *device_, all[0][i].data<float>() + begin,
-                            sum.size_bytes());
+      twin_->CopyFromPeer(sum.raw_data(), *twin_, all[0][i].data<float>() + begin,
+                          sum.size_bytes());
       for (size_t j = 1; j < all.size(); ++j) {
-        device_->Accumulate(sum.raw_data(), all[j][i].data<float>() + begin, count);
+        twin_->Accumulate(sum.raw_data(), all[j][i].data<float>() + begin, count);
       }
     }
     sums.push_back(sum);
@@ -202,26 +280,43 @@ absl::StatusOr<std::vector<Tensor>> PeerCommunicator::SumOwnShares(absl::Span<co
   return sums;
 }
 
+absl::Status PeerCommunicator::AllReduce(const Group& group, const Tensors& tensors,
+                                         const std::string& what) {
+  if (group.size() == 1) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(const Tensors sums, SumOwnShares(group, tensors, what));
+  // A rank's sums come after its reading of everybody's tensors, so these may be written then.
+  const auto shares = [&](int member) { return SharesOf(tensors, member, group.size()); };
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group, sums, shares, what));
+  PutAll(all, tensors);
+  return absl::OkStatus();
+}
+
+absl::Status PeerCommunicator::Gather(const Group& group, const Tensors& shards,
+                                      const Tensors& full, const std::string& what) {
+  Tensors flat;
+  for (const Tensor& shard : shards) flat.push_back(shard.Reshape({shard.num_elements()}));
+  const auto shares = [&](int member) { return SharesOf(full, member, group.size()); };
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group, flat, shares, what));
+  PutAll(all, full);
+  return Part(group, what);
+}
+
+absl::Status PeerCommunicator::ReduceScatter(const Group& group, const Tensors& full,
+                                             const Tensors& shards, const std::string& what) {
+  DPIPE_ASSIGN_OR_RETURN(const Tensors sums, SumOwnShares(group, full, what));
+  for (size_t i = 0; i < shards.size(); ++i) {
+    DPIPE_CHECK_EQ(shards[i].num_elements(), sums[i].num_elements()) << what;
+    twin_->Accumulate(shards[i].raw_data(), sums[i].raw_data(), sums[i].num_elements());
+  }
+  return Part(group, what);
+}
+
 Communicator::StartedCollective PeerCommunicator::StartAllReduceSum(absl::Span<const Rank> group,
                                                                     std::vector<Tensor> tensors,
                                                                     const std::string& what) {
-  if (group.size() == 1) return Done();
-  DPIPE_ASSIGN_OR_RETURN(const Tensors sums, SumOwnShares(group, tensors, what));
-  // A rank's sums come after its reading of everybody's tensors, so these may be written then.
-  const auto shares_of = [&](int member) {
-    std::vector<TensorSpec> specs;
-    for (const Tensor& t : tensors) {
-      const Shard shard{member, static_cast<int>(group.size())};
-      specs.push_back({{shard.Size(t.num_elements())}, DType::kF32});
-    }
-    return specs;
-  };
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group, sums, shares_of, what));
-  for (size_t j = 0; j < all.size(); ++j) {
-    const Shard shard{static_cast<int>(j), static_cast<int>(group.size())};
-    for (size_t i = 0; i < tensors.size(); ++i) Put(all[j][i], shard, tensors[i]);
-  }
-  return Done();
+  return Start([this, group = Group(group.begin(), group.end()), tensors = There(tensors), what] {
+    return AllReduce(group, tensors, what);
+  });
 }
 
 Communicator::StartedCollective PeerCommunicator::StartAllGather(absl::Span<const Rank> group,
@@ -229,36 +324,16 @@ Communicator::StartedCollective PeerCommunicator::StartAllGather(absl::Span<cons
                                                                  std::vector<Tensor> full,
                                                                  const std::string& what) {
   DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
-  const auto shards_of = [&](int member) {
-    std::vector<TensorSpec> specs;
-    for (const Tensor& t : full) {
-      const Shard shard{member, static_cast<int>(group.size())};
-      specs.push_back({{shard.Size(t.num_elements())}, DType::kF32});
-    }
-    return specs;
-  };
-  Tensors flat;
-  for (const Tensor& shard : shards) flat.push_back(shard.Reshape({shard.num_elements()}));
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group, flat, shards_of, what));
-  for (size_t j = 0; j < all.size(); ++j) {
-    const Shard shard{static_cast<int>(j), static_cast<int>(group.size())};
-    for (size_t i = 0; i < full.size(); ++i) Put(all[j][i], shard, full[i]);
-  }
-  DPIPE_RETURN_IF_ERROR(Part(group, what));
-  return Done();
+  return Start([this, group = Group(group.begin(), group.end()), shards = There(shards),
+                full = There(full), what] { return Gather(group, shards, full, what); });
 }
 
 Communicator::StartedCollective PeerCommunicator::StartReduceScatterSum(
     absl::Span<const Rank> group, std::vector<Tensor> full, std::vector<Tensor> shards,
     const std::string& what) {
   DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
-  DPIPE_ASSIGN_OR_RETURN(const Tensors sums, SumOwnShares(group, full, what));
-  for (size_t i = 0; i < shards.size(); ++i) {
-    DPIPE_CHECK_EQ(shards[i].num_elements(), sums[i].num_elements()) << what;
-    device_->Accumulate(shards[i].raw_data(), sums[i].raw_data(), sums[i].num_elements());
-  }
-  DPIPE_RETURN_IF_ERROR(Part(group, what));
-  return Done();
+  return Start([this, group = Group(group.begin(), group.end()), full = There(full),
+                shards = There(shards), what] { return ReduceScatter(group, full, shards, what); });
 }
 
 }  // namespace

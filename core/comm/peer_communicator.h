@@ -3,8 +3,7 @@
 //
 // A message is a reference handed over, as in_process has it, with an event that says when its
 // tensors are written. What the receiver enqueues waits for that event, its thread does not.
-// Collectives are made of such messages and enqueued on the ranks' own streams; Start blocks the
-// thread until the group's ranks have come to it, as a plan that passes VerifyPlan allows.
+// Collectives are made of such messages on a twin of each rank's device, beside what the rank does.
 #ifndef DPIPE_CORE_COMM_PEER_COMMUNICATOR_H_
 #define DPIPE_CORE_COMM_PEER_COMMUNICATOR_H_
 

@@ -115,6 +115,31 @@ TEST(PeerCommunicatorTest, CollectivesAreInRankOrderWhateverTheStreamsSpeeds) {
   }
 }
 
+// Rank 1 comes to the collective only after a message that rank 0 sends after starting it.
+TEST(PeerCommunicatorTest, StartingACollectiveDoesNotBlock) {
+  const std::vector<Rank> group = {Rank(0), Rank(1)};
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto statuses =
+        RunRanks(2, seed, [&](Communicator& comm, const auto& device) -> absl::Status {
+          const int rank = comm.rank().value();
+          if (rank == 1) {
+            DPIPE_ASSIGN_OR_RETURN(auto recv,
+                                   comm.PostRecv(Rank(0), 7, {{{1}, DType::kF32}}, "go"));
+            DPIPE_RETURN_IF_ERROR(recv->Wait().status());
+          }
+          const Tensor sum = Vector(device, {rank + 1.0f, 5});
+          DPIPE_ASSIGN_OR_RETURN(auto pending, comm.StartAllReduceSum(group, {sum}, "gradients"));
+          if (rank == 0) {
+            DPIPE_RETURN_IF_ERROR(comm.Send(Rank(1), 7, {Vector(device, {0})}, "go"));
+          }
+          DPIPE_RETURN_IF_ERROR(pending->Wait());
+          EXPECT_EQ(Values(sum), (std::vector<float>{3, 10}));
+          return device->Synchronize();
+        });
+    for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
 TEST(PeerCommunicatorTest, AMissingRankIsNamed) {
   InProcessOptions options;
   options.deadline = absl::Milliseconds(50);
