@@ -1,0 +1,57 @@
+"""One archive of tests and benchmarks for a GPU machine that has neither Bazel nor this checkout."""
+
+def _executable(target):
+    return target[DefaultInfo].files_to_run.executable
+
+def _gpu_bundle_impl(ctx):
+    programs = ctx.attr.tests + ctx.attr.benchmarks.keys()
+    runfiles = depset(
+        [_executable(p) for p in programs],
+        transitive = [p[DefaultInfo].default_runfiles.files for p in programs],
+    )
+
+    # What goes where: "path in the bundle<TAB>file".
+    manifest = ctx.actions.declare_file(ctx.label.name + ".manifest")
+    files = ctx.actions.args()
+    files.set_param_file_format("multiline")
+    files.add_all(runfiles, map_each = _manifest_line)
+    ctx.actions.write(manifest, files)
+
+    lists = ctx.actions.declare_file(ctx.label.name + ".programs")
+    ctx.actions.write(lists, "".join(
+        ["test\t%s\t\n" % _executable(t).short_path for t in ctx.attr.tests] +
+        ["benchmark\t%s\t%s\n" % (_executable(b).short_path, arguments) for b, arguments in ctx.attr.benchmarks.items()] +
+        ["gpu_info\t%s\t\n" % ctx.executable.gpu_info.short_path],
+    ))
+
+    archive = ctx.actions.declare_file(ctx.label.name + ".tar.gz")
+    ctx.actions.run(
+        executable = ctx.executable._pack,
+        arguments = [archive.path, ctx.workspace_name, manifest.path, lists.path, ctx.file._run.path, ctx.executable.gpu_info.path, ctx.executable.gpu_info.short_path],
+        inputs = depset([manifest, lists, ctx.file._run, ctx.executable.gpu_info], transitive = [runfiles]),
+        outputs = [archive],
+        mnemonic = "GpuBundle",
+        progress_message = "Packing %s" % archive.short_path,
+    )
+    return [DefaultInfo(files = depset([archive]), runfiles = ctx.runfiles(files = [archive]))]
+
+def _manifest_line(file):
+    return "%s\t%s" % (file.short_path, file.path)
+
+gpu_bundle = rule(
+    implementation = _gpu_bundle_impl,
+    doc = "NAME.tar.gz: unpack it anywhere and call gpu_bundle/run.",
+    attrs = {
+        "tests": attr.label_list(doc = "googletest programs"),
+        "benchmarks": attr.label_keyed_string_dict(
+            doc = "programs and their arguments, in which {results} is the folder for files",
+        ),
+        "gpu_info": attr.label(
+            default = "//tools/cuda:gpu_info",
+            executable = True,
+            cfg = "target",
+        ),
+        "_pack": attr.label(default = "//tools/cuda:pack", executable = True, cfg = "host"),
+        "_run": attr.label(default = "//tools/cuda:run.sh", allow_single_file = True),
+    },
+)

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Unpacks the bundle in an empty folder and runs it as on a machine that has nothing else: without
+# a GPU everything passes or skips with a reason; a broken program is counted and told.
+set -uo pipefail
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+archive=$TEST_SRCDIR/$TEST_WORKSPACE/tools/cuda/bundle.tar.gz
+place=$TEST_TMPDIR/place
+mkdir -p "$place" && cd "$place" && tar xzf "$archive" || fail "unpacking"
+# Nothing of this machine's but the kernel and a shell.
+run() { env -i PATH=/usr/bin:/bin HOME="$place" "$place/gpu_bundle/run" "$@"; }
+
+run >out.txt 2>&1
+status=$?
+cat out.txt
+[ "$status" -eq 0 ] || fail "exit code $status"
+summary=$(tail -n 1 out.txt)
+[[ $summary =~ ^([0-9]+)\ passed,\ 0\ failed,\ ([0-9]+)\ skipped$ ]] || fail "summary: $summary"
+[ "${BASH_REMATCH[1]}" -ge 10 ] || fail "only ${BASH_REMATCH[1]} passed"
+[ -s gpu_bundle/results/machine.txt ] || fail "no machine.txt"
+tar tzf gpu_bundle/results.tar.gz | grep -q results/summary.txt || fail "no summary in results.tar.gz"
+if ! gpu_bundle/files/*/tools/cuda/gpu_info >/dev/null 2>&1; then
+  [ "${BASH_REMATCH[2]}" -ge 1 ] || fail "nothing was skipped"
+  grep -qE 'no GPU: |built without CUDA' out.txt || fail "no reason for skipping"
+fi
+
+# A program that does not start is a failure, not nothing.
+: >"$(echo gpu_bundle/files/*/core/backend/choose_devices_test)"
+run --only=choose_devices --results=broken >broken.txt 2>&1 && fail "a broken bundle passed"
+grep -q '^0 passed, 1 failed, 0 skipped$' broken.txt || fail "broken: $(tail -n 1 broken.txt)"
+
+run --no_such_flag >usage.txt 2>&1
+[ $? -eq 2 ] || fail "unknown flags are to be refused"
+grep -q -- '--results=FOLDER' usage.txt || fail "usage is not said"
+echo PASSED

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Packs programs, their data and every shared library they need but CUDA's into one archive.
+#   pack ARCHIVE WORKSPACE MANIFEST PROGRAMS RUN_SCRIPT GPU_INFO GPU_INFO_PATH
+# MANIFEST: lines "path<TAB>file". The C library and its loader come along, too, so that the age of
+# the other machine's does not matter.
+set -euo pipefail
+readonly archive=$1 workspace=$2 manifest=$3 programs=$4 run_script=$5 gpu_info=$6 gpu_info_path=$7
+
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+readonly root=$stage/gpu_bundle files=$stage/gpu_bundle/files/$workspace
+mkdir -p "$files" "$root/lib"
+
+add_file() {  # path in the bundle, file
+  mkdir -p "$files/$(dirname "$1")"
+  cp -L "$2" "$files/$1"
+}
+while IFS=$'\t' read -r path file; do
+  add_file "$path" "$file"
+done <"$manifest"
+add_file "$gpu_info_path" "$gpu_info"
+
+# CUDA's libraries are the GPU machine's own: those of its driver must be.
+is_cudas() { [[ $1 =~ ^lib(cuda|cudart|cublas|cublasLt|cudnn|nccl|nvidia|nvrtc|nvJitLink) ]]; }
+
+add_libraries_of() {
+  local name path
+  while read -r name path; do
+    is_cudas "$name" && continue
+    [ -e "$root/lib/$name" ] || cp -L "$path" "$root/lib/$name"
+  done < <(ldd "$1" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}
+                                       $1 ~ /^\/.*ld-linux/ {n = split($1, p, "/"); print p[n], $1}')
+}
+cut -f2 "$programs" | sort -u | while read -r path; do add_libraries_of "$files/$path"; done
+
+cp "$programs" "$root/programs"
+printf '%s\n' "$workspace" >"$root/workspace"
+install -m 755 "$run_script" "$root/run"
+chmod -R u+w "$stage"
+tar -C "$stage" --sort=name --owner=0 --group=0 --mtime=@0 -cf - gpu_bundle | gzip -n -1 >"$archive"

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Runs the tests and benchmarks of this bundle.
+#   ./run [--results=FOLDER] [--only=TEXT] [--timeout=SECONDS]
+# Leaves in FOLDER (default: results, beside this script) a log for each program, what benchmarks
+# write, machine.txt and summary.txt; and FOLDER.tar.gz of all. Ends with "N passed, N failed,
+# N skipped", and with 1 if anything failed. Without a GPU, tests that need one skip with the
+# reason, and benchmarks are not run.
+set -uo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+results=$root/results only='' limit=1200
+for argument in "$@"; do
+  case $argument in
+    --results=*) results=${argument#*=} ;;
+    --only=*) only=${argument#*=} ;;
+    --timeout=*) limit=${argument#*=} ;;
+    *) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+  esac
+done
+mkdir -p "$results" && results=$(cd "$results" && pwd) || exit 2
+workspace=$(cat "$root/workspace")
+readonly root results only limit workspace
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+passed=0 failed=0 skipped=0
+say() { printf '%s\n' "$*" | tee -a "$results/summary.txt"; }
+
+# By the bundle's own loader and C library; CUDA's libraries are looked for where they usually are.
+start() {  # path, arguments...
+  local path=$1
+  shift
+  (cd "$root/files/$workspace" &&
+    TEST_SRCDIR=$root/files TEST_WORKSPACE=$workspace TEST_TMPDIR=$scratch RUNFILES_DIR=$root/files \
+      BUILD_WORKSPACE_DIRECTORY=$scratch OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} \
+      timeout --kill-after=30 "$limit" "$root"/lib/ld-linux-x86-64.so.2 \
+      --library-path "$root/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64" \
+      "$root/files/$workspace/$path" "$@")
+}
+
+# One of a googletest program's outcomes, from its log: the lines that end with a time.
+count() { grep -cE "^\[ *$1 *\] .* \([0-9]+ ms\)$" "$2" || true; }
+
+run_test() {  # path
+  local log=$results/${1//\//.}.log status ok bad skip
+  start "$1" --gtest_color=no >"$log" 2>&1
+  status=$?
+  ok=$(count OK "$log") bad=$(count FAILED "$log") skip=$(count SKIPPED "$log")
+  # A program that ends early has not said what failed.
+  [ "$status" -ne 0 ] && [ "$bad" -eq 0 ] && bad=1
+  passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+  if [ "$bad" -gt 0 ]; then
+    say "FAILED   $1: $ok passed, $bad failed, $skip skipped; exit code $status, see $log"
+  else
+    say "ok       $1: $ok passed, $skip skipped"
+  fi
+  [ "$skip" -gt 0 ] && grep -A1 -E '^.*: Skipped$' "$log" | grep -vE ': Skipped$|^--$' |
+    sort -u | sed 's/^/           /' | tee -a "$results/summary.txt"
+  return 0
+}
+
+run_benchmark() {  # path, arguments
+  local log=$results/${1//\//.}.log status
+  local -a arguments
+  read -ra arguments <<<"${2//\{results\}/$results}"
+  start "$1" "${arguments[@]}" >"$log" 2>&1
+  status=$?
+  if [ "$status" -eq 0 ]; then
+    passed=$((passed + 1))
+    say "ok       $1 ${arguments[*]}"
+  else
+    failed=$((failed + 1))
+    say "FAILED   $1 ${arguments[*]}: exit code $status, $(tail -n 1 "$log")"
+  fi
+}
+
+: >"$results/summary.txt"
+gpu_info=$(awk -F'\t' '$1 == "gpu_info" {print $2}' "$root/programs")
+{ uname -a; grep -m1 'model name' /proc/cpuinfo; nvidia-smi 2>&1; } >"$results/machine.txt" 2>&1
+gpus=$(start "$gpu_info" 2>&1)
+has_gpu=$?
+printf '%s\n' "$gpus" >>"$results/machine.txt"
+say "GPU      $gpus"
+
+while IFS=$'\t' read -r kind path arguments; do
+  [[ $path == *"$only"* ]] || continue
+  case $kind in
+    test) run_test "$path" ;;
+    benchmark)
+      if [ "$has_gpu" -eq 0 ]; then
+        run_benchmark "$path" "$arguments"
+      else
+        skipped=$((skipped + 1))
+        say "skipped  $path $arguments: $gpus"
+      fi
+      ;;
+  esac
+done <"$root/programs"
+
+say "$passed passed, $failed failed, $skipped skipped"
+tar -C "$(dirname "$results")" -czf "$results.tar.gz" "$(basename "$results")"
+[ "$failed" -eq 0 ]
