@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/ops/adamw_kernels.h"
 #include "core/ops/backend.h"
@@ -29,14 +30,28 @@ AdamWFactors Fold(const AdamWParams& params, int64_t step, float grad_scale) {
 
 absl::Status AdamWStep(const AdamWParams& params, int64_t step, float grad_scale,
                        const Tensor& grad, Tensor* parameter, Tensor* m, Tensor* v) {
+  return AdamWSteps({{params, grad, *parameter, *m, *v}}, step, grad_scale);
+}
+
+absl::Status AdamWSteps(absl::Span<const AdamWUpdate> updates, int64_t step, float grad_scale) {
   DPIPE_CHECK_GE(step, 1);
-  CheckFp32(grad, grad.shape());
-  for (const Tensor* t : {parameter, m, v}) CheckFp32(*t, grad.shape());
-  const AdamWFactors factors = Fold(params, step, grad_scale);
+  if (updates.empty()) return absl::OkStatus();
+  std::vector<cuda::AdamWTask> tasks;
+  for (const AdamWUpdate& update : updates) {
+    for (const Tensor* t : {&update.grad, &update.parameter, &update.m, &update.v}) {
+      CheckFp32(*t, update.grad.shape());
+    }
+    tasks.push_back(
+        {Fold(update.params, step, grad_scale), update.grad, update.parameter, update.m, update.v});
+  }
+  const auto one_by_one = [&](const auto& run) {
+    for (cuda::AdamWTask& task : tasks) {
+      run(task.factors, task.grad, &task.parameter, &task.m, &task.v);
+    }
+  };
   return RunOn(
-      *grad.device(), "adamw", [&] { ref::AdamWStep(factors, grad, parameter, m, v); },
-      [&] { cpu::AdamWStep(factors, grad, parameter, m, v); },
-      [&] { cuda::AdamWStep(factors, grad, parameter, m, v); });
+      *updates[0].grad.device(), "adamw", [&] { one_by_one(ref::AdamWStep); },
+      [&] { one_by_one(cpu::AdamWStep); }, [&] { cuda::AdamWSteps(tasks); });
 }
 
 absl::StatusOr<double> SumOfSquares(const Tensor& x) {

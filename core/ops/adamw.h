@@ -27,6 +27,14 @@ struct AdamWParams {
 absl::Status AdamWStep(const AdamWParams& params, int64_t step, float grad_scale,
                        const Tensor& grad, Tensor* parameter, Tensor* m, Tensor* v);
 
+// The same of many tensors, each with its own parameters, in one launch for some dozens of them on
+// CUDA devices. All on one device.
+struct AdamWUpdate {
+  AdamWParams params;
+  Tensor grad, parameter, m, v;
+};
+absl::Status AdamWSteps(absl::Span<const AdamWUpdate> updates, int64_t step, float grad_scale);
+
 // The sum of the squares of an fp32 tensor, in double and in an order that depends on its size
 // only. Sums of several tensors must be added in one agreed order (GlobalNorm's): then the norm
 // has the same bits however the parameters are spread over stages.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/ops/adamw_kernels.h"
 #include "core/ops/cuda/adamw.h"
 #include "core/ops/cuda/any_floats.h"
@@ -6,12 +8,16 @@
 
 namespace dpipe::ops::cuda {
 
-void AdamWStep(const AdamWFactors& factors, const Tensor& grad, Tensor* parameter, Tensor* m,
-               Tensor* v) {
-  const AdamWTensor tensor = {
-      factors,          grad.num_elements(), grad.data<float>(), parameter->data<float>(),
-      m->data<float>(), v->data<float>()};
-  UpdateAdamW(StreamOf(grad), &tensor, 1);
+void AdamWSteps(const std::vector<AdamWTask>& tasks) {
+  std::vector<AdamWTensor> tensors;
+  for (const AdamWTask& task : tasks) {
+    tensors.push_back({task.factors, task.grad.num_elements(), task.grad.data<float>(),
+                       task.parameter.data<float>(), task.m.data<float>(), task.v.data<float>()});
+  }
+  const int count = static_cast<int>(tensors.size());
+  for (int first = 0; first < count; first += kAdamWTensors) {
+    UpdateAdamW(StreamOf(tasks[0].grad), &tensors[first], std::min(kAdamWTensors, count - first));
+  }
 }
 
 double SumOfSquares(const Tensor& x) {

@@ -2,6 +2,8 @@
 #ifndef DPIPE_CORE_OPS_ADAMW_KERNELS_H_
 #define DPIPE_CORE_OPS_ADAMW_KERNELS_H_
 
+#include <vector>
+
 #include "core/ops/adamw_factors.h"
 #include "core/tensor/tensor.h"
 
@@ -20,8 +22,11 @@ double SumOfSquares(const Tensor& x);
 void EmaUpdate(float decay, const Tensor& value, Tensor* average);
 }  // namespace cpu
 namespace cuda {
-void AdamWStep(const AdamWFactors& factors, const Tensor& grad, Tensor* parameter, Tensor* m,
-               Tensor* v);
+struct AdamWTask {
+  AdamWFactors factors;
+  Tensor grad, parameter, m, v;
+};
+void AdamWSteps(const std::vector<AdamWTask>& tasks);
 double SumOfSquares(const Tensor& x);
 void EmaUpdate(float decay, const Tensor& value, Tensor* average);
 }  // namespace cuda

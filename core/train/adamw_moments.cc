@@ -7,11 +7,18 @@ namespace {
 
 using ops::BlockQuantized;
 
+// A tensor of `device` with what `write` writes into a span. The host quantises, on all devices.
+template <typename Write>
+Tensor Written(const std::shared_ptr<Device>& device, const Shape& shape, const Write& write) {
+  const bool directly = device->has_host_memory();
+  Tensor tensor = Tensor::Empty(directly ? device : Device::Cpu(), shape, DType::kF32);
+  write(tensor.span<float>());
+  return directly ? tensor : tensor.CopyTo(device);
+}
+
 Tensor Loaded(const BlockQuantized& quantized, const std::shared_ptr<Device>& device,
               const Shape& shape) {
-  Tensor tensor = Tensor::Empty(device, shape, DType::kF32);
-  quantized.Load(tensor.span<float>());
-  return tensor;
+  return Written(device, shape, [&](absl::Span<float> values) { quantized.Load(values); });
 }
 
 }  // namespace
@@ -32,16 +39,18 @@ AdamWMoments::AdamWMoments(MomentsFormat format, int block_size, const Tensor& p
 
 AdamWMoments::Pair AdamWMoments::Load() const {
   if (format_ == MomentsFormat::kFp32) return fp32_;
-  Pair pair = {Loaded(*m_, device_, shape_), Loaded(*root_v_, device_, shape_)};
-  for (float& v : pair.v.span<float>()) v *= v;
-  return pair;
+  const auto squares = [&](absl::Span<float> values) {
+    root_v_->Load(values);
+    for (float& v : values) v *= v;
+  };
+  return {Loaded(*m_, device_, shape_), Written(device_, shape_, squares)};
 }
 
 void AdamWMoments::Store(const Pair& pair) {
   if (format_ == MomentsFormat::kFp32) return;  // updated in place
-  Tensor v = pair.v;
+  const Tensor v = pair.v.ToHost();
   for (float& x : v.span<float>()) x = std::sqrt(x);
-  m_->Store(pair.m.span<float>());
+  m_->Store(pair.m.ToHost().span<float>());
   root_v_->Store(v.span<float>());
 }
 
@@ -53,8 +62,8 @@ std::vector<std::pair<std::string, Tensor>> AdamWMoments::Export() {
 
 void AdamWMoments::Import() {
   if (format_ == MomentsFormat::kFp32 || !exported_.has_value()) return;
-  m_->Store(exported_->m.span<float>());
-  root_v_->Store(exported_->v.span<float>());
+  m_->Store(exported_->m.ToHost().span<float>());
+  root_v_->Store(exported_->v.ToHost().span<float>());
   DropExports();
 }
 

@@ -39,22 +39,14 @@ class AdamWOptimizer : public StepOptimizer {
     params.learning_rate = options_.learning_rate.At(step);
     const double ema_decay = EmaDecayAt(options_, step);
     ++updates_;
+    DPIPE_RETURN_IF_ERROR(UpdateParameters(params, scale, parameters));
     for (size_t i = 0; i < states_.size(); ++i) {
-      const nn::ParameterId id = parameters->trainable_ids()[i];
-      ParameterState& state = states_[i];
-      AdamWMoments::Pair moments = state.moments.Load();
-      ops::AdamWParams own = params;
-      if (!parameters->program().parameter(id).decay) own.weight_decay = 0;
-      ops::Weight* weight = parameters->mutable_weight(id);
-      Tensor master = weight->master();
-      DPIPE_RETURN_IF_ERROR(ops::AdamWStep(own, updates_, scale, *parameters->grad(id), &master,
-                                           &moments.m, &moments.v));
-      state.moments.DropExports();
-      state.moments.Store(moments);
+      ops::Weight* weight = parameters->mutable_weight(parameters->trainable_ids()[i]);
       weight->MarkUpdated();
+      ParameterState& state = states_[i];
       if (state.average.defined() && ema_decay < 1) {
         DPIPE_RETURN_IF_ERROR(
-            ops::EmaUpdate(static_cast<float>(ema_decay), master, &state.average));
+            ops::EmaUpdate(static_cast<float>(ema_decay), weight->master(), &state.average));
       }
     }
     return absl::OkStatus();
@@ -88,6 +80,30 @@ class AdamWOptimizer : public StepOptimizer {
     AdamWMoments moments;
     Tensor average;
   };
+
+  // Those whose moments are updated in place all at once; the others one by one, since each needs
+  // copies of its moments meanwhile.
+  absl::Status UpdateParameters(const ops::AdamWParams& params, float scale,
+                                nn::ParameterSet* parameters) {
+    std::vector<ops::AdamWUpdate> in_place;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const nn::ParameterId id = parameters->trainable_ids()[i];
+      AdamWMoments& moments = states_[i].moments;
+      const AdamWMoments::Pair pair = moments.Load();
+      ops::AdamWUpdate update = {params, *parameters->grad(id), parameters->weight(id).master(),
+                                 pair.m, pair.v};
+      if (!parameters->program().parameter(id).decay) update.params.weight_decay = 0;
+      moments.DropExports();
+      if (options_.moments == MomentsFormat::kFp32) {
+        in_place.push_back(update);
+        continue;
+      }
+      DPIPE_RETURN_IF_ERROR(ops::AdamWSteps({update}, updates_, scale));
+      moments.Store(pair);
+    }
+    return ops::AdamWSteps(in_place, updates_, scale);
+  }
+
   const AdamWOptions options_;
   const nn::ParameterSet& parameters_;
   std::vector<ParameterState> states_;  // in the order of trainable_ids()

@@ -161,6 +161,25 @@ TEST_P(OptimizerParityTest, AdamW) {
   }
 }
 
+// 100 tensors take three launches; some are smaller than a pack, one takes several blocks.
+TEST_P(OptimizerParityTest, AdamWOfManyTensors) {
+  Tensors inputs;
+  for (int i = 0; i < 100; ++i) inputs.push_back(Random({i == 60 ? 3000 : 1 + 7 * (i % 9)}));
+  ExpectParity(inputs, {3e-6, 1e-6}, [](const Tensors& in) -> absl::StatusOr<Tensors> {
+    std::vector<AdamWUpdate> updates;
+    Tensors results;
+    for (const Tensor& grad : in) {
+      AdamWUpdate update = {{}, grad, grad.Clone(), grad.Clone(), grad.Clone()};
+      update.params.weight_decay = 0.01f * static_cast<float>(updates.size());
+      update.v.FillZero();
+      updates.push_back(update);
+      for (const Tensor& t : {update.parameter, update.m, update.v}) results.push_back(t);
+    }
+    DPIPE_RETURN_IF_ERROR(AdamWSteps(updates, 3, 0.5f));
+    return results;
+  });
+}
+
 TEST_P(OptimizerParityTest, Ema) {
   ExpectParity({Random({1003}), Random({1003})}, {3e-7, 5e-7},
                [](const Tensors& in) -> absl::StatusOr<Tensors> {
