@@ -32,6 +32,7 @@ start() {  # path, arguments...
   (cd "$root/files/$workspace" &&
     TEST_SRCDIR=$root/files TEST_WORKSPACE=$workspace TEST_TMPDIR=$scratch RUNFILES_DIR=$root/files \
       BUILD_WORKSPACE_DIRECTORY=$scratch OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} \
+      DPIPE_PARITY_DEVICE=gpu \
       timeout --kill-after=30 "$limit" "$root"/lib/ld-linux-x86-64.so.2 \
       --library-path "$root/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64" \
       "$root/files/$workspace/$path" "$@")

@@ -14,6 +14,7 @@ def parity_test(name, deps):
             srcs = [name + "_test.cc"],
             env = {"DPIPE_PARITY_DEVICE": device},
             tags = tags,
+            visibility = ["//tools/cuda:__pkg__"],
             deps = deps + [
                 ":parity",
                 "@gtest//:gtest_main",
