@@ -22,7 +22,33 @@ double LargestSample(const BenchResults& results) {
   return largest;
 }
 
-std::string ThroughputRow(const StrategyResult& result, double full_scale, int y, bool best) {
+// The dots of all samples, and the interval of their median over the bar's end.
+std::string SampleDots(const StrategyResult& result, const SampleMarks& marks, double full_scale,
+                       int y) {
+  const auto percent = [&](double value) { return NumberText(100 * value / full_scale); };
+  std::string svg;
+  for (size_t i = 0; i < result.images_per_second.size(); ++i) {
+    const bool outlier = i < marks.outliers.size() && marks.outliers[i];
+    const bool warm_up = static_cast<int>(i) < marks.warm_up;
+    absl::StrAppend(&svg, "<circle class=\"sample", outlier ? " outlier" : "",
+                    warm_up ? " warm-up" : "", "\" cx=\"", percent(result.images_per_second[i]),
+                    "%\" cy=\"", y, "\" r=\"", outlier ? "3.5" : "2", "\"><title>turn ", i + 1,
+                    ": ", NumberText(result.images_per_second[i]), " img/s",
+                    outlier ? ", an outlier" : "", warm_up ? ", warm-up" : "", "</title></circle>");
+  }
+  if (std::isnan(marks.low) || marks.low == marks.high) return svg;
+  const std::string low = percent(marks.low), high = percent(marks.high);
+  absl::StrAppend(&svg, "<g class=\"whisker\"><line x1=\"", low, "%\" x2=\"", high, "%\" y1=\"", y,
+                  "\" y2=\"", y, "\"/>");
+  for (const std::string& end : {low, high}) {
+    absl::StrAppend(&svg, "<line x1=\"", end, "%\" x2=\"", end, "%\" y1=\"", y - 5, "\" y2=\"",
+                    y + 5, "\"/>");
+  }
+  return svg + "</g>";
+}
+
+std::string ThroughputRow(const StrategyResult& result, const SampleMarks& marks, double full_scale,
+                          int y, bool best) {
   constexpr int kBarTop = 20, kBarHeight = 16;
   const auto percent = [&](double value) { return NumberText(100 * value / full_scale); };
   const double median = result.MedianImagesPerSecond();
@@ -30,19 +56,16 @@ std::string ThroughputRow(const StrategyResult& result, double full_scale, int y
   if (!std::isnan(result.speedup_vs_data_parallel)) {
     absl::StrAppend(&value, absl::StrFormat(" · %.2f×", result.speedup_vs_data_parallel));
   }
-  std::string svg = absl::StrCat(
-      "<g transform=\"translate(0 ", y,
-      ")\"><text x=\"0\" y=\"13\" font-size=\"14\" font-weight=\"600\">",
-      EscapeMarkup(result.strategy),
-      "</text><text x=\"100%\" y=\"13\" font-size=\"14\" text-anchor=\"end\">", value,
-      "</text><rect class=\"bar", best ? " best" : "", "\" x=\"0\" y=\"", kBarTop, "\" width=\"",
-      percent(median), "%\" height=\"", kBarHeight, "\" rx=\"3\"><title>",
-      EscapeMarkup(result.strategy), ": ", value, "</title></rect>");
-  for (double sample : result.images_per_second) {
-    absl::StrAppend(&svg, "<circle class=\"sample\" cx=\"", percent(sample), "%\" cy=\"",
-                    kBarTop + kBarHeight / 2, "\" r=\"2\"/>");
-  }
-  return svg + "</g>\n";
+  if (!result.invalid.empty()) value = "does not count";
+  return absl::StrCat("<g transform=\"translate(0 ", y,
+                      ")\"><text x=\"0\" y=\"13\" font-size=\"14\" font-weight=\"600\">",
+                      EscapeMarkup(result.strategy),
+                      "</text><text x=\"100%\" y=\"13\" font-size=\"14\" text-anchor=\"end\">",
+                      value, "</text><rect class=\"bar", best ? " best" : "", "\" x=\"0\" y=\"",
+                      kBarTop, "\" width=\"", percent(median), "%\" height=\"", kBarHeight,
+                      "\" rx=\"3\"><title>", EscapeMarkup(result.strategy), ": ", value,
+                      "</title></rect>",
+                      SampleDots(result, marks, full_scale, kBarTop + kBarHeight / 2), "</g>\n");
 }
 
 // The axes of a plot of losses.
@@ -129,20 +152,24 @@ class DeviceBar {
 
 }  // namespace
 
-std::string ThroughputChart(const BenchResults& results) {
+std::string ThroughputChart(const BenchResults& results, const std::vector<SampleMarks>& marks) {
   constexpr int kRow = 48;
   const double full_scale = LargestSample(results) * 1.01;
   if (full_scale <= 0) return "";
   double best = 0;
-  for (const StrategyResult& result : results.results)
-    best = std::fmax(best, result.MedianImagesPerSecond());
+  for (const StrategyResult& result : results.results) {
+    if (result.counts()) best = std::fmax(best, result.MedianImagesPerSecond());
+  }
   const int height = kRow * static_cast<int>(results.results.size());
   std::string svg = absl::StrCat("<svg class=\"throughput\" width=\"100%\" height=\"", height,
                                  "\" role=\"img\" aria-label=\"images per second by strategy\">\n");
   int y = 0;
-  for (const StrategyResult& result : results.results) {
+  for (size_t i = 0; i < results.results.size(); ++i) {
+    const StrategyResult& result = results.results[i];
     if (!result.images_per_second.empty()) {
-      svg += ThroughputRow(result, full_scale, y, result.MedianImagesPerSecond() == best);
+      const bool is_best = result.counts() && result.MedianImagesPerSecond() == best;
+      svg +=
+          ThroughputRow(result, marks.empty() ? SampleMarks() : marks[i], full_scale, y, is_best);
     }
     y += kRow;
   }

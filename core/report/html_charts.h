@@ -10,9 +10,18 @@
 
 namespace dpipe::report {
 
+// What statistics say of a strategy's samples, to be drawn beside them.
+struct SampleMarks {
+  double low = kNotMeasured;  // the median's confidence interval, images per second
+  double high = kNotMeasured;
+  std::vector<bool> outliers;  // by sample; drawn as rings
+  int warm_up = 0;             // so many first samples are drawn faintly
+};
+
 // A bar a strategy: median images per second, every sample as a dot, its speedup. A dashed line
-// marks data_parallel. The fastest stands out.
-std::string ThroughputChart(const BenchResults& results);
+// marks data_parallel. The fastest stands out. `marks` is empty, or has one for each result.
+std::string ThroughputChart(const BenchResults& results,
+                            const std::vector<SampleMarks>& marks = {});
 
 // Strategies whose losses are equal in every bit are one curve.
 struct LossGroup {

@@ -7,14 +7,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/bytes.h"
-#include "core/report/bubbles.h"
 #include "core/report/html_assets.h"
 #include "core/report/html_charts.h"
 #include "core/report/html_timeline.h"
 #include "core/report/markup.h"
 #include "core/report/palette.h"
 #include "core/report/results_table.h"
-#include "core/report/timeline_svg.h"
 
 namespace dpipe::report {
 namespace {
@@ -84,50 +82,6 @@ std::string ResultsHtml(const BenchResults& results) {
                       "</p>\n");
 }
 
-std::string FactsText(const Trace& trace, const StrategyResult* result) {
-  const Plan& plan = trace.plan();
-  std::vector<std::string> facts;
-  facts.push_back(
-      absl::StrCat(plan.stages_size(), plan.stages_size() == 1 ? " stage, " : " stages, ",
-                   plan.num_micro_batches(),
-                   plan.num_micro_batches() == 1 ? " micro-batch of " : " micro-batches of ",
-                   plan.micro_batch_size()));
-  if (result != nullptr && !result->images_per_second.empty()) {
-    facts.push_back(absl::StrFormat("%.1f img/s", result->MedianImagesPerSecond()));
-  }
-  if (result != nullptr && !std::isnan(result->bubble_ratio_measured)) {
-    facts.push_back("bubble ratio " + PercentText(result->bubble_ratio_measured));
-  }
-  return absl::StrJoin(facts, " · ");
-}
-
-absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const StrategyResult* result,
-                                         int number) {
-  const Trace* main = traces.measured != nullptr ? traces.measured : traces.predicted;
-  if (main == nullptr) return std::string();
-  TimelineOptions options;
-  options.id_prefix = absl::StrCat("m", number);
-  DPIPE_ASSIGN_OR_RETURN(const TimelineParts parts, MakeTimelineParts(*main, options));
-  DPIPE_ASSIGN_OR_RETURN(const TraceIndex index, TraceIndex::Create(*main));
-  std::string html = absl::StrCat("<div class=\"strategy\"><div class=\"head-line\"><h3>",
-                                  EscapeMarkup(traces.strategy), "</h3><span class=\"facts\">",
-                                  EscapeMarkup(FactsText(*main, result)), " · ", SourceName(*main),
-                                  "</span></div>\n", FigureHtml(parts, parts.legend));
-  if (result != nullptr && !result->plan.description.empty()) {
-    absl::StrAppend(&html, "<p class=\"note\">", EscapeMarkup(result->plan.description), "</p>\n");
-  }
-  if (main == traces.measured && traces.predicted != nullptr) {
-    options.id_prefix = absl::StrCat("p", number);
-    DPIPE_ASSIGN_OR_RETURN(const TimelineParts predicted,
-                           MakeTimelineParts(*traces.predicted, options));
-    absl::StrAppend(&html, "<details><summary>the same steps as predicted</summary>",
-                    FigureHtml(predicted, ""), "</details>\n");
-  }
-  absl::StrAppend(&html, "<details><summary>where each device&#39;s time went</summary>",
-                  DeviceTimesHtml(index, absl::StrCat("d", number)), "</details></div>\n");
-  return html;
-}
-
 std::string LossesHtml(const BenchResults& results) {
   const std::vector<LossGroup> groups = GroupLosses(results);
   if (groups.empty()) return "";
@@ -180,7 +134,7 @@ absl::StatusOr<std::string> HtmlReport(const BenchResults& results,
   for (size_t i = 0; i < traces.size(); ++i) {
     DPIPE_ASSIGN_OR_RETURN(
         const std::string one,
-        StrategyHtml(traces[i], results.Find(traces[i].strategy), static_cast<int>(i)));
+        StrategyHtml(traces[i], results.Find(traces[i].strategy), absl::StrCat("s", i)));
     timelines += one;
   }
   const std::string title = EscapeMarkup(Title(results));

@@ -12,17 +12,10 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/proto/trace.pb.h"
+#include "core/report/html_strategy.h"
 #include "core/report/results.h"
 
 namespace dpipe::report {
-
-// Traces of one strategy; either may be null and is then left out. Not owned.
-struct StrategyTraces {
-  std::string strategy;
-  const Trace* measured = nullptr;
-  const Trace* predicted = nullptr;
-};
 
 // InvalidArgument if a trace does not fit its own plan (see trace_index.h).
 absl::StatusOr<std::string> HtmlReport(const BenchResults& results,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <set>
 
 #include "core/report/demo/synthetic_trace.h"
@@ -93,6 +94,24 @@ TEST_F(HtmlReportTest, BadTraceIsRefused) {
   bad.mutable_events(0)->set_rank(9);
   EXPECT_EQ(HtmlReport(results_, {{"x", &bad, nullptr}}).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(HtmlReportTest, IntervalsOutliersAndWarmUpAreDrawn) {
+  SampleMarks marks;
+  marks.low = 95, marks.high = 105;
+  marks.outliers = {false, true};
+  marks.warm_up = 1;
+  const auto elements = ReadXml(ThroughputChart(results_, {marks, SampleMarks(), SampleMarks()}));
+  ASSERT_TRUE(elements.ok()) << elements.status();
+  std::map<std::string, int> classes;
+  for (const XmlElement& element : *elements) {
+    const auto found = element.attributes.find("class");
+    if (found != element.attributes.end()) ++classes[found->second];
+  }
+  EXPECT_EQ(classes["whisker"], 1);
+  EXPECT_EQ(classes["sample outlier"], 1);
+  EXPECT_EQ(classes["sample warm-up"], 1);
+  EXPECT_EQ(classes["sample"], 4);
 }
 
 TEST_F(HtmlReportTest, EqualLossesAreOneGroup) {

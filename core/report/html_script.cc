@@ -7,6 +7,7 @@ const char kReportScript[] = R"js(
 (() => {
   const CHARACTER_PX = 6.4;  // as in the drawing program
   const MAX_ZOOM = 60;
+  const NARROWEST_PX = 640;  // as in the style: a small screen shows a part
   document.documentElement.classList.add("js");
 
   // Writes into each box the longest of its names that fits at the present width.
@@ -57,6 +58,7 @@ const char kReportScript[] = R"js(
       if (next !== zoom) {
         zoom = next;
         lanes.style.width = 100 * zoom + "%";
+        lanes.style.minWidth = NARROWEST_PX * zoom + "px";
         frame.classList.toggle("can-drag", zoom > 1);
         showRuns(lanes, zoom);
         later();

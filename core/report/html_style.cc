@@ -17,6 +17,7 @@ h1 { font-size: 26px; line-height: 1.2; margin: 0 0 6px; letter-spacing: -.01em;
 h2 { font-size: 18px; margin: 0 0 4px; }
 h3 { font-size: 16px; margin: 0; }
 p { margin: 4px 0 10px; }
+h1, h2, h3, p, li, .tile span { overflow-wrap: anywhere; }
 .sub, .note { color: var(--muted); }
 .note { font-size: 13px; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 12px;
@@ -31,6 +32,7 @@ svg text { fill: var(--fg); font-family: inherit; }
 svg .mut { fill: var(--muted); }
 .bar { fill: var(--soft); } .bar.best { fill: var(--accent); }
 .sample { fill: var(--fg); opacity: .65; } .whisker { stroke: var(--fg); stroke-opacity: .65; stroke-width: 1.2; }
+.sample.outlier { fill: none; stroke: var(--fg); stroke-width: 1.5; } .sample.warm-up { opacity: .3; }
 .ref { stroke: var(--muted); stroke-dasharray: 3 3; }
 .wide { overflow-x: auto; margin: 8px -4px 0; padding: 0 4px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; white-space: nowrap; }

@@ -27,6 +27,7 @@ void ComputeSpeedups(BenchResults* results) {
   double data_parallel = kNotMeasured;
   double best_unfilled = kNotMeasured;
   for (const StrategyResult& result : results->results) {
+    if (!result.counts()) continue;
     const double median = result.MedianImagesPerSecond();
     if (result.strategy == "data_parallel") data_parallel = median;
     // fmax ignores a NaN.

@@ -12,9 +12,13 @@
 //                 []}, "step_over_bound": 1.04, "peak_memory_bytes": 812345678,
 //                 "peak_memory_bytes_by_device": [...], "losses": [...],
 //                 "spread": {"min": 142.1, "max": 143.3, "mad": 0.4},
+//                 "idle_by_reason": {"warm-up": 0.012, ...}, "skipped": "", "invalid": "",
+//                 "loss_check": {"reference": "one device", "steps": 8,
+//                                "max_relative_difference": 1.6e-07, "tolerance": 0.0001},
 //                 "plan": {"stages": 2, "micro_batches": 8, "micro_batch_size": 8, ...}}]}
 //
-// A quantity that was not measured is NaN here and null in the file.
+// Files without the last four are read too. A quantity that was not measured is NaN here and null
+// in the file.
 #ifndef DPIPE_CORE_REPORT_RESULTS_H_
 #define DPIPE_CORE_REPORT_RESULTS_H_
 
@@ -41,8 +45,19 @@ struct PlanSummary {
   std::string description;
 };
 
+// Whether a strategy computed what it should have: its losses beside others on the same samples.
+struct LossCheck {
+  std::string reference;  // "one device"; empty: nothing was checked
+  int num_steps = 0;      // compared
+  double max_relative_difference = kNotMeasured;
+  double tolerance = kNotMeasured;
+};
+
 struct StrategyResult {
   std::string strategy;
+  std::string skipped;  // why it did not run, in a sentence; empty: it did
+  std::string invalid;  // why its numbers do not count; empty: they do
+  LossCheck loss_check;
   // Whether this is a pipeline whose bubbles are left empty and that computes the frozen work
   // itself (gpipe, 1f1b): the rivals that filling is measured against.
   bool is_unfilled_pipeline = false;
@@ -57,8 +72,12 @@ struct StrategyResult {
   double step_over_bound = kNotMeasured;   // measured median step over the plan's lower bound
   std::vector<int64_t> peak_memory_bytes;  // by device
   std::vector<double> losses;              // by step; the same samples for every strategy
+  // Idle share of all devices' time, by the name of its reason (BubbleReasonName).
+  std::map<std::string, double> idle_by_reason;
   PlanSummary plan;
 
+  // It ran, and its numbers count.
+  bool counts() const { return skipped.empty() && invalid.empty() && !images_per_second.empty(); }
   double MedianImagesPerSecond() const;
   double MedianStepMs() const;
   int64_t LargestPeakMemoryBytes() const;  // over devices; 0 if not measured

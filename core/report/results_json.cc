@@ -32,6 +32,13 @@ Json PlanToJson(const PlanSummary& plan) {
           {"description", plan.description}};
 }
 
+Json LossCheckToJson(const LossCheck& check) {
+  return {{"reference", check.reference},
+          {"steps", check.num_steps},
+          {"max_relative_difference", check.max_relative_difference},
+          {"tolerance", check.tolerance}};
+}
+
 Json ResultToJson(const StrategyResult& result) {
   const Spread spread = SpreadOf(result.images_per_second);
   Json json;
@@ -52,6 +59,10 @@ Json ResultToJson(const StrategyResult& result) {
   json["peak_memory_bytes_by_device"] = result.peak_memory_bytes;
   json["losses"] = result.losses;
   json["spread"] = {{"min", spread.min}, {"max", spread.max}, {"mad", spread.mad}};
+  json["skipped"] = result.skipped;
+  json["invalid"] = result.invalid;
+  json["loss_check"] = LossCheckToJson(result.loss_check);
+  json["idle_by_reason"] = result.idle_by_reason;
   json["plan"] = PlanToJson(result.plan);
   return json;
 }
@@ -66,6 +77,7 @@ class Reader {
   }
 
   Reader Child(const char* key) const { return Reader(At(key), Path(key), status_); }
+  bool Has(const char* key) const { return json_.is_object() && json_.contains(key); }
 
   void Get(const char* key, std::string* value) const {
     const Json& at = At(key);
@@ -101,6 +113,13 @@ class Reader {
     for (const Json& item : Items(key)) {
       values->push_back(0);
       GetInteger(item, Path(key), &values->back());
+    }
+  }
+  void Get(const char* key, std::map<std::string, double>* values) const {
+    const Json& at = At(key);
+    if (!at.is_object()) return Fail(Path(key), "an object");
+    for (const auto& [name, item] : at.items()) {
+      GetDouble(item, absl::StrCat(Path(key), ".", name), &(*values)[name]);
     }
   }
   void Get(const char* key, std::map<std::string, std::string>* values) const {
@@ -179,6 +198,13 @@ void ReadPlan(const Reader& reader, PlanSummary* plan) {
   reader.Get("description", &plan->description);
 }
 
+void ReadLossCheck(const Reader& reader, LossCheck* check) {
+  reader.Get("reference", &check->reference);
+  reader.Get("steps", &check->num_steps);
+  reader.Get("max_relative_difference", &check->max_relative_difference);
+  reader.Get("tolerance", &check->tolerance);
+}
+
 // Medians, the spread and the largest memory follow from the samples and are not read.
 StrategyResult ReadResult(const Reader& reader) {
   StrategyResult result;
@@ -195,6 +221,10 @@ StrategyResult ReadResult(const Reader& reader) {
   reader.Get("step_over_bound", &result.step_over_bound);
   reader.Get("peak_memory_bytes_by_device", &result.peak_memory_bytes);
   reader.Get("losses", &result.losses);
+  if (reader.Has("skipped")) reader.Get("skipped", &result.skipped);
+  if (reader.Has("invalid")) reader.Get("invalid", &result.invalid);
+  if (reader.Has("loss_check")) ReadLossCheck(reader.Child("loss_check"), &result.loss_check);
+  if (reader.Has("idle_by_reason")) reader.Get("idle_by_reason", &result.idle_by_reason);
   ReadPlan(reader.Child("plan"), &result.plan);
   return result;
 }

@@ -24,6 +24,8 @@ StrategyResult MakeResult(const std::string& strategy, std::vector<double> image
   result.step_over_bound = 1.0625;
   result.peak_memory_bytes = {5, 7};
   result.losses = {0.1, 0.30000000000000004};
+  result.loss_check = {"one device", 2, 1e-7, 1e-4};
+  result.idle_by_reason = {{"steady", 0.1}, {"warm-up", 0.025}};
   result.plan = {2, 8, 4, 2, "layers 0-20 | 21-41"};
   return result;
 }
@@ -55,6 +57,13 @@ TEST(SpeedupTest, RatiosOfMedians) {
   EXPECT_EQ(results.Find("diffusionpipe")->speedup_vs_data_parallel, 1.5);
   EXPECT_EQ(results.Find("diffusionpipe")->speedup_vs_best_unfilled_pipeline, 150.0 / 120.0);
   EXPECT_EQ(results.Find("zero3"), nullptr);
+}
+
+TEST(SpeedupTest, InvalidRivalsDoNotCount) {
+  BenchResults results = MakeResults();
+  results.results[2].invalid = "its losses differ";
+  ComputeSpeedups(&results);
+  EXPECT_EQ(results.Find("diffusionpipe")->speedup_vs_best_unfilled_pipeline, 150.0 / 80.0);
 }
 
 TEST(SpeedupTest, NoRivalNoSpeedup) {
