@@ -7,9 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
+#include "bench/loss_check.h"
 #include "core/cost/cost_model.h"
 #include "core/planner/search.h"
 #include "core/profile/median_profile.h"
+#include "core/report/bubbles.h"
 #include "core/report/plan_text.h"
 #include "core/report/stats.h"
 #include "core/schedule/trace_stats.h"
@@ -55,14 +57,13 @@ std::vector<StreamEvent> EventsOf(const Trace& trace) {
   return events;
 }
 
-report::PlanSummary Summarize(const Plan& plan) {
-  report::PlanSummary summary;
-  summary.devices_per_pipeline = plan.devices_per_pipeline();
-  summary.num_stages = plan.stages_size();
-  summary.num_micro_batches = plan.num_micro_batches();
-  summary.micro_batch_size = plan.micro_batch_size();
-  summary.description = report::StagesText(plan);
-  return summary;
+// So that a step with its wait takes (1 + slow_down) times as long: `duration_ns` has the wait of
+// the step before in it.
+void WaitAfterStep(Nanos duration_ns, double slow_down) {
+  const Nanos end = MonotonicNow() + static_cast<Nanos>(static_cast<double>(duration_ns) *
+                                                        slow_down / (1 + slow_down));
+  while (MonotonicNow() < end) {
+  }
 }
 
 class ComparisonRun {
@@ -80,15 +81,28 @@ class ComparisonRun {
     }
     DPIPE_RETURN_IF_ERROR(Profile());
     for (Contender& contender : contenders_) DPIPE_RETURN_IF_ERROR(PlanFor(&contender));
+    const bool any =
+        std::any_of(contenders_.begin(), contenders_.end(),
+                    [](const Contender& contender) { return contender.session != nullptr; });
+    if (!any) return Conclude();
+    if (options_.reference_steps > 0) {
+      DPIPE_ASSIGN_OR_RETURN(reference_losses_,
+                             OneDeviceLosses(job_, comparison_.profile, options_.global_batch,
+                                             options_.reference_steps));
+    }
     int profiles = 0;
     for (int repeat = 0; repeat < options_.repeats; ++repeat) {
+      if (options_.before_turn) DPIPE_RETURN_IF_ERROR(options_.before_turn());
       if (profiles * options_.repeats <= repeat * std::min(options_.profiles, options_.repeats)) {
         DPIPE_RETURN_IF_ERROR(ProfileBetweenTurns());
         ++profiles;
       }
       // Each repeat begins with another strategy, so that none always follows the same one.
       for (size_t i = 0; i < contenders_.size(); ++i) {
-        DPIPE_RETURN_IF_ERROR(Measure(&contenders_[(repeat + i) % contenders_.size()], repeat));
+        if (i > 0 && options_.before_turn) DPIPE_RETURN_IF_ERROR(options_.before_turn());
+        Contender& contender = contenders_[(repeat + i) % contenders_.size()];
+        if (contender.session == nullptr) continue;
+        DPIPE_RETURN_IF_ERROR(Measure(&contender, repeat));
       }
     }
     DPIPE_RETURN_IF_ERROR(Predict());
@@ -118,26 +132,34 @@ class ComparisonRun {
     return absl::OkStatus();
   }
 
+  absl::Status SkipOrFail(Contender* contender, const absl::Status& reason) {
+    if (!options_.skip_impossible) return reason;
+    contender->result.skipped = std::string(reason.message());
+    progress_->Message(absl::StrCat("skipped ", contender->name, ": ", reason.message()));
+    return absl::OkStatus();
+  }
+
+  // Leaves a contender that is skipped without a session.
   absl::Status PlanFor(Contender* contender) {
+    contender->result.strategy = contender->name;
     PlanOptions options;
     options.global_batch = options_.global_batch;
     options.num_micro_batches = options_.num_micro_batches;
     const Nanos start = MonotonicNow();
-    DPIPE_ASSIGN_OR_RETURN(PlanResult planned, MakePlan(contender->strategy, comparison_.profile,
-                                                        comparison_.cluster, options));
-    contender->outcome.plan = std::move(planned.plan);
+    auto planned = MakePlan(contender->strategy, comparison_.profile, comparison_.cluster, options);
+    if (!planned.ok()) return SkipOrFail(contender, planned.status());
+    contender->outcome.plan = std::move(planned->plan);
     const Plan& plan = contender->outcome.plan;
     const Prediction& prediction = plan.prediction();
     progress_->Message(
         absl::StrCat("planned ", contender->name, " in ", FormatDuration(MonotonicNow() - start),
-                     " (", planned.num_considered, " candidates): ", plan.stages_size(),
+                     " (", planned->num_considered, " candidates): ", plan.stages_size(),
                      " stage(s), ", plan.num_micro_batches(), " micro-batch(es) of ",
                      plan.micro_batch_size(), ", step ", FormatDuration(prediction.step_ns())));
     DPIPE_ASSIGN_OR_RETURN(contender->session, StartSession(job_, plan));
-    contender->result.strategy = contender->name;
     contender->result.is_unfilled_pipeline =
         contender->strategy.frozen() == "first" && plan.stages_size() > 1;
-    contender->result.plan = Summarize(plan);
+    contender->result.plan = SummarizePlan(plan);
     contender->result.step_ms_planned = static_cast<double>(prediction.step_ns()) / kNanosPerMilli;
     AddLocalBatches(plan, &local_batches_);
     return absl::OkStatus();
@@ -150,6 +172,7 @@ class ComparisonRun {
     DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
                            CostModel::Create(comparison_.profile_between_turns, cluster));
     for (Contender& contender : contenders_) {
+      if (contender.session == nullptr) continue;
       Plan plan = contender.outcome.plan;
       DPIPE_RETURN_IF_ERROR(
           AnnotatePrediction(&plan, cost, plan.prediction().unfilled_bubble_ratio()));
@@ -168,10 +191,14 @@ class ComparisonRun {
 
   absl::Status Measure(Contender* contender, int repeat) {
     const int count = options_.warmup_steps + options_.steps;
-    auto on_step = [&](const StepResult& step) { Show(*contender, repeat, step); };
+    auto on_step = [&](const StepResult& step) {
+      Show(*contender, repeat, step);
+      if (options_.slow_down > 0) WaitAfterStep(step.duration_ns, options_.slow_down);
+    };
     DPIPE_ASSIGN_OR_RETURN(RunResult run, contender->session->Run(count, /*is_last=*/false,
                                                                   /*record=*/true, on_step));
     report::StrategyResult& result = contender->result;
+    DPIPE_ASSIGN_OR_RETURN(result.idle_by_reason, IdleByReason(run.trace));
     std::vector<double> step_ms;
     for (int i = 0; i < count; ++i) {
       result.losses.push_back(run.steps[i].loss);
@@ -218,6 +245,10 @@ class ComparisonRun {
       comparison_.results.results.push_back(std::move(result));
       comparison_.outcomes.push_back(std::move(contender.outcome));
     }
+    if (options_.reference_steps > 0) {
+      CheckLosses(reference_losses_, LossTolerance(job_.compute_dtype),
+                  &comparison_.results.results);
+    }
     comparison_.results.num_devices = static_cast<int>(job_.workers.size());
     comparison_.results.global_batch = options_.global_batch;
     comparison_.results.dtype = std::string(DTypeName(job_.compute_dtype));
@@ -232,22 +263,49 @@ class ComparisonRun {
   std::set<int> local_batches_;
   std::vector<ModelProfile> profiles_;  // taken between the turns
   std::vector<ClusterSpec> clusters_;
+  std::vector<double> reference_losses_;
   Comparison comparison_;
   int steps_done_ = 0;
 };
 
 }  // namespace
 
+report::PlanSummary SummarizePlan(const Plan& plan) {
+  report::PlanSummary summary;
+  summary.devices_per_pipeline = plan.devices_per_pipeline();
+  summary.num_stages = plan.stages_size();
+  summary.num_micro_batches = plan.num_micro_batches();
+  summary.micro_batch_size = plan.micro_batch_size();
+  summary.description = report::StagesText(plan);
+  return summary;
+}
+
+absl::StatusOr<std::map<std::string, double>> IdleByReason(const Trace& trace) {
+  DPIPE_ASSIGN_OR_RETURN(const report::TraceIndex index, report::TraceIndex::Create(trace));
+  std::map<std::string, double> shares;
+  double total_ns = 0;
+  for (const report::DeviceTime& device : report::DeviceTimes(index, index.SteadySteps())) {
+    total_ns += device.step_ns;
+    for (int reason = WARM_UP; reason < BubbleReason_ARRAYSIZE; ++reason) {
+      shares[report::BubbleReasonName(static_cast<BubbleReason>(reason))] += device.idle_ns[reason];
+    }
+  }
+  for (auto& [name, share] : shares) share /= total_ns;
+  return shares;
+}
+
 absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,
                                              const ComparisonOptions& options,
                                              report::Progress* progress) {
   if (options.strategies.empty()) return absl::InvalidArgumentError("no strategy was asked for");
   if (options.global_batch < 1 || options.steps < 1 || options.repeats < 1 ||
-      options.warmup_steps < 1 || options.profiles < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("global batch (", options.global_batch, "), steps (", options.steps,
-                     "), warm-up steps (", options.warmup_steps, "), repeats (", options.repeats,
-                     ") and profiles (", options.profiles, ") must be at least 1"));
+      options.warmup_steps < 1 || options.profiles < 1 || options.reference_steps < 0 ||
+      options.slow_down < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "global batch (", options.global_batch, "), steps (", options.steps, "), warm-up steps (",
+        options.warmup_steps, "), repeats (", options.repeats, ") and profiles (", options.profiles,
+        ") must be at least 1, reference steps (", options.reference_steps, ") and slow-down (",
+        options.slow_down, ") not negative"));
   }
   return ComparisonRun(job, options, progress).Run();
 }

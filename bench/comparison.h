@@ -12,6 +12,7 @@
 #define DPIPE_BENCH_COMPARISON_H_
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,16 @@ struct ComparisonOptions {
   int warmup_steps = 1;       // before them, a repeat
   int repeats = 15;
   int profiles = 15;  // taken between the turns; at most one a repeat
+  // Steps of one device alone that all losses are compared with (CheckLosses); 0: not at all.
+  int reference_steps = 0;
+  // Strategies for which there is no plan are skipped, with the reason, instead of being an error.
+  bool skip_impossible = false;
+  // Every step is followed by a wait of this share of its length: a slowdown of a known size, to
+  // test what finds slowdowns.
+  double slow_down = 0;
+  // Called before each turn of a strategy, with the profiling that it begins with: another program
+  // may have its turn meanwhile. An error ends the comparison.
+  std::function<absl::Status()> before_turn;
 };
 
 struct StrategyOutcome {
@@ -47,7 +58,7 @@ struct Comparison {
   ClusterSpec cluster;
   ModelProfile profile_between_turns;
   report::BenchResults results;           // only `results` and what follows from the options is set
-  std::vector<StrategyOutcome> outcomes;  // in the order of the results
+  std::vector<StrategyOutcome> outcomes;  // in the order of the results; empty of those skipped
 };
 
 // Errors: of planning (impossible batch or device counts, unknown strategies) before anything
@@ -55,6 +66,12 @@ struct Comparison {
 absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,
                                              const ComparisonOptions& options,
                                              report::Progress* progress);
+
+// What results say of a plan.
+report::PlanSummary SummarizePlan(const Plan& plan);
+
+// Idle shares of all devices' time in the trace's steady steps, by the reason's name.
+absl::StatusOr<std::map<std::string, double>> IdleByReason(const Trace& trace);
 
 }  // namespace dpipe::bench
 

@@ -7,16 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "bench/code_identity.h"
 #include "core/base/file.h"
 #include "core/report/html_report.h"
-#include "core/report/machine.h"
 #include "core/report/perfetto.h"
 #include "core/report/results_table.h"
-#include "google/protobuf/stubs/common.h"
 #include "google/protobuf/text_format.h"
-#include "oneapi/dnnl/dnnl.h"
 
 namespace dpipe::bench {
 namespace {
@@ -30,15 +26,6 @@ absl::Status WriteProto(const std::string& path, const google::protobuf::Message
   std::string text;
   google::protobuf::TextFormat::PrintToString(message, &text);
   return WriteFileAtomically(path, text);
-}
-
-void CompleteResults(report::BenchResults* results) {
-  results->machine = report::CollectMachineInfo();
-  results->created = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
-  const dnnl_version_t* dnnl = dnnl_version();
-  results->versions["oneDNN"] = absl::StrCat(dnnl->major, ".", dnnl->minor, ".", dnnl->patch);
-  results->versions["protobuf"] =
-      google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION);
 }
 
 absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& options) {
@@ -87,7 +74,7 @@ std::string CompareLosses(const report::BenchResults& results) {
 }
 
 absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options) {
-  CompleteResults(&comparison->results);
+  DescribeRun(&comparison->results);
   DPIPE_RETURN_IF_ERROR(WriteFiles(*comparison, options));
   std::printf("\n%s\n%s\n\n%s\n", report::ResultsTable(comparison->results).ToText().c_str(),
               report::ResultsTableNotes().c_str(), CompareLosses(comparison->results).c_str());

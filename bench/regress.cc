@@ -1,0 +1,170 @@
+// Compares two results of a suite and says whether anything got slower.
+//   bazel run //bench:regress -- --old=out/suite/before --new=out/suite/quick
+//   bazel run //bench:regress -- --new=out/suite/quick              # with the stored baseline
+//   bazel run //bench:regress -- --old_program=/tmp/suite_before
+//   --new_program=bazel-bin/bench/suite
+// The last runs both programs in turns on this machine, which finds the smallest changes.
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "bench/code_identity.h"
+#include "bench/regression.h"
+#include "bench/suite_referee.h"
+#include "bench/suite_results.h"
+#include "core/base/file.h"
+#include "core/base/run_paths.h"
+#include "core/base/time.h"
+#include "gflags/gflags.h"
+
+DEFINE_string(old, "", "results to compare with: a suite's folder, or its results.json");
+DEFINE_string(new, "", "results in question, likewise");
+DEFINE_string(baselines, "bench/results/baselines",
+              "stored baselines, <machine class>/<suite>.json: instead of --old");
+DEFINE_bool(store, false, "make --new the baseline of its machine class and suite");
+DEFINE_string(old_program, "", "run this //bench:suite in turns with --new_program");
+DEFINE_string(new_program, "", "see --old_program");
+DEFINE_string(suite, "gate", "what the programs run");
+DEFINE_string(old_flags, "", "further flags of the old program, separated by blanks");
+DEFINE_string(new_flags, "", "likewise of the new one");
+DEFINE_string(out, "", "folder of what the programs leave; empty: out/regress");
+DEFINE_double(confidence, 0.99, "that nothing is called slower or faster by chance");
+DEFINE_double(tolerance, 0.01, "what is slower by less is no regression");
+DEFINE_double(tolerance_apart, 0.05, "likewise, of results that were not measured in turns");
+DEFINE_bool(other_machines, false, "compare results of different machine classes");
+DEFINE_string(markdown, "", "also write the verdict there");
+
+namespace dpipe::bench {
+namespace {
+
+constexpr int kPass = 0, kRegression = 2;
+
+absl::StatusOr<SuiteResults> ReadResults(const std::string& path) {
+  const std::string file = IsFolder(path) ? path + "/results.json" : path;
+  DPIPE_ASSIGN_OR_RETURN(const std::string json, ReadFile(file));
+  auto results = SuiteResultsFromJson(json);
+  if (results.ok() && results->cases.empty()) return absl::InvalidArgumentError(file + ": no case");
+  if (results.ok()) return results;
+  return absl::InvalidArgumentError(absl::StrCat(file, ": ", results.status().message()));
+}
+
+const report::MachineInfo& MachineOf(const SuiteResults& results) {
+  return results.cases[0].results.machine;
+}
+
+std::string BaselinePath(const SuiteResults& results) {
+  return absl::StrCat(OutputPath(FLAGS_baselines), "/", MachineClass(MachineOf(results)), "/",
+                      results.suite, ".json");
+}
+
+// Both programs' results, by "--old" and "--new" folders below --out.
+absl::Status RunPrograms() {
+  const std::string folder = FLAGS_out.empty() ? OutputPath("out/regress") : UserPath(FLAGS_out);
+  DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
+  std::array<SuitePlayer, 2> players;
+  for (int i = 0; i < 2; ++i) {
+    SuitePlayer& player = players[i];
+    player.name = i == 0 ? "old" : "new";
+    player.program = UserPath(i == 0 ? FLAGS_old_program : FLAGS_new_program);
+    player.log_path = absl::StrCat(folder, "/", player.name, ".log");
+    player.arguments = {"--suite=" + FLAGS_suite, "--fresh",
+                        absl::StrCat("--out=", folder, "/", player.name)};
+    const std::string& flags = i == 0 ? FLAGS_old_flags : FLAGS_new_flags;
+    for (const auto flag : absl::StrSplit(flags, ' ', absl::SkipEmpty())) {
+      player.arguments.emplace_back(flag);
+    }
+  }
+  // Unlike that of any other run.
+  const std::string turns = absl::StrCat(getpid(), "-", MonotonicNow());
+  DPIPE_RETURN_IF_ERROR(RunInTurns(players, turns));
+  FLAGS_old = folder + "/old";
+  FLAGS_new = folder + "/new";
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Compare(const SuiteResults& old_results, const SuiteResults& new_results) {
+  const std::string old_class = MachineClass(MachineOf(old_results));
+  const std::string new_class = MachineClass(MachineOf(new_results));
+  if (old_class != new_class && !FLAGS_other_machines) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the old results are of machine class ", old_class, ", the new ones of ",
+                     new_class, "; --other_machines compares them all the same"));
+  }
+  RegressionOptions options;
+  options.confidence = FLAGS_confidence;
+  options.tolerance = FLAGS_tolerance;
+  options.tolerance_apart = FLAGS_tolerance_apart;
+  const Regression regression = CompareResults(old_results, new_results, options);
+  std::printf("%s", RegressionText(regression, options).c_str());
+  if (!FLAGS_markdown.empty()) {
+    DPIPE_RETURN_IF_ERROR(
+        WriteFileAtomically(UserPath(FLAGS_markdown), RegressionMarkdown(regression, options)));
+  }
+  return regression.failed() ? kRegression : kPass;
+}
+
+absl::StatusOr<int> Main() {
+  const bool is_path = FLAGS_suite.find(".textproto") != std::string::npos;
+  if (is_path) FLAGS_suite = UserPath(FLAGS_suite);
+  if (FLAGS_confidence <= 0 || FLAGS_confidence >= 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--confidence=", FLAGS_confidence, " is not between 0 and 1"));
+  }
+  if (FLAGS_old_program.empty() != FLAGS_new_program.empty()) {
+    return absl::InvalidArgumentError("--old_program and --new_program belong together");
+  }
+  if (!FLAGS_old_program.empty()) {
+    DPIPE_RETURN_IF_ERROR(RunPrograms());
+  } else {
+    if (FLAGS_new.empty()) {
+      return absl::InvalidArgumentError(
+          "nothing to compare: see --new and --new_program in --help");
+    }
+    FLAGS_new = UserPath(FLAGS_new);
+    if (!FLAGS_old.empty()) FLAGS_old = UserPath(FLAGS_old);
+  }
+  DPIPE_ASSIGN_OR_RETURN(const SuiteResults new_results, ReadResults(FLAGS_new));
+  const std::string baseline = BaselinePath(new_results);
+  if (FLAGS_store) {
+    DPIPE_RETURN_IF_ERROR(MakeParentFolder(baseline));
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(baseline, SuiteResultsToJson(new_results)));
+    std::printf("Stored as %s\n", baseline.c_str());
+    return kPass;
+  }
+  if (FLAGS_old.empty() && !std::filesystem::exists(baseline)) {
+    std::printf(
+        "There is no baseline of this machine class and suite, %s: nothing is compared.\n"
+        "--store makes these results one.\n",
+        baseline.c_str());
+    return kPass;
+  }
+  DPIPE_ASSIGN_OR_RETURN(const SuiteResults old_results,
+                         ReadResults(FLAGS_old.empty() ? baseline : FLAGS_old));
+  return Compare(old_results, new_results);
+}
+
+}  // namespace
+}  // namespace dpipe::bench
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage(
+      "compares two results of a suite, row by row.\n"
+      "  bazel run //bench:regress -- --old=out/suite/before --new=out/suite/quick\n"
+      "  bazel run //bench:regress -- --old_program=/tmp/before "
+      "--new_program=bazel-bin/bench/suite\n"
+      "Exit status: 0; 1 for an error; 2 for a regression");
+  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  if (argc > 1) {
+    std::fprintf(stderr, "regress: unexpected argument '%s'; see --help\n", argv[1]);
+    return 1;
+  }
+  const auto status = dpipe::bench::Main();
+  if (status.ok()) return *status;
+  std::fprintf(stderr, "regress: %s\n", std::string(status.status().message()).c_str());
+  return 1;
+}

@@ -1,0 +1,262 @@
+#include "bench/regression.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "bench/case_analysis.h"
+#include "bench/code_identity.h"
+#include "core/report/table.h"
+
+namespace dpipe::bench {
+namespace {
+
+constexpr Interval kUnknown = {report::kNotMeasured, report::kNotMeasured, report::kNotMeasured};
+constexpr char kAllRows[] = "all rows";
+
+// The two results of one row, settled turns only, as times.
+struct RowSamples {
+  std::vector<double> old_times, new_times;
+};
+
+std::vector<double> Times(const report::StrategyResult& result, int warm_up) {
+  std::vector<double> times = WithoutFirst(result.images_per_second, warm_up);
+  for (double& time : times) time = 1 / time;
+  return times;
+}
+
+class Comparer {
+ public:
+  Comparer(const SuiteResults& old_results, const SuiteResults& new_results,
+           const RegressionOptions& options)
+      : old_(old_results), new_(new_results), options_(options) {}
+
+  Regression Run() {
+    Note();
+    for (const SuiteCaseResult& one : old_.cases) CompareCase(one, new_.Find(one.id));
+    for (const SuiteCaseResult& one : new_.cases) {
+      if (old_.Find(one.id) == nullptr) AddNew(one);
+    }
+    Judge();
+    return std::move(regression_);
+  }
+
+ private:
+  void Note() {
+    if (old_.cases.empty() || new_.cases.empty()) return;
+    const report::BenchResults& a = old_.cases[0].results;
+    const report::BenchResults& b = new_.cases[0].results;
+    const std::string machine = MachineDifference(a, b);
+    if (!machine.empty()) regression_.notes.push_back("The machines differ: " + machine + ".");
+    for (const SuiteResults* results : {&old_, &new_}) {
+      for (const std::string& mixed : MixedOrigins(*results)) {
+        regression_.notes.push_back("Not of one run: " + mixed + ".");
+      }
+    }
+    if (!InTurns()) {
+      regression_.notes.push_back(
+          "The two were not measured in turns: whatever else changed between them counts too.");
+    }
+  }
+
+  bool InTurns() const { return !old_.turns.empty() && old_.turns == new_.turns; }
+
+  void CompareCase(const SuiteCaseResult& old_case, const SuiteCaseResult* new_case) {
+    if (old_case.state != CaseState::kMeasured) {
+      if (new_case != nullptr) AddNew(*new_case);
+      return;
+    }
+    const bool same_work = new_case != nullptr && new_case->definition == old_case.definition;
+    if (new_case != nullptr && !same_work) {
+      regression_.notes.push_back(
+          absl::StrCat(old_case.id, " is defined otherwise in the two results."));
+    }
+    int warm_up = AnalyseCase(old_case.results).warm_up_turns;
+    if (new_case != nullptr) {
+      warm_up = std::max(warm_up, AnalyseCase(new_case->results).warm_up_turns);
+    }
+    for (const report::StrategyResult& old_result : old_case.results.results) {
+      if (!old_result.skipped.empty()) continue;
+      const report::StrategyResult* new_result =
+          new_case == nullptr ? nullptr : new_case->results.Find(old_result.strategy);
+      RegressionRow row = Row(old_case.id, old_result.strategy);
+      if (new_result == nullptr || !new_result->skipped.empty()) {
+        row.verdict = Verdict::kMissing;
+        row.reason = new_result != nullptr ? new_result->skipped
+                     : new_case != nullptr ? new_case->reason
+                                           : "no such case";
+      } else if (!new_result->counts()) {
+        row.verdict = Verdict::kInvalid;
+        row.reason = new_result->invalid;
+      } else if (!old_result.counts()) {
+        row.verdict = Verdict::kNew;
+      } else {
+        samples_[regression_.rows.size()] = {Times(old_result, warm_up),
+                                             Times(*new_result, warm_up)};
+      }
+      regression_.rows.push_back(row);
+    }
+  }
+
+  void AddNew(const SuiteCaseResult& one) {
+    for (const report::StrategyResult& result : one.results.results) {
+      if (!result.skipped.empty()) continue;
+      RegressionRow row = Row(one.id, result.strategy);
+      row.verdict = result.counts() ? Verdict::kNew : Verdict::kInvalid;
+      row.reason = result.invalid;
+      regression_.rows.push_back(row);
+    }
+  }
+
+  static RegressionRow Row(const std::string& case_id, const std::string& strategy) {
+    RegressionRow row;
+    row.case_id = case_id;
+    row.strategy = strategy;
+    row.ratio = kUnknown;
+    return row;
+  }
+
+  // Fills ratio and verdict of all rows with samples, and adds the row of all.
+  void Judge() {
+    if (samples_.empty()) return;
+    BootstrapOptions bootstrap;
+    bootstrap.resamples = 5000;
+    bootstrap.confidence = 1 - (1 - options_.confidence) / static_cast<double>(samples_.size() + 1);
+    for (auto& [index, samples] : samples_) {
+      RegressionRow& row = regression_.rows[index];
+      row.in_turns = InTurns() && samples.old_times.size() == samples.new_times.size();
+      row.ratio = row.in_turns
+                      ? PairedRatioInterval(samples.new_times, samples.old_times, bootstrap)
+                      : RatioInterval(samples.new_times, samples.old_times, bootstrap);
+      row.verdict = VerdictOf(row);
+    }
+    if (samples_.size() < 2) return;
+    RegressionRow all = Row(kAllRows, "");
+    const std::vector<double> pairs = AllPairs();
+    if (pairs.empty()) return;
+    all.in_turns = true;
+    const Interval logs = MedianInterval(pairs, bootstrap);
+    all.ratio = {std::exp(logs.estimate), std::exp(logs.low), std::exp(logs.high)};
+    all.verdict = VerdictOf(all);
+    regression_.rows.push_back(all);
+  }
+
+  // The logarithm of new over old of every pair of turns of every row; none where some row was not
+  // measured in turns.
+  std::vector<double> AllPairs() const {
+    std::vector<double> logs;
+    for (const auto& [index, samples] : samples_) {
+      if (!regression_.rows[index].in_turns) return {};
+      // One sample is a simulated step: no turn.
+      for (size_t turn = 0; turn < samples.old_times.size() && samples.old_times.size() > 1;
+           ++turn) {
+        logs.push_back(std::log(samples.new_times[turn] / samples.old_times[turn]));
+      }
+    }
+    return logs;
+  }
+
+  Verdict VerdictOf(const RegressionRow& row) const {
+    const double tolerance = row.in_turns ? options_.tolerance : options_.tolerance_apart;
+    if (row.ratio.low > 1 + tolerance) return Verdict::kSlower;
+    if (row.ratio.high < 1 - tolerance) return Verdict::kFaster;
+    return row.ratio.high < 1 + std::max(options_.must_find, tolerance) ? Verdict::kSame
+                                                                        : Verdict::kUnclear;
+  }
+
+  const SuiteResults& old_;
+  const SuiteResults& new_;
+  const RegressionOptions& options_;
+  std::map<size_t, RowSamples> samples_;  // by index into the rows
+  Regression regression_;
+};
+
+const char* VerdictName(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kSame:
+      return "same";
+    case Verdict::kFaster:
+      return "faster";
+    case Verdict::kUnclear:
+      return "unclear";
+    case Verdict::kNew:
+      return "new";
+    case Verdict::kMissing:
+      return "MISSING";
+    case Verdict::kSlower:
+      return "SLOWER";
+    case Verdict::kInvalid:
+      return "INVALID";
+  }
+  return "";
+}
+
+std::string PercentChange(double ratio) { return absl::StrFormat("%+.1f %%", 100 * (ratio - 1)); }
+
+report::Table RowsTable(const Regression& regression) {
+  report::Table table({"case", "strategy", "step time", "interval", "verdict", ""});
+  for (const RegressionRow& row : regression.rows) {
+    const bool known = !std::isnan(row.ratio.estimate);
+    table.AddRow({row.case_id, row.strategy, known ? PercentChange(row.ratio.estimate) : "-",
+                  known ? absl::StrCat("[", PercentChange(row.ratio.low), ", ",
+                                       PercentChange(row.ratio.high), "]")
+                        : "-",
+                  VerdictName(row.verdict), row.reason});
+  }
+  return table;
+}
+
+std::string Conclusion(const Regression& regression, const RegressionOptions& options) {
+  std::map<Verdict, int> counts;
+  for (const RegressionRow& row : regression.rows) ++counts[row.verdict];
+  std::string text = absl::StrCat(
+      regression.failed() ? "REGRESSION: " : "No regression: ", regression.rows.size(), " rows");
+  for (const auto& [verdict, count] : counts) {
+    absl::StrAppend(&text, ", ", count, " ", VerdictName(verdict));
+  }
+  absl::StrAppend(&text, ". Slower: the whole interval is above ",
+                  PercentChange(1 + options.tolerance), " (",
+                  PercentChange(1 + options.tolerance_apart),
+                  " where not measured in turns); all intervals hold together with ",
+                  absl::StrFormat("%g %%", 100 * options.confidence), " confidence.");
+  if (counts[Verdict::kUnclear] > 0) {
+    absl::StrAppend(&text, " Unclear rows may hide a slowdown of ",
+                    absl::StrFormat("%g %%", 100 * options.must_find),
+                    ": more turns or a quieter machine would tell.");
+  }
+  return text;
+}
+
+std::string Notes(const Regression& regression) {
+  std::string text;
+  for (const std::string& note : regression.notes) absl::StrAppend(&text, note, "\n");
+  return text;
+}
+
+}  // namespace
+
+bool Regression::failed() const {
+  return std::any_of(rows.begin(), rows.end(), [](const RegressionRow& row) {
+    return row.verdict == Verdict::kSlower || row.verdict == Verdict::kInvalid ||
+           row.verdict == Verdict::kMissing;
+  });
+}
+
+Regression CompareResults(const SuiteResults& old_results, const SuiteResults& new_results,
+                          const RegressionOptions& options) {
+  return Comparer(old_results, new_results, options).Run();
+}
+
+std::string RegressionText(const Regression& regression, const RegressionOptions& options) {
+  return absl::StrCat(RowsTable(regression).ToText(), Notes(regression),
+                      Conclusion(regression, options), "\n");
+}
+
+std::string RegressionMarkdown(const Regression& regression, const RegressionOptions& options) {
+  return absl::StrCat(Conclusion(regression, options), "\n\n", RowsTable(regression).ToMarkdown(),
+                      "\n", Notes(regression));
+}
+
+}  // namespace dpipe::bench

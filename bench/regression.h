@@ -1,0 +1,70 @@
+// Whether one suite result is slower than another, given how noisy both are.
+//
+// The step times of a row (a strategy of a case) are compared turn by turn where the two programs
+// took turns (SuiteResults.turns), as medians where they did not. What decides is the interval of
+// their ratio, not its estimate:
+//   slower    all of it is above 1 + tolerance
+//   faster    all of it is below 1 - tolerance
+//   same      all of it is within the slowdown that must be found
+//   unclear   it is too wide to say: the machine was too noisy for so few turns
+// With many rows some interval misses its truth by chance, so each has the confidence 1 - (1 -
+// confidence) / rows (Bonferroni). The pairs of turns of all rows together are a row of their own:
+// what makes everything a little slower shows there first.
+#ifndef DPIPE_BENCH_REGRESSION_H_
+#define DPIPE_BENCH_REGRESSION_H_
+
+#include <string>
+#include <vector>
+
+#include "bench/statistics/bootstrap.h"
+#include "bench/suite_results.h"
+
+namespace dpipe::bench {
+
+struct RegressionOptions {
+  double confidence = 0.99;  // that no row is called slower, or faster, by chance
+  // Of rows that took turns, and of others, between which the machine may have changed.
+  double tolerance = 0.01;
+  double tolerance_apart = 0.05;
+  double must_find = 0.05;  // a row whose interval holds no such slowdown is "same"
+};
+
+enum class Verdict {
+  kSame,
+  kFaster,
+  kUnclear,
+  kNew,      // the old result has no such row, or it does not count there
+  kMissing,  // the new one has not
+  kSlower,
+  kInvalid,  // the new one has, and its numbers do not count
+};
+
+struct RegressionRow {
+  std::string case_id;  // "all rows" of the last
+  std::string strategy;
+  bool in_turns = false;
+  Interval ratio;  // of step times, new over old; NaN where there is none
+  Verdict verdict = Verdict::kSame;
+  std::string reason;  // of kInvalid and kMissing
+};
+
+struct Regression {
+  std::vector<RegressionRow> rows;
+  std::vector<std::string> notes;  // what differs between the two but the code
+
+  // Some row is slower or invalid, or missing where the old result has it.
+  bool failed() const;
+};
+
+// Results of different machine classes (code_identity.h) are compared too, with a note: whether
+// that is wanted is the caller's to say.
+Regression CompareResults(const SuiteResults& old_results, const SuiteResults& new_results,
+                          const RegressionOptions& options = {});
+
+// A line a row, then one that says how it ends.
+std::string RegressionText(const Regression& regression, const RegressionOptions& options);
+std::string RegressionMarkdown(const Regression& regression, const RegressionOptions& options);
+
+}  // namespace dpipe::bench
+
+#endif  // DPIPE_BENCH_REGRESSION_H_

@@ -1,0 +1,149 @@
+#include "bench/regression.h"
+
+#include <cmath>
+
+#include "bench/statistics/known_distributions.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::bench {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kTurns = 20;
+constexpr const char* kStrategies[] = {"data_parallel", "gpipe", "1f1b", "diffusionpipe"};
+
+// What a shared machine does to the turns of a run that begins at `start`: it slows down by up to
+// 40 % and recovers, within a few turns or over many.
+double SlownessAt(double turn, uint32_t trial) {
+  return 1 + 0.1 * (1 + std::sin(0.9 * turn + trial)) + 0.1 * (1 + std::sin(0.13 * turn + trial));
+}
+
+struct Noise {
+  uint32_t trial = 0;
+  uint32_t side = 0;     // 0 and 1: the two results of one trial
+  double start = 0;      // in turns, of the machine's moods
+  double own = 0.02;     // noise of each turn alone, of its time
+  double slow_down = 0;  // of all steps
+};
+
+// Two cases of four strategies, as a suite measures them.
+SuiteResults Measure(const Noise& noise) {
+  SuiteResults results;
+  results.turns = "together";
+  uint32_t draw = 1000 * noise.trial + 500 * noise.side;
+  for (const char* id : {"cpu.a", "cpu.b"}) {
+    SuiteCaseResult& one = results.cases.emplace_back();
+    one.id = id;
+    for (size_t s = 0; s < std::size(kStrategies); ++s) {
+      report::StrategyResult& result = one.results.results.emplace_back();
+      result.strategy = kStrategies[s];
+      const auto own = NormalSamples(kTurns, 0, noise.own, draw++);
+      for (int turn = 0; turn < kTurns; ++turn) {
+        double time = (1 + 0.2 * static_cast<double>(s)) * std::exp(own[turn]) *
+                      SlownessAt(noise.start + turn + 0.2 * static_cast<double>(s), noise.trial);
+        // Another program takes the processor: of one turn in 20.
+        if (std::fmod(std::abs(own[turn]) * 1e6, 20) < 1) time *= 1.5;
+        result.images_per_second.push_back(1 / (time * (1 + noise.slow_down)));
+      }
+    }
+  }
+  return results;
+}
+
+Verdict VerdictOfAll(const Regression& regression) { return regression.rows.back().verdict; }
+
+TEST(RegressionTest, TwentyOfTwentyRunsOfTheSameCodePass) {
+  for (uint32_t trial = 0; trial < 20; ++trial) {
+    const Regression regression =
+        CompareResults(Measure({trial, 0, 0, 0.02, 0}), Measure({trial, 1, 0, 0.02, 0}));
+    EXPECT_FALSE(regression.failed()) << trial << "\n" << RegressionText(regression, {});
+    EXPECT_EQ(VerdictOfAll(regression), Verdict::kSame) << trial;
+  }
+}
+
+TEST(RegressionTest, TwentyOfTwentySlowdownsOfFivePercentAreCaught) {
+  for (uint32_t trial = 0; trial < 20; ++trial) {
+    const Regression regression =
+        CompareResults(Measure({trial, 0, 0, 0.02, 0}), Measure({trial, 1, 0, 0.02, 0.05}));
+    EXPECT_TRUE(regression.failed()) << trial << "\n" << RegressionText(regression, {});
+    EXPECT_EQ(VerdictOfAll(regression), Verdict::kSlower) << trial;
+    EXPECT_TRUE(regression.rows.back().ratio.Contains(1.05)) << trial;
+  }
+}
+
+TEST(RegressionTest, ASlowdownOfOneRowIsNamed) {
+  const SuiteResults old_results = Measure({1, 0, 0, 0.01, 0});
+  SuiteResults new_results = Measure({1, 1, 0, 0.01, 0});
+  for (double& sample : new_results.cases[1].results.results[2].images_per_second) sample /= 1.1;
+  const Regression regression = CompareResults(old_results, new_results);
+  ASSERT_EQ(regression.rows.size(), 9u);
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(regression.rows[i].verdict == Verdict::kSlower, i == 6) << i;
+  }
+  EXPECT_EQ(regression.rows[6].case_id, "cpu.b");
+  EXPECT_EQ(regression.rows[6].strategy, "1f1b");
+  EXPECT_TRUE(regression.failed());
+  EXPECT_THAT(RegressionText(regression, {}), HasSubstr("REGRESSION: 9 rows"));
+}
+
+TEST(RegressionTest, FasterIsNoRegression) {
+  const Regression regression =
+      CompareResults(Measure({2, 0, 0, 0.02, 0.2}), Measure({2, 1, 0, 0.02, 0}));
+  EXPECT_EQ(VerdictOfAll(regression), Verdict::kFaster);
+  EXPECT_FALSE(regression.failed());
+}
+
+TEST(RegressionTest, NoiseThatHidesASlowdownIsUnclearAndNotSlower) {
+  const Regression regression =
+      CompareResults(Measure({3, 0, 0, 0.3, 0}), Measure({3, 1, 0, 0.3, 0}));
+  EXPECT_FALSE(regression.failed());
+  EXPECT_EQ(VerdictOfAll(regression), Verdict::kUnclear);
+  EXPECT_THAT(RegressionText(regression, {}), HasSubstr("may hide a slowdown"));
+}
+
+TEST(RegressionTest, ResultsOfDifferentTimesAreComparedMoreLeniently) {
+  SuiteResults old_results = Measure({4, 0, 0, 0.005, 0});
+  SuiteResults new_results = Measure({4, 1, 0, 0.005, 0.03});
+  new_results.turns = "another time";
+  const Regression apart = CompareResults(old_results, new_results);
+  EXPECT_FALSE(apart.failed());
+  EXPECT_THAT(RegressionText(apart, {}), HasSubstr("not measured in turns"));
+  new_results.turns = old_results.turns;
+  EXPECT_TRUE(CompareResults(old_results, new_results).failed());
+}
+
+TEST(RegressionTest, InvalidAndMissingRowsFailAndNewOnesDoNot) {
+  SuiteResults old_results = Measure({5, 0, 0, 0.01, 0});
+  SuiteResults new_results = old_results;
+  new_results.cases[0].results.results[1].invalid = "the loss of step 3 is nan";
+  Regression regression = CompareResults(old_results, new_results);
+  EXPECT_EQ(regression.rows[1].verdict, Verdict::kInvalid);
+  EXPECT_TRUE(regression.failed());
+  EXPECT_THAT(RegressionMarkdown(regression, {}), HasSubstr("step 3 is nan"));
+
+  new_results = old_results;
+  new_results.cases.pop_back();
+  regression = CompareResults(old_results, new_results);
+  EXPECT_EQ(regression.rows[4].verdict, Verdict::kMissing);
+  EXPECT_TRUE(regression.failed());
+
+  regression = CompareResults(new_results, old_results);
+  EXPECT_EQ(regression.rows[4].verdict, Verdict::kNew);
+  EXPECT_FALSE(regression.failed());
+}
+
+TEST(RegressionTest, WhatDiffersBesidesTheCodeIsSaid) {
+  const SuiteResults old_results = Measure({6, 0, 0, 0.01, 0});
+  SuiteResults new_results = old_results;
+  new_results.cases[0].results.machine.cpu_model = "another";
+  new_results.cases[1].definition = "other steps";
+  const std::string text = RegressionText(CompareResults(old_results, new_results), {});
+  EXPECT_THAT(text, HasSubstr("The machines differ: processor"));
+  EXPECT_THAT(text, HasSubstr("cpu.b is defined otherwise"));
+  EXPECT_THAT(text, HasSubstr("Not of one run"));
+}
+
+}  // namespace
+}  // namespace dpipe::bench

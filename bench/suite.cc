@@ -1,0 +1,112 @@
+// Runs a benchmark suite: models x strategies x devices x batches x backends, in turns, every
+// result checked.
+//   bazel run //bench:suite -- --suite=quick
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "bench/suite_cases.h"
+#include "bench/suite_page.h"
+#include "bench/suite_run.h"
+#include "bench/suite_tables.h"
+#include "bench/turns.h"
+#include "core/base/file.h"
+#include "core/base/run_paths.h"
+#include "gflags/gflags.h"
+
+DEFINE_string(suite, "quick", "a suite of bench/suites, or the path of a .textproto");
+DEFINE_string(out, "", "folder of the results; empty: out/suite/ and the suite's name");
+DEFINE_bool(fresh, false, "measure everything anew; else an interrupted suite goes on");
+DEFINE_bool(mix, false,
+            "keep finished cases of other code or another machine; the report says which");
+DEFINE_bool(list, false, "print the suite's cases, run nothing");
+DEFINE_double(slow_down, 0,
+              "make every executed step longer by this share, to test what finds slowdowns");
+DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
+DEFINE_string(turns, "", "READ,WRITE,NAME: pipes and name of //bench:regress, which gives turns");
+
+namespace dpipe::bench {
+namespace {
+
+void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
+
+absl::Status TakeTurns(SuiteRunOptions* options) {
+  if (FLAGS_turns.empty()) return absl::OkStatus();
+  const size_t comma = FLAGS_turns.rfind(',');
+  if (comma == std::string::npos) {
+    return absl::InvalidArgumentError("--turns is not READ,WRITE,NAME");
+  }
+  DPIPE_ASSIGN_OR_RETURN(const TurnPipes pipes, ParseTurnPipes(FLAGS_turns.substr(0, comma)));
+  options->turns = FLAGS_turns.substr(comma + 1);
+  options->cases.before_turn = [pipes] { return WaitForTurn(pipes); };
+  return absl::OkStatus();
+}
+
+absl::Status WriteReports(const std::string& folder, const SuiteResults& results) {
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/tables.md", SuiteMarkdown(results)));
+  std::vector<CaseTraces> traces;
+  for (const SuiteCaseResult& one : results.cases) {
+    DPIPE_ASSIGN_OR_RETURN(traces.emplace_back(), ReadCaseTraces(folder, one.id));
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::string page, SuitePage(results, traces));
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/report.html", page));
+  std::printf("\n%s", SuiteText(results).c_str());
+  for (const std::string& mixed : MixedOrigins(results)) Say("Not of one run: " + mixed);
+  std::printf("Report:   %s/report.html\nTables:   %s/tables.md\nResults:  %s/results.json\n",
+              folder.c_str(), folder.c_str(), folder.c_str());
+  return absl::OkStatus();
+}
+
+// The exit status: 0, or 2 where some result does not count or some case failed.
+absl::StatusOr<int> Main(const std::string& command_line) {
+  const bool is_path = FLAGS_suite.find(".textproto") != std::string::npos;
+  DPIPE_ASSIGN_OR_RETURN(const Suite suite,
+                         ReadSuite(is_path ? UserPath(FLAGS_suite) : FLAGS_suite, "bench/suites"));
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<SuiteCase> cases, ExpandSuite(suite));
+  if (FLAGS_list) {
+    for (const SuiteCase& one : cases) Say(one.id);
+    return 0;
+  }
+  if (FLAGS_slow_down < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--slow_down=", FLAGS_slow_down, " is negative"));
+  }
+  SuiteRunOptions options;
+  options.folder =
+      FLAGS_out.empty() ? OutputPath("out/suite/" + suite.name()) : UserPath(FLAGS_out);
+  options.command_line = command_line;
+  options.fresh = FLAGS_fresh;
+  options.mix = FLAGS_mix;
+  options.cases.data_folder = FLAGS_data;
+  options.cases.slow_down = FLAGS_slow_down;
+  options.cases.say = Say;
+  DPIPE_RETURN_IF_ERROR(TakeTurns(&options));
+  DPIPE_ASSIGN_OR_RETURN(const SuiteResults results, RunSuite(suite, cases, options));
+  DPIPE_RETURN_IF_ERROR(WriteReports(options.folder, results));
+  const std::vector<std::string> failures = Failures(results);
+  for (const std::string& failure : failures) {
+    std::fprintf(stderr, "suite: does not count: %s\n", failure.c_str());
+  }
+  return failures.empty() ? 0 : 2;
+}
+
+}  // namespace
+}  // namespace dpipe::bench
+
+int main(int argc, char** argv) {
+  std::string command_line = "bazel run //bench:suite --";
+  for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
+  gflags::SetUsageMessage(
+      "runs a benchmark suite and goes on from an interrupted one.\n"
+      "  bazel run //bench:suite -- --suite=quick\n"
+      "Exit status: 0; 1 for an error; 2 where a result does not count or a case failed");
+  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  if (argc > 1) {
+    std::fprintf(stderr, "suite: unexpected argument '%s'; see --help\n", argv[1]);
+    return 1;
+  }
+  const auto status = dpipe::bench::Main(command_line);
+  if (status.ok()) return *status;
+  std::fprintf(stderr, "suite: %s\n", std::string(status.status().message()).c_str());
+  return 1;
+}

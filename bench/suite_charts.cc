@@ -1,0 +1,258 @@
+#include "bench/suite_charts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "bench/suite_tables.h"
+#include "core/report/markup.h"
+#include "core/report/palette.h"
+
+namespace dpipe::bench {
+namespace {
+
+using report::EscapeMarkup;
+using report::NumberText;
+
+// In the order in which idle time appears in a step; index k has class "why" + k.
+constexpr const char* kReasons[] = {"warm-up", "steady", "cool-down", "gradient sync", "optimizer"};
+
+constexpr double kHalfRange = 0.20;  // of the prediction chart
+constexpr double kBand = 0.05;
+
+std::string OpenSvg(int height, const std::string& label) {
+  return absl::StrCat("<svg width=\"100%\" height=\"", height, "\" role=\"img\" aria-label=\"",
+                      EscapeMarkup(label), "\">\n");
+}
+
+std::string Text(const std::string& x, double y, const std::string& text,
+                 const std::string& attributes = "") {
+  return absl::StrCat("<text x=\"", x, "\" y=\"", NumberText(y), "\" font-size=\"12\" ", attributes,
+                      ">", EscapeMarkup(text), "</text>");
+}
+
+// Of one curves chart: places of devices, evenly apart, and of throughputs.
+struct Axes {
+  std::vector<int> devices;
+  double top = 0;
+
+  double X(int num_devices) const {
+    const auto at = std::find(devices.begin(), devices.end(), num_devices) - devices.begin();
+    const double room = static_cast<double>(devices.size()) - 1;
+    return 6 + 88 * static_cast<double>(at) / std::max(1.0, room);
+  }
+  double Y(double value) const { return 100 * (1 - value / top); }
+};
+
+Axes AxesOf(const DeviceCurves& curves) {
+  Axes axes;
+  for (const DeviceCurve& curve : curves.curves) {
+    for (const auto& [devices, value] : curve.points) {
+      if (std::find(axes.devices.begin(), axes.devices.end(), devices) == axes.devices.end()) {
+        axes.devices.push_back(devices);
+      }
+      axes.top = std::max(axes.top, value);
+    }
+  }
+  std::sort(axes.devices.begin(), axes.devices.end());
+  axes.top *= 1.1;
+  return axes;
+}
+
+std::string Polyline(const std::string& css_class, const Axes& axes,
+                     const std::vector<std::pair<int, double>>& points, const char* more = "") {
+  std::string svg = absl::StrCat("<polyline class=\"", css_class, "\"", more, " points=\"");
+  for (const auto& [devices, value] : points) {
+    absl::StrAppend(&svg, NumberText(axes.X(devices)), ",", NumberText(axes.Y(value)), " ");
+  }
+  return svg + "\"/>\n";
+}
+
+// Throughput in proportion to devices, from the slowest curve at the fewest devices.
+std::vector<std::pair<int, double>> Ideal(const DeviceCurves& curves, const Axes& axes) {
+  double start = axes.top;
+  for (const DeviceCurve& curve : curves.curves) {
+    if (curve.points[0].first == axes.devices[0]) start = std::min(start, curve.points[0].second);
+  }
+  std::vector<std::pair<int, double>> points;
+  for (const int devices : axes.devices) {
+    points.emplace_back(devices, start * devices / axes.devices[0]);
+  }
+  return points;
+}
+
+}  // namespace
+
+std::vector<DeviceCurves> CurvesByDevices(const SuiteResults& results) {
+  // By title, then strategy, both in the order in which they come.
+  std::vector<DeviceCurves> groups;
+  for (const SuiteCaseResult& one : results.cases) {
+    const report::BenchResults& found = one.results;
+    const std::string title = absl::StrCat(found.model, ", ", found.backend, ", batch ",
+                                           found.global_batch, ", ", found.dtype);
+    for (const report::StrategyResult& result : found.results) {
+      if (!result.counts()) continue;
+      auto group = std::find_if(groups.begin(), groups.end(),
+                                [&](const DeviceCurves& g) { return g.title == title; });
+      if (group == groups.end()) group = groups.insert(groups.end(), {title, {}});
+      auto curve =
+          std::find_if(group->curves.begin(), group->curves.end(),
+                       [&](const DeviceCurve& c) { return c.strategy == result.strategy; });
+      if (curve == group->curves.end()) {
+        curve = group->curves.insert(curve, {result.strategy, {}});
+      }
+      curve->points.emplace_back(found.num_devices, result.MedianImagesPerSecond());
+    }
+  }
+  for (DeviceCurves& group : groups) {
+    for (DeviceCurve& curve : group.curves) std::sort(curve.points.begin(), curve.points.end());
+  }
+  groups.erase(std::remove_if(groups.begin(), groups.end(),
+                              [](const DeviceCurves& g) { return AxesOf(g).devices.size() < 2; }),
+               groups.end());
+  return groups;
+}
+
+std::string DevicesChart(const DeviceCurves& curves) {
+  constexpr int kHeight = 250, kTop = 8, kBottom = 26;
+  const Axes axes = AxesOf(curves);
+  const int plot = kHeight - kTop - kBottom;
+  std::string svg = "<ul class=\"legend\">";
+  for (size_t i = 0; i < curves.curves.size(); ++i) {
+    absl::StrAppend(&svg, "<li><svg width=\"26\" height=\"10\"><line class=\"curve q",
+                    i % report::kNumStageHues, "\" x1=\"1\" x2=\"25\" y1=\"5\" y2=\"5\"/></svg>",
+                    EscapeMarkup(curves.curves[i].strategy), "</li>");
+  }
+  absl::StrAppend(&svg, "</ul>\n", OpenSvg(kHeight, "images per second by devices"));
+  const double tick = report::NiceTick(axes.top, 5);
+  for (double value = 0; value <= axes.top; value += tick) {
+    const double y = kTop + plot * axes.Y(value) / 100;
+    absl::StrAppend(&svg, "<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"", NumberText(y),
+                    "\" y2=\"", NumberText(y), "\"/>",
+                    Text("0", y - 3, NumberText(value), "class=\"mut\""));
+  }
+  absl::StrAppend(&svg, "<svg x=\"0\" y=\"", kTop, "\" width=\"100%\" height=\"", plot,
+                  "\" viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\">\n",
+                  Polyline("curve ideal", axes, Ideal(curves, axes), " stroke-dasharray=\"3 4\""));
+  for (size_t i = 0; i < curves.curves.size(); ++i) {
+    svg +=
+        Polyline(absl::StrCat("curve q", i % report::kNumStageHues), axes, curves.curves[i].points);
+  }
+  svg += "</svg>\n";
+  for (const int devices : axes.devices) {
+    // The outer ones would be cut off if they stood in the middle.
+    const char* anchor = devices == axes.devices.front()  ? "start"
+                         : devices == axes.devices.back() ? "end"
+                                                          : "middle";
+    svg += Text(NumberText(axes.X(devices)) + "%", kHeight - 6,
+                absl::StrCat(devices, devices == 1 ? " device" : " devices"),
+                absl::StrCat("class=\"mut\" text-anchor=\"", anchor, "\""));
+  }
+  return svg + "</svg>\n";
+}
+
+std::vector<PredictionRow> PredictionRows(const SuiteResults& results) {
+  std::vector<PredictionRow> rows;
+  for (const SuiteCaseResult& one : results.cases) {
+    for (const report::StrategyResult& result : one.results.results) {
+      if (!result.counts() || std::isnan(result.bubble_ratio_measured)) continue;
+      PredictionRow row;
+      row.name =
+          absl::StrCat(one.results.model, ", ", PlaceText(one.results), ": ", result.strategy);
+      row.ratio = result.step_ms_predicted / result.MedianStepMs();
+      if (!std::isnan(row.ratio)) rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+std::string PredictionChart(const std::vector<PredictionRow>& rows) {
+  constexpr int kRow = 34, kTop = 20;
+  const auto percent = [](double ratio) {
+    const double off = std::clamp(ratio - 1, -kHalfRange, kHalfRange);
+    return NumberText(50 + 48 * off / kHalfRange) + "%";
+  };
+  const int height = kTop + kRow * static_cast<int>(rows.size());
+  std::string svg = OpenSvg(height, "predicted over measured step time");
+  absl::StrAppend(&svg, "<rect class=\"band\" x=\"", percent(1 - kBand), "\" width=\"",
+                  NumberText(48 * 2 * kBand / kHalfRange), "%\" y=\"", kTop - 4, "\" height=\"",
+                  height - kTop + 4, "\"/><line class=\"ref\" x1=\"50%\" x2=\"50%\" y1=\"",
+                  kTop - 4, "\" y2=\"", height, "\"/>");
+  for (const double ratio : {1 - kHalfRange, 1 - kBand, 1.0, 1 + kBand, 1 + kHalfRange}) {
+    const char* anchor = ratio < 0.9 ? "start" : ratio > 1.1 ? "end" : "middle";
+    svg += Text(percent(ratio), 11, absl::StrFormat("%+.0f %%", 100 * (ratio - 1)),
+                absl::StrCat("class=\"mut\" text-anchor=\"", anchor, "\""));
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const double y = kTop + kRow * static_cast<double>(i);
+    const std::string off = absl::StrFormat("%+.1f %%", 100 * (rows[i].ratio - 1));
+    absl::StrAppend(
+        &svg, Text("0", y + 12, rows[i].name), Text("100%", y + 12, off, "text-anchor=\"end\""),
+        "<circle class=\"bar best\" cx=\"", percent(rows[i].ratio), "\" cy=\"", NumberText(y + 22),
+        "\" r=\"5\"><title>", EscapeMarkup(rows[i].name), ": ", off, "</title></circle>\n");
+  }
+  return svg + "</svg>\n";
+}
+
+std::string BubbleChart(const report::BenchResults& results) {
+  constexpr int kRow = 40, kBarTop = 18, kBarHeight = 14;
+  double largest = 0.05;  // the scale's end at least: hardly any idle time must not look like much
+  std::vector<const report::StrategyResult*> shown;
+  for (const report::StrategyResult& result : results.results) {
+    if (!result.counts() || result.idle_by_reason.empty()) continue;
+    double sum = 0;
+    for (const auto& [reason, share] : result.idle_by_reason) sum += share;
+    largest = std::max(largest, sum);
+    shown.push_back(&result);
+  }
+  if (shown.empty()) return "";
+  std::string svg = "<ul class=\"legend\">";
+  for (size_t k = 0; k < std::size(kReasons); ++k) {
+    absl::StrAppend(&svg, "<li><svg width=\"12\" height=\"12\"><rect class=\"why", k,
+                    "\" width=\"12\" height=\"12\" rx=\"2\"/></svg>", kReasons[k], "</li>");
+  }
+  absl::StrAppend(&svg, "</ul>\n",
+                  OpenSvg(kRow * static_cast<int>(shown.size()), "idle time by reason"));
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const int y = kRow * static_cast<int>(i);
+    double x = 0;
+    std::string bar;
+    for (size_t k = 0; k < std::size(kReasons); ++k) {
+      const auto found = shown[i]->idle_by_reason.find(kReasons[k]);
+      if (found == shown[i]->idle_by_reason.end() || found->second <= 0) continue;
+      absl::StrAppend(&bar, "<rect class=\"why", k, "\" x=\"", NumberText(100 * x / largest),
+                      "%\" y=\"", y + kBarTop, "\" width=\"",
+                      NumberText(100 * found->second / largest), "%\" height=\"", kBarHeight,
+                      "\"><title>", kReasons[k], ": ", report::PercentText(found->second),
+                      "</title></rect>");
+      x += found->second;
+    }
+    absl::StrAppend(&svg, Text("0", y + 12, shown[i]->strategy),
+                    Text("100%", y + 12, report::PercentText(x), "text-anchor=\"end\""), bar, "\n");
+  }
+  return svg + "</svg>\n";
+}
+
+std::string SuiteChartCss() {
+  // Hues of stages are cool and alike; reasons want to be told apart.
+  constexpr double kHues[] = {85, 30, 330, 265, 200};
+  std::string css =
+      ".band{fill:var(--line);opacity:.5}.ideal{stroke:var(--muted)}"
+      ".grid{stroke:var(--line)}section h3{margin-top:14px}.warning{border-left:4px solid "
+      "#d97706}\n";
+  for (const report::Theme theme : {report::Theme::kLight, report::Theme::kDark}) {
+    if (theme == report::Theme::kDark) css += "@media (prefers-color-scheme:dark){";
+    for (size_t k = 0; k < std::size(kHues); ++k) {
+      const double lightness = theme == report::Theme::kLight ? 0.72 : 0.62;
+      absl::StrAppend(&css, ".why", k,
+                      "{fill:", report::HexText(report::OklchToRgb(lightness, 0.13, kHues[k])),
+                      "}");
+    }
+    css += theme == report::Theme::kDark ? "}\n" : "\n";
+  }
+  return css;
+}
+
+}  // namespace dpipe::bench

@@ -1,0 +1,107 @@
+#include "bench/suite_results.h"
+
+#include "bench/code_identity.h"
+#include "bench/suite_tables.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::bench {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+SuiteResults TwoCases() {
+  SuiteResults results;
+  results.suite = "small";
+  results.turns = "7";
+  for (const char* id : {"cpu.a", "cpu.b"}) {
+    SuiteCaseResult& one = results.cases.emplace_back();
+    one.id = id;
+    one.definition = "devices: 2";
+    one.results.model = "tiny|sd";
+    one.results.backend = "cpu";
+    one.results.num_devices = 2;
+    one.results.machine.cpu_model = "Some CPU";
+    one.results.machine.num_logical_cores = 2;
+    one.results.versions = {{"program", "1234"}, {"revision", "abcd"}};
+    report::StrategyResult& result = one.results.results.emplace_back();
+    result.strategy = "gpipe";
+    result.images_per_second = {10, 11, 12};
+    result.loss_check = {"one device", 3, 1e-7, 1e-4};
+  }
+  return results;
+}
+
+TEST(SuiteResultsTest, ReadBackUnchanged) {
+  SuiteResults results = TwoCases();
+  results.cases[1].state = CaseState::kSkipped;
+  results.cases[1].reason = "no GPU";
+  const std::string json = SuiteResultsToJson(results);
+  const auto read = SuiteResultsFromJson(json);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(SuiteResultsToJson(*read), json);
+  EXPECT_EQ(read->Find("cpu.b")->reason, "no GPU");
+  EXPECT_EQ(read->Find("cpu.c"), nullptr);
+}
+
+TEST(SuiteResultsTest, BadFilesAreNamed) {
+  EXPECT_THAT(std::string(SuiteResultsFromJson("[").status().message()), HasSubstr("not JSON"));
+  EXPECT_THAT(std::string(SuiteResultsFromJson("{}").status().message()), HasSubstr("format"));
+  std::string json = SuiteResultsToJson(TwoCases());
+  json.replace(json.find("\"measured\""), 10, "\"fastened\"");
+  EXPECT_THAT(std::string(SuiteResultsFromJson(json).status().message()), HasSubstr("'fastened'"));
+  json = SuiteResultsToJson(TwoCases());
+  json.replace(json.find("\"strategy\""), 10, "\"strateg\"");
+  EXPECT_THAT(std::string(SuiteResultsFromJson(json).status().message()),
+              HasSubstr("case cpu.a: benchmark results: results[0].strategy"));
+}
+
+TEST(SuiteResultsTest, ResultsOfOtherCodeOrMachinesAreSaidToBe) {
+  SuiteResults results = TwoCases();
+  EXPECT_THAT(MixedOrigins(results), IsEmpty());
+  results.cases[1].results.versions["program"] = "5678";
+  EXPECT_THAT(MixedOrigins(results),
+              ElementsAre("cpu.b was measured apart from cpu.a: program 1234 and 5678"));
+  results.cases[1].results.machine.num_logical_cores = 4;
+  EXPECT_THAT(MixedOrigins(results), ElementsAre(HasSubstr("cores 2 and 4")));
+  EXPECT_THAT(SuiteMarkdown(results), HasSubstr("**Not of one run:** cpu.b"));
+}
+
+TEST(SuiteResultsTest, TablesShowWhatDoesNotCountAsSuch) {
+  SuiteResults results = TwoCases();
+  results.cases[0].results.results[0].invalid = "the loss of step 1 is nan";
+  results.cases[1].state = CaseState::kFailed;
+  results.cases[1].reason = "out of memory";
+  EXPECT_THAT(SuiteMarkdown(results),
+              AllOf(HasSubstr("INVALID gpipe: the loss of step 1 is nan."),
+                    HasSubstr("Failed: out of memory."), HasSubstr("## tiny|sd, 2 devices")));
+  EXPECT_THAT(Failures(results),
+              ElementsAre("cpu.a, gpipe: the loss of step 1 is nan", "cpu.b: out of memory"));
+}
+
+TEST(CodeIdentityTest, ThisProgramAndMachineAreDescribed) {
+  report::BenchResults a, b;
+  DescribeRun(&a);
+  DescribeRun(&b);
+  EXPECT_EQ(a.versions["program"].size(), 16u);
+  EXPECT_EQ(CodeDifference(a, b), "");
+  EXPECT_EQ(MachineDifference(a, b), "");
+  b.versions["program"] = "other";
+  b.machine.kernel = "other";
+  EXPECT_THAT(CodeDifference(a, b), HasSubstr("program " + a.versions["program"] + " and other"));
+  EXPECT_THAT(MachineDifference(a, b), HasSubstr("kernel"));
+}
+
+TEST(CodeIdentityTest, ClassesOfMachinesAreFileNames) {
+  report::MachineInfo machine;
+  machine.cpu_model = "Intel(R) Xeon(R) Processor @ 2.30GHz";
+  machine.num_logical_cores = 2;
+  machine.memory_bytes = int64_t{24} << 30;
+  EXPECT_EQ(MachineClass(machine), "intel_r_xeon_r_processor_2_30ghz-2_cores-24_gib");
+}
+
+}  // namespace
+}  // namespace dpipe::bench

@@ -1,0 +1,180 @@
+#include "bench/suite_run.h"
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "bench/code_identity.h"
+#include "core/base/file.h"
+#include "core/base/time.h"
+#include "google/protobuf/text_format.h"
+
+namespace dpipe::bench {
+namespace {
+
+std::string CasePath(const std::string& folder, const std::string& id, const char* ending) {
+  return absl::StrCat(folder, "/cases/", id, ending);
+}
+
+// All that a result depends on and that is not code or machine.
+std::string Definition(const SuiteCase& one, const CaseOptions& options) {
+  SuiteGroup group = one.settings;
+  group.clear_backends();
+  group.clear_models();
+  group.clear_devices();
+  group.clear_clusters();
+  group.clear_global_batches();
+  group.add_backends(one.backend);
+  *group.add_models() = one.model;
+  if (one.num_devices > 0) group.add_devices(one.num_devices);
+  if (!one.cluster.empty()) group.add_clusters(one.cluster);
+  group.add_global_batches(one.global_batch);
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(group, &text);
+  if (!options.data_folder.empty()) absl::StrAppend(&text, "# data: ", options.data_folder);
+  if (options.slow_down > 0) absl::StrAppend(&text, "# slowed down by ", options.slow_down);
+  return text;
+}
+
+CaseTraces TracesOf(const Comparison& comparison) {
+  CaseTraces traces;
+  for (size_t i = 0; i < comparison.outcomes.size(); ++i) {
+    if (!comparison.results.results[i].skipped.empty()) continue;
+    StrategyTraceFile* trace = traces.add_traces();
+    trace->set_strategy(comparison.results.results[i].strategy);
+    *trace->mutable_measured() = comparison.outcomes[i].measured;
+    *trace->mutable_predicted() = comparison.outcomes[i].predicted;
+  }
+  return traces;
+}
+
+class SuiteRun {
+ public:
+  SuiteRun(const Suite& suite, const SuiteRunOptions& options) : options_(options) {
+    results_.suite = suite.name();
+    results_.description = suite.description();
+    results_.turns = options.turns;
+    DescribeRun(&identity_);
+    identity_.command_line = options.command_line;
+  }
+
+  absl::StatusOr<SuiteResults> Run(const std::vector<SuiteCase>& cases) {
+    DPIPE_RETURN_IF_ERROR(MakeFolder(options_.folder + "/cases"));
+    for (size_t i = 0; i < cases.size(); ++i) {
+      const std::string place = absl::StrCat("[", i + 1, "/", cases.size(), "] ", cases[i].id);
+      const std::string definition = Definition(cases[i], options_.cases);
+      std::optional<SuiteCaseResult> kept = Finished(cases[i].id, definition, place);
+      if (!kept.has_value()) {
+        DPIPE_ASSIGN_OR_RETURN(kept, RunCase(cases[i], definition, place));
+      }
+      results_.cases.push_back(*std::move(kept));
+      DPIPE_RETURN_IF_ERROR(
+          WriteFileAtomically(options_.folder + "/results.json", SuiteResultsToJson(results_)));
+    }
+    return std::move(results_);
+  }
+
+ private:
+  // What an earlier run left of the case, if it may be kept.
+  std::optional<SuiteCaseResult> Finished(const std::string& id, const std::string& definition,
+                                          const std::string& place) const {
+    const auto json = ReadFile(CasePath(options_.folder, id, ".json"));
+    if (!json.ok() || options_.fresh) return std::nullopt;
+    auto result = CaseResultFromJson(*json);
+    if (!result.ok()) {
+      Say(place, "measured anew: ", result.status().message());
+      return std::nullopt;
+    }
+    if (result->state != CaseState::kMeasured) return std::nullopt;
+    if (result->definition != definition || result->id != id) {
+      Say(place, "measured anew: the suite defined it otherwise");
+      return std::nullopt;
+    }
+    const std::string code = CodeDifference(result->results, identity_);
+    const std::string machine = MachineDifference(result->results, identity_);
+    if (!options_.mix && !(code.empty() && machine.empty())) {
+      Say(place, "measured anew: what is there is of another ",
+          machine.empty() ? "program (" + code : "machine (" + machine, ")");
+      return std::nullopt;
+    }
+    Say(place, "is there from ", result->results.created);
+    return *std::move(result);
+  }
+
+  absl::StatusOr<SuiteCaseResult> RunCase(const SuiteCase& one, const std::string& definition,
+                                          const std::string& place) {
+    SuiteCaseResult result;
+    result.id = one.id;
+    result.definition = definition;
+    result.results = identity_;
+    result.results.model = one.model.name();
+    result.results.backend = one.backend;
+    result.results.num_devices = one.num_devices;
+    result.results.global_batch = one.global_batch;
+    const SuiteBackend& backend = *FindBackend(one.backend);
+    CaseTraces traces;
+    const Nanos start = MonotonicNow();
+    const absl::Status possible = backend.check(one);
+    if (!possible.ok()) {
+      result.state = CaseState::kSkipped;
+      result.reason = std::string(possible.message());
+      Say(place, "skipped: ", result.reason);
+    } else {
+      Say(place, "");
+      auto comparison = backend.run(one, options_.cases);
+      if (comparison.ok()) {
+        Complete(&comparison->results);
+        traces = TracesOf(*comparison);
+        result.results = std::move(comparison->results);
+      } else {
+        if (absl::IsCancelled(comparison.status())) return comparison.status();
+        result.state = CaseState::kFailed;
+        result.reason = std::string(comparison.status().message());
+        Say(place, "failed: ", result.reason);
+      }
+      Say(place, "took ", FormatDuration(MonotonicNow() - start));
+    }
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(CasePath(options_.folder, one.id, ".traces.pb"),
+                                              traces.SerializeAsString()));
+    DPIPE_RETURN_IF_ERROR(
+        WriteFileAtomically(CasePath(options_.folder, one.id, ".json"), CaseResultToJson(result)));
+    return result;
+  }
+
+  void Complete(report::BenchResults* results) const {
+    DescribeRun(results);
+    results->command_line = identity_.command_line;
+  }
+
+  template <typename... Parts>
+  void Say(const std::string& place, const Parts&... parts) const {
+    options_.cases.say(absl::StrCat(place, " ", parts...));
+  }
+
+  const SuiteRunOptions& options_;
+  report::BenchResults identity_;  // of this run: no results
+  SuiteResults results_;
+};
+
+}  // namespace
+
+absl::StatusOr<SuiteResults> RunSuite(const Suite& suite, const std::vector<SuiteCase>& cases,
+                                      const SuiteRunOptions& options) {
+  return SuiteRun(suite, options).Run(cases);
+}
+
+absl::StatusOr<CaseTraces> ReadCaseTraces(const std::string& folder, const std::string& id) {
+  CaseTraces traces;
+  const std::string path = CasePath(folder, id, ".traces.pb");
+  if (!std::filesystem::exists(path)) return traces;
+  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  if (!traces.ParseFromString(bytes)) {
+    return absl::DataLossError(absl::StrCat(path, " is not a CaseTraces message"));
+  }
+  return traces;
+}
+
+}  // namespace dpipe::bench

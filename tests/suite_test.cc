@@ -1,0 +1,239 @@
+// A benchmark suite and the regression gate as a user runs them: small but whole.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/testlib/run_program.h"
+
+namespace dpipe {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testlib::ProgramOutcome;
+using testlib::RunProgram;
+
+// Cases that run, two of them on a cluster that is not here, and cases that cannot run here.
+constexpr char kSuite[] = R"(
+name: "small"
+groups {
+  backends: "cpu"
+  models { name: "tiny_sd" }
+  strategies: ["data_parallel", "1f1b", "zb-h1"]
+  devices: [2, 4096]
+  global_batches: [4, 2]
+  micro_batches: 2
+  repeats: 2
+  steps: 2
+  profiles: 1
+  reference_steps: 2
+}
+groups {
+  backends: ["simulated", "emulated"]
+  models {
+    name: "sd"
+    profile: "data/profiles/modelled/a100_80gb/stable_diffusion_v2_1_512.textproto"
+  }
+  strategies: ["data_parallel", "diffusionpipe"]
+  clusters: "data/clusters/a100_8x1.textproto"
+  global_batches: 256
+}
+)";
+
+constexpr char kFirst[] = "cpu.tiny_sd.2_devices.batch_4";
+constexpr char kSecond[] = "cpu.tiny_sd.2_devices.batch_2";
+
+class SuiteTest : public ::testing::Test {
+ protected:
+  SuiteTest() {
+    folder_ = ::testing::TempDir() + "/" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::create_directories(folder_);
+    data_ = ::testing::TempDir() + "/images";
+    if (std::filesystem::exists(data_)) return;
+    const ProgramOutcome made =
+        RunProgram("data/make_dataset", {"--out=" + data_, "--count=32", "--seed=3"});
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+  }
+
+  std::string WriteSuite(const std::string& text) {
+    const std::string path = folder_ + "/suite.textproto";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  ProgramOutcome Suite(std::vector<std::string> flags) {
+    flags.push_back("--suite=" + folder_ + "/suite.textproto");
+    flags.push_back("--data=" + data_);
+    flags.push_back("--out=" + folder_ + "/out");
+    return RunProgram("bench/suite", flags, /*deadline_s=*/280);
+  }
+
+  json Results() { return json::parse(*ReadFile(folder_ + "/out/results.json")); }
+
+  std::string folder_, data_;
+};
+
+// The cases of `results` by id.
+json CaseOf(const json& results, const std::string& id) {
+  for (const json& one : results["cases"]) {
+    if (one["id"] == id) return one;
+  }
+  return nullptr;
+}
+
+TEST_F(SuiteTest, RunsEveryCaseOnceAndGoesOnFromWhatIsThere) {
+  WriteSuite(kSuite);
+  const ProgramOutcome first = Suite({});
+  ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
+  const json results = Results();
+  ASSERT_EQ(results["cases"].size(), 6u);
+  EXPECT_EQ(CaseOf(results, "cpu.tiny_sd.4096_devices.batch_4")["state"], "skipped");
+  for (const json& result : CaseOf(results, kFirst)["results"]["results"]) {
+    EXPECT_EQ(result["invalid"], "") << result["strategy"];
+    EXPECT_EQ(result["loss_check"]["steps"], result["losses"].size()) << result["strategy"];
+    EXPECT_EQ(result["images_per_second"]["samples"].size(), 2u) << result["strategy"];
+  }
+  for (const json& result :
+       CaseOf(results, "emulated.sd.a100_8x1.batch_256")["results"]["results"]) {
+    EXPECT_EQ(result["invalid"], "") << result["strategy"];
+    EXPECT_GT(result["loss_check"]["steps"], 0) << result["strategy"];
+  }
+  EXPECT_THAT(first.out, HasSubstr("4096 CPU devices want a core each"));
+  EXPECT_THAT(*ReadFile(folder_ + "/out/report.html"), HasSubstr("</html>"));
+  EXPECT_THAT(*ReadFile(folder_ + "/out/tables.md"), HasSubstr("| data_parallel"));
+
+  // As if it had been interrupted in a later case.
+  ASSERT_TRUE(std::filesystem::remove(folder_ + "/out/cases/" + kSecond + ".json"));
+  const ProgramOutcome second = Suite({});
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.out, AllOf(HasSubstr(absl::StrCat(kFirst, " is there from")),
+                                HasSubstr(absl::StrCat(kSecond, " took")),
+                                Not(HasSubstr(absl::StrCat(kFirst, " took")))));
+  EXPECT_EQ(CaseOf(Results(), kFirst), CaseOf(results, kFirst));
+}
+
+TEST_F(SuiteTest, ResultsOfOtherCodeAreMeasuredAnewOrNamed) {
+  WriteSuite(R"(groups { backends: "simulated"
+    models { name: "sd" profile:
+      "data/profiles/modelled/a100_80gb/stable_diffusion_v2_1_512.textproto" }
+    strategies: "data_parallel" global_batches: [64, 128]
+    clusters: "data/clusters/a100_8x1.textproto" })");
+  ASSERT_EQ(Suite({}).exit_code, 0);
+  const std::string path = folder_ + "/out/cases/simulated.sd.a100_8x1.batch_128.json";
+  json one = json::parse(*ReadFile(path));
+  one["results"]["versions"]["program"] = "another";
+  const auto forge = [&] { ASSERT_TRUE(WriteFileAtomically(path, one.dump()).ok()); };
+
+  forge();
+  ProgramOutcome run = Suite({"--mix"});
+  EXPECT_THAT(run.out, HasSubstr("Not of one run: simulated.sd.a100_8x1.batch_128"));
+  EXPECT_THAT(*ReadFile(folder_ + "/out/report.html"), HasSubstr("To be read first"));
+
+  run = Suite({});
+  EXPECT_THAT(run.out, HasSubstr("measured anew: what is there is of another program"));
+  EXPECT_THAT(run.out, Not(HasSubstr("Not of one run")));
+  EXPECT_NE(json::parse(*ReadFile(path))["results"]["versions"]["program"], "another");
+}
+
+TEST_F(SuiteTest, ABadSuiteIsRefusedInASentence) {
+  WriteSuite(
+      "groups { backends: 'cpu' models { name: 'm' } strategies: 'fastest' devices: 1 "
+      "global_batches: 1 }");
+  const ProgramOutcome run = Suite({});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("group 1"), HasSubstr("fastest")));
+}
+
+TEST_F(SuiteTest, AModelThatCannotBeLoadedFailsItsCaseAlone) {
+  WriteSuite(R"(groups { backends: "cpu" models { name: "no_such_model" } models { name: "tiny_sd" }
+    strategies: "data_parallel" devices: 2 global_batches: 2 repeats: 1 steps: 1 profiles: 1 })");
+  const ProgramOutcome run = Suite({});
+  EXPECT_EQ(run.exit_code, 2) << run.out;
+  EXPECT_THAT(run.err, HasSubstr("cpu.no_such_model.2_devices.batch_2"));
+  const json results = Results();
+  EXPECT_EQ(results["cases"][0]["state"], "failed");
+  EXPECT_EQ(results["cases"][1]["state"], "measured");
+}
+
+class RegressTest : public SuiteTest {
+ protected:
+  // Two programs in turns, of which both are this one; the new one may be made slower.
+  ProgramOutcome InTurns(const std::string& new_flags) {
+    WriteSuite(R"(groups { backends: "cpu" models { name: "tiny_sd" }
+      strategies: ["data_parallel", "1f1b"] devices: 2 global_batches: 4 micro_batches: 2
+      repeats: 8 steps: 1 profiles: 1 reference_steps: 1 })");
+    return RunProgram(
+        "bench/regress",
+        {"--old_program=bench/suite", "--new_program=bench/suite",
+         "--suite=" + folder_ + "/suite.textproto", "--out=" + folder_ + "/regress",
+         "--new_flags=--data=" + data_ + " " + new_flags, "--old_flags=--data=" + data_},
+        /*deadline_s=*/280);
+  }
+};
+
+TEST_F(RegressTest, TheSameProgramPasses) {
+  const ProgramOutcome run = InTurns("");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("No regression: 3 rows"), HasSubstr("all rows"),
+                             Not(HasSubstr("The two were not measured in turns"))));
+}
+
+TEST_F(RegressTest, AProgramOfHalfTheSpeedDoesNot) {
+  const ProgramOutcome run = InTurns("--slow_down=1");
+  EXPECT_EQ(run.exit_code, 2) << run.out << run.err;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("REGRESSION"), HasSubstr("SLOWER")));
+}
+
+TEST_F(RegressTest, AProgramThatFailsIsNamedWithWhatItSaid) {
+  const ProgramOutcome run = InTurns("--no_such_flag");
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err,
+              AllOf(HasSubstr("the new program ended with status 1"), HasSubstr("no_such_flag")));
+}
+
+TEST_F(RegressTest, ResultsAreComparedWithTheBaselineOfTheirMachineClass) {
+  WriteSuite(R"(groups { backends: "simulated"
+    models { name: "sd" profile:
+      "data/profiles/modelled/a100_80gb/stable_diffusion_v2_1_512.textproto" }
+    strategies: "data_parallel" global_batches: 64
+    clusters: "data/clusters/a100_8x1.textproto" })");
+  ASSERT_EQ(Suite({}).exit_code, 0);
+  const std::vector<std::string> flags = {"--new=" + folder_ + "/out",
+                                          "--baselines=" + folder_ + "/baselines"};
+  const auto regress = [&](std::vector<std::string> more) {
+    more.insert(more.end(), flags.begin(), flags.end());
+    return RunProgram("bench/regress", more);
+  };
+  ProgramOutcome run = regress({});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, HasSubstr("There is no baseline of this machine class"));
+  EXPECT_EQ(regress({"--store"}).exit_code, 0);
+  run = regress({});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("No regression: 1 rows, 1 same"));
+
+  // The new result is slower than it was by a tenth.
+  json results = Results();
+  json& samples = results["cases"][0]["results"]["results"][0]["images_per_second"]["samples"];
+  samples[0] = samples[0].get<double>() / 1.1;
+  ASSERT_TRUE(WriteFileAtomically(folder_ + "/out/results.json", results.dump()).ok());
+  EXPECT_EQ(regress({}).exit_code, 2);
+  results["cases"][0]["results"]["machine"]["cpu_model"] = "another";
+  ASSERT_TRUE(WriteFileAtomically(folder_ + "/other.json", results.dump()).ok());
+  run = RunProgram("bench/regress",
+                   {"--new=" + folder_ + "/other.json", "--old=" + folder_ + "/out"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("machine class"));
+}
+
+}  // namespace
+}  // namespace dpipe
