@@ -8,10 +8,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/shard.h"
 #include "core/comm/collective_thread.h"
+#include "core/comm/contract.h"
 
 namespace dpipe {
 namespace {
@@ -67,12 +67,6 @@ absl::Status Await(SharedState& state, int rank, const std::string& what, const 
   return state.failure;
 }
 
-std::string SpecNames(absl::Span<const TensorSpec> specs) {
-  return absl::StrJoin(specs, ", ", [](std::string* out, const TensorSpec& spec) {
-    absl::StrAppend(out, DTypeName(spec.dtype), spec.shape.ToString());
-  });
-}
-
 class InProcessRecv : public PendingRecv {
  public:
   InProcessRecv(std::shared_ptr<SharedState> state, Rank from, Rank to, int64_t tag,
@@ -106,11 +100,7 @@ class InProcessRecv : public PendingRecv {
       same = tensors[i].shape() == specs_[i].shape && tensors[i].dtype() == specs_[i].dtype;
     }
     if (same) return absl::OkStatus();
-    std::vector<TensorSpec> received;
-    for (const Tensor& t : tensors) received.push_back({t.shape(), t.dtype()});
-    return absl::InternalError(absl::StrCat("rank ", to_.value(), ": ", what_, " from rank ",
-                                            from_.value(), " should be (", SpecNames(specs_),
-                                            ") but is (", SpecNames(received), ")"));
+    return WrongSpecs(to_, from_, what_, SpecNames(specs_), SpecNames(SpecsOf(tensors)));
   }
 
   const std::shared_ptr<SharedState> state_;
@@ -131,7 +121,7 @@ class InProcessCommunicator : public Communicator {
 
   absl::Status Send(Rank to, int64_t tag, std::vector<Tensor> tensors,
                     const std::string& what) override {
-    DPIPE_RETURN_IF_ERROR(CheckRank(to, what));
+    DPIPE_RETURN_IF_ERROR(CheckPeer(rank(), size(), to, what));
     absl::MutexLock lock(&state_->mutex);
     if (!state_->failure.ok()) return state_->failure;
     state_->mailboxes[{rank_, to.value(), tag}].push_back(std::move(tensors));
@@ -141,33 +131,34 @@ class InProcessCommunicator : public Communicator {
   absl::StatusOr<std::unique_ptr<PendingRecv>> PostRecv(Rank from, int64_t tag,
                                                         std::vector<TensorSpec> specs,
                                                         const std::string& what) override {
-    DPIPE_RETURN_IF_ERROR(CheckRank(from, what));
+    DPIPE_RETURN_IF_ERROR(CheckPeer(rank(), size(), from, what));
     return std::unique_ptr<PendingRecv>(
         std::make_unique<InProcessRecv>(state_, from, rank(), tag, std::move(specs), what));
   }
 
   StartedCollective StartAllReduceSum(absl::Span<const Rank> group, std::vector<Tensor> tensors,
                                       const std::string& what) override {
-    return thread_.Start([this, ranks = Ranks(group, what), tensors = std::move(tensors), what] {
-      return SumAll(ranks, tensors, what);
-    });
+    return thread_.Start([this, group = GroupOf(rank(), group, what), tensors = std::move(tensors),
+                          what] { return SumAll(group, tensors, what); });
   }
 
   StartedCollective StartAllGather(absl::Span<const Rank> group, std::vector<Tensor> shards,
                                    std::vector<Tensor> full, const std::string& what) override {
     DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
-    return thread_.Start(
-        [this, ranks = Ranks(group, what), shards = std::move(shards), full = std::move(full),
-         what]() mutable { return Gather(ranks, shards, absl::MakeSpan(full), what); });
+    return thread_.Start([this, group = GroupOf(rank(), group, what), shards = std::move(shards),
+                          full = std::move(full), what]() mutable {
+      return Gather(group, shards, absl::MakeSpan(full), what);
+    });
   }
 
   StartedCollective StartReduceScatterSum(absl::Span<const Rank> group, std::vector<Tensor> full,
                                           std::vector<Tensor> shards,
                                           const std::string& what) override {
     DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
-    return thread_.Start(
-        [this, ranks = Ranks(group, what), full = std::move(full), shards = std::move(shards),
-         what]() mutable { return ReduceScatter(ranks, full, absl::MakeSpan(shards), what); });
+    return thread_.Start([this, group = GroupOf(rank(), group, what), full = std::move(full),
+                          shards = std::move(shards), what]() mutable {
+      return ReduceScatter(group, full, absl::MakeSpan(shards), what);
+    });
   }
 
   absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) override {
@@ -195,59 +186,34 @@ class InProcessCommunicator : public Communicator {
   }
 
  private:
-  absl::Status CheckRank(Rank peer, const std::string& what) const {
-    if (0 <= peer.value() && peer.value() < state_->size && peer.value() != rank_) {
-      return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError(absl::StrCat("rank ", rank_, " has no peer ", peer.value(),
-                                                   " for ", what, "; there are ", state_->size,
-                                                   " ranks"));
-  }
-
-  std::vector<int> Ranks(absl::Span<const Rank> group, const std::string& what) const {
-    std::vector<int> ranks;
-    for (Rank r : group) ranks.push_back(r.value());
-    DPIPE_CHECK(std::is_sorted(ranks.begin(), ranks.end())) << what;
-    DPIPE_CHECK(std::count(ranks.begin(), ranks.end(), rank_) == 1)
-        << "rank " << rank_ << " " << what;
-    return ranks;
-  }
-
-  Shard OwnShard(const std::vector<int>& ranks) const {
-    const auto own = std::find(ranks.begin(), ranks.end(), rank_);
-    return {static_cast<int>(own - ranks.begin()), static_cast<int>(ranks.size())};
-  }
-
   using Tensors = std::vector<Tensor>;
 
-  absl::Status SumAll(const std::vector<int>& ranks, const Tensors& tensors,
-                      const std::string& what) {
-    if (ranks.size() == 1) return absl::OkStatus();
-    DPIPE_ASSIGN_OR_RETURN(std::vector<Tensors> all, Exchange(ranks, tensors, what));
-    const Shard own = OwnShard(ranks);
-    for (size_t i = 0; i < tensors.size(); ++i) SumShard(&all, i, own);
-    return Part(ranks, what);
+  absl::Status SumAll(const RankGroup& group, const Tensors& tensors, const std::string& what) {
+    if (group.size() == 1) return absl::OkStatus();
+    DPIPE_ASSIGN_OR_RETURN(std::vector<Tensors> all, Exchange(group.ranks, tensors, what));
+    for (size_t i = 0; i < tensors.size(); ++i) SumShard(&all, i, group.own);
+    return Part(group.ranks, what);
   }
 
-  absl::Status Gather(const std::vector<int>& ranks, const Tensors& shards, absl::Span<Tensor> full,
+  absl::Status Gather(const RankGroup& group, const Tensors& shards, absl::Span<Tensor> full,
                       const std::string& what) {
-    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(ranks, shards, what));
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group.ranks, shards, what));
     for (size_t i = 0; i < full.size(); ++i) {
-      for (Shard from{0, static_cast<int>(ranks.size())}; from.index < from.count; ++from.index) {
+      for (Shard from{0, group.size()}; from.index < from.count; ++from.index) {
         const absl::Span<const float> shard = all[from.index][i].span<float>();
         DPIPE_CHECK_EQ(static_cast<int64_t>(shard.size()), from.Size(full[i].num_elements()))
-            << what << ", tensor " << i << " of rank " << ranks[from.index];
+            << what << ", tensor " << i << " of rank " << group.ranks[from.index];
         std::copy(shard.begin(), shard.end(),
                   full[i].data<float>() + from.Begin(full[i].num_elements()));
       }
     }
-    return Part(ranks, what);
+    return Part(group.ranks, what);
   }
 
-  absl::Status ReduceScatter(const std::vector<int>& ranks, const Tensors& full,
-                             absl::Span<Tensor> shards, const std::string& what) {
-    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(ranks, full, what));
-    const Shard own = OwnShard(ranks);
+  absl::Status ReduceScatter(const RankGroup& group, const Tensors& full, absl::Span<Tensor> shards,
+                             const std::string& what) {
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group.ranks, full, what));
+    const Shard own = group.own;
     for (size_t i = 0; i < full.size(); ++i) {
       const int64_t n = full[i].num_elements(), begin = own.Begin(n), size = own.Size(n);
       DPIPE_CHECK_EQ(shards[i].num_elements(), size) << what << ", tensor " << i;
@@ -261,7 +227,7 @@ class InProcessCommunicator : public Communicator {
       float* shard = shards[i].data<float>();
       for (int64_t k = 0; k < size; ++k) shard[k] += sum[k];
     }
-    return Part(ranks, what);
+    return Part(group.ranks, what);
   }
 
   // Everybody's tensors, in the group's order; they may be used until Part.

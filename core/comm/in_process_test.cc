@@ -1,249 +1,32 @@
 #include "core/comm/in_process.h"
 
-#include <functional>
 #include <thread>
 
-#include "core/base/philox.h"
-#include "core/base/shard.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include "core/comm/conformance.h"
 
 namespace dpipe {
 namespace {
 
-using ::testing::HasSubstr;
-
-Tensor Vector(std::vector<float> values) {
-  return Tensor::FromHost<float>(Device::Cpu(), {static_cast<int64_t>(values.size())},
-                                 absl::MakeConstSpan(values));
-}
-
-// Runs `body` on a thread for every rank and returns their statuses.
-std::vector<absl::Status> RunRanks(int size, const InProcessOptions& options,
-                                   const std::function<absl::Status(Communicator&)>& body) {
-  auto communicators = CreateInProcessCommunicators(size, options);
-  std::vector<absl::Status> statuses(size);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < size; ++i) {
-    threads.emplace_back([&, i] { statuses[i] = body(*communicators[i]); });
-  }
-  for (auto& thread : threads) thread.join();
-  return statuses;
-}
-
-TEST(InProcessTest, MessagesOfOneTagKeepTheirOrder) {
-  const auto statuses = RunRanks(2, {}, [](Communicator& comm) -> absl::Status {
-    if (comm.rank() == Rank(0)) {
-      for (float i = 0; i < 50; ++i) {
-        DPIPE_RETURN_IF_ERROR(comm.Send(Rank(1), 7, {Vector({i})}, "number"));
-        DPIPE_RETURN_IF_ERROR(comm.Send(Rank(1), 8, {Vector({-i, i})}, "other"));
-      }
-      return absl::OkStatus();
+Transport InProcess() {
+  Transport transport;
+  transport.name = "in_process";
+  transport.run = [](int size, absl::Duration deadline, const Transport::Body& body) {
+    InProcessOptions options;
+    options.deadline = deadline;
+    auto communicators = CreateInProcessCommunicators(size, options);
+    std::vector<absl::Status> statuses(size);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < size; ++i) {
+      threads.emplace_back([&, i] { statuses[i] = body(*communicators[i]); });
     }
-    for (float i = 0; i < 50; ++i) {
-      DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(Rank(0), 7, {{{1}, DType::kF32}}, "number"));
-      DPIPE_ASSIGN_OR_RETURN(auto tensors, recv->Wait());
-      EXPECT_EQ(tensors[0].data<float>()[0], i);
-    }
-    DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(Rank(0), 8, {{{2}, DType::kF32}}, "other"));
-    DPIPE_ASSIGN_OR_RETURN(auto tensors, recv->Wait());
-    EXPECT_EQ(tensors[0].data<float>()[0], 0);
-    return absl::OkStatus();
-  });
-  for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
-}
-
-TEST(InProcessTest, AllReduceAddsInRankOrderOnEveryRank) {
-  constexpr int kSize = 3;
-  constexpr int kCount = 1001;  // does not divide by the number of ranks
-  auto value = [](int rank, int i) {
-    return RandomStream(1, i, rank, RandomPurpose::kTest).NextNormal();
+    for (auto& thread : threads) thread.join();
+    return statuses;
   };
-  const auto statuses = RunRanks(kSize, {}, [&](Communicator& comm) -> absl::Status {
-    const int rank = comm.rank().value();
-    for (int repeat = 0; repeat < 20; ++repeat) {
-      std::vector<float> mine(kCount);
-      for (int i = 0; i < kCount; ++i) mine[i] = value(rank, i);
-      std::vector<Tensor> tensors = {Vector(mine)};
-      const std::vector<Rank> group = {Rank(0), Rank(1), Rank(2)};
-      DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(group, absl::MakeSpan(tensors), "gradients"));
-      for (int i = 0; i < kCount; ++i) {
-        const float expected = (value(0, i) + value(1, i)) + value(2, i);
-        EXPECT_EQ(tensors[0].data<float>()[i], expected) << "rank " << rank << " element " << i;
-      }
-      double sums[2] = {rank + 1.0, 0.5};
-      DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(absl::MakeSpan(sums), "norm"));
-      EXPECT_EQ(sums[0], 6.0);
-      EXPECT_EQ(sums[1], 1.5);
-    }
-    return absl::OkStatus();
-  });
-  for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  return transport;
 }
 
-// 10 elements and 2 elements over 3 ranks: uneven shards, and an empty one.
-TEST(InProcessTest, AllGatherJoinsShards) {
-  const auto statuses = RunRanks(4, {}, [](Communicator& comm) -> absl::Status {
-    const std::vector<Rank> group = {Rank(0), Rank(2), Rank(3)};
-    const int rank = comm.rank().value();
-    if (rank == 1) return absl::OkStatus();
-    const Shard own{rank == 0 ? 0 : rank - 1, 3};
-    for (int repeat = 0; repeat < 20; ++repeat) {
-      std::vector<Tensor> shards, full;
-      for (int n : {10, 2}) {
-        std::vector<float> mine;
-        for (int64_t i = own.Begin(n); i < own.End(n); ++i) mine.push_back(100 * repeat + n + i);
-        shards.push_back(Vector(mine));
-        full.push_back(Tensor::Zeros(Device::Cpu(), {n / 2, 2}, DType::kF32));
-      }
-      DPIPE_RETURN_IF_ERROR(comm.AllGather(group, shards, absl::MakeSpan(full), "weights"));
-      for (const Tensor& tensor : full) {
-        const int n = static_cast<int>(tensor.num_elements());
-        for (int i = 0; i < n; ++i) {
-          EXPECT_EQ(tensor.data<float>()[i], 100 * repeat + n + i) << "rank " << rank;
-        }
-      }
-    }
-    return absl::OkStatus();
-  });
-  for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
-}
-
-TEST(InProcessTest, ReduceScatterAddsTheAllReducesShard) {
-  constexpr int kSize = 3, kCount = 1001;
-  const auto statuses = RunRanks(kSize, {}, [&](Communicator& comm) -> absl::Status {
-    const std::vector<Rank> group = {Rank(0), Rank(1), Rank(2)};
-    const Shard own{comm.rank().value(), kSize};
-    for (int repeat = 0; repeat < 20; ++repeat) {
-      std::vector<float> mine(kCount);
-      for (int i = 0; i < kCount; ++i) {
-        mine[i] = RandomStream(repeat, i, own.index, RandomPurpose::kTest).NextNormal();
-      }
-      std::vector<Tensor> full = {Vector(mine)}, sum = {Vector(mine)};
-      std::vector<Tensor> shards = {Vector(std::vector<float>(own.Size(kCount), 0.5f))};
-      DPIPE_RETURN_IF_ERROR(comm.ReduceScatterSum(group, full, absl::MakeSpan(shards), "grads"));
-      DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(group, absl::MakeSpan(sum), "grads"));
-      for (int i = 0; i < own.Size(kCount); ++i) {
-        EXPECT_EQ(shards[0].data<float>()[i], 0.5f + sum[0].data<float>()[own.Begin(kCount) + i]);
-      }
-    }
-    return absl::OkStatus();
-  });
-  for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
-}
-
-TEST(InProcessTest, SubgroupsDoNotDisturbEachOther) {
-  const auto statuses = RunRanks(4, {}, [](Communicator& comm) -> absl::Status {
-    const int pair = comm.rank().value() / 2;
-    const std::vector<Rank> group = {Rank(2 * pair), Rank(2 * pair + 1)};
-    std::vector<Tensor> tensors = {Vector({static_cast<float>(comm.rank().value())})};
-    DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(group, absl::MakeSpan(tensors), "pair"));
-    EXPECT_EQ(tensors[0].data<float>()[0], pair == 0 ? 1 : 5);
-    return absl::OkStatus();
-  });
-  for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
-}
-
-// Two are under way while the rank goes on, sums doubles over all ranks, and waits for the second
-// first; a message that only comes after the start shows that starting does not block.
-TEST(InProcessTest, CollectivesRunBesideWhatTheRankDoes) {
-  const auto statuses = RunRanks(2, {}, [](Communicator& comm) -> absl::Status {
-    const std::vector<Rank> group = {Rank(0), Rank(1)};
-    const int rank = comm.rank().value();
-    const Rank peer(1 - rank);
-    for (int repeat = 0; repeat < 20; ++repeat) {
-      const std::vector<Tensor> sum = {Vector({rank + 1.0f, 10.0f * repeat})};
-      const std::vector<Tensor> full = {Vector({0, 0})};
-      if (rank == 1) {
-        DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(peer, 7, {{{1}, DType::kF32}}, "go"));
-        DPIPE_RETURN_IF_ERROR(recv->Wait().status());
-      }
-      const Nanos start = MonotonicNow();
-      DPIPE_ASSIGN_OR_RETURN(auto reduction, comm.StartAllReduceSum(group, sum, "gradients"));
-      DPIPE_ASSIGN_OR_RETURN(auto gathering,
-                             comm.StartAllGather(group, {Vector({rank + 0.5f})}, full, "weights"));
-      if (rank == 0) DPIPE_RETURN_IF_ERROR(comm.Send(peer, 7, {Vector({1})}, "go"));
-      double one = 1;
-      DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(absl::MakeSpan(&one, 1), "norm"));
-      EXPECT_EQ(one, 2.0);
-      DPIPE_RETURN_IF_ERROR(gathering->Wait());
-      EXPECT_EQ(full[0].data<float>()[0], 0.5f);
-      EXPECT_EQ(full[0].data<float>()[1], 1.5f);
-      DPIPE_RETURN_IF_ERROR(reduction->Wait());
-      EXPECT_EQ(sum[0].data<float>()[0], 3.0f);
-      EXPECT_EQ(sum[0].data<float>()[1], 20.0f * repeat);
-      EXPECT_LE(start, reduction->end_ns());
-      EXPECT_LE(reduction->end_ns(), gathering->end_ns());
-      EXPECT_LE(gathering->end_ns(), MonotonicNow());
-    }
-    return absl::OkStatus();
-  });
-  for (const auto& status : statuses) EXPECT_TRUE(status.ok()) << status;
-}
-
-// A rank that fails drops what it has started; the others learn of it.
-TEST(InProcessTest, AbortEndsCollectivesThatAreUnderWay) {
-  const auto statuses = RunRanks(2, {}, [](Communicator& comm) -> absl::Status {
-    const std::vector<Rank> group = {Rank(0), Rank(1)};
-    DPIPE_ASSIGN_OR_RETURN(auto first, comm.StartAllReduceSum(group, {Vector({1})}, "first"));
-    if (comm.rank() == Rank(0)) {
-      comm.Abort(absl::DataLossError("rank 0: image broken.png cannot be read"));
-      return absl::OkStatus();
-    }
-    DPIPE_ASSIGN_OR_RETURN(auto second, comm.StartAllReduceSum(group, {Vector({1})}, "second"));
-    return second->Wait();
-  });
-  EXPECT_EQ(statuses[1].code(), absl::StatusCode::kDataLoss) << statuses[1];
-}
-
-TEST(InProcessTest, DeadlineNamesWhoWaitedForWhat) {
-  InProcessOptions options;
-  options.deadline = absl::Milliseconds(50);
-  const auto statuses = RunRanks(2, options, [](Communicator& comm) -> absl::Status {
-    if (comm.rank() == Rank(0)) return absl::OkStatus();  // never sends
-    DPIPE_ASSIGN_OR_RETURN(
-        auto recv, comm.PostRecv(Rank(0), 1, {{{1}, DType::kF32}}, "activation of micro-batch 3"));
-    return recv->Wait().status();
-  });
-  EXPECT_EQ(statuses[1].code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(std::string(statuses[1].message()),
-              HasSubstr("rank 1 waited 50ms for activation of micro-batch 3 from rank 0"));
-}
-
-TEST(InProcessTest, AbortEndsEveryWait) {
-  const auto statuses = RunRanks(3, {}, [](Communicator& comm) -> absl::Status {
-    if (comm.rank() == Rank(0)) {
-      comm.Abort(absl::DataLossError("rank 0: image broken.png cannot be read"));
-      return absl::OkStatus();
-    }
-    if (comm.rank() == Rank(1)) {
-      DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(Rank(0), 1, {{{1}, DType::kF32}}, "x"));
-      return recv->Wait().status();
-    }
-    double value = 1;
-    return comm.AllReduceSum(absl::MakeSpan(&value, 1), "norm");
-  });
-  for (int rank : {1, 2}) {
-    EXPECT_EQ(statuses[rank].code(), absl::StatusCode::kDataLoss) << statuses[rank];
-    EXPECT_THAT(std::string(statuses[rank].message()), HasSubstr("broken.png"));
-  }
-}
-
-TEST(InProcessTest, WrongShapeIsNamedWithBothValues) {
-  const auto statuses = RunRanks(2, {}, [](Communicator& comm) -> absl::Status {
-    if (comm.rank() == Rank(0)) return comm.Send(Rank(1), 1, {Vector({1, 2})}, "x");
-    DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(Rank(0), 1, {{{3}, DType::kF32}}, "x"));
-    return recv->Wait().status();
-  });
-  EXPECT_THAT(std::string(statuses[1].message()),
-              HasSubstr("should be (fp32[3]) but is (fp32[2])"));
-}
-
-TEST(InProcessTest, UnknownPeerIsRefused) {
-  auto communicators = CreateInProcessCommunicators(2);
-  EXPECT_EQ(communicators[0]->Send(Rank(2), 1, {}, "x").code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(communicators[0]->Send(Rank(0), 1, {}, "x").code(), absl::StatusCode::kInvalidArgument);
-}
+INSTANTIATE_TEST_SUITE_P(Transports, ConformanceTest, ::testing::Values(InProcess()),
+                         TransportName);
 
 }  // namespace
 }  // namespace dpipe

@@ -6,6 +6,7 @@ _SYSTEM_LIBRARIES = [
     "cbc",
     "dnnl",
     "gflags",
+    "gloo",
     "gtest",
     "image_codecs",
     "nlohmann_json",

@@ -1,0 +1,41 @@
+// What every transport has to do, as tests: instantiate ConformanceTest with yours.
+//   INSTANTIATE_TEST_SUITE_P(Gloo, ConformanceTest, ::testing::Values(GlooTransport()),
+//   TransportName);
+#ifndef DPIPE_CORE_COMM_CONFORMANCE_H_
+#define DPIPE_CORE_COMM_CONFORMANCE_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/base/status.h"
+#include "core/comm/communicator.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+
+struct Transport {
+  using Body = std::function<absl::Status(Communicator&)>;
+
+  std::string name;
+  // Connects `size` ranks whose waits have that deadline, runs the body on a thread for each of
+  // them, and only when all have returned lets go of the communicators; gives their statuses.
+  std::function<std::vector<absl::Status>(int size, absl::Duration deadline, const Body& body)> run;
+};
+
+class ConformanceTest : public ::testing::TestWithParam<Transport> {
+ protected:
+  std::vector<absl::Status> RunRanks(int size, const Transport::Body& body,
+                                     absl::Duration deadline = absl::Seconds(120)) const {
+    return GetParam().run(size, deadline, body);
+  }
+};
+
+inline std::string TransportName(const ::testing::TestParamInfo<Transport>& info) {
+  return info.param.name;
+}
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_CONFORMANCE_H_

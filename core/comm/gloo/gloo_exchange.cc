@@ -1,0 +1,238 @@
+#include "core/comm/gloo/gloo_exchange.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "core/base/check.h"
+#include "core/comm/gloo/gloo_slot.h"
+
+namespace dpipe {
+namespace {
+
+// Tensors go together as long as they are no more than this, which bounds what is copied.
+constexpr int64_t kBatchElements = 4 << 20;
+
+// What the transfers of a group are told apart by.
+enum Phase { kScatter = 1, kShare, kGather, kValues, kEnd };
+
+using Parts = std::vector<absl::Span<char>>;
+
+absl::Span<char> Bytes(float* data, int64_t count) {
+  return absl::MakeSpan(reinterpret_cast<char*>(data), count * sizeof(float));
+}
+
+// Calls `run` for ranges [begin, end) of tensors that go together.
+absl::Status ForBatches(absl::Span<const Tensor> tensors,
+                        const std::function<absl::Status(size_t begin, size_t end)>& run) {
+  size_t begin = 0;
+  while (begin < tensors.size()) {
+    size_t end = begin + 1;
+    int64_t elements = tensors[begin].num_elements();
+    while (end < tensors.size() && elements + tensors[end].num_elements() <= kBatchElements) {
+      elements += tensors[end++].num_elements();
+    }
+    DPIPE_RETURN_IF_ERROR(run(begin, end));
+    begin = end;
+  }
+  return absl::OkStatus();
+}
+
+int64_t ShardSize(absl::Span<const Tensor> full, Shard shard) {
+  int64_t size = 0;
+  for (const Tensor& t : full) size += shard.Size(t.num_elements());
+  return size;
+}
+
+// One shard of every tensor, from `full` to a row, or back.
+void Pack(absl::Span<const Tensor> full, Shard shard, float* row) {
+  for (const Tensor& t : full) {
+    const int64_t n = t.num_elements();
+    row = std::copy(t.data<float>() + shard.Begin(n), t.data<float>() + shard.End(n), row);
+  }
+}
+
+void Unpack(const float* row, Shard shard, absl::Span<const Tensor> full) {
+  for (const Tensor& t : full) {
+    const int64_t n = t.num_elements(), size = shard.Size(n);
+    std::copy_n(row, size, t.data<float>() + shard.Begin(n));
+    row += size;
+  }
+}
+
+}  // namespace
+
+// Receives are posted first: what arrives before that is waited for by its sender.
+absl::Status GlooExchange::Exchange(const RankGroup& group, int phase,
+                                    absl::Span<const absl::Span<char>> out,
+                                    absl::Span<const absl::Span<char>> in,
+                                    const std::string& what) {
+  uint64_t ranks = 0;
+  for (int rank : group.ranks) ranks = GlooSlot({ranks, static_cast<uint64_t>(rank)});
+  const auto slot = [&](size_t bytes) {
+    return GlooSlot({1, ranks, static_cast<uint64_t>(phase), bytes});
+  };
+  std::vector<std::unique_ptr<GlooTransfer>> receiving, sending;
+  for (int j = 0; j < group.size(); ++j) {
+    if (j == group.own.index || in[j].empty()) continue;
+    DPIPE_ASSIGN_OR_RETURN(
+        receiving.emplace_back(),
+        mesh_->Receive(group.ranks[j], slot(in[j].size()), in[j].data(), in[j].size()));
+  }
+  // Everybody begins with another peer, or all would send to the first one.
+  for (int k = 1; k < group.size(); ++k) {
+    const int j = (group.own.index + k) % group.size();
+    if (out[j].empty()) continue;
+    DPIPE_ASSIGN_OR_RETURN(sending.emplace_back(), mesh_->Send(group.ranks[j], slot(out[j].size()),
+                                                               out[j].data(), out[j].size()));
+  }
+  for (auto& transfer : receiving) DPIPE_RETURN_IF_ERROR(mesh_->Wait(transfer.get(), what));
+  for (auto& transfer : sending) DPIPE_RETURN_IF_ERROR(mesh_->Wait(transfer.get(), what));
+  return absl::OkStatus();
+}
+
+// Leaves this rank's shard of the sums in packed_, at its place, and everybody else's own numbers
+// at theirs.
+absl::Status GlooExchange::SumShards(const RankGroup& group, absl::Span<const Tensor> full,
+                                     const std::string& what) {
+  const int n = group.size();
+  const int64_t own_size = ShardSize(full, group.own);
+  int64_t total = 0;
+  for (const Tensor& t : full) total += t.num_elements();
+  packed_.resize(total);
+  received_.resize(own_size * n);
+  Parts out, in;
+  float* row = packed_.data();
+  float* own = nullptr;
+  for (int j = 0; j < n; ++j) {
+    const Shard shard{j, n};
+    const int64_t size = ShardSize(full, shard);
+    Pack(full, shard, row);
+    if (j == group.own.index) own = row;
+    out.push_back(Bytes(row, size));
+    in.push_back(Bytes(received_.data() + j * own_size, own_size));
+    row += size;
+  }
+  DPIPE_RETURN_IF_ERROR(Exchange(group, kScatter, out, in, what));
+  std::copy_n(own, own_size, received_.data() + group.own.index * own_size);
+  std::copy_n(received_.data(), own_size, own);
+  for (int j = 1; j < n; ++j) {
+    const float* other = received_.data() + j * own_size;
+    for (int64_t k = 0; k < own_size; ++k) own[k] += other[k];
+  }
+  return absl::OkStatus();
+}
+
+// The other half of an all-reduce, after SumShards.
+absl::Status GlooExchange::ShareSums(const RankGroup& group, absl::Span<const Tensor> full,
+                                     const std::string& what) {
+  Parts rows;
+  float* row = packed_.data();
+  for (int j = 0; j < group.size(); ++j) {
+    const int64_t size = ShardSize(full, {j, group.size()});
+    rows.push_back(Bytes(row, size));
+    row += size;
+  }
+  const Parts out(group.size(), rows[group.own.index]);
+  DPIPE_RETURN_IF_ERROR(Exchange(group, kShare, out, rows, what));
+  row = packed_.data();
+  for (int j = 0; j < group.size(); ++j) {
+    const Shard shard{j, group.size()};
+    Unpack(row, shard, full);
+    row += ShardSize(full, shard);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GlooExchange::AllReduceSum(const RankGroup& group, absl::Span<const Tensor> tensors,
+                                        const std::string& what) {
+  if (group.size() == 1) return absl::OkStatus();
+  return ForBatches(tensors, [&](size_t begin, size_t end) -> absl::Status {
+    const auto batch = tensors.subspan(begin, end - begin);
+    DPIPE_RETURN_IF_ERROR(SumShards(group, batch, what));
+    return ShareSums(group, batch, what);
+  });
+}
+
+absl::Status GlooExchange::AllGather(const RankGroup& group, absl::Span<const Tensor> shards,
+                                     absl::Span<const Tensor> full, const std::string& what) {
+  return ForBatches(full, [&](size_t begin, size_t end) -> absl::Status {
+    const auto batch = full.subspan(begin, end - begin);
+    int64_t total = 0;
+    for (const Tensor& t : batch) total += t.num_elements();
+    packed_.resize(total);
+    Parts rows;
+    float* row = packed_.data();
+    for (int j = 0; j < group.size(); ++j) {
+      const int64_t size = ShardSize(batch, {j, group.size()});
+      rows.push_back(Bytes(row, size));
+      row += size;
+    }
+    float* own = reinterpret_cast<float*>(rows[group.own.index].data());
+    for (size_t i = begin; i < end; ++i) {
+      const absl::Span<const float> shard = shards[i].span<float>();
+      DPIPE_CHECK_EQ(static_cast<int64_t>(shard.size()), group.own.Size(full[i].num_elements()))
+          << what << ", tensor " << i;
+      own = std::copy(shard.begin(), shard.end(), own);
+    }
+    const Parts out(group.size(), rows[group.own.index]);
+    DPIPE_RETURN_IF_ERROR(Exchange(group, kGather, out, rows, what));
+    for (int j = 0; j < group.size(); ++j) {
+      Unpack(reinterpret_cast<const float*>(rows[j].data()), {j, group.size()}, batch);
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status GlooExchange::ReduceScatterSum(const RankGroup& group, absl::Span<const Tensor> full,
+                                            absl::Span<const Tensor> shards,
+                                            const std::string& what) {
+  return ForBatches(full, [&](size_t begin, size_t end) -> absl::Status {
+    const auto batch = full.subspan(begin, end - begin);
+    DPIPE_RETURN_IF_ERROR(SumShards(group, batch, what));
+    const float* sum = packed_.data();
+    for (int j = 0; j < group.own.index; ++j) sum += ShardSize(batch, {j, group.size()});
+    for (size_t i = begin; i < end; ++i) {
+      const int64_t size = group.own.Size(full[i].num_elements());
+      DPIPE_CHECK_EQ(shards[i].num_elements(), size) << what << ", tensor " << i;
+      float* shard = shards[i].data<float>();
+      for (int64_t k = 0; k < size; ++k) shard[k] += sum[k];
+      sum += size;
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status GlooExchange::AllReduceSum(absl::Span<double> values, const std::string& what) {
+  return SumOverAll(kValues, values, what);
+}
+
+absl::Status GlooExchange::MeetAtEnd() {
+  double nothing = 0;
+  return SumOverAll(kEnd, absl::MakeSpan(&nothing, 1), "its end");
+}
+
+absl::Status GlooExchange::SumOverAll(int phase, absl::Span<double> values,
+                                      const std::string& what) {
+  const int n = mesh_->size();
+  RankGroup all;
+  all.own = {mesh_->rank(), n};
+  for (int i = 0; i < n; ++i) all.ranks.push_back(i);
+  std::vector<double> received(values.size() * n);
+  Parts in;
+  for (int i = 0; i < n; ++i) {
+    double* row = received.data() + i * values.size();
+    in.push_back(absl::MakeSpan(reinterpret_cast<char*>(row), values.size() * sizeof(double)));
+  }
+  std::copy(values.begin(), values.end(), received.begin() + mesh_->rank() * values.size());
+  const Parts out(n, in[mesh_->rank()]);
+  DPIPE_RETURN_IF_ERROR(Exchange(all, phase, out, in, what));
+  for (size_t k = 0; k < values.size(); ++k) {
+    double sum = 0;
+    for (int i = 0; i < n; ++i) sum += received[i * values.size() + k];
+    values[k] = sum;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe

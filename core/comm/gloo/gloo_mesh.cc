@@ -1,0 +1,197 @@
+#include "core/comm/gloo/gloo_mesh.h"
+
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gloo/rendezvous/context.h"
+#include "gloo/rendezvous/store.h"
+#include "gloo/transport/tcp/device.h"
+#include "gloo/transport/unbound_buffer.h"
+
+namespace dpipe {
+namespace {
+
+// Gloo's own time-outs close every connection of the process; deadlines are WaitWatch's instead.
+constexpr auto kNoTimeout = std::chrono::hours(24 * 365);
+// When all ranks are there.
+constexpr absl::Duration kConnectTime = absl::Seconds(20);
+// How long the store may take to notice a death after the connection broke.
+constexpr absl::Duration kGrace = absl::Seconds(2);
+
+std::chrono::milliseconds Millis(absl::Duration duration) {
+  return absl::ToChronoMilliseconds(duration);
+}
+
+// Addresses of the ranks, by way of the job's store.
+class AddressStore : public ::gloo::rendezvous::Store {
+ public:
+  AddressStore(StoreClient* store, std::string prefix, absl::Duration deadline)
+      : store_(store), prefix_(std::move(prefix)), deadline_(deadline) {}
+
+  void set(const std::string& key, const std::vector<char>& data) override {
+    Throw(store_->Set(prefix_ + key, std::string(data.begin(), data.end())));
+  }
+  std::vector<char> get(const std::string& key) override {
+    const auto value = store_->Get(prefix_ + key, "the addresses of " + key, deadline_);
+    Throw(value.status());
+    return std::vector<char>(value->begin(), value->end());
+  }
+  // get waits.
+  void wait(const std::vector<std::string>&) override {}
+
+ private:
+  static void Throw(const absl::Status& status) {
+    if (!status.ok()) throw std::runtime_error(std::string(status.message()));
+  }
+
+  StoreClient* const store_;
+  const std::string prefix_;
+  const absl::Duration deadline_;
+};
+
+}  // namespace
+
+GlooTransfer::GlooTransfer(std::unique_ptr<gloo::transport::UnboundBuffer> buffer, bool sends,
+                           int peer)
+    : buffer_(std::move(buffer)), sends_(sends), peer_(peer) {}
+
+GlooTransfer::~GlooTransfer() = default;
+
+// Until all ranks have come to connect: from then on it takes no time, unless one dies, and the
+// store's waits know of that.
+absl::Status MeetAll(StoreClient* store, const GlooMesh::Options& options) {
+  const std::string prefix = absl::StrCat("gloo/", options.name, "/here/");
+  DPIPE_RETURN_IF_ERROR(store->Set(absl::StrCat(prefix, options.rank), ""));
+  for (int rank = 0; rank < options.size; ++rank) {
+    if (rank == options.rank) continue;
+    DPIPE_RETURN_IF_ERROR(store
+                              ->Get(absl::StrCat(prefix, rank),
+                                    absl::StrCat("rank ", rank, " to connect to"), options.deadline)
+                              .status());
+  }
+  return absl::OkStatus();
+}
+
+class GlooMesh::Connections {
+ public:
+  // Throws.
+  Connections(StoreClient* store, const Options& options) : context_(options.rank, options.size) {
+    ::gloo::transport::tcp::attr attributes;
+    attributes.hostname = store->address();
+    auto device = ::gloo::transport::tcp::CreateDevice(attributes);
+    context_.setTimeout(Millis(std::min(options.deadline, kConnectTime)));
+    AddressStore addresses(store, absl::StrCat("gloo/", options.name, "/"), options.deadline);
+    context_.connectFullMesh(addresses, device);
+  }
+
+  std::unique_ptr<::gloo::transport::UnboundBuffer> Buffer(void* data, int64_t size_bytes) {
+    return context_.createUnboundBuffer(data, size_bytes);
+  }
+
+ private:
+  ::gloo::rendezvous::Context context_;
+};
+
+GlooMesh::GlooMesh(StoreClient* store, const Options& options) : store_(store), options_(options) {
+  listener_ =
+      store_->AddFailureListener([this](const absl::Status& status) { watch_.Fail(status); });
+}
+
+GlooMesh::~GlooMesh() { store_->RemoveFailureListener(listener_); }
+
+absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(StoreClient* store,
+                                                            const Options& options) {
+  auto mesh = std::unique_ptr<GlooMesh>(new GlooMesh(store, options));
+  if (options.size == 1) return mesh;
+  const absl::Status met = MeetAll(store, options);
+  if (!met.ok()) {
+    mesh->Abort(met);
+    return met;
+  }
+  try {
+    mesh->connections_ = std::make_unique<Connections>(store, options);
+  } catch (const std::exception& e) {
+    store->AwaitFailure(kGrace);
+    const absl::Status failure = mesh->failure();
+    const absl::Status status = absl::UnavailableError(absl::StrCat(
+        "rank ", options.rank, " at ", store->address(), ", connecting to the other ",
+        options.size - 1, " ranks: ", failure.ok() ? e.what() : std::string(failure.message())));
+    mesh->Abort(status);
+    return status;
+  }
+  return mesh;
+}
+
+absl::StatusOr<std::unique_ptr<GlooTransfer>> GlooMesh::Send(int to, uint64_t slot,
+                                                             const void* data, int64_t size_bytes) {
+  return Start(to, slot, const_cast<void*>(data), size_bytes, /*sends=*/true);
+}
+
+absl::StatusOr<std::unique_ptr<GlooTransfer>> GlooMesh::Receive(int from, uint64_t slot, void* data,
+                                                                int64_t size_bytes) {
+  return Start(from, slot, data, size_bytes, /*sends=*/false);
+}
+
+absl::StatusOr<std::unique_ptr<GlooTransfer>> GlooMesh::Start(int peer, uint64_t slot, void* data,
+                                                              int64_t size_bytes, bool sends) {
+  DPIPE_RETURN_IF_ERROR(failure());
+  try {
+    auto buffer = connections_->Buffer(data, size_bytes);
+    if (sends) {
+      buffer->send(peer, slot);
+    } else {
+      buffer->recv(peer, slot);
+    }
+    return std::make_unique<GlooTransfer>(std::move(buffer), sends, peer);
+  } catch (const std::exception& e) {
+    return Broken(peer, e.what());
+  }
+}
+
+absl::Status GlooMesh::Wait(GlooTransfer* transfer, const std::string& what, bool forever) {
+  ::gloo::transport::UnboundBuffer* buffer = transfer->buffer_.get();
+  const bool sends = transfer->sends_;
+  auto described = [&](absl::Duration waited, const absl::Status& reason) {
+    return absl::Status(
+        reason.code(),
+        absl::StrCat("rank ", rank(), " waited ",
+                     absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))), " for ",
+                     what, sends ? " to be taken by rank " : " from rank ", transfer->peer_,
+                     reason.message().empty() ? "" : ": ", reason.message()));
+  };
+  const auto wait = watch_.Begin(forever ? absl::InfiniteDuration() : deadline(), [=] {
+    sends ? buffer->abortWaitSend() : buffer->abortWaitRecv();
+  });
+  if (!wait.ok()) return described(absl::ZeroDuration(), wait.status());
+  bool done = false;
+  std::string broken;
+  try {
+    done = sends ? buffer->waitSend(kNoTimeout) : buffer->waitRecv(kNoTimeout);
+  } catch (const std::exception& e) {
+    broken = e.what();
+  }
+  const WaitWatch::Wait ended = watch_.End(*wait);
+  if (done) return absl::OkStatus();
+  if (!broken.empty()) return described(ended.waited, Broken(transfer->peer_, broken));
+  absl::Status reason = failure();
+  if (reason.ok()) {
+    reason = described(deadline(), absl::DeadlineExceededError(""));
+    Abort(reason);
+    return reason;
+  }
+  return described(ended.waited, reason);
+}
+
+absl::Status GlooMesh::Broken(int peer, const std::string& reason) {
+  if (!store_->AwaitFailure(kGrace)) {
+    Abort(absl::UnavailableError(
+        absl::StrCat("rank ", rank(), "'s connection to rank ", peer, " broke: ", reason)));
+  }
+  return store_->failure();
+}
+
+}  // namespace dpipe

@@ -1,0 +1,88 @@
+// One rank's connections to all others, by Gloo over TCP. Gloo's exceptions end here.
+#ifndef DPIPE_CORE_COMM_GLOO_GLOO_MESH_H_
+#define DPIPE_CORE_COMM_GLOO_GLOO_MESH_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "core/base/status.h"
+#include "core/comm/gloo/wait_watch.h"
+#include "core/comm/rendezvous/store_client.h"
+
+namespace gloo::transport {
+class UnboundBuffer;
+}  // namespace gloo::transport
+
+namespace dpipe {
+
+// Bytes on their way, in memory that stays where it is until they have arrived or the transfer is
+// destroyed. Of transfers between two ranks with one slot the first sent is the first received;
+// both sides must state the same size, or the process ends.
+class GlooTransfer {
+ public:
+  GlooTransfer(std::unique_ptr<gloo::transport::UnboundBuffer> buffer, bool sends, int peer);
+  ~GlooTransfer();
+
+ private:
+  friend class GlooMesh;
+  const std::unique_ptr<gloo::transport::UnboundBuffer> buffer_;
+  const bool sends_;
+  const int peer_;
+};
+
+// Thread-safe.
+class GlooMesh {
+ public:
+  struct Options {
+    std::string name;  // of this mesh in the store: the same on every rank, and used once
+    int rank = 0;
+    int size = 1;
+    absl::Duration deadline;  // of any one wait, and of making the connections
+  };
+
+  // Returns when all ranks are connected to each other. `store` outlives the mesh.
+  static absl::StatusOr<std::unique_ptr<GlooMesh>> Connect(StoreClient* store,
+                                                           const Options& options);
+  ~GlooMesh();
+
+  int rank() const { return options_.rank; }
+  int size() const { return options_.size; }
+  const absl::Duration& deadline() const { return options_.deadline; }
+
+  // Return at once.
+  absl::StatusOr<std::unique_ptr<GlooTransfer>> Send(int to, uint64_t slot, const void* data,
+                                                     int64_t size_bytes);
+  absl::StatusOr<std::unique_ptr<GlooTransfer>> Receive(int from, uint64_t slot, void* data,
+                                                        int64_t size_bytes);
+  // Until the bytes have arrived, or have been taken; once only. `what` names them in errors:
+  //   rank 1 waited 1.2s for WHAT from rank 2: rank 2 (pid 7 on node1) has died: ...
+  // A deadline that passes ends the waits of all ranks. `forever`: none; the job's failure ends the
+  // wait all the same.
+  absl::Status Wait(GlooTransfer* transfer, const std::string& what, bool forever = false);
+
+  // The job's failure, if any.
+  absl::Status failure() const { return watch_.failure(); }
+  void Abort(const absl::Status& status) { store_->Fail(status); }
+
+ private:
+  class Connections;
+
+  GlooMesh(StoreClient* store, const Options& options);
+  absl::StatusOr<std::unique_ptr<GlooTransfer>> Start(int peer, uint64_t slot, void* data,
+                                                      int64_t size_bytes, bool sends);
+  // A connection that breaks is how a death shows first; the store says whose it is.
+  absl::Status Broken(int peer, const std::string& reason);
+
+  StoreClient* const store_;
+  const Options options_;
+  WaitWatch watch_;
+  std::unique_ptr<Connections> connections_;
+  int listener_ = -1;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_GLOO_GLOO_MESH_H_

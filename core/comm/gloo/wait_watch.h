@@ -1,0 +1,53 @@
+// Ends waits: those that take longer than their deadline, and all of them once the job has failed.
+#ifndef DPIPE_CORE_COMM_GLOO_WAIT_WATCH_H_
+#define DPIPE_CORE_COMM_GLOO_WAIT_WATCH_H_
+
+#include <functional>
+#include <list>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/base/status.h"
+
+namespace dpipe {
+
+// Thread-safe. Has a thread that looks at the time; only time counts in which this process runs.
+class WaitWatch {
+ public:
+  struct Wait {
+    absl::Duration deadline;
+    std::function<void()> abort;  // makes the wait return; called on the watch's thread, or Fail's
+    absl::Duration waited;
+    bool expired = false;
+  };
+  using WaitId = std::list<Wait>::iterator;
+
+  WaitWatch();
+  ~WaitWatch();
+  WaitWatch(const WaitWatch&) = delete;
+  WaitWatch& operator=(const WaitWatch&) = delete;
+
+  // The failure, where there is one already.
+  absl::StatusOr<WaitId> Begin(absl::Duration deadline, std::function<void()> abort);
+  // What became of it; from then on it is not aborted.
+  Wait End(WaitId wait);
+
+  // Ends all waits, those to come as well; the first status counts.
+  void Fail(const absl::Status& status);
+  absl::Status failure() const;
+
+ private:
+  void Loop();
+
+  mutable absl::Mutex mutex_;
+  std::list<Wait> waits_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_GLOO_WAIT_WATCH_H_

@@ -1,0 +1,170 @@
+#include "core/comm/rendezvous/job_address.h"
+
+#include <functional>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+// Reads variables, and remembers the first that is wrong.
+class Reader {
+ public:
+  Reader(const Environment& environment, std::string source)
+      : environment_(environment), source_(std::move(source)) {}
+
+  std::string Text(const char* name, const std::string& otherwise = "") const {
+    const char* value = environment_(name);
+    return value == nullptr || *value == '\0' ? otherwise : value;
+  }
+  std::string Required(const char* name, const std::string& why = "") {
+    const std::string value = Text(name);
+    if (value.empty()) Wrong(absl::StrCat(name, " is not set", why));
+    return value;
+  }
+  int Number(const char* name, int low, int high, std::optional<int> otherwise = std::nullopt) {
+    if (Text(name).empty() && otherwise.has_value()) return *otherwise;
+    const std::string text = Required(name);
+    int value = low;
+    if (!text.empty() && (!absl::SimpleAtoi(text, &value) || value < low || value > high)) {
+      Wrong(absl::StrCat(name, " is '", text, "', must be from ", low, " to ", high));
+    }
+    return value;
+  }
+  void Wrong(const std::string& message) {
+    if (status_.ok()) {
+      status_ = absl::InvalidArgumentError(absl::StrCat("in ", source_, ", ", message));
+    }
+  }
+  // The process's number among as many as there are.
+  void Place(const char* number, const char* count, int* process, int* num_processes) {
+    *num_processes = Number(count, 1, 1 << 20);
+    *process = Number(number, 0, *num_processes - 1);
+  }
+  absl::StatusOr<std::optional<JobAddress>> Finish(JobAddress address) const {
+    if (!status_.ok()) return status_;
+    address.source = source_;
+    return std::optional<JobAddress>(std::move(address));
+  }
+
+ private:
+  const Environment& environment_;
+  const std::string source_;
+  absl::Status status_;
+};
+
+constexpr int kMaxPort = 65535;
+
+absl::StatusOr<std::optional<JobAddress>> FromTorchrun(const Environment& environment) {
+  Reader reader(environment, "torchrun's environment");
+  JobAddress address;
+  reader.Place("RANK", "WORLD_SIZE", &address.process, &address.num_processes);
+  address.host = reader.Required("MASTER_ADDR");
+  address.port = reader.Number("MASTER_PORT", 1, kMaxPort);
+  // There torchrun itself serves MASTER_PORT, with a protocol of its own.
+  if (reader.Text("TORCHELASTIC_USE_AGENT_STORE") == "True") ++address.port;
+  address.num_local = reader.Number("LOCAL_WORLD_SIZE", 1, address.num_processes, 1);
+  address.local_process = reader.Number("LOCAL_RANK", 0, address.num_local - 1, 0);
+  address.job = reader.Text("DPIPE_JOB", reader.Text("TORCHELASTIC_RUN_ID"));
+  // A restart of the same run is another job to whatever is left of the one before.
+  const std::string restart = reader.Text("TORCHELASTIC_RESTART_COUNT");
+  if (!restart.empty()) absl::StrAppend(&address.job, " restart ", restart);
+  return reader.Finish(std::move(address));
+}
+
+// A port of the job's own, so that two jobs on one host do not meet.
+int SlurmPort(const std::string& job) {
+  int id = 0;
+  return absl::SimpleAtoi(job, &id) ? 20000 + id % 10000 : kDefaultJobPort;
+}
+
+absl::StatusOr<std::optional<JobAddress>> FromSlurm(const Environment& environment) {
+  Reader reader(environment, "Slurm's environment");
+  JobAddress address;
+  reader.Place("SLURM_PROCID", "SLURM_NTASKS", &address.process, &address.num_processes);
+  address.local_process = reader.Number("SLURM_LOCALID", 0, address.num_processes - 1, 0);
+  // "4(x2),3": the tasks of each node; here as many as the first has, which only bounds the share
+  // of this host's cores.
+  const std::string tasks = reader.Text("SLURM_TASKS_PER_NODE", "1");
+  if (!absl::SimpleAtoi(tasks.substr(0, tasks.find_first_not_of("0123456789")),
+                        &address.num_local)) {
+    reader.Wrong(absl::StrCat("SLURM_TASKS_PER_NODE is '", tasks, "', must begin with a number"));
+  }
+  address.num_local = std::max(address.num_local, address.local_process + 1);
+  const std::string job = reader.Required("SLURM_JOB_ID");
+  address.job = absl::StrCat("slurm ", job, ".", reader.Text("SLURM_STEP_ID", "0"), " restart ",
+                             reader.Text("SLURM_RESTART_COUNT", "0"));
+  address.host = reader.Text("MASTER_ADDR");
+  if (address.host.empty()) {
+    const auto host =
+        FirstSlurmHost(reader.Text("SLURM_STEP_NODELIST", reader.Required("SLURM_JOB_NODELIST")));
+    if (!host.ok()) reader.Wrong(std::string(host.status().message()));
+    if (host.ok()) address.host = *host;
+  }
+  address.port = reader.Number("MASTER_PORT", 1, kMaxPort, SlurmPort(job));
+  return reader.Finish(std::move(address));
+}
+
+absl::StatusOr<std::optional<JobAddress>> FromOpenMpi(const Environment& environment) {
+  Reader reader(environment, "Open MPI's environment");
+  JobAddress address;
+  reader.Place("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", &address.process,
+               &address.num_processes);
+  address.num_local = reader.Number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, address.num_processes, 1);
+  address.local_process = reader.Number("OMPI_COMM_WORLD_LOCAL_RANK", 0, address.num_local - 1, 0);
+  address.host = reader.Text("MASTER_ADDR");
+  if (address.host.empty() && address.num_local < address.num_processes) {
+    reader.Required("MASTER_ADDR", ", which processes on several hosts need (mpirun -x)");
+  } else if (address.host.empty()) {
+    address.host = "localhost";
+  }
+  address.port = reader.Number("MASTER_PORT", 1, kMaxPort, kDefaultJobPort);
+  address.job = reader.Text("PMIX_NAMESPACE", reader.Text("OMPI_MCA_ess_base_jobid"));
+  return reader.Finish(std::move(address));
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<JobAddress>> JobAddressFromEnvironment(
+    const Environment& environment) {
+  const auto is_set = [&](const char* name) {
+    const char* value = environment(name);
+    return value != nullptr && *value != '\0';
+  };
+  if (is_set("RANK") || is_set("WORLD_SIZE")) return FromTorchrun(environment);
+  if (is_set("OMPI_COMM_WORLD_RANK")) return FromOpenMpi(environment);
+  // In an allocation's own shell there is a job, but no step with tasks.
+  int tasks = 0;
+  if (is_set("SLURM_PROCID") && is_set("SLURM_STEP_ID") && is_set("SLURM_NTASKS") &&
+      absl::SimpleAtoi(environment("SLURM_NTASKS"), &tasks) && tasks > 1) {
+    return FromSlurm(environment);
+  }
+  return std::optional<JobAddress>();
+}
+
+absl::StatusOr<std::string> FirstSlurmHost(const std::string& node_list) {
+  const size_t end = node_list.find_first_of(",[");
+  std::string host = node_list.substr(0, end);
+  std::string rest = end == std::string::npos ? "" : node_list.substr(end);
+  // A name may have several brackets: "rack[1-2]node[03-08]".
+  while (!rest.empty() && rest[0] == '[') {
+    const size_t close = rest.find(']');
+    const std::string range = rest.substr(1, close == std::string::npos ? close : close - 1);
+    const std::string first = range.substr(0, range.find_first_of("-,"));
+    if (close == std::string::npos || first.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the node list '", node_list, "' has a bracket that does not end"));
+    }
+    rest = rest.substr(close + 1);
+    const size_t next = rest.find_first_of(",[");
+    absl::StrAppend(&host, first, rest.substr(0, next));
+    rest = next == std::string::npos ? "" : rest.substr(next);
+  }
+  if (host.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("the node list '", node_list, "' has no host"));
+  }
+  return host;
+}
+
+}  // namespace dpipe

@@ -1,0 +1,124 @@
+#include "core/comm/rendezvous/job_address.h"
+
+#include <map>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<std::optional<JobAddress>> From(const std::map<std::string, std::string>& set) {
+  return JobAddressFromEnvironment([&](const char* name) -> const char* {
+    const auto found = set.find(name);
+    return found == set.end() ? nullptr : found->second.c_str();
+  });
+}
+
+TEST(JobAddressTest, NothingIsNoJob) {
+  const auto address = From({});
+  ASSERT_TRUE(address.ok());
+  EXPECT_FALSE(address->has_value());
+}
+
+TEST(JobAddressTest, Torchrun) {
+  const auto address = From({{"RANK", "5"},
+                             {"WORLD_SIZE", "8"},
+                             {"LOCAL_RANK", "1"},
+                             {"LOCAL_WORLD_SIZE", "4"},
+                             {"MASTER_ADDR", "fd00::7"},
+                             {"MASTER_PORT", "29500"},
+                             {"TORCHELASTIC_RUN_ID", "abc"},
+                             {"TORCHELASTIC_RESTART_COUNT", "2"}});
+  ASSERT_TRUE(address.ok()) << address.status();
+  const JobAddress& job = **address;
+  EXPECT_EQ(job.process, 5);
+  EXPECT_EQ(job.num_processes, 8);
+  EXPECT_EQ(job.local_process, 1);
+  EXPECT_EQ(job.num_local, 4);
+  EXPECT_EQ(job.host, "fd00::7");
+  EXPECT_EQ(job.port, 29500);
+  EXPECT_EQ(job.job, "abc restart 2");
+}
+
+TEST(JobAddressTest, TheAgentOfTorchrunKeepsItsPort) {
+  const auto address = From({{"RANK", "0"},
+                             {"WORLD_SIZE", "1"},
+                             {"MASTER_ADDR", "localhost"},
+                             {"MASTER_PORT", "29500"},
+                             {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  ASSERT_TRUE(address.ok()) << address.status();
+  EXPECT_EQ((*address)->port, 29501);
+}
+
+TEST(JobAddressTest, WhatIsMissingOrWrongIsNamed) {
+  EXPECT_THAT(std::string(From({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).status().message()),
+              HasSubstr("in torchrun's environment, MASTER_ADDR is not set"));
+  EXPECT_THAT(std::string(From({{"WORLD_SIZE", "2"}}).status().message()),
+              HasSubstr("RANK is not set"));
+  EXPECT_THAT(
+      std::string(
+          From({{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}})
+              .status()
+              .message()),
+      HasSubstr("RANK is '2', must be from 0 to 1"));
+  EXPECT_THAT(
+      std::string(
+          From({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "http"}})
+              .status()
+              .message()),
+      HasSubstr("MASTER_PORT is 'http', must be from 1 to 65535"));
+}
+
+TEST(JobAddressTest, Slurm) {
+  const auto address = From({{"SLURM_PROCID", "3"},
+                             {"SLURM_NTASKS", "6"},
+                             {"SLURM_LOCALID", "1"},
+                             {"SLURM_TASKS_PER_NODE", "2(x3)"},
+                             {"SLURM_JOB_ID", "12345"},
+                             {"SLURM_STEP_ID", "0"},
+                             {"SLURM_JOB_NODELIST", "node[03-05]"}});
+  ASSERT_TRUE(address.ok()) << address.status();
+  const JobAddress& job = **address;
+  EXPECT_EQ(job.process, 3);
+  EXPECT_EQ(job.num_processes, 6);
+  EXPECT_EQ(job.num_local, 2);
+  EXPECT_EQ(job.host, "node03");
+  EXPECT_EQ(job.port, 22345);
+  EXPECT_EQ(job.job, "slurm 12345.0 restart 0");
+}
+
+TEST(JobAddressTest, AShellInASlurmAllocationIsNoJob) {
+  const auto address = From({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "1"}});
+  ASSERT_TRUE(address.ok()) << address.status();
+  EXPECT_FALSE(address->has_value());
+}
+
+TEST(JobAddressTest, OpenMpi) {
+  std::map<std::string, std::string> set = {{"OMPI_COMM_WORLD_RANK", "1"},
+                                            {"OMPI_COMM_WORLD_SIZE", "4"},
+                                            {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
+  const auto one_host = From(set);
+  ASSERT_TRUE(one_host.ok()) << one_host.status();
+  EXPECT_EQ((*one_host)->host, "localhost");
+  EXPECT_EQ((*one_host)->port, kDefaultJobPort);
+  set["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
+  EXPECT_THAT(std::string(From(set).status().message()),
+              HasSubstr("MASTER_ADDR is not set, which processes on several hosts need"));
+}
+
+TEST(JobAddressTest, FirstHostOfASlurmList) {
+  EXPECT_EQ(*FirstSlurmHost("login"), "login");
+  EXPECT_EQ(*FirstSlurmHost("a,b"), "a");
+  EXPECT_EQ(*FirstSlurmHost("node[3-5,9],login"), "node3");
+  EXPECT_EQ(*FirstSlurmHost("rack[1-2]node[03,08]x,y"), "rack1node03x");
+  EXPECT_FALSE(FirstSlurmHost("").ok());
+  EXPECT_FALSE(FirstSlurmHost("node[3").ok());
+  EXPECT_FALSE(FirstSlurmHost("node[]").ok());
+}
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,259 @@
+#include "core/comm/rendezvous/local_launcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "core/comm/rendezvous/socket.h"
+
+namespace dpipe {
+namespace {
+
+constexpr char kListenerVariable[] = "DPIPE_LISTENER_FD";
+constexpr int kPollMillis = 50;
+
+volatile std::sig_atomic_t signal_to_pass_on = 0;
+
+void NoteSignal(int number) { signal_to_pass_on = number; }
+
+// What a process prints, whole lines at a time.
+struct Stream {
+  int fd = -1;
+  FILE* to = nullptr;
+  std::string line;
+};
+
+struct Child {
+  pid_t pid = -1;
+  bool running = false;
+  Stream out, err;
+};
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchOptions& options) : options_(options) {}
+  ~Launcher() {
+    Signal(SIGKILL);
+    for (Child& child : children_) {
+      if (child.running) waitpid(child.pid, nullptr, 0);
+    }
+    sigaction(SIGINT, &old_int_, nullptr);
+    sigaction(SIGTERM, &old_term_, nullptr);
+  }
+
+  absl::StatusOr<int> Run() {
+    CatchSignals();
+    DPIPE_ASSIGN_OR_RETURN(listener_, ListenTcp(0));
+    job_ = absl::StrCat("local ", getpid(), " ", std::random_device()());
+    for (int i = 0; i < options_.num_processes; ++i) DPIPE_RETURN_IF_ERROR(Start(i));
+    listener_ = Socket();  // process 0 has its own
+    while (NumRunning() > 0) {
+      ForwardOutput();
+      if (signal_to_pass_on != 0) Signal(std::exchange(signal_to_pass_on, 0));
+      Reap();
+      if (exit_code_ != 0 && absl::Now() > failed_at_ + options_.grace) {
+        Say(absl::StrCat(NumRunning(), " processes have not ended ",
+                         absl::FormatDuration(options_.grace), " after that; they are killed"));
+        Signal(SIGKILL);
+        failed_at_ = absl::InfiniteFuture();
+      }
+    }
+    ForwardOutput();  // what was in the pipes when the last one ended
+    return exit_code_;
+  }
+
+ private:
+  static void Say(const std::string& line) {
+    std::fprintf(stderr, "launcher: %s\n", line.c_str());
+    std::fflush(stderr);
+  }
+
+  void CatchSignals() {
+    struct sigaction action;
+    std::memset(&action, 0, sizeof(action));
+    action.sa_handler = NoteSignal;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, &old_int_);
+    sigaction(SIGTERM, &action, &old_term_);
+  }
+
+  absl::Status Start(int number) {
+    int out[2], err[2];
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
+      return absl::ResourceExhaustedError(absl::StrCat("a pipe: ", std::strerror(errno)));
+    }
+    const std::vector<std::string> environment = Environment(number);
+    const pid_t parent = getpid();
+    const pid_t pid = fork();
+    if (pid < 0) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("process ", number, ": ", std::strerror(errno)));
+    }
+    if (pid == 0) Become(number, parent, out[1], err[1], environment);
+    close(out[1]);
+    close(err[1]);
+    Child child;
+    child.pid = pid;
+    child.running = true;
+    child.out = {out[0], stdout, ""};
+    child.err = {err[0], stderr, ""};
+    for (int fd : {out[0], err[0]}) fcntl(fd, F_SETFL, O_NONBLOCK);
+    children_.push_back(std::move(child));
+    return absl::OkStatus();
+  }
+
+  // In the child; does not return.
+  [[noreturn]] void Become(int number, pid_t parent, int out, int err,
+                           const std::vector<std::string>& environment) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);  // the launcher has died already
+    // A group of its own: the terminal's Ctrl-C comes once, by way of the launcher.
+    setpgid(0, 0);
+    dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    if (number == 0) fcntl(listener_.fd(), F_SETFD, 0);
+    std::vector<std::string> words = {options_.program};
+    words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
+    std::vector<char*> argv, envp;
+    for (std::string& word : words) argv.push_back(&word[0]);
+    for (const std::string& entry : environment) envp.push_back(const_cast<char*>(entry.c_str()));
+    argv.push_back(nullptr);
+    envp.push_back(nullptr);
+    execve(options_.program.c_str(), argv.data(), envp.data());
+    std::fprintf(stderr, "%s cannot be started: %s\n", options_.program.c_str(),
+                 std::strerror(errno));
+    _exit(127);
+  }
+
+  std::vector<std::string> Environment(int number) const {
+    std::vector<std::pair<std::string, std::string>> set = {
+        {"RANK", absl::StrCat(number)},
+        {"WORLD_SIZE", absl::StrCat(options_.num_processes)},
+        {"LOCAL_RANK", absl::StrCat(number)},
+        {"LOCAL_WORLD_SIZE", absl::StrCat(options_.num_processes)},
+        {"MASTER_ADDR", "127.0.0.1"},
+        {"MASTER_PORT", absl::StrCat(listener_.port())},
+        {"DPIPE_JOB", job_},
+    };
+    if (number == 0) set.push_back({kListenerVariable, absl::StrCat(listener_.fd())});
+    std::vector<std::string> all;
+    for (const auto& [name, value] : set) all.push_back(absl::StrCat(name, "=", value));
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const absl::string_view text(*entry);
+      const absl::string_view name = text.substr(0, text.find('='));
+      bool replaced = name == "TORCHELASTIC_USE_AGENT_STORE" || name == kListenerVariable;
+      for (const auto& [own, value] : set) replaced = replaced || own == name;
+      if (!replaced) all.emplace_back(text);
+    }
+    return all;
+  }
+
+  void ForwardOutput() {
+    std::vector<pollfd> entries;
+    std::vector<std::pair<int, Stream*>> streams;
+    for (size_t i = 0; i < children_.size(); ++i) {
+      for (Stream* stream : {&children_[i].out, &children_[i].err}) {
+        if (stream->fd < 0) continue;
+        entries.push_back({stream->fd, POLLIN, 0});
+        streams.push_back({static_cast<int>(i), stream});
+      }
+    }
+    poll(entries.data(), entries.size(), kPollMillis);
+    for (const auto& [number, stream] : streams) Forward(number, stream);
+  }
+
+  static void Forward(int number, Stream* stream) {
+    char piece[4096];
+    ssize_t count;
+    while ((count = read(stream->fd, piece, sizeof(piece))) > 0) {
+      stream->line.append(piece, count);
+      size_t end;
+      while ((end = stream->line.find('\n')) != std::string::npos) {
+        Print(number, stream, stream->line.substr(0, end));
+        stream->line.erase(0, end + 1);
+      }
+    }
+    if (count != 0) return;  // more to come
+    if (!stream->line.empty()) Print(number, stream, stream->line);
+    close(std::exchange(stream->fd, -1));
+  }
+
+  static void Print(int number, Stream* stream, const std::string& line) {
+    std::fprintf(stream->to, "[%d] %s\n", number, line.c_str());
+    std::fflush(stream->to);
+  }
+
+  void Signal(int number) {
+    for (Child& child : children_) {
+      if (child.running) kill(child.pid, number);
+    }
+  }
+
+  void Reap() {
+    for (size_t i = 0; i < children_.size(); ++i) {
+      int status = 0;
+      if (!children_[i].running || waitpid(children_[i].pid, &status, WNOHANG) == 0) continue;
+      children_[i].running = false;
+      const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      if (code == 0 || exit_code_ != 0) continue;
+      exit_code_ = code;
+      failed_at_ = absl::Now();
+      Say(WIFSIGNALED(status) ? absl::StrCat("process ", i, " (pid ", children_[i].pid,
+                                             ") was ended by SIG", sigabbrev_np(WTERMSIG(status)))
+                              : absl::StrCat("process ", i, " (pid ", children_[i].pid,
+                                             ") has failed with exit code ", code));
+    }
+  }
+
+  int NumRunning() const {
+    int running = 0;
+    for (const Child& child : children_) running += child.running ? 1 : 0;
+    return running;
+  }
+
+  const LaunchOptions& options_;
+  Socket listener_;
+  std::string job_;
+  std::vector<Child> children_;
+  int exit_code_ = 0;
+  absl::Time failed_at_ = absl::InfiniteFuture();
+  struct sigaction old_int_, old_term_;
+};
+
+}  // namespace
+
+absl::StatusOr<int> LaunchLocalProcesses(const LaunchOptions& options) {
+  if (options.num_processes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("asked for ", options.num_processes, " processes, must be at least 1"));
+  }
+  return Launcher(options).Run();
+}
+
+std::optional<int> InheritedListener() {
+  const char* text = std::getenv(kListenerVariable);
+  int fd = -1;
+  if (text == nullptr || !absl::SimpleAtoi(text, &fd)) return std::nullopt;
+  unsetenv(kListenerVariable);  // not for programs that this one starts
+  return fd;
+}
+
+}  // namespace dpipe

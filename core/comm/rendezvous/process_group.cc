@@ -1,0 +1,88 @@
+#include "core/comm/rendezvous/process_group.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace dpipe {
+namespace {
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+// "rank 3 (pid 4711 on node2)", "ranks 4-7 (...)".
+std::string ProcessName(int process, int ranks) {
+  const int first = process * ranks;
+  return absl::StrCat(ranks == 1 ? absl::StrCat("rank ", first)
+                                 : absl::StrCat("ranks ", first, "-", first + ranks - 1),
+                      " (pid ", getpid(), " on ", HostName(), ")");
+}
+
+// An earlier run's store may take a moment to go.
+absl::StatusOr<Socket> Listener(const JobAddress& address, const ProcessGroupOptions& options) {
+  const absl::Duration deadline = options.join_deadline;
+  if (options.listener_fd >= 0) {
+    fcntl(options.listener_fd, F_SETFL, O_NONBLOCK);
+    fcntl(options.listener_fd, F_SETFD, FD_CLOEXEC);
+    return Socket(options.listener_fd);
+  }
+  const absl::Time until = absl::Now() + deadline;
+  while (true) {
+    absl::StatusOr<Socket> listener = ListenTcp(address.port);
+    if (listener.ok()) return listener;
+    if (absl::Now() >= until) {
+      return absl::Status(
+          listener.status().code(),
+          absl::StrCat("process 0, which hosts the store of the job (by ", address.source, "), ",
+                       listener.status().message(), ", for ", absl::FormatDuration(deadline)));
+    }
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(
+    const JobAddress& address, const ProcessGroupOptions& options) {
+  signal(SIGPIPE, SIG_IGN);
+  auto group = std::unique_ptr<ProcessGroup>(new ProcessGroup(options.ranks_per_process));
+  StoreClientOptions client;
+  client.host = address.host;
+  client.port = address.port;
+  if (address.process == 0) {
+    DPIPE_ASSIGN_OR_RETURN(Socket listener, Listener(address, options));
+    client.port = listener.port();
+    StoreServerOptions server;
+    server.num_processes = address.num_processes;
+    server.job = address.job;
+    server.join_deadline = options.join_deadline;
+    server.silence = options.silence;
+    group->server_ = std::make_unique<StoreServer>(std::move(listener), server);
+  }
+  client.job = address.job;
+  client.process = address.process;
+  client.num_processes = address.num_processes;
+  client.name = ProcessName(address.process, options.ranks_per_process);
+  client.join_deadline = options.join_deadline;
+  client.silence = options.silence;
+  DPIPE_ASSIGN_OR_RETURN(group->store_, StoreClient::Join(client));
+  return group;
+}
+
+std::vector<Rank> ProcessGroup::local_ranks() const {
+  std::vector<Rank> ranks;
+  for (int i = 0; i < ranks_per_process_; ++i) {
+    ranks.push_back(Rank(process() * ranks_per_process_ + i));
+  }
+  return ranks;
+}
+
+}  // namespace dpipe

@@ -1,0 +1,58 @@
+// The processes of a job, as one of them sees them: the store where they meet, and which ranks are
+// whose.
+#ifndef DPIPE_CORE_COMM_RENDEZVOUS_PROCESS_GROUP_H_
+#define DPIPE_CORE_COMM_RENDEZVOUS_PROCESS_GROUP_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/base/status.h"
+#include "core/base/strong_id.h"
+#include "core/comm/rendezvous/job_address.h"
+#include "core/comm/rendezvous/store_client.h"
+#include "core/comm/rendezvous/store_server.h"
+
+namespace dpipe {
+
+struct ProcessGroupOptions {
+  int ranks_per_process = 1;  // the same of every process
+  absl::Duration join_deadline = absl::Seconds(60);
+  absl::Duration silence = absl::Seconds(20);  // see StoreServerOptions
+  // Of process 0: a socket that listens already, at the address's port. -1: it is to be made.
+  int listener_fd = -1;
+};
+
+class ProcessGroup {
+ public:
+  // Returns when all processes are there. Process 0 listens at the address's port. From then on
+  // this process is told of a broken connection by errors and not by SIGPIPE.
+  static absl::StatusOr<std::unique_ptr<ProcessGroup>> Join(
+      const JobAddress& address, const ProcessGroupOptions& options = {});
+  // Leaves. Process 0 waits for the others to leave, because it hosts the store.
+  ~ProcessGroup() = default;
+
+  int process() const { return store_->process(); }
+  int num_processes() const { return store_->num_processes(); }
+  bool is_leader() const { return process() == 0; }
+  int num_ranks() const { return num_processes() * ranks_per_process_; }
+  // Those that this process drives: neighbours.
+  std::vector<Rank> local_ranks() const;
+  int ProcessOf(Rank rank) const { return rank.value() / ranks_per_process_; }
+  StoreClient& store() { return *store_; }
+  // A new number, the same in every process that asks as often: for the names of keys.
+  int NextNumber() { return next_number_++; }
+
+ private:
+  explicit ProcessGroup(int ranks_per_process) : ranks_per_process_(ranks_per_process) {}
+
+  const int ranks_per_process_;
+  int next_number_ = 0;
+  std::unique_ptr<StoreServer> server_;  // of process 0; goes after the client
+  std::unique_ptr<StoreClient> store_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_RENDEZVOUS_PROCESS_GROUP_H_

@@ -1,0 +1,240 @@
+#include "core/comm/rendezvous/socket.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace dpipe {
+namespace {
+
+// Between two rounds over a host's addresses: the host of the store may start later than we do.
+constexpr absl::Duration kRetryInterval = absl::Milliseconds(50);
+
+std::string SystemReason() { return std::strerror(errno); }
+
+using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+absl::StatusOr<AddressList> Resolve(const std::string& host, int port) {
+  addrinfo hints = {};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
+  if (error != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("the host '", host, "' has no address: ", gai_strerror(error)));
+  }
+  return AddressList(found, freeaddrinfo);
+}
+
+int PollMillis(absl::Duration left) {
+  return static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left) + 1, 0, 1000 * 3600));
+}
+
+// Ready for `events` before `until`?
+bool WaitFor(int fd, short events, absl::Time until) {
+  while (true) {
+    pollfd entry = {fd, events, 0};
+    const int ready = poll(&entry, 1, PollMillis(until - absl::Now()));
+    if (ready > 0) return true;
+    if (ready == 0 && absl::Now() >= until) return false;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
+
+// Messages are small and waited for: none may linger for more to come.
+void SendAtOnce(int fd) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+absl::StatusOr<Socket> ConnectOnce(const addrinfo& address, absl::Time until) {
+  Socket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.fd() < 0) return absl::UnavailableError(SystemReason());
+  SendAtOnce(socket.fd());
+  if (connect(socket.fd(), address.ai_addr, address.ai_addrlen) == 0) return socket;
+  if (errno != EINPROGRESS) return absl::UnavailableError(SystemReason());
+  if (!WaitFor(socket.fd(), POLLOUT, until)) return absl::DeadlineExceededError("no answer");
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) return absl::UnavailableError(std::strerror(error));
+  return socket;
+}
+
+// IPv4 addresses of a socket that speaks both are given as what they are.
+std::string Text(const sockaddr_storage& address, socklen_t size) {
+  char host[NI_MAXHOST];
+  if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof(host), nullptr, 0,
+                  NI_NUMERICHOST) != 0) {
+    return "";
+  }
+  constexpr absl::string_view kMapped = "::ffff:";
+  const absl::string_view text(host);
+  return std::string(absl::StartsWith(text, kMapped) ? text.substr(kMapped.size()) : text);
+}
+
+absl::StatusOr<Socket> Listen(int family, int port) {
+  Socket socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.fd() < 0) return absl::UnavailableError(SystemReason());
+  const int on = 1, off = 0;
+  setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(sockaddr_in);
+  if (family == AF_INET6) {
+    setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    auto* v6 = reinterpret_cast<sockaddr_in6*>(&address);
+    v6->sin6_family = AF_INET6;
+    v6->sin6_addr = in6addr_any;
+    v6->sin6_port = htons(static_cast<uint16_t>(port));
+    size = sizeof(sockaddr_in6);
+  } else {
+    auto* v4 = reinterpret_cast<sockaddr_in*>(&address);
+    v4->sin_family = AF_INET;
+    v4->sin_addr.s_addr = htonl(INADDR_ANY);
+    v4->sin_port = htons(static_cast<uint16_t>(port));
+  }
+  if (bind(socket.fd(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      listen(socket.fd(), SOMAXCONN) != 0) {
+    return absl::UnavailableError(SystemReason());
+  }
+  return socket;
+}
+
+}  // namespace
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+int Socket::port() const {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size) != 0) return -1;
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
+                   : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+std::string Socket::LocalAddress() const {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  return Text(address, size);
+}
+
+std::string Socket::PeerAddress() const {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getpeername(fd_, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  return Text(address, size);
+}
+
+absl::Status Socket::SendAll(absl::string_view data, absl::Duration deadline) {
+  const absl::Time until = absl::Now() + deadline;
+  while (!data.empty()) {
+    const ssize_t sent = send(fd_, data.data(), data.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      data.remove_prefix(sent);
+    } else if (errno == EAGAIN) {
+      if (!WaitFor(fd_, POLLOUT, until)) {
+        return absl::DeadlineExceededError(
+            absl::StrCat(PeerAddress(), " has taken nothing for ", absl::FormatDuration(deadline)));
+      }
+    } else if (errno != EINTR) {
+      return absl::UnavailableError(SystemReason());
+    }
+  }
+  return absl::OkStatus();
+}
+
+Socket::Outcome Socket::Receive(std::string* data) {
+  char piece[64 * 1024];
+  Outcome outcome = Outcome::kNothing;
+  while (true) {
+    const ssize_t count = recv(fd_, piece, sizeof(piece), 0);
+    if (count > 0) {
+      data->append(piece, count);
+      outcome = Outcome::kData;
+    } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
+      return outcome == Outcome::kData ? outcome : Outcome::kClosed;  // the next call says so
+    } else if (errno == EAGAIN) {
+      return outcome;
+    }
+  }
+}
+
+Socket::Outcome Socket::SendSome(std::string* data) {
+  size_t done = 0;
+  Outcome outcome = Outcome::kData;
+  while (done < data->size()) {
+    const ssize_t sent = send(fd_, data->data() + done, data->size() - done, MSG_NOSIGNAL);
+    if (sent >= 0) {
+      done += sent;
+    } else if (errno == EAGAIN) {
+      outcome = Outcome::kNothing;
+      break;
+    } else if (errno != EINTR) {
+      outcome = Outcome::kClosed;
+      break;
+    }
+  }
+  data->erase(0, done);
+  return outcome;
+}
+
+std::string HostPort(const std::string& host, int port) {
+  return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", port)
+                                      : absl::StrCat(host, ":", port);
+}
+
+absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Duration deadline) {
+  const absl::Time until = absl::Now() + deadline;
+  while (true) {
+    absl::Status reason;
+    const auto addresses = Resolve(host, port);
+    if (!addresses.ok()) reason = addresses.status();
+    const addrinfo* next = addresses.ok() ? addresses->get() : nullptr;
+    for (; next != nullptr; next = next->ai_next) {
+      absl::StatusOr<Socket> socket = ConnectOnce(*next, until);
+      if (socket.ok()) return socket;
+      reason = socket.status();
+    }
+    if (absl::Now() + kRetryInterval >= until) {
+      return absl::DeadlineExceededError(absl::StrCat("no connection to ", HostPort(host, port),
+                                                      " within ", absl::FormatDuration(deadline),
+                                                      ": ", reason.message()));
+    }
+    absl::SleepFor(kRetryInterval);
+  }
+}
+
+absl::StatusOr<Socket> ListenTcp(int port) {
+  absl::StatusOr<Socket> socket = Listen(AF_INET6, port);
+  if (!socket.ok()) socket = Listen(AF_INET, port);  // a system without IPv6
+  if (socket.ok()) return socket;
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen on port ", port, ": ", socket.status().message()));
+}
+
+Socket AcceptTcp(const Socket& listener) {
+  Socket socket(accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (socket.fd() >= 0) SendAtOnce(socket.fd());
+  return socket;
+}
+
+}  // namespace dpipe

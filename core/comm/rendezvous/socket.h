@@ -1,0 +1,66 @@
+// TCP sockets over IPv4 and IPv6. Whatever may take long has a deadline, and errors name the host,
+// the port and the system's reason.
+#ifndef DPIPE_CORE_COMM_RENDEZVOUS_SOCKET_H_
+#define DPIPE_CORE_COMM_RENDEZVOUS_SOCKET_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/base/status.h"
+
+namespace dpipe {
+
+// Owns a file descriptor; it is non-blocking.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket();
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+
+  int fd() const { return fd_; }
+  // Gives the descriptor away.
+  int Release() { return std::exchange(fd_, -1); }
+  // -1 where it is not open.
+  int port() const;
+  // Numeric addresses of the two ends, "10.0.0.7" or "fd00::7"; "" where there is none.
+  std::string LocalAddress() const;
+  std::string PeerAddress() const;
+
+  // Sends all of `data`, waiting where the other end does not read. Unavailable, DeadlineExceeded.
+  absl::Status SendAll(absl::string_view data, absl::Duration deadline);
+
+  // What a call of Receive came to.
+  enum class Outcome { kData, kNothing, kClosed };
+  // Appends what has arrived to `data`, without waiting. kClosed: the other end has closed, or the
+  // connection is broken.
+  Outcome Receive(std::string* data);
+  // Sends as much from the front of `data` as fits, without waiting, and removes it.
+  Outcome SendSome(std::string* data);
+
+ private:
+  int fd_ = -1;
+};
+
+// "host:port", with brackets around an IPv6 address.
+std::string HostPort(const std::string& host, int port);
+
+// Tries every address of the host, again and again until one answers or the time is up, which is
+// DeadlineExceeded with the last reason. `host` is a name or an address.
+absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Duration deadline);
+
+// Listens on all addresses, of IPv6 too where the system has it. Port 0: any free one. Unavailable
+// where the port is taken.
+absl::StatusOr<Socket> ListenTcp(int port);
+// The next connection, or a socket that is not open where there is none.
+Socket AcceptTcp(const Socket& listener);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_RENDEZVOUS_SOCKET_H_

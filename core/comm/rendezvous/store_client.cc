@@ -1,0 +1,295 @@
+#include "core/comm/rendezvous/store_client.h"
+
+#include <poll.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/comm/rendezvous/heartbeat.h"
+#include "core/comm/rendezvous/store_server.h"
+
+namespace dpipe {
+namespace {
+
+constexpr absl::Duration kRetryInterval = absl::Milliseconds(100);
+
+StoreMessage JoinMessage(const StoreClientOptions& options) {
+  StoreMessage message;
+  StoreMessage::Join& join = *message.mutable_join();
+  join.set_protocol(kStoreProtocol);
+  join.set_job(options.job);
+  join.set_process(options.process);
+  join.set_num_processes(options.num_processes);
+  join.set_name(options.name);
+  return message;
+}
+
+void WaitForData(const Socket& socket) {
+  pollfd entry = {socket.fd(), POLLIN, 0};
+  poll(&entry, 1, absl::ToInt64Milliseconds(kHeartbeatTick));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Join(const StoreClientOptions& options) {
+  const absl::Time until = absl::Now() + options.join_deadline;
+  const std::string here = absl::StrCat("process ", options.process, " of ", options.num_processes,
+                                        " at ", HostPort(options.host, options.port));
+  while (true) {
+    auto socket = ConnectTcp(options.host, options.port, until - absl::Now());
+    if (!socket.ok()) {
+      return absl::Status(socket.status().code(),
+                          absl::StrCat(here, ": no store of the job: ", socket.status().message()));
+    }
+    auto client = std::unique_ptr<StoreClient>(new StoreClient(options, *std::move(socket)));
+    const absl::Status status = client->AwaitWelcome(until);
+    if (status.ok()) {
+      client->thread_ = std::thread([raw = client.get()] { raw->Loop(); });
+      return client;
+    }
+    // Unavailable: the store of an earlier run, which is about to go, or gone.
+    if (!absl::IsUnavailable(status) || absl::Now() + kRetryInterval > until) {
+      return absl::Status(status.code(), absl::StrCat(here, ": ", status.message()));
+    }
+    absl::SleepFor(kRetryInterval);
+  }
+}
+
+absl::Status StoreClient::AwaitWelcome(absl::Time until) {
+  DPIPE_RETURN_IF_ERROR(Send(JoinMessage(options_)));
+  // The store itself gives up at its deadline, and knows who is missing.
+  while (absl::Now() < until + options_.silence) {
+    WaitForData(socket_);
+    const Socket::Outcome outcome = socket_.Receive(in_.buffer());
+    while (true) {
+      DPIPE_ASSIGN_OR_RETURN(std::optional<StoreMessage> message, in_.Next());
+      if (!message.has_value()) break;
+      if (message->kind_case() == StoreMessage::kRefused) {
+        const bool other_job = absl::StrContains(message->refused(), "another job");
+        return absl::Status(
+            other_job ? absl::StatusCode::kUnavailable : absl::StatusCode::kFailedPrecondition,
+            absl::StrCat("refused: ", message->refused()));
+      }
+      if (message->kind_case() == StoreMessage::kFailure) {
+        return absl::Status(absl::StatusCode::kDeadlineExceeded, message->failure().message());
+      }
+      if (message->kind_case() == StoreMessage::kJoined) {
+        joined_ = message->joined();
+        return absl::OkStatus();
+      }
+    }
+    if (outcome == Socket::Outcome::kClosed) {
+      return absl::UnavailableError("the store has closed the connection");
+    }
+  }
+  return absl::DeadlineExceededError("the other processes have not come in time");
+}
+
+StoreClient::~StoreClient() {
+  if (!thread_.joinable()) return;  // has not come in
+  StoreMessage message;
+  message.set_leaving(true);
+  if (failure().ok()) Send(message).IgnoreError();
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+void StoreClient::Loop() {
+  RunningClock clock;
+  absl::Duration silent, since_heartbeat;
+  StoreMessage heartbeat;
+  heartbeat.set_heartbeat(1);
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopping_) return;
+    }
+    // What came with the welcome is there already.
+    auto message = in_.Next();
+    while (message.ok() && message->has_value()) {
+      Handle(**std::move(message));
+      message = in_.Next();
+    }
+    WaitForData(socket_);
+    const Socket::Outcome outcome = socket_.Receive(in_.buffer());
+    const absl::Duration lap = clock.Lap();
+    silent = outcome == Socket::Outcome::kData ? absl::ZeroDuration() : silent + lap;
+    since_heartbeat += lap;
+    const std::string store = absl::StrCat(NameOf(0), ", the host of the job's store,");
+    if (outcome == Socket::Outcome::kClosed || !message.ok()) {
+      SetFailure(
+          absl::UnavailableError(absl::StrCat(store, " has died: its connection was closed")));
+      return;
+    }
+    if (silent > options_.silence) {
+      SetFailure(absl::UnavailableError(absl::StrCat(
+          store, " has not been heard of for ", absl::FormatDuration(options_.silence),
+          ": it is frozen, or the network between ", HostPort(options_.host, options_.port),
+          " and ", NameOf(process()), " is cut")));
+      return;
+    }
+    if (since_heartbeat < HeartbeatInterval(options_.silence)) continue;
+    since_heartbeat = absl::ZeroDuration();
+    Send(heartbeat).IgnoreError();  // a broken connection shows on reading
+  }
+}
+
+void StoreClient::Handle(StoreMessage message) {
+  switch (message.kind_case()) {
+    case StoreMessage::kValue: {
+      absl::MutexLock lock(&mutex_);
+      values_[message.value().key()].push_back(
+          std::move(*message.mutable_value()->mutable_value()));
+      return;
+    }
+    case StoreMessage::kNote: {
+      absl::MutexLock lock(&notes_mutex_);
+      const auto handler = note_handlers_.find(message.note().key());
+      if (handler != note_handlers_.end()) return handler->second(message.note().value());
+      absl::MutexLock notes_lock(&mutex_);
+      notes_[message.note().key()].push_back(std::move(*message.mutable_note()->mutable_value()));
+      return;
+    }
+    case StoreMessage::kFailure:
+      return SetFailure(absl::Status(static_cast<absl::StatusCode>(message.failure().code()),
+                                     message.failure().message()));
+    default:
+      return;
+  }
+}
+
+// What cannot be sent any more is explained by the failure, where that is known.
+absl::Status StoreClient::Send(const StoreMessage& message) {
+  absl::Status sent;
+  {
+    absl::MutexLock lock(&write_mutex_);
+    sent = socket_.SendAll(EncodeFrame(message), options_.silence);
+  }
+  const absl::Status failed = failure();
+  return failed.ok() ? sent : failed;
+}
+
+absl::Status StoreClient::Set(const std::string& key, const std::string& value) {
+  StoreMessage message;
+  message.mutable_set()->set_key(key);
+  message.mutable_set()->set_value(value);
+  return Send(message);
+}
+
+template <typename Done>
+absl::Status StoreClient::Await(const Done& done, const std::string& what,
+                                absl::Duration deadline) {
+  auto ready = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !failure_.ok() || done(); };
+  absl::Duration waited;
+  RunningClock clock;
+  while (waited < deadline && !ready()) {
+    mutex_.AwaitWithTimeout(absl::Condition(&ready), kHeartbeatTick);
+    waited += clock.Lap();
+  }
+  if (done()) return absl::OkStatus();
+  const absl::Status reason =
+      failure_.ok() ? absl::DeadlineExceededError("it has not come") : failure_;
+  return absl::Status(reason.code(),
+                      absl::StrCat(NameOf(process()), " waited ",
+                                   absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))),
+                                   " for ", what, ": ", reason.message()));
+}
+
+absl::StatusOr<std::string> StoreClient::Get(const std::string& key, const std::string& what,
+                                             absl::Duration deadline) {
+  StoreMessage message;
+  message.set_get(key);
+  DPIPE_RETURN_IF_ERROR(Send(message));
+  absl::MutexLock lock(&mutex_);
+  auto there = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return values_.count(key) > 0; };
+  DPIPE_RETURN_IF_ERROR(Await(there, what, deadline));
+  return Take(&values_, key);
+}
+
+std::string StoreClient::Take(std::map<std::string, std::deque<std::string>>* from,
+                              const std::string& key) {
+  std::deque<std::string>& waiting = (*from)[key];
+  std::string first = std::move(waiting.front());
+  waiting.pop_front();
+  if (waiting.empty()) from->erase(key);
+  return first;
+}
+
+absl::Status StoreClient::SendNote(int to, const std::string& key, const std::string& value) {
+  StoreMessage message;
+  message.mutable_note()->set_to(to);
+  message.mutable_note()->set_key(key);
+  message.mutable_note()->set_value(value);
+  return Send(message);
+}
+
+absl::StatusOr<std::string> StoreClient::TakeNote(const std::string& key, const std::string& what,
+                                                  absl::Duration deadline) {
+  absl::MutexLock lock(&mutex_);
+  auto there = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return notes_.count(key) > 0; };
+  DPIPE_RETURN_IF_ERROR(Await(there, what, deadline));
+  return Take(&notes_, key);
+}
+
+void StoreClient::OnNote(const std::string& key,
+                         std::function<void(const std::string& value)> handler) {
+  absl::MutexLock lock(&notes_mutex_);
+  note_handlers_.erase(key);
+  if (!handler) return;
+  std::deque<std::string> early;
+  {
+    absl::MutexLock notes_lock(&mutex_);
+    if (notes_.count(key) > 0) early = std::move(notes_.extract(key).mapped());
+  }
+  for (const std::string& value : early) handler(value);
+  note_handlers_[key] = std::move(handler);
+}
+
+void StoreClient::Fail(const absl::Status& status) {
+  StoreMessage message;
+  message.mutable_failure()->set_code(static_cast<int>(status.code()));
+  message.mutable_failure()->set_message(std::string(status.message()));
+  Send(message).IgnoreError();
+  SetFailure(status);
+}
+
+absl::Status StoreClient::failure() const {
+  absl::MutexLock lock(&mutex_);
+  return failure_;
+}
+
+bool StoreClient::AwaitFailure(absl::Duration deadline) const {
+  absl::MutexLock lock(&mutex_);
+  auto failed = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !failure_.ok(); };
+  return mutex_.AwaitWithTimeout(absl::Condition(&failed), deadline);
+}
+
+void StoreClient::SetFailure(const absl::Status& status) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!failure_.ok()) return;
+    failure_ = status;
+  }
+  absl::MutexLock lock(&listeners_mutex_);
+  told_ = true;
+  for (const auto& [id, listener] : listeners_) listener(status);
+}
+
+int StoreClient::AddFailureListener(std::function<void(const absl::Status&)> listener) {
+  absl::MutexLock lock(&listeners_mutex_);
+  if (told_) listener(failure());
+  listeners_[next_listener_] = std::move(listener);
+  return next_listener_++;
+}
+
+void StoreClient::RemoveFailureListener(int id) {
+  absl::MutexLock lock(&listeners_mutex_);
+  listeners_.erase(id);
+}
+
+}  // namespace dpipe

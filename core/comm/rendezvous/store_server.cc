@@ -1,0 +1,260 @@
+#include "core/comm/rendezvous/store_server.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/comm/rendezvous/heartbeat.h"
+
+namespace dpipe {
+namespace {
+
+// Who has not said yet that it belongs here gets no room, and there are not many of them.
+constexpr uint32_t kMaxJoinBytes = 64 * 1024;
+constexpr size_t kMaxStrangers = 256;
+// For a failure's words to reach everybody before the connections close.
+constexpr absl::Duration kFarewell = absl::Seconds(1);
+
+bool IsLoopback(const std::string& address) {
+  return absl::StartsWith(address, "127.") || address == "::1";
+}
+
+StoreMessage Refusal(const std::string& reason) {
+  StoreMessage message;
+  message.set_refused(reason);
+  return message;
+}
+
+}  // namespace
+
+StoreServer::StoreServer(Socket listener, const StoreServerOptions& options)
+    : options_(options), listener_(std::move(listener)), port_(listener_.port()) {
+  thread_ = std::thread([this] { Loop(); });
+}
+
+StoreServer::~StoreServer() {
+  stopping_ = true;
+  thread_.join();
+}
+
+void StoreServer::Loop() {
+  RunningClock clock;
+  absl::Duration stopping_for;
+  while (!Finished(stopping_for)) {
+    PollOnce();
+    const absl::Duration lap = clock.Lap();
+    if (stopping_) stopping_for += lap;
+    Tick(lap);
+    clients_.remove_if([](const Client& client) { return client.gone; });
+  }
+}
+
+bool StoreServer::Finished(absl::Duration stopping_for) const {
+  if (!stopping_) return false;
+  bool alone = true;
+  for (const Client& client : clients_) alone = alone && client.process < 0;
+  return alone || stopping_for >= (failed_ ? kFarewell : options_.silence);
+}
+
+void StoreServer::PollOnce() {
+  std::vector<pollfd> entries = {{listener_.fd(), POLLIN, 0}};
+  std::vector<Client*> polled;
+  for (Client& client : clients_) {
+    const short events = client.out.empty() ? POLLIN : POLLIN | POLLOUT;
+    entries.push_back({client.socket.fd(), events, 0});
+    polled.push_back(&client);
+  }
+  if (poll(entries.data(), entries.size(), absl::ToInt64Milliseconds(kHeartbeatTick)) <= 0) return;
+  for (size_t i = 0; i < polled.size(); ++i) {
+    const short events = entries[i + 1].revents;
+    if (events & (POLLIN | POLLHUP | POLLERR)) Read(polled[i]);
+    if (events & POLLOUT && !polled[i]->gone &&
+        polled[i]->socket.SendSome(&polled[i]->out) == Socket::Outcome::kClosed) {
+      Lost(polled[i]);
+    }
+  }
+  if (entries[0].revents & POLLIN && clients_.size() < options_.num_processes + kMaxStrangers) {
+    Socket socket = AcceptTcp(listener_);
+    if (socket.fd() >= 0) clients_.emplace_back().socket = std::move(socket);
+  }
+}
+
+void StoreServer::Tick(absl::Duration elapsed) {
+  age_ += elapsed;
+  since_heartbeat_ += elapsed;
+  if (!all_joined() && age_ > options_.join_deadline && !failed_) {
+    std::vector<std::string> missing;
+    for (int i = 0; i < options_.num_processes; ++i) {
+      if (names_.count(i) == 0) missing.push_back(absl::StrCat(i));
+    }
+    Fail(absl::DeadlineExceededError(absl::StrCat(
+        "only ", num_joined(), " of ", options_.num_processes, " processes have come to port ",
+        port_, " within ", absl::FormatDuration(options_.join_deadline), "; missing: process ",
+        absl::StrJoin(missing, ", "))));
+  }
+  const bool beat = since_heartbeat_ >= HeartbeatInterval(options_.silence);
+  if (beat) since_heartbeat_ = absl::ZeroDuration();
+  StoreMessage heartbeat;
+  heartbeat.set_heartbeat(1);
+  for (Client& client : clients_) {
+    client.silent += elapsed;
+    if (client.process < 0) {
+      client.gone = client.gone || client.silent > options_.join_deadline;
+      continue;
+    }
+    if (beat) Send(&client, heartbeat);
+    if (client.silent <= options_.silence || failed_) continue;
+    Fail(absl::UnavailableError(absl::StrCat(client.name, " has not been heard of for ",
+                                             absl::FormatDuration(options_.silence),
+                                             ": it is frozen, or its network is cut")));
+  }
+}
+
+void StoreServer::Read(Client* client) {
+  if (client->gone) return;
+  const Socket::Outcome outcome = client->socket.Receive(client->in.buffer());
+  if (outcome == Socket::Outcome::kClosed) return Lost(client);
+  client->silent = absl::ZeroDuration();
+  while (!client->gone) {
+    auto message = client->in.Next(client->process < 0 ? kMaxJoinBytes : kMaxFrameBytes);
+    if (!message.ok()) return Lost(client);  // no process of ours
+    if (!message->has_value()) return;
+    Handle(client, **std::move(message));
+  }
+}
+
+void StoreServer::Handle(Client* client, StoreMessage message) {
+  if (client->process < 0) {
+    if (message.kind_case() == StoreMessage::kJoin) return Join(client, message.join());
+    client->gone = true;
+    return;
+  }
+  switch (message.kind_case()) {
+    case StoreMessage::kSet:
+      return Set(std::move(*message.mutable_set()));
+    case StoreMessage::kGet: {
+      const auto entry = table_.find(message.get());
+      if (entry == table_.end()) {
+        client->wanted.push_back(message.get());
+        return;
+      }
+      StoreMessage answer;
+      answer.mutable_value()->set_key(entry->first);
+      answer.mutable_value()->set_value(entry->second);
+      return Send(client, answer);
+    }
+    case StoreMessage::kNote:
+      for (Client& other : clients_) {
+        if (other.process == message.note().to() && !other.gone) return Send(&other, message);
+      }
+      return;
+    case StoreMessage::kFailure:
+      return Fail(absl::Status(static_cast<absl::StatusCode>(message.failure().code()),
+                               message.failure().message()));
+    case StoreMessage::kLeaving:
+      client->gone = true;
+      return;
+    default:
+      return;  // a heartbeat
+  }
+}
+
+std::string StoreServer::WhyRefused(const StoreMessage::Join& join) const {
+  if (join.protocol() != kStoreProtocol) {
+    return absl::StrCat("it speaks version ", join.protocol(), " of the protocol, this store ",
+                        kStoreProtocol, ": the processes are of different builds");
+  }
+  if (join.job() != options_.job) {
+    return absl::StrCat("another job is here: '", options_.job, "', not '", join.job(), "'");
+  }
+  if (join.num_processes() != options_.num_processes) {
+    return absl::StrCat("it counts ", join.num_processes(), " processes, this store ",
+                        options_.num_processes);
+  }
+  if (join.process() < 0 || join.process() >= options_.num_processes) {
+    return absl::StrCat("there is no process ", join.process(), " of ", options_.num_processes);
+  }
+  const auto same = names_.find(join.process());
+  if (same != names_.end()) {
+    return absl::StrCat("process ", join.process(), " has come already: ", same->second);
+  }
+  return "";
+}
+
+void StoreServer::Join(Client* client, const StoreMessage::Join& join) {
+  const std::string refusal = WhyRefused(join);
+  if (!refusal.empty()) {
+    Send(client, Refusal(refusal));
+    client->gone = true;
+    return;
+  }
+  client->process = join.process();
+  client->name = join.name();
+  names_[join.process()] = join.name();
+  if (all_joined()) WelcomeAll();
+}
+
+// A process on this host may have come by the loopback address, by which nobody else reaches it;
+// then it goes by the address at which others have reached this host.
+std::string StoreServer::AddressOf(const Client& client) const {
+  const std::string address = client.socket.PeerAddress();
+  if (!IsLoopback(address)) return address;
+  for (const Client& other : clients_) {
+    if (other.process >= 0 && !IsLoopback(other.socket.PeerAddress())) {
+      return other.socket.LocalAddress();
+    }
+  }
+  return address;
+}
+
+void StoreServer::WelcomeAll() {
+  for (Client& client : clients_) {
+    if (client.process < 0) continue;
+    StoreMessage welcome;
+    welcome.mutable_joined()->set_address(AddressOf(client));
+    for (const auto& [process, name] : names_) welcome.mutable_joined()->add_names(name);
+    Send(&client, welcome);
+  }
+}
+
+void StoreServer::Set(StoreMessage::Entry entry) {
+  StoreMessage answer;
+  *answer.mutable_value() = entry;
+  for (Client& client : clients_) {
+    const auto wanted = std::find(client.wanted.begin(), client.wanted.end(), entry.key());
+    if (wanted == client.wanted.end()) continue;
+    client.wanted.erase(wanted);
+    Send(&client, answer);
+  }
+  table_[entry.key()] = std::move(*entry.mutable_value());
+}
+
+void StoreServer::Lost(Client* client) {
+  client->gone = true;
+  if (client->process < 0) return;
+  Fail(absl::UnavailableError(
+      absl::StrCat(client->name, " has died: its connection to the job's store was closed")));
+}
+
+void StoreServer::Fail(const absl::Status& status) {
+  if (failed_) return;
+  failed_ = true;
+  StoreMessage message;
+  message.mutable_failure()->set_code(static_cast<int>(status.code()));
+  message.mutable_failure()->set_message(std::string(status.message()));
+  for (Client& client : clients_) {
+    if (client.process >= 0 && !client.gone) Send(&client, message);
+  }
+}
+
+void StoreServer::Send(Client* client, const StoreMessage& message) {
+  client->out += EncodeFrame(message);
+  // What does not fit goes when the socket has room; a connection that is broken shows on reading.
+  client->socket.SendSome(&client->out);
+}
+
+}  // namespace dpipe

@@ -1,0 +1,92 @@
+// What the processes of a job meet at: a table of keys and values, the news of who has died, and
+// notes to process 0. One process of the job, number 0, hosts it on a thread of its own.
+//
+// The store decides what is wrong with a job. A process whose connection closes before it said that
+// it leaves has died; one that has not been heard of for a while is frozen or cut off from the
+// network; one may also say that it failed. The first of these is told to all processes, in the
+// same words.
+#ifndef DPIPE_CORE_COMM_RENDEZVOUS_STORE_SERVER_H_
+#define DPIPE_CORE_COMM_RENDEZVOUS_STORE_SERVER_H_
+
+#include <atomic>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/base/status.h"
+#include "core/comm/rendezvous/socket.h"
+#include "core/comm/rendezvous/store_frame.h"
+
+namespace dpipe {
+
+// Changes with every incompatible change of StoreMessage.
+inline constexpr int kStoreProtocol = 1;
+
+struct StoreServerOptions {
+  int num_processes = 1;
+  // Only processes of this job are let in: what another run of it has left alive is refused.
+  std::string job;
+  absl::Duration join_deadline = absl::Seconds(60);  // for all processes to come
+  absl::Duration silence = absl::Seconds(20);        // longest that a process may not be heard of
+};
+
+class StoreServer {
+ public:
+  // Takes a listening socket.
+  StoreServer(Socket listener, const StoreServerOptions& options);
+  // Waits until all processes have left, or a failure has been told to them; not longer than the
+  // silence that is allowed.
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  int port() const { return port_; }
+
+ private:
+  // Everything below is the thread's own.
+  struct Client {
+    Socket socket;
+    FrameReader in;
+    std::string out;   // to be sent
+    int process = -1;  // until it has said who it is
+    std::string name;
+    absl::Duration silent;
+    bool gone = false;
+    std::vector<std::string> wanted;  // keys that it waits for
+  };
+  void Loop();
+  void PollOnce();
+  void Tick(absl::Duration elapsed);
+  bool Finished(absl::Duration stopping_for) const;
+  void Read(Client* client);
+  void Handle(Client* client, StoreMessage message);
+  void Join(Client* client, const StoreMessage::Join& join);
+  std::string WhyRefused(const StoreMessage::Join& join) const;
+  void WelcomeAll();
+  std::string AddressOf(const Client& client) const;
+  void Set(StoreMessage::Entry entry);
+  void Lost(Client* client);
+  void Fail(const absl::Status& status);
+  void Send(Client* client, const StoreMessage& message);
+  int num_joined() const { return static_cast<int>(names_.size()); }
+  bool all_joined() const { return num_joined() == options_.num_processes; }
+
+  const StoreServerOptions options_;
+  const Socket listener_;
+  const int port_;
+  std::list<Client> clients_;
+  std::map<int, std::string> names_;  // of processes that have joined
+  std::map<std::string, std::string> table_;
+  bool failed_ = false;
+  absl::Duration age_, since_heartbeat_;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_RENDEZVOUS_STORE_SERVER_H_

@@ -1,0 +1,281 @@
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "core/comm/rendezvous/store_client.h"
+#include "core/comm/rendezvous/store_server.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::unique_ptr<StoreServer> StartServer(StoreServerOptions options, int port = 0) {
+  auto listener = ListenTcp(port);
+  EXPECT_TRUE(listener.ok()) << listener.status();
+  return std::make_unique<StoreServer>(*std::move(listener), options);
+}
+
+StoreClientOptions ClientOptions(const StoreServer& server, int process, int num_processes) {
+  StoreClientOptions options;
+  options.host = "localhost";
+  options.port = server.port();
+  options.process = process;
+  options.num_processes = num_processes;
+  options.name = absl::StrCat("rank ", process, " (pid 1)");
+  return options;
+}
+
+// All at once, as none comes in before the last.
+std::vector<absl::StatusOr<std::unique_ptr<StoreClient>>> JoinAll(
+    const std::vector<StoreClientOptions>& options) {
+  std::vector<absl::StatusOr<std::unique_ptr<StoreClient>>> clients;
+  for (size_t i = 0; i < options.size(); ++i) clients.emplace_back(absl::UnknownError(""));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < options.size(); ++i) {
+    threads.emplace_back([&, i] { clients[i] = StoreClient::Join(options[i]); });
+  }
+  for (auto& thread : threads) thread.join();
+  return clients;
+}
+
+StoreServerOptions Options(int num_processes) {
+  StoreServerOptions options;
+  options.num_processes = num_processes;
+  return options;
+}
+
+TEST(StoreTest, ValuesAreWaitedForAndReadByAll) {
+  auto server = StartServer(Options(2));
+  auto clients = JoinAll({ClientOptions(*server, 0, 2), ClientOptions(*server, 1, 2)});
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  StoreClient &first = **clients[0], &second = **clients[1];
+  EXPECT_EQ(second.NameOf(0), "rank 0 (pid 1)");
+  EXPECT_FALSE(second.address().empty());
+  std::thread waiting([&] {
+    const auto value = second.Get("key", "a value");
+    EXPECT_TRUE(value.ok()) << value.status();
+    EXPECT_EQ(*value, std::string("a\0b", 3));
+  });
+  EXPECT_TRUE(first.Set("key", std::string("a\0b", 3)).ok());
+  waiting.join();
+  EXPECT_EQ(*first.Get("key", "a value"), std::string("a\0b", 3));
+  const auto missing = first.Get("other", "what never comes", absl::Milliseconds(120));
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("rank 0 (pid 1) waited"));
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("for what never comes"));
+}
+
+// As when several ranks of a process look for the same peers.
+TEST(StoreTest, ThreadsOfOneProcessReadTheSameKey) {
+  auto server = StartServer(Options(1));
+  auto client = StoreClient::Join(ClientOptions(*server, 0, 1));
+  ASSERT_TRUE(client.ok()) << client.status();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      const auto value = (*client)->Get("key", "a value", absl::Seconds(30));
+      EXPECT_TRUE(value.ok()) << value.status();
+    });
+  }
+  EXPECT_TRUE((*client)->Set("key", "value").ok());
+  for (auto& thread : threads) thread.join();
+}
+
+TEST(StoreTest, NotesComeInOrderToAWaitOrAHandler) {
+  auto server = StartServer(Options(2));
+  auto clients = JoinAll({ClientOptions(*server, 0, 2), ClientOptions(*server, 1, 2)});
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  StoreClient &leader = **clients[0], &follower = **clients[1];
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(leader.SendNote(1, "command", absl::StrCat("do ", i)).ok());
+    ASSERT_TRUE(follower.SendNote(0, "report", absl::StrCat("done ", i)).ok());
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(*follower.TakeNote("command", "a command"), absl::StrCat("do ", i));
+  }
+  EXPECT_EQ(*leader.TakeNote("report", "a report"), "done 0");
+  std::vector<std::string> reports;
+  absl::Mutex mutex;
+  leader.OnNote("report", [&](const std::string& value) {
+    absl::MutexLock lock(&mutex);
+    reports.push_back(value);
+  });
+  ASSERT_TRUE(follower.SendNote(0, "report", "done 3").ok());
+  absl::MutexLock lock(&mutex);
+  auto all = [&] { return reports.size() == 3; };
+  mutex.Await(absl::Condition(&all));
+  EXPECT_EQ(reports, (std::vector<std::string>{"done 1", "done 2", "done 3"}));
+}
+
+TEST(StoreTest, AnotherRunsProcessIsNotLetIn) {
+  StoreServerOptions server_options = Options(1);
+  server_options.job = "today";
+  auto server = StartServer(server_options);
+  StoreClientOptions stale = ClientOptions(*server, 0, 1);
+  stale.job = "yesterday";
+  stale.join_deadline = absl::Milliseconds(300);
+  const auto refused = StoreClient::Join(stale);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("refused: another job is here: 'today', not 'yesterday'"));
+  StoreClientOptions own = ClientOptions(*server, 0, 1);
+  own.job = "today";
+  EXPECT_TRUE(StoreClient::Join(own).ok());
+}
+
+TEST(StoreTest, WrongCountsAndSecondComersAreRefusedWithBothNumbers) {
+  auto server = StartServer(Options(2));
+  const auto wrong = StoreClient::Join(ClientOptions(*server, 0, 3));
+  EXPECT_THAT(std::string(wrong.status().message()),
+              HasSubstr("it counts 3 processes, this store 2"));
+  EXPECT_THAT(std::string(wrong.status().message()),
+              HasSubstr(absl::StrCat("process 0 of 3 at localhost:", server->port())));
+  auto clients = JoinAll({ClientOptions(*server, 0, 2), ClientOptions(*server, 1, 2)});
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  const auto second = StoreClient::Join(ClientOptions(*server, 1, 2));
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("process 1 has come already"));
+}
+
+TEST(StoreTest, WhoIsMissingIsNamed) {
+  StoreServerOptions options = Options(4);
+  options.join_deadline = absl::Milliseconds(300);
+  auto server = StartServer(options);
+  const auto clients = JoinAll({ClientOptions(*server, 0, 4), ClientOptions(*server, 2, 4)});
+  for (const auto& client : clients) {
+    EXPECT_EQ(client.status().code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(std::string(client.status().message()),
+                HasSubstr("only 2 of 4 processes have come"));
+    EXPECT_THAT(std::string(client.status().message()), HasSubstr("missing: process 1, 3"));
+  }
+}
+
+TEST(StoreTest, NoStoreIsAnErrorThatNamesThePlace) {
+  auto listener = ListenTcp(0);  // a port that is free once this is closed
+  StoreClientOptions options;
+  options.host = "127.0.0.1";
+  options.port = listener->port();
+  *listener = Socket();
+  options.join_deadline = absl::Milliseconds(200);
+  const auto client = StoreClient::Join(options);
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(client.status().message()),
+              HasSubstr(absl::StrCat("no connection to 127.0.0.1:", options.port)));
+  EXPECT_THAT(std::string(client.status().message()), HasSubstr("refused"));
+}
+
+TEST(StoreTest, AFailureWakesEverybodyAndTheFirstCounts) {
+  auto server = StartServer(Options(3));
+  auto clients = JoinAll(
+      {ClientOptions(*server, 0, 3), ClientOptions(*server, 1, 3), ClientOptions(*server, 2, 3)});
+  for (const auto& client : clients) ASSERT_TRUE(client.ok()) << client.status();
+  absl::Notification told;
+  (*clients[2])->AddFailureListener([&](const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    told.Notify();
+  });
+  std::thread waiting([&] {
+    const auto value = (*clients[1])->Get("never", "a key");
+    EXPECT_EQ(value.status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(value.status().message()), HasSubstr("for a key: disk full"));
+  });
+  (*clients[0])->Fail(absl::DataLossError("disk full"));
+  (*clients[0])->Fail(absl::InternalError("something later"));
+  waiting.join();
+  told.WaitForNotification();
+  for (const auto& client : clients) {
+    EXPECT_EQ((*client)->failure(), absl::DataLossError("disk full"));
+  }
+}
+
+// A connection of our own that joins and then either closes, or says nothing more.
+Socket JoinByHand(const StoreServer& server, int process, int num_processes) {
+  auto socket = ConnectTcp("localhost", server.port(), absl::Seconds(5));
+  EXPECT_TRUE(socket.ok()) << socket.status();
+  StoreMessage message;
+  message.mutable_join()->set_protocol(kStoreProtocol);
+  message.mutable_join()->set_process(process);
+  message.mutable_join()->set_num_processes(num_processes);
+  message.mutable_join()->set_name(absl::StrCat("rank ", process, " (pid 7 on node2)"));
+  EXPECT_TRUE(socket->SendAll(EncodeFrame(message), absl::Seconds(5)).ok());
+  return *std::move(socket);
+}
+
+TEST(StoreTest, AConnectionThatClosesIsADeath) {
+  auto server = StartServer(Options(2));
+  Socket dying = JoinByHand(*server, 1, 2);
+  auto client = StoreClient::Join(ClientOptions(*server, 0, 2));
+  ASSERT_TRUE(client.ok()) << client.status();
+  dying = Socket();
+  ASSERT_TRUE((*client)->AwaitFailure(absl::Seconds(60)));
+  EXPECT_THAT(std::string((*client)->failure().message()),
+              HasSubstr("rank 1 (pid 7 on node2) has died"));
+}
+
+TEST(StoreTest, SilenceIsNamedAfterItsTime) {
+  StoreServerOptions options = Options(2);
+  options.silence = absl::Milliseconds(500);
+  auto server = StartServer(options);
+  const Socket silent = JoinByHand(*server, 1, 2);
+  auto client = StoreClient::Join(ClientOptions(*server, 0, 2));
+  ASSERT_TRUE(client.ok()) << client.status();
+  ASSERT_TRUE((*client)->AwaitFailure(absl::Seconds(60)));
+  EXPECT_THAT(std::string((*client)->failure().message()),
+              HasSubstr("rank 1 (pid 7 on node2) has not been heard of for 500ms: it is frozen, or "
+                        "its network is cut"));
+}
+
+TEST(StoreTest, AStoreThatDiesIsNamed) {
+  auto server = StartServer(Options(2));
+  auto clients = JoinAll({ClientOptions(*server, 0, 2), ClientOptions(*server, 1, 2)});
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  // As when process 0 ends although the others have not left: it is a failure that lets it go.
+  StoreClientOptions lone = ClientOptions(*server, 1, 2);
+  *clients[0] = nullptr;
+  std::thread ending([&] { server = nullptr; });
+  (*clients[1])->Fail(absl::CancelledError("told by rank 1"));
+  ending.join();
+  EXPECT_EQ((*clients[1])->failure(), absl::CancelledError("told by rank 1"));
+  EXPECT_EQ((*clients[1])->Get("key", "a key").status().code(), absl::StatusCode::kCancelled);
+}
+
+// Strangers that talk something else, or much, do no harm.
+TEST(StoreTest, JunkIsThrownOut) {
+  auto server = StartServer(Options(1));
+  for (const std::string& junk :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(200000, '\xff'),
+        std::string("\x04\x00\x00\x00\x0a\x7f\x01\x02", 8)}) {
+    auto socket = ConnectTcp("127.0.0.1", server->port(), absl::Seconds(5));
+    ASSERT_TRUE(socket.ok()) << socket.status();
+    socket->SendAll(junk, absl::Seconds(5)).IgnoreError();
+    std::string answer;
+    Socket::Outcome outcome = Socket::Outcome::kNothing;
+    while (outcome != Socket::Outcome::kClosed) {
+      pollfd entry = {socket->fd(), POLLIN, 0};
+      ASSERT_GT(poll(&entry, 1, 60000), 0) << "the connection stays open";
+      outcome = socket->Receive(&answer);
+    }
+  }
+  EXPECT_TRUE(StoreClient::Join(ClientOptions(*server, 0, 1)).ok());
+}
+
+TEST(StoreTest, WorksOverIpv6) {
+  auto server = StartServer(Options(1));
+  StoreClientOptions options = ClientOptions(*server, 0, 1);
+  options.host = "::1";
+  options.join_deadline = absl::Seconds(2);
+  const auto client = StoreClient::Join(options);
+  if (!client.ok() &&
+      std::string(client.status().message()).find("Cannot assign") != std::string::npos) {
+    GTEST_SKIP() << "this system has no IPv6: " << client.status();
+  }
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_EQ((*client)->address(), "::1");
+}
+
+}  // namespace
+}  // namespace dpipe
