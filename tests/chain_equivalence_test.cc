@@ -176,7 +176,7 @@ TEST(ShardedMemoryTest, IsWholeTrainingWithLessMemory) {
     ASSERT_TRUE(run.ok()) << run.status();
     testlib::TrainingOutcome outcome;
     for (const StepResult& step : run->steps) outcome.losses.push_back(step.loss);
-    outcome.parameters = (*session)->CollectParameters();
+    outcome.parameters = *(*session)->CollectParameters();
     outcomes.push_back(std::move(outcome));
     peaks.push_back(run->peak_memory_bytes[1]);
   }

@@ -103,7 +103,7 @@ class FaultTest : public ::testing::Test {
     for (const StepResult& step : outcome.steps) {
       if (step.applied) outcome.trained.losses.push_back(step.loss);
     }
-    outcome.trained.parameters = (*session)->CollectParameters();
+    outcome.trained.parameters = *(*session)->CollectParameters();
     if (outcome.status.ok()) updates_ = (*session)->State()->num_updates;
     return outcome;
   }

@@ -54,7 +54,7 @@ class Fixture {
                              session->Run(count, done + count == kSteps, /*record=*/false));
       for (const StepResult& step : run.steps) outcome.losses.push_back(step.loss);
     }
-    outcome.parameters = session->CollectParameters();
+    DPIPE_ASSIGN_OR_RETURN(outcome.parameters, session->CollectParameters());
     return outcome;
   }
 

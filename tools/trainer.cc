@@ -217,18 +217,19 @@ class Trainer {
     record.strategy = options_.strategy.name();
     record.data_folder = options_.setup.data.folder;
     record.command = options_.command;
-    return SaveTrainedModel(run_->setup().model(), run_->Weights(), options_.format, record,
-                            options_.out);
+    DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
+    return SaveTrainedModel(run_->setup().model(), weights, options_.format, record, options_.out);
   }
 
   absl::Status Evaluate() {
     if (evaluator_ == nullptr) return absl::OkStatus();
     if (options_.evaluate_saved || !run_->has_averages()) {
-      DPIPE_RETURN_IF_ERROR(
-          EvaluateWeights(run_->Weights(), run_->has_averages() ? "average" : "trained"));
+      DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
+      DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, run_->has_averages() ? "average" : "trained"));
     }
     if (options_.evaluate_trained && run_->has_averages()) {
-      DPIPE_RETURN_IF_ERROR(EvaluateWeights(run_->TrainedWeights(), "trained"));
+      DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->TrainedWeights());
+      DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, "trained"));
     }
     return absl::OkStatus();
   }
@@ -249,8 +250,9 @@ class Trainer {
                            GridRequest(setup.model(), options_.sample_prompts, shown));
     request.options = options_.draw;
     request.compute_dtype = options_.setup.compute_dtype;
+    DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
     DPIPE_ASSIGN_OR_RETURN(result_.last_samples,
-                           DrawSampleGrid(setup.model(), run_->Weights(), request, setup.workers(),
+                           DrawSampleGrid(setup.model(), weights, request, setup.workers(),
                                           options_.sample_folder, result_.steps, &observers_));
     return absl::OkStatus();
   }

@@ -131,9 +131,9 @@ double TrainingRun::Epoch(int64_t steps) const {
          setup_->loader().dataset().size();
 }
 
-models::NamedTensors TrainingRun::Weights() const {
+absl::StatusOr<models::NamedTensors> TrainingRun::Weights() const {
   if (!has_averages()) return session_->CollectParameters();
-  models::NamedTensors weights = ema_.Collect();
+  DPIPE_ASSIGN_OR_RETURN(models::NamedTensors weights, session_->Collect(kAverageKind));
   // Layers that are not trained have no averages.
   for (const auto& [name, tensor] : job_.backbone_parameters) weights.emplace(name, tensor);
   return weights;

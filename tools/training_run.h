@@ -45,8 +45,10 @@ class TrainingRun {
   bool has_averages() const { return job_.optimizer.ema_decay > 0; }
   // Copies, by name; call them between steps. Averages where they are kept, which is what is saved
   // and drawn from; else what is trained.
-  models::NamedTensors Weights() const;
-  models::NamedTensors TrainedWeights() const { return session_->CollectParameters(); }
+  absl::StatusOr<models::NamedTensors> Weights() const;
+  absl::StatusOr<models::NamedTensors> TrainedWeights() const {
+    return session_->CollectParameters();
+  }
 
   // Between steps. `info` has what changes from step to step, and only the trainer knows: the loss,
   // the time, the skipped steps.

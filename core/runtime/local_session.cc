@@ -11,6 +11,7 @@
 #include "core/comm/in_process.h"
 #include "core/nn/alike.h"
 #include "core/nn/copy_parameters.h"
+#include "core/runtime/session_processes.h"
 #include "core/runtime/step_clock.h"
 
 namespace dpipe {
@@ -18,10 +19,12 @@ namespace dpipe {
 namespace {
 
 absl::Status CheckPlan(const LocalSessionOptions& options, const Plan& plan) {
-  if (plan.num_devices() != static_cast<int>(options.workers.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("the plan is for ", plan.num_devices(),
-                                                   " devices, but there are ",
-                                                   options.workers.size(), " workers"));
+  const int workers = static_cast<int>(options.workers.size());
+  const int processes = options.processes == nullptr ? 1 : options.processes->num_processes();
+  if (plan.num_devices() != workers * processes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the plan is for ", plan.num_devices(), " devices, but there are ", workers, " workers",
+        processes > 1 ? absl::StrCat(" in each of ", processes, " processes") : ""));
   }
   if (plan.components_size() != options.model->num_components()) {
     return absl::InvalidArgumentError(absl::StrCat("the plan has ", plan.components_size(),
@@ -99,32 +102,61 @@ absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionO
   DPIPE_RETURN_IF_ERROR(CheckOptions(options));
   auto communicators = std::exchange(options.communicators, {});
   auto session = std::unique_ptr<LocalSession>(new LocalSession(std::move(options)));
-  const LocalSessionOptions& opts = session->options_;
-  for (int i = 0; i < session->num_plans(); ++i) {
-    DPIPE_ASSIGN_OR_RETURN(session->routes_.emplace_back(),
-                           RouteStages(session->plan(i), *opts.model));
-    session->looks_ahead_.push_back(LooksAhead(session->plan(i)));
+  const absl::Status status = session->SetUp(std::move(communicators));
+  if (status.ok()) return session;
+  session->failed_ = true;
+  if (session->processes_ != nullptr) session->processes_->Fail(status);
+  return status;
+}
+
+LocalSession::LocalSession(LocalSessionOptions options) : options_(std::move(options)) {}
+
+absl::Status LocalSession::SetUp(std::vector<std::unique_ptr<Communicator>> communicators) {
+  for (int i = 0; i < num_plans(); ++i) {
+    DPIPE_ASSIGN_OR_RETURN(routes_.emplace_back(), RouteStages(plan(i), *options_.model));
+    looks_ahead_.push_back(LooksAhead(plan(i)));
   }
-  session->next_step_ = opts.first_step;
-  session->epoch_ns_ = opts.clock->rank(0)->Now();
-  for (size_t i = 0; i < opts.workers.size(); ++i) {
-    session->ranks_.push_back(std::make_unique<RankState>());
+  next_step_ = options_.first_step;
+  epoch_ns_ = options_.clock->rank(0)->Now();
+  for (size_t i = 0; i < options_.workers.size(); ++i) {
+    ranks_.push_back(std::make_unique<RankState>());
+    ranks_.back()->rank = Rank(static_cast<int>(i));
   }
-  std::vector<RankResources> resources(opts.workers.size());
-  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(opts.workers, [&](int rank) -> absl::Status {
-    DPIPE_ASSIGN_OR_RETURN(resources[rank], session->SetUpParameters(rank));
+  RunOnAll(options_.workers, [&](int local) {
+    ranks_[local]->device = options_.workers[local]->device()->Twin();
+    return absl::OkStatus();
+  });
+  DPIPE_RETURN_IF_ERROR(Connect(std::move(communicators)));
+  std::vector<RankResources> resources(options_.workers.size());
+  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(options_.workers, [&](int local) -> absl::Status {
+    DPIPE_ASSIGN_OR_RETURN(resources[local], SetUpParameters(local));
     return absl::OkStatus();
   })));
-  DPIPE_RETURN_IF_ERROR(session->Connect(std::move(communicators)));
-  if (opts.on_parameters_copied) opts.on_parameters_copied();
-  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(opts.workers, [&](int rank) {
-    return session->SetUpRank(rank, std::move(resources[rank]));
-  })));
-  return session;
+  if (options_.on_parameters_copied) options_.on_parameters_copied();
+  return FirstError(RunOnAll(
+      options_.workers, [&](int local) { return SetUpRank(local, std::move(resources[local])); }));
+}
+
+LocalSession::~LocalSession() {
+  if (processes_ == nullptr) return;
+  SessionCommand command;
+  command.set_end(true);
+  if (processes_->is_leader() && !failed_) processes_->Tell(command).IgnoreError();
+  if (!processes_->is_leader() && !ended_) {
+    processes_->Fail(absl::AbortedError(
+        absl::StrCat(processes_->name(), " has left the session before its end")));
+  }
+  // Each waits for all others to come to their end.
+  RunOnAll(options_.workers, [&](int local) {
+    ranks_[local]->executor = nullptr;
+    ranks_[local]->communicator = nullptr;
+    return absl::OkStatus();
+  });
 }
 
 // Sessions have devices of their own (twins of the workers'), which what talks must know.
 absl::Status LocalSession::Connect(std::vector<std::unique_ptr<Communicator>> given) {
+  if (options_.processes != nullptr) return ConnectProcesses();
   if (given.empty() && options_.connect) {
     std::vector<std::shared_ptr<Device>> devices;
     for (const auto& rank : ranks_) devices.push_back(rank->device);
@@ -138,9 +170,23 @@ absl::Status LocalSession::Connect(std::vector<std::unique_ptr<Communicator>> gi
   return absl::OkStatus();
 }
 
+absl::Status LocalSession::ConnectProcesses() {
+  processes_ = std::make_unique<SessionProcesses>(options_.processes);
+  DPIPE_ASSIGN_OR_RETURN(epoch_ns_, processes_->AgreeOnEpoch(epoch_ns_));
+  const std::vector<Rank> numbers = processes_->local_ranks();
+  return FirstError(RunOnAll(options_.workers, [&](int local) -> absl::Status {
+    RankState& state = *ranks_[local];
+    state.rank = numbers[local];
+    DPIPE_ASSIGN_OR_RETURN(state.communicator,
+                           processes_->Connect(state.rank, state.device, options_.deadline));
+    return absl::OkStatus();
+  }));
+}
+
 // The parameters of a plan's stages on a rank, made where there are none for these layers yet.
-absl::Status LocalSession::SetUpStages(int rank, ParametersByLayers* by_layers, RankPlan* own) {
-  RankState& state = *ranks_[rank];
+absl::Status LocalSession::SetUpStages(int local, ParametersByLayers* by_layers, RankPlan* own) {
+  RankState& state = *ranks_[local];
+  const int rank = state.rank.value();
   for (const Stage& stage : own->plan->stages()) {
     const auto& ranks = stage.ranks();
     own->stage_parameters.push_back(nullptr);
@@ -171,16 +217,14 @@ absl::Status LocalSession::SetUpStages(int rank, ParametersByLayers* by_layers, 
 }
 
 // On the rank's own thread, so that its memory lies near its cores.
-absl::StatusOr<RankResources> LocalSession::SetUpParameters(int rank) {
-  RankState& state = *ranks_[rank];
-  state.device = options_.workers[rank]->device()->Twin();
+absl::StatusOr<RankResources> LocalSession::SetUpParameters(int local) {
   RankResources resources;
   ParametersByLayers by_layers;
   for (int i = 0; i < num_plans(); ++i) {
     RankPlan& own = resources.plans.emplace_back();
     own.plan = &plan(i);
     own.routes = &routes_[i];
-    DPIPE_RETURN_IF_ERROR(SetUpStages(rank, &by_layers, &own));
+    DPIPE_RETURN_IF_ERROR(SetUpStages(local, &by_layers, &own));
   }
   return resources;
 }
@@ -199,15 +243,15 @@ absl::StatusOr<std::vector<const nn::ParameterSet*>> LocalSession::FrozenParamet
   return there;
 }
 
-absl::Status LocalSession::SetUpRank(int rank, RankResources resources) {
-  RankState& state = *ranks_[rank];
+absl::Status LocalSession::SetUpRank(int local, RankResources resources) {
+  RankState& state = *ranks_[local];
   resources.models = {options_.model};
   resources.models.insert(resources.models.end(), options_.sizes.others.begin(),
                           options_.sizes.others.end());
   resources.model_of = options_.sizes.model_of;
   resources.device = state.device;
   resources.communicator = state.communicator.get();
-  resources.clock = options_.clock->rank(rank);
+  resources.clock = options_.clock->rank(state.rank.value());
   resources.inputs = options_.inputs;
   DPIPE_ASSIGN_OR_RETURN(resources.frozen_parameters, FrozenParametersOf(&state));
   resources.optimizer = options_.optimizer;
@@ -217,9 +261,10 @@ absl::Status LocalSession::SetUpRank(int rank, RankResources resources) {
   return absl::OkStatus();
 }
 
-absl::Status LocalSession::RunRank(int rank, int count, bool is_last, bool record,
-                                   StepClock* clock) {
-  RankExecutor& executor = *ranks_[rank]->executor;
+absl::Status LocalSession::RunRank(int local, int count, bool is_last, bool record,
+                                   StepSink* steps) {
+  RankExecutor& executor = *ranks_[local]->executor;
+  RankClock& clock = *options_.clock->rank(ranks_[local]->rank.value());
   using Part = RankExecutor::Part;
   const auto prologue = [&](int64_t step) {
     return executor.RunStep(step - 1, Part::kPrologue, /*record=*/false, PlanOf(step));
@@ -228,9 +273,9 @@ absl::Status LocalSession::RunRank(int rank, int count, bool is_last, bool recor
     DPIPE_RETURN_IF_ERROR(prologue(next_step_));
     // Everybody has finished its prologue when the first step is said to start.
     double nothing = 0;
-    DPIPE_RETURN_IF_ERROR(ranks_[rank]->communicator->AllReduceSum(absl::MakeSpan(&nothing, 1),
-                                                                   "the end of the prologue"));
-    if (rank == 0) clock->Restart(options_.clock->rank(rank)->Now());
+    DPIPE_RETURN_IF_ERROR(ranks_[local]->communicator->AllReduceSum(absl::MakeSpan(&nothing, 1),
+                                                                    "the end of the prologue"));
+    if (local == 0) steps->Restart(clock.Now());
   }
   for (int i = 0; i < count; ++i) {
     const int64_t step = next_step_ + i;
@@ -240,22 +285,21 @@ absl::Status LocalSession::RunRank(int rank, int count, bool is_last, bool recor
     DPIPE_RETURN_IF_ERROR(
         executor.RunStep(step, ahead ? Part::kWholeStep : Part::kLastStep, record, PlanOf(step)));
     if (ahead && !looks_ahead_[PlanOf(step)]) DPIPE_RETURN_IF_ERROR(prologue(step + 1));
-    clock->RankDone(step, executor.TakeLosses(), executor.outcome(),
-                    options_.clock->rank(rank)->Now());
-    DPIPE_RETURN_IF_ERROR(CountSkipped(rank, step));
+    steps->RankDone(step, executor.TakeLosses(), executor.outcome(), clock.Now());
+    DPIPE_RETURN_IF_ERROR(CountSkipped(local, step));
   }
   return absl::OkStatus();
 }
 
-absl::Status LocalSession::CountSkipped(int rank, int64_t step) {
-  const StepOutcome& outcome = ranks_[rank]->executor->outcome();
-  int& skipped = ranks_[rank]->skipped_in_a_row;
+absl::Status LocalSession::CountSkipped(int local, int64_t step) {
+  const StepOutcome& outcome = ranks_[local]->executor->outcome();
+  int& skipped = ranks_[local]->skipped_in_a_row;
   skipped = outcome.applied ? 0 : skipped + 1;
   if (skipped <= options_.max_skipped_in_a_row) return absl::OkStatus();
   // Nobody ends the run for others who have not reported this step yet.
   double nothing = 0;
-  DPIPE_RETURN_IF_ERROR(ranks_[rank]->communicator->AllReduceSum(absl::MakeSpan(&nothing, 1),
-                                                                 "the end of a skipped step"));
+  DPIPE_RETURN_IF_ERROR(ranks_[local]->communicator->AllReduceSum(absl::MakeSpan(&nothing, 1),
+                                                                  "the end of a skipped step"));
   std::string message = absl::StrCat("step ", step, " (from 0): the gradients' global norm is ",
                                      outcome.global_norm, " and ", outcome.num_bad_losses, " of ",
                                      options_.plan.global_batch(), " losses are not finite");
@@ -265,6 +309,52 @@ absl::Status LocalSession::CountSkipped(int rank, int64_t step) {
   }
   return absl::FailedPreconditionError(
       absl::StrCat(message, ": the training has diverged; lower the learning rate"));
+}
+
+// The first error in time is the cause; what other ranks say is that they were told to stop.
+absl::Status LocalSession::RunRanks(int count, bool is_last, bool record, StepSink* steps) {
+  for (auto& rank : ranks_) rank->device->allocator().ResetPeak();
+  absl::Mutex mutex;
+  absl::Status cause;
+  options_.clock->StartRun();
+  RunOnAll(options_.workers, [&](int local) {
+    const std::string name = absl::StrCat("rank ", ranks_[local]->rank.value());
+    options_.clock->BeginRank(ranks_[local]->rank.value());
+    absl::Status status;
+    try {
+      status = RunRank(local, count, is_last, record, steps);
+      if (status.ok()) status = ranks_[local]->device->Synchronize();
+    } catch (const std::exception& e) {
+      status = absl::InternalError(absl::StrCat(name, ": exception: ", e.what()));
+    } catch (...) {
+      status = absl::InternalError(absl::StrCat(name, ": exception of an unknown type"));
+    }
+    if (!status.ok()) {
+      absl::MutexLock lock(&mutex);
+      if (cause.ok()) cause = status;
+      ranks_[local]->communicator->Abort(status);
+    }
+    options_.clock->EndRank(ranks_[local]->rank.value());
+    return status;
+  });
+  if (!cause.ok()) {
+    failed_ = true;
+    return cause;
+  }
+  next_step_ += count;
+  prepared_next_ = !is_last && looks_ahead_[PlanOf(next_step_)];
+  return absl::OkStatus();
+}
+
+std::vector<TraceEvent> LocalSession::TakeEvents(int64_t first_step) {
+  std::vector<TraceEvent> events;
+  for (auto& rank : ranks_) {
+    for (TraceEvent& event : rank->executor->TakeEvents()) {
+      event.set_step(event.step() - static_cast<int32_t>(first_step));
+      events.push_back(std::move(event));
+    }
+  }
+  return events;
 }
 
 absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record,
@@ -277,52 +367,34 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
   StepClock clock(next_step_, count, options_.plan.num_devices(),
                   static_cast<int>(options_.model->backbones().size()),
                   options_.plan.global_batch(), options_.clock->rank(0)->Now(), on_step);
-  for (auto& rank : ranks_) rank->device->allocator().ResetPeak();
-  // The first error in time is the cause; what other ranks say is that they were told to stop.
-  absl::Mutex mutex;
-  absl::Status cause;
-  options_.clock->StartRun();
-  RunOnAll(options_.workers, [&](int rank) {
-    options_.clock->BeginRank(rank);
-    absl::Status status;
-    try {
-      status = RunRank(rank, count, is_last, record, &clock);
-      if (status.ok()) status = ranks_[rank]->device->Synchronize();
-    } catch (const std::exception& e) {
-      status = absl::InternalError(absl::StrCat("rank ", rank, ": exception: ", e.what()));
-    } catch (...) {
-      status = absl::InternalError(absl::StrCat("rank ", rank, ": exception of an unknown type"));
-    }
-    if (!status.ok()) {
-      absl::MutexLock lock(&mutex);
-      if (cause.ok()) cause = status;
-      ranks_[rank]->communicator->Abort(status);
-    }
-    options_.clock->EndRank(rank);
-    return status;
-  });
-  if (!cause.ok()) {
-    failed_ = true;
-    return cause;
-  }
-  const int64_t first_step = std::exchange(next_step_, next_step_ + count);
-  prepared_next_ = !is_last && looks_ahead_[PlanOf(next_step_)];
-
+  const int64_t first_step = next_step_;
+  std::vector<TraceEvent> events;
   RunResult result;
-  result.steps = clock.results();
+  if (processes_ != nullptr) {
+    SessionCommand command;
+    command.mutable_run()->set_count(count);
+    command.mutable_run()->set_is_last(is_last);
+    command.mutable_run()->set_record(record);
+    processes_->OnSteps(&clock);
+    DPIPE_RETURN_IF_ERROR(processes_->Tell(command));
+  }
+  absl::Status status = RunRanks(count, is_last, record, &clock);
   for (auto& rank : ranks_) {
     result.peak_memory_bytes.push_back(rank->device->allocator().stats().peak_bytes);
   }
+  events = TakeEvents(first_step);
+  if (processes_ != nullptr) {
+    if (status.ok()) status = ReceiveRuns(&events, &result.peak_memory_bytes);
+    processes_->OnSteps(nullptr);
+  }
+  if (!status.ok()) {
+    failed_ = true;
+    return status;
+  }
+  result.steps = clock.results();
   if (record) {
     result.trace.set_source(Trace::EXECUTED);
     *result.trace.mutable_plan() = options_.plan;
-    std::vector<TraceEvent> events;
-    for (auto& rank : ranks_) {
-      for (TraceEvent& event : rank->executor->TakeEvents()) {
-        event.set_step(event.step() - static_cast<int32_t>(first_step));
-        events.push_back(std::move(event));
-      }
-    }
     std::stable_sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) {
       return a.start_ns() < b.start_ns();
     });
@@ -331,15 +403,6 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
     for (int64_t bytes : result.peak_memory_bytes) result.trace.add_peak_memory_bytes(bytes);
   }
   return result;
-}
-
-std::map<std::string, Tensor> LocalSession::CollectParameters() const {
-  std::map<std::string, Tensor> tensors;
-  for (const auto& rank : ranks_) {
-    // Copies are equal; the last one's is taken.
-    for (const auto& parameters : rank->parameters) parameters->Collect(&tensors);
-  }
-  return tensors;
 }
 
 }  // namespace dpipe

@@ -1,4 +1,6 @@
-// Trains by a plan, with every rank a thread of this process.
+// Trains by a plan. Every rank is a thread: of this process, or, where there is a job of several
+// processes, of one of them. Then all create the session alike; process 0 uses it as if it were
+// alone, and the others call Follow.
 #ifndef DPIPE_CORE_RUNTIME_LOCAL_SESSION_H_
 #define DPIPE_CORE_RUNTIME_LOCAL_SESSION_H_
 
@@ -13,12 +15,14 @@
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
+#include "core/comm/rendezvous/process_group.h"
 #include "core/nn/model.h"
 #include "core/proto/plan.pb.h"
 #include "core/proto/trace.pb.h"
 #include "core/runtime/input_provider.h"
 #include "core/runtime/rank_executor.h"
 #include "core/runtime/session_clock.h"
+#include "core/runtime/session_message.pb.h"
 #include "core/runtime/stage_routes.h"
 #include "core/runtime/state_tensor.h"
 #include "core/runtime/step_optimizer.h"
@@ -26,7 +30,8 @@
 
 namespace dpipe {
 
-class StepClock;
+class SessionProcesses;
+class StepSink;
 
 // With self-conditioning some steps run the backbone twice, by a plan of their own.
 struct SelfConditionedSteps {
@@ -54,8 +59,11 @@ struct LocalSessionOptions {
   std::optional<SelfConditionedSteps> self_conditioned;
   const nn::Model* model = nullptr;  // outlives the session
   SizedSteps sizes;
-  std::vector<DeviceWorker*> workers;  // one a rank, in rank order; outlive the session
-  // One a rank, in rank order; none: made by `connect`, or in process where that is null, too.
+  // One for each rank that this process drives, in rank order; outlive the session.
+  std::vector<DeviceWorker*> workers;
+  ProcessGroup* processes = nullptr;  // that drive the ranks; null: this one drives all
+  // One a rank, in rank order, where this process drives all; none: made by `connect`, or in
+  // process where that is null, too.
   std::vector<std::unique_ptr<Communicator>> communicators;
   ConnectFn connect;
   InputProvider* inputs = nullptr;                         // outlives the session
@@ -106,6 +114,12 @@ class LocalSession {
  public:
   // InvalidArgument where plans, models and workers do not match, naming both sides.
   static absl::StatusOr<std::unique_ptr<LocalSession>> Create(LocalSessionOptions options);
+  // Lets the other processes' Follow return.
+  ~LocalSession();
+
+  // Does what process 0 does with its session, until it has none any more. The first error of any
+  // process ends it, too. Of a job's processes but the first.
+  absl::Status Follow();
 
   // Trains the next `count` steps. `is_last`: no step comes after them, so nothing is prepared for
   // one. `on_step`, if set, is called on some rank's thread after each step. The first error of any
@@ -125,14 +139,19 @@ class LocalSession {
   absl::Status Restore(int64_t num_updates, const StateReader& read);
 
   // Copies of the backbones' parameters, by name.
-  std::map<std::string, Tensor> CollectParameters() const;
-  // A rank's parameters, which replicas and chains in the other direction hold copies of.
-  const std::vector<std::unique_ptr<nn::ParameterSet>>& parameters(int rank) const {
-    return ranks_[rank]->parameters;
+  absl::StatusOr<std::map<std::string, Tensor>> CollectParameters() const;
+  // Copies of the state's tensors of one kind, by name.
+  absl::StatusOr<std::map<std::string, Tensor>> Collect(const std::string& kind) const;
+  // The parameters of one of this process's ranks, by its number among them, which replicas and
+  // chains in the other direction hold copies of.
+  const std::vector<std::unique_ptr<nn::ParameterSet>>& parameters(int local) const {
+    return ranks_[local]->parameters;
   }
 
  private:
+  // Of a rank that this process drives.
   struct RankState {
+    Rank rank;
     std::shared_ptr<Device> device;
     std::unique_ptr<Communicator> communicator;
     // One for all stages of the same layers, in the order of the first of them.
@@ -143,21 +162,41 @@ class LocalSession {
     int skipped_in_a_row = 0;
   };
 
-  explicit LocalSession(LocalSessionOptions options) : options_(std::move(options)) {}
+  explicit LocalSession(LocalSessionOptions options);
   // Of a rank, by component and layers: the sets, and those on demand, null where not sharded.
   // Stages of the same layers share them: self-conditioning's two laps, the turn of two chains in
   // opposite directions, two plans.
   using ParametersByLayers =
       std::map<std::pair<int, LayerRange>, std::pair<nn::ParameterSet*, nn::ParameterSet*>>;
-  absl::StatusOr<RankResources> SetUpParameters(int rank);
+  // `local` is the number of one of this process's ranks.
+  // `communicators` may be empty.
+  absl::Status SetUp(std::vector<std::unique_ptr<Communicator>> communicators);
   absl::Status Connect(std::vector<std::unique_ptr<Communicator>> given);
+  absl::Status ConnectProcesses();
+  absl::StatusOr<RankResources> SetUpParameters(int local);
   absl::StatusOr<std::vector<const nn::ParameterSet*>> FrozenParametersOf(RankState* state) const;
-  absl::Status SetUpRank(int rank, RankResources resources);
-  absl::Status SetUpStages(int rank, ParametersByLayers* by_layers, RankPlan* own);
-  absl::Status RestoreRank(int rank, int64_t num_updates, const StateReader& read);
-  absl::Status RunRank(int rank, int count, bool is_last, bool record, StepClock* clock);
+  absl::Status SetUpRank(int local, RankResources resources);
+  absl::Status SetUpStages(int local, ParametersByLayers* by_layers, RankPlan* own);
+  absl::Status RestoreRank(int local, int64_t num_updates, const StateReader& read);
+  // Runs this process's ranks, and gives what the trace has of them.
+  absl::Status RunRanks(int count, bool is_last, bool record, StepSink* steps);
+  std::vector<TraceEvent> TakeEvents(int64_t first_step);
+  absl::Status RunRank(int local, int count, bool is_last, bool record, StepSink* steps);
   // Ends the run, on every rank alike, after too many steps that were skipped.
-  absl::Status CountSkipped(int rank, int64_t step);
+  absl::Status CountSkipped(int local, int64_t step);
+
+  // The parts that this process has, copies included.
+  std::vector<StateTensor> OwnState(const std::string& kind) const;
+  std::vector<StateTensor> OwnParameters() const;
+  int64_t OwnUpdates() const;
+  // The whole of what all processes have, as `command` says; `own` is this process's part of it.
+  absl::StatusOr<SessionState> Gather(const SessionCommand& command,
+                                      std::vector<StateTensor> own) const;
+  absl::Status FollowRun(const SessionCommand::Run& run);
+  absl::Status FollowGather(std::vector<StateTensor> own) const;
+  absl::Status FollowRestore(int64_t num_updates);
+  absl::Status ServeRestore(int process, const StateReader& read) const;
+  absl::Status ReceiveRuns(std::vector<TraceEvent>* events, std::vector<int64_t>* peaks);
 
   int num_plans() const { return options_.self_conditioned.has_value() ? 2 : 1; }
   const Plan& plan(int i) const { return i == 0 ? options_.plan : options_.self_conditioned->plan; }
@@ -167,12 +206,14 @@ class LocalSession {
   }
 
   const LocalSessionOptions options_;
-  std::vector<std::vector<StageRoutes>> routes_;  // by plan
-  std::vector<std::unique_ptr<RankState>> ranks_;
+  std::vector<std::vector<StageRoutes>> routes_;   // by plan
+  std::unique_ptr<SessionProcesses> processes_;    // null where this one drives all ranks
+  std::vector<std::unique_ptr<RankState>> ranks_;  // of this process
   int64_t next_step_ = 0;
   bool prepared_next_ = false;     // the frozen work of next_step_ is done
   std::vector<bool> looks_ahead_;  // by plan: it has work of step_offset 1
   bool failed_ = false;
+  bool ended_ = false;  // as the leader has said
   Nanos epoch_ns_ = 0;
 };
 

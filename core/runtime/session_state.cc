@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "core/runtime/local_session.h"
+#include "core/runtime/session_processes.h"
 
 namespace dpipe {
 namespace {
@@ -18,65 +20,224 @@ std::vector<StateTensor> Weights(const nn::ParameterSet& parameters) {
   return weights;
 }
 
-// What a rank has, copies included.
-std::vector<StateTensor> AllOf(const RankExecutor::Optimizers& optimizers) {
-  std::vector<StateTensor> all;
-  for (const auto& [parameters, optimizer] : optimizers) {
-    for (StateTensor& weight : Weights(*parameters)) all.push_back(std::move(weight));
-    for (StateTensor& own : optimizer->State()) all.push_back(std::move(own));
+// A part that some process has: its numbers where that is this one, else where to ask for them.
+struct Found {
+  StateTensor state;
+  TensorSpec spec;
+  int process = 0;
+  int index = 0;  // among that process's parts
+
+  int64_t end() const { return state.begin + spec.shape.num_elements(); }
+  std::string name() const {
+    return absl::StrCat("the state '", state.kind, "' of ", state.parameter);
   }
-  return all;
-}
+};
 
 // Sorted parts, some of them copies of others: keeps one of each, and checks that the kept ones
 // make up whole tensors.
-absl::StatusOr<std::vector<StateTensor>> WithoutCopies(std::vector<StateTensor> parts) {
-  std::vector<StateTensor> kept;
-  for (StateTensor& part : parts) {
-    const bool continues =
-        !kept.empty() && kept.back().kind == part.kind && kept.back().parameter == part.parameter;
+absl::StatusOr<std::vector<Found>> WithoutCopies(std::vector<Found> parts) {
+  std::vector<Found> kept;
+  for (Found& part : parts) {
+    const bool continues = !kept.empty() && kept.back().state.kind == part.state.kind &&
+                           kept.back().state.parameter == part.state.parameter;
     const int64_t covered = continues ? kept.back().end() : 0;
     const bool was_whole =
-        continues || kept.empty() || kept.back().end() == kept.back().whole.num_elements();
-    if (!was_whole || part.begin > covered) {
-      return absl::InternalError(absl::StrCat("the state '", part.kind, "' of ", part.parameter,
-                                              " has no elements [", covered, ", ", part.begin,
+        continues || kept.empty() || kept.back().end() == kept.back().state.whole.num_elements();
+    if (!was_whole || part.state.begin > covered) {
+      return absl::InternalError(absl::StrCat(part.name(), " has no elements [", covered, ", ",
+                                              part.state.begin,
                                               "), or the one before it is not whole"));
     }
-    if (part.end() > covered && part.begin < covered) {
-      return absl::InternalError(absl::StrCat("the state '", part.kind, "' of ", part.parameter,
-                                              " has parts that overlap at element ", part.begin));
+    if (part.end() > covered && part.state.begin < covered) {
+      return absl::InternalError(
+          absl::StrCat(part.name(), " has parts that overlap at element ", part.state.begin));
     }
     if (part.end() > covered) kept.push_back(std::move(part));
   }
   return kept;
 }
 
+// Of parts that begin together the longest first, and then the lowest rank's.
+void Sort(std::vector<Found>* parts) {
+  std::stable_sort(parts->begin(), parts->end(), [](const Found& a, const Found& b) {
+    return std::make_tuple(a.state.kind, a.state.parameter, a.state.begin, -a.end()) <
+           std::make_tuple(b.state.kind, b.state.parameter, b.state.begin, -b.end());
+  });
+}
+
+// Between processes, tensors of the state go by these tags, one after another.
+constexpr int64_t kGatherTag = -1;
+constexpr int64_t kRestoreTag = -2;
+constexpr char kParts[] = "parts";
+constexpr char kWanted[] = "wanted parts";
+constexpr char kWish[] = "wish";
+
+StatePart PartMessage(const StateTensor& state) {
+  StatePart message;
+  message.set_kind(state.kind);
+  message.set_parameter(state.parameter);
+  for (int64_t dim : state.whole.dims()) message.add_whole(dim);
+  message.set_begin(state.begin);
+  for (int64_t dim : state.part.shape().dims()) message.add_shape(dim);
+  message.set_dtype(static_cast<int>(state.part.dtype()));
+  return message;
+}
+
+Found FromMessage(const StatePart& message, int process, int index) {
+  Found found;
+  found.state.kind = message.kind();
+  found.state.parameter = message.parameter();
+  found.state.whole = Shape(absl::MakeConstSpan(message.whole().data(), message.whole_size()));
+  found.state.begin = message.begin();
+  found.spec.shape = Shape(absl::MakeConstSpan(message.shape().data(), message.shape_size()));
+  found.spec.dtype = static_cast<DType>(message.dtype());
+  found.process = process;
+  found.index = index;
+  return found;
+}
+
+absl::Status EndedWithError() {
+  return absl::FailedPreconditionError("this session ended with an error");
+}
+
+// Whole tensors, of parts that follow each other.
+std::map<std::string, Tensor> Joined(const SessionState& state) {
+  std::map<std::string, Tensor> whole;
+  for (const StateTensor& part : state.tensors) {
+    Tensor& tensor = whole[part.parameter];
+    if (!tensor.defined()) {
+      tensor = Tensor::Empty(part.part.device(), part.whole, part.part.dtype());
+    }
+    tensor.Reshape({part.whole.num_elements()})
+        .Slice(part.begin, part.end())
+        .CopyFrom(part.part.Reshape({part.part.num_elements()}));
+  }
+  return whole;
+}
+
 }  // namespace
 
-absl::StatusOr<SessionState> LocalSession::State() const {
-  if (failed_) return absl::FailedPreconditionError("this session ended with an error");
-  SessionState state;
-  state.next_step = next_step_;
-  std::vector<StateTensor> parts;
+std::vector<StateTensor> LocalSession::OwnState(const std::string& kind) const {
+  std::vector<StateTensor> all;
+  const auto add = [&](std::vector<StateTensor> states) {
+    for (StateTensor& state : states) {
+      if (kind.empty() || state.kind == kind) all.push_back(std::move(state));
+    }
+  };
   for (const auto& rank : ranks_) {
-    const RankExecutor::Optimizers& optimizers = rank->executor->optimizers();
-    for (StateTensor& part : AllOf(optimizers)) parts.push_back(std::move(part));
-    for (const auto& [parameters, optimizer] : optimizers) {
-      state.num_updates = std::max(state.num_updates, optimizer->num_updates());
+    for (const auto& [parameters, optimizer] : rank->executor->optimizers()) {
+      add(Weights(*parameters));
+      add(optimizer->State());
     }
   }
-  // Of parts that begin together the longest first, and then the lowest rank's.
-  std::stable_sort(parts.begin(), parts.end(), [](const StateTensor& a, const StateTensor& b) {
-    return std::make_tuple(a.kind, a.parameter, a.begin, -a.end()) <
-           std::make_tuple(b.kind, b.parameter, b.begin, -b.end());
-  });
-  DPIPE_ASSIGN_OR_RETURN(state.tensors, WithoutCopies(std::move(parts)));
+  return all;
+}
+
+std::vector<StateTensor> LocalSession::OwnParameters() const {
+  std::vector<StateTensor> all;
+  for (const auto& rank : ranks_) {
+    for (const auto& set : rank->parameters) {
+      for (nn::ParameterId id : set->ids()) {
+        all.push_back(ElementwiseState(kWeightKind, set->program().parameter(id).name,
+                                       set->part(id), set->weight(id).master()));
+      }
+    }
+  }
+  return all;
+}
+
+int64_t LocalSession::OwnUpdates() const {
+  int64_t updates = 0;
+  for (const auto& rank : ranks_) {
+    for (const auto& [parameters, optimizer] : rank->executor->optimizers()) {
+      updates = std::max(updates, optimizer->num_updates());
+    }
+  }
+  return updates;
+}
+
+absl::StatusOr<SessionState> LocalSession::Gather(const SessionCommand& command,
+                                                  std::vector<StateTensor> own) const {
+  if (failed_ && processes_ != nullptr) return EndedWithError();
+  SessionState state;
+  state.next_step = next_step_;
+  state.num_updates = OwnUpdates();
+  std::vector<Found> parts;
+  for (StateTensor& part : own) {
+    const TensorSpec spec{part.part.shape(), part.part.dtype()};
+    parts.push_back({std::move(part), spec, 0, 0});
+  }
+  const int num_processes = processes_ == nullptr ? 1 : processes_->num_processes();
+  if (num_processes > 1) DPIPE_RETURN_IF_ERROR(processes_->Tell(command));
+  for (int process = 1; process < num_processes; ++process) {
+    StateParts theirs;
+    DPIPE_RETURN_IF_ERROR(processes_->Receive(process, kParts, &theirs));
+    state.num_updates = std::max(state.num_updates, theirs.num_updates());
+    for (int i = 0; i < theirs.parts_size(); ++i) {
+      parts.push_back(FromMessage(theirs.parts(i), process, i));
+    }
+  }
+  Sort(&parts);
+  DPIPE_ASSIGN_OR_RETURN(parts, WithoutCopies(std::move(parts)));
+  for (int process = 1; process < num_processes; ++process) {
+    WantedParts wanted;
+    for (const Found& part : parts) {
+      if (part.process == process) wanted.add_index(part.index);
+    }
+    DPIPE_RETURN_IF_ERROR(processes_->Send(process, kWanted, wanted));
+    for (Found& part : parts) {
+      if (part.process != process) continue;
+      DPIPE_ASSIGN_OR_RETURN(
+          auto message, ranks_[0]->communicator->PostRecv(processes_->FirstRankOf(process),
+                                                          kGatherTag, {part.spec}, part.name()));
+      DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, message->Wait());
+      part.state.part = tensors[0];
+    }
+  }
+  for (Found& part : parts) state.tensors.push_back(std::move(part.state));
   return state;
 }
 
-absl::Status LocalSession::RestoreRank(int rank, int64_t num_updates, const StateReader& read) {
-  for (const auto& [parameters, optimizer] : ranks_[rank]->executor->optimizers()) {
+absl::Status LocalSession::FollowGather(std::vector<StateTensor> own) const {
+  StateParts parts;
+  parts.set_num_updates(OwnUpdates());
+  for (const StateTensor& part : own) *parts.add_parts() = PartMessage(part);
+  DPIPE_RETURN_IF_ERROR(processes_->Send(0, kParts, parts));
+  WantedParts wanted;
+  DPIPE_RETURN_IF_ERROR(processes_->Receive(0, kWanted, &wanted));
+  for (int index : wanted.index()) {
+    const StateTensor& part = own[index];
+    // The next command comes when the leader has all of it, so that it may be written then.
+    DPIPE_RETURN_IF_ERROR(ranks_[0]->communicator->Send(
+        Rank(0), kGatherTag, {part.part},
+        absl::StrCat("the state '", part.kind, "' of ", part.parameter)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SessionState> LocalSession::State() const {
+  if (failed_) return EndedWithError();
+  SessionCommand command;
+  command.mutable_state();
+  return Gather(command, OwnState(""));
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> LocalSession::Collect(const std::string& kind) const {
+  SessionCommand command;
+  command.mutable_state()->set_kind(kind);
+  DPIPE_ASSIGN_OR_RETURN(const SessionState state, Gather(command, OwnState(kind)));
+  return Joined(state);
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> LocalSession::CollectParameters() const {
+  SessionCommand command;
+  command.set_parameters(true);
+  DPIPE_ASSIGN_OR_RETURN(const SessionState state, Gather(command, OwnParameters()));
+  return Joined(state);
+}
+
+absl::Status LocalSession::RestoreRank(int local, int64_t num_updates, const StateReader& read) {
+  for (const auto& [parameters, optimizer] : ranks_[local]->executor->optimizers()) {
     for (const StateTensor& weight : Weights(*parameters)) DPIPE_RETURN_IF_ERROR(read(weight));
     for (nn::ParameterId id : parameters->trainable_ids()) {
       parameters->mutable_weight(id)->MarkUpdated();
@@ -88,8 +249,51 @@ absl::Status LocalSession::RestoreRank(int rank, int64_t num_updates, const Stat
 }
 
 absl::Status LocalSession::Restore(int64_t num_updates, const StateReader& read) {
-  return FirstError(
-      RunOnAll(options_.workers, [&](int rank) { return RestoreRank(rank, num_updates, read); }));
+  if (processes_ != nullptr) {
+    SessionCommand command;
+    command.mutable_restore()->set_num_updates(num_updates);
+    DPIPE_RETURN_IF_ERROR(processes_->Tell(command));
+  }
+  absl::Status status = FirstError(
+      RunOnAll(options_.workers, [&](int local) { return RestoreRank(local, num_updates, read); }));
+  for (int p = 1; status.ok() && processes_ != nullptr && p < processes_->num_processes(); ++p) {
+    status = ServeRestore(p, read);
+  }
+  if (!status.ok() && processes_ != nullptr) processes_->Fail(status);
+  failed_ = failed_ || !status.ok();
+  return status;
+}
+
+// Reads what a follower wishes for, until it wishes for nothing.
+absl::Status LocalSession::ServeRestore(int process, const StateReader& read) const {
+  while (true) {
+    StatePart wish;
+    DPIPE_RETURN_IF_ERROR(processes_->Receive(process, kWish, &wish));
+    if (wish.kind().empty()) return absl::OkStatus();
+    Found found = FromMessage(wish, process, 0);
+    found.state.part = Tensor::Empty(ranks_[0]->device, found.spec.shape, found.spec.dtype);
+    DPIPE_RETURN_IF_ERROR(read(found.state));
+    DPIPE_RETURN_IF_ERROR(ranks_[0]->communicator->Send(
+        processes_->FirstRankOf(process), kRestoreTag, {found.state.part}, found.name()));
+  }
+}
+
+absl::Status LocalSession::FollowRestore(int64_t num_updates) {
+  absl::Mutex mutex;
+  const StateReader read = [&](const StateTensor& state) -> absl::Status {
+    absl::MutexLock lock(&mutex);
+    DPIPE_RETURN_IF_ERROR(processes_->Send(0, kWish, PartMessage(state)));
+    DPIPE_ASSIGN_OR_RETURN(auto message,
+                           ranks_[0]->communicator->PostRecv(
+                               Rank(0), kRestoreTag, {{state.part.shape(), state.part.dtype()}},
+                               absl::StrCat("the saved '", state.kind, "' of ", state.parameter)));
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, message->Wait());
+    Tensor(state.part).CopyFrom(tensors[0]);
+    return absl::OkStatus();
+  };
+  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(
+      options_.workers, [&](int local) { return RestoreRank(local, num_updates, read); })));
+  return processes_->Send(0, kWish, StatePart());
 }
 
 }  // namespace dpipe

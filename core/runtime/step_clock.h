@@ -11,20 +11,20 @@
 #include "core/base/time.h"
 #include "core/runtime/local_session.h"
 #include "core/runtime/rank_executor.h"
+#include "core/runtime/step_sink.h"
 
 namespace dpipe {
 
 // A step is over when its last rank is.
-class StepClock {
+class StepClock : public StepSink {
  public:
   // `on_step` may be empty, and outlives this. `now_ns`: by the session's clock, here and below.
   StepClock(int64_t first_step, int num_steps, int num_ranks, int num_backbones, int global_batch,
             Nanos now_ns, const std::function<void(const StepResult&)>& on_step);
 
   void RankDone(int64_t step, const std::vector<StepLosses>& losses, const StepOutcome& outcome,
-                Nanos now_ns);
-  // The prologue belongs to no step: the first one starts after it.
-  void Restart(Nanos now_ns);
+                Nanos now_ns) override;
+  void Restart(Nanos now_ns) override;
 
   // After every rank is done.
   std::vector<StepResult> results() const;

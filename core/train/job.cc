@@ -47,6 +47,7 @@ LocalSessionOptions SessionOptions(const TrainingJob& job, const Plan& plan, Ema
   options.model = job.model;
   options.sizes = job.sizes;
   options.workers = job.workers;
+  options.processes = job.processes;
   options.inputs = job.inputs;
   options.frozen_parameters = job.frozen_parameters;
   options.initial_parameters = &job.backbone_parameters;

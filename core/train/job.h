@@ -1,5 +1,5 @@
-// One training job on this machine: what a model, its inputs and its optimizer have in common for
-// profiling and for training by any plan.
+// One training job on this machine, or this process's part of it: what a model, its inputs and its
+// optimizer have in common for profiling and for training by any plan.
 #ifndef DPIPE_CORE_TRAIN_JOB_H_
 #define DPIPE_CORE_TRAIN_JOB_H_
 
@@ -36,7 +36,8 @@ struct TrainingJob {
   const nn::Model* model = nullptr;  // what is profiled, and planned for
   SizedSteps sizes;                  // of steps that run it at other sizes
   int64_t profiled_step = 0;         // one that runs `model`: its inputs are what is profiled with
-  std::vector<DeviceWorker*> workers;  // one a device
+  std::vector<DeviceWorker*> workers;  // one a device of this process
+  ProcessGroup* processes = nullptr;   // that train together; null: this one alone
   InputProvider* inputs = nullptr;
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; null for the backbone
   std::map<std::string, Tensor> backbone_parameters;       // to start from; empty once taken

@@ -82,7 +82,7 @@ absl::StatusOr<TrainingOutcome> Train(const TrainingJob& job, const Plan& plan, 
     for (const StepResult& step : run.steps) outcome.losses.push_back(step.loss);
     outcome.trace = std::move(run.trace);
   }
-  outcome.parameters = session->CollectParameters();
+  DPIPE_ASSIGN_OR_RETURN(outcome.parameters, session->CollectParameters());
   return outcome;
 }
 
