@@ -40,6 +40,14 @@ std::vector<std::string> StrategyNames() {
   return names;
 }
 
+std::vector<std::string> ExactStrategyNames() {
+  std::vector<std::string> names;
+  for (const NamedStrategy& named : NamedStrategies()) {
+    if (named.family != StrategyFamily::kRelaxed) names.push_back(named.strategy.name());
+  }
+  return names;
+}
+
 Strategy DefaultStrategy() {
   Strategy strategy;
   strategy.set_partitioner("balanced");

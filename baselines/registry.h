@@ -29,6 +29,7 @@ enum class StrategyFamily {
   kBidirectional,  // two directions, weights twice
   kFilling,        // frozen work in the bubbles
   kCached,         // frozen outputs from storage
+  kRelaxed,        // weights lag behind: other mathematics, compared apart
 };
 
 struct NamedStrategy {
@@ -44,6 +45,8 @@ absl::StatusOr<Strategy> FindStrategy(absl::string_view spec);
 // By family, then name.
 const std::vector<NamedStrategy>& NamedStrategies();
 std::vector<std::string> StrategyNames();
+// Those that compute the gradients of one device: all but StrategyFamily::kRelaxed.
+std::vector<std::string> ExactStrategyNames();
 
 // What a composition starts from: 1F1B over the exact partition, frozen work first.
 Strategy DefaultStrategy();

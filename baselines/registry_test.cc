@@ -18,7 +18,8 @@ TEST(RegistryTest, EveryNameFindsItself) {
 TEST(RegistryTest, ReportsShowThemByFamily) {
   const std::vector<std::string> names = StrategyNames();
   EXPECT_EQ(names.front(), "data_parallel");
-  EXPECT_EQ(names.back(), "offline_cache");
+  EXPECT_EQ(names.back(), "xpipe");
+  EXPECT_EQ(ExactStrategyNames().back(), "offline_cache");
   std::vector<std::string> filling;
   for (const NamedStrategy& named : NamedStrategies()) {
     EXPECT_FALSE(named.summary.empty()) << named.strategy.name();
@@ -54,7 +55,8 @@ TEST(RegistryTest, ErrorsListWhatIsValid) {
   EXPECT_EQ(schedule.find("strategy: schedule='zb' is none of 1f1b, "), 0) << schedule;
   EXPECT_EQ(FindStrategy("gpipe,stages=3").status().message(),
             "strategy: 'stages=3' sets none of partitioner, schedule, frozen, sync, recompute, "
-            "shard, partial_batch, cross_iteration, even_samples, tune");
+            "shard, partial_batch, cross_iteration, even_samples, tune, weights, update_every, "
+            "sync_every");
   EXPECT_EQ(FindStrategy("gpipe,partial_batch=maybe").status().message(),
             "strategy: partial_batch='maybe' is none of true, false");
   EXPECT_EQ(FindStrategy("").status().code(), absl::StatusCode::kNotFound);

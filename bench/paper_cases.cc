@@ -30,7 +30,7 @@ std::vector<Contender> DefaultContenders() {
                 "diffusionpipe", "opendiffusionpipe", "offline_cache"});
 }
 
-std::vector<Contender> NamedContenders() { return Named(StrategyNames()); }
+std::vector<Contender> NamedContenders() { return Named(ExactStrategyNames()); }
 
 std::vector<Contender> AblationContenders() {
   return {{"no filling", "diffusionpipe,frozen=first"},

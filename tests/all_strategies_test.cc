@@ -130,7 +130,7 @@ std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, AllStrategiesTest,
-                         ::testing::Combine(::testing::ValuesIn(StrategyNames()),
+                         ::testing::Combine(::testing::ValuesIn(ExactStrategyNames()),
                                             ::testing::Values(2, 4), ::testing::Bool()),
                          CaseName);
 

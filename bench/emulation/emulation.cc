@@ -44,7 +44,7 @@ namespace dpipe::bench {
 namespace {
 
 std::vector<std::string> Strategies() {
-  if (FLAGS_strategies == "all") return StrategyNames();
+  if (FLAGS_strategies == "all") return ExactStrategyNames();
   return absl::StrSplit(FLAGS_strategies, ';', absl::SkipWhitespace());
 }
 

@@ -182,6 +182,14 @@ bool ParameterSet::HasGrads(LayerRange layers) const {
   return true;
 }
 
+void ParameterSet::SwapWeights(ParameterSet* other) {
+  DPIPE_CHECK(program_ == other->program_ && layers_ == other->layers_);
+  DPIPE_CHECK(HasMasters(layers_) && other->HasMasters(layers_)) << layers_.ToString();
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    std::swap(entries_[i].weight, other->entries_[i].weight);
+  }
+}
+
 bool ParameterSet::Contains(ParameterId id) const {
   return first_id_ <= id.value() && id.value() < first_id_ + static_cast<int>(entries_.size());
 }

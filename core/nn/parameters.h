@@ -78,6 +78,9 @@ class ParameterSet {
   void ReleaseGrads(LayerRange layers);
   bool HasGrads(LayerRange layers) const;
 
+  // Exchanges the weights of two sets of the same layers, both with all masters; gradients stay.
+  void SwapWeights(ParameterSet* other);
+
   const ops::Weight& weight(ParameterId id) const;
   // To write the master (optimizer, loading) and then MarkUpdated.
   ops::Weight* mutable_weight(ParameterId id);

@@ -82,6 +82,15 @@ LowerOptions PlanBuilder::Options(const PipelineShape& shape, const PipelineCut&
   options.sync = strategy_.sync() == "end" ? SyncPolicy::kEnd : SyncPolicy::kBucketed;
   options.global_norm = options_.global_norm;
   options.recv_lookahead = cut.recv_lookahead;
+  if (Relaxes()) {
+    options.global_norm = false;
+    options.sync = SyncPolicy::kEnd;  // the last passes are not cut for reductions
+    Relaxation& relaxation = options.relaxation.emplace();
+    relaxation.set_weights(strategy_.weights() == "stashed" ? Relaxation::STASHED
+                                                            : Relaxation::PREDICTED);
+    relaxation.set_micro_batches_per_update(std::max(1, strategy_.update_every()));
+    relaxation.set_updates_per_sync(strategy_.sync_every());
+  }
   if (Shards()) {
     options.shard = shape.num_stages == 1 ? ShardPolicy::kBuckets : ShardPolicy::kStages;
     if (strategy_.shard() == "zero1") options.gather = GatherPolicy::kOnce;

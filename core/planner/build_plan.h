@@ -107,6 +107,7 @@ class PlanBuilder {
                                   bool self_conditioning);
   absl::StatusOr<BuiltPlan> BuildFilled(const PipelineShape& shape, const PipelineCut& cut,
                                         Extent extent, bool self_conditioning, Nanos give_up_ns);
+  bool Relaxes() const { return !strategy_.weights().empty() && strategy_.weights() != "exact"; }
   bool Shards() const { return strategy_.shard() == "zero1" || strategy_.shard() == "zero3"; }
   LowerOptions Options(const PipelineShape& shape, const PipelineCut& cut,
                        FrozenPolicy frozen) const;

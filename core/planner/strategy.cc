@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -30,6 +31,28 @@ absl::Status ParseBool(const std::string& key, const std::string& value, bool& o
 
 std::string OrNone(const std::string& value) { return value.empty() ? "none" : value; }
 
+absl::Status ParseCount(const std::string& key, const std::string& value, int32_t& out) {
+  if (absl::SimpleAtoi(value, &out) && out >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("strategy: ", key, "='", value, "' is no number from 0 on"));
+}
+
+absl::Status CheckRelaxed(const Strategy& strategy) {
+  const std::string weights = strategy.weights().empty() ? "exact" : strategy.weights();
+  DPIPE_RETURN_IF_ERROR(CheckField("weights", weights, {"exact", "predicted", "stashed"}));
+  const bool counts = strategy.update_every() != 0 || strategy.sync_every() != 0;
+  if (weights == "exact" && counts) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "strategy: update_every=", strategy.update_every(),
+        " and sync_every=", strategy.sync_every(), " need weights=stashed or weights=predicted"));
+  }
+  if (weights != "exact" && strategy.frozen() == "fill") {
+    return absl::InvalidArgumentError(absl::StrCat("strategy: frozen='fill' and weights='", weights,
+                                                   "': only synchronous plans are filled"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<std::string> ScheduleAlternatives(const Strategy& strategy) {
@@ -46,7 +69,8 @@ absl::Status CheckStrategy(const Strategy& strategy) {
   DPIPE_RETURN_IF_ERROR(CheckField("sync", strategy.sync(), {"bucketed", "end"}));
   DPIPE_RETURN_IF_ERROR(
       CheckField("recompute", OrNone(strategy.recompute()), {"auto", "full", "none"}));
-  return CheckField("shard", OrNone(strategy.shard()), {"none", "zero1", "zero3"});
+  DPIPE_RETURN_IF_ERROR(CheckField("shard", OrNone(strategy.shard()), {"none", "zero1", "zero3"}));
+  return CheckRelaxed(strategy);
 }
 
 absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) {
@@ -67,6 +91,12 @@ absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) 
     strategy.set_recompute(value);
   } else if (key == "shard") {
     strategy.set_shard(value);
+  } else if (key == "weights") {
+    strategy.set_weights(value);
+  } else if (key == "update_every" || key == "sync_every") {
+    int32_t count = 0;
+    DPIPE_RETURN_IF_ERROR(ParseCount(key, value, count));
+    key == "update_every" ? strategy.set_update_every(count) : strategy.set_sync_every(count);
   } else if (key == "even_samples") {
     DPIPE_RETURN_IF_ERROR(ParseBool(key, value, flag));
     strategy.set_even_samples(flag);
@@ -83,7 +113,8 @@ absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) 
     return absl::InvalidArgumentError(
         absl::StrCat("strategy: '", text,
                      "' sets none of partitioner, schedule, frozen, sync, recompute, shard, "
-                     "partial_batch, cross_iteration, even_samples, tune"));
+                     "partial_batch, cross_iteration, even_samples, tune, weights, update_every, "
+                     "sync_every"));
   }
   return absl::OkStatus();
 }

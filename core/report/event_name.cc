@@ -102,6 +102,8 @@ std::string DescribeKind(const Plan& plan, const Instruction& instruction) {
       return absl::StrCat("releasing parameters of stage ", instruction.stage());
     case Instruction::REDUCE_GRADS:
       return absl::StrCat("gradient sync of stage ", instruction.stage());
+    case Instruction::SYNC_PARAMS:
+      return absl::StrCat("sharing updates of stage ", instruction.stage());
     case Instruction::OPTIMIZER_STEP:
       return "optimizer step";
     case Instruction::RECOMPUTE:
@@ -179,6 +181,7 @@ std::string EventName(const Plan& plan, const Instruction& instruction) {
     case Instruction::RELEASE_PARAMS:
       return "release";
     case Instruction::REDUCE_GRADS:
+    case Instruction::SYNC_PARAMS:
       return "sync";
     case Instruction::OPTIMIZER_STEP:
       return "opt";

@@ -18,6 +18,13 @@ LayerRange LayersOf(const Instruction& instruction, LayerRange stage) {
   return layers.empty() ? stage : layers;
 }
 
+// Over which samples an update's gradient is the mean.
+int SamplesPerUpdate(const Plan& plan) {
+  return plan.has_relaxation()
+             ? plan.relaxation().micro_batches_per_update() * plan.micro_batch_size()
+             : plan.global_batch();
+}
+
 // Moves those of `ids` that are there from one map to another.
 void MoveValues(const std::vector<ValueId>& ids, nn::ValueMap* from, nn::ValueMap* to) {
   for (ValueId id : ids) {
@@ -135,8 +142,10 @@ absl::Status RankExecutor::ForwardLayers(StageMicroBatch key, LayerRange layers,
   nn::RunOptions options;
   options.compute_dtype = resources_.compute_dtype;
   nn::RangeState state;
-  DPIPE_RETURN_IF_ERROR(nn::Forward(program(key.first), layers, *now().stage_parameters[key.first],
-                                    options, &micro_batch->values, keep_state ? &state : nullptr));
+  DPIPE_RETURN_IF_ERROR(WithForwardWeights(key, step, *micro_batch, [&] {
+    return nn::Forward(program(key.first), layers, *now().stage_parameters[key.first], options,
+                       &micro_batch->values, keep_state ? &state : nullptr);
+  }));
   if (keep_state) micro_batch->states.push_back(std::move(state));
   return absl::OkStatus();
 }
@@ -152,6 +161,7 @@ absl::Status RankExecutor::Forward(const Instruction& instruction, int64_t step)
     MicroBatch begun;
     begun.samples = SamplesOf(instruction);
     begun.forward_end = layers.begin;
+    if (stashes()) begun.weight_version = versions_[key.first]->Pin();
     DPIPE_ASSIGN_OR_RETURN(begun.values, TakeActivations(key, begun.samples));
     if (stage.recompute) CopyValues(stage.reads, begun.values, &begun.inputs);
     micro_batches_.emplace(key, std::move(begun));
@@ -230,7 +240,7 @@ absl::Status RankExecutor::SeedBackward(StageMicroBatch key, MicroBatch* micro_b
   const StageRoutes& stage = routes(key.first);
   if (stage.ends_lap) {
     const int count = micro_batch->samples.size();
-    const float scale = 1.0f / static_cast<float>(plan().global_batch());
+    const float scale = 1.0f / static_cast<float>(SamplesPerUpdate(plan()));
     micro_batch->grads[component(stage.component).loss()] =
         Tensor::FromHost<float>(resources_.device, {count}, std::vector<float>(count, scale));
   } else if (stage.next_is_local) {
@@ -263,17 +273,43 @@ absl::Status RankExecutor::BackwardLayers(Instruction::Kind kind, LayerRange lay
   for (auto state = micro_batch->states.rbegin(); state != micro_batch->states.rend(); ++state) {
     const LayerRange part = layers.Intersect(state->layers());
     if (part.empty()) continue;
-    absl::Status status;
-    if (kind == Instruction::BACKWARD) {
-      status = nn::Backward(program(stage), part, parameters, &*state, &micro_batch->grads);
-    } else if (kind == Instruction::INPUT_GRAD) {
-      status = nn::InputGrad(program(stage), part, *parameters, &*state, &micro_batch->grads);
-    } else {
-      status = nn::WeightGrad(program(stage), part, parameters, &*state);
-    }
-    DPIPE_RETURN_IF_ERROR(status);
+    DPIPE_RETURN_IF_ERROR(WithBackwardWeights(stage, *micro_batch, [&]() -> absl::Status {
+      if (kind == Instruction::BACKWARD) {
+        return nn::Backward(program(stage), part, parameters, &*state, &micro_batch->grads);
+      }
+      if (kind == Instruction::INPUT_GRAD) {
+        return nn::InputGrad(program(stage), part, *parameters, &*state, &micro_batch->grads);
+      }
+      return nn::WeightGrad(program(stage), part, parameters, &*state);
+    }));
   }
   return absl::OkStatus();
+}
+
+absl::Status RankExecutor::WithForwardWeights(StageMicroBatch key, int64_t step,
+                                              const MicroBatch& micro_batch,
+                                              const std::function<absl::Status()>& pass) {
+  if (!plan().has_relaxation()) return pass();
+  WeightVersions& versions = *versions_[key.first];
+  if (stashes()) return versions.RunWith(micro_batch.weight_version, pass);
+  // The update of the step that this micro-batch is for, and how many come before.
+  const int per_update = plan().relaxation().micro_batches_per_update();
+  const int own = key.second / per_update, ahead = own - updates_in_step_;
+  const int64_t first_update = step * (plan().num_micro_batches() / per_update);
+  // What was predicted for an update's first micro-batch serves all of them.
+  if (ahead == 0 && !versions.HasPredicted(first_update + own)) return pass();
+  return versions.RunPredicted(
+      first_update + own,
+      [&](nn::ParameterSet* weights) {
+        return optimizers_[0].second->Predict(first_update + updates_in_step_, ahead, weights);
+      },
+      pass);
+}
+
+absl::Status RankExecutor::WithBackwardWeights(int stage, const MicroBatch& micro_batch,
+                                               const std::function<absl::Status()>& pass) {
+  if (!stashes()) return pass();
+  return versions_[stage]->RunWith(micro_batch.weight_version, pass);
 }
 
 absl::Status RankExecutor::BackwardPass(const Instruction& instruction) {
@@ -322,6 +358,7 @@ void RankExecutor::Retire(StageMicroBatch key) {
   if (it == micro_batches_.end()) return;
   const MicroBatch& m = it->second;
   if (m.input_grad_done && m.weight_grad_done && m.grads_unsent == 0 && m.activations_unsent == 0) {
+    if (stashes()) versions_[key.first]->Unpin(m.weight_version);
     micro_batches_.erase(it);
   }
 }

@@ -52,6 +52,7 @@ std::string InstructionName(const Plan& plan, const Instruction& instruction) {
     case Instruction::GATHER_PARAMS:
     case Instruction::RELEASE_PARAMS:
     case Instruction::REDUCE_GRADS:
+    case Instruction::SYNC_PARAMS:
       return absl::StrCat(kind, " of stage ", instruction.stage(), ", layers ",
                           RangeName(instruction.layers()));
     default:

@@ -56,7 +56,19 @@ std::set<std::tuple<int, int, int, int, bool>> Holdings(const Plan& plan) {
   return holdings;
 }
 
+// Versions and predictions of weights are made by the ranks' threads.
+absl::Status CheckRelaxation(const LocalSessionOptions& options) {
+  if (!options.plan.has_relaxation()) return absl::OkStatus();
+  for (const DeviceWorker* worker : options.workers) {
+    if (worker->device()->has_host_memory()) continue;
+    return absl::UnimplementedError(absl::StrCat("the plan of strategy ", options.plan.strategy(),
+                                                 " is relaxed, which runs on CPU devices alone"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOptions(const LocalSessionOptions& options) {
+  DPIPE_RETURN_IF_ERROR(CheckRelaxation(options));
   DPIPE_RETURN_IF_ERROR(CheckPlan(options, options.plan));
   if (!options.communicators.empty() && options.communicators.size() != options.workers.size()) {
     return absl::InvalidArgumentError(absl::StrCat("there are ", options.communicators.size(),

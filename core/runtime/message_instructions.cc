@@ -45,6 +45,8 @@ RankExecutor::Prepared RankExecutor::Prepare(const Instruction& instruction) con
   } else if (instruction.kind() == Instruction::REDUCE_GRADS ||
              instruction.kind() == Instruction::GATHER_PARAMS) {
     PrepareCollective(instruction, &prepared);
+  } else if (instruction.kind() == Instruction::SYNC_PARAMS) {
+    prepared.group = ReductionGroup(instruction);
   }
   return prepared;
 }

@@ -70,7 +70,7 @@ absl::Status RankExecutor::SumNorm(int64_t step) {
   return absl::OkStatus();
 }
 
-absl::Status RankExecutor::OptimizerStep(int64_t step) {
+absl::Status RankExecutor::CheckFinished() const {
   if (!micro_batches_.empty()) {
     const auto& [stage, micro_batch] = micro_batches_.begin()->first;
     return absl::FailedPreconditionError(
@@ -83,17 +83,47 @@ absl::Status RankExecutor::OptimizerStep(int64_t step) {
     return absl::FailedPreconditionError(
         absl::StrCat("gradients of stage ", s, " are not reduced"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status RankExecutor::OptimizerStep(const Instruction& instruction, int64_t step) {
+  const bool last =
+      !plan().has_relaxation() || instruction.micro_batch() == plan().num_micro_batches() - 1;
+  if (last) DPIPE_RETURN_IF_ERROR(CheckFinished());
   DPIPE_RETURN_IF_ERROR(AwaitCollectives(collectives_.size()));
   MarkStart();
-  outcome_ = StepOutcome();
-  if (plan().global_norm()) DPIPE_RETURN_IF_ERROR(SumNorm(step));
-  for (auto& [parameters, optimizer] : optimizers_) {
-    if (outcome_.applied) {
-      DPIPE_RETURN_IF_ERROR(optimizer->Step(step, outcome_.global_norm, parameters));
+  if (plan().has_relaxation()) {
+    DPIPE_RETURN_IF_ERROR(Update(step));
+  } else {
+    outcome_ = StepOutcome();
+    if (plan().global_norm()) DPIPE_RETURN_IF_ERROR(SumNorm(step));
+    for (auto& [parameters, optimizer] : optimizers_) {
+      if (outcome_.applied) {
+        DPIPE_RETURN_IF_ERROR(optimizer->Step(step, outcome_.global_norm, parameters));
+      }
+      parameters->ZeroGrads();
     }
+  }
+  if (!last) return absl::OkStatus();
+  updates_in_step_ = 0;
+  frozen_.DropThrough(step);
+  return absl::OkStatus();
+}
+
+// One of several in the step of a relaxed plan, while micro-batches are under way.
+absl::Status RankExecutor::Update(int64_t step) {
+  const int per_update = plan().relaxation().micro_batches_per_update();
+  const int64_t number = step * (plan().num_micro_batches() / per_update) + updates_in_step_++;
+  for (const auto& versions : versions_) {
+    if (versions != nullptr) versions->BeginUpdate();
+  }
+  for (auto& [parameters, optimizer] : optimizers_) {
+    DPIPE_RETURN_IF_ERROR(optimizer->Step(number, /*global_norm=*/-1, parameters));
     parameters->ZeroGrads();
   }
-  frozen_.DropThrough(step);
+  for (const auto& versions : versions_) {
+    if (versions != nullptr) versions->EndUpdate();
+  }
   return absl::OkStatus();
 }
 

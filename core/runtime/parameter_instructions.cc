@@ -15,11 +15,12 @@ LayerRange LayersOf(const Instruction& instruction) {
   return {instruction.layers().begin(), instruction.layers().end()};
 }
 
-// Gradients of a stage's layers are summed over all ranks that hold these layers with a gradient.
-std::vector<Rank> ReductionGroup(const Plan& plan, const Instruction& instruction) {
+}  // namespace
+
+std::vector<Rank> RankExecutor::ReductionGroup(const Instruction& instruction) const {
   std::set<int> ranks;
-  const Stage& own = plan.stages(instruction.stage());
-  for (const Stage& stage : plan.stages()) {
+  const Stage& own = plan().stages(instruction.stage());
+  for (const Stage& stage : plan().stages()) {
     if (stage.forward_only() || stage.component() != own.component()) continue;
     const LayerRange layers{stage.layers().begin(), stage.layers().end()};
     if (layers.Contains(LayersOf(instruction))) {
@@ -31,11 +32,9 @@ std::vector<Rank> ReductionGroup(const Plan& plan, const Instruction& instructio
   return group;
 }
 
-}  // namespace
-
 void RankExecutor::PrepareCollective(const Instruction& instruction, Prepared* prepared) const {
   const bool gathers = instruction.kind() == Instruction::GATHER_PARAMS;
-  prepared->group = ReductionGroup(plan(), instruction);
+  prepared->group = ReductionGroup(instruction);
   nn::ParameterSet* shards = now().stage_shards[instruction.stage()];
   nn::ParameterSet* held = shards != nullptr ? shards : now().stage_parameters[instruction.stage()];
   const auto [begin, end] = program(instruction.stage()).ParameterRange(LayersOf(instruction));
@@ -139,6 +138,16 @@ absl::Status RankExecutor::ReduceGrads(const Instruction& instruction, int64_t s
                                                             prepared.tensors, prepared.name));
   Started(instruction, step, std::move(pending));
   return absl::OkStatus();
+}
+
+// Nobody goes on before everybody has come: clock distance 0, in HetPipe's words.
+absl::Status RankExecutor::SyncParams(const Instruction& instruction) {
+  if (!plan().has_relaxation()) return absl::FailedPreconditionError("the plan is not relaxed");
+  const Prepared& prepared = prepared_now();
+  return versions_[instruction.stage()]->Share(
+      static_cast<int>(prepared.group.size()), [&](absl::Span<Tensor> changes) {
+        return resources_.communicator->AllReduceSum(prepared.group, changes, prepared.name);
+      });
 }
 
 }  // namespace dpipe

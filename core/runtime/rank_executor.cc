@@ -41,12 +41,22 @@ RankExecutor::RankExecutor(RankResources resources)
     if (parameters == nullptr || !seen.insert(parameters).second) continue;
     optimizers_.emplace_back(parameters, resources_.optimizer(*parameters));
   }
+  if (plan().has_relaxation()) {
+    for (nn::ParameterSet* weights : now().stage_parameters) {
+      const bool shares = plan().relaxation().updates_per_sync() > 0;
+      versions_.push_back(weights == nullptr ? nullptr
+                                             : std::make_unique<WeightVersions>(weights, shares));
+    }
+  }
   PrepareNorm();
 }
 
 absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record, int plan) {
   record_ = record;
   current_plan_ = plan;
+  for (const auto& versions : versions_) {
+    if (versions != nullptr && part != Part::kPrologue) versions->BeginStep();
+  }
   const DeviceProgram& program = *lists_[plan].program;
   for (int i = 0; i < program.instructions_size(); ++i) {
     const Instruction& instruction = program.instructions(i);
@@ -101,11 +111,15 @@ absl::Status RankExecutor::Run(const Instruction& instruction, int64_t step) {
       return ReleaseParams(instruction);
     case Instruction::REDUCE_GRADS:
       return ReduceGrads(instruction, step);
+    case Instruction::SYNC_PARAMS:
+      DPIPE_RETURN_IF_ERROR(SyncParams(instruction));
+      Record(step, TraceEvent::COLLECTIVE);
+      return absl::OkStatus();
     case Instruction::FLUSH:
       DPIPE_RETURN_IF_ERROR(Flush(step));
       break;
     case Instruction::OPTIMIZER_STEP:
-      DPIPE_RETURN_IF_ERROR(OptimizerStep(step));
+      DPIPE_RETURN_IF_ERROR(OptimizerStep(instruction, step));
       break;
     default:
       return absl::UnimplementedError(absl::StrCat("this runtime does not execute ",

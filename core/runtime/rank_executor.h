@@ -38,6 +38,7 @@
 #include "core/runtime/session_clock.h"
 #include "core/runtime/stage_routes.h"
 #include "core/runtime/step_optimizer.h"
+#include "core/runtime/weight_versions.h"
 
 namespace dpipe {
 
@@ -140,7 +141,8 @@ class RankExecutor {
     nn::ValueMap inputs;                 // of the stage, where it is computed again
     nn::ValueMap values;  // between forward passes over parts of the stage; then what is to be sent
     nn::ValueMap grads;   // of what is live at the last layer whose gradient is done
-    int forward_end = 0;  // the first layer that has had no forward pass
+    int64_t weight_version = 0;  // that the forward pass has seen, in a relaxed plan
+    int forward_end = 0;         // the first layer that has had no forward pass
     int activations_unsent = 0;  // samples
     int grads_unsent = 0;
     bool seeded = false;  // the backward pass has its first gradients
@@ -165,6 +167,8 @@ class RankExecutor {
   };
 
   Prepared Prepare(const Instruction& instruction) const;
+  // Gradients of a stage's layers are summed over all ranks that hold these layers with a gradient.
+  std::vector<Rank> ReductionGroup(const Instruction& instruction) const;
   void PrepareCollective(const Instruction& instruction, Prepared* prepared) const;
   void PrepareNorm();
   absl::Status Run(const Instruction& instruction, int64_t step);
@@ -179,7 +183,10 @@ class RankExecutor {
   absl::Status GatherParams(const Instruction& instruction, int64_t step);
   absl::Status ReleaseParams(const Instruction& instruction);
   absl::Status ReduceGrads(const Instruction& instruction, int64_t step);
-  absl::Status OptimizerStep(int64_t step);
+  absl::Status OptimizerStep(const Instruction& instruction, int64_t step);
+  absl::Status Update(int64_t step);
+  absl::Status SyncParams(const Instruction& instruction);
+  absl::Status CheckFinished() const;
   absl::Status SumNorm(int64_t step);
   absl::Status Flush(int64_t step);
 
@@ -192,6 +199,15 @@ class RankExecutor {
   absl::StatusOr<nn::ValueMap> TakeActivations(StageMicroBatch key, SampleRange samples);
   absl::Status ForwardLayers(StageMicroBatch key, LayerRange layers, int64_t step, bool keep_state,
                              MicroBatch* micro_batch);
+  // Runs passes with the weights that they are to see, which are the stage's own where the plan is
+  // not relaxed.
+  absl::Status WithForwardWeights(StageMicroBatch key, int64_t step, const MicroBatch& micro_batch,
+                                  const std::function<absl::Status()>& pass);
+  absl::Status WithBackwardWeights(int stage, const MicroBatch& micro_batch,
+                                   const std::function<absl::Status()>& pass);
+  bool stashes() const {
+    return plan().relaxation().weights() == Relaxation::STASHED;  // absent: unspecified
+  }
   absl::Status FinishForward(StageMicroBatch key, MicroBatch* micro_batch);
   void Started(const Instruction& instruction, int64_t step,
                std::unique_ptr<PendingCollective> pending);
@@ -252,6 +268,9 @@ class RankExecutor {
   std::vector<Collective> collectives_;  // under way, in the order of starting
   Nanos collectives_end_ns_ = 0;         // of the last that was waited for
   Optimizers optimizers_;
+  // Of a relaxed plan: by stage, null for those of other ranks, and the updates of this step.
+  std::vector<std::unique_ptr<WeightVersions>> versions_;
+  int updates_in_step_ = 0;
   std::vector<NormTerm> norm_terms_;
   int num_norm_slots_ = 0;
 

@@ -18,10 +18,17 @@ class StepOptimizer {
  public:
   virtual ~StepOptimizer() = default;
 
-  // `global_norm`: the gradients' norm over all stages, or negative where the plan does not compute
-  // it. Leaves the gradients as they are; the caller clears them. Not called for a step whose
-  // losses or norm are not finite (see LocalSessionOptions::max_skipped_in_a_row).
+  // `step` counts updates, also where a plan has several a step. `global_norm`: the gradients' norm
+  // over all stages, or negative where the plan does not compute it. Leaves the gradients as they
+  // are; the caller clears them. Not called for a step whose losses or norm are not finite (see
+  // LocalSessionOptions::max_skipped_in_a_row).
   virtual absl::Status Step(int64_t step, double global_norm, nn::ParameterSet* parameters) = 0;
+
+  // Sets `predicted`, which holds the current weights, to about what `updates` more updates from
+  // step `step` on will make of them. Leaves the optimizer as it is.
+  virtual absl::Status Predict(int64_t /*step*/, int /*updates*/, nn::ParameterSet* /*predicted*/) {
+    return absl::UnimplementedError("this optimizer does not predict weights");
+  }
 
   // All that it keeps from step to step besides the weights, so that a run can be saved and
   // continued, also by another plan. Parts of one tensor that several ranks give must fit together

@@ -53,6 +53,7 @@ Uses UsesOf(const Instruction& instruction) {
       break;
     case Instruction::GATHER_PARAMS:
     case Instruction::REDUCE_GRADS:
+    case Instruction::SYNC_PARAMS:
       uses.stage = uses.layers = uses.bytes = true;
       break;
     case Instruction::RELEASE_PARAMS:
@@ -129,6 +130,17 @@ absl::Status CheckLayers(const std::string& where, const Plan& plan, const PlanS
                           " must be not empty and within the stage's ", held.ToString()));
 }
 
+absl::Status CheckMicroBatch(const Plan& plan, const PlanShape& shape, const Uses& uses,
+                             const Instruction& instruction, const std::string& where) {
+  const bool updates = instruction.kind() == Instruction::OPTIMIZER_STEP && plan.has_relaxation();
+  if (!uses.micro_batch && !updates) {
+    return Empty(where, "micro_batch", instruction.micro_batch(), -1);
+  }
+  return Within(
+      where, "micro_batch", instruction.micro_batch(),
+      updates ? plan.num_micro_batches() : shape.stage(instruction.stage()).num_micro_batches);
+}
+
 absl::Status CheckFieldsOf(const Plan& plan, const PlanShape& shape, int rank,
                            const Instruction& instruction, const std::string& where) {
   DPIPE_RETURN_IF_ERROR(CheckKind(where, instruction));
@@ -138,10 +150,7 @@ absl::Status CheckFieldsOf(const Plan& plan, const PlanShape& shape, int rank,
   DPIPE_RETURN_IF_ERROR(
       uses.component ? Within(where, "component", instruction.component(), plan.components_size())
                      : Empty(where, "component", instruction.component(), -1));
-  DPIPE_RETURN_IF_ERROR(uses.micro_batch
-                            ? Within(where, "micro_batch", instruction.micro_batch(),
-                                     shape.stage(instruction.stage()).num_micro_batches)
-                            : Empty(where, "micro_batch", instruction.micro_batch(), -1));
+  DPIPE_RETURN_IF_ERROR(CheckMicroBatch(plan, shape, uses, instruction, where));
   DPIPE_RETURN_IF_ERROR(uses.peer ? Within(where, "peer", instruction.peer(), plan.devices_size())
                                   : Empty(where, "peer", instruction.peer(), -1));
   DPIPE_RETURN_IF_ERROR(

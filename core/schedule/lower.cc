@@ -10,6 +10,7 @@
 #include "core/schedule/gradient_groups.h"
 #include "core/schedule/param_gathers.h"
 #include "core/schedule/plan_io.h"
+#include "core/schedule/relaxation.h"
 #include "core/schedule/resharding.h"
 
 namespace dpipe {
@@ -314,7 +315,10 @@ absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& sch
   } else if (options.frozen == FrozenPolicy::kFill) {
     DPIPE_ASSIGN_OR_RETURN(frozen, PlaceFillItems(layout, cost, options.fill));
   }
-  return Lowering(layout, schedule, options, quantum, frozen, cost).Make();
+  DPIPE_ASSIGN_OR_RETURN(Plan plan,
+                         Lowering(layout, schedule, options, quantum, frozen, cost).Make());
+  if (!options.relaxation.has_value()) return plan;
+  return RelaxPlan(std::move(plan), *options.relaxation, cost);
 }
 
 }  // namespace dpipe

@@ -10,6 +10,7 @@
 #define DPIPE_CORE_SCHEDULE_LOWER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct LowerOptions {
   // The exchange of the next step's frozen outputs stands between two FLUSHes, so that it is over
   // before the optimizer step and shares links with nothing.
   bool flush_exchange = false;
+  // Set: the plan is relaxed (relaxation.h), and not filled.
+  std::optional<Relaxation> relaxation;
   // kFill. Empty: the unfilled plan, which is no valid plan but can be simulated.
   std::vector<FillItem> fill;
 };

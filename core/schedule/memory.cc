@@ -8,6 +8,7 @@
 #include "core/schedule/frozen_memory.h"
 #include "core/schedule/memory_timeline.h"
 #include "core/schedule/pass_memory.h"
+#include "core/schedule/relaxation.h"
 
 namespace dpipe {
 
@@ -34,6 +35,9 @@ RankMemory PlanMemory::OfRank(int rank) const {
         cost_.StateBytes(stage.component(), {stage.layers().begin(), stage.layers().end()});
     const int64_t shards = stage.sharded() ? stage.ranks_size() * cost_.num_groups() : 1;
     memory.state_bytes += (state + shards - 1) / shards;
+    memory.state_bytes +=
+        WeightCopies(plan_, rank) *
+        cost_.ParameterBytes(stage.component(), {stage.layers().begin(), stage.layers().end()});
   }
   memory.instruction_bytes = timeline.Held(memory.state_bytes);
   memory.peak_bytes = memory.state_bytes;

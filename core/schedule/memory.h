@@ -1,7 +1,8 @@
 // What a plan keeps in memory, as it allocates and frees.
 //
 // A rank holds: its stages' weights, gradients and moments (a forward-only stage shares those of
-// its second lap; of a sharded stage an even part); the weights of the frozen layers that it runs;
+// its second lap; of a sharded stage an even part; of a relaxed plan also the copies of weights
+// that it needs at most); the weights of the frozen layers that it runs;
 // what passes keep and hand on (pass_memory.h); what frozen work keeps (frozen_memory.h); the
 // largest workspace of a running instruction. Steps repeat, so what this step makes for the next
 // one is counted beside what the last one made for this one.

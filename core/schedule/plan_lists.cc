@@ -33,6 +33,8 @@ const char* LetterOf(Instruction::Kind kind) {
       return "D";
     case Instruction::FLUSH:
       return "X";
+    case Instruction::SYNC_PARAMS:
+      return "S";
     case Instruction::OPTIMIZER_STEP:
       return "O";
     default:
@@ -43,15 +45,15 @@ const char* LetterOf(Instruction::Kind kind) {
 std::string WordOf(const Instruction& i, const ListStyle& style) {
   std::string word = LetterOf(i.kind());
   const bool message = i.kind() == Instruction::SEND || i.kind() == Instruction::RECV;
-  const bool of_layers = i.kind() == Instruction::REDUCE_GRADS ||
-                         i.kind() == Instruction::GATHER_PARAMS ||
-                         i.kind() == Instruction::RELEASE_PARAMS;
+  const bool of_layers =
+      i.kind() == Instruction::REDUCE_GRADS || i.kind() == Instruction::GATHER_PARAMS ||
+      i.kind() == Instruction::RELEASE_PARAMS || i.kind() == Instruction::SYNC_PARAMS;
   if (message) {
     absl::StrAppend(&word, i.peer());
   } else if (of_layers) {
     absl::StrAppend(&word, i.layers().begin(), "-", i.layers().end());
   } else if (i.micro_batch() >= 0) {
-    if (style.stages) absl::StrAppend(&word, i.stage(), ".");
+    if (style.stages && i.stage() >= 0) absl::StrAppend(&word, i.stage(), ".");
     absl::StrAppend(&word, i.micro_batch());
   }
   if (style.samples && i.has_samples()) {

@@ -16,7 +16,7 @@ struct ListStyle {
 // "L Z F0 >1 <1 B0 R0-2 O": LOAD_BATCH, FROZEN_FORWARD, a forward pass, a SEND to and a RECV from
 // rank 1, a backward pass, REDUCE_GRADS of layers [0, 2), OPTIMIZER_STEP; I and W are INPUT_GRAD
 // and WEIGHT_GRAD, C is RECOMPUTE, X is FLUSH, G and D are GATHER_PARAMS and RELEASE_PARAMS of
-// layers.
+// layers, S is SYNC_PARAMS; "O3" is the update that ends with micro-batch 3 of a relaxed plan.
 std::string ListOf(const Plan& plan, int rank, const ListStyle& style = {});
 
 }  // namespace dpipe

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/schedule/plan_io.h"
+#include "core/schedule/relaxation.h"
 
 namespace dpipe {
 namespace {
@@ -148,6 +149,8 @@ absl::StatusOr<PlanShape> PlanShape::Create(const Plan& plan, const CostModel& c
   DPIPE_RETURN_IF_ERROR(shape.CheckLaps());
   DPIPE_RETURN_IF_ERROR(shape.AddTwins(plan));
   shape.LinkStages(plan, cost);
+  DPIPE_RETURN_IF_ERROR(CheckRelaxation(plan));
+  shape.relaxation_ = plan.relaxation();
   return shape;
 }
 

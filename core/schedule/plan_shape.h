@@ -63,6 +63,9 @@ class PlanShape {
   // What a message from a stage to a neighbour in its chain carries for one sample.
   int64_t ForwardBytes(int stage) const;   // to the next
   int64_t GradientBytes(int stage) const;  // to the previous
+  // Of a plan that is not relaxed, empty.
+  const Relaxation& relaxation() const { return relaxation_; }
+  bool is_relaxed() const { return relaxation_.weights() != Relaxation::WEIGHTS_UNSPECIFIED; }
   // The samples of a micro-batch of a stage's chain that one of its ranks trains on.
   SampleRange SamplesOf(int rank, int stage, int micro_batch) const;
 
@@ -78,6 +81,7 @@ class PlanShape {
     int micro_batch_size = 0, first_sample = 0;
   };
   int samples_per_group_ = 0;
+  Relaxation relaxation_;
   std::vector<ChainShape> chains_;
   std::vector<StageShape> stages_;
   std::vector<DeviceShape> devices_;

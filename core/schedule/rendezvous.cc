@@ -137,7 +137,8 @@ class Progress {
     }
     if (IsMessage(instruction)) return AdvanceGroup(rank);
     if (instruction.kind() == Instruction::REDUCE_GRADS ||
-        instruction.kind() == Instruction::GATHER_PARAMS) {
+        instruction.kind() == Instruction::GATHER_PARAMS ||
+        instruction.kind() == Instruction::SYNC_PARAMS) {
       const int first = first_stage_[instruction.stage()];
       int& ordinal = state.reductions[first];
       if (!Collective({first, ordinal}, members_[first], rank)) return false;

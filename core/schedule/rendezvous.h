@@ -2,9 +2,9 @@
 //
 // The strictest reading of a plan: each rank runs its list in order; a maximal run of consecutive
 // SEND and RECV instructions is posted together and must be complete before the next instruction;
-// messages between two ranks match in order; a REDUCE_GRADS or GATHER_PARAMS waits for all ranks
-// of all stages of the same layers, an OPTIMIZER_STEP with a global norm, and a FLUSH, for all
-// ranks. What passes cannot deadlock under any transport with as much or more buffering.
+// messages between two ranks match in order; a REDUCE_GRADS, GATHER_PARAMS or SYNC_PARAMS waits for
+// all ranks of all stages of the same layers, an OPTIMIZER_STEP with a global norm, and a FLUSH,
+// for all ranks. What passes cannot deadlock under any transport with as much or more buffering.
 #ifndef DPIPE_CORE_SCHEDULE_RENDEZVOUS_H_
 #define DPIPE_CORE_SCHEDULE_RENDEZVOUS_H_
 

@@ -303,6 +303,61 @@ absl::Status StageLedger::Release(const InstructionAt& at, const Instruction& re
   return absl::OkStatus();
 }
 
+absl::Status StageLedger::Update(const InstructionAt& at, const Instruction& update) {
+  const int per_update = shape_.relaxation().micro_batches_per_update();
+  const int per_sync = shape_.relaxation().updates_per_sync();
+  for (const StageState& state : states_) {
+    if (per_sync > 0 && shape_.twins()[state.shape->twins].ranks.size() > 1 &&
+        syncs_ < updates_ / per_sync) {
+      return Bad(absl::StrCat(at.Name(), "the ", updates_, " updates before it are not shared"));
+    }
+    const int end = ++updates_ * per_update;
+    if (update.micro_batch() != end - 1) {
+      return Bad(absl::StrCat(at.Name(), "micro_batch is ", update.micro_batch(), "; update ",
+                              updates_ - 1, " ends with micro-batch ", end - 1));
+    }
+    for (int l = state.shape->layers.begin; l < state.shape->layers.end; ++l) {
+      const int done = state.next_weight[l - state.shape->layers.begin];
+      if (done == end) continue;
+      return Bad(absl::StrCat(at.Name(), "layer ", l, " has the gradients of ", done,
+                              " micro-batches and must have those of ", end));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StageLedger::Sync(const InstructionAt& at, const Instruction& sync) {
+  const StageShape& stage = *StateOf(sync.stage()).shape;
+  const LayerRange layers = LayersIn(sync);
+  const int per_sync = shape_.relaxation().updates_per_sync();
+  if (per_sync == 0 || shape_.twins()[stage.twins].ranks.size() == 1) {
+    return Bad(at.Name() + "no other rank's updates are to be shared");
+  }
+  if (layers != stage.layers) {
+    return Bad(absl::StrCat(at.Name(), "layers ", layers.ToString(), " of the stage's ",
+                            stage.layers.ToString()));
+  }
+  if (updates_ != (syncs_ + 1) * per_sync) {
+    return Bad(absl::StrCat(at.Name(), "it follows update ", updates_ - 1, " and must follow ",
+                            (syncs_ + 1) * per_sync - 1));
+  }
+  ++syncs_;
+  DPIPE_RETURN_IF_ERROR(CheckBytes(at, sync, cost_.GradientBytes(stage.component, layers)));
+  collectives_.push_back({stage.weights, true, layers});
+  return absl::OkStatus();
+}
+
+absl::Status StageLedger::CheckShared(int rank) const {
+  const int per_sync = shape_.relaxation().updates_per_sync();
+  for (const StageState& state : states_) {
+    if (per_sync == 0 || shape_.twins()[state.shape->twins].ranks.size() == 1) continue;
+    if (syncs_ * per_sync == updates_) continue;
+    return Bad(absl::StrCat("rank ", rank, ": the last ", updates_ - syncs_ * per_sync,
+                            " updates are not shared"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status StageLedger::OptimizerStep(const InstructionAt& at) const {
   for (const StageState& state : states_) {
     const LayerRange& layers = state.shape->layers;

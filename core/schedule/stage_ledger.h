@@ -15,7 +15,8 @@
 
 namespace dpipe {
 
-// A REDUCE_GRADS or GATHER_PARAMS: PlanShape's number of the twins, and which of their layers.
+// A REDUCE_GRADS, GATHER_PARAMS or SYNC_PARAMS (which gathers too): PlanShape's number of the
+// twins, and which of their layers.
 struct LayerCollective {
   int twins = 0;
   bool gathers = false;
@@ -35,6 +36,12 @@ class StageLedger {
   absl::Status Reduce(const InstructionAt& at, const Instruction& reduce);
   absl::Status Gather(const InstructionAt& at, const Instruction& gather);
   absl::Status Release(const InstructionAt& at, const Instruction& release);
+  // Of relaxed plans: an update, which has the gradients of its micro-batches and no others, and
+  // the sharing of updates.
+  absl::Status Update(const InstructionAt& at, const Instruction& update);
+  absl::Status Sync(const InstructionAt& at, const Instruction& sync);
+  // After the list: that all updates are shared.
+  absl::Status CheckShared(int rank) const;
   // That everything is done that the optimizer needs.
   absl::Status OptimizerStep(const InstructionAt& at) const;
 
@@ -60,6 +67,7 @@ class StageLedger {
 
   StageState& StateOf(int stage);
   bool IsReduced(const StageState& state) const {
+    if (shape_.is_relaxed()) return false;  // updates are shared instead
     return state.shape->twins >= 0 && shape_.twins()[state.shape->twins].ranks.size() > 1;
   }
   absl::Status CheckSamples(const InstructionAt& at, const Instruction& pass) const;
@@ -86,6 +94,7 @@ class StageLedger {
   const int rank_;
   std::vector<StageState> states_;
   std::vector<LayerCollective> collectives_;
+  int updates_ = 0, syncs_ = 0;                 // of relaxed plans
   std::vector<std::vector<uint8_t>> gathered_;  // by component and layer, of sharded stages
 };
 

@@ -47,13 +47,14 @@ class KindTable {
   std::vector<int> begin_;  // by rank
 };
 
-// [rank][step]: the end of the rank's OPTIMIZER_STEP.
+// [rank][step]: the end of the rank's last OPTIMIZER_STEP.
 std::vector<std::vector<Nanos>> StepEnds(const KindTable& kinds, int num_ranks,
                                          const std::vector<StreamEvent>& events, int num_steps) {
   std::vector<std::vector<Nanos>> ends(num_ranks, std::vector<Nanos>(num_steps, kUnset));
   for (const StreamEvent& event : events) {
     if (event.step < 0 || kinds.Of(event) != Instruction::OPTIMIZER_STEP) continue;
-    ends[event.rank][event.step] = event.end_ns;
+    Nanos& end = ends[event.rank][event.step];
+    end = std::max(end, event.end_ns);
   }
   return ends;
 }

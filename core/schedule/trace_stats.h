@@ -3,8 +3,8 @@
 //
 // Busy: LOAD_BATCH, FORWARD, RECOMPUTE, BACKWARD, INPUT_GRAD, WEIGHT_GRAD, FROZEN_FORWARD and
 // OPTIMIZER_STEP. Waiting, messages and collectives are not. A rank's step ends with its
-// OPTIMIZER_STEP. Steady-state steps are all but the first `warmup_steps` and, where the plan works
-// across steps, the last, which has no next step to work for. [algorithms.md §1]
+// last OPTIMIZER_STEP. Steady-state steps are all but the first `warmup_steps` and, where the plan
+// works across steps, the last, which has no next step to work for. [algorithms.md §1]
 #ifndef DPIPE_CORE_SCHEDULE_TRACE_STATS_H_
 #define DPIPE_CORE_SCHEDULE_TRACE_STATS_H_
 

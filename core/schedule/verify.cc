@@ -36,10 +36,14 @@ class RankWalk {
     const int count = plan_.devices(rank_).instructions_size();
     for (int i = 0; i < count; ++i) {
       const InstructionAt at{&plan_, rank_, i};
-      if (stepped_) return Bad(at.Name() + "it follows OPTIMIZER_STEP");
+      const Instruction::Kind kind = plan_.devices(rank_).instructions(i).kind();
+      if (stepped_ && kind != Instruction::SYNC_PARAMS) {
+        return Bad(at.Name() + "it follows the last OPTIMIZER_STEP");
+      }
       DPIPE_RETURN_IF_ERROR(Visit(at, plan_.devices(rank_).instructions(i)));
     }
     if (!stepped_) return Bad(absl::StrCat("rank ", rank_, ": there is no OPTIMIZER_STEP"));
+    DPIPE_RETURN_IF_ERROR(stages_.CheckShared(rank_));
     return frozen_.Finish(computed);
   }
 
@@ -80,9 +84,14 @@ class RankWalk {
         return stages_.Gather(at, instruction);
       case Instruction::RELEASE_PARAMS:
         return stages_.Release(at, instruction);
+      case Instruction::SYNC_PARAMS:
+        if (!plan_.has_relaxation()) return Bad(at.Name() + "the plan is not relaxed");
+        return stages_.Sync(at, instruction);
       default:  // CheckFields has let only OPTIMIZER_STEP through
-        stepped_ = true;
-        return stages_.OptimizerStep(at);
+        if (plan_.has_relaxation()) DPIPE_RETURN_IF_ERROR(stages_.Update(at, instruction));
+        stepped_ =
+            !plan_.has_relaxation() || instruction.micro_batch() == plan_.num_micro_batches() - 1;
+        return stepped_ ? stages_.OptimizerStep(at) : absl::OkStatus();
     }
   }
 

@@ -21,6 +21,7 @@ bool UsesStage(Instruction::Kind kind) {
     case Instruction::REDUCE_GRADS:
     case Instruction::GATHER_PARAMS:
     case Instruction::RELEASE_PARAMS:
+    case Instruction::SYNC_PARAMS:
       return true;
     default:
       return false;
@@ -30,7 +31,8 @@ bool UsesStage(Instruction::Kind kind) {
 bool Computes(Instruction::Kind kind) {
   return kind == Instruction::LOAD_BATCH || kind == Instruction::FROZEN_FORWARD ||
          (UsesStage(kind) && kind != Instruction::REDUCE_GRADS &&
-          kind != Instruction::GATHER_PARAMS && kind != Instruction::RELEASE_PARAMS);
+          kind != Instruction::GATHER_PARAMS && kind != Instruction::RELEASE_PARAMS &&
+          kind != Instruction::SYNC_PARAMS);
 }
 
 class IndexChecker {

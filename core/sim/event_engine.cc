@@ -14,6 +14,7 @@ EventEngine::EventEngine(const PlanGraph& graph, const ClusterSpec& cluster, Nan
       cluster_(cluster),
       num_steps_(num_steps),
       periodic_(periodic),
+      first_step_(periodic || !graph.works_across_steps ? 0 : -1),
       contention_(cluster.contention_factor() > 1 ||
                   (cluster.collectives_use_compute() && !graph.collectives.empty())),
       norm_latency_(norm_latency_ns),
@@ -26,11 +27,10 @@ EventEngine::EventEngine(const PlanGraph& graph, const ClusterSpec& cluster, Nan
       interfaces_(graph.num_interfaces),
       step_start_ns_(num_steps + 1, kUnknown),
       is_first_stage_(graph.num_ranks(), false) {
-  const int first_step = periodic || !graph.works_across_steps ? 0 : -1;
-  for (RankState& rank : ranks_) rank.step = first_step;
-  if (first_step == 0) step_start_ns_[0] = 0;
+  for (RankState& rank : ranks_) rank.step = first_step_;
+  if (first_step_ == 0) step_start_ns_[0] = 0;
   // A message is two instructions and two events; the prologue is less than a step.
-  events_.reserve(graph.nodes.size() * (num_steps - first_step));
+  events_.reserve(graph.nodes.size() * (num_steps - first_step_));
   for (int rank : graph.first_stage_ranks) is_first_stage_[rank] = true;
 }
 
@@ -145,7 +145,7 @@ bool EventEngine::ReadyAt(int rank, const PlanNode& node, Nanos now, Moment* rea
   for (int w = node.waits_begin; w < node.waits_end; ++w) {
     const PlanWait& wait = graph_.waits[w];
     const int step = state.step - (wait.previous_step ? 1 : 0);
-    if (periodic_ && step < 0) continue;
+    if (step < first_step_) continue;  // there is nothing to wait for
     const Arrival& arrival = arrivals_[At(step, graph_.num_arrivals, wait.arrival)];
     if (arrival.time == kUnknown) {
       state.waiting = true;

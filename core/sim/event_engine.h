@@ -145,6 +145,7 @@ class EventEngine {
   const ClusterSpec& cluster_;
   const int num_steps_;
   const bool periodic_;
+  const int first_step_;   // -1: the prologue
   const bool contention_;  // communication slows computation, or holds it up
   const Nanos norm_latency_;
 

@@ -120,6 +120,7 @@ class GraphBuilder {
 
   absl::Status AddRank(int rank) {
     CollectReceived(rank);
+    NumberSyncs(rank);
     pending_gathers_.clear();
     int flushes = 0;
     int flushed = 0;  // messages before it have been waited for
@@ -169,6 +170,10 @@ class GraphBuilder {
         pending_gathers_.push_back(
             {plan_.stages(instruction.stage()).component(), LayersIn(instruction), node->arrival});
         return AddMember(rank, i, instruction.stage(), node);
+      case Instruction::SYNC_PARAMS:
+        node->gathers = true;
+        syncing_ = node->arrival;
+        return AddMember(rank, i, instruction.stage(), node);
       case Instruction::RELEASE_PARAMS:
         node->kind = NodeKind::kInstant;
         return;
@@ -180,6 +185,7 @@ class GraphBuilder {
         break;
     }
     node->duration = cost_.InstructionTime(plan_, instruction, rank);
+    AwaitSync();
     AddWaits(instruction);
   }
 
@@ -206,6 +212,27 @@ class GraphBuilder {
       default:
         return;
     }
+  }
+
+  // Whatever is computed after updates are shared waits for them, also in the next step.
+  void AwaitSync() {
+    const int arrival = std::exchange(syncing_, -1);
+    if (arrival >= 0)
+      graph_.waits.push_back({arrival, std::exchange(sync_is_of_last_step_, false)});
+  }
+
+  // Numbers the arrivals of a rank's SYNC_PARAMS; the first computation waits for the last of them,
+  // if it ends the list.
+  void NumberSyncs(int rank) {
+    const auto& list = plan_.devices(rank).instructions();
+    for (int i = 0; i < list.size(); ++i) {
+      if (list[i].kind() != Instruction::SYNC_PARAMS) continue;
+      NodeAt(rank, i).arrival = graph_.num_arrivals++;
+    }
+    const int last = list.size() - 1;
+    const bool ends = last >= 0 && list[last].kind() == Instruction::SYNC_PARAMS;
+    syncing_ = ends ? NodeAt(rank, last).arrival : -1;
+    sync_is_of_last_step_ = ends;
   }
 
   void AwaitInbox(bool gradient, const Instruction& pass) {
@@ -279,6 +306,9 @@ class GraphBuilder {
 
   Nanos CollectiveTime(const Instruction& instruction, bool gathers,
                        const std::vector<int>& ranks) const {
+    if (instruction.kind() == Instruction::SYNC_PARAMS) {
+      return cost_.AllReduce(ranks, instruction.bytes());
+    }
     if (gathers) return cost_.AllGather(ranks, instruction.bytes());
     return plan_.stages(instruction.stage()).sharded()
                ? cost_.ReduceScatter(ranks, instruction.bytes())
@@ -341,6 +371,8 @@ class GraphBuilder {
   std::vector<int> inbox_of_stage_, inbox_, next_in_inbox_;
   FrozenInbox frozen_;
   std::vector<PendingGather> pending_gathers_;
+  int syncing_ = -1;  // the arrival of updates that are being shared
+  bool sync_is_of_last_step_ = false;
 };
 
 }  // namespace

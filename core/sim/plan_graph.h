@@ -20,7 +20,7 @@ enum class NodeKind : uint8_t {
   kInstant,  // no time: RELEASE_PARAMS, a gradient that is added on the rank itself
   kSend,
   kRecv,
-  kCollective,  // REDUCE_GRADS, GATHER_PARAMS
+  kCollective,  // REDUCE_GRADS, GATHER_PARAMS, SYNC_PARAMS
   kOptimizer,
   kFlush,
 };
@@ -29,10 +29,10 @@ enum class NodeKind : uint8_t {
 struct PlanNode {
   Nanos duration = 0;  // of a computation, at the rank's speed
   NodeKind kind = NodeKind::kCompute;
-  bool gathers = false;  // GATHER_PARAMS
+  bool gathers = false;  // GATHER_PARAMS, SYNC_PARAMS: passes wait for it
   int8_t step_offset = 0;
   int index = -1;    // into messages or collectives; which flush of the step
-  int arrival = -1;  // of RECV and GATHER_PARAMS: what it is awaited by
+  int arrival = -1;  // of RECV and what gathers: what it is awaited by
   int waits_begin = 0, waits_end = 0;
 };
 

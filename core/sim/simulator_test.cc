@@ -56,6 +56,35 @@ TEST(SimulatorTest, UnitCostsGiveTheClosedForms) {
   }
 }
 
+// Two virtual workers of one stage: F and B 1000 each, an update of 100, and after every second one
+// the 100 bytes of weights shared, 100 at 1e9 bytes/s, which the next pass waits for.
+TEST(SimulatorTest, SharedUpdatesHoldUpTheNextPass) {
+  UniformProfileOptions options;
+  options.num_layers = 1;
+  options.parameter_bytes = 100;
+  ModelProfile profile = UniformProfile(options);
+  profile.set_optimizer_fixed_ns(100);
+  ClusterSpec cluster = IdealCluster(2);
+  cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(1e9);
+  const auto cost = CostModel::Create(profile, cluster);
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  LowerOptions lower = NoGlobalNorm();
+  lower.sync = SyncPolicy::kEnd;
+  lower.relaxation.emplace();
+  lower.relaxation->set_weights(Relaxation::STASHED);
+  lower.relaxation->set_micro_batches_per_update(1);
+  lower.relaxation->set_updates_per_sync(2);
+  const PipelineLayout layout = StraightLayout(2, 4, 1, {{{0, 1}, 1}});
+  const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {1, 4}), lower, *cost);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  SimulateOptions run;
+  run.num_steps = 3;
+  const auto simulation = Simulate(*plan, *cost, run);
+  ASSERT_TRUE(simulation.ok()) << simulation.status();
+  EXPECT_EQ(simulation->stats.step_ns, 4 * 2100 + 2 * 100);
+  EXPECT_EQ(simulation->stats.busy_ns[0], 4 * 2100);
+}
+
 TEST(SimulatorTest, LinksByHand) {
   // Two stages, one micro-batch: F 1000, link, F 1000, B 1000, link, B 1000. A link moves 500 bytes
   // at 1e9 bytes/s after 100 ns: 600. An optimizer step costs nothing.

@@ -52,6 +52,27 @@ class AdamWOptimizer : public StepOptimizer {
     return absl::OkStatus();
   }
 
+  // As XPipe does (arXiv 1911.04610, eq. 4): so many times the update that the moments would make
+  // now. Weight decay is left out.
+  absl::Status Predict(int64_t step, int updates, nn::ParameterSet* predicted) override {
+    if (updates_ == 0) return absl::OkStatus();  // there are no moments yet
+    const ops::AdamWParams& adamw = options_.adamw;
+    const float correction1 = 1 - std::pow(adamw.beta1, static_cast<float>(updates_));
+    const float correction2 = 1 - std::pow(adamw.beta2, static_cast<float>(updates_));
+    const float rate = options_.learning_rate.At(step) * updates / correction1;
+    for (size_t i = 0; i < states_.size(); ++i) {
+      ops::Weight* weight = predicted->mutable_weight(predicted->trainable_ids()[i]);
+      const AdamWMoments::Pair moments = states_[i].moments.Load();
+      float* values = weight->master().data<float>();
+      const float *m = moments.m.data<float>(), *v = moments.v.data<float>();
+      for (int64_t k = 0; k < weight->master().num_elements(); ++k) {
+        values[k] -= rate * m[k] / (std::sqrt(v[k] / correction2) + adamw.eps);
+      }
+      weight->MarkUpdated();
+    }
+    return absl::OkStatus();
+  }
+
   std::vector<StateTensor> State() override {
     std::vector<StateTensor> tensors;
     for (size_t i = 0; i < states_.size(); ++i) {
