@@ -56,7 +56,7 @@ TEST(RegistryTest, ErrorsListWhatIsValid) {
   EXPECT_EQ(FindStrategy("gpipe,stages=3").status().message(),
             "strategy: 'stages=3' sets none of partitioner, schedule, frozen, sync, recompute, "
             "shard, partial_batch, cross_iteration, even_samples, tune, weights, update_every, "
-            "sync_every");
+            "sync_every, compress");
   EXPECT_EQ(FindStrategy("gpipe,partial_batch=maybe").status().message(),
             "strategy: partial_batch='maybe' is none of true, false");
   EXPECT_EQ(FindStrategy("").status().code(), absl::StatusCode::kNotFound);

@@ -158,6 +158,7 @@ std::string ListText() {
       "  sync=         bucketed, end\n"
       "  recompute=    none, full, auto\n"
       "  shard=        none, zero1, zero3\n"
+      "  compress=     none, l-greco, cupcake\n"
       "  weights=      exact, stashed, predicted; with update_every=, sync_every=\n"
       "  partial_batch=, cross_iteration=, even_samples=, tune=  true, false\n");
   return text;

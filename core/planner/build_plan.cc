@@ -82,6 +82,7 @@ LowerOptions PlanBuilder::Options(const PipelineShape& shape, const PipelineCut&
   options.sync = strategy_.sync() == "end" ? SyncPolicy::kEnd : SyncPolicy::kBucketed;
   options.global_norm = options_.global_norm;
   options.recv_lookahead = cut.recv_lookahead;
+  if (strategy_.compress() != "none") options.compression = strategy_.compress();
   if (Relaxes()) {
     options.global_norm = false;
     options.sync = SyncPolicy::kEnd;  // the last passes are not cut for reductions

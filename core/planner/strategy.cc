@@ -70,6 +70,19 @@ absl::Status CheckStrategy(const Strategy& strategy) {
   DPIPE_RETURN_IF_ERROR(
       CheckField("recompute", OrNone(strategy.recompute()), {"auto", "full", "none"}));
   DPIPE_RETURN_IF_ERROR(CheckField("shard", OrNone(strategy.shard()), {"none", "zero1", "zero3"}));
+  DPIPE_RETURN_IF_ERROR(
+      CheckField("compress", OrNone(strategy.compress()), {"cupcake", "l-greco", "none"}));
+  if (OrNone(strategy.compress()) != "none" && OrNone(strategy.shard()) != "none") {
+    return absl::InvalidArgumentError(absl::StrCat("strategy: compress='", strategy.compress(),
+                                                   "' and shard='", strategy.shard(),
+                                                   "': only whole gradients are compressed"));
+  }
+  if (OrNone(strategy.compress()) != "none" && !strategy.weights().empty() &&
+      strategy.weights() != "exact") {
+    return absl::InvalidArgumentError(absl::StrCat("strategy: compress='", strategy.compress(),
+                                                   "' and weights='", strategy.weights(),
+                                                   "': relaxed plans reduce no gradients"));
+  }
   return CheckRelaxed(strategy);
 }
 
@@ -91,6 +104,8 @@ absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) 
     strategy.set_recompute(value);
   } else if (key == "shard") {
     strategy.set_shard(value);
+  } else if (key == "compress") {
+    strategy.set_compress(value);
   } else if (key == "weights") {
     strategy.set_weights(value);
   } else if (key == "update_every" || key == "sync_every") {
@@ -114,7 +129,7 @@ absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) 
         absl::StrCat("strategy: '", text,
                      "' sets none of partitioner, schedule, frozen, sync, recompute, shard, "
                      "partial_batch, cross_iteration, even_samples, tune, weights, update_every, "
-                     "sync_every"));
+                     "sync_every, compress"));
   }
   return absl::OkStatus();
 }

@@ -73,6 +73,7 @@ struct LocalSessionOptions {
   // on they may be dropped. May be empty.
   std::function<void()> on_parameters_copied;
   StepOptimizerFactory optimizer;
+  GradientReducerFactory reducer;  // of plans with a compression, for each rank
   DType compute_dtype = DType::kF32;
   int64_t first_step = 0;
   // A step whose losses or gradients' norm are not finite changes nothing: parameters, moments and

@@ -116,8 +116,11 @@ absl::Status RankExecutor::ReduceGrads(const Instruction& instruction, int64_t s
   const Prepared& prepared = prepared_now();
   Communicator& communicator = *resources_.communicator;
   if (!routes(instruction.stage()).sharded) {
-    DPIPE_ASSIGN_OR_RETURN(auto pending, communicator.StartAllReduceSum(
-                                             prepared.group, prepared.tensors, prepared.name));
+    DPIPE_ASSIGN_OR_RETURN(
+        auto pending,
+        reducer_ != nullptr
+            ? reducer_->Start(prepared.group, prepared.tensors, prepared.name)
+            : communicator.StartAllReduceSum(prepared.group, prepared.tensors, prepared.name));
     Started(instruction, step, std::move(pending));
     return absl::OkStatus();
   }

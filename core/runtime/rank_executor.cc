@@ -41,6 +41,7 @@ RankExecutor::RankExecutor(RankResources resources)
     if (parameters == nullptr || !seen.insert(parameters).second) continue;
     optimizers_.emplace_back(parameters, resources_.optimizer(*parameters));
   }
+  if (resources_.reducer) reducer_ = resources_.reducer(resources_.communicator);
   if (plan().has_relaxation()) {
     for (nn::ParameterSet* weights : now().stage_parameters) {
       const bool shares = plan().relaxation().updates_per_sync() > 0;

@@ -34,6 +34,7 @@
 #include "core/proto/plan.pb.h"
 #include "core/proto/trace.pb.h"
 #include "core/runtime/frozen_store.h"
+#include "core/runtime/gradient_reducer.h"
 #include "core/runtime/input_provider.h"
 #include "core/runtime/session_clock.h"
 #include "core/runtime/stage_routes.h"
@@ -69,6 +70,7 @@ struct RankResources {
   // By component; null for backbones and for components that this plan never computes.
   std::vector<const nn::ParameterSet*> frozen_parameters;
   StepOptimizerFactory optimizer;
+  GradientReducerFactory reducer;  // null: sums are exact
   DType compute_dtype = DType::kF32;
   Nanos epoch_ns = 0;  // trace times count from here
 };
@@ -265,8 +267,9 @@ class RankExecutor {
       incoming_frozen_;  // by (step, component)
   // Frozen chains under way: (step, component, first sample of the quantum).
   std::map<std::tuple<int64_t, int, int>, nn::ValueMap> frozen_values_;
-  std::vector<Collective> collectives_;  // under way, in the order of starting
-  Nanos collectives_end_ns_ = 0;         // of the last that was waited for
+  std::unique_ptr<GradientReducer> reducer_;  // null: sums are exact
+  std::vector<Collective> collectives_;       // under way, in the order of starting
+  Nanos collectives_end_ns_ = 0;              // of the last that was waited for
   Optimizers optimizers_;
   // Of a relaxed plan: by stage, null for those of other ranks, and the updates of this step.
   std::vector<std::unique_ptr<WeightVersions>> versions_;

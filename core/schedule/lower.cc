@@ -133,6 +133,7 @@ void Lowering::SetHeader(Plan* plan) const {
   plan->set_frozen_quantum(quantum_);
   plan->set_cached_frozen_outputs(options_.frozen == FrozenPolicy::kCached);
   plan->set_global_norm(options_.global_norm);
+  plan->set_compression(options_.compression);
   for (const ComponentProfile& profile : cost_.profile().components()) {
     PlanComponent* component = plan->add_components();
     component->set_name(profile.name());

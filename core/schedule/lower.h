@@ -38,6 +38,7 @@ struct LowerOptions {
   // The exchange of the next step's frozen outputs stands between two FLUSHes, so that it is over
   // before the optimizer step and shares links with nothing.
   bool flush_exchange = false;
+  std::string compression;  // Plan.compression
   // Set: the plan is relaxed (relaxation.h), and not filled.
   std::optional<Relaxation> relaxation;
   // kFill. Empty: the unfilled plan, which is no valid plan but can be simulated.

@@ -33,8 +33,9 @@ std::string DeviceName(const std::vector<DeviceWorker*>& workers) {
                       "-core CPU device");
 }
 
-LocalSessionOptions SessionOptions(const TrainingJob& job, const Plan& plan, EmaWeights* ema,
-                                   const Plan* self_conditioned_plan) {
+absl::StatusOr<LocalSessionOptions> SessionOptions(const TrainingJob& job, const Plan& plan,
+                                                   EmaWeights* ema,
+                                                   const Plan* self_conditioned_plan) {
   LocalSessionOptions options;
   options.plan = plan;
   if (self_conditioned_plan != nullptr) {
@@ -52,6 +53,10 @@ LocalSessionOptions SessionOptions(const TrainingJob& job, const Plan& plan, Ema
   options.frozen_parameters = job.frozen_parameters;
   options.initial_parameters = &job.backbone_parameters;
   options.optimizer = AdamWFactory(job.optimizer, ema);
+  if (!plan.compression().empty()) {
+    DPIPE_ASSIGN_OR_RETURN(options.reducer,
+                           CompressionFactory(plan.compression(), job.compression));
+  }
   options.compute_dtype = job.compute_dtype;
   options.deadline = job.deadline;
   options.clock = job.clock;
@@ -111,12 +116,15 @@ void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers) {
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(const TrainingJob& job, const Plan& plan,
                                                            EmaWeights* ema,
                                                            const Plan* self_conditioned_plan) {
-  return LocalSession::Create(SessionOptions(job, plan, ema, self_conditioned_plan));
+  DPIPE_ASSIGN_OR_RETURN(LocalSessionOptions options,
+                         SessionOptions(job, plan, ema, self_conditioned_plan));
+  return LocalSession::Create(std::move(options));
 }
 
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSessionTakingParameters(
     TrainingJob* job, const Plan& plan, EmaWeights* ema, const Plan* self_conditioned_plan) {
-  LocalSessionOptions options = SessionOptions(*job, plan, ema, self_conditioned_plan);
+  DPIPE_ASSIGN_OR_RETURN(LocalSessionOptions options,
+                         SessionOptions(*job, plan, ema, self_conditioned_plan));
   options.on_parameters_copied = [job] { job->backbone_parameters.clear(); };
   return LocalSession::Create(std::move(options));
 }

@@ -18,6 +18,7 @@
 #include "core/runtime/local_session.h"
 #include "core/tensor/device_worker.h"
 #include "core/train/adamw_optimizer.h"
+#include "core/train/compression/gradient_compression.h"
 
 namespace dpipe {
 
@@ -42,6 +43,7 @@ struct TrainingJob {
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; null for the backbone
   std::map<std::string, Tensor> backbone_parameters;       // to start from; empty once taken
   AdamWOptions optimizer;
+  CompressionOptions compression;             // of plans that compress gradients
   SelfConditioningOptions self_conditioning;  // of models whose backbones take their own estimate
   DType compute_dtype = DType::kF32;
   int frozen_quantum = 1;

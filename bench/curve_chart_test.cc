@@ -1,0 +1,33 @@
+#include "bench/curve_chart.h"
+
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// 0 to 100 is 64 to 944 pixels across, 1 to 2 is 380 to 40 up.
+TEST(CurveChartTest, PointsAreWhereTheyBelong) {
+  CurveChart chart{"loss", "images", "", {{"a & b", {{0, 1}, {50, 1.5}, {100, 2}}, false}}};
+  const std::string svg = CurveChartSvg(chart);
+  EXPECT_THAT(svg, HasSubstr("points=\"64,380 504,210 944,40\""));
+  EXPECT_THAT(svg, HasSubstr("a &amp; b"));
+  EXPECT_THAT(svg, Not(HasSubstr("c0 d")));
+  chart.curves[0].dashed = true;
+  chart.curves[0].points[1].second = std::nan("");
+  EXPECT_THAT(CurveChartSvg(chart), HasSubstr("class=\"l c0 d\" points=\"64,380 944,40\""));
+}
+
+TEST(CurveChartTest, NothingToShowIsSaid) {
+  EXPECT_THAT(CurveChartSvg({"empty", "", "", {}}), HasSubstr("nothing to show"));
+  EXPECT_THAT(CurveChartSvg({"one", "", "", {{"a", {{1, 1}}, false}}}),
+              HasSubstr("nothing to show"));
+}
+
+}  // namespace
+}  // namespace dpipe::bench

@@ -1,0 +1,41 @@
+// Gradients that are summed compressed, with error feedback: what a rank's compression leaves out
+// is added to its gradient of the next step. Changes the mathematics; see Plan.compression.
+//
+//   "l-greco"  low-rank factors by one power iteration (PowerSGD: Vogels, Karimireddy, Jaggi, arXiv
+//              1905.13727), of which both are summed by all-reduce; the rank of each parameter by
+//              L-GreCo under the error of one rank for all (choose_ranks.h), anew every so many
+//              steps. Vectors, and matrices that would not get smaller, are summed whole.
+//   "cupcake"  the largest numbers of groups of parameters that are fused as Cupcake does
+//              (choose_fusion.h), gathered as values and places.
+//
+// All ranks of a group come to the same choices, because they make them from the same numbers.
+#ifndef DPIPE_CORE_TRAIN_COMPRESSION_GRADIENT_COMPRESSION_H_
+#define DPIPE_CORE_TRAIN_COMPRESSION_GRADIENT_COMPRESSION_H_
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/status.h"
+#include "core/runtime/gradient_reducer.h"
+#include "core/train/compression/choose_fusion.h"
+
+namespace dpipe {
+
+struct CompressionOptions {
+  // "l-greco"
+  int rank = 4;       // whose error, on all parameters, is the budget; also the first steps' rank
+  int max_rank = 16;  // that a parameter may get
+  int64_t choose_every = 50;  // steps; 0: all keep `rank`
+  // "cupcake"
+  double kept_share = 0.01;  // of a group's numbers, at least one
+  // Of one core of a Xeon of 2.3 GHz: choosing the largest of n numbers, and gathering the rest.
+  FusionCosts fusion = {20000, 8.0, 30000, 0.1};
+};
+
+// `name` is Plan.compression, and not empty. InvalidArgument lists the names.
+absl::StatusOr<GradientReducerFactory> CompressionFactory(const std::string& name,
+                                                          const CompressionOptions& options);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_TRAIN_COMPRESSION_GRADIENT_COMPRESSION_H_
