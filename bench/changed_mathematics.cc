@@ -168,7 +168,8 @@ absl::StatusOr<Outcome> Train(const Method& method, const std::string& data) {
   const int per_point = FLAGS_updates / FLAGS_points / UpdatesPerStep(method);
   std::vector<double> rates;
   const auto evaluate = [&]() -> absl::Status {
-    DPIPE_ASSIGN_OR_RETURN(const double loss, evaluation->Loss(session->CollectParameters()));
+    DPIPE_ASSIGN_OR_RETURN(const auto parameters, session->CollectParameters());
+    DPIPE_ASSIGN_OR_RETURN(const double loss, evaluation->Loss(parameters));
     const double images = static_cast<double>(session->next_step()) * outcome.plan.global_batch();
     outcome.losses.emplace_back(images, loss);
     std::fprintf(stderr, "%-10s %6.0f images  held-out loss %.4f\n", method.name.c_str(), images,

@@ -204,8 +204,10 @@ absl::StatusOr<std::string> StoreClient::Get(const std::string& key, const std::
                                              absl::Duration deadline) {
   StoreMessage message;
   message.set_get(key);
-  DPIPE_RETURN_IF_ERROR(Send(message));
+  const absl::Status sent = Send(message);
   absl::MutexLock lock(&mutex_);
+  if (!sent.ok() && failure_.ok())
+    return sent;  // a failure tells Await, which says what it was for
   auto there = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return values_.count(key) > 0; };
   DPIPE_RETURN_IF_ERROR(Await(there, what, deadline));
   return Take(&values_, key);

@@ -225,10 +225,10 @@ void StoreServer::Set(StoreMessage::Entry entry) {
   StoreMessage answer;
   *answer.mutable_value() = entry;
   for (Client& client : clients_) {
-    const auto wanted = std::find(client.wanted.begin(), client.wanted.end(), entry.key());
-    if (wanted == client.wanted.end()) continue;
-    client.wanted.erase(wanted);
-    Send(&client, answer);
+    const auto answered = std::remove(client.wanted.begin(), client.wanted.end(), entry.key());
+    const auto num_answers = client.wanted.end() - answered;
+    client.wanted.erase(answered, client.wanted.end());
+    for (int i = 0; i < num_answers; ++i) Send(&client, answer);
   }
   table_[entry.key()] = std::move(*entry.mutable_value());
 }

@@ -56,7 +56,7 @@ class StoreServer {
     std::string name;
     absl::Duration silent;
     bool gone = false;
-    std::vector<std::string> wanted;  // keys that it waits for
+    std::vector<std::string> wanted;  // keys that it waits for, once for each answer
   };
   void Loop();
   void PollOnce();
