@@ -204,7 +204,24 @@ bool EventEngine::Flush(int rank, const PlanNode& node, Nanos now) {
   return false;
 }
 
+// So that no more than one bucket's whole gradients are there, as in the runtime.
+bool EventEngine::AwaitReductions(int rank, Nanos now) {
+  RankState& state = ranks_[rank];
+  if (state.open_reductions > 0) {
+    state.waiting = true;
+    return false;
+  }
+  if (state.reductions_end.time > now) {
+    Wake(rank, state.reductions_end.time);
+    return false;
+  }
+  // What comes next on the rank comes after it.
+  if (state.reductions_end.time == now && now > 0) state.last_event = state.reductions_end.cause;
+  return true;
+}
+
 bool EventEngine::Collect(int rank, const PlanNode& node, Nanos now) {
+  if (node.awaits_reductions && !AwaitReductions(rank, now)) return false;
   RankState& state = ranks_[rank];
   const PlanCollective& collective = graph_.collectives[node.index];
   Gathering& gathering =

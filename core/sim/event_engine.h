@@ -124,6 +124,7 @@ class EventEngine {
   bool Step(int rank, Nanos* now);
   bool Compute(int rank, const PlanNode& node, Nanos* now);
   bool Optimize(int rank, const PlanNode& node, Nanos* now);
+  bool AwaitReductions(int rank, Nanos now);
   bool Collect(int rank, const PlanNode& node, Nanos now);
   bool Flush(int rank, const PlanNode& node, Nanos now);
   void StartEverywhere(Gathering* gathering);

@@ -163,6 +163,7 @@ class GraphBuilder {
     const Instruction& instruction = plan_.devices(rank).instructions(i);
     switch (instruction.kind()) {
       case Instruction::REDUCE_GRADS:
+        node->awaits_reductions = plan_.stages(instruction.stage()).sharded();
         return AddMember(rank, i, TwinOf(instruction.stage()), node);
       case Instruction::GATHER_PARAMS:
         node->gathers = true;

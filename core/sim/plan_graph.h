@@ -30,6 +30,9 @@ struct PlanNode {
   Nanos duration = 0;  // of a computation, at the rank's speed
   NodeKind kind = NodeKind::kCompute;
   bool gathers = false;  // GATHER_PARAMS, SYNC_PARAMS: passes wait for it
+  // REDUCE_GRADS of a sharded stage, which only begins when the rank's reductions before it are
+  // over.
+  bool awaits_reductions = false;
   int8_t step_offset = 0;
   int index = -1;    // into messages or collectives; which flush of the step
   int arrival = -1;  // of RECV and what gathers: what it is awaited by

@@ -10,9 +10,10 @@
 // layers have issued it and GATHER_PARAMS when all of its stage have, one at a time on a stream of
 // their own or, if the cluster says so, on the compute stream; one between nodes also waits for its
 // ranks' network interfaces and holds them, so that the reductions of a node's stages share what
-// they go through. OPTIMIZER_STEP waits for its rank's reductions and, with a global norm, for
-// every rank; FLUSH for every rank and its messages. While a device communicates, its computing is
-// slower by the cluster's contention factor.
+// they go through. A sharded stage's REDUCE_GRADS holds up its rank's list until the reductions
+// before it are over, so that one whole bucket is in memory at a time. OPTIMIZER_STEP waits for its
+// rank's reductions and, with a global norm, for every rank; FLUSH for every rank and its messages.
+// While a device communicates, its computing is slower by the cluster's contention factor.
 //
 // Complexity: O(E log N) for E executed instructions on N ranks.
 #ifndef DPIPE_CORE_SIM_SIMULATOR_H_
