@@ -35,12 +35,12 @@ TraceDifference Compare(const Plan& plan, const CostModel& expected_cost, const 
   return *difference;
 }
 
-// To the nanosecond, every computation of a steady step, on random plans of all kinds; but for a
-// few in which several ranks come at the same time to what they share, and are served in another
-// order.
+// To the nanosecond, every computation of a steady step, on random plans of all kinds; but for very
+// few: one of these, a zb-h1 plan, is 591 ns off. The cause has not been found; several ranks that
+// come at the same time to a link that they share may be served in another order.
 TEST(EmulateTest, RandomPlansTakeAsLongAsSimulated) {
   constexpr int kInstances = 200;
-  int served_otherwise = 0;
+  int num_different = 0;
   RandomStream stream(1, 0, 0, RandomPurpose::kTest);
   for (int i = 0; i < kInstances; ++i) {
     const RandomInstance instance = MakeRandomInstance(stream);
@@ -50,12 +50,12 @@ TEST(EmulateTest, RandomPlansTakeAsLongAsSimulated) {
     EXPECT_LT(emulation->loss_error, 1e-5) << "instance " << i;
     const TraceDifference difference = Compare(instance.plan, cost, *emulation);
     if (difference.worst.delay_ns() == 0) continue;
-    ++served_otherwise;
+    ++num_different;
     EXPECT_LT(std::abs(difference.relative()), 0.03)
         << "instance " << i << ", " << instance.schedule.name() << ", first of all "
         << DifferenceText(instance.plan, difference.first);
   }
-  EXPECT_LE(served_otherwise, kInstances / 50);
+  EXPECT_LE(num_different, kInstances / 50);
 }
 
 // A simulator that is wrong about one layer by a fifth is caught, and the place is told.

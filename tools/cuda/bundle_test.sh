@@ -18,7 +18,8 @@ summary=$(tail -n 1 out.txt)
 [[ $summary =~ ^([0-9]+)\ passed,\ 0\ failed,\ ([0-9]+)\ skipped$ ]] || fail "summary: $summary"
 [ "${BASH_REMATCH[1]}" -ge 10 ] || fail "only ${BASH_REMATCH[1]} passed"
 [ -s gpu_bundle/results/machine.txt ] || fail "no machine.txt"
-tar tzf gpu_bundle/results.tar.gz | grep -q results/summary.txt || fail "no summary in results.tar.gz"
+# Not grep -q, which would end before tar has said everything.
+tar tzf gpu_bundle/results.tar.gz | grep results/summary.txt >/dev/null || fail "no summary in results.tar.gz"
 if ! gpu_bundle/files/*/tools/cuda/gpu_info >/dev/null 2>&1; then
   [ "${BASH_REMATCH[2]}" -ge 1 ] || fail "nothing was skipped"
   grep -qE 'no GPU: |built without CUDA' out.txt || fail "no reason for skipping"
