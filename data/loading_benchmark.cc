@@ -1,0 +1,197 @@
+// What a training image costs before it is on a device: decoding, resizing, and a loader's batches
+// from a folder and from a tar shard, with nothing decoded before, from memory, and ahead of need.
+//
+//   bazel run -c opt //data:loading_benchmark
+//
+// Answers are checked: pixels are those of the images that were written, whichever way they come.
+#include <stdlib.h>
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "benchmark/benchmark.h"
+#include "core/base/check.h"
+#include "core/base/file.h"
+#include "core/base/philox.h"
+#include "data/image_decode.h"
+#include "data/image_encode.h"
+#include "data/image_resize.h"
+#include "data/loader.h"
+#include "data/open_samples.h"
+#include "data/sample_order.h"
+#include "data/tar_for_test.h"
+
+namespace dpipe {
+namespace {
+
+constexpr int kImages = 64;
+constexpr int kBatch = 16;
+constexpr int kSide = 256;        // of the files' images
+constexpr int kTrainedSide = 64;  // of what is trained on
+
+// Slowly varying with some noise, as photographs compress.
+Image Picture(int side, uint32_t number) {
+  RandomStream random(7, 0, number, RandomPurpose::kTest);
+  Image image(side, side);
+  for (int y = 0; y < side; ++y) {
+    for (int x = 0; x < side; ++x) {
+      for (int c = 0; c < 3; ++c) {
+        const double wave = std::sin(0.02 * (x + number) + c) * std::cos(0.03 * y);
+        image.At(x, y)[c] = static_cast<uint8_t>(120 + 90 * wave + 8 * random.NextUniform());
+      }
+    }
+  }
+  return image;
+}
+
+// Throughput in images, and no error left unseen.
+void Count(benchmark::State& state, int64_t images) {
+  state.SetItemsProcessed(state.iterations() * images);
+}
+
+void BM_Decode(benchmark::State& state, bool png) {
+  const Image image = Picture(static_cast<int>(state.range(0)), 0);
+  const auto bytes = png ? EncodePng(image) : EncodeJpeg(image);
+  DPIPE_CHECK(bytes.ok());
+  for (auto _ : state) {
+    const auto decoded = DecodeImage(*bytes, "picture");
+    DPIPE_CHECK(decoded.ok() && decoded->width == image.width);
+    DPIPE_CHECK(!png || decoded->pixels == image.pixels);
+  }
+  Count(state, 1);
+}
+BENCHMARK_CAPTURE(BM_Decode, png, true)->Arg(64)->Arg(512)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(BM_Decode, jpeg, false)->Arg(64)->Arg(512)->Unit(benchmark::kMicrosecond);
+
+void BM_Resize(benchmark::State& state) {
+  const Image image = Picture(512, 0);
+  const int side = static_cast<int>(state.range(0));
+  for (auto _ : state) {
+    const Image small = ResizeImage(image, side, side);
+    DPIPE_CHECK(small.width == side);
+    benchmark::DoNotOptimize(small.pixels.data());
+  }
+  Count(state, 1);
+}
+BENCHMARK(BM_Resize)->Arg(64)->Arg(256)->Arg(1024)->Unit(benchmark::kMicrosecond);
+
+void BM_SampleOrder(benchmark::State& state) {
+  const int32_t size = static_cast<int32_t>(state.range(0));
+  const SampleOrder order(1, size);
+  int64_t position = 0;
+  for (auto _ : state) {
+    const int32_t sample = order.At(position++);
+    DPIPE_CHECK(0 <= sample && sample < size);
+  }
+}
+BENCHMARK(BM_SampleOrder)->Arg(1 << 12)->Arg(1 << 20);
+
+// A folder and a tar shard of the same images, made once and gone with the program.
+class Samples {
+ public:
+  static const Samples& Get() {
+    static const Samples samples;
+    return samples;
+  }
+  ~Samples() { std::filesystem::remove_all(root_); }
+
+  std::string Where(bool tar) const { return tar ? root_ + "/shard.tar" : root_ + "/folder"; }
+
+ private:
+  Samples() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "loading_XXXXXX").string();
+    DPIPE_CHECK(mkdtemp(pattern.data()) != nullptr);
+    root_ = pattern;
+    DPIPE_CHECK(MakeFolder(root_ + "/folder").ok());
+    std::vector<std::pair<std::string, std::string>> members;
+    for (int i = 0; i < kImages; ++i) {
+      const auto jpeg = EncodeJpeg(Picture(kSide, i));
+      DPIPE_CHECK(jpeg.ok());
+      const std::string name = absl::StrFormat("%04d", i);
+      members.emplace_back(name + ".jpg", *jpeg);
+      members.emplace_back(name + ".txt", absl::StrCat("picture ", i));
+    }
+    for (const auto& [name, content] : members) {
+      DPIPE_CHECK(WriteFileAtomically(root_ + "/folder/" + name, content).ok());
+    }
+    DPIPE_CHECK(WriteFileAtomically(root_ + "/shard.tar", MakeTar(members)).ok());
+  }
+
+  std::string root_;
+};
+
+std::unique_ptr<DataLoader> Loader(bool tar, int64_t cache_bytes, int prefetch_threads) {
+  DataLoaderOptions options;
+  options.global_batch = kBatch;
+  options.image_size = kTrainedSide;
+  options.cache_bytes = cache_bytes;
+  options.prefetch_threads = prefetch_threads;
+  auto samples = OpenSamples(Samples::Get().Where(tar));
+  DPIPE_CHECK(samples.ok());
+  auto loader = DataLoader::Create(*std::move(samples), options);
+  DPIPE_CHECK(loader.ok());
+  return *std::move(loader);
+}
+
+double SumOf(const std::vector<float>& pixels) {
+  double sum = 0;
+  for (const float pixel : pixels) sum += pixel;
+  return sum;
+}
+
+// Batches one after another. What is waited for between them is not timed: `ahead` gives the
+// background the time that a training step would.
+void LoadBatches(benchmark::State& state, DataLoader* loader, bool ahead) {
+  std::vector<float> pixels(static_cast<size_t>(kBatch) * kTrainedSide * kTrainedSide * 3);
+  const auto reference = Loader(/*tar=*/false, 0, 0);
+  DPIPE_CHECK(reference->LoadPixels(0, {0, kBatch}, pixels.data()).ok());
+  const double expected = SumOf(pixels);
+  DPIPE_CHECK(loader->LoadPixels(0, {0, kBatch}, pixels.data()).ok());
+  DPIPE_CHECK(SumOf(pixels) == expected);
+  int64_t step = 0;
+  for (auto _ : state) {
+    if (ahead) {
+      state.PauseTiming();
+      loader->WaitForPrefetch();
+      state.ResumeTiming();
+    }
+    DPIPE_CHECK(loader->LoadPixels(++step, {0, kBatch}, pixels.data()).ok());
+  }
+  Count(state, kBatch);
+}
+
+void BM_LoadAnew(benchmark::State& state, bool tar) {
+  const auto loader = Loader(tar, /*cache_bytes=*/0, /*prefetch_threads=*/0);
+  LoadBatches(state, loader.get(), /*ahead=*/false);
+}
+BENCHMARK_CAPTURE(BM_LoadAnew, folder, false)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(BM_LoadAnew, tar, true)->Unit(benchmark::kMicrosecond);
+
+void BM_LoadFromMemory(benchmark::State& state) {
+  const auto loader = Loader(/*tar=*/false, 64 * kMiB, /*prefetch_threads=*/0);
+  std::vector<float> pixels(static_cast<size_t>(kBatch) * kTrainedSide * kTrainedSide * 3);
+  for (int step = 0; step < kImages / kBatch; ++step) {
+    DPIPE_CHECK(loader->LoadPixels(step, {0, kBatch}, pixels.data()).ok());
+  }
+  LoadBatches(state, loader.get(), /*ahead=*/false);
+}
+BENCHMARK(BM_LoadFromMemory)->Unit(benchmark::kMicrosecond);
+
+// Room for the batches ahead alone, so that every image is decoded for its step.
+void BM_LoadDecodedAhead(benchmark::State& state) {
+  constexpr int64_t kImageBytes = int64_t{kTrainedSide} * kTrainedSide * 3;
+  const auto loader = Loader(/*tar=*/false, 3 * kBatch * kImageBytes, /*prefetch_threads=*/1);
+  LoadBatches(state, loader.get(), /*ahead=*/true);
+}
+BENCHMARK(BM_LoadDecodedAhead)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace dpipe
+
+BENCHMARK_MAIN();
