@@ -1,6 +1,7 @@
 #include "bench/comparison.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "core/report/bubbles.h"
 #include "core/report/plan_text.h"
 #include "core/report/stats.h"
+#include "core/schedule/plan_io.h"
 #include "core/schedule/trace_stats.h"
 #include "core/sim/annotate.h"
 #include "core/sim/simulator.h"
@@ -118,10 +120,20 @@ class ComparisonRun {
       progress_->Update(state);
     };
     show(0);
+    const std::string profile_path = options_.shared_profile + ".profile.textproto";
+    const std::string cluster_path = options_.shared_profile + ".cluster.textproto";
+    const bool share = !options_.shared_profile.empty();
+    // The cluster is stored last: where it is, the profile is too.
+    if (share && std::filesystem::exists(cluster_path)) {
+      DPIPE_RETURN_IF_ERROR(ReadTextProto(cluster_path, &comparison_.cluster));
+      return ReadTextProto(profile_path, &comparison_.profile);
+    }
     DPIPE_ASSIGN_OR_RETURN(comparison_.cluster, MeasureCluster(job_.workers));
     DPIPE_ASSIGN_OR_RETURN(comparison_.profile,
                            ProfileJob(job_, CandidateLocalBatches(options_.global_batch), show));
-    return absl::OkStatus();
+    if (!share) return absl::OkStatus();
+    DPIPE_RETURN_IF_ERROR(WriteTextProto(profile_path, comparison_.profile));
+    return WriteTextProto(cluster_path, comparison_.cluster);
   }
 
   absl::Status ProfileBetweenTurns() {

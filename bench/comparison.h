@@ -42,6 +42,9 @@ struct ComparisonOptions {
   // Every step is followed by a wait of this share of its length: a slowdown of a known size, to
   // test what finds slowdowns.
   double slow_down = 0;
+  // Plans are made from the profile and the cluster that are stored there (PATH.profile.textproto,
+  // PATH.cluster.textproto); where there are none, they are measured and stored. Empty: measured.
+  std::string shared_profile;
   // Called before each turn of a strategy, with the profiling that it begins with: another program
   // may have its turn meanwhile. An error ends the comparison.
   std::function<absl::Status()> before_turn;

@@ -32,6 +32,9 @@ DEFINE_string(new_program, "", "see --old_program");
 DEFINE_string(suite, "gate", "what the programs run");
 DEFINE_string(old_flags, "", "further flags of the old program, separated by blanks");
 DEFINE_string(new_flags, "", "likewise of the new one");
+DEFINE_bool(own_profiles, false,
+            "each program plans from a profile of its own: needed where they divide a model into "
+            "layers differently; else they plan from one, as noise must not give them other plans");
 DEFINE_string(out, "", "folder of what the programs leave; empty: out/regress");
 DEFINE_double(confidence, 0.99, "that nothing is called slower or faster by chance");
 DEFINE_double(tolerance, 0.01, "what is slower by less is no regression");
@@ -66,6 +69,10 @@ std::string BaselinePath(const SuiteResults& results) {
 absl::Status RunPrograms() {
   const std::string folder = FLAGS_out.empty() ? OutputPath("out/regress") : UserPath(FLAGS_out);
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
+  // Of this run alone.
+  const std::string profiles = folder + "/profiles";
+  std::error_code error;
+  std::filesystem::remove_all(profiles, error);
   std::array<SuitePlayer, 2> players;
   for (int i = 0; i < 2; ++i) {
     SuitePlayer& player = players[i];
@@ -74,6 +81,7 @@ absl::Status RunPrograms() {
     player.log_path = absl::StrCat(folder, "/", player.name, ".log");
     player.arguments = {"--suite=" + FLAGS_suite, "--fresh",
                         absl::StrCat("--out=", folder, "/", player.name)};
+    if (!FLAGS_own_profiles) player.arguments.push_back("--profiles=" + profiles);
     const std::string& flags = i == 0 ? FLAGS_old_flags : FLAGS_new_flags;
     for (const auto flag : absl::StrSplit(flags, ' ', absl::SkipEmpty())) {
       player.arguments.emplace_back(flag);

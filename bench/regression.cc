@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "bench/case_analysis.h"
 #include "bench/code_identity.h"
+#include "bench/statistics/order_interval.h"
 #include "core/report/table.h"
 
 namespace dpipe::bench {
@@ -25,6 +26,27 @@ std::vector<double> Times(const report::StrategyResult& result, int warm_up) {
   std::vector<double> times = WithoutFirst(result.images_per_second, warm_up);
   for (double& time : times) time = 1 / time;
   return times;
+}
+
+// Of a pair of turns: the logarithm of new over old.
+std::vector<double> LogRatios(const RowSamples& samples) {
+  std::vector<double> logs;
+  for (size_t turn = 0; turn < samples.old_times.size(); ++turn) {
+    logs.push_back(std::log(samples.new_times[turn] / samples.old_times[turn]));
+  }
+  return logs;
+}
+
+// The wider of the bootstrap's interval and the sign test's on each side: the first is too narrow
+// for few pairs and high confidence. One pair alone is of steps that no clock measured, and exact.
+Interval RatioOfPairs(const std::vector<double>& logs, const BootstrapOptions& bootstrap) {
+  Interval interval = MedianInterval(logs, bootstrap);
+  if (logs.size() > 1) {
+    const Interval of_order = OrderInterval(logs, bootstrap.confidence);
+    interval.low = std::min(interval.low, of_order.low);
+    interval.high = std::max(interval.high, of_order.high);
+  }
+  return {std::exp(interval.estimate), std::exp(interval.low), std::exp(interval.high)};
 }
 
 class Comparer {
@@ -73,10 +95,7 @@ class Comparer {
       regression_.notes.push_back(
           absl::StrCat(old_case.id, " is defined otherwise in the two results."));
     }
-    int warm_up = AnalyseCase(old_case.results).warm_up_turns;
-    if (new_case != nullptr) {
-      warm_up = std::max(warm_up, AnalyseCase(new_case->results).warm_up_turns);
-    }
+    const int warm_up = InTurns() ? 0 : WarmUp(old_case, new_case);
     for (const report::StrategyResult& old_result : old_case.results.results) {
       if (!old_result.skipped.empty()) continue;
       const report::StrategyResult* new_result =
@@ -98,6 +117,13 @@ class Comparer {
       }
       regression_.rows.push_back(row);
     }
+  }
+
+  // Not of results in turns: the two of a pair are as warm as each other.
+  static int WarmUp(const SuiteCaseResult& old_case, const SuiteCaseResult* new_case) {
+    const int old_turns = AnalyseCase(old_case.results).warm_up_turns;
+    if (new_case == nullptr) return old_turns;
+    return std::max(old_turns, AnalyseCase(new_case->results).warm_up_turns);
   }
 
   void AddNew(const SuiteCaseResult& one) {
@@ -127,9 +153,8 @@ class Comparer {
     for (auto& [index, samples] : samples_) {
       RegressionRow& row = regression_.rows[index];
       row.in_turns = InTurns() && samples.old_times.size() == samples.new_times.size();
-      row.ratio = row.in_turns
-                      ? PairedRatioInterval(samples.new_times, samples.old_times, bootstrap)
-                      : RatioInterval(samples.new_times, samples.old_times, bootstrap);
+      row.ratio = row.in_turns ? RatioOfPairs(LogRatios(samples), bootstrap)
+                               : RatioInterval(samples.new_times, samples.old_times, bootstrap);
       row.verdict = VerdictOf(row);
     }
     if (samples_.size() < 2) return;
@@ -137,8 +162,7 @@ class Comparer {
     const std::vector<double> pairs = AllPairs();
     if (pairs.empty()) return;
     all.in_turns = true;
-    const Interval logs = MedianInterval(pairs, bootstrap);
-    all.ratio = {std::exp(logs.estimate), std::exp(logs.low), std::exp(logs.high)};
+    all.ratio = RatioOfPairs(pairs, bootstrap);
     all.verdict = VerdictOf(all);
     regression_.rows.push_back(all);
   }
@@ -146,16 +170,15 @@ class Comparer {
   // The logarithm of new over old of every pair of turns of every row; none where some row was not
   // measured in turns.
   std::vector<double> AllPairs() const {
-    std::vector<double> logs;
+    std::vector<double> pairs;
     for (const auto& [index, samples] : samples_) {
       if (!regression_.rows[index].in_turns) return {};
-      // One sample is a simulated step: no turn.
-      for (size_t turn = 0; turn < samples.old_times.size() && samples.old_times.size() > 1;
-           ++turn) {
-        logs.push_back(std::log(samples.new_times[turn] / samples.old_times[turn]));
-      }
+      // One sample is a step that no clock measured: no turn.
+      if (samples.old_times.size() == 1) continue;
+      const std::vector<double> of_row = LogRatios(samples);
+      pairs.insert(pairs.end(), of_row.begin(), of_row.end());
     }
-    return logs;
+    return pairs;
   }
 
   Verdict VerdictOf(const RegressionRow& row) const {
@@ -193,7 +216,10 @@ const char* VerdictName(Verdict verdict) {
   return "";
 }
 
-std::string PercentChange(double ratio) { return absl::StrFormat("%+.1f %%", 100 * (ratio - 1)); }
+std::string PercentChange(double ratio) {
+  if (ratio == 0 || std::isinf(ratio)) return "unknown";
+  return absl::StrFormat("%+.1f %%", 100 * (ratio - 1));
+}
 
 report::Table RowsTable(const Regression& regression) {
   report::Table table({"case", "strategy", "step time", "interval", "verdict", ""});

@@ -23,6 +23,9 @@ DEFINE_bool(list, false, "print the suite's cases, run nothing");
 DEFINE_double(slow_down, 0,
               "make every executed step longer by this share, to test what finds slowdowns");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
+DEFINE_string(
+    profiles, "",
+    "folder of profiles to plan from; those that are missing are measured and left there");
 DEFINE_string(turns, "", "READ,WRITE,NAME: pipes and name of //bench:regress, which gives turns");
 
 namespace dpipe::bench {
@@ -77,6 +80,10 @@ absl::StatusOr<int> Main(const std::string& command_line) {
   options.command_line = command_line;
   options.fresh = FLAGS_fresh;
   options.mix = FLAGS_mix;
+  if (!FLAGS_profiles.empty()) {
+    options.cases.shared_profiles = UserPath(FLAGS_profiles);
+    DPIPE_RETURN_IF_ERROR(MakeFolder(options.cases.shared_profiles));
+  }
   options.cases.data_folder = FLAGS_data;
   options.cases.slow_down = FLAGS_slow_down;
   options.cases.say = Say;

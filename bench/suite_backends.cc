@@ -45,6 +45,9 @@ ComparisonOptions ComparisonOptionsOf(const SuiteCase& one, const CaseOptions& o
   comparison.profiles = settings.profiles();
   comparison.reference_steps = settings.reference_steps();
   comparison.skip_impossible = true;
+  if (!options.shared_profiles.empty()) {
+    comparison.shared_profile = absl::StrCat(options.shared_profiles, "/", one.id);
+  }
   comparison.slow_down = options.slow_down;
   comparison.before_turn = options.before_turn;
   return comparison;

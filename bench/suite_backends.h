@@ -22,7 +22,10 @@ namespace dpipe::bench {
 struct SuiteCase;
 
 struct CaseOptions {
-  std::string data_folder;                    // of executed models; empty: the built-in data set
+  std::string data_folder;  // of executed models; empty: the built-in data set
+  // Cases of two programs plan from one profile, which the first to come leaves there; empty: each
+  // takes its own.
+  std::string shared_profiles;
   double slow_down = 0;                       // see ComparisonOptions
   std::function<absl::Status()> before_turn;  // likewise
   std::function<void(const std::string&)> say;

@@ -22,7 +22,7 @@ int WarmUpLength(const std::vector<double>& samples) {
   const double side = samples[0] > middle ? 1 : -1;
   int length = 0;
   while (length < half && side * (samples[length] - middle) > far) ++length;
-  return length;
+  return length < half ? length : 0;
 }
 
 }  // namespace dpipe::bench

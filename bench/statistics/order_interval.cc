@@ -1,0 +1,32 @@
+#include "bench/statistics/order_interval.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/report/stats.h"
+
+namespace dpipe::bench {
+
+Interval OrderInterval(std::vector<double> samples, double confidence) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (samples.empty()) return {kNaN, kNaN, kNaN};
+  std::sort(samples.begin(), samples.end());
+  const size_t count = samples.size();
+  Interval interval = {report::Median(samples), -kInfinity, kInfinity};
+  // The probability that at most k of `count` samples are below the median; the interval from
+  // sample k to sample count - 1 - k misses it with twice that.
+  double probability = std::ldexp(1.0, -static_cast<int>(count));
+  double cumulative = 0;
+  for (size_t k = 0; 2 * k + 1 < count; ++k) {
+    cumulative += probability;
+    if (2 * cumulative > 1 - confidence) break;
+    interval.low = samples[k];
+    interval.high = samples[count - 1 - k];
+    probability *= static_cast<double>(count - k) / static_cast<double>(k + 1);
+  }
+  return interval;
+}
+
+}  // namespace dpipe::bench

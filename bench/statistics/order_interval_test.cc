@@ -1,0 +1,41 @@
+#include "bench/statistics/order_interval.h"
+
+#include <cmath>
+
+#include "bench/statistics/known_distributions.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::bench {
+namespace {
+
+TEST(OrderIntervalTest, IsBetweenTheSamplesThatTheSignTestNames) {
+  // Of 10 samples, at most one below the median: (1 + 10) / 1024, twice that 2.1 %.
+  const Interval interval = OrderInterval({10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 0.95);
+  EXPECT_EQ(interval.estimate, 5.5);
+  EXPECT_EQ(interval.low, 2);
+  EXPECT_EQ(interval.high, 9);
+  EXPECT_EQ(OrderInterval({10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 0.99).low, 1);
+}
+
+TEST(OrderIntervalTest, FewSamplesProveNothing) {
+  EXPECT_TRUE(std::isinf(OrderInterval({1, 2, 3, 4, 5}, 0.95).high));
+  EXPECT_EQ(OrderInterval({1, 2, 3, 4, 5, 6}, 0.95).high, 6);
+  EXPECT_TRUE(std::isnan(OrderInterval({}, 0.95).low));
+}
+
+TEST(OrderIntervalTest, HoldsTheTrueMedianAsOftenAsItSaysAtAnyNumberOfSamples) {
+  for (const int count : {6, 10, 25}) {
+    for (const double confidence : {0.95, 0.99}) {
+      int held = 0;
+      for (uint32_t trial = 0; trial < 2000; ++trial) {
+        held += OrderInterval(SkewedSamples(count, 10, 1, trial), confidence).Contains(10);
+      }
+      // Two standard deviations of a share of 2,000 below.
+      const double deviation = std::sqrt(confidence * (1 - confidence) / 2000);
+      EXPECT_GE(held / 2000.0, confidence - 2 * deviation) << count;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dpipe::bench
