@@ -4,10 +4,8 @@
 //   bazel run -c opt //data:loading_benchmark
 //
 // Answers are checked: pixels are those of the images that were written, whichever way they come.
-#include <stdlib.h>
 
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +17,7 @@
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "core/base/scratch_folder.h"
 #include "data/image_decode.h"
 #include "data/image_encode.h"
 #include "data/image_resize.h"
@@ -99,15 +98,11 @@ class Samples {
     static const Samples samples;
     return samples;
   }
-  ~Samples() { std::filesystem::remove_all(root_); }
 
   std::string Where(bool tar) const { return tar ? root_ + "/shard.tar" : root_ + "/folder"; }
 
  private:
   Samples() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "loading_XXXXXX").string();
-    DPIPE_CHECK(mkdtemp(pattern.data()) != nullptr);
-    root_ = pattern;
     DPIPE_CHECK(MakeFolder(root_ + "/folder").ok());
     std::vector<std::pair<std::string, std::string>> members;
     for (int i = 0; i < kImages; ++i) {
@@ -123,7 +118,8 @@ class Samples {
     DPIPE_CHECK(WriteFileAtomically(root_ + "/shard.tar", MakeTar(members)).ok());
   }
 
-  std::string root_;
+  ScratchFolder scratch_;
+  const std::string root_ = scratch_.path();
 };
 
 std::unique_ptr<DataLoader> Loader(bool tar, int64_t cache_bytes, int prefetch_threads) {
