@@ -24,13 +24,15 @@ constexpr int kGlobalBatch = 4;
 constexpr int kMicroBatchSize = 1;
 constexpr int kFrozenQuantum = 2;
 
-models::TrainingSetupOptions Options(DType dtype) {
+models::TrainingSetupOptions Options(DType dtype, bool with_conditions = false) {
   BuiltInDatasetOptions scenes;
   scenes.count = 48;
   scenes.max_aspect = 2;
+  scenes.with_conditions = with_conditions;
   models::TrainingSetupOptions options;
   options.model_folder = "data/tiny_sd";
-  options.data.folder = ::testing::TempDir() + "/scenes";
+  options.data.folder =
+      ::testing::TempDir() + (with_conditions ? "/scenes_with_conditions" : "/scenes");
   const absl::Status status = EnsureBuiltInDataset(options.data.folder, scenes);
   EXPECT_TRUE(status.ok()) << status;
   options.max_aspect = 2;
@@ -46,9 +48,8 @@ models::TrainingSetupOptions Options(DType dtype) {
 
 using MakePlanFn = std::function<absl::StatusOr<Plan>(const nn::Model&)>;
 
-absl::StatusOr<testlib::TrainingOutcome> Train(models::TrainingSetup* setup,
-                                               const MakePlanFn& make_plan, int steps_per_run = 0) {
-  TrainingJob job = setup->job();
+absl::StatusOr<testlib::TrainingOutcome> Train(TrainingJob job, const MakePlanFn& make_plan,
+                                               int steps_per_run = 0) {
   DPIPE_ASSIGN_OR_RETURN(const Plan plan, make_plan(*job.model));
   const auto workers =
       StartWorkers(std::vector<std::shared_ptr<Device>>(plan.num_devices(), Device::Cpu()));
@@ -101,23 +102,23 @@ TEST_P(BucketEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
   EXPECT_GE(steps_of_size.size(), 4u);
   EXPECT_GE(changes, kSteps / 2);
 
-  const auto expected = Train(setup->get(), ByStrategy("data_parallel", 1, GetParam()));
+  const auto expected = Train((*setup)->job(), ByStrategy("data_parallel", 1, GetParam()));
   ASSERT_TRUE(expected.ok()) << expected.status();
   for (const char* strategy : {"1f1b", "diffusionpipe"}) {
-    const auto actual = Train(setup->get(), ByStrategy(strategy, 2, GetParam()));
+    const auto actual = Train((*setup)->job(), ByStrategy(strategy, 2, GetParam()));
     ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
     EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << strategy;
   }
-  const auto wave = Train(setup->get(), BySchedule("wave", GetParam()));
+  const auto wave = Train((*setup)->job(), BySchedule("wave", GetParam()));
   ASSERT_TRUE(wave.ok()) << wave.status();
   EXPECT_EQ(testlib::FirstDifference(*expected, *wave), "");
   const auto in_pieces =
-      Train(setup->get(), ByStrategy("diffusionpipe", 2, GetParam()), /*steps_per_run=*/5);
+      Train((*setup)->job(), ByStrategy("diffusionpipe", 2, GetParam()), /*steps_per_run=*/5);
   ASSERT_TRUE(in_pieces.ok()) << in_pieces.status();
   EXPECT_EQ(testlib::FirstDifference(*expected, *in_pieces), "");
 
   ASSERT_TRUE((*setup)->BuildCache((*setup)->loader().StepsToSeeAll()).ok());
-  const auto cached = Train(setup->get(), ByStrategy("offline_cache", 2, GetParam()));
+  const auto cached = Train((*setup)->job(), ByStrategy("offline_cache", 2, GetParam()));
   ASSERT_TRUE(cached.ok()) << cached.status();
   EXPECT_EQ(testlib::FirstDifference(*expected, *cached), "");
 }
@@ -127,6 +128,43 @@ INSTANTIATE_TEST_SUITE_P(DTypes, BucketEquivalenceTest,
                          [](const ::testing::TestParamInfo<DType>& info) {
                            return std::string(DTypeName(info.param));
                          });
+
+TEST(BucketKindsTest, ControlNetsAreBitIdenticalToOneDevice) {
+  models::TrainingSetupOptions options = Options(DType::kF32, /*with_conditions=*/true);
+  options.model.kind = "controlnet";
+  const auto setup = models::TrainingSetup::Create(options);
+  ASSERT_TRUE(setup.ok()) << setup.status();
+  EXPECT_GE((*setup)->loader().SizesInUse().size(), 4u);
+  const auto expected = Train((*setup)->job(), ByStrategy("data_parallel", 1, DType::kF32));
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const auto actual = Train((*setup)->job(), ByStrategy("diffusionpipe", 2, DType::kF32));
+  ASSERT_TRUE(actual.ok()) << actual.status();
+  EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "");
+
+  // Latents and contexts cached, the locked encoder in the bubbles.
+  ASSERT_TRUE((*setup)->BuildCache((*setup)->loader().StepsToSeeAll()).ok());
+  const auto cached = Train((*setup)->CachedJob(), ByStrategy("diffusionpipe", 2, DType::kF32));
+  ASSERT_TRUE(cached.ok()) << cached.status();
+  EXPECT_EQ(testlib::FirstDifference(*expected, *cached), "");
+}
+
+TEST(BucketKindsTest, CascadesAreBitIdenticalToOneDevice) {
+  for (bool self_conditioning : {false, true}) {
+    models::TrainingSetupOptions options = Options(DType::kF32);
+    options.model_folder = "data/tiny_cdm";
+    options.model.self_conditioning = self_conditioning;
+    options.self_conditioning_probability = 0;  // one plan
+    options.frozen_quantum = 1;
+    const auto setup = models::TrainingSetup::Create(options);
+    ASSERT_TRUE(setup.ok()) << setup.status();
+    EXPECT_GE((*setup)->loader().SizesInUse().size(), 4u);
+    const auto expected = Train((*setup)->job(), ByStrategy("data_parallel", 1, DType::kF32));
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    const auto actual = Train((*setup)->job(), ByStrategy("gpipe", 2, DType::kF32));
+    ASSERT_TRUE(actual.ok()) << actual.status();
+    EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "");
+  }
+}
 
 TEST(BucketSetupTest, ThePlanIsForTheLargestSize) {
   const auto setup = models::TrainingSetup::Create(Options(DType::kF32));

@@ -275,14 +275,34 @@ def report(dtype, threads, first, turns):
 
 
 def check_losses(dtype, rows):
-    """The same weights and samples give the same first loss; later ones drift by rounding."""
-    bound = 1e-4 if dtype == "fp32" else 3e-2
-    expected = rows[0]["first_losses"][0]
+    """The same weights and samples give the same losses. What a step learns from differs by
+    rounding, which AdamW's first steps make much of where gradients are small: later losses may
+    differ by more than the first."""
+    first_bound, later_bound = (1e-4, 2e-2) if dtype == "fp32" else (3e-2, 1e-1)
     for row in rows[1:]:
-        error = abs(row["first_losses"][0] - expected) / abs(expected)
-        if not error <= bound:
-            sys.exit(f"{row['program']}: first loss {row['first_losses'][0]}, ours {expected}: "
-                     f"{error:.1e} apart, more than {bound}")
+        for step, (theirs, ours_) in enumerate(zip(row["first_losses"], rows[0]["first_losses"])):
+            error = abs(theirs - ours_) / abs(ours_)
+            bound = later_bound if step > 0 else first_bound
+            if not error <= bound:
+                sys.exit(f"{row['program']}: loss {theirs} in step {step}, ours {ours_}: "
+                         f"{error:.1e} apart, more than {bound}")
+
+
+def export(arguments):
+    """The model and the inputs of the first steps, unless the folder has as many already."""
+    path = os.path.join(arguments.folder, "inputs.safetensors")
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        steps = 1 + max(int(name.rsplit(".", 1)[1]) for name in header if name != "__metadata__")
+        if steps >= arguments.warmup_steps:
+            return
+        print(f"{path} has the inputs of {steps} step(s), asked for {arguments.warmup_steps}: "
+              "exporting again", file=sys.stderr)
+    subprocess.run([arguments.binary, f"--model={arguments.model}",
+                    f"--image_size={arguments.image_size}", f"--batch={arguments.batch}",
+                    f"--seed={arguments.seed}", f"--export_folder={arguments.folder}",
+                    f"--export_steps={arguments.warmup_steps}"], check=True)
 
 
 def machine():
@@ -329,12 +349,9 @@ def main():
     if not arguments.folder:
         made = arguments.folder = tempfile.mkdtemp(prefix="pytorch_comparison_")
     arguments.folder = os.path.abspath(arguments.folder)
-    if not os.path.exists(os.path.join(arguments.folder, "inputs.safetensors")):
-        os.rmdir(arguments.folder) if made else None
-        subprocess.run([arguments.binary, f"--model={arguments.model}",
-                        f"--image_size={arguments.image_size}", f"--batch={arguments.batch}",
-                        f"--seed={arguments.seed}", f"--export_folder={arguments.folder}",
-                        f"--export_steps={arguments.warmup_steps}"], check=True)
+    if made:
+        os.rmdir(arguments.folder)
+    export(arguments)
     results = []
     for dtype in arguments.dtype.split(","):
         for threads in map(int, arguments.threads.split(",")):

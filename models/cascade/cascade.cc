@@ -1,5 +1,6 @@
 #include "models/cascade/cascade.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -80,7 +81,7 @@ absl::StatusOr<std::unique_ptr<TrainableModel>> Cascade::Load(const std::string&
   if (classes > 0) {
     DPIPE_ASSIGN_OR_RETURN(model->labels_, ClassLabels::Read(folder + "/classes.txt", classes));
   }
-  DPIPE_RETURN_IF_ERROR(model->BuildModel(options));
+  DPIPE_RETURN_IF_ERROR(model->BuildModel());
   return std::unique_ptr<TrainableModel>(std::move(model));
 }
 
@@ -128,27 +129,70 @@ absl::Status Cascade::SetSizes(int image_size) {
     return absl::InvalidArgumentError(
         absl::StrCat(folder_, ": images of ", image_size_, " pixels cannot be divided by ", ratio));
   }
-  base_size_ = image_size_ / static_cast<int>(ratio);
-  parts_[kBase].options.height = parts_[kBase].options.width = base_size_;
-  PixelUNetOptions& options = parts_[kSuperResolution].options;
-  options.height = options.width = image_size_;
-  options.low_height = options.low_width = base_size_;
+  ratio_ = static_cast<int>(ratio);
+  for (int i : {kBase, kSuperResolution}) {
+    parts_[i].options = OptionsAt(i, {image_size_, image_size_});
+  }
   return absl::OkStatus();
 }
 
-absl::Status Cascade::BuildModel(const LoadModelOptions& options) {
+ImageSize Cascade::SizeOf(int index, ImageSize large) const {
+  return index == kSuperResolution ? large : ImageSize{large.width / ratio_, large.height / ratio_};
+}
+
+int Cascade::size_multiple() const {
+  const auto multiple_of = [this](int index) {
+    return 1 << (parts_[index].config.block_out_channels.size() - 1);
+  };
+  // Powers of two all.
+  return std::max(ratio_ * multiple_of(kBase), multiple_of(kSuperResolution));
+}
+
+PixelUNetOptions Cascade::OptionsAt(int index, ImageSize large) const {
+  const ImageSize own = SizeOf(index, large), small = SizeOf(kBase, large);
+  PixelUNetOptions options = parts_[index].options;
+  options.height = own.height;
+  options.width = own.width;
+  if (index == kSuperResolution) {
+    options.low_height = small.height;
+    options.low_width = small.width;
+  }
+  return options;
+}
+
+absl::StatusOr<std::vector<nn::Component>> Cascade::MakeComponents(ImageSize large) const {
   std::vector<nn::Component> components;
-  for (const CascadePart& part : parts_) {
+  for (int i : {kBase, kSuperResolution}) {
+    const CascadePart& part = parts_[i];
     DPIPE_ASSIGN_OR_RETURN(
         nn::Program program,
-        BuildPixelUNetForTraining(part.config, part.options,
-                                  {*part.schedule, options.min_snr_gamma, *low_schedule_}));
+        BuildPixelUNetForTraining(part.config, OptionsAt(i, large),
+                                  {*part.schedule, options_.min_snr_gamma, *low_schedule_}));
     components.push_back({part.name, true, std::move(program), {}});
     if (part.options.self_conditioning) {
       components.back().self_conditioning = {"estimate", "prediction"};
     }
-    frozen_.push_back(nullptr);
   }
+  return components;
+}
+
+absl::StatusOr<nn::Model> Cascade::MakeModel(ImageSize size) const {
+  const int multiple = size_multiple();
+  if (size.width < 1 || size.height < 1 || size.width % multiple != 0 ||
+      size.height % multiple != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(folder_, ": pictures of ", size.width, " x ",
+                                                   size.height, " pixels: both sides must be ",
+                                                   "multiples of ", multiple));
+  }
+  DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> components, MakeComponents(size));
+  return nn::Model::Create(absl::StrCat(model_->name(), " at ", size.width, " x ", size.height),
+                           std::move(components));
+}
+
+absl::Status Cascade::BuildModel() {
+  DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> components,
+                         MakeComponents({image_size_, image_size_}));
+  frozen_.assign(components.size(), nullptr);
   fs::path path(folder_);
   if (!path.has_filename()) path = path.parent_path();
   DPIPE_ASSIGN_OR_RETURN(nn::Model model,

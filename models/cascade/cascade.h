@@ -49,13 +49,17 @@ class Cascade : public TrainableModel {
   const diffusion::NoiseSchedule& low_schedule() const { return *low_schedule_; }
   int max_noise_level() const { return max_noise_level_; }
   int noise_level() const { return noise_level_; }
-  int base_size() const { return base_size_; }
+  int base_size() const { return image_size_ / ratio_; }
+  // What a part draws where the large pictures have that size.
+  ImageSize SizeOf(int index, ImageSize large) const;
   // Null where the base has no classes.
   const ClassLabels* labels() const { return labels_.has_value() ? &*labels_ : nullptr; }
 
   const nn::Model& model() const override { return *model_; }
   const std::vector<const nn::ParameterSet*>& frozen_parameters() const override { return frozen_; }
   int image_size() const override { return image_size_; }
+  int size_multiple() const override;
+  absl::StatusOr<nn::Model> MakeModel(ImageSize size) const override;
   std::string Describe() const override;
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
   absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
@@ -72,7 +76,10 @@ class Cascade : public TrainableModel {
   absl::Status ReadIndex();
   absl::Status ReadPart(int index, const LoadModelOptions& options);
   absl::Status SetSizes(int image_size);
-  absl::Status BuildModel(const LoadModelOptions& options);
+  // A part's, where the large pictures have that size.
+  PixelUNetOptions OptionsAt(int index, ImageSize large) const;
+  absl::StatusOr<std::vector<nn::Component>> MakeComponents(ImageSize large) const;
+  absl::Status BuildModel();
   absl::StatusOr<std::string> SchedulerConfig(const std::string& name) const;
 
   std::string folder_;
@@ -80,7 +87,8 @@ class Cascade : public TrainableModel {
   CascadePart parts_[2];
   std::unique_ptr<diffusion::NoiseSchedule> low_schedule_;
   int max_noise_level_ = 0, noise_level_ = 0;
-  int image_size_ = 0, base_size_ = 0;
+  int image_size_ = 0;
+  int ratio_ = 0;  // of a large picture's side to a small one's
   std::optional<ClassLabels> labels_;
   std::unique_ptr<nn::Model> model_;
   std::vector<const nn::ParameterSet*> frozen_;

@@ -22,7 +22,8 @@ absl::StatusOr<Tensor> CascadeInputs::Load(const std::string& component, const s
   const int index = cascade_->model().FindComponent(component);
   if (index >= 0) {
     const CascadePart& part = cascade_->part(index);
-    const int size = static_cast<int>(part.options.height);
+    const ImageSize size = cascade_->SizeOf(index, loader_->SizeOf(step));
+    const ImageSize low_size = cascade_->SizeOf(kBase, loader_->SizeOf(step));
     const uint64_t seed =
         SeedOf(options_.seed, index == kBase ? Stream::kBase : Stream::kSuperResolution);
     const uint64_t low_seed = SeedOf(options_.seed, Stream::kLowResolution);
@@ -32,12 +33,13 @@ absl::StatusOr<Tensor> CascadeInputs::Load(const std::string& component, const s
       return Timesteps(seed, part, step, samples, device);
     }
     if (input == "estimate") {  // for who runs the U-Net once
-      return Tensor::Zeros(device, {samples.size(), size, size, 3}, options_.compute_dtype);
+      return Tensor::Zeros(device, {samples.size(), size.height, size.width, 3},
+                           options_.compute_dtype);
     }
     if (input == "labels") return Labels(step, samples, device);
-    if (input == "low_resolution") return Pixels(step, samples, cascade_->base_size(), device);
+    if (input == "low_resolution") return Pixels(step, samples, low_size, device);
     if (input == "low_noise") {
-      return Noise(low_seed, step, samples, cascade_->base_size(), /*offset=*/false, device);
+      return Noise(low_seed, step, samples, low_size, /*offset=*/false, device);
     }
     if (input == "noise_levels") {
       return diffusion::DrawTimesteps(device, low_seed, step, samples.begin, samples.size(),
@@ -48,12 +50,13 @@ absl::StatusOr<Tensor> CascadeInputs::Load(const std::string& component, const s
       absl::StrCat("there is no input ", input, " of component ", component));
 }
 
-absl::StatusOr<Tensor> CascadeInputs::Pixels(int64_t step, SampleRange samples, int size,
+absl::StatusOr<Tensor> CascadeInputs::Pixels(int64_t step, SampleRange samples, ImageSize size,
                                              const std::shared_ptr<Device>& device) {
-  const int64_t side = loader_->options().image_size;
-  Tensor pixels = Tensor::Empty(device, {samples.size(), side, side, 3}, DType::kF32);
+  const ImageSize large = loader_->SizeOf(step);
+  Tensor pixels =
+      Tensor::Empty(device, {samples.size(), large.height, large.width, 3}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(loader_->LoadPixels(step, samples, pixels.data<float>()));
-  while (pixels.dim(1) > size) {
+  while (pixels.dim(1) > size.height) {
     DPIPE_ASSIGN_OR_RETURN(pixels, ops::AveragePool2xForward(pixels));
   }
   return pixels;
@@ -73,10 +76,11 @@ absl::StatusOr<Tensor> CascadeInputs::Labels(int64_t step, SampleRange samples,
   return rows;
 }
 
-Tensor CascadeInputs::Noise(uint64_t seed, int64_t step, SampleRange samples, int size, bool offset,
-                            const std::shared_ptr<Device>& device) const {
-  Tensor noise = diffusion::DrawNoise(device, seed, step, samples.begin,
-                                      {samples.size(), size, size, 3}, RandomPurpose::kNoise);
+Tensor CascadeInputs::Noise(uint64_t seed, int64_t step, SampleRange samples, ImageSize size,
+                            bool offset, const std::shared_ptr<Device>& device) const {
+  Tensor noise =
+      diffusion::DrawNoise(device, seed, step, samples.begin,
+                           {samples.size(), size.height, size.width, 3}, RandomPurpose::kNoise);
   if (offset && options_.offset_noise != 0) {
     diffusion::AddOffsetNoise(options_.offset_noise, seed, step, samples.begin, &noise);
   }

@@ -25,11 +25,11 @@ class CascadeInputs : public InputProvider {
                               SampleRange samples, const std::shared_ptr<Device>& device) override;
 
  private:
-  absl::StatusOr<Tensor> Pixels(int64_t step, SampleRange samples, int size,
+  absl::StatusOr<Tensor> Pixels(int64_t step, SampleRange samples, ImageSize size,
                                 const std::shared_ptr<Device>& device);
   absl::StatusOr<Tensor> Labels(int64_t step, SampleRange samples,
                                 const std::shared_ptr<Device>& device);
-  Tensor Noise(uint64_t seed, int64_t step, SampleRange samples, int size, bool offset,
+  Tensor Noise(uint64_t seed, int64_t step, SampleRange samples, ImageSize size, bool offset,
                const std::shared_ptr<Device>& device) const;
   Tensor Timesteps(uint64_t seed, const CascadePart& part, int64_t step, SampleRange samples,
                    const std::shared_ptr<Device>& device) const;

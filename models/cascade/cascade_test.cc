@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/nn/alike.h"
 #include "data/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -131,6 +132,28 @@ TEST(CascadeTest, Inputs) {
   }
   EXPECT_NEAR(dropped, 64, 25);  // four deviations of 128 fair coins are 23
   EXPECT_FALSE((*inputs)->Load("base", "context", 0, {0, 1}, cpu).ok());
+}
+
+TEST(CascadeTest, ModelsOfOtherSizesAreAlike) {
+  for (bool self_conditioning : {false, true}) {
+    LoadModelOptions options;
+    options.self_conditioning = self_conditioning;
+    const auto model = LoadTiny(options);
+    EXPECT_EQ(model->size_multiple(), 4) << "2 between the parts, 2 of the base's U-Net";
+    const auto wide = model->MakeModel({40, 24});
+    ASSERT_TRUE(wide.ok()) << wide.status();
+    const absl::Status alike = nn::CheckAlike(model->model(), *wide);
+    EXPECT_TRUE(alike.ok()) << alike;
+    const auto shape_of = [&](int component, const char* input) {
+      const nn::Program& program = wide->component(component).program;
+      return program.value(program.InputNamed(input)).type.shape;
+    };
+    EXPECT_EQ(shape_of(kBase, "pixels"), Shape({12, 20, 3}));
+    EXPECT_EQ(shape_of(kSuperResolution, "pixels"), Shape({24, 40, 3}));
+    EXPECT_EQ(shape_of(kSuperResolution, "low_resolution"), Shape({12, 20, 3}));
+    EXPECT_THAT(std::string(model->MakeModel({40, 26}).status().message()),
+                HasSubstr("pictures of 40 x 26 pixels: both sides must be multiples of 4"));
+  }
 }
 
 TEST(CascadeTest, DrawsBySeedAndPrompt) {

@@ -92,8 +92,8 @@ absl::Status TrainableControlNet::ReadConfig(const StableDiffusion& base) {
 }
 
 absl::StatusOr<std::vector<nn::Component>> TrainableControlNet::MakeComponents(
-    const StableDiffusion& base, bool with_encoders) const {
-  const UNetShape shape = base.unet_shape();
+    const StableDiffusion& base, ImageSize size, bool with_encoders) const {
+  const UNetShape shape = base.unet_shape(size);
   DPIPE_ASSIGN_OR_RETURN(nn::Program locked,
                          BuildLockedEncoder(base.unet_config(), shape, base.schedule()));
   DPIPE_ASSIGN_OR_RETURN(nn::Program backbone,
@@ -111,9 +111,25 @@ absl::StatusOr<std::vector<nn::Component>> TrainableControlNet::MakeComponents(
 absl::StatusOr<BackboneParts> TrainableControlNet::MakeBackbone(const StableDiffusion& base) {
   DPIPE_RETURN_IF_ERROR(ReadConfig(base));
   BackboneParts parts;
-  DPIPE_ASSIGN_OR_RETURN(parts.components, MakeComponents(base, /*with_encoders=*/true));
+  const ImageSize size{base.image_size(), base.image_size()};
+  DPIPE_ASSIGN_OR_RETURN(parts.components, MakeComponents(base, size, /*with_encoders=*/true));
   parts.frozen = {{"unet", {"up_blocks.", "conv_norm_out.", "conv_out."}}};
   return parts;
+}
+
+absl::StatusOr<nn::Model> TrainableControlNet::MakeModel(ImageSize size) const {
+  DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> encoders, base_->MakeEncoders(size));
+  return Behind(std::move(encoders), size);
+}
+
+absl::StatusOr<nn::Model> TrainableControlNet::Behind(std::vector<nn::Component> encoders,
+                                                      ImageSize size) const {
+  DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> own,
+                         MakeComponents(*base_, size, /*with_encoders=*/!encoders.empty()));
+  std::vector<nn::Component> components = std::move(encoders);
+  for (nn::Component& component : own) components.push_back(std::move(component));
+  return nn::Model::Create(absl::StrCat(model().name(), " at ", size.width, " x ", size.height),
+                           std::move(components));
 }
 
 absl::StatusOr<nn::Program> TrainableControlNet::Alone() const {
@@ -186,13 +202,10 @@ absl::StatusOr<CachedInputs> TrainableControlNet::MakeCachedInputs(
   DPIPE_ASSIGN_OR_RETURN(
       CachedInputs inputs,
       MakeCachedTrainingInputs(base_.get(), request, options, workers, on_progress));
-  DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> components,
-                         MakeComponents(*base_, /*with_encoders=*/false));
-  for (const nn::Component& component : components) {
-    inputs.rest_parameters.push_back(frozen_parameters()[model().FindComponent(component.name)]);
+  inputs.make_rest = [this](ImageSize size) { return Behind(/*encoders=*/{}, size); };
+  for (int c = kTextEncoder + 1; c < model().num_components(); ++c) {
+    inputs.rest_parameters.push_back(frozen_parameters()[c]);
   }
-  DPIPE_ASSIGN_OR_RETURN(nn::Model rest, nn::Model::Create(model().name(), std::move(components)));
-  inputs.rest = std::make_unique<nn::Model>(std::move(rest));
   return inputs;
 }
 

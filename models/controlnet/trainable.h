@@ -35,6 +35,8 @@ class TrainableControlNet : public TrainableModel {
     return base_->frozen_parameters();
   }
   int image_size() const override { return base_->image_size(); }
+  int size_multiple() const override { return base_->size_multiple(); }
+  absl::StatusOr<nn::Model> MakeModel(ImageSize size) const override;
   bool wants_conditions() const override { return true; }
   // Half of the captions, so that the condition alone must tell what the picture shows.
   double default_caption_drop() const override { return 0.5; }
@@ -65,7 +67,10 @@ class TrainableControlNet : public TrainableModel {
   // The locked encoder and the backbone; what the two encoders of `base` feed is external without
   // them.
   absl::StatusOr<std::vector<nn::Component>> MakeComponents(const StableDiffusion& base,
+                                                            ImageSize size,
                                                             bool with_encoders) const;
+  // The model for pictures of a size, behind base_'s encoders, or without them.
+  absl::StatusOr<nn::Model> Behind(std::vector<nn::Component> encoders, ImageSize size) const;
   const nn::Program& backbone() const { return model().backbone().program; }
   absl::StatusOr<NamedTensors> NewControlNet(const NamedTensors& unet, uint64_t seed) const;
   absl::StatusOr<nn::Program> Alone() const;

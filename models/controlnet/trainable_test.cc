@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "core/base/file.h"
+#include "core/nn/alike.h"
 #include "core/nn/execution.h"
 #include "core/tensor/device_worker.h"
 #include "data/folder_dataset.h"
@@ -46,6 +47,19 @@ std::unique_ptr<DataLoader> Scenes(int global_batch) {
   auto loader = DataLoader::Create(*FolderDataset::Open(folder), loading);
   DPIPE_CHECK(loader.ok()) << loader.status();
   return *std::move(loader);
+}
+
+TEST(TrainableControlNetTest, ModelsOfOtherSizesAreAlike) {
+  const auto model = LoadControlNet(kTinySd);
+  const auto wide = model->MakeModel({80, 48});
+  ASSERT_TRUE(wide.ok()) << wide.status();
+  const absl::Status alike = nn::CheckAlike(model->model(), *wide);
+  EXPECT_TRUE(alike.ok()) << alike;
+  const nn::Program& backbone = wide->backbone().program;
+  EXPECT_EQ(backbone.value(backbone.InputNamed("noise")).type.shape, Shape({12, 20, 4}));
+  EXPECT_EQ(backbone.value(backbone.InputNamed("condition")).type.shape, Shape({48, 80, 3}));
+  EXPECT_EQ(std::string(model->MakeModel({80, 44}).status().message()),
+            "data/tiny_sd: pictures of 80 x 44 pixels: both sides must be multiples of 8");
 }
 
 TEST(TrainableControlNetTest, BeginsWithACopyOfTheUNet) {

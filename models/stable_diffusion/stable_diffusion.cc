@@ -178,6 +178,13 @@ absl::StatusOr<nn::Program> StableDiffusion::MakeVaeEncoder(ImageSize size) cons
 }
 
 absl::StatusOr<std::vector<nn::Component>> StableDiffusion::MakeEncoders(ImageSize size) const {
+  const int multiple = size_multiple();
+  if (size.width < 1 || size.height < 1 || size.width % multiple != 0 ||
+      size.height % multiple != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(folder_, ": pictures of ", size.width, " x ",
+                                                   size.height, " pixels: both sides must be ",
+                                                   "multiples of ", multiple));
+  }
   DPIPE_ASSIGN_OR_RETURN(nn::Program encoder, MakeVaeEncoder(size));
   DPIPE_ASSIGN_OR_RETURN(nn::Program text, BuildClipText(text_config_, tokenizer_->max_length()));
   std::vector<nn::Component> encoders;
@@ -221,17 +228,6 @@ absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) 
 }
 
 absl::StatusOr<nn::Model> StableDiffusion::MakeModel(ImageSize size) const {
-  if (unet_program_ != nullptr) {
-    return absl::UnimplementedError(
-        absl::StrCat(folder_, ": only the U-Net can be trained at several sizes"));
-  }
-  const int multiple = size_multiple();
-  if (size.width < 1 || size.height < 1 || size.width % multiple != 0 ||
-      size.height % multiple != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(folder_, ": pictures of ", size.width, " x ",
-                                                   size.height, " pixels: both sides must be ",
-                                                   "multiples of ", multiple));
-  }
   DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> components, MakeEncoders(size));
   DPIPE_ASSIGN_OR_RETURN(nn::Program unet, MakeUNet(size));
   components.push_back(AsBackbone(std::move(unet)));

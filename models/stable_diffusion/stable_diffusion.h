@@ -81,9 +81,11 @@ class StableDiffusion {
 
   // What the sides of pictures must be multiples of: the VAE's factor times what the U-Net halves.
   int size_multiple() const;
-  // model() for pictures of another size: alike it (nn/alike.h). InvalidArgument where the size is
-  // no multiple of size_multiple(), Unimplemented with another backbone than the U-Net.
+  // The two encoders and the U-Net for pictures of another size: alike model() (nn/alike.h) where
+  // that has no other backbone. InvalidArgument where a side is no multiple of size_multiple().
   absl::StatusOr<nn::Model> MakeModel(ImageSize size) const;
+  // The two encoders alone; InvalidArgument likewise.
+  absl::StatusOr<std::vector<nn::Component>> MakeEncoders(ImageSize size) const;
   // The program of its "vae_encoder" alone.
   absl::StatusOr<nn::Program> MakeVaeEncoder(ImageSize size) const;
 
@@ -121,7 +123,6 @@ class StableDiffusion {
   absl::Status WidenUNet(const StableDiffusionOptions& options);
   absl::Status ReadConfigs(const StableDiffusionOptions& options);
   absl::Status BuildModel(const StableDiffusionOptions& options);
-  absl::StatusOr<std::vector<nn::Component>> MakeEncoders(ImageSize size) const;
   absl::StatusOr<nn::Program> MakeUNet(ImageSize size) const;
   nn::Component AsBackbone(nn::Program unet) const;
   absl::Status LoadFrozen(int component, const BackboneParts::Weights& weights);

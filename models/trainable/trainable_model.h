@@ -58,11 +58,11 @@ struct CacheRequest {
 // Inputs that also give what frozen components feed, for plans with cached frozen outputs.
 struct CachedInputs {
   std::unique_ptr<InputProvider> provider;
-  // Where not all frozen components can be cached, because one reads what each step draws anew: the
-  // model without those that are, whose outputs the others read as external inputs, and its frozen
-  // parameters, by component. A plan of it has the frozen work that is left. Null: all are cached,
-  // and plans are of the whole model.
-  std::unique_ptr<nn::Model> rest;
+  // Where not all frozen components can be cached, because one reads what each step draws anew:
+  // makes the model without those that are, whose outputs the others read as external inputs, for
+  // pictures of a size; and its frozen parameters, by component. A plan of it has the frozen work
+  // that is left. Null: all are cached, and plans are of the whole model.
+  std::function<absl::StatusOr<nn::Model>(ImageSize)> make_rest;
   std::vector<const nn::ParameterSet*> rest_parameters;
   int num_images = 0;
   int num_captions = 0;

@@ -83,6 +83,7 @@ absl::Status TrainingSetup::ChooseModels() {
   });
   std::map<std::pair<int, int>, int> numbers;
   for (const DataLoader::SizeInUse& use : sizes) {
+    sizes_.push_back(use.size);
     const nn::Model* model = &model_->model();
     if (use.size.width != model_->image_size() || use.size.height != model_->image_size()) {
       DPIPE_ASSIGN_OR_RETURN(nn::Model sized, model_->MakeModel(use.size));
@@ -185,13 +186,22 @@ absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(
   DPIPE_ASSIGN_OR_RETURN(cached_inputs_, model_->MakeCachedInputs(request, inputs_options(),
                                                                   job_.workers, on_progress));
   job_.inputs = cached_inputs_.provider.get();
+  rest_models_.clear();
+  for (size_t i = 0; cache_is_partial() && i < sizes_.size(); ++i) {
+    DPIPE_ASSIGN_OR_RETURN(nn::Model rest, cached_inputs_.make_rest(sizes_[i]));
+    rest_models_.push_back(std::make_unique<nn::Model>(std::move(rest)));
+  }
   return &cached_inputs_;
 }
 
 TrainingJob TrainingSetup::CachedJob() const {
   TrainingJob job = job_;
   if (!cache_is_partial()) return job;
-  job.model = cached_inputs_.rest.get();
+  job.model = rest_models_.front().get();
+  job.sizes.others.clear();
+  for (size_t i = 1; i < rest_models_.size(); ++i) {
+    job.sizes.others.push_back(rest_models_[i].get());
+  }
   job.frozen_parameters = cached_inputs_.rest_parameters;
   return job;
 }

@@ -71,8 +71,8 @@ class TrainingSetup {
   absl::StatusOr<const CachedInputs*> BuildCache(
       int64_t num_steps, const std::function<void(double)>& on_progress = nullptr);
   // Whether some frozen components are not cached: then only CachedJob() reads the cache.
-  bool cache_is_partial() const { return cached_inputs_.rest != nullptr; }
-  // job(), or, of a cache that is partial, that of the rest of the model (CachedInputs::rest),
+  bool cache_is_partial() const { return cached_inputs_.make_rest != nullptr; }
+  // job(), or, of a cache that is partial, that of the rest of the model (CachedInputs::make_rest),
   // whose plans are made and run as without a cache. After BuildCache.
   TrainingJob CachedJob() const;
 
@@ -91,7 +91,9 @@ class TrainingSetup {
   std::string device_note_;  // why not a GPU
   std::vector<std::unique_ptr<DeviceWorker>> workers_;
   CachedInputs cached_inputs_;
+  std::vector<ImageSize> sizes_;  // that steps have, as job_'s models: the first is planned for
   std::vector<std::unique_ptr<nn::Model>> sized_models_;  // at other sizes than the model's own
+  std::vector<std::unique_ptr<nn::Model>> rest_models_;   // by size, of a cache that is partial
   TrainingJob job_;
 };
 
