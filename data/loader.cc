@@ -27,6 +27,14 @@ absl::Status CheckOptions(const DataLoaderOptions& options) {
     DPIPE_RETURN_IF_ERROR(check("a bucket's width", bucket.width, 8, 4096));
     DPIPE_RETURN_IF_ERROR(check("a bucket's height", bucket.height, 8, 4096));
   }
+  if (!options.buckets.empty() && !options.patches.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data loader: ", options.buckets.size(), " buckets and ", options.patches.size(),
+        " sizes of patches; only one of the two may give steps several sizes"));
+  }
+  for (const PatchSize& patch : options.patches) {
+    DPIPE_RETURN_IF_ERROR(check("a patch's side", patch.side, 8, options.image_size));
+  }
   if (!(options.max_corrupt_share >= 0 && options.max_corrupt_share <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat("data loader: max_corrupt_share is ",
                                                    options.max_corrupt_share, ", not in [0, 1]"));
@@ -113,12 +121,12 @@ CropChoice ChooseCrop(const Image& image, ImageSize size, const DataLoaderOption
   return choice;
 }
 
-// The crop as [H, W, 3] floats: byte b becomes b / divisor + offset.
-void WritePixels(const Image& image, const CropChoice& crop, ImageSize size, float divisor,
+// The patch of the crop as [H, W, 3] floats: byte b becomes b / divisor + offset.
+void WritePixels(const Image& image, const CropChoice& crop, const Patch& patch, float divisor,
                  float offset, float* out) {
-  for (int y = 0; y < size.height; ++y) {
-    for (int x = 0; x < size.width; ++x) {
-      const int column = crop.flipped ? size.width - 1 - x : x;
+  for (int y = patch.top; y < patch.top + patch.size.height; ++y) {
+    for (int x = patch.left; x < patch.left + patch.size.width; ++x) {
+      const int column = crop.flipped ? patch.whole.width - 1 - x : x;
       const uint8_t* pixel = image.At(crop.left + column, crop.top + y);
       for (int c = 0; c < 3; ++c) *out++ = static_cast<float>(pixel[c]) / divisor + offset;
     }
@@ -154,7 +162,10 @@ DataLoader::DataLoader(std::unique_ptr<SampleSource> dataset, const DataLoaderOp
       options_(options),
       order_(options.seed, dataset_->size()),
       cache_(CacheBytes(options)),
-      readable_(dataset_->size(), false) {}
+      readable_(dataset_->size(), false) {
+  if (options.patches.empty()) return;
+  patches_ = std::make_unique<const PatchDraws>(options.seed, options.image_size, options.patches);
+}
 
 absl::Status DataLoader::ReadQuarantineLog() {
   if (options_.quarantine_path.empty()) return absl::OkStatus();
@@ -224,14 +235,33 @@ ImageSize DataLoader::TargetSize(int32_t index) const {
   return options_.buckets[bucket_of_[index]];
 }
 
-ImageSize DataLoader::SizeOf(int64_t step) const {
+ImageSize DataLoader::WholeSizeOf(int64_t step) const {
   if (bucketed_ == nullptr) return {options_.image_size, options_.image_size};
   return options_.buckets[bucketed_->At(step).bucket];
 }
 
+ImageSize DataLoader::SizeOf(int64_t step) const {
+  if (patches_ == nullptr) return WholeSizeOf(step);
+  const int side = patches_->SideOf(step);
+  return {side, side};
+}
+
+Patch DataLoader::PatchOf(int64_t step, int sample) const {
+  if (patches_ != nullptr) return patches_->Of(step, sample);
+  const ImageSize whole = WholeSizeOf(step);
+  return {0, 0, whole, whole};
+}
+
 std::vector<DataLoader::SizeInUse> DataLoader::SizesInUse() const {
-  if (bucketed_ == nullptr) return {{SizeOf(0), 0}};
   std::vector<SizeInUse> sizes;
+  if (patches_ != nullptr) {
+    for (size_t i = 0; i < options_.patches.size(); ++i) {
+      const int side = options_.patches[i].side;
+      sizes.push_back({{side, side}, patches_->FirstStepOf(static_cast<int>(i))});
+    }
+    return sizes;
+  }
+  if (bucketed_ == nullptr) return {{SizeOf(0), 0}};
   for (size_t b = 0; b < options_.buckets.size(); ++b) {
     const int64_t first_step = bucketed_->FirstStepOf(static_cast<int>(b));
     if (first_step >= 0) sizes.push_back({options_.buckets[b], first_step});
@@ -259,10 +289,10 @@ absl::Status DataLoader::LoadPixels(int64_t step, SampleRange samples, float* pi
   DPIPE_RETURN_IF_ERROR(CheckRange(step, samples));
   for (int i = samples.begin; i < samples.end; ++i) {
     DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));
-    const ImageSize size = TargetSize(found.index);
-    const CropChoice crop = ChooseCrop(*found.image, size, options_, step, i);
-    WritePixels(*found.image, crop, size, 127.5f, -1.0f, pixels);
-    pixels += int64_t{3} * size.width * size.height;
+    const Patch patch = PatchOf(step, i);
+    const CropChoice crop = ChooseCrop(*found.image, patch.whole, options_, step, i);
+    WritePixels(*found.image, crop, patch, 127.5f, -1.0f, pixels);
+    pixels += int64_t{3} * patch.size.width * patch.size.height;
   }
   PrefetchAfter(step, samples);
   return absl::OkStatus();
@@ -276,10 +306,10 @@ absl::Status DataLoader::LoadConditions(int64_t step, SampleRange samples, float
   }
   for (int i = samples.begin; i < samples.end; ++i) {
     DPIPE_ASSIGN_OR_RETURN(const Found found, FindGood(step * options_.global_batch + i));
-    const ImageSize size = TargetSize(found.index);
-    const CropChoice crop = ChooseCrop(*found.image, size, options_, step, i);
-    WritePixels(*found.condition, crop, size, 255.0f, 0.0f, pixels);
-    pixels += int64_t{3} * size.width * size.height;
+    const Patch patch = PatchOf(step, i);
+    const CropChoice crop = ChooseCrop(*found.image, patch.whole, options_, step, i);
+    WritePixels(*found.condition, crop, patch, 255.0f, 0.0f, pixels);
+    pixels += int64_t{3} * patch.size.width * patch.size.height;
   }
   PrefetchAfter(step, samples);
   return absl::OkStatus();

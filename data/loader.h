@@ -11,6 +11,9 @@
 // bucket's width W and height H, and the order is BucketedOrder's, of ChooseBuckets's buckets, each
 // of at least a global batch of images. Without, W = H = S.
 //
+// With `patches`, steps differ in size too: of each S x S image, cropped and flipped, the step has
+// the part that PatchDraws(seed) draws.
+//
 // A sample that cannot be read is skipped: the next sample of the same epoch's order (and bucket)
 // that can be read takes its place (after the last comes the first). That is a function of the
 // files and the order, not of who reads; the substitute is seen twice in that epoch. Skipped files
@@ -31,6 +34,7 @@
 #include "data/buckets.h"
 #include "data/folder_dataset.h"
 #include "data/image_cache.h"
+#include "data/patches.h"
 #include "data/prefetcher.h"
 #include "data/quarantine_log.h"
 #include "data/sample_order.h"
@@ -43,6 +47,8 @@ struct DataLoaderOptions {
   int image_size = 64;  // S: pixels a side, in [8, 4096]
   // Not empty: the sizes of steps, instead of image_size; sides in [8, 4096]. See MakeBuckets.
   std::vector<ImageSize> buckets;
+  // Not empty: what steps have of each image. See MakePatchSizes. Not with buckets.
+  std::vector<PatchSize> patches;
   uint64_t seed = 0;
   bool random_crop = false;  // else the centre
   bool random_flip = false;  // left and right, with probability 1/2
@@ -86,12 +92,15 @@ class DataLoader {
 
   // W and H of a step.
   ImageSize SizeOf(int64_t step) const;
-  // The sizes that steps have, each with the first step that has it, in the order of `buckets`.
+  // The sizes that steps have, each with the first step that has it, in the order of `buckets`
+  // or `patches`.
   struct SizeInUse {
     ImageSize size;
     int64_t first_step;
   };
   std::vector<SizeInUse> SizesInUse() const;
+  // Which part of its image a sample of a step is: without patches, all of it.
+  Patch PatchOf(int64_t step, int sample) const;
   // How many steps, from the first on, have every sample that can be read.
   int64_t StepsToSeeAll() const;
 
@@ -144,6 +153,8 @@ class DataLoader {
   int32_t SampleAt(int64_t position, int32_t skip) const;
   int32_t NumCandidates(int64_t position) const;
   ImageSize TargetSize(int32_t index) const;
+  // Of a step's images, of which it may have patches only.
+  ImageSize WholeSizeOf(int64_t step) const;
   // The image at a position of the order, after skipping.
   absl::StatusOr<Found> FindGood(int64_t position);
   // Its index; decodes only what never was.
@@ -162,6 +173,7 @@ class DataLoader {
   const SampleOrder order_;
   std::vector<int32_t> bucket_of_;                 // by sample; empty without buckets
   std::unique_ptr<const BucketedOrder> bucketed_;  // null without buckets
+  std::unique_ptr<const PatchDraws> patches_;      // null without patches
   std::unique_ptr<const QuarantineLog> log_;       // null without quarantine_path
   ImageCache cache_;
   mutable std::mutex mutex_;

@@ -152,6 +152,47 @@ TEST_F(LoaderTest, CropAndFlipVaryWithStepAndSample) {
   for (const auto& [first, last] : ends) EXPECT_EQ(std::abs(first - last), kSide - 1);
 }
 
+// What a patch shows is what the whole picture shows there, cropped and flipped as it is.
+TEST_F(LoaderTest, PatchesArePartsOfTheirPictures) {
+  constexpr int kWhole = 16;
+  MakeFolder(6, {}, 24, 20);
+  options_.image_size = kWhole;
+  options_.random_crop = options_.random_flip = true;
+  const auto loader = Load();
+  options_.patches = {{kWhole, 0.4}, {8, 0.6}};
+  const auto patched = Load();
+  std::set<int> sides;
+  for (int64_t step = 0; step < 12; ++step) {
+    const int side = patched->SizeOf(step).width;
+    sides.insert(side);
+    std::vector<float> whole(4 * kWhole * kWhole * 3), part(4 * side * side * 3);
+    ASSERT_TRUE(loader->LoadPixels(step, {0, 4}, whole.data()).ok());
+    ASSERT_TRUE(patched->LoadPixels(step, {0, 4}, part.data()).ok());
+    for (int i = 0; i < 4; ++i) {
+      const Patch patch = patched->PatchOf(step, i);
+      ASSERT_EQ(patch.size.width, side);
+      for (int y = 0; y < side; ++y) {
+        const int row = (i * kWhole + patch.top + y) * kWhole + patch.left;
+        for (int x = 0; x < 3 * side; ++x) {
+          ASSERT_EQ(part[(i * side + y) * side * 3 + x], whole[row * 3 + x]) << step << " " << i;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(sides, (std::set<int>{8, kWhole}));
+  const auto sizes = patched->SizesInUse();
+  ASSERT_EQ(sizes.size(), 2u);
+  for (const auto& use : sizes) EXPECT_EQ(patched->SizeOf(use.first_step).width, use.size.width);
+}
+
+TEST_F(LoaderTest, PatchesOfBucketsAreRefused) {
+  MakeFolder(4, {});
+  options_.patches = {{kSide, 1}};
+  options_.buckets = {{kSide, kSide}};
+  const auto status = DataLoader::Create(FolderDataset::Open(folder_).value(), options_).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("1 buckets and 1 sizes of patches"));
+}
+
 TEST_F(LoaderTest, CentreIsTheDefaultCrop) {
   MakeFolder(1, {}, 20, 8);
   options_.global_batch = 1;

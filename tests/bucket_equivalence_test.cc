@@ -1,5 +1,5 @@
-// Steps of several image sizes by one plan: pipelines, whose filling prepares a step of one size
-// during a step of another, give one device's losses and parameters, bit for bit.
+// Steps of several image sizes, or of patches, by one plan: pipelines, whose filling prepares a
+// step of one size during a step of another, give one device's losses and parameters, bit for bit.
 #include <map>
 #include <memory>
 #include <string>
@@ -85,6 +85,15 @@ MakePlanFn BySchedule(const std::string& name, DType dtype) {
   };
 }
 
+void ExpectTheSameOfPipelines(const TrainingJob& job, DType dtype,
+                              const testlib::TrainingOutcome& expected) {
+  for (const char* strategy : {"1f1b", "diffusionpipe"}) {
+    const auto actual = Train(job, ByStrategy(strategy, 2, dtype));
+    ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
+    EXPECT_EQ(testlib::FirstDifference(expected, *actual), "") << strategy;
+  }
+}
+
 class BucketEquivalenceTest : public ::testing::TestWithParam<DType> {};
 
 TEST_P(BucketEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
@@ -104,11 +113,7 @@ TEST_P(BucketEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
 
   const auto expected = Train((*setup)->job(), ByStrategy("data_parallel", 1, GetParam()));
   ASSERT_TRUE(expected.ok()) << expected.status();
-  for (const char* strategy : {"1f1b", "diffusionpipe"}) {
-    const auto actual = Train((*setup)->job(), ByStrategy(strategy, 2, GetParam()));
-    ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
-    EXPECT_EQ(testlib::FirstDifference(*expected, *actual), "") << strategy;
-  }
+  ExpectTheSameOfPipelines((*setup)->job(), GetParam(), *expected);
   const auto wave = Train((*setup)->job(), BySchedule("wave", GetParam()));
   ASSERT_TRUE(wave.ok()) << wave.status();
   EXPECT_EQ(testlib::FirstDifference(*expected, *wave), "");
@@ -121,6 +126,22 @@ TEST_P(BucketEquivalenceTest, PipelinesAreBitIdenticalToOneDevice) {
   const auto cached = Train((*setup)->job(), ByStrategy("offline_cache", 2, GetParam()));
   ASSERT_TRUE(cached.ok()) << cached.status();
   EXPECT_EQ(testlib::FirstDifference(*expected, *cached), "");
+}
+
+// Each size has its own shapes and, unlike a bucket's, its own share of the work.
+TEST_P(BucketEquivalenceTest, PatchesAreBitIdenticalToOneDeviceToo) {
+  models::TrainingSetupOptions options = Options(GetParam());
+  options.max_aspect = 1;
+  options.patch_share = 0.7;
+  options.data.random_flip = true;
+  const auto setup = models::TrainingSetup::Create(options);
+  ASSERT_TRUE(setup.ok()) << setup.status();
+  std::map<int, int> steps_of_side;
+  for (int step = 0; step < kSteps; ++step) ++steps_of_side[(*setup)->loader().SizeOf(step).width];
+  EXPECT_EQ(steps_of_side.size(), 3u);
+  const auto expected = Train((*setup)->job(), ByStrategy("data_parallel", 1, GetParam()));
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  ExpectTheSameOfPipelines((*setup)->job(), GetParam(), *expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, BucketEquivalenceTest,

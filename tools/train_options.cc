@@ -96,6 +96,7 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
   options.compute_dtype = config.dtype() == "bf16" ? DType::kBf16 : DType::kF32;
   options.frozen_quantum = config.frozen_quantum();
   options.max_aspect = config.data().max_aspect();
+  options.patch_share = config.data().patch_share();
   options.seed = config.seed();
   options.caption_drop = config.objective().caption_drop();
   options.mean_latents = config.objective().mean_latents();

@@ -72,6 +72,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
                              "--dtype=bf16",
                              "--data.max_corrupt=3",
                              "--data.cache=/cache",
+                             "--data.patch_share=0.25",
                              "--out=/out/model/",
                              "--output.mllog",
                              "--evaluation.weights=both",
@@ -96,6 +97,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->setup.model.prediction_type, diffusion::PredictionType::kV);
   EXPECT_EQ(options->setup.data.max_corrupt, 3);
   EXPECT_EQ(options->setup.cache_folder, "/cache");
+  EXPECT_EQ(options->setup.patch_share, 0.25);
   EXPECT_EQ(options->setup.data.quarantine_path, "/out/model.quarantine");
   const AdamWOptions& optimizer = options->setup.optimizer;
   EXPECT_EQ(optimizer.moments, MomentsFormat::kInt8);

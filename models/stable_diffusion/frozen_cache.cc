@@ -95,10 +95,10 @@ absl::StatusOr<std::unique_ptr<FrozenCache>> FrozenCache::Build(
     const Request& request, const std::vector<DeviceWorker*>& workers,
     const std::function<void(double)>& on_progress) {
   const DataLoaderOptions& loading = request.loader->options();
-  if (loading.random_crop || loading.random_flip) {
+  if (loading.random_crop || loading.random_flip || !loading.patches.empty()) {
     return absl::FailedPreconditionError(
         "an offline cache holds one view of each image: it cannot be used with random crop or "
-        "flip");
+        "flip, or with patches");
   }
   auto cache = std::unique_ptr<FrozenCache>(new FrozenCache());
   cache->model_ = request.model;

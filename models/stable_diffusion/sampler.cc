@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/nn/execution.h"
 #include "models/diffusion/draws.h"
+#include "models/stable_diffusion/coordinates.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
 
@@ -134,6 +135,12 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
     inputs["condition"] = ConcatBatch({half, half});
   }
   const UNetConfig& unet = model_->unet_config();
+  if (unet.coordinates()) {
+    const ImageSize whole{model_->image_size(), model_->image_size()};
+    inputs["coordinates"] =
+        PatchCoordinates(device, std::vector<Patch>(texts.size(), {0, 0, whole, whole}),
+                         model_->vae_config().downscale());
+  }
   auto predict = [&](const Tensor& x, const Tensor& timesteps) -> absl::StatusOr<Tensor> {
     inputs["noisy_latents"] = x;
     inputs["timesteps"] = timesteps;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
 #include "models/clip_text/clip_text.h"
 #include "models/lora/lora.h"
@@ -97,14 +98,26 @@ absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
 }
 
 absl::Status StableDiffusion::WidenUNet(const StableDiffusionOptions& options) {
-  if (!options.self_conditioning) return absl::OkStatus();
+  if (!options.self_conditioning && !options.coordinates) return absl::OkStatus();
+  const char* what = options.self_conditioning ? "self-conditioning" : "training on patches";
   if (options.lora.rank > 0 || options.make_backbone) {
     return absl::InvalidArgumentError(
-        "self-conditioning needs a U-Net that is trained whole, not adapters or a ControlNet");
+        absl::StrCat(what, " needs a U-Net that is trained whole, not adapters or a ControlNet"));
   }
-  if (unet_config_.self_conditioning()) return absl::OkStatus();
+  const int64_t latents = unet_config_.out_channels;
+  const int64_t wanted = options.self_conditioning ? 2 * latents : latents + 2;
+  if (options.self_conditioning && options.coordinates) {
+    return absl::InvalidArgumentError(
+        "self-conditioning and training on patches: only one of them");
+  }
+  if (unet_config_.in_channels == wanted) return absl::OkStatus();
+  if (unet_config_.in_channels != latents) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder_, ": the U-Net has ", unet_config_.in_channels, " input channels; ",
+                     what, " wants ", wanted, ", or ", latents, " to add to"));
+  }
   widened_ = true;
-  unet_config_.in_channels *= 2;
+  unet_config_.in_channels = wanted;
   return absl::OkStatus();
 }
 
@@ -259,7 +272,13 @@ bool StableDiffusion::has_unet_weights() const { return HasWeights(folder_ + "/u
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
   if (lora_.rank > 0) return LoadUNetWithAdapters();
-  if (widened_) return LoadAndWidenUNet();
+  if (widened_) {
+    DPIPE_ASSIGN_OR_RETURN(const nn::Program narrow, MakeNarrowUNet());
+    DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
+                           LoadWeights(folder_ + "/unet", {&narrow}, Device::Cpu()));
+    Widen(&unet);
+    return unet;
+  }
   DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
                          LoadWeights(folder_ + "/unet", {&unet_program()}, Device::Cpu()));
   const std::string file = absl::StrCat(folder_, "/", kLoraFile);
@@ -268,15 +287,16 @@ absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const 
   return MergeLora(unet, adapters, /*scale=*/1);
 }
 
-// With zeros for the channels that its own estimate comes by, it computes the same.
-absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadAndWidenUNet() const {
-  UNetConfig stored = unet_config_;
-  stored.in_channels /= 2;
-  DPIPE_ASSIGN_OR_RETURN(const nn::Program base, BuildUNetForInference(stored, unet_shape()));
-  DPIPE_ASSIGN_OR_RETURN(NamedTensors unet, LoadWeights(folder_ + "/unet", {&base}, Device::Cpu()));
-  Tensor& weight = unet.at("conv_in.weight");
+absl::StatusOr<nn::Program> StableDiffusion::MakeNarrowUNet() const {
+  UNetConfig narrow = unet_config_;
+  narrow.in_channels = narrow.out_channels;
+  return BuildUNetForInference(narrow, unet_shape());
+}
+
+// With zeros for the further channels it computes the same.
+void StableDiffusion::Widen(std::map<std::string, Tensor>* narrow) const {
+  Tensor& weight = narrow->at("conv_in.weight");
   weight = WithMoreInputChannels(weight, unet_config_.in_channels);
-  return unet;
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNetWithAdapters() const {
@@ -316,7 +336,12 @@ absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadDecoder(
 }
 
 std::map<std::string, Tensor> StableDiffusion::RandomUNet(uint64_t seed) const {
-  return RandomParameters(unet_program(), seed);
+  if (!widened_) return RandomParameters(unet_program(), seed);
+  const absl::StatusOr<nn::Program> narrow = MakeNarrowUNet();
+  DPIPE_CHECK(narrow.ok()) << narrow.status();  // the wide one could be built
+  NamedTensors unet = RandomParameters(*narrow, seed);
+  Widen(&unet);
+  return unet;
 }
 
 absl::StatusOr<std::string> StableDiffusion::SchedulerConfig() const {

@@ -48,8 +48,10 @@ struct StableDiffusionOptions {
   std::optional<bool> zero_terminal_snr;
   // With a rank: low-rank adapters of the U-Net's attentions are trained, and only they.
   nn::LoraSpec lora = {};
-  // The U-Net takes its own estimate as further input channels: see LoadModelOptions.
+  // The U-Net takes its own estimate, or coordinates, as further input channels: see
+  // LoadModelOptions.
   bool self_conditioning = false;
+  bool coordinates = false;
   // Makes it from the model's configs, which are read by then. Null: the U-Net is trained.
   std::function<absl::StatusOr<BackboneParts>(const StableDiffusion&)> make_backbone;
 };
@@ -94,10 +96,10 @@ class StableDiffusion {
   // Whether the folder has U-Net weights: one to train from scratch has none.
   bool has_unet_weights() const;
   const nn::LoraSpec& lora() const { return lora_; }
-  // The U-Net's parameters by name: the folder's, or random ones by their init rules. A folder may
-  // also have a file of low-rank adapters (models/lora): they are merged into the weights, or,
-  // where adapters are trained, are what to go on from; without the file those begin by their init
-  // rules.
+  // The U-Net's parameters by name: the folder's, or random ones by their init rules, with zeros
+  // for input channels that the folder's U-Net does not take. A folder may also have a file of
+  // low-rank adapters (models/lora): they are merged into the weights, or, where adapters are
+  // trained, are what to go on from; without the file those begin by their init rules.
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNet() const;
   std::map<std::string, Tensor> RandomUNet(uint64_t seed) const;
   // The U-Net as a frozen part: the folder's, or random where the frozen components are.
@@ -119,7 +121,9 @@ class StableDiffusion {
   StableDiffusion() = default;
   const nn::Program& unet_program() const;
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNetWithAdapters() const;
-  absl::StatusOr<std::map<std::string, Tensor>> LoadAndWidenUNet() const;
+  // The program of a U-Net that takes latents alone.
+  absl::StatusOr<nn::Program> MakeNarrowUNet() const;
+  void Widen(std::map<std::string, Tensor>* narrow) const;
   absl::Status WidenUNet(const StableDiffusionOptions& options);
   absl::Status ReadConfigs(const StableDiffusionOptions& options);
   absl::Status BuildModel(const StableDiffusionOptions& options);
@@ -139,7 +143,7 @@ class StableDiffusion {
   int image_size_ = 0;
   double min_snr_gamma_ = 0;
   nn::LoraSpec lora_;
-  bool widened_ = false;  // the folder's U-Net takes no estimate, this one does
+  bool widened_ = false;  // the folder's U-Net takes latents alone, this one further channels
   bool frozen_is_random_ = false;
   UNetConfig unet_config_;
   VaeConfig vae_config_;

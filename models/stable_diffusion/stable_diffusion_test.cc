@@ -71,7 +71,9 @@ TEST(StableDiffusionTest, ModelsOfOtherSizesAreAlike) {
   adapted.lora.rank = 2;
   StableDiffusionOptions self_conditioned;
   self_conditioned.self_conditioning = true;
-  for (const StableDiffusionOptions& options : {{}, adapted, self_conditioned}) {
+  StableDiffusionOptions placed;
+  placed.coordinates = true;
+  for (const StableDiffusionOptions& options : {{}, adapted, self_conditioned, placed}) {
     const auto model = StableDiffusion::Load(kTinySd, options);
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_EQ((*model)->size_multiple(), 8) << "4 of the VAE, 2 of the U-Net";

@@ -78,6 +78,7 @@ ModelKind StableDiffusionKind() {
     own.zero_terminal_snr = options.zero_terminal_snr;
     own.lora = options.lora;
     own.self_conditioning = options.self_conditioning;
+    own.coordinates = options.coordinates;
     return TrainableStableDiffusion::Load(folder, own);
   };
   return kind;

@@ -32,6 +32,7 @@ class TrainableStableDiffusion : public TrainableModel {
   absl::StatusOr<nn::Model> MakeModel(ImageSize size) const override {
     return model_->MakeModel(size);
   }
+  bool takes_coordinates() const override { return model_->unet_config().coordinates(); }
   std::string Describe() const override;
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
   absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(

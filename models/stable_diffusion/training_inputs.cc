@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/diffusion/draws.h"
+#include "models/stable_diffusion/coordinates.h"
 
 namespace dpipe::models {
 
@@ -25,6 +26,7 @@ absl::StatusOr<Tensor> TrainingInputs::Load(const std::string& component, const 
       return Tensor::Zeros(device, LatentShape(program, input, step, samples),
                            options_.compute_dtype);
     }
+    if (input == "coordinates") return Coordinates(step, samples, device);
     if (input == "condition") return Conditions(step, samples, device);
     if (input == "timesteps") return Timesteps(step, samples, device);
     if (input == "latents" || input == "context") {
@@ -78,6 +80,13 @@ absl::StatusOr<Tensor> TrainingInputs::Ids(int64_t step, SampleRange samples,
   int32_t* row = ids.data<int32_t>();
   for (const std::vector<int32_t>& text : tokens) row = std::copy(text.begin(), text.end(), row);
   return ids;
+}
+
+Tensor TrainingInputs::Coordinates(int64_t step, SampleRange samples,
+                                   const std::shared_ptr<Device>& device) const {
+  std::vector<Patch> patches;
+  for (int i = samples.begin; i < samples.end; ++i) patches.push_back(loader_->PatchOf(step, i));
+  return PatchCoordinates(device, patches, model_->vae_config().downscale());
 }
 
 Shape TrainingInputs::LatentShape(const nn::Program& program, const std::string& input,

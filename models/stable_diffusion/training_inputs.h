@@ -42,6 +42,8 @@ class TrainingInputs : public InputProvider {
   absl::StatusOr<Tensor> Ids(int64_t step, SampleRange samples,
                              const std::shared_ptr<Device>& device);
   Tensor Timesteps(int64_t step, SampleRange samples, const std::shared_ptr<Device>& device) const;
+  Tensor Coordinates(int64_t step, SampleRange samples,
+                     const std::shared_ptr<Device>& device) const;
   // Of an input that is shaped as latents.
   Shape LatentShape(const nn::Program& program, const std::string& input, int64_t step,
                     SampleRange samples) const;

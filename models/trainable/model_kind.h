@@ -29,6 +29,9 @@ struct LoadModelOptions {
   // Backbones take their own estimate as further input channels. A folder that was saved so stays
   // so; of another, the weights of the new channels start at zero.
   bool self_conditioning = false;
+  // Backbones take each pixel's place in the picture as two further input channels, likewise: what
+  // training on patches wants. Of Stable Diffusion; not with self-conditioning.
+  bool coordinates = false;
 };
 
 // What a folder's model_index.json says.

@@ -89,6 +89,9 @@ class TrainableModel {
   virtual absl::StatusOr<nn::Model> MakeModel(ImageSize size) const {
     return absl::UnimplementedError("this kind of model is trained at one size only");
   }
+  // Whether its backbone is told where a sample lies in its picture, so that it can be a patch;
+  // then it has a size_multiple(), too.
+  virtual bool takes_coordinates() const { return false; }
   // Whether each sample also needs a condition picture.
   virtual bool wants_conditions() const { return false; }
   // The share of captions to leave out where nobody says otherwise.

@@ -14,6 +14,7 @@ absl::StatusOr<std::unique_ptr<DataLoader>> HeldOutLoader(std::unique_ptr<Sample
                                                           DataLoaderOptions loading) {
   loading.random_crop = loading.random_flip = false;
   loading.buckets.clear();  // its one step has one size
+  loading.patches.clear();
   loading.seed = options.held_out_seed;
   loading.global_batch = std::min<int32_t>(source->size(), options.held_out_samples);
   // Everything is read in one step; nothing comes after it.

@@ -31,7 +31,7 @@ struct TrainingDataOptions {
 struct TrainingData {
   std::unique_ptr<DataLoader> training;
   // Null where nothing is held out. Its step 0 has every sample that is evaluated, each once, at
-  // the centre and not mirrored.
+  // the centre, whole and not mirrored.
   std::unique_ptr<DataLoader> held_out;
 };
 

@@ -30,13 +30,16 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     const TrainingSetupOptions& options) {
   auto setup = std::unique_ptr<TrainingSetup>(new TrainingSetup());
   setup->options_ = options;
-  DPIPE_ASSIGN_OR_RETURN(setup->model_, LoadTrainableModel(options.model_folder, options.model));
+  LoadModelOptions model = options.model;
+  model.coordinates = model.coordinates || options.patch_share > 0;
+  DPIPE_ASSIGN_OR_RETURN(setup->model_, LoadTrainableModel(options.model_folder, model));
   DataLoaderOptions loading;
   loading.global_batch = options.global_batch;
   loading.image_size = setup->model_->image_size();
   loading.seed = options.seed;
   loading.with_conditions = setup->model_->wants_conditions();
   DPIPE_ASSIGN_OR_RETURN(loading.buckets, setup->Buckets());
+  DPIPE_ASSIGN_OR_RETURN(loading.patches, setup->Patches());
   DPIPE_ASSIGN_OR_RETURN(setup->data_, OpenTrainingData(options.data, loading));
   DPIPE_ASSIGN_OR_RETURN(setup->inputs_, setup->model_->MakeInputs(setup->data_.training.get(),
                                                                    setup->inputs_options()));
@@ -57,6 +60,20 @@ absl::StatusOr<std::vector<ImageSize>> TrainingSetup::Buckets() const {
                                                    ", is trained at one size only"));
   }
   return MakeBuckets(buckets);
+}
+
+absl::StatusOr<std::vector<PatchSize>> TrainingSetup::Patches() const {
+  if (options_.patch_share == 0) return std::vector<PatchSize>();
+  const std::string given = absl::StrCat("patch_share is ", options_.patch_share);
+  if (options_.max_aspect != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        given, " and max_aspect is ", options_.max_aspect, ": patches are of square pictures"));
+  }
+  if (!model_->takes_coordinates()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(given, ", but ", model_->Describe(), ", takes no coordinates of patches"));
+  }
+  return MakePatchSizes(model_->image_size(), model_->size_multiple(), options_.patch_share);
 }
 
 absl::Status TrainingSetup::StartDevices() {
@@ -155,10 +172,11 @@ std::string TrainingSetup::Describe() const {
   std::string data = absl::StrCat(data_.training->dataset().size(), " images in ",
                                   data_.training->dataset().name());
   const std::vector<DataLoader::SizeInUse> sizes = data_.training->SizesInUse();
-  if (options_.max_aspect > 1) {
-    absl::StrAppend(&data, ", at ", absl::StrJoin(sizes, ", ", [](std::string* out, auto use) {
-      absl::StrAppend(out, use.size.width, " x ", use.size.height);
-    }));
+  if (sizes.size() > 1) {
+    absl::StrAppend(&data, options_.patch_share > 0 ? ", patches of " : ", at ",
+                    absl::StrJoin(sizes, ", ", [](std::string* out, auto use) {
+                      absl::StrAppend(out, use.size.width, " x ", use.size.height);
+                    }));
   }
   if (data_.held_out != nullptr) {
     absl::StrAppend(&data, "; evaluated on ", data_.held_out->options().global_batch, " of ",

@@ -12,6 +12,7 @@
 #include "core/base/status.h"
 #include "core/train/job.h"
 #include "data/loader.h"
+#include "data/patches.h"
 #include "models/trainable/model_kind.h"
 #include "models/trainable/trainable_model.h"
 #include "models/trainable/training_data.h"
@@ -26,6 +27,9 @@ struct TrainingSetupOptions {
   // model's area, whose longer side is at most so many times the shorter; all pictures of a step
   // have one size.
   double max_aspect = 1;
+  // Above 0: Patch Diffusion. This share of the steps trains on random patches of pictures instead
+  // of whole ones (data/patches.h), and the backbone takes coordinates. Not with max_aspect.
+  double patch_share = 0;
   std::string backend = "cpu";  // see DeviceRequest
   int num_devices = 0;          // 0: one a core, or every GPU
   int virtual_devices = 0;      // of one GPU
@@ -80,6 +84,8 @@ class TrainingSetup {
   TrainingSetup() = default;
   // The sizes that steps may have; none where all have the model's.
   absl::StatusOr<std::vector<ImageSize>> Buckets() const;
+  // What steps may have of each picture; none where all have all of it.
+  absl::StatusOr<std::vector<PatchSize>> Patches() const;
   absl::Status StartDevices();
   absl::Status FillJob();
   absl::Status ChooseModels();

@@ -18,13 +18,21 @@ ValueId AddUNet(const UNetConfig& config, LayerKind kind, const nn::LoraSpec& lo
   return parts.AddDecoder(parts.AddEncoder(noisy, time, context), time, context);
 }
 
-// What is noisy, joined with the U-Net's estimate where it takes one.
-ValueId AddEstimate(const UNetConfig& config, const UNetShape& shape, ValueId noisy,
-                    nn::ProgramBuilder* builder) {
-  if (!config.self_conditioning()) return noisy;
-  const Shape image({shape.height, shape.width, config.out_channels});
-  const ValueId estimate = builder->AddInput("estimate", {image, nn::Element::kCompute});
-  return nn::AddConcat(builder, {noisy, estimate});
+// What is noisy, joined with whatever else the U-Net takes of each pixel.
+ValueId AddFurtherChannels(const UNetConfig& config, const UNetShape& shape, ValueId noisy,
+                           nn::ProgramBuilder* builder) {
+  if (config.self_conditioning()) {
+    const Shape image({shape.height, shape.width, config.out_channels});
+    const ValueId estimate = builder->AddInput("estimate", {image, nn::Element::kCompute});
+    return nn::AddConcat(builder, {noisy, estimate});
+  }
+  if (config.coordinates()) {
+    const Shape places({shape.height, shape.width, 2});
+    const ValueId coordinates = builder->AddInput("coordinates", {places, nn::Element::kF32});
+    return nn::AddConcat(builder,
+                         {noisy, nn::AddCast(builder, coordinates, nn::Element::kCompute)});
+  }
+  return noisy;
 }
 
 }  // namespace
@@ -32,7 +40,7 @@ ValueId AddEstimate(const UNetConfig& config, const UNetShape& shape, ValueId no
 absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const UNetShape& shape,
                                                  const UNetTraining& training) {
   DPIPE_RETURN_IF_ERROR(CheckUNetShape(config, shape));
-  if (config.in_channels != config.out_channels && !config.self_conditioning()) {
+  if (config.latent_channels() != config.out_channels) {
     return absl::InvalidArgumentError(absl::StrCat("unet: ", config.in_channels,
                                                    " input channels and ", config.out_channels,
                                                    " output channels; training needs as many"));
@@ -44,7 +52,7 @@ absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const
   const ValueId context = AddContextInput(config, shape, &builder);
   builder.BeginLayer("add_noise", LayerKind::kFrozen);
   ValueId noisy = diffusion::AddNoising(&builder, training.schedule, latents, noise, timesteps);
-  noisy = AddEstimate(config, shape, noisy, &builder);
+  noisy = AddFurtherChannels(config, shape, noisy, &builder);
   const LayerKind kind =
       training.lora.rank > 0 ? LayerKind::kFrozenWithGradient : LayerKind::kTrainable;
   const ValueId prediction =
@@ -68,7 +76,7 @@ absl::StatusOr<nn::Program> BuildUNetForInference(const UNetConfig& config,
   const ValueId context = AddContextInput(config, shape, &builder);
   builder.BeginLayer("input", LayerKind::kFrozen);
   ValueId noisy = nn::AddCast(&builder, latents, nn::Element::kCompute);
-  noisy = AddEstimate(config, shape, noisy, &builder);
+  noisy = AddFurtherChannels(config, shape, noisy, &builder);
   const ValueId prediction =
       AddUNet(config, LayerKind::kFrozen, /*lora=*/{}, noisy, timesteps, context, &builder);
   builder.BeginLayer("output", LayerKind::kFrozen);

@@ -24,15 +24,18 @@ struct UNetTraining {
 // For training. External inputs: "latents" and "noise" fp32 [height, width, out_channels],
 // "timesteps" int32 [], "context" [context_length, cross_attention_dim] in the compute dtype.
 // Output: "loss" fp32 [], one number a sample. InvalidArgument where the size does not suit the
-// number of levels, or in_channels is neither out_channels nor twice that. Twice: with
+// number of levels, or in_channels is none of those of UNetConfig. Twice out_channels: with
 // self-conditioning (Chen et al., arXiv 2208.04202); then there are also an input "estimate"
 // [height, width, out_channels] in the compute dtype, what the U-Net predicted before or zeros, and
-// an output "prediction" of that type, without a gradient.
+// an output "prediction" of that type, without a gradient. Two more than out_channels: with an
+// input "coordinates" fp32 [height, width, 2], across and down, as Patch Diffusion has (Wang et
+// al., arXiv 2304.12526).
 absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const UNetShape& shape,
                                                  const UNetTraining& training);
 
 // For sampling, all layers frozen. External inputs: "noisy_latents" fp32, "timesteps", "context",
-// and with self-conditioning "estimate". Output: "prediction" fp32 [height, width, out_channels].
+// and "estimate" or "coordinates" where it takes them. Output: "prediction" fp32 [height, width,
+// out_channels].
 absl::StatusOr<nn::Program> BuildUNetForInference(const UNetConfig& config, const UNetShape& shape);
 
 }  // namespace dpipe::models

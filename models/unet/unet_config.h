@@ -14,7 +14,8 @@ namespace dpipe::models {
 // Levels are counted from the highest resolution down; the up blocks' level i is that of the down
 // blocks, not the position in the file (which lists up blocks from the lowest resolution).
 struct UNetConfig {
-  int64_t in_channels = 4;  // out_channels, or twice that: takes its own estimate too
+  // out_channels; twice that: takes its own estimate too; two more: takes coordinates too.
+  int64_t in_channels = 4;
   int64_t out_channels = 4;
   int64_t sample_size = 64;  // latent height and width that it was trained at
   std::vector<int64_t> block_out_channels;
@@ -32,6 +33,12 @@ struct UNetConfig {
 
   int num_levels() const { return static_cast<int>(block_out_channels.size()); }
   bool self_conditioning() const { return in_channels == 2 * out_channels; }
+  // Where its pixels lie in the picture, across and down: for patches of pictures.
+  bool coordinates() const { return in_channels == out_channels + 2 && !self_conditioning(); }
+  // Of what is noisy alone.
+  int64_t latent_channels() const {
+    return self_conditioning() || coordinates() ? out_channels : in_channels;
+  }
   int64_t time_width() const { return 4 * block_out_channels[0]; }
 };
 

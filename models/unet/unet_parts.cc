@@ -140,9 +140,7 @@ ValueId AddContextInput(const UNetConfig& config, const UNetShape& shape,
 ValueId AddLatentsInput(const UNetConfig& config, const UNetShape& shape, const std::string& name,
                         nn::ProgramBuilder* builder) {
   return builder->AddInput(
-      name, {Shape({shape.height, shape.width,
-                    config.self_conditioning() ? config.out_channels : config.in_channels}),
-             nn::Element::kF32});
+      name, {Shape({shape.height, shape.width, config.latent_channels()}), nn::Element::kF32});
 }
 
 }  // namespace dpipe::models

@@ -4,6 +4,7 @@
 
 #include "core/nn/gradient_check.h"
 #include "core/nn/parameters.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/testdata/parameter_list.h"
 
@@ -74,9 +75,22 @@ TEST(UNetTest, StableDiffusion21IsFine) {
       << "noisy latents";
 }
 
-TEST(UNetTest, GradientsAndSplits) {
+void CheckGradientsAndSplits(const nn::Program& program) {
   const auto device = Device::Cpu();
   device->allocator().set_poison(true);
+  nn::ParameterSet parameters(program, program.all_layers(), device);
+  parameters.InitRandom(1);
+  const nn::ValueMap inputs = nn::RandomInputs(program, device, 2, DType::kF32, 1000, 2);
+  const absl::Status gradients = nn::CheckGradients(program, &parameters, inputs, {});
+  EXPECT_TRUE(gradients.ok()) << gradients;
+  for (DType dtype : {DType::kF32, DType::kBf16}) {
+    const absl::Status splits = nn::CheckSplits(
+        program, &parameters, nn::RandomInputs(program, device, 2, dtype, 1000, 2), {dtype}, 3, 2);
+    EXPECT_TRUE(splits.ok()) << splits;
+  }
+}
+
+TEST(UNetTest, GradientsAndSplits) {
   for (bool linear_projection : {false, true}) {
     UNetConfig config = SmallConfig();
     config.linear_projection = linear_projection;
@@ -84,17 +98,7 @@ TEST(UNetTest, GradientsAndSplits) {
                                                     : Training(diffusion::PredictionType::kEpsilon);
     const auto program = BuildUNetForTraining(config, {4, 6, 3}, training);
     ASSERT_TRUE(program.ok()) << program.status();
-    nn::ParameterSet parameters(*program, program->all_layers(), device);
-    parameters.InitRandom(1);
-    const nn::ValueMap inputs = nn::RandomInputs(*program, device, 2, DType::kF32, 1000, 2);
-    const absl::Status gradients = nn::CheckGradients(*program, &parameters, inputs, {});
-    EXPECT_TRUE(gradients.ok()) << gradients;
-    for (DType dtype : {DType::kF32, DType::kBf16}) {
-      const absl::Status splits =
-          nn::CheckSplits(*program, &parameters,
-                          nn::RandomInputs(*program, device, 2, dtype, 1000, 2), {dtype}, 3, 2);
-      EXPECT_TRUE(splits.ok()) << splits;
-    }
+    CheckGradientsAndSplits(*program);
   }
 }
 
@@ -117,6 +121,22 @@ TEST(UNetTest, SelfConditioning) {
   const absl::Status splits = nn::CheckSplits(
       *program, &parameters, nn::RandomInputs(*program, device, 2, DType::kF32, 1000, 2), {}, 3, 2);
   EXPECT_TRUE(splits.ok()) << splits;
+}
+
+TEST(UNetTest, CoordinatesAreFurtherChannelsOfTheInput) {
+  UNetConfig config = SmallConfig();
+  config.in_channels = 6;
+  const auto program = BuildUNetForTraining(config, {4, 6, 3}, Training());
+  ASSERT_TRUE(program.ok()) << program.status();
+  const nn::ValueInfo& coordinates = program->value(program->InputNamed("coordinates"));
+  EXPECT_EQ(coordinates.type.shape, (Shape{4, 6, 2}));
+  EXPECT_EQ(program->value(program->InputNamed("noise")).type.shape, (Shape{4, 6, 4}));
+  // Only the first layer reads them, so that they need reach the first stage only.
+  EXPECT_EQ(coordinates.last_layer, 0);
+  CheckGradientsAndSplits(*program);
+  config.in_channels = 7;
+  EXPECT_THAT(std::string(BuildUNetForTraining(config, {4, 6, 3}, Training()).status().message()),
+              ::testing::HasSubstr("7 input channels and 4 output channels"));
 }
 
 // A sample's loss does not depend on the batch that it is in.
