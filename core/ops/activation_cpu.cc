@@ -1,5 +1,6 @@
 #include "core/ops/activation_kernels.h"
 #include "core/ops/backend.h"
+#include "core/ops/curves.h"
 #include "core/ops/parallel.h"
 #include "core/ops/vector_clones.h"
 #include "core/ops/vector_math.h"
@@ -7,34 +8,11 @@
 namespace dpipe::ops::cpu {
 namespace {
 
-struct SiluFn {
-  static DPIPE_VECTOR_INLINE float Value(float x) { return Silu(x); }
-  static DPIPE_VECTOR_INLINE float Derivative(float x) { return SiluGrad(x); }
-};
-
-struct GeluFn {
-  static DPIPE_VECTOR_INLINE float Value(float x) { return Gelu(x); }
-  static DPIPE_VECTOR_INLINE float Derivative(float x) { return GeluGrad(x); }
-};
-
-struct GeluTanhFn {
-  static DPIPE_VECTOR_INLINE float Inner(float x) {
-    return Tanh(0.79788456f * (x + 0.044715f * x * x * x));
-  }
-  static DPIPE_VECTOR_INLINE float Value(float x) { return 0.5f * x * (1.0f + Inner(x)); }
-  static DPIPE_VECTOR_INLINE float Derivative(float x) {
-    const float t = Inner(x);
-    return 0.5f * (1.0f + t) +
-           0.5f * x * (1.0f - t * t) * 0.79788456f * (1.0f + 3.0f * 0.044715f * x * x);
-  }
-};
-
-struct QuickGeluFn {
-  static DPIPE_VECTOR_INLINE float Value(float x) { return x * Sigmoid(1.702f * x); }
-  static DPIPE_VECTOR_INLINE float Derivative(float x) {
-    const float s = Sigmoid(1.702f * x);
-    return s + 1.702f * x * s * (1.0f - s);
-  }
+struct VectorMath {
+  static DPIPE_VECTOR_INLINE float Sigmoid(float x) { return ops::Sigmoid(x); }
+  static DPIPE_VECTOR_INLINE float Tanh(float x) { return ops::Tanh(x); }
+  static DPIPE_VECTOR_INLINE float NormalCdf(float x) { return ops::NormalCdf(x); }
+  static DPIPE_VECTOR_INLINE float NormalPdf(float x) { return ops::NormalPdf(x); }
 };
 
 template <typename Fn, typename T>
@@ -52,13 +30,13 @@ template <typename T>
 DPIPE_VECTOR_INLINE void ForwardOf(Activation activation, const T* x, T* y, int64_t n) {
   switch (activation) {
     case Activation::kSilu:
-      return Map<SiluFn>(x, y, n);
+      return Map<SiluCurve<VectorMath>>(x, y, n);
     case Activation::kGelu:
-      return Map<GeluFn>(x, y, n);
+      return Map<GeluCurve<VectorMath>>(x, y, n);
     case Activation::kGeluTanh:
-      return Map<GeluTanhFn>(x, y, n);
+      return Map<GeluTanhCurve<VectorMath>>(x, y, n);
     case Activation::kQuickGelu:
-      return Map<QuickGeluFn>(x, y, n);
+      return Map<QuickGeluCurve<VectorMath>>(x, y, n);
   }
 }
 
@@ -66,13 +44,13 @@ template <typename T>
 DPIPE_VECTOR_INLINE void GradOf(Activation activation, const T* x, const T* dy, T* dx, int64_t n) {
   switch (activation) {
     case Activation::kSilu:
-      return MapGrad<SiluFn>(x, dy, dx, n);
+      return MapGrad<SiluCurve<VectorMath>>(x, dy, dx, n);
     case Activation::kGelu:
-      return MapGrad<GeluFn>(x, dy, dx, n);
+      return MapGrad<GeluCurve<VectorMath>>(x, dy, dx, n);
     case Activation::kGeluTanh:
-      return MapGrad<GeluTanhFn>(x, dy, dx, n);
+      return MapGrad<GeluTanhCurve<VectorMath>>(x, dy, dx, n);
     case Activation::kQuickGelu:
-      return MapGrad<QuickGeluFn>(x, dy, dx, n);
+      return MapGrad<QuickGeluCurve<VectorMath>>(x, dy, dx, n);
   }
 }
 

@@ -1,6 +1,6 @@
 """One op: its contract, its checks, its implementations and its test."""
 
-def dpipe_op(name, deps = [], test_deps = []):
+def dpipe_op(name, srcs = [], deps = [], test_deps = []):
     """Targets `name` and `name`_test from <name>.h, .cc, _kernels.h, _ref.cc, _cpu.cc, _cuda.cc, _test.cc."""
     native.cc_library(
         name = name,
@@ -10,7 +10,7 @@ def dpipe_op(name, deps = [], test_deps = []):
             name + "_cuda.cc",
             name + "_kernels.h",
             name + "_ref.cc",
-        ],
+        ] + srcs,
         hdrs = [name + ".h"],
         # Vectorise, and let comparisons be vectorised: no code of ours reads floating-point
         # exception flags. Neither changes a value.

@@ -30,6 +30,14 @@ DPIPE_KERNEL_FUNCTION ImageShape Doubled(const ImageShape& small) {
   return {small.batch, 2 * small.height, 2 * small.width, small.channels};
 }
 
+// Calls `body` with the place of this thread's pack in the image's rows of channels and with its
+// pixel, if it has one.
+template <typename T, typename Body>
+DPIPE_KERNEL_FUNCTION void ForPack(const ImageShape& shape, const Body& body) {
+  const RowPlace at = PackOfRow<T>(Pixels(shape), shape.channels);
+  if (at.count > 0) body(at, PixelAt(shape, at.row));
+}
+
 template <typename T>
 struct Repeat {
   ImageShape small;
@@ -37,16 +45,15 @@ struct Repeat {
   const T* x;
   T* y;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const RowPlace at = PackOfRow<T>(Pixels(small), small.channels);
-    if (at.count == 0) return;
-    const Pixel p = PixelAt(small, at.row);
-    Pack<T> pack = LoadPack(x + at.row * small.channels + at.column, at.count);
-    for (float& value : pack.v) value *= factor;
-    for (int corner = 0; corner < 4; ++corner) {
-      const int64_t i =
-          IndexOf(Doubled(small), p.image, 2 * p.row + corner / 2, 2 * p.column + corner % 2);
-      StorePack(y + i + at.column, at.count, pack.v);
-    }
+    ForPack<T>(small, [&](const RowPlace& at, const Pixel& p) {
+      Pack<T> pack = LoadPack(x + at.row * small.channels + at.column, at.count);
+      for (float& value : pack.v) value *= factor;
+      for (int corner = 0; corner < 4; ++corner) {
+        const int64_t i =
+            IndexOf(Doubled(small), p.image, 2 * p.row + corner / 2, 2 * p.column + corner % 2);
+        StorePack(y + i + at.column, at.count, pack.v);
+      }
+    });
   }
 };
 
@@ -57,18 +64,17 @@ struct SumSquare {
   const T* x;
   T* y;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const RowPlace at = PackOfRow<T>(Pixels(small), small.channels);
-    if (at.count == 0) return;
-    const Pixel p = PixelAt(small, at.row);
-    float sums[kPack<T>] = {};
-    for (int corner = 0; corner < 4; ++corner) {
-      const int64_t i =
-          IndexOf(Doubled(small), p.image, 2 * p.row + corner / 2, 2 * p.column + corner % 2);
-      const Pack<T> pack = LoadPack(x + i + at.column, at.count);
-      for (int j = 0; j < kPack<T>; ++j) sums[j] += pack.v[j];
-    }
-    for (float& sum : sums) sum *= factor;
-    StorePack(y + at.row * small.channels + at.column, at.count, sums);
+    ForPack<T>(small, [&](const RowPlace& at, const Pixel& p) {
+      float sums[kPack<T>] = {};
+      for (int corner = 0; corner < 4; ++corner) {
+        const int64_t i =
+            IndexOf(Doubled(small), p.image, 2 * p.row + corner / 2, 2 * p.column + corner % 2);
+        const Pack<T> pack = LoadPack(x + i + at.column, at.count);
+        for (int j = 0; j < kPack<T>; ++j) sums[j] += pack.v[j];
+      }
+      for (float& sum : sums) sum *= factor;
+      StorePack(y + at.row * small.channels + at.column, at.count, sums);
+    });
   }
 };
 
@@ -95,22 +101,21 @@ struct Resize {
   const T* x;
   T* y;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const RowPlace at = PackOfRow<T>(Pixels(to), to.channels);
-    if (at.count == 0) return;
-    const Pixel p = PixelAt(to, at.row);
-    const Between r = PlaceOf(p.row, from.height, to.height);
-    const Between q = PlaceOf(p.column, from.width, to.width);
-    const auto load = [&](int64_t row, int64_t column) {
-      return LoadPack(x + IndexOf(from, p.image, row, column) + at.column, at.count);
-    };
-    Pack<T> upper = load(r.low, q.low), lower = load(r.high, q.low);
-    const Pack<T> upper_right = load(r.low, q.high), lower_right = load(r.high, q.high);
-    for (int j = 0; j < kPack<T>; ++j) {
-      const float top = (1 - q.share) * upper.v[j] + q.share * upper_right.v[j];
-      const float bottom = (1 - q.share) * lower.v[j] + q.share * lower_right.v[j];
-      upper.v[j] = (1 - r.share) * top + r.share * bottom;
-    }
-    StorePack(y + at.row * to.channels + at.column, at.count, upper.v);
+    ForPack<T>(to, [&](const RowPlace& at, const Pixel& p) {
+      const Between r = PlaceOf(p.row, from.height, to.height);
+      const Between q = PlaceOf(p.column, from.width, to.width);
+      const auto load = [&](int64_t row, int64_t column) {
+        return LoadPack(x + IndexOf(from, p.image, row, column) + at.column, at.count);
+      };
+      Pack<T> upper = load(r.low, q.low), lower = load(r.high, q.low);
+      const Pack<T> upper_right = load(r.low, q.high), lower_right = load(r.high, q.high);
+      for (int j = 0; j < kPack<T>; ++j) {
+        const float top = (1 - q.share) * upper.v[j] + q.share * upper_right.v[j];
+        const float bottom = (1 - q.share) * lower.v[j] + q.share * lower_right.v[j];
+        upper.v[j] = (1 - r.share) * top + r.share * bottom;
+      }
+      StorePack(y + at.row * to.channels + at.column, at.count, upper.v);
+    });
   }
 };
 
@@ -138,23 +143,22 @@ struct ResizeGrad {
   const T* dy;
   T* dx;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const RowPlace at = PackOfRow<T>(Pixels(from), from.channels);
-    if (at.count == 0) return;
-    const Pixel p = PixelAt(from, at.row);
-    const TargetRange rows = TargetsOf(p.row, from.height, to.height);
-    const TargetRange columns = TargetsOf(p.column, from.width, to.width);
-    float sums[kPack<T>] = {};
-    for (int64_t r = rows.begin; r < rows.end; ++r) {
-      const float of_row = WeightIn(r, p.row, from.height, to.height);
-      if (of_row == 0) continue;
-      for (int64_t q = columns.begin; q < columns.end; ++q) {
-        const float weight = of_row * WeightIn(q, p.column, from.width, to.width);
-        if (weight == 0) continue;
-        const Pack<T> d = LoadPack(dy + IndexOf(to, p.image, r, q) + at.column, at.count);
-        for (int j = 0; j < kPack<T>; ++j) sums[j] += weight * d.v[j];
+    ForPack<T>(from, [&](const RowPlace& at, const Pixel& p) {
+      const TargetRange rows = TargetsOf(p.row, from.height, to.height);
+      const TargetRange columns = TargetsOf(p.column, from.width, to.width);
+      float sums[kPack<T>] = {};
+      for (int64_t r = rows.begin; r < rows.end; ++r) {
+        const float of_row = WeightIn(r, p.row, from.height, to.height);
+        if (of_row == 0) continue;
+        for (int64_t q = columns.begin; q < columns.end; ++q) {
+          const float weight = of_row * WeightIn(q, p.column, from.width, to.width);
+          if (weight == 0) continue;
+          const Pack<T> d = LoadPack(dy + IndexOf(to, p.image, r, q) + at.column, at.count);
+          for (int j = 0; j < kPack<T>; ++j) sums[j] += weight * d.v[j];
+        }
       }
-    }
-    StorePack(dx + at.row * from.channels + at.column, at.count, sums);
+      StorePack(dx + at.row * from.channels + at.column, at.count, sums);
+    });
   }
 };
 
