@@ -76,8 +76,13 @@ std::string CompareLosses(const report::BenchResults& results) {
 absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options) {
   DescribeRun(&comparison->results);
   DPIPE_RETURN_IF_ERROR(WriteFiles(*comparison, options));
-  std::printf("\n%s\n%s\n\n%s\n", report::ResultsTable(comparison->results).ToText().c_str(),
-              report::ResultsTableNotes().c_str(), CompareLosses(comparison->results).c_str());
+  std::printf("\n%s\n%s\n\n", report::ResultsTable(comparison->results).ToText().c_str(),
+              report::ResultsTableNotes().c_str());
+  for (const report::StrategyResult& result : comparison->results.results) {
+    const std::string storage = report::StorageNote(result);
+    if (!storage.empty()) std::printf("Storage: %s\n", storage.c_str());
+  }
+  std::printf("%s\n", CompareLosses(comparison->results).c_str());
   std::printf(
       "\nReport:   %s/report.html\nResults:  %s/results.json\nTraces:   %s/trace.*.json"
       " (open in https://ui.perfetto.dev)\n",

@@ -1,24 +1,42 @@
 #include "bench/pipeline_comparison.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "baselines/registry.h"
-#include "core/base/bytes.h"
+#include "core/base/scratch_folder.h"
 #include "core/base/time.h"
 #include "core/report/progress.h"
 
 namespace dpipe::bench {
 namespace {
 
-bool NeedsCache(const std::vector<std::string>& strategies) {
-  for (const std::string& name : strategies) {
-    const auto strategy = FindStrategy(name);
-    if (strategy.ok() && strategy->frozen() == "cached") return true;
-  }
-  return false;
+bool ReadsCache(const std::string& name) {
+  const auto strategy = FindStrategy(name);
+  return strategy.ok() && strategy->frozen() == "cached";
 }
 
-absl::Status BuildCache(const PipelineComparisonOptions& options, models::TrainingSetup* setup) {
+bool NeedsCache(const std::vector<std::string>& strategies) {
+  return std::any_of(strategies.begin(), strategies.end(), ReadsCache);
+}
+
+absl::StatusOr<int64_t> BytesOfFilesIn(const std::string& folder) {
+  int64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error)) {
+    if (entry.is_regular_file(error)) bytes += static_cast<int64_t>(entry.file_size(error));
+  }
+  if (!error) return bytes;
+  return absl::UnavailableError(absl::StrCat("cannot list ", folder, ": ", error.message()));
+}
+
+// In the setup's cache folder.
+absl::StatusOr<report::StorageCost> BuildCache(const PipelineComparisonOptions& options,
+                                               models::TrainingSetup* setup) {
   report::Progress progress(report::StandardErrorProgress(options.benchmark));
   const ComparisonOptions& comparison = options.comparison;
   const int64_t steps = int64_t{comparison.repeats} * (comparison.steps + comparison.warmup_steps);
@@ -35,11 +53,13 @@ absl::Status BuildCache(const PipelineComparisonOptions& options, models::Traini
         "this model's frozen components cannot all be cached, so that offline_cache would plan for "
         "another model than the other strategies: leave it out of --strategies");
   }
-  progress.Message(absl::StrCat("offline cache: ", cache->num_images, " images and ",
-                                cache->num_captions, " captions, ", FormatBytes(cache->size_bytes),
-                                ", computed in ", FormatDuration(MonotonicNow() - start),
-                                " (not counted below)"));
-  return absl::OkStatus();
+  report::StorageCost cost;
+  cost.num_images = cache->num_images;
+  cost.num_captions = cache->num_captions;
+  cost.fill_ms = static_cast<double>(MonotonicNow() - start) * 1e-6;
+  DPIPE_ASSIGN_OR_RETURN(cost.disk_bytes, BytesOfFilesIn(options.setup.cache_folder));
+  progress.Finish();
+  return cost;
 }
 
 }  // namespace
@@ -49,15 +69,22 @@ std::vector<std::string> SplitStrategies(const std::string& text) {
   return absl::StrSplit(text, compositions ? ';' : ',', absl::SkipWhitespace());
 }
 
-absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& options,
+absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& given,
                                             const std::function<void(const std::string&)>& say) {
+  PipelineComparisonOptions options = given;
+  const bool needs_cache = NeedsCache(options.comparison.strategies);
+  std::optional<ScratchFolder> scratch;
+  if (needs_cache && options.setup.cache_folder.empty()) {
+    options.setup.cache_folder = scratch.emplace().path();
+  }
   for (const std::string& strategy : options.comparison.strategies) {
     DPIPE_RETURN_IF_ERROR(FindStrategy(strategy).status());
   }
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options.setup));
   say(setup->Describe());
-  if (NeedsCache(options.comparison.strategies)) {
-    DPIPE_RETURN_IF_ERROR(BuildCache(options, setup.get()));
+  report::StorageCost storage;
+  if (needs_cache) {
+    DPIPE_ASSIGN_OR_RETURN(storage, BuildCache(options, setup.get()));
   }
   ComparisonOptions comparison = options.comparison;
   comparison.global_batch = options.setup.global_batch;
@@ -68,6 +95,9 @@ absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& opt
   result.results.model = options.model;
   const bool on_gpu = setup->workers()[0]->device()->kind() == DeviceKind::kCuda;
   result.results.backend = on_gpu ? "cuda" : "cpu";
+  for (report::StrategyResult& one : result.results.results) {
+    if (one.skipped.empty() && ReadsCache(one.strategy)) one.storage = storage;
+  }
   return result;
 }
 

@@ -25,8 +25,10 @@ struct PipelineComparisonOptions {
 std::vector<std::string> SplitStrategies(const std::string& text);
 
 // Loads the model and the data, fills the offline cache where a strategy wants one, plans and
-// trains. Lines that stay go to `say`, progress to standard error. InvalidArgument before anything
-// is loaded where a strategy is unknown.
+// trains. The cache is in the setup's folder, or, where that names none, in one on disk that goes
+// when all is done; what it takes there is in the strategy's result. Lines that stay go to `say`,
+// progress to standard error. InvalidArgument before anything is loaded where a strategy is
+// unknown.
 absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& options,
                                             const std::function<void(const std::string&)>& say);
 

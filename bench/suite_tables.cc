@@ -12,6 +12,7 @@
 #include "core/base/bytes.h"
 #include "core/report/machine.h"
 #include "core/report/markup.h"
+#include "core/report/results_table.h"
 
 namespace dpipe::bench {
 namespace {
@@ -119,6 +120,8 @@ std::vector<std::string> CaseNotes(const SuiteCaseResult& result) {
     if (!one.invalid.empty()) {
       notes.push_back(absl::StrCat("INVALID ", one.strategy, ": ", one.invalid, "."));
     }
+    const std::string storage = report::StorageNote(one);
+    if (!storage.empty()) notes.push_back(storage);
   }
   const CaseAnalysis analysis = AnalyseCase(result.results);
   for (const StrategyAnalysis& strategy : analysis.strategies) {

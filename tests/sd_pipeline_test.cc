@@ -49,8 +49,8 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
              "--micro_batches=2",
              "--strategies=data_parallel,gpipe,1f1b,diffusionpipe,offline_cache", "--devices=2"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  for (const char* said :
-       {"Model:", "Data:", "Machine:", "diffusionpipe", "Losses:", "report.html"}) {
+  for (const char* said : {"Model:", "Data:", "Machine:", "diffusionpipe", "Losses:", "report.html",
+                           "Storage: offline_cache keeps "}) {
     EXPECT_THAT(run.out, HasSubstr(said));
   }
   const json results = json::parse(*ReadFile(out + "/results.json"));
@@ -68,6 +68,15 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
     const double bubble = result["bubble_ratio"]["measured"];
     EXPECT_TRUE(0 <= bubble && bubble < 1) << strategy << ": " << bubble;
     EXPECT_EQ(result["losses"].size(), 6u) << strategy;
+    EXPECT_EQ(result.contains("storage"), strategy == "offline_cache") << strategy;
+    if (strategy == "offline_cache") {
+      // 2 repeats of 3 steps of 4 samples; an image's 16 x 16 moments of 8 numbers, a caption's 16
+      // tokens of 64.
+      EXPECT_GT(result["storage"]["images"], 20);
+      EXPECT_GT(result["storage"]["captions"], 10);
+      EXPECT_GT(result["storage"]["disk_bytes"], 20 * 16 * 16 * 8 * 4);
+      EXPECT_GT(result["storage"]["fill_ms"], 0.0);
+    }
     if (strategy == "gpipe" || strategy == "1f1b" || strategy == "diffusionpipe") {
       pipeline_losses.insert(result["losses"].get<std::vector<double>>());
     }

@@ -78,8 +78,12 @@ std::string ResultsHtml(const BenchResults& results) {
     absl::StrAppend(&html, is_best ? "<tr class=\"best\">" : "<tr>", row_html(row, "td"),
                     "</tr>\n");
   }
-  return absl::StrCat(html, "</table></div>\n<p class=\"note\">", EscapeMarkup(ResultsTableNotes()),
-                      "</p>\n");
+  std::string notes = ResultsTableNotes();
+  for (const StrategyResult& result : results.results) {
+    const std::string storage = StorageNote(result);
+    if (!storage.empty()) absl::StrAppend(&notes, " ", storage);
+  }
+  return absl::StrCat(html, "</table></div>\n<p class=\"note\">", EscapeMarkup(notes), "</p>\n");
 }
 
 std::string LossesHtml(const BenchResults& results) {

@@ -15,9 +15,12 @@
 //                 "idle_by_reason": {"warm-up": 0.012, ...}, "skipped": "", "invalid": "",
 //                 "loss_check": {"reference": "one device", "steps": 8,
 //                                "max_relative_difference": 1.6e-07, "tolerance": 0.0001},
+//                 "storage": {"disk_bytes": 9175040, "images": 480, "captions": 311,
+//                             "fill_ms": 2310.5},
 //                 "plan": {"stages": 2, "micro_batches": 8, "micro_batch_size": 8, ...}}]}
 //
-// Files without the last four are read too. A quantity that was not measured is NaN here and null
+// "storage" is there of strategies that read frozen outputs back. Files without skipped, invalid,
+// loss_check or idle_by_reason are read too. A quantity that was not measured is NaN here and null
 // in the file.
 #ifndef DPIPE_CORE_REPORT_RESULTS_H_
 #define DPIPE_CORE_REPORT_RESULTS_H_
@@ -53,6 +56,17 @@ struct LossCheck {
   double tolerance = kNotMeasured;
 };
 
+// What a strategy that reads frozen components' outputs back keeps on disk, and what making it
+// took, which is in none of the strategy's times.
+struct StorageCost {
+  int num_images = 0;  // 0: it keeps nothing
+  int num_captions = 0;
+  int64_t disk_bytes = 0;  // of the files
+  double fill_ms = kNotMeasured;
+
+  double BytesPerImage() const { return static_cast<double>(disk_bytes) / num_images; }
+};
+
 struct StrategyResult {
   std::string strategy;
   std::string skipped;  // why it did not run, in a sentence; empty: it did
@@ -74,6 +88,7 @@ struct StrategyResult {
   std::vector<double> losses;              // by step; the same samples for every strategy
   // Idle share of all devices' time, by the name of its reason (BubbleReasonName).
   std::map<std::string, double> idle_by_reason;
+  StorageCost storage;
   PlanSummary plan;
 
   // It ran, and its numbers count.

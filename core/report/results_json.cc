@@ -39,6 +39,13 @@ Json LossCheckToJson(const LossCheck& check) {
           {"tolerance", check.tolerance}};
 }
 
+Json StorageToJson(const StorageCost& storage) {
+  return {{"disk_bytes", storage.disk_bytes},
+          {"images", storage.num_images},
+          {"captions", storage.num_captions},
+          {"fill_ms", storage.fill_ms}};
+}
+
 Json ResultToJson(const StrategyResult& result) {
   const Spread spread = SpreadOf(result.images_per_second);
   Json json;
@@ -63,6 +70,7 @@ Json ResultToJson(const StrategyResult& result) {
   json["invalid"] = result.invalid;
   json["loss_check"] = LossCheckToJson(result.loss_check);
   json["idle_by_reason"] = result.idle_by_reason;
+  if (result.storage.num_images > 0) json["storage"] = StorageToJson(result.storage);
   json["plan"] = PlanToJson(result.plan);
   return json;
 }
@@ -205,6 +213,13 @@ void ReadLossCheck(const Reader& reader, LossCheck* check) {
   reader.Get("tolerance", &check->tolerance);
 }
 
+void ReadStorage(const Reader& reader, StorageCost* storage) {
+  reader.Get("disk_bytes", &storage->disk_bytes);
+  reader.Get("images", &storage->num_images);
+  reader.Get("captions", &storage->num_captions);
+  reader.Get("fill_ms", &storage->fill_ms);
+}
+
 // Medians, the spread and the largest memory follow from the samples and are not read.
 StrategyResult ReadResult(const Reader& reader) {
   StrategyResult result;
@@ -225,6 +240,7 @@ StrategyResult ReadResult(const Reader& reader) {
   if (reader.Has("invalid")) reader.Get("invalid", &result.invalid);
   if (reader.Has("loss_check")) ReadLossCheck(reader.Child("loss_check"), &result.loss_check);
   if (reader.Has("idle_by_reason")) reader.Get("idle_by_reason", &result.idle_by_reason);
+  if (reader.Has("storage")) ReadStorage(reader.Child("storage"), &result.storage);
   ReadPlan(reader.Child("plan"), &result.plan);
   return result;
 }

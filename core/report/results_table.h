@@ -12,8 +12,13 @@ namespace dpipe::report {
 // Columns: strategy; images/s, median and spread (half of the samples lie within ±); speedup over
 // data_parallel and over the best unfilled pipeline; bubble ratio and step time, each measured and
 // predicted; step over its lower bound; largest peak memory of a device; last loss; the plan as
-// stages x micro-batches x micro-batch size. What was not measured is "-".
+// stages x micro-batches x micro-batch size; where a strategy keeps anything on disk, also how
+// much. What was not measured is "-".
 Table ResultsTable(const BenchResults& results);
+
+// "offline_cache keeps 14.2 MiB on disk: 30.2 KiB for each of 480 images and its share of 311
+// captions; computed in 2.3 s, counted in no step." Empty where it keeps nothing.
+std::string StorageNote(const StrategyResult& result);
 
 // One paragraph that says what the columns mean.
 std::string ResultsTableNotes();

@@ -32,5 +32,25 @@ TEST(ResultsTableTest, OneRowAStrategy) {
   EXPECT_TRUE(table.IsRightAligned(1));
 }
 
+TEST(ResultsTableTest, WhatIsKeptOnDiskIsShownWhereAnythingIs) {
+  BenchResults results;
+  results.results.resize(2);
+  results.results[0].strategy = "1f1b";
+  results.results[1].strategy = "offline_cache";
+  const size_t columns = ResultsTable(results).headers().size();
+  EXPECT_EQ(StorageNote(results.results[1]), "");
+  results.results[1].storage = {480, 311, int64_t{15} << 20, 2310.5};
+  const Table table = ResultsTable(results);
+  ASSERT_EQ(table.headers().size(), columns + 1);
+  EXPECT_EQ(table.headers().back(), "on disk");
+  EXPECT_EQ(table.rows()[0].back(), "-");
+  EXPECT_EQ(table.rows()[1].back(), "15.0 MiB");
+  EXPECT_EQ(StorageNote(results.results[0]), "");
+  EXPECT_EQ(
+      StorageNote(results.results[1]),
+      "offline_cache keeps 15.0 MiB on disk: 32.0 KiB for each of 480 images and its share of "
+      "311 captions; computed in 2.3 s, counted in no step.");
+}
+
 }  // namespace
 }  // namespace dpipe::report

@@ -47,6 +47,7 @@ BenchResults MakeResults() {
   results.results = {MakeResult("data_parallel", {90, 110, 100}), MakeResult("gpipe", {80, 80, 90}),
                      MakeResult("1f1b", {100, 120, 125}),
                      MakeResult("diffusionpipe", {150, 160, 140})};
+  results.results[3].storage = {480, 311, int64_t{9} << 20, 2310.5};
   ComputeSpeedups(&results);
   return results;
 }
@@ -97,6 +98,9 @@ TEST(ResultsJsonTest, KeysAndValues) {
   EXPECT_EQ(result.at("plan").at("stages"), 2);
   EXPECT_EQ(result.at("plan").at("micro_batches"), 8);
   EXPECT_EQ(result.at("plan").at("micro_batch_size"), 4);
+  EXPECT_EQ(result.at("storage").at("disk_bytes"), int64_t{9} << 20);
+  EXPECT_EQ(result.at("storage").at("images"), 480);
+  EXPECT_FALSE(json.at("results").at(0).contains("storage"));
   EXPECT_EQ(json.at("machine").at("memory_bytes"), int64_t{1} << 40);
   EXPECT_EQ(json.at("flags").at("steps"), "3");
 }
@@ -108,6 +112,9 @@ TEST(ResultsJsonTest, RoundTripIsExact) {
   EXPECT_EQ(ResultsToJson(*read), json);
   EXPECT_EQ(read->results[0].step_ms, (std::vector<double>{10.25, 1.0 / 3.0, 12}));
   EXPECT_EQ(read->results[0].losses[1], 0.30000000000000004);
+  EXPECT_EQ(read->results[0].storage.num_images, 0);
+  EXPECT_EQ(read->results[3].storage.num_captions, 311);
+  EXPECT_EQ(read->results[3].storage.fill_ms, 2310.5);
   EXPECT_EQ(read->machine.cpu_model, "CPU \"X\" é");
 }
 
