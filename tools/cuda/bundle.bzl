@@ -44,7 +44,8 @@ gpu_bundle = rule(
     attrs = {
         "tests": attr.label_list(doc = "googletest programs"),
         "benchmarks": attr.label_keyed_string_dict(
-            doc = "programs and their arguments, in which {results} is the folder for files",
+            doc = "programs in the order to run them, and their arguments, in which {results} is the " +
+                  "folder for files and {baseline} that of an earlier run: without one, who reads it is skipped",
         ),
         "gpu_info": attr.label(
             default = "//tools/cuda:gpu_info",

@@ -30,6 +30,15 @@ fi
 run --only=choose_devices --results=broken >broken.txt 2>&1 && fail "a broken bundle passed"
 grep -q '^0 passed, 1 failed, 0 skipped$' broken.txt || fail "broken: $(tail -n 1 broken.txt)"
 
+run --baseline=nowhere --only=none --results=no_baseline >baseline.txt 2>&1
+[ $? -eq 2 ] || fail "a baseline that is not there is to be refused"
+grep -q -- '--baseline=nowhere: there is no such folder' baseline.txt || fail "$(cat baseline.txt)"
+
+if ! gpu_bundle/files/*/tools/cuda/gpu_info >/dev/null 2>&1; then
+  run --require_gpu --only=none --results=required >required.txt 2>&1 && fail "--require_gpu passed"
+  grep -q '^0 passed, 1 failed, 0 skipped$' required.txt || fail "required: $(cat required.txt)"
+fi
+
 run --no_such_flag >usage.txt 2>&1
 [ $? -eq 2 ] || fail "unknown flags are to be refused"
 grep -q -- '--results=FOLDER' usage.txt || fail "usage is not said"

@@ -1,24 +1,31 @@
 #!/usr/bin/env bash
 # Runs the tests and benchmarks of this bundle.
-#   ./run [--results=FOLDER] [--only=TEXT] [--timeout=SECONDS]
+#   ./run [--results=FOLDER] [--baseline=FOLDER] [--only=TEXT] [--timeout=SECONDS] [--require_gpu]
 # Leaves in FOLDER (default: results, beside this script) a log for each program, what benchmarks
 # write, machine.txt and summary.txt; and FOLDER.tar.gz of all. Ends with "N passed, N failed,
 # N skipped", and with 1 if anything failed. Without a GPU, tests that need one skip with the
-# reason, and benchmarks are not run.
+# reason, and benchmarks are not run; with --require_gpu that is a failure. --baseline: the results
+# of an earlier run; what is slower than there is a failure.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-results=$root/results only='' limit=1200
+results=$root/results baseline='' only='' limit=1200 require_gpu=false
 for argument in "$@"; do
   case $argument in
     --results=*) results=${argument#*=} ;;
+    --baseline=*) baseline=${argument#*=} ;;
     --only=*) only=${argument#*=} ;;
     --timeout=*) limit=${argument#*=} ;;
-    *) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+    --require_gpu) require_gpu=true ;;
+    *) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
   esac
 done
 mkdir -p "$results" && results=$(cd "$results" && pwd) || exit 2
+if [ -n "$baseline" ]; then
+  [ -d "$baseline" ] || { echo "--baseline=$baseline: there is no such folder" >&2; exit 2; }
+  baseline=$(cd "$baseline" && pwd)
+fi
 workspace=$(cat "$root/workspace")
-readonly root results only limit workspace
+readonly root results baseline only limit require_gpu workspace
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -62,7 +69,8 @@ run_test() {  # path
 run_benchmark() {  # path, arguments
   local log=$results/${1//\//.}.log status
   local -a arguments
-  read -ra arguments <<<"${2//\{results\}/$results}"
+  local text=${2//\{results\}/$results}
+  read -ra arguments <<<"${text//\{baseline\}/$baseline}"
   start "$1" "${arguments[@]}" >"$log" 2>&1
   status=$?
   if [ "$status" -eq 0 ]; then
@@ -81,17 +89,24 @@ gpus=$(start "$gpu_info" 2>&1)
 has_gpu=$?
 printf '%s\n' "$gpus" >>"$results/machine.txt"
 say "GPU      $gpus"
+if [ "$has_gpu" -ne 0 ] && $require_gpu; then
+  failed=$((failed + 1))
+  say "FAILED   --require_gpu: $gpus"
+fi
 
 while IFS=$'\t' read -r kind path arguments; do
   [[ $path == *"$only"* ]] || continue
   case $kind in
     test) run_test "$path" ;;
     benchmark)
-      if [ "$has_gpu" -eq 0 ]; then
+      reason=''
+      [[ -z $baseline && $arguments == *'{baseline}'* ]] && reason="no --baseline"
+      [ "$has_gpu" -eq 0 ] || reason=$gpus
+      if [ -z "$reason" ]; then
         run_benchmark "$path" "$arguments"
       else
         skipped=$((skipped + 1))
-        say "skipped  $path $arguments: $gpus"
+        say "skipped  $path $arguments: $reason"
       fi
       ;;
   esac
