@@ -2,6 +2,7 @@
 //   bazel run //tools:train -- --minutes=10
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,10 +10,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
+#include "core/comm/rendezvous/end_with_job.h"
+#include "core/comm/rendezvous/process_group.h"
 #include "models/trainable/model_kind.h"
 #include "tools/command_line.h"
 #include "tools/config_flags.h"
 #include "tools/train_options.h"
+#include "tools/train_processes.h"
 #include "tools/trainer.h"
 
 namespace dpipe::tools {
@@ -22,6 +26,7 @@ constexpr char kUsage[] =
     "Trains a diffusion model and writes it in diffusers layout.\n"
     "  bazel run //tools:train -- --minutes=10 --strategy=diffusionpipe\n"
     "  bazel run //tools:train -- --config=tools/configs/tiny_sd.textproto --optimizer.lr=1e-3\n"
+    "  bazel run //tools:train -- --nproc=2\n"
     "\n"
     "Every field of tools/train_config.proto is a flag. Short names are in brackets.\n"
     "  --config=FILE                     fields as text, which flags overwrite\n"
@@ -75,26 +80,59 @@ void SayWhatIsNext(const TrainConfig& config, const TrainerOptions& options) {
   }
 }
 
-absl::Status Main(const std::vector<std::string>& arguments) {
-  DPIPE_ASSIGN_OR_RETURN(const TrainCommand command, ParseTrainCommand(arguments));
-  if (command.help) {
-    Say(absl::StrCat(kUsage, ConfigHelp(command.config)));
+// Of a run of several processes, this one's part; the first one says what happens.
+absl::Status TrainAs(const TrainConfig& config, const std::vector<std::string>& arguments,
+                     ProcessGroup* processes) {
+  const bool leads = processes == nullptr || processes->is_leader();
+  const auto say = [leads](const std::string& line) {
+    if (leads) Say(line);
+  };
+  TrainerOptions options;
+  // Whoever comes first makes the built-in data set.
+  const auto find = [&]() -> absl::Status {
+    DPIPE_ASSIGN_OR_RETURN(options, OptionsOf(config, say));
     return absl::OkStatus();
-  }
-  DPIPE_RETURN_IF_ERROR(CheckTrainConfig(command.config));
-  if (command.print_config) {
-    Say(WholeConfigText(command.config));
-    return absl::OkStatus();
-  }
-  DPIPE_ASSIGN_OR_RETURN(TrainerOptions options, OptionsOf(command.config, Say));
+  };
+  DPIPE_RETURN_IF_ERROR(processes == nullptr ? find()
+                                             : processes->FirstOnHostFirst("the data set", find));
+  options.setup.processes = processes;
+  if (!leads) return FollowTraining(options);
   options.command = absl::StrCat("bazel run //tools:train -- ", absl::StrJoin(arguments, " "));
-  const std::vector<std::string> changed = ConfigDifferences(command.config);
+  const std::vector<std::string> changed = ConfigDifferences(config);
   Say(absl::StrCat("Config:   ", changed.empty() ? "defaults" : absl::StrJoin(changed, " "),
                    "\n          all of it in ", options.config_path));
   DPIPE_ASSIGN_OR_RETURN(const TrainerResult result, Train(options, Say));
   SayWhatHappened(options, result);
-  SayWhatIsNext(command.config, options);
+  SayWhatIsNext(config, options);
   return absl::OkStatus();
+}
+
+// An error of one process is all processes' end.
+absl::Status TrainTogether(const TrainConfig& config, const std::vector<std::string>& arguments) {
+  DPIPE_ASSIGN_OR_RETURN(const auto processes, JoinProcesses(config));
+  if (processes == nullptr) return TrainAs(config, arguments, nullptr);
+  const EndWithJob end(&processes->store());
+  const absl::Status status = TrainAs(config, arguments, processes.get());
+  if (!status.ok()) processes->store().Fail(status);
+  return status;
+}
+
+// The exit code.
+absl::StatusOr<int> Main(const std::vector<std::string>& arguments) {
+  DPIPE_ASSIGN_OR_RETURN(const TrainCommand command, ParseTrainCommand(arguments));
+  if (command.help) {
+    Say(absl::StrCat(kUsage, ConfigHelp(command.config)));
+    return 0;
+  }
+  DPIPE_RETURN_IF_ERROR(CheckTrainConfig(command.config));
+  if (command.print_config) {
+    Say(WholeConfigText(command.config));
+    return 0;
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::optional<int> ended, RunProcesses(command.config, arguments));
+  if (ended.has_value()) return *ended;
+  DPIPE_RETURN_IF_ERROR(TrainTogether(command.config, arguments));
+  return 0;
 }
 
 }  // namespace
@@ -102,5 +140,6 @@ absl::Status Main(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  return dpipe::tools::ExitCode("train", dpipe::tools::Main(arguments));
+  const absl::StatusOr<int> exit_code = dpipe::tools::Main(arguments);
+  return exit_code.ok() ? *exit_code : dpipe::tools::ExitCode("train", exit_code.status());
 }

@@ -165,6 +165,11 @@ void SetCheckpoints(const CheckpointConfig& config, TrainerOptions* options) {
   checkpoints.defaults = ConfigValues(TrainConfig());
 }
 
+// The processes themselves are the caller's to set.
+void SetJob(const JobConfig& config, TrainerOptions* options) {
+  options->setup.deadline = absl::Seconds(config.deadline());
+}
+
 void SetFaults(const FaultConfig& config, TrainerOptions* options) {
   options->faults.max_skipped_in_a_row = config.not_finite() == "skip" ? config.max_skipped() : 0;
   options->faults.num_dumps = config.dumps();
@@ -243,6 +248,7 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
   options.setup.data.quarantine_path = options.out + ".quarantine";
   SetCheckpoints(config.checkpoints(), &options);
   SetFaults(config.faults(), &options);
+  SetJob(config.job(), &options);
   return options;
 }
 

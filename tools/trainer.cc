@@ -1,6 +1,7 @@
 #include "tools/trainer.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,7 @@
 #include "tools/mllog.h"
 #include "tools/run_logs.h"
 #include "tools/sample_grid.h"
+#include "tools/stop_relay.h"
 #include "tools/stop_request.h"
 #include "tools/trained_model.h"
 #include "tools/training_log.h"
@@ -39,7 +41,9 @@ std::string EvaluationText(const EvaluationReport& report) {
 class Trainer {
  public:
   Trainer(const TrainerOptions& options, const std::function<void(const std::string&)>& say)
-      : options_(options), say_(say), loss_(kLossDecay) {}
+      : options_(options), say_(say), loss_(kLossDecay) {
+    if (options.setup.processes != nullptr) others_.emplace(options.setup.processes);
+  }
 
   absl::StatusOr<TrainerResult> Run() {
     DPIPE_RETURN_IF_ERROR(CheckWritable(options_.out));
@@ -128,7 +132,7 @@ class Trainer {
     loop.num_steps = run_->num_steps();
     loop.time_limit_ns = options_.time_limit_ns;
     loop.on_step = [this](const StepResult& step) { OnStep(step); };
-    loop.should_stop = [this, &stop] { return WhoStops(stop) != nullptr; };
+    loop.should_stop = [this, &stop] { return !WhoStops(stop).empty(); };
     loop.after_piece = [this](int64_t) { return AfterPiece(); };
     if (options_.checkpoints.every > 0) {
       loop.pauses.push_back(
@@ -153,11 +157,12 @@ class Trainer {
     return observers_.Flush();
   }
 
-  // A signal, or the file STOP; null where there is no such wish.
-  const char* WhoStops(const StopRequest& stop) {
+  // A signal, or the file STOP; empty where there is no such wish.
+  std::string WhoStops(const StopRequest& stop) {
     if (stop.signal() != nullptr) return stop.signal();
+    if (others_.has_value() && !others_->wish().empty()) return others_->wish();
     stop_file_ = stop_file_ || TakesSignal(kStopFile);
-    return stop_file_ ? "the file STOP" : nullptr;
+    return stop_file_ ? "the file STOP" : "";
   }
 
   // In the model's folder, as long as it is not replaced, or beside the checkpoints.
@@ -259,6 +264,7 @@ class Trainer {
 
   const TrainerOptions& options_;
   const std::function<void(const std::string&)>& say_;
+  std::optional<StopReceiver> others_;  // of several processes
   std::unique_ptr<TrainingRun> run_;
   std::unique_ptr<Evaluator> evaluator_;  // null where nothing is held out
   TrainingObservers observers_;
@@ -283,6 +289,13 @@ absl::StatusOr<TrainerResult> Train(const TrainerOptions& options,
                                                    FormatDuration(options.time_limit_ns), ")"));
   }
   return Trainer(options, say).Run();
+}
+
+absl::Status FollowTraining(const TrainerOptions& options) {
+  const auto nothing = [](const auto&...) {};
+  DPIPE_ASSIGN_OR_RETURN(const auto run, TrainingRun::Create(options, nothing, nothing));
+  const StopSender stop(options.setup.processes);
+  return run->session().Follow();
 }
 
 }  // namespace dpipe::tools

@@ -25,10 +25,14 @@ struct TrainerResult {
   std::vector<std::string> faults;  // lines about what went wrong and was got over; mostly none
 };
 
-// `say` gets lines that stay; progress goes to standard error. Saves the model also where it is
+// Trains alone, or as the first of several processes (options.setup.processes). `say` gets lines
+// that stay; progress goes to standard error. Saves the model also where it is
 // stopped by a signal. Errors name what is wrong; those of flags come before anything is trained.
 absl::StatusOr<TrainerResult> Train(const TrainerOptions& options,
                                     const std::function<void(const std::string&)>& say);
+
+// Trains as another one of several processes, as the first one leads, until that ends.
+absl::Status FollowTraining(const TrainerOptions& options);
 
 }  // namespace dpipe::tools
 

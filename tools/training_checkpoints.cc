@@ -67,6 +67,7 @@ FieldPolicy ConfigPolicy(const std::string& field) {
           {"strategy", FieldPolicy::kFree},
           {"backend", FieldPolicy::kFree},
           {"devices", FieldPolicy::kFree},
+          {"job.", FieldPolicy::kFree},
           {"virtual_devices", FieldPolicy::kFree},
           {"micro_batches", FieldPolicy::kFree},
           {"max_micro_batch", FieldPolicy::kFree},

@@ -8,6 +8,7 @@
 #include "core/planner/search.h"
 #include "core/report/plan_text.h"
 #include "core/train/job.h"
+#include "tools/training_orders.h"
 
 namespace dpipe::tools {
 
@@ -15,58 +16,106 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
                                                                  const Say& say,
                                                                  const ShowProgress& show) {
   auto run = std::unique_ptr<TrainingRun>(new TrainingRun(options));
-  DPIPE_ASSIGN_OR_RETURN(
-      run->checkpoints_,
-      TrainingCheckpoints::Open(options.checkpoints, options.config_fields, options.config, say));
+  if (run->leads()) {
+    DPIPE_ASSIGN_OR_RETURN(
+        run->checkpoints_,
+        TrainingCheckpoints::Open(options.checkpoints, options.config_fields, options.config, say));
+  }
   DPIPE_ASSIGN_OR_RETURN(run->setup_, models::TrainingSetup::Create(options.setup));
   say(run->setup_->Describe());
-  DPIPE_RETURN_IF_ERROR(run->checkpoints_->CheckDataset(run->setup_->loader().dataset().size()));
+  DPIPE_RETURN_IF_ERROR(run->CheckData());
   const bool cached = options.strategy.frozen() == "cached";
   if (cached) DPIPE_RETURN_IF_ERROR(run->BuildCache(show));
   run->job_ = cached ? run->setup_->CachedJob() : run->setup_->job();
   DPIPE_RETURN_IF_ERROR(run->FindThePlans(say, show));
-  say(absl::StrCat("Plan:     ", options.strategy.name(), ", ",
-                   report::PlanText(run->plans_.plan)));
   if (run->resumed() != nullptr) run->job_.first_step = run->resumed()->step;
   run->job_.max_skipped_in_a_row = options.faults.max_skipped_in_a_row;
-  run->ChooseSteps(say);
-  DPIPE_ASSIGN_OR_RETURN(run->session_, StartSession(run->job_, run->plans_.plan, &run->ema_,
-                                                     run->plans_.self_conditioned_or_null()));
-  DPIPE_RETURN_IF_ERROR(run->checkpoints_->Restore(run->session_.get()));
-  run->setup_->ReleaseInitialParameters();
-  run->job_.backbone_parameters = run->setup_->job().backbone_parameters;
+  if (run->leads()) {
+    say(absl::StrCat("Plan:     ", options.strategy.name(), ", ",
+                     report::PlanText(run->plans_.plan)));
+    run->ChooseSteps(say);
+  }
+  DPIPE_RETURN_IF_ERROR(run->TakeOrders());
+  DPIPE_RETURN_IF_ERROR(run->Start());
   return run;
+}
+
+absl::Status TrainingRun::CheckData() const {
+  const int64_t size = setup_->loader().dataset().size();
+  if (leads()) DPIPE_RETURN_IF_ERROR(checkpoints_->CheckDataset(size));
+  if (processes() == nullptr) return absl::OkStatus();
+  return CheckSameRun(processes(), options_.config_fields, size);
+}
+
+// The plans and steps that the first process has chosen.
+absl::Status TrainingRun::TakeOrders() {
+  if (processes() != nullptr) {
+    TrainingOrders orders;
+    *orders.mutable_plan() = plans_.plan;
+    *orders.mutable_self_conditioned() = plans_.self_conditioned;
+    orders.set_first_step(job_.first_step);
+    orders.set_num_steps(num_steps_);
+    DPIPE_ASSIGN_OR_RETURN(orders, AgreeOnOrders(processes(), orders));
+    plans_ = {orders.plan(), orders.self_conditioned()};
+    job_.first_step = orders.first_step();
+    num_steps_ = orders.num_steps();
+  }
+  job_.optimizer.learning_rate.total_steps = num_steps_;
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Start() {
+  DPIPE_ASSIGN_OR_RETURN(session_,
+                         StartSession(job_, plans_.plan, &ema_, plans_.self_conditioned_or_null()));
+  if (leads()) DPIPE_RETURN_IF_ERROR(checkpoints_->Restore(session_.get()));
+  setup_->ReleaseInitialParameters();
+  job_.backbone_parameters = setup_->job().backbone_parameters;
+  return absl::OkStatus();
 }
 
 // Of what is trained on: all images, unless there are fewer steps than an epoch has.
 absl::Status TrainingRun::BuildCache(const ShowProgress& show) {
   int64_t steps = setup_->loader().StepsToSeeAll();
   if (options_.num_steps > 0) steps = std::min(steps, options_.num_steps);
-  DPIPE_RETURN_IF_ERROR(
-      setup_->BuildCache(steps, [&](double done) { show("filling the offline cache", done); })
-          .status());
+  const auto build = [&] {
+    return setup_->BuildCache(steps, [&](double done) { show("filling the offline cache", done); })
+        .status();
+  };
+  // What one process of a host has computed the others find in the folder.
+  const bool is_shared = processes() != nullptr && !options_.setup.cache_folder.empty();
+  DPIPE_RETURN_IF_ERROR(is_shared ? processes()->FirstOnHostFirst("the offline cache", build)
+                                  : build());
   // What cannot be cached fills bubbles.
   if (setup_->cache_is_partial()) strategy_.set_frozen("fill");
   return absl::OkStatus();
 }
 
 absl::Status TrainingRun::FindThePlans(const Say& say, const ShowProgress& show) {
-  DPIPE_ASSIGN_OR_RETURN(std::optional<TrainingPlans> saved, checkpoints_->SavedPlans(PlanIsFor()));
-  if (!saved.has_value()) return MakeThePlans(show);
-  plans_ = *std::move(saved);
+  std::optional<TrainingPlans> saved;
+  if (leads()) {
+    DPIPE_ASSIGN_OR_RETURN(saved, checkpoints_->SavedPlans(PlanIsFor()));
+  }
+  bool make = !saved.has_value();
+  if (processes() != nullptr) {
+    DPIPE_ASSIGN_OR_RETURN(make, AgreeWhetherToPlan(processes(), make));
+  }
+  if (make) return MakeThePlans(show);
+  if (saved.has_value()) plans_ = *std::move(saved);
   return absl::OkStatus();
 }
 
 // All that goes into a plan but the machine's speed, which is measured anew each time and would
-// give another one.
+// give another one. How many processes the devices belong to is a matter of speed, too.
 std::map<std::string, std::string> TrainingRun::PlanIsFor() const {
   std::map<std::string, std::string> plan_for;
   plan_for["strategy"] = strategy_.ShortDebugString();
-  plan_for["devices"] = absl::StrCat(job_.workers.size());
+  const int num_processes = processes() == nullptr ? 1 : processes()->num_processes();
+  plan_for["devices"] = absl::StrCat(job_.workers.size() * num_processes);
   if (job_.workers[0]->device()->kind() == DeviceKind::kCuda) plan_for["backend"] = "cuda";
-  for (const DeviceWorker* worker : job_.workers) {
-    absl::StrAppend(&plan_for["threads"], plan_for["threads"].empty() ? "" : " ",
-                    worker->device()->num_threads());
+  // All processes have devices like the first one's.
+  for (size_t i = 0; i < job_.workers.size() * num_processes; ++i) {
+    const Device& device = *job_.workers[i % job_.workers.size()]->device();
+    absl::StrAppend(&plan_for["threads"], i == 0 ? "" : " ", device.num_threads());
   }
   plan_for["model"] = job_.model->name();
   plan_for["dtype"] = std::string(DTypeName(job_.compute_dtype));
@@ -80,10 +129,11 @@ std::map<std::string, std::string> TrainingRun::PlanIsFor() const {
   return plan_for;
 }
 
+// All processes measure, at the same time; the first one plans.
 absl::Status TrainingRun::MakeThePlans(const ShowProgress& show) {
   auto on_progress = [&](double done) { show("profiling the model on this machine", done); };
   on_progress(0);
-  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(job_.workers));
+  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(job_.workers, processes()));
   PlanOptions plan_options;
   plan_options.global_batch = options_.setup.global_batch;
   plan_options.num_micro_batches = options_.num_micro_batches;
@@ -94,6 +144,7 @@ absl::Status TrainingRun::MakeThePlans(const ShowProgress& show) {
         local_batches.end());
   }
   DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile, ProfileJob(job_, local_batches, on_progress));
+  if (!leads()) return absl::OkStatus();
   DPIPE_ASSIGN_OR_RETURN(PlanResult planned, MakePlan(strategy_, profile, cluster, plan_options));
   plans_ = {std::move(planned.plan), std::move(planned.self_conditioned_plan)};
   return absl::OkStatus();
@@ -108,7 +159,6 @@ void TrainingRun::ChooseSteps(const Say& say) {
     // Some slower than predicted, so that the learning rate's decay ends before the time does.
     num_steps_ = std::max<int64_t>(1, options_.time_limit_ns / step_ns * 4 / 5);
   }
-  job_.optimizer.learning_rate.total_steps = num_steps_;
   std::string until = absl::StrCat(num_steps_, " steps");
   if (options_.time_limit_ns > 0) {
     absl::StrAppend(&until, ", at most ", FormatDuration(options_.time_limit_ns));

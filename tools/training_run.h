@@ -1,5 +1,8 @@
 // A training run put together: the model, the data, a plan for this machine, and the session that
 // trains by it.
+//
+// Of several processes all put it together. The first one decides by which plan and from which step
+// on, has the checkpoints, and uses the session; the others' sessions follow.
 #ifndef DPIPE_TOOLS_TRAINING_RUN_H_
 #define DPIPE_TOOLS_TRAINING_RUN_H_
 
@@ -37,8 +40,10 @@ class TrainingRun {
   LocalSession& session() { return *session_; }
   int64_t num_steps() const { return num_steps_; }  // when it is to end
   int64_t first_step() const { return job_.first_step; }
-  // What the run goes on from; null where it begins.
-  const CheckpointInfo* resumed() const { return checkpoints_->resumed(); }
+  // What the run goes on from; null where it begins, and where another process leads.
+  const CheckpointInfo* resumed() const {
+    return checkpoints_ == nullptr ? nullptr : checkpoints_->resumed();
+  }
   // How many times the data set has been seen after so many steps.
   double Epoch(int64_t steps) const;
 
@@ -58,16 +63,21 @@ class TrainingRun {
  private:
   explicit TrainingRun(const TrainerOptions& options)
       : options_(options), strategy_(options.strategy) {}
+  ProcessGroup* processes() const { return options_.setup.processes; }
+  bool leads() const { return processes() == nullptr || processes()->is_leader(); }
+  absl::Status CheckData() const;
   absl::Status BuildCache(const ShowProgress& show);
   // The saved plans where they fit, else new ones.
   absl::Status FindThePlans(const Say& say, const ShowProgress& show);
   absl::Status MakeThePlans(const ShowProgress& show);
   std::map<std::string, std::string> PlanIsFor() const;
   void ChooseSteps(const Say& say);
+  absl::Status TakeOrders();
+  absl::Status Start();
 
   const TrainerOptions& options_;
   Strategy strategy_;  // the options', but for what a partial cache changes
-  std::unique_ptr<TrainingCheckpoints> checkpoints_;
+  std::unique_ptr<TrainingCheckpoints> checkpoints_;  // null where another process leads
   std::unique_ptr<models::TrainingSetup> setup_;
   TrainingJob job_;
   TrainingPlans plans_;

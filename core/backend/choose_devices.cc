@@ -1,5 +1,7 @@
 #include "core/backend/choose_devices.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/system_driver.h"
@@ -41,9 +43,33 @@ absl::StatusOr<Devices> Gpus(const DeviceRequest& request, cuda::Driver* driver)
                                  request.count > 0 ? request.count : static_cast<int>(gpus.size()));
 }
 
-absl::StatusOr<Devices> Cpus(const DeviceRequest& request) {
-  return Device::PartitionCpu(request.count > 0 ? request.count
-                                                : static_cast<int>(AllowedCores().size()));
+// This process's share of the cores.
+absl::StatusOr<ChosenDevices> SharedCpus(const DeviceRequest& request) {
+  const int own = std::max(1, request.count), all = own * request.num_local;
+  const int first = own * request.local_process;
+  const std::vector<int> cores = AllowedCores();
+  ChosenDevices chosen;
+  if (all <= static_cast<int>(cores.size())) {
+    DPIPE_ASSIGN_OR_RETURN(const Devices devices, Device::PartitionCpu(all));
+    chosen.devices.assign(devices.begin() + first, devices.begin() + first + own);
+    return chosen;
+  }
+  chosen.note = absl::StrCat(all, " devices of ", request.num_local, " processes share ",
+                             cores.size(), " cores");
+  for (int i = first; i < first + own; ++i) {
+    chosen.devices.push_back(Device::Cpu({cores[i % cores.size()]}));
+  }
+  return chosen;
+}
+
+absl::StatusOr<ChosenDevices> Cpus(const DeviceRequest& request) {
+  if (request.num_local > 1) return SharedCpus(request);
+  ChosenDevices chosen;
+  DPIPE_ASSIGN_OR_RETURN(
+      chosen.devices,
+      Device::PartitionCpu(request.count > 0 ? request.count
+                                             : static_cast<int>(AllowedCores().size())));
+  return chosen;
 }
 
 }  // namespace
@@ -53,17 +79,17 @@ namespace internal {
 absl::StatusOr<ChosenDevices> ChooseDevices(
     const DeviceRequest& request, const std::function<absl::StatusOr<cuda::Driver*>()>& driver) {
   DPIPE_RETURN_IF_ERROR(Check(request));
-  ChosenDevices chosen;
-  if (request.backend != "cpu") {
-    const absl::StatusOr<cuda::Driver*> found = driver();
-    if (found.ok()) {
-      DPIPE_ASSIGN_OR_RETURN(chosen.devices, Gpus(request, *found));
-      return chosen;
-    }
-    if (request.backend == "cuda") return found.status();
-    chosen.note = absl::StrCat(found.status().message(), "; the CPU is used");
+  if (request.backend == "cpu") return Cpus(request);
+  const absl::StatusOr<cuda::Driver*> found = driver();
+  if (found.ok()) {
+    ChosenDevices chosen;
+    DPIPE_ASSIGN_OR_RETURN(chosen.devices, Gpus(request, *found));
+    return chosen;
   }
-  DPIPE_ASSIGN_OR_RETURN(chosen.devices, Cpus(request));
+  if (request.backend == "cuda") return found.status();
+  DPIPE_ASSIGN_OR_RETURN(ChosenDevices chosen, Cpus(request));
+  chosen.note = absl::StrCat(found.status().message(), "; the CPU is used",
+                             chosen.note.empty() ? "" : "; ", chosen.note);
   return chosen;
 }
 

@@ -1,5 +1,9 @@
 #include "core/backend/choose_devices.h"
 
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "core/tensor/cuda/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -68,6 +72,34 @@ TEST_F(ChooseDevicesTest, VirtualDevicesDivideOneGpu) {
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   ASSERT_EQ(chosen->devices.size(), 4);
   EXPECT_EQ(chosen->devices[3]->name(), "cuda:0/3 of 4");
+}
+
+// Each has its own, and all together the cores that they may use.
+TEST_F(ChooseDevicesTest, ProcessesShareTheCores) {
+  const int cores = static_cast<int>(AllowedCores().size());
+  DeviceRequest request = Request("cpu");
+  request.num_local = cores;
+  std::set<std::string> names;
+  for (request.local_process = 0; request.local_process < cores; ++request.local_process) {
+    const auto chosen = Choose(request);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    ASSERT_EQ(chosen->devices.size(), 1);
+    EXPECT_EQ(chosen->note, "");
+    names.insert(chosen->devices[0]->name());
+  }
+  EXPECT_EQ(names.size(), cores);
+}
+
+TEST_F(ChooseDevicesTest, MoreProcessesThanCoresAreToldSo) {
+  const int cores = static_cast<int>(AllowedCores().size());
+  DeviceRequest request = Request("cpu", 2);
+  request.num_local = cores;
+  const auto first = Choose(request);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->devices.size(), 2);
+  EXPECT_EQ(first->devices[0]->num_threads(), 1);
+  EXPECT_EQ(first->note,
+            absl::StrCat(2 * cores, " devices of ", cores, " processes share ", cores, " cores"));
 }
 
 TEST_F(ChooseDevicesTest, RequestsThatMakeNoSenseAreRefused) {

@@ -15,16 +15,17 @@ std::string ComponentName(const Plan& plan, int component) {
   return plan.components(component).name();
 }
 
+bool IsMessage(const Instruction& instruction) {
+  return instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
+}
+
 std::string MessageName(const Plan& plan, const Instruction& instruction) {
-  const bool is_send = instruction.kind() == Instruction::SEND;
-  std::string name = absl::StrCat(Instruction::Payload_Name(instruction.payload()), " of ");
+  const std::string payload = Instruction::Payload_Name(instruction.payload());
   if (instruction.payload() == Instruction::FROZEN_OUTPUT) {
-    absl::StrAppend(&name, ComponentName(plan, instruction.component()), ", samples ",
-                    RangeName(instruction.samples()));
-  } else {
-    absl::StrAppend(&name, "micro-batch ", instruction.micro_batch());
+    return absl::StrCat(payload, " of ", ComponentName(plan, instruction.component()), ", samples ",
+                        RangeName(instruction.samples()));
   }
-  return absl::StrCat(name, is_send ? " to" : " from", " rank ", instruction.peer());
+  return absl::StrCat(payload, " of micro-batch ", instruction.micro_batch());
 }
 
 }  // namespace
@@ -34,7 +35,9 @@ std::string InstructionName(const Plan& plan, const Instruction& instruction) {
   switch (instruction.kind()) {
     case Instruction::SEND:
     case Instruction::RECV:
-      return absl::StrCat(kind, " of ", MessageName(plan, instruction));
+      return absl::StrCat(kind, " of ", MessageName(plan, instruction),
+                          instruction.kind() == Instruction::SEND ? " to" : " from", " rank ",
+                          instruction.peer());
     case Instruction::LOAD_BATCH:
       return absl::StrCat(kind, " for ", ComponentName(plan, instruction.component()), ", samples ",
                           RangeName(instruction.samples()));
@@ -58,6 +61,19 @@ std::string InstructionName(const Plan& plan, const Instruction& instruction) {
     default:
       return kind;
   }
+}
+
+std::string AwaitedName(const Plan& plan, const Instruction& instruction, int index) {
+  if (!IsMessage(instruction)) {
+    return absl::StrCat(InstructionName(plan, instruction), " (instruction ", index, ")");
+  }
+  std::string name = MessageName(plan, instruction);
+  if (instruction.payload() != Instruction::FROZEN_OUTPUT) {
+    const bool sends = instruction.kind() == Instruction::SEND;
+    absl::StrAppend(&name, " for stage ", sends ? instruction.peer_stage() : instruction.stage());
+  }
+  return absl::StrCat(name, " (", Instruction::Kind_Name(instruction.kind()), ", instruction ",
+                      index, ")");
 }
 
 }  // namespace dpipe

@@ -12,6 +12,11 @@ namespace dpipe {
 // 8)", "RECV of GRADIENT of micro-batch 0 from rank 1".
 std::string InstructionName(const Plan& plan, const Instruction& instruction);
 
+// What others are waited for by an instruction, number `index` of its rank, in errors that name the
+// peer themselves: "ACTIVATION of micro-batch 3 for stage 1 (RECV, instruction 15)", "REDUCE_GRADS
+// of stage 0, layers [0, 9) (instruction 28)".
+std::string AwaitedName(const Plan& plan, const Instruction& instruction, int index);
+
 }  // namespace dpipe
 
 #endif  // DPIPE_CORE_RUNTIME_INSTRUCTION_NAME_H_

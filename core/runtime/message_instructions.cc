@@ -108,7 +108,7 @@ absl::Status RankExecutor::Send(const Instruction& instruction, int64_t step) {
   }
   const Prepared& prepared = prepared_now();
   return resources_.communicator->Send(Rank(instruction.peer()), prepared.tag, std::move(tensors),
-                                       prepared.name);
+                                       prepared.awaited);
 }
 
 std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instruction,
@@ -140,7 +140,7 @@ absl::Status RankExecutor::PostRecv(const Instruction& instruction, int64_t step
   const Prepared& prepared = prepared_now();
   DPIPE_ASSIGN_OR_RETURN(auto message, resources_.communicator->PostRecv(
                                            Rank(instruction.peer()), prepared.tag,
-                                           prepared.specs[current_model_], prepared.name));
+                                           prepared.specs[current_model_], prepared.awaited));
   Incoming incoming{{instruction.samples().begin(), instruction.samples().end()},
                     std::move(message)};
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());

@@ -94,9 +94,9 @@ absl::Status RankExecutor::GatherParams(const Instruction& instruction, int64_t 
     full.push_back(parameters->weight(id).master());
     parameters->mutable_weight(id)->MarkUpdated();
   }
-  DPIPE_ASSIGN_OR_RETURN(auto pending,
-                         resources_.communicator->StartAllGather(prepared.group, prepared.tensors,
-                                                                 std::move(full), prepared.name));
+  DPIPE_ASSIGN_OR_RETURN(
+      auto pending, resources_.communicator->StartAllGather(prepared.group, prepared.tensors,
+                                                            std::move(full), prepared.awaited));
   Started(instruction, step, std::move(pending));
   return absl::OkStatus();
 }
@@ -119,8 +119,8 @@ absl::Status RankExecutor::ReduceGrads(const Instruction& instruction, int64_t s
     DPIPE_ASSIGN_OR_RETURN(
         auto pending,
         reducer_ != nullptr
-            ? reducer_->Start(prepared.group, prepared.tensors, prepared.name)
-            : communicator.StartAllReduceSum(prepared.group, prepared.tensors, prepared.name));
+            ? reducer_->Start(prepared.group, prepared.tensors, prepared.awaited)
+            : communicator.StartAllReduceSum(prepared.group, prepared.tensors, prepared.awaited));
     Started(instruction, step, std::move(pending));
     return absl::OkStatus();
   }
@@ -138,7 +138,7 @@ absl::Status RankExecutor::ReduceGrads(const Instruction& instruction, int64_t s
   parameters->ReleaseGrads(LayersOf(instruction));
   DPIPE_ASSIGN_OR_RETURN(auto pending,
                          communicator.StartReduceScatterSum(prepared.group, std::move(full),
-                                                            prepared.tensors, prepared.name));
+                                                            prepared.tensors, prepared.awaited));
   Started(instruction, step, std::move(pending));
   return absl::OkStatus();
 }
@@ -149,7 +149,7 @@ absl::Status RankExecutor::SyncParams(const Instruction& instruction) {
   const Prepared& prepared = prepared_now();
   return versions_[instruction.stage()]->Share(
       static_cast<int>(prepared.group.size()), [&](absl::Span<Tensor> changes) {
-        return resources_.communicator->AllReduceSum(prepared.group, changes, prepared.name);
+        return resources_.communicator->AllReduceSum(prepared.group, changes, prepared.awaited);
       });
 }
 

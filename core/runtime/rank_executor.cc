@@ -30,7 +30,9 @@ RankExecutor::RankExecutor(RankResources resources)
     }
     DPIPE_CHECK(list.program != nullptr) << "the plan has no rank " << rank_;
     for (const Instruction& instruction : list.program->instructions()) {
-      list.prepared.push_back(Prepare(instruction));
+      Prepared prepared = Prepare(instruction);
+      prepared.awaited = AwaitedName(plan(), instruction, static_cast<int>(list.prepared.size()));
+      list.prepared.push_back(std::move(prepared));
     }
   }
   current_plan_ = 0;

@@ -116,6 +116,7 @@ class RankExecutor {
   // What is known of an instruction before it runs.
   struct Prepared {
     std::string name;
+    std::string awaited;                         // what others are waited for
     int64_t tag = 0;                             // of a message
     std::vector<std::vector<TensorSpec>> specs;  // of a RECV, by model
     std::vector<Rank> group;                     // of a collective

@@ -6,6 +6,7 @@
 #include "core/base/philox.h"
 #include "core/ops/adamw.h"
 #include "core/profile/profiler.h"
+#include "core/train/slowest_profile.h"
 
 namespace dpipe {
 namespace {
@@ -99,7 +100,8 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
   DPIPE_ASSIGN_OR_RETURN(ModelProfile profile,
                          ProfileModel(*job.model, job.workers, inputs, options, on_progress));
   profile.set_self_conditioning_probability(job.self_conditioning.probability);
-  return profile;
+  if (job.processes == nullptr) return profile;
+  return SlowestProfile(job.processes, std::move(profile));
 }
 
 bool StepSelfConditions(const SelfConditioningOptions& options, int64_t step) {

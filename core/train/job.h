@@ -62,7 +62,7 @@ std::vector<int> CandidateLocalBatches(int global_batch);
 inline constexpr int kProfilePasses = 15;
 
 // Times the job's model on its workers, `passes` times and twice before to warm up; see
-// ProfileModel.
+// ProfileModel. Of several processes all call it, and get what the slowest of them has measured.
 absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
                                         const std::vector<int>& local_batches,
                                         const std::function<void(double)>& on_progress = nullptr,
@@ -73,8 +73,10 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
 void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);
 
 // This machine as a cluster of the job's workers: what a message between two of them costs, and an
-// all-reduce over all of them, measured.
-absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers);
+// all-reduce over all of them, measured. Of several processes all call it; what counts is what the
+// first gets, of messages to the last.
+absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers,
+                                           ProcessGroup* processes = nullptr);
 
 // A session that trains by `plan` from the job's initial parameters. `ema` may be null. Steps that
 // StepSelfConditions() chooses run by `self_conditioned_plan`; where that is null, none do.

@@ -1,9 +1,14 @@
 #include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
 #include "core/base/time.h"
+#include "core/comm/gloo/gloo.h"
 #include "core/comm/in_process.h"
 #include "core/train/job.h"
 
@@ -19,69 +24,109 @@ Nanos Median(std::vector<Nanos> samples) {
   return *middle;
 }
 
+using Communicators = std::vector<std::unique_ptr<Communicator>>;
+
+// One for each worker of this process.
+absl::StatusOr<Communicators> Connect(const std::vector<DeviceWorker*>& workers,
+                                      ProcessGroup* processes) {
+  if (processes == nullptr) return CreateInProcessCommunicators(static_cast<int>(workers.size()));
+  Communicators communicators(workers.size());
+  const std::vector<Rank> ranks = processes->local_ranks();
+  const std::string name = absl::StrCat("probe ", processes->NextNumber());
+  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers, [&](int local) -> absl::Status {
+    GlooOptions options;
+    options.name = name;
+    options.rank = ranks[local];
+    options.size = processes->num_ranks();
+    options.device = workers[local]->device();
+    DPIPE_ASSIGN_OR_RETURN(communicators[local], ConnectGloo(&processes->store(), options));
+    return absl::OkStatus();
+  })));
+  return communicators;
+}
+
+// What rank 0 has measured; nothing elsewhere.
 class LinkProbe {
  public:
-  explicit LinkProbe(const std::vector<DeviceWorker*>& workers)
-      : workers_(workers),
-        communicators_(CreateInProcessCommunicators(static_cast<int>(workers.size()))) {}
-
-  // Half of a round trip between ranks 0 and 1.
-  absl::StatusOr<Nanos> Message() {
-    std::vector<Nanos> samples;
-    DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int rank) -> absl::Status {
-      if (rank > 1) return absl::OkStatus();
-      Communicator& comm = *communicators_[rank];
-      const Rank peer(1 - rank);
-      const Tensor ball = Tensor::Zeros(workers_[rank]->device(), {1}, DType::kF32);
-      for (int i = 0; i < kRepeats; ++i) {
-        const Nanos start = MonotonicNow();
-        if (rank == 0) DPIPE_RETURN_IF_ERROR(comm.Send(peer, 0, {ball}, "probe"));
-        DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(peer, 0, {{{1}, DType::kF32}}, "probe"));
-        DPIPE_RETURN_IF_ERROR(recv->Wait().status());
-        if (rank == 1) DPIPE_RETURN_IF_ERROR(comm.Send(peer, 0, {ball}, "probe"));
-        if (rank == 0) samples.push_back((MonotonicNow() - start) / 2);
-      }
+  LinkProbe(const std::vector<DeviceWorker*>& workers, Communicators communicators)
+      : workers_(workers), communicators_(std::move(communicators)) {}
+  // Each waits for all others to come to their end.
+  ~LinkProbe() {
+    RunOnAll(workers_, [&](int local) {
+      communicators_[local] = nullptr;
       return absl::OkStatus();
-    })));
-    return Median(samples);
+    });
+  }
+
+  // Half of a round trip between the first and the last rank.
+  absl::StatusOr<Nanos> Message() {
+    return Measure(
+        [](Communicator& comm, const Tensor& ball) -> absl::Status {
+          const int last = comm.size() - 1, rank = comm.rank().value();
+          if (rank != 0 && rank != last) return absl::OkStatus();
+          const Rank peer(last - rank);
+          if (rank == 0) DPIPE_RETURN_IF_ERROR(comm.Send(peer, 0, {ball}, "probe"));
+          DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(peer, 0, {{{1}, DType::kF32}}, "probe"));
+          DPIPE_RETURN_IF_ERROR(recv->Wait().status());
+          return rank == 0 ? absl::OkStatus() : comm.Send(peer, 0, {ball}, "probe");
+        },
+        1, 2);
   }
 
   absl::StatusOr<Nanos> AllReduce(int64_t size_bytes) {
-    std::vector<Nanos> samples;
-    std::vector<Rank> group;
-    for (size_t i = 0; i < workers_.size(); ++i) group.push_back(Rank(static_cast<int>(i)));
-    DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int rank) -> absl::Status {
-      std::vector<Tensor> tensors = {
-          Tensor::Zeros(workers_[rank]->device(), {size_bytes / 4}, DType::kF32)};
+    return Measure(
+        [](Communicator& comm, const Tensor& tensor) {
+          std::vector<Rank> group;
+          for (int i = 0; i < comm.size(); ++i) group.push_back(Rank(i));
+          std::vector<Tensor> tensors = {tensor};
+          return comm.AllReduceSum(group, absl::MakeSpan(tensors), "probe");
+        },
+        size_bytes / 4, 1);
+  }
+
+ private:
+  using Once = std::function<absl::Status(Communicator&, const Tensor&)>;
+
+  // The median of kRepeats times, divided by `parts`. Every rank calls `once`.
+  absl::StatusOr<Nanos> Measure(const Once& once, int64_t num_elements, int parts) {
+    std::vector<Nanos> samples(1);
+    DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int local) -> absl::Status {
+      Communicator& comm = *communicators_[local];
+      const Tensor tensor = Tensor::Zeros(workers_[local]->device(), {num_elements}, DType::kF32);
+      std::vector<Nanos> own;
       for (int i = 0; i < kRepeats; ++i) {
         const Nanos start = MonotonicNow();
-        DPIPE_RETURN_IF_ERROR(
-            communicators_[rank]->AllReduceSum(group, absl::MakeSpan(tensors), "probe"));
-        if (rank == 0) samples.push_back(MonotonicNow() - start);
+        DPIPE_RETURN_IF_ERROR(once(comm, tensor));
+        own.push_back((MonotonicNow() - start) / parts);
       }
+      if (comm.rank() == Rank(0)) samples = std::move(own);
       return absl::OkStatus();
     })));
     return Median(samples);
   }
 
- private:
   const std::vector<DeviceWorker*>& workers_;
-  std::vector<std::unique_ptr<Communicator>> communicators_;
+  Communicators communicators_;
 };
 
 }  // namespace
 
-absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers) {
+absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers,
+                                           ProcessGroup* processes) {
   ClusterSpec cluster;
-  const int n = static_cast<int>(workers.size());
-  cluster.set_name(absl::StrCat("this machine: ", n, " CPU device(s) of one process"));
+  const int num_processes = processes == nullptr ? 1 : processes->num_processes();
+  const int n = static_cast<int>(workers.size()) * num_processes;
+  cluster.set_name(num_processes == 1
+                       ? absl::StrCat("this machine: ", n, " CPU device(s) of one process")
+                       : absl::StrCat(n, " CPU device(s) of ", num_processes, " processes"));
   cluster.set_num_nodes(1);
   cluster.set_devices_per_node(n);
   cluster.set_collectives_use_compute(true);
   Nanos latency_ns = kNanosPerMicro;
   double bandwidth = 1e10;
   if (n > 1) {
-    LinkProbe probe(workers);
+    DPIPE_ASSIGN_OR_RETURN(Communicators communicators, Connect(workers, processes));
+    LinkProbe probe(workers, std::move(communicators));
     DPIPE_ASSIGN_OR_RETURN(latency_ns, probe.Message());
     DPIPE_ASSIGN_OR_RETURN(const Nanos reduce_ns, probe.AllReduce(kLargeBytes));
     // Solved for the bandwidth: a ring moves 2 (n-1)/n of the bytes over each link, in 2 (n-1)

@@ -76,12 +76,26 @@ absl::StatusOr<std::vector<PatchSize>> TrainingSetup::Patches() const {
   return MakePatchSizes(model_->image_size(), model_->size_multiple(), options_.patch_share);
 }
 
+int TrainingSetup::num_processes() const {
+  return options_.processes == nullptr ? 1 : options_.processes->num_processes();
+}
+
 absl::Status TrainingSetup::StartDevices() {
   DeviceRequest request;
   request.backend = options_.backend;
   request.count = options_.num_devices;
   request.virtual_devices = options_.virtual_devices;
+  if (options_.processes != nullptr) {
+    request.count = std::max(1, request.count);
+    request.local_process = options_.processes->address().local_process;
+    request.num_local = options_.processes->address().num_local;
+  }
   DPIPE_ASSIGN_OR_RETURN(const ChosenDevices chosen, ChooseDevices(request));
+  if (options_.processes != nullptr && !chosen.devices[0]->has_host_memory()) {
+    return absl::UnimplementedError(absl::StrCat(
+        num_processes(), " processes can only train together on CPUs, but the backend ",
+        options_.backend, " has given ", chosen.devices[0]->name()));
+  }
   device_note_ = chosen.note;
   workers_ = StartWorkers(chosen.devices);
   return absl::OkStatus();
@@ -135,13 +149,16 @@ absl::Status TrainingSetup::FillJob() {
     if (job_.model->component(index).self_conditioning.input.empty()) continue;
     job_.self_conditioning = {options_.self_conditioning_probability, options_.seed};
   }
+  job_.processes = options_.processes;
+  job_.deadline = options_.deadline;
   job_.connect = ConnectRanks;
   job_.optimizer = options_.optimizer;
   job_.compute_dtype = options_.compute_dtype;
   job_.frozen_quantum =
       options_.frozen_quantum > 0
           ? options_.frozen_quantum
-          : DefaultFrozenQuantum(options_.global_batch, static_cast<int>(workers_.size()));
+          : DefaultFrozenQuantum(options_.global_batch,
+                                 static_cast<int>(workers_.size()) * num_processes());
   return absl::OkStatus();
 }
 
@@ -186,7 +203,10 @@ std::string TrainingSetup::Describe() const {
   const std::string devices =
       device.kind() == DeviceKind::kCuda
           ? absl::StrCat(" device(s), the first ", device.name())
-          : absl::StrCat(" device(s) of ", device.num_threads(), " core(s) each");
+          : absl::StrCat(" device(s) of ", device.num_threads(), " core(s) each",
+                         num_processes() > 1
+                             ? absl::StrCat(", as in each of ", num_processes(), " processes")
+                             : "");
   return absl::StrCat("Model:    ", model_->Describe(), ", ", DTypeName(options_.compute_dtype),
                       "\n", "Data:     ", data, "\n",
                       "Machine:  ", report::DescribeMachine(machine), "; ", workers_.size(),

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "core/base/status.h"
+#include "core/comm/rendezvous/process_group.h"
 #include "core/train/job.h"
 #include "data/loader.h"
 #include "data/patches.h"
@@ -33,6 +35,10 @@ struct TrainingSetupOptions {
   std::string backend = "cpu";  // see DeviceRequest
   int num_devices = 0;          // 0: one a core, or every GPU
   int virtual_devices = 0;      // of one GPU
+  // That train together, on CPUs; outlives the setup. Each has num_devices, 0 being one then. Null:
+  // this one alone.
+  ProcessGroup* processes = nullptr;
+  absl::Duration deadline = absl::Seconds(120);  // of any one wait between ranks
   int global_batch = 32;
   DType compute_dtype = DType::kF32;
   // Frozen components run on this many samples at a time; 0: 4, or as many as divide a device's
@@ -87,6 +93,7 @@ class TrainingSetup {
   // What steps may have of each picture; none where all have all of it.
   absl::StatusOr<std::vector<PatchSize>> Patches() const;
   absl::Status StartDevices();
+  int num_processes() const;
   absl::Status FillJob();
   absl::Status ChooseModels();
 

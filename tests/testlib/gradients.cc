@@ -14,6 +14,7 @@ namespace dpipe::testlib {
 namespace {
 
 constexpr float kLearningRate = 0.05f;
+constexpr char kGradientKind[] = "gradient of the last step";
 
 bool SameBits(const Tensor& a, const Tensor& b) {
   return a.size_bytes() == b.size_bytes() &&
@@ -50,10 +51,13 @@ class GradientDescent : public StepOptimizer {
   explicit GradientDescent(Recorder* recorder) : recorder_(recorder) {}
 
   absl::Status Step(int64_t step, double /*global_norm*/, nn::ParameterSet* parameters) override {
+    last_.clear();
     for (nn::ParameterId id : parameters->trainable_ids()) {
       const Tensor& gradient = *parameters->grad(id);
-      DPIPE_RETURN_IF_ERROR(recorder_->Add(step, parameters->program().parameter(id).name,
-                                           parameters->part(id), gradient));
+      const std::string& name = parameters->program().parameter(id).name;
+      DPIPE_RETURN_IF_ERROR(recorder_->Add(step, name, parameters->part(id), gradient));
+      last_.push_back(
+          ElementwiseState(kGradientKind, name, parameters->part(id), gradient.Clone()));
       ops::Weight* weight = parameters->mutable_weight(id);
       float* master = weight->master().data<float>();
       const float* values = gradient.data<float>();
@@ -64,7 +68,7 @@ class GradientDescent : public StepOptimizer {
     return absl::OkStatus();
   }
 
-  std::vector<StateTensor> State() override { return {}; }
+  std::vector<StateTensor> State() override { return last_; }
   int64_t num_updates() const override { return updates_; }
   absl::Status StateRestored(int64_t num_updates) override {
     updates_ = num_updates;
@@ -73,6 +77,7 @@ class GradientDescent : public StepOptimizer {
 
  private:
   Recorder* const recorder_;
+  std::vector<StateTensor> last_;
   int64_t updates_ = 0;
 };
 
@@ -86,6 +91,18 @@ double RelativeDifference(const float* a, const float* b, int64_t count) {
   return std::sqrt(difference / norm);
 }
 
+// Step by step, because only the last one's gradients can be asked for.
+absl::StatusOr<std::vector<StepGradients>> GradientsOfProcesses(LocalSession* session, int steps) {
+  std::vector<StepGradients> result;
+  for (int k = 0; k < steps; ++k) {
+    DPIPE_ASSIGN_OR_RETURN(const RunResult run,
+                           session->Run(1, /*is_last=*/k == steps - 1, /*record=*/false));
+    DPIPE_ASSIGN_OR_RETURN(auto gradients, session->Collect(kGradientKind));
+    result.push_back({run.steps[0].sample_losses, std::move(gradients)});
+  }
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<StepGradients>> GradientsOf(const TrainingJob& job, const Plan& plan,
@@ -95,6 +112,7 @@ absl::StatusOr<std::vector<StepGradients>> GradientsOf(const TrainingJob& job, c
   options.plan = plan;
   options.model = job.model;
   options.workers = job.workers;
+  options.processes = job.processes;
   options.inputs = job.inputs;
   options.frozen_parameters = job.frozen_parameters;
   options.initial_parameters = &job.backbone_parameters;
@@ -103,6 +121,13 @@ absl::StatusOr<std::vector<StepGradients>> GradientsOf(const TrainingJob& job, c
   };
   options.compute_dtype = job.compute_dtype;
   DPIPE_ASSIGN_OR_RETURN(const auto session, LocalSession::Create(std::move(options)));
+  if (job.processes != nullptr && job.processes->is_leader()) {
+    return GradientsOfProcesses(session.get(), steps);
+  }
+  if (job.processes != nullptr) {
+    DPIPE_RETURN_IF_ERROR(session->Follow());
+    return std::vector<StepGradients>();
+  }
   DPIPE_ASSIGN_OR_RETURN(const RunResult run,
                          session->Run(steps, /*is_last=*/true, /*record=*/false));
   std::vector<StepGradients> result;

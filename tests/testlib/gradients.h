@@ -18,7 +18,8 @@ struct StepGradients {
 };
 
 // Trains `steps` steps by plain gradient descent, so that nothing evens out what is wrong.
-// Internal, with the parameter's name, where two ranks that hold the same one see different bits.
+// Internal, with the parameter's name, where two ranks of this process that hold the same one see
+// different bits. Of a job of several processes all call this, and the first gets the gradients.
 absl::StatusOr<std::vector<StepGradients>> GradientsOf(const TrainingJob& job, const Plan& plan,
                                                        int steps);
 

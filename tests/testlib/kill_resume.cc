@@ -1,11 +1,7 @@
 #include "tests/testlib/kill_resume.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +18,7 @@
 #include "core/train/checkpoint_reader.h"
 #include "core/train/checkpoint_writer.h"
 #include "nlohmann/json.hpp"
+#include "tests/testlib/running_program.h"
 
 namespace dpipe::testlib {
 namespace {
@@ -37,58 +34,16 @@ struct RunFiles {
   std::string console() const { return out + ".console"; }
 };
 
-// A training program that runs.
-class Process {
- public:
-  Process(const KillResumeOptions& options, const RunFiles& files, const std::string& resume) {
-    std::vector<std::string> arguments = {options.train_program};
-    arguments.insert(arguments.end(), options.flags.begin(), options.flags.end());
-    arguments.push_back("--out=" + files.out);
-    if (!resume.empty()) arguments.push_back("--resume=" + resume);
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    const std::string console = files.console();
-    pid_ = ::fork();
-    if (pid_ != 0) return;
-    const int fd = ::open(console.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    ::dup2(fd, STDOUT_FILENO);
-    ::dup2(fd, STDERR_FILENO);
-    ::execv(argv[0], argv.data());
-    ::_exit(127);
-  }
-  ~Process() {
-    if (!ended_) Kill();
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  // Whether it has ended by itself.
-  bool Poll() {
-    if (!ended_) ended_ = ::waitpid(pid_, &status_, WNOHANG) == pid_;
-    return ended_;
-  }
-  void Kill() {
-    if (Poll()) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, &status_, 0);
-    ended_ = true;
-  }
-  void Wait() {
-    while (!Poll()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  bool was_killed() const { return WIFSIGNALED(status_) && WTERMSIG(status_) == SIGKILL; }
-  bool succeeded() const { return WIFEXITED(status_) && WEXITSTATUS(status_) == 0; }
-  std::string HowItEnded() const {
-    return WIFSIGNALED(status_) ? absl::StrCat("signal ", WTERMSIG(status_))
-                                : absl::StrCat("exit code ", WEXITSTATUS(status_));
-  }
-
- private:
-  pid_t pid_ = 0;
-  int status_ = 0;
-  bool ended_ = false;
-};
+ProgramOptions TrainProgram(const KillResumeOptions& options, const RunFiles& files,
+                            const std::string& resume) {
+  ProgramOptions program;
+  program.program = options.train_program;
+  program.arguments = options.flags;
+  program.arguments.push_back("--out=" + files.out);
+  if (!resume.empty()) program.arguments.push_back("--resume=" + resume);
+  program.out = program.err = files.console();
+  return program;
+}
 
 bool IsWriting(const std::string& checkpoints) {
   std::error_code error;
@@ -174,9 +129,9 @@ absl::Status CompareModels(const std::string& expected, const std::string& actua
   return absl::OkStatus();
 }
 
-absl::Status EndedWrongly(const Process& process, const RunFiles& files) {
-  return absl::InternalError(absl::StrCat("the program ended with ", process.HowItEnded(), ": ",
-                                          ReadFile(files.console()).value_or("")));
+absl::Status EndedWrongly(const RunningProgram& process, const RunFiles& files) {
+  return absl::InternalError(absl::StrCat("the program ended with exit code ", process.exit_code(),
+                                          ": ", ReadFile(files.console()).value_or("")));
 }
 
 class Experiment {
@@ -198,7 +153,7 @@ class Experiment {
  private:
   // Keeps a copy of its first checkpoint: the program removes older ones as it goes on.
   absl::Status RunUndisturbed() {
-    Process process(options_, reference_, "");
+    RunningProgram process(TrainProgram(options_, reference_, ""));
     while (!process.Poll() && FirstCheckpoint(reference_.checkpoints()).empty()) Pause(1);
     const std::string first = FirstCheckpoint(reference_.checkpoints());
     if (first.empty()) return EndedWrongly(process, reference_);
@@ -206,7 +161,7 @@ class Experiment {
     fs::create_directories(fs::path(start_).parent_path());
     fs::copy(first, start_, fs::copy_options::recursive);
     process.Wait();
-    if (!process.succeeded()) return EndedWrongly(process, reference_);
+    if (process.exit_code() != 0) return EndedWrongly(process, reference_);
     DPIPE_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(start_));
     start_step_ = checkpoint->info().step;
     DPIPE_ASSIGN_OR_RETURN(log_, ReadLog(reference_.log()));
@@ -228,9 +183,9 @@ class Experiment {
     fs::copy(reference_.log(), killed_.log());  // its later steps must go
     for (bool done = false; !done;) {
       if (report_.kills == options_.num_kills) {
-        Process process(options_, killed_, "auto");
+        RunningProgram process(TrainProgram(options_, killed_, "auto"));
         process.Wait();
-        if (!process.succeeded()) return EndedWrongly(process, killed_);
+        if (process.exit_code() != 0) return EndedWrongly(process, killed_);
         break;
       }
       DPIPE_ASSIGN_OR_RETURN(done, OneLife());
@@ -249,7 +204,7 @@ class Experiment {
     const bool aims_at_saving = report_.kills % 2 == 1;
     const Clock::time_point end =
         Clock::now() + std::chrono::microseconds(random_.NextBelow(options_.max_life_ms * 1000));
-    Process process(options_, killed_, "auto");
+    RunningProgram process(TrainProgram(options_, killed_, "auto"));
     while (!process.Poll() && Clock::now() < end) Pause(1);
     if (aims_at_saving) {
       while (!process.Poll() && !IsWriting(killed_.checkpoints())) {
@@ -259,8 +214,8 @@ class Experiment {
       std::this_thread::sleep_for(std::chrono::microseconds(moment));
     }
     process.Kill();
-    if (process.succeeded()) return true;
-    if (!process.was_killed()) return EndedWrongly(process, killed_);
+    if (process.exit_code() == 0) return true;
+    if (process.exit_code() != 128 + SIGKILL) return EndedWrongly(process, killed_);
     ++report_.kills;
     if (IsWriting(killed_.checkpoints())) ++report_.while_saving;
     DPIPE_RETURN_IF_ERROR(CountSteps());

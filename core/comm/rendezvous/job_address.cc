@@ -143,6 +143,36 @@ absl::StatusOr<std::optional<JobAddress>> JobAddressFromEnvironment(
   return std::optional<JobAddress>();
 }
 
+absl::StatusOr<JobAddress> JobAddressByHand(const JobByHand& job) {
+  JobAddress address;
+  address.source = "flags";
+  const size_t colon = job.master.rfind(':');
+  if (colon == std::string::npos || colon == 0 ||
+      !absl::SimpleAtoi(job.master.substr(colon + 1), &address.port) || address.port < 1 ||
+      address.port > kMaxPort) {
+    return absl::InvalidArgumentError(absl::StrCat("process 0 is said to be at '", job.master,
+                                                   "', must be host:port, as node0:29400"));
+  }
+  address.host = job.master.substr(0, colon);
+  if (address.host.front() == '[' && address.host.back() == ']') {
+    address.host = address.host.substr(1, address.host.size() - 2);
+  }
+  if (job.process < 0 || job.process >= job.num_processes) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no process ", job.process, " of ",
+                                                   job.num_processes,
+                                                   "; they are numbered from 0"));
+  }
+  if (job.per_host < 1 || job.num_processes % job.per_host != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        job.num_processes, " processes are not a multiple of ", job.per_host, " on every host"));
+  }
+  address.process = job.process;
+  address.num_processes = job.num_processes;
+  address.local_process = job.process % job.per_host;
+  address.num_local = job.per_host;
+  return address;
+}
+
 absl::StatusOr<std::string> FirstSlurmHost(const std::string& node_list) {
   const size_t end = node_list.find_first_of(",[");
   std::string host = node_list.substr(0, end);

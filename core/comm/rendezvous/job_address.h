@@ -35,6 +35,17 @@ inline constexpr int kDefaultJobPort = 29400;
 // wrong, and its value.
 absl::StatusOr<std::optional<JobAddress>> JobAddressFromEnvironment(const Environment& environment);
 
+// What a person says who starts every process of a job by hand.
+struct JobByHand {
+  std::string master;  // where process 0 is, "host:port"; IPv6 addresses in brackets
+  int process = 0;
+  int num_processes = 1;
+  int per_host = 1;  // so many on every host, with neighbouring numbers
+};
+
+// InvalidArgument names what is wrong, and its value.
+absl::StatusOr<JobAddress> JobAddressByHand(const JobByHand& job);
+
 // The first host of a list as Slurm writes it: "node[3-5,9],login" has node3.
 absl::StatusOr<std::string> FirstSlurmHost(const std::string& node_list);
 

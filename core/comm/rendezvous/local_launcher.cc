@@ -25,6 +25,7 @@ namespace dpipe {
 namespace {
 
 constexpr char kListenerVariable[] = "DPIPE_LISTENER_FD";
+constexpr char kLauncherVariable[] = "DPIPE_LAUNCHER_PID";
 constexpr int kPollMillis = 50;
 
 volatile std::sig_atomic_t signal_to_pass_on = 0;
@@ -152,6 +153,7 @@ class Launcher {
         {"MASTER_ADDR", "127.0.0.1"},
         {"MASTER_PORT", absl::StrCat(listener_.port())},
         {"DPIPE_JOB", job_},
+        {kLauncherVariable, absl::StrCat(getpid())},
     };
     if (number == 0) set.push_back({kListenerVariable, absl::StrCat(listener_.fd())});
     std::vector<std::string> all;
@@ -246,6 +248,13 @@ absl::StatusOr<int> LaunchLocalProcesses(const LaunchOptions& options) {
         absl::StrCat("asked for ", options.num_processes, " processes, must be at least 1"));
   }
   return Launcher(options).Run();
+}
+
+// What a process of the job starts in its turn has the variable, too, but another parent.
+bool StartedByLauncher() {
+  const char* text = std::getenv(kLauncherVariable);
+  int pid = -1;
+  return text != nullptr && absl::SimpleAtoi(text, &pid) && pid == getppid();
 }
 
 std::optional<int> InheritedListener() {

@@ -28,6 +28,9 @@ struct LaunchOptions {
 // 128 + the signal's number where a signal ended it. To be called before there are other threads.
 absl::StatusOr<int> LaunchLocalProcesses(const LaunchOptions& options);
 
+// Whether a launcher has started this process.
+bool StartedByLauncher();
+
 // Of a process that the launcher has started as number 0: the open socket.
 std::optional<int> InheritedListener();
 

@@ -53,7 +53,7 @@ absl::StatusOr<Socket> Listener(const JobAddress& address, const ProcessGroupOpt
 absl::StatusOr<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(
     const JobAddress& address, const ProcessGroupOptions& options) {
   signal(SIGPIPE, SIG_IGN);
-  auto group = std::unique_ptr<ProcessGroup>(new ProcessGroup(options.ranks_per_process));
+  auto group = std::unique_ptr<ProcessGroup>(new ProcessGroup(address, options.ranks_per_process));
   StoreClientOptions client;
   client.host = address.host;
   client.port = address.port;
@@ -83,6 +83,28 @@ std::vector<Rank> ProcessGroup::local_ranks() const {
     ranks.push_back(Rank(process() * ranks_per_process_ + i));
   }
   return ranks;
+}
+
+absl::StatusOr<std::string> ProcessGroup::FromLeader(const std::string& what,
+                                                     const std::string& text) {
+  const std::string key = absl::StrCat("from the leader/", NextNumber());
+  if (!is_leader()) return store_->Get(key, absl::StrCat(what, " from ", store_->NameOf(0)));
+  DPIPE_RETURN_IF_ERROR(store_->Set(key, text));
+  return text;
+}
+
+absl::Status ProcessGroup::FirstOnHostFirst(const std::string& what,
+                                            const std::function<absl::Status()>& work) {
+  // Processes of one host have neighbouring numbers.
+  const int first = process() - address_.local_process;
+  const std::string key = absl::StrCat("first on host/", NextNumber(), "/", first);
+  if (process() != first) {
+    DPIPE_RETURN_IF_ERROR(
+        store_->Get(key, absl::StrCat(what, " by ", store_->NameOf(first))).status());
+    return work();
+  }
+  DPIPE_RETURN_IF_ERROR(work());
+  return store_->Set(key, "");
 }
 
 }  // namespace dpipe

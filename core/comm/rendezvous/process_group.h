@@ -3,6 +3,7 @@
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_PROCESS_GROUP_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_PROCESS_GROUP_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ class ProcessGroup {
   // Leaves. Process 0 waits for the others to leave, because it hosts the store.
   ~ProcessGroup() = default;
 
+  const JobAddress& address() const { return address_; }
   int process() const { return store_->process(); }
   int num_processes() const { return store_->num_processes(); }
   bool is_leader() const { return process() == 0; }
@@ -44,9 +46,19 @@ class ProcessGroup {
   // A new number, the same in every process that asks as often: for the names of keys.
   int NextNumber() { return next_number_++; }
 
- private:
-  explicit ProcessGroup(int ranks_per_process) : ranks_per_process_(ranks_per_process) {}
+  // What all agree on: gives every process process 0's `text`; the others' is not looked at. All
+  // call this alike. Only the job's failure ends the wait for process 0, and `what` is what it was
+  // for.
+  absl::StatusOr<std::string> FromLeader(const std::string& what, const std::string& text);
+  // Runs `work` in the first process of each host, and when that is done in the host's others:
+  // where the first makes files that the others then find. All call this alike.
+  absl::Status FirstOnHostFirst(const std::string& what, const std::function<absl::Status()>& work);
 
+ private:
+  ProcessGroup(const JobAddress& address, int ranks_per_process)
+      : address_(address), ranks_per_process_(ranks_per_process) {}
+
+  const JobAddress address_;
   const int ranks_per_process_;
   int next_number_ = 0;
   std::unique_ptr<StoreServer> server_;  // of process 0; goes after the client

@@ -41,7 +41,8 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Join(const StoreClient
     auto socket = ConnectTcp(options.host, options.port, until - absl::Now());
     if (!socket.ok()) {
       return absl::Status(socket.status().code(),
-                          absl::StrCat(here, ": no store of the job: ", socket.status().message()));
+                          absl::StrCat(here, ": no store of the job, which process 0 hosts: ",
+                                       socket.status().message()));
     }
     auto client = std::unique_ptr<StoreClient>(new StoreClient(options, *std::move(socket)));
     const absl::Status status = client->AwaitWelcome(until);
@@ -84,7 +85,9 @@ absl::Status StoreClient::AwaitWelcome(absl::Time until) {
       return absl::UnavailableError("the store has closed the connection");
     }
   }
-  return absl::DeadlineExceededError("the other processes have not come in time");
+  return absl::DeadlineExceededError(
+      "the store of the job, which process 0 hosts, says nothing: it is frozen, or its network is "
+      "cut");
 }
 
 StoreClient::~StoreClient() {

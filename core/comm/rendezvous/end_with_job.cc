@@ -1,0 +1,44 @@
+#include "core/comm/rendezvous/end_with_job.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/comm/rendezvous/heartbeat.h"
+
+namespace dpipe {
+
+EndWithJob::EndWithJob(StoreClient* store, absl::Duration time_to_end)
+    : store_(store), time_to_end_(time_to_end) {
+  thread_ = std::thread([this] { Loop(); });
+}
+
+EndWithJob::~EndWithJob() {
+  stopping_ = true;
+  thread_.join();
+}
+
+void EndWithJob::Loop() {
+  RunningClock clock;
+  absl::Duration failed_for;
+  while (!stopping_) {
+    if (!store_->AwaitFailure(kHeartbeatTick)) {
+      clock.Lap();
+      continue;
+    }
+    absl::SleepFor(kHeartbeatTick);
+    failed_for += clock.Lap();
+    if (failed_for < time_to_end_) continue;
+    const std::string line =
+        absl::StrCat(store_->NameOf(store_->process()), ": ", store_->failure().message(),
+                     "; this process has not ended ", absl::FormatDuration(time_to_end_),
+                     " after that, and is ended\n");
+    std::fputs(line.c_str(), stderr);
+    std::fflush(stderr);
+    _exit(1);
+  }
+}
+
+}  // namespace dpipe

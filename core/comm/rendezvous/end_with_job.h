@@ -1,0 +1,39 @@
+// Sees to it that a process ends when its job does.
+//
+// A failure ends every wait for other processes at once. But a process may be computing for itself,
+// or be held up by a disk, and would come to the next wait much later, or never.
+#ifndef DPIPE_CORE_COMM_RENDEZVOUS_END_WITH_JOB_H_
+#define DPIPE_CORE_COMM_RENDEZVOUS_END_WITH_JOB_H_
+
+#include <atomic>
+#include <thread>
+
+#include "absl/time/time.h"
+#include "core/comm/rendezvous/store_client.h"
+
+namespace dpipe {
+
+// Long enough for whoever waits to say what for.
+inline constexpr absl::Duration kTimeToEnd = absl::Seconds(10);
+
+class EndWithJob {
+ public:
+  // While this exists, a failure of the job ends the process `time_to_end` later, with a line on
+  // standard error that says why and exit code 1; nothing is tidied up. `store` outlives this.
+  explicit EndWithJob(StoreClient* store, absl::Duration time_to_end = kTimeToEnd);
+  ~EndWithJob();
+  EndWithJob(const EndWithJob&) = delete;
+  EndWithJob& operator=(const EndWithJob&) = delete;
+
+ private:
+  void Loop();
+
+  StoreClient* const store_;
+  const absl::Duration time_to_end_;
+  std::atomic<bool> stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_RENDEZVOUS_END_WITH_JOB_H_

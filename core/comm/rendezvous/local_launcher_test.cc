@@ -1,0 +1,152 @@
+#include "core/comm/rendezvous/local_launcher.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::internal::CaptureStderr;
+using ::testing::internal::CaptureStdout;
+using ::testing::internal::GetCapturedStderr;
+using ::testing::internal::GetCapturedStdout;
+
+LaunchOptions Shell(int num_processes, const std::string& script) {
+  LaunchOptions options;
+  options.num_processes = num_processes;
+  options.program = "/bin/sh";
+  options.arguments = {"-c", script};
+  return options;
+}
+
+struct Launched {
+  int exit_code = -1;
+  std::string out, err;
+};
+
+Launched Launch(const LaunchOptions& options) {
+  CaptureStdout();
+  CaptureStderr();
+  const auto exit_code = LaunchLocalProcesses(options);
+  Launched launched;
+  launched.out = GetCapturedStdout();
+  launched.err = GetCapturedStderr();
+  EXPECT_TRUE(exit_code.ok()) << exit_code.status();
+  launched.exit_code = exit_code.value_or(-1);
+  return launched;
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// By polling: what is waited for is another program's doing.
+template <typename Condition>
+void WaitUntil(const Condition& holds) {
+  while (!holds()) absl::SleepFor(absl::Milliseconds(5));
+}
+
+TEST(LocalLauncherTest, EachKnowsWhichItIsAndIsHeardWithItsNumber) {
+  const Launched launched = Launch(
+      Shell(3,
+            "echo out $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE; echo err $RANK >&2; "
+            "printf 'no newline'"));
+  EXPECT_EQ(launched.exit_code, 0) << launched.err;
+  for (const char* line :
+       {"[0] out 0 of 3, 0 of 3\n", "[2] out 2 of 3, 2 of 3\n", "[1] no newline\n"}) {
+    EXPECT_THAT(launched.out, HasSubstr(line));
+  }
+  EXPECT_THAT(launched.err, AllOf(HasSubstr("[0] err 0\n"), HasSubstr("[2] err 2\n")));
+}
+
+TEST(LocalLauncherTest, TheFirstErrorCounts) {
+  const std::string flag = ::testing::TempDir() + "/first_has_failed";
+  std::remove(flag.c_str());
+  // Process 0 fails after process 1.
+  const Launched launched = Launch(Shell(2, absl::StrCat("if [ $RANK = 1 ]; then touch ", flag,
+                                                         "; exit 7; fi; ", "while [ ! -e ", flag,
+                                                         " ]; do sleep 0.01; done; sleep 0.3; "
+                                                         "exit 8")));
+  EXPECT_EQ(launched.exit_code, 7);
+  EXPECT_THAT(launched.err, HasSubstr("launcher: process 1 (pid "));
+  EXPECT_THAT(launched.err, HasSubstr(") has failed with exit code 7\n"));
+}
+
+TEST(LocalLauncherTest, WhoDoesNotEndAfterAnErrorIsKilled) {
+  LaunchOptions options = Shell(3, "if [ $RANK = 1 ]; then kill -SEGV $$; fi; exec sleep 1000");
+  options.grace = absl::Milliseconds(100);
+  const Launched launched = Launch(options);
+  EXPECT_EQ(launched.exit_code, 128 + SIGSEGV);
+  EXPECT_THAT(launched.err, HasSubstr("was ended by SIGSEGV"));
+  EXPECT_THAT(launched.err, HasSubstr("2 processes have not ended 100ms after that"));
+}
+
+// A launcher in a process of its own, whose processes write their ids to FOLDER/N.
+pid_t ForkLauncher(int num_processes, const std::string& folder, const std::string& script) {
+  mkdir(folder.c_str(), 0700);
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  const auto exit_code = LaunchLocalProcesses(Shell(
+      num_processes,
+      absl::StrCat(script, "; echo $$ > ", folder, "/$RANK.new; mv ", folder, "/$RANK.new ", folder,
+                   "/$RANK; while :; do sleep 0.01; "
+                   "done")));
+  _exit(exit_code.value_or(99));
+}
+
+pid_t AwaitPid(const std::string& path) {
+  WaitUntil([&] { return access(path.c_str(), F_OK) == 0; });
+  return std::atoi(ReadAll(path).c_str());
+}
+
+TEST(LocalLauncherTest, ASignalReachesAll) {
+  const std::string folder = ::testing::TempDir() + "/signalled";
+  const pid_t launcher = ForkLauncher(2, folder, "trap 'exit 5' TERM");
+  for (int i : {0, 1}) AwaitPid(absl::StrCat(folder, "/", i));
+  kill(launcher, SIGTERM);
+  int status = 0;
+  ASSERT_EQ(waitpid(launcher, &status, 0), launcher);
+  EXPECT_EQ(WEXITSTATUS(status), 5);
+}
+
+TEST(LocalLauncherTest, NoneOutlivesALauncherThatIsKilled) {
+  const std::string folder = ::testing::TempDir() + "/killed";
+  const pid_t launcher = ForkLauncher(2, folder, "true");
+  const pid_t first = AwaitPid(folder + "/0"), second = AwaitPid(folder + "/1");
+  kill(launcher, SIGKILL);
+  waitpid(launcher, nullptr, 0);
+  for (pid_t pid : {first, second}) {
+    // Gone, or a zombie that whoever inherited it has not looked at yet.
+    WaitUntil([&] {
+      return kill(pid, 0) != 0 ||
+             ReadAll(absl::StrCat("/proc/", pid, "/stat")).find(") Z") != std::string::npos;
+    });
+  }
+}
+
+TEST(LocalLauncherTest, NothingToStartIsRefused) {
+  LaunchOptions options;
+  options.num_processes = 0;
+  EXPECT_EQ(LaunchLocalProcesses(options).status().message(),
+            "asked for 0 processes, must be at least 1");
+}
+
+}  // namespace
+}  // namespace dpipe

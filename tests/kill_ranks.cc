@@ -1,0 +1,61 @@
+// Kills, or freezes, one process at a random instant of training runs of tiny_sd by several, and
+// shows that all others end in time and name it.
+//   bazel run //tests:kill_ranks -- --kills=200
+#include "tests/testlib/kill_ranks.h"
+
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gflags/gflags.h"
+
+DEFINE_int32(kills, 200, "how many");
+DEFINE_int32(freeze_every, 0, "every so many-th process is stopped and not killed; 0: none");
+DEFINE_uint64(seed, 1, "of the instants and ranks");
+DEFINE_int32(processes, 3, "of a run");
+DEFINE_int32(max_life_ms, 6000, "of a run");
+DEFINE_int32(death_deadline_ms, 15000, "until all others must have ended, after a death");
+DEFINE_double(silence, 3, "seconds after which a silent process counts as frozen");
+DEFINE_string(strategy, "diffusionpipe", "of the runs");
+DEFINE_string(data, "", "folder of images; empty: the built-in data set");
+DEFINE_string(folder, "/tmp/kill_ranks", "for the files of the experiment; is emptied first");
+
+int main(int argc, char** argv) {
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  dpipe::testlib::KillRanksOptions options;
+  options.train_program = "tools/train";
+  options.folder = FLAGS_folder;
+  options.num_processes = FLAGS_processes;
+  options.num_kills = FLAGS_kills;
+  options.freeze_every = FLAGS_freeze_every;
+  options.max_life_ms = FLAGS_max_life_ms;
+  options.death_deadline_ms = FLAGS_death_deadline_ms;
+  options.silence_deadline_ms = static_cast<int>(1000 * FLAGS_silence) + FLAGS_death_deadline_ms;
+  options.seed = FLAGS_seed;
+  options.say = [](const std::string& line) { std::printf("%s\n", line.c_str()), fflush(stdout); };
+  options.flags = {"--strategy=" + FLAGS_strategy,
+                   "--data=" + FLAGS_data,
+                   "--global_batch=6",
+                   "--micro_batches=3",
+                   "--frozen_quantum=1",
+                   "--steps=100000",
+                   "--checkpoint_every=5",
+                   "--minutes=0",
+                   "--samples=false",
+                   "--output.tensorboard=false",
+                   absl::StrCat("--job.silence=", FLAGS_silence),
+                   "--job.join=8"};
+  const auto report = dpipe::testlib::KillRanks(options);
+  if (!report.ok()) {
+    std::printf("FAILED: %s\n", std::string(report.status().message()).c_str());
+    return 1;
+  }
+  std::printf(
+      "%d kills: the others had ended %.2f s later on average, %.2f s at most\n"
+      "%d freezes, known after %.1f s: %.2f s on average, %.2f s at most\n"
+      "%d before all processes had come, %d while they trained; every message names the rank\n",
+      report->kills, report->mean_death_s, report->longest_death_s, report->freezes, FLAGS_silence,
+      report->mean_silence_s, report->longest_silence_s, report->before_all_had_come,
+      report->while_training);
+  return 0;
+}

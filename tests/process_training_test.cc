@@ -1,0 +1,205 @@
+// //tools:train by several processes, as a user runs it: what is learned, drawn and kept is what
+// threads of one process do, a run goes on with more or fewer processes, whoever is told to stop
+// stops all, and who does not belong together is told so.
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/testlib/process_job.h"
+#include "tests/testlib/run_program.h"
+
+namespace dpipe {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testlib::ProgramOutcome;
+using testlib::RunProgram;
+
+constexpr char kWeights[] = "/unet/diffusion_pytorch_model.safetensors";
+
+std::string FreshPath(const std::string& name) {
+  const std::string path = ::testing::TempDir() + "/" + name;
+  fs::remove_all(path);
+  return path;
+}
+
+const std::string& DataFolder() {
+  static const auto* const kFolder = [] {
+    const std::string folder = FreshPath("images");
+    const ProgramOutcome made = RunProgram("data/make_dataset", {"--out=" + folder, "--count=32"});
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    return new std::string(folder);
+  }();
+  return *kFolder;
+}
+
+std::vector<std::string> Flags(const std::string& out, const std::vector<std::string>& more) {
+  std::vector<std::string> flags = {"--data=" + DataFolder(),
+                                    "--out=" + out,
+                                    "--global_batch=2",
+                                    "--micro_batches=2",
+                                    "--frozen_quantum=1",
+                                    "--warmup=2",
+                                    "--steps=4",
+                                    "--minutes=0",
+                                    "--samples=false",
+                                    "--output.tensorboard=false"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+ProgramOutcome Train(const std::string& out, const std::vector<std::string>& more) {
+  return RunProgram("tools/train", Flags(out, more), /*deadline_s=*/240);
+}
+
+// Everything that the log says of losses, training's and held-out ones, as it is written there.
+std::vector<std::string> LossesOf(const std::string& out) {
+  std::vector<std::string> losses;
+  std::istringstream text(ReadFile(out + ".log.jsonl").value_or(""));
+  for (std::string line; std::getline(text, line);) {
+    const json parsed = json::parse(line);
+    for (const char* key : {"loss", "eval_loss"}) {
+      if (!parsed.contains(key)) continue;
+      losses.push_back(absl::StrCat(key, " ", parsed["step"].dump(), " ", parsed[key].dump()));
+    }
+  }
+  return losses;
+}
+
+void ExpectSameFile(const std::string& a, const std::string& b) {
+  ASSERT_TRUE(fs::exists(a) && fs::exists(b)) << a << ", " << b;
+  EXPECT_EQ(*ReadFile(a), *ReadFile(b)) << a << ", " << b;
+}
+
+TEST(ProcessTrainingTest, ProcessesTrainAsThreadsDo) {
+  const std::vector<std::string> more = {
+      "--evaluation.share=0.2", "--evaluation.samples=5", "--evaluation.quantiles=0.2",
+      "--evaluation.every=2",   "--sample_every=2",       "--sample_steps=2",
+      "--save_every=2"};
+  const auto with = [&](const std::string& flag) {
+    std::vector<std::string> all = more;
+    all.push_back(flag);
+    return all;
+  };
+  const std::string threads = FreshPath("threads"), processes = FreshPath("processes");
+  const ProgramOutcome alone = Train(threads, with("--devices=2"));
+  ASSERT_EQ(alone.exit_code, 0) << alone.err;
+  const ProgramOutcome together = Train(processes, with("--nproc=2"));
+  ASSERT_EQ(together.exit_code, 0) << together.out << together.err;
+
+  const std::vector<std::string> losses = LossesOf(threads);
+  EXPECT_EQ(losses.size(), 4u + 2u);
+  EXPECT_EQ(LossesOf(processes), losses);
+  ExpectSameFile(threads + kWeights, processes + kWeights);
+  ExpectSameFile(threads + ".samples/step_000002.png", processes + ".samples/step_000002.png");
+  // One of them speaks.
+  EXPECT_THAT(together.out, AllOf(HasSubstr("[0] Plan:"), HasSubstr("in each of 2 processes"),
+                                  HasSubstr("[0] Trained 4 steps"), Not(HasSubstr("[1]"))));
+}
+
+// By one plan, the checkpoint's: with a strategy whose sums depend on it.
+TEST(ProcessTrainingTest, ARunGoesOnWithMoreOrFewerProcesses) {
+  const std::vector<std::string> more = {"--strategy=zero3", "--micro_batches=1",
+                                         "--checkpoint_every=2"};
+  const auto with = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> all = more;
+    all.insert(all.end(), flags.begin(), flags.end());
+    return all;
+  };
+  const std::string out = FreshPath("resumed");
+  ProgramOutcome run = Train(out, with({"--nproc=2"}));
+  ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+  const std::string whole = *ReadFile(out + kWeights);
+  const std::vector<std::string> losses = LossesOf(out);
+  const std::string middle = "--resume=" + out + ".checkpoints/step_00000002";
+  for (const char* where : {"--devices=2", "--nproc=2"}) {
+    run = Train(out, with({where, middle}));
+    ASSERT_EQ(run.exit_code, 0) << where << run.out << run.err;
+    EXPECT_THAT(run.out, HasSubstr("Trained 2 steps, 4 images"));
+    EXPECT_EQ(LossesOf(out), losses) << where;
+    EXPECT_TRUE(*ReadFile(out + kWeights) == whole) << where;
+  }
+}
+
+// Two processes, each started for itself.
+std::unique_ptr<testlib::ProcessJob> MakePair(const std::string& out) {
+  testlib::ProcessJobOptions options;
+  options.train_program = "tools/train";
+  options.flags = Flags(out, {});
+  options.consoles = out + ".console";
+  options.by_environment = true;
+  options.deadline_s = 240;
+  auto job = testlib::ProcessJob::Create(options);
+  EXPECT_TRUE(job.ok()) << job.status();
+  return *std::move(job);
+}
+
+TEST(ProcessTrainingTest, AskedByAFileOrASignalToAnyOfThemAllSaveAndStop) {
+  const std::string out = FreshPath("asked");
+  const auto pair = MakePair(out);
+  for (int i : {0, 1}) pair->Start(i, {"--steps=100000", "--checkpoint_every=0"});
+  const auto wait_while = [&](const std::function<bool()>& waits) {
+    while (waits() && !pair->program(0).Poll()) usleep(10000);
+  };
+  const auto checkpoints = [&] {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(out + ".checkpoints")) {
+      const std::string name = entry.path().filename().string();
+      if (name.rfind("step_", 0) == 0 && name.find('.') == std::string::npos) names.push_back(name);
+    }
+    return names;
+  };
+  wait_while([&] { return !fs::exists(out + ".log.jsonl"); });
+  ASSERT_TRUE(WriteFileAtomically(out + ".checkpoints/SAVE_NOW", "").ok());
+  wait_while([&] { return checkpoints().empty(); });
+  pair->program(1).Signal(SIGTERM);
+  EXPECT_EQ(pair->ExitCode(0), 0) << pair->Said(0);
+  EXPECT_EQ(pair->ExitCode(1), 0) << pair->Said(1);
+  EXPECT_THAT(pair->Said(0), HasSubstr("Stopped by SIGTERM to rank 1 (pid "));
+  EXPECT_EQ(pair->Said(1), "");
+  // Of the last step that was trained.
+  EXPECT_THAT(checkpoints(),
+              Contains(absl::StrFormat("step_%08d", static_cast<int>(LossesOf(out).size()))));
+}
+
+TEST(ProcessTrainingTest, ProcessesOfDifferentRunsAreToldSo) {
+  const auto pair = MakePair(FreshPath("different"));
+  pair->Start(0, {"--lr=0.001"});
+  pair->Start(1, {"--lr=0.002"});
+  for (int i : {0, 1}) {
+    EXPECT_EQ(pair->ExitCode(i), 1);
+    EXPECT_THAT(pair->Said(i),
+                AllOf(HasSubstr("rank 1 (pid "),
+                      HasSubstr("was started for another run: --optimizer.lr=0.002 here, but "
+                                "0.001 at rank 0 (pid ")));
+  }
+}
+
+// An error of the first process reaches the others, the launcher, and its caller.
+TEST(ProcessTrainingTest, AnErrorEndsAllWithItsWords) {
+  const ProgramOutcome run =
+      Train(FreshPath("refused"), {"--nproc=2", "--model=" + FreshPath("no_such_model")});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("[0] train: "), HasSubstr("no_such_model"),
+                             HasSubstr("[1] train: "), HasSubstr("launcher: process ")));
+}
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,126 @@
+#include "tests/testlib/kill_ranks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/file.h"
+#include "core/base/philox.h"
+#include "tests/testlib/process_job.h"
+
+namespace dpipe::testlib {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void Pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
+
+// Before it had come to the store, a process has no name yet.
+bool NeverCame(const std::string& said, int gone) {
+  return absl::StrContains(said, absl::StrCat("missing: process ", gone)) ||
+         (gone == 0 && absl::StrContains(said, "store of the job, which process 0 hosts"));
+}
+
+// Whoever was waiting for rank `gone` says so, by whichever part of it noticed.
+bool Names(const std::string& said, int gone) {
+  return absl::StrContains(said, absl::StrCat("rank ", gone, " (pid ")) || NeverCame(said, gone);
+}
+
+class Experiment {
+ public:
+  explicit Experiment(const KillRanksOptions& options)
+      : options_(options), random_(options.seed, 0, 0, RandomPurpose::kTest) {}
+
+  absl::StatusOr<KillRanksReport> Run() {
+    for (int i = 0; i < options_.num_kills; ++i) DPIPE_RETURN_IF_ERROR(OneRun(i));
+    if (report_.kills > 0) report_.mean_death_s /= report_.kills;
+    if (report_.freezes > 0) report_.mean_silence_s /= report_.freezes;
+    return report_;
+  }
+
+ private:
+  absl::Status OneRun(int number) {
+    fs::remove_all(options_.folder);
+    DPIPE_RETURN_IF_ERROR(MakeFolder(options_.folder));
+    ProcessJobOptions options;
+    options.train_program = options_.train_program;
+    options.flags = options_.flags;
+    options.flags.push_back(absl::StrCat("--out=", options_.folder, "/run"));
+    options.num_processes = options_.num_processes;
+    options.consoles = absl::StrCat(options_.folder, "/console");
+    DPIPE_ASSIGN_OR_RETURN(const auto job, ProcessJob::Create(options));
+    const bool freezes = options_.freeze_every > 0 && (number + 1) % options_.freeze_every == 0;
+    const int gone = static_cast<int>(random_.NextBelow(options_.num_processes));
+    const auto life = std::chrono::microseconds(random_.NextBelow(options_.max_life_ms * 1000));
+    job->StartAll();
+    std::this_thread::sleep_for(life);
+    if (job->program(gone).Poll()) return Wrong(*job, gone, "has ended before it was to");
+    job->program(gone).Signal(freezes ? SIGSTOP : SIGKILL);
+    const Clock::time_point start = Clock::now();
+    const double deadline_s =
+        (freezes ? options_.silence_deadline_ms : options_.death_deadline_ms) / 1e3;
+    for (int i = 0; i < options_.num_processes; ++i) {
+      while (i != gone && !job->program(i).Poll()) {
+        if (SecondsSince(start) > deadline_s) return Wrong(*job, i, "has not ended in time");
+        Pause();
+      }
+    }
+    return Count(job.get(), gone, freezes, SecondsSince(start), life);
+  }
+
+  absl::Status Count(ProcessJob* job, int gone, bool freezes, double took_s,
+                     std::chrono::microseconds life) {
+    bool never_came = false, named_instruction = false;
+    for (int i = 0; i < options_.num_processes; ++i) {
+      if (i == gone) continue;
+      if (job->program(i).exit_code() != 1) {
+        return Wrong(*job, i, absl::StrCat("has ended with ", job->program(i).exit_code()));
+      }
+      const std::string said = job->Said(i);
+      if (!Names(said, gone)) return Wrong(*job, i, absl::StrCat("does not name rank ", gone));
+      never_came = never_came || NeverCame(said, gone);
+      named_instruction = named_instruction || absl::StrContains(said, ", instruction ");
+    }
+    (freezes ? report_.freezes : report_.kills) += 1;
+    report_.before_all_had_come += never_came ? 1 : 0;
+    report_.while_training += named_instruction ? 1 : 0;
+    double& mean = freezes ? report_.mean_silence_s : report_.mean_death_s;
+    double& longest = freezes ? report_.longest_silence_s : report_.longest_death_s;
+    mean += took_s;
+    longest = std::max(longest, took_s);
+    options_.say(absl::StrFormat("%s rank %d after %.2f s: all others had ended %.2f s later%s",
+                                 freezes ? "froze" : "killed", gone, life.count() / 1e6, took_s,
+                                 never_came          ? ", before all had come"
+                                 : named_instruction ? ", naming the instruction"
+                                                     : ", before training"));
+    return absl::OkStatus();
+  }
+
+  absl::Status Wrong(const ProcessJob& job, int process, const std::string& what) const {
+    return absl::InternalError(
+        absl::StrCat("rank ", process, " ", what, "; it said:\n", job.Said(process)));
+  }
+
+  const KillRanksOptions& options_;
+  RandomStream random_;
+  KillRanksReport report_;
+};
+
+}  // namespace
+
+absl::StatusOr<KillRanksReport> KillRanks(const KillRanksOptions& options) {
+  return Experiment(options).Run();
+}
+
+}  // namespace dpipe::testlib

@@ -1,0 +1,46 @@
+#include "tools/stop_relay.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace dpipe::tools {
+namespace {
+
+constexpr char kNote[] = "stop";
+constexpr absl::Duration kTick = absl::Milliseconds(100);
+
+}  // namespace
+
+StopSender::StopSender(ProcessGroup* processes) : processes_(processes) {
+  thread_ = std::thread([this] {
+    while (!ending_ && request_.signal() == nullptr) absl::SleepFor(kTick);
+    if (request_.signal() == nullptr) return;
+    StoreClient& store = processes_->store();
+    // Where the store is gone the job has failed, which shows elsewhere.
+    store
+        .SendNote(0, kNote,
+                  absl::StrCat(request_.signal(), " to ", store.NameOf(processes_->process())))
+        .IgnoreError();
+  });
+}
+
+StopSender::~StopSender() {
+  ending_ = true;
+  thread_.join();
+}
+
+StopReceiver::StopReceiver(ProcessGroup* processes) : processes_(processes) {
+  processes_->store().OnNote(kNote, [this](const std::string& wish) {
+    absl::MutexLock lock(&mutex_);
+    wish_ = wish;
+  });
+}
+
+StopReceiver::~StopReceiver() { processes_->store().OnNote(kNote, nullptr); }
+
+std::string StopReceiver::wish() const {
+  absl::MutexLock lock(&mutex_);
+  return wish_;
+}
+
+}  // namespace dpipe::tools
