@@ -1,0 +1,136 @@
+#include "core/comm/shared_collective.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/check.h"
+
+namespace dpipe {
+namespace {
+
+// 64 KiB a tensor: some 10 us of work, short enough not to keep its rank from a message that comes
+// meanwhile, long enough that taking it costs next to nothing.
+constexpr int64_t kChunkElements = 16 * 1024;
+
+}  // namespace
+
+SharedCollective::SharedCollective(Kind kind, int num_members)
+    : kind_(kind), brought_(num_members) {}
+
+bool SharedCollective::Join(int number, Brought brought, Nanos now_ns) {
+  brought_[number] = std::move(brought);
+  complete_ns_ = std::max(complete_ns_, now_ns);
+  if (++num_joined_ < static_cast<int>(brought_.size())) return false;
+  CheckSizes();
+  Divide();
+  if (chunks_.empty()) End();
+  complete_.store(true, std::memory_order_release);
+  return true;
+}
+
+void SharedCollective::CheckSizes() const {
+  const std::vector<Tensor>& full = brought_[0].full;
+  for (size_t m = 0; m < brought_.size(); ++m) {
+    DPIPE_CHECK_EQ(brought_[m].full.size(), full.size()) << "tensors of member " << m;
+    for (size_t i = 0; i < full.size(); ++i) {
+      const int64_t n = full[i].num_elements();
+      DPIPE_CHECK_EQ(brought_[m].full[i].num_elements(), n) << "tensor " << i << " of member " << m;
+      if (kind_ == Kind::kAllReduceSum) continue;
+      DPIPE_CHECK_EQ(brought_[m].shards[i].num_elements(), ShardOf(m).Size(n))
+          << "shard " << i << " of member " << m;
+    }
+  }
+}
+
+void SharedCollective::Divide() {
+  const int members = static_cast<int>(brought_.size());
+  const bool sums = kind_ == Kind::kAllReduceSum;
+  if (sums && members == 1) return;
+  for (int m = 0; m < (sums ? 1 : members); ++m) {
+    for (size_t i = 0; i < brought_[0].full.size(); ++i) {
+      const int64_t n = brought_[0].full[i].num_elements();
+      const bool of_shard = kind_ == Kind::kReduceScatterSum;
+      const int64_t end = of_shard ? ShardOf(m).End(n) : n;
+      for (int64_t k = of_shard ? ShardOf(m).Begin(n) : 0; k < end; k += kChunkElements) {
+        chunks_.push_back({m, static_cast<int>(i), k, std::min(end, k + kChunkElements)});
+      }
+    }
+  }
+}
+
+bool SharedCollective::HasWork() const {
+  return complete() &&
+         num_taken_.load(std::memory_order_relaxed) < static_cast<int>(chunks_.size());
+}
+
+bool SharedCollective::WorkOnOne() {
+  if (!HasWork()) return false;
+  const int taken = num_taken_.fetch_add(1, std::memory_order_relaxed);
+  if (taken >= static_cast<int>(chunks_.size())) return false;
+  Do(chunks_[taken]);
+  if (num_done_.fetch_add(1, std::memory_order_acq_rel) + 1 < static_cast<int>(chunks_.size())) {
+    return false;
+  }
+  End();
+  return true;
+}
+
+void SharedCollective::End() {
+  brought_.clear();
+  done_ns_ = std::max(complete_ns_, MonotonicNow());
+  done_.store(true, std::memory_order_release);
+}
+
+void SharedCollective::Do(const Chunk& chunk) {
+  switch (kind_) {
+    case Kind::kAllReduceSum:
+      return Sum(chunk);
+    case Kind::kAllGather:
+      return Gather(chunk);
+    case Kind::kReduceScatterSum:
+      return ReduceScatter(chunk);
+  }
+}
+
+// Into the first member's tensor, and from there to all others'.
+void SharedCollective::Sum(const Chunk& chunk) {
+  float* const sum = brought_[0].full[chunk.tensor].data<float>();
+  for (size_t m = 1; m < brought_.size(); ++m) {
+    const float* const other = brought_[m].full[chunk.tensor].data<float>();
+    for (int64_t k = chunk.begin; k < chunk.end; ++k) sum[k] += other[k];
+  }
+  for (size_t m = 1; m < brought_.size(); ++m) {
+    std::copy(sum + chunk.begin, sum + chunk.end,
+              brought_[m].full[chunk.tensor].data<float>() + chunk.begin);
+  }
+}
+
+void SharedCollective::Gather(const Chunk& chunk) {
+  Tensor& full = brought_[chunk.member].full[chunk.tensor];
+  const int64_t n = full.num_elements();
+  for (size_t m = 0; m < brought_.size(); ++m) {
+    const Shard from = ShardOf(static_cast<int>(m));
+    const int64_t begin = std::max(chunk.begin, from.Begin(n));
+    const int64_t end = std::min(chunk.end, from.End(n));
+    if (begin >= end) continue;
+    const float* const shard = brought_[m].shards[chunk.tensor].data<float>();
+    std::copy(shard + begin - from.Begin(n), shard + end - from.Begin(n),
+              full.data<float>() + begin);
+  }
+}
+
+void SharedCollective::ReduceScatter(const Chunk& chunk) {
+  const float* const first = brought_[0].full[chunk.tensor].data<float>();
+  std::vector<float> sum(first + chunk.begin, first + chunk.end);
+  const int64_t size = chunk.end - chunk.begin;
+  for (size_t m = 1; m < brought_.size(); ++m) {
+    const float* const other = brought_[m].full[chunk.tensor].data<float>() + chunk.begin;
+    for (int64_t k = 0; k < size; ++k) sum[k] += other[k];
+  }
+  const int64_t n = brought_[0].full[chunk.tensor].num_elements();
+  float* const shard = brought_[chunk.member].shards[chunk.tensor].data<float>() + chunk.begin -
+                       ShardOf(chunk.member).Begin(n);
+  for (int64_t k = 0; k < size; ++k) shard[k] += sum[k];
+}
+
+}  // namespace dpipe
