@@ -20,10 +20,6 @@ bool ReadsCache(const std::string& name) {
   return strategy.ok() && strategy->frozen() == "cached";
 }
 
-bool NeedsCache(const std::vector<std::string>& strategies) {
-  return std::any_of(strategies.begin(), strategies.end(), ReadsCache);
-}
-
 absl::StatusOr<int64_t> BytesOfFilesIn(const std::string& folder) {
   int64_t bytes = 0;
   std::error_code error;
@@ -69,10 +65,14 @@ std::vector<std::string> SplitStrategies(const std::string& text) {
   return absl::StrSplit(text, compositions ? ';' : ',', absl::SkipWhitespace());
 }
 
+bool AnyNeedsCache(const std::vector<std::string>& strategies) {
+  return std::any_of(strategies.begin(), strategies.end(), ReadsCache);
+}
+
 absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& given,
                                             const std::function<void(const std::string&)>& say) {
   PipelineComparisonOptions options = given;
-  const bool needs_cache = NeedsCache(options.comparison.strategies);
+  const bool needs_cache = AnyNeedsCache(options.comparison.strategies);
   std::optional<ScratchFolder> scratch;
   if (needs_cache && options.setup.cache_folder.empty()) {
     options.setup.cache_folder = scratch.emplace().path();

@@ -24,6 +24,9 @@ struct PipelineComparisonOptions {
 // semicolons.
 std::vector<std::string> SplitStrategies(const std::string& text);
 
+// Whether any of them trains from the offline cache (TrainingSetup::BuildCache).
+bool AnyNeedsCache(const std::vector<std::string>& strategies);
+
 // Loads the model and the data, fills the offline cache where a strategy wants one, plans and
 // trains. The cache is in the setup's folder, or, where that names none, in one on disk that goes
 // when all is done; what it takes there is in the strategy's result. Lines that stay go to `say`,

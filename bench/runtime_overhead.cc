@@ -1,15 +1,20 @@
-// What the runtime itself costs in the main job: processor time of the ranks' threads outside their
-// computations, an instruction and as a part of the step.
+// What the runtime itself costs in the main job, an instruction and as a part of the step: the time
+// in which a rank neither computes nor waits for what no runtime could have had earlier. Waking up
+// late is a cost, and so are the beginning and the end of a step (core/runtime/overhead_clock.h).
 //   bazel run -c opt //bench:runtime_overhead
+// Nothing else should run meanwhile.
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "baselines/registry.h"
 #include "bench/pipeline_comparison.h"
+#include "core/comm/in_process.h"
 #include "core/planner/search.h"
 #include "core/report/machine.h"
 #include "core/report/table.h"
@@ -21,59 +26,104 @@
 
 DEFINE_string(model, "tiny_sd", "a built-in model's name, or a folder in diffusers layout");
 DEFINE_int32(devices, 0, "devices to train on; 0: one for each core");
-DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,opendiffusionpipe",
+DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,opendiffusionpipe,offline_cache",
               "separated by commas");
 DEFINE_int32(global_batch, 32, "images of a training step, over all devices");
-DEFINE_int32(steps, 20, "measured steps");
+DEFINE_int32(steps, 5, "measured steps of a turn");
+DEFINE_int32(repeats, 9, "turns of each strategy; what is shown are medians over them");
 
 namespace dpipe::bench {
 namespace {
 
 constexpr int kWarmupSteps = 2;
 
-double MedianStep(const RunResult& run) {
-  std::vector<Nanos> steps;
-  for (const StepResult& step : run.steps) steps.push_back(step.duration_ns);
-  std::nth_element(steps.begin(), steps.begin() + steps.size() / 2, steps.end());
-  return static_cast<double>(steps[steps.size() / 2]);
+double Median(std::vector<double> samples) {
+  std::nth_element(samples.begin(), samples.begin() + samples.size() / 2, samples.end());
+  return samples[samples.size() / 2];
 }
 
-// Both runs of a session count from its start, so what the first one cost is taken away.
-RuntimeOverhead Since(const RuntimeOverhead& before, const RuntimeOverhead& now) {
-  return {now.num_instructions - before.num_instructions, now.compute_ns - before.compute_ns,
-          now.overhead_ns - before.overhead_ns};
-}
+// A strategy that takes turns with others, and what each of its turns has given.
+struct Contender {
+  std::string name;
+  std::unique_ptr<OverheadClock> clock;
+  std::unique_ptr<LocalSession> session;  // uses the clock
+  std::vector<double> instructions, each_us, step_us, wake_up_us, run_us, step_ms;
+  double loss = 0;
+};
 
-absl::Status Measure(const models::TrainingSetup& setup, const std::string& name,
-                     const ModelProfile& profile, const ClusterSpec& cluster,
-                     report::Table* table) {
+absl::StatusOr<Contender> Prepare(TrainingJob job, const std::string& name,
+                                  const ModelProfile& profile, const ClusterSpec& cluster) {
   DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy(name));
   PlanOptions plan_options;
   plan_options.global_batch = FLAGS_global_batch;
   DPIPE_ASSIGN_OR_RETURN(const PlanResult planned,
                          MakePlan(strategy, profile, cluster, plan_options));
-  TrainingJob job = setup.job();
-  OverheadClock clock(planned.plan.num_devices());
-  job.clock = &clock;
-  DPIPE_ASSIGN_OR_RETURN(const auto session, StartSession(job, planned.plan));
-  DPIPE_RETURN_IF_ERROR(session->Run(kWarmupSteps, /*is_last=*/false, /*record=*/false).status());
-  const std::vector<RuntimeOverhead> before = clock.overheads();
-  DPIPE_ASSIGN_OR_RETURN(const RunResult run,
-                         session->Run(FLAGS_steps, /*is_last=*/false, /*record=*/false));
+  Contender contender;
+  contender.name = name;
+  contender.clock = std::make_unique<OverheadClock>(planned.plan.num_devices());
+  job.clock = contender.clock.get();
+  job.connect = [observer = contender.clock.get()](const auto& devices, absl::Duration deadline) {
+    InProcessOptions options;
+    options.deadline = deadline;
+    options.observer = observer;
+    return CreateInProcessCommunicators(static_cast<int>(devices.size()), options);
+  };
+  DPIPE_ASSIGN_OR_RETURN(contender.session, StartSession(job, planned.plan));
+  DPIPE_RETURN_IF_ERROR(
+      contender.session->Run(kWarmupSteps, /*is_last=*/false, /*record=*/false).status());
+  return contender;
+}
+
+// The rank that has cost most between two readings of the clock.
+RuntimeOverhead WorstSince(const std::vector<RuntimeOverhead>& before,
+                           const std::vector<RuntimeOverhead>& now) {
   RuntimeOverhead worst;
-  for (size_t r = 0; r < before.size(); ++r) {
-    const RuntimeOverhead of_rank = Since(before[r], clock.overheads()[r]);
+  for (size_t r = 0; r < now.size(); ++r) {
+    RuntimeOverhead of_rank = now[r];
+    of_rank.num_instructions -= before[r].num_instructions;
+    of_rank.compute_ns -= before[r].compute_ns;
+    of_rank.waiting_ns -= before[r].waiting_ns;
+    of_rank.overhead_ns -= before[r].overhead_ns;
+    of_rank.wake_up_ns -= before[r].wake_up_ns;
     if (of_rank.overhead_ns > worst.overhead_ns) worst = of_rank;
   }
-  const double step_ns = MedianStep(run);
-  const double overhead_ns = static_cast<double>(worst.overhead_ns) / FLAGS_steps;
-  table->AddRow({name, absl::StrCat(worst.num_instructions / FLAGS_steps),
-                 absl::StrFormat("%.1f", worst.PerInstruction() / 1e3),
-                 absl::StrFormat("%.0f", overhead_ns / 1e3),
-                 absl::StrFormat("%.1f", step_ns / kNanosPerMilli),
-                 absl::StrFormat("%.2f %%", 100 * overhead_ns / step_ns),
-                 absl::StrFormat("%.4f", run.steps.back().loss)});
+  return worst;
+}
+
+absl::Status TakeTurn(Contender* contender) {
+  const std::vector<RuntimeOverhead> before = contender->clock->overheads();
+  const Nanos start_ns = MonotonicNow();
+  DPIPE_ASSIGN_OR_RETURN(const RunResult run, contender->session->Run(FLAGS_steps, false, false));
+  const Nanos run_ns = MonotonicNow() - start_ns;
+  const RuntimeOverhead worst = WorstSince(before, contender->clock->overheads());
+  std::vector<double> step_ms;
+  Nanos steps_ns = 0;
+  for (const StepResult& step : run.steps) {
+    step_ms.push_back(static_cast<double>(step.duration_ns) / kNanosPerMilli);
+    steps_ns += step.duration_ns;
+  }
+  const double per_step_us = 1.0 / FLAGS_steps / kNanosPerMicro;
+  contender->instructions.push_back(static_cast<double>(worst.num_instructions) / FLAGS_steps);
+  contender->each_us.push_back(worst.PerInstruction() / kNanosPerMicro);
+  contender->step_us.push_back(static_cast<double>(worst.overhead_ns) * per_step_us);
+  contender->wake_up_us.push_back(static_cast<double>(worst.wake_up_ns) * per_step_us);
+  contender->run_us.push_back(static_cast<double>(run_ns - steps_ns) / kNanosPerMicro);
+  contender->step_ms.push_back(Median(std::move(step_ms)));
+  contender->loss = run.steps.back().loss;
   return absl::OkStatus();
+}
+
+std::vector<std::string> Row(const Contender& of) {
+  const double step_us = Median(of.step_us), step_ms = Median(of.step_ms);
+  return {of.name,
+          absl::StrFormat("%.0f", Median(of.instructions)),
+          absl::StrFormat("%.1f", Median(of.each_us)),
+          absl::StrFormat("%.0f", step_us),
+          absl::StrFormat("%.0f", Median(of.wake_up_us)),
+          absl::StrFormat("%.1f", step_ms),
+          absl::StrFormat("%.3f %%", 100 * step_us * kNanosPerMicro / (step_ms * kNanosPerMilli)),
+          absl::StrFormat("%.0f", Median(of.run_us)),
+          absl::StrFormat("%.4f", of.loss)};
 }
 
 absl::Status Main() {
@@ -86,17 +136,33 @@ absl::Status Main() {
   options.seed = 1;
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
   say(setup->Describe());
+  const std::vector<std::string> strategies = SplitStrategies(FLAGS_strategies);
+  if (AnyNeedsCache(strategies)) {
+    const int64_t steps = kWarmupSteps + int64_t{FLAGS_repeats} * FLAGS_steps + 1;
+    DPIPE_RETURN_IF_ERROR(setup->BuildCache(steps).status());
+  }
   DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile,
                          ProfileJob(setup->job(), CandidateLocalBatches(FLAGS_global_batch)));
   DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(setup->workers()));
-  report::Table table({"strategy", "instructions a step", "us each", "us a step", "step ms",
-                       "part of the step", "last loss"});
-  for (const std::string& name : SplitStrategies(FLAGS_strategies)) {
-    DPIPE_RETURN_IF_ERROR(Measure(*setup, name, profile, cluster, &table));
+  std::vector<Contender> contenders;
+  for (const std::string& name : strategies) {
+    DPIPE_ASSIGN_OR_RETURN(contenders.emplace_back(),
+                           Prepare(setup->job(), name, profile, cluster));
   }
-  std::printf("\nProcessor time outside computations, of the rank where it is most; %s:\n\n%s",
-              report::DescribeMachine(report::CollectMachineInfo()).c_str(),
-              table.ToMarkdown().c_str());
+  for (int turn = 0; turn < FLAGS_repeats; ++turn) {
+    for (Contender& contender : contenders) DPIPE_RETURN_IF_ERROR(TakeTurn(&contender));
+  }
+  report::Table table({"strategy", "instructions a step", "us each", "us a step",
+                       "of that waking up", "step ms", "part of the step", "us a run",
+                       "last loss"});
+  for (const Contender& contender : contenders) table.AddRow(Row(contender));
+  std::printf(
+      "\nTime in which a rank neither computes nor waits for another's work, of the rank where it "
+      "is "
+      "most;\nmedians of %d turns of %d steps; %s:\n\n%s\n'us a run': beside its steps, for "
+      "handing it to the ranks' threads and back.\n",
+      FLAGS_repeats, FLAGS_steps, report::DescribeMachine(report::CollectMachineInfo()).c_str(),
+      table.ToMarkdown().c_str());
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 
 #include "benchmark/benchmark.h"
 #include "core/base/check.h"
+#include "core/comm/in_process.h"
 #include "core/cost/fake_profile.h"
 #include "core/emulation/emulated_model.h"
 #include "core/emulation/reference_losses.h"
@@ -49,9 +50,17 @@ void BM_Instruction(benchmark::State& state, const std::string& schedule) {
   const auto model = MakeEmulatedModel(profile);
   DPIPE_CHECK(model.ok()) << model.status();
   EmulatedInputs inputs(&*model, /*seed=*/1);
-  const auto workers = StartWorkers(std::vector<std::shared_ptr<Device>>(num_ranks, Device::Cpu()));
+  const auto devices = Device::PartitionCpu(num_ranks);
+  if (!devices.ok()) {  // ranks that share a core wait for it
+    state.SkipWithError(std::string(devices.status().message()).c_str());
+    return;
+  }
+  const auto workers = StartWorkers(*devices);
   OverheadClock clock(num_ranks);
+  InProcessOptions in_process;
+  in_process.observer = &clock;
   LocalSessionOptions options;
+  options.communicators = CreateInProcessCommunicators(num_ranks, in_process);
   options.plan = MakePipelinePlan(profile, schedule, num_ranks);
   const int global_batch = options.plan.global_batch();
   options.model = &*model;
