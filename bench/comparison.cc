@@ -13,6 +13,7 @@
 #include "core/planner/search.h"
 #include "core/profile/median_profile.h"
 #include "core/report/bubbles.h"
+#include "core/report/instruction_times.h"
 #include "core/report/plan_text.h"
 #include "core/report/stats.h"
 #include "core/schedule/plan_io.h"
@@ -30,6 +31,7 @@ struct Contender {
   StrategyOutcome outcome;
   report::StrategyResult result;
   std::vector<double> bubble_ratios;  // one a repeat
+  report::WorkTimes work_times;       // of all measured steps
   std::unique_ptr<LocalSession> session;
 };
 
@@ -197,6 +199,11 @@ class ComparisonRun {
       simulate.num_steps = options_.warmup_steps + options_.steps;
       DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan, cost, simulate));
       contender.outcome.predicted = ToTrace(simulation, plan);
+      DPIPE_ASSIGN_OR_RETURN(const report::TraceIndex index,
+                             report::TraceIndex::Create(contender.outcome.predicted));
+      report::WorkTimes predicted;
+      DPIPE_RETURN_IF_ERROR(predicted.Add(contender.outcome.predicted, index.SteadySteps()));
+      result.instruction_times = report::CompareTimes(contender.work_times, predicted);
     }
     return absl::OkStatus();
   }
@@ -228,6 +235,8 @@ class ComparisonRun {
     for (size_t i = 0; i < run.peak_memory_bytes.size(); ++i) {
       result.peak_memory_bytes[i] = std::max(result.peak_memory_bytes[i], run.peak_memory_bytes[i]);
     }
+    DPIPE_RETURN_IF_ERROR(
+        contender->work_times.Add(run.trace, {options_.warmup_steps, options_.steps}));
     contender->outcome.measured = std::move(run.trace);
     return absl::OkStatus();
   }

@@ -83,6 +83,8 @@ absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options)
     if (!storage.empty()) std::printf("Storage: %s\n", storage.c_str());
   }
   std::printf("%s\n", CompareLosses(comparison->results).c_str());
+  const std::string predictions = report::PredictionText(comparison->results);
+  if (!predictions.empty()) std::printf("\n%s\n", predictions.c_str());
   std::printf(
       "\nReport:   %s/report.html\nResults:  %s/results.json\nTraces:   %s/trace.*.json"
       " (open in https://ui.perfetto.dev)\n",

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "bench/case_analysis.h"
 #include "core/base/bytes.h"
 #include "core/report/machine.h"
@@ -131,6 +132,10 @@ std::vector<std::string> CaseNotes(const SuiteCaseResult& result) {
   if (analysis.warm_up_turns > 0) {
     notes.push_back(absl::StrCat("Left out as warm-up: the first ", analysis.warm_up_turns,
                                  analysis.warm_up_turns == 1 ? " turn." : " turns."));
+  }
+  const std::string predictions = report::PredictionText(result.results);
+  for (absl::string_view line : absl::StrSplit(predictions, '\n', absl::SkipEmpty())) {
+    notes.push_back(std::string(line));
   }
   if (!outliers.empty()) {
     notes.push_back(

@@ -194,6 +194,20 @@ std::string EventName(const Plan& plan, const Instruction& instruction) {
   }
 }
 
+std::string DescribeWork(const Plan& plan, const Instruction& instruction) {
+  switch (instruction.kind()) {
+    case Instruction::FORWARD:
+    case Instruction::BACKWARD:
+    case Instruction::INPUT_GRAD:
+    case Instruction::WEIGHT_GRAD:
+      return absl::StrCat(PassName(instruction.kind()), ", ", StageText(plan, instruction.stage()));
+    case Instruction::RECOMPUTE:
+      return absl::StrCat("recomputing the forward, ", StageText(plan, instruction.stage()));
+    default:
+      return DescribeKind(plan, instruction);
+  }
+}
+
 std::string DescribeInstruction(const Plan& plan, const Instruction& instruction) {
   std::string text = DescribeKind(plan, instruction);
   if (!IsEmpty(instruction.layers()))

@@ -39,6 +39,7 @@ class HtmlReportTest : public ::testing::Test {
     results_.results = {MakeResult("data_parallel", 100, {1, 0.5, 0.25001}),
                         MakeResult("1f1b", 90, {1, 0.5, 0.25}),
                         MakeResult("diffusionpipe", 130, {1, 0.5, 0.25})};
+    results_.results[2].instruction_times = {{"backward, stage 1", 1, 4, 60, 50}};
     ComputeSpeedups(&results_);
   }
   BenchResults results_;
@@ -76,6 +77,8 @@ TEST_F(HtmlReportTest, SaysWhatWasMeasured) {
   EXPECT_THAT(html, HasSubstr("130.5 ±0.5"));
   EXPECT_THAT(html, HasSubstr("the same steps as predicted"));
   EXPECT_THAT(html, HasSubstr("1f1b, diffusionpipe (identical)"));
+  EXPECT_THAT(html, HasSubstr("what takes longer or shorter than predicted"));
+  EXPECT_THAT(html, HasSubstr("backward, stage 1"));
   EXPECT_THAT(html, HasSubstr("within 1e-05 of data_parallel"));
 }
 

@@ -29,6 +29,27 @@ std::string FactsText(const Trace& trace, const StrategyResult* result) {
   return absl::StrJoin(facts, " · ");
 }
 
+// Those that differ most, and all waiting.
+std::string InstructionTimesHtml(const std::vector<InstructionTimes>& times) {
+  constexpr int kRows = 8;
+  std::string html =
+      "<details><summary>what takes longer or shorter than predicted</summary>"
+      "<div class=\"wide\"><table><tr><th>work</th><th class=\"n\">device</th>"
+      "<th class=\"n\">a step</th><th class=\"n\">ms a step</th><th class=\"n\">predicted</th>"
+      "<th class=\"n\">difference</th></tr>\n";
+  int rows = 0;
+  for (const InstructionTimes& one : times) {
+    const bool waits = one.per_step == 0;
+    if (!waits && ++rows > kRows) continue;
+    absl::StrAppend(&html, "<tr><td>", EscapeMarkup(one.work), "</td><td class=\"n\">", one.device,
+                    "</td><td class=\"n\">", waits ? "" : absl::StrCat(one.per_step),
+                    absl::StrFormat("</td><td class=\"n\">%.2f</td><td class=\"n\">%.2f</td>"
+                                    "<td class=\"n\">%+.2f</td></tr>\n",
+                                    one.measured_ms, one.predicted_ms, one.difference_ms()));
+  }
+  return html + "</table></div></details>\n";
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const StrategyResult* result,
@@ -52,6 +73,9 @@ absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const Str
                            MakeTimelineParts(*traces.predicted, options));
     absl::StrAppend(&html, "<details><summary>the same steps as predicted</summary>",
                     FigureHtml(predicted, ""), "</details>\n");
+  }
+  if (result != nullptr && !result->instruction_times.empty()) {
+    html += InstructionTimesHtml(result->instruction_times);
   }
   absl::StrAppend(&html, "<details><summary>where each device&#39;s time went</summary>",
                   DeviceTimesHtml(index, id_prefix + "d"), "</details></div>\n");

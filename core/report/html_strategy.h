@@ -19,7 +19,8 @@ struct StrategyTraces {
 
 // The measured timeline, or the predicted one where there is no other, with what is known of the
 // strategy beside its name; behind it, folded, the predicted one with its critical path and memory,
-// and each device's time. `result` may be null. `id_prefix` begins the ids of its elements.
+// what takes other times than predicted, and each device's time. `result` may be null. `id_prefix`
+// begins the ids of its elements.
 // InvalidArgument if a trace does not fit its own plan (see trace_index.h).
 absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const StrategyResult* result,
                                          const std::string& id_prefix);

@@ -17,11 +17,13 @@
 //                                "max_relative_difference": 1.6e-07, "tolerance": 0.0001},
 //                 "storage": {"disk_bytes": 9175040, "images": 480, "captions": 311,
 //                             "fill_ms": 2310.5},
+//                 "instruction_times": [{"work": "backward, stage 1", "device": 1, "per_step": 8,
+//                                        "measured_ms": 130.2, "predicted_ms": 121.9}, ...],
 //                 "plan": {"stages": 2, "micro_batches": 8, "micro_batch_size": 8, ...}}]}
 //
 // "storage" is there of strategies that read frozen outputs back. Files without skipped, invalid,
-// loss_check or idle_by_reason are read too. A quantity that was not measured is NaN here and null
-// in the file.
+// loss_check, idle_by_reason or instruction_times are read too. A quantity that was not measured is
+// NaN here and null in the file.
 #ifndef DPIPE_CORE_REPORT_RESULTS_H_
 #define DPIPE_CORE_REPORT_RESULTS_H_
 
@@ -67,6 +69,18 @@ struct StorageCost {
   double BytesPerImage() const { return static_cast<double>(disk_bytes) / num_images; }
 };
 
+// How long all instructions of a kind take a device in a step; or, where `per_step` is 0, how long
+// it computes nothing.
+struct InstructionTimes {
+  std::string work;  // DescribeWork(); "waiting"
+  int device = 0;
+  int per_step = 0;  // instructions
+  double measured_ms = kNotMeasured;
+  double predicted_ms = kNotMeasured;
+
+  double difference_ms() const { return measured_ms - predicted_ms; }
+};
+
 struct StrategyResult {
   std::string strategy;
   std::string skipped;  // why it did not run, in a sentence; empty: it did
@@ -89,6 +103,8 @@ struct StrategyResult {
   // Idle share of all devices' time, by the name of its reason (BubbleReasonName).
   std::map<std::string, double> idle_by_reason;
   StorageCost storage;
+  // Measured beside predicted, those that differ most first; see instruction_times.h.
+  std::vector<InstructionTimes> instruction_times;
   PlanSummary plan;
 
   // It ran, and its numbers count.

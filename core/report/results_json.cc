@@ -46,6 +46,18 @@ Json StorageToJson(const StorageCost& storage) {
           {"fill_ms", storage.fill_ms}};
 }
 
+Json InstructionTimesToJson(const std::vector<InstructionTimes>& times) {
+  Json json = Json::array();
+  for (const InstructionTimes& one : times) {
+    json.push_back({{"work", one.work},
+                    {"device", one.device},
+                    {"per_step", one.per_step},
+                    {"measured_ms", one.measured_ms},
+                    {"predicted_ms", one.predicted_ms}});
+  }
+  return json;
+}
+
 Json ResultToJson(const StrategyResult& result) {
   const Spread spread = SpreadOf(result.images_per_second);
   Json json;
@@ -71,6 +83,7 @@ Json ResultToJson(const StrategyResult& result) {
   json["loss_check"] = LossCheckToJson(result.loss_check);
   json["idle_by_reason"] = result.idle_by_reason;
   if (result.storage.num_images > 0) json["storage"] = StorageToJson(result.storage);
+  json["instruction_times"] = InstructionTimesToJson(result.instruction_times);
   json["plan"] = PlanToJson(result.plan);
   return json;
 }
@@ -220,8 +233,18 @@ void ReadStorage(const Reader& reader, StorageCost* storage) {
   reader.Get("fill_ms", &storage->fill_ms);
 }
 
+InstructionTimes ReadInstructionTimes(const Reader& reader) {
+  InstructionTimes times;
+  reader.Get("work", &times.work);
+  reader.Get("device", &times.device);
+  reader.Get("per_step", &times.per_step);
+  reader.Get("measured_ms", &times.measured_ms);
+  reader.Get("predicted_ms", &times.predicted_ms);
+  return times;
+}
+
 // Medians, the spread and the largest memory follow from the samples and are not read.
-StrategyResult ReadResult(const Reader& reader) {
+StrategyResult ReadResult(const Reader& reader, const std::string& path, absl::Status* status) {
   StrategyResult result;
   reader.Get("strategy", &result.strategy);
   reader.Get("is_unfilled_pipeline", &result.is_unfilled_pipeline);
@@ -241,6 +264,13 @@ StrategyResult ReadResult(const Reader& reader) {
   if (reader.Has("loss_check")) ReadLossCheck(reader.Child("loss_check"), &result.loss_check);
   if (reader.Has("idle_by_reason")) reader.Get("idle_by_reason", &result.idle_by_reason);
   if (reader.Has("storage")) ReadStorage(reader.Child("storage"), &result.storage);
+  if (reader.Has("instruction_times")) {
+    for (const Json& item : reader.Items("instruction_times")) {
+      result.instruction_times.push_back(ReadInstructionTimes(Reader(
+          item, absl::StrCat(path, ".instruction_times[", result.instruction_times.size(), "]"),
+          status)));
+    }
+  }
   ReadPlan(reader.Child("plan"), &result.plan);
   return result;
 }
@@ -299,8 +329,8 @@ absl::StatusOr<BenchResults> ResultsFromJson(absl::string_view json) {
   reader.Get("versions", &results.versions);
   reader.Get("flags", &results.flags);
   for (const Json& item : reader.Items("results")) {
-    results.results.push_back(
-        ReadResult(Reader(item, absl::StrCat("results[", results.results.size(), "]"), &status)));
+    const std::string path = absl::StrCat("results[", results.results.size(), "]");
+    results.results.push_back(ReadResult(Reader(item, path, &status), path, &status));
   }
   DPIPE_RETURN_IF_ERROR(status);
   return results;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/bytes.h"
+#include "core/report/instruction_times.h"
 #include "core/report/markup.h"
 #include "core/report/stats.h"
 
@@ -88,6 +89,23 @@ std::string ResultsTableNotes() {
          "peak memory: of the fullest device. loss: after the same samples. S×M×b: stages × "
          "micro-batches × "
          "samples of a micro-batch. on disk: the frozen components' outputs that are read back.";
+}
+
+std::string PredictionText(const BenchResults& results) {
+  std::string lines;
+  std::vector<double> errors;
+  for (const StrategyResult& result : results.results) {
+    if (result.instruction_times.empty()) continue;
+    const double error = result.MedianStepMs() / result.step_ms_predicted - 1;
+    errors.push_back(std::abs(error));
+    absl::StrAppend(&lines, "\n", result.strategy,
+                    absl::StrFormat(": step %+.1f %%; ", 100 * error),
+                    MostOffText(result.instruction_times));
+  }
+  if (errors.empty()) return "";
+  return absl::StrCat("Measured steps differ from predicted ones by ", PercentText(Median(errors)),
+                      " (median), at most ",
+                      PercentText(*std::max_element(errors.begin(), errors.end())), ":", lines);
 }
 
 }  // namespace dpipe::report

@@ -23,6 +23,10 @@ std::string StorageNote(const StrategyResult& result);
 // One paragraph that says what the columns mean.
 std::string ResultsTableNotes();
 
+// How far predicted steps are from measured ones: of all strategies that were executed, and a line
+// each with the work that is off most. Empty where nothing was predicted and executed.
+std::string PredictionText(const BenchResults& results);
+
 }  // namespace dpipe::report
 
 #endif  // DPIPE_CORE_REPORT_RESULTS_TABLE_H_

@@ -52,5 +52,22 @@ TEST(ResultsTableTest, WhatIsKeptOnDiskIsShownWhereAnythingIs) {
       "311 captions; computed in 2.3 s, counted in no step.");
 }
 
+TEST(PredictionTextTest, SaysHowFarOffStepsAreAndWhy) {
+  BenchResults results;
+  EXPECT_EQ(PredictionText(results), "");
+  results.results.resize(2);
+  StrategyResult& first = results.results[0];
+  first.strategy = "1f1b";
+  first.step_ms = {110, 104, 90};
+  first.step_ms_predicted = 100;
+  first.instruction_times = {{"backward, stage 1", 1, 4, 60, 50}, {"waiting", 0, 0, 10, 5}};
+  results.results[1].strategy = "gpipe";  // not executed
+  EXPECT_EQ(
+      PredictionText(results),
+      "Measured steps differ from predicted ones by 4.0 % (median), at most 4.0 %:\n"
+      "1f1b: step +4.0 %; most off: backward, stage 1 on device 1 (4 a step): 60.0 ms a step, "
+      "predicted 50.0 (+20.0 %)");
+}
+
 }  // namespace
 }  // namespace dpipe::report

@@ -26,6 +26,7 @@ StrategyResult MakeResult(const std::string& strategy, std::vector<double> image
   result.losses = {0.1, 0.30000000000000004};
   result.loss_check = {"one device", 2, 1e-7, 1e-4};
   result.idle_by_reason = {{"steady", 0.1}, {"warm-up", 0.025}};
+  result.instruction_times = {{"backward, stage 1", 1, 8, 130.25, 121.5}};
   result.plan = {2, 8, 4, 2, "layers 0-20 | 21-41"};
   return result;
 }
@@ -95,6 +96,7 @@ TEST(ResultsJsonTest, KeysAndValues) {
   EXPECT_EQ(result.at("losses").size(), 2);
   EXPECT_EQ(result.at("spread").at("min"), 140.0);
   EXPECT_EQ(result.at("spread").at("mad"), 10.0);
+  EXPECT_EQ(result.at("instruction_times").at(0).at("work"), "backward, stage 1");
   EXPECT_EQ(result.at("plan").at("stages"), 2);
   EXPECT_EQ(result.at("plan").at("micro_batches"), 8);
   EXPECT_EQ(result.at("plan").at("micro_batch_size"), 4);

@@ -94,6 +94,10 @@ std::string ShortComponentName(const std::string& name);
 // For a tooltip: "forward of micro-batch 3, stage 1 (layers 12-40), samples 24-31".
 std::string DescribeInstruction(const Plan& plan, const Instruction& instruction);
 
+// What all instructions of a kind have in common, without micro-batch, layers and samples:
+// "backward, stage 1", "vae_encoder (frozen)", "optimizer step".
+std::string DescribeWork(const Plan& plan, const Instruction& instruction);
+
 // The stage of this id; null if there is none.
 const Stage* FindStage(const Plan& plan, int id);
 
