@@ -125,15 +125,17 @@ class ComparisonRun {
     const std::string profile_path = options_.shared_profile + ".profile.textproto";
     const std::string cluster_path = options_.shared_profile + ".cluster.textproto";
     const bool share = !options_.shared_profile.empty();
-    // The cluster is stored last: where it is, the profile is too.
-    if (share && std::filesystem::exists(cluster_path)) {
-      DPIPE_RETURN_IF_ERROR(ReadTextProto(cluster_path, &comparison_.cluster));
-      return ReadTextProto(profile_path, &comparison_.profile);
-    }
+    // Also where what is stored will be used: two programs in turns must have done the same before,
+    // or the one that profiled is slower ever after, by a percent or so.
     DPIPE_ASSIGN_OR_RETURN(comparison_.cluster, MeasureCluster(job_.workers));
     DPIPE_ASSIGN_OR_RETURN(comparison_.profile,
                            ProfileJob(job_, CandidateLocalBatches(options_.global_batch), show));
     if (!share) return absl::OkStatus();
+    // The cluster is stored last: where it is, the profile is too.
+    if (std::filesystem::exists(cluster_path)) {
+      DPIPE_RETURN_IF_ERROR(ReadTextProto(cluster_path, &comparison_.cluster));
+      return ReadTextProto(profile_path, &comparison_.profile);
+    }
     DPIPE_RETURN_IF_ERROR(WriteTextProto(profile_path, comparison_.profile));
     return WriteTextProto(cluster_path, comparison_.cluster);
   }

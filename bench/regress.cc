@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -35,6 +36,9 @@ DEFINE_string(new_flags, "", "likewise of the new one");
 DEFINE_bool(own_profiles, false,
             "each program plans from a profile of its own: needed where they divide a model into "
             "layers differently; else they plan from one, as noise must not give them other plans");
+DEFINE_int32(rounds, 12,
+             "the programs run the suite so many times at most, until a slowdown of 5 % is found "
+             "or ruled out");
 DEFINE_string(out, "", "folder of what the programs leave; empty: out/regress");
 DEFINE_double(confidence, 0.99, "that nothing is called slower or faster by chance");
 DEFINE_double(tolerance, 0.01, "what is slower by less is no regression");
@@ -65,55 +69,93 @@ std::string BaselinePath(const SuiteResults& results) {
                       results.suite, ".json");
 }
 
-// Both programs' results, by "--old" and "--new" folders below --out.
-absl::Status RunPrograms() {
-  const std::string folder = FLAGS_out.empty() ? OutputPath("out/regress") : UserPath(FLAGS_out);
-  DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
-  // Of this run alone.
-  const std::string profiles = folder + "/profiles";
-  std::error_code error;
-  std::filesystem::remove_all(profiles, error);
-  std::array<SuitePlayer, 2> players;
-  for (int i = 0; i < 2; ++i) {
-    SuitePlayer& player = players[i];
-    player.name = i == 0 ? "old" : "new";
-    player.program = UserPath(i == 0 ? FLAGS_old_program : FLAGS_new_program);
-    player.log_path = absl::StrCat(folder, "/", player.name, ".log");
-    player.arguments = {"--suite=" + FLAGS_suite, "--fresh",
-                        absl::StrCat("--out=", folder, "/", player.name)};
-    if (!FLAGS_own_profiles) player.arguments.push_back("--profiles=" + profiles);
-    const std::string& flags = i == 0 ? FLAGS_old_flags : FLAGS_new_flags;
-    for (const auto flag : absl::StrSplit(flags, ' ', absl::SkipEmpty())) {
-      player.arguments.emplace_back(flag);
-    }
+SuitePlayer Player(int i, const std::string& folder) {
+  SuitePlayer player;
+  player.name = i == 0 ? "old" : "new";
+  player.program = UserPath(i == 0 ? FLAGS_old_program : FLAGS_new_program);
+  player.log_path = absl::StrCat(folder, "/", player.name, ".log");
+  player.arguments = {"--suite=" + FLAGS_suite, "--fresh",
+                      absl::StrCat("--out=", folder, "/", player.name)};
+  if (!FLAGS_own_profiles) player.arguments.push_back("--profiles=" + folder + "/profiles");
+  const std::string& flags = i == 0 ? FLAGS_old_flags : FLAGS_new_flags;
+  for (const auto flag : absl::StrSplit(flags, ' ', absl::SkipEmpty())) {
+    player.arguments.emplace_back(flag);
   }
-  // Unlike that of any other run.
-  const std::string turns = absl::StrCat(getpid(), "-", MonotonicNow());
-  DPIPE_RETURN_IF_ERROR(RunInTurns(players, turns));
-  FLAGS_old = folder + "/old";
-  FLAGS_new = folder + "/new";
-  return absl::OkStatus();
+  return player;
 }
 
-absl::StatusOr<int> Compare(const SuiteResults& old_results, const SuiteResults& new_results) {
+absl::Status CheckMachines(const SuiteResults& old_results, const SuiteResults& new_results) {
   const std::string old_class = MachineClass(MachineOf(old_results));
   const std::string new_class = MachineClass(MachineOf(new_results));
-  if (old_class != new_class && !FLAGS_other_machines) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the old results are of machine class ", old_class, ", the new ones of ",
-                     new_class, "; --other_machines compares them all the same"));
-  }
+  if (old_class == new_class || FLAGS_other_machines) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the old results are of machine class ", old_class, ", the new ones of ",
+                   new_class, "; --other_machines compares them all the same"));
+}
+
+RegressionOptions OptionsOfFlags() {
   RegressionOptions options;
   options.confidence = FLAGS_confidence;
   options.tolerance = FLAGS_tolerance;
   options.tolerance_apart = FLAGS_tolerance_apart;
-  const Regression regression = CompareResults(old_results, new_results, options);
+  return options;
+}
+
+absl::StatusOr<int> Report(const Regression& regression, const RegressionOptions& options) {
   std::printf("%s", RegressionText(regression, options).c_str());
   if (!FLAGS_markdown.empty()) {
     DPIPE_RETURN_IF_ERROR(
         WriteFileAtomically(UserPath(FLAGS_markdown), RegressionMarkdown(regression, options)));
   }
   return regression.failed() ? kRegression : kPass;
+}
+
+absl::StatusOr<int> Compare(const SuiteResults& old_results, const SuiteResults& new_results) {
+  DPIPE_RETURN_IF_ERROR(CheckMachines(old_results, new_results));
+  const RegressionOptions options = OptionsOfFlags();
+  return Report(CompareResults(old_results, new_results, options), options);
+}
+
+// Runs both programs once and adds their turns to those of earlier rounds.
+absl::Status RunRound(const std::array<SuitePlayer, 2>& players, const std::string& folder,
+                      const std::string& turns, std::array<SuiteResults, 2>* all) {
+  DPIPE_RETURN_IF_ERROR(RunInTurns(players, turns));
+  for (int i = 0; i < 2; ++i) {
+    const std::string own_folder = absl::StrCat(folder, "/", players[i].name);
+    DPIPE_ASSIGN_OR_RETURN(SuiteResults results, ReadResults(own_folder));
+    SuiteResults& sum = (*all)[i];
+    if (!sum.cases.empty()) {
+      DPIPE_RETURN_IF_ERROR(AppendTurns(results, &sum));
+    } else {
+      sum = std::move(results);
+    }
+    DPIPE_RETURN_IF_ERROR(
+        WriteFileAtomically(own_folder + "/results.json", SuiteResultsToJson(sum)));
+  }
+  return absl::OkStatus();
+}
+
+// Runs both programs, round after round, until what all rounds say together is clear.
+absl::StatusOr<int> ComparePrograms() {
+  const std::string folder = FLAGS_out.empty() ? OutputPath("out/regress") : UserPath(FLAGS_out);
+  DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
+  std::error_code error;
+  std::filesystem::remove_all(folder + "/profiles", error);  // of an earlier run
+  const std::array<SuitePlayer, 2> players = {Player(0, folder), Player(1, folder)};
+  // Unlike that of any other run.
+  const std::string turns = absl::StrCat(getpid(), "-", MonotonicNow());
+  RegressionOptions options = OptionsOfFlags();
+  options.looks = FLAGS_rounds;
+  std::array<SuiteResults, 2> all;
+  Regression regression;
+  for (int round = 1; round <= FLAGS_rounds; ++round) {
+    DPIPE_RETURN_IF_ERROR(RunRound(players, folder, turns, &all));
+    regression = CompareResults(all[0], all[1], options);
+    std::printf("Round %d: %s\n", round, regression.settled() ? "settled" : "still unclear");
+    std::fflush(stdout);
+    if (regression.settled()) break;
+  }
+  return Report(regression, options);
 }
 
 absl::StatusOr<int> Main() {
@@ -126,16 +168,19 @@ absl::StatusOr<int> Main() {
   if (FLAGS_old_program.empty() != FLAGS_new_program.empty()) {
     return absl::InvalidArgumentError("--old_program and --new_program belong together");
   }
-  if (!FLAGS_old_program.empty()) {
-    DPIPE_RETURN_IF_ERROR(RunPrograms());
-  } else {
-    if (FLAGS_new.empty()) {
-      return absl::InvalidArgumentError(
-          "nothing to compare: see --new and --new_program in --help");
-    }
-    FLAGS_new = UserPath(FLAGS_new);
-    if (!FLAGS_old.empty()) FLAGS_old = UserPath(FLAGS_old);
+  if (FLAGS_rounds < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--rounds=", FLAGS_rounds, " is below 1"));
   }
+  if (!FLAGS_old_program.empty() && FLAGS_store) {
+    return absl::InvalidArgumentError(
+        "--store goes with --new: baselines are of one program alone");
+  }
+  if (!FLAGS_old_program.empty()) return ComparePrograms();
+  if (FLAGS_new.empty()) {
+    return absl::InvalidArgumentError("nothing to compare: see --new and --new_program in --help");
+  }
+  FLAGS_new = UserPath(FLAGS_new);
+  if (!FLAGS_old.empty()) FLAGS_old = UserPath(FLAGS_old);
   DPIPE_ASSIGN_OR_RETURN(const SuiteResults new_results, ReadResults(FLAGS_new));
   const std::string baseline = BaselinePath(new_results);
   if (FLAGS_store) {

@@ -149,7 +149,8 @@ class Comparer {
     if (samples_.empty()) return;
     BootstrapOptions bootstrap;
     bootstrap.resamples = 5000;
-    bootstrap.confidence = 1 - (1 - options_.confidence) / static_cast<double>(samples_.size() + 1);
+    const auto num_intervals = static_cast<double>((samples_.size() + 1) * options_.looks);
+    bootstrap.confidence = 1 - (1 - options_.confidence) / num_intervals;
     for (auto& [index, samples] : samples_) {
       RegressionRow& row = regression_.rows[index];
       row.in_turns = InTurns() && samples.old_times.size() == samples.new_times.size();
@@ -268,6 +269,10 @@ bool Regression::failed() const {
     return row.verdict == Verdict::kSlower || row.verdict == Verdict::kInvalid ||
            row.verdict == Verdict::kMissing;
   });
+}
+
+bool Regression::settled() const {
+  return failed() || rows.empty() || rows.back().verdict != Verdict::kUnclear;
 }
 
 Regression CompareResults(const SuiteResults& old_results, const SuiteResults& new_results,

@@ -7,9 +7,10 @@
 //   faster    all of it is below 1 - tolerance
 //   same      all of it is within the slowdown that must be found
 //   unclear   it is too wide to say: the machine was too noisy for so few turns
-// With many rows some interval misses its truth by chance, so each has the confidence 1 - (1 -
-// confidence) / rows (Bonferroni). The pairs of turns of all rows together are a row of their own:
-// what makes everything a little slower shows there first.
+// With many rows some interval misses its truth by chance, and with every look at results that grow
+// again, so each has the confidence 1 - (1 - confidence) / (rows * looks) (Bonferroni). The pairs
+// of turns of all rows together are a row of their own: what makes everything a little slower shows
+// there first.
 #ifndef DPIPE_BENCH_REGRESSION_H_
 #define DPIPE_BENCH_REGRESSION_H_
 
@@ -27,6 +28,8 @@ struct RegressionOptions {
   double tolerance = 0.01;
   double tolerance_apart = 0.05;
   double must_find = 0.05;  // a row whose interval holds no such slowdown is "same"
+  // How often, at most, results are judged while turns are added to them until they settle.
+  int looks = 1;
 };
 
 enum class Verdict {
@@ -54,6 +57,8 @@ struct Regression {
 
   // Some row is slower or invalid, or missing where the old result has it.
   bool failed() const;
+  // More turns would change nothing: it failed, or the row that all decide together is clear.
+  bool settled() const;
 };
 
 // Results of different machine classes (code_identity.h) are compared too, with a note: whether

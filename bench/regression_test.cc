@@ -1,10 +1,16 @@
 #include "bench/regression.h"
 
 #include <cmath>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "bench/statistics/known_distributions.h"
+#include "core/base/file.h"
+#include "core/base/philox.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 namespace dpipe::bench {
 namespace {
@@ -12,6 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kTurns = 20;
+constexpr int kRounds = 12;  // of //bench:regress, at most
 constexpr const char* kStrategies[] = {"data_parallel", "gpipe", "1f1b", "diffusionpipe"};
 
 // What a shared machine does to the turns of a run that begins at `start`: it slows down by up to
@@ -52,6 +59,39 @@ SuiteResults Measure(const Noise& noise) {
   return results;
 }
 
+// The two programs' results of a round of turns.
+using MeasureRound = std::function<std::pair<SuiteResults, SuiteResults>(uint32_t round)>;
+
+// What //bench:regress does: adds rounds of turns until they say something.
+Regression CompareInRounds(const MeasureRound& measure) {
+  RegressionOptions options;
+  options.looks = kRounds;
+  SuiteResults old_results, new_results;
+  Regression regression;
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    const auto [more_old, more_new] = measure(round);
+    if (round == 0) {
+      old_results = more_old;
+      new_results = more_new;
+    } else {
+      EXPECT_TRUE(AppendTurns(more_old, &old_results).ok());
+      EXPECT_TRUE(AppendTurns(more_new, &new_results).ok());
+    }
+    regression = CompareResults(old_results, new_results, options);
+    if (regression.settled()) break;
+  }
+  return regression;
+}
+
+MeasureRound SyntheticRounds(uint32_t trial, double own, double slow_down) {
+  return [=](uint32_t round) {
+    const uint32_t key = 100 * round + trial;
+    const double start = 37.0 * round;
+    return std::make_pair(Measure({key, 0, start, own, 0}),
+                          Measure({key, 1, start, own, slow_down}));
+  };
+}
+
 Verdict VerdictOfAll(const Regression& regression) { return regression.rows.back().verdict; }
 
 TEST(RegressionTest, TwentyOfTwentyRunsOfTheSameCodePass) {
@@ -70,6 +110,86 @@ TEST(RegressionTest, TwentyOfTwentySlowdownsOfFivePercentAreCaught) {
     EXPECT_TRUE(regression.failed()) << trial << "\n" << RegressionText(regression, {});
     EXPECT_EQ(VerdictOfAll(regression), Verdict::kSlower) << trial;
     EXPECT_TRUE(regression.rows.back().ratio.Contains(1.05)) << trial;
+  }
+}
+
+// With so much noise of each turn's own one round tells neither; rounds do.
+TEST(RegressionTest, RoundsTellWhatOneOfThemCannot) {
+  constexpr double kLoaded = 0.1;
+  int clear_at_once = 0;
+  for (uint32_t trial = 0; trial < 6; ++trial) {
+    const Regression once =
+        CompareResults(Measure({trial, 0, 0, kLoaded, 0}), Measure({trial, 1, 0, kLoaded, 0.05}));
+    clear_at_once += once.settled() ? 1 : 0;
+    const Regression same = CompareInRounds(SyntheticRounds(trial, kLoaded, 0));
+    EXPECT_EQ(VerdictOfAll(same), Verdict::kSame) << trial << "\n" << RegressionText(same, {});
+    EXPECT_FALSE(same.failed()) << trial;
+    const Regression slower = CompareInRounds(SyntheticRounds(trial, kLoaded, 0.05));
+    EXPECT_TRUE(slower.failed()) << trial << "\n" << RegressionText(slower, {});
+  }
+  EXPECT_LT(clear_at_once, 6);
+}
+
+// Turns of //bench:regress with one program twice, on a machine that others used too: logarithms of
+// new over old by strategy, in the order in which they were measured.
+std::vector<std::vector<double>> RecordedNoise() {
+  const auto text = ReadFile("bench/testdata/recorded_turns.json");
+  EXPECT_TRUE(text.ok()) << text.status();
+  return nlohmann::json::parse(*text).at("log_ratios").get<std::vector<std::vector<double>>>();
+}
+
+// A round of twelve neighbouring turns of each strategy's record, so that what one turn says of the
+// next stays; from a place that is drawn, and with the programs' parts drawn.
+MeasureRound RecordedRounds(const std::vector<std::vector<double>>& noise, uint32_t trial,
+                            double slow_down) {
+  return [=](uint32_t round) {
+    RandomStream random(trial, round, 0, RandomPurpose::kTest);
+    std::pair<SuiteResults, SuiteResults> results;
+    for (SuiteResults* one : {&results.first, &results.second}) {
+      one->turns = "together";
+      one->cases.emplace_back().id = "cpu.a";
+    }
+    for (size_t s = 0; s < noise.size(); ++s) {
+      report::StrategyResult& old_result = results.first.cases[0].results.results.emplace_back();
+      report::StrategyResult& new_result = results.second.cases[0].results.results.emplace_back();
+      old_result.strategy = new_result.strategy = kStrategies[s];
+      const uint32_t begin = random.NextBelow(static_cast<uint32_t>(noise[s].size()));
+      const double sign = random.NextBelow(2) == 0 ? 1 : -1;
+      for (uint32_t turn = 0; turn < 12; ++turn) {
+        const double log_ratio = sign * noise[s][(begin + turn) % noise[s].size()];
+        old_result.images_per_second.push_back(1);
+        new_result.images_per_second.push_back(std::exp(-log_ratio) / (1 + slow_down));
+      }
+    }
+    return results;
+  };
+}
+
+TEST(RegressionTest, OnRecordedNoiseTwentyOfTwentyPassAndTwentyOfTwentyAreCaught) {
+  const std::vector<std::vector<double>> noise = RecordedNoise();
+  ASSERT_EQ(noise.size(), 3u);
+  for (uint32_t trial = 0; trial < 20; ++trial) {
+    const Regression same = CompareInRounds(RecordedRounds(noise, trial, 0));
+    EXPECT_FALSE(same.failed()) << trial << "\n" << RegressionText(same, {});
+    EXPECT_EQ(VerdictOfAll(same), Verdict::kSame) << trial;
+    const Regression slower = CompareInRounds(RecordedRounds(noise, trial, 0.05));
+    EXPECT_TRUE(slower.failed()) << trial << "\n" << RegressionText(slower, {});
+  }
+}
+
+// The more often one looks, the surer each look must be.
+TEST(RegressionTest, LooksWidenIntervals) {
+  const SuiteResults old_results = Measure({1, 0, 0, 0.02, 0});
+  const SuiteResults new_results = Measure({1, 1, 0, 0.02, 0});
+  RegressionOptions options;
+  const Regression once = CompareResults(old_results, new_results, options);
+  options.looks = kRounds;
+  const Regression often = CompareResults(old_results, new_results, options);
+  ASSERT_EQ(once.rows.size(), often.rows.size());
+  for (size_t i = 0; i < once.rows.size(); ++i) {
+    EXPECT_LT(often.rows[i].ratio.low, once.rows[i].ratio.low) << i;
+    EXPECT_GT(often.rows[i].ratio.high, once.rows[i].ratio.high) << i;
+    EXPECT_EQ(often.rows[i].ratio.estimate, once.rows[i].ratio.estimate) << i;
   }
 }
 

@@ -39,6 +39,25 @@ absl::Status GetString(const Json& json, const char* key, std::string* value) {
   return absl::OkStatus();
 }
 
+template <typename T>
+void Append(const std::vector<T>& from, std::vector<T>* to) {
+  to->insert(to->end(), from.begin(), from.end());
+}
+
+absl::Status AppendTurnsOf(const std::string& case_id, const report::StrategyResult* more,
+                           report::StrategyResult* result) {
+  if (more == nullptr || more->skipped.empty() != result->skipped.empty()) {
+    const std::string then = more == nullptr ? "not there" : more->skipped;
+    return absl::FailedPreconditionError(absl::StrCat("suite results: ", case_id, ", ",
+                                                      result->strategy, ": skipped '",
+                                                      result->skipped, "', then '", then, "'"));
+  }
+  Append(more->images_per_second, &result->images_per_second);
+  Append(more->step_ms, &result->step_ms);
+  if (result->invalid.empty()) result->invalid = more->invalid;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<CaseState> StateOf(const std::string& name) {
   for (int i = 0; i < 3; ++i) {
     if (name == kStates[i]) return static_cast<CaseState>(i);
@@ -90,6 +109,26 @@ std::vector<std::string> MixedOrigins(const SuiteResults& results) {
         absl::StrCat(one.id, " was measured apart from ", results.cases[0].id, ": ", difference));
   }
   return mixed;
+}
+
+absl::Status AppendTurns(const SuiteResults& more, SuiteResults* results) {
+  if (more.cases.size() != results->cases.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("suite results: ", results->cases.size(), " cases, then ", more.cases.size()));
+  }
+  for (SuiteCaseResult& one : results->cases) {
+    const SuiteCaseResult* other = more.Find(one.id);
+    if (other == nullptr || other->state != one.state) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "suite results: ", one.id, " was ", kStates[static_cast<int>(one.state)], ", then ",
+          other == nullptr ? "not there" : kStates[static_cast<int>(other->state)],
+          other == nullptr ? "" : ": " + other->reason));
+    }
+    for (report::StrategyResult& result : one.results.results) {
+      DPIPE_RETURN_IF_ERROR(AppendTurnsOf(one.id, other->results.Find(result.strategy), &result));
+    }
+  }
+  return absl::OkStatus();
 }
 
 std::string SuiteResultsToJson(const SuiteResults& results) {

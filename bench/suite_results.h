@@ -40,6 +40,11 @@ struct SuiteResults {
   const SuiteCaseResult* Find(const std::string& id) const;  // null if there is none
 };
 
+// Adds the turns of a later run of the same program, of the same cases and strategies, to those of
+// `results`: throughputs and step times; what does not count in either then counts in neither.
+// FailedPrecondition names a case or strategy that only one of them measured.
+absl::Status AppendTurns(const SuiteResults& more, SuiteResults* results);
+
 // Where cases differ in code or machine from the first: a sentence a case. Empty: all are of one.
 std::vector<std::string> MixedOrigins(const SuiteResults& results);
 

@@ -47,6 +47,32 @@ TEST(SuiteResultsTest, ReadBackUnchanged) {
   EXPECT_EQ(read->Find("cpu.c"), nullptr);
 }
 
+TEST(SuiteResultsTest, LaterTurnsComeBehindTheOthers) {
+  SuiteResults results = TwoCases(), more = TwoCases();
+  more.cases[1].results.results[0].images_per_second = {7, 8};
+  more.cases[1].results.results[0].step_ms = {1, 2, 3};
+  more.cases[1].results.results[0].invalid = "the loss of step 3 is nan";
+  ASSERT_TRUE(AppendTurns(more, &results).ok());
+  const auto result = [&](int i) -> const report::StrategyResult& {
+    return results.cases[i].results.results[0];
+  };
+  EXPECT_THAT(result(0).images_per_second, ElementsAre(10, 11, 12, 10, 11, 12));
+  EXPECT_TRUE(result(0).counts());
+  EXPECT_THAT(result(1).images_per_second, ElementsAre(10, 11, 12, 7, 8));
+  EXPECT_THAT(result(1).step_ms, ElementsAre(1, 2, 3));
+  EXPECT_EQ(result(1).invalid, "the loss of step 3 is nan");
+
+  more.cases[0].results.results[0].skipped = "too large";
+  EXPECT_THAT(std::string(AppendTurns(more, &results).message()),
+              HasSubstr("cpu.a, gpipe: skipped '', then 'too large'"));
+  more.cases[0].state = CaseState::kFailed;
+  more.cases[0].reason = "no memory";
+  EXPECT_THAT(std::string(AppendTurns(more, &results).message()),
+              HasSubstr("cpu.a was measured, then failed: no memory"));
+  more.cases.pop_back();
+  EXPECT_THAT(std::string(AppendTurns(more, &results).message()), HasSubstr("2 cases, then 1"));
+}
+
 TEST(SuiteResultsTest, BadFilesAreNamed) {
   EXPECT_THAT(std::string(SuiteResultsFromJson("[").status().message()), HasSubstr("not JSON"));
   EXPECT_THAT(std::string(SuiteResultsFromJson("{}").status().message()), HasSubstr("format"));

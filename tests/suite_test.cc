@@ -173,7 +173,7 @@ class RegressTest : public SuiteTest {
       repeats: 8 steps: 1 profiles: 1 reference_steps: 1 })");
     return RunProgram(
         "bench/regress",
-        {"--old_program=bench/suite", "--new_program=bench/suite",
+        {"--old_program=bench/suite", "--new_program=bench/suite", "--rounds=2",
          "--suite=" + folder_ + "/suite.textproto", "--out=" + folder_ + "/regress",
          "--new_flags=--data=" + data_ + " " + new_flags, "--old_flags=--data=" + data_},
         /*deadline_s=*/280);
