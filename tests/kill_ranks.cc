@@ -13,7 +13,8 @@ DEFINE_int32(kills, 200, "how many");
 DEFINE_int32(freeze_every, 0, "every so many-th process is stopped and not killed; 0: none");
 DEFINE_uint64(seed, 1, "of the instants and ranks");
 DEFINE_int32(processes, 3, "of a run");
-DEFINE_int32(max_life_ms, 6000, "of a run");
+DEFINE_int32(max_life_ms, 6000,
+             "of a run; every other one goes on from a checkpoint, and soon trains");
 DEFINE_int32(death_deadline_ms, 15000, "until all others must have ended, after a death");
 DEFINE_double(silence, 3, "seconds after which a silent process counts as frozen");
 DEFINE_string(strategy, "diffusionpipe", "of the runs");
@@ -53,9 +54,10 @@ int main(int argc, char** argv) {
   std::printf(
       "%d kills: the others had ended %.2f s later on average, %.2f s at most\n"
       "%d freezes, known after %.1f s: %.2f s on average, %.2f s at most\n"
-      "%d before all processes had come, %d while they trained; every message names the rank\n",
+      "%d before all processes had come, %d while they trained; every message names the rank, but "
+      "for %d times that a process came when all others had ended\n",
       report->kills, report->mean_death_s, report->longest_death_s, report->freezes, FLAGS_silence,
       report->mean_silence_s, report->longest_silence_s, report->before_all_had_come,
-      report->while_training);
+      report->while_training, report->came_too_late);
   return 0;
 }
