@@ -106,6 +106,8 @@ void StoreServer::Tick(absl::Duration elapsed) {
       client.gone = client.gone || client.silent > options_.join_deadline;
       continue;
     }
+    // Who waits for the others to come says nothing; its death would show.
+    if (!all_joined()) client.silent = absl::ZeroDuration();
     if (beat) Send(&client, heartbeat);
     if (client.silent <= options_.silence || failed_) continue;
     Fail(absl::UnavailableError(absl::StrCat(client.name, " has not been heard of for ",

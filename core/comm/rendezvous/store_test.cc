@@ -229,6 +229,17 @@ TEST(StoreTest, SilenceIsNamedAfterItsTime) {
                         "its network is cut"));
 }
 
+// Who is there waits in silence, longer than it might be silent afterwards: the one that is missing
+// is named, not that one.
+TEST(StoreTest, WaitingForOthersIsNoSilence) {
+  StoreServerOptions options = Options(2);
+  options.silence = absl::Milliseconds(100);
+  options.join_deadline = absl::Milliseconds(1500);
+  auto server = StartServer(options);
+  const auto client = StoreClient::Join(ClientOptions(*server, 0, 2));
+  EXPECT_THAT(std::string(client.status().message()), HasSubstr("missing: process 1"));
+}
+
 TEST(StoreTest, AStoreThatDiesIsNamed) {
   auto server = StartServer(Options(2));
   auto clients = JoinAll({ClientOptions(*server, 0, 2), ClientOptions(*server, 1, 2)});
