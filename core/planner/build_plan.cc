@@ -13,7 +13,6 @@
 #include "core/planner/partition/pair.h"
 #include "core/planner/partition/partitioner.h"
 #include "core/planner/pipeline_schedule.h"
-#include "core/schedule/justify_order.h"
 #include "core/schedule/schedule_traits.h"
 #include "core/sim/simulator.h"
 
@@ -274,17 +273,16 @@ std::vector<int> PlanBuilder::RoomFor(const PipelineShape& shape, const Pipeline
   return room;
 }
 
-Schedule PlanBuilder::Justify(const PipelineShape& shape, const PipelineCut& cut,
-                              const Schedule& schedule, int max_placed) const {
+PassGraphCosts PlanBuilder::TimesOf(const PipelineShape& shape, const PipelineCut& cut,
+                                    const Schedule& schedule) const {
   const CutCosts costs = CostsOf(shape, cut, schedule);
-  JustifyOptions options;
-  options.costs = StagePassCosts(schedule, cut, shape, cost_);
-  options.forward_delay_ns = costs.ForwardDelays();
-  options.gradient_delay_ns = costs.GradientDelays();
-  options.ready_ns = costs.OptimizerTimes();
-  options.stage_limits = costs.StageLimits(kSpareMemory);
-  options.max_placed = max_placed;
-  return JustifyOrder(schedule, options);
+  PassGraphCosts times;
+  times.costs = StagePassCosts(schedule, cut, shape, cost_);
+  times.forward_delay_ns = costs.ForwardDelays();
+  times.gradient_delay_ns = costs.GradientDelays();
+  times.ready_ns = costs.OptimizerTimes();
+  times.stage_limits = costs.StageLimits(kSpareMemory);
+  return times;
 }
 
 absl::StatusOr<BuiltPlan> PlanBuilder::Lower(const PipelineShape& shape, const PipelineCut& cut,
@@ -332,6 +330,7 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFilled(const PipelineShape& shape,
   built.step_ns = filled.step_ns;
   built.bubble_ratio = filled.bubble_ratio;
   built.unfilled_bubble_ratio = filled.unfilled_bubble_ratio;
+  built.finish_ns = std::move(filled.finish_ns);
   return built;
 }
 

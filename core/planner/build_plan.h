@@ -23,6 +23,7 @@
 #include "core/planner/stage_costs.h"
 #include "core/proto/plan.pb.h"
 #include "core/schedule/lower.h"
+#include "core/schedule/pass_graph.h"
 
 namespace dpipe {
 
@@ -31,6 +32,7 @@ struct BuiltPlan {
   Nanos step_ns = 0;
   double bubble_ratio = 0;
   double unfilled_bubble_ratio = 0;  // 0 where nothing is filled
+  std::vector<Nanos> finish_ns;      // FilledPlan.finish_ns; empty where nothing is filled
   bool gave_up = false;              // there is no plan; a filled one takes at least step_ns
 };
 
@@ -74,10 +76,12 @@ class PlanBuilder {
   // memory, about; no less than do. All micro-batches' where there is no limit.
   std::vector<int> RoomFor(const PipelineShape& shape, const PipelineCut& cut,
                            const Schedule& schedule) const;
-  // An order of the same passes with a smaller makespan in the memory that there is
-  // (schedule/justify_order.h), if `max_placed` lists find one.
-  Schedule Justify(const PipelineShape& shape, const PipelineCut& cut, const Schedule& schedule,
-                   int max_placed) const;
+  // What the passes and messages take, and the memory that there is, by stage.
+  PassGraphCosts TimesOf(const PipelineShape& shape, const PipelineCut& cut,
+                         const Schedule& schedule) const;
+  // What such stages cost under that order. All three outlive it.
+  CutCosts CostsOf(const PipelineShape& shape, const PipelineCut& cut,
+                   const Schedule& schedule) const;
   // With self_conditioning, of a step that runs the backbone twice. What takes longer than
   // `give_up_ns` (0: no limit) even without its frozen work is not filled.
   absl::StatusOr<BuiltPlan> Build(const PipelineShape& shape, const PipelineCut& cut,
@@ -97,9 +101,6 @@ class PlanBuilder {
 
  private:
   StageCostsOptions CostsOptions(const PipelineShape& shape, int backbone) const;
-  // All three outlive it.
-  CutCosts CostsOf(const PipelineShape& shape, const PipelineCut& cut,
-                   const Schedule& schedule) const;
   // Of two backbones in opposite directions.
   absl::StatusOr<PipelineCut> CutPair(const PipelineShape& shape, const Schedule& schedule) const;
   absl::StatusOr<BuiltPlan> Lower(const PipelineShape& shape, const PipelineCut& cut,

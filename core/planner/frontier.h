@@ -40,6 +40,7 @@ struct Candidate {
   Nanos cut_estimate_ns = 0;
   Nanos step_ns = 0;  // expected; 0: not simulated
   double bubble_ratio = 0;
+  std::vector<Nanos> finish_ns;  // BuiltPlan.finish_ns
   std::string outcome;
 };
 

@@ -6,7 +6,13 @@
 #include <vector>
 
 #include "core/planner/build_plan.h"
+#include "core/planner/cut_costs.h"
+#include "core/planner/cut_neighbours.h"
+#include "core/planner/joint_search.h"
 #include "core/planner/pipeline_cut.h"
+#include "core/schedule/justify_order.h"
+#include "core/schedule/pass_graph.h"
+#include "core/schedule/pass_sequences.h"
 #include "core/schedule/schedule_traits.h"
 #include "core/schedule/tune_order.h"
 
@@ -24,13 +30,22 @@ constexpr double kCutsShare = 0.1;
 constexpr int kSlotsOfMakespan = 20;
 constexpr int kCutsOfInstruction = 4;
 // How many slots before the pass that needs it a message is asked for, if not 1.
-constexpr int kLookaheads[] = {2, 3, 5};
+constexpr int kLookaheads[] = {2, 3, 5, 12};
 // Rounds of justification, the lists placed in each, and what placing one takes a slot.
 constexpr int kJustifyRounds = 4;
 constexpr int kLists = 400;
 constexpr int kLeastLists = 5;
 constexpr int kListsOfSlot = 1;
 constexpr double kListsShare = 0.3;
+// Cuts that are simulated to even out when devices are done.
+constexpr size_t kEvened = 100;
+// How much later than now devices may be done in these by what is known without simulation, as
+// frozen work is then shared out anew: a part of the step.
+constexpr int kLastShare = 100;
+// What an order takes of a step that it sets.
+constexpr double kOfStep = 0.95;
+// Moves of passes in a joint search.
+constexpr int kMoves = 60000;
 
 int64_t NumSlots(const Schedule& schedule) {
   int64_t slots = 0;
@@ -46,21 +61,50 @@ Candidate Improver::Improved(const Candidate& candidate) {
   if (!context_.moves_layers || !context_.tunes) return BySimulation(candidate);
   const int64_t later = *context_.budget / 2;
   *context_.budget -= later;
-  const Candidate plain = BySimulation(candidate);
+  Candidate best = BySimulation(candidate);
   *context_.budget += later;
-  Candidate tuned = candidate;
-  TryOrders(candidate, &tuned);
+  const Candidate tuned = BySimulation(Tuned(candidate));
+  if (tuned.step_ns < best.step_ns) best = tuned;
+  while (context_.thorough && *context_.budget > 0) {
+    Candidate again = BySimulation(Tuned(best));
+    if (again.step_ns >= best.step_ns) break;
+    best = std::move(again);
+  }
+  return best;
+}
+
+Candidate Improver::Tuned(const Candidate& start) {
+  Candidate tuned = start;
+  TryOrders(start, &tuned);
   Balance(/*by_makespan=*/false, &tuned);
   Balance(/*by_makespan=*/true, &tuned);
-  Justify(&tuned);
+  if (OrderSetsStep(tuned)) {
+    Justify(&tuned);
+    SearchJointly(&tuned);
+  }
   ReceiveEarlier(&tuned);
-  tuned = BySimulation(tuned);
-  return tuned.step_ns < plain.step_ns ? tuned : plain;
+  return tuned;
+}
+
+// Otherwise frozen work does, and its order, shorter, would have more or longer gaps instead.
+bool Improver::OrderSetsStep(const Candidate& candidate) {
+  const absl::StatusOr<Schedule> order = OrderOf(candidate);
+  if (!order.ok()) return false;
+  const PassGraph graph(*order,
+                        BuilderOf(candidate).TimesOf(candidate.shape, candidate.cut, *order));
+  const PassSequences sequences(graph, graph.ListBy(graph.OwnTimes()));
+  return static_cast<double>(sequences.makespan_ns()) >
+         kOfStep * static_cast<double>(candidate.step_ns);
 }
 
 Candidate Improver::BySimulation(Candidate candidate) {
-  if (context_.moves_layers) Refine(&candidate);
-  if (context_.pairs->builder().fills()) OrderWeightGradients(&candidate);
+  for (Nanos before = 0; candidate.step_ns != before;) {
+    before = candidate.step_ns;
+    if (context_.moves_layers && context_.thorough) EvenOut(&candidate);
+    if (context_.moves_layers) Refine(&candidate);
+    if (context_.pairs->builder().fills()) OrderWeightGradients(&candidate);
+    if (!context_.thorough) break;
+  }
   return candidate;
 }
 
@@ -128,7 +172,10 @@ void Improver::Justify(Candidate* best) {
     const int lists = Afford(kLists, kListsOfSlot * NumSlots(*order), kListsShare);
     if (lists < kLeastLists) return;
     const PlanBuilder& builder = BuilderOf(current);
-    Schedule justified = builder.Justify(current.shape, current.cut, *order, lists);
+    JustifyOptions options;
+    options.times = builder.TimesOf(current.shape, current.cut, *order);
+    options.max_placed = lists;
+    Schedule justified = JustifyOrder(*order, options);
     ReplacesWith(current, justified, best);
     const int count = Afford(kCutsByMakespan, NumSlots(*order) / kSlotsOfMakespan + 1, kCutsShare);
     current.cut = builder.Balance(current.shape, current.cut, justified, /*by_makespan=*/true,
@@ -139,12 +186,57 @@ void Improver::Justify(Candidate* best) {
   }
 }
 
+void Improver::SearchJointly(Candidate* best) {
+  absl::StatusOr<Schedule> order = OrderOf(*best);
+  if (!order.ok()) return;
+  Candidate moved = *best;
+  moved.cut.schedule = std::make_shared<const Schedule>(*std::move(order));
+  JointOptions options;
+  options.max_moves = static_cast<int>(std::min<int64_t>(kMoves, *context_.moves));
+  if (options.max_moves == 0) return;
+  *context_.moves -= options.max_moves;
+  moved.cut = dpipe::SearchJointly(BuilderOf(moved), moved.shape, moved.cut, options).cut;
+  Replaces(&moved, best);
+}
+
 // Where passes are shorter than the messages that they are to hide.
 void Improver::ReceiveEarlier(Candidate* best) {
   for (int lookahead : kLookaheads) {
     Candidate changed = *best;
     changed.cut.recv_lookahead = lookahead;
     Replaces(&changed, best);
+  }
+}
+
+// By schedule device: when the last of its ranks is done.
+std::vector<Nanos> Improver::FinishesOf(const Candidate& candidate) const {
+  std::vector<Nanos> finishes;
+  for (const DeviceSeat& seat : SeatsOf(candidate.cut)) {
+    const auto first = candidate.finish_ns.begin() + seat.first_rank;
+    finishes.push_back(*std::max_element(first, first + seat.replicas));
+  }
+  return finishes;
+}
+
+// Frozen work comes in whole samples, so filled devices are not done at one time: layers moved from
+// those that are done last to those that are done first.
+void Improver::EvenOut(Candidate* best) {
+  for (bool improved = true; improved && !best->finish_ns.empty();) {
+    improved = false;
+    const absl::StatusOr<Schedule> order = OrderOf(*best);
+    if (!order.ok()) return;
+    Candidate start = *best;
+    start.cut.schedule = std::make_shared<const Schedule>(*order);
+    const std::vector<Nanos> finishes = FinishesOf(start);
+    const CutCosts costs = BuilderOf(start).CostsOf(start.shape, start.cut, *order);
+    const Nanos last = *std::max_element(finishes.begin(), finishes.end());
+    const auto moves =
+        CutNeighbours(costs, start.cut).Below(last + last / kLastShare, finishes, kEvened);
+    for (size_t i = 0; i < moves.size() && i < kEvened && !improved; ++i) {
+      Candidate moved = start;
+      moved.cut.stages = moves[i];
+      improved = Replaces(&moved, best);
+    }
   }
 }
 

@@ -6,18 +6,24 @@
 //   balance   layers of all backbones moved until devices have even work, then until the schedule
 //             ends no earlier (balance_cut.h), with a new order each time
 //   justify   orders again, by justification (schedule/justify_order.h), and layers, in turn
+//   joint     layers and orders together (joint_search.h), where S and M are given
 //   receive   messages asked for more slots ahead
+//   even out  layers moved from the devices that are done last with passes and frozen work to those
+//             that are done first (cut_neighbours.h), where S and M are given
 //   refine    single layers moved over stage boundaries, by simulation
 //   weights   weight gradients before or after frozen work (fill/weight_order.h)
-// All but the last two are Strategy.tune's: what they lead to is compared with what the last two
-// make of the candidate alone, as a better beginning may end worse. All but the last only where the
-// partitioner is "balanced": others' cuts are what they are. All of it takes from a budget, the
+// All but the last two are Strategy.tune's: what they lead to is compared with what the last three
+// make of the candidate alone, as a better beginning may end worse; the better of the two is, where
+// S and M are given, where all begins once more. Where an order ends well before its step does,
+// frozen work sets the step: then "justify" and "joint" are left out. All but the last only where
+// the partitioner is "balanced": others' cuts are what they are. All of it takes from a budget, the
 // search's, and stops where that is used up.
 #ifndef DPIPE_CORE_PLANNER_IMPROVER_H_
 #define DPIPE_CORE_PLANNER_IMPROVER_H_
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "core/base/time.h"
@@ -35,10 +41,13 @@ struct ImproverContext {
   PairBuilder* pairs = nullptr;
   bool moves_layers = true;  // otherwise weight gradients alone
   bool tunes = false;        // orders and balance, too
+  // Where S and M are given: there are few candidates, and time to even out and to begin once more.
+  bool thorough = false;
   // Builds the candidate's plan, up to `give_up_ns`; takes from the budget what that costs.
   std::function<absl::Status(Nanos give_up_ns, Candidate*)> simulate;
   std::function<int64_t(const PipelineShape&)> work;  // of one simulation
   int64_t* budget = nullptr;
+  int64_t* moves = nullptr;  // likewise, of passes in joint searches
 };
 
 class Improver {
@@ -50,12 +59,17 @@ class Improver {
 
  private:
   Candidate BySimulation(Candidate candidate);
+  Candidate Tuned(const Candidate& start);
+  bool OrderSetsStep(const Candidate& candidate);
   PlanBuilder& BuilderOf(const Candidate& candidate) { return context_.pairs->Of(candidate); }
   absl::StatusOr<Schedule> OrderOf(const Candidate& candidate);
   void TryOrders(const Candidate& start, Candidate* best);
   void Balance(bool by_makespan, Candidate* best);
   void Justify(Candidate* best);
+  void SearchJointly(Candidate* best);
   void ReceiveEarlier(Candidate* best);
+  std::vector<Nanos> FinishesOf(const Candidate& candidate) const;
+  void EvenOut(Candidate* best);
   void Refine(Candidate* best);
   bool ImprovesBy(const Candidate& start, size_t backbone, size_t cut, int move, Candidate* best);
   void OrderWeightGradients(Candidate* best);

@@ -44,8 +44,10 @@ constexpr int kNumImproved = 2;
 // The same where they are tuned; and where S and M are given, so that candidates differ in little
 // but their schedules: there are few, and what looking at many would take improves more of them.
 constexpr double kTuneShare = 0.3;
-constexpr double kTuneShareOfShape = 1.5;
+constexpr double kTuneShareOfShape = 4;
 constexpr int kNumTunedOfShape = 4;
+// Moves of passes in joint searches, by the same budget.
+constexpr double kMovesOfShape = 0.24;
 constexpr double kImproveMargin = 1.1;
 // What cutting takes, in simulated instructions a layer.
 constexpr int kCutWorkPerLayer = 8;
@@ -182,10 +184,16 @@ class Search {
     }
   }
 
+  bool ShapeIsGiven() const { return options_.num_stages > 0 && options_.num_micro_batches > 0; }
+
   void GrantAndImprove() {
-    const bool of_shape = options_.num_stages > 0 && options_.num_micro_batches > 0;
+    const bool of_shape = ShapeIsGiven();
     const double share = !tunes_ ? kImproveShare : of_shape ? kTuneShareOfShape : kTuneShare;
     budget_ += static_cast<int64_t>(share * static_cast<double>(options_.simulation_budget));
+    if (tunes_ && of_shape) {
+      moves_ =
+          static_cast<int64_t>(kMovesOfShape * static_cast<double>(options_.simulation_budget));
+    }
     Improve(tunes_ && of_shape ? kNumTunedOfShape : kNumImproved);
   }
 
@@ -313,6 +321,7 @@ class Search {
     }
     candidate->step_ns = built.expected_step_ns;
     candidate->bubble_ratio = built.plain.bubble_ratio;
+    candidate->finish_ns = built.plain.finish_ns;
     candidate->state = Candidate::State::kSimulated;
     return absl::OkStatus();
   }
@@ -338,9 +347,12 @@ class Search {
     for (size_t i = 0; i < chosen.size(); ++i) {
       const int64_t later = budget_ - budget_ / static_cast<int64_t>(chosen.size() - i);
       budget_ -= later;
+      const int64_t later_moves = moves_ - moves_ / static_cast<int64_t>(chosen.size() - i);
+      moves_ -= later_moves;
       const bool is_best = Order(*chosen[i]) == Order(*best_);
       const Candidate improved = Improved(is_best ? *best_ : *chosen[i]);
       budget_ += later;
+      moves_ += later_moves;
       if (Better(improved, *best_)) best_ = improved;
     }
   }
@@ -351,11 +363,13 @@ class Search {
     context.pairs = &pairs_;
     context.moves_layers = strategy_.partitioner() == "balanced";
     context.tunes = tunes_;
+    context.thorough = tunes_ && ShapeIsGiven();
     context.simulate = [this](Nanos give_up_ns, Candidate* changed) {
       return Simulate(give_up_ns, changed);
     };
     context.work = [this](const PipelineShape& shape) { return Work(shape); };
     context.budget = &budget_;
+    context.moves = &moves_;
     return Improver(std::move(context)).Improved(candidate);
   }
 
@@ -411,6 +425,7 @@ class Search {
   PairBuilder pairs_;
   const double self_conditioning_;  // probability
   int64_t budget_ = 0;
+  int64_t moves_ = 0;  // of passes in joint searches
   int64_t cut_work_ = 0;
   std::vector<Candidate> candidates_;
   absl::Status why_not_;

@@ -9,28 +9,16 @@
 // slack gives way to what has not. That is repeated while it helps. Then the times of some passes,
 // anywhere, on one device or weight gradients only, are changed at random, and what is no longer
 // than before is kept: a search with a fixed seed, so that the same request has the same answer.
-//
-// Passes of a stage that differ in their micro-batch alone can stand for one another, so every
-// stage ends up with its micro-batches in order in each kind of pass. Memory is limited by stage:
-// micro-batch m enters a stage after m - limit has left it, an arc like any other.
 #ifndef DPIPE_CORE_SCHEDULE_JUSTIFY_ORDER_H_
 #define DPIPE_CORE_SCHEDULE_JUSTIFY_ORDER_H_
 
-#include <vector>
-
-#include "core/base/time.h"
+#include "core/schedule/pass_graph.h"
 #include "core/schedule/schedule.h"
 
 namespace dpipe {
 
 struct JustifyOptions {
-  std::vector<PassCosts> costs;  // by stage of the schedule
-  // By stage: how long its output takes to the stage after it, and its gradient to the one before
-  // it. Empty: no time.
-  std::vector<Nanos> forward_delay_ns = {}, gradient_delay_ns = {};
-  std::vector<Nanos> ready_ns = {};  // by device: its first pass starts no earlier; empty: 0
-  std::vector<int> stage_limits =
-      {};                // by stage: the most micro-batches kept, at least 1; empty: any
+  PassGraphCosts times;
   int max_placed = 100;  // lists placed
 };
 

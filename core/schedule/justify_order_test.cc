@@ -32,15 +32,15 @@ TEST(JustifyOrderTest, NeverLongerAtRandomCosts) {
     options.max_placed = 30;
     const auto draw = [&] { return static_cast<Nanos>(1 + stream.NextBelow(100)); };
     const int num_stages = Make(name, p, m).num_stages();
-    for (int s = 0; s < num_stages; ++s) options.costs.push_back({draw(), draw(), draw()});
-    const Schedule schedule = Make(name, p, m, options.costs);
+    for (int s = 0; s < num_stages; ++s) options.times.costs.push_back({draw(), draw(), draw()});
+    const Schedule schedule = Make(name, p, m, options.times.costs);
     const Schedule justified = JustifyOrder(schedule, options);
     ASSERT_TRUE(justified.Verify().ok()) << name << justified.Verify();
     EXPECT_EQ(justified.name(), name);
-    const Nanos before = schedule.Makespan(options.costs);
-    const Nanos after = justified.Makespan(options.costs);
+    const Nanos before = schedule.Makespan(options.times.costs);
+    const Nanos after = justified.Makespan(options.times.costs);
     EXPECT_LE(after, before) << name;
-    EXPECT_GE(after, MakespanBound(schedule, options.costs)) << name;
+    EXPECT_GE(after, MakespanBound(schedule, options.times.costs)) << name;
     better += after < before;
     // Once more: the same.
     EXPECT_EQ(JustifyOrder(schedule, options).ToString(), justified.ToString());
@@ -56,12 +56,12 @@ TEST(JustifyOrderTest, StagesKeepNoMoreThanTheyMay) {
     options.max_placed = 20;
     for (int s = 0; s < schedule.num_stages(); ++s) {
       const auto draw = [&] { return static_cast<Nanos>(1 + stream.NextBelow(100)); };
-      options.costs.push_back({draw(), draw(), draw()});
-      options.stage_limits.push_back(1 + static_cast<int>(stream.NextBelow(4)));
+      options.times.costs.push_back({draw(), draw(), draw()});
+      options.times.stage_limits.push_back(1 + static_cast<int>(stream.NextBelow(4)));
     }
     const Schedule justified = JustifyOrder(schedule, options);
     for (int s = 0; s < schedule.num_stages(); ++s) {
-      EXPECT_LE(justified.PeakStashed(s), options.stage_limits[s]) << s;
+      EXPECT_LE(justified.PeakStashed(s), options.times.stage_limits[s]) << s;
     }
   }
 }
@@ -71,9 +71,9 @@ TEST(JustifyOrderTest, StagesKeepNoMoreThanTheyMay) {
 TEST(JustifyOrderTest, KnowsHowLongMessagesTake) {
   const Schedule schedule = Make("cascaded-zb", 2, 1);
   JustifyOptions options;
-  options.costs.assign(4, {1, 1, 1});
-  options.forward_delay_ns = {0, 0, 100, 0};
-  options.gradient_delay_ns.assign(4, 0);
+  options.times.costs.assign(4, {1, 1, 1});
+  options.times.forward_delay_ns = {0, 0, 100, 0};
+  options.times.gradient_delay_ns.assign(4, 0);
   const Schedule justified = JustifyOrder(schedule, options);
   std::string stages;
   for (const Slot& slot : justified.slots(0)) stages += std::to_string(slot.stage);
@@ -84,8 +84,8 @@ TEST(JustifyOrderTest, KnowsHowLongMessagesTake) {
 TEST(JustifyOrderTest, KnowsWhenDevicesAreReady) {
   const Schedule schedule = Make("cascaded-zb", 2, 1);
   JustifyOptions options;
-  options.costs.assign(4, {1, 1, 1});
-  options.ready_ns = {100, 0};
+  options.times.costs.assign(4, {1, 1, 1});
+  options.times.ready_ns = {100, 0};
   const Schedule justified = JustifyOrder(schedule, options);
   EXPECT_EQ(justified.slots(1)[0].stage, 2);
 }

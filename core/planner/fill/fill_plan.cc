@@ -16,24 +16,33 @@ bool IsPass(Instruction::Kind kind) {
          kind == Instruction::RECOMPUTE;
 }
 
-// By rank, in list order: when the passes of a steady step start, counted from the last start of an
-// optimizer step before it.
+const Instruction& InstructionOf(const Plan& plan, const StreamEvent& event) {
+  return plan.devices(event.rank).instructions(event.instruction);
+}
+
+// The last start of an optimizer step before the steady one.
+Nanos OriginOf(const Plan& plan, const std::vector<StreamEvent>& events) {
+  Nanos origin = 0;
+  for (const StreamEvent& event : events) {
+    if (event.stream != TraceEvent::COMPUTE || event.step != 0) continue;
+    if (InstructionOf(plan, event).kind() != Instruction::OPTIMIZER_STEP) continue;
+    origin = std::max(origin, event.start_ns);
+  }
+  return origin;
+}
+
+// By rank, in list order: when the passes of a steady step start, counted from the origin.
 std::vector<std::vector<Nanos>> PassStarts(const Plan& plan,
                                            const std::vector<StreamEvent>& events) {
   std::vector<std::vector<Nanos>> by_instruction(plan.devices_size());
   for (int r = 0; r < plan.devices_size(); ++r) {
     by_instruction[r].assign(plan.devices(r).instructions_size(), 0);
   }
-  Nanos origin = 0;
   for (const StreamEvent& event : events) {
-    if (event.stream != TraceEvent::COMPUTE) continue;
-    if (event.step == 1) by_instruction[event.rank][event.instruction] = event.start_ns;
-    if (event.step != 0) continue;
-    const Instruction& instruction = plan.devices(event.rank).instructions(event.instruction);
-    if (instruction.kind() == Instruction::OPTIMIZER_STEP) {
-      origin = std::max(origin, event.start_ns);
-    }
+    if (event.stream != TraceEvent::COMPUTE || event.step != 1) continue;
+    by_instruction[event.rank][event.instruction] = event.start_ns;
   }
+  const Nanos origin = OriginOf(plan, events);
   std::vector<std::vector<Nanos>> starts(plan.devices_size());
   for (int r = 0; r < plan.devices_size(); ++r) {
     for (int i = 0; i < plan.devices(r).instructions_size(); ++i) {
@@ -42,6 +51,19 @@ std::vector<std::vector<Nanos>> PassStarts(const Plan& plan,
     }
   }
   return starts;
+}
+
+// FilledPlan.finish_ns.
+std::vector<Nanos> Finishes(const Plan& plan, const std::vector<StreamEvent>& events) {
+  std::vector<Nanos> finishes(plan.devices_size(), 0);
+  const Nanos origin = OriginOf(plan, events);
+  for (const StreamEvent& event : events) {
+    if (event.stream != TraceEvent::COMPUTE || event.step != 1) continue;
+    const Instruction::Kind kind = InstructionOf(plan, event).kind();
+    if (!IsPass(kind) && kind != Instruction::FROZEN_FORWARD) continue;
+    finishes[event.rank] = std::max(finishes[event.rank], event.end_ns - origin);
+  }
+  return finishes;
 }
 
 bool AnyLater(const std::vector<std::vector<Nanos>>& starts,
@@ -76,6 +98,7 @@ absl::StatusOr<FilledPlan> FillPlan(const PipelineLayout& layout, const Schedule
     DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, SimulateSteadyState(filled.plan, cost));
     filled.step_ns = simulation.stats.step_ns;
     filled.bubble_ratio = simulation.stats.bubble_ratio;
+    filled.finish_ns = Finishes(filled.plan, simulation.events);
     if (!AnyLater(PassStarts(filled.plan, simulation.events), expected)) break;
   }
   return filled;

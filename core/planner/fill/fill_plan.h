@@ -8,6 +8,8 @@
 #ifndef DPIPE_CORE_PLANNER_FILL_FILL_PLAN_H_
 #define DPIPE_CORE_PLANNER_FILL_FILL_PLAN_H_
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "core/base/time.h"
 #include "core/cost/cost_model.h"
@@ -23,6 +25,9 @@ struct FilledPlan {
   Plan plan;  // not verified
   Nanos step_ns = 0;
   double bubble_ratio = 0;
+  // By rank: when its last pass or frozen work ends, counted from the last start of an optimizer
+  // step before it; the last of them set the step.
+  std::vector<Nanos> finish_ns;
   Nanos unfilled_step_ns = 0;  // of the same pipeline with no frozen work at all
   double unfilled_bubble_ratio = 0;
 };

@@ -1,0 +1,40 @@
+// Layers and the order of the passes changed together.                     [algorithms.md §2, §5]
+//
+// The cut that is best for an order need not be the best with an order of its own. So this takes
+// turns. The order is shortened by tabu search (schedule/tabu_order.h), which often ends where the
+// busiest device has no gap left between its first pass and its last. Then other cuts are looked
+// at: one to three layers moved over a stage boundary, or over two neighbouring ones, or two such
+// shifts anywhere. Those that memory allows and that leave no device more to do than the makespan
+// are judged by the makespan of the order as it is, messages as before, and the most promising of
+// them by a tabu search of their own. The first that is shorter becomes the cut.
+//
+// Makespans count messages and the optimizer's time, but neither frozen work nor what messages wait
+// for each other.
+#ifndef DPIPE_CORE_PLANNER_JOINT_SEARCH_H_
+#define DPIPE_CORE_PLANNER_JOINT_SEARCH_H_
+
+#include "core/base/time.h"
+#include "core/planner/build_plan.h"
+#include "core/planner/pipeline_cut.h"
+#include "core/planner/shape.h"
+
+namespace dpipe {
+
+struct JointOptions {
+  // Moves of passes in all tabu searches together; looking at other cuts counts as some, too.
+  int max_moves = 10000;
+};
+
+struct JointResult {
+  PipelineCut cut;  // with its order
+  Nanos makespan_ns = 0;
+};
+
+// `cut` has an order; the result is no longer than what tabu search makes of that. What is looked
+// at does not depend on the number of moves but for where it ends. Time O(max_moves x slots).
+JointResult SearchJointly(const PlanBuilder& builder, const PipelineShape& shape,
+                          const PipelineCut& cut, const JointOptions& options);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PLANNER_JOINT_SEARCH_H_
