@@ -78,6 +78,44 @@ TEST_P(ScheduleTest, WithSelfConditioning) {
   ExpectSame(experiment, Make(/*self_conditioning=*/true), "two laps");
 }
 
+// Receives may be posted many slots before the pass that needs them.
+TEST_P(ScheduleTest, WithReceivesPostedEarly) {
+  const Schedule schedule = Make(/*self_conditioning=*/false);
+  Experiment experiment = Model();
+  for (int lookahead : {2, 5}) {
+    experiment.plan.recv_lookahead = lookahead;
+    ExpectSame(experiment, schedule, absl::StrCat("receives ", lookahead, " slots ahead"));
+  }
+}
+
+int NumFrozenPasses(const DeviceProgram& device, int component) {
+  return static_cast<int>(std::count_if(
+      device.instructions().begin(), device.instructions().end(), [&](const Instruction& i) {
+        return i.kind() == Instruction::FROZEN_FORWARD && i.component() == component;
+      }));
+}
+
+// A component that only the last rank runs, its outputs sent to all that read them; the other one
+// goes wherever there is a gap.
+TEST_P(ScheduleTest, WithAFrozenComponentOnSomeRanks) {
+  const Schedule schedule = Make(/*self_conditioning=*/false);
+  Experiment experiment = Model();
+  experiment.plan.frozen_hosts.assign(schedule.num_devices(), false);
+  experiment.plan.frozen_hosts.back() = true;
+  for (int groups : {1, 2}) {
+    experiment.plan.num_groups = groups;
+    ExpectSame(experiment, schedule, absl::StrCat("on one rank of each of ", groups, " groups"));
+    const auto plan = PlanOf(experiment, schedule);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    int hosted = 0;
+    while (plan->components(hosted).name() != "text") ++hosted;
+    for (const DeviceProgram& device : plan->devices()) {
+      const bool hosts = (device.rank() + 1) % schedule.num_devices() == 0;
+      EXPECT_EQ(NumFrozenPasses(device, hosted) > 0, hosts) << "rank " << device.rank();
+    }
+  }
+}
+
 // Every message is as long as the plan says.
 TEST_P(ScheduleTest, MessagesHaveThePlansSizes) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {

@@ -10,6 +10,7 @@
 #include "core/base/philox.h"
 #include "core/cost/cost_model.h"
 #include "core/cost/fake_profile.h"
+#include "core/planner/fill/fill_plan.h"
 #include "core/schedule/layout.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/verify.h"
@@ -255,6 +256,16 @@ absl::StatusOr<PipelineLayout> LayoutOf(const nn::Model& model, const Schedule& 
   return MakeLayout(schedule, layout);
 }
 
+absl::StatusOr<Plan> Filled(const PipelineLayout& layout, const Schedule& schedule,
+                            const LowerOptions& lower, const SchedulePlanOptions& options,
+                            const CostModel& cost) {
+  FillOptions fill;
+  fill.heavy_components = {cost.frozen_components().back()};
+  fill.hosts = options.frozen_hosts;
+  DPIPE_ASSIGN_OR_RETURN(FilledPlan filled, FillPlan(layout, schedule, lower, fill, cost));
+  return std::move(filled.plan);
+}
+
 }  // namespace
 
 absl::StatusOr<Plan> MakeLoweredPlan(const nn::Model& model, DType dtype, const Schedule& schedule,
@@ -266,7 +277,10 @@ absl::StatusOr<Plan> MakeLoweredPlan(const nn::Model& model, DType dtype, const 
   LowerOptions lower;
   lower.bucket_bytes = 8192;  // several of a stage
   if (options.sharded) lower.shard = ShardPolicy::kBuckets;
-  DPIPE_ASSIGN_OR_RETURN(Plan plan, LowerPlan(layout, schedule, lower, cost));
+  lower.recv_lookahead = options.recv_lookahead;
+  DPIPE_ASSIGN_OR_RETURN(Plan plan, options.frozen_hosts.empty()
+                                        ? LowerPlan(layout, schedule, lower, cost)
+                                        : Filled(layout, schedule, lower, options, cost));
   DPIPE_RETURN_IF_ERROR(VerifyPlan(plan, cost));
   return plan;
 }

@@ -22,8 +22,13 @@ struct SchedulePlanOptions {
   // Stages are divided over their ranks. Of a direct plan, the layers of each half of a stage are
   // gathered, used, reduced and released, pass by pass.
   bool sharded = false;
-  int frozen_quantum = 1;  // of lowered plans
-  uint64_t seed = 1;       // of where each backbone is cut
+  // Of lowered plans:
+  int frozen_quantum = 1;
+  int recv_lookahead = 1;  // LowerOptions.recv_lookahead
+  // By rank of a group: whether it runs the model's last frozen component, in plans whose next
+  // step's frozen work is in their gaps; empty: frozen work is shared out evenly and goes first.
+  std::vector<bool> frozen_hosts = {};
+  uint64_t seed = 1;  // of where each backbone is cut
 };
 
 // By the planning side, with a made-up profile; verified. InvalidArgument where the options and the
