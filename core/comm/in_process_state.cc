@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/tensor/device.h"
@@ -90,16 +91,25 @@ bool InProcessWaiter::MayLook() const {
   return state_->num_known_threads == state_->size && !state_->cores_are_shared;
 }
 
-// Lets go of the mutex meanwhile, and returns with the first change.
-void InProcessWaiter::LookUntil(Nanos end_ns) {
-  constexpr int kPauses = 16;  // about 1 us
+// Lets go of the mutex meanwhile, and returns with the first change. False where another program
+// has used the core in between: looking on would take from it, and from this one's other ranks
+// where that program's threads look, too.
+bool InProcessWaiter::LookUntil(Nanos end_ns) {
+  constexpr int kPauses = 16;                            // about 1 us
+  constexpr Nanos kTurnOfOthers = 200 * kNanosPerMicro;  // a tenth of a scheduler's usual slice
   const uint64_t seen = state_->num_changes.load(std::memory_order_relaxed);
+  bool core_is_free = true;
   state_->mutex.Unlock();
-  while (state_->num_changes.load(std::memory_order_acquire) == seen && MonotonicNow() < end_ns) {
+  Nanos now_ns = MonotonicNow();
+  while (state_->num_changes.load(std::memory_order_acquire) == seen && core_is_free &&
+         now_ns < end_ns) {
     for (int i = 0; i < kPauses; ++i) Pause();
     std::this_thread::yield();
+    const Nanos before_ns = std::exchange(now_ns, MonotonicNow());
+    core_is_free = now_ns - before_ns < kTurnOfOthers;
   }
   state_->mutex.Lock();
+  return core_is_free;
 }
 
 // The deadline is waited for in pieces, so that only time counts in which this process runs: one
@@ -128,7 +138,7 @@ absl::Status InProcessWaiter::Await(absl::FunctionRef<bool()> ready,
       look_until_ns = now_ns + absl::ToInt64Nanoseconds(state_->options.look);
     }
     if (MayLook() && now_ns < look_until_ns) {
-      LookUntil(look_until_ns);
+      if (!LookUntil(look_until_ns)) look_until_ns = now_ns;
     } else if (!state_->mutex.AwaitWithTimeout(absl::Condition(&something), piece)) {
       ++passed;
     }
