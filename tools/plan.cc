@@ -10,6 +10,7 @@
 #include "core/planner/search.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/torch_csv.h"
+#include "core/schedule/verify.h"
 #include "gflags/gflags.h"
 #include "tools/command_line.h"
 #include "tools/plan_result_text.h"
@@ -149,6 +150,7 @@ absl::Status MakeAndWritePlan() {
                          MakePlan(strategy, cost.profile(), cost.cluster(), options));
   const Nanos planning_ns = MonotonicNow() - start;
   std::printf("%s\n", PlanResultText(result, cost, planning_ns).c_str());
+  if (!FLAGS_output.empty()) DPIPE_RETURN_IF_ERROR(VerifyPlan(result.plan, cost));
   DPIPE_RETURN_IF_ERROR(WritePlanFile("Written:    ", FLAGS_output, result.plan));
   if (result.self_conditioned_plan.devices_size() > 0) {
     DPIPE_RETURN_IF_ERROR(
