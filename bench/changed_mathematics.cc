@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "baselines/registry.h"
 #include "bench/curve_chart.h"
@@ -197,20 +198,15 @@ absl::StatusOr<Outcome> Train(const Method& method, const std::string& data) {
   return outcome;
 }
 
-std::string Fixed(double value, int digits) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
-
 std::string ResultTable(const std::vector<Outcome>& outcomes) {
   report::Table table(
       {"method", "what is changed", "held-out loss", "less exact", "img/s", "peak MiB a device"});
   for (const Outcome& outcome : outcomes) {
     const double loss = outcome.losses.back().second;
-    table.AddRow({outcome.method.name, outcome.method.what, Fixed(loss, 4),
-                  Fixed(loss - outcomes[0].losses.back().second, 4), Fixed(outcome.images_per_s, 1),
-                  Fixed(static_cast<double>(outcome.peak_memory_bytes) / (1 << 20), 1)});
+    table.AddRow({outcome.method.name, outcome.method.what, absl::StrFormat("%.4f", loss),
+                  absl::StrFormat("%.4f", loss - outcomes[0].losses.back().second),
+                  absl::StrFormat("%.1f", outcome.images_per_s),
+                  absl::StrFormat("%.1f", outcome.peak_memory_bytes / 1048576.0)});
   }
   return table.ToMarkdown();
 }

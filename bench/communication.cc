@@ -2,7 +2,6 @@
 //   bazel run -c opt //bench:communication -- --out=out/communication
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -149,9 +148,7 @@ Measured FromJson(const Json& json) {
 
 // A process that the launcher has started.
 absl::Status MeasureAsProcess() {
-  DPIPE_ASSIGN_OR_RETURN(const auto address, JobAddressFromEnvironment([](const char* name) {
-                           return static_cast<const char*>(std::getenv(name));
-                         }));
+  DPIPE_ASSIGN_OR_RETURN(const auto address, JobAddressFromEnvironment(ProcessEnvironment));
   ProcessGroupOptions options;
   options.listener_fd = InheritedListener().value_or(-1);
   DPIPE_ASSIGN_OR_RETURN(const auto processes, ProcessGroup::Join(*address, options));
@@ -256,10 +253,11 @@ absl::Status Main(const std::vector<std::string>& arguments, const std::string& 
       auto measured = MeasureNccl();
       if (measured.ok()) {
         all.push_back(*std::move(measured));
-      } else if (measured.status().code() == absl::StatusCode::kDataLoss) {
-        return measured.status();
-      } else {
+      } else if (absl::IsUnimplemented(measured.status()) ||
+                 absl::IsFailedPrecondition(measured.status())) {
         Say(absl::StrCat("nccl is left out: ", measured.status().message()));
+      } else {
+        return measured.status();
       }
       continue;
     }

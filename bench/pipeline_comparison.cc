@@ -23,8 +23,12 @@ bool ReadsCache(const std::string& name) {
 absl::StatusOr<int64_t> BytesOfFilesIn(const std::string& folder) {
   int64_t bytes = 0;
   std::error_code error;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error)) {
-    if (entry.is_regular_file(error)) bytes += static_cast<int64_t>(entry.file_size(error));
+  using Iterator = std::filesystem::recursive_directory_iterator;
+  for (Iterator entry(folder, error); !error && entry != Iterator(); entry.increment(error)) {
+    const bool is_file = entry->is_regular_file(error);
+    const auto size = is_file && !error ? entry->file_size(error) : 0;
+    if (error) break;
+    bytes += static_cast<int64_t>(size);
   }
   if (!error) return bytes;
   return absl::UnavailableError(absl::StrCat("cannot list ", folder, ": ", error.message()));

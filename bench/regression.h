@@ -57,7 +57,8 @@ struct Regression {
 
   // Some row is slower or invalid, or missing where the old result has it.
   bool failed() const;
-  // More turns would change nothing: it failed, or the row that all decide together is clear.
+  // It failed, or the last row, of all strategies together, is clear. Single rows may be unclear
+  // still: a slowdown of one strategy alone may take more turns than this asks for.
   bool settled() const;
 };
 

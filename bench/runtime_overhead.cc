@@ -17,6 +17,7 @@
 #include "core/comm/in_process.h"
 #include "core/planner/search.h"
 #include "core/report/machine.h"
+#include "core/report/stats.h"
 #include "core/report/table.h"
 #include "core/runtime/overhead_clock.h"
 #include "core/train/job.h"
@@ -37,10 +38,7 @@ namespace {
 
 constexpr int kWarmupSteps = 2;
 
-double Median(std::vector<double> samples) {
-  std::nth_element(samples.begin(), samples.begin() + samples.size() / 2, samples.end());
-  return samples[samples.size() / 2];
-}
+using report::Median;
 
 // A strategy that takes turns with others, and what each of its turns has given.
 struct Contender {

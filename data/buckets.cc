@@ -42,6 +42,16 @@ absl::StatusOr<std::vector<ImageSize>> MakeBuckets(const BucketOptions& options)
   return buckets;
 }
 
+absl::Status CheckSides(ImageSize size, int multiple, const std::string& whose) {
+  if (size.width >= 1 && size.height >= 1 && size.width % multiple == 0 &&
+      size.height % multiple == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(whose, ": pictures of ", size.width, " x ", size.height,
+                   " pixels: both sides must be multiples of ", multiple));
+}
+
 int NearestBucket(const std::vector<ImageSize>& buckets, ImageSize image) {
   DPIPE_CHECK(!buckets.empty() && image.width > 0 && image.height > 0);
   const auto aspect = [](ImageSize size) {

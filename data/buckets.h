@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "core/base/status.h"
@@ -30,6 +31,10 @@ struct BucketOptions {
 // square. For 512 and 64: 384 x 640, 448 x 576, 512 x 512, 576 x 448, 640 x 384.
 // InvalidArgument: step < 1, base_side not a multiple of it or over 16384, max_aspect < 1.
 absl::StatusOr<std::vector<ImageSize>> MakeBuckets(const BucketOptions& options);
+
+// InvalidArgument where a side is below 1 or no multiple of `multiple`; the message begins with
+// `whose`.
+absl::Status CheckSides(ImageSize size, int multiple, const std::string& whose);
 
 // The bucket whose ratio of width to height is nearest to the image's, by the ratio of the ratios;
 // of two equally near ones the first.

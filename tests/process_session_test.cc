@@ -2,6 +2,7 @@
 //
 // The processes are threads here, which share nothing but the model: each has its own connection to
 // the store, its own session and its own ranks, and all messages go through Gloo.
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,7 +24,7 @@ using ::testing::HasSubstr;
 
 constexpr int kSteps = 4;
 
-struct Shape2 {
+struct JobShape {
   int processes = 2;
   int ranks = 1;  // of each
 };
@@ -105,7 +106,7 @@ class ProcessSessionTest : public ::testing::Test {
 
   // Statuses by process; the leader's outcome. `follow` may be set to something worse than Follow.
   std::vector<absl::Status> RunApart(
-      const Plan& plan, const Shape2& shape, Outcome* outcome, const Lead& lead = TrainAll,
+      const Plan& plan, const JobShape& shape, Outcome* outcome, const Lead& lead = TrainAll,
       const std::function<absl::Status(LocalSession*, int)>& follow = FollowWell) const {
     auto listener = ListenTcp(0);
     EXPECT_TRUE(listener.ok()) << listener.status();
@@ -162,7 +163,7 @@ void ExpectSameState(const SessionState& a, const SessionState& b) {
 }
 
 class StrategiesTest : public ProcessSessionTest,
-                       public ::testing::WithParamInterface<std::tuple<std::string, Shape2>> {};
+                       public ::testing::WithParamInterface<std::tuple<std::string, JobShape>> {};
 
 // Bit for bit, whatever the strategy, because messages and sums are the same.
 TEST_P(StrategiesTest, ProcessesComputeWhatThreadsDo) {
@@ -177,7 +178,12 @@ TEST_P(StrategiesTest, ProcessesComputeWhatThreadsDo) {
   }
   EXPECT_EQ(testlib::FirstDifference(expected->trained, actual.trained), "");
   ExpectSameState(expected->state, actual.state);
-  EXPECT_EQ(expected->averages.size(), actual.averages.size());
+  ASSERT_EQ(expected->averages.size(), actual.averages.size());
+  for (const auto& [name, average] : expected->averages) {
+    const Tensor& other = actual.averages.at(name);
+    ASSERT_EQ(average.shape(), other.shape()) << name;
+    EXPECT_EQ(std::memcmp(average.raw_data(), other.raw_data(), average.size_bytes()), 0) << name;
+  }
   EXPECT_EQ(expected->trained.trace.events_size(), actual.trained.trace.events_size());
   EXPECT_EQ(actual.peaks.size(), plan->num_devices());
 }
@@ -186,9 +192,9 @@ INSTANTIATE_TEST_SUITE_P(
     Strategies, StrategiesTest,
     ::testing::Combine(::testing::Values("data_parallel", "zero3", "1f1b", "diffusionpipe",
                                          "opendiffusionpipe", "chimera"),
-                       ::testing::Values(Shape2{2, 1}, Shape2{4, 1}, Shape2{2, 2})),
+                       ::testing::Values(JobShape{2, 1}, JobShape{4, 1}, JobShape{2, 2})),
     [](const auto& info) {
-      const Shape2& shape = std::get<1>(info.param);
+      const JobShape& shape = std::get<1>(info.param);
       return std::get<0>(info.param) + "_" + std::to_string(shape.processes) + "x" +
              std::to_string(shape.ranks);
     });
@@ -245,7 +251,7 @@ TEST_F(ProcessSessionTest, StateGoesFromManyProcessesToOneAndBack) {
   EXPECT_EQ(testlib::FirstDifference(expected.trained, outcome.trained), "");
 }
 
-// Process 2 stops following after its first command; everybody says so.
+// Process 2 never follows; everybody says so.
 TEST_F(ProcessSessionTest, AFailedProcessIsNamedByAll) {
   const auto plan = PlanFor("1f1b", 4);
   ASSERT_TRUE(plan.ok()) << plan.status();

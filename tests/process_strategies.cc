@@ -161,9 +161,7 @@ class Member {
 };
 
 absl::Status RunMember() {
-  DPIPE_ASSIGN_OR_RETURN(const auto address, JobAddressFromEnvironment([](const char* name) {
-                           return static_cast<const char*>(std::getenv(name));
-                         }));
+  DPIPE_ASSIGN_OR_RETURN(const auto address, JobAddressFromEnvironment(ProcessEnvironment));
   ProcessGroupOptions options;
   options.listener_fd = InheritedListener().value_or(-1);
   DPIPE_ASSIGN_OR_RETURN(const auto processes, ProcessGroup::Join(*address, options));

@@ -29,16 +29,11 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testlib::FreshPath;
 using testlib::ProgramOutcome;
 using testlib::RunProgram;
 
 constexpr char kWeights[] = "/unet/diffusion_pytorch_model.safetensors";
-
-std::string FreshPath(const std::string& name) {
-  const std::string path = ::testing::TempDir() + "/" + name;
-  fs::remove_all(path);
-  return path;
-}
 
 const std::string& DataFolder() {
   static const auto* const kFolder = [] {

@@ -17,17 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using ::testing::HasSubstr;
+using testlib::FreshPath;
 using testlib::ProgramOutcome;
 using testlib::RunProgram;
 
 constexpr int kSteps = 6;
-
-// Not made yet, and nothing left of an earlier test.
-std::string FreshPath(const std::string& name) {
-  const std::string path = ::testing::TempDir() + "/" + name;
-  fs::remove_all(path);
-  return path;
-}
 
 // A user's own folder, made once.
 const std::string& DataFolder() {

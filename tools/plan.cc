@@ -151,6 +151,9 @@ absl::Status MakeAndWritePlan() {
   const Nanos planning_ns = MonotonicNow() - start;
   std::printf("%s\n", PlanResultText(result, cost, planning_ns).c_str());
   if (!FLAGS_output.empty()) DPIPE_RETURN_IF_ERROR(VerifyPlan(result.plan, cost));
+  if (!FLAGS_output_self_conditioned.empty() && result.self_conditioned_plan.devices_size() > 0) {
+    DPIPE_RETURN_IF_ERROR(VerifyPlan(result.self_conditioned_plan, cost));
+  }
   DPIPE_RETURN_IF_ERROR(WritePlanFile("Written:    ", FLAGS_output, result.plan));
   if (result.self_conditioned_plan.devices_size() > 0) {
     DPIPE_RETURN_IF_ERROR(

@@ -1,7 +1,6 @@
 #include "tools/train_processes.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "core/comm/rendezvous/local_launcher.h"
@@ -9,8 +8,6 @@
 
 namespace dpipe::tools {
 namespace {
-
-const char* Variable(const char* name) { return std::getenv(name); }
 
 // "process 1 of 2 by torchrun's environment".
 std::string Describe(const JobAddress& job) {
@@ -46,7 +43,8 @@ absl::StatusOr<std::optional<JobAddress>> FindJob(const JobConfig& config,
 absl::StatusOr<std::optional<int>> RunProcesses(const TrainConfig& config,
                                                 const std::vector<std::string>& arguments) {
   if (config.job().nproc() <= 1 || StartedByLauncher()) return std::optional<int>();
-  DPIPE_ASSIGN_OR_RETURN(const std::optional<JobAddress> job, FindJob(config.job(), Variable));
+  DPIPE_ASSIGN_OR_RETURN(const std::optional<JobAddress> job,
+                         FindJob(config.job(), ProcessEnvironment));
   if (job.has_value()) {
     return CommandLineError(absl::StrCat("--nproc=", config.job().nproc(),
                                          " starts processes, but this is ", Describe(*job),
@@ -60,7 +58,8 @@ absl::StatusOr<std::optional<int>> RunProcesses(const TrainConfig& config,
 }
 
 absl::StatusOr<std::unique_ptr<ProcessGroup>> JoinProcesses(const TrainConfig& config) {
-  DPIPE_ASSIGN_OR_RETURN(const std::optional<JobAddress> job, FindJob(config.job(), Variable));
+  DPIPE_ASSIGN_OR_RETURN(const std::optional<JobAddress> job,
+                         FindJob(config.job(), ProcessEnvironment));
   if (!job.has_value() || job->num_processes == 1) return std::unique_ptr<ProcessGroup>();
   ProcessGroupOptions options;
   options.ranks_per_process = std::max(1, config.devices());

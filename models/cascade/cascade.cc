@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "core/base/file.h"
+#include "data/buckets.h"
 #include "models/cascade/cascade_inputs.h"
 #include "models/cascade/cascade_sampler.h"
 #include "models/config/component_config.h"
@@ -177,13 +178,7 @@ absl::StatusOr<std::vector<nn::Component>> Cascade::MakeComponents(ImageSize lar
 }
 
 absl::StatusOr<nn::Model> Cascade::MakeModel(ImageSize size) const {
-  const int multiple = size_multiple();
-  if (size.width < 1 || size.height < 1 || size.width % multiple != 0 ||
-      size.height % multiple != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(folder_, ": pictures of ", size.width, " x ",
-                                                   size.height, " pixels: both sides must be ",
-                                                   "multiples of ", multiple));
-  }
+  DPIPE_RETURN_IF_ERROR(CheckSides(size, size_multiple(), folder_));
   DPIPE_ASSIGN_OR_RETURN(std::vector<nn::Component> components, MakeComponents(size));
   return nn::Model::Create(absl::StrCat(model_->name(), " at ", size.width, " x ", size.height),
                            std::move(components));

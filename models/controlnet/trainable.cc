@@ -128,8 +128,10 @@ absl::StatusOr<nn::Model> TrainableControlNet::Behind(std::vector<nn::Component>
                          MakeComponents(*base_, size, /*with_encoders=*/!encoders.empty()));
   std::vector<nn::Component> components = std::move(encoders);
   for (nn::Component& component : own) components.push_back(std::move(component));
-  return nn::Model::Create(absl::StrCat(model().name(), " at ", size.width, " x ", size.height),
-                           std::move(components));
+  std::string name = model().name();
+  const bool is_own_size = size.width == image_size() && size.height == image_size();
+  if (!is_own_size) absl::StrAppend(&name, " at ", size.width, " x ", size.height);
+  return nn::Model::Create(std::move(name), std::move(components));
 }
 
 absl::StatusOr<nn::Program> TrainableControlNet::Alone() const {

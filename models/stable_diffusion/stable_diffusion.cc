@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
+#include "data/buckets.h"
 #include "models/clip_text/clip_text.h"
 #include "models/lora/lora.h"
 #include "models/unet/unet.h"
@@ -191,13 +192,7 @@ absl::StatusOr<nn::Program> StableDiffusion::MakeVaeEncoder(ImageSize size) cons
 }
 
 absl::StatusOr<std::vector<nn::Component>> StableDiffusion::MakeEncoders(ImageSize size) const {
-  const int multiple = size_multiple();
-  if (size.width < 1 || size.height < 1 || size.width % multiple != 0 ||
-      size.height % multiple != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(folder_, ": pictures of ", size.width, " x ",
-                                                   size.height, " pixels: both sides must be ",
-                                                   "multiples of ", multiple));
-  }
+  DPIPE_RETURN_IF_ERROR(CheckSides(size, size_multiple(), folder_));
   DPIPE_ASSIGN_OR_RETURN(nn::Program encoder, MakeVaeEncoder(size));
   DPIPE_ASSIGN_OR_RETURN(nn::Program text, BuildClipText(text_config_, tokenizer_->max_length()));
   std::vector<nn::Component> encoders;

@@ -80,10 +80,12 @@ class Experiment {
     for (int i = 0; i < options_.num_processes; ++i) {
       if (job->ExitCode(i) != 0) return Wrong(*job, i, "could not train");
     }
+    // The newest: their names have the step, with leading zeros.
     for (const auto& entry : fs::directory_iterator(folder + "/run.checkpoints")) {
-      checkpoint_ = entry.path().string();
+      checkpoint_ = std::max(checkpoint_, entry.path().string());
     }
-    return absl::OkStatus();
+    if (!checkpoint_.empty()) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat(folder, ": the run to go on from left no checkpoint"));
   }
 
   absl::Status OneRun(int number) {
@@ -111,7 +113,7 @@ class Experiment {
 
   absl::Status Count(ProcessJob* job, int gone, bool freezes, double took_s,
                      std::chrono::microseconds life) {
-    bool never_came = false, named_instruction = false, came_too_late = false;
+    bool named = false, never_came = false, named_instruction = false, came_too_late = false;
     for (int i = 0; i < options_.num_processes; ++i) {
       if (i == gone) continue;
       if (job->program(i).exit_code() != 1) {
@@ -119,11 +121,15 @@ class Experiment {
       }
       const std::string said = job->Said(i);
       came_too_late = came_too_late || CameTooLate(said);
-      if (!Names(said, gone) && !CameTooLate(said))
+      if (!Names(said, gone) && !CameTooLate(said)) {
         return Wrong(*job, i, absl::StrCat("does not name rank ", gone));
+      }
+      named = named || Names(said, gone);
       never_came = never_came || NeverCame(said, gone);
       named_instruction = named_instruction || absl::StrContains(said, ", instruction ");
     }
+    // Others may have come too late, but somebody was there.
+    if (!named) return Wrong(*job, gone == 0 ? 1 : 0, absl::StrCat("does not name rank ", gone));
     (freezes ? report_.freezes : report_.kills) += 1;
     report_.before_all_had_come += never_came ? 1 : 0;
     report_.came_too_late += came_too_late ? 1 : 0;

@@ -1,6 +1,7 @@
 #include "tests/testlib/run_program.h"
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -39,6 +40,12 @@ ProgramOutcome RunProgram(const std::string& program, const std::vector<std::str
       << program << " ran longer than " << deadline_s << " s";
   EXPECT_NE(outcome.exit_code, 127) << program << " could not be started";
   return outcome;
+}
+
+std::string FreshPath(const std::string& name) {
+  const std::string path = ::testing::TempDir() + "/" + name;
+  std::filesystem::remove_all(path);
+  return path;
 }
 
 }  // namespace dpipe::testlib

@@ -17,6 +17,9 @@ struct ProgramOutcome {
 ProgramOutcome RunProgram(const std::string& program, const std::vector<std::string>& arguments,
                           int deadline_s = 60);
 
+// In the test's folder, with nothing left there of an earlier test, and not made yet.
+std::string FreshPath(const std::string& name);
+
 }  // namespace dpipe::testlib
 
 #endif  // DPIPE_TESTS_TESTLIB_RUN_PROGRAM_H_

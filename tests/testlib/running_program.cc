@@ -4,10 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 
 namespace dpipe::testlib {
 namespace {
+
+constexpr int kCouldNotStart = 127;  // as shells have it
 
 [[noreturn]] void Become(const ProgramOptions& options) {
   const auto open_for = [](const std::string& path, int to) {
@@ -30,7 +33,7 @@ namespace {
     ::putenv(const_cast<char*>(entry.c_str()));
   }
   ::execv(options.program.c_str(), argv.data());
-  ::_exit(127);
+  ::_exit(kCouldNotStart);
 }
 
 }  // namespace
@@ -38,6 +41,7 @@ namespace {
 RunningProgram::RunningProgram(const ProgramOptions& options) {
   pid_ = ::fork();
   if (pid_ == 0) Become(options);
+  if (pid_ < 0) EndedUnknown();
 }
 
 RunningProgram::~RunningProgram() { Kill(); }
@@ -47,12 +51,25 @@ void RunningProgram::Signal(int number) {
 }
 
 bool RunningProgram::Poll() {
-  if (!ended_) ended_ = ::waitpid(pid_, &status_, WNOHANG) == pid_;
+  WaitBy(WNOHANG);
   return ended_;
 }
 
-void RunningProgram::Wait() {
-  if (!ended_) ended_ = ::waitpid(pid_, &status_, 0) == pid_;
+void RunningProgram::Wait() { WaitBy(0); }
+
+void RunningProgram::WaitBy(int flags) {
+  while (!ended_) {
+    const pid_t pid = ::waitpid(pid_, &status_, flags);
+    if (pid == pid_) ended_ = true;
+    if (pid < 0 && errno != EINTR) EndedUnknown();
+    if (pid == 0) return;
+  }
+}
+
+// No process, or none whose end can be learnt: not a good end, and nobody to send signals to.
+void RunningProgram::EndedUnknown() {
+  ended_ = true;
+  status_ = kCouldNotStart << 8;
 }
 
 void RunningProgram::Kill() {

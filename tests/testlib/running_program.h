@@ -37,6 +37,9 @@ class RunningProgram {
   int exit_code() const;
 
  private:
+  void WaitBy(int flags);
+  void EndedUnknown();
+
   pid_t pid_ = -1;
   bool ended_ = false;
   int status_ = 0;

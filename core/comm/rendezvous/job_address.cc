@@ -1,5 +1,6 @@
 #include "core/comm/rendezvous/job_address.h"
 
+#include <cstdlib>
 #include <functional>
 
 #include "absl/strings/numbers.h"
@@ -125,6 +126,8 @@ absl::StatusOr<std::optional<JobAddress>> FromOpenMpi(const Environment& environ
 }
 
 }  // namespace
+
+const char* ProcessEnvironment(const char* name) { return std::getenv(name); }
 
 absl::StatusOr<std::optional<JobAddress>> JobAddressFromEnvironment(
     const Environment& environment) {

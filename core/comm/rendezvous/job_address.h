@@ -24,6 +24,8 @@ struct JobAddress {
 
 // A variable's value, or null: getenv.
 using Environment = std::function<const char*(const char* name)>;
+// This process's own.
+const char* ProcessEnvironment(const char* name);
 
 inline constexpr int kDefaultJobPort = 29400;
 
