@@ -23,6 +23,16 @@ absl::Status ReadConfigFile(const std::string& path, TrainConfig* config) {
   return AsCommandLineError(MergeConfigText(text, path, config));
 }
 
+// Checkpoints have all that a run goes on from, so what they have not is not trained by.
+absl::StatusOr<Strategy> ResumableStrategy(const std::string& spec) {
+  DPIPE_ASSIGN_OR_RETURN(Strategy strategy, FindStrategy(spec));
+  if (strategy.compress().empty() || strategy.compress() == "none") return strategy;
+  return CommandLineError(absl::StrCat("--strategy=", spec, ": compressed gradients (compress='",
+                                       strategy.compress(), "') keep what they have left out, ",
+                                       "which no checkpoint has; //bench:changed_mathematics ",
+                                       "runs them"));
+}
+
 absl::StatusOr<AdamWOptions> OptimizerOptions(const TrainConfig& config) {
   AdamWOptions options;
   const OptimizerConfig& optimizer = config.optimizer();
@@ -233,7 +243,7 @@ absl::Status CheckTrainConfig(const TrainConfig& config) {
 absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
                                          const std::function<void(const std::string&)>& say) {
   TrainerOptions options;
-  DPIPE_ASSIGN_OR_RETURN(options.strategy, FindStrategy(config.strategy()));
+  DPIPE_ASSIGN_OR_RETURN(options.strategy, ResumableStrategy(config.strategy()));
   DPIPE_ASSIGN_OR_RETURN(options.setup, SetupOptions(config, say));
   options.num_micro_batches = config.micro_batches();
   options.max_micro_batch = config.max_micro_batch();

@@ -117,6 +117,22 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_DOUBLE_EQ(options->evaluation_quantiles[0], 0.05);
 }
 
+// A run that is killed and resumed would not be what an undisturbed one is.
+TEST(TrainOptionsTest, StrategiesWhoseStateNoCheckpointHasAreRefused) {
+  const auto refusal = [](const std::string& strategy) {
+    const auto config = Parse({"--strategy=" + strategy, "--data=/pictures"});
+    return std::string(OptionsOf(*config, Silent).status().message());
+  };
+  for (const std::string compression : {"l-greco", "cupcake"}) {
+    EXPECT_THAT(refusal("data_parallel,compress=" + compression),
+                HasSubstr("--strategy=data_parallel,compress=" + compression +
+                          ": compressed gradients (compress='" + compression +
+                          "') keep what they have left out, which no checkpoint has"));
+  }
+  EXPECT_EQ(refusal("data_parallel,compress=none"), "");
+  EXPECT_EQ(refusal("data_parallel"), "");
+}
+
 TEST(TrainOptionsTest, ImpossibleCombinationsAreNamed) {
   EXPECT_THAT(ErrorOf({"--steps=0", "--minutes=0"}), HasSubstr("--steps=0 and --minutes=0"));
   EXPECT_THAT(ErrorOf({"--model.lora_rank=4"}), HasSubstr("it goes with --init=checkpoint"));

@@ -72,9 +72,9 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
 // operating system. Not while a session runs.
 void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);
 
-// This machine as a cluster of the job's workers: what a message between two of them costs, and an
-// all-reduce over all of them, measured. Of several processes all call it; what counts is what the
-// first gets, of messages to the last.
+// The job's workers as a cluster: what a message between the first and the last of them costs, and
+// an all-reduce over all of them, measured. Of several processes all call it, and get what the
+// first has measured. All devices are described as of one node, wherever the processes run.
 absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers,
                                            ProcessGroup* processes = nullptr);
 

@@ -109,13 +109,23 @@ class LinkProbe {
   Communicators communicators_;
 };
 
+// Only the first process, whose rank 0 has measured, knows.
+absl::StatusOr<ClusterSpec> LeadersCluster(ProcessGroup* processes, const ClusterSpec& own) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string text,
+                         processes->FromLeader("the cluster", own.SerializeAsString()));
+  ClusterSpec cluster;
+  if (cluster.ParseFromString(text)) return cluster;
+  return absl::InternalError(absl::StrCat("the cluster that ", processes->store().NameOf(0),
+                                          " has measured is no ClusterSpec"));
+}
+
 }  // namespace
 
 absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers,
                                            ProcessGroup* processes) {
   ClusterSpec cluster;
   const int num_processes = processes == nullptr ? 1 : processes->num_processes();
-  const int n = static_cast<int>(workers.size()) * num_processes;
+  const int n = processes == nullptr ? static_cast<int>(workers.size()) : processes->num_ranks();
   cluster.set_name(num_processes == 1
                        ? absl::StrCat("this machine: ", n, " CPU device(s) of one process")
                        : absl::StrCat(n, " CPU device(s) of ", num_processes, " processes"));
@@ -139,7 +149,7 @@ absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& wor
     link->set_latency_ns(latency_ns);
     link->set_bandwidth_bytes_per_s(bandwidth);
   }
-  return cluster;
+  return processes == nullptr ? cluster : LeadersCluster(processes, cluster);
 }
 
 }  // namespace dpipe

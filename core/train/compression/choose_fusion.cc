@@ -39,7 +39,8 @@ Nanos FusionCosts::Compress(int64_t n) const {
 }
 
 Nanos FusionCosts::Send(int64_t n) const {
-  return send_fixed_ns + std::llround(send_ns_per_number * static_cast<double>(n));
+  const double sent = sent_share * static_cast<double>(n);
+  return send_fixed_ns + std::llround(send_ns_per_number * sent);
 }
 
 Nanos FusedTime(const std::vector<int64_t>& sizes, const std::vector<int>& ends,

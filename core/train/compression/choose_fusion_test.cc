@@ -21,6 +21,10 @@ TEST(ChooseFusionTest, ByHand) {
   EXPECT_EQ(ChooseFusion({1000, 1000}, costs), (std::vector<int>{1, 2}));
   EXPECT_EQ(FusedTime({1000, 1000}, {1, 2}, costs), 1100 + 1100 + 1010);
   EXPECT_TRUE(ChooseFusion({}, costs).empty());
+  // Where little of them is sent, there is little to wait for.
+  costs.sent_share = 0.05;
+  EXPECT_EQ(FusedTime({1000, 1000}, {1, 2}, costs), 1100 + 1100 + 60);
+  EXPECT_EQ(ChooseFusion({1000, 1000}, costs), (std::vector<int>{2}));
 }
 
 TEST(ChooseFusionTest, NoPartitionIsQuicker) {

@@ -10,10 +10,11 @@ namespace {
 
 constexpr int64_t kImpossible = std::numeric_limits<int64_t>::max();
 
-// num_bins + 1: more than the budget.
+// num_bins + 1: more than the budget, as is what is not finite.
 int BinsOf(double error, double budget, int num_bins) {
   if (error <= 0) return 0;
-  if (!(budget > 0) || error > budget) return num_bins + 1;
+  if (!std::isfinite(error) || !std::isfinite(budget)) return num_bins + 1;
+  if (budget <= 0 || error > budget) return num_bins + 1;
   return static_cast<int>(std::ceil(error / budget * num_bins));
 }
 

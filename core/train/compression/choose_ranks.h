@@ -20,7 +20,8 @@ struct CompressionChoice {
 
 // By layer, the index of the choice taken. Errors are rounded up to a bin, `num_bins` of which make
 // up the budget, so the sum of the errors does not exceed it, unless `fallback`'s does: what is
-// taken where nothing smaller fits. O(layers x choices x num_bins).
+// taken where nothing smaller fits. Errors above 0 that are not finite fit no budget, and a budget
+// that is not finite has room for none. O(layers x choices x num_bins).
 std::vector<int> ChooseUnderBudget(const std::vector<std::vector<CompressionChoice>>& layers,
                                    double budget, const std::vector<int>& fallback,
                                    int num_bins = 10000);

@@ -1,6 +1,8 @@
 #include "core/train/compression/choose_ranks.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "core/base/philox.h"
 #include "gtest/gtest.h"
@@ -17,6 +19,16 @@ TEST(ChooseRanksTest, ByHand) {
   EXPECT_EQ(ChooseUnderBudget(layers, 11.01, {1, 1}), (std::vector<int>{0, 0}));
   EXPECT_EQ(ChooseUnderBudget(layers, 2.01, {1, 1}), (std::vector<int>{1, 1}));
   EXPECT_EQ(ChooseUnderBudget(layers, 1, {1, 0}), (std::vector<int>{1, 0})) << "nothing fits";
+}
+
+// Gradients that have overflowed: no error of theirs is within a budget.
+TEST(ChooseRanksTest, WhatIsNotFiniteFitsNoBudget) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  const Layers layers = {{{10, inf}, {20, 1}}, {{10, nan}, {40, 1}}, {{10, 1}, {40, 0.5}}};
+  EXPECT_EQ(ChooseUnderBudget(layers, 3.01, {1, 1, 1}), (std::vector<int>{1, 1, 0}));
+  for (double budget : {inf, -inf, nan}) {
+    EXPECT_EQ(ChooseUnderBudget(layers, budget, {1, 1, 1}), (std::vector<int>{1, 1, 1})) << budget;
+  }
 }
 
 // Against every combination: within the budget, and no larger than the best of those that keep a

@@ -3,10 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 namespace dpipe {
+namespace {
+
+// NaN counts as infinity: it is sent at once, and numbers have an order.
+float Magnitude(float x) {
+  return std::isnan(x) ? std::numeric_limits<float>::infinity() : std::abs(x);
+}
+
+}  // namespace
 
 // Groups are under way one after another; Wait puts together what has come of each.
 class FusedSparseReducer::Pending : public PendingCollective {
@@ -41,9 +50,11 @@ std::vector<FusedSparseReducer::Group> FusedSparseReducer::MakeGroups(
     const std::vector<Tensor>& gradients, size_t num_ranks) const {
   std::vector<int64_t> sizes;
   for (const Tensor& gradient : gradients) sizes.push_back(gradient.num_elements());
+  FusionCosts costs = options_.fusion;
+  costs.sent_share = options_.kept_share * static_cast<double>(num_ranks);
   std::vector<Group> groups;
   size_t begin = 0;
-  for (int end : ChooseFusion(sizes, options_.fusion)) {
+  for (int end : ChooseFusion(sizes, costs)) {
     Group group;
     group.begin = std::exchange(begin, end);
     group.end = end;
@@ -71,7 +82,7 @@ void FusedSparseReducer::Compress(const std::vector<Tensor>& gradients, Group* g
   std::vector<int32_t>& places = group->places;
   std::iota(places.begin(), places.end(), 0);
   const auto larger = [left](int32_t a, int32_t b) {
-    const float x = std::abs(left[a]), y = std::abs(left[b]);
+    const float x = Magnitude(left[a]), y = Magnitude(left[b]);
     return x != y ? x > y : a < b;
   };
   std::nth_element(places.begin(), places.begin() + (group->kept - 1), places.end(), larger);

@@ -16,6 +16,10 @@ absl::StatusOr<GradientReducerFactory> CompressionFactory(const std::string& nam
     });
   }
   if (name == "cupcake") {
+    if (!(options.kept_share >= 0 && options.kept_share <= 1)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "cupcake keeps a share of gradients from 0 to 1; kept_share is ", options.kept_share));
+    }
     return GradientReducerFactory([options](Communicator* communicator) {
       return std::make_unique<FusedSparseReducer>(communicator, options);
     });

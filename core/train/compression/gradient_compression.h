@@ -27,12 +27,14 @@ struct CompressionOptions {
   int max_rank = 16;  // that a parameter may get
   int64_t choose_every = 50;  // steps; 0: all keep `rank`
   // "cupcake"
-  double kept_share = 0.01;  // of a group's numbers, at least one
-  // Of one core of a Xeon of 2.3 GHz: choosing the largest of n numbers, and gathering the rest.
-  FusionCosts fusion = {20000, 8.0, 30000, 0.1};
+  double kept_share = 0.01;  // of a group's numbers, at least one; from 0 to 1
+  // Assumed, not measured: of choosing the largest of n numbers, and of gathering those of all
+  // ranks with their places. `sent_share` is set from `kept_share` and the number of ranks.
+  FusionCosts fusion = {20000, 8.0, 30000, 5.0};
 };
 
-// `name` is Plan.compression, and not empty. InvalidArgument lists the names.
+// `name` is Plan.compression, and not empty. InvalidArgument lists the names, or says which option
+// makes no sense.
 absl::StatusOr<GradientReducerFactory> CompressionFactory(const std::string& name,
                                                           const CompressionOptions& options);
 

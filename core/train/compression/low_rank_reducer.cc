@@ -10,10 +10,25 @@
 namespace dpipe {
 namespace {
 
-constexpr uint64_t kSeed = 0x9e3779b9;  // of the factors to begin with: the same on every rank
+constexpr uint64_t kSeed = 0x9e3779b9;  // of what is drawn for factors: the same on every rank
 
 Tensor Matrix(const std::shared_ptr<Device>& device, int64_t rows, int64_t columns) {
   return Tensor::Zeros(device, {rows, columns}, DType::kF32);
+}
+
+// A column of 0 would stay 0 for ever: P = M Q has it again, and so has the next Q = M^T P. Draws
+// them anew, the same on every rank; in step 0 of a factor that is not there yet, all of it.
+void DrawZeroColumns(uint64_t part, int64_t step, Tensor* q) {
+  const int64_t rank = q->dim(1);
+  const auto numbers = q->span<float>();
+  std::vector<bool> is_zero(rank, true);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] != 0) is_zero[i % rank] = false;
+  }
+  RandomStream random(kSeed, part, static_cast<uint32_t>(step), RandomPurpose::kInit);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (is_zero[i % rank]) numbers[i] = random.NextNormal();
+  }
 }
 
 }  // namespace
@@ -46,13 +61,12 @@ class LowRankReducer::Pending : public PendingCollective {
   Nanos end_ns_ = 0;
 };
 
-void LowRankReducer::SetRank(int rank, uint64_t seed, Factored* part) const {
+void LowRankReducer::SetRank(int rank, uint64_t index, Factored* part) const {
   if (rank == part->rank) return;
   part->rank = rank;
   part->p = Matrix(part->gradient.device(), part->rows, rank);
   part->q = Matrix(part->gradient.device(), part->columns, rank);
-  RandomStream random(kSeed, seed, 0, RandomPurpose::kInit);
-  for (float& x : part->q.span<float>()) x = random.NextNormal();
+  DrawZeroColumns(index, /*step=*/0, &part->q);
 }
 
 // Convolutions are matrices of output channels by everything else.
@@ -164,10 +178,12 @@ absl::Status LowRankReducer::Finish(absl::Span<const Rank> group, const std::str
     sums.push_back(part.q);
   }
   DPIPE_RETURN_IF_ERROR(communicator_->AllReduceSum(group, absl::MakeSpan(sums), what));
-  for (Factored& part : bucket->parts) {
+  for (size_t i = 0; i < bucket->parts.size(); ++i) {
+    Factored& part = bucket->parts[i];
     if (part.rank > 0) {
       MultiplyOuter(part.p.data<float>(), part.rows, part.q.data<float>(), part.columns, part.rank,
                     part.gradient.data<float>());
+      DrawZeroColumns(i, bucket->steps, &part.q);
     }
     Tensor callers;
     std::swap(callers, part.gradient);

@@ -34,7 +34,8 @@ class LowRankReducer : public GradientReducer {
   class Pending;
 
   Bucket MakeBucket(const std::vector<Tensor>& gradients) const;
-  void SetRank(int rank, uint64_t seed, Factored* part) const;
+  // `index` is the part's in its bucket.
+  void SetRank(int rank, uint64_t index, Factored* part) const;
   bool CanShrink(const Factored& part, int rank) const {
     return rank * (part.rows + part.columns) < part.rows * part.columns;
   }

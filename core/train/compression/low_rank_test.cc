@@ -1,0 +1,79 @@
+#include "core/train/compression/low_rank.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "core/base/philox.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+// [rows, columns] with `diagonal` of min(rows, columns) numbers.
+std::vector<float> Diagonal(const std::vector<float>& diagonal, int64_t rows, int64_t columns) {
+  std::vector<float> m(rows * columns, 0.0f);
+  for (size_t i = 0; i < diagonal.size(); ++i) m[i * columns + i] = diagonal[i];
+  return m;
+}
+
+TEST(LowRankTest, ADiagonalMatrixHasItsNumbersAsSingularValues) {
+  const std::vector<float> m = Diagonal({0, 10, -0.1f, 1, 0.05f, -100}, 6, 9);
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto squares = LeadingSquaredSingularValues(m.data(), 6, 9, 3, seed);
+    ASSERT_EQ(squares.size(), 3u);
+    EXPECT_NEAR(squares[0], 10000, 1) << seed;
+    EXPECT_NEAR(squares[1], 100, 0.1) << seed;
+    EXPECT_NEAR(squares[2], 1, 0.01) << seed;
+  }
+}
+
+// The iteration may not have told neighbours apart yet: so many of them have together no more than
+// the largest ones, and all of them the whole matrix.
+TEST(LowRankTest, CloseSingularValuesAddUp) {
+  const std::vector<float> m = Diagonal({3, 5, -4, 1, 6, -2}, 9, 6);
+  const std::vector<double> known = {36, 25, 16, 9, 4, 1};
+  for (int count = 1; count <= 6; ++count) {
+    const auto squares = LeadingSquaredSingularValues(m.data(), 9, 6, count, /*seed=*/1);
+    ASSERT_EQ(squares.size(), static_cast<size_t>(count));
+    EXPECT_TRUE(std::is_sorted(squares.rbegin(), squares.rend()));
+    const double sum = std::accumulate(squares.begin(), squares.end(), 0.0);
+    const double exact = std::accumulate(known.begin(), known.begin() + count, 0.0);
+    EXPECT_LE(sum, exact * (1 + 1e-6)) << count;
+    if (count == 6) {
+      EXPECT_GE(sum, exact * (1 - 1e-6));
+    }
+  }
+  EXPECT_EQ(LeadingSquaredSingularValues(m.data(), 9, 6, 50, /*seed=*/1).size(), 6u);
+}
+
+TEST(LowRankTest, AMatrixOfZerosHasNone) {
+  const std::vector<float> m(20, 0.0f);
+  EXPECT_THAT(LeadingSquaredSingularValues(m.data(), 4, 5, 2, /*seed=*/1),
+              ::testing::ElementsAre(0, 0));
+}
+
+TEST(LowRankTest, ColumnsBecomeOrthonormalAndDependentOnesZero) {
+  const int64_t n = 30, r = 4;
+  std::vector<float> p(n * r);
+  RandomStream random(1, 0, 0, RandomPurpose::kTest);
+  for (int64_t i = 0; i < n; ++i) {
+    float* row = &p[i * r];
+    row[0] = random.NextNormal();
+    row[1] = 100 * random.NextNormal();
+    row[2] = 2 * row[0] - row[1];
+    row[3] = row[0] + random.NextNormal();
+  }
+  Orthonormalise(p.data(), n, r);
+  for (int64_t a = 0; a < r; ++a) {
+    for (int64_t b = 0; b < r; ++b) {
+      double dot = 0;
+      for (int64_t i = 0; i < n; ++i) dot += static_cast<double>(p[i * r + a]) * p[i * r + b];
+      EXPECT_NEAR(dot, a == b && a != 2 ? 1 : 0, 1e-6) << a << ", " << b;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dpipe

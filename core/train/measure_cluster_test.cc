@@ -1,0 +1,68 @@
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/comm/rendezvous/process_group.h"
+#include "core/comm/rendezvous/socket.h"
+#include "core/tensor/device_worker.h"
+#include "core/train/job.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+absl::StatusOr<ClusterSpec> Measure(int num_workers, ProcessGroup* processes) {
+  const std::vector<std::shared_ptr<Device>> devices(num_workers, Device::Cpu());
+  const auto owned = StartWorkers(devices);
+  std::vector<DeviceWorker*> workers;
+  for (const auto& worker : owned) workers.push_back(worker.get());
+  return MeasureCluster(workers, processes);
+}
+
+void ExpectMeasured(const ClusterSpec& cluster, int num_devices) {
+  EXPECT_EQ(cluster.num_nodes(), 1);
+  EXPECT_EQ(cluster.devices_per_node(), num_devices);
+  EXPECT_GT(cluster.intra_node().latency_ns(), 0);
+  EXPECT_GT(cluster.intra_node().bandwidth_bytes_per_s(), 1e6);
+}
+
+TEST(MeasureClusterTest, DevicesOfOneProcess) {
+  const auto cluster = Measure(2, nullptr);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  ExpectMeasured(*cluster, 2);
+}
+
+// Threads as if they were processes.
+TEST(MeasureClusterTest, AllProcessesGetWhatTheFirstHasMeasured) {
+  constexpr int kProcesses = 2, kWorkers = 2;
+  auto listener = ListenTcp(0);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const int port = listener->port(), fd = listener->Release();
+  std::vector<ClusterSpec> clusters(kProcesses);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kProcesses; ++i) {
+    threads.emplace_back([&clusters, port, fd, i] {
+      JobAddress address;
+      address.host = "localhost";
+      address.port = port;
+      address.num_processes = address.num_local = kProcesses;
+      address.process = address.local_process = i;
+      ProcessGroupOptions options;
+      options.ranks_per_process = kWorkers;
+      options.listener_fd = i == 0 ? fd : -1;
+      const auto processes = ProcessGroup::Join(address, options);
+      ASSERT_TRUE(processes.ok()) << processes.status();
+      const auto cluster = Measure(kWorkers, processes->get());
+      ASSERT_TRUE(cluster.ok()) << cluster.status();
+      clusters[i] = *cluster;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const ClusterSpec& cluster : clusters) {
+    ExpectMeasured(cluster, kProcesses * kWorkers);
+    EXPECT_EQ(cluster.SerializeAsString(), clusters[0].SerializeAsString());
+  }
+}
+
+}  // namespace
+}  // namespace dpipe
