@@ -40,6 +40,7 @@ TraceDifference Compare(const Plan& plan, const CostModel& expected_cost, const 
 // come at the same time to a link that they share may be served in another order.
 TEST(EmulateTest, RandomPlansTakeAsLongAsSimulated) {
   constexpr int kInstances = 200;
+  constexpr Nanos kMostOff = 1000;
   int num_different = 0;
   RandomStream stream(1, 0, 0, RandomPurpose::kTest);
   for (int i = 0; i < kInstances; ++i) {
@@ -51,11 +52,12 @@ TEST(EmulateTest, RandomPlansTakeAsLongAsSimulated) {
     const TraceDifference difference = Compare(instance.plan, cost, *emulation);
     if (difference.worst.delay_ns() == 0) continue;
     ++num_different;
-    EXPECT_LT(std::abs(difference.relative()), 0.03)
+    EXPECT_LT(std::abs(difference.relative()), 0.03) << "instance " << i;
+    EXPECT_LE(std::abs(difference.worst.delay_ns()), kMostOff)
         << "instance " << i << ", " << instance.schedule.name() << ", first of all "
         << DifferenceText(instance.plan, difference.first);
   }
-  EXPECT_LE(num_different, kInstances / 50);
+  EXPECT_LE(num_different, 1);
 }
 
 // A simulator that is wrong about one layer by a fifth is caught, and the place is told.

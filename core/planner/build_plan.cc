@@ -274,8 +274,7 @@ std::vector<int> PlanBuilder::RoomFor(const PipelineShape& shape, const Pipeline
 }
 
 PassGraphCosts PlanBuilder::TimesOf(const PipelineShape& shape, const PipelineCut& cut,
-                                    const Schedule& schedule) const {
-  const CutCosts costs = CostsOf(shape, cut, schedule);
+                                    const Schedule& schedule, const CutCosts& costs) const {
   PassGraphCosts times;
   times.costs = StagePassCosts(schedule, cut, shape, cost_);
   times.forward_delay_ns = costs.ForwardDelays();

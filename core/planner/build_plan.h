@@ -78,7 +78,12 @@ class PlanBuilder {
                            const Schedule& schedule) const;
   // What the passes and messages take, and the memory that there is, by stage.
   PassGraphCosts TimesOf(const PipelineShape& shape, const PipelineCut& cut,
-                         const Schedule& schedule) const;
+                         const Schedule& schedule) const {
+    return TimesOf(shape, cut, schedule, CostsOf(shape, cut, schedule));
+  }
+  // The same by `costs`, CostsOf of these.
+  PassGraphCosts TimesOf(const PipelineShape& shape, const PipelineCut& cut,
+                         const Schedule& schedule, const CutCosts& costs) const;
   // What such stages cost under that order. All three outlive it.
   CutCosts CostsOf(const PipelineShape& shape, const PipelineCut& cut,
                    const Schedule& schedule) const;

@@ -1,10 +1,9 @@
-// Cuts that differ from a given one in a shift or two, and leave no device too much to do.
+// Cuts a shift or two away that leave no device too much to do.            [algorithms.md §2, §5]
 //
 // A shift moves a stage boundary, or two neighbouring ones, by one to three layers. What a device
 // has more to do then is known without its passes being ordered anew, so of the many pairs of
 // shifts those are found that even the devices out: a layer too many on a device can only be made
-// up for by layers of another stage of it.                                     [algorithms.md §2,
-// §5]
+// up for by layers of another stage of it.
 #ifndef DPIPE_CORE_PLANNER_CUT_NEIGHBOURS_H_
 #define DPIPE_CORE_PLANNER_CUT_NEIGHBOURS_H_
 
@@ -32,7 +31,10 @@ class CutNeighbours {
   // Those that memory allows and in which every device is done before `limit_ns`, by what it has
   // more or less to do. `finish_ns`: by schedule device, when it is done with the cut as it is. All
   // of one shift, and of those of two the `num_pairs` whose last device is done first; these first.
-  // O(shifts^2 x devices).
+  // What two shifts do to a device is the sum of what each does alone, which is an estimate where
+  // both move one boundary (the second then moves other layers over it) or where times are rounded
+  // (devices of other speeds, self-conditioning). Two pairs of shifts may make one cut, which is
+  // then found twice. O(shifts^2 x devices).
   std::vector<Stages> Below(Nanos limit_ns, const std::vector<Nanos>& finish_ns,
                             int num_pairs) const;
 

@@ -44,7 +44,8 @@ constexpr size_t kEvened = 100;
 constexpr int kLastShare = 100;
 // What an order takes of a step that it sets.
 constexpr double kOfStep = 0.95;
-// Moves of passes in a joint search.
+// Moves of passes in a joint search at most; they come out of an allowance of their own, not of the
+// budget.
 constexpr int kMoves = 60000;
 
 int64_t NumSlots(const Schedule& schedule) {

@@ -13,11 +13,12 @@
 //   refine    single layers moved over stage boundaries, by simulation
 //   weights   weight gradients before or after frozen work (fill/weight_order.h)
 // All but the last two are Strategy.tune's: what they lead to is compared with what the last three
-// make of the candidate alone, as a better beginning may end worse; the better of the two is, where
-// S and M are given, where all begins once more. Where an order ends well before its step does,
-// frozen work sets the step: then "justify" and "joint" are left out. All but the last only where
-// the partitioner is "balanced": others' cuts are what they are. All of it takes from a budget, the
-// search's, and stops where that is used up.
+// make of the candidate alone, as a better beginning may end worse, and the better of the two is
+// kept. Where S and M are given, all begins once more with that, for as long as it helps. Where an
+// order ends well before its step does, frozen work sets the step: then "justify" and "joint" are
+// left out. All but the last only where the partitioner is "balanced": others' cuts are what they
+// are. All of it takes from a budget, the search's, and stops where that is used up; "joint" takes
+// from it only what simulating its outcome does, and has an allowance of moves of its own.
 #ifndef DPIPE_CORE_PLANNER_IMPROVER_H_
 #define DPIPE_CORE_PLANNER_IMPROVER_H_
 
@@ -47,7 +48,8 @@ struct ImproverContext {
   std::function<absl::Status(Nanos give_up_ns, Candidate*)> simulate;
   std::function<int64_t(const PipelineShape&)> work;  // of one simulation
   int64_t* budget = nullptr;
-  int64_t* moves = nullptr;  // likewise, of passes in joint searches
+  // What joint searches take from instead of the budget: moves of passes, for all candidates.
+  int64_t* moves = nullptr;
 };
 
 class Improver {

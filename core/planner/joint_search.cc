@@ -19,11 +19,13 @@ constexpr int kLong = 10000;
 constexpr int kShort = 600;
 // Of one that goes on from a cut that is not better.
 constexpr int kKick = 2000;
-// How many cuts are judged by a search of their own, and how many by the makespan of the order as
-// it is.
+// How many cuts are judged by a search of their own.
 constexpr int kPromising = 20;
-constexpr int kJudged = 300;
-// What beginning a search and judging those cuts takes, in moves.
+// How many that are two shifts away are judged by the makespan of the order as it is; those that
+// are one shift away, at most 12 a boundary, are all judged, too.
+constexpr int kPairsJudged = 300;
+// What beginning a search takes, in moves; and what judging by makespans does, however many cuts
+// there are to judge.
 constexpr int kMovesOfStart = 30;
 constexpr int kMovesOfJudging = 300;
 
@@ -110,13 +112,13 @@ class JointSearch {
     left_ -= kMovesOfJudging;
     const Schedule& order = *best.cut.schedule;
     const CutCosts costs = builder_.CostsOf(shape_, best.cut, order);
-    const PassGraphCosts times = builder_.TimesOf(shape_, best.cut, order);
+    const PassGraphCosts times = builder_.TimesOf(shape_, best.cut, order, costs);
     const CutNeighbours neighbours(costs, best.cut);
     std::vector<Nanos> work = neighbours.Work();
     for (size_t d = 0; d < work.size(); ++d) work[d] += times.ready_ns[d];
     CutJudge judge(order, times, neighbours);
     std::vector<std::pair<Nanos, Stages>> judged;
-    for (Stages& stages : neighbours.Below(best.makespan_ns, work, kJudged)) {
+    for (Stages& stages : neighbours.Below(best.makespan_ns, work, kPairsJudged)) {
       const Nanos makespan_ns = judge.Makespan(stages);
       judged.emplace_back(makespan_ns, std::move(stages));
     }

@@ -6,7 +6,10 @@
 // at: one to three layers moved over a stage boundary, or over two neighbouring ones, or two such
 // shifts anywhere. Those that memory allows and that leave no device more to do than the makespan
 // are judged by the makespan of the order as it is, messages as before, and the most promising of
-// them by a tabu search of their own. The first that is shorter becomes the cut.
+// them by a tabu search of their own. The first that is shorter becomes the cut. Where none is, the
+// search goes on from one of the promising ones with the order that a longer tabu search makes of
+// it, shorter or not; the shortest of all that it has come by is the result. It ends with its
+// moves, or where no other cut is promising.
 //
 // Makespans count messages and the optimizer's time, but neither frozen work nor what messages wait
 // for each other.
@@ -21,7 +24,8 @@
 namespace dpipe {
 
 struct JointOptions {
-  // Moves of passes in all tabu searches together; looking at other cuts counts as some, too.
+  // Moves of passes in all tabu searches together; looking at other cuts counts as some, too, a
+  // fixed number a turn.
   int max_moves = 10000;
 };
 

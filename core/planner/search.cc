@@ -46,7 +46,8 @@ constexpr int kNumImproved = 2;
 constexpr double kTuneShare = 0.3;
 constexpr double kTuneShareOfShape = 4;
 constexpr int kNumTunedOfShape = 4;
-// Moves of passes in joint searches, by the same budget.
+// Moves of passes in joint searches, in proportion to the simulation budget, which they do not take
+// from.
 constexpr double kMovesOfShape = 0.24;
 constexpr double kImproveMargin = 1.1;
 // What cutting takes, in simulated instructions a layer.
@@ -425,7 +426,7 @@ class Search {
   PairBuilder pairs_;
   const double self_conditioning_;  // probability
   int64_t budget_ = 0;
-  int64_t moves_ = 0;  // of passes in joint searches
+  int64_t moves_ = 0;  // of passes in joint searches, beside the budget
   int64_t cut_work_ = 0;
   std::vector<Candidate> candidates_;
   absl::Status why_not_;

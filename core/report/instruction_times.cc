@@ -72,10 +72,13 @@ std::vector<InstructionTimes> CompareTimes(const WorkTimes& measured, const Work
 std::string MostOffText(const std::vector<InstructionTimes>& times) {
   if (times.empty() || times[0].per_step == 0) return "";
   const InstructionTimes& most = times[0];
-  return absl::StrCat(
+  std::string text = absl::StrCat(
       "most off: ", most.work, " on device ", most.device, " (", most.per_step, " a step): ",
-      absl::StrFormat("%.1f ms a step, predicted %.1f (%+.1f %%)", most.measured_ms,
-                      most.predicted_ms, 100 * most.difference_ms() / most.predicted_ms));
+      absl::StrFormat("%.1f ms a step, predicted %.1f", most.measured_ms, most.predicted_ms));
+  if (most.predicted_ms > 0) {
+    absl::StrAppendFormat(&text, " (%+.1f %%)", 100 * most.difference_ms() / most.predicted_ms);
+  }
+  return text;
 }
 
 }  // namespace dpipe::report

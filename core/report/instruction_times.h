@@ -37,8 +37,8 @@ class WorkTimes {
 // waiting, by device.
 std::vector<InstructionTimes> CompareTimes(const WorkTimes& measured, const WorkTimes& predicted);
 
-// "most off: backward, stage 1 on device 1 (8 a step): 130.2 ms a step, predicted 121.9 (+6.8 %)";
-// empty where there is nothing to compare.
+// "most off: backward, stage 1 on device 1 (8 a step): 130.2 ms a step, predicted 121.9 (+6.8 %)",
+// without the percentage where no time was predicted; empty where there is nothing to compare.
 std::string MostOffText(const std::vector<InstructionTimes>& times);
 
 }  // namespace dpipe::report

@@ -68,6 +68,11 @@ TEST(InstructionTimesTest, MediansAreOverTheStepsOfAllTraces) {
   EXPECT_EQ(CompareTimes(measured, predicted)[0].difference_ms(), 0);
 }
 
+TEST(InstructionTimesTest, NoPercentageOfNothing) {
+  EXPECT_EQ(MostOffText({{"forward, stage 0", 1, 4, 2.5, 0}}),
+            "most off: forward, stage 0 on device 1 (4 a step): 2.5 ms a step, predicted 0.0");
+}
+
 TEST(InstructionTimesTest, NothingMeasuredNothingOff) {
   EXPECT_TRUE(CompareTimes(WorkTimes(), WorkTimes()).empty());
   EXPECT_EQ(MostOffText({}), "");

@@ -98,6 +98,14 @@ class Reader {
   }
 
   Reader Child(const char* key) const { return Reader(At(key), Path(key), status_); }
+  // Of the elements of a list, none if it is not one.
+  std::vector<Reader> Children(const char* key) const {
+    std::vector<Reader> children;
+    for (const Json& item : Items(key)) {
+      children.push_back(Reader(item, absl::StrCat(Path(key), "[", children.size(), "]"), status_));
+    }
+    return children;
+  }
   bool Has(const char* key) const { return json_.is_object() && json_.contains(key); }
 
   void Get(const char* key, std::string* value) const {
@@ -155,6 +163,7 @@ class Reader {
     }
   }
 
+ private:
   // The elements of a list, none if it is not one.
   const Json& Items(const char* key) const {
     const Json& at = At(key);
@@ -163,8 +172,6 @@ class Reader {
     static const Json* const kEmpty = new Json(Json::array());
     return *kEmpty;
   }
-
- private:
   std::string Path(const char* key) const {
     return path_.empty() ? std::string(key) : absl::StrCat(path_, ".", key);
   }
@@ -244,7 +251,7 @@ InstructionTimes ReadInstructionTimes(const Reader& reader) {
 }
 
 // Medians, the spread and the largest memory follow from the samples and are not read.
-StrategyResult ReadResult(const Reader& reader, const std::string& path, absl::Status* status) {
+StrategyResult ReadResult(const Reader& reader) {
   StrategyResult result;
   reader.Get("strategy", &result.strategy);
   reader.Get("is_unfilled_pipeline", &result.is_unfilled_pipeline);
@@ -265,10 +272,8 @@ StrategyResult ReadResult(const Reader& reader, const std::string& path, absl::S
   if (reader.Has("idle_by_reason")) reader.Get("idle_by_reason", &result.idle_by_reason);
   if (reader.Has("storage")) ReadStorage(reader.Child("storage"), &result.storage);
   if (reader.Has("instruction_times")) {
-    for (const Json& item : reader.Items("instruction_times")) {
-      result.instruction_times.push_back(ReadInstructionTimes(Reader(
-          item, absl::StrCat(path, ".instruction_times[", result.instruction_times.size(), "]"),
-          status)));
+    for (const Reader& child : reader.Children("instruction_times")) {
+      result.instruction_times.push_back(ReadInstructionTimes(child));
     }
   }
   ReadPlan(reader.Child("plan"), &result.plan);
@@ -328,9 +333,8 @@ absl::StatusOr<BenchResults> ResultsFromJson(absl::string_view json) {
   ReadMachine(reader.Child("machine"), &results.machine);
   reader.Get("versions", &results.versions);
   reader.Get("flags", &results.flags);
-  for (const Json& item : reader.Items("results")) {
-    const std::string path = absl::StrCat("results[", results.results.size(), "]");
-    results.results.push_back(ReadResult(Reader(item, path, &status), path, &status));
+  for (const Reader& child : reader.Children("results")) {
+    results.results.push_back(ReadResult(child));
   }
   DPIPE_RETURN_IF_ERROR(status);
   return results;

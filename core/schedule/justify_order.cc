@@ -10,9 +10,12 @@
 namespace dpipe {
 namespace {
 
+// Of std::minstd_rand, whose numbers the standard fixes and which is quicker than a RandomStream:
+// a list takes one or two for every pass.
 constexpr uint32_t kSeed = 20260102;
 
-// What of a device's time is taken: intervals that do not touch, increasing.
+// What of a device's time is taken: intervals that do not touch, increasing; of passes that take no
+// time empty ones, so that no other pass goes across.
 class Line {
  public:
   explicit Line(Nanos ready_ns = 0) {
@@ -27,7 +30,6 @@ class Line {
     Nanos start = earliest;
     if (after != taken_.begin()) start = std::max(start, std::prev(after)->second);
     for (; after != taken_.end() && after->first < start + ns; ++after) start = after->second;
-    if (ns == 0) return start;
     const bool joins_before = after != taken_.begin() && std::prev(after)->second == start;
     const bool joins_after = after != taken_.end() && after->first == start + ns;
     if (joins_before && joins_after) {

@@ -3,21 +3,12 @@
 #include <string>
 
 #include "core/base/philox.h"
-#include "core/schedule/generators.h"
+#include "core/schedule/named_schedule.h"
 #include "core/schedule/schedule_choice.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
 namespace {
-
-Schedule Make(const std::string& name, int devices, int micro_batches,
-              std::vector<PassCosts> costs = {}) {
-  ScheduleRequest request{devices, micro_batches};
-  request.costs = std::move(costs);
-  auto schedule = MakeSchedule(name, request);
-  EXPECT_TRUE(schedule.ok()) << schedule.status();
-  return *std::move(schedule);
-}
 
 TEST(JustifyOrderTest, NeverLongerAtRandomCosts) {
   RandomStream stream(33, 0, 0, RandomPurpose::kTest);
@@ -30,10 +21,8 @@ TEST(JustifyOrderTest, NeverLongerAtRandomCosts) {
     const int m = p * (1 + static_cast<int>(stream.NextBelow(2)));
     JustifyOptions options;
     options.max_placed = 30;
-    const auto draw = [&] { return static_cast<Nanos>(1 + stream.NextBelow(100)); };
-    const int num_stages = Make(name, p, m).num_stages();
-    for (int s = 0; s < num_stages; ++s) options.times.costs.push_back({draw(), draw(), draw()});
-    const Schedule schedule = Make(name, p, m, options.times.costs);
+    options.times.costs = RandomPassCosts(NamedSchedule(name, p, m).num_stages(), stream);
+    const Schedule schedule = NamedSchedule(name, p, m, options.times.costs);
     const Schedule justified = JustifyOrder(schedule, options);
     ASSERT_TRUE(justified.Verify().ok()) << name << justified.Verify();
     EXPECT_EQ(justified.name(), name);
@@ -48,10 +37,26 @@ TEST(JustifyOrderTest, NeverLongerAtRandomCosts) {
   EXPECT_GT(better, 10);
 }
 
+TEST(JustifyOrderTest, NeverLongerWherePassesTakeNoTime) {
+  RandomStream stream(35, 0, 0, RandomPurpose::kTest);
+  const std::vector<std::string> names = {"gpipe", "1f1b", "zb-h1", "zb-v", "cascaded-zb"};
+  for (int trial = 0; trial < 100; ++trial) {
+    const std::string& name = names[trial % names.size()];
+    const Schedule schedule = NamedSchedule(name, 4, 4);
+    JustifyOptions options;
+    options.times.costs = RandomPassCosts(schedule.num_stages(), stream, /*some_free=*/true);
+    options.max_placed = 30;
+    const Schedule justified = JustifyOrder(schedule, options);
+    ASSERT_TRUE(justified.Verify().ok()) << name << justified.Verify();
+    EXPECT_LE(justified.Makespan(options.times.costs), schedule.Makespan(options.times.costs))
+        << name;
+  }
+}
+
 TEST(JustifyOrderTest, StagesKeepNoMoreThanTheyMay) {
   RandomStream stream(34, 0, 0, RandomPurpose::kTest);
   for (int trial = 0; trial < 20; ++trial) {
-    const Schedule schedule = Make(trial % 2 == 0 ? "gpipe" : "zb-v", 4, 8);
+    const Schedule schedule = NamedSchedule(trial % 2 == 0 ? "gpipe" : "zb-v", 4, 8);
     JustifyOptions options;
     options.max_placed = 20;
     for (int s = 0; s < schedule.num_stages(); ++s) {
@@ -69,7 +74,7 @@ TEST(JustifyOrderTest, StagesKeepNoMoreThanTheyMay) {
 // Device 0 begins with one backbone and ends with the other, whose first pass there is on its way
 // for longer than all passes of the first take.
 TEST(JustifyOrderTest, KnowsHowLongMessagesTake) {
-  const Schedule schedule = Make("cascaded-zb", 2, 1);
+  const Schedule schedule = NamedSchedule("cascaded-zb", 2, 1);
   JustifyOptions options;
   options.times.costs.assign(4, {1, 1, 1});
   options.times.forward_delay_ns = {0, 0, 100, 0};
@@ -82,7 +87,7 @@ TEST(JustifyOrderTest, KnowsHowLongMessagesTake) {
 
 // Device 0 is busy elsewhere first, so device 1's own work goes before what it gets from there.
 TEST(JustifyOrderTest, KnowsWhenDevicesAreReady) {
-  const Schedule schedule = Make("cascaded-zb", 2, 1);
+  const Schedule schedule = NamedSchedule("cascaded-zb", 2, 1);
   JustifyOptions options;
   options.times.costs.assign(4, {1, 1, 1});
   options.times.ready_ns = {100, 0};

@@ -5,6 +5,7 @@
 #include <functional>
 #include <numeric>
 #include <queue>
+#include <tuple>
 #include <utility>
 
 #include "core/base/check.h"
@@ -141,20 +142,21 @@ std::vector<double> PassGraph::OwnTimes() const {
 
 std::vector<int> PassGraph::ListBy(const std::vector<double>& keys) const {
   std::vector<int> missing(ops_.size());
-  using Entry = std::pair<double, int>;
+  using Entry = std::tuple<double, bool, int>;
+  const auto entry = [&](int op) { return Entry(keys[op], ops_[op].ns > 0, op); };
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
   for (int op = 0; op < num_ops(); ++op) {
     missing[op] = Before(op).size();
-    if (missing[op] == 0) ready.emplace(keys[op], op);
+    if (missing[op] == 0) ready.push(entry(op));
   }
   std::vector<int> list;
   list.reserve(ops_.size());
   while (!ready.empty()) {
-    const int op = ready.top().second;
+    const int op = std::get<int>(ready.top());
     ready.pop();
     list.push_back(op);
     for (const Arc& arc : After(op)) {
-      if (--missing[arc.op] == 0) ready.emplace(keys[arc.op], arc.op);
+      if (--missing[arc.op] == 0) ready.push(entry(arc.op));
     }
   }
   DPIPE_CHECK_EQ(list.size(), ops_.size());
@@ -165,7 +167,8 @@ Schedule PassGraph::OrderedBy(const std::vector<Nanos>& start_ns) const {
   std::vector<int> list(ops_.size());
   std::iota(list.begin(), list.end(), 0);
   std::sort(list.begin(), list.end(), [&](int a, int b) {
-    return std::make_pair(start_ns[a], rank_[a]) < std::make_pair(start_ns[b], rank_[b]);
+    return std::make_tuple(start_ns[a], ops_[a].ns > 0, rank_[a]) <
+           std::make_tuple(start_ns[b], ops_[b].ns > 0, rank_[b]);
   });
   std::vector<std::vector<Slot>> slots(schedule_.num_devices());
   std::vector<std::array<int, 4>> next(schedule_.num_stages(), {0, 0, 0, 0});

@@ -67,10 +67,11 @@ class PassGraph {
 
   // When passes start in the schedule as it is, messages free; by pass.
   std::vector<double> OwnTimes() const;
-  // Every pass after those before it, otherwise the smaller key first.
+  // Every pass after those before it, otherwise the smaller key first; at equal ones those that
+  // take no time, so that by start times none waits for what begins together with it.
   std::vector<int> ListBy(const std::vector<double>& keys) const;
   // The schedule in which the passes of each device come in the order of these times, at equal ones
-  // in an order that all arcs allow.
+  // those that take no time first, in an order that all arcs allow.
   Schedule OrderedBy(const std::vector<Nanos>& start_ns) const;
   // A pass's place in that order.
   int RankOf(int op) const { return rank_[op]; }

@@ -5,17 +5,11 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/schedule/generators.h"
+#include "core/schedule/named_schedule.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
 namespace {
-
-Schedule Make(const std::string& name, int devices, int micro_batches) {
-  auto schedule = MakeSchedule(name, {devices, micro_batches});
-  EXPECT_TRUE(schedule.ok()) << schedule.status();
-  return *std::move(schedule);
-}
 
 PassGraphCosts RandomTimes(const Schedule& schedule, RandomStream& stream) {
   const auto draw = [&] { return static_cast<Nanos>(1 + stream.NextBelow(100)); };
@@ -40,7 +34,7 @@ std::vector<double> StartsOf(const PassGraph& graph, const PassSequences& sequen
 
 // Ends from the front and rests from the back meet on every pass of a longest path.
 TEST(PassSequencesTest, TwoDevicesByHand) {
-  const Schedule schedule = Make("gpipe", 2, 1);
+  const Schedule schedule = NamedSchedule("gpipe", 2, 1);
   PassGraphCosts times;
   times.costs = {{3, 2, 1}, {5, 4, 2}};
   times.forward_delay_ns = {10, 0};
@@ -66,7 +60,7 @@ TEST(PassSequencesTest, MovesAtRandom) {
   const std::vector<std::string> names = {"gpipe", "zb-h1", "zb-v", "cascaded-zb", "chimera"};
   int moved = 0;
   for (int trial = 0; trial < 50; ++trial) {
-    const Schedule schedule = Make(names[trial % names.size()], 4, 8);
+    const Schedule schedule = NamedSchedule(names[trial % names.size()], 4, 8);
     const PassGraph graph(schedule, RandomTimes(schedule, stream));
     PassSequences sequences(graph, graph.ListBy(graph.OwnTimes()));
     for (int step = 0; step < 200; ++step) {
@@ -101,7 +95,7 @@ TEST(PassSequencesTest, MovesAtRandom) {
 TEST(PassSequencesTest, NoPassGoesBehindWhatWaitsForIt) {
   RandomStream stream(52, 0, 0, RandomPurpose::kTest);
   for (int trial = 0; trial < 20; ++trial) {
-    const Schedule schedule = Make(trial % 2 == 0 ? "zb-v" : "cascaded-zb", 3, 4);
+    const Schedule schedule = NamedSchedule(trial % 2 == 0 ? "zb-v" : "cascaded-zb", 3, 4);
     const PassGraph graph(schedule, RandomTimes(schedule, stream));
     const PassSequences sequences(graph, graph.ListBy(graph.OwnTimes()));
     for (int op = 0; op < graph.num_ops(); ++op) {

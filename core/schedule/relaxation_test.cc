@@ -110,7 +110,7 @@ TEST(RelaxationTest, WhatCannotBeRelaxedIsRefusedWithTheReason) {
 }
 
 TEST(RelaxationTest, VerifyRefusesUpdatesThatAreMissingOrTooEarly) {
-  const auto c = Make(2, 4, Relaxed(Relaxation::STASHED, 1, 2), 2);
+  const auto c = Make(2, 6, Relaxed(Relaxation::STASHED, 1, 2), 2);
   ASSERT_TRUE(c.ok()) << c.status();
   ASSERT_TRUE(VerifyPlan(c->plan, c->cost).ok()) << VerifyPlan(c->plan, c->cost);
   const auto indices = [&c](Instruction::Kind kind) {
@@ -130,7 +130,8 @@ TEST(RelaxationTest, VerifyRefusesUpdatesThatAreMissingOrTooEarly) {
   EXPECT_THAT(error_without(updates[0]),
               HasSubstr("micro_batch is 1; update 0 ends with micro-batch 0"));
   EXPECT_THAT(error_without(syncs[0]), HasSubstr("the 2 updates before it are not shared"));
-  EXPECT_THAT(error_without(syncs[1]), HasSubstr("rank 0: the last 2 updates are not shared"));
+  EXPECT_THAT(error_without(syncs[1]), HasSubstr("the 2 updates before it are not shared"));
+  EXPECT_THAT(error_without(syncs[2]), HasSubstr("rank 0: the last 2 updates are not shared"));
   Plan early = c->plan;
   early.mutable_devices(0)->mutable_instructions()->SwapElements(updates[0], updates[0] - 1);
   EXPECT_FALSE(VerifyPlan(early, c->cost).ok());

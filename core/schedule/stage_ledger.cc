@@ -307,9 +307,9 @@ absl::Status StageLedger::Update(const InstructionAt& at, const Instruction& upd
   const int per_update = shape_.relaxation().micro_batches_per_update();
   const int per_sync = shape_.relaxation().updates_per_sync();
   for (const StageState& state : states_) {
-    if (per_sync > 0 && shape_.twins()[state.shape->twins].ranks.size() > 1 &&
-        syncs_ < updates_ / per_sync) {
-      return Bad(absl::StrCat(at.Name(), "the ", updates_, " updates before it are not shared"));
+    if (SharesUpdates(state) && NumUnshared() >= per_sync) {
+      return Bad(
+          absl::StrCat(at.Name(), "the ", NumUnshared(), " updates before it are not shared"));
     }
     const int end = ++updates_ * per_update;
     if (update.micro_batch() != end - 1) {
@@ -327,10 +327,11 @@ absl::Status StageLedger::Update(const InstructionAt& at, const Instruction& upd
 }
 
 absl::Status StageLedger::Sync(const InstructionAt& at, const Instruction& sync) {
-  const StageShape& stage = *StateOf(sync.stage()).shape;
+  const StageState& state = StateOf(sync.stage());
+  const StageShape& stage = *state.shape;
   const LayerRange layers = LayersIn(sync);
   const int per_sync = shape_.relaxation().updates_per_sync();
-  if (per_sync == 0 || shape_.twins()[stage.twins].ranks.size() == 1) {
+  if (!SharesUpdates(state)) {
     return Bad(at.Name() + "no other rank's updates are to be shared");
   }
   if (layers != stage.layers) {
@@ -348,12 +349,10 @@ absl::Status StageLedger::Sync(const InstructionAt& at, const Instruction& sync)
 }
 
 absl::Status StageLedger::CheckShared(int rank) const {
-  const int per_sync = shape_.relaxation().updates_per_sync();
   for (const StageState& state : states_) {
-    if (per_sync == 0 || shape_.twins()[state.shape->twins].ranks.size() == 1) continue;
-    if (syncs_ * per_sync == updates_) continue;
-    return Bad(absl::StrCat("rank ", rank, ": the last ", updates_ - syncs_ * per_sync,
-                            " updates are not shared"));
+    if (!SharesUpdates(state) || NumUnshared() == 0) continue;
+    return Bad(
+        absl::StrCat("rank ", rank, ": the last ", NumUnshared(), " updates are not shared"));
   }
   return absl::OkStatus();
 }

@@ -66,10 +66,17 @@ class StageLedger {
   };
 
   StageState& StateOf(int stage);
-  bool IsReduced(const StageState& state) const {
-    if (shape_.is_relaxed()) return false;  // updates are shared instead
+  bool OthersHold(const StageState& state) const {
     return state.shape->twins >= 0 && shape_.twins()[state.shape->twins].ranks.size() > 1;
   }
+  bool IsReduced(const StageState& state) const {
+    return !shape_.is_relaxed() && OthersHold(state);
+  }
+  bool SharesUpdates(const StageState& state) const {
+    return shape_.relaxation().updates_per_sync() > 0 && OthersHold(state);
+  }
+  // Updates since the last ones that are shared.
+  int NumUnshared() const { return updates_ - syncs_ * shape_.relaxation().updates_per_sync(); }
   absl::Status CheckSamples(const InstructionAt& at, const Instruction& pass) const;
   static bool IsForward(const StageState& state, int micro_batch) {
     return state.forward_layer[micro_batch] == state.shape->layers.end;

@@ -11,6 +11,8 @@
 namespace dpipe {
 namespace {
 
+// Of std::minstd_rand, whose numbers the standard fixes and which is quicker than a RandomStream:
+// a move takes several.
 constexpr uint32_t kSeed = 20261122;
 constexpr int kNone = PassSequences::kNone;
 // How far a pass is moved at most, in passes of its device.

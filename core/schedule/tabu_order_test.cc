@@ -5,28 +5,12 @@
 #include <vector>
 
 #include "core/base/philox.h"
-#include "core/schedule/generators.h"
+#include "core/schedule/named_schedule.h"
 #include "core/schedule/schedule_choice.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
 namespace {
-
-Schedule Make(const std::string& name, int devices, int micro_batches,
-              std::vector<PassCosts> costs = {}) {
-  ScheduleRequest request{devices, micro_batches};
-  request.costs = std::move(costs);
-  auto schedule = MakeSchedule(name, request);
-  EXPECT_TRUE(schedule.ok()) << schedule.status();
-  return *std::move(schedule);
-}
-
-std::vector<PassCosts> RandomCosts(int num_stages, RandomStream& stream) {
-  const auto draw = [&] { return static_cast<Nanos>(1 + stream.NextBelow(100)); };
-  std::vector<PassCosts> costs;
-  for (int s = 0; s < num_stages; ++s) costs.push_back({draw(), draw(), draw()});
-  return costs;
-}
 
 // Every order in which passes may start one after another, cut off where it cannot be the best.
 class Exhaustive {
@@ -81,8 +65,8 @@ TEST(TabuOrderTest, FindsTheOptimumOfSmallOnes) {
     const std::string name = trial % 2 == 0 ? "zb-h1" : "cascaded-zb";
     const int m = trial % 2 == 0 ? 2 : 1;
     TabuOptions options;
-    options.times.costs = RandomCosts(Make(name, 2, m).num_stages(), stream);
-    const Schedule schedule = Make(name, 2, m, options.times.costs);
+    options.times.costs = RandomPassCosts(NamedSchedule(name, 2, m).num_stages(), stream);
+    const Schedule schedule = NamedSchedule(name, 2, m, options.times.costs);
     const TabuResult result = TabuOrder(schedule, options);
     EXPECT_EQ(result.makespan_ns, Exhaustive(PassGraph(schedule, options.times)).Makespan())
         << trial << "\n"
@@ -100,9 +84,9 @@ TEST(TabuOrderTest, NeverLongerAtRandomCosts) {
     const int p = 2 * (1 + static_cast<int>(stream.NextBelow(2)));
     const int m = p * (1 + static_cast<int>(stream.NextBelow(2)));
     TabuOptions options;
-    options.times.costs = RandomCosts(Make(name, p, m).num_stages(), stream);
+    options.times.costs = RandomPassCosts(NamedSchedule(name, p, m).num_stages(), stream);
     options.max_moves = 200;
-    const Schedule schedule = Make(name, p, m, options.times.costs);
+    const Schedule schedule = NamedSchedule(name, p, m, options.times.costs);
     const TabuResult result = TabuOrder(schedule, options);
     ASSERT_TRUE(result.schedule.Verify().ok()) << name << result.schedule.Verify();
     EXPECT_EQ(result.schedule.name(), name);
@@ -117,12 +101,29 @@ TEST(TabuOrderTest, NeverLongerAtRandomCosts) {
   EXPECT_GT(better, 20);
 }
 
+// Passes that take no time begin together with others of their device, but in some order.
+TEST(TabuOrderTest, NeverLongerWherePassesTakeNoTime) {
+  RandomStream stream(64, 0, 0, RandomPurpose::kTest);
+  const std::vector<std::string> names = {"gpipe", "1f1b", "zb-h1", "zb-v", "cascaded-zb"};
+  for (int trial = 0; trial < 100; ++trial) {
+    const std::string& name = names[trial % names.size()];
+    const Schedule schedule = NamedSchedule(name, 4, 4);
+    TabuOptions options;
+    options.times.costs = RandomPassCosts(schedule.num_stages(), stream, /*some_free=*/true);
+    options.max_moves = 100;
+    const TabuResult result = TabuOrder(schedule, options);
+    ASSERT_TRUE(result.schedule.Verify().ok()) << name << result.schedule.Verify();
+    EXPECT_LE(result.schedule.Makespan(options.times.costs), result.makespan_ns) << name;
+    EXPECT_LE(result.makespan_ns, schedule.Makespan(options.times.costs)) << name;
+  }
+}
+
 TEST(TabuOrderTest, StagesKeepNoMoreThanTheyMay) {
   RandomStream stream(63, 0, 0, RandomPurpose::kTest);
   for (int trial = 0; trial < 20; ++trial) {
-    const Schedule schedule = Make(trial % 2 == 0 ? "gpipe" : "zb-v", 4, 8);
+    const Schedule schedule = NamedSchedule(trial % 2 == 0 ? "gpipe" : "zb-v", 4, 8);
     TabuOptions options;
-    options.times.costs = RandomCosts(schedule.num_stages(), stream);
+    options.times.costs = RandomPassCosts(schedule.num_stages(), stream);
     for (int s = 0; s < schedule.num_stages(); ++s) {
       options.times.stage_limits.push_back(1 + static_cast<int>(stream.NextBelow(4)));
     }
@@ -134,7 +135,7 @@ TEST(TabuOrderTest, StagesKeepNoMoreThanTheyMay) {
 }
 
 TEST(TabuOrderTest, StopsWhereItIsShortEnough) {
-  const Schedule schedule = Make("gpipe", 4, 8);
+  const Schedule schedule = NamedSchedule("gpipe", 4, 8);
   TabuOptions options;
   options.times.costs.assign(4, {1, 1, 1});
   options.enough_ns = schedule.Makespan(options.times.costs);

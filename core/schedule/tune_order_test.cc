@@ -3,21 +3,12 @@
 #include <algorithm>
 
 #include "core/base/philox.h"
-#include "core/schedule/generators.h"
+#include "core/schedule/named_schedule.h"
 #include "core/schedule/schedule_choice.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
 namespace {
-
-Schedule Make(const std::string& name, int devices, int micro_batches,
-              std::vector<PassCosts> costs = {}) {
-  ScheduleRequest request{devices, micro_batches};
-  request.costs = std::move(costs);
-  auto schedule = MakeSchedule(name, request);
-  EXPECT_TRUE(schedule.ok()) << schedule.status();
-  return *std::move(schedule);
-}
 
 std::vector<int> PeaksOf(const Schedule& schedule) {
   std::vector<int> peaks;
@@ -29,7 +20,7 @@ std::vector<int> PeaksOf(const Schedule& schedule) {
 
 // F F B B on both of two devices: 1f1b would keep less, and take as long.
 TEST(TuneOrderTest, KeepsWhatIsBest) {
-  const Schedule gpipe = Make("gpipe", 2, 2);
+  const Schedule gpipe = NamedSchedule("gpipe", 2, 2);
   TuneOrderOptions options;
   options.costs.assign(2, {1, 1, 1});
   const Schedule tuned = TuneOrder(gpipe, options);
@@ -40,7 +31,7 @@ TEST(TuneOrderTest, UsesTheRoomItIsGiven) {
   RandomStream stream(32, 0, 0, RandomPurpose::kTest);
   Nanos within = 0, without = 0;
   for (int trial = 0; trial < 20; ++trial) {
-    const Schedule schedule = Make("zb-h1", 4, 8);
+    const Schedule schedule = NamedSchedule("zb-h1", 4, 8);
     TuneOrderOptions options;
     const auto draw = [&] { return static_cast<Nanos>(1 + stream.NextBelow(100)); };
     for (int s = 0; s < 4; ++s) options.costs.push_back({draw(), draw(), draw()});
@@ -60,12 +51,12 @@ TEST(TuneOrderTest, NeverWorseAndWithinLimitsAtRandomCosts) {
     const std::string& name = names[trial % names.size()];
     const int p = 2 * (1 + static_cast<int>(stream.NextBelow(2)));
     const int m = p * (1 + static_cast<int>(stream.NextBelow(2)));
-    const int num_stages = Make(name, p, m).num_stages();
+    const int num_stages = NamedSchedule(name, p, m).num_stages();
     TuneOrderOptions options;
     options.max_tried = 30;
     const auto draw = [&] { return static_cast<Nanos>(1 + stream.NextBelow(100)); };
     for (int s = 0; s < num_stages; ++s) options.costs.push_back({draw(), draw(), draw()});
-    const Schedule schedule = Make(name, p, m, options.costs);
+    const Schedule schedule = NamedSchedule(name, p, m, options.costs);
     const Schedule tuned = TuneOrder(schedule, options);
     ASSERT_TRUE(tuned.Verify().ok()) << name << tuned.Verify();
     EXPECT_EQ(tuned.name(), name);

@@ -218,8 +218,8 @@ class GraphBuilder {
   // Whatever is computed after updates are shared waits for them, also in the next step.
   void AwaitSync() {
     const int arrival = std::exchange(syncing_, -1);
-    if (arrival >= 0)
-      graph_.waits.push_back({arrival, std::exchange(sync_is_of_last_step_, false)});
+    if (arrival < 0) return;
+    graph_.waits.push_back({arrival, std::exchange(sync_is_of_last_step_, false)});
   }
 
   // Numbers the arrivals of a rank's SYNC_PARAMS; the first computation waits for the last of them,

@@ -32,8 +32,8 @@ Nanos OriginOf(const Plan& plan, const std::vector<StreamEvent>& events) {
 }
 
 // By rank, in list order: when the passes of a steady step start, counted from the origin.
-std::vector<std::vector<Nanos>> PassStarts(const Plan& plan,
-                                           const std::vector<StreamEvent>& events) {
+std::vector<std::vector<Nanos>> PassStarts(const Plan& plan, const std::vector<StreamEvent>& events,
+                                           Nanos origin) {
   std::vector<std::vector<Nanos>> by_instruction(plan.devices_size());
   for (int r = 0; r < plan.devices_size(); ++r) {
     by_instruction[r].assign(plan.devices(r).instructions_size(), 0);
@@ -42,7 +42,6 @@ std::vector<std::vector<Nanos>> PassStarts(const Plan& plan,
     if (event.stream != TraceEvent::COMPUTE || event.step != 1) continue;
     by_instruction[event.rank][event.instruction] = event.start_ns;
   }
-  const Nanos origin = OriginOf(plan, events);
   std::vector<std::vector<Nanos>> starts(plan.devices_size());
   for (int r = 0; r < plan.devices_size(); ++r) {
     for (int i = 0; i < plan.devices(r).instructions_size(); ++i) {
@@ -54,9 +53,9 @@ std::vector<std::vector<Nanos>> PassStarts(const Plan& plan,
 }
 
 // FilledPlan.finish_ns.
-std::vector<Nanos> Finishes(const Plan& plan, const std::vector<StreamEvent>& events) {
+std::vector<Nanos> Finishes(const Plan& plan, const std::vector<StreamEvent>& events,
+                            Nanos origin) {
   std::vector<Nanos> finishes(plan.devices_size(), 0);
-  const Nanos origin = OriginOf(plan, events);
   for (const StreamEvent& event : events) {
     if (event.stream != TraceEvent::COMPUTE || event.step != 1) continue;
     const Instruction::Kind kind = InstructionOf(plan, event).kind();
@@ -91,15 +90,17 @@ absl::StatusOr<FilledPlan> FillPlan(const PipelineLayout& layout, const Schedule
   filled.bubble_ratio = filled.unfilled_bubble_ratio = unfilled.stats.bubble_ratio;
   if (give_up_ns > 0 && filled.unfilled_step_ns > give_up_ns) return filled;
   DPIPE_ASSIGN_OR_RETURN(options.fill, PlaceFrozenWork(alone, unfilled.events, cost, fill));
-  const std::vector<std::vector<Nanos>> expected = PassStarts(alone, unfilled.events);
+  const std::vector<std::vector<Nanos>> expected =
+      PassStarts(alone, unfilled.events, OriginOf(alone, unfilled.events));
   for (bool flush : {false, true}) {
     options.flush_exchange = flush;
     DPIPE_ASSIGN_OR_RETURN(filled.plan, LowerPlan(layout, schedule, options, cost));
     DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, SimulateSteadyState(filled.plan, cost));
     filled.step_ns = simulation.stats.step_ns;
     filled.bubble_ratio = simulation.stats.bubble_ratio;
-    filled.finish_ns = Finishes(filled.plan, simulation.events);
-    if (!AnyLater(PassStarts(filled.plan, simulation.events), expected)) break;
+    const Nanos origin = OriginOf(filled.plan, simulation.events);
+    filled.finish_ns = Finishes(filled.plan, simulation.events, origin);
+    if (!AnyLater(PassStarts(filled.plan, simulation.events, origin), expected)) break;
   }
   return filled;
 }
