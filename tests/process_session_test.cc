@@ -8,8 +8,10 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "baselines/registry.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "gmock/gmock.h"
@@ -67,6 +69,8 @@ struct Outcome {
 };
 
 using Lead = std::function<absl::Status(LocalSession*, Outcome*)>;
+using FollowFn = std::function<absl::Status(LocalSession*, int process)>;
+using ChangeFn = std::function<void(int process, TrainingJob*)>;
 
 absl::Status TrainAll(LocalSession* session, Outcome* outcome) {
   for (int done = 0; done < kSteps; done += 2) {
@@ -104,10 +108,12 @@ class ProcessSessionTest : public ::testing::Test {
     return outcome;
   }
 
-  // Statuses by process; the leader's outcome. `follow` may be set to something worse than Follow.
+  // Statuses by process; the leader's outcome. `follow` may be set to something worse than Follow,
+  // and `change` changes a process's job before its session starts.
   std::vector<absl::Status> RunApart(
       const Plan& plan, const JobShape& shape, Outcome* outcome, const Lead& lead = TrainAll,
-      const std::function<absl::Status(LocalSession*, int)>& follow = FollowWell) const {
+      const FollowFn& follow = FollowWell,
+      const ChangeFn& change = [](int, TrainingJob*) {}) const {
     auto listener = ListenTcp(0);
     EXPECT_TRUE(listener.ok()) << listener.status();
     JobAddress address;
@@ -120,7 +126,8 @@ class ProcessSessionTest : public ::testing::Test {
     for (int i = 0; i < shape.processes; ++i) {
       threads.emplace_back([&, i, address]() mutable {
         address.process = i;
-        statuses[i] = RunOne(plan, address, i == 0 ? fd : -1, shape.ranks, outcome, lead, follow);
+        statuses[i] =
+            RunOne(plan, address, i == 0 ? fd : -1, shape.ranks, outcome, lead, follow, change);
       });
     }
     for (auto& thread : threads) thread.join();
@@ -133,14 +140,15 @@ class ProcessSessionTest : public ::testing::Test {
 
  private:
   absl::Status RunOne(const Plan& plan, const JobAddress& address, int listener_fd, int ranks,
-                      Outcome* outcome, const Lead& lead,
-                      const std::function<absl::Status(LocalSession*, int)>& follow) const {
+                      Outcome* outcome, const Lead& lead, const FollowFn& follow,
+                      const ChangeFn& change) const {
     ProcessGroupOptions options;
     options.ranks_per_process = ranks;
     options.listener_fd = listener_fd;
     DPIPE_ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join(address, options));
     Process process(&model_, ranks);
     process.job().processes = group.get();
+    change(group->process(), &process.job());
     DPIPE_ASSIGN_OR_RETURN(auto session, StartSession(process.job(), plan, &process.ema()));
     return group->is_leader() ? lead(session.get(), outcome)
                               : follow(session.get(), group->process());
@@ -249,6 +257,63 @@ TEST_F(ProcessSessionTest, StateGoesFromManyProcessesToOneAndBack) {
     ASSERT_TRUE(status.ok()) << status;
   }
   EXPECT_EQ(testlib::FirstDifference(expected.trained, outcome.trained), "");
+}
+
+// Of zero3's shards of averages, process 2 has none to give: processes that have said what they
+// have hear why nobody asks for it.
+TEST_F(ProcessSessionTest, StateThatDoesNotFitTogetherEndsTheJob) {
+  const auto plan = PlanFor("zero3", 4);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto without_average = [](int process, TrainingJob* job) {
+    if (process == 2) job->optimizer.ema_decay = 0;
+  };
+  Outcome outcome;
+  const auto statuses = RunApart(
+      *plan, {4, 1}, &outcome,
+      [](LocalSession* session, Outcome*) { return session->State().status(); }, FollowWell,
+      without_average);
+  for (const absl::Status& status : statuses) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the state 'average' of "));
+  }
+}
+
+// Nobody is waited for with the ranks' deadline while the leader reads what is its own.
+TEST_F(ProcessSessionTest, ALeaderMayTakeLongToReadItsState) {
+  const auto plan = PlanFor("1f1b", 2);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  constexpr absl::Duration kDeadline = absl::Seconds(3);
+  Outcome outcome;
+  const auto restore = [&](LocalSession* session, Outcome*) {
+    bool is_first = true;
+    return session->Restore(0, [&](const StateTensor&) {
+      if (std::exchange(is_first, false)) absl::SleepFor(kDeadline + absl::Seconds(1));
+      return absl::OkStatus();
+    });
+  };
+  const auto hurry = [&](int process, TrainingJob* job) { job->deadline = kDeadline; };
+  for (const absl::Status& status : RunApart(*plan, {2, 1}, &outcome, restore, FollowWell, hurry)) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+// A run of which the others cannot be told is an error like any other: the session has ended.
+TEST_F(ProcessSessionTest, ARunThatCannotBeginEndsTheSession) {
+  const auto plan = PlanFor("1f1b", 2);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  Outcome outcome;
+  const auto lead = [](LocalSession* session, Outcome*) {
+    // Process 1 is gone by the time that it should say what it has.
+    EXPECT_FALSE(session->State().ok());
+    EXPECT_THAT(std::string(session->Run(1, false, false).status().message()),
+                HasSubstr("has left the session before its end"));
+    return session->Run(1, false, false).status();
+  };
+  const auto statuses =
+      RunApart(*plan, {2, 1}, &outcome, lead, [](LocalSession*, int) -> absl::Status {
+        return absl::DataLossError("rank 1: the disk is gone");
+      });
+  EXPECT_EQ(statuses[0].message(), "this session ended with an error");
 }
 
 // Process 2 never follows; everybody says so.

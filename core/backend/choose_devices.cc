@@ -21,6 +21,11 @@ absl::Status Check(const DeviceRequest& request) {
                                                    request.virtual_devices,
                                                    " virtual devices must not be negative"));
   }
+  if (request.local_process < 0 || request.local_process >= request.num_local) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no process ", request.local_process,
+                                                   " among the ", request.num_local,
+                                                   " of this host, which count from 0"));
+  }
   if (request.virtual_devices > 0 && request.backend != "cuda") {
     return absl::InvalidArgumentError(absl::StrCat(
         request.virtual_devices, " virtual devices are shares of a GPU: they need the ",

@@ -18,15 +18,15 @@ struct DeviceRequest {
   int count = 0;                // 0: every core, every GPU; of virtual devices it is their number
   int virtual_devices = 0;      // of cuda: one GPU divided into so many; 0: whole GPUs
   // Of CPUs that several processes share, each of which asks alike: the number of this one among
-  // them, and theirs. A count of 0 is one device each then, and where there are more devices than
-  // cores several share one.
+  // them, and theirs. All are taken to be allowed the same cores, which they divide. A count of 0
+  // is one device each then, and where there are more devices than cores several share one.
   int local_process = 0;
   int num_local = 1;
 };
 
 struct ChosenDevices {
   std::vector<std::shared_ptr<Device>> devices;
-  // Why not cuda, where auto was asked for: "no GPU: ...; training on the CPU"; or that devices
+  // Why not cuda, where auto was asked for: "no GPU: ...; the CPU is used"; or that devices
   // share cores. Mostly empty.
   std::string note;
 };

@@ -2,6 +2,8 @@
 
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/tensor/cuda/fake_driver.h"
@@ -106,6 +108,14 @@ TEST_F(ChooseDevicesTest, RequestsThatMakeNoSenseAreRefused) {
   EXPECT_EQ(Refusal(Request("tpu")), "unknown backend 'tpu'; there are auto, cpu and cuda");
   EXPECT_THAT(Refusal(Request("cpu", 0, 4)), HasSubstr("need the cuda backend, not cpu"));
   EXPECT_EQ(Refusal(Request("cuda", 2, 4)), "asked for 2 devices and for 4 virtual ones");
+  DeviceRequest stranger = Request("cpu", 1);
+  for (const auto& [number, count] :
+       std::vector<std::pair<int, int>>{{2, 2}, {-1, 2}, {1, 1}, {0, 0}}) {
+    stranger.local_process = number;
+    stranger.num_local = count;
+    EXPECT_EQ(Refusal(stranger), absl::StrCat("there is no process ", number, " among the ", count,
+                                              " of this host, which count from 0"));
+  }
   EXPECT_THAT(Refusal(Request("cuda", -1)), HasSubstr("must not be negative"));
   EXPECT_THAT(Refusal(Request("cuda", 3)), HasSubstr("asked for 3 GPUs, but there is 1: GPU 0"));
 }

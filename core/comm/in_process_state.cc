@@ -1,7 +1,6 @@
 #include "core/comm/in_process_state.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -95,8 +94,9 @@ bool InProcessWaiter::MayLook() const {
 // has used the core in between: looking on would take from it, and from this one's other ranks
 // where that program's threads look, too.
 bool InProcessWaiter::LookUntil(Nanos end_ns) {
-  constexpr int kPauses = 16;                            // about 1 us
-  constexpr Nanos kTurnOfOthers = 200 * kNanosPerMicro;  // a tenth of a scheduler's usual slice
+  constexpr int kPauses = 16;  // about 1 us
+  // A choice: long against a yield with nobody waiting, short against a scheduler's time slice.
+  constexpr Nanos kTurnOfOthers = 200 * kNanosPerMicro;
   const uint64_t seen = state_->num_changes.load(std::memory_order_relaxed);
   bool core_is_free = true;
   state_->mutex.Unlock();
@@ -104,7 +104,7 @@ bool InProcessWaiter::LookUntil(Nanos end_ns) {
   while (state_->num_changes.load(std::memory_order_acquire) == seen && core_is_free &&
          now_ns < end_ns) {
     for (int i = 0; i < kPauses; ++i) Pause();
-    std::this_thread::yield();
+    state_->options.yield();
     const Nanos before_ns = std::exchange(now_ns, MonotonicNow());
     core_is_free = now_ns - before_ns < kTurnOfOthers;
   }

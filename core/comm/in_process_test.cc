@@ -1,10 +1,13 @@
 #include "core/comm/in_process.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "core/base/check.h"
 #include "core/comm/conformance.h"
 
 namespace dpipe {
@@ -107,6 +110,24 @@ TEST(InProcessTest, ObserverLearnsSinceWhenACollectiveCouldGoOn) {
     EXPECT_LE(come.ready_ns, work.ready_ns);
     EXPECT_LE(work.begin_ns, work.end_ns);
   }
+}
+
+std::atomic<int> num_yields = 0;
+
+// Another program uses the core at every yield, for longer than one takes that nobody waits for.
+TEST(InProcessTest, WhoLooksSleepsOnceAnotherProgramWantsTheCore) {
+  InProcessOptions options;
+  options.look = absl::Hours(1);
+  options.look_on_shared_cores = true;
+  options.deadline = absl::Milliseconds(100);  // of sleeping: looking does not count
+  options.yield = [] {
+    DPIPE_CHECK_EQ(++num_yields, 1) << "looks on";
+    absl::SleepFor(absl::Milliseconds(2));
+  };
+  const auto ranks = CreateInProcessCommunicators(2, options);
+  const auto received = (*ranks[1]->PostRecv(Rank(0), 7, {}, "nothing"))->Wait();
+  EXPECT_EQ(received.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(num_yields, 1);
 }
 
 // A rank that is late with waiting finds its collective done by the other.

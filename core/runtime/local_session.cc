@@ -389,21 +389,21 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
                   static_cast<int>(options_.model->backbones().size()),
                   options_.plan.global_batch(), options_.clock->rank(0)->Now(), on_step);
   const int64_t first_step = next_step_;
-  std::vector<TraceEvent> events;
-  RunResult result;
+  absl::Status status;
   if (processes_ != nullptr) {
     SessionCommand command;
     command.mutable_run()->set_count(count);
     command.mutable_run()->set_is_last(is_last);
     command.mutable_run()->set_record(record);
     processes_->OnSteps(&clock);
-    DPIPE_RETURN_IF_ERROR(processes_->Tell(command));
+    status = processes_->Tell(command);
   }
-  absl::Status status = RunRanks(count, is_last, record, &clock);
+  if (status.ok()) status = RunRanks(count, is_last, record, &clock);
+  RunResult result;
   for (auto& rank : ranks_) {
     result.peak_memory_bytes.push_back(rank->device->allocator().stats().peak_bytes);
   }
-  events = TakeEvents(first_step);
+  std::vector<TraceEvent> events = TakeEvents(first_step);
   if (processes_ != nullptr) {
     if (status.ok()) status = ReceiveRuns(&events, &result.peak_memory_bytes);
     processes_->OnSteps(nullptr);

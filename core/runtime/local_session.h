@@ -169,18 +169,19 @@ class LocalSession {
   // opposite directions, two plans.
   using ParametersByLayers =
       std::map<std::pair<int, LayerRange>, std::pair<nn::ParameterSet*, nn::ParameterSet*>>;
-  // `local` is the number of one of this process's ranks.
   // `communicators` may be empty.
   absl::Status SetUp(std::vector<std::unique_ptr<Communicator>> communicators);
   absl::Status Connect(std::vector<std::unique_ptr<Communicator>> given);
   absl::Status ConnectProcesses();
+  // `local`, here and below, is the number of one of this process's ranks.
   absl::StatusOr<RankResources> SetUpParameters(int local);
   absl::StatusOr<std::vector<const nn::ParameterSet*>> FrozenParametersOf(RankState* state) const;
   absl::Status SetUpRank(int local, RankResources resources);
   absl::Status SetUpStages(int local, ParametersByLayers* by_layers, RankPlan* own);
   absl::Status RestoreRank(int local, int64_t num_updates, const StateReader& read);
-  // Runs this process's ranks, and gives what the trace has of them.
+  // Runs this process's ranks.
   absl::Status RunRanks(int count, bool is_last, bool record, StepSink* steps);
+  // What a trace whose first step is this one has of them.
   std::vector<TraceEvent> TakeEvents(int64_t first_step);
   absl::Status RunRank(int local, int count, bool is_last, bool record, StepSink* steps);
   // Ends the run, on every rank alike, after too many steps that were skipped.
@@ -191,8 +192,11 @@ class LocalSession {
   std::vector<StateTensor> OwnParameters() const;
   int64_t OwnUpdates() const;
   // The whole of what all processes have, as `command` says; `own` is this process's part of it.
+  // Its error is every process's.
   absl::StatusOr<SessionState> Gather(const SessionCommand& command,
                                       std::vector<StateTensor> own) const;
+  absl::StatusOr<SessionState> GatherParts(const SessionCommand& command,
+                                           std::vector<StateTensor> own) const;
   absl::Status FollowRun(const SessionCommand::Run& run);
   absl::Status FollowGather(std::vector<StateTensor> own) const;
   absl::Status FollowRestore(int64_t num_updates);

@@ -1,11 +1,10 @@
 #include "core/runtime/session_processes.h"
 
-#include <unistd.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/host_name.h"
 #include "core/comm/gloo/gloo.h"
 
 namespace dpipe {
@@ -14,12 +13,6 @@ namespace {
 constexpr char kCommand[] = "command";
 constexpr char kStep[] = "step";
 constexpr char kEpoch[] = "epoch";
-
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 RankStep StepMessage(int64_t step, const std::vector<StepLosses>& losses,
                      const StepOutcome& outcome) {

@@ -70,6 +70,7 @@ constexpr int64_t kGatherTag = -1;
 constexpr int64_t kRestoreTag = -2;
 constexpr char kParts[] = "parts";
 constexpr char kWanted[] = "wanted parts";
+constexpr char kTurn[] = "turn";
 constexpr char kWish[] = "wish";
 
 StatePart PartMessage(const StateTensor& state) {
@@ -159,6 +160,14 @@ int64_t LocalSession::OwnUpdates() const {
 absl::StatusOr<SessionState> LocalSession::Gather(const SessionCommand& command,
                                                   std::vector<StateTensor> own) const {
   if (failed_ && processes_ != nullptr) return EndedWithError();
+  absl::StatusOr<SessionState> state = GatherParts(command, std::move(own));
+  // Followers that have said what they have wait to hear what is wanted of it.
+  if (!state.ok() && processes_ != nullptr) processes_->Fail(state.status());
+  return state;
+}
+
+absl::StatusOr<SessionState> LocalSession::GatherParts(const SessionCommand& command,
+                                                       std::vector<StateTensor> own) const {
   SessionState state;
   state.next_step = next_step_;
   state.num_updates = OwnUpdates();
@@ -266,6 +275,7 @@ absl::Status LocalSession::Restore(int64_t num_updates, const StateReader& read)
 
 // Reads what a follower wishes for, until it wishes for nothing.
 absl::Status LocalSession::ServeRestore(int process, const StateReader& read) const {
+  DPIPE_RETURN_IF_ERROR(processes_->Send(process, kTurn, StatePart()));
   while (true) {
     StatePart wish;
     DPIPE_RETURN_IF_ERROR(processes_->Receive(process, kWish, &wish));
@@ -278,7 +288,11 @@ absl::Status LocalSession::ServeRestore(int process, const StateReader& read) co
   }
 }
 
+// Tensors are waited for with the ranks' deadline, so the leader must have come to this process
+// before the first of them: its own parts and other followers' may take it long to read.
 absl::Status LocalSession::FollowRestore(int64_t num_updates) {
+  StatePart turn;
+  DPIPE_RETURN_IF_ERROR(processes_->Receive(0, kTurn, &turn));
   absl::Mutex mutex;
   const StateReader read = [&](const StateTensor& state) -> absl::Status {
     absl::MutexLock lock(&mutex);

@@ -1,6 +1,7 @@
 #include "core/comm/gloo/gloo_mesh.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <stdexcept>
 #include <utility>
@@ -116,7 +117,7 @@ absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(StoreClient* store,
     mesh->connections_ = std::make_unique<Connections>(store, options);
   } catch (const std::exception& e) {
     store->AwaitFailure(kGrace);
-    const absl::Status failure = mesh->failure();
+    const absl::Status failure = store->failure();  // the mesh may hear of it later
     const absl::Status status = absl::UnavailableError(absl::StrCat(
         "rank ", options.rank, " at ", store->address(), ", connecting to the other ",
         options.size - 1, " ranks: ", failure.ok() ? e.what() : std::string(failure.message())));

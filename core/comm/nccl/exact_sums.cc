@@ -18,16 +18,16 @@ Span ShareOf(const Tensor& tensor, Shard shard) {
   return {tensor.data<float>() + shard.Begin(n), shard.Size(n)};
 }
 
-Shard Of(const NcclGroup& group, int member) { return {member, group.own.count}; }
+Shard Of(const RankGroup& group, int member) { return {member, group.own.count}; }
 
 // Where the share of `member`, another rank, arrives.
-float* BufferOf(const NcclGroup& group, const Tensor& buffer, int member) {
+float* BufferOf(const RankGroup& group, const Tensor& buffer, int member) {
   const int row = member < group.own.index ? member : member - 1;
   return buffer.data<float>() + row * buffer.dim(1);
 }
 
 template <typename F>
-absl::Status ForOthers(const NcclGroup& group, const F& f) {
+absl::Status ForOthers(const RankGroup& group, const F& f) {
   for (int member = 0; member < group.own.count; ++member) {
     if (member != group.own.index) DPIPE_RETURN_IF_ERROR(f(member, group.ranks[member]));
   }
@@ -35,7 +35,7 @@ absl::Status ForOthers(const NcclGroup& group, const F& f) {
 }
 
 // Every rank sends every other one its share.
-absl::Status ExchangeShares(const NcclCall& call, const NcclGroup& group,
+absl::Status ExchangeShares(const NcclCall& call, const RankGroup& group,
                             absl::Span<const Tensor> tensors, absl::Span<const Tensor> buffers) {
   return Grouped(*call.api, [&]() -> absl::Status {
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -52,7 +52,7 @@ absl::Status ExchangeShares(const NcclCall& call, const NcclGroup& group,
 
 // Adds up the shares in rank order, this rank's among them, into the first rank's place: `own` if
 // that is this rank, else its buffer. Returns that place.
-absl::StatusOr<float*> AddInOrder(const NcclCall& call, const NcclGroup& group, float* own,
+absl::StatusOr<float*> AddInOrder(const NcclCall& call, const RankGroup& group, float* own,
                                   const Tensor& buffer, int64_t count) {
   const auto place = [&](int member) {
     return member == group.own.index ? own : BufferOf(group, buffer, member);
@@ -64,7 +64,7 @@ absl::StatusOr<float*> AddInOrder(const NcclCall& call, const NcclGroup& group, 
 }
 
 // Every rank sends its own share to every other one.
-absl::Status SpreadShares(const NcclCall& call, const NcclGroup& group,
+absl::Status SpreadShares(const NcclCall& call, const RankGroup& group,
                           absl::Span<const Tensor> tensors) {
   return Grouped(*call.api, [&]() -> absl::Status {
     for (const Tensor& tensor : tensors) {
@@ -102,7 +102,7 @@ absl::Status RecvBytes(const NcclCall& call, void* data, int64_t size_bytes, int
       "ncclRecv");
 }
 
-std::vector<Tensor> ShareBuffers(const NcclGroup& group, absl::Span<const Tensor> tensors) {
+std::vector<Tensor> ShareBuffers(const RankGroup& group, absl::Span<const Tensor> tensors) {
   std::vector<Tensor> buffers;
   for (const Tensor& tensor : tensors) {
     buffers.push_back(Tensor::Empty(tensor.device(),
@@ -112,7 +112,7 @@ std::vector<Tensor> ShareBuffers(const NcclGroup& group, absl::Span<const Tensor
   return buffers;
 }
 
-absl::Status EnqueueAllReduce(const NcclCall& call, const NcclGroup& group,
+absl::Status EnqueueAllReduce(const NcclCall& call, const RankGroup& group,
                               absl::Span<const Tensor> tensors, absl::Span<const Tensor> buffers) {
   DPIPE_RETURN_IF_ERROR(ExchangeShares(call, group, tensors, buffers));
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -126,7 +126,7 @@ absl::Status EnqueueAllReduce(const NcclCall& call, const NcclGroup& group,
   return SpreadShares(call, group, tensors);
 }
 
-absl::Status EnqueueReduceScatter(const NcclCall& call, const NcclGroup& group,
+absl::Status EnqueueReduceScatter(const NcclCall& call, const RankGroup& group,
                                   absl::Span<const Tensor> full, absl::Span<const Tensor> buffers,
                                   absl::Span<const Tensor> scratch, absl::Span<const Tensor> sums) {
   DPIPE_RETURN_IF_ERROR(ExchangeShares(call, group, full, buffers));
@@ -144,7 +144,7 @@ absl::Status EnqueueReduceScatter(const NcclCall& call, const NcclGroup& group,
   return absl::OkStatus();
 }
 
-absl::Status EnqueueAllGather(const NcclCall& call, const NcclGroup& group,
+absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group,
                               absl::Span<const Tensor> shards, absl::Span<const Tensor> full) {
   for (size_t i = 0; i < full.size(); ++i) {
     const Span own = ShareOf(full[i], group.own);

@@ -7,20 +7,14 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "core/base/shard.h"
 #include "core/base/status.h"
+#include "core/comm/contract.h"
 #include "core/cuda/nccl_api.h"
 #include "core/tensor/cuda/driver.h"
 #include "core/tensor/device.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe {
-
-// The ranks of a collective, of the communicator that is used, and this rank's place among them.
-struct NcclGroup {
-  std::vector<int> ranks;  // increasing
-  Shard own;
-};
 
 // What an enqueued collective works with; see CommStream.
 struct NcclCall {
@@ -31,18 +25,18 @@ struct NcclCall {
 };
 
 // Room for the other ranks' shares of `tensors`, on their device: one a tensor, [ranks - 1, share].
-std::vector<Tensor> ShareBuffers(const NcclGroup& group, absl::Span<const Tensor> tensors);
+std::vector<Tensor> ShareBuffers(const RankGroup& group, absl::Span<const Tensor> tensors);
 
 // All of these enqueue on the call's stream; fp32. The sum of this rank's share of every tensor, in
 // rank order: into the tensor itself (`sums` empty: all reduce, which then sends it to all), or
 // added to sums[i], with room for a share in `scratch` [share] (reduce and scatter).
-absl::Status EnqueueAllReduce(const NcclCall& call, const NcclGroup& group,
+absl::Status EnqueueAllReduce(const NcclCall& call, const RankGroup& group,
                               absl::Span<const Tensor> tensors, absl::Span<const Tensor> buffers);
-absl::Status EnqueueReduceScatter(const NcclCall& call, const NcclGroup& group,
+absl::Status EnqueueReduceScatter(const NcclCall& call, const RankGroup& group,
                                   absl::Span<const Tensor> full, absl::Span<const Tensor> buffers,
                                   absl::Span<const Tensor> scratch, absl::Span<const Tensor> sums);
 // Fills `full` from the ranks' shards.
-absl::Status EnqueueAllGather(const NcclCall& call, const NcclGroup& group,
+absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group,
                               absl::Span<const Tensor> shards, absl::Span<const Tensor> full);
 
 // Calls between ncclGroupStart and ncclGroupEnd, which ends also after an error.

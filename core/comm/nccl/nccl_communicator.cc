@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
+#include "core/comm/contract.h"
 #include "core/comm/nccl/comm_stream.h"
 #include "core/comm/nccl/exact_sums.h"
 #include "core/tensor/cuda/cuda_device.h"
@@ -89,8 +90,6 @@ class NcclCommunicator : public Communicator {
   bool Idle() const {
     return up_->Current().empty() && down_->Current().empty() && collectives_->Current().empty();
   }
-  absl::Status CheckPeer(Rank peer, const std::string& what) const;
-  NcclGroup GroupOf(absl::Span<const Rank> group, const std::string& what) const;
   // What a call returns where it fails because the job has: the reason, not the consequence.
   absl::Status Reason(const absl::Status& status) const;
   absl::StatusOr<std::shared_ptr<CommEvent>> Start(CommStream* stream,
@@ -150,24 +149,6 @@ class NcclCollective : public PendingCollective {
   std::shared_ptr<DeviceEvent> reached_;
 };
 
-absl::Status NcclCommunicator::CheckPeer(Rank peer, const std::string& what) const {
-  if (0 <= peer.value() && peer.value() < size() && peer != rank()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("rank ", rank().value(), " has no peer ",
-                                                 peer.value(), " for ", what, "; there are ",
-                                                 size(), " ranks"));
-}
-
-NcclGroup NcclCommunicator::GroupOf(absl::Span<const Rank> group, const std::string& what) const {
-  NcclGroup result;
-  for (Rank r : group) result.ranks.push_back(r.value());
-  DPIPE_CHECK(std::is_sorted(result.ranks.begin(), result.ranks.end())) << what;
-  const auto own = std::find(result.ranks.begin(), result.ranks.end(), rank().value());
-  DPIPE_CHECK(own != result.ranks.end()) << "rank " << rank() << " " << what;
-  result.own = {static_cast<int>(own - result.ranks.begin()),
-                static_cast<int>(result.ranks.size())};
-  return result;
-}
-
 absl::Status NcclCommunicator::Reason(const absl::Status& status) const {
   const absl::Status reason = failure();
   return reason.ok() ? status : reason;
@@ -183,7 +164,7 @@ absl::StatusOr<std::shared_ptr<CommEvent>> NcclCommunicator::Start(
 
 absl::Status NcclCommunicator::Send(Rank to, int64_t tag, std::vector<Tensor> tensors,
                                     const std::string& what) {
-  DPIPE_RETURN_IF_ERROR(CheckPeer(to, what));
+  DPIPE_RETURN_IF_ERROR(CheckPeer(rank(), size(), to, what));
   CommStream::Operation operation{absl::StrCat(what, " to rank ", to.value()), tensors};
   operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
     return Grouped(*options_.api, [&]() -> absl::Status {
@@ -199,7 +180,7 @@ absl::Status NcclCommunicator::Send(Rank to, int64_t tag, std::vector<Tensor> te
 
 absl::StatusOr<std::unique_ptr<PendingRecv>> NcclCommunicator::PostRecv(
     Rank from, int64_t tag, std::vector<TensorSpec> specs, const std::string& what) {
-  DPIPE_RETURN_IF_ERROR(CheckPeer(from, what));
+  DPIPE_RETURN_IF_ERROR(CheckPeer(rank(), size(), from, what));
   std::vector<Tensor> tensors;
   for (const TensorSpec& spec : specs) {
     tensors.push_back(Tensor::Empty(options_.device, spec.shape, spec.dtype));
@@ -223,7 +204,7 @@ absl::StatusOr<std::unique_ptr<PendingRecv>> NcclCommunicator::PostRecv(
 Communicator::StartedCollective NcclCommunicator::StartAllReduceSum(absl::Span<const Rank> group,
                                                                     std::vector<Tensor> tensors,
                                                                     const std::string& what) {
-  const NcclGroup ranks = GroupOf(group, what);
+  const RankGroup ranks = GroupOf(rank(), group, what);
   std::shared_ptr<CommEvent> end;
   // In buckets, which bound the room that is taken; one more operation each.
   for (size_t begin = 0, stop = 0; ranks.own.count > 1 && begin < tensors.size(); begin = stop) {
@@ -248,7 +229,7 @@ Communicator::StartedCollective NcclCommunicator::StartAllGather(absl::Span<cons
                                                                  std::vector<Tensor> full,
                                                                  const std::string& what) {
   DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
-  const NcclGroup ranks = GroupOf(group, what);
+  const RankGroup ranks = GroupOf(rank(), group, what);
   CommStream::Operation operation{what, full};
   operation.tensors.insert(operation.tensors.end(), shards.begin(), shards.end());
   operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
@@ -263,7 +244,7 @@ Communicator::StartedCollective NcclCommunicator::StartReduceScatterSum(
     absl::Span<const Rank> group, std::vector<Tensor> full, std::vector<Tensor> shards,
     const std::string& what) {
   DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
-  const NcclGroup ranks = GroupOf(group, what);
+  const RankGroup ranks = GroupOf(rank(), group, what);
   const std::vector<Tensor> buffers = ShareBuffers(ranks, full);
   std::vector<Tensor> scratch;
   for (const Tensor& shard : shards) {

@@ -3,6 +3,7 @@
 #define DPIPE_CORE_COMM_RENDEZVOUS_HEARTBEAT_H_
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"

@@ -55,6 +55,7 @@ class Launcher {
     }
     sigaction(SIGINT, &old_int_, nullptr);
     sigaction(SIGTERM, &old_term_, nullptr);
+    sigaction(SIGCHLD, &old_child_, nullptr);
   }
 
   absl::StatusOr<int> Run() {
@@ -91,6 +92,9 @@ class Launcher {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, &old_int_);
     sigaction(SIGTERM, &action, &old_term_);
+    // Where it is ignored, which a program may have handed down, nobody learns how a child ended.
+    action.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &action, &old_child_);
   }
 
   absl::Status Start(int number) {
@@ -211,18 +215,37 @@ class Launcher {
 
   void Reap() {
     for (size_t i = 0; i < children_.size(); ++i) {
-      int status = 0;
-      if (!children_[i].running || waitpid(children_[i].pid, &status, WNOHANG) == 0) continue;
-      children_[i].running = false;
-      const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-      if (code == 0 || exit_code_ != 0) continue;
-      exit_code_ = code;
+      if (!children_[i].running) continue;
+      const Ending ending = EndingOf(children_[i].pid);
+      children_[i].running = ending.runs;
+      if (ending.runs || ending.code == 0 || exit_code_ != 0) continue;
+      exit_code_ = ending.code;
       failed_at_ = absl::Now();
-      Say(WIFSIGNALED(status) ? absl::StrCat("process ", i, " (pid ", children_[i].pid,
-                                             ") was ended by SIG", sigabbrev_np(WTERMSIG(status)))
-                              : absl::StrCat("process ", i, " (pid ", children_[i].pid,
-                                             ") has failed with exit code ", code));
+      Say(absl::StrCat("process ", i, " (pid ", children_[i].pid, ") ", ending.words));
     }
+  }
+
+  struct Ending {
+    bool runs = false;
+    int code = 0;
+    std::string words;
+  };
+  static Ending EndingOf(pid_t pid) {
+    int status = 0;
+    pid_t ended;
+    do {
+      ended = waitpid(pid, &status, WNOHANG);
+    } while (ended < 0 && errno == EINTR);
+    if (ended == 0) return {true, 0, ""};
+    if (ended < 0) {
+      return {false, 1, absl::StrCat("has ended, nobody knows how: ", std::strerror(errno))};
+    }
+    if (WIFSIGNALED(status)) {
+      const int number = WTERMSIG(status);
+      return {false, 128 + number, absl::StrCat("was ended by SIG", sigabbrev_np(number))};
+    }
+    const int code = WEXITSTATUS(status);
+    return {false, code, absl::StrCat("has failed with exit code ", code)};
   }
 
   int NumRunning() const {
@@ -237,7 +260,7 @@ class Launcher {
   std::vector<Child> children_;
   int exit_code_ = 0;
   absl::Time failed_at_ = absl::InfiniteFuture();
-  struct sigaction old_int_, old_term_;
+  struct sigaction old_int_, old_term_, old_child_;
 };
 
 }  // namespace

@@ -98,6 +98,15 @@ TEST(LocalLauncherTest, WhoDoesNotEndAfterAnErrorIsKilled) {
   EXPECT_THAT(launched.err, HasSubstr("2 processes have not ended 100ms after that"));
 }
 
+// As where the launcher's own parent ignores it, which is handed down: then the system keeps no
+// exit codes.
+TEST(LocalLauncherTest, ExitCodesCountWhereTheParentIgnoresItsChildren) {
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  const Launched launched = Launch(Shell(2, "exit $((RANK * 7))"));
+  EXPECT_EQ(std::signal(SIGCHLD, before), SIG_IGN) << "the launcher has left it as it was";
+  EXPECT_EQ(launched.exit_code, 7) << launched.err;
+}
+
 // A launcher in a process of its own, whose processes write their ids to FOLDER/N.
 pid_t ForkLauncher(int num_processes, const std::string& folder, const std::string& script) {
   mkdir(folder.c_str(), 0700);

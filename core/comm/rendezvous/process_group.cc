@@ -8,22 +8,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/host_name.h"
 
 namespace dpipe {
 namespace {
 
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
-
 // "rank 3 (pid 4711 on node2)", "ranks 4-7 (...)".
-std::string ProcessName(int process, int ranks) {
+std::string ProcessName(int process, int ranks, const std::string& host) {
   const int first = process * ranks;
   return absl::StrCat(ranks == 1 ? absl::StrCat("rank ", first)
                                  : absl::StrCat("ranks ", first, "-", first + ranks - 1),
-                      " (pid ", getpid(), " on ", HostName(), ")");
+                      " (pid ", getpid(), " on ", host, ")");
 }
 
 // An earlier run's store may take a moment to go.
@@ -70,7 +65,8 @@ absl::StatusOr<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(
   client.job = address.job;
   client.process = address.process;
   client.num_processes = address.num_processes;
-  client.name = ProcessName(address.process, options.ranks_per_process);
+  client.on_host = options.host_name.empty() ? HostName() : options.host_name;
+  client.name = ProcessName(address.process, options.ranks_per_process, client.on_host);
   client.join_deadline = options.join_deadline;
   client.silence = options.silence;
   DPIPE_ASSIGN_OR_RETURN(group->store_, StoreClient::Join(client));
@@ -95,8 +91,9 @@ absl::StatusOr<std::string> ProcessGroup::FromLeader(const std::string& what,
 
 absl::Status ProcessGroup::FirstOnHostFirst(const std::string& what,
                                             const std::function<absl::Status()>& work) {
-  // Processes of one host have neighbouring numbers.
-  const int first = process() - address_.local_process;
+  // A host's processes need not have neighbouring numbers: schedulers also deal them out in turn.
+  int first = 0;
+  while (store_->HostOf(first) != store_->HostOf(process())) ++first;
   const std::string key = absl::StrCat("first on host/", NextNumber(), "/", first);
   if (process() != first) {
     DPIPE_RETURN_IF_ERROR(

@@ -23,6 +23,8 @@ struct ProcessGroupOptions {
   absl::Duration silence = absl::Seconds(20);  // see StoreServerOptions
   // Of process 0: a socket that listens already, at the address's port. -1: it is to be made.
   int listener_fd = -1;
+  // Of this process: processes with one name share files. Empty: the system's.
+  std::string host_name;
 };
 
 class ProcessGroup {

@@ -23,6 +23,8 @@ namespace {
 
 // Between two rounds over a host's addresses: the host of the store may start later than we do.
 constexpr absl::Duration kRetryInterval = absl::Milliseconds(50);
+// A host may have addresses that lead nowhere from here; the others are not to wait for them.
+constexpr absl::Duration kLongestTry = absl::Seconds(3);
 
 std::string SystemReason() { return std::strerror(errno); }
 
@@ -145,11 +147,12 @@ std::string Socket::PeerAddress() const {
 }
 
 absl::Status Socket::SendAll(absl::string_view data, absl::Duration deadline) {
-  const absl::Time until = absl::Now() + deadline;
+  absl::Time until = absl::Now() + deadline;
   while (!data.empty()) {
     const ssize_t sent = send(fd_, data.data(), data.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       data.remove_prefix(sent);
+      until = absl::Now() + deadline;
     } else if (errno == EAGAIN) {
       if (!WaitFor(fd_, POLLOUT, until)) {
         return absl::DeadlineExceededError(
@@ -210,7 +213,8 @@ absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Durat
     if (!addresses.ok()) reason = addresses.status();
     const addrinfo* next = addresses.ok() ? addresses->get() : nullptr;
     for (; next != nullptr; next = next->ai_next) {
-      absl::StatusOr<Socket> socket = ConnectOnce(*next, until);
+      absl::StatusOr<Socket> socket =
+          ConnectOnce(*next, std::min(until, absl::Now() + kLongestTry));
       if (socket.ok()) return socket;
       reason = socket.status();
     }

@@ -33,7 +33,8 @@ class Socket {
   std::string LocalAddress() const;
   std::string PeerAddress() const;
 
-  // Sends all of `data`, waiting where the other end does not read. Unavailable, DeadlineExceeded.
+  // Sends all of `data`, waiting where the other end does not read. Unavailable; DeadlineExceeded
+  // where nothing at all could be sent for so long. A part may have been sent by then.
   absl::Status SendAll(absl::string_view data, absl::Duration deadline);
 
   // What a call of Receive came to.
@@ -51,8 +52,8 @@ class Socket {
 // "host:port", with brackets around an IPv6 address.
 std::string HostPort(const std::string& host, int port);
 
-// Tries every address of the host, again and again until one answers or the time is up, which is
-// DeadlineExceeded with the last reason. `host` is a name or an address.
+// Tries every address of the host, a few seconds at most each, again and again until one answers or
+// the time is up, which is DeadlineExceeded with the last reason. `host` is a name or an address.
 absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Duration deadline);
 
 // Listens on all addresses, of IPv6 too where the system has it. Port 0: any free one. Unavailable

@@ -1,6 +1,7 @@
 #include "core/comm/rendezvous/store_client.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <utility>
 
@@ -23,7 +24,13 @@ StoreMessage JoinMessage(const StoreClientOptions& options) {
   join.set_process(options.process);
   join.set_num_processes(options.num_processes);
   join.set_name(options.name);
+  join.set_host(options.on_host);
   return message;
+}
+
+absl::Status FailureOf(const StoreMessage& message) {
+  return absl::Status(static_cast<absl::StatusCode>(message.failure().code()),
+                      message.failure().message());
 }
 
 void WaitForData(const Socket& socket) {
@@ -50,8 +57,9 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Join(const StoreClient
       client->thread_ = std::thread([raw = client.get()] { raw->Loop(); });
       return client;
     }
-    // Unavailable: the store of an earlier run, which is about to go, or gone.
-    if (!absl::IsUnavailable(status) || absl::Now() + kRetryInterval > until) {
+    // The store of an earlier run, which is about to go, or gone; not this job's own failure.
+    const bool may_pass = absl::IsUnavailable(status) && client->failure().ok();
+    if (!may_pass || absl::Now() + kRetryInterval > until) {
       return absl::Status(status.code(), absl::StrCat(here, ": ", status.message()));
     }
     absl::SleepFor(kRetryInterval);
@@ -59,7 +67,7 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Join(const StoreClient
 }
 
 absl::Status StoreClient::AwaitWelcome(absl::Time until) {
-  DPIPE_RETURN_IF_ERROR(Send(JoinMessage(options_)));
+  DPIPE_RETURN_IF_ERROR(WriteFrame(JoinMessage(options_)));
   // The store itself gives up at its deadline, and knows who is missing.
   while (absl::Now() < until + options_.silence) {
     WaitForData(socket_);
@@ -74,7 +82,8 @@ absl::Status StoreClient::AwaitWelcome(absl::Time until) {
             absl::StrCat("refused: ", message->refused()));
       }
       if (message->kind_case() == StoreMessage::kFailure) {
-        return absl::Status(absl::StatusCode::kDeadlineExceeded, message->failure().message());
+        SetFailure(FailureOf(*message));
+        return failure();
       }
       if (message->kind_case() == StoreMessage::kJoined) {
         joined_ = message->joined();
@@ -118,23 +127,24 @@ void StoreClient::Loop() {
       Handle(**std::move(message));
       message = in_.Next();
     }
+    if (!message.ok()) {
+      return SetFailure(absl::UnavailableError(
+          absl::StrCat(StoreName(), " does not speak as it should: ", message.status().message())));
+    }
     WaitForData(socket_);
     const Socket::Outcome outcome = socket_.Receive(in_.buffer());
     const absl::Duration lap = clock.Lap();
     silent = outcome == Socket::Outcome::kData ? absl::ZeroDuration() : silent + lap;
     since_heartbeat += lap;
-    const std::string store = absl::StrCat(NameOf(0), ", the host of the job's store,");
-    if (outcome == Socket::Outcome::kClosed || !message.ok()) {
-      SetFailure(
-          absl::UnavailableError(absl::StrCat(store, " has died: its connection was closed")));
-      return;
+    if (outcome == Socket::Outcome::kClosed) {
+      return SetFailure(absl::UnavailableError(
+          absl::StrCat(StoreName(), " has died: its connection was closed")));
     }
     if (silent > options_.silence) {
-      SetFailure(absl::UnavailableError(absl::StrCat(
-          store, " has not been heard of for ", absl::FormatDuration(options_.silence),
+      return SetFailure(absl::UnavailableError(absl::StrCat(
+          StoreName(), " has not been heard of for ", absl::FormatDuration(options_.silence),
           ": it is frozen, or the network between ", HostPort(options_.host, options_.port),
           " and ", NameOf(process()), " is cut")));
-      return;
     }
     if (since_heartbeat < HeartbeatInterval(options_.silence)) continue;
     since_heartbeat = absl::ZeroDuration();
@@ -159,19 +169,39 @@ void StoreClient::Handle(StoreMessage message) {
       return;
     }
     case StoreMessage::kFailure:
-      return SetFailure(absl::Status(static_cast<absl::StatusCode>(message.failure().code()),
-                                     message.failure().message()));
+      return SetFailure(FailureOf(message));
     default:
       return;
   }
 }
 
-// What cannot be sent any more is explained by the failure, where that is known.
+std::string StoreClient::StoreName() const {
+  return absl::StrCat(NameOf(0), ", the host of the job's store,");
+}
+
+// Of a message that was not sent a part may have been: nothing can come after it.
+absl::Status StoreClient::WriteFrame(const StoreMessage& message) {
+  const size_t size = message.ByteSizeLong();
+  if (size > kMaxFrameBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a message of ", size, " bytes to the job's store, of at most ", kMaxFrameBytes));
+  }
+  absl::MutexLock lock(&write_mutex_);
+  if (broken_) return absl::UnavailableError("an earlier message could not be sent whole");
+  const absl::Status sent = socket_.SendAll(EncodeFrame(message), options_.silence);
+  broken_ = !sent.ok();
+  return sent;
+}
+
+// What cannot be sent any more is explained by the failure, where that is known. A connection that
+// broke shows on reading; one that takes nothing is shut down when it is known why, and what has
+// arrived by then can still be read.
 absl::Status StoreClient::Send(const StoreMessage& message) {
-  absl::Status sent;
-  {
-    absl::MutexLock lock(&write_mutex_);
-    sent = socket_.SendAll(EncodeFrame(message), options_.silence);
+  const absl::Status sent = WriteFrame(message);
+  if (absl::IsDeadlineExceeded(sent)) {
+    SetFailure(
+        absl::UnavailableError(absl::StrCat(StoreName(), " reads nothing: ", sent.message())));
+    shutdown(socket_.fd(), SHUT_RDWR);
   }
   const absl::Status failed = failure();
   return failed.ok() ? sent : failed;
@@ -259,8 +289,9 @@ void StoreClient::Fail(const absl::Status& status) {
   StoreMessage message;
   message.mutable_failure()->set_code(static_cast<int>(status.code()));
   message.mutable_failure()->set_message(std::string(status.message()));
-  Send(message).IgnoreError();
+  const absl::Status sent = WriteFrame(message);
   SetFailure(status);
+  if (absl::IsDeadlineExceeded(sent)) shutdown(socket_.fd(), SHUT_RDWR);
 }
 
 absl::Status StoreClient::failure() const {

@@ -29,6 +29,7 @@ struct StoreClientOptions {
   int process = 0;
   int num_processes = 1;
   std::string name;                                  // for people: "rank 3 (pid 4711 on node2)"
+  std::string on_host;                               // its name: where this process runs
   absl::Duration join_deadline = absl::Seconds(60);  // for all processes to come
   absl::Duration silence = absl::Seconds(20);        // longest that the store may not be heard of
 };
@@ -36,7 +37,8 @@ struct StoreClientOptions {
 class StoreClient {
  public:
   // Returns when all processes of the job are there. Tries again where nothing answers yet, or
-  // another job does. DeadlineExceeded and FailedPrecondition name host, port and process.
+  // another job does. DeadlineExceeded and FailedPrecondition name host, port and process, and so
+  // does the job's failure, if it has failed by then.
   static absl::StatusOr<std::unique_ptr<StoreClient>> Join(const StoreClientOptions& options);
   // Leaves: from then on this process is not missed.
   ~StoreClient();
@@ -50,7 +52,11 @@ class StoreClient {
   // Of a process, for people.
   const std::string& NameOf(int process) const { return joined_.names(process); }
 
-  // A key is set once.
+  // Of a process: what it has given as on_host.
+  const std::string& HostOf(int process) const { return joined_.hosts(process); }
+
+  // A key is to be set once: whoever has read it keeps what it was. ResourceExhausted, as for a
+  // note, where it is longer than messages may be (store_frame.h).
   absl::Status Set(const std::string& key, const std::string& value);
   // Waits until there is a value, forever if need be: a dead process ends the wait. `what` names it
   // in errors.
@@ -79,6 +85,7 @@ class StoreClient {
  private:
   StoreClient(const StoreClientOptions& options, Socket socket)
       : options_(options), socket_(std::move(socket)) {}
+  // Unavailable: another store, or none, may answer if one tries again.
   absl::Status AwaitWelcome(absl::Time until);
   void Loop();
   void Handle(StoreMessage message);
@@ -91,10 +98,14 @@ class StoreClient {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetFailure(const absl::Status& status);
   absl::Status Send(const StoreMessage& message);
+  absl::Status WriteFrame(const StoreMessage& message);
+  // "rank 0 (pid 4711 on node1), the host of the job's store,".
+  std::string StoreName() const;
 
   const StoreClientOptions options_;
   StoreMessage::Joined joined_;
   absl::Mutex write_mutex_;
+  bool broken_ ABSL_GUARDED_BY(write_mutex_) = false;  // a message was not sent whole
   Socket socket_;   // written under write_mutex_, read by the thread
   FrameReader in_;  // the thread's
   mutable absl::Mutex mutex_;

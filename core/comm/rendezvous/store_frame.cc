@@ -1,5 +1,7 @@
 #include "core/comm/rendezvous/store_frame.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 

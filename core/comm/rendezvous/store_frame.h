@@ -12,9 +12,10 @@
 
 namespace dpipe {
 
-// A message is a rank's part of a trace at most.
+// Nobody may send a longer one. What grows with the run is a process's part of a trace.
 inline constexpr uint32_t kMaxFrameBytes = 256u << 20;
 
+// The message is not longer than that.
 std::string EncodeFrame(const StoreMessage& message);
 
 // The messages of a stream that arrives in pieces.

@@ -29,6 +29,13 @@ StoreMessage Refusal(const std::string& reason) {
   return message;
 }
 
+StoreMessage FailureMessage(const absl::Status& status) {
+  StoreMessage message;
+  message.mutable_failure()->set_code(static_cast<int>(status.code()));
+  message.mutable_failure()->set_message(std::string(status.message()));
+  return message;
+}
+
 }  // namespace
 
 StoreServer::StoreServer(Socket listener, const StoreServerOptions& options)
@@ -57,11 +64,17 @@ bool StoreServer::Finished(absl::Duration stopping_for) const {
   if (!stopping_) return false;
   bool alone = true;
   for (const Client& client : clients_) alone = alone && client.process < 0;
-  return alone || stopping_for >= (failed_ ? kFarewell : options_.silence);
+  return alone || stopping_for >= (failure_.ok() ? options_.silence : kFarewell);
 }
 
+bool StoreServer::has_room() const {
+  return clients_.size() < options_.num_processes + kMaxStrangers;
+}
+
+// Whoever finds no room waits in the listener's queue, which is not looked at meanwhile: poll
+// passes over negative descriptors.
 void StoreServer::PollOnce() {
-  std::vector<pollfd> entries = {{listener_.fd(), POLLIN, 0}};
+  std::vector<pollfd> entries = {{has_room() ? listener_.fd() : -1, POLLIN, 0}};
   std::vector<Client*> polled;
   for (Client& client : clients_) {
     const short events = client.out.empty() ? POLLIN : POLLIN | POLLOUT;
@@ -77,7 +90,7 @@ void StoreServer::PollOnce() {
       Lost(polled[i]);
     }
   }
-  if (entries[0].revents & POLLIN && clients_.size() < options_.num_processes + kMaxStrangers) {
+  if (entries[0].revents & POLLIN) {
     Socket socket = AcceptTcp(listener_);
     if (socket.fd() >= 0) clients_.emplace_back().socket = std::move(socket);
   }
@@ -86,10 +99,10 @@ void StoreServer::PollOnce() {
 void StoreServer::Tick(absl::Duration elapsed) {
   age_ += elapsed;
   since_heartbeat_ += elapsed;
-  if (!all_joined() && age_ > options_.join_deadline && !failed_) {
+  if (!all_joined() && age_ > options_.join_deadline && failure_.ok()) {
     std::vector<std::string> missing;
     for (int i = 0; i < options_.num_processes; ++i) {
-      if (names_.count(i) == 0) missing.push_back(absl::StrCat(i));
+      if (joined_.count(i) == 0) missing.push_back(absl::StrCat(i));
     }
     Fail(absl::DeadlineExceededError(absl::StrCat(
         "only ", num_joined(), " of ", options_.num_processes, " processes have come to port ",
@@ -109,7 +122,7 @@ void StoreServer::Tick(absl::Duration elapsed) {
     // Who waits for the others to come says nothing; its death would show.
     if (!all_joined()) client.silent = absl::ZeroDuration();
     if (beat) Send(&client, heartbeat);
-    if (client.silent <= options_.silence || failed_) continue;
+    if (client.silent <= options_.silence || !failure_.ok()) continue;
     Fail(absl::UnavailableError(absl::StrCat(client.name, " has not been heard of for ",
                                              absl::FormatDuration(options_.silence),
                                              ": it is frozen, or its network is cut")));
@@ -180,9 +193,9 @@ std::string StoreServer::WhyRefused(const StoreMessage::Join& join) const {
   if (join.process() < 0 || join.process() >= options_.num_processes) {
     return absl::StrCat("there is no process ", join.process(), " of ", options_.num_processes);
   }
-  const auto same = names_.find(join.process());
-  if (same != names_.end()) {
-    return absl::StrCat("process ", join.process(), " has come already: ", same->second);
+  const auto same = joined_.find(join.process());
+  if (same != joined_.end()) {
+    return absl::StrCat("process ", join.process(), " has come already: ", same->second.name());
   }
   return "";
 }
@@ -194,9 +207,14 @@ void StoreServer::Join(Client* client, const StoreMessage::Join& join) {
     client->gone = true;
     return;
   }
+  if (!failure_.ok()) {  // who comes late hears why the others have gone
+    Send(client, FailureMessage(failure_));
+    client->gone = true;
+    return;
+  }
   client->process = join.process();
   client->name = join.name();
-  names_[join.process()] = join.name();
+  joined_[join.process()] = join;
   if (all_joined()) WelcomeAll();
 }
 
@@ -218,7 +236,10 @@ void StoreServer::WelcomeAll() {
     if (client.process < 0) continue;
     StoreMessage welcome;
     welcome.mutable_joined()->set_address(AddressOf(client));
-    for (const auto& [process, name] : names_) welcome.mutable_joined()->add_names(name);
+    for (const auto& [process, join] : joined_) {
+      welcome.mutable_joined()->add_names(join.name());
+      welcome.mutable_joined()->add_hosts(join.host());
+    }
     Send(&client, welcome);
   }
 }
@@ -243,11 +264,9 @@ void StoreServer::Lost(Client* client) {
 }
 
 void StoreServer::Fail(const absl::Status& status) {
-  if (failed_) return;
-  failed_ = true;
-  StoreMessage message;
-  message.mutable_failure()->set_code(static_cast<int>(status.code()));
-  message.mutable_failure()->set_message(std::string(status.message()));
+  if (!failure_.ok()) return;
+  failure_ = status;
+  const StoreMessage message = FailureMessage(status);
   for (Client& client : clients_) {
     if (client.process >= 0 && !client.gone) Send(&client, message);
   }

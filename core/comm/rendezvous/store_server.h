@@ -1,5 +1,5 @@
 // What the processes of a job meet at: a table of keys and values, the news of who has died, and
-// notes to process 0. One process of the job, number 0, hosts it on a thread of its own.
+// notes from process to process. One process of the job, number 0, hosts it on a thread of its own.
 //
 // The store decides what is wrong with a job. A process whose connection closes before it said that
 // it leaves has died; one that has not been heard of for a while is frozen or cut off from the
@@ -24,7 +24,7 @@
 namespace dpipe {
 
 // Changes with every incompatible change of StoreMessage.
-inline constexpr int kStoreProtocol = 1;
+inline constexpr int kStoreProtocol = 2;
 
 struct StoreServerOptions {
   int num_processes = 1;
@@ -72,16 +72,17 @@ class StoreServer {
   void Lost(Client* client);
   void Fail(const absl::Status& status);
   void Send(Client* client, const StoreMessage& message);
-  int num_joined() const { return static_cast<int>(names_.size()); }
+  int num_joined() const { return static_cast<int>(joined_.size()); }
+  bool has_room() const;
   bool all_joined() const { return num_joined() == options_.num_processes; }
 
   const StoreServerOptions options_;
   const Socket listener_;
   const int port_;
   std::list<Client> clients_;
-  std::map<int, std::string> names_;  // of processes that have joined
+  std::map<int, StoreMessage::Join> joined_;  // by process, as each has said who it is
   std::map<std::string, std::string> table_;
-  bool failed_ = false;
+  absl::Status failure_;  // the job's: the first
   absl::Duration age_, since_heartbeat_;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;

@@ -1,6 +1,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -240,18 +241,117 @@ TEST(StoreTest, WaitingForOthersIsNoSilence) {
   EXPECT_THAT(std::string(client.status().message()), HasSubstr("missing: process 1"));
 }
 
-TEST(StoreTest, AStoreThatDiesIsNamed) {
+// Who comes when the job has failed already hears why, and does not try again and again.
+TEST(StoreTest, ALatecomerIsToldOfTheFailure) {
+  auto server = StartServer(Options(3));
+  Socket dying = JoinByHand(*server, 1, 3);
+  dying = Socket();
+  StoreClientOptions late = ClientOptions(*server, 0, 3);
+  late.join_deadline = absl::Seconds(30);
+  late.silence = absl::Seconds(1);
+  const absl::Status status = StoreClient::Join(late).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 (pid 7 on node2) has died"));
+}
+
+// As when process 0 ends although the others have not left: it is a failure that lets it go.
+TEST(StoreTest, AStoreMayGoAfterAFailure) {
   auto server = StartServer(Options(2));
   auto clients = JoinAll({ClientOptions(*server, 0, 2), ClientOptions(*server, 1, 2)});
   ASSERT_TRUE(clients[0].ok() && clients[1].ok());
-  // As when process 0 ends although the others have not left: it is a failure that lets it go.
-  StoreClientOptions lone = ClientOptions(*server, 1, 2);
   *clients[0] = nullptr;
   std::thread ending([&] { server = nullptr; });
   (*clients[1])->Fail(absl::CancelledError("told by rank 1"));
   ending.join();
   EXPECT_EQ((*clients[1])->failure(), absl::CancelledError("told by rank 1"));
   EXPECT_EQ((*clients[1])->Get("key", "a key").status().code(), absl::StatusCode::kCancelled);
+}
+
+// A store of our own, and a client of it that has been let in.
+struct PlayedStore {
+  Socket connection;  // the store's end
+  std::unique_ptr<StoreClient> client;
+};
+
+PlayedStore PlayStore(absl::Duration silence = absl::Seconds(20)) {
+  PlayedStore played;
+  auto listener = ListenTcp(0);
+  EXPECT_TRUE(listener.ok()) << listener.status();
+  StoreClientOptions options;
+  options.host = "localhost";
+  options.port = listener->port();
+  options.num_processes = 2;
+  options.process = 1;
+  options.silence = silence;
+  std::thread joining([&] {
+    auto client = StoreClient::Join(options);
+    EXPECT_TRUE(client.ok()) << client.status();
+    if (client.ok()) played.client = *std::move(client);
+  });
+  pollfd entry = {listener->fd(), POLLIN, 0};
+  EXPECT_GT(poll(&entry, 1, 60000), 0);
+  played.connection = AcceptTcp(*listener);
+  StoreMessage welcome;
+  welcome.mutable_joined()->add_names("rank 0 (pid 7 on node1)");
+  welcome.mutable_joined()->add_names("rank 1 (pid 8 on node1)");
+  EXPECT_TRUE(played.connection.SendAll(EncodeFrame(welcome), absl::Seconds(60)).ok());
+  joining.join();
+  return played;
+}
+
+TEST(StoreTest, AStoreThatDiesIsNamed) {
+  PlayedStore played = PlayStore();
+  ASSERT_NE(played.client, nullptr);
+  played.connection = Socket();
+  ASSERT_TRUE(played.client->AwaitFailure(absl::Seconds(60)));
+  EXPECT_EQ(played.client->failure(),
+            absl::UnavailableError("rank 0 (pid 7 on node1), the host of the job's store, has "
+                                   "died: its connection was closed"));
+}
+
+TEST(StoreTest, AStoreThatTalksNonsenseIsNotCalledDead) {
+  PlayedStore played = PlayStore();
+  ASSERT_NE(played.client, nullptr);
+  EXPECT_TRUE(played.connection.SendAll("\xff\xff\xff\xff", absl::Seconds(60)).ok());
+  ASSERT_TRUE(played.client->AwaitFailure(absl::Seconds(60)));
+  EXPECT_EQ(played.client->failure(),
+            absl::UnavailableError("rank 0 (pid 7 on node1), the host of the job's store, does not "
+                                   "speak as it should: a message of 4294967295 bytes, of at most "
+                                   "268435456"));
+}
+
+// What a message that fits nowhere leaves half sent cannot be gone on from.
+TEST(StoreTest, AStoreThatReadsNothingIsTheJobsFailure) {
+  PlayedStore played = PlayStore(/*silence=*/absl::Seconds(1));
+  ASSERT_NE(played.client, nullptr);
+  std::atomic<bool> done = false;
+  std::thread alive([&] {  // to be heard of, it need not read
+    StoreMessage heartbeat;
+    heartbeat.set_heartbeat(1);
+    while (!done) {
+      played.connection.SendAll(EncodeFrame(heartbeat), absl::Seconds(60)).IgnoreError();
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+  });
+  const absl::Status status = played.client->Set("key", std::string(64 << 20, 'x'));
+  EXPECT_EQ(status, played.client->failure());
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("rank 0 (pid 7 on node1), the host of the job's store, reads nothing: "));
+  EXPECT_EQ(played.client->Set("other", "value"), status);
+  done = true;
+  alive.join();
+}
+
+TEST(StoreTest, AMessageThatIsTooLongIsRefusedAndTheJobGoesOn) {
+  auto server = StartServer(Options(1));
+  auto client = StoreClient::Join(ClientOptions(*server, 0, 1));
+  ASSERT_TRUE(client.ok()) << client.status();
+  const absl::Status status = (*client)->Set("key", std::string(kMaxFrameBytes, 'x'));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a message of 268435"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("of at most 268435456"));
+  EXPECT_TRUE((*client)->Set("key", "value").ok());
+  EXPECT_EQ(*(*client)->Get("key", "a key"), "value");
 }
 
 // Strangers that talk something else, or much, do no harm.

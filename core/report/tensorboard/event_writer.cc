@@ -1,7 +1,5 @@
 #include "core/report/tensorboard/event_writer.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <filesystem>
 #include <system_error>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
+#include "core/base/host_name.h"
 #include "core/report/tensorboard/record.h"
 
 namespace dpipe::report::tensorboard {
@@ -18,21 +17,17 @@ constexpr char kFileVersion[] = "brain.Event:2";
 constexpr int kStringType = 7;
 constexpr int kSessionStart = 1;
 
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name[0] == '\0' ? "host" : name;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EventWriter>> EventWriter::Create(const Options& options) {
   DPIPE_RETURN_IF_ERROR(MakeFolder(options.folder));
   auto writer = std::unique_ptr<EventWriter>(new EventWriter(options));
+  const std::string host = HostName();
   // TensorBoard reads a folder's files in the order of their names.
   const std::string stem =
       absl::StrCat(options.folder, "/events.out.tfevents.",
-                   absl::StrFormat("%010d", static_cast<int64_t>(writer->Now())), ".", HostName());
+                   absl::StrFormat("%010d", static_cast<int64_t>(writer->Now())), ".",
+                   host.empty() ? "host" : host);
   std::error_code error;
   for (int number = 0; number == 0 || std::filesystem::exists(writer->path_, error); ++number) {
     writer->path_ = absl::StrCat(stem, ".", number);
