@@ -18,12 +18,12 @@ void Interference::Add(int rank, TimeSpan span, bool holds_up) {
   if (span.start_ns < span.end_ns) spans_[rank].push_back({span, holds_up});
 }
 
-double Interference::SlowDown(int rank, Nanos at_ns, Nanos* until_ns) const {
+double Interference::SlowDown(int rank, Nanos at_ns, bool ends, Nanos* until_ns) const {
   double factor = 1;
   *until_ns = std::numeric_limits<Nanos>::max();
   for (const Span& span : spans_[rank]) {
     if (span.time.end_ns <= at_ns) continue;
-    if (span.time.start_ns > at_ns) {
+    if (span.time.start_ns > at_ns || (ends && span.time.start_ns == at_ns)) {
       *until_ns = std::min(*until_ns, span.time.start_ns);
       continue;
     }
@@ -43,7 +43,7 @@ Nanos Interference::EndOf(int rank, Nanos start_ns, Nanos duration_ns) {
   double remaining = static_cast<double>(duration_ns);
   for (Nanos at_ns = start_ns;;) {
     Nanos until_ns = 0;
-    const double factor = SlowDown(rank, at_ns, &until_ns);
+    const double factor = SlowDown(rank, at_ns, /*ends=*/remaining == 0, &until_ns);
     if (factor > 0) {
       const Nanos end_ns = at_ns + static_cast<Nanos>(std::ceil(remaining * factor));
       if (end_ns <= until_ns) return end_ns;

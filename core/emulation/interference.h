@@ -11,8 +11,8 @@
 namespace dpipe {
 
 // While a device sends, receives or takes part in a collective, it computes slower by the cluster's
-// contention factor; where collectives use its compute units, not at all during one. Not
-// thread-safe.
+// contention factor; where collectives use its compute units, not at all during one. What ends
+// where a collective begins is not held up by it, be it of no length. Not thread-safe.
 class Interference {
  public:
   Interference(const ClusterSpec& cluster, int num_ranks)
@@ -34,8 +34,8 @@ class Interference {
   };
   void Add(int rank, TimeSpan span, bool holds_up);
   // How many times longer computing takes at that time, 0: it stands still; and until when it is
-  // so.
-  double SlowDown(int rank, Nanos at_ns, Nanos* until_ns) const;
+  // so. `ends`: nothing is left to compute, so that what only begins then does not matter.
+  double SlowDown(int rank, Nanos at_ns, bool ends, Nanos* until_ns) const;
 
   const double factor_;
   const bool use_compute_;

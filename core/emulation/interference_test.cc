@@ -33,6 +33,17 @@ TEST(InterferenceTest, CollectivesOnComputeUnitsHoldUp) {
   EXPECT_EQ(interference.EndOf(0, 150, 0), 300);
 }
 
+// The simulator's rule, for computations of no length too.
+TEST(InterferenceTest, WhatEndsWhereACollectiveBeginsIsNotHeldUp) {
+  Interference interference(Cluster(1, true), 1);
+  interference.AddCollective(0, {100, 300});
+  interference.AddCollective(0, {300, 400});
+  EXPECT_EQ(interference.EndOf(0, 90, 10), 100);
+  EXPECT_EQ(interference.EndOf(0, 100, 0), 100);
+  EXPECT_EQ(interference.EndOf(0, 100, 1), 401);
+  EXPECT_EQ(interference.EndOf(0, 101, 0), 300) << "held up by the first, not by the second";
+}
+
 TEST(InterferenceTest, UndisturbedWhereTheClusterSaysSo) {
   Interference interference(Cluster(0, false), 1);
   interference.AddTransfer(0, {0, 1000});
