@@ -116,10 +116,12 @@ absl::StatusOr<int> Compare(const SuiteResults& old_results, const SuiteResults&
   return Report(CompareResults(old_results, new_results, options), options);
 }
 
-// Runs both programs once and adds their turns to those of earlier rounds.
-absl::Status RunRound(const std::array<SuitePlayer, 2>& players, const std::string& folder,
-                      const std::string& turns, std::array<SuiteResults, 2>* all) {
-  DPIPE_RETURN_IF_ERROR(RunInTurns(players, turns));
+// Runs both programs once and adds their turns to those of earlier rounds. Which of them is started
+// first may matter by a percent: each is in turn.
+absl::Status RunRound(const std::array<SuitePlayer, 2>& players, bool new_first,
+                      const std::string& folder, const std::string& turns,
+                      std::array<SuiteResults, 2>* all) {
+  DPIPE_RETURN_IF_ERROR(RunInTurns({players[new_first], players[!new_first]}, turns));
   for (int i = 0; i < 2; ++i) {
     const std::string own_folder = absl::StrCat(folder, "/", players[i].name);
     DPIPE_ASSIGN_OR_RETURN(SuiteResults results, ReadResults(own_folder));
@@ -143,13 +145,15 @@ absl::StatusOr<int> ComparePrograms() {
   std::filesystem::remove_all(folder + "/profiles", error);  // of an earlier run
   const std::array<SuitePlayer, 2> players = {Player(0, folder), Player(1, folder)};
   // Unlike that of any other run.
-  const std::string turns = absl::StrCat(getpid(), "-", MonotonicNow());
+  const int64_t chance = MonotonicNow();
+  const std::string turns = absl::StrCat(getpid(), "-", chance);
   RegressionOptions options = OptionsOfFlags();
   options.looks = FLAGS_rounds;
   std::array<SuiteResults, 2> all;
   Regression regression;
   for (int round = 1; round <= FLAGS_rounds; ++round) {
-    DPIPE_RETURN_IF_ERROR(RunRound(players, folder, turns, &all));
+    const bool new_first = (chance / kNanosPerMicro + round) % 2 == 0;
+    DPIPE_RETURN_IF_ERROR(RunRound(players, new_first, folder, turns, &all));
     regression = CompareResults(all[0], all[1], options);
     std::printf("Round %d: %s\n", round, regression.settled() ? "settled" : "still unclear");
     std::fflush(stdout);
