@@ -31,6 +31,11 @@ absl::Status Check(const DeviceRequest& request) {
         request.virtual_devices, " virtual devices are shares of a GPU: they need the ",
         "cuda backend, not ", request.backend));
   }
+  if (request.virtual_devices > 0 && request.num_local > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        request.virtual_devices, " virtual devices of each of ", request.num_local,
+        " processes: a GPU's shares belong to one process; threads of one can have all of them"));
+  }
   if (request.virtual_devices > 0 && request.count > 0 &&
       request.count != request.virtual_devices) {
     return absl::InvalidArgumentError(absl::StrCat("asked for ", request.count, " devices and for ",
@@ -39,11 +44,25 @@ absl::Status Check(const DeviceRequest& request) {
   return absl::OkStatus();
 }
 
+// This process's share of the GPUs that it sees.
+absl::StatusOr<Devices> SharedGpus(const DeviceRequest& request, const std::vector<cuda::Gpu>& gpus,
+                                   cuda::Driver* driver) {
+  const int own = std::max(1, request.count), seen = static_cast<int>(gpus.size());
+  if (own * request.num_local <= seen) {
+    return cuda::CreateCudaDevices(driver, own, own * request.local_process);
+  }
+  if (own == seen) return cuda::CreateCudaDevices(driver, own);
+  return absl::InvalidArgumentError(absl::StrCat(request.num_local, " processes of this host with ",
+                                                 own, " GPU(s) each need ", own * request.num_local,
+                                                 ", but ", cuda::DescribeGpus(gpus)));
+}
+
 absl::StatusOr<Devices> Gpus(const DeviceRequest& request, cuda::Driver* driver) {
   if (request.virtual_devices > 0) {
     return cuda::CreateVirtualCudaDevices(driver, request.virtual_devices);
   }
   DPIPE_ASSIGN_OR_RETURN(const std::vector<cuda::Gpu> gpus, driver->Gpus());
+  if (request.num_local > 1) return SharedGpus(request, gpus, driver);
   return cuda::CreateCudaDevices(driver,
                                  request.count > 0 ? request.count : static_cast<int>(gpus.size()));
 }

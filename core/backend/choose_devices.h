@@ -17,9 +17,12 @@ struct DeviceRequest {
   std::string backend = "cpu";  // cpu, cuda, or auto: cuda where there is a GPU, else cpu
   int count = 0;                // 0: every core, every GPU; of virtual devices it is their number
   int virtual_devices = 0;      // of cuda: one GPU divided into so many; 0: whole GPUs
-  // Of CPUs that several processes share, each of which asks alike: the number of this one among
-  // them, and theirs. All are taken to be allowed the same cores, which they divide. A count of 0
-  // is one device each then, and where there are more devices than cores several share one.
+  // Of a host that several processes share, each of which asks alike: the number of this one among
+  // them, and theirs. A count of 0 is one device each then. All are taken to be allowed the same
+  // cores, which they divide; where there are more devices than cores several share one. Of the
+  // GPUs that the driver shows (CUDA_VISIBLE_DEVICES) process 0 takes the first `count`, process 1
+  // the next; where it shows no more than `count`, they are this process's alone, as schedulers see
+  // to (choose_together.h finds out where that is not so).
   int local_process = 0;
   int num_local = 1;
 };
@@ -31,9 +34,9 @@ struct ChosenDevices {
   std::string note;
 };
 
-// InvalidArgument for an unknown backend, numbers that do not fit together, or more devices than
-// there are, naming what there is; FailedPrecondition where cuda was asked for and there is no GPU,
-// Unimplemented where this program was built without CUDA.
+// InvalidArgument for an unknown backend, numbers that do not fit together, virtual devices of
+// several processes, or more devices than there are, naming what there is; FailedPrecondition where
+// cuda was asked for and there is no GPU, Unimplemented where this program was built without CUDA.
 absl::StatusOr<ChosenDevices> ChooseDevices(const DeviceRequest& request);
 
 namespace internal {

@@ -36,6 +36,13 @@ class ChooseDevicesTest : public ::testing::Test {
   std::string Refusal(const DeviceRequest& request) {
     return std::string(Choose(request).status().message());
   }
+  // To the one that is there.
+  void AddGpus(int count) {
+    for (int i = 1; i <= count; ++i) {
+      driver_.gpus().push_back(driver_.gpus()[0]);
+      driver_.gpus().back().index = i;
+    }
+  }
   cuda::FakeDriver driver_;
 };
 
@@ -102,6 +109,51 @@ TEST_F(ChooseDevicesTest, MoreProcessesThanCoresAreToldSo) {
   EXPECT_EQ(first->devices[0]->num_threads(), 1);
   EXPECT_EQ(first->note,
             absl::StrCat(2 * cores, " devices of ", cores, " processes share ", cores, " cores"));
+}
+
+// By torchrun's convention: process i of a host has the i-th of its GPUs.
+TEST_F(ChooseDevicesTest, ProcessesShareTheGpus) {
+  AddGpus(3);
+  for (int count : {0, 1, 2}) {
+    DeviceRequest request = Request("cuda", count);
+    request.num_local = 2;
+    std::vector<std::string> names;
+    for (request.local_process = 0; request.local_process < 2; ++request.local_process) {
+      const auto chosen = Choose(request);
+      ASSERT_TRUE(chosen.ok()) << chosen.status();
+      for (const auto& device : chosen->devices) names.push_back(device->name());
+    }
+    EXPECT_EQ(names, count == 2 ? std::vector<std::string>({"cuda:0", "cuda:1", "cuda:2", "cuda:3"})
+                                : std::vector<std::string>({"cuda:0", "cuda:1"}));
+  }
+}
+
+// As where CUDA_VISIBLE_DEVICES of each process names its GPUs only.
+TEST_F(ChooseDevicesTest, GpusThatASchedulerHasDealtOutAreAllTaken) {
+  AddGpus(1);
+  DeviceRequest request = Request("auto", 2);
+  request.local_process = 3;
+  request.num_local = 4;
+  const auto chosen = Choose(request);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  ASSERT_EQ(chosen->devices.size(), 2);
+  EXPECT_EQ(chosen->devices[0]->name(), "cuda:0");
+}
+
+TEST_F(ChooseDevicesTest, MoreProcessesThanGpusAreRefused) {
+  AddGpus(2);
+  DeviceRequest request = Request("cuda", 2);
+  request.num_local = 2;
+  EXPECT_THAT(Refusal(request),
+              HasSubstr("2 processes of this host with 2 GPU(s) each need 4, but there are 3: "
+                        "GPU 0 (Fake GPU"));
+  request.count = 0;
+  request.num_local = 4;
+  EXPECT_THAT(Refusal(request), HasSubstr("4 processes of this host with 1 GPU(s) each need 4, "
+                                          "but there are 3: GPU 0 (Fake GPU"));
+  request.virtual_devices = 4;
+  EXPECT_THAT(Refusal(request), HasSubstr("4 virtual devices of each of 4 processes: a GPU's "
+                                          "shares belong to one process"));
 }
 
 TEST_F(ChooseDevicesTest, RequestsThatMakeNoSenseAreRefused) {

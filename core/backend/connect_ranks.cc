@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/backend/nccl_ranks.h"
 #include "core/base/check.h"
+#include "core/comm/gloo/gloo.h"
 #include "core/comm/in_process.h"
 #include "core/comm/peer_communicator.h"
 #include "core/tensor/cuda/cuda_device.h"
@@ -30,6 +31,12 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectRanks(
   return absl::FailedPreconditionError(
       absl::StrCat("ranks lie on ", by_gpu.size(), " GPUs, but ", shares->name(),
                    " shares its GPU: each needs one of its own, or all have the same"));
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectJobRank(StoreClient* store,
+                                                             const JobRank& rank) {
+  if (rank.device->has_host_memory()) return ConnectGloo(store, rank);
+  return internal::ConnectJobRankByNccl(store, rank);
 }
 
 }  // namespace dpipe

@@ -8,13 +8,19 @@
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
+#include "core/comm/job_rank.h"
+#include "core/comm/rendezvous/store_client.h"
 #include "core/tensor/device.h"
 
 namespace dpipe::internal {
 
-// Of GPUs, one a rank.
+// Of GPUs of this process, one a rank.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectByNccl(
     const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline);
+
+// Of a GPU whose job has other processes, too.
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectJobRankByNccl(StoreClient* store,
+                                                                   const JobRank& rank);
 
 }  // namespace dpipe::internal
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/comm/rendezvous/meet_ranks.h"
 #include "gloo/rendezvous/context.h"
 #include "gloo/rendezvous/store.h"
 #include "gloo/transport/tcp/device.h"
@@ -62,21 +63,6 @@ GlooTransfer::GlooTransfer(std::unique_ptr<gloo::transport::UnboundBuffer> buffe
 
 GlooTransfer::~GlooTransfer() = default;
 
-// Until all ranks have come to connect: from then on it takes no time, unless one dies, and the
-// store's waits know of that.
-absl::Status MeetAll(StoreClient* store, const GlooMesh::Options& options) {
-  const std::string prefix = absl::StrCat("gloo/", options.name, "/here/");
-  DPIPE_RETURN_IF_ERROR(store->Set(absl::StrCat(prefix, options.rank), ""));
-  for (int rank = 0; rank < options.size; ++rank) {
-    if (rank == options.rank) continue;
-    DPIPE_RETURN_IF_ERROR(store
-                              ->Get(absl::StrCat(prefix, rank),
-                                    absl::StrCat("rank ", rank, " to connect to"), options.deadline)
-                              .status());
-  }
-  return absl::OkStatus();
-}
-
 class GlooMesh::Connections {
  public:
   // Throws.
@@ -108,7 +94,10 @@ absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(StoreClient* store,
                                                             const Options& options) {
   auto mesh = std::unique_ptr<GlooMesh>(new GlooMesh(store, options));
   if (options.size == 1) return mesh;
-  const absl::Status met = MeetAll(store, options);
+  // Once all ranks are here it takes no time to connect, unless one dies, and the store's waits
+  // know of that.
+  const absl::Status met = MeetRanks(store, absl::StrCat("gloo/", options.name, "/here"),
+                                     options.rank, options.size, "to connect to", options.deadline);
   if (!met.ok()) {
     mesh->Abort(met);
     return met;

@@ -30,14 +30,12 @@ absl::Status CommStream::ToStatus(const NcclApi& api, ncclResult_t result,
 
 absl::StatusOr<std::unique_ptr<CommStream>> CommStream::Create(const NcclApi* api,
                                                                std::shared_ptr<Device> device,
-                                                               const std::string& id, int rank,
-                                                               int size, const std::string& name,
+                                                               const std::string& name,
                                                                absl::Duration deadline) {
   cuda::CudaDevice& cuda = cuda::CudaDeviceOf(*device);
   DPIPE_ASSIGN_OR_RETURN(const cuda::Stream stream, cuda.driver().CreateStream(cuda.context()));
-  std::unique_ptr<CommStream> made(new CommStream(api, std::move(device), stream, name, deadline));
-  DPIPE_RETURN_IF_ERROR(made->Connect(id, rank, size));
-  return made;
+  return std::unique_ptr<CommStream>(
+      new CommStream(api, std::move(device), stream, name, deadline));
 }
 
 CommStream::CommStream(const NcclApi* api, std::shared_ptr<Device> device, cuda::Stream stream,
@@ -64,6 +62,7 @@ absl::Status CommStream::Connect(const std::string& id, int rank, int size) {
   config.blocking = 0;
   config.maxCTAs = kMostBlocks;
   absl::MutexLock lock(&mutex_);
+  if (aborted_) return absl::CancelledError(absl::StrCat(name_, " was aborted"));
   DPIPE_RETURN_IF_ERROR(ToStatus(*api_,
                                  api_->ncclCommInitRankConfig(&comm_, size, unique, rank, &config),
                                  "ncclCommInitRankConfig"));
@@ -140,16 +139,27 @@ absl::Status CommStream::Look(absl::Duration passed) {
   if (!is_done(*current.begin)) return absl::OkStatus();
   current.waited += passed;
   if (current.waited <= deadline_) return absl::OkStatus();
-  return TookTooLong(current.waited, current.what);
+  return TookTooLong(deadline_, current.what);
 }
 
-std::string CommStream::Current() const {
+bool CommStream::Idle() const {
   absl::MutexLock lock(&mutex_);
-  return under_way_.empty() ? "" : under_way_.front().what;
+  return under_way_.empty();
+}
+
+std::optional<CommStream::Wait> CommStream::Waiting() const {
+  absl::MutexLock lock(&mutex_);
+  for (const UnderWay& one : under_way_) {
+    if (driver_.Done(one.end->get()).value_or(true)) continue;
+    if (!driver_.Done(one.begin->get()).value_or(true)) return std::nullopt;
+    return Wait{one.what, one.waited};
+  }
+  return std::nullopt;
 }
 
 void CommStream::Abort() {
   absl::MutexLock lock(&mutex_);
+  aborted_ = true;
   if (comm_ == nullptr) return;
   api_->ncclCommAbort(comm_);
   comm_ = nullptr;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,16 +44,18 @@ class CommStream {
     std::function<absl::Status(ncclComm_t comm, cuda::Stream stream)> enqueue = nullptr;
   };
 
-  // Makes a communicator of `size` ranks: every rank calls this with the same `id`, at the same
-  // time. DeadlineExceeded where not all have come within the deadline, which is that of every
-  // operation too.
+  // `deadline`: of joining, and of every operation.
   static absl::StatusOr<std::unique_ptr<CommStream>> Create(const NcclApi* api,
                                                             std::shared_ptr<Device> device,
-                                                            const std::string& id, int rank,
-                                                            int size, const std::string& name,
+                                                            const std::string& name,
                                                             absl::Duration deadline);
   // Aborts what is under way.
   ~CommStream();
+
+  // Makes the communicator, of `size` ranks: every rank calls this with the same `id`, at the same
+  // time, and before anything else but Abort. DeadlineExceeded where not all have come within the
+  // deadline.
+  absl::Status Connect(const std::string& id, int rank, int size);
 
   absl::StatusOr<std::shared_ptr<CommEvent>> Enqueue(Operation operation);
 
@@ -61,8 +64,15 @@ class CommStream {
   // while nothing on this rank's side kept it from running; Unavailable where NCCL reports an
   // error. Both name it and the time.
   absl::Status Look(absl::Duration passed);
-  // What is whose turn it is, for others' errors; empty: nothing.
-  std::string Current() const;
+  bool Idle() const;  // nothing is under way
+
+  // What the device waits for here, and for how long by the last look.
+  struct Wait {
+    std::string what;
+    absl::Duration waited;
+  };
+  // None where the inputs of what comes next are still being made, or nothing is under way.
+  std::optional<Wait> Waiting() const;
 
   // Ends everything under way, without results. May be called at any time, more than once.
   void Abort();
@@ -81,7 +91,6 @@ class CommStream {
 
   CommStream(const NcclApi* api, std::shared_ptr<Device> device, cuda::Stream stream,
              std::string name, absl::Duration deadline);
-  absl::Status Connect(const std::string& id, int rank, int size);
   absl::StatusOr<std::shared_ptr<CommEvent>> Record() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Communicators do not block: a call may go on in the background, and is waited for here.
   absl::Status Settle(absl::Time until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -93,7 +102,8 @@ class CommStream {
   const std::string name_;
   const absl::Duration deadline_;
   mutable absl::Mutex mutex_;
-  ncclComm_t comm_ ABSL_GUARDED_BY(mutex_) = nullptr;  // null once aborted
+  bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
+  ncclComm_t comm_ ABSL_GUARDED_BY(mutex_) = nullptr;  // from Connect to Abort
   std::deque<UnderWay> under_way_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,12 +1,13 @@
 #include "core/comm/nccl/nccl_communicator.h"
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
@@ -24,9 +25,12 @@ constexpr int64_t kBucketBytes = int64_t{64} << 20;
 class NcclCommunicator : public Communicator {
  public:
   explicit NcclCommunicator(NcclOptions options)
-      : options_(std::move(options)), device_(cuda::CudaDeviceOf(*options_.device)) {}
+      : options_(std::move(options)), device_(cuda::CudaDeviceOf(*options_.device)) {
+    DPIPE_CHECK(options_.peers != nullptr);
+  }
 
-  // What this rank has sent arrives, unless the job fails.
+  // What this rank has sent arrives, unless the job fails. Nobody looks any more when others part:
+  // to NCCL a communicator that is gone is an error.
   ~NcclCommunicator() override {
     while (watch_.joinable() && failure().ok() && !Idle()) absl::SleepFor(absl::Milliseconds(1));
     {
@@ -34,22 +38,21 @@ class NcclCommunicator : public Communicator {
       stopping_ = true;
     }
     if (watch_.joinable()) watch_.join();
-    if (on_leave_) on_leave_();
+    options_.peers->Leave();
   }
 
   absl::Status Connect() {
-    const auto open = [this](const std::string& id, const char* what,
-                             std::unique_ptr<CommStream>* stream) -> absl::Status {
-      DPIPE_ASSIGN_OR_RETURN(
-          *stream, CommStream::Create(options_.api, options_.device, id, rank().value(), size(),
-                                      what, options_.deadline));
+    const absl::Status opened = Open();
+    if (opened.ok()) {
+      watch_ = std::thread([this] { Watch(); });
       return absl::OkStatus();
-    };
-    DPIPE_RETURN_IF_ERROR(open(options_.ids.up, "messages to higher ranks", &up_));
-    DPIPE_RETURN_IF_ERROR(open(options_.ids.down, "messages to lower ranks", &down_));
-    DPIPE_RETURN_IF_ERROR(open(options_.ids.collectives, "collectives", &collectives_));
-    watch_ = std::thread([this] { Watch(); });
-    return absl::OkStatus();
+    }
+    const absl::Status reason = Reason(opened);
+    const absl::Status status(reason.code(),
+                              absl::StrCat("rank ", rank().value(), ", connecting to the other ",
+                                           size() - 1, " ranks by NCCL: ", reason.message()));
+    Fail(status, /*announce=*/true);
+    return status;
   }
 
   Rank rank() const override { return options_.rank; }
@@ -70,8 +73,6 @@ class NcclCommunicator : public Communicator {
   absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) override;
 
   void Abort(const absl::Status& status) override { Fail(status, /*announce=*/true); }
-  // Another rank has said so.
-  void HearFailure(const absl::Status& status) { Fail(status, /*announce=*/false); }
 
   // The device's stream goes on when `event` is reached.
   absl::Status WaitFor(const CommEvent& event) {
@@ -83,15 +84,14 @@ class NcclCommunicator : public Communicator {
     return failure_;
   }
   cuda::CudaDevice& device() { return device_; }
-  // Called last of all, when no failure will be told to this rank any more.
-  void set_on_leave(std::function<void()> on_leave) { on_leave_ = std::move(on_leave); }
 
  private:
-  bool Idle() const {
-    return up_->Current().empty() && down_->Current().empty() && collectives_->Current().empty();
-  }
+  absl::Status Open();
+  bool Idle() const { return up_->Idle() && down_->Idle() && collectives_->Idle(); }
+  // The job has failed, as others have found.
+  void HearFailure(const absl::Status& status);
   // What a call returns where it fails because the job has: the reason, not the consequence.
-  absl::Status Reason(const absl::Status& status) const;
+  absl::Status Reason(const absl::Status& status);
   absl::StatusOr<std::shared_ptr<CommEvent>> Start(CommStream* stream,
                                                    CommStream::Operation operation);
   NcclCall CallOf(ncclComm_t comm, cuda::Stream stream) const {
@@ -107,7 +107,6 @@ class NcclCommunicator : public Communicator {
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread watch_;
-  std::function<void()> on_leave_;
 };
 
 class NcclRecv : public PendingRecv {
@@ -149,7 +148,44 @@ class NcclCollective : public PendingCollective {
   std::shared_ptr<DeviceEvent> reached_;
 };
 
-absl::Status NcclCommunicator::Reason(const absl::Status& status) const {
+// Whoever may tell this rank of a failure finds all that is to be aborted then.
+absl::Status NcclCommunicator::Open() {
+  const auto make = [this](const char* what, std::unique_ptr<CommStream>* stream) -> absl::Status {
+    DPIPE_ASSIGN_OR_RETURN(
+        *stream, CommStream::Create(options_.api, options_.device, what, options_.deadline));
+    return absl::OkStatus();
+  };
+  DPIPE_RETURN_IF_ERROR(make("messages to higher ranks", &up_));
+  DPIPE_RETURN_IF_ERROR(make("messages to lower ranks", &down_));
+  DPIPE_RETURN_IF_ERROR(make("collectives", &collectives_));
+  options_.peers->Listen([this](const absl::Status& status) { HearFailure(status); });
+  DPIPE_RETURN_IF_ERROR(up_->Connect(options_.ids.up, rank().value(), size()));
+  DPIPE_RETURN_IF_ERROR(down_->Connect(options_.ids.down, rank().value(), size()));
+  return collectives_->Connect(options_.ids.collectives, rank().value(), size());
+}
+
+// With what this rank waits for: the GPU does, and its thread may be at a later instruction.
+void NcclCommunicator::HearFailure(const absl::Status& status) {
+  std::optional<CommStream::Wait> longest;
+  for (const CommStream* stream : {up_.get(), down_.get(), collectives_.get()}) {
+    if (stream == nullptr) continue;
+    std::optional<CommStream::Wait> wait = stream->Waiting();
+    if (!wait.has_value() || (longest.has_value() && wait->waited <= longest->waited)) continue;
+    longest = std::move(wait);
+  }
+  if (!longest.has_value()) return Fail(status, /*announce=*/false);
+  Fail(absl::Status(status.code(), absl::StrCat("rank ", rank().value(), " waited ",
+                                                absl::FormatDuration(absl::Trunc(
+                                                    longest->waited, absl::Milliseconds(1))),
+                                                " for ", longest->what, ": ", status.message())),
+       /*announce=*/false);
+}
+
+absl::Status NcclCommunicator::Reason(const absl::Status& status) {
+  if (absl::IsUnavailable(status) && failure().ok()) {
+    const absl::Status cause = options_.peers->Cause();
+    if (!cause.ok()) HearFailure(cause);
+  }
   const absl::Status reason = failure();
   return reason.ok() ? status : reason;
 }
@@ -302,11 +338,12 @@ void NcclCommunicator::Fail(const absl::Status& status, bool announce) {
     if (!failure_.ok()) return;
     failure_ = status;
   }
+  device_.Keep(status);
   // What is under way ends, so that nobody waits for it, on the GPU or here.
   for (CommStream* stream : {up_.get(), down_.get(), collectives_.get()}) {
     if (stream != nullptr) stream->Abort();
   }
-  if (announce && options_.announce) options_.announce(status);
+  if (announce) options_.peers->Tell(status);
 }
 
 void NcclCommunicator::Watch() {
@@ -328,9 +365,9 @@ void NcclCommunicator::Watch() {
     for (CommStream* stream : {up_.get(), down_.get(), collectives_.get()}) {
       const absl::Status status = stream->Look(passed);
       if (status.ok()) continue;
-      Fail(
-          absl::Status(status.code(), absl::StrCat("rank ", rank().value(), " ", status.message())),
-          /*announce=*/true);
+      Fail(Reason(absl::Status(status.code(),
+                               absl::StrCat("rank ", rank().value(), " ", status.message()))),
+           /*announce=*/true);
     }
   }
 }
@@ -351,58 +388,16 @@ absl::StatusOr<NcclIds> NewNcclIds(const NcclApi& api) {
 absl::StatusOr<std::unique_ptr<Communicator>> CreateNcclCommunicator(NcclOptions options) {
   const cuda::Context& context = cuda::CudaDeviceOf(*options.device).context();
   if (context.green != nullptr && options.size > 1) {
-    return absl::FailedPreconditionError(
+    const absl::Status refused = absl::FailedPreconditionError(
         absl::StrCat(options.device->name(),
                      " is a virtual GPU: NCCL refuses two ranks on one GPU, and ranks "
                      "of one process need it not"));
+    options.peers->Tell(refused);
+    return refused;
   }
   auto communicator = std::make_unique<NcclCommunicator>(std::move(options));
   DPIPE_RETURN_IF_ERROR(communicator->Connect());
   return std::unique_ptr<Communicator>(std::move(communicator));
-}
-
-absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateLocalNcclCommunicators(
-    const NcclApi* api, const std::vector<std::shared_ptr<Device>>& devices,
-    absl::Duration deadline) {
-  DPIPE_ASSIGN_OR_RETURN(const NcclIds ids, NewNcclIds(*api));
-  const int size = static_cast<int>(devices.size());
-  // Ranks tell each other of failures here; who is gone hears nothing.
-  struct Members {
-    absl::Mutex mutex;
-    std::vector<NcclCommunicator*> all ABSL_GUARDED_BY(mutex);
-  };
-  const auto members = std::make_shared<Members>();
-  std::vector<absl::StatusOr<std::unique_ptr<Communicator>>> made(size);
-  std::vector<std::thread> threads;
-  const auto announce = [members](const absl::Status& status) {
-    absl::MutexLock lock(&members->mutex);
-    for (NcclCommunicator* member : members->all) member->HearFailure(status);
-  };
-  for (int r = 0; r < size; ++r) {
-    threads.emplace_back([&, r] {
-      const absl::Status bound = devices[r]->BindThread();
-      made[r] =
-          bound.ok()
-              ? CreateNcclCommunicator({api, Rank(r), size, ids, devices[r], deadline, announce})
-              : bound;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  std::vector<std::unique_ptr<Communicator>> communicators;
-  for (auto& communicator : made) {
-    DPIPE_RETURN_IF_ERROR(communicator.status());
-    communicators.push_back(*std::move(communicator));
-  }
-  absl::MutexLock lock(&members->mutex);
-  for (const auto& communicator : communicators) {
-    auto* const member = static_cast<NcclCommunicator*>(communicator.get());
-    members->all.push_back(member);
-    member->set_on_leave([members, member] {
-      absl::MutexLock lock(&members->mutex);
-      members->all.erase(std::find(members->all.begin(), members->all.end(), member));
-    });
-  }
-  return communicators;
 }
 
 }  // namespace dpipe

@@ -17,14 +17,14 @@
 //
 // Nothing blocks the rank's thread but creation and the sum of doubles: waits are put on the
 // device's stream. A thread of the communicator looks after deadlines and NCCL's errors; the first
-// one aborts this rank's communicators and is told to the other ranks by `announce`.
+// one aborts this rank's communicators and is told to the other ranks by NcclPeers. What the device
+// has computed by then is worth nothing, which its Synchronize says.
 #ifndef DPIPE_CORE_COMM_NCCL_NCCL_COMMUNICATOR_H_
 #define DPIPE_CORE_COMM_NCCL_NCCL_COMMUNICATOR_H_
 
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/time/time.h"
 #include "core/base/status.h"
@@ -41,6 +41,23 @@ struct NcclIds {
 };
 absl::StatusOr<NcclIds> NewNcclIds(const NcclApi& api);
 
+// How the ranks of a job learn of each other's failures, and part. Thread-safe.
+class NcclPeers {
+ public:
+  virtual ~NcclPeers() = default;
+  // From now on, until Leave returns, `hear` is told of other ranks' failures, on any thread; at
+  // once of one that there is already.
+  virtual void Listen(std::function<void(const absl::Status&)> hear) = 0;
+  // This rank has failed. Called at most once.
+  virtual void Tell(const absl::Status& status) = 0;
+  // NCCL says that a peer is gone. The failure that says which and why, where it comes to be known
+  // within a moment; else OK.
+  virtual absl::Status Cause() = 0;
+  // This rank has nothing under way any more. Where it must not go before the others are as far,
+  // returns when they are, or the job has failed.
+  virtual void Leave() = 0;
+};
+
 struct NcclOptions {
   const NcclApi* api = nullptr;  // LoadNccl()
   Rank rank;
@@ -48,18 +65,12 @@ struct NcclOptions {
   NcclIds ids;
   std::shared_ptr<Device> device;  // a GPU that no other rank of the job has
   absl::Duration deadline = absl::Seconds(120);
-  // Tells the other ranks, so that they call Abort; called once, on any thread. May be empty.
-  std::function<void(const absl::Status&)> announce;
+  std::shared_ptr<NcclPeers> peers;
 };
 
-// Returns when all ranks have come. FailedPrecondition for a virtual GPU: NCCL refuses two ranks on
-// one GPU, which the in-process communicator serves.
+// Returns when all ranks have come; a rank that cannot tells the others. FailedPrecondition for a
+// virtual GPU: NCCL refuses two ranks on one GPU, which the in-process communicator serves.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateNcclCommunicator(NcclOptions options);
-
-// The communicators of ranks that are threads of this process, a GPU each.
-absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateLocalNcclCommunicators(
-    const NcclApi* api, const std::vector<std::shared_ptr<Device>>& devices,
-    absl::Duration deadline);
 
 }  // namespace dpipe
 

@@ -163,18 +163,22 @@ CudaDevice& CudaDeviceOf(Device& device) {
   return static_cast<CudaDevice&>(device);
 }
 
-absl::StatusOr<std::vector<std::shared_ptr<Device>>> CreateCudaDevices(Driver* driver, int count) {
+std::string DescribeGpus(const std::vector<Gpu>& gpus) {
+  return absl::StrCat("there ", gpus.size() == 1 ? "is " : "are ", gpus.size(), ": ",
+                      absl::StrJoin(gpus, ", ", [](std::string* out, const Gpu& gpu) {
+                        absl::StrAppend(out, DescribeGpu(gpu));
+                      }));
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<Device>>> CreateCudaDevices(Driver* driver, int count,
+                                                                       int first) {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Gpu> gpus, driver->Gpus());
-  if (count < 1 || count > static_cast<int>(gpus.size())) {
-    const std::string found = absl::StrJoin(gpus, ", ", [](std::string* out, const Gpu& gpu) {
-      absl::StrAppend(out, DescribeGpu(gpu));
-    });
-    return absl::InvalidArgumentError(absl::StrCat("asked for ", count, " GPUs, but there ",
-                                                   gpus.size() == 1 ? "is " : "are ", gpus.size(),
-                                                   ": ", found));
+  if (count < 1 || first + count > static_cast<int>(gpus.size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("asked for ", first + count, " GPUs, but ", DescribeGpus(gpus)));
   }
   std::vector<std::shared_ptr<Device>> devices;
-  for (int i = 0; i < count; ++i) {
+  for (int i = first; i < first + count; ++i) {
     const Context context{gpus[i].index, gpus[i].multiprocessors, nullptr};
     DPIPE_ASSIGN_OR_RETURN(
         devices.emplace_back(),

@@ -90,9 +90,13 @@ class CudaDevice : public Device {
 // The tensor's device, which must be of this kind and no emulation.
 CudaDevice& CudaDeviceOf(Device& device);
 
-// The first `count` GPUs. FailedPrecondition where there is no GPU; InvalidArgument where there are
-// fewer than `count`, naming those that there are.
-absl::StatusOr<std::vector<std::shared_ptr<Device>>> CreateCudaDevices(Driver* driver, int count);
+// "there are 2: GPU 0 (...), GPU 1 (...)".
+std::string DescribeGpus(const std::vector<Gpu>& gpus);
+
+// `count` GPUs, from number `first`. FailedPrecondition where there is no GPU; InvalidArgument
+// where there are fewer, naming those that there are.
+absl::StatusOr<std::vector<std::shared_ptr<Device>>> CreateCudaDevices(Driver* driver, int count,
+                                                                       int first = 0);
 
 // GPU 0 divided into `count` virtual GPUs of as many multiprocessors each (partition.h). They share
 // its memory and its memory bandwidth.

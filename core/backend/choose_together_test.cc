@@ -1,0 +1,161 @@
+#include "core/backend/choose_together.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/comm/rendezvous/socket.h"
+#include "core/tensor/cuda/fake_driver.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// What a process is, asks for, and sees.
+struct Process {
+  std::string host = "node1";
+  DeviceRequest request;
+  std::vector<std::string> gpus;  // PCI bus ids
+};
+
+struct Outcome {
+  absl::Status status;
+  std::vector<std::string> names;  // of the chosen devices
+};
+
+Process Asks(const std::string& backend, const std::vector<std::string>& gpus,
+             const std::string& host = "node1") {
+  Process process;
+  process.host = host;
+  process.request.backend = backend;
+  process.gpus = gpus;
+  return process;
+}
+
+Outcome ChooseAs(const JobAddress& address, int listener_fd, const Process& process) {
+  ProcessGroupOptions options;
+  options.host_name = process.host;
+  options.listener_fd = listener_fd;
+  const auto group = ProcessGroup::Join(address, options);
+  if (!group.ok()) return {group.status(), {}};
+  cuda::FakeDriver driver;
+  const cuda::Gpu model = driver.gpus()[0];
+  driver.gpus().clear();
+  for (const std::string& pci_bus_id : process.gpus) {
+    driver.gpus().push_back(model);
+    driver.gpus().back().index = static_cast<int>(driver.gpus().size()) - 1;
+    driver.gpus().back().pci_bus_id = pci_bus_id;
+  }
+  const auto find = [&]() -> absl::StatusOr<cuda::Driver*> {
+    DPIPE_RETURN_IF_ERROR(driver.Gpus().status());
+    return &driver;
+  };
+  const auto chosen = internal::ChooseDevicesTogether(process.request, group->get(), find);
+  Outcome outcome{chosen.status(), {}};
+  for (size_t i = 0; chosen.ok() && i < chosen->devices.size(); ++i) {
+    outcome.names.push_back(chosen->devices[i]->name());
+  }
+  return outcome;
+}
+
+// Threads as if they were processes.
+std::vector<Outcome> ChooseAll(const std::vector<Process>& processes) {
+  auto listener = ListenTcp(0);
+  EXPECT_TRUE(listener.ok()) << listener.status();
+  JobAddress address;
+  address.host = "localhost";
+  address.port = listener->port();
+  address.num_processes = static_cast<int>(processes.size());
+  const int fd = listener->Release();
+  std::vector<Outcome> outcomes(processes.size());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < address.num_processes; ++i) {
+    address.process = i;
+    const auto is_here = [&](const Process& other) { return other.host == processes[i].host; };
+    address.num_local =
+        static_cast<int>(std::count_if(processes.begin(), processes.end(), is_here));
+    address.local_process =
+        static_cast<int>(std::count_if(processes.begin(), processes.begin() + i, is_here));
+    threads.emplace_back([&outcomes, &processes, address, fd, i] {
+      outcomes[i] = ChooseAs(address, i == 0 ? fd : -1, processes[i]);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return outcomes;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(ChooseTogetherTest, EachTakesTheNextOfItsHostsGpus) {
+  const Names seen = {"0000:01:00.0", "0000:02:00.0"};
+  const auto outcomes = ChooseAll({Asks("cuda", seen, "node1"), Asks("cuda", seen, "node2"),
+                                   Asks("cuda", seen, "node1"), Asks("cuda", seen, "node2")});
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(outcomes[i].status.ok()) << outcomes[i].status;
+    EXPECT_EQ(outcomes[i].names, Names({absl::StrCat("cuda:", i / 2)}));
+  }
+}
+
+TEST(ChooseTogetherTest, AGpuHereAndNoneThereIsRefusedByAll) {
+  const auto outcomes =
+      ChooseAll({Asks("auto", {"0000:01:00.0"}, "node1"), Asks("auto", {}, "node2")});
+  for (const Outcome& outcome : outcomes) {
+    const std::string message(outcome.status.message());
+    EXPECT_THAT(message, HasSubstr("rank 0 (pid "));
+    EXPECT_THAT(message, HasSubstr("on node1) has cuda:0 (Fake GPU), and rank 1 (pid "));
+    EXPECT_THAT(message, HasSubstr("the CPU is used): all processes of a job train on GPUs, or "
+                                   "all on CPUs"));
+  }
+}
+
+TEST(ChooseTogetherTest, WhoHasNoneWhereGpusWereAskedForIsNamedToAll) {
+  const auto outcomes =
+      ChooseAll({Asks("cuda", {"0000:01:00.0"}, "node1"), Asks("cuda", {}, "node2")});
+  EXPECT_THAT(std::string(outcomes[1].status.message()), StartsWith("rank 1 (pid "));
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_THAT(std::string(outcome.status.message()),
+                HasSubstr("on node2): no GPU: the fake driver has none"));
+  }
+}
+
+// Each was shown one GPU, as a scheduler may have dealt them out: the same one here.
+TEST(ChooseTogetherTest, OneGpuOfTwoProcessesIsRefused) {
+  const Process process = Asks("cuda", {"0000:01:00.0"});
+  for (const Outcome& outcome : ChooseAll({process, process})) {
+    EXPECT_THAT(std::string(outcome.status.message()),
+                HasSubstr("has cuda:0 (Fake GPU): both are GPU 0000:01:00.0 of node1, whose "
+                          "processes need GPUs of their own"));
+  }
+  for (const Outcome& outcome : ChooseAll({process, Asks("cuda", {"0000:02:00.0"})})) {
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  }
+}
+
+TEST(ChooseTogetherTest, UnlikeNumbersOfDevicesAndSharesOfAGpuAreRefused) {
+  Process two = Asks("cuda", {"0000:01:00.0", "0000:02:00.0"}, "node2");
+  two.request.count = 2;
+  Process shares = Asks("cuda", {"0000:01:00.0"}, "node2");
+  shares.request.virtual_devices = 2;
+  for (const Outcome& outcome : ChooseAll({Asks("cuda", {"0000:01:00.0"}), two})) {
+    EXPECT_THAT(std::string(outcome.status.message()),
+                HasSubstr("has cuda:0 (Fake GPU), cuda:1 (Fake GPU): all processes of a job have "
+                          "as many devices"));
+  }
+  Process others = shares;
+  others.host = "node1";
+  for (const Outcome& outcome : ChooseAll({others, shares})) {
+    EXPECT_THAT(std::string(outcome.status.message()),
+                HasSubstr("cuda:0/1 of 2 (Fake GPU): only a process that trains alone can have "
+                          "shares of a GPU"));
+  }
+}
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,156 @@
+#include "core/comm/nccl/connect_nccl.h"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "core/comm/nccl/nccl_communicator.h"
+#include "core/comm/rendezvous/meet_ranks.h"
+
+namespace dpipe {
+namespace {
+
+// How long the store may take to notice a death that NCCL has noticed.
+constexpr absl::Duration kGrace = absl::Seconds(2);
+
+// Ranks that are threads of one process, and part whenever they like.
+class LocalPeers : public NcclPeers {
+ public:
+  struct Members {
+    absl::Mutex mutex;
+    absl::Status failure ABSL_GUARDED_BY(mutex);
+    std::map<int, std::function<void(const absl::Status&)>> listening ABSL_GUARDED_BY(mutex);
+  };
+  LocalPeers(std::shared_ptr<Members> members, int rank)
+      : members_(std::move(members)), rank_(rank) {}
+
+  void Listen(std::function<void(const absl::Status&)> hear) override {
+    absl::MutexLock lock(&members_->mutex);
+    if (!members_->failure.ok()) hear(members_->failure);
+    members_->listening[rank_] = std::move(hear);
+  }
+  void Tell(const absl::Status& status) override {
+    absl::MutexLock lock(&members_->mutex);
+    if (!members_->failure.ok()) return;
+    members_->failure = status;
+    for (const auto& [rank, hear] : members_->listening) {
+      if (rank != rank_) hear(status);
+    }
+  }
+  absl::Status Cause() override { return absl::OkStatus(); }
+  void Leave() override {
+    absl::MutexLock lock(&members_->mutex);
+    members_->listening.erase(rank_);
+  }
+
+ private:
+  const std::shared_ptr<Members> members_;
+  const int rank_;
+};
+
+class StorePeers : public NcclPeers {
+ public:
+  // `key`: of these communicators in the store.
+  StorePeers(StoreClient* store, std::string key, int rank, int size)
+      : store_(store), key_(std::move(key)), rank_(rank), size_(size) {}
+
+  void Listen(std::function<void(const absl::Status&)> hear) override {
+    listener_ = store_->AddFailureListener(std::move(hear));
+  }
+  void Tell(const absl::Status& status) override { store_->Fail(status); }
+  absl::Status Cause() override {
+    store_->AwaitFailure(kGrace);
+    return store_->failure();
+  }
+  // A communicator that goes takes with it what its peers have still to read. There is no deadline,
+  // because others may save or draw before they come.
+  void Leave() override {
+    if (store_->failure().ok()) {
+      MeetRanks(store_, absl::StrCat(key_, "/end"), rank_, size_, "to end").IgnoreError();
+    }
+    store_->RemoveFailureListener(listener_);
+  }
+
+ private:
+  StoreClient* const store_;
+  const std::string key_;
+  const int rank_, size_;
+  int listener_ = -1;
+};
+
+// From rank 0, to all.
+absl::StatusOr<NcclIds> ShareIds(const NcclApi& api, StoreClient* store, const std::string& key,
+                                 const JobRank& rank) {
+  const std::string ids_key = absl::StrCat(key, "/ids");
+  if (rank.rank == Rank(0)) {
+    DPIPE_ASSIGN_OR_RETURN(NcclIds ids, NewNcclIds(api));
+    DPIPE_RETURN_IF_ERROR(store->Set(ids_key, absl::StrCat(ids.up, ids.down, ids.collectives)));
+    return ids;
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::string all, store->Get(ids_key, "NCCL's ids from rank 0"));
+  constexpr size_t kSize = sizeof(ncclUniqueId);
+  if (all.size() != 3 * kSize) {
+    return absl::InternalError(absl::StrCat("rank 0 has sent ", all.size(),
+                                            " bytes as NCCL's ids, which have ", 3 * kSize));
+  }
+  return NcclIds{all.substr(0, kSize), all.substr(kSize, kSize), all.substr(2 * kSize)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateLocalNcclCommunicators(
+    const NcclApi* api, const std::vector<std::shared_ptr<Device>>& devices,
+    absl::Duration deadline) {
+  DPIPE_ASSIGN_OR_RETURN(const NcclIds ids, NewNcclIds(*api));
+  const int size = static_cast<int>(devices.size());
+  const auto members = std::make_shared<LocalPeers::Members>();
+  std::vector<absl::StatusOr<std::unique_ptr<Communicator>>> made(size);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < size; ++r) {
+    threads.emplace_back([&, r] {
+      const auto peers = std::make_shared<LocalPeers>(members, r);
+      const absl::Status bound = devices[r]->BindThread();
+      if (!bound.ok()) {
+        peers->Tell(bound);
+        made[r] = bound;
+        return;
+      }
+      made[r] = CreateNcclCommunicator({api, Rank(r), size, ids, devices[r], deadline, peers});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (auto& communicator : made) {
+    DPIPE_RETURN_IF_ERROR(communicator.status());
+    communicators.push_back(*std::move(communicator));
+  }
+  return communicators;
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectNccl(const NcclApi* api, StoreClient* store,
+                                                          const JobRank& rank) {
+  const std::string key = absl::StrCat("nccl/", rank.name);
+  const auto connect = [&]() -> absl::StatusOr<std::unique_ptr<Communicator>> {
+    DPIPE_RETURN_IF_ERROR(MeetRanks(store, absl::StrCat(key, "/here"), rank.rank.value(), rank.size,
+                                    "to connect to", rank.deadline));
+    NcclOptions options;
+    options.api = api;
+    options.rank = rank.rank;
+    options.size = rank.size;
+    DPIPE_ASSIGN_OR_RETURN(options.ids, ShareIds(*api, store, key, rank));
+    options.device = rank.device;
+    options.deadline = rank.deadline;
+    options.peers = std::make_shared<StorePeers>(store, key, rank.rank.value(), rank.size);
+    return CreateNcclCommunicator(std::move(options));
+  };
+  auto connected = connect();
+  if (!connected.ok()) store->Fail(connected.status());
+  return connected;
+}
+
+}  // namespace dpipe

@@ -1,0 +1,313 @@
+#include "core/comm/nccl/connect_nccl.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/barrier.h"
+#include "absl/synchronization/notification.h"
+#include "core/base/check.h"
+#include "core/comm/conformance.h"
+#include "core/comm/nccl/fake_nccl.h"
+#include "core/comm/nccl/nccl_communicator.h"
+#include "core/comm/nccl/send_through_gpu.h"
+#include "core/comm/rendezvous/store_server.h"
+#include "core/tensor/cuda/cuda_device.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+// Ranks on threads, each with a fake GPU and a connection to the store as if it were a process.
+class Ranks {
+ public:
+  explicit Ranks(int size, absl::Duration deadline = absl::Seconds(60))
+      : size_(size), deadline_(deadline), nccl_(&driver_) {
+    driver_.gpus().assign(size, driver_.gpus()[0]);
+    for (int i = 0; i < size; ++i) driver_.gpus()[i].index = i;
+    devices_ = *cuda::CreateCudaDevices(&driver_, size);
+    auto listener = ListenTcp(0);
+    DPIPE_CHECK(listener.ok()) << listener.status();
+    StoreServerOptions options;
+    options.num_processes = size;
+    store_ = std::make_unique<StoreServer>(*std::move(listener), options);
+  }
+  ~Ranks() {
+    store_ = nullptr;
+    EXPECT_EQ(nccl_.num_live_communicators(), 0);
+    devices_.clear();
+    EXPECT_THAT(driver_.violations(), IsEmpty());
+    EXPECT_THAT(nccl_.violations(), IsEmpty());
+    EXPECT_EQ(driver_.num_live_handles(), 0);
+  }
+
+  absl::StatusOr<std::unique_ptr<StoreClient>> Join(int rank) {
+    StoreClientOptions options;
+    options.host = "localhost";
+    options.port = store_->port();
+    options.process = rank;
+    options.num_processes = size_;
+    options.name = absl::StrCat("rank ", rank, " (pid 5 on node1)");
+    return StoreClient::Join(options);
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> Connect(StoreClient* store, int rank) {
+    return ConnectNccl(nccl_.api(), store, {"test", Rank(rank), size_, devices_[rank], deadline_});
+  }
+
+  // As far as they come by themselves.
+  void LetGpusRun() { driver_.RunAll(); }
+
+  int port() const { return store_->port(); }
+  const std::shared_ptr<Device>& device(int rank) const { return devices_[rank]; }
+  FakeNccl& nccl() { return nccl_; }
+
+ private:
+  const int size_;
+  const absl::Duration deadline_;
+  cuda::FakeDriver driver_;
+  FakeNccl nccl_;
+  std::vector<std::shared_ptr<Device>> devices_;
+  std::unique_ptr<StoreServer> store_;
+};
+
+void MeetAt(absl::Barrier* barrier) {
+  if (barrier->Block()) delete barrier;
+}
+
+absl::Status RunRank(Ranks* ranks, int rank, const Transport::Body& body, absl::Barrier* all_there,
+                     absl::Barrier* all_done) {
+  auto store = ranks->Join(rank);
+  DPIPE_CHECK(store.ok()) << store.status();
+  auto communicator = ranks->Connect(store->get(), rank);
+  DPIPE_CHECK(communicator.ok()) << communicator.status();
+  const auto through = SendThroughGpu(*std::move(communicator), ranks->device(rank), Device::Cpu());
+  MeetAt(all_there);
+  const absl::Status status = body(*through);
+  MeetAt(all_done);
+  return status;
+}
+
+Transport Nccl() {
+  Transport transport;
+  transport.name = "nccl_by_store";
+  transport.in_device_order = true;
+  transport.run = [](int size, absl::Duration deadline, const Transport::Body& body) {
+    Ranks ranks(size, deadline);
+    auto* all_there = new absl::Barrier(size);
+    auto* all_done = new absl::Barrier(size);
+    std::vector<absl::Status> statuses(size);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < size; ++i) {
+      threads.emplace_back([&, i] { statuses[i] = RunRank(&ranks, i, body, all_there, all_done); });
+    }
+    for (auto& thread : threads) thread.join();
+    return statuses;
+  };
+  return transport;
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, ConformanceTest, ::testing::Values(Nccl()), TransportName);
+
+// Of a process that says nothing to anybody when it dies.
+class NoPeers : public NcclPeers {
+ public:
+  void Listen(std::function<void(const absl::Status&)> hear) override {}
+  void Tell(const absl::Status& status) override {}
+  absl::Status Cause() override { return absl::OkStatus(); }
+  void Leave() override {}
+};
+
+// Rank 2 of 3, whose connection to the store is a bare socket.
+class DyingRank {
+ public:
+  explicit DyingRank(Ranks* ranks) : ranks_(ranks) {
+    auto socket = ConnectTcp("localhost", ranks->port(), absl::Seconds(5));
+    DPIPE_CHECK(socket.ok()) << socket.status();
+    socket_ = *std::move(socket);
+    StoreMessage join;
+    join.mutable_join()->set_protocol(kStoreProtocol);
+    join.mutable_join()->set_process(2);
+    join.mutable_join()->set_num_processes(3);
+    join.mutable_join()->set_name("rank 2 (pid 7 on node2)");
+    Say(join);
+    StoreMessage here;
+    here.mutable_set()->set_key("nccl/test/here/2");
+    Say(here);
+  }
+
+  void Connect(const std::string& ids) {
+    constexpr size_t kSize = sizeof(ncclUniqueId);
+    NcclOptions options;
+    options.api = ranks_->nccl().api();
+    options.rank = Rank(2);
+    options.size = 3;
+    options.ids = {ids.substr(0, kSize), ids.substr(kSize, kSize), ids.substr(2 * kSize)};
+    options.device = ranks_->device(2);
+    options.peers = std::make_shared<NoPeers>();
+    auto connected = CreateNcclCommunicator(options);
+    DPIPE_CHECK(connected.ok()) << connected.status();
+    communicator_ = *std::move(connected);
+  }
+  void Die() { socket_ = Socket(); }
+
+ private:
+  void Say(const StoreMessage& message) {
+    DPIPE_CHECK(socket_.SendAll(EncodeFrame(message), absl::Seconds(5)).ok());
+  }
+
+  Ranks* const ranks_;
+  Socket socket_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+// Rank 1 waits for rank 2, which dies then, and rank 0 for rank 1. `before_death` is called when
+// both wait.
+std::vector<absl::Status> WaitForADyingRank(Ranks* ranks,
+                                            const std::function<void()>& before_death) {
+  std::vector<std::unique_ptr<StoreClient>> stores(2);
+  absl::Notification joined;
+  std::vector<absl::Status> statuses(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto store = ranks->Join(rank);
+      ASSERT_TRUE(store.ok()) << store.status();
+      stores[rank] = *std::move(store);
+      if (rank == 0) joined.Notify();
+      auto communicator = ranks->Connect(stores[rank].get(), rank);
+      ASSERT_TRUE(communicator.ok()) << communicator.status();
+      ASSERT_TRUE((*communicator)
+                      ->PostRecv(Rank(rank + 1), 0, {{{4}, DType::kF32}},
+                                 absl::StrCat("activation of micro-batch ", rank))
+                      .ok());
+      ranks->LetGpusRun();
+      // The death that this may cause may be known by its end.
+      stores[rank]->Set(absl::StrCat("waits ", rank), "").IgnoreError();
+      double value = 0;
+      statuses[rank] = (*communicator)->AllReduceSum(absl::MakeSpan(&value, 1), "loss");
+    });
+  }
+  DyingRank dying(ranks);
+  joined.WaitForNotification();
+  const auto ids = stores[0]->Get("nccl/test/ids", "NCCL's ids");
+  DPIPE_CHECK(ids.ok()) << ids.status();
+  dying.Connect(*ids);
+  for (const char* key : {"waits 0", "waits 1"}) DPIPE_CHECK(stores[0]->Get(key, key).ok());
+  before_death();
+  dying.Die();
+  for (auto& thread : threads) thread.join();
+  return statuses;
+}
+
+void ExpectTheDeathNamed(const std::vector<absl::Status>& statuses) {
+  for (int rank : {0, 1}) {
+    EXPECT_THAT(std::string(statuses[rank].message()),
+                AllOf(StartsWith(absl::StrCat("rank ", rank, " waited ")),
+                      HasSubstr(absl::StrCat(" for activation of micro-batch ", rank, " from rank ",
+                                             rank + 1, ": ")),
+                      HasSubstr("rank 2 (pid 7 on node2) has died")))
+        << rank;
+  }
+}
+
+TEST(ConnectNcclTest, WhoeverWaitsForADeadRankOrForItsVictimsSaysSo) {
+  Ranks ranks(3);
+  ExpectTheDeathNamed(WaitForADyingRank(&ranks, [] {}));
+}
+
+TEST(ConnectNcclTest, WhoHasDiedIsNamedAlsoWhereNcclNoticesFirst) {
+  Ranks ranks(3);
+  ExpectTheDeathNamed(WaitForADyingRank(&ranks, [&] { ranks.nccl().Break(1, ncclRemoteError); }));
+}
+
+// What the GPU computes then is worth nothing, and it says so.
+TEST(ConnectNcclTest, AnErrorThatNobodyElseExplainsEndsTheJob) {
+  Ranks ranks(2);
+  std::vector<absl::Status> statuses(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto store = ranks.Join(rank);
+      ASSERT_TRUE(store.ok()) << store.status();
+      const auto communicator = ranks.Connect(store->get(), rank);
+      ASSERT_TRUE(communicator.ok()) << communicator.status();
+      if (rank == 1) {
+        ASSERT_TRUE((*store)->Get("waits", "rank 0").ok());
+        ranks.nccl().Break(1, ncclInternalError);
+        ASSERT_TRUE((*store)->AwaitFailure(absl::Seconds(60)));
+        statuses[1] = (*store)->failure();
+        return;
+      }
+      const auto recv = (*communicator)->PostRecv(Rank(1), 0, {{{4}, DType::kF32}}, "activation");
+      ASSERT_TRUE(recv.ok()) << recv.status();
+      const absl::Status waits = (*recv)->Wait().status();
+      ASSERT_TRUE(waits.ok()) << waits;  // the GPU does
+      ASSERT_TRUE((*store)->Set("waits", "").ok());
+      statuses[0] = ranks.device(0)->Synchronize();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_THAT(std::string(statuses[1].message()), StartsWith("rank 1 NCCL, "));
+  EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("rank 1 NCCL, "));
+}
+
+TEST(ConnectNcclTest, WhoDoesNotComeIsNamed) {
+  Ranks ranks(2, absl::Milliseconds(200));
+  std::vector<absl::Status> statuses(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto store = ranks.Join(rank);
+      ASSERT_TRUE(store.ok()) << store.status();
+      if (rank == 0) {
+        statuses[0] = ranks.Connect(store->get(), 0).status();
+      } else if ((*store)->AwaitFailure(absl::Seconds(60))) {
+        statuses[1] = (*store)->failure();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const absl::Status& status : statuses) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(" for rank 1 to connect to: "));
+  }
+}
+
+TEST(ConnectNcclTest, NobodyGoesBeforeAllHaveEnded) {
+  Ranks ranks(2);
+  std::atomic<bool> other_ends = false;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto store = ranks.Join(rank);
+      ASSERT_TRUE(store.ok()) << store.status();
+      auto communicator = ranks.Connect(store->get(), rank);
+      ASSERT_TRUE(communicator.ok()) << communicator.status();
+      if (rank == 0) {
+        ASSERT_TRUE((*store)->Set("rank 0 ends", "").ok());
+        *communicator = nullptr;
+        EXPECT_TRUE(other_ends);
+      } else {
+        ASSERT_TRUE((*store)->Get("rank 0 ends", "rank 0").ok());
+        other_ends = true;
+        *communicator = nullptr;
+      }
+      EXPECT_TRUE((*store)->failure().ok()) << (*store)->failure();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace dpipe
