@@ -5,21 +5,14 @@
 #include <vector>
 
 #include "core/comm/peer_communicator.h"
-#include "core/tensor/cpu_device.h"
 #include "gtest/gtest.h"
+#include "tests/testlib/far_cpu.h"
+#include "tests/testlib/process_sessions.h"
 #include "tests/testlib/toy_model.h"
 #include "tests/testlib/training.h"
 
 namespace dpipe {
 namespace {
-
-// A CPU that keeps its memory to itself.
-class FarCpu : public CpuDevice {
- public:
-  FarCpu() : CpuDevice(DeviceKind::kCpu, "far", {}) {}
-  std::shared_ptr<Device> Twin() const override { return std::make_shared<FarCpu>(); }
-  bool has_host_memory() const override { return false; }
-};
 
 class FarDeviceSessionTest : public ::testing::TestWithParam<std::string> {
  protected:
@@ -68,7 +61,8 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectPeers(
 
 TEST_P(FarDeviceSessionTest, TrainsAsOnCpus) {
   const auto expected = Train({Device::Cpu(), Device::Cpu()}, nullptr);
-  const auto actual = Train({std::make_shared<FarCpu>(), std::make_shared<FarCpu>()}, ConnectPeers);
+  const auto actual = Train(
+      {std::make_shared<testlib::FarCpu>(), std::make_shared<testlib::FarCpu>()}, ConnectPeers);
   EXPECT_EQ(testlib::FirstDifference(expected, actual), "");
   ASSERT_EQ(actual.trace.events_size(), expected.trace.events_size());
   for (const TraceEvent& event : actual.trace.events()) {
@@ -79,6 +73,31 @@ TEST_P(FarDeviceSessionTest, TrainsAsOnCpus) {
 INSTANTIATE_TEST_SUITE_P(Strategies, FarDeviceSessionTest,
                          ::testing::Values("data_parallel", "zero3", "1f1b", "diffusionpipe"),
                          [](const auto& info) { return "With_" + info.param; });
+
+// What other processes have comes to the host's memory, where a leader's device has no room for it.
+TEST(FarDeviceProcessesTest, GatherTheirStateOnTheHost) {
+  const testlib::ProcessSessions near;
+  const testlib::ProcessSessions far([] { return std::make_shared<testlib::FarCpu>(); });
+  const auto plan = near.PlanFor("zero3", 4);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto expected = near.RunAlone(*plan);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  testlib::SessionOutcome actual;
+  for (const absl::Status& status : far.RunApart(*plan, {2, 2}, &actual)) {
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  testlib::ExpectSame(*expected, actual);
+  int on_host = 0;
+  for (const StateTensor& tensor : actual.state.tensors) {
+    on_host += tensor.part.device()->has_host_memory();
+  }
+  // Of four equal shares, those of the other process's two ranks.
+  EXPECT_GE(on_host, static_cast<int>(actual.state.tensors.size()) / 3);
+  EXPECT_LT(on_host, static_cast<int>(actual.state.tensors.size()));
+  for (const auto& [name, tensor] : actual.trained.parameters) {
+    EXPECT_TRUE(tensor.device()->has_host_memory()) << name;
+  }
+}
 
 }  // namespace
 }  // namespace dpipe

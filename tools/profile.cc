@@ -103,7 +103,7 @@ absl::Status Main() {
   DPIPE_RETURN_IF_ERROR(WriteProto(output, profile));
   Say(ProfileText(profile));
   if (!FLAGS_cluster.empty()) {
-    DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(setup->workers()));
+    DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(setup->job()));
     DPIPE_RETURN_IF_ERROR(WriteProto(UserPath(FLAGS_cluster), cluster));
     Say(absl::StrCat("Cluster:  ", UserPath(FLAGS_cluster)));
   }

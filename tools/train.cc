@@ -27,6 +27,7 @@ constexpr char kUsage[] =
     "  bazel run //tools:train -- --minutes=10 --strategy=diffusionpipe\n"
     "  bazel run //tools:train -- --config=tools/configs/tiny_sd.textproto --optimizer.lr=1e-3\n"
     "  bazel run //tools:train -- --nproc=2\n"
+    "  bazel run //tools:train -- --nproc=8 --backend=cuda     a process for each of 8 GPUs\n"
     "\n"
     "Every field of tools/train_config.proto is a flag. Short names are in brackets.\n"
     "  --config=FILE                     fields as text, which flags overwrite\n"

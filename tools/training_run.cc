@@ -133,7 +133,7 @@ std::map<std::string, std::string> TrainingRun::PlanIsFor() const {
 absl::Status TrainingRun::MakeThePlans(const ShowProgress& show) {
   auto on_progress = [&](double done) { show("profiling the model on this machine", done); };
   on_progress(0);
-  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(job_.workers, processes()));
+  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(job_));
   PlanOptions plan_options;
   plan_options.global_batch = options_.setup.global_batch;
   plan_options.num_micro_batches = options_.num_micro_batches;

@@ -197,8 +197,9 @@ absl::Status LocalSession::ConnectProcesses() {
   return FirstError(RunOnAll(options_.workers, [&](int local) -> absl::Status {
     RankState& state = *ranks_[local];
     state.rank = numbers[local];
-    DPIPE_ASSIGN_OR_RETURN(state.communicator,
-                           processes_->Connect(state.rank, state.device, options_.deadline));
+    DPIPE_ASSIGN_OR_RETURN(
+        state.communicator,
+        processes_->Connect(state.rank, state.device, options_.deadline, options_.connect_in_job));
     return absl::OkStatus();
   }));
 }

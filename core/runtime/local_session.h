@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
+#include "core/comm/job_rank.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/nn/model.h"
 #include "core/proto/plan.pb.h"
@@ -66,7 +67,8 @@ struct LocalSessionOptions {
   // process where that is null, too.
   std::vector<std::unique_ptr<Communicator>> communicators;
   ConnectFn connect;
-  InputProvider* inputs = nullptr;                         // outlives the session
+  ConnectJobRankFn connect_in_job;  // of ranks that several processes drive; null: Gloo
+  InputProvider* inputs = nullptr;  // outlives the session
   std::vector<const nn::ParameterSet*> frozen_parameters;  // by component; outlive the session
   const std::map<std::string, Tensor>* initial_parameters = nullptr;  // of backbones, by name
   // Called once every rank has copied what it needs of them, before optimizers are made: from then
@@ -105,7 +107,8 @@ struct RunResult {
 // Everything that a run must remember between two steps but for what it draws: see StateTensor.
 struct SessionState {
   // By kind, then parameter, then place; of replicas and copies one is given, so that the parts of
-  // a tensor follow each other and make up the whole. They share storage with the session.
+  // a tensor follow each other and make up the whole. Those of this process's ranks share storage
+  // with the session; others' lie in the host's memory.
   std::vector<StateTensor> tensors;
   int64_t next_step = 0;
   int64_t num_updates = 0;
@@ -139,7 +142,7 @@ class LocalSession {
   // be used.
   absl::Status Restore(int64_t num_updates, const StateReader& read);
 
-  // Copies of the backbones' parameters, by name.
+  // Copies of the backbones' parameters, by name, in the host's memory.
   absl::StatusOr<std::map<std::string, Tensor>> CollectParameters() const;
   // Copies of the state's tensors of one kind, by name.
   absl::StatusOr<std::map<std::string, Tensor>> Collect(const std::string& kind) const;
@@ -179,6 +182,8 @@ class LocalSession {
   absl::Status SetUpRank(int local, RankResources resources);
   absl::Status SetUpStages(int local, ParametersByLayers* by_layers, RankPlan* own);
   absl::Status RestoreRank(int local, int64_t num_updates, const StateReader& read);
+  // On the rank's thread: asks process 0 for a part of the saved state, and gets it.
+  absl::Status ReadFromLeader(int local, const StateTensor& state);
   // Runs this process's ranks.
   absl::Status RunRanks(int count, bool is_last, bool record, StepSink* steps);
   // What a trace whose first step is this one has of them.

@@ -77,14 +77,10 @@ Rank SessionProcesses::FirstRankOf(int process) const {
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> SessionProcesses::Connect(
-    Rank rank, std::shared_ptr<Device> device, absl::Duration deadline) {
-  GlooOptions options;
-  options.name = name_;
-  options.rank = rank;
-  options.size = group_->num_ranks();
-  options.device = std::move(device);
-  options.deadline = deadline;
-  return ConnectGloo(&group_->store(), options);
+    Rank rank, std::shared_ptr<Device> device, absl::Duration deadline,
+    const ConnectJobRankFn& connect) {
+  const JobRank own{name_, rank, group_->num_ranks(), std::move(device), deadline};
+  return connect ? connect(&group_->store(), own) : ConnectGloo(&group_->store(), own);
 }
 
 absl::StatusOr<Nanos> SessionProcesses::AgreeOnEpoch(Nanos own) {

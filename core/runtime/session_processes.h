@@ -14,6 +14,7 @@
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "core/comm/communicator.h"
+#include "core/comm/job_rank.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/runtime/rank_executor.h"
 #include "core/runtime/session_message.pb.h"
@@ -35,9 +36,10 @@ class SessionProcesses {
   // The first of a process's ranks, by whose communicator it sends and gets tensors.
   Rank FirstRankOf(int process) const;
 
-  // A rank's communicator; on its thread, all ranks at once.
+  // A rank's communicator; on its thread, all ranks at once. `connect`: null is Gloo.
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(Rank rank, std::shared_ptr<Device> device,
-                                                        absl::Duration deadline);
+                                                        absl::Duration deadline,
+                                                        const ConnectJobRankFn& connect);
   // The leader's epoch, by this host's monotonic clock.
   absl::StatusOr<Nanos> AgreeOnEpoch(Nanos own);
 

@@ -101,13 +101,21 @@ absl::Status EndedWithError() {
   return absl::FailedPreconditionError("this session ended with an error");
 }
 
-// Whole tensors, of parts that follow each other.
+// For a rank to send: what another GPU of its process has goes to the rank's own first.
+Tensor Near(const Tensor& tensor, const std::shared_ptr<Device>& device) {
+  const bool is_near = tensor.device()->has_host_memory() || tensor.device() == device;
+  return is_near ? tensor : tensor.CopyTo(device);
+}
+
+// Whole tensors, of parts that follow each other, where the host has room for all of them.
 std::map<std::string, Tensor> Joined(const SessionState& state) {
   std::map<std::string, Tensor> whole;
   for (const StateTensor& part : state.tensors) {
     Tensor& tensor = whole[part.parameter];
     if (!tensor.defined()) {
-      tensor = Tensor::Empty(part.part.device(), part.whole, part.part.dtype());
+      const std::shared_ptr<Device>& device = part.part.device();
+      tensor = Tensor::Empty(device->has_host_memory() ? device : Device::Cpu(), part.whole,
+                             part.part.dtype());
     }
     tensor.Reshape({part.whole.num_elements()})
         .Slice(part.begin, part.end())
@@ -200,9 +208,12 @@ absl::StatusOr<SessionState> LocalSession::GatherParts(const SessionCommand& com
           auto message, ranks_[0]->communicator->PostRecv(processes_->FirstRankOf(process),
                                                           kGatherTag, {part.spec}, part.name()));
       DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, message->Wait());
-      part.state.part = tensors[0];
+      // A GPU has no room for what all ranks have.
+      part.state.part = tensors[0].ToHost();
     }
   }
+  // What has come although the job has failed is worth nothing.
+  if (num_processes > 1) DPIPE_RETURN_IF_ERROR(ranks_[0]->device->Synchronize());
   for (Found& part : parts) state.tensors.push_back(std::move(part.state));
   return state;
 }
@@ -218,7 +229,7 @@ absl::Status LocalSession::FollowGather(std::vector<StateTensor> own) const {
     const StateTensor& part = own[index];
     // The next command comes when the leader has all of it, so that it may be written then.
     DPIPE_RETURN_IF_ERROR(ranks_[0]->communicator->Send(
-        Rank(0), kGatherTag, {part.part},
+        Rank(0), kGatherTag, {Near(part.part, ranks_[0]->device)},
         absl::StrCat("the state '", part.kind, "' of ", part.parameter)));
   }
   return absl::OkStatus();
@@ -283,8 +294,8 @@ absl::Status LocalSession::ServeRestore(int process, const StateReader& read) co
     Found found = FromMessage(wish, process, 0);
     found.state.part = Tensor::Empty(ranks_[0]->device, found.spec.shape, found.spec.dtype);
     DPIPE_RETURN_IF_ERROR(read(found.state));
-    DPIPE_RETURN_IF_ERROR(ranks_[0]->communicator->Send(
-        processes_->FirstRankOf(process), kRestoreTag, {found.state.part}, found.name()));
+    DPIPE_RETURN_IF_ERROR(ranks_[0]->communicator->Send(Rank(wish.rank()), kRestoreTag,
+                                                        {found.state.part}, found.name()));
   }
 }
 
@@ -293,21 +304,28 @@ absl::Status LocalSession::ServeRestore(int process, const StateReader& read) co
 absl::Status LocalSession::FollowRestore(int64_t num_updates) {
   StatePart turn;
   DPIPE_RETURN_IF_ERROR(processes_->Receive(0, kTurn, &turn));
-  absl::Mutex mutex;
-  const StateReader read = [&](const StateTensor& state) -> absl::Status {
-    absl::MutexLock lock(&mutex);
-    DPIPE_RETURN_IF_ERROR(processes_->Send(0, kWish, PartMessage(state)));
-    DPIPE_ASSIGN_OR_RETURN(auto message,
-                           ranks_[0]->communicator->PostRecv(
-                               Rank(0), kRestoreTag, {{state.part.shape(), state.part.dtype()}},
-                               absl::StrCat("the saved '", state.kind, "' of ", state.parameter)));
-    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, message->Wait());
-    Tensor(state.part).CopyFrom(tensors[0]);
-    return absl::OkStatus();
-  };
-  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(
-      options_.workers, [&](int local) { return RestoreRank(local, num_updates, read); })));
+  absl::Mutex mutex;  // one wish at a time
+  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(options_.workers, [&](int local) {
+    return RestoreRank(local, num_updates, [&](const StateTensor& state) {
+      absl::MutexLock lock(&mutex);
+      return ReadFromLeader(local, state);
+    });
+  })));
   return processes_->Send(0, kWish, StatePart());
+}
+
+absl::Status LocalSession::ReadFromLeader(int local, const StateTensor& state) {
+  RankState& rank = *ranks_[local];
+  StatePart wish = PartMessage(state);
+  wish.set_rank(rank.rank.value());
+  DPIPE_RETURN_IF_ERROR(processes_->Send(0, kWish, wish));
+  DPIPE_ASSIGN_OR_RETURN(auto message,
+                         rank.communicator->PostRecv(
+                             Rank(0), kRestoreTag, {{state.part.shape(), state.part.dtype()}},
+                             absl::StrCat("the saved '", state.kind, "' of ", state.parameter)));
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, message->Wait());
+  Tensor(state.part).CopyFrom(tensors[0]);
+  return absl::OkStatus();
 }
 
 }  // namespace dpipe

@@ -62,6 +62,7 @@ absl::StatusOr<LocalSessionOptions> SessionOptions(const TrainingJob& job, const
   options.deadline = job.deadline;
   options.clock = job.clock;
   options.connect = job.connect;
+  options.connect_in_job = job.connect_in_job;
   options.first_step = job.first_step;
   options.max_skipped_in_a_row = job.max_skipped_in_a_row;
   return options;

@@ -49,9 +49,10 @@ struct TrainingJob {
   int frozen_quantum = 1;
   absl::Duration deadline = absl::Seconds(120);
   SessionClock* clock = MachineClock::Get();
-  ConnectFn connect;             // see LocalSessionOptions
-  int64_t first_step = 0;        // where a session begins: see LocalSession::Restore
-  int max_skipped_in_a_row = 0;  // see LocalSessionOptions
+  ConnectFn connect;                // see LocalSessionOptions
+  ConnectJobRankFn connect_in_job;  // likewise
+  int64_t first_step = 0;           // where a session begins: see LocalSession::Restore
+  int max_skipped_in_a_row = 0;     // see LocalSessionOptions
 };
 
 // The local batches that plans of this global batch on this many devices can have: its divisors'
@@ -73,10 +74,12 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
 void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);
 
 // The job's workers as a cluster: what a message between the first and the last of them costs, and
-// an all-reduce over all of them, measured. Of several processes all call it, and get what the
-// first has measured. All devices are described as of one node, wherever the processes run.
-absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers,
-                                           ProcessGroup* processes = nullptr);
+// an all-reduce over all of them, measured as its sessions send. Of several processes all call it,
+// and get what the first has measured. All devices are described as of one node, wherever the
+// processes run.
+absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job);
+// Of CPU devices of this process.
+absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers);
 
 // A session that trains by `plan` from the job's initial parameters. `ema` may be null. Steps that
 // StepSelfConditions() chooses run by `self_conditioned_plan`; where that is null, none do.

@@ -27,19 +27,26 @@ Nanos Median(std::vector<Nanos> samples) {
 using Communicators = std::vector<std::unique_ptr<Communicator>>;
 
 // One for each worker of this process.
-absl::StatusOr<Communicators> Connect(const std::vector<DeviceWorker*>& workers,
-                                      ProcessGroup* processes) {
-  if (processes == nullptr) return CreateInProcessCommunicators(static_cast<int>(workers.size()));
-  Communicators communicators(workers.size());
-  const std::vector<Rank> ranks = processes->local_ranks();
-  const std::string name = absl::StrCat("probe ", processes->NextNumber());
-  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers, [&](int local) -> absl::Status {
-    GlooOptions options;
-    options.name = name;
-    options.rank = ranks[local];
-    options.size = processes->num_ranks();
-    options.device = workers[local]->device();
-    DPIPE_ASSIGN_OR_RETURN(communicators[local], ConnectGloo(&processes->store(), options));
+absl::StatusOr<Communicators> Connect(const TrainingJob& job) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (DeviceWorker* worker : job.workers) devices.push_back(worker->device());
+  if (job.processes == nullptr) {
+    if (job.connect) return job.connect(devices, job.deadline);
+    if (devices[0]->has_host_memory()) {
+      return CreateInProcessCommunicators(static_cast<int>(devices.size()));
+    }
+    return absl::FailedPreconditionError(absl::StrCat(
+        "nothing says how devices like ", devices[0]->name(), " talk: TrainingJob::connect"));
+  }
+  Communicators communicators(devices.size());
+  const std::vector<Rank> ranks = job.processes->local_ranks();
+  const std::string name = absl::StrCat("probe ", job.processes->NextNumber());
+  const ConnectJobRankFn connect =
+      job.connect_in_job ? job.connect_in_job : ConnectJobRankFn(ConnectGloo);
+  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(job.workers, [&](int local) -> absl::Status {
+    const JobRank rank{name, ranks[local], job.processes->num_ranks(), devices[local],
+                       job.deadline};
+    DPIPE_ASSIGN_OR_RETURN(communicators[local], connect(&job.processes->store(), rank));
     return absl::OkStatus();
   })));
   return communicators;
@@ -92,11 +99,14 @@ class LinkProbe {
     std::vector<Nanos> samples(1);
     DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int local) -> absl::Status {
       Communicator& comm = *communicators_[local];
+      Device& device = *workers_[local]->device();
       const Tensor tensor = Tensor::Zeros(workers_[local]->device(), {num_elements}, DType::kF32);
+      DPIPE_RETURN_IF_ERROR(device.Synchronize());
       std::vector<Nanos> own;
       for (int i = 0; i < kRepeats; ++i) {
         const Nanos start = MonotonicNow();
         DPIPE_RETURN_IF_ERROR(once(comm, tensor));
+        DPIPE_RETURN_IF_ERROR(device.Synchronize());
         own.push_back((MonotonicNow() - start) / parts);
       }
       if (comm.rank() == Rank(0)) samples = std::move(own);
@@ -121,22 +131,23 @@ absl::StatusOr<ClusterSpec> LeadersCluster(ProcessGroup* processes, const Cluste
 
 }  // namespace
 
-absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers,
-                                           ProcessGroup* processes) {
+absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job) {
   ClusterSpec cluster;
-  const int num_processes = processes == nullptr ? 1 : processes->num_processes();
-  const int n = processes == nullptr ? static_cast<int>(workers.size()) : processes->num_ranks();
-  cluster.set_name(num_processes == 1
-                       ? absl::StrCat("this machine: ", n, " CPU device(s) of one process")
-                       : absl::StrCat(n, " CPU device(s) of ", num_processes, " processes"));
+  const int own = static_cast<int>(job.workers.size());
+  const int num_processes = job.processes == nullptr ? 1 : job.processes->num_processes();
+  const int n = job.processes == nullptr ? own : job.processes->num_ranks();
+  const bool on_cpus = job.workers[0]->device()->has_host_memory();
+  const std::string devices = absl::StrCat(n, on_cpus ? " CPU device(s)" : " GPU(s)");
+  cluster.set_name(num_processes == 1 ? absl::StrCat("this machine: ", devices, " of one process")
+                                      : absl::StrCat(devices, " of ", num_processes, " processes"));
   cluster.set_num_nodes(1);
   cluster.set_devices_per_node(n);
-  cluster.set_collectives_use_compute(true);
+  cluster.set_collectives_use_compute(on_cpus);
   Nanos latency_ns = kNanosPerMicro;
   double bandwidth = 1e10;
   if (n > 1) {
-    DPIPE_ASSIGN_OR_RETURN(Communicators communicators, Connect(workers, processes));
-    LinkProbe probe(workers, std::move(communicators));
+    DPIPE_ASSIGN_OR_RETURN(Communicators communicators, Connect(job));
+    LinkProbe probe(job.workers, std::move(communicators));
     DPIPE_ASSIGN_OR_RETURN(latency_ns, probe.Message());
     DPIPE_ASSIGN_OR_RETURN(const Nanos reduce_ns, probe.AllReduce(kLargeBytes));
     // Solved for the bandwidth: a ring moves 2 (n-1)/n of the bytes over each link, in 2 (n-1)
@@ -149,7 +160,13 @@ absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& wor
     link->set_latency_ns(latency_ns);
     link->set_bandwidth_bytes_per_s(bandwidth);
   }
-  return processes == nullptr ? cluster : LeadersCluster(processes, cluster);
+  return job.processes == nullptr ? cluster : LeadersCluster(job.processes, cluster);
+}
+
+absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers) {
+  TrainingJob job;
+  job.workers = workers;
+  return MeasureCluster(job);
 }
 
 }  // namespace dpipe

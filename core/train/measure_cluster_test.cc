@@ -14,9 +14,10 @@ namespace {
 absl::StatusOr<ClusterSpec> Measure(int num_workers, ProcessGroup* processes) {
   const std::vector<std::shared_ptr<Device>> devices(num_workers, Device::Cpu());
   const auto owned = StartWorkers(devices);
-  std::vector<DeviceWorker*> workers;
-  for (const auto& worker : owned) workers.push_back(worker.get());
-  return MeasureCluster(workers, processes);
+  TrainingJob job;
+  for (const auto& worker : owned) job.workers.push_back(worker.get());
+  job.processes = processes;
+  return MeasureCluster(job);
 }
 
 void ExpectMeasured(const ClusterSpec& cluster, int num_devices) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/backend/choose_devices.h"
+#include "core/backend/choose_together.h"
 #include "core/backend/connect_ranks.h"
 #include "core/report/machine.h"
 #include "models/trainable/load.h"
@@ -85,17 +86,10 @@ absl::Status TrainingSetup::StartDevices() {
   request.backend = options_.backend;
   request.count = options_.num_devices;
   request.virtual_devices = options_.virtual_devices;
-  if (options_.processes != nullptr) {
-    request.count = std::max(1, request.count);
-    request.local_process = options_.processes->address().local_process;
-    request.num_local = options_.processes->address().num_local;
-  }
-  DPIPE_ASSIGN_OR_RETURN(const ChosenDevices chosen, ChooseDevices(request));
-  if (options_.processes != nullptr && !chosen.devices[0]->has_host_memory()) {
-    return absl::UnimplementedError(absl::StrCat(
-        num_processes(), " processes can only train together on CPUs, but the backend ",
-        options_.backend, " has given ", chosen.devices[0]->name()));
-  }
+  DPIPE_ASSIGN_OR_RETURN(const ChosenDevices chosen,
+                         options_.processes == nullptr
+                             ? ChooseDevices(request)
+                             : ChooseDevicesTogether(request, options_.processes));
   device_note_ = chosen.note;
   workers_ = StartWorkers(chosen.devices);
   return absl::OkStatus();
@@ -152,6 +146,7 @@ absl::Status TrainingSetup::FillJob() {
   job_.processes = options_.processes;
   job_.deadline = options_.deadline;
   job_.connect = ConnectRanks;
+  job_.connect_in_job = ConnectJobRank;
   job_.optimizer = options_.optimizer;
   job_.compute_dtype = options_.compute_dtype;
   job_.frozen_quantum =
@@ -200,13 +195,11 @@ std::string TrainingSetup::Describe() const {
                     data_.held_out->dataset().size(), " held out");
   }
   const Device& device = *workers_[0]->device();
-  const std::string devices =
+  const std::string devices = absl::StrCat(
       device.kind() == DeviceKind::kCuda
           ? absl::StrCat(" device(s), the first ", device.name())
-          : absl::StrCat(" device(s) of ", device.num_threads(), " core(s) each",
-                         num_processes() > 1
-                             ? absl::StrCat(", as in each of ", num_processes(), " processes")
-                             : "");
+          : absl::StrCat(" device(s) of ", device.num_threads(), " core(s) each"),
+      num_processes() > 1 ? absl::StrCat(", as in each of ", num_processes(), " processes") : "");
   return absl::StrCat("Model:    ", model_->Describe(), ", ", DTypeName(options_.compute_dtype),
                       "\n", "Data:     ", data, "\n",
                       "Machine:  ", report::DescribeMachine(machine), "; ", workers_.size(),

@@ -35,8 +35,8 @@ struct TrainingSetupOptions {
   std::string backend = "cpu";  // see DeviceRequest
   int num_devices = 0;          // 0: one a core, or every GPU
   int virtual_devices = 0;      // of one GPU
-  // That train together, on CPUs; outlives the setup. Each has num_devices, 0 being one then. Null:
-  // this one alone.
+  // That train together, all on CPUs or all on GPUs; outlives the setup. Each has num_devices, 0
+  // being one then, and none has virtual ones. Null: this one alone.
   ProcessGroup* processes = nullptr;
   absl::Duration deadline = absl::Seconds(120);  // of any one wait between ranks
   int global_batch = 32;

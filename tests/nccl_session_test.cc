@@ -1,0 +1,151 @@
+// Sessions of several processes whose messages go over NCCL: a fake one, on fake GPUs. What ranks
+// compute they compute on CPUs; order, matching and ends of messages are as on GPUs.
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/comm/nccl/connect_nccl.h"
+#include "core/comm/nccl/fake_nccl.h"
+#include "core/comm/nccl/send_through_gpu.h"
+#include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/fake_driver.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testlib/process_sessions.h"
+#include "tests/testlib/toy_model.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testlib::JobShape;
+using testlib::SessionOutcome;
+using testlib::TrainAll;
+
+// One for each rank.
+class FakeGpus {
+ public:
+  explicit FakeGpus(int count) : nccl_(&driver_) {
+    driver_.gpus().assign(count, driver_.gpus()[0]);
+    for (int i = 0; i < count; ++i) driver_.gpus()[i].index = i;
+    devices_ = *cuda::CreateCudaDevices(&driver_, count);
+  }
+  ~FakeGpus() {
+    EXPECT_EQ(nccl_.num_live_communicators(), 0);
+    EXPECT_THAT(driver_.violations(), IsEmpty());
+    EXPECT_THAT(nccl_.violations(), IsEmpty());
+  }
+
+  ConnectJobRankFn connect() {
+    return [this](StoreClient* store,
+                  const JobRank& rank) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+      JobRank there = rank;
+      there.device = devices_[rank.rank.value()];
+      DPIPE_ASSIGN_OR_RETURN(auto inner, ConnectNccl(nccl_.api(), store, there));
+      return SendThroughGpu(std::move(inner), there.device, rank.device);
+    };
+  }
+
+ private:
+  cuda::FakeDriver driver_;
+  FakeNccl nccl_;
+  std::vector<std::shared_ptr<Device>> devices_;
+};
+
+class NcclSessionTest : public ::testing::Test, protected testlib::ProcessSessions {};
+
+class NcclStrategiesTest : public NcclSessionTest,
+                           public ::testing::WithParamInterface<std::tuple<std::string, JobShape>> {
+};
+
+TEST_P(NcclStrategiesTest, ProcessesComputeWhatThreadsDo) {
+  const auto& [strategy, shape] = GetParam();
+  const auto plan = PlanFor(strategy, shape.processes * shape.ranks);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto expected = RunAlone(*plan);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  FakeGpus gpus(plan->num_devices());
+  const auto by_nccl = [&](int, TrainingJob* job) { job->connect_in_job = gpus.connect(); };
+  SessionOutcome actual;
+  for (const absl::Status& status :
+       RunApart(*plan, shape, &actual, TrainAll, FollowWell, by_nccl)) {
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  testlib::ExpectSame(*expected, actual);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Strategies, NcclStrategiesTest,
+    ::testing::Combine(::testing::Values("data_parallel", "zero3", "1f1b", "diffusionpipe",
+                                         "opendiffusionpipe", "chimera"),
+                       ::testing::Values(JobShape{2, 1}, JobShape{4, 1}, JobShape{2, 2})),
+    [](const auto& info) {
+      return std::get<0>(info.param) + "_" + testlib::JobShapeName(std::get<1>(info.param));
+    });
+
+// What is saved after two steps is read by every rank, from process 0.
+TEST_F(NcclSessionTest, StateComesBackToTheRanksThatItIsOf) {
+  const auto plan = PlanFor("zero3", 4);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const Lead there_and_back = [&](LocalSession* session, SessionOutcome* outcome) -> absl::Status {
+    DPIPE_ASSIGN_OR_RETURN(SessionState saved, session->State());
+    for (StateTensor& tensor : saved.tensors) tensor.part = tensor.part.Clone();
+    DPIPE_RETURN_IF_ERROR(session->Run(2, /*is_last=*/false, /*record=*/false).status());
+    DPIPE_RETURN_IF_ERROR(session->Restore(saved.num_updates, testlib::ReaderOf(&saved)));
+    DPIPE_ASSIGN_OR_RETURN(outcome->state, session->State());
+    DPIPE_ASSIGN_OR_RETURN(outcome->trained.parameters, session->CollectParameters());
+    return absl::OkStatus();
+  };
+  const auto expected = RunAlone(*plan, there_and_back);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  FakeGpus gpus(4);
+  SessionOutcome actual;
+  for (const absl::Status& status :
+       RunApart(*plan, {2, 2}, &actual, there_and_back, FollowWell,
+                [&](int, TrainingJob* job) { job->connect_in_job = gpus.connect(); })) {
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  // But for the number of the step, which goes on.
+  actual.state.next_step = expected->state.next_step;
+  testlib::ExpectSame(*expected, actual);
+}
+
+// Inputs that cannot be read from the third step on.
+class FailingInputs : public InputProvider {
+ public:
+  explicit FailingInputs(InputProvider* inner) : inner_(inner) {}
+  absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
+                              SampleRange samples, const std::shared_ptr<Device>& device) override {
+    if (step >= 2) return absl::DataLossError("the disk is gone");
+    return inner_->Load(component, input, step, samples, device);
+  }
+
+ private:
+  InputProvider* const inner_;
+};
+
+// (What each waited for is connect_nccl_test's.)
+TEST_F(NcclSessionTest, AFailedRankEndsAllWithItsInstructionAndReason) {
+  const auto plan = PlanFor("1f1b", 2);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  FakeGpus gpus(2);
+  std::unique_ptr<FailingInputs> failing;
+  const auto change = [&](int process, TrainingJob* job) {
+    job->connect_in_job = gpus.connect();
+    if (process == 0) return;
+    failing = std::make_unique<FailingInputs>(job->inputs);
+    job->inputs = failing.get();
+  };
+  SessionOutcome outcome;
+  for (const absl::Status& status :
+       RunApart(*plan, {2, 1}, &outcome, TrainAll, FollowWell, change)) {
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("rank 1, step 2, instruction "), HasSubstr("the disk is gone")));
+  }
+}
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,91 @@
+// Sessions of a job of several processes, which are threads here and share nothing but the model:
+// each has its own connection to the store, its own session and its own ranks.
+#ifndef DPIPE_TESTS_TESTLIB_PROCESS_SESSIONS_H_
+#define DPIPE_TESTS_TESTLIB_PROCESS_SESSIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/comm/rendezvous/job_address.h"
+#include "core/nn/model.h"
+#include "core/proto/plan.pb.h"
+#include "core/runtime/local_session.h"
+#include "core/tensor/device.h"
+#include "core/train/job.h"
+#include "tests/testlib/training.h"
+
+namespace dpipe::testlib {
+
+struct JobShape {
+  int processes = 2;
+  int ranks = 1;  // of each
+};
+// "2x1".
+std::string JobShapeName(const JobShape& shape);
+
+inline constexpr int kSessionSteps = 4;
+
+struct SessionOutcome {
+  TrainingOutcome trained;
+  SessionState state;
+  std::map<std::string, Tensor> averages;
+  std::vector<int64_t> peaks;
+};
+
+// Trains kSessionSteps in two runs, and collects everything.
+absl::Status TrainAll(LocalSession* session, SessionOutcome* outcome);
+
+// Reads from a state that outlives it.
+StateReader ReaderOf(const SessionState* state);
+
+// Fails the test where the two differ in a bit of losses, weights, state or averages.
+void ExpectSame(const SessionOutcome& expected, const SessionOutcome& actual);
+
+// Of the toy model.
+class ProcessSessions {
+ public:
+  using Lead = std::function<absl::Status(LocalSession*, SessionOutcome*)>;
+  using Follow = std::function<absl::Status(LocalSession*, int process)>;
+  using Change = std::function<void(int process, TrainingJob*)>;
+
+  explicit ProcessSessions(std::function<std::shared_ptr<Device>()> make_device = [] {
+    return Device::Cpu();
+  });
+
+  const nn::Model& model() const { return model_; }
+  absl::StatusOr<Plan> PlanFor(const std::string& strategy, int num_devices) const;
+
+  // One process with all ranks.
+  absl::StatusOr<SessionOutcome> RunAlone(const Plan& plan, const Lead& lead = TrainAll) const;
+  // Statuses by process; the leader's outcome. `follow` may be set to something worse than
+  // LocalSession::Follow, and `change` changes a process's job before its session starts.
+  std::vector<absl::Status> RunApart(
+      const Plan& plan, const JobShape& shape, SessionOutcome* outcome, const Lead& lead = TrainAll,
+      const Follow& follow = FollowWell, const Change& change = [](int, TrainingJob*) {}) const;
+
+  static absl::Status FollowWell(LocalSession* session, int process) { return session->Follow(); }
+
+ private:
+  class Process;
+  struct Parts {
+    const Plan& plan;
+    const Lead& lead;
+    const Follow& follow;
+    const Change& change;
+    SessionOutcome* outcome;
+    int ranks;
+  };
+  absl::Status RunOne(const Parts& parts, const JobAddress& address, int listener_fd) const;
+
+  const nn::Model model_;
+  const std::function<std::shared_ptr<Device>()> make_device_;
+};
+
+}  // namespace dpipe::testlib
+
+#endif  // DPIPE_TESTS_TESTLIB_PROCESS_SESSIONS_H_
