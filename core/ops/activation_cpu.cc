@@ -8,13 +8,6 @@
 namespace dpipe::ops::cpu {
 namespace {
 
-struct VectorMath {
-  static DPIPE_VECTOR_INLINE float Sigmoid(float x) { return ops::Sigmoid(x); }
-  static DPIPE_VECTOR_INLINE float Tanh(float x) { return ops::Tanh(x); }
-  static DPIPE_VECTOR_INLINE float NormalCdf(float x) { return ops::NormalCdf(x); }
-  static DPIPE_VECTOR_INLINE float NormalPdf(float x) { return ops::NormalPdf(x); }
-};
-
 template <typename Fn, typename T>
 DPIPE_VECTOR_INLINE void Map(const T* __restrict x, T* __restrict y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) Store(y + i, Fn::Value(Load(x + i)));

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/ops/curves.h"
 #include "core/ops/vector_clones.h"
 
 namespace dpipe::ops {
@@ -114,14 +115,18 @@ DPIPE_VECTOR_INLINE float Tanh(float x) {
 DPIPE_VECTOR_INLINE float NormalCdf(float x) { return 0.5f + 0.5f * Erf(x * 0.70710678f); }
 DPIPE_VECTOR_INLINE float NormalPdf(float x) { return 0.39894228f * Exp(-0.5f * x * x); }
 
-// Activations and their derivatives.
-DPIPE_VECTOR_INLINE float Silu(float x) { return x * Sigmoid(x); }
-DPIPE_VECTOR_INLINE float SiluGrad(float x) {
-  const float s = Sigmoid(x);
-  return s + x * s * (1.0f - s);
-}
-DPIPE_VECTOR_INLINE float Gelu(float x) { return x * NormalCdf(x); }
-DPIPE_VECTOR_INLINE float GeluGrad(float x) { return NormalCdf(x) + x * NormalPdf(x); }
+// What the activations of curves.h are made of, on CPUs.
+struct VectorMath {
+  static DPIPE_VECTOR_INLINE float Sigmoid(float x) { return ops::Sigmoid(x); }
+  static DPIPE_VECTOR_INLINE float Tanh(float x) { return ops::Tanh(x); }
+  static DPIPE_VECTOR_INLINE float NormalCdf(float x) { return ops::NormalCdf(x); }
+  static DPIPE_VECTOR_INLINE float NormalPdf(float x) { return ops::NormalPdf(x); }
+};
+
+DPIPE_VECTOR_INLINE float Silu(float x) { return SiluCurve<VectorMath>::Value(x); }
+DPIPE_VECTOR_INLINE float SiluGrad(float x) { return SiluCurve<VectorMath>::Derivative(x); }
+DPIPE_VECTOR_INLINE float Gelu(float x) { return GeluCurve<VectorMath>::Value(x); }
+DPIPE_VECTOR_INLINE float GeluGrad(float x) { return GeluCurve<VectorMath>::Derivative(x); }
 
 }  // namespace dpipe::ops
 
