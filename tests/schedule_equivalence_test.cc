@@ -78,13 +78,31 @@ TEST_P(ScheduleTest, WithSelfConditioning) {
   ExpectSame(experiment, Make(/*self_conditioning=*/true), "two laps");
 }
 
+// Places of all receives in their ranks' lists, added up.
+int64_t PlacesOfReceives(const Plan& plan) {
+  int64_t sum = 0;
+  for (const DeviceProgram& device : plan.devices()) {
+    for (int i = 0; i < device.instructions_size(); ++i) {
+      if (device.instructions(i).kind() == Instruction::RECV) sum += i;
+    }
+  }
+  return sum;
+}
+
 // Receives may be posted many slots before the pass that needs them.
 TEST_P(ScheduleTest, WithReceivesPostedEarly) {
   const Schedule schedule = Make(/*self_conditioning=*/false);
   Experiment experiment = Model();
+  experiment.plan.recv_lookahead = 0;
+  const auto latest = PlanOf(experiment, schedule);
+  ASSERT_TRUE(latest.ok()) << latest.status();
   for (int lookahead : {2, 5}) {
     experiment.plan.recv_lookahead = lookahead;
     ExpectSame(experiment, schedule, absl::StrCat("receives ", lookahead, " slots ahead"));
+    const auto early = PlanOf(experiment, schedule);
+    ASSERT_TRUE(early.ok()) << early.status();
+    const bool has_receives = latest->devices_per_pipeline() > 1;
+    EXPECT_EQ(PlacesOfReceives(*early) < PlacesOfReceives(*latest), has_receives) << lookahead;
   }
 }
 

@@ -33,6 +33,24 @@ absl::StatusOr<Strategy> ResumableStrategy(const std::string& spec) {
                                        "runs them"));
 }
 
+// Where weights lag behind no stage knows the norm of all gradients [algorithms.md §8], so they are
+// not clipped: refused where that was asked for, and said where it is only the default.
+absl::StatusOr<double> MaxGradNorm(const TrainConfig& config, const Strategy& strategy,
+                                   const std::function<void(const std::string&)>& say) {
+  const double norm = config.optimizer().max_grad_norm();
+  const bool lags_behind = !strategy.weights().empty() && strategy.weights() != "exact";
+  if (!lags_behind || norm == 0) return norm;
+  if (config.optimizer().has_max_grad_norm()) {
+    return CommandLineError(absl::StrCat(
+        "--max_grad_norm=", norm, " goes with no strategy whose weights lag behind, such as ",
+        "--strategy=", config.strategy(), " (weights='", strategy.weights(),
+        "'): no stage knows the norm of all gradients; --max_grad_norm=0 trains without clipping"));
+  }
+  say(absl::StrCat("Warning:  gradients are not clipped: with --strategy=", config.strategy(),
+                   " weights lag behind, and no stage knows the norm of all gradients"));
+  return 0;
+}
+
 absl::StatusOr<AdamWOptions> OptimizerOptions(const TrainConfig& config) {
   AdamWOptions options;
   const OptimizerConfig& optimizer = config.optimizer();
@@ -40,7 +58,6 @@ absl::StatusOr<AdamWOptions> OptimizerOptions(const TrainConfig& config) {
   options.adamw.beta2 = static_cast<float>(optimizer.beta2());
   options.adamw.eps = static_cast<float>(optimizer.eps());
   options.adamw.weight_decay = static_cast<float>(optimizer.weight_decay());
-  options.max_grad_norm = optimizer.max_grad_norm();
   options.moments = optimizer.moments() == "int8" ? MomentsFormat::kInt8 : MomentsFormat::kFp32;
   options.learning_rate.peak = static_cast<float>(optimizer.lr());
   DPIPE_ASSIGN_OR_RETURN(options.learning_rate.shape, ParseLrShape(config.lr().shape()));
@@ -245,6 +262,8 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
   TrainerOptions options;
   DPIPE_ASSIGN_OR_RETURN(options.strategy, ResumableStrategy(config.strategy()));
   DPIPE_ASSIGN_OR_RETURN(options.setup, SetupOptions(config, say));
+  DPIPE_ASSIGN_OR_RETURN(options.setup.optimizer.max_grad_norm,
+                         MaxGradNorm(config, options.strategy, say));
   options.num_micro_batches = config.micro_batches();
   options.max_micro_batch = config.max_micro_batch();
   options.num_steps = config.steps();

@@ -117,6 +117,38 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_DOUBLE_EQ(options->evaluation_quantiles[0], 0.05);
 }
 
+TEST(TrainOptionsTest, WhereWeightsLagBehindNothingIsClippedAndThatIsSaid) {
+  const auto options_of = [](std::vector<std::string> flags, std::string* said) {
+    flags.push_back("--data=/pictures");
+    return OptionsOf(*Parse(flags), [said](const std::string& line) { *said += line; });
+  };
+  for (const std::string strategy : {"pipedream_stashing", "xpipe", "hetpipe"}) {
+    const std::string flag = "--strategy=" + strategy;
+    std::string said;
+    const auto by_default = options_of({flag}, &said);
+    ASSERT_TRUE(by_default.ok()) << by_default.status();
+    EXPECT_EQ(by_default->setup.optimizer.max_grad_norm, 0);
+    EXPECT_THAT(said, HasSubstr("Warning:  gradients are not clipped: with " + flag));
+    const auto asked_for = options_of({flag, "--max_grad_norm=0.5"}, &said);
+    EXPECT_THAT(std::string(asked_for.status().message()),
+                HasSubstr("--max_grad_norm=0.5 goes with no strategy whose weights lag behind"));
+    said.clear();
+    EXPECT_TRUE(options_of({flag, "--max_grad_norm=0"}, &said).ok());
+    EXPECT_EQ(said, "");
+  }
+}
+
+TEST(TrainOptionsTest, OtherStrategiesClip) {
+  std::string said;
+  const auto say = [&said](const std::string& line) { said += line; };
+  const auto by_default = OptionsOf(*Parse({"--strategy=1f1b", "--data=/pictures"}), say);
+  ASSERT_TRUE(by_default.ok()) << by_default.status();
+  EXPECT_EQ(by_default->setup.optimizer.max_grad_norm, 1);
+  const auto asked_for = OptionsOf(*Parse({"--max_grad_norm=0.5", "--data=/pictures"}), say);
+  EXPECT_EQ(asked_for->setup.optimizer.max_grad_norm, 0.5);
+  EXPECT_EQ(said, "");
+}
+
 // A run that is killed and resumed would not be what an undisturbed one is.
 TEST(TrainOptionsTest, StrategiesWhoseStateNoCheckpointHasAreRefused) {
   const auto refusal = [](const std::string& strategy) {
