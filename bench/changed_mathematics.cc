@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "baselines/registry.h"
+#include "bench/code_identity.h"
 #include "bench/curve_chart.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
@@ -212,9 +213,13 @@ std::string ResultTable(const std::vector<Outcome>& outcomes) {
 }
 
 nlohmann::json ToJson(const std::vector<Outcome>& outcomes, int num_devices) {
+  report::BenchResults about;
+  DescribeRun(&about);
   nlohmann::json json = {{"benchmark", "changed_mathematics"},
+                         {"created", about.created},
+                         {"revision", about.versions["revision"]},
                          {"model", FLAGS_model},
-                         {"machine", report::DescribeMachine(report::CollectMachineInfo())},
+                         {"machine", report::DescribeMachine(about.machine)},
                          {"devices", num_devices},
                          {"batch", FLAGS_batch},
                          {"updates", FLAGS_updates},
