@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/suite_tables.h"
+#include "core/report/html_charts.h"
 #include "core/report/markup.h"
 #include "core/report/palette.h"
 
@@ -61,9 +62,9 @@ Axes AxesOf(const DeviceCurves& curves) {
   return axes;
 }
 
-std::string Polyline(const std::string& css_class, const Axes& axes,
-                     const std::vector<std::pair<int, double>>& points, const char* more = "") {
-  std::string svg = absl::StrCat("<polyline class=\"", css_class, "\"", more, " points=\"");
+std::string Polyline(const std::string& attributes, const Axes& axes,
+                     const std::vector<std::pair<int, double>>& points) {
+  std::string svg = absl::StrCat("<polyline ", attributes, " points=\"");
   for (const auto& [devices, value] : points) {
     absl::StrAppend(&svg, NumberText(axes.X(devices)), ",", NumberText(axes.Y(value)), " ");
   }
@@ -121,8 +122,9 @@ std::string DevicesChart(const DeviceCurves& curves) {
   const int plot = kHeight - kTop - kBottom;
   std::string svg = "<ul class=\"legend\">";
   for (size_t i = 0; i < curves.curves.size(); ++i) {
-    absl::StrAppend(&svg, "<li><svg width=\"26\" height=\"10\"><line class=\"curve q",
-                    i % report::kNumStageHues, "\" x1=\"1\" x2=\"25\" y1=\"5\" y2=\"5\"/></svg>",
+    absl::StrAppend(&svg, "<li><svg width=\"26\" height=\"10\"><line ",
+                    report::SeriesAttributes(static_cast<int>(i)),
+                    " x1=\"1\" x2=\"25\" y1=\"5\" y2=\"5\"/></svg>",
                     EscapeMarkup(curves.curves[i].strategy), "</li>");
   }
   absl::StrAppend(&svg, "</ul>\n", OpenSvg(kHeight, "images per second by devices"));
@@ -133,12 +135,12 @@ std::string DevicesChart(const DeviceCurves& curves) {
                     "\" y2=\"", NumberText(y), "\"/>",
                     Text("0", y - 3, NumberText(value), "class=\"mut\""));
   }
-  absl::StrAppend(&svg, "<svg x=\"0\" y=\"", kTop, "\" width=\"100%\" height=\"", plot,
-                  "\" viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\">\n",
-                  Polyline("curve ideal", axes, Ideal(curves, axes), " stroke-dasharray=\"3 4\""));
+  absl::StrAppend(
+      &svg, "<svg x=\"0\" y=\"", kTop, "\" width=\"100%\" height=\"", plot,
+      "\" viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\">\n",
+      Polyline("class=\"curve ideal\" stroke-dasharray=\"3 4\"", axes, Ideal(curves, axes)));
   for (size_t i = 0; i < curves.curves.size(); ++i) {
-    svg +=
-        Polyline(absl::StrCat("curve q", i % report::kNumStageHues), axes, curves.curves[i].points);
+    svg += Polyline(report::SeriesAttributes(static_cast<int>(i)), axes, curves.curves[i].points);
   }
   svg += "</svg>\n";
   for (const int devices : axes.devices) {
@@ -169,35 +171,37 @@ std::vector<PredictionRow> PredictionRows(const SuiteResults& results) {
 }
 
 std::string PredictionChart(const std::vector<PredictionRow>& rows) {
-  constexpr int kRow = 34, kTop = 20;
+  constexpr int kRowPx = 12, kAxisPx = 16;
   const auto percent = [](double ratio) {
     const double off = std::clamp(ratio - 1, -kHalfRange, kHalfRange);
     return NumberText(50 + 48 * off / kHalfRange) + "%";
   };
-  const int height = kTop + kRow * static_cast<int>(rows.size());
-  std::string svg = OpenSvg(height, "predicted over measured step time");
-  absl::StrAppend(&svg, "<rect class=\"band\" x=\"", percent(1 - kBand), "\" width=\"",
-                  NumberText(48 * 2 * kBand / kHalfRange), "%\" y=\"", kTop - 4, "\" height=\"",
-                  height - kTop + 4, "\"/><line class=\"ref\" x1=\"50%\" x2=\"50%\" y1=\"",
-                  kTop - 4, "\" y2=\"", height, "\"/>");
+  std::string axis;
   for (const double ratio : {1 - kHalfRange, 1 - kBand, 1.0, 1 + kBand, 1 + kHalfRange}) {
     const char* anchor = ratio < 0.9 ? "start" : ratio > 1.1 ? "end" : "middle";
-    svg += Text(percent(ratio), 11, absl::StrFormat("%+.0f %%", 100 * (ratio - 1)),
-                absl::StrCat("class=\"mut\" text-anchor=\"", anchor, "\""));
+    axis += Text(percent(ratio), 11, absl::StrFormat("%+.0f %%", 100 * (ratio - 1)),
+                 absl::StrCat("class=\"mut\" text-anchor=\"", anchor, "\""));
   }
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const double y = kTop + kRow * static_cast<double>(i);
-    const std::string off = absl::StrFormat("%+.1f %%", 100 * (rows[i].ratio - 1));
-    absl::StrAppend(
-        &svg, Text("0", y + 12, rows[i].name), Text("100%", y + 12, off, "text-anchor=\"end\""),
-        "<circle class=\"bar best\" cx=\"", percent(rows[i].ratio), "\" cy=\"", NumberText(y + 22),
-        "\" r=\"5\"><title>", EscapeMarkup(rows[i].name), ": ", off, "</title></circle>\n");
+  std::string html =
+      absl::StrCat(OpenSvg(kAxisPx, "predicted over measured step time"), axis,
+                   "</svg>\n<ul class=\"rows\" aria-label=\"predicted over measured\">\n");
+  const std::string ground =
+      absl::StrCat("<rect class=\"band\" x=\"", percent(1 - kBand), "\" width=\"",
+                   NumberText(48 * 2 * kBand / kHalfRange), "%\" height=\"", kRowPx,
+                   "\"/><line class=\"ref\" x1=\"50%\" x2=\"50%\" y1=\"0\" y2=\"", kRowPx, "\"/>");
+  for (const PredictionRow& row : rows) {
+    const std::string off = absl::StrFormat("%+.1f %%", 100 * (row.ratio - 1));
+    html += report::ChartRowHtml(
+        row.name, off, kRowPx,
+        absl::StrCat(ground, "<circle class=\"bar best\" cx=\"", percent(row.ratio), "\" cy=\"",
+                     kRowPx / 2, "\" r=\"5\"><title>", EscapeMarkup(row.name), ": ", off,
+                     "</title></circle>"));
   }
-  return svg + "</svg>\n";
+  return html + "</ul>\n";
 }
 
 std::string BubbleChart(const report::BenchResults& results) {
-  constexpr int kRow = 40, kBarTop = 18, kBarHeight = 14;
+  constexpr int kBarPx = 14;
   double largest = 0.05;  // the scale's end at least: hardly any idle time must not look like much
   std::vector<const report::StrategyResult*> shown;
   for (const report::StrategyResult& result : results.results) {
@@ -208,31 +212,27 @@ std::string BubbleChart(const report::BenchResults& results) {
     shown.push_back(&result);
   }
   if (shown.empty()) return "";
-  std::string svg = "<ul class=\"legend\">";
+  std::string html = "<ul class=\"legend\">";
   for (size_t k = 0; k < std::size(kReasons); ++k) {
-    absl::StrAppend(&svg, "<li><svg width=\"12\" height=\"12\"><rect class=\"why", k,
+    absl::StrAppend(&html, "<li><svg width=\"12\" height=\"12\"><rect class=\"why", k,
                     "\" width=\"12\" height=\"12\" rx=\"2\"/></svg>", kReasons[k], "</li>");
   }
-  absl::StrAppend(&svg, "</ul>\n",
-                  OpenSvg(kRow * static_cast<int>(shown.size()), "idle time by reason"));
-  for (size_t i = 0; i < shown.size(); ++i) {
-    const int y = kRow * static_cast<int>(i);
+  html += "</ul>\n<ul class=\"rows\" aria-label=\"idle time by reason\">\n";
+  for (const report::StrategyResult* result : shown) {
     double x = 0;
     std::string bar;
     for (size_t k = 0; k < std::size(kReasons); ++k) {
-      const auto found = shown[i]->idle_by_reason.find(kReasons[k]);
-      if (found == shown[i]->idle_by_reason.end() || found->second <= 0) continue;
+      const auto found = result->idle_by_reason.find(kReasons[k]);
+      if (found == result->idle_by_reason.end() || found->second <= 0) continue;
       absl::StrAppend(&bar, "<rect class=\"why", k, "\" x=\"", NumberText(100 * x / largest),
-                      "%\" y=\"", y + kBarTop, "\" width=\"",
-                      NumberText(100 * found->second / largest), "%\" height=\"", kBarHeight,
-                      "\"><title>", kReasons[k], ": ", report::PercentText(found->second),
+                      "%\" width=\"", NumberText(100 * found->second / largest), "%\" height=\"",
+                      kBarPx, "\"><title>", kReasons[k], ": ", report::PercentText(found->second),
                       "</title></rect>");
       x += found->second;
     }
-    absl::StrAppend(&svg, Text("0", y + 12, shown[i]->strategy),
-                    Text("100%", y + 12, report::PercentText(x), "text-anchor=\"end\""), bar, "\n");
+    html += report::ChartRowHtml(result->strategy, report::PercentText(x), kBarPx, bar);
   }
-  return svg + "</svg>\n";
+  return html + "</ul>\n";
 }
 
 std::string SuiteChartCss() {

@@ -1,4 +1,5 @@
-// Inline SVG charts of a suite's page. Widths are percentages: a chart is as wide as its place.
+// Charts of a suite's page: inline SVG, names in HTML where they may be long. Widths are
+// percentages: a chart is as wide as its place.
 #ifndef DPIPE_BENCH_SUITE_CHARTS_H_
 #define DPIPE_BENCH_SUITE_CHARTS_H_
 

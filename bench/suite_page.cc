@@ -14,6 +14,7 @@
 #include "core/report/html_timeline.h"
 #include "core/report/machine.h"
 #include "core/report/markup.h"
+#include "core/report/packed_fold.h"
 #include "core/report/palette.h"
 #include "core/report/stats.h"
 
@@ -145,9 +146,9 @@ absl::StatusOr<std::string> TimelinesHtml(const report::BenchResults& results,
   }
   if (html.empty()) return html;
   const int left_out = traces.traces_size() - static_cast<int>(shown.size());
-  return absl::StrCat("<details><summary>timelines",
-                      left_out > 0 ? absl::StrCat(" of the ", shown.size(), " fastest") : "",
-                      "</summary>", html, "</details>\n");
+  return report::PackedFold(
+      left_out > 0 ? absl::StrCat("timelines of the ", shown.size(), " fastest") : "timelines",
+      html);
 }
 
 absl::StatusOr<std::string> CaseHtml(const SuiteCaseResult& one, const CaseTraces& traces,

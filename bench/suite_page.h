@@ -3,8 +3,8 @@
 //
 // What was run by which code on what; what does not count; throughput against devices; predicted
 // against measured; then for each case its speedups with intervals, outliers and warm-up, its
-// table, its idle time by reason, and its timelines: measured ones, and folded behind them the
-// predicted ones with critical path and memory over time.
+// table, its idle time by reason, and its timelines, packed in a fold: measured ones, and folded
+// behind them the predicted ones with critical path and memory over time.
 #ifndef DPIPE_BENCH_SUITE_PAGE_H_
 #define DPIPE_BENCH_SUITE_PAGE_H_
 

@@ -39,36 +39,63 @@ std::string Browser() {
 
 // Runs in the page: does what a reader does, and says what came of it.
 constexpr char kReader[] = R"js(<script>
-setTimeout(() => {
+const later = milliseconds => new Promise(done => setTimeout(done, milliseconds));
+const unfold = () => document.querySelectorAll("details").forEach(fold => { fold.open = true; });
+// Of pictures that do not scroll and of names in HTML: what runs over the edge of its place.
+function cutTexts() {
+  const cut = [];
+  for (const text of document.querySelectorAll("svg text")) {
+    if (text.closest(".tl")) continue;
+    let picture = text.ownerSVGElement;
+    while (picture.ownerSVGElement) picture = picture.ownerSVGElement;
+    const box = text.getBoundingClientRect(), room = picture.getBoundingClientRect();
+    if (box.left < room.left - 1 || box.right > room.right + 1) cut.push(text.textContent);
+  }
+  for (const name of document.querySelectorAll("h2, h3, .rows span, .rows b, .legend li, .tile *")) {
+    const room = name.closest("section, .tile").getBoundingClientRect();
+    if (name.getBoundingClientRect().right > room.right) cut.push(name.textContent);
+  }
+  return cut;
+}
+(async () => {
+  await later(200);
   const report = { errors: window.pageErrors, width: innerWidth,
     overflow: document.documentElement.scrollWidth - innerWidth,
     background: getComputedStyle(document.body).backgroundColor,
     text: getComputedStyle(document.body).color,
     requests: performance.getEntriesByType("resource").length,
     sections: document.querySelectorAll("section").length,
-    bars: document.querySelectorAll("svg.throughput .bar").length };
-  for (const fold of document.querySelectorAll("details")) fold.open = true;
+    bars: document.querySelectorAll(".throughput .bar").length,
+    figuresBefore: document.querySelectorAll(".figure").length };
+  unfold();
+  await later(500);  // for unpacking
+  unfold();
   const figure = document.querySelector(".figure");
   const lanes = figure.querySelector(".lanes");
   const before = lanes.getBoundingClientRect().width;
   figure.querySelector("[data-do=in]").click();
   figure.querySelector(".e").dispatchEvent(new MouseEvent("click", { bubbles: true }));
-  setTimeout(() => {
-    report.zoom = lanes.getBoundingClientRect().width / before;
-    report.told = figure.querySelector(".info").textContent;
-    report.openOverflow = document.documentElement.scrollWidth - innerWidth;
-    report.paths = document.querySelectorAll(".crit").length;
-    report.fonts = Math.min(...[...document.querySelectorAll("td, p, li")].map(
-        e => parseFloat(getComputedStyle(e).fontSize)));
-    parent.postMessage(report, "*");
-  }, 200);
-}, 200);
+  await later(200);
+  report.figures = document.querySelectorAll(".figure").length;
+  report.zoom = lanes.getBoundingClientRect().width / before;
+  report.told = figure.querySelector(".info").textContent;
+  report.openOverflow = document.documentElement.scrollWidth - innerWidth;
+  report.cut = cutTexts();
+  report.namesShare = Math.max(...[...document.querySelectorAll(".wide td:first-child")].map(
+      e => e.getBoundingClientRect().width)) / innerWidth;
+  report.paths = document.querySelectorAll(".crit").length;
+  report.fonts = Math.min(...[...document.querySelectorAll("td, p, li")].map(
+      e => parseFloat(getComputedStyle(e).fontSize)));
+  parent.postMessage(report, "*");
+})();
 </script></body>)js";
 
 constexpr char kWatch[] = R"js(<head><script>
 window.pageErrors = [];
 window.addEventListener("error", event => window.pageErrors.push(event.message));
 </script>)js";
+
+constexpr char kLongName[] = "schedule=interleaved,frozen=fill,partial_batch=false,recompute=all";
 
 class SuitePageBrowserTest : public ::testing::Test {
  protected:
@@ -95,7 +122,8 @@ class SuitePageBrowserTest : public ::testing::Test {
       one.results.num_devices = devices;
       one.results.command_line = "bazel run //bench:suite -- --suite=browser --out=/a/long/path";
       CaseTraces& of_case = traces.emplace_back();
-      for (const char* strategy : {"data_parallel", "1f1b", "diffusionpipe"}) {
+      for (const std::string strategy : {"data_parallel", "1f1b", kLongName}) {
+        const std::string drawn = strategy == kLongName ? "diffusionpipe" : strategy;
         report::StrategyResult& result = one.results.results.emplace_back();
         result.strategy = strategy;
         result.images_per_second = {100, 101, 102, 70};
@@ -105,8 +133,8 @@ class SuitePageBrowserTest : public ::testing::Test {
         result.idle_by_reason = {{"steady", 0.1}};
         StrategyTraceFile* trace = of_case.add_traces();
         trace->set_strategy(strategy);
-        *trace->mutable_measured() = report::MakeSyntheticTrace({strategy, devices, 4, 5, 0.05, 1});
-        *trace->mutable_predicted() = report::MakeSyntheticTrace({strategy, devices, 4, 4, 0, 1});
+        *trace->mutable_measured() = report::MakeSyntheticTrace({drawn, devices, 4, 5, 0.05, 1});
+        *trace->mutable_predicted() = report::MakeSyntheticTrace({drawn, devices, 4, 4, 0, 1});
       }
       report::ComputeSpeedups(&one.results);
     }
@@ -147,7 +175,11 @@ void ExpectGoodPage(const json& said) {
   EXPECT_EQ(said["requests"], 0) << "it must be all there is";
   EXPECT_LE(said["overflow"], 0) << "it must not scroll sideways";
   EXPECT_LE(said["openOverflow"], 0) << "nor with everything unfolded";
+  EXPECT_EQ(said["cut"], json::array()) << "names wrap";
+  EXPECT_LE(said["namesShare"], 0.5) << "names stay in sight, and leave room for numbers";
   EXPECT_EQ(said["bars"], 6);
+  EXPECT_EQ(said["figuresBefore"], 0) << "packed";
+  EXPECT_EQ(said["figures"], 12) << "of two cases, three strategies, measured and predicted";
   EXPECT_GT(said["zoom"], 1.3);
   EXPECT_NE(said["told"], "") << "a tapped box says what it is";
   EXPECT_GE(said["fonts"], 12) << "pixels: readable";
@@ -157,6 +189,12 @@ TEST_F(SuitePageBrowserTest, WorksOnALargeScreenInLight) {
   const json said = Read(1200, "--blink-settings=preferredColorScheme=1");
   ExpectGoodPage(said);
   EXPECT_EQ(said["background"], "rgb(243, 244, 247)");
+}
+
+TEST_F(SuitePageBrowserTest, WorksInANarrowWindow) {
+  const json said = Read(500, "--blink-settings=preferredColorScheme=1");
+  ExpectGoodPage(said);
+  EXPECT_EQ(said["width"], 500);
 }
 
 TEST_F(SuitePageBrowserTest, WorksOnAPhone) {

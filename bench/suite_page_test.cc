@@ -5,6 +5,7 @@
 #include "bench/suite_charts.h"
 #include "core/report/demo/synthetic_trace.h"
 #include "core/report/demo/xml_reader.h"
+#include "core/report/packed_fold.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -55,7 +56,10 @@ class SuitePageTest : public ::testing::Test {
 };
 
 TEST_F(SuitePageTest, IsWellFormedAndSelfContained) {
-  const auto html = SuitePage(results_, traces_);
+  const auto packed = SuitePage(results_, traces_);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  ASSERT_TRUE(report::ReadXml(*packed).ok()) << report::ReadXml(*packed).status();
+  const auto html = report::UnpackFolds(*packed);
   ASSERT_TRUE(html.ok()) << html.status();
   const auto elements = report::ReadXml(*html);
   ASSERT_TRUE(elements.ok()) << elements.status();
@@ -77,7 +81,7 @@ TEST_F(SuitePageTest, IsWellFormedAndSelfContained) {
 }
 
 TEST_F(SuitePageTest, HasEveryPart) {
-  const std::string html = *SuitePage(results_, traces_);
+  const std::string html = *report::UnpackFolds(*SuitePage(results_, traces_));
   for (const char* part :
        {"small&lt;suite&gt;", "tiny&amp;sd", "Throughput against devices",
         "Predicted against measured", "Idle time by reason", "the same steps as predicted",
@@ -97,6 +101,13 @@ TEST_F(SuitePageTest, WhatDoesNotCountIsSaidFirst) {
 TEST_F(SuitePageTest, WorksWithoutTracesAndWithoutCases) {
   EXPECT_TRUE(report::ReadXml(*SuitePage(results_, {})).ok());
   EXPECT_TRUE(report::ReadXml(*SuitePage(SuiteResults(), {})).ok());
+}
+
+TEST_F(SuitePageTest, TimelinesAreASmallPartOfIt) {
+  const std::string packed = *SuitePage(results_, traces_);
+  const std::string without = *SuitePage(results_, {});
+  const std::string whole = *report::UnpackFolds(packed);
+  EXPECT_LT(packed.size() - without.size(), (whole.size() - without.size()) / 5);
 }
 
 TEST_F(SuitePageTest, CurvesNeedTwoNumbersOfDevices) {

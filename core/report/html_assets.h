@@ -7,8 +7,8 @@ namespace dpipe::report {
 // Expects the variables --card and --fg, the colours of pictures' surfaces and text.
 extern const char kReportCss[];
 
-// Zooming and panning of timelines, and a line that tells what was tapped. The page is complete
-// without.
+// Zooming and panning of timelines, a line that tells what was tapped, and what unpacks folds
+// (packed_fold.h). Without it a page lacks these and is complete otherwise.
 extern const char kReportScript[];
 
 }  // namespace dpipe::report

@@ -22,9 +22,11 @@ double LargestSample(const BenchResults& results) {
   return largest;
 }
 
+constexpr int kBarPx = 16;
+
 // The dots of all samples, and the interval of their median over the bar's end.
-std::string SampleDots(const StrategyResult& result, const SampleMarks& marks, double full_scale,
-                       int y) {
+std::string SampleDots(const StrategyResult& result, const SampleMarks& marks, double full_scale) {
+  const int y = kBarPx / 2;
   const auto percent = [&](double value) { return NumberText(100 * value / full_scale); };
   std::string svg;
   for (size_t i = 0; i < result.images_per_second.size(); ++i) {
@@ -47,9 +49,9 @@ std::string SampleDots(const StrategyResult& result, const SampleMarks& marks, d
   return svg + "</g>";
 }
 
+// `reference`: images per second where the dashed line is; 0: there is none.
 std::string ThroughputRow(const StrategyResult& result, const SampleMarks& marks, double full_scale,
-                          int y, bool best) {
-  constexpr int kBarTop = 20, kBarHeight = 16;
+                          double reference, bool best) {
   const auto percent = [&](double value) { return NumberText(100 * value / full_scale); };
   const double median = result.MedianImagesPerSecond();
   std::string value = absl::StrFormat(median >= 100 ? "%.1f img/s" : "%.2f img/s", median);
@@ -57,15 +59,16 @@ std::string ThroughputRow(const StrategyResult& result, const SampleMarks& marks
     absl::StrAppend(&value, absl::StrFormat(" · %.2f×", result.speedup_vs_data_parallel));
   }
   if (!result.invalid.empty()) value = "does not count";
-  return absl::StrCat("<g transform=\"translate(0 ", y,
-                      ")\"><text x=\"0\" y=\"13\" font-size=\"14\" font-weight=\"600\">",
-                      EscapeMarkup(result.strategy),
-                      "</text><text x=\"100%\" y=\"13\" font-size=\"14\" text-anchor=\"end\">",
-                      value, "</text><rect class=\"bar", best ? " best" : "", "\" x=\"0\" y=\"",
-                      kBarTop, "\" width=\"", percent(median), "%\" height=\"", kBarHeight,
-                      "\" rx=\"3\"><title>", EscapeMarkup(result.strategy), ": ", value,
-                      "</title></rect>",
-                      SampleDots(result, marks, full_scale, kBarTop + kBarHeight / 2), "</g>\n");
+  std::string drawing =
+      absl::StrCat("<rect class=\"bar", best ? " best" : "", "\" width=\"", percent(median),
+                   "%\" height=\"", kBarPx, "\" rx=\"3\"><title>", EscapeMarkup(result.strategy),
+                   ": ", value, "</title></rect>", SampleDots(result, marks, full_scale));
+  if (reference > 0) {
+    const std::string x = percent(reference);
+    absl::StrAppend(&drawing, "<line class=\"ref\" x1=\"", x, "%\" x2=\"", x, "%\" y1=\"0\" y2=\"",
+                    kBarPx, "\"/>");
+  }
+  return ChartRowHtml(result.strategy, value, kBarPx, drawing);
 }
 
 // The axes of a plot of losses.
@@ -103,7 +106,7 @@ LossScale ScaleOf(const std::vector<LossGroup>& groups) {
 
 // Later curves are dashed, so that one beneath another shows.
 std::string LossCurve(const std::vector<double>& losses, int number, const LossScale& scale) {
-  std::string svg = absl::StrCat("<polyline class=\"curve q", number % kNumStageHues, "\"",
+  std::string svg = absl::StrCat("<polyline class=\"curve q", number % kNumSeriesColors, "\"",
                                  number > 0 ? " stroke-dasharray=\"6 5\"" : "", " points=\"");
   for (size_t i = 0; i < losses.size(); ++i) {
     if (!std::isfinite(losses[i])) continue;
@@ -123,16 +126,17 @@ class DeviceBar {
 
   // A segment; shares below a two-thousandth are left out.
   void Add(const std::string& css_class, const std::string& name, double time_ns) {
-    // Room for names is judged at the width of a small screen.
+    // Until the page's script judges at the real width, room for names is that of a small screen.
     constexpr double kNominalPx = 620, kCharacterPx = 6.4;
     const double share = time_ns / step_ns_;
     if (share < 0.0005) return;
     const std::string text = absl::StrCat(name, " ", PercentText(share));
     const std::string hatch =
         css_class == "bub" ? absl::StrCat(" fill=\"url(#", id_prefix_, "-hatch)\"") : "";
-    absl::StrAppend(&svg_, "<g class=\"e\"><title>", text, " of a step, ", ShortDuration(time_ns),
-                    "</title><rect class=\"", css_class, "\"", hatch, " x=\"", NumberText(100 * x_),
-                    "%\" width=\"", NumberText(100 * share), "%\" height=\"", kHeight, "\"/>");
+    absl::StrAppend(&svg_, "<g class=\"e\" data-t=\"", text, "|", PercentText(share), "\"><title>",
+                    text, " of a step, ", ShortDuration(time_ns), "</title><rect class=\"",
+                    css_class, "\"", hatch, " x=\"", NumberText(100 * x_), "%\" width=\"",
+                    NumberText(100 * share), "%\" height=\"", kHeight, "\"/>");
     if (kCharacterPx * DisplayWidth(text) + 4 < share * kNominalPx) {
       absl::StrAppend(&svg_, "<text class=\"t", css_class, "\" x=\"",
                       NumberText(100 * (x_ + share / 2)), "%\" y=\"14\">", text, "</text>");
@@ -152,36 +156,31 @@ class DeviceBar {
 
 }  // namespace
 
+std::string ChartRowHtml(const std::string& name, const std::string& value, int height_px,
+                         const std::string& drawing) {
+  return absl::StrCat("<li><div><span>", EscapeMarkup(name), "</span><b>", EscapeMarkup(value),
+                      "</b></div><svg width=\"100%\" height=\"", height_px,
+                      "\" aria-hidden=\"true\">", drawing, "</svg></li>\n");
+}
+
 std::string ThroughputChart(const BenchResults& results, const std::vector<SampleMarks>& marks) {
-  constexpr int kRow = 48;
   const double full_scale = LargestSample(results) * 1.01;
   if (full_scale <= 0) return "";
   double best = 0;
   for (const StrategyResult& result : results.results) {
     if (result.counts()) best = std::fmax(best, result.MedianImagesPerSecond());
   }
-  const int height = kRow * static_cast<int>(results.results.size());
-  std::string svg = absl::StrCat("<svg class=\"throughput\" width=\"100%\" height=\"", height,
-                                 "\" role=\"img\" aria-label=\"images per second by strategy\">\n");
-  int y = 0;
+  const StrategyResult* data_parallel = results.Find("data_parallel");
+  const bool refers = data_parallel != nullptr && !data_parallel->images_per_second.empty();
+  const double reference = refers ? data_parallel->MedianImagesPerSecond() : 0;
+  std::string html = "<ul class=\"rows throughput\" aria-label=\"images per second\">\n";
   for (size_t i = 0; i < results.results.size(); ++i) {
     const StrategyResult& result = results.results[i];
-    if (!result.images_per_second.empty()) {
-      const bool is_best = result.counts() && result.MedianImagesPerSecond() == best;
-      svg +=
-          ThroughputRow(result, marks.empty() ? SampleMarks() : marks[i], full_scale, y, is_best);
-    }
-    y += kRow;
+    if (result.images_per_second.empty()) continue;
+    html += ThroughputRow(result, marks.empty() ? SampleMarks() : marks[i], full_scale, reference,
+                          result.counts() && result.MedianImagesPerSecond() == best);
   }
-  const StrategyResult* reference = results.Find("data_parallel");
-  if (reference != nullptr && !reference->images_per_second.empty()) {
-    const std::string x = NumberText(100 * reference->MedianImagesPerSecond() / full_scale);
-    for (int row = 0; row * kRow < height; ++row) {
-      absl::StrAppend(&svg, "<line class=\"ref\" x1=\"", x, "%\" x2=\"", x, "%\" y1=\"",
-                      row * kRow + 18, "\" y2=\"", row * kRow + 38, "\"/>");
-    }
-  }
-  return svg + "</svg>\n";
+  return html + "</ul>\n";
 }
 
 std::vector<LossGroup> GroupLosses(const BenchResults& results) {
@@ -235,16 +234,14 @@ std::string LossChart(const std::vector<LossGroup>& groups) {
 
 std::string DeviceTimeChart(const std::vector<DeviceTime>& devices, const std::vector<int>& stages,
                             const std::string& id_prefix) {
-  constexpr int kRow = 26;
-  std::string svg =
-      absl::StrCat("<svg width=\"100%\" height=\"", kRow * devices.size(),
-                   "\" role=\"img\" aria-label=\"time by device\">"
-                   "<defs><pattern id=\"",
-                   id_prefix,
-                   "-hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
-                   "patternTransform=\"rotate(45)\"><rect class=\"hb\" width=\"6\" "
-                   "height=\"6\"/><path class=\"hl\" "
-                   "d=\"M0 0V6\"/></pattern></defs>\n");
+  std::string html = absl::StrCat(
+      "<div><svg width=\"0\" height=\"0\" style=\"position:absolute\" aria-hidden=\"true\"><defs>"
+      "<pattern id=\"",
+      id_prefix,
+      "-hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
+      "patternTransform=\"rotate(45)\"><rect class=\"hb\" width=\"6\" height=\"6\"/>"
+      "<path class=\"hl\" d=\"M0 0V6\"/></pattern></defs></svg>\n"
+      "<ul class=\"rows\" aria-label=\"time by device\">\n");
   for (size_t rank = 0; rank < devices.size(); ++rank) {
     const DeviceTime& device = devices[rank];
     if (device.step_ns <= 0) continue;
@@ -259,12 +256,11 @@ std::string DeviceTimeChart(const std::vector<DeviceTime>& devices, const std::v
       bar.Add("bub", absl::StrCat("idle: ", BubbleReasonName(static_cast<BubbleReason>(reason))),
               device.idle_ns[reason]);
     }
-    absl::StrAppend(&svg, "<text class=\"mut\" font-size=\"12\" x=\"0\" y=\"", rank * kRow + 14,
-                    "\">device ", rank, "</text><svg x=\"70\" y=\"", rank * kRow,
-                    "\" style=\"width:calc(100% - 70px)\" height=\"", DeviceBar::kHeight, "\">",
-                    bar.svg(), "</svg>\n");
+    html += ChartRowHtml(absl::StrCat("device ", rank),
+                         absl::StrCat("idle ", PercentText(device.IdleNs() / device.step_ns)),
+                         DeviceBar::kHeight, bar.svg());
   }
-  return svg + "</svg>\n";
+  return html + "</ul></div>\n";
 }
 
 std::string ChartCss() {
@@ -273,9 +269,8 @@ std::string ChartCss() {
     if (theme == Theme::kDark) css += "@media (prefers-color-scheme:dark){\n";
     absl::StrAppend(&css, ":root{--card:", HexText(SurfaceColor(theme)),
                     ";--fg:", HexText(TextColor(theme)), "}\n");
-    for (int i = 0; i < kNumStageHues; ++i) {
-      const std::string color = HexText(PassColor(theme, i, Pass::kBackward));
-      absl::StrAppend(&css, ".q", i, "{stroke:", color, "}");
+    for (int i = 0; i < kNumSeriesColors; ++i) {
+      absl::StrAppend(&css, ".q", i, "{stroke:", HexText(SeriesColor(theme, i)), "}");
     }
     css += theme == Theme::kDark ? "}\n" : "\n";
   }

@@ -1,4 +1,5 @@
-// Inline SVG charts of the report page. Widths are percentages: a chart is as wide as its place.
+// Charts of the report page: inline SVG, names in HTML where they may be long. Widths are
+// percentages: a chart is as wide as its place.
 #ifndef DPIPE_CORE_REPORT_HTML_CHARTS_H_
 #define DPIPE_CORE_REPORT_HTML_CHARTS_H_
 
@@ -17,6 +18,12 @@ struct SampleMarks {
   std::vector<bool> outliers;  // by sample; drawn as rings
   int warm_up = 0;             // so many first samples are drawn faintly
 };
+
+// One row of a chart, to stand in <ul class="rows">: a name, which wraps where there is no room for
+// it, and a value at the right edge; below them `drawing`, the inside of an <svg> that is as wide
+// as the page and `height_px` high. Name and value are texts, not markup.
+std::string ChartRowHtml(const std::string& name, const std::string& value, int height_px,
+                         const std::string& drawing);
 
 // A bar a strategy: median images per second, every sample as a dot, its speedup. A dashed line
 // marks data_parallel. The fastest stands out. `marks` is empty, or has one for each result.

@@ -95,7 +95,7 @@ std::string LossesHtml(const BenchResults& results) {
       "same noise; curves that are equal in every bit are drawn once.</p>\n<ul class=\"legend\">";
   for (size_t g = 0; g < groups.size(); ++g) {
     absl::StrAppend(&html, "<li><svg width=\"26\" height=\"10\"><line class=\"curve q",
-                    g % kNumStageHues, "\" x1=\"1\" x2=\"25\" y1=\"5\" y2=\"5\"",
+                    g % kNumSeriesColors, "\" x1=\"1\" x2=\"25\" y1=\"5\" y2=\"5\"",
                     g > 0 ? " stroke-dasharray=\"6 5\"" : "", "/></svg>",
                     EscapeMarkup(absl::StrJoin(groups[g].strategies, ", ")),
                     groups[g].strategies.size() > 1 ? " (identical)" : "");

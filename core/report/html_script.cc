@@ -43,7 +43,7 @@ const char kReportScript[] = R"js(
   // Of figures that are compared: what one shows, all show.
   const peers = new Map();
 
-  for (const figure of document.querySelectorAll(".figure")) {
+  function setUp(figure) {
     const frame = figure.querySelector(".tl");
     const scroll = frame.querySelector(".scroll");
     const lanes = frame.querySelector(".lanes");
@@ -116,6 +116,37 @@ const char kReportScript[] = R"js(
     if (fold) fold.addEventListener("toggle", later);
     window.addEventListener("resize", later);
     later();
+  }
+
+  // A fold's inside takes the place of what it is packed in.
+  async function unpack(fold) {
+    const packed = fold.querySelector(":scope > script");
+    if (!packed) return;
+    packed.remove();
+    const inside = document.createElement("div");
+    fold.append(inside);
+    try {
+      const bytes = Uint8Array.from(atob(packed.textContent), character => character.charCodeAt(0));
+      const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+      inside.innerHTML = await new Response(stream).text();
+    } catch (error) {
+      inside.textContent = "This browser cannot unpack it: " + error.message;
+    }
+    inside.querySelectorAll(".figure").forEach(setUp);
+    relabelRows();
+  }
+
+  function relabelRows() {
+    document.querySelectorAll(".rows svg").forEach(relabel);
+  }
+
+  document.querySelectorAll(".figure").forEach(setUp);
+  window.addEventListener("resize", relabelRows);
+  document.addEventListener("toggle", relabelRows, true);  // of any fold: toggle does not bubble
+  relabelRows();
+  for (const fold of document.querySelectorAll("details.packed")) {
+    fold.addEventListener("toggle", () => unpack(fold));
+    if (fold.open) unpack(fold);
   }
 })();
 )js";

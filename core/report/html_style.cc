@@ -33,6 +33,10 @@ svg .mut { fill: var(--muted); }
 .bar { fill: var(--soft); } .bar.best { fill: var(--accent); }
 .sample { fill: var(--fg); opacity: .65; } .whisker { stroke: var(--fg); stroke-opacity: .65; stroke-width: 1.2; }
 .sample.outlier { fill: none; stroke: var(--fg); stroke-width: 1.5; } .sample.warm-up { opacity: .3; }
+.rows { list-style: none; margin: 8px 0; padding: 0; font-size: 14px; }
+.rows li { margin: 0 0 12px; } .rows svg { margin-top: 3px; overflow: visible; }
+.rows div { display: flex; justify-content: space-between; align-items: end; gap: 0 12px; line-height: 1.3; }
+.rows span { overflow-wrap: anywhere; min-width: 0; font-weight: 600; } .rows b { flex: none; font-weight: 400; }
 .ref { stroke: var(--muted); stroke-dasharray: 3 3; }
 .wide { overflow-x: auto; margin: 8px -4px 0; padding: 0 4px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; white-space: nowrap; }
@@ -77,6 +81,7 @@ dt { font-weight: 600; } dd { margin: 0; color: var(--muted); }
   main { padding: 18px 10px 40px; } section { padding: 14px 12px; border-radius: 10px; }
   h1 { font-size: 21px; } .tile { padding: 10px 12px; } .tile b { font-size: 20px; }
   .figure-head { flex-direction: column-reverse; align-items: stretch; gap: 0; }
+  .wide tr > :first-child { max-width: 11em; white-space: normal; overflow-wrap: break-word; }
   .tiles { grid-template-columns: 1fr 1fr; gap: 8px; } dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: 8px; }
 }

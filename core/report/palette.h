@@ -41,9 +41,13 @@ inline constexpr Pass kAllPasses[] = {Pass::kForward,    Pass::kBackward,  Pass:
 // Hues beyond kNumStageHues and components beyond kNumFrozenHues begin again with the first.
 inline constexpr int kNumStageHues = 8;
 inline constexpr int kNumFrozenHues = 4;
+inline constexpr int kNumSeriesColors = 8;
 
 Rgb PassColor(Theme theme, int hue, Pass pass);
 Rgb FrozenColor(Theme theme, int component);
+// Of the curve of one among several things that are compared, such as strategies: any two differ
+// much in hue or lightness, the first ones most. Beyond kNumSeriesColors they begin again.
+Rgb SeriesColor(Theme theme, int series);
 Rgb SurfaceColor(Theme theme);  // behind everything
 Rgb TextColor(Theme theme);     // on the surface
 // Whichever of near-black and near-white is easier to read on `background`.
@@ -53,6 +57,9 @@ Rgb TextColorOn(Rgb background);
 // text's.
 std::string PassClass(int hue, Pass pass);
 std::string FrozenClass(int component);
+// The attributes of a curve or of its mark in a legend: class "curve q3", and a dash pattern where
+// the colours have begun again, so that no two of 32 series look alike. ChartCss has the rules.
+std::string SeriesAttributes(int series);
 
 // The rules of all classes that pictures use, with a prefers-color-scheme rule for dark.
 std::string TimelineCss();
