@@ -65,6 +65,9 @@ class Ranks {
     return ConnectNccl(nccl_.api(), store, {"test", Rank(rank), size_, devices_[rank], deadline_});
   }
 
+  void AwaitCommunicators(int count) const {
+    while (nccl_.num_live_communicators() < count) std::this_thread::yield();
+  }
   // As far as they come by themselves.
   void LetGpusRun() { driver_.RunAll(); }
 
@@ -229,6 +232,31 @@ TEST(ConnectNcclTest, WhoeverWaitsForADeadRankOrForItsVictimsSaysSo) {
 TEST(ConnectNcclTest, WhoHasDiedIsNamedAlsoWhereNcclNoticesFirst) {
   Ranks ranks(3);
   ExpectTheDeathNamed(WaitForADyingRank(&ranks, [&] { ranks.nccl().Break(1, ncclRemoteError); }));
+}
+
+// Nobody waits for the deadline, which is a minute here.
+TEST(ConnectNcclTest, ADeathWhileTheOthersConnectIsNamed) {
+  Ranks ranks(3);
+  std::vector<absl::Status> statuses(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto store = ranks.Join(rank);
+      ASSERT_TRUE(store.ok()) << store.status();
+      statuses[rank] = ranks.Connect(store->get(), rank).status();
+    });
+  }
+  DyingRank dying(&ranks);
+  ranks.AwaitCommunicators(2);
+  dying.Die();
+  for (auto& thread : threads) thread.join();
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(statuses[rank].code(), absl::StatusCode::kUnavailable) << statuses[rank];
+    EXPECT_THAT(std::string(statuses[rank].message()),
+                AllOf(StartsWith(absl::StrCat("rank ", rank,
+                                              ", connecting to the other 2 ranks by NCCL: ")),
+                      HasSubstr("rank 2 (pid 7 on node2) has died")));
+  }
 }
 
 // What the GPU computes then is worth nothing, and it says so.
