@@ -1,0 +1,98 @@
+// GPUs of several processes as a cluster: on fake ones, over a fake NCCL.
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/comm/nccl/connect_nccl.h"
+#include "core/comm/nccl/fake_nccl.h"
+#include "core/comm/rendezvous/process_group.h"
+#include "core/comm/rendezvous/socket.h"
+#include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/device_worker.h"
+#include "core/train/job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int kProcesses = 2, kGpusEach = 2;
+
+class MeasureGpuClusterTest : public ::testing::Test {
+ protected:
+  MeasureGpuClusterTest() : nccl_(&driver_) {
+    driver_.gpus().assign(kProcesses * kGpusEach, driver_.gpus()[0]);
+    for (size_t i = 0; i < driver_.gpus().size(); ++i)
+      driver_.gpus()[i].index = static_cast<int>(i);
+  }
+
+  absl::StatusOr<ClusterSpec> Measure(ProcessGroup* processes) {
+    DPIPE_ASSIGN_OR_RETURN(
+        const auto devices,
+        cuda::CreateCudaDevices(&driver_, kGpusEach, kGpusEach * processes->process()));
+    const auto owned = StartWorkers(devices);
+    TrainingJob job;
+    for (const auto& worker : owned) job.workers.push_back(worker.get());
+    job.processes = processes;
+    job.connect_in_job = [this](StoreClient* store, const JobRank& rank) {
+      return ConnectNccl(nccl_.api(), store, rank);
+    };
+    return MeasureCluster(job);
+  }
+
+  cuda::FakeDriver driver_;
+  FakeNccl nccl_;
+};
+
+// Threads as if they were processes.
+TEST_F(MeasureGpuClusterTest, AllProcessesGetWhatTheFirstHasMeasured) {
+  auto listener = ListenTcp(0);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  JobAddress address;
+  address.host = "localhost";
+  address.port = listener->port();
+  address.num_processes = kProcesses;
+  const int fd = listener->Release();
+  std::vector<ClusterSpec> clusters(kProcesses);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kProcesses; ++i) {
+    threads.emplace_back([&, i, address]() mutable {
+      address.process = i;
+      ProcessGroupOptions options;
+      options.ranks_per_process = kGpusEach;
+      options.listener_fd = i == 0 ? fd : -1;
+      const auto processes = ProcessGroup::Join(address, options);
+      ASSERT_TRUE(processes.ok()) << processes.status();
+      const auto cluster = Measure(processes->get());
+      ASSERT_TRUE(cluster.ok()) << cluster.status();
+      clusters[i] = *cluster;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(clusters[0].name(), "4 GPU(s) of 2 processes");
+  EXPECT_EQ(clusters[0].devices_per_node(), 4);
+  EXPECT_FALSE(clusters[0].collectives_use_compute());
+  EXPECT_GT(clusters[0].intra_node().latency_ns(), 0);
+  EXPECT_GT(clusters[0].intra_node().bandwidth_bytes_per_s(), 0);
+  EXPECT_EQ(clusters[1].SerializeAsString(), clusters[0].SerializeAsString());
+  EXPECT_EQ(nccl_.num_live_communicators(), 0);
+  EXPECT_THAT(driver_.violations(), IsEmpty());
+  EXPECT_THAT(nccl_.violations(), IsEmpty());
+}
+
+// They are not summed on the host, which cannot reach their memory.
+TEST_F(MeasureGpuClusterTest, GpusThatNothingConnectsAreRefused) {
+  const auto owned = StartWorkers(*cuda::CreateCudaDevices(&driver_, 2));
+  EXPECT_THAT(std::string(MeasureCluster(std::vector<DeviceWorker*>{owned[0].get(), owned[1].get()})
+                              .status()
+                              .message()),
+              HasSubstr("nothing says how devices like cuda:0 talk"));
+}
+
+}  // namespace
+}  // namespace dpipe
