@@ -112,7 +112,7 @@ absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const Method& m
 absl::StatusOr<Plan> MakePlanOf(const Method& method, const models::TrainingSetup& setup) {
   const int num_devices = static_cast<int>(setup.workers().size());
   DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy(method.strategy));
-  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(setup.job().workers));
+  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(setup.job()));
   DPIPE_ASSIGN_OR_RETURN(
       const ModelProfile profile,
       ProfileJob(setup.job(), CandidateLocalBatches(FLAGS_batch), nullptr, /*passes=*/2));

@@ -127,7 +127,7 @@ class ComparisonRun {
     const bool share = !options_.shared_profile.empty();
     // Also where what is stored will be used: two programs in turns must have done the same before,
     // or the one that profiled is slower ever after, by a percent or so.
-    DPIPE_ASSIGN_OR_RETURN(comparison_.cluster, MeasureCluster(job_.workers));
+    DPIPE_ASSIGN_OR_RETURN(comparison_.cluster, MeasureCluster(job_));
     DPIPE_ASSIGN_OR_RETURN(comparison_.profile,
                            ProfileJob(job_, CandidateLocalBatches(options_.global_batch), show));
     if (!share) return absl::OkStatus();
@@ -141,7 +141,7 @@ class ComparisonRun {
   }
 
   absl::Status ProfileBetweenTurns() {
-    DPIPE_ASSIGN_OR_RETURN(clusters_.emplace_back(), MeasureCluster(job_.workers));
+    DPIPE_ASSIGN_OR_RETURN(clusters_.emplace_back(), MeasureCluster(job_));
     DPIPE_ASSIGN_OR_RETURN(profiles_.emplace_back(),
                            ProfileJob(job_, {local_batches_.begin(), local_batches_.end()},
                                       /*on_progress=*/nullptr, kPassesBetweenTurns));

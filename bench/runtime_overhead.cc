@@ -141,7 +141,7 @@ absl::Status Main() {
   }
   DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile,
                          ProfileJob(setup->job(), CandidateLocalBatches(FLAGS_global_batch)));
-  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(setup->workers()));
+  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(setup->job()));
   std::vector<Contender> contenders;
   for (const std::string& name : strategies) {
     DPIPE_ASSIGN_OR_RETURN(contenders.emplace_back(),

@@ -134,7 +134,9 @@ class FullSize {
   absl::StatusOr<RunResult> Train(const std::string& strategy_name, int stages,
                                   const std::vector<DeviceWorker*>& workers) {
     DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy(strategy_name));
-    DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(workers));
+    TrainingJob devices;  // not a copy of the model
+    devices.workers = workers;
+    DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(devices));
     PlanOptions options;
     options.global_batch = FLAGS_global_batch;
     options.num_stages = stages;

@@ -145,7 +145,7 @@ absl::Status Export(const Setup& setup) {
 // A large model's parameters are in memory once: neither the job nor profiling keeps any.
 absl::StatusOr<std::unique_ptr<LocalSession>> Start(TrainingJob* job) {
   DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy(FLAGS_strategy));
-  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(job->workers));
+  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(*job));
   // Enough to plan from: which plan is best is clear here.
   DPIPE_ASSIGN_OR_RETURN(
       const ModelProfile profile,

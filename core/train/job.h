@@ -78,8 +78,6 @@ void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);
 // and get what the first has measured. All devices are described as of one node, wherever the
 // processes run.
 absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job);
-// Of CPU devices of this process.
-absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers);
 
 // A session that trains by `plan` from the job's initial parameters. `ema` may be null. Steps that
 // StepSelfConditions() chooses run by `self_conditioned_plan`; where that is null, none do.

@@ -163,10 +163,4 @@ absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job) {
   return job.processes == nullptr ? cluster : LeadersCluster(job.processes, cluster);
 }
 
-absl::StatusOr<ClusterSpec> MeasureCluster(const std::vector<DeviceWorker*>& workers) {
-  TrainingJob job;
-  job.workers = workers;
-  return MeasureCluster(job);
-}
-
 }  // namespace dpipe

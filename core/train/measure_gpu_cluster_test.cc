@@ -88,9 +88,9 @@ TEST_F(MeasureGpuClusterTest, AllProcessesGetWhatTheFirstHasMeasured) {
 // They are not summed on the host, which cannot reach their memory.
 TEST_F(MeasureGpuClusterTest, GpusThatNothingConnectsAreRefused) {
   const auto owned = StartWorkers(*cuda::CreateCudaDevices(&driver_, 2));
-  EXPECT_THAT(std::string(MeasureCluster(std::vector<DeviceWorker*>{owned[0].get(), owned[1].get()})
-                              .status()
-                              .message()),
+  TrainingJob job;
+  job.workers = {owned[0].get(), owned[1].get()};
+  EXPECT_THAT(std::string(MeasureCluster(job).status().message()),
               HasSubstr("nothing says how devices like cuda:0 talk"));
 }
 
