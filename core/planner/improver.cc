@@ -1,6 +1,7 @@
 #include "core/planner/improver.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -30,7 +31,7 @@ constexpr double kCutsShare = 0.1;
 constexpr int kSlotsOfMakespan = 20;
 constexpr int kCutsOfInstruction = 4;
 // How many slots before the pass that needs it a message is asked for, if not 1.
-constexpr int kLookaheads[] = {2, 3, 5, 12};
+constexpr int kLookaheads[] = {2, 3, 5, 12, 30};
 // Rounds of justification, the lists placed in each, and what placing one takes a slot.
 constexpr int kJustifyRounds = 4;
 constexpr int kLists = 400;
@@ -47,6 +48,8 @@ constexpr double kOfStep = 0.95;
 // Moves of passes in a joint search at most; they come out of an allowance of their own, not of the
 // budget.
 constexpr int kMoves = 60000;
+// Of a candidate that has no plan.
+constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
 
 int64_t NumSlots(const Schedule& schedule) {
   int64_t slots = 0;
@@ -87,8 +90,10 @@ Candidate Improver::Tuned(const Candidate& start) {
   return tuned;
 }
 
-// Otherwise frozen work does, and its order, shorter, would have more or longer gaps instead.
+// Otherwise frozen work that fills gaps does, and its order, shorter, would have more or longer
+// ones instead.
 bool Improver::OrderSetsStep(const Candidate& candidate) {
+  if (!context_.pairs->builder().fills()) return true;
   const absl::StatusOr<Schedule> order = OrderOf(candidate);
   if (!order.ok()) return false;
   const PassGraph graph(*order,
@@ -183,7 +188,7 @@ void Improver::Justify(Candidate* best) {
                                   std::max(1, count));
     current.cut.schedule = std::make_shared<const Schedule>(std::move(justified));
     Candidate moved = current;
-    Replaces(&moved, best);
+    Replaces(moved, best);
   }
 }
 
@@ -192,12 +197,21 @@ void Improver::SearchJointly(Candidate* best) {
   if (!order.ok()) return;
   Candidate moved = *best;
   moved.cut.schedule = std::make_shared<const Schedule>(*std::move(order));
-  JointOptions options;
-  options.max_moves = static_cast<int>(std::min<int64_t>(kMoves, *context_.moves));
-  if (options.max_moves == 0) return;
-  *context_.moves -= options.max_moves;
-  moved.cut = dpipe::SearchJointly(BuilderOf(moved), moved.shape, moved.cut, options).cut;
-  Replaces(&moved, best);
+  // What the two ways find differs much, and neither is the better one of all.
+  for (bool wanders : {true, false}) {
+    JointOptions options;
+    options.wanders = wanders;
+    options.max_moves =
+        static_cast<int>(std::min<int64_t>(kMoves, *context_.moves / (1 + wanders)));
+    if (options.max_moves == 0) return;
+    *context_.moves -= options.max_moves;
+    for (const JointResult& found :
+         dpipe::SearchJointly(BuilderOf(moved), moved.shape, moved.cut, options)) {
+      Candidate shortened = moved;
+      shortened.cut = found.cut;
+      Replaces(shortened, best);
+    }
+  }
 }
 
 // Where passes are shorter than the messages that they are to hide.
@@ -205,7 +219,7 @@ void Improver::ReceiveEarlier(Candidate* best) {
   for (int lookahead : kLookaheads) {
     Candidate changed = *best;
     changed.cut.recv_lookahead = lookahead;
-    Replaces(&changed, best);
+    Replaces(changed, best);
   }
 }
 
@@ -227,7 +241,7 @@ void Improver::EvenOut(Candidate* best) {
     const absl::StatusOr<Schedule> order = OrderOf(*best);
     if (!order.ok()) return;
     Candidate start = *best;
-    start.cut.schedule = std::make_shared<const Schedule>(*order);
+    if (start.cut.schedule == nullptr) start.cut.schedule = std::make_shared<Schedule>(*order);
     const std::vector<Nanos> finishes = FinishesOf(start);
     const CutCosts costs = BuilderOf(start).CostsOf(start.shape, start.cut, *order);
     const Nanos last = *std::max_element(finishes.begin(), finishes.end());
@@ -236,7 +250,7 @@ void Improver::EvenOut(Candidate* best) {
     for (size_t i = 0; i < moves.size() && i < kEvened && !improved; ++i) {
       Candidate moved = start;
       moved.cut.stages = moves[i];
-      improved = Replaces(&moved, best);
+      improved = Replaces(moved, best);
     }
   }
 }
@@ -262,7 +276,7 @@ bool Improver::ImprovesBy(const Candidate& start, size_t backbone, size_t cut, i
   left.end += move;
   right.begin += move;
   if (left.empty() || right.empty()) return false;
-  return Replaces(&moved, best);
+  return Replaces(moved, best);
 }
 
 // Where weight gradients and frozen work compete for the same gaps, simulation says which goes
@@ -277,17 +291,22 @@ void Improver::OrderWeightGradients(Candidate* best) {
 
 bool Improver::ReplacesWith(Candidate candidate, Schedule order, Candidate* best) {
   candidate.cut.schedule = std::make_shared<const Schedule>(std::move(order));
-  return Replaces(&candidate, best);
+  return Replaces(candidate, best);
 }
 
-bool Improver::Replaces(Candidate* changed, Candidate* best) {
-  if (*context_.budget < context_.work(changed->shape)) return false;
-  // One that fails is passed over: the plan without it is there.
-  if (!context_.simulate(best->step_ns, changed).ok()) return false;
-  if (changed->state != Candidate::State::kSimulated || changed->step_ns >= best->step_ns) {
-    return false;
+// Another way, or the same way once more, often comes by what has been simulated before.
+bool Improver::Replaces(const Candidate& changed, Candidate* best) {
+  Candidate& known = (*context_.simulated)[{Order(changed), changed.cut.schedule,
+                                            changed.cut.recv_lookahead, changed.cut.stages}];
+  // What was given up takes at least that long.
+  if (known.state != Candidate::State::kSimulated && known.step_ns < best->step_ns) {
+    if (*context_.budget < context_.work(changed.shape)) return false;
+    known = changed;
+    // One that fails is passed over: the plan without it is there.
+    if (!context_.simulate(best->step_ns, &known).ok()) known.step_ns = kNever;
   }
-  *best = *changed;
+  if (known.state != Candidate::State::kSimulated || known.step_ns >= best->step_ns) return false;
+  *best = known;
   return true;
 }
 

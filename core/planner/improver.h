@@ -6,7 +6,8 @@
 //   balance   layers of all backbones moved until devices have even work, then until the schedule
 //             ends no earlier (balance_cut.h), with a new order each time
 //   justify   orders again, by justification (schedule/justify_order.h), and layers, in turn
-//   joint     layers and orders together (joint_search.h), where S and M are given
+//   joint     layers and orders together (joint_search.h), where S and M are given; of the best
+//             few that it finds, the one with the shortest step
 //   receive   messages asked for more slots ahead
 //   even out  layers moved from the devices that are done last with passes and frozen work to those
 //             that are done first (cut_neighbours.h), where S and M are given
@@ -14,19 +15,24 @@
 //   weights   weight gradients before or after frozen work (fill/weight_order.h)
 // All but the last two are Strategy.tune's: what they lead to is compared with what the last three
 // make of the candidate alone, as a better beginning may end worse, and the better of the two is
-// kept. Where S and M are given, all begins once more with that, for as long as it helps. Where an
-// order ends well before its step does, frozen work sets the step: then "justify" and "joint" are
-// left out. All but the last only where the partitioner is "balanced": others' cuts are what they
-// are. All of it takes from a budget, the search's, and stops where that is used up; "joint" takes
-// from it only what simulating its outcome does, and has an allowance of moves of its own.
+// kept. Where S and M are given, all begins once more with that, for as long as it helps. Where a
+// plan is filled and its order ends well before its step does, frozen work sets the step: then
+// "justify" and "joint" are left out. All but the last only where the partitioner is "balanced":
+// others' cuts are what they are. All of it takes from a budget, the search's, and stops where that
+// is used up; what has been simulated before takes nothing. "joint" takes from it only what
+// simulating its outcome does, and has an allowance of moves of its own.
 #ifndef DPIPE_CORE_PLANNER_IMPROVER_H_
 #define DPIPE_CORE_PLANNER_IMPROVER_H_
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/base/range.h"
 #include "core/base/time.h"
 #include "core/cost/cost_model.h"
 #include "core/planner/frontier.h"
@@ -35,6 +41,13 @@
 #include "core/schedule/schedule.h"
 
 namespace dpipe {
+
+// What has been simulated, by all that differs in a search with given S and M: Order, order of the
+// passes, recv_lookahead and stages.
+using SimulatedCandidates =
+    std::map<std::tuple<std::tuple<int, int, int, int, int, int>, std::shared_ptr<const Schedule>,
+                        int, std::vector<std::vector<LayerRange>>>,
+             Candidate>;
 
 // What it needs of a search.
 struct ImproverContext {
@@ -50,6 +63,7 @@ struct ImproverContext {
   int64_t* budget = nullptr;
   // What joint searches take from instead of the budget: moves of passes, for all candidates.
   int64_t* moves = nullptr;
+  SimulatedCandidates* simulated = nullptr;
 };
 
 class Improver {
@@ -58,9 +72,10 @@ class Improver {
 
   // `candidate` has been simulated; the result is it or a better one.
   Candidate Improved(const Candidate& candidate);
+  // The last three ways alone, for as long as they help.
+  Candidate BySimulation(Candidate candidate);
 
  private:
-  Candidate BySimulation(Candidate candidate);
   Candidate Tuned(const Candidate& start);
   bool OrderSetsStep(const Candidate& candidate);
   PlanBuilder& BuilderOf(const Candidate& candidate) { return context_.pairs->Of(candidate); }
@@ -78,7 +93,7 @@ class Improver {
   // Whether the candidate with that order, or changed, is better than the best, which it then
   // becomes.
   bool ReplacesWith(Candidate candidate, Schedule order, Candidate* best);
-  bool Replaces(Candidate* changed, Candidate* best);
+  bool Replaces(const Candidate& changed, Candidate* best);
   // As many as `each` allows in a part of the budget, at most `most`; takes what they cost.
   int Afford(int most, int64_t each, double share);
 

@@ -46,9 +46,12 @@ constexpr int kNumImproved = 2;
 constexpr double kTuneShare = 0.3;
 constexpr double kTuneShareOfShape = 4;
 constexpr int kNumTunedOfShape = 4;
+// Then, for the best of them once more; and moves as below.
+constexpr double kBestShare = 0.6;
+constexpr double kMovesOfBest = 0.12;
 // Moves of passes in joint searches, in proportion to the simulation budget, which they do not take
 // from.
-constexpr double kMovesOfShape = 0.24;
+constexpr double kMovesOfShape = 0.48;
 constexpr double kImproveMargin = 1.1;
 // What cutting takes, in simulated instructions a layer.
 constexpr int kCutWorkPerLayer = 8;
@@ -166,7 +169,7 @@ class Search {
 
   void StartRound(int round) {
     budget_ = std::max<int64_t>(0, budget_);
-    budget_ += static_cast<int64_t>(kExploreShare[round] * options_.simulation_budget);
+    budget_ += PartOfBudget(kExploreShare[round]);
     // What was improved before is tuned then.
     tunes_ = round == 1 && strategy_.tune();
     if (tunes_) improved_.clear();
@@ -187,15 +190,21 @@ class Search {
 
   bool ShapeIsGiven() const { return options_.num_stages > 0 && options_.num_micro_batches > 0; }
 
+  int64_t PartOfBudget(double share) const {
+    return static_cast<int64_t>(share * static_cast<double>(options_.simulation_budget));
+  }
+
   void GrantAndImprove() {
     const bool of_shape = ShapeIsGiven();
-    const double share = !tunes_ ? kImproveShare : of_shape ? kTuneShareOfShape : kTuneShare;
-    budget_ += static_cast<int64_t>(share * static_cast<double>(options_.simulation_budget));
-    if (tunes_ && of_shape) {
-      moves_ =
-          static_cast<int64_t>(kMovesOfShape * static_cast<double>(options_.simulation_budget));
-    }
+    budget_ += PartOfBudget(!tunes_ ? kImproveShare : of_shape ? kTuneShareOfShape : kTuneShare);
+    if (tunes_ && of_shape) moves_ = PartOfBudget(kMovesOfShape);
     Improve(tunes_ && of_shape ? kNumTunedOfShape : kNumImproved);
+    if (!tunes_ || !of_shape || !best_ || !options_.refine) return;
+    // Its own part of the budget has often been used up while something still helped.
+    budget_ = std::max<int64_t>(0, budget_) + PartOfBudget(kBestShare);
+    moves_ += PartOfBudget(kMovesOfBest);
+    const Candidate improved = MakeImprover().Improved(*best_);
+    if (Better(improved, *best_)) best_ = improved;
   }
 
   void Reject(Candidate* candidate, const absl::Status& status) {
@@ -351,14 +360,14 @@ class Search {
       const int64_t later_moves = moves_ - moves_ / static_cast<int64_t>(chosen.size() - i);
       moves_ -= later_moves;
       const bool is_best = Order(*chosen[i]) == Order(*best_);
-      const Candidate improved = Improved(is_best ? *best_ : *chosen[i]);
+      const Candidate improved = MakeImprover().Improved(is_best ? *best_ : *chosen[i]);
       budget_ += later;
       moves_ += later_moves;
       if (Better(improved, *best_)) best_ = improved;
     }
   }
 
-  Candidate Improved(const Candidate& candidate) {
+  Improver MakeImprover() {
     ImproverContext context;
     context.cost = &cost_;
     context.pairs = &pairs_;
@@ -371,7 +380,8 @@ class Search {
     context.work = [this](const PipelineShape& shape) { return Work(shape); };
     context.budget = &budget_;
     context.moves = &moves_;
-    return Improver(std::move(context)).Improved(candidate);
+    context.simulated = &simulated_;
+    return Improver(std::move(context));
   }
 
   absl::Status WhyNothing() const {
@@ -427,6 +437,7 @@ class Search {
   const double self_conditioning_;  // probability
   int64_t budget_ = 0;
   int64_t moves_ = 0;  // of passes in joint searches, beside the budget
+  SimulatedCandidates simulated_;
   int64_t cut_work_ = 0;
   std::vector<Candidate> candidates_;
   absl::Status why_not_;

@@ -49,8 +49,9 @@ struct PlanOptions {
   bool exact = false;            // fill the chosen plan optimally: small instances only (exact.h)
   // How many instructions may be lowered and simulated, about, the other work of a candidate
   // counted in such; what is left of a large search is judged by estimates. Where the number of
-  // stages and micro-batches is given, tuning the best few may take more: four times as many, and
-  // joint searches (joint_search.h) about a quarter as many moves of passes beside them.
+  // stages and micro-batches is given, tuning the best few may take more: four times as many, the
+  // best of them once more 0.6 times as many, and joint searches (joint_search.h) 0.6 times as many
+  // moves of passes beside them.
   int64_t simulation_budget = 1000000;
   int num_candidates = 5;  // how many to report
 };

@@ -60,6 +60,17 @@ TEST(LowerTest, GPipeReceivesNoGradientBeforeItsForwards) {
   EXPECT_EQ(ListOf(*plan, 0), "F0 >1 F1 >1 <1 <1 B0 B1 O");
 }
 
+// Stage 0 is done with F0 to F2 while stage 1 runs F0, and with F3 as that begins F1.
+TEST(LowerTest, FarAheadReceivesComeNoSoonerThanWhatRunsWhenTheyAreSent) {
+  Setting setting;
+  setting.layout = StraightLayout(2, 4, 1, {{{0, 1}, 1}, {{1, 4}, 1}});
+  setting.schedule = "gpipe";
+  setting.options.recv_lookahead = 100;
+  const auto plan = setting.Lower();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(ListOf(*plan, 1).substr(0, 23), "<0 <0 <0 F0 <0 F1 F2 F3");
+}
+
 TEST(LowerTest, UnequalReplicationSendsTheCommonSamples) {
   Setting setting;
   setting.layout = StraightLayout(5, 1, 6, {{{0, 2}, 2}, {{2, 4}, 3}});

@@ -45,6 +45,11 @@ Nanos PassSequences::EarliestBy(int op) const {
   return earliest;
 }
 
+// When its device has run the pass before it.
+Nanos PassSequences::FreeBefore(int op) const {
+  return previous_[op] == kNone ? graph_->ReadyNs(graph_->op(op).device) : end_[previous_[op]];
+}
+
 Nanos PassSequences::RestBy(int op) const {
   Nanos rest = 0;
   for (const PassGraph::Arc& arc : graph_->After(op)) {
@@ -56,9 +61,7 @@ Nanos PassSequences::RestBy(int op) const {
 void PassSequences::UpdateEnds(int from) {
   for (int i = from; i < static_cast<int>(order_.size()); ++i) {
     const int op = order_[i];
-    const int previous = previous_[op];
-    const Nanos free = previous == kNone ? graph_->ReadyNs(graph_->op(op).device) : end_[previous];
-    end_[op] = std::max(free, EarliestBy(op)) + graph_->op(op).ns;
+    end_[op] = std::max(FreeBefore(op), EarliestBy(op)) + graph_->op(op).ns;
   }
 }
 
@@ -83,6 +86,20 @@ bool PassSequences::CanGoBefore(int op, int other) const {
     if (arc.op == other || StartOf(arc.op) >= end_[other]) return false;
   }
   return true;
+}
+
+// Without `op`, `other` ends sooner by what lies between the end of the pass before `op` and that
+// of `op`, at most.
+Nanos PassSequences::BoundBehind(int op, int other) const {
+  const Nanos free = FreeBefore(op);
+  const Nanos after = next_[other] == kNone ? 0 : rest_[next_[other]];
+  return end_[other] - (StartOf(op) - free) + std::max(after, RestBy(op));
+}
+
+Nanos PassSequences::BoundBefore(int op, int other) const {
+  const Nanos after = next_[op] == kNone ? 0 : rest_[next_[op]];
+  const Nanos idle_after = rest_[op] - graph_->op(op).ns - after;
+  return std::max(FreeBefore(other), EarliestBy(op)) + rest_[other] - idle_after;
 }
 
 Nanos PassSequences::EstimateBehind(int op, int other) {

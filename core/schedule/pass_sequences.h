@@ -33,6 +33,7 @@ class PassSequences {
   // On its device; kNone at the ends.
   int Previous(int op) const { return previous_[op]; }
   int Next(int op) const { return next_[op]; }
+  int FirstOf(int device) const { return first_[device]; }
   int LastOf(int device) const { return last_[device]; }
 
   // Whether it is certain that `op` can go right behind `other`, which comes after it on their
@@ -40,6 +41,9 @@ class PassSequences {
   bool CanGoBehind(int op, int other) const;
   // Whether it can go right before `other`, which comes before it.
   bool CanGoBefore(int op, int other) const;
+  // What the estimate is no less than. O(arcs of op).
+  Nanos BoundBehind(int op, int other) const;
+  Nanos BoundBefore(int op, int other) const;
   // The longest path through the passes that would change places, with ends and rests of all others
   // as they are. O(passes between).
   Nanos EstimateBehind(int op, int other);
@@ -51,6 +55,7 @@ class PassSequences {
   void MoveBefore(int op, int other);
 
  private:
+  Nanos FreeBefore(int op) const;
   Nanos EarliestBy(int op) const;  // by its arcs
   Nanos RestBy(int op) const;      // after its end, by its arcs
   Nanos Estimate();

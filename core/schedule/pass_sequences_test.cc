@@ -75,6 +75,8 @@ TEST(PassSequencesTest, MovesAtRandom) {
       if (!can) continue;
       const Nanos estimate =
           behind ? sequences.EstimateBehind(op, other) : sequences.EstimateBefore(op, other);
+      ASSERT_LE(behind ? sequences.BoundBehind(op, other) : sequences.BoundBefore(op, other),
+                estimate);
       const Nanos before = sequences.makespan_ns();
       behind ? sequences.MoveBehind(op, other) : sequences.MoveBefore(op, other);
       ++moved;

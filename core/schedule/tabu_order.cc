@@ -162,7 +162,13 @@ class TabuSearch {
     });
   }
 
+  Nanos BoundOf(const Move& move) const {
+    return move.behind ? sequences_.BoundBehind(move.op, move.other)
+                       : sequences_.BoundBefore(move.op, move.other);
+  }
+
   void Consider(Move move) {
+    if (best_move_.op != kNone && BoundOf(move) > best_move_.estimate_ns) return;
     const bool can = move.behind ? sequences_.CanGoBehind(move.op, move.other)
                                  : sequences_.CanGoBefore(move.op, move.other);
     if (!can || !AllPassed(move, [&](int i) { return !AreAlike(i, move.op); })) return;

@@ -99,6 +99,7 @@ class Ordering {
   void AddReductions();
   void IndexSlots();
   void AddMessages();
+  int WantedNode(int device, int slot, Nanos sent) const;
   void AddMessage(int from_stage, int to_stage, int micro_batch, bool activation);
   std::vector<std::vector<WorkItem>> Emit(const std::vector<int>& positions) const;
 
@@ -323,6 +324,19 @@ void Ordering::IndexSlots() {
   }
 }
 
+// Where a message of that slot is asked for: at most that many slots ahead, but, more than one slot
+// ahead, no sooner than before what its device runs when it is sent. Asked for sooner it would gain
+// nothing, and keep others from being asked for in time (recv_positions.h).
+int Ordering::WantedNode(int device, int slot, Nanos sent) const {
+  const std::vector<int>& first_node = first_node_[device];
+  const int wanted = first_node[std::max(0, slot - std::max(0, options_.recv_lookahead))];
+  if (options_.recv_lookahead <= 1) return wanted;
+  const std::vector<Nanos>& starts = positions_.start[device];
+  const auto next = std::upper_bound(starts.begin(), starts.end(), sent);
+  const int running = static_cast<int>(next - starts.begin()) - 1;
+  return std::max(wanted, std::min(running, first_node[std::max(0, slot - 1)]));
+}
+
 void Ordering::AddMessage(int from_stage, int to_stage, int micro_batch, bool activation) {
   const Position made = (activation ? makes_value_ : makes_gradient_)[from_stage][micro_batch];
   const Position read = (activation ? reads_value_ : reads_gradient_)[to_stage][micro_batch];
@@ -338,8 +352,7 @@ void Ordering::AddMessage(int from_stage, int to_stage, int micro_batch, bool ac
          lane[message.after + 1].collective >= 0 && lane[message.after + 1].start < message.sent) {
     ++message.after;
   }
-  message.wanted =
-      first_node_[read.device][std::max(0, slot - std::max(0, options_.recv_lookahead))];
+  message.wanted = WantedNode(read.device, slot, message.sent);
   message.first = activation;
   positions_.messages.push_back(message);
   messages_.push_back({Instruction::SEND, from_stage, micro_batch, {}, to_stage, activation});

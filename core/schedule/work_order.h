@@ -8,7 +8,8 @@
 //   - a SEND stands right after the pass that makes its data: before a reduction that comes then,
 //     after one that other devices were ready for while the pass ran;
 //   - a RECV stands where recv_positions.h puts it, at best `recv_lookahead` slots of the schedule
-//     before the pass that needs it.
+//     before the pass that needs it, but, if more than one slot, no sooner than before what its
+//     device runs when the message is sent.
 // Such an order cannot deadlock under blocking rendezvous, whatever the times turn out to be.
 #ifndef DPIPE_CORE_SCHEDULE_WORK_ORDER_H_
 #define DPIPE_CORE_SCHEDULE_WORK_ORDER_H_
