@@ -35,7 +35,7 @@ TraceDifference Compare(const Plan& plan, const CostModel& expected_cost, const 
 
 // To the nanosecond, every computation of a steady step, on random plans of all kinds.
 TEST(EmulateTest, RandomPlansTakeAsLongAsSimulated) {
-  constexpr int kInstances = 200;
+  constexpr int kInstances = 1000;
   RandomStream stream(1, 0, 0, RandomPurpose::kTest);
   for (int i = 0; i < kInstances; ++i) {
     const RandomInstance instance = MakeRandomInstance(stream);

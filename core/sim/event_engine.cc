@@ -91,15 +91,32 @@ bool EventEngine::GoOn(int rank, Nanos* now) {
   return true;
 }
 
-void EventEngine::FinishStep(int rank, Nanos now) {
+bool EventEngine::FinishStep(int rank, Nanos now) {
   RankState& state = ranks_[rank];
   state.next = 0;
-  ++state.step;
+  if (++state.step == 0) {
+    MeetAfterPrologue(rank, now);
+    return false;
+  }
   if (is_first_stage_[rank]) {
     Nanos& start = step_start_ns_[state.step];
     if (start == kUnknown || now < start) start = now;
   }
   state.done = state.step == num_steps_;
+  return true;
+}
+
+// Everybody has finished its prologue when the first step starts, as in the runtime.
+void EventEngine::MeetAfterPrologue(int rank, Nanos now) {
+  const Moment arrival{now, ranks_[rank].last_event};
+  if (prologue_.count == 0) prologue_.latest = arrival;
+  Later(arrival, &prologue_.latest);
+  if (++prologue_.count < graph_.num_ranks()) return;
+  step_start_ns_[0] = prologue_.latest.time + norm_latency_;
+  for (int r = 0; r < graph_.num_ranks(); ++r) {
+    ranks_[r].last_event = prologue_.latest.cause;
+    Wake(r, step_start_ns_[0]);
+  }
 }
 
 // Handles one instruction; false if the rank must be woken before it can go on.
@@ -107,8 +124,7 @@ bool EventEngine::Step(int rank, Nanos* now) {
   RankState& state = ranks_[rank];
   if (state.done) return false;
   if (state.next == graph_.num_nodes(rank)) {
-    FinishStep(rank, *now);
-    return true;
+    return FinishStep(rank, *now);
   }
   const PlanNode& node = graph_.node(rank, state.next);
   if (!Active(node, state.step)) {

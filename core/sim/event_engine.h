@@ -26,8 +26,8 @@ class EventEngine {
  public:
   // Steps 0 to num_steps - 1, after a prologue (step -1) if the plan works across steps;
   // `periodic`: no prologue, every step does all its work and the first finds what its predecessor
-  // would have left. `norm_latency_ns`: between the last rank's arrival at OPTIMIZER_STEP and its
-  // start, with a global norm. Keeps references.
+  // would have left. `norm_latency_ns`: of a meeting of all ranks, from the last one's arrival on:
+  // at OPTIMIZER_STEP with a global norm, at a FLUSH, and after the prologue. Keeps references.
   EventEngine(const PlanGraph& graph, const ClusterSpec& cluster, Nanos norm_latency_ns,
               int num_steps, bool periodic);
 
@@ -119,7 +119,9 @@ class EventEngine {
 
   void Wake(int rank, Nanos now);
   void Advance(int rank, Nanos now);
-  void FinishStep(int rank, Nanos now);
+  // False if the rank must be woken before it can go on.
+  bool FinishStep(int rank, Nanos now);
+  void MeetAfterPrologue(int rank, Nanos now);
   bool ReadyAt(int rank, const PlanNode& node, Nanos now, Moment* ready);
   bool Step(int rank, Nanos* now);
   bool Compute(int rank, const PlanNode& node, Nanos* now);
@@ -156,6 +158,7 @@ class EventEngine {
   std::vector<Gathering> gatherings_;                  // [step][collective]
   std::vector<Gathering> optimizers_;                  // [step]
   std::vector<Gathering> flushes_;                     // [step][flush]
+  Gathering prologue_;                                 // its end
   std::vector<std::pair<Moment, Moment>> interfaces_;  // out, in
   std::vector<CausedEvent> events_;
   std::vector<Nanos> step_start_ns_;

@@ -1,5 +1,9 @@
 #include "core/sim/simulator.h"
 
+#include <algorithm>
+#include <limits>
+#include <map>
+
 #include "core/base/philox.h"
 #include "core/cost/fake_profile.h"
 #include "core/schedule/generators.h"
@@ -367,6 +371,37 @@ TEST(SimulatorTest, PrologueAndLastStepByHand) {
   run.num_steps = 2;
   EXPECT_EQ(Simulate(*plan, *cost, run).status().message(),
             "num_steps 2 leaves no steady step; it takes 3");
+}
+
+// As in the runtime: all ranks meet after the prologue, however long each one's takes.
+TEST(SimulatorTest, NobodyStartsBeforeEverybodyHasFinishedItsPrologue) {
+  RandomStream stream(4, 0, 0, RandomPurpose::kTest);
+  int num_uneven = 0;
+  for (int i = 0; i < 50; ++i) {
+    const RandomInstance instance = MakeRandomInstance(stream);
+    if (!WorksAcrossSteps(instance.plan)) continue;
+    const CostModel cost = *CostModel::Create(instance.profile, instance.cluster);
+    const auto simulation = Simulate(instance.plan, cost);
+    ASSERT_TRUE(simulation.ok()) << i << ": " << simulation.status();
+    std::map<int, Nanos> prologue_ends;  // by rank
+    for (const StreamEvent& event : simulation->events) {
+      if (event.stream != TraceEvent::COMPUTE || event.step != -1) continue;
+      Nanos& end = prologue_ends[event.rank];
+      end = std::max(end, event.end_ns);
+    }
+    Nanos earliest = std::numeric_limits<Nanos>::max(), latest = 0;
+    for (const auto& [rank, end] : prologue_ends) {
+      earliest = std::min(earliest, end);
+      latest = std::max(latest, end);
+    }
+    num_uneven += earliest < latest ? 1 : 0;
+    EXPECT_EQ(simulation->step_start_ns[0], latest + cost.GlobalNorm()) << i;
+    for (const StreamEvent& event : simulation->events) {
+      if (event.step != 0) continue;
+      EXPECT_GE(event.start_ns, simulation->step_start_ns[0]) << i;
+    }
+  }
+  EXPECT_GE(num_uneven, 5);
 }
 
 TEST(SimulatorTest, SaysWhoWaitsForEver) {
