@@ -44,7 +44,7 @@ constexpr int kNumImproved = 2;
 // The same where they are tuned; and where S and M are given, so that candidates differ in little
 // but their schedules: there are few, and what looking at many would take improves more of them.
 constexpr double kTuneShare = 0.3;
-constexpr double kTuneShareOfShape = 4;
+constexpr double kTuneShareOfShape = 5.5;
 constexpr int kNumTunedOfShape = 4;
 // Then, for the best of them once more; and moves as below.
 constexpr double kBestShare = 0.6;

@@ -49,7 +49,7 @@ struct PlanOptions {
   bool exact = false;            // fill the chosen plan optimally: small instances only (exact.h)
   // How many instructions may be lowered and simulated, about, the other work of a candidate
   // counted in such; what is left of a large search is judged by estimates. Where the number of
-  // stages and micro-batches is given, tuning the best few may take more: four times as many, the
+  // stages and micro-batches is given, tuning the best few may take more: 5.5 times as many, the
   // best of them once more 0.6 times as many, and joint searches (joint_search.h) 0.6 times as many
   // moves of passes beside them.
   int64_t simulation_budget = 1000000;
