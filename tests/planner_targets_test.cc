@@ -95,15 +95,13 @@ TEST(PlannerTargetsTest, ControlNetLeavesFewBubbles) {
 TEST(PlannerTargetsTest, EightStagesWithEightMicroBatches) {
   EXPECT_GE(SpeedupOf({"stable_diffusion_v2_1_512", "a100", 64, 8, 8}), 1.15);
   EXPECT_GE(SpeedupOf({"controlnet_v1_0_512", "a100", 32, 8, 8}), 1.15);
-  // Of twice the batch ControlNet's frozen work fills more by itself and leaves less than 16 %
-  // idle: short of 1.15.
-  EXPECT_GE(SpeedupOf({"controlnet_v1_0_512", "a100", 64, 8, 8}), 1.12);
+  // Of twice the batch ControlNet's frozen work fills more by itself: with the whole budget.
+  EXPECT_GE(SpeedupOf({"controlnet_v1_0_512", "a100", 64, 8, 8, 1000000}), 1.15);
 }
 
 TEST(PlannerTargetsTest, SmallBatches) {
   EXPECT_GE(SpeedupOf({"stable_diffusion_v2_1_512", "a100", 16, 8, 8}), 1.15);
-  // Short of 1.15 within this budget.
-  EXPECT_GE(SpeedupOf({"controlnet_v1_0_512", "a100", 16, 8, 8}), 1.1);
+  EXPECT_GE(SpeedupOf({"controlnet_v1_0_512", "a100", 16, 8, 8, 1000000}), 1.15);
 }
 
 TEST(PlannerTargetsTest, CascadedModels) {
