@@ -72,7 +72,7 @@ class Search {
   }
 
   absl::StatusOr<PlanResult> Run() {
-    DPIPE_RETURN_IF_ERROR(CheckRequest());
+    DPIPE_RETURN_IF_ERROR(CheckRequest(Request(strategy_.schedule())));
     MakeCandidates();
     for (int round : {0, 1}) {
       StartRound(round);
@@ -87,26 +87,6 @@ class Search {
 
  private:
   using Extent = PlanBuilder::Extent;
-
-  absl::Status CheckRequest() const {
-    if (options_.global_batch < 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the global batch must be at least 1 sample; got ", options_.global_batch));
-    }
-    const std::pair<const char*, int> counts[] = {
-        {"num_stages", options_.num_stages},
-        {"num_micro_batches", options_.num_micro_batches},
-        {"micro_batch_size", options_.micro_batch_size},
-        {"devices_per_pipeline", options_.devices_per_pipeline},
-        {"stages_per_device", options_.stages_per_device}};
-    for (const auto& [name, value] : counts) {
-      if (value < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(name, " must be at least 1, or 0 for a search; got ", value));
-      }
-    }
-    return absl::OkStatus();
-  }
 
   ShapeRequest Request(const std::string& schedule) const {
     ShapeRequest request;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
@@ -141,6 +142,26 @@ absl::Status CheckStages(const ShapeRequest& request) {
   if (request.num_stages > 0 && request.num_devices % request.num_stages != 0) {
     return DoesNotDivide(absl::StrCat(request.num_devices, " devices do not divide over ",
                                       request.num_stages, " stages"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRequest(const ShapeRequest& request) {
+  if (request.global_batch < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the global batch must be at least 1 sample; got ", request.global_batch));
+  }
+  const std::pair<const char*, int> counts[] = {
+      {"num_stages", request.num_stages},
+      {"num_micro_batches", request.num_micro_batches},
+      {"micro_batch_size", request.micro_batch_size},
+      {"devices_per_pipeline", request.devices_per_pipeline},
+      {"stages_per_device", request.stages_per_device}};
+  for (const auto& [name, value] : counts) {
+    if (value < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " must be at least 1, or 0 for a search; got ", value));
+    }
   }
   return absl::OkStatus();
 }

@@ -51,6 +51,9 @@ struct ShapeRequest {
   int max_micro_batches_per_stage = 0;
 };
 
+// InvalidArgument, naming the number and its value, for a batch below 1 or another number below 0.
+absl::Status CheckRequest(const ShapeRequest& request);
+
 // InvalidArgument, one sentence with both values, for what does not divide or the schedule cannot
 // do.
 absl::Status CheckShape(const PipelineShape& shape, const ShapeRequest& request);
