@@ -29,8 +29,7 @@ using testlib::TrainAll;
 class FakeGpus {
  public:
   explicit FakeGpus(int count) : nccl_(&driver_) {
-    driver_.gpus().assign(count, driver_.gpus()[0]);
-    for (int i = 0; i < count; ++i) driver_.gpus()[i].index = i;
+    driver_.SetNumGpus(count);
     devices_ = *cuda::CreateCudaDevices(&driver_, count);
   }
   ~FakeGpus() {

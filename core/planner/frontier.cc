@@ -5,7 +5,7 @@
 
 namespace dpipe {
 
-std::tuple<int, int, int, int, int, int> Order(const Candidate& candidate) {
+CandidateOrder Order(const Candidate& candidate) {
   const PipelineShape& shape = candidate.shape;
   return {shape.num_stages,      shape.num_micro_batches, shape.devices_per_pipeline,
           candidate.alternative, shape.peak_limit,        shape.frozen_hosts};

@@ -44,8 +44,9 @@ struct Candidate {
   std::string outcome;
 };
 
+using CandidateOrder = std::tuple<int, int, int, int, int, int>;
 // Smaller S first, then smaller M, smaller D, the schedule named first, frozen work anywhere.
-std::tuple<int, int, int, int, int, int> Order(const Candidate& candidate);
+CandidateOrder Order(const Candidate& candidate);
 
 class Frontier {
  public:

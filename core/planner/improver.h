@@ -44,10 +44,9 @@ namespace dpipe {
 
 // What has been simulated, by all that differs in a search with given S and M: Order, order of the
 // passes, recv_lookahead and stages.
-using SimulatedCandidates =
-    std::map<std::tuple<std::tuple<int, int, int, int, int, int>, std::shared_ptr<const Schedule>,
-                        int, std::vector<std::vector<LayerRange>>>,
-             Candidate>;
+using SimulatedCandidates = std::map<std::tuple<CandidateOrder, std::shared_ptr<const Schedule>,
+                                                int, std::vector<std::vector<LayerRange>>>,
+                                     Candidate>;
 
 // What it needs of a search.
 struct ImproverContext {

@@ -423,7 +423,7 @@ class Search {
   absl::Status why_not_;
   std::optional<Candidate> found_;  // the best as first cut
   std::optional<Candidate> best_, best_of_first_round_;
-  std::set<std::tuple<int, int, int, int, int, int>> improved_;
+  std::set<CandidateOrder> improved_;
   bool tunes_ = false;
   int num_simulated_ = 0;
 };

@@ -26,9 +26,7 @@ constexpr int kProcesses = 2, kGpusEach = 2;
 class MeasureGpuClusterTest : public ::testing::Test {
  protected:
   MeasureGpuClusterTest() : nccl_(&driver_) {
-    driver_.gpus().assign(kProcesses * kGpusEach, driver_.gpus()[0]);
-    for (size_t i = 0; i < driver_.gpus().size(); ++i)
-      driver_.gpus()[i].index = static_cast<int>(i);
+    driver_.SetNumGpus(kProcesses * kGpusEach);
   }
 
   absl::StatusOr<ClusterSpec> Measure(ProcessGroup* processes) {

@@ -9,14 +9,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/barrier.h"
 #include "absl/synchronization/notification.h"
 #include "core/base/check.h"
 #include "core/comm/conformance.h"
 #include "core/comm/nccl/fake_nccl.h"
 #include "core/comm/nccl/nccl_communicator.h"
 #include "core/comm/nccl/send_through_gpu.h"
-#include "core/comm/rendezvous/store_server.h"
+#include "core/comm/store_ranks.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -33,15 +32,9 @@ using ::testing::StartsWith;
 class Ranks {
  public:
   explicit Ranks(int size, absl::Duration deadline = absl::Seconds(60))
-      : size_(size), deadline_(deadline), nccl_(&driver_) {
-    driver_.gpus().assign(size, driver_.gpus()[0]);
-    for (int i = 0; i < size; ++i) driver_.gpus()[i].index = i;
+      : deadline_(deadline), nccl_(&driver_), store_(std::make_unique<StoreRanks>(size)) {
+    driver_.SetNumGpus(size);
     devices_ = *cuda::CreateCudaDevices(&driver_, size);
-    auto listener = ListenTcp(0);
-    DPIPE_CHECK(listener.ok()) << listener.status();
-    StoreServerOptions options;
-    options.num_processes = size;
-    store_ = std::make_unique<StoreServer>(*std::move(listener), options);
   }
   ~Ranks() {
     store_ = nullptr;
@@ -52,17 +45,10 @@ class Ranks {
     EXPECT_EQ(driver_.num_live_handles(), 0);
   }
 
-  absl::StatusOr<std::unique_ptr<StoreClient>> Join(int rank) {
-    StoreClientOptions options;
-    options.host = "localhost";
-    options.port = store_->port();
-    options.process = rank;
-    options.num_processes = size_;
-    options.name = absl::StrCat("rank ", rank, " (pid 5 on node1)");
-    return StoreClient::Join(options);
-  }
+  absl::StatusOr<std::unique_ptr<StoreClient>> Join(int rank) const { return store_->Join(rank); }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(StoreClient* store, int rank) {
-    return ConnectNccl(nccl_.api(), store, {"test", Rank(rank), size_, devices_[rank], deadline_});
+    return ConnectNccl(nccl_.api(), store,
+                       {"test", Rank(rank), store_->size(), devices_[rank], deadline_});
   }
 
   void AwaitCommunicators(int count) const {
@@ -71,35 +57,18 @@ class Ranks {
   // As far as they come by themselves.
   void LetGpusRun() { driver_.RunAll(); }
 
+  const StoreRanks& store() const { return *store_; }
   int port() const { return store_->port(); }
   const std::shared_ptr<Device>& device(int rank) const { return devices_[rank]; }
   FakeNccl& nccl() { return nccl_; }
 
  private:
-  const int size_;
   const absl::Duration deadline_;
   cuda::FakeDriver driver_;
   FakeNccl nccl_;
   std::vector<std::shared_ptr<Device>> devices_;
-  std::unique_ptr<StoreServer> store_;
+  std::unique_ptr<StoreRanks> store_;
 };
-
-void MeetAt(absl::Barrier* barrier) {
-  if (barrier->Block()) delete barrier;
-}
-
-absl::Status RunRank(Ranks* ranks, int rank, const Transport::Body& body, absl::Barrier* all_there,
-                     absl::Barrier* all_done) {
-  auto store = ranks->Join(rank);
-  DPIPE_CHECK(store.ok()) << store.status();
-  auto communicator = ranks->Connect(store->get(), rank);
-  DPIPE_CHECK(communicator.ok()) << communicator.status();
-  const auto through = SendThroughGpu(*std::move(communicator), ranks->device(rank), Device::Cpu());
-  MeetAt(all_there);
-  const absl::Status status = body(*through);
-  MeetAt(all_done);
-  return status;
-}
 
 Transport Nccl() {
   Transport transport;
@@ -107,15 +76,12 @@ Transport Nccl() {
   transport.in_device_order = true;
   transport.run = [](int size, absl::Duration deadline, const Transport::Body& body) {
     Ranks ranks(size, deadline);
-    auto* all_there = new absl::Barrier(size);
-    auto* all_done = new absl::Barrier(size);
-    std::vector<absl::Status> statuses(size);
-    std::vector<std::thread> threads;
-    for (int i = 0; i < size; ++i) {
-      threads.emplace_back([&, i] { statuses[i] = RunRank(&ranks, i, body, all_there, all_done); });
-    }
-    for (auto& thread : threads) thread.join();
-    return statuses;
+    const auto connect = [&](StoreClient* store,
+                             int rank) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+      DPIPE_ASSIGN_OR_RETURN(auto inner, ranks.Connect(store, rank));
+      return SendThroughGpu(std::move(inner), ranks.device(rank), Device::Cpu());
+    };
+    return ranks.store().Run(connect, body);
   };
   return transport;
 }

@@ -27,8 +27,7 @@ class NcclJob {
  public:
   explicit NcclJob(int size, absl::Duration deadline = absl::Seconds(60), uint64_t seed = 1)
       : driver_(seed), nccl_(&driver_) {
-    driver_.gpus().assign(size, driver_.gpus()[0]);
-    for (int i = 0; i < size; ++i) driver_.gpus()[i].index = i;
+    driver_.SetNumGpus(size);
     devices_ = *cuda::CreateCudaDevices(&driver_, size);
     auto communicators = CreateLocalNcclCommunicators(nccl_.api(), devices_, deadline);
     EXPECT_TRUE(communicators.ok()) << communicators.status();

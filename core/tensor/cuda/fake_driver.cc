@@ -35,6 +35,11 @@ int FakeDriver::num_live_handles() const {
   return static_cast<int>(streams_.size() + pools_.size() + pinned_.size()) + events;
 }
 
+void FakeDriver::SetNumGpus(int count) {
+  gpus_.assign(count, Gpu(gpus_[0]));
+  for (int i = 0; i < count; ++i) gpus_[i].index = i;
+}
+
 void FakeDriver::set_memory_limit(int64_t bytes) {
   absl::MutexLock lock(&mutex_);
   memory_limit_ = bytes;

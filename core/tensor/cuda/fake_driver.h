@@ -39,6 +39,8 @@ class FakeDriver : public Driver {
   // The next call of that name ("Copy", "Record", ...) fails once.
   void FailNext(const std::string& call);
   std::vector<Gpu>& gpus() { return gpus_; }
+  // So many GPUs like the first, numbered from 0. Before any is used.
+  void SetNumGpus(int count);
   MultiprocessorRules& rules() { return rules_; }
   // Shares that the GPU's clusters cost beyond what division gives.
   int lost_shares = 0;

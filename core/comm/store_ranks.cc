@@ -1,0 +1,60 @@
+#include "core/comm/store_ranks.h"
+
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/barrier.h"
+#include "core/base/check.h"
+#include "core/comm/rendezvous/socket.h"
+
+namespace dpipe {
+namespace {
+
+void MeetAt(absl::Barrier* barrier) {
+  if (barrier->Block()) delete barrier;
+}
+
+}  // namespace
+
+StoreRanks::StoreRanks(int size, absl::Duration silence) : size_(size) {
+  auto listener = ListenTcp(0);
+  DPIPE_CHECK(listener.ok()) << listener.status();
+  StoreServerOptions options;
+  options.num_processes = size;
+  options.silence = silence;
+  store_ = std::make_unique<StoreServer>(*std::move(listener), options);
+}
+
+absl::StatusOr<std::unique_ptr<StoreClient>> StoreRanks::Join(int rank) const {
+  StoreClientOptions options;
+  options.host = "localhost";
+  options.port = port();
+  options.process = rank;
+  options.num_processes = size_;
+  options.name = absl::StrCat("rank ", rank, " (pid 5 on node1)");
+  return StoreClient::Join(options);
+}
+
+std::vector<absl::Status> StoreRanks::Run(const Connect& connect,
+                                          const Transport::Body& body) const {
+  auto* all_there = new absl::Barrier(size_);
+  auto* all_done = new absl::Barrier(size_);
+  std::vector<absl::Status> statuses(size_);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size_; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto store = Join(rank);
+      DPIPE_CHECK(store.ok()) << store.status();
+      const auto communicator = connect(store->get(), rank);
+      DPIPE_CHECK(communicator.ok()) << communicator.status();
+      MeetAt(all_there);
+      statuses[rank] = body(**communicator);
+      MeetAt(all_done);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+}  // namespace dpipe

@@ -1,0 +1,41 @@
+// For tests: ranks on threads, each with a connection to a store as if it were a process.
+#ifndef DPIPE_CORE_COMM_STORE_RANKS_H_
+#define DPIPE_CORE_COMM_STORE_RANKS_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "core/base/status.h"
+#include "core/comm/communicator.h"
+#include "core/comm/conformance.h"
+#include "core/comm/rendezvous/store_client.h"
+#include "core/comm/rendezvous/store_server.h"
+
+namespace dpipe {
+
+class StoreRanks {
+ public:
+  explicit StoreRanks(int size, absl::Duration silence = absl::Seconds(20));
+
+  // Returns when all have joined. For people it is "rank 1 (pid 5 on node1)".
+  absl::StatusOr<std::unique_ptr<StoreClient>> Join(int rank) const;
+
+  // Statuses by rank. A communicator is let go only when all bodies have returned.
+  using Connect =
+      std::function<absl::StatusOr<std::unique_ptr<Communicator>>(StoreClient* store, int rank)>;
+  std::vector<absl::Status> Run(const Connect& connect, const Transport::Body& body) const;
+
+  int size() const { return size_; }
+  int port() const { return store_->port(); }
+
+ private:
+  const int size_;
+  std::unique_ptr<StoreServer> store_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_STORE_RANKS_H_
