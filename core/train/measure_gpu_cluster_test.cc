@@ -25,9 +25,7 @@ constexpr int kProcesses = 2, kGpusEach = 2;
 
 class MeasureGpuClusterTest : public ::testing::Test {
  protected:
-  MeasureGpuClusterTest() : nccl_(&driver_) {
-    driver_.SetNumGpus(kProcesses * kGpusEach);
-  }
+  MeasureGpuClusterTest() : nccl_(&driver_) { driver_.SetNumGpus(kProcesses * kGpusEach); }
 
   absl::StatusOr<ClusterSpec> Measure(ProcessGroup* processes) {
     DPIPE_ASSIGN_OR_RETURN(
