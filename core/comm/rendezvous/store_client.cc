@@ -148,7 +148,7 @@ void StoreClient::Loop() {
     }
     if (since_heartbeat < HeartbeatInterval(options_.silence)) continue;
     since_heartbeat = absl::ZeroDuration();
-    Send(heartbeat).IgnoreError();  // a broken connection shows on reading
+    Write(heartbeat).IgnoreError();  // also after a failure: this process is there until it leaves
   }
 }
 
@@ -193,16 +193,23 @@ absl::Status StoreClient::WriteFrame(const StoreMessage& message) {
   return sent;
 }
 
-// What cannot be sent any more is explained by the failure, where that is known. A connection that
-// broke shows on reading; one that takes nothing is shut down when it is known why, and what has
-// arrived by then can still be read.
-absl::Status StoreClient::Send(const StoreMessage& message) {
+// A connection that broke shows on reading; one that takes nothing is shut down when it is known
+// why, and what has arrived by then can still be read.
+absl::Status StoreClient::Write(const StoreMessage& message) {
   const absl::Status sent = WriteFrame(message);
   if (absl::IsDeadlineExceeded(sent)) {
     SetFailure(
         absl::UnavailableError(absl::StrCat(StoreName(), " reads nothing: ", sent.message())));
     shutdown(socket_.fd(), SHUT_RDWR);
   }
+  return sent;
+}
+
+// What cannot be sent any more is explained by the failure, where that is known.
+absl::Status StoreClient::Send(const StoreMessage& message) {
+  DPIPE_RETURN_IF_ERROR(failure());
+  const absl::Status sent = Write(message);
+  if (sent.ok()) return sent;
   const absl::Status failed = failure();
   return failed.ok() ? sent : failed;
 }

@@ -1,7 +1,8 @@
 // A process's connection to the store of its job.
 //
 // Thread-safe. Once the job has failed, whoever waits here is woken with the failure, and so are
-// listeners.
+// listeners; nothing is sent any more, and whoever tries is told the failure. What was sent whole
+// before that was known is a success.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_STORE_CLIENT_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_STORE_CLIENT_H_
 
@@ -98,6 +99,7 @@ class StoreClient {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetFailure(const absl::Status& status);
   absl::Status Send(const StoreMessage& message);
+  absl::Status Write(const StoreMessage& message);
   absl::Status WriteFrame(const StoreMessage& message);
   // "rank 0 (pid 4711 on node1), the host of the job's store,".
   std::string StoreName() const;

@@ -342,6 +342,31 @@ TEST(StoreTest, AStoreThatReadsNothingIsTheJobsFailure) {
   alive.join();
 }
 
+// The failure comes to be known while the message is on its way.
+TEST(StoreTest, WhatWasSentWholeIsASuccessAndTheNextCallTellsTheFailure) {
+  PlayedStore played = PlayStore(/*silence=*/absl::Seconds(60));
+  ASSERT_NE(played.client, nullptr);
+  std::atomic<bool> done = false;
+  std::thread store([&] {
+    char begin[4096];  // more than what came before it
+    for (ssize_t size = 0; size < static_cast<ssize_t>(sizeof(begin));) {
+      size = recv(played.connection.fd(), begin, sizeof(begin), 0);
+    }
+    StoreMessage failure;
+    failure.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kDataLoss));
+    failure.mutable_failure()->set_message("disk full");
+    EXPECT_TRUE(played.connection.SendAll(EncodeFrame(failure), absl::Seconds(60)).ok());
+    played.client->AwaitFailure(absl::Seconds(10));
+    for (std::string rest; !done;) played.connection.Receive(&rest);
+  });
+  const absl::Status sent = played.client->Set("key", std::string(64 << 20, 'x'));
+  EXPECT_TRUE(sent.ok()) << sent;
+  done = true;
+  store.join();
+  ASSERT_TRUE(played.client->AwaitFailure(absl::Seconds(60)));
+  EXPECT_EQ(played.client->Set("other", "value"), absl::DataLossError("disk full"));
+}
+
 TEST(StoreTest, AMessageThatIsTooLongIsRefusedAndTheJobGoesOn) {
   auto server = StartServer(Options(1));
   auto client = StoreClient::Join(ClientOptions(*server, 0, 1));
