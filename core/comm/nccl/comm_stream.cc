@@ -62,7 +62,7 @@ absl::Status CommStream::Connect(const std::string& id, int rank, int size) {
   config.blocking = 0;
   config.maxCTAs = kMostBlocks;
   absl::MutexLock lock(&mutex_);
-  if (aborted_) return absl::CancelledError(absl::StrCat(name_, " was aborted"));
+  if (closed_) return absl::CancelledError(absl::StrCat(name_, " was aborted"));
   DPIPE_RETURN_IF_ERROR(ToStatus(*api_,
                                  api_->ncclCommInitRankConfig(&comm_, size, unique, rank, &config),
                                  "ncclCommInitRankConfig"));
@@ -102,7 +102,7 @@ absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Enqueue(Operation operati
   const CommEvent made(&driver_, event);
   DPIPE_RETURN_IF_ERROR(driver_.Record(made.get(), device.stream()));
   absl::MutexLock lock(&mutex_);
-  if (comm_ == nullptr) return absl::CancelledError(absl::StrCat(name_, " was aborted"));
+  if (closed_) return absl::CancelledError(absl::StrCat(name_, " was aborted"));
   DPIPE_RETURN_IF_ERROR(driver_.Wait(stream_, made.get()));
   UnderWay under_way{operation.what, std::move(operation.tensors)};
   DPIPE_ASSIGN_OR_RETURN(under_way.begin, Record());
@@ -147,19 +147,19 @@ bool CommStream::Idle() const {
   return under_way_.empty();
 }
 
-std::optional<CommStream::Wait> CommStream::Waiting() const {
+std::optional<CommStream::Wait> CommStream::Close() {
   absl::MutexLock lock(&mutex_);
+  closed_ = true;
   for (const UnderWay& one : under_way_) {
     if (driver_.Done(one.end->get()).value_or(true)) continue;
-    if (!driver_.Done(one.begin->get()).value_or(true)) return std::nullopt;
-    return Wait{one.what, one.waited};
+    return Wait{one.what, driver_.Done(one.begin->get()).value_or(true), one.waited};
   }
   return std::nullopt;
 }
 
 void CommStream::Abort() {
   absl::MutexLock lock(&mutex_);
-  aborted_ = true;
+  closed_ = true;
   if (comm_ == nullptr) return;
   api_->ncclCommAbort(comm_);
   comm_ = nullptr;

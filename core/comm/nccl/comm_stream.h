@@ -66,13 +66,15 @@ class CommStream {
   absl::Status Look(absl::Duration passed);
   bool Idle() const;  // nothing is under way
 
-  // What the device waits for here, and for how long by the last look.
+  // What is under way: the device waits for it, or, where `begun` is false, will when it has made
+  // the inputs.
   struct Wait {
     std::string what;
-    absl::Duration waited;
+    bool begun;
+    absl::Duration waited;  // by the last look
   };
-  // None where the inputs of what comes next are still being made, or nothing is under way.
-  std::optional<Wait> Waiting() const;
+  // Nothing can be enqueued from now on. What is under way first, if anything is.
+  std::optional<Wait> Close();
 
   // Ends everything under way, without results. May be called at any time, more than once.
   void Abort();
@@ -102,7 +104,7 @@ class CommStream {
   const std::string name_;
   const absl::Duration deadline_;
   mutable absl::Mutex mutex_;
-  bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   ncclComm_t comm_ ABSL_GUARDED_BY(mutex_) = nullptr;  // from Connect to Abort
   std::deque<UnderWay> under_way_ ABSL_GUARDED_BY(mutex_);
 };

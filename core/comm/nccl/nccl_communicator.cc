@@ -51,7 +51,7 @@ class NcclCommunicator : public Communicator {
     const absl::Status status(reason.code(),
                               absl::StrCat("rank ", rank().value(), ", connecting to the other ",
                                            size() - 1, " ranks by NCCL: ", reason.message()));
-    Fail(status, /*announce=*/true);
+    Fail(status);
     return status;
   }
 
@@ -72,32 +72,49 @@ class NcclCommunicator : public Communicator {
                                           const std::string& what) override;
   absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) override;
 
-  void Abort(const absl::Status& status) override { Fail(status, /*announce=*/true); }
+  void Abort(const absl::Status& status) override { Fail(status); }
 
-  // The device's stream goes on when `event` is reached.
-  absl::Status WaitFor(const CommEvent& event) {
-    DPIPE_RETURN_IF_ERROR(failure());
+  // The device's stream goes on when `event`, the end of `what`, is reached.
+  absl::Status WaitFor(const CommEvent& event, const std::string& what) {
+    DPIPE_RETURN_IF_ERROR(FailureOf(what));
     return device_.driver().Wait(device_.stream(), event.get());
-  }
-  absl::Status failure() const {
-    absl::MutexLock lock(&mutex_);
-    return failure_;
   }
   cuda::CudaDevice& device() { return device_; }
 
  private:
   absl::Status Open();
   bool Idle() const { return up_->Idle() && down_->Idle() && collectives_->Idle(); }
-  // The job has failed, as others have found.
-  void HearFailure(const absl::Status& status);
-  // What a call returns where it fails because the job has: the reason, not the consequence.
+  absl::Status failure() const {
+    absl::MutexLock lock(&mutex_);
+    return failure_;
+  }
+  // The same, to whoever comes with `what`: where nothing was waited for when others failed, this
+  // is what the rank would have waited for.
+  absl::Status FailureOf(const std::string& what) const;
+  absl::Status Own(const absl::Status& status) const {
+    return absl::Status(status.code(),
+                        absl::StrCat("rank ", rank().value(), " ", status.message()));
+  }
+  absl::Status InVain(const std::string& what, absl::Duration waited,
+                      const absl::Status& reason) const {
+    return Own(absl::Status(
+        reason.code(),
+        absl::StrCat("waited ", absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1))),
+                     " for ", what, ": ", reason.message())));
+  }
+  // Why something has failed with `status`: the job has, or that itself.
   absl::Status Reason(const absl::Status& status);
   absl::StatusOr<std::shared_ptr<CommEvent>> Start(CommStream* stream,
                                                    CommStream::Operation operation);
   NcclCall CallOf(ncclComm_t comm, cuda::Stream stream) const {
     return {options_.api, &device_.driver(), comm, stream};
   }
-  void Fail(const absl::Status& status, bool announce);
+  // This rank has failed.
+  void Fail(const absl::Status& status);
+  // Others have.
+  void HearFailure(const absl::Status& status);
+  // The first counts. Whatever is under way ends; `explained`: `status` says what this rank did.
+  bool End(const absl::Status& status, bool explained);
   void Watch();
 
   const NcclOptions options_;
@@ -105,35 +122,40 @@ class NcclCommunicator : public Communicator {
   std::unique_ptr<CommStream> up_, down_, collectives_;
   mutable absl::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  bool explained_ ABSL_GUARDED_BY(mutex_) = false;  // what this rank did is said in failure_
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread watch_;
 };
 
 class NcclRecv : public PendingRecv {
  public:
-  NcclRecv(NcclCommunicator* communicator, std::vector<Tensor> tensors,
+  NcclRecv(NcclCommunicator* communicator, std::string what, std::vector<Tensor> tensors,
            std::shared_ptr<CommEvent> end)
-      : communicator_(communicator), tensors_(std::move(tensors)), end_(std::move(end)) {}
+      : communicator_(communicator),
+        what_(std::move(what)),
+        tensors_(std::move(tensors)),
+        end_(std::move(end)) {}
 
   absl::StatusOr<std::vector<Tensor>> Wait() override {
-    DPIPE_RETURN_IF_ERROR(communicator_->WaitFor(*end_));
+    DPIPE_RETURN_IF_ERROR(communicator_->WaitFor(*end_, what_));
     return std::move(tensors_);
   }
 
  private:
   NcclCommunicator* const communicator_;
+  const std::string what_;
   std::vector<Tensor> tensors_;
   const std::shared_ptr<CommEvent> end_;
 };
 
 class NcclCollective : public PendingCollective {
  public:
-  NcclCollective(NcclCommunicator* communicator, std::shared_ptr<CommEvent> end)
-      : communicator_(communicator), end_(std::move(end)) {}
+  NcclCollective(NcclCommunicator* communicator, std::string what, std::shared_ptr<CommEvent> end)
+      : communicator_(communicator), what_(std::move(what)), end_(std::move(end)) {}
 
   // On return the device's stream has been told to wait.
   absl::Status Wait() override {
-    if (end_ != nullptr) DPIPE_RETURN_IF_ERROR(communicator_->WaitFor(*end_));
+    if (end_ != nullptr) DPIPE_RETURN_IF_ERROR(communicator_->WaitFor(*end_, what_));
     reached_ = communicator_->device().RecordEvent();
     return absl::OkStatus();
   }
@@ -144,6 +166,7 @@ class NcclCollective : public PendingCollective {
 
  private:
   NcclCommunicator* const communicator_;
+  const std::string what_;
   const std::shared_ptr<CommEvent> end_;
   std::shared_ptr<DeviceEvent> reached_;
 };
@@ -164,21 +187,9 @@ absl::Status NcclCommunicator::Open() {
   return collectives_->Connect(options_.ids.collectives, rank().value(), size());
 }
 
-// With what this rank waits for: the GPU does, and its thread may be at a later instruction.
-void NcclCommunicator::HearFailure(const absl::Status& status) {
-  std::optional<CommStream::Wait> longest;
-  for (const CommStream* stream : {up_.get(), down_.get(), collectives_.get()}) {
-    if (stream == nullptr) continue;
-    std::optional<CommStream::Wait> wait = stream->Waiting();
-    if (!wait.has_value() || (longest.has_value() && wait->waited <= longest->waited)) continue;
-    longest = std::move(wait);
-  }
-  if (!longest.has_value()) return Fail(status, /*announce=*/false);
-  Fail(absl::Status(status.code(), absl::StrCat("rank ", rank().value(), " waited ",
-                                                absl::FormatDuration(absl::Trunc(
-                                                    longest->waited, absl::Milliseconds(1))),
-                                                " for ", longest->what, ": ", status.message())),
-       /*announce=*/false);
+absl::Status NcclCommunicator::FailureOf(const std::string& what) const {
+  absl::MutexLock lock(&mutex_);
+  return failure_.ok() || explained_ ? failure_ : InVain(what, absl::ZeroDuration(), failure_);
 }
 
 absl::Status NcclCommunicator::Reason(const absl::Status& status) {
@@ -192,10 +203,12 @@ absl::Status NcclCommunicator::Reason(const absl::Status& status) {
 
 absl::StatusOr<std::shared_ptr<CommEvent>> NcclCommunicator::Start(
     CommStream* stream, CommStream::Operation operation) {
-  DPIPE_RETURN_IF_ERROR(failure());
+  const std::string what = operation.what;
+  DPIPE_RETURN_IF_ERROR(FailureOf(what));
   absl::StatusOr<std::shared_ptr<CommEvent>> end = stream->Enqueue(std::move(operation));
-  if (!end.ok()) return Reason(end.status());
-  return end;
+  if (end.ok()) return end;
+  const absl::Status reason = Reason(Own(end.status())), failed = FailureOf(what);
+  return failed.ok() ? reason : failed;
 }
 
 absl::Status NcclCommunicator::Send(Rank to, int64_t tag, std::vector<Tensor> tensors,
@@ -221,7 +234,8 @@ absl::StatusOr<std::unique_ptr<PendingRecv>> NcclCommunicator::PostRecv(
   for (const TensorSpec& spec : specs) {
     tensors.push_back(Tensor::Empty(options_.device, spec.shape, spec.dtype));
   }
-  CommStream::Operation operation{absl::StrCat(what, " from rank ", from.value()), tensors};
+  std::string name = absl::StrCat(what, " from rank ", from.value());
+  CommStream::Operation operation{name, tensors};
   operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
     return Grouped(*options_.api, [&]() -> absl::Status {
       for (const Tensor& t : tensors) {
@@ -234,7 +248,7 @@ absl::StatusOr<std::unique_ptr<PendingRecv>> NcclCommunicator::PostRecv(
   DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<CommEvent> end,
                          Start(from < rank() ? up_.get() : down_.get(), std::move(operation)));
   return std::unique_ptr<PendingRecv>(
-      std::make_unique<NcclRecv>(this, std::move(tensors), std::move(end)));
+      std::make_unique<NcclRecv>(this, std::move(name), std::move(tensors), std::move(end)));
 }
 
 Communicator::StartedCollective NcclCommunicator::StartAllReduceSum(absl::Span<const Rank> group,
@@ -257,7 +271,7 @@ Communicator::StartedCollective NcclCommunicator::StartAllReduceSum(absl::Span<c
     };
     DPIPE_ASSIGN_OR_RETURN(end, Start(collectives_.get(), std::move(operation)));
   }
-  return std::make_unique<NcclCollective>(this, end);
+  return std::make_unique<NcclCollective>(this, what, end);
 }
 
 Communicator::StartedCollective NcclCommunicator::StartAllGather(absl::Span<const Rank> group,
@@ -273,7 +287,7 @@ Communicator::StartedCollective NcclCommunicator::StartAllGather(absl::Span<cons
   };
   DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<CommEvent> end,
                          Start(collectives_.get(), std::move(operation)));
-  return std::make_unique<NcclCollective>(this, std::move(end));
+  return std::make_unique<NcclCollective>(this, what, std::move(end));
 }
 
 Communicator::StartedCollective NcclCommunicator::StartReduceScatterSum(
@@ -296,7 +310,7 @@ Communicator::StartedCollective NcclCommunicator::StartReduceScatterSum(
   };
   DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<CommEvent> end,
                          Start(collectives_.get(), std::move(operation)));
-  return std::make_unique<NcclCollective>(this, std::move(end));
+  return std::make_unique<NcclCollective>(this, what, std::move(end));
 }
 
 // Every rank gets every rank's values, and adds them up itself. As bytes, in a tensor of int32.
@@ -321,10 +335,10 @@ absl::Status NcclCommunicator::AllReduceSum(absl::Span<double> values, const std
   };
   DPIPE_ASSIGN_OR_RETURN(const std::shared_ptr<CommEvent> end,
                          Start(collectives_.get(), std::move(operation)));
-  DPIPE_RETURN_IF_ERROR(WaitFor(*end));
+  DPIPE_RETURN_IF_ERROR(WaitFor(*end, what));
   std::vector<double> all(values.size() * size());
   device_.CopyToHost(all.data(), rows.raw_data(), row_bytes * size());
-  DPIPE_RETURN_IF_ERROR(failure());
+  DPIPE_RETURN_IF_ERROR(FailureOf(what));
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = 0;
     for (int r = 0; r < size(); ++r) values[i] += all[r * values.size() + i];
@@ -332,18 +346,44 @@ absl::Status NcclCommunicator::AllReduceSum(absl::Span<double> values, const std
   return absl::OkStatus();
 }
 
-void NcclCommunicator::Fail(const absl::Status& status, bool announce) {
+void NcclCommunicator::Fail(const absl::Status& status) {
+  if (End(status, /*explained=*/true)) options_.peers->Tell(status);
+}
+
+void NcclCommunicator::HearFailure(const absl::Status& status) { End(status, /*explained=*/false); }
+
+bool NcclCommunicator::End(const absl::Status& status, bool explained) {
+  const std::vector<CommStream*> streams = {up_.get(), down_.get(), collectives_.get()};
+  absl::Status kept = status;
   {
     absl::MutexLock lock(&mutex_);
-    if (!failure_.ok()) return;
-    failure_ = status;
+    if (!failure_.ok()) return false;
+    // What the GPU waits for, whose thread may be at a later instruction; of what it will wait for,
+    // the first.
+    std::optional<CommStream::Wait> longest;
+    for (CommStream* stream : streams) {
+      std::optional<CommStream::Wait> wait;
+      if (stream != nullptr) wait = stream->Close();
+      if (!wait.has_value()) continue;
+      if (longest.has_value() &&
+          std::pair(wait->begun, wait->waited) <= std::pair(longest->begun, longest->waited)) {
+        continue;
+      }
+      longest = std::move(wait);
+    }
+    if (!explained && longest.has_value()) {
+      kept = InVain(longest->what, longest->waited, status);
+      explained = true;
+    }
+    failure_ = kept;
+    explained_ = explained;
   }
-  device_.Keep(status);
-  // What is under way ends, so that nobody waits for it, on the GPU or here.
-  for (CommStream* stream : {up_.get(), down_.get(), collectives_.get()}) {
+  device_.Keep(kept);
+  // Nobody waits for it any more, on the GPU or here.
+  for (CommStream* stream : streams) {
     if (stream != nullptr) stream->Abort();
   }
-  if (announce) options_.peers->Tell(status);
+  return true;
 }
 
 void NcclCommunicator::Watch() {
@@ -365,9 +405,7 @@ void NcclCommunicator::Watch() {
     for (CommStream* stream : {up_.get(), down_.get(), collectives_.get()}) {
       const absl::Status status = stream->Look(passed);
       if (status.ok()) continue;
-      Fail(Reason(absl::Status(status.code(),
-                               absl::StrCat("rank ", rank().value(), " ", status.message()))),
-           /*announce=*/true);
+      Fail(Reason(Own(status)));
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "core/base/philox.h"
 #include "core/base/shard.h"
 #include "core/comm/nccl/connect_nccl.h"
@@ -189,22 +190,51 @@ TEST(NcclCommunicatorTest, AnErrorOfNcclIsToldToAllRanks) {
   }
 }
 
+// Wherever rank 1 is by then.
 TEST(NcclCommunicatorTest, AbortEndsEveryWait) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    NcclJob job(2, absl::Seconds(60), seed);
+    const auto statuses = job.Run([](Communicator& comm, const auto& device) -> absl::Status {
+      if (comm.rank() == Rank(0)) {
+        comm.Abort(absl::InternalError("rank 0 ran out of disk"));
+        return absl::OkStatus();
+      }
+      DPIPE_ASSIGN_OR_RETURN(auto recv,
+                             comm.PostRecv(Rank(0), 0, {{{1}, DType::kF32}}, "activation"));
+      DPIPE_RETURN_IF_ERROR(recv->Wait().status());
+      return device->Synchronize();
+    });
+    EXPECT_THAT(std::string(statuses[1].message()),
+                AllOf(HasSubstr("rank 1 waited "),
+                      EndsWith(" for activation from rank 0: rank 0 ran out of disk")));
+  }
+}
+
+// Nothing was waited for when the job failed: each call says what it came for.
+TEST(NcclCommunicatorTest, CallsAfterAnAbortSayWhatTheyWereFor) {
   NcclJob job(2);
-  const auto statuses = job.Run([](Communicator& comm, const auto& device) -> absl::Status {
+  absl::Notification aborted;
+  ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
+    const std::vector<Rank> both = {Rank(0), Rank(1)};
+    std::vector<Tensor> tensors = {Vector(device, {1})};
     if (comm.rank() == Rank(0)) {
       comm.Abort(absl::InternalError("rank 0 ran out of disk"));
+      aborted.Notify();
       return absl::OkStatus();
     }
-    const auto recv = comm.PostRecv(Rank(0), 0, {{{1}, DType::kF32}}, "activation");
-    if (recv.ok()) (*recv)->Wait().IgnoreError();
+    aborted.WaitForNotification();
     double value = 0;
-    absl::Status status;
-    while (status.ok()) status = comm.AllReduceSum(absl::MakeSpan(&value, 1), "loss");
-    return status;
-  });
-  // After what rank 1 waited for, if it had come so far.
-  EXPECT_THAT(std::string(statuses[1].message()), EndsWith("rank 0 ran out of disk"));
+    const auto message = [](const absl::Status& status) { return std::string(status.message()); };
+    const std::string begin = "rank 1 waited 0 for ", end = ": rank 0 ran out of disk";
+    EXPECT_EQ(message(comm.PostRecv(Rank(0), 0, {{{1}, DType::kF32}}, "activation").status()),
+              begin + "activation from rank 0" + end);
+    EXPECT_EQ(message(comm.Send(Rank(0), 0, tensors, "gradient")),
+              begin + "gradient to rank 0" + end);
+    EXPECT_EQ(message(comm.AllReduceSum(both, absl::MakeSpan(tensors), "gradients of stage 1")),
+              begin + "gradients of stage 1" + end);
+    EXPECT_EQ(message(comm.AllReduceSum(absl::MakeSpan(&value, 1), "loss")), begin + "loss" + end);
+    return absl::OkStatus();
+  }));
 }
 
 TEST(NcclCommunicatorTest, WrongPeersAndVirtualGpusAreRefused) {
