@@ -2,7 +2,6 @@
 // compute they compute on CPUs; order, matching and ends of messages are as on GPUs.
 #include <memory>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "core/comm/nccl/connect_nccl.h"
@@ -13,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/process_sessions.h"
+#include "tests/testlib/session_conformance.h"
 #include "tests/testlib/toy_model.h"
 
 namespace dpipe {
@@ -22,6 +22,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testlib::JobShape;
+using testlib::SessionConformanceTest;
 using testlib::SessionOutcome;
 using testlib::TrainAll;
 
@@ -56,34 +57,16 @@ class FakeGpus {
 
 class NcclSessionTest : public ::testing::Test, protected testlib::ProcessSessions {};
 
-class NcclStrategiesTest : public NcclSessionTest,
-                           public ::testing::WithParamInterface<std::tuple<std::string, JobShape>> {
-};
-
-TEST_P(NcclStrategiesTest, ProcessesComputeWhatThreadsDo) {
-  const auto& [strategy, shape] = GetParam();
-  const auto plan = PlanFor(strategy, shape.processes * shape.ranks);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  const auto expected = RunAlone(*plan);
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  FakeGpus gpus(plan->num_devices());
+std::vector<absl::Status> RunOverNccl(const testlib::ProcessSessions& sessions, const Plan& plan,
+                                      const JobShape& shape, SessionOutcome* outcome) {
+  FakeGpus gpus(plan.num_devices());
   const auto by_nccl = [&](int, TrainingJob* job) { job->connect_in_job = gpus.connect(); };
-  SessionOutcome actual;
-  for (const absl::Status& status :
-       RunApart(*plan, shape, &actual, TrainAll, FollowWell, by_nccl)) {
-    ASSERT_TRUE(status.ok()) << status;
-  }
-  testlib::ExpectSame(*expected, actual);
+  return sessions.RunApart(plan, shape, outcome, TrainAll, testlib::ProcessSessions::FollowWell,
+                           by_nccl);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Strategies, NcclStrategiesTest,
-    ::testing::Combine(::testing::Values("data_parallel", "zero3", "1f1b", "diffusionpipe",
-                                         "opendiffusionpipe", "chimera"),
-                       ::testing::Values(JobShape{2, 1}, JobShape{4, 1}, JobShape{2, 2})),
-    [](const auto& info) {
-      return std::get<0>(info.param) + "_" + testlib::JobShapeName(std::get<1>(info.param));
-    });
+INSTANTIATE_TEST_SUITE_P(Nccl, SessionConformanceTest, testlib::SessionCases(RunOverNccl),
+                         testlib::SessionCaseName);
 
 // What is saved after two steps is read by every rank, from process 0.
 TEST_F(NcclSessionTest, StateComesBackToTheRanksThatItIsOf) {

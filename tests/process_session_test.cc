@@ -2,7 +2,6 @@
 //
 // The processes are threads here, and all messages go through Gloo.
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -10,43 +9,26 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/process_sessions.h"
+#include "tests/testlib/session_conformance.h"
 
 namespace dpipe {
 namespace {
 
 using testlib::JobShape;
+using testlib::SessionConformanceTest;
 using testlib::TrainAll;
 using Outcome = testlib::SessionOutcome;
 using ::testing::HasSubstr;
 
 class ProcessSessionTest : public ::testing::Test, protected testlib::ProcessSessions {};
 
-class StrategiesTest : public ProcessSessionTest,
-                       public ::testing::WithParamInterface<std::tuple<std::string, JobShape>> {};
-
-// Bit for bit, whatever the strategy, because messages and sums are the same.
-TEST_P(StrategiesTest, ProcessesComputeWhatThreadsDo) {
-  const auto& [strategy, shape] = GetParam();
-  const auto plan = PlanFor(strategy, shape.processes * shape.ranks);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  const auto expected = RunAlone(*plan);
-  ASSERT_TRUE(expected.ok()) << expected.status();
-  Outcome actual;
-  for (const absl::Status& status : RunApart(*plan, shape, &actual)) {
-    ASSERT_TRUE(status.ok()) << status;
-  }
-  testlib::ExpectSame(*expected, actual);
-  EXPECT_EQ(actual.peaks.size(), plan->num_devices());
+std::vector<absl::Status> RunOverGloo(const testlib::ProcessSessions& sessions, const Plan& plan,
+                                      const JobShape& shape, Outcome* outcome) {
+  return sessions.RunApart(plan, shape, outcome);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Strategies, StrategiesTest,
-    ::testing::Combine(::testing::Values("data_parallel", "zero3", "1f1b", "diffusionpipe",
-                                         "opendiffusionpipe", "chimera"),
-                       ::testing::Values(JobShape{2, 1}, JobShape{4, 1}, JobShape{2, 2})),
-    [](const auto& info) {
-      return std::get<0>(info.param) + "_" + testlib::JobShapeName(std::get<1>(info.param));
-    });
+INSTANTIATE_TEST_SUITE_P(Gloo, SessionConformanceTest, testlib::SessionCases(RunOverGloo),
+                         testlib::SessionCaseName);
 
 // A run of four processes goes on in one, and the other way round.
 TEST_F(ProcessSessionTest, StateGoesFromManyProcessesToOneAndBack) {

@@ -1,13 +1,11 @@
 #include "core/backend/choose_together.h"
 
-#include <algorithm>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/comm/rendezvous/socket.h"
+#include "core/comm/rendezvous/local_job.h"
 #include "core/tensor/cuda/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -39,11 +37,8 @@ Process Asks(const std::string& backend, const std::vector<std::string>& gpus,
   return process;
 }
 
-Outcome ChooseAs(const JobAddress& address, int listener_fd, const Process& process) {
-  ProcessGroupOptions options;
-  options.host_name = process.host;
-  options.listener_fd = listener_fd;
-  const auto group = ProcessGroup::Join(address, options);
+Outcome ChooseAs(const JobMember& member, const Process& process) {
+  const auto group = ProcessGroup::Join(member.address, member.options);
   if (!group.ok()) return {group.status(), {}};
   cuda::FakeDriver driver;
   const cuda::Gpu model = driver.gpus()[0];
@@ -65,29 +60,14 @@ Outcome ChooseAs(const JobAddress& address, int listener_fd, const Process& proc
   return outcome;
 }
 
-// Threads as if they were processes.
 std::vector<Outcome> ChooseAll(const std::vector<Process>& processes) {
-  auto listener = ListenTcp(0);
-  EXPECT_TRUE(listener.ok()) << listener.status();
-  JobAddress address;
-  address.host = "localhost";
-  address.port = listener->port();
-  address.num_processes = static_cast<int>(processes.size());
-  const int fd = listener->Release();
+  std::vector<std::string> hosts;
+  for (const Process& process : processes) hosts.push_back(process.host);
   std::vector<Outcome> outcomes(processes.size());
-  std::vector<std::thread> threads;
-  for (int i = 0; i < address.num_processes; ++i) {
-    address.process = i;
-    const auto is_here = [&](const Process& other) { return other.host == processes[i].host; };
-    address.num_local =
-        static_cast<int>(std::count_if(processes.begin(), processes.end(), is_here));
-    address.local_process =
-        static_cast<int>(std::count_if(processes.begin(), processes.begin() + i, is_here));
-    threads.emplace_back([&outcomes, &processes, address, fd, i] {
-      outcomes[i] = ChooseAs(address, i == 0 ? fd : -1, processes[i]);
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  RunAsThreads(LocalJob(hosts), [&](const JobMember& member) {
+    const int i = member.address.process;
+    outcomes[i] = ChooseAs(member, processes[i]);
+  });
   return outcomes;
 }
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/backend/choose_together.h"
 #include "core/backend/connect_ranks.h"
+#include "core/comm/rendezvous/local_job.h"
 #include "core/comm/rendezvous/process_group.h"
-#include "core/comm/rendezvous/socket.h"
 #include "core/tensor/cuda/system_driver.h"
 #include "core/tensor/device_worker.h"
 #include "core/tensor/tensor.h"
@@ -71,14 +71,12 @@ absl::Status Talk(StoreClient* store, int rank, const std::shared_ptr<Device>& d
 }
 
 // The whole of a process. NotFound: there are not enough GPUs.
-absl::Status BeProcess(const JobAddress& address, int listener_fd) {
+absl::Status BeProcess(const JobMember& member) {
   const auto driver = cuda::SystemDriver();
   if (!driver.ok()) return absl::NotFoundError(driver.status().message());
   DPIPE_ASSIGN_OR_RETURN(const auto gpus, (*driver)->Gpus());
   if (gpus.size() < 2) return absl::NotFoundError("two GPUs are needed, there is one");
-  ProcessGroupOptions options;
-  options.listener_fd = address.process == 0 ? listener_fd : -1;
-  DPIPE_ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join(address, options));
+  DPIPE_ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join(member.address, member.options));
   DeviceRequest request;
   request.backend = "cuda";
   DPIPE_ASSIGN_OR_RETURN(const ChosenDevices chosen, ChooseDevicesTogether(request, group.get()));
@@ -98,20 +96,13 @@ absl::Status BeProcess(const JobAddress& address, int listener_fd) {
 
 // CUDA does not survive a fork, so this process never touches it.
 TEST(GpuProcessesTest, TwoTalkOverNccl) {
-  auto listener = ListenTcp(0);
-  ASSERT_TRUE(listener.ok()) << listener.status();
-  JobAddress address;
-  address.host = "localhost";
-  address.port = listener->port();
-  address.num_processes = address.num_local = 2;
   std::vector<std::pair<pid_t, int>> children;  // and the ends of their pipes
-  for (int i = 0; i < 2; ++i) {
+  for (const JobMember& member : LocalJob(2)) {
     int ends[2];
     ASSERT_EQ(pipe(ends), 0);
-    address.process = address.local_process = i;
     const pid_t pid = fork();
     ASSERT_GE(pid, 0);
-    if (pid == 0) EndWith(BeProcess(address, listener->fd()), ends[1]);
+    if (pid == 0) EndWith(BeProcess(member), ends[1]);
     close(ends[1]);
     children.emplace_back(pid, ends[0]);
   }

@@ -36,25 +36,37 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreRanks::Join(int rank) const {
   return StoreClient::Join(options);
 }
 
+std::vector<absl::Status> StoreRanks::RunJoined(
+    int count, const std::function<absl::Status(StoreClient* store, int rank)>& body,
+    const std::function<void()>& meanwhile) const {
+  std::vector<std::unique_ptr<StoreClient>> clients(count);
+  std::vector<absl::Status> statuses(count);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < count; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto client = Join(rank);
+      DPIPE_CHECK(client.ok()) << client.status();
+      clients[rank] = *std::move(client);
+      statuses[rank] = body(clients[rank].get(), rank);
+    });
+  }
+  meanwhile();
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
 std::vector<absl::Status> StoreRanks::Run(const Connect& connect,
                                           const Transport::Body& body) const {
   auto* all_there = new absl::Barrier(size_);
   auto* all_done = new absl::Barrier(size_);
-  std::vector<absl::Status> statuses(size_);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size_; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto store = Join(rank);
-      DPIPE_CHECK(store.ok()) << store.status();
-      const auto communicator = connect(store->get(), rank);
-      DPIPE_CHECK(communicator.ok()) << communicator.status();
-      MeetAt(all_there);
-      statuses[rank] = body(**communicator);
-      MeetAt(all_done);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return statuses;
+  return RunJoined(size_, [&](StoreClient* store, int rank) {
+    const auto communicator = connect(store, rank);
+    DPIPE_CHECK(communicator.ok()) << communicator.status();
+    MeetAt(all_there);
+    const absl::Status status = body(**communicator);
+    MeetAt(all_done);
+    return status;
+  });
 }
 
 }  // namespace dpipe

@@ -23,6 +23,12 @@ class StoreRanks {
   // Returns when all have joined. For people it is "rank 1 (pid 5 on node1)".
   absl::StatusOr<std::unique_ptr<StoreClient>> Join(int rank) const;
 
+  // Runs `body` on a thread for each of the first `count` ranks, which have joined, and `meanwhile`
+  // on this one. Statuses by rank; all leave the store when all have returned.
+  std::vector<absl::Status> RunJoined(
+      int count, const std::function<absl::Status(StoreClient* store, int rank)>& body,
+      const std::function<void()>& meanwhile = [] {}) const;
+
   // Statuses by rank. A communicator is let go only when all bodies have returned.
   using Connect =
       std::function<absl::StatusOr<std::unique_ptr<Communicator>>(StoreClient* store, int rank)>;

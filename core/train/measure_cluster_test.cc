@@ -1,9 +1,8 @@
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "core/comm/rendezvous/local_job.h"
 #include "core/comm/rendezvous/process_group.h"
-#include "core/comm/rendezvous/socket.h"
 #include "core/tensor/device_worker.h"
 #include "core/train/job.h"
 #include "gtest/gtest.h"
@@ -33,32 +32,16 @@ TEST(MeasureClusterTest, DevicesOfOneProcess) {
   ExpectMeasured(*cluster, 2);
 }
 
-// Threads as if they were processes.
 TEST(MeasureClusterTest, AllProcessesGetWhatTheFirstHasMeasured) {
   constexpr int kProcesses = 2, kWorkers = 2;
-  auto listener = ListenTcp(0);
-  ASSERT_TRUE(listener.ok()) << listener.status();
-  const int port = listener->port(), fd = listener->Release();
   std::vector<ClusterSpec> clusters(kProcesses);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kProcesses; ++i) {
-    threads.emplace_back([&clusters, port, fd, i] {
-      JobAddress address;
-      address.host = "localhost";
-      address.port = port;
-      address.num_processes = address.num_local = kProcesses;
-      address.process = address.local_process = i;
-      ProcessGroupOptions options;
-      options.ranks_per_process = kWorkers;
-      options.listener_fd = i == 0 ? fd : -1;
-      const auto processes = ProcessGroup::Join(address, options);
-      ASSERT_TRUE(processes.ok()) << processes.status();
-      const auto cluster = Measure(kWorkers, processes->get());
-      ASSERT_TRUE(cluster.ok()) << cluster.status();
-      clusters[i] = *cluster;
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  RunAsThreads(LocalJob(kProcesses, kWorkers), [&](const JobMember& member) {
+    const auto processes = ProcessGroup::Join(member.address, member.options);
+    ASSERT_TRUE(processes.ok()) << processes.status();
+    const auto cluster = Measure(kWorkers, processes->get());
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    clusters[member.address.process] = *cluster;
+  });
   for (const ClusterSpec& cluster : clusters) {
     ExpectMeasured(cluster, kProcesses * kWorkers);
     EXPECT_EQ(cluster.SerializeAsString(), clusters[0].SerializeAsString());

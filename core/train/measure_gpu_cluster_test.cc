@@ -1,13 +1,12 @@
 // GPUs of several processes as a cluster: on fake ones, over a fake NCCL.
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "core/comm/nccl/connect_nccl.h"
 #include "core/comm/nccl/fake_nccl.h"
+#include "core/comm/rendezvous/local_job.h"
 #include "core/comm/rendezvous/process_group.h"
-#include "core/comm/rendezvous/socket.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/fake_driver.h"
 #include "core/tensor/device_worker.h"
@@ -45,31 +44,15 @@ class MeasureGpuClusterTest : public ::testing::Test {
   FakeNccl nccl_;
 };
 
-// Threads as if they were processes.
 TEST_F(MeasureGpuClusterTest, AllProcessesGetWhatTheFirstHasMeasured) {
-  auto listener = ListenTcp(0);
-  ASSERT_TRUE(listener.ok()) << listener.status();
-  JobAddress address;
-  address.host = "localhost";
-  address.port = listener->port();
-  address.num_processes = kProcesses;
-  const int fd = listener->Release();
   std::vector<ClusterSpec> clusters(kProcesses);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kProcesses; ++i) {
-    threads.emplace_back([&, i, address]() mutable {
-      address.process = i;
-      ProcessGroupOptions options;
-      options.ranks_per_process = kGpusEach;
-      options.listener_fd = i == 0 ? fd : -1;
-      const auto processes = ProcessGroup::Join(address, options);
-      ASSERT_TRUE(processes.ok()) << processes.status();
-      const auto cluster = Measure(processes->get());
-      ASSERT_TRUE(cluster.ok()) << cluster.status();
-      clusters[i] = *cluster;
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  RunAsThreads(LocalJob(kProcesses, kGpusEach), [&](const JobMember& member) {
+    const auto processes = ProcessGroup::Join(member.address, member.options);
+    ASSERT_TRUE(processes.ok()) << processes.status();
+    const auto cluster = Measure(processes->get());
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    clusters[member.address.process] = *cluster;
+  });
   EXPECT_EQ(clusters[0].name(), "4 GPU(s) of 2 processes");
   EXPECT_EQ(clusters[0].devices_per_node(), 4);
   EXPECT_FALSE(clusters[0].collectives_use_compute());

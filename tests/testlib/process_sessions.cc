@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/comm/rendezvous/process_group.h"
-#include "core/comm/rendezvous/socket.h"
 #include "core/tensor/device_worker.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/toy_model.h"
@@ -139,33 +137,17 @@ std::vector<absl::Status> ProcessSessions::RunApart(const Plan& plan, const JobS
                                                     SessionOutcome* outcome, const Lead& lead,
                                                     const Follow& follow,
                                                     const Change& change) const {
-  auto listener = ListenTcp(0);
-  EXPECT_TRUE(listener.ok()) << listener.status();
-  JobAddress address;
-  address.host = "localhost";
-  address.port = listener->port();
-  address.num_processes = shape.processes;
-  const int fd = listener->Release();
-  const Parts parts{plan, lead, follow, change, outcome, shape.ranks};
+  const Parts parts{plan, lead, follow, change, outcome};
   std::vector<absl::Status> statuses(shape.processes);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < shape.processes; ++i) {
-    threads.emplace_back([&, i, address]() mutable {
-      address.process = i;
-      statuses[i] = RunOne(parts, address, i == 0 ? fd : -1);
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  RunAsThreads(LocalJob(shape.processes, shape.ranks), [&](const JobMember& member) {
+    statuses[member.address.process] = RunOne(parts, member);
+  });
   return statuses;
 }
 
-absl::Status ProcessSessions::RunOne(const Parts& parts, const JobAddress& address,
-                                     int listener_fd) const {
-  ProcessGroupOptions options;
-  options.ranks_per_process = parts.ranks;
-  options.listener_fd = listener_fd;
-  DPIPE_ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join(address, options));
-  Process process(*this, parts.ranks);
+absl::Status ProcessSessions::RunOne(const Parts& parts, const JobMember& member) const {
+  DPIPE_ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join(member.address, member.options));
+  Process process(*this, member.options.ranks_per_process);
   process.job().processes = group.get();
   parts.change(group->process(), &process.job());
   DPIPE_ASSIGN_OR_RETURN(auto session, StartSession(process.job(), parts.plan, &process.ema()));

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/comm/rendezvous/job_address.h"
+#include "core/comm/rendezvous/local_job.h"
 #include "core/nn/model.h"
 #include "core/proto/plan.pb.h"
 #include "core/runtime/local_session.h"
@@ -78,9 +78,8 @@ class ProcessSessions {
     const Follow& follow;
     const Change& change;
     SessionOutcome* outcome;
-    int ranks;
   };
-  absl::Status RunOne(const Parts& parts, const JobAddress& address, int listener_fd) const;
+  absl::Status RunOne(const Parts& parts, const JobMember& member) const;
 
   const nn::Model model_;
   const std::function<std::shared_ptr<Device>()> make_device_;

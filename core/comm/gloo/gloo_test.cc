@@ -2,8 +2,6 @@
 
 #include <memory>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "core/comm/conformance.h"
 #include "core/comm/store_ranks.h"
@@ -35,29 +33,22 @@ INSTANTIATE_TEST_SUITE_P(Transports, ConformanceTest, ::testing::Values(Gloo()),
 // and says so in the same way, is store_test's.)
 TEST(GlooTest, AFailedRanksWordsReachThoseWhoWaitForItAndOthers) {
   const StoreRanks ranks(3);
-  std::vector<absl::Status> statuses(3);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 3; ++rank) {
-    threads.emplace_back([&, rank] {
-      auto store = ranks.Join(rank);
-      ASSERT_TRUE(store.ok()) << store.status();
-      auto communicator = Connect(store->get(), rank, ranks.size(), absl::Seconds(120));
-      ASSERT_TRUE(communicator.ok()) << communicator.status();
-      if (rank == 2) {
-        for (const char* key : {"posted 0", "posted 1"}) {
-          ASSERT_TRUE((*store)->Get(key, "both others").ok());
-        }
-        return (*store)->Fail(absl::DataLossError("rank 2: the disk is gone"));
+  const auto statuses = ranks.RunJoined(3, [&](StoreClient* store, int rank) -> absl::Status {
+    DPIPE_ASSIGN_OR_RETURN(const auto communicator,
+                           Connect(store, rank, ranks.size(), absl::Seconds(120)));
+    if (rank == 2) {
+      for (const char* key : {"posted 0", "posted 1"}) {
+        DPIPE_RETURN_IF_ERROR(store->Get(key, "both others").status());
       }
-      auto recv = (*communicator)->PostRecv(Rank(rank + 1), 7, {{{1}, DType::kF32}}, "activation");
-      ASSERT_TRUE(recv.ok()) << recv.status();
-      // Rank 2 may have failed by the time that this returns.
-      const absl::Status posted = (*store)->Set("posted " + std::to_string(rank), "");
-      ASSERT_TRUE(posted.ok() || posted == (*store)->failure()) << posted;
-      statuses[rank] = (*recv)->Wait().status();
-    });
-  }
-  for (auto& thread : threads) thread.join();
+      store->Fail(absl::DataLossError("rank 2: the disk is gone"));
+      return absl::OkStatus();
+    }
+    DPIPE_ASSIGN_OR_RETURN(
+        auto recv, communicator->PostRecv(Rank(rank + 1), 7, {{{1}, DType::kF32}}, "activation"));
+    DPIPE_RETURN_IF_ERROR(store->Set("posted " + std::to_string(rank), ""));
+    return recv->Wait().status();
+  });
+  EXPECT_TRUE(statuses[2].ok()) << statuses[2];
   for (int rank : {0, 1}) {
     const std::string message(statuses[rank].message());
     EXPECT_THAT(message, HasSubstr("rank " + std::to_string(rank))) << rank;

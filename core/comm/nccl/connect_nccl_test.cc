@@ -24,6 +24,7 @@ namespace dpipe {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -45,7 +46,6 @@ class Ranks {
     EXPECT_EQ(driver_.num_live_handles(), 0);
   }
 
-  absl::StatusOr<std::unique_ptr<StoreClient>> Join(int rank) const { return store_->Join(rank); }
   absl::StatusOr<std::unique_ptr<Communicator>> Connect(StoreClient* store, int rank) {
     return ConnectNccl(nccl_.api(), store,
                        {"test", Rank(rank), store_->size(), devices_[rank], deadline_});
@@ -144,39 +144,33 @@ class DyingRank {
 // both wait.
 std::vector<absl::Status> WaitForADyingRank(Ranks* ranks,
                                             const std::function<void()>& before_death) {
-  std::vector<std::unique_ptr<StoreClient>> stores(2);
+  StoreClient* first = nullptr;
   absl::Notification joined;
-  std::vector<absl::Status> statuses(2);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      auto store = ranks->Join(rank);
-      ASSERT_TRUE(store.ok()) << store.status();
-      stores[rank] = *std::move(store);
-      if (rank == 0) joined.Notify();
-      auto communicator = ranks->Connect(stores[rank].get(), rank);
-      ASSERT_TRUE(communicator.ok()) << communicator.status();
-      ASSERT_TRUE((*communicator)
-                      ->PostRecv(Rank(rank + 1), 0, {{{4}, DType::kF32}},
-                                 absl::StrCat("activation of micro-batch ", rank))
-                      .ok());
-      ranks->LetGpusRun();
-      // The death that this may cause may be known by its end.
-      stores[rank]->Set(absl::StrCat("waits ", rank), "").IgnoreError();
-      double value = 0;
-      statuses[rank] = (*communicator)->AllReduceSum(absl::MakeSpan(&value, 1), "loss");
-    });
-  }
-  DyingRank dying(ranks);
-  joined.WaitForNotification();
-  const auto ids = stores[0]->Get("nccl/test/ids", "NCCL's ids");
-  DPIPE_CHECK(ids.ok()) << ids.status();
-  dying.Connect(*ids);
-  for (const char* key : {"waits 0", "waits 1"}) DPIPE_CHECK(stores[0]->Get(key, key).ok());
-  before_death();
-  dying.Die();
-  for (auto& thread : threads) thread.join();
-  return statuses;
+  const auto wait = [&](StoreClient* store, int rank) -> absl::Status {
+    if (rank == 0) {
+      first = store;
+      joined.Notify();
+    }
+    DPIPE_ASSIGN_OR_RETURN(const auto communicator, ranks->Connect(store, rank));
+    DPIPE_RETURN_IF_ERROR(communicator
+                              ->PostRecv(Rank(rank + 1), 0, {{{4}, DType::kF32}},
+                                         absl::StrCat("activation of micro-batch ", rank))
+                              .status());
+    ranks->LetGpusRun();
+    DPIPE_RETURN_IF_ERROR(store->Set(absl::StrCat("waits ", rank), ""));
+    double value = 0;
+    return communicator->AllReduceSum(absl::MakeSpan(&value, 1), "loss");
+  };
+  return ranks->store().RunJoined(2, wait, [&] {
+    DyingRank dying(ranks);
+    joined.WaitForNotification();
+    const auto ids = first->Get("nccl/test/ids", "NCCL's ids");
+    DPIPE_CHECK(ids.ok()) << ids.status();
+    dying.Connect(*ids);
+    for (const char* key : {"waits 0", "waits 1"}) DPIPE_CHECK(first->Get(key, key).ok());
+    before_death();
+    dying.Die();
+  });
 }
 
 void ExpectTheDeathNamed(const std::vector<absl::Status>& statuses) {
@@ -203,19 +197,14 @@ TEST(ConnectNcclTest, WhoHasDiedIsNamedAlsoWhereNcclNoticesFirst) {
 // Nobody waits for the deadline, which is a minute here.
 TEST(ConnectNcclTest, ADeathWhileTheOthersConnectIsNamed) {
   Ranks ranks(3);
-  std::vector<absl::Status> statuses(2);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto store = ranks.Join(rank);
-      ASSERT_TRUE(store.ok()) << store.status();
-      statuses[rank] = ranks.Connect(store->get(), rank).status();
-    });
-  }
-  DyingRank dying(&ranks);
-  ranks.AwaitCommunicators(2);
-  dying.Die();
-  for (auto& thread : threads) thread.join();
+  const auto connect = [&](StoreClient* store, int rank) {
+    return ranks.Connect(store, rank).status();
+  };
+  const auto statuses = ranks.store().RunJoined(2, connect, [&] {
+    DyingRank dying(&ranks);
+    ranks.AwaitCommunicators(2);
+    dying.Die();
+  });
   for (int rank : {0, 1}) {
     EXPECT_EQ(statuses[rank].code(), absl::StatusCode::kUnavailable) << statuses[rank];
     EXPECT_THAT(std::string(statuses[rank].message()),
@@ -228,79 +217,82 @@ TEST(ConnectNcclTest, ADeathWhileTheOthersConnectIsNamed) {
 // What the GPU computes then is worth nothing, and it says so.
 TEST(ConnectNcclTest, AnErrorThatNobodyElseExplainsEndsTheJob) {
   Ranks ranks(2);
-  std::vector<absl::Status> statuses(2);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto store = ranks.Join(rank);
-      ASSERT_TRUE(store.ok()) << store.status();
-      const auto communicator = ranks.Connect(store->get(), rank);
-      ASSERT_TRUE(communicator.ok()) << communicator.status();
-      if (rank == 1) {
-        ASSERT_TRUE((*store)->Get("waits", "rank 0").ok());
-        ranks.nccl().Break(1, ncclInternalError);
-        ASSERT_TRUE((*store)->AwaitFailure(absl::Seconds(60)));
-        statuses[1] = (*store)->failure();
-        return;
-      }
-      const auto recv = (*communicator)->PostRecv(Rank(1), 0, {{{4}, DType::kF32}}, "activation");
-      ASSERT_TRUE(recv.ok()) << recv.status();
-      const absl::Status waits = (*recv)->Wait().status();
-      ASSERT_TRUE(waits.ok()) << waits;  // the GPU does
-      ASSERT_TRUE((*store)->Set("waits", "").ok());
-      statuses[0] = ranks.device(0)->Synchronize();
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  const auto body = [&](StoreClient* store, int rank) -> absl::Status {
+    DPIPE_ASSIGN_OR_RETURN(const auto communicator, ranks.Connect(store, rank));
+    if (rank == 1) {
+      DPIPE_RETURN_IF_ERROR(store->Get("waits", "rank 0").status());
+      ranks.nccl().Break(1, ncclInternalError);
+      EXPECT_TRUE(store->AwaitFailure(absl::Seconds(60)));
+      return store->failure();
+    }
+    DPIPE_ASSIGN_OR_RETURN(const auto recv,
+                           communicator->PostRecv(Rank(1), 0, {{{4}, DType::kF32}}, "activation"));
+    const absl::Status waits = recv->Wait().status();
+    EXPECT_TRUE(waits.ok()) << waits;  // the GPU does
+    DPIPE_RETURN_IF_ERROR(store->Set("waits", ""));
+    return ranks.device(0)->Synchronize();
+  };
+  const auto statuses = ranks.store().RunJoined(2, body);
   EXPECT_THAT(std::string(statuses[1].message()), StartsWith("rank 1 NCCL, "));
-  EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("rank 1 NCCL, "));
+  EXPECT_THAT(std::string(statuses[0].message()),
+              AllOf(HasSubstr("rank 0 waited "), HasSubstr(" for activation from rank 1: "),
+                    HasSubstr("rank 1 NCCL, ")));
 }
 
 TEST(ConnectNcclTest, WhoDoesNotComeIsNamed) {
   Ranks ranks(2, absl::Milliseconds(200));
-  std::vector<absl::Status> statuses(2);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto store = ranks.Join(rank);
-      ASSERT_TRUE(store.ok()) << store.status();
-      if (rank == 0) {
-        statuses[0] = ranks.Connect(store->get(), 0).status();
-      } else if ((*store)->AwaitFailure(absl::Seconds(60))) {
-        statuses[1] = (*store)->failure();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  const auto statuses = ranks.store().RunJoined(2, [&](StoreClient* store, int rank) {
+    if (rank == 0) return ranks.Connect(store, 0).status();
+    EXPECT_TRUE(store->AwaitFailure(absl::Seconds(60)));
+    return store->failure();
+  });
   for (const absl::Status& status : statuses) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(" for rank 1 to connect to: "));
   }
 }
 
+// The failure comes before the rank has asked for anything: what it asks for first says what that
+// was.
+TEST(ConnectNcclTest, ARanksFirstMessageAfterAFailureIsNamed) {
+  Ranks ranks(2);
+  const auto statuses =
+      ranks.store().RunJoined(2, [&](StoreClient* store, int rank) -> absl::Status {
+        DPIPE_ASSIGN_OR_RETURN(const auto communicator, ranks.Connect(store, rank));
+        if (rank == 0) {
+          communicator->Abort(absl::InternalError("rank 0 ran out of disk"));
+          return absl::OkStatus();
+        }
+        EXPECT_TRUE(store->AwaitFailure(absl::Seconds(60)));
+        DPIPE_ASSIGN_OR_RETURN(
+            auto recv, communicator->PostRecv(Rank(0), 0, {{{4}, DType::kF32}}, "activation"));
+        DPIPE_RETURN_IF_ERROR(recv->Wait().status());
+        return ranks.device(1)->Synchronize();
+      });
+  EXPECT_THAT(std::string(statuses[1].message()),
+              AllOf(HasSubstr("rank 1 waited "),
+                    EndsWith(" for activation from rank 0: rank 0 ran out of disk")));
+}
+
 TEST(ConnectNcclTest, NobodyGoesBeforeAllHaveEnded) {
   Ranks ranks(2);
   std::atomic<bool> other_ends = false;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto store = ranks.Join(rank);
-      ASSERT_TRUE(store.ok()) << store.status();
-      auto communicator = ranks.Connect(store->get(), rank);
-      ASSERT_TRUE(communicator.ok()) << communicator.status();
-      if (rank == 0) {
-        ASSERT_TRUE((*store)->Set("rank 0 ends", "").ok());
-        *communicator = nullptr;
-        EXPECT_TRUE(other_ends);
-      } else {
-        ASSERT_TRUE((*store)->Get("rank 0 ends", "rank 0").ok());
-        other_ends = true;
-        *communicator = nullptr;
-      }
-      EXPECT_TRUE((*store)->failure().ok()) << (*store)->failure();
-    });
+  const auto body = [&](StoreClient* store, int rank) -> absl::Status {
+    DPIPE_ASSIGN_OR_RETURN(auto communicator, ranks.Connect(store, rank));
+    if (rank == 0) {
+      DPIPE_RETURN_IF_ERROR(store->Set("rank 0 ends", ""));
+      communicator = nullptr;
+      EXPECT_TRUE(other_ends);
+    } else {
+      DPIPE_RETURN_IF_ERROR(store->Get("rank 0 ends", "rank 0").status());
+      other_ends = true;
+      communicator = nullptr;
+    }
+    return store->failure();
+  };
+  for (const absl::Status& status : ranks.store().RunJoined(2, body)) {
+    EXPECT_TRUE(status.ok()) << status;
   }
-  for (auto& thread : threads) thread.join();
 }
 
 }  // namespace

@@ -1,0 +1,32 @@
+// For tests: a job on this machine, whose processes are threads or forks.
+#ifndef DPIPE_CORE_COMM_RENDEZVOUS_LOCAL_JOB_H_
+#define DPIPE_CORE_COMM_RENDEZVOUS_LOCAL_JOB_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/comm/rendezvous/job_address.h"
+#include "core/comm/rendezvous/process_group.h"
+
+namespace dpipe {
+
+// What a process joins by: ProcessGroup::Join(address, options). Used once.
+struct JobMember {
+  JobAddress address;
+  ProcessGroupOptions options;
+};
+
+// Of processes on hosts of these names. The first's options have the socket that the store listens
+// on.
+std::vector<JobMember> LocalJob(const std::vector<std::string>& hosts);
+// Of so many processes on one host.
+std::vector<JobMember> LocalJob(int num_processes, int ranks_per_process = 1);
+
+// Runs each process on a thread, and returns when all have.
+void RunAsThreads(const std::vector<JobMember>& job,
+                  const std::function<void(const JobMember&)>& process);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_RENDEZVOUS_LOCAL_JOB_H_
