@@ -162,16 +162,20 @@ absl::StatusOr<Tensor> Conv2dInputGrad(const Conv2dParams& params, const Tensor&
 
 namespace {
 
-// Overwrites sums [O, R, S, I].
-absl::Status FilterGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy,
-                        const Shape& w, const Tensor& sums) {
+// [O, R, S, I], of x's element type or wider.
+absl::StatusOr<Tensor> FilterGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy,
+                                  const Shape& w) {
   const Windows windows(params, x.shape(), w, dy.shape());
+  const Shape shape = {w[0], w[2], w[3], w[1]};
   if (!windows.are_pixels()) {
+    const Tensor grad = Tensor::Empty(x.device(), shape, x.dtype());
     const absl::Status done =
-        ConvolveFilterGradByCudnn(ConvolutionOf(params, x.shape(), w, dy.shape()), x, dy, sums);
+        ConvolveFilterGradByCudnn(ConvolutionOf(params, x.shape(), w, dy.shape()), x, dy, grad);
+    if (done.ok()) return grad;
     if (!absl::IsUnimplemented(done)) return done;
   }
-  return windows.ForParts([&](int64_t begin, int64_t end) {
+  const Tensor sums = Tensor::Empty(x.device(), shape, DType::kF32);
+  DPIPE_RETURN_IF_ERROR(windows.ForParts([&](int64_t begin, int64_t end) {
     Product product = {w[0], windows.columns(), windows.rows(end - begin)};
     const Tensor gathered = windows.Gather(x.Slice(begin, end));
     product.a = Transposed(RowsOf(dy.Slice(begin, end)));
@@ -179,7 +183,8 @@ absl::Status FilterGrad(const Conv2dParams& params, const Tensor& x, const Tenso
     product.d = windows.MatrixOf(sums);
     product.accumulate = begin > 0;
     return Multiply(x.device(), product);
-  });
+  }));
+  return sums;
 }
 
 }  // namespace
@@ -187,9 +192,12 @@ absl::Status FilterGrad(const Conv2dParams& params, const Tensor& x, const Tenso
 absl::Status Conv2dWeightGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy,
                               Tensor* dw, Tensor* db) {
   const Shape w = dw->shape();
-  const Tensor sums = Tensor::Empty(x.device(), {w[0], w[2], w[3], w[1]}, DType::kF32);
-  DPIPE_RETURN_IF_ERROR(FilterGrad(params, x, dy, w, sums));
-  AddChannelsLast(StreamOf(x), w[0], w[1], w[2] * w[3], sums.data<float>(), dw->data<float>());
+  DPIPE_ASSIGN_OR_RETURN(const Tensor grad, FilterGrad(params, x, dy, w));
+  WithElements(
+      [&](const auto* sums) {
+        AddChannelsLast(StreamOf(x), w[0], w[1], w[2] * w[3], sums, dw->data<float>());
+      },
+      grad);
   if (db != nullptr) AddBiasGrad(dy, db);
   return absl::OkStatus();
 }

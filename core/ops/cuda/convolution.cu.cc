@@ -91,15 +91,16 @@ struct MoveChannels {
   }
 };
 
+template <typename T>
 struct AddMoved {
   int64_t outputs, channels, elements;
-  const float* from;
+  const T* from;
   float* to;
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const int64_t i = ThreadOfAll();
     if (i >= outputs * channels * elements) return;
     const int64_t e = i % elements, c = i / elements % channels, o = i / elements / channels;
-    to[i] += from[(o * elements + e) * channels + c];
+    to[i] += Load(from + (o * elements + e) * channels + c);
   }
 };
 
@@ -125,16 +126,18 @@ void ChannelsToLast(const Stream& stream, int64_t outputs, int64_t channels, int
          MoveChannels<T>{outputs, channels, elements, from, to});
 }
 
+template <typename T>
 void AddChannelsLast(const Stream& stream, int64_t outputs, int64_t channels, int64_t elements,
-                     const float* from, float* to) {
+                     const T* from, float* to) {
   Launch(stream, BlocksFor(outputs * channels * elements),
-         AddMoved{outputs, channels, elements, from, to});
+         AddMoved<T>{outputs, channels, elements, from, to});
 }
 
-#define DPIPE_INSTANTIATE(T)                                                     \
-  template void GatherWindows(const Stream&, const WindowShape&, const T*, T*);  \
-  template void SumWindows(const Stream&, const WindowShape&, const float*, T*); \
-  template void ChannelsToLast(const Stream&, int64_t, int64_t, int64_t, const float*, T*);
+#define DPIPE_INSTANTIATE(T)                                                                \
+  template void GatherWindows(const Stream&, const WindowShape&, const T*, T*);             \
+  template void SumWindows(const Stream&, const WindowShape&, const float*, T*);            \
+  template void ChannelsToLast(const Stream&, int64_t, int64_t, int64_t, const float*, T*); \
+  template void AddChannelsLast(const Stream&, int64_t, int64_t, int64_t, const T*, float*);
 DPIPE_INSTANTIATE(float)
 DPIPE_INSTANTIATE(Bf16)
 

@@ -32,8 +32,9 @@ template <typename T>
 void ChannelsToLast(const Stream& stream, int64_t outputs, int64_t channels, int64_t elements,
                     const float* from, T* to);
 // Adds filters [outputs, rows, columns, channels] to [outputs, channels, rows, columns].
+template <typename T>
 void AddChannelsLast(const Stream& stream, int64_t outputs, int64_t channels, int64_t elements,
-                     const float* from, float* to);
+                     const T* from, float* to);
 
 }  // namespace dpipe::ops::cuda
 

@@ -72,43 +72,60 @@ cudnnDataType_t CudnnType(DType dtype) {
   return dtype == DType::kF32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16;
 }
 
-absl::StatusOr<const CudnnDescriptor*> CudnnGraph::AddTensor(const CudnnTensor& tensor) {
-  CudnnDescriptor* const descriptor = Add(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  descriptor->Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, tensor.id)
+const CudnnDescriptor& CudnnGraph::AddTensor(const CudnnTensor& tensor) {
+  CudnnDescriptor& descriptor = Add(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  descriptor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, tensor.id)
       .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CudnnType(tensor.dtype))
       .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, tensor.sizes)
       .Set(CUDNN_ATTR_TENSOR_STRIDES, tensor.strides)
       .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{16});
   if (tensor.place == CudnnTensor::Place::kBetweenOperations) {
-    descriptor->Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
+    descriptor.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
   }
   if (tensor.place == CudnnTensor::Place::kByValue) {
-    descriptor->Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
+    descriptor.Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
   }
-  DPIPE_RETURN_IF_ERROR(descriptor->Finalize());
-  return descriptor;
+  return Finish(descriptor);
 }
 
-CudnnDescriptor* CudnnGraph::Add(cudnnBackendDescriptorType_t type) {
+CudnnDescriptor& CudnnGraph::Add(cudnnBackendDescriptorType_t type) {
   descriptors_.push_back(std::make_unique<CudnnDescriptor>(api_, type));
-  return descriptors_.back().get();
+  return *descriptors_.back();
 }
 
-CudnnDescriptor* CudnnGraph::AddOperation(cudnnBackendDescriptorType_t type) {
-  CudnnDescriptor* const operation = Add(type);
-  operations_.push_back(operation);
+CudnnDescriptor& CudnnGraph::AddOperation(cudnnBackendDescriptorType_t type) {
+  CudnnDescriptor& operation = Add(type);
+  operations_.push_back(&operation);
   return operation;
 }
 
-absl::StatusOr<std::unique_ptr<CudnnPlan>> CudnnPlan::Create(cudnnHandle_t handle,
+const CudnnDescriptor& CudnnGraph::Finish(CudnnDescriptor& descriptor) {
+  const absl::Status finalized = descriptor.Finalize();
+  if (status_.ok()) status_ = finalized;
+  return descriptor;
+}
+
+absl::StatusOr<CudnnTarget> CudnnTarget::WithProperties(const CudnnApi& api,
+                                                        const std::string& json) {
+  auto properties = std::make_shared<CudnnDescriptor>(api, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  properties->Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, json.data(),
+                  static_cast<int64_t>(json.size()));
+  DPIPE_RETURN_IF_ERROR(properties->Finalize());
+  CudnnTarget target(nullptr);
+  target.properties_ = std::move(properties);
+  return target;
+}
+
+absl::StatusOr<std::unique_ptr<CudnnPlan>> CudnnPlan::Create(const CudnnTarget& target,
                                                              std::unique_ptr<CudnnGraph> graph,
-                                                             const CudnnPlanOptions& options) {
+                                                             bool exact_fp32) {
+  DPIPE_RETURN_IF_ERROR(graph->status());
   std::unique_ptr<CudnnPlan> plan(new CudnnPlan(std::move(graph)));
-  DPIPE_RETURN_IF_ERROR(plan->Choose(handle, options));
+  DPIPE_RETURN_IF_ERROR(plan->Choose(target, exact_fp32));
   return plan;
 }
 
-absl::Status CudnnPlan::Choose(cudnnHandle_t handle, const CudnnPlanOptions& options) {
+absl::Status CudnnPlan::Choose(const CudnnTarget& target, bool exact_fp32) {
   const CudnnApi& api = graph_->api();
   std::vector<cudnnBackendDescriptor_t> operations;
   for (const CudnnDescriptor* operation : graph_->operations()) {
@@ -116,9 +133,12 @@ absl::Status CudnnPlan::Choose(cudnnHandle_t handle, const CudnnPlanOptions& opt
   }
   operation_graph_ =
       std::make_unique<CudnnDescriptor>(api, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  operation_graph_->Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, &handle)
-      .Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations.data(),
-           static_cast<int64_t>(operations.size()));
+  operation_graph_->Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                        operations.data(), static_cast<int64_t>(operations.size()));
+  const cudnnHandle_t handle = target.handle();
+  if (handle != nullptr) {
+    operation_graph_->Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, &handle);
+  }
   DPIPE_RETURN_IF_ERROR(operation_graph_->Finalize());
 
   absl::Status last = absl::UnimplementedError("cuDNN's heuristics name no engine");
@@ -126,9 +146,8 @@ absl::Status CudnnPlan::Choose(cudnnHandle_t handle, const CudnnPlanOptions& opt
     CudnnDescriptor heuristics(api, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristics.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, *operation_graph_)
         .Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &mode);
-    if (options.multiprocessors > 0) {
-      const auto target = static_cast<int32_t>(options.multiprocessors);
-      heuristics.Set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32, &target);
+    if (target.properties() != nullptr) {
+      heuristics.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.properties());
     }
     const absl::Status finalized = heuristics.Finalize();
     if (!finalized.ok()) {
@@ -149,7 +168,7 @@ absl::Status CudnnPlan::Choose(cudnnHandle_t handle, const CudnnPlanOptions& opt
                                                  &found, raw.data()),
                     "the engines that cuDNN's heuristics name"));
     for (int64_t i = 0; i < std::min(found, kMostConfigs); ++i) {
-      last = Try(handle, std::move(configs[i]), options);
+      last = Try(target, std::move(configs[i]), exact_fp32);
       if (last.ok()) return last;
     }
   }
@@ -157,8 +176,8 @@ absl::Status CudnnPlan::Choose(cudnnHandle_t handle, const CudnnPlanOptions& opt
       absl::StrCat("cuDNN has no fit engine; of the last one it says: ", last.message()));
 }
 
-absl::Status CudnnPlan::Try(cudnnHandle_t handle, std::unique_ptr<CudnnDescriptor> config,
-                            const CudnnPlanOptions& options) {
+absl::Status CudnnPlan::Try(const CudnnTarget& target, std::unique_ptr<CudnnDescriptor> config,
+                            bool exact_fp32) {
   const CudnnApi& api = graph_->api();
   CudnnDescriptor engine(api, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.get();
@@ -179,15 +198,19 @@ absl::Status CudnnPlan::Try(cudnnHandle_t handle, std::unique_ptr<CudnnDescripto
     const bool rounds = notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
                         notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
     if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
-        notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
-        (options.exact_fp32 && rounds)) {
+        notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION || (exact_fp32 && rounds)) {
       return absl::UnimplementedError(
           absl::StrCat("the engine's results do not keep what is promised, note ", notes[i]));
     }
   }
   auto plan = std::make_unique<CudnnDescriptor>(api, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  plan->Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &handle)
-      .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, *config);
+  plan->Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, *config);
+  if (target.properties() != nullptr) {
+    plan->Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties());
+  } else {
+    const cudnnHandle_t handle = target.handle();
+    plan->Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &handle);
+  }
   DPIPE_RETURN_IF_ERROR(plan->Finalize());
   DPIPE_RETURN_IF_ERROR(CudnnStatus(
       api,
@@ -230,9 +253,7 @@ absl::StatusOr<std::unique_ptr<CudnnContext>> CudnnContext::Create(
   DPIPE_ASSIGN_OR_RETURN(const CudnnApi* api, LoadCudnn());
   cudnnHandle_t handle = nullptr;
   DPIPE_RETURN_IF_ERROR(CudnnStatus(*api, api->cudnnCreate(&handle), "cudnnCreate"));
-  const bool is_share = device.context().green != nullptr;
-  std::unique_ptr<CudnnContext> context(
-      new CudnnContext(*api, handle, is_share ? device.context().multiprocessors : 0));
+  std::unique_ptr<CudnnContext> context(new CudnnContext(*api, handle));
   DPIPE_RETURN_IF_ERROR(
       CudnnStatus(*api, api->cudnnSetStream(handle, device.stream()), "cudnnSetStream"));
   return context;
@@ -256,11 +277,8 @@ absl::StatusOr<const CudnnPlan*> CudnnContext::PlanFor(const Key& key, bool exac
 absl::StatusOr<std::unique_ptr<CudnnPlan>> CudnnContext::MakePlan(bool exact_fp32,
                                                                   const Describe& describe) {
   auto graph = std::make_unique<CudnnGraph>(api_);
-  DPIPE_RETURN_IF_ERROR(describe(graph.get()));
-  CudnnPlanOptions options;
-  options.exact_fp32 = exact_fp32;
-  options.multiprocessors = multiprocessors_;
-  return CudnnPlan::Create(handle_, std::move(graph), options);
+  describe(graph.get());
+  return CudnnPlan::Create(CudnnTarget(handle_), std::move(graph), exact_fp32);
 }
 
 }  // namespace dpipe::ops::cuda

@@ -1,7 +1,8 @@
 // cuDNN's graph API: graphs of operations, from their description to a plan that runs.
 //
 // A graph is made of descriptors. The library's heuristics name engines for it, best first; the
-// first one that is deterministic, of the accuracy asked for, and supported becomes the plan.
+// first one that is deterministic, of the accuracy asked for, and supported becomes the plan. A
+// plan can be made where there is no GPU, for one whose properties are known.
 #ifndef DPIPE_CORE_OPS_CUDA_CUDNN_GRAPH_H_
 #define DPIPE_CORE_OPS_CUDA_CUDNN_GRAPH_H_
 
@@ -12,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -57,36 +59,55 @@ struct CudnnTensor {
   enum class Place { kMemory, kBetweenOperations, kByValue } place = Place::kMemory;
 };
 
-// A graph under construction: owns its descriptors.
+// A graph under construction: owns its descriptors, and keeps their first error.
 class CudnnGraph {
  public:
   explicit CudnnGraph(const CudnnApi& api) : api_(api) {}
 
-  absl::StatusOr<const CudnnDescriptor*> AddTensor(const CudnnTensor& tensor);
-  // A descriptor that is no operation, and one that is; to be set, and finalized with Finish.
-  CudnnDescriptor* Add(cudnnBackendDescriptorType_t type);
-  CudnnDescriptor* AddOperation(cudnnBackendDescriptorType_t type);
+  const CudnnDescriptor& AddTensor(const CudnnTensor& tensor);
+  // A descriptor that is no operation, and one that is; to be set, and then finished.
+  CudnnDescriptor& Add(cudnnBackendDescriptorType_t type);
+  CudnnDescriptor& AddOperation(cudnnBackendDescriptorType_t type);
+  const CudnnDescriptor& Finish(CudnnDescriptor& descriptor);
 
   const CudnnApi& api() const { return api_; }
+  const absl::Status& status() const { return status_; }
   const std::vector<const CudnnDescriptor*>& operations() const { return operations_; }
 
  private:
   const CudnnApi& api_;
   std::vector<std::unique_ptr<CudnnDescriptor>> descriptors_;
   std::vector<const CudnnDescriptor*> operations_;
+  absl::Status status_;
 };
 
-struct CudnnPlanOptions {
-  bool exact_fp32 = false;  // no engine that rounds fp32 inputs
-  int multiprocessors = 0;  // of a share of the GPU; 0: all
+// Where a plan is to run: on a handle's GPU, or on one of which there are only the properties, in
+// cuDNN's JSON; such a plan is made, but cannot run.
+class CudnnTarget {
+ public:
+  explicit CudnnTarget(cudnnHandle_t handle) : handle_(handle) {}
+  static absl::StatusOr<CudnnTarget> WithProperties(const CudnnApi& api, const std::string& json);
+
+  cudnnHandle_t handle() const { return handle_; }  // may be null
+  const CudnnDescriptor* properties() const { return properties_.get(); }
+
+ private:
+  cudnnHandle_t handle_ = nullptr;
+  std::shared_ptr<const CudnnDescriptor> properties_;
 };
 
+// On a share of a GPU plans are those of the whole: engines refuse to be told of fewer
+// multiprocessors.
 class CudnnPlan {
  public:
-  // Unimplemented where no engine does what is asked for, naming the last one's reason.
-  static absl::StatusOr<std::unique_ptr<CudnnPlan>> Create(cudnnHandle_t handle,
+  // exact_fp32: by no engine that rounds fp32 inputs. Unimplemented where no engine does what is
+  // asked for, naming the last one's reason.
+  static absl::StatusOr<std::unique_ptr<CudnnPlan>> Create(const CudnnTarget& target,
                                                            std::unique_ptr<CudnnGraph> graph,
-                                                           const CudnnPlanOptions& options);
+                                                           bool exact_fp32);
+
+  // Memory that a run takes besides its tensors, in bytes.
+  int64_t workspace_bytes() const { return workspace_bytes_; }
 
   // Enqueues on the handle's stream; `memory` by tensor id.
   absl::Status Run(cudnnHandle_t handle, const std::shared_ptr<Device>& device,
@@ -94,9 +115,9 @@ class CudnnPlan {
 
  private:
   CudnnPlan(std::unique_ptr<CudnnGraph> graph) : graph_(std::move(graph)) {}
-  absl::Status Choose(cudnnHandle_t handle, const CudnnPlanOptions& options);
-  absl::Status Try(cudnnHandle_t handle, std::unique_ptr<CudnnDescriptor> config,
-                   const CudnnPlanOptions& options);
+  absl::Status Choose(const CudnnTarget& target, bool exact_fp32);
+  absl::Status Try(const CudnnTarget& target, std::unique_ptr<CudnnDescriptor> config,
+                   bool exact_fp32);
 
   const std::unique_ptr<CudnnGraph> graph_;
   std::unique_ptr<CudnnDescriptor> operation_graph_, config_, plan_;
@@ -108,7 +129,7 @@ class CudnnPlan {
 class CudnnContext {
  public:
   using Key = std::array<int64_t, 24>;
-  using Describe = std::function<absl::Status(CudnnGraph* graph)>;
+  using Describe = std::function<void(CudnnGraph* graph)>;
 
   // The device's. NotFound where the library is missing.
   static absl::StatusOr<CudnnContext*> Of(Device& device);
@@ -120,15 +141,13 @@ class CudnnContext {
   cudnnHandle_t handle() const { return handle_; }
 
  private:
-  CudnnContext(const CudnnApi& api, cudnnHandle_t handle, int multiprocessors)
-      : api_(api), handle_(handle), multiprocessors_(multiprocessors) {}
+  CudnnContext(const CudnnApi& api, cudnnHandle_t handle) : api_(api), handle_(handle) {}
   static absl::StatusOr<std::unique_ptr<CudnnContext>> Create(
       const dpipe::cuda::CudaDevice& device);
   absl::StatusOr<std::unique_ptr<CudnnPlan>> MakePlan(bool exact_fp32, const Describe& describe);
 
   const CudnnApi& api_;
   const cudnnHandle_t handle_;
-  const int multiprocessors_;
   std::map<Key, absl::StatusOr<std::unique_ptr<CudnnPlan>>> plans_;
 };
 

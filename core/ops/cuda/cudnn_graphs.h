@@ -13,7 +13,6 @@ enum CudnnId : int64_t {
   kImage = 1,    // x, dx
   kFilters,      // w, dw
   kOutput,       // y, dy
-  kBias,         // fp32
   kQueries,      // q
   kKeys,         // k
   kValues,       // v
@@ -24,15 +23,17 @@ enum CudnnId : int64_t {
   kKeyGrads,     // dk
   kValueGrads,   // dv
   kOutputGrads,  // dy
-  kUnbiased,     // between operations
+  kUnit,         // fp32, 1, and no memory
+  kGradSums,     // fp32, sums of dy * y by query; room for them
+  kFirstUnnamed = 100,
 };
 
-absl::Status DescribeConvolution(const Convolution& shape, DType dtype, bool with_bias,
-                                 CudnnGraph* graph);
-absl::Status DescribeInputGrad(const Convolution& shape, DType dtype, CudnnGraph* graph);
-absl::Status DescribeFilterGrad(const Convolution& shape, DType dtype, CudnnGraph* graph);
-absl::Status DescribeAttention(const UnmaskedAttention& shape, CudnnGraph* graph);
-absl::Status DescribeAttentionGrad(const UnmaskedAttention& shape, CudnnGraph* graph);
+// Filters and their gradients are in x's element type.
+void DescribeConvolution(const Convolution& shape, DType dtype, CudnnGraph* graph);
+void DescribeInputGrad(const Convolution& shape, DType dtype, CudnnGraph* graph);
+void DescribeFilterGrad(const Convolution& shape, DType dtype, CudnnGraph* graph);
+void DescribeAttention(const UnmaskedAttention& shape, CudnnGraph* graph);
+void DescribeAttentionGrad(const UnmaskedAttention& shape, CudnnGraph* graph);
 
 }  // namespace dpipe::ops::cuda
 

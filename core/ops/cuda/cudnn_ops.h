@@ -28,7 +28,7 @@ absl::Status ConvolveByCudnn(const Convolution& shape, const Tensor& x, const Te
                              const float* bias, const Tensor& y);
 absl::Status ConvolveInputGradByCudnn(const Convolution& shape, const Tensor& dy,
                                       const Tensor& filters, const Tensor& dx);
-// dfilters: fp32, overwritten.
+// dfilters: of x's element type, to which its fp32 sums are rounded; overwritten.
 absl::Status ConvolveFilterGradByCudnn(const Convolution& shape, const Tensor& x, const Tensor& dy,
                                        const Tensor& dfilters);
 
@@ -38,6 +38,7 @@ struct UnmaskedAttention {
   float scale;
 };
 
+// The gradient takes its workspace from the device, 1 GB at most, a part of the batch at a time.
 // log_sums: fp32 [batch, heads, queries], log(sum(exp(scale * q k^T))).
 absl::Status AttendByCudnn(const UnmaskedAttention& shape, const Tensor& q, const Tensor& k,
                            const Tensor& v, const Tensor& y, float* log_sums);

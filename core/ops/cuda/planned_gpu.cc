@@ -1,0 +1,27 @@
+#include "core/ops/cuda/planned_gpu.h"
+
+#include <dlfcn.h>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+
+namespace dpipe::ops::cuda {
+
+absl::StatusOr<PlannedGpu> PlannedGpu::Open(const std::string& name) {
+  static void* const driver = dlopen("core/cuda/planning_driver.so", RTLD_NOW | RTLD_GLOBAL);
+  if (driver == nullptr) return absl::InternalError(dlerror());
+  DPIPE_ASSIGN_OR_RETURN(const CudnnApi* api, LoadCudnn());
+  DPIPE_ASSIGN_OR_RETURN(const std::string json,
+                         ReadFile(absl::StrCat("core/ops/cuda/testdata/", name, ".json")));
+  DPIPE_ASSIGN_OR_RETURN(CudnnTarget target, CudnnTarget::WithProperties(*api, json));
+  return PlannedGpu(*api, std::move(target));
+}
+
+absl::StatusOr<std::unique_ptr<CudnnPlan>> PlannedGpu::Plan(const CudnnContext::Describe& describe,
+                                                            bool exact_fp32) const {
+  auto graph = std::make_unique<CudnnGraph>(*api_);
+  describe(graph.get());
+  return CudnnPlan::Create(target_, std::move(graph), exact_fp32);
+}
+
+}  // namespace dpipe::ops::cuda

@@ -1,0 +1,32 @@
+// Plans of cuDNN for a GPU that is not there: whether its engines do what our graphs ask for, the
+// first time that a plan is made, and not when the graph first runs on a GPU.
+#ifndef DPIPE_CORE_OPS_CUDA_PLANNED_GPU_H_
+#define DPIPE_CORE_OPS_CUDA_PLANNED_GPU_H_
+
+#include <memory>
+#include <string>
+
+#include "core/base/status.h"
+#include "core/ops/cuda/cudnn_graph.h"
+
+namespace dpipe::ops::cuda {
+
+class PlannedGpu {
+ public:
+  // `name`: "h200", "a100", "l40s", "b200", of testdata/. NotFound where cuDNN is missing. From
+  // then on core/cuda/planning_driver.cc is this process's CUDA driver.
+  static absl::StatusOr<PlannedGpu> Open(const std::string& name);
+
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> Plan(const CudnnContext::Describe& describe,
+                                                  bool exact_fp32 = false) const;
+
+ private:
+  PlannedGpu(const CudnnApi& api, CudnnTarget target) : api_(&api), target_(std::move(target)) {}
+
+  const CudnnApi* api_;
+  CudnnTarget target_;
+};
+
+}  // namespace dpipe::ops::cuda
+
+#endif  // DPIPE_CORE_OPS_CUDA_PLANNED_GPU_H_

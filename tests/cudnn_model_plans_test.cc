@@ -1,0 +1,157 @@
+// Every convolution and attention of the reference models, in bf16, has an engine of cuDNN on an
+// H200. Skips where cuDNN is not installed.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "core/base/file.h"
+#include "core/nn/program.h"
+#include "core/ops/cuda/cudnn_graphs.h"
+#include "core/ops/cuda/planned_gpu.h"
+#include "gtest/gtest.h"
+#include "models/controlnet/controlnet.h"
+#include "models/unet/unet.h"
+#include "models/vae/vae.h"
+
+namespace dpipe {
+namespace {
+
+using ops::cuda::Convolution;
+using ops::cuda::CudnnGraph;
+using ops::cuda::UnmaskedAttention;
+
+constexpr int64_t kBatch = 8;
+
+std::string Config(const std::string& file) {
+  const auto text = ReadFile("models/" + file);
+  EXPECT_TRUE(text.ok()) << text.status();
+  return text.ok() ? *text : "";
+}
+
+// As many zeros around the image as its sizes and the filters' leave, fewer before than after.
+Convolution ConvolutionOf(const Shape& x, const Shape& w, const Shape& y) {
+  const int64_t stride = (x[0] + y[0] - 1) / y[0];
+  const auto zeros = [stride](int64_t in, int64_t filter, int64_t out) {
+    return std::max<int64_t>(0, (out - 1) * stride + filter - in);
+  };
+  const int64_t rows = zeros(x[0], w[2], y[0]), columns = zeros(x[1], w[3], y[1]);
+  return {kBatch,      x[0],
+          x[1],        x[2],
+          w[0],        w[2],
+          w[3],        y[0],
+          y[1],        stride,
+          rows / 2,    rows - rows / 2,
+          columns / 2, columns - columns / 2};
+}
+
+class CudnnModelPlansTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    absl::StatusOr<ops::cuda::PlannedGpu> gpu = ops::cuda::PlannedGpu::Open("h200");
+    if (absl::IsNotFound(gpu.status())) GTEST_SKIP() << gpu.status();
+    ASSERT_TRUE(gpu.ok()) << gpu.status();
+    gpu_ = std::make_unique<ops::cuda::PlannedGpu>(*std::move(gpu));
+  }
+
+  // Plans each pass of each shape once. `num_heads` of an attention by its width.
+  void ExpectPlans(const absl::StatusOr<nn::Program>& program,
+                   const std::map<int64_t, int64_t>& num_heads) {
+    ASSERT_TRUE(program.ok()) << program.status();
+    const int begin = program->layer(0).begin_node;
+    const int end = program->layer(program->num_layers() - 1).end_node;
+    for (int i = begin; i < end; ++i) {
+      const nn::NodeInfo& node = program->node(nn::NodeId(i));
+      const auto shape = [&](int input) { return program->value(node.inputs[input]).type.shape; };
+      if (node.node->kind() == "conv2d") {
+        const Shape& w = program->parameter(node.parameters[0]).shape;
+        if (w[2] > 1) {  // others are products
+          Plan(node, ConvolutionOf(shape(0), w, program->value(node.output).type.shape));
+        }
+      } else if (node.node->kind() == "attention") {
+        const int64_t width = shape(0)[1];
+        ASSERT_EQ(num_heads.count(width), 1) << width;
+        const int64_t heads = num_heads.at(width);
+        Plan(node, UnmaskedAttention{kBatch, heads, shape(0)[0], shape(1)[0], width / heads, 1});
+      }
+    }
+    EXPECT_GT(planned_.size(), 10);
+  }
+
+ private:
+  using Describe = ops::cuda::CudnnContext::Describe;
+
+  void Plan(const nn::NodeInfo& node, const Convolution& c) {
+    const auto plan = [&](const char* pass, const Describe& describe) {
+      PlanOnce({pass, c.height, c.width, c.channels, c.outputs, c.rows, c.stride}, describe);
+    };
+    plan("convolution", [&](CudnnGraph* g) { DescribeConvolution(c, DType::kBf16, g); });
+    if (node.input_grad_mask != 0) {
+      plan("its input's gradient", [&](CudnnGraph* g) { DescribeInputGrad(c, DType::kBf16, g); });
+    }
+    if (node.wants_weight_grad) {
+      plan("its filters' gradient", [&](CudnnGraph* g) { DescribeFilterGrad(c, DType::kBf16, g); });
+    }
+  }
+  void Plan(const nn::NodeInfo& node, const UnmaskedAttention& a) {
+    const auto plan = [&](const char* pass, const Describe& describe) {
+      PlanOnce({pass, a.heads, a.queries, a.keys, a.size, 0, 0}, describe);
+    };
+    plan("attention", [&](CudnnGraph* g) { DescribeAttention(a, g); });
+    if (node.input_grad_mask != 0) {
+      plan("its gradient", [&](CudnnGraph* g) { DescribeAttentionGrad(a, g); });
+    }
+  }
+
+  using Key = std::tuple<std::string, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+  void PlanOnce(const Key& key, const Describe& describe) {
+    if (!planned_.insert(key).second) return;
+    const auto plan = gpu_->Plan(describe);
+    EXPECT_TRUE(plan.ok()) << std::get<0>(key) << " of " << std::get<1>(key) << ", "
+                           << std::get<2>(key) << ", " << std::get<3>(key) << ", "
+                           << std::get<4>(key) << ": " << plan.status();
+  }
+
+  std::unique_ptr<ops::cuda::PlannedGpu> gpu_;
+  std::set<Key> planned_;
+};
+
+std::map<int64_t, int64_t> HeadsOf(const models::UNetConfig& config) {
+  std::map<int64_t, int64_t> heads;
+  for (int i = 0; i < config.num_levels(); ++i) {
+    heads[config.block_out_channels[i]] = config.num_heads[i];
+  }
+  return heads;
+}
+
+models::UNetConfig UNet(const std::string& file) {
+  const auto config = models::ParseUNetConfig(Config("testdata/" + file), file);
+  EXPECT_TRUE(config.ok()) << config.status();
+  return *config;
+}
+
+models::UNetTraining Training() {
+  return {*diffusion::NoiseSchedule::Create(diffusion::NoiseScheduleOptions())};
+}
+
+TEST_F(CudnnModelPlansTest, StableDiffusionV21) {
+  const models::UNetConfig config = UNet("unet_v21.json");
+  ExpectPlans(models::BuildUNetForTraining(config, {}, Training()), HeadsOf(config));
+}
+
+TEST_F(CudnnModelPlansTest, ControlNetV15) {
+  const models::UNetConfig unet = UNet("unet_v15.json");
+  const auto config = models::ParseControlNetConfig(
+      Config("controlnet/testdata/controlnet_v15.json"), "controlnet_v15.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  ExpectPlans(models::BuildControlNetForTraining(*config, unet, {}, Training()), HeadsOf(unet));
+}
+
+TEST_F(CudnnModelPlansTest, VaeEncoder) {
+  const auto config = models::ParseVaeConfig(Config("testdata/vae_sd.json"), "vae_sd.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  ExpectPlans(models::BuildVaeEncoder(*config, 512, 512), {{512, 1}});
+}
+
+}  // namespace
+}  // namespace dpipe
