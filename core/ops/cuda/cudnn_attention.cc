@@ -109,6 +109,7 @@ class Chain {
 }  // namespace
 
 void DescribeAttention(const UnmaskedAttention& s, CudnnGraph* graph) {
+  graph->Require(91300);
   graph->Finish(
       graph->AddOperation(CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR)
           .Set(CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, graph->AddTensor(Heads(kQueries, s, s.queries)))
@@ -124,6 +125,8 @@ void DescribeAttention(const UnmaskedAttention& s, CudnnGraph* graph) {
 // as attention's backward pass. dq is the product itself, and not fp32 sums that are then rounded:
 // with those it would be added up atomically, in no order; so ds lies in the workspace in between.
 void DescribeAttentionGrad(const UnmaskedAttention& s, CudnnGraph* graph) {
+  // Until then engines need a mask where the last block of keys is not full.
+  if (s.keys % 128 != 0) graph->Require(91501);
   Chain chain(s, graph);
   const CudnnDescriptor& q = chain.Tensor(Heads(kQueries, s, s.queries));
   const CudnnDescriptor& kt = chain.Tensor(Transposed(Heads(kKeys, s, s.keys)));

@@ -105,6 +105,13 @@ const CudnnDescriptor& CudnnGraph::Finish(CudnnDescriptor& descriptor) {
   return descriptor;
 }
 
+void CudnnGraph::Require(size_t version) {
+  const size_t present = api_.cudnnGetVersion();
+  if (present >= version || !status_.ok()) return;
+  status_ = absl::UnimplementedError(
+      absl::StrCat("this graph needs cuDNN ", version, ", and this is ", present));
+}
+
 absl::StatusOr<CudnnTarget> CudnnTarget::WithProperties(const CudnnApi& api,
                                                         const std::string& json) {
   auto properties = std::make_shared<CudnnDescriptor>(api, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);

@@ -69,6 +69,8 @@ class CudnnGraph {
   CudnnDescriptor& Add(cudnnBackendDescriptorType_t type);
   CudnnDescriptor& AddOperation(cudnnBackendDescriptorType_t type);
   const CudnnDescriptor& Finish(CudnnDescriptor& descriptor);
+  // Unimplemented by cuDNN before `version`, 91300 for 9.13.
+  void Require(size_t version);
 
   const CudnnApi& api() const { return api_; }
   const absl::Status& status() const { return status_; }

@@ -36,5 +36,15 @@ TEST_F(CudnnGraphsTest, WhatCannotBeIsRefusedWithCudnnsReason) {
   EXPECT_NE(graph.status().message().find("CUDNN_STATUS_"), std::string::npos) << graph.status();
 }
 
+TEST_F(CudnnGraphsTest, AVersionThatIsNotThereIsNamed) {
+  CudnnGraph graph(*api_);
+  graph.Require(90000);
+  EXPECT_TRUE(graph.status().ok());
+  graph.Require(999999);
+  EXPECT_TRUE(absl::IsUnimplemented(graph.status()));
+  EXPECT_NE(graph.status().message().find("needs cuDNN 999999"), std::string::npos)
+      << graph.status();
+}
+
 }  // namespace
 }  // namespace dpipe::ops::cuda
