@@ -209,7 +209,9 @@ std::string ResultTable(const std::vector<Outcome>& outcomes) {
                   absl::StrFormat("%.1f", outcome.images_per_s),
                   absl::StrFormat("%.1f", outcome.peak_memory_bytes / 1048576.0)});
   }
-  return table.ToMarkdown();
+  return absl::StrCat(table.ToMarkdown(),
+                      "\nNo method clips gradients, exact neither: where weights ",
+                      "lag behind, no stage knows the norm of all.\n");
 }
 
 nlohmann::json ToJson(const std::vector<Outcome>& outcomes, int num_devices) {

@@ -175,6 +175,7 @@ class ComparisonRun {
     DPIPE_ASSIGN_OR_RETURN(contender->session, StartSession(job_, plan));
     contender->result.is_unfilled_pipeline =
         contender->strategy.frozen() == "first" && plan.stages_size() > 1;
+    contender->result.clips_gradients = plan.global_norm();
     contender->result.plan = SummarizePlan(plan);
     contender->result.step_ms_planned = static_cast<double>(prediction.step_ns()) / kNanosPerMilli;
     AddLocalBatches(plan, &local_batches_);

@@ -79,8 +79,9 @@ absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options)
   std::printf("\n%s\n%s\n\n", report::ResultsTable(comparison->results).ToText().c_str(),
               report::ResultsTableNotes().c_str());
   for (const report::StrategyResult& result : comparison->results.results) {
-    const std::string storage = report::StorageNote(result);
-    if (!storage.empty()) std::printf("Storage: %s\n", storage.c_str());
+    for (const std::string& note : report::StrategyNotes(result)) {
+      std::printf("Note: %s\n", note.c_str());
+    }
   }
   std::printf("%s\n", CompareLosses(comparison->results).c_str());
   const std::string predictions = report::PredictionText(comparison->results);

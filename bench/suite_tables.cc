@@ -121,8 +121,7 @@ std::vector<std::string> CaseNotes(const SuiteCaseResult& result) {
     if (!one.invalid.empty()) {
       notes.push_back(absl::StrCat("INVALID ", one.strategy, ": ", one.invalid, "."));
     }
-    const std::string storage = report::StorageNote(one);
-    if (!storage.empty()) notes.push_back(storage);
+    for (const std::string& note : report::StrategyNotes(one)) notes.push_back(note);
   }
   const CaseAnalysis analysis = AnalyseCase(result.results);
   for (const StrategyAnalysis& strategy : analysis.strategies) {

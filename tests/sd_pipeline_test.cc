@@ -44,18 +44,18 @@ ProgramOutcome Bench(std::vector<std::string> flags) {
 
 TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
   const std::string out = Folder("out");
-  const ProgramOutcome run =
-      Bench({"--data=" + DataFolder(), "--out=" + out, "--json=" + out + "/copy.json",
-             "--micro_batches=2",
-             "--strategies=data_parallel,gpipe,1f1b,diffusionpipe,offline_cache", "--devices=2"});
+  const ProgramOutcome run = Bench(
+      {"--data=" + DataFolder(), "--out=" + out, "--json=" + out + "/copy.json",
+       "--micro_batches=2",
+       "--strategies=data_parallel,gpipe,1f1b,diffusionpipe,offline_cache,xpipe", "--devices=2"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   for (const char* said : {"Model:", "Data:", "Machine:", "diffusionpipe", "Losses:", "report.html",
-                           "Storage: offline_cache keeps "}) {
+                           "Note: offline_cache keeps ", "Note: xpipe does not clip gradients"}) {
     EXPECT_THAT(run.out, HasSubstr(said));
   }
   const json results = json::parse(*ReadFile(out + "/results.json"));
   EXPECT_EQ(results, json::parse(*ReadFile(out + "/copy.json")));
-  ASSERT_EQ(results["results"].size(), 5u);
+  ASSERT_EQ(results["results"].size(), 6u);
   std::set<std::vector<double>> pipeline_losses;
   for (const json& result : results["results"]) {
     const std::string strategy = result["strategy"];

@@ -42,9 +42,11 @@ absl::StatusOr<double> MaxGradNorm(const TrainConfig& config, const Strategy& st
   if (!lags_behind || norm == 0) return norm;
   if (config.optimizer().has_max_grad_norm()) {
     return CommandLineError(absl::StrCat(
-        "--max_grad_norm=", norm, " goes with no strategy whose weights lag behind, such as ",
-        "--strategy=", config.strategy(), " (weights='", strategy.weights(),
-        "'): no stage knows the norm of all gradients; --max_grad_norm=0 trains without clipping"));
+        "optimizer.max_grad_norm is ", norm, ", but with --strategy=", config.strategy(),
+        " (weights='", strategy.weights(),
+        "') it must be 0: weights lag behind, so that no stage knows the norm of all gradients; "
+        "set ",
+        "it to 0 (--max_grad_norm=0), which trains without clipping, or leave it out"));
   }
   say(absl::StrCat("Warning:  gradients are not clipped: with --strategy=", config.strategy(),
                    " weights lag behind, and no stage knows the norm of all gradients"));

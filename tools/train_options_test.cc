@@ -12,6 +12,7 @@
 namespace dpipe::tools {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -129,9 +130,15 @@ TEST(TrainOptionsTest, WhereWeightsLagBehindNothingIsClippedAndThatIsSaid) {
     ASSERT_TRUE(by_default.ok()) << by_default.status();
     EXPECT_EQ(by_default->setup.optimizer.max_grad_norm, 0);
     EXPECT_THAT(said, HasSubstr("Warning:  gradients are not clipped: with " + flag));
-    const auto asked_for = options_of({flag, "--max_grad_norm=0.5"}, &said);
-    EXPECT_THAT(std::string(asked_for.status().message()),
-                HasSubstr("--max_grad_norm=0.5 goes with no strategy whose weights lag behind"));
+    const std::string path = ::testing::TempDir() + "/clips.textproto";
+    ASSERT_TRUE(WriteFileAtomically(path, "optimizer { max_grad_norm: 0.5 }").ok());
+    for (const std::string& asks : {std::string("--max_grad_norm=0.5"), "--config=" + path}) {
+      const auto asked_for = options_of({flag, asks}, &said);
+      EXPECT_THAT(
+          std::string(asked_for.status().message()),
+          AllOf(HasSubstr("optimizer.max_grad_norm is 0.5, but with " + flag + " (weights='"),
+                HasSubstr("it must be 0"), HasSubstr("set it to 0 (--max_grad_norm=0)")));
+    }
     said.clear();
     EXPECT_TRUE(options_of({flag, "--max_grad_norm=0"}, &said).ok());
     EXPECT_EQ(said, "");

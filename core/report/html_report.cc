@@ -80,8 +80,7 @@ std::string ResultsHtml(const BenchResults& results) {
   }
   std::string notes = ResultsTableNotes();
   for (const StrategyResult& result : results.results) {
-    const std::string storage = StorageNote(result);
-    if (!storage.empty()) absl::StrAppend(&notes, " ", storage);
+    for (const std::string& note : StrategyNotes(result)) absl::StrAppend(&notes, " ", note);
   }
   return absl::StrCat(html, "</table></div>\n<p class=\"note\">", EscapeMarkup(notes), "</p>\n");
 }

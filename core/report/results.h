@@ -15,6 +15,7 @@
 //                 "idle_by_reason": {"warm-up": 0.012, ...}, "skipped": "", "invalid": "",
 //                 "loss_check": {"reference": "one device", "steps": 8,
 //                                "max_relative_difference": 1.6e-07, "tolerance": 0.0001},
+//                 "clips_gradients": true,
 //                 "storage": {"disk_bytes": 9175040, "images": 480, "captions": 311,
 //                             "fill_ms": 2310.5},
 //                 "instruction_times": [{"work": "backward, stage 1", "device": 1, "per_step": 8,
@@ -22,8 +23,8 @@
 //                 "plan": {"stages": 2, "micro_batches": 8, "micro_batch_size": 8, ...}}]}
 //
 // "storage" is there of strategies that read frozen outputs back. Files without skipped, invalid,
-// loss_check, idle_by_reason or instruction_times are read too. A quantity that was not measured is
-// NaN here and null in the file.
+// loss_check, idle_by_reason, clips_gradients or instruction_times are read too. A quantity that
+// was not measured is NaN here and null in the file.
 #ifndef DPIPE_CORE_REPORT_RESULTS_H_
 #define DPIPE_CORE_REPORT_RESULTS_H_
 
@@ -89,6 +90,8 @@ struct StrategyResult {
   // Whether this is a pipeline whose bubbles are left empty and that computes the frozen work
   // itself (gpipe, 1f1b): the rivals that filling is measured against.
   bool is_unfilled_pipeline = false;
+  // Not where weights lag behind: there no stage knows the norm of all gradients.
+  bool clips_gradients = true;
   std::vector<double> images_per_second;  // one a repeat
   std::vector<double> step_ms;            // one a measured step, all repeats
   double speedup_vs_data_parallel = kNotMeasured;

@@ -82,6 +82,7 @@ Json ResultToJson(const StrategyResult& result) {
   json["invalid"] = result.invalid;
   json["loss_check"] = LossCheckToJson(result.loss_check);
   json["idle_by_reason"] = result.idle_by_reason;
+  json["clips_gradients"] = result.clips_gradients;
   if (result.storage.num_images > 0) json["storage"] = StorageToJson(result.storage);
   json["instruction_times"] = InstructionTimesToJson(result.instruction_times);
   json["plan"] = PlanToJson(result.plan);
@@ -270,6 +271,7 @@ StrategyResult ReadResult(const Reader& reader) {
   if (reader.Has("invalid")) reader.Get("invalid", &result.invalid);
   if (reader.Has("loss_check")) ReadLossCheck(reader.Child("loss_check"), &result.loss_check);
   if (reader.Has("idle_by_reason")) reader.Get("idle_by_reason", &result.idle_by_reason);
+  if (reader.Has("clips_gradients")) reader.Get("clips_gradients", &result.clips_gradients);
   if (reader.Has("storage")) ReadStorage(reader.Child("storage"), &result.storage);
   if (reader.Has("instruction_times")) {
     for (const Reader& child : reader.Children("instruction_times")) {

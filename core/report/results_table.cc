@@ -29,6 +29,14 @@ std::string ThroughputText(const StrategyResult& result) {
                          SpreadOf(result.images_per_second).mad);
 }
 
+std::string StorageNote(const std::string& strategy, const StorageCost& storage) {
+  return absl::StrCat(strategy, " keeps ", FormatBytes(storage.disk_bytes),
+                      " on disk: ", FormatBytes(static_cast<int64_t>(storage.BytesPerImage())),
+                      " for each of ", storage.num_images, " images and its share of ",
+                      storage.num_captions, " captions; computed in ",
+                      absl::StrFormat("%.1f s", storage.fill_ms / 1e3), ", counted in no step.");
+}
+
 std::string PlanText(const PlanSummary& plan) {
   return absl::StrCat(plan.num_stages, "×", plan.num_micro_batches, "×", plan.micro_batch_size);
 }
@@ -68,14 +76,14 @@ Table ResultsTable(const BenchResults& results) {
   return table;
 }
 
-std::string StorageNote(const StrategyResult& result) {
-  const StorageCost& storage = result.storage;
-  if (storage.num_images == 0) return "";
-  return absl::StrCat(result.strategy, " keeps ", FormatBytes(storage.disk_bytes),
-                      " on disk: ", FormatBytes(static_cast<int64_t>(storage.BytesPerImage())),
-                      " for each of ", storage.num_images, " images and its share of ",
-                      storage.num_captions, " captions; computed in ",
-                      absl::StrFormat("%.1f s", storage.fill_ms / 1e3), ", counted in no step.");
+std::vector<std::string> StrategyNotes(const StrategyResult& result) {
+  std::vector<std::string> notes;
+  if (result.storage.num_images > 0) notes.push_back(StorageNote(result.strategy, result.storage));
+  if (!result.clips_gradients) {
+    notes.push_back(absl::StrCat(result.strategy, " does not clip gradients: its weights lag ",
+                                 "behind, so that no stage knows the norm of all."));
+  }
+  return notes;
 }
 
 std::string ResultsTableNotes() {

@@ -3,6 +3,7 @@
 #define DPIPE_CORE_REPORT_RESULTS_TABLE_H_
 
 #include <string>
+#include <vector>
 
 #include "core/report/results.h"
 #include "core/report/table.h"
@@ -16,9 +17,11 @@ namespace dpipe::report {
 // much. What was not measured is "-".
 Table ResultsTable(const BenchResults& results);
 
+// What a strategy does that others do not, a sentence each:
 // "offline_cache keeps 14.2 MiB on disk: 30.2 KiB for each of 480 images and its share of 311
-// captions; computed in 2.3 s, counted in no step." Empty where it keeps nothing.
-std::string StorageNote(const StrategyResult& result);
+// captions; computed in 2.3 s, counted in no step."
+// "xpipe does not clip gradients: its weights lag behind, so that no stage knows the norm of all."
+std::vector<std::string> StrategyNotes(const StrategyResult& result);
 
 // One paragraph that says what the columns mean.
 std::string ResultsTableNotes();

@@ -6,6 +6,9 @@
 namespace dpipe::report {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
 TEST(ResultsTableTest, OneRowAStrategy) {
   BenchResults results;
   results.results.resize(2);
@@ -24,10 +27,10 @@ TEST(ResultsTableTest, OneRowAStrategy) {
   const Table table = ResultsTable(results);
   ASSERT_EQ(table.num_rows(), 2);
   EXPECT_THAT(table.rows()[0],
-              ::testing::ElementsAre("data_parallel", "100.0 ±1.0", "1.00x", "-", "4.2 %", "-",
-                                     "310.0", "300.0", "1.040", "3.0 MiB", "0.8124", "1×1×16"));
-  EXPECT_THAT(table.rows()[1], ::testing::ElementsAre("1f1b", "-", "-", "-", "-", "-", "-", "-",
-                                                      "-", "-", "-", "0×0×0"));
+              ElementsAre("data_parallel", "100.0 ±1.0", "1.00x", "-", "4.2 %", "-", "310.0",
+                          "300.0", "1.040", "3.0 MiB", "0.8124", "1×1×16"));
+  EXPECT_THAT(table.rows()[1],
+              ElementsAre("1f1b", "-", "-", "-", "-", "-", "-", "-", "-", "-", "-", "0×0×0"));
   EXPECT_FALSE(table.IsRightAligned(0));
   EXPECT_TRUE(table.IsRightAligned(1));
 }
@@ -38,18 +41,27 @@ TEST(ResultsTableTest, WhatIsKeptOnDiskIsShownWhereAnythingIs) {
   results.results[0].strategy = "1f1b";
   results.results[1].strategy = "offline_cache";
   const size_t columns = ResultsTable(results).headers().size();
-  EXPECT_EQ(StorageNote(results.results[1]), "");
+  EXPECT_THAT(StrategyNotes(results.results[1]), IsEmpty());
   results.results[1].storage = {480, 311, int64_t{15} << 20, 2310.5};
   const Table table = ResultsTable(results);
   ASSERT_EQ(table.headers().size(), columns + 1);
   EXPECT_EQ(table.headers().back(), "on disk");
   EXPECT_EQ(table.rows()[0].back(), "-");
   EXPECT_EQ(table.rows()[1].back(), "15.0 MiB");
-  EXPECT_EQ(StorageNote(results.results[0]), "");
-  EXPECT_EQ(
-      StorageNote(results.results[1]),
-      "offline_cache keeps 15.0 MiB on disk: 32.0 KiB for each of 480 images and its share of "
-      "311 captions; computed in 2.3 s, counted in no step.");
+  EXPECT_THAT(StrategyNotes(results.results[0]), IsEmpty());
+  EXPECT_THAT(StrategyNotes(results.results[1]),
+              ElementsAre("offline_cache keeps 15.0 MiB on disk: 32.0 KiB for each of 480 images "
+                          "and its share of 311 captions; computed in 2.3 s, counted in no step."));
+}
+
+TEST(ResultsTableTest, WhoDoesNotClipGradientsIsNamed) {
+  StrategyResult result;
+  result.strategy = "xpipe";
+  EXPECT_THAT(StrategyNotes(result), IsEmpty());
+  result.clips_gradients = false;
+  EXPECT_THAT(StrategyNotes(result),
+              ElementsAre("xpipe does not clip gradients: its weights lag behind, so that no stage "
+                          "knows the norm of all."));
 }
 
 TEST(PredictionTextTest, SaysHowFarOffStepsAreAndWhy) {

@@ -49,6 +49,7 @@ BenchResults MakeResults() {
                      MakeResult("1f1b", {100, 120, 125}),
                      MakeResult("diffusionpipe", {150, 160, 140})};
   results.results[3].storage = {480, 311, int64_t{9} << 20, 2310.5};
+  results.results[3].clips_gradients = false;
   ComputeSpeedups(&results);
   return results;
 }
@@ -116,6 +117,8 @@ TEST(ResultsJsonTest, RoundTripIsExact) {
   EXPECT_EQ(read->results[0].losses[1], 0.30000000000000004);
   EXPECT_EQ(read->results[0].storage.num_images, 0);
   EXPECT_EQ(read->results[3].storage.num_captions, 311);
+  EXPECT_TRUE(read->results[0].clips_gradients);
+  EXPECT_FALSE(read->results[3].clips_gradients);
   EXPECT_EQ(read->results[3].storage.fill_ms, 2310.5);
   EXPECT_EQ(read->machine.cpu_model, "CPU \"X\" é");
 }
