@@ -12,6 +12,7 @@
 DEFINE_int32(kills, 200, "how many");
 DEFINE_int32(freeze_every, 0, "every so many-th process is stopped and not killed; 0: none");
 DEFINE_uint64(seed, 1, "of the instants and ranks");
+DEFINE_int32(while_training, 0, "so many runs, the first, are hit only when they train");
 DEFINE_int32(processes, 3, "of a run");
 DEFINE_int32(max_life_ms, 6000,
              "of a run; every other one goes on from a checkpoint, and soon trains");
@@ -29,6 +30,7 @@ int main(int argc, char** argv) {
   options.num_processes = FLAGS_processes;
   options.num_kills = FLAGS_kills;
   options.freeze_every = FLAGS_freeze_every;
+  options.num_while_training = FLAGS_while_training;
   options.max_life_ms = FLAGS_max_life_ms;
   options.death_deadline_ms = FLAGS_death_deadline_ms;
   options.silence_deadline_ms = static_cast<int>(1000 * FLAGS_silence) + FLAGS_death_deadline_ms;

@@ -31,9 +31,11 @@ TEST(KillRanksTest, ADeadRankEndsAllOthersWhichNameIt) {
   testlib::KillRanksOptions options = Options("killed");
   options.num_kills = 5;
   options.max_life_ms = 8000;
+  options.num_while_training = 2;
   const auto report = testlib::KillRanks(options);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->kills, 5);
+  EXPECT_GE(report->while_training, 1);
 }
 
 TEST(KillRanksTest, SoDoesAFrozenOne) {
@@ -41,9 +43,11 @@ TEST(KillRanksTest, SoDoesAFrozenOne) {
   options.num_processes = 2;
   options.num_kills = 2;
   options.freeze_every = 1;
+  options.num_while_training = 1;
   const auto report = testlib::KillRanks(options);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->freezes, 2);
+  EXPECT_GE(report->while_training, 1);
 }
 
 }  // namespace

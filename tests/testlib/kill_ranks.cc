@@ -88,14 +88,33 @@ class Experiment {
     return absl::NotFoundError(absl::StrCat(folder, ": the run to go on from left no checkpoint"));
   }
 
+  // A line of the log is a step.
+  absl::Status AwaitStep(ProcessJob* job, const std::string& log) const {
+    const Clock::time_point start = Clock::now();
+    std::error_code none;
+    while (!fs::exists(log, none) || fs::file_size(log, none) == 0) {
+      if (job->program(0).Poll()) return Wrong(*job, 0, "has ended before a step");
+      if (SecondsSince(start) > options_.step_deadline_ms / 1e3) {
+        return Wrong(*job, 0,
+                     absl::StrCat("has trained no step in ", options_.step_deadline_ms, " ms"));
+      }
+      Pause();
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status OneRun(int number) {
+    const std::string folder = options_.folder + "/killed";
+    const bool trains = number < options_.num_while_training;
     std::vector<std::string> more_flags;
-    if (number % 2 == 0) more_flags.push_back("--resume=" + checkpoint_);
-    DPIPE_ASSIGN_OR_RETURN(const auto job, MakeJob(options_.folder + "/killed", more_flags));
+    if (trains || number % 2 == 0) more_flags.push_back("--resume=" + checkpoint_);
+    if (trains) more_flags.push_back("--checkpoint_every=100000");
+    DPIPE_ASSIGN_OR_RETURN(const auto job, MakeJob(folder, more_flags));
     const bool freezes = options_.freeze_every > 0 && (number + 1) % options_.freeze_every == 0;
     const int gone = static_cast<int>(random_.NextBelow(options_.num_processes));
     const auto life = std::chrono::microseconds(random_.NextBelow(options_.max_life_ms * 1000));
     job->StartAll();
+    if (trains) DPIPE_RETURN_IF_ERROR(AwaitStep(job.get(), folder + "/run.log.jsonl"));
     std::this_thread::sleep_for(life);
     if (job->program(gone).Poll()) return Wrong(*job, gone, "has ended before it was to");
     job->program(gone).Signal(freezes ? SIGSTOP : SIGKILL);
@@ -108,11 +127,11 @@ class Experiment {
         Pause();
       }
     }
-    return Count(job.get(), gone, freezes, SecondsSince(start), life);
+    return Count(job.get(), gone, freezes, SecondsSince(start), life, trains);
   }
 
   absl::Status Count(ProcessJob* job, int gone, bool freezes, double took_s,
-                     std::chrono::microseconds life) {
+                     std::chrono::microseconds life, bool trains) {
     bool named = false, never_came = false, named_instruction = false, came_too_late = false;
     for (int i = 0; i < options_.num_processes; ++i) {
       if (i == gone) continue;
@@ -138,8 +157,9 @@ class Experiment {
     double& longest = freezes ? report_.longest_silence_s : report_.longest_death_s;
     mean += took_s;
     longest = std::max(longest, took_s);
-    options_.say(absl::StrFormat("%s rank %d after %.2f s: all others had ended %.2f s later%s",
-                                 freezes ? "froze" : "killed", gone, life.count() / 1e6, took_s,
+    options_.say(absl::StrFormat("%s rank %d after %.2f s%s: all others had ended %.2f s later%s",
+                                 freezes ? "froze" : "killed", gone, life.count() / 1e6,
+                                 trains ? " of training" : "", took_s,
                                  never_came          ? ", before all had come"
                                  : named_instruction ? ", naming the instruction"
                                                      : ", before training"));

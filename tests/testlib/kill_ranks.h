@@ -20,6 +20,10 @@ struct KillRanksOptions {
   int freeze_every = 0;  // every so many-th time the process is stopped (SIGSTOP), not killed
   // Every other run goes on from a checkpoint, so that it has a plan and comes to training at once.
   int max_life_ms = 3000;  // a run lives for a random time up to this one
+  // So many runs, the first, all go on from the checkpoint and save no other, and live for that
+  // time from the end of a step on: they are hit while they train.
+  int num_while_training = 0;
+  int step_deadline_ms = 120000;  // by which such a run must have trained a step
   // By which all others must have ended: after a death, and after a process froze, which is known
   // by its silence. Those are as the flags --job.silence and --job.join have it, and some time
   // more.
