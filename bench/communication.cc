@@ -8,23 +8,20 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "bench/code_identity.h"
-#include "bench/communication_probe.h"
-#include "core/backend/choose_devices.h"
+#include "bench/communication_ranks.h"
+#include "bench/communication_report.h"
+#include "core/backend/choose_together.h"
 #include "core/backend/connect_ranks.h"
-#include "core/base/bytes.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/base/scratch_folder.h"
-#include "core/comm/gloo/gloo.h"
-#include "core/comm/in_process.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/job_address.h"
 #include "core/comm/rendezvous/local_launcher.h"
 #include "core/comm/rendezvous/process_group.h"
-#include "core/report/table.h"
+#include "core/tensor/cuda/system_driver.h"
 #include "core/tensor/device_worker.h"
 #include "gflags/gflags.h"
 #include "nlohmann/json.hpp"
@@ -32,12 +29,12 @@
 DEFINE_string(transports, "gloo,in_process,nccl",
               "gloo: ranks are processes of this machine; in_process: threads, a message a "
               "reference; nccl: GPUs, if there are two or more");
-DEFINE_string(ranks, "2,4", "numbers of ranks; nccl takes as many as there are GPUs");
+DEFINE_string(ranks, "2,4", "numbers of ranks; nccl also takes as many as there are GPUs");
 DEFINE_int64(min_bytes, 1024, "of the smallest tensor");
 DEFINE_int64(max_bytes, 256 << 20, "of the largest tensor");
 DEFINE_int32(factor, 4, "from one size to the next");
 DEFINE_int32(milliseconds, 100, "of repeats, for each size and kind of traffic");
-DEFINE_string(out, "", "folder for results.json and tables.md; empty: out/communication");
+DEFINE_string(out, "", "folder for results.json and table.md; empty: out/communication");
 DEFINE_string(part, "", "where the processes of gloo leave what they have measured");
 
 namespace dpipe::bench {
@@ -47,103 +44,56 @@ using Json = nlohmann::ordered_json;
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
-std::vector<int64_t> Sizes() {
-  std::vector<int64_t> sizes;
+constexpr absl::Duration kDeadline = absl::Seconds(120);
+
+CommunicationOptions OptionsFromFlags() {
+  CommunicationOptions options;
   for (int64_t size = FLAGS_min_bytes; size <= FLAGS_max_bytes; size *= FLAGS_factor) {
-    sizes.push_back(size);
+    options.sizes_bytes.push_back(size);
   }
-  return sizes;
+  options.probe.min_time_ns = FLAGS_milliseconds * kNanosPerMilli;
+  return options;
 }
 
-// What one transport does with so many ranks.
-struct Measured {
-  std::string transport;
-  int num_ranks = 0;
-  std::vector<TrafficTime> times;  // by traffic, then size
-};
+absl::StatusOr<CommunicationTimes> MeasureInProcess(int num_ranks) {
+  DPIPE_ASSIGN_OR_RETURN(const auto devices, CoresForRanks(num_ranks));
+  DPIPE_ASSIGN_OR_RETURN(const auto communicators, ConnectRanks(devices, kDeadline));
+  return MeasureThreads("in_process", devices, communicators, OptionsFromFlags());
+}
 
-// One rank's part in all of it.
-absl::StatusOr<std::vector<TrafficTime>> MeasureAll(Communicator* communicator,
-                                                    const std::shared_ptr<Device>& device) {
-  ProbeOptions options;
-  options.min_time_ns = FLAGS_milliseconds * kNanosPerMilli;
-  std::vector<TrafficTime> times;
-  for (Traffic traffic : AllTraffic()) {
-    for (int64_t size : Sizes()) {
-      DPIPE_ASSIGN_OR_RETURN(times.emplace_back(),
-                             MeasureTraffic(communicator, device, traffic, size, options));
+// NotFound where NCCL is.
+absl::StatusOr<CommunicationTimes> MeasureGpus(const std::vector<std::shared_ptr<Device>>& gpus) {
+  DPIPE_ASSIGN_OR_RETURN(const auto communicators, ConnectRanks(gpus, kDeadline));
+  return MeasureThreads("nccl", gpus, communicators, OptionsFromFlags());
+}
+
+// Says what is left out, and why.
+absl::Status MeasureNccl(std::vector<int> rank_numbers, std::vector<CommunicationTimes>* all) {
+  const auto gpus = GpusForNccl(cuda::SystemDriver);
+  if (absl::IsUnimplemented(gpus.status()) || absl::IsFailedPrecondition(gpus.status())) {
+    Say(absl::StrCat("nccl is left out: ", gpus.status().message()));
+    return absl::OkStatus();
+  }
+  DPIPE_RETURN_IF_ERROR(gpus.status());
+  const int num_gpus = static_cast<int>(gpus->size());
+  if (std::count(rank_numbers.begin(), rank_numbers.end(), num_gpus) == 0) {
+    rank_numbers.push_back(num_gpus);
+  }
+  for (int num_ranks : rank_numbers) {
+    if (num_ranks > num_gpus) {
+      Say(absl::StrCat("nccl with ", num_ranks, " ranks is left out: there are ", num_gpus,
+                       " GPUs"));
+      continue;
     }
-  }
-  return times;
-}
-
-absl::StatusOr<Measured> MeasureThreads(
-    const std::string& transport, const std::vector<std::shared_ptr<Device>>& devices,
-    const std::vector<std::unique_ptr<Communicator>>& communicators) {
-  const auto workers = StartWorkers(devices);
-  std::vector<DeviceWorker*> pointers;
-  for (const auto& worker : workers) pointers.push_back(worker.get());
-  Measured measured{transport, static_cast<int>(devices.size()), {}};
-  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(pointers, [&](int rank) -> absl::Status {
-    auto times = MeasureAll(communicators[rank].get(), devices[rank]);
-    if (!times.ok()) communicators[rank]->Abort(times.status());
-    if (times.ok() && rank == 0) measured.times = *std::move(times);
-    return times.status();
-  })));
-  return measured;
-}
-
-absl::StatusOr<Measured> MeasureInProcess(int num_ranks) {
-  const std::vector<std::shared_ptr<Device>> devices(num_ranks, Device::Cpu());
-  return MeasureThreads("in_process", devices, CreateInProcessCommunicators(num_ranks));
-}
-
-// Unimplemented and FailedPrecondition where there are no GPUs for it.
-absl::StatusOr<Measured> MeasureNccl() {
-  DeviceRequest request;
-  request.backend = "cuda";
-  DPIPE_ASSIGN_OR_RETURN(const ChosenDevices chosen, ChooseDevices(request));
-  if (chosen.devices.size() < 2) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("NCCL needs two GPUs, there is one: ", chosen.devices[0]->name()));
-  }
-  DPIPE_ASSIGN_OR_RETURN(const auto communicators,
-                         ConnectRanks(chosen.devices, absl::Seconds(120)));
-  return MeasureThreads("nccl", chosen.devices, communicators);
-}
-
-Json ToJson(const Measured& measured) {
-  Json json = {{"transport", measured.transport}, {"ranks", measured.num_ranks}};
-  for (const TrafficTime& time : measured.times) {
-    json["times"].push_back({{"traffic", TrafficName(time.traffic)},
-                             {"bytes", time.size_bytes},
-                             {"repeats", time.repeats},
-                             {"median_ns", time.median_ns},
-                             {"fastest_ns", time.fastest_ns},
-                             {"slowest_ns", time.slowest_ns},
-                             {"algorithm_bytes_per_s", AlgorithmBandwidth(time)},
-                             {"bus_bytes_per_s", BusBandwidth(time)}});
-  }
-  return json;
-}
-
-// Of what ToJson has written just now.
-Measured FromJson(const Json& json) {
-  Measured measured{json["transport"], json["ranks"], {}};
-  for (const Json& entry : json["times"]) {
-    TrafficTime time;
-    for (Traffic traffic : AllTraffic()) {
-      if (entry["traffic"] == TrafficName(traffic)) time.traffic = traffic;
+    Say(absl::StrCat("measuring nccl with ", num_ranks, " ranks"));
+    auto measured = MeasureGpus({gpus->begin(), gpus->begin() + num_ranks});
+    if (absl::IsNotFound(measured.status())) {
+      Say(absl::StrCat("nccl is left out: ", measured.status().message()));
+      return absl::OkStatus();
     }
-    time.num_ranks = measured.num_ranks;
-    time.size_bytes = entry["bytes"];
-    time.repeats = entry["repeats"];
-    time.median_ns = entry["median_ns"];
-    time.fastest_ns = entry["fastest_ns"];
-    time.slowest_ns = entry["slowest_ns"];
-    measured.times.push_back(time);
+    DPIPE_ASSIGN_OR_RETURN(all->emplace_back(), std::move(measured));
   }
-  return measured;
+  return absl::OkStatus();
 }
 
 // A process that the launcher has started.
@@ -153,21 +103,28 @@ absl::Status MeasureAsProcess() {
   options.listener_fd = InheritedListener().value_or(-1);
   DPIPE_ASSIGN_OR_RETURN(const auto processes, ProcessGroup::Join(*address, options));
   const EndWithJob end(&processes->store());
-  GlooOptions gloo;
-  gloo.name = "communication";
-  gloo.rank = Rank(processes->process());
-  gloo.size = processes->num_processes();
-  gloo.device = Device::Cpu();
-  DPIPE_ASSIGN_OR_RETURN(const auto communicator, ConnectGloo(&processes->store(), gloo));
-  Measured measured{"gloo", gloo.size, {}};
-  auto times = MeasureAll(communicator.get(), gloo.device);
-  if (!times.ok()) communicator->Abort(times.status());
-  DPIPE_ASSIGN_OR_RETURN(measured.times, std::move(times));
+  DPIPE_ASSIGN_OR_RETURN(const ChosenDevices chosen, ChooseDevicesTogether({}, processes.get()));
+  JobRank rank;
+  rank.name = "communication";
+  rank.rank = Rank(processes->process());
+  rank.size = processes->num_processes();
+  rank.device = chosen.devices[0];
+  rank.deadline = kDeadline;
+  CommunicationTimes measured{"gloo", rank.size, {}};
+  DeviceWorker worker(rank.device);
+  worker.Start([&]() -> absl::Status {
+    DPIPE_ASSIGN_OR_RETURN(const auto communicator, ConnectJobRank(&processes->store(), rank));
+    DPIPE_ASSIGN_OR_RETURN(measured.times,
+                           MeasureAllTraffic(communicator.get(), rank.device, OptionsFromFlags()));
+    return absl::OkStatus();
+  });
+  DPIPE_RETURN_IF_ERROR(worker.Wait());
   if (!processes->is_leader()) return absl::OkStatus();
-  return WriteFileAtomically(FLAGS_part, ToJson(measured).dump());
+  return WriteFileAtomically(FLAGS_part, CommunicationToJson(measured).dump());
 }
 
-absl::StatusOr<Measured> MeasureGloo(int num_ranks, const std::vector<std::string>& arguments) {
+absl::StatusOr<CommunicationTimes> MeasureGloo(int num_ranks,
+                                               const std::vector<std::string>& arguments) {
   const ScratchFolder folder;
   LaunchOptions options;
   options.num_processes = num_ranks;
@@ -179,25 +136,7 @@ absl::StatusOr<Measured> MeasureGloo(int num_ranks, const std::vector<std::strin
         absl::StrCat(num_ranks, " processes have ended with exit code ", exit_code));
   }
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(folder.File("part.json")));
-  return FromJson(Json::parse(text));
-}
-
-// A row a size, a column a kind of traffic.
-std::string TableOf(const Measured& measured) {
-  std::vector<std::string> headers = {"bytes"};
-  for (Traffic traffic : AllTraffic()) headers.push_back(TrafficName(traffic));
-  report::Table table(headers);
-  for (int64_t size : Sizes()) {
-    std::vector<std::string> row = {FormatBytes(size)};
-    for (const TrafficTime& time : measured.times) {
-      if (time.size_bytes != size) continue;
-      row.push_back(absl::StrFormat("%s, %.3g / %.3g", FormatDuration(time.median_ns),
-                                    AlgorithmBandwidth(time) / 1e9, BusBandwidth(time) / 1e9));
-    }
-    table.AddRow(std::move(row));
-  }
-  return absl::StrCat("## ", measured.transport, ", ", measured.num_ranks, " ranks\n\n",
-                      table.ToMarkdown());
+  return CommunicationFromJson(Json::parse(text));
 }
 
 absl::StatusOr<std::vector<int>> RankNumbers() {
@@ -213,7 +152,7 @@ absl::StatusOr<std::vector<int>> RankNumbers() {
   return numbers;
 }
 
-absl::Status Write(const std::vector<Measured>& all, const std::string& command_line) {
+absl::Status Write(const std::vector<CommunicationTimes>& all, const std::string& command_line) {
   report::BenchResults about;
   DescribeRun(&about);
   Json json = {{"benchmark", "communication"},
@@ -221,19 +160,18 @@ absl::Status Write(const std::vector<Measured>& all, const std::string& command_
                {"created", about.created},
                {"machine", report::DescribeMachine(about.machine)},
                {"revision", about.versions["revision"]}};
-  std::string tables =
-      absl::StrCat("Median time, algorithm and bus bandwidth in GB/s (1e9 bytes); ",
-                   report::DescribeMachine(about.machine), "\n");
-  for (const Measured& measured : all) {
-    json["measured"].push_back(ToJson(measured));
-    absl::StrAppend(&tables, "\n", TableOf(measured));
+  for (const CommunicationTimes& measured : all) {
+    json["measured"].push_back(CommunicationToJson(measured));
   }
-  Say("\n" + tables);
+  const std::string table =
+      absl::StrCat("Median time, algorithm / bus bandwidth in GB/s (1e9 bytes); ",
+                   report::DescribeMachine(about.machine), "\n\n", CommunicationTable(all));
+  Say("\n" + table);
   const std::string folder =
       FLAGS_out.empty() ? OutputPath("out/communication") : UserPath(FLAGS_out);
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/results.json", json.dump(1) + "\n"));
-  return WriteFileAtomically(folder + "/tables.md", tables);
+  return WriteFileAtomically(folder + "/table.md", table);
 }
 
 absl::Status Main(const std::vector<std::string>& arguments, const std::string& command_line) {
@@ -247,18 +185,10 @@ absl::Status Main(const std::vector<std::string>& arguments, const std::string& 
   // Processes are started while this one has no threads.
   std::stable_partition(transports.begin(), transports.end(),
                         [](const std::string& name) { return name == "gloo"; });
-  std::vector<Measured> all;
+  std::vector<CommunicationTimes> all;
   for (const std::string& transport : transports) {
     if (transport == "nccl") {
-      auto measured = MeasureNccl();
-      if (measured.ok()) {
-        all.push_back(*std::move(measured));
-      } else if (absl::IsUnimplemented(measured.status()) ||
-                 absl::IsFailedPrecondition(measured.status())) {
-        Say(absl::StrCat("nccl is left out: ", measured.status().message()));
-      } else {
-        return measured.status();
-      }
+      DPIPE_RETURN_IF_ERROR(MeasureNccl(rank_numbers, &all));
       continue;
     }
     for (int num_ranks : rank_numbers) {

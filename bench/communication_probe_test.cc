@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "bench/lossy_communicator.h"
 #include "core/comm/in_process.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -50,53 +51,11 @@ TEST(CommunicationProbeTest, EverythingIsMeasuredAndChecked) {
   }
 }
 
-// A transport that loses something in collectives.
-class Lossy : public Communicator {
- public:
-  explicit Lossy(std::unique_ptr<Communicator> inner) : inner_(std::move(inner)) {}
-  Rank rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  absl::Status Send(Rank to, int64_t tag, std::vector<Tensor> tensors,
-                    const std::string& what) override {
-    Tensor wrong = tensors[0].Clone();
-    wrong.data<float>()[wrong.num_elements() - 1] += 1;
-    return inner_->Send(to, tag, {wrong}, what);
-  }
-  absl::StatusOr<std::unique_ptr<PendingRecv>> PostRecv(Rank from, int64_t tag,
-                                                        std::vector<TensorSpec> specs,
-                                                        const std::string& what) override {
-    return inner_->PostRecv(from, tag, std::move(specs), what);
-  }
-  StartedCollective StartAllReduceSum(absl::Span<const Rank> group, std::vector<Tensor> tensors,
-                                      const std::string& what) override {
-    tensors[0].data<float>()[7] += 1;
-    return inner_->StartAllReduceSum(group, std::move(tensors), what);
-  }
-  StartedCollective StartAllGather(absl::Span<const Rank> group, std::vector<Tensor> shards,
-                                   std::vector<Tensor> full, const std::string& what) override {
-    shards[0].data<float>()[3] += 1;
-    return inner_->StartAllGather(group, std::move(shards), std::move(full), what);
-  }
-  StartedCollective StartReduceScatterSum(absl::Span<const Rank> group, std::vector<Tensor> full,
-                                          std::vector<Tensor> shards,
-                                          const std::string& what) override {
-    shards[0].data<float>()[3] += 1;
-    return inner_->StartReduceScatterSum(group, std::move(full), std::move(shards), what);
-  }
-  absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) override {
-    return inner_->AllReduceSum(values, what);
-  }
-  void Abort(const absl::Status& status) override { inner_->Abort(status); }
-
- private:
-  const std::unique_ptr<Communicator> inner_;
-};
-
 TEST(CommunicationProbeTest, AWrongNumberIsSeen) {
   for (Traffic traffic : AllTraffic()) {
     std::vector<std::unique_ptr<Communicator>> communicators;
     for (auto& inner : CreateInProcessCommunicators(2)) {
-      communicators.push_back(std::make_unique<Lossy>(std::move(inner)));
+      communicators.push_back(MakeLossy(std::move(inner)));
     }
     const auto times = Measure(communicators, traffic, 4096);
     ASSERT_FALSE(times[1].ok()) << TrafficName(traffic);

@@ -1,0 +1,46 @@
+// The benchmark of communication as a user runs it: processes, threads, and what GPUs there are.
+#include <string>
+
+#include "core/base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/testlib/run_program.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+TEST(CommunicationTest, EveryTransportHasItsRowsOrAReason) {
+  const std::string out = ::testing::TempDir() + "/out";
+  const auto run = testlib::RunProgram(
+      "bench/communication",
+      {"--ranks=2,3", "--min_bytes=1024", "--max_bytes=4096", "--milliseconds=1", "--out=" + out});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  for (const char* row : {"| gloo | 2 | 1.0 KiB |", "| gloo | 3 | 4.0 KiB |",
+                          "| in_process | 2 | 4.0 KiB |", "| in_process | 3 | 1.0 KiB |"}) {
+    EXPECT_THAT(run.out, HasSubstr(row));
+  }
+  EXPECT_THAT(run.out, AnyOf(HasSubstr("| nccl | 2 | 1.0 KiB |"), HasSubstr("nccl is left out: ")));
+  EXPECT_THAT(run.out, HasSubstr(*ReadFile(out + "/table.md")));
+  const auto results = nlohmann::json::parse(*ReadFile(out + "/results.json"));
+  ASSERT_GE(results["measured"].size(), 4u);
+  for (const auto& measured : results["measured"]) {
+    ASSERT_EQ(measured["times"].size(), 10u) << measured["transport"];  // 5 kinds, 2 sizes
+    for (const auto& time : measured["times"]) EXPECT_GT(time["median_ns"], 0);
+  }
+}
+
+TEST(CommunicationTest, WrongFlagsAreNamed) {
+  const auto ranks = testlib::RunProgram("bench/communication", {"--ranks=2,one"});
+  EXPECT_EQ(ranks.exit_code, 1);
+  EXPECT_THAT(ranks.err, HasSubstr("--ranks=2,one must be numbers of at least 2"));
+  const auto transport = testlib::RunProgram("bench/communication", {"--transports=mpi"});
+  EXPECT_EQ(transport.exit_code, 1);
+  EXPECT_THAT(transport.err, HasSubstr("unknown transport 'mpi'; there are gloo, in_process"));
+}
+
+}  // namespace
+}  // namespace dpipe
