@@ -9,6 +9,7 @@
 
 #include "core/ops/attention_kernels.h"
 #include "core/ops/convert.h"
+#include "core/ops/fixed_order_product.h"
 #include "core/ops/onednn/onednn.h"
 #include "core/ops/parallel.h"
 #include "core/ops/softmax.h"
@@ -18,6 +19,9 @@ namespace {
 
 // A head's matrix [tokens, head size]: in place, or a widened copy.
 struct Matrix {
+  // From the i-th row on.
+  Matrix Row(int64_t i) const { return {data + i * stride, stride}; }
+
   float* data;
   int64_t stride;
 };
@@ -113,19 +117,30 @@ int64_t SavedOffset(const Sizes& s, int64_t b, int64_t h) {
   return (b * s.heads + h) * s.queries * (s.save_probabilities ? s.keys : 1);
 }
 
-absl::Status ForwardHead(const AttentionParams& params, const Sizes& s, const Matrix& q,
-                         const Matrix& k, const Matrix& v, const Matrix& y, const Tensor& saved,
-                         int64_t offset, float* scores_scratch) {
+// c [rows, n] = a [rows, k] B, in the same order on any number of threads: they divide the heads,
+// but where there is only one, the product's rows.
+absl::Status Multiply(const Device& device, bool transpose_b, int64_t rows, int64_t n, int64_t k,
+                      const Matrix& a, const Matrix& b, const Matrix& c) {
+  if (!onednn::NeedsFixedOrder()) {
+    return onednn::Gemm(false, transpose_b, rows, n, k, a.data, a.stride, b.data, b.stride, 0,
+                        c.data, c.stride);
+  }
+  FixedOrderProduct(device, transpose_b, rows, n, k, a.data, a.stride, b.data, b.stride, nullptr,
+                    c.data, c.stride);
+  return absl::OkStatus();
+}
+
+absl::Status ForwardHead(const Device& device, const AttentionParams& params, const Sizes& s,
+                         const Matrix& q, const Matrix& k, const Matrix& v, const Matrix& y,
+                         const Tensor& saved, int64_t offset, float* scores_scratch) {
   const bool keep = saved.defined(), keep_p = keep && s.save_probabilities;
   for (int64_t i = 0; i < s.queries; i += s.block) {
     const int64_t rows = std::min(s.block, s.queries - i);
     float* const p = keep_p && !s.bf16 ? saved.data<float>() + offset + i * s.keys : scores_scratch;
-    DPIPE_RETURN_IF_ERROR(onednn::Gemm(false, true, rows, s.keys, s.head, q.data + i * q.stride,
-                                       q.stride, k.data, k.stride, 0, p, s.keys));
+    DPIPE_RETURN_IF_ERROR(Multiply(device, true, rows, s.keys, s.head, q.Row(i), k, {p, s.keys}));
     float* const log_sums = keep && !keep_p ? saved.data<float>() + offset + i : nullptr;
     Softmax(BlockRows(params, s, i, rows), p, log_sums);
-    DPIPE_RETURN_IF_ERROR(onednn::Gemm(false, false, rows, s.head, s.keys, p, s.keys, v.data,
-                                       v.stride, 0, y.data + i * y.stride, y.stride));
+    DPIPE_RETURN_IF_ERROR(Multiply(device, false, rows, s.head, s.keys, {p, s.keys}, v, y.Row(i)));
     if (keep_p && s.bf16) {
       Narrow(rows * s.keys, p, saved.data<Bf16>() + offset + i * s.keys);
     }
@@ -198,8 +213,8 @@ absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, 
       ForEachHead(s, q.device(), scores + heads, [&](int64_t b, int64_t h, Arena arena) {
         const Matrix q_head = ReadHead(s, q, b, h, &arena), k_head = ReadHead(s, k, b, h, &arena);
         const Matrix v_head = ReadHead(s, v, b, h, &arena), y_head = NewHead(s, y, b, h, &arena);
-        absl::Status status = ForwardHead(params, s, q_head, k_head, v_head, y_head, saved,
-                                          SavedOffset(s, b, h), arena.Take(scores));
+        absl::Status status = ForwardHead(*q.device(), params, s, q_head, k_head, v_head, y_head,
+                                          saved, SavedOffset(s, b, h), arena.Take(scores));
         WriteHead(s, y_head, b, h, y);
         return status;
       }));

@@ -6,6 +6,7 @@
 #include "absl/container/inlined_vector.h"
 #include "core/ops/backend.h"
 #include "core/ops/convert.h"
+#include "core/ops/fixed_order_product.h"
 #include "core/ops/onednn/onednn.h"
 #include "core/ops/parallel.h"
 #include "core/ops/vector_clones.h"
@@ -144,6 +145,21 @@ void FillRows(int64_t rows, const Tensor& bias, float* y) {
   }
 }
 
+// to [rows, n] = from [rows, k] B (+ bias), with B the master's [O, I*R*S] or its transpose.
+absl::Status Multiply(const Device& device, bool transpose_b, int64_t rows, int64_t n, int64_t k,
+                      const float* from, const Weight& w, const Tensor& bias, float* to) {
+  const float* const b = w.master().data<float>();
+  const int64_t ldb = transpose_b ? k : n;
+  if (onednn::NeedsFixedOrder()) {
+    FixedOrderProduct(device, transpose_b, rows, n, k, from, k, b, ldb,
+                      bias.defined() ? bias.data<float>() : nullptr, to, n);
+    return absl::OkStatus();
+  }
+  if (bias.defined()) FillRows(rows, bias, to);
+  return onednn::Gemm(false, transpose_b, rows, n, k, from, k, b, ldb, bias.defined() ? 1.0f : 0.0f,
+                      to, n);
+}
+
 }  // namespace
 
 bool PrefersGemm(const Conv2dParams& params, const Shape& x, const Shape& w) {
@@ -166,10 +182,8 @@ absl::StatusOr<Tensor> GemmConv2dForward(const Conv2dParams& params, const Tenso
     const int64_t rows = count * s.pixels, offset = n * s.pixels * s.out;
     float* const out = narrow ? wide.data<float>() : y.data<float>() + offset;
     CopyPatches(s, x, zeros, n, count, patches.data<float>());
-    if (bias.defined()) FillRows(rows, bias, out);
-    DPIPE_RETURN_IF_ERROR(onednn::Gemm(false, true, rows, s.out, s.depth, patches.data<float>(),
-                                       s.depth, w.master().data<float>(), s.depth,
-                                       bias.defined() ? 1.0f : 0.0f, out, s.out));
+    DPIPE_RETURN_IF_ERROR(Multiply(*x.device(), /*transpose_b=*/true, rows, s.out, s.depth,
+                                   patches.data<float>(), w, bias, out));
     if (narrow) Narrow(*x.device(), rows * s.out, out, y.data<Bf16>() + offset);
     return absl::OkStatus();
   }));
@@ -183,9 +197,9 @@ absl::StatusOr<Tensor> GemmConv2dInputGrad(const Conv2dParams& params, const Ten
   const Tensor patches = Scratch(s, dy, s.depth);
   const Tensor wide = dy.dtype() == DType::kBf16 ? Scratch(s, dy, s.out) : Tensor();
   DPIPE_RETURN_IF_ERROR(ForEachPiece(s, [&](int64_t n, int64_t count) -> absl::Status {
-    DPIPE_RETURN_IF_ERROR(onednn::Gemm(
-        false, false, count * s.pixels, s.depth, s.out, OutputGrad(s, dy, n, count, wide), s.out,
-        w.master().data<float>(), s.depth, 0.0f, patches.data<float>(), s.depth));
+    DPIPE_RETURN_IF_ERROR(Multiply(*dy.device(), /*transpose_b=*/false, count * s.pixels, s.depth,
+                                   s.out, OutputGrad(s, dy, n, count, wide), w, Tensor(),
+                                   patches.data<float>()));
     const int64_t image = s.height * s.width * s.in;
     WithElements(
         [&](auto* to) {

@@ -111,6 +111,26 @@ TEST_P(Conv2dTest, SameBitsTwiceAndWhateverTheOtherSamplesAre) {
   }
 }
 
+// As LinearTest's.
+TEST_P(Conv2dTest, SameBitsInABatchAndAlone) {
+  for (Case c : kCases) {
+    if (c.w[1] >= 256 && !onednn::NeedsFixedOrder()) continue;  // by products with the master
+    c.x.Set(0, 5);
+    SCOPED_TRACE(c.x.ToString() + " " + c.w.ToString());
+    const Weight w(Master(c, 1));
+    const Tensor bias = RandomTensor(cpu_, {c.w[0]}, DType::kF32, 4);
+    const Tensor x = RandomTensor(cpu_, c.x, dtype(), 2), dy = OutputGrad(c, 3);
+    const Tensor y = *Conv2dForward(c.params, x, w, bias);
+    const Tensor dx = *Conv2dInputGrad(c.params, dy, w, c.x);
+    Shape one = c.x;
+    one.Set(0, 1);
+    for (int64_t n = 0; n < c.x[0]; ++n) {
+      ExpectSameBits(*Conv2dForward(c.params, x.Slice(n, n + 1), w, bias), y.Slice(n, n + 1));
+      ExpectSameBits(*Conv2dInputGrad(c.params, dy.Slice(n, n + 1), w, one), dx.Slice(n, n + 1));
+    }
+  }
+}
+
 TEST_P(Conv2dTest, SeveralThreadsAgreeWithOneAndWithThemselves) {
   const Case c = {Conv2dSymmetric(1, 1), {4, 12, 12, 32}, {48, 32, 3, 3}};
   const auto several = Device::Cpu(std::vector<int>(3, AllowedCores()[0]));

@@ -2,6 +2,7 @@
 
 #include "core/ops/bias_grad.h"
 #include "core/ops/convert.h"
+#include "core/ops/fixed_order_product.h"
 #include "core/ops/linear_kernels.h"
 #include "core/ops/onednn/onednn.h"
 
@@ -50,6 +51,13 @@ ProductEntry MakeProduct(const Product& p) {
 
 absl::Status Multiply(const Product& p, const std::shared_ptr<Device>& device, const void* from,
                       const Weight& w, const Tensor& bias, void* to) {
+  if (p.dtype == DType::kF32 && onednn::NeedsFixedOrder()) {
+    FixedOrderProduct(*device, /*transpose_b=*/p.forward, p.rows, p.n, p.k,
+                      static_cast<const float*>(from), p.k, w.master().data<float>(),
+                      p.forward ? p.k : p.n, p.bias ? bias.data<float>() : nullptr,
+                      static_cast<float*>(to), p.n);
+    return absl::OkStatus();
+  }
   if (!p.forward && p.dtype == DType::kF32 && p.k * p.n > kMostPacked) {
     // The matmul primitive takes up to twice as long for 64 rows of 5120.
     return onednn::Gemm(false, false, p.rows, p.n, p.k, static_cast<const float*>(from), p.k,

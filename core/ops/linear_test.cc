@@ -109,6 +109,30 @@ TEST_P(LinearTest, SameBitsTwiceAndWhateverTheOtherSamplesAre) {
   ExpectSameBits(dw[0], dw[1]);
 }
 
+// Frozen work is computed for some samples at a time in training and one by one for the offline
+// cache, and must be the same.
+TEST_P(LinearTest, SameBitsInABatchAndAlone) {
+  std::vector<Case> cases = {{{7, 1, 64}, 256},
+                             {{5, 11, 48}, 72},
+                             {{3, 77, 40}, 24},
+                             {{4, 33, 65}, 31},
+                             {{2, 129, 96}, 200}};
+  // A weight that is too large to be packed.
+  if (onednn::NeedsFixedOrder()) cases.push_back({{3, 77, 512}, 520});
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.x.ToString());
+    const Weight w(Master(c, 1));
+    const Tensor bias = RandomTensor(cpu_, {c.out}, DType::kF32, 4);
+    const Tensor x = RandomTensor(cpu_, c.x, dtype(), 2);
+    const Tensor dy = RandomTensor(cpu_, OutputShape(c), dtype(), 3);
+    const Tensor y = *LinearForward(x, w, bias), dx = *LinearInputGrad(dy, w);
+    for (int64_t n = 0; n < c.x[0]; ++n) {
+      ExpectSameBits(*LinearForward(x.Slice(n, n + 1), w, bias), y.Slice(n, n + 1));
+      ExpectSameBits(*LinearInputGrad(dy.Slice(n, n + 1), w), dx.Slice(n, n + 1));
+    }
+  }
+}
+
 TEST_P(LinearTest, SeveralThreadsAgreeWithOneAndWithThemselves) {
   const Case c = {{700, 96}, 200};
   const auto several = Device::Cpu(std::vector<int>(3, AllowedCores()[0]));

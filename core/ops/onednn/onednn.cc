@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/check.h"
+#include "core/ops/fixed_order_product.h"
 #include "oneapi/dnnl/dnnl_debug.h"
 
 namespace dpipe::ops::onednn {
@@ -20,12 +21,10 @@ dnnl_stream_t ThreadStream() {
   return stream.get();
 }
 
-bool CpuHasAmx() {
-  static const bool has_amx = [] {
-    constexpr int kAmx = static_cast<int>(dnnl::cpu_isa::avx512_core_amx);  // a set of bits
-    return (static_cast<int>(dnnl::get_effective_cpu_isa()) & kAmx) == kAmx;
-  }();
-  return has_amx;
+// Whether oneDNN's kernels may use all of `isa`: a set of bits.
+bool Has(dnnl::cpu_isa isa) {
+  static const int effective = static_cast<int>(dnnl::get_effective_cpu_isa());
+  return (effective & static_cast<int>(isa)) == static_cast<int>(isa);
 }
 
 // Numbers layouts, in the order in which they are met.
@@ -60,10 +59,13 @@ dnnl::memory::data_type ToDataType(DType dtype) {
 
 bool NativeBf16() {
   const Bf16Choice choice = bf16_choice.load(std::memory_order_relaxed);
-  return choice == Bf16Choice::kByCpu ? CpuHasAmx() : choice == Bf16Choice::kNative;
+  return choice == Bf16Choice::kByCpu ? Has(dnnl::cpu_isa::avx512_core_amx)
+                                      : choice == Bf16Choice::kNative;
 }
 
 void SetBf16Choice(Bf16Choice choice) { bf16_choice = choice; }
+
+bool NeedsFixedOrder() { return !Has(dnnl::cpu_isa::avx512_core) && cpu::HasFixedOrderProduct(); }
 
 int MaxThreads() { return omp_get_max_threads(); }
 

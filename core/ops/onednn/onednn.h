@@ -41,6 +41,12 @@ enum class Bf16Choice { kByCpu, kNative, kWidened };
 // For tests and benchmarks, before ops run on other threads.
 void SetBf16Choice(Bf16Choice choice);
 
+// Whether fp32 products whose rows belong to samples are FixedOrderProduct's instead of oneDNN's:
+// where oneDNN has AVX2 but not AVX-512. Its kernels for AVX2 divide the sums of the rows left over
+// from whole tiles differently from those of the others, and which rows those are depends on how
+// many there are and on the threads.
+bool NeedsFixedOrder();
+
 // Internal unless the code is dnnl_success; `what` opens the message.
 absl::Status ToStatus(dnnl_status_t code, absl::string_view what);
 
