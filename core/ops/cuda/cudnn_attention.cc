@@ -1,3 +1,5 @@
+// Attention as the chains of operations that cuDNN's engines know as such. cuDNN has single
+// operations too, the forward one since 9.13, the backward one without engines.
 #include "core/ops/cuda/cudnn_graphs.h"
 
 namespace dpipe::ops::cuda {
@@ -65,12 +67,12 @@ class Chain {
     graph_->Finish(operation);
     return result;
   }
-  // The sums over the dimensions in which `to` has one element.
-  const CudnnDescriptor& Sum(const CudnnDescriptor& a, const CudnnTensor& to) {
-    const cudnnReduceTensorOp_t add = CUDNN_REDUCE_TENSOR_ADD;
+  // Over the dimensions in which `to` has one element.
+  const CudnnDescriptor& Reduction(cudnnReduceTensorOp_t mode, const CudnnDescriptor& a,
+                                   const CudnnTensor& to) {
     const CudnnDescriptor& what = graph_->Finish(
         graph_->Add(CUDNN_BACKEND_REDUCTION_DESCRIPTOR)
-            .Set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, &add)
+            .Set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, &mode)
             .Set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT));
     const CudnnDescriptor& result = Tensor(to);
     graph_->Finish(graph_->AddOperation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
@@ -109,21 +111,33 @@ class Chain {
 }  // namespace
 
 void DescribeAttention(const UnmaskedAttention& s, CudnnGraph* graph) {
-  graph->Require(91300);
-  graph->Finish(
-      graph->AddOperation(CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR)
-          .Set(CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, graph->AddTensor(Heads(kQueries, s, s.queries)))
-          .Set(CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC, graph->AddTensor(Heads(kKeys, s, s.keys)))
-          .Set(CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, graph->AddTensor(Heads(kValues, s, s.keys)))
-          .Set(CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC,
-               graph->AddTensor(Heads(kAttended, s, s.queries)))
-          .Set(CUDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC, graph->AddTensor(OfRows(kLogSums, s)))
-          .Set(CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, graph->AddTensor(Number(kScale))));
+  Chain chain(s, graph);
+  const CudnnDescriptor& q = chain.Tensor(Heads(kQueries, s, s.queries));
+  const CudnnDescriptor& kt = chain.Tensor(Transposed(Heads(kKeys, s, s.keys)));
+  const CudnnDescriptor& v = chain.Tensor(Heads(kValues, s, s.keys));
+  const CudnnDescriptor& scale = chain.Tensor(Number(kScale));
+
+  // e = exp(scale * q k^T - largest), log_sums = largest + log(sums), y = e / sums v.
+  const CudnnDescriptor& scores = chain.Pointwise(
+      CUDNN_POINTWISE_MUL, chain.Product(q, kt, chain.Scores()), &scale, chain.Scores());
+  const CudnnDescriptor& largest =
+      chain.Reduction(CUDNN_REDUCE_TENSOR_MAX, scores, chain.Between(OfRows(0, s)));
+  const CudnnDescriptor& e = chain.Pointwise(
+      CUDNN_POINTWISE_EXP, chain.Pointwise(CUDNN_POINTWISE_SUB, scores, &largest, chain.Scores()),
+      nullptr, chain.Scores());
+  const CudnnDescriptor& sums =
+      chain.Reduction(CUDNN_REDUCE_TENSOR_ADD, e, chain.Between(OfRows(0, s)));
+  const CudnnDescriptor& logs =
+      chain.Pointwise(CUDNN_POINTWISE_LOG, sums, nullptr, chain.Between(OfRows(0, s)));
+  chain.Pointwise(CUDNN_POINTWISE_ADD, largest, &logs, OfRows(kLogSums, s));
+  CudnnTensor p = chain.Scores();
+  p.dtype = DType::kBf16;
+  chain.Product(chain.Pointwise(CUDNN_POINTWISE_DIV, e, &sums, p), v,
+                Heads(kAttended, s, s.queries));
 }
 
-// cuDNN's own backward operation has no engine; this chain of operations is what its engines know
-// as attention's backward pass. dq is the product itself, and not fp32 sums that are then rounded:
-// with those it would be added up atomically, in no order; so ds lies in the workspace in between.
+// dq is the product itself, and not fp32 sums that are then rounded: with those it would be added
+// up atomically, in no order. So ds lies in the workspace in between.
 void DescribeAttentionGrad(const UnmaskedAttention& s, CudnnGraph* graph) {
   // Until then engines need a mask where the last block of keys is not full.
   if (s.keys % 128 != 0) graph->Require(91501);
@@ -143,8 +157,9 @@ void DescribeAttentionGrad(const UnmaskedAttention& s, CudnnGraph* graph) {
   CudnnTensor products = Heads(0, s, s.queries);
   products.dtype = DType::kF32;
   const CudnnDescriptor& rows =
-      chain.Sum(chain.Pointwise(CUDNN_POINTWISE_MUL, dy, &y, chain.Between(products)),
-                chain.Between(OfRows(0, s)));
+      chain.Reduction(CUDNN_REDUCE_TENSOR_ADD,
+                      chain.Pointwise(CUDNN_POINTWISE_MUL, dy, &y, chain.Between(products)),
+                      chain.Between(OfRows(0, s)));
   const CudnnDescriptor& sums =
       chain.Pointwise(CUDNN_POINTWISE_MUL, rows, &one, OfRows(kGradSums, s));
 
