@@ -89,7 +89,7 @@ class ComparisonRun {
         std::any_of(contenders_.begin(), contenders_.end(),
                     [](const Contender& contender) { return contender.session != nullptr; });
     if (!any) return Conclude();
-    if (options_.reference_steps > 0) {
+    if (options_.reference_steps > 0 && leads()) {
       DPIPE_ASSIGN_OR_RETURN(reference_losses_,
                              OneDeviceLosses(job_, comparison_.profile, options_.global_batch,
                                              options_.reference_steps));
@@ -109,11 +109,24 @@ class ComparisonRun {
         DPIPE_RETURN_IF_ERROR(Measure(&contender, repeat));
       }
     }
-    DPIPE_RETURN_IF_ERROR(Predict());
+    DPIPE_RETURN_IF_ERROR(EndSessions());
+    if (leads()) DPIPE_RETURN_IF_ERROR(Predict());
     return Conclude();
   }
 
  private:
+  bool leads() const { return job_.processes == nullptr || job_.processes->is_leader(); }
+
+  // In the order that all processes have. The others' wait until the leader's end.
+  absl::Status EndSessions() {
+    for (Contender& contender : contenders_) {
+      if (contender.session == nullptr) continue;
+      if (!leads()) DPIPE_RETURN_IF_ERROR(contender.session->Follow());
+      contender.session = nullptr;
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Profile() {
     auto show = [this](double done) {
       report::ProgressState state;
@@ -155,9 +168,8 @@ class ComparisonRun {
     return absl::OkStatus();
   }
 
-  // Leaves a contender that is skipped without a session.
-  absl::Status PlanFor(Contender* contender) {
-    contender->result.strategy = contender->name;
+  // Leaves a contender that is skipped without a plan.
+  absl::Status Search(Contender* contender) {
     PlanOptions options;
     options.global_batch = options_.global_batch;
     options.num_micro_batches = options_.num_micro_batches;
@@ -166,18 +178,34 @@ class ComparisonRun {
     if (!planned.ok()) return SkipOrFail(contender, planned.status());
     contender->outcome.plan = std::move(planned->plan);
     const Plan& plan = contender->outcome.plan;
-    const Prediction& prediction = plan.prediction();
-    progress_->Message(
-        absl::StrCat("planned ", contender->name, " in ", FormatDuration(MonotonicNow() - start),
-                     " (", planned->num_considered, " candidates): ", plan.stages_size(),
-                     " stage(s), ", plan.num_micro_batches(), " micro-batch(es) of ",
-                     plan.micro_batch_size(), ", step ", FormatDuration(prediction.step_ns())));
+    progress_->Message(absl::StrCat(
+        "planned ", contender->name, " in ", FormatDuration(MonotonicNow() - start), " (",
+        planned->num_considered, " candidates): ", plan.stages_size(), " stage(s), ",
+        plan.num_micro_batches(), " micro-batch(es) of ", plan.micro_batch_size(), ", step ",
+        FormatDuration(plan.prediction().step_ns())));
+    return absl::OkStatus();
+  }
+
+  // One process searches, so that all have one plan. Leaves a contender that is skipped without a
+  // session.
+  absl::Status PlanFor(Contender* contender) {
+    contender->result.strategy = contender->name;
+    Plan& plan = contender->outcome.plan;
+    if (leads()) DPIPE_RETURN_IF_ERROR(Search(contender));
+    if (job_.processes != nullptr) {
+      DPIPE_ASSIGN_OR_RETURN(
+          const std::string text,
+          job_.processes->FromLeader("the plan of " + contender->name, plan.SerializeAsString()));
+      if (!plan.ParseFromString(text)) return absl::InternalError("the leader's plan is no Plan");
+    }
+    if (plan.devices_size() == 0) return absl::OkStatus();
     DPIPE_ASSIGN_OR_RETURN(contender->session, StartSession(job_, plan));
     contender->result.is_unfilled_pipeline =
         contender->strategy.frozen() == "first" && plan.stages_size() > 1;
     contender->result.clips_gradients = plan.global_norm();
     contender->result.plan = SummarizePlan(plan);
-    contender->result.step_ms_planned = static_cast<double>(prediction.step_ns()) / kNanosPerMilli;
+    contender->result.step_ms_planned =
+        static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli;
     AddLocalBatches(plan, &local_batches_);
     return absl::OkStatus();
   }
@@ -189,8 +217,8 @@ class ComparisonRun {
     DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
                            CostModel::Create(comparison_.profile_between_turns, cluster));
     for (Contender& contender : contenders_) {
-      if (contender.session == nullptr) continue;
       Plan plan = contender.outcome.plan;
+      if (plan.devices_size() == 0) continue;
       DPIPE_RETURN_IF_ERROR(
           AnnotatePrediction(&plan, cost, plan.prediction().unfilled_bubble_ratio()));
       report::StrategyResult& result = contender.result;
@@ -212,6 +240,7 @@ class ComparisonRun {
   }
 
   absl::Status Measure(Contender* contender, int repeat) {
+    if (!leads()) return contender->session->FollowNext();
     const int count = options_.warmup_steps + options_.steps;
     auto on_step = [&](const StepResult& step) {
       Show(*contender, repeat, step);
@@ -273,7 +302,9 @@ class ComparisonRun {
       CheckLosses(reference_losses_, LossTolerance(job_.compute_dtype),
                   &comparison_.results.results);
     }
-    comparison_.results.num_devices = static_cast<int>(job_.workers.size());
+    comparison_.results.num_devices =
+        static_cast<int>(job_.workers.size()) *
+        (job_.processes == nullptr ? 1 : job_.processes->num_processes());
     comparison_.results.global_batch = options_.global_batch;
     comparison_.results.dtype = std::string(DTypeName(job_.compute_dtype));
     report::ComputeSpeedups(&comparison_.results);
@@ -331,7 +362,13 @@ absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,
         ") must be at least 1, reference steps (", options.reference_steps, ") and slow-down (",
         options.slow_down, ") not negative"));
   }
-  return ComparisonRun(job, options, progress).Run();
+  ComparisonRun run(job, options, progress);
+  auto comparison = run.Run();
+  // Before sessions end, which wait for each other unless the job has failed.
+  if (!comparison.ok() && job.processes != nullptr) {
+    job.processes->store().Fail(comparison.status());
+  }
+  return comparison;
 }
 
 }  // namespace dpipe::bench

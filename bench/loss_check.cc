@@ -36,6 +36,7 @@ absl::StatusOr<std::vector<double>> OneDeviceLosses(const TrainingJob& job,
                                                     int num_steps) {
   TrainingJob one_device = job;
   one_device.workers.resize(1);
+  one_device.processes = nullptr;
   DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(one_device));
   DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy("data_parallel"));
   PlanOptions options;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "bench/code_identity.h"
 #include "core/base/file.h"
@@ -57,20 +58,32 @@ absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& optio
 }  // namespace
 
 std::string CompareLosses(const report::BenchResults& results) {
-  if (results.results.size() < 2) return "";
-  const report::StrategyResult& first = results.results[0];
-  double largest = 0;
-  for (const report::StrategyResult& other : results.results) {
-    for (size_t i = 0; i < first.losses.size(); ++i) {
-      largest = std::max(largest,
-                         std::abs(other.losses[i] - first.losses[i]) / std::abs(first.losses[i]));
+  std::vector<std::vector<double>> losses;
+  std::vector<std::string> lagging;
+  for (const report::StrategyResult& result : results.results) {
+    // Weights lag behind where gradients are not clipped: other gradients, other losses.
+    if (!result.clips_gradients) {
+      lagging.push_back(result.strategy);
+    } else {
+      losses.push_back(result.losses);
     }
   }
-  const std::string steps =
-      absl::StrCat("over ", first.losses.size(), " steps on the same samples, ");
-  if (largest == 0) return absl::StrCat("Losses: ", steps, "all strategies agree bit for bit.");
+  if (losses.size() < 2) return "";
+  double largest = 0;
+  for (const std::vector<double>& other : losses) {
+    for (size_t i = 0; i < losses[0].size(); ++i) {
+      largest = std::max(largest, std::abs(other[i] - losses[0][i]) / std::abs(losses[0][i]));
+    }
+  }
+  const std::string left_out =
+      lagging.empty() ? "" : absl::StrCat(" Not compared: ", absl::StrJoin(lagging, ", "), ".");
+  const std::string steps = absl::StrCat("over ", losses[0].size(), " steps on the same samples, ");
+  if (largest == 0) {
+    return absl::StrCat("Losses: ", steps, "all strategies agree bit for bit.", left_out);
+  }
   return absl::StrCat("Losses: ", steps, "the strategies differ by at most ",
-                      absl::StrFormat("%.1e", largest), " (relative; order of summation).");
+                      absl::StrFormat("%.1e", largest), " (relative; order of summation).",
+                      left_out);
 }
 
 absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options) {

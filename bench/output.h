@@ -20,7 +20,8 @@ struct OutputOptions {
 // and where the files are.
 absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options);
 
-// How far the strategies' losses are apart, in a sentence: all trained on the same samples.
+// How far the strategies' losses are apart, in a sentence: all trained on the same samples. Those
+// whose weights lag behind are left out, and named.
 std::string CompareLosses(const report::BenchResults& results);
 
 }  // namespace dpipe::bench

@@ -34,10 +34,21 @@ absl::StatusOr<int64_t> BytesOfFilesIn(const std::string& folder) {
   return absl::UnavailableError(absl::StrCat("cannot list ", folder, ": ", error.message()));
 }
 
+bool Leads(const PipelineComparisonOptions& options) {
+  return options.setup.processes == nullptr || options.setup.processes->is_leader();
+}
+
+// Of several processes the first shows how far all are.
+report::Progress::Options ProgressOf(const PipelineComparisonOptions& options) {
+  report::Progress::Options progress = report::StandardErrorProgress(options.benchmark);
+  if (!Leads(options)) progress.write = [](absl::string_view) {};
+  return progress;
+}
+
 // In the setup's cache folder.
-absl::StatusOr<report::StorageCost> BuildCache(const PipelineComparisonOptions& options,
-                                               models::TrainingSetup* setup) {
-  report::Progress progress(report::StandardErrorProgress(options.benchmark));
+absl::StatusOr<report::StorageCost> FillCache(const PipelineComparisonOptions& options,
+                                              models::TrainingSetup* setup) {
+  report::Progress progress(ProgressOf(options));
   const ComparisonOptions& comparison = options.comparison;
   const int64_t steps = int64_t{comparison.repeats} * (comparison.steps + comparison.warmup_steps);
   const Nanos start = MonotonicNow();
@@ -62,6 +73,19 @@ absl::StatusOr<report::StorageCost> BuildCache(const PipelineComparisonOptions& 
   return cost;
 }
 
+// Where processes share the folder, one fills it, and the others read what is there.
+absl::StatusOr<report::StorageCost> BuildCache(const PipelineComparisonOptions& options,
+                                               models::TrainingSetup* setup) {
+  if (options.setup.processes == nullptr) return FillCache(options, setup);
+  report::StorageCost cost;
+  DPIPE_RETURN_IF_ERROR(
+      options.setup.processes->FirstOnHostFirst("the offline cache", [&]() -> absl::Status {
+        DPIPE_ASSIGN_OR_RETURN(cost, FillCache(options, setup));
+        return absl::OkStatus();
+      }));
+  return cost;
+}
+
 }  // namespace
 
 std::vector<std::string> SplitStrategies(const std::string& text) {
@@ -79,20 +103,25 @@ absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& giv
   const bool needs_cache = AnyNeedsCache(options.comparison.strategies);
   std::optional<ScratchFolder> scratch;
   if (needs_cache && options.setup.cache_folder.empty()) {
-    options.setup.cache_folder = scratch.emplace().path();
+    if (Leads(options)) options.setup.cache_folder = scratch.emplace().path();
+    if (options.setup.processes != nullptr) {
+      DPIPE_ASSIGN_OR_RETURN(options.setup.cache_folder,
+                             options.setup.processes->FromLeader("the folder of the offline cache",
+                                                                 options.setup.cache_folder));
+    }
   }
   for (const std::string& strategy : options.comparison.strategies) {
     DPIPE_RETURN_IF_ERROR(FindStrategy(strategy).status());
   }
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options.setup));
-  say(setup->Describe());
+  if (Leads(options)) say(setup->Describe());
   report::StorageCost storage;
   if (needs_cache) {
     DPIPE_ASSIGN_OR_RETURN(storage, BuildCache(options, setup.get()));
   }
   ComparisonOptions comparison = options.comparison;
   comparison.global_batch = options.setup.global_batch;
-  report::Progress progress(report::StandardErrorProgress(options.benchmark));
+  report::Progress progress(ProgressOf(options));
   DPIPE_ASSIGN_OR_RETURN(Comparison result, CompareStrategies(setup->job(), comparison, &progress));
   progress.Finish();
   result.results.benchmark = options.benchmark;

@@ -31,7 +31,8 @@ bool AnyNeedsCache(const std::vector<std::string>& strategies);
 // trains. The cache is in the setup's folder, or, where that names none, in one on disk that goes
 // when all is done; what it takes there is in the strategy's result. Lines that stay go to `say`,
 // progress to standard error. InvalidArgument before anything is loaded where a strategy is
-// unknown.
+// unknown. The setup's processes, which run on one host, all call this alike; the first one speaks,
+// and has the results.
 absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& options,
                                             const std::function<void(const std::string&)>& say);
 

@@ -1,5 +1,6 @@
 #include "bench/pipeline_main.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -9,12 +10,19 @@
 #include "bench/output.h"
 #include "bench/pipeline_comparison.h"
 #include "core/base/run_paths.h"
+#include "core/comm/rendezvous/end_with_job.h"
+#include "core/comm/rendezvous/job_address.h"
+#include "core/comm/rendezvous/local_launcher.h"
+#include "core/comm/rendezvous/process_group.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
 
 DEFINE_string(model, "tiny_sd", "a built-in model's name, or a folder in diffusers layout");
 DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda where there is a GPU, else cpu");
 DEFINE_int32(devices, 0, "devices to train on; 0: one for each core, or every GPU");
+DEFINE_int32(nproc, 1,
+             "processes to train by, started here, with --devices each (0: one each then); their "
+             "messages go over Gloo, or NCCL between GPUs");
 DEFINE_int32(virtual_devices, 0, "with --backend=cuda: divide one GPU into so many devices");
 DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,offline_cache",
               "strategies to compare, separated by commas; also compositions such as "
@@ -58,7 +66,8 @@ absl::Status CheckFlags(const std::vector<std::string>& strategies) {
   for (const Bound& flag :
        {Bound{"global_batch", FLAGS_global_batch, 1}, Bound{"steps", FLAGS_steps, 1},
         Bound{"warmup_steps", FLAGS_warmup_steps, 1}, Bound{"repeats", FLAGS_repeats, 1},
-        Bound{"devices", FLAGS_devices, 0}, Bound{"micro_batches", FLAGS_micro_batches, 0},
+        Bound{"nproc", FLAGS_nproc, 1}, Bound{"devices", FLAGS_devices, 0},
+        Bound{"micro_batches", FLAGS_micro_batches, 0},
         Bound{"virtual_devices", FLAGS_virtual_devices, 0},
         Bound{"frozen_quantum", FLAGS_frozen_quantum, 0}}) {
     if (flag.value < flag.least) {
@@ -74,15 +83,22 @@ absl::Status CheckFlags(const std::vector<std::string>& strategies) {
 }
 
 absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program,
-                                                  const std::vector<std::string>& strategies) {
+                                                  const std::vector<std::string>& strategies,
+                                                  ProcessGroup* processes) {
   PipelineComparisonOptions options;
   options.benchmark = program.name;
   options.model = FLAGS_model;
   models::TrainingSetupOptions& setup = options.setup;
   setup.model = program.model;
   DPIPE_ASSIGN_OR_RETURN(setup.model_folder, models::FindModelFolder(FLAGS_model));
-  DPIPE_ASSIGN_OR_RETURN(setup.data.folder,
-                         models::FindDataFolder(FLAGS_data, Say, program.with_conditions));
+  const auto find_data = [&]() -> absl::Status {
+    DPIPE_ASSIGN_OR_RETURN(setup.data.folder,
+                           models::FindDataFolder(FLAGS_data, Say, program.with_conditions));
+    return absl::OkStatus();
+  };
+  DPIPE_RETURN_IF_ERROR(
+      processes == nullptr ? find_data() : processes->FirstOnHostFirst("the data set", find_data));
+  setup.processes = processes;
   setup.backend = FLAGS_backend;
   setup.num_devices = FLAGS_devices;
   setup.virtual_devices = FLAGS_virtual_devices;
@@ -101,12 +117,9 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
   return options;
 }
 
-absl::Status Main(const PipelineProgram& program, const std::string& command_line) {
-  const std::vector<std::string> strategies = SplitStrategies(FLAGS_strategies);
-  DPIPE_RETURN_IF_ERROR(CheckFlags(strategies));
-  DPIPE_ASSIGN_OR_RETURN(const PipelineComparisonOptions options, Options(program, strategies));
-  DPIPE_ASSIGN_OR_RETURN(Comparison comparison, ComparePipelines(options, Say));
-  report::BenchResults& results = comparison.results;
+absl::Status Write(const PipelineProgram& program, const std::string& command_line,
+                   Comparison* comparison) {
+  report::BenchResults& results = comparison->results;
   results.command_line = command_line;
   std::vector<gflags::CommandLineFlagInfo> flags;
   gflags::GetAllFlags(&flags);
@@ -118,12 +131,52 @@ absl::Status Main(const PipelineProgram& program, const std::string& command_lin
   OutputOptions output;
   output.folder = FLAGS_out.empty() ? OutputPath("out/" + program.name) : UserPath(FLAGS_out);
   if (!FLAGS_json.empty()) output.json_path = UserPath(FLAGS_json);
-  return WriteAndPrint(&comparison, output);
+  return WriteAndPrint(comparison, output);
+}
+
+// Of several processes this one's part; the first one has the results.
+absl::Status CompareAs(const PipelineProgram& program, const std::string& command_line,
+                       const std::vector<std::string>& strategies, ProcessGroup* processes) {
+  DPIPE_ASSIGN_OR_RETURN(const PipelineComparisonOptions options,
+                         Options(program, strategies, processes));
+  DPIPE_ASSIGN_OR_RETURN(Comparison comparison, ComparePipelines(options, Say));
+  if (processes != nullptr && !processes->is_leader()) return absl::OkStatus();
+  return Write(program, command_line, &comparison);
+}
+
+// A process that the launcher has started. An error of one is all processes' end.
+absl::Status CompareAsProcess(const PipelineProgram& program, const std::string& command_line,
+                              const std::vector<std::string>& strategies) {
+  DPIPE_ASSIGN_OR_RETURN(const auto address, JobAddressFromEnvironment(ProcessEnvironment));
+  ProcessGroupOptions options;
+  options.ranks_per_process = std::max(1, FLAGS_devices);
+  options.listener_fd = InheritedListener().value_or(-1);
+  DPIPE_ASSIGN_OR_RETURN(const auto processes, ProcessGroup::Join(*address, options));
+  const EndWithJob end(&processes->store());
+  const absl::Status status = CompareAs(program, command_line, strategies, processes.get());
+  if (!status.ok()) processes->store().Fail(status);
+  return status;
+}
+
+absl::Status Main(const PipelineProgram& program, const std::vector<std::string>& arguments,
+                  const std::string& command_line) {
+  const std::vector<std::string> strategies = SplitStrategies(FLAGS_strategies);
+  DPIPE_RETURN_IF_ERROR(CheckFlags(strategies));
+  if (StartedByLauncher()) return CompareAsProcess(program, command_line, strategies);
+  if (FLAGS_nproc == 1) return CompareAs(program, command_line, strategies, nullptr);
+  LaunchOptions launch;
+  launch.num_processes = FLAGS_nproc;
+  launch.arguments = arguments;
+  DPIPE_ASSIGN_OR_RETURN(const int exit_code, LaunchLocalProcesses(launch));
+  if (exit_code == 0) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat(FLAGS_nproc, " processes have ended with exit code ", exit_code));
 }
 
 }  // namespace
 
 int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
   const std::string command = absl::StrCat("bazel run //bench:", program.name, " --");
   std::string command_line = command;
   for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
@@ -139,7 +192,7 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
                  argv[1]);
     return 1;
   }
-  const absl::Status status = Main(program, command_line);
+  const absl::Status status = Main(program, arguments, command_line);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s: %s\n", program.name.c_str(), std::string(status.message()).c_str());
   return 1;

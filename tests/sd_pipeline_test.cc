@@ -50,7 +50,8 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
        "--strategies=data_parallel,gpipe,1f1b,diffusionpipe,offline_cache,xpipe", "--devices=2"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   for (const char* said : {"Model:", "Data:", "Machine:", "diffusionpipe", "Losses:", "report.html",
-                           "Note: offline_cache keeps ", "Note: xpipe does not clip gradients"}) {
+                           "Note: offline_cache keeps ", "Note: xpipe does not clip gradients",
+                           "Not compared: xpipe."}) {
     EXPECT_THAT(run.out, HasSubstr(said));
   }
   const json results = json::parse(*ReadFile(out + "/results.json"));
@@ -87,6 +88,34 @@ TEST(SdPipelineTest, ComparesStrategiesAndWritesEverything) {
   EXPECT_THAT(*ReadFile(out + "/report.html"), HasSubstr("</html>"));
 }
 
+// As many devices, in one process or one each: the same numbers, bit for bit, and the same table.
+TEST(SdPipelineTest, ProcessesTrainAsThreadsDo) {
+  json losses[2];
+  for (const bool apart : {false, true}) {
+    const std::string out = Folder(apart ? "apart" : "together");
+    const ProgramOutcome run =
+        Bench({apart ? "--nproc=2" : "--devices=2", "--data=" + DataFolder(), "--out=" + out,
+               "--micro_batches=2", "--strategies=1f1b,diffusionpipe,offline_cache"});
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    for (const char* said : {"Model:", "img/s", "Note: offline_cache keeps ", "report.html"}) {
+      EXPECT_THAT(run.out, HasSubstr(said));
+    }
+    const json results = json::parse(*ReadFile(out + "/results.json"));
+    EXPECT_EQ(results["num_devices"], 2);
+    ASSERT_EQ(results["results"].size(), 3u);
+    for (const json& result : results["results"]) {
+      // Whose micro-batches are given; offline_cache has its own search's.
+      if (result["strategy"] != "offline_cache") losses[apart].push_back(result["losses"]);
+      EXPECT_EQ(result["losses"].size(), 6u);
+      EXPECT_EQ(result["peak_memory_bytes_by_device"].size(), 2u);
+      EXPECT_GT(result["step_ms"]["measured"], 0.0);
+      EXPECT_GT(result["step_ms"]["predicted"], 0.0);
+      EXPECT_GT(result["bubble_ratio"]["measured"], 0.0);
+    }
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
 struct BadCase {
   const char* name;
   std::vector<std::string> flags;
@@ -115,6 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadCase{"UnknownDType", {"--dtype=fp8"}, "unknown --dtype=fp8"},
                       BadCase{"UnknownStrategy", {"--strategies=gpipe,magic"}, "magic"},
                       BadCase{"NoSteps", {"--steps=0"}, "--steps=0 must be at least 1"},
+                      BadCase{"NoProcesses", {"--nproc=0"}, "--nproc=0 must be at least 1"},
                       BadCase{"TooManyDevices", {"--devices=4000"}, "asked for 4000 CPU devices"},
                       BadCase{"BatchDoesNotDivide",
                               {"--global_batch=5", "--micro_batches=2", "--strategies=gpipe",

@@ -124,6 +124,8 @@ class LocalSession {
   // Does what process 0 does with its session, until it has none any more. The first error of any
   // process ends it, too. Of a job's processes but the first.
   absl::Status Follow();
+  // Does the next thing that process 0 does with it: for who follows several sessions in turns.
+  absl::Status FollowNext();
 
   // Trains the next `count` steps. `is_last`: no step comes after them, so nothing is prepared for
   // one. `on_step`, if set, is called on some rank's thread after each step. The first error of any

@@ -13,34 +13,37 @@ constexpr char kRan[] = "the end of the run";
 }  // namespace
 
 absl::Status LocalSession::Follow() {
+  while (!ended_) DPIPE_RETURN_IF_ERROR(FollowNext());
+  return absl::OkStatus();
+}
+
+absl::Status LocalSession::FollowNext() {
   DPIPE_CHECK(processes_ != nullptr && !processes_->is_leader());
-  while (true) {
-    DPIPE_ASSIGN_OR_RETURN(const SessionCommand command, processes_->NextCommand());
-    absl::Status status;
-    switch (command.kind_case()) {
-      case SessionCommand::kRun:
-        status = FollowRun(command.run());
-        break;
-      case SessionCommand::kState:
-        status = FollowGather(OwnState(command.state().kind()));
-        break;
-      case SessionCommand::kParameters:
-        status = FollowGather(OwnParameters());
-        break;
-      case SessionCommand::kRestore:
-        status = FollowRestore(command.restore().num_updates());
-        break;
-      case SessionCommand::kEnd:
-        ended_ = true;
-        return absl::OkStatus();
-      default:
-        status = absl::InternalError("a command that this build does not know");
-    }
-    if (status.ok()) continue;
-    failed_ = true;
-    processes_->Fail(status);
-    return status;
+  DPIPE_ASSIGN_OR_RETURN(const SessionCommand command, processes_->NextCommand());
+  absl::Status status;
+  switch (command.kind_case()) {
+    case SessionCommand::kRun:
+      status = FollowRun(command.run());
+      break;
+    case SessionCommand::kState:
+      status = FollowGather(OwnState(command.state().kind()));
+      break;
+    case SessionCommand::kParameters:
+      status = FollowGather(OwnParameters());
+      break;
+    case SessionCommand::kRestore:
+      status = FollowRestore(command.restore().num_updates());
+      break;
+    case SessionCommand::kEnd:
+      ended_ = true;
+      break;
+    default:
+      status = absl::InternalError("a command that this build does not know");
   }
+  if (status.ok()) return status;
+  failed_ = true;
+  processes_->Fail(status);
+  return status;
 }
 
 absl::Status LocalSession::FollowRun(const SessionCommand::Run& run) {
