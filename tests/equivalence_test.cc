@@ -119,7 +119,8 @@ TEST(EquivalenceTest, ReplicatedPipelinesAgreeToRounding) {
   for (const char* strategy : {"gpipe", "1f1b", "diffusionpipe"}) {
     const auto actual = Fixture(DType::kF32, 4).Run(strategy, 2);
     ASSERT_TRUE(actual.ok()) << strategy << ": " << actual.status();
-    EXPECT_LT(testlib::LargestRelativeDifference(*expected, *actual), 1e-5) << strategy;
+    EXPECT_LT(testlib::LargestRelativeDifference(*expected, *actual), testlib::kRoundingDifference)
+        << strategy;
   }
 }
 

@@ -84,7 +84,7 @@ void ExpectSame(const Experiment& experiment, const Schedule& schedule, const st
   const auto actual = Train(experiment, schedule);
   ASSERT_TRUE(actual.ok()) << what << ": " << actual.status();
   if (SeveralCopies(*PlanOf(experiment, schedule))) {
-    EXPECT_LT(LargestRelativeDifference(*expected, *actual), 1e-5) << what;
+    EXPECT_LT(LargestRelativeDifference(*expected, *actual), kRoundingDifference) << what;
   } else {
     EXPECT_EQ(FirstDifference(*expected, *actual), "") << what;
   }
