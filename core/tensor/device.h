@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "core/tensor/allocator.h"
+#include "core/tensor/device_graphs.h"
 #include "core/tensor/dtype.h"
 
 namespace dpipe {
@@ -87,6 +88,9 @@ class Device {
   // This device will enqueue nothing more that uses the block `data` of `lender`'s allocator, which
   // must outlast what is enqueued already.
   virtual void GiveBack(Device& lender, void* data) = 0;
+
+  // Null: it cannot record its work.
+  virtual DeviceGraphs* graphs() { return nullptr; }
 
  protected:
   Device(DeviceKind kind, std::string name) : kind_(kind), name_(std::move(name)) {}

@@ -1,5 +1,6 @@
 #include "core/tensor/cuda/cuda_device.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,6 +38,26 @@ class RecordedEvent : public DeviceEvent {
   Driver* const driver_;
   const Event event_;
   const std::shared_ptr<const CudaDevice::Anchor> anchor_;
+};
+
+// In memory of its own: a room of the allocator.
+class RecordedGraph : public DeviceGraph {
+ public:
+  RecordedGraph(CudaDevice* device, StreamOrderedAllocator* allocator, void* room, Graph graph)
+      : device_(device), allocator_(allocator), room_(room), graph_(graph) {}
+  ~RecordedGraph() override {
+    device_->driver().Synchronize(device_->stream()).IgnoreError();
+    device_->driver().DestroyGraph(graph_);
+    allocator_->DropRoom(room_);
+  }
+
+  void Launch() override { device_->Keep(device_->driver().Launch(graph_, device_->stream())); }
+
+ private:
+  CudaDevice* const device_;
+  StreamOrderedAllocator* const allocator_;
+  void* const room_;
+  const Graph graph_;
 };
 
 }  // namespace
@@ -83,11 +104,23 @@ std::shared_ptr<Device> CudaDevice::Twin() const {
 absl::Status CudaDevice::BindThread() const { return driver_->MakeCurrent(context_); }
 
 void CudaDevice::Keep(const absl::Status& status) {
+  if (status.ok()) return;
   absl::MutexLock lock(&mutex_);
-  if (first_error_.ok()) first_error_ = status;
+  absl::Status& kept = recording() ? recording_error_ : first_error_;
+  if (kept.ok()) kept = status;
+}
+
+bool CudaDevice::MayUse(const char* call) {
+  if (!recording()) return true;
+  Keep(absl::FailedPreconditionError(absl::StrCat(call, " cannot be recorded")));
+  return false;
 }
 
 absl::Status CudaDevice::Synchronize() {
+  if (!MayUse("waiting for the device")) {
+    return absl::FailedPreconditionError(absl::StrCat(name(), " is recording"));
+  }
+  const RecordingGate::Use use(&gate_);
   Keep(driver_->Synchronize(stream_));
   {
     absl::MutexLock lock(&mutex_);
@@ -112,50 +145,110 @@ absl::Status CudaDevice::SetAnchor() {
 }
 
 void CudaDevice::CopyFromHost(void* to, const void* host, int64_t size_bytes) {
+  if (!MayUse("a copy from the host")) return;
+  const RecordingGate::Use use(&gate_);
   Keep(staging_.ToDevice(to, host, size_bytes, stream_));
 }
 
 void CudaDevice::CopyToHost(void* host, const void* from, int64_t size_bytes) {
+  if (!MayUse("a copy to the host")) {
+    std::memset(host, 0, size_bytes);
+    return;
+  }
+  const RecordingGate::Use use(&gate_);
   Keep(staging_.ToHost(host, from, size_bytes, stream_));
 }
 
 void CudaDevice::CopyFromPeer(void* to, Device& peer, const void* from, int64_t size_bytes) {
   if (size_bytes == 0) return;
-  if (&peer != this) WaitFor(*peer.RecordEvent());
+  if (&peer != this) {
+    if (!MayUse("a copy from another device")) return;
+    WaitFor(*peer.RecordEvent());
+  }
+  const RecordingGate::Use use(&gate_);
   Keep(driver_->Copy(to, from, size_bytes, stream_));
 }
 
 void CudaDevice::FillZero(void* data, int64_t size_bytes) {
+  const RecordingGate::Use use(&gate_);
   if (size_bytes > 0) Keep(driver_->Fill(data, 0, size_bytes, stream_));
 }
 
 void CudaDevice::Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                          int64_t count) {
+  const RecordingGate::Use use(&gate_);
   Keep(driver_->Convert(to, to_dtype, from, from_dtype, count, stream_));
 }
 
 void CudaDevice::Accumulate(void* sum, const void* term, int64_t count) {
+  const RecordingGate::Use use(&gate_);
   Keep(driver_->Accumulate(static_cast<float*>(sum), static_cast<const float*>(term), count,
                            stream_));
 }
 
+// An event that the stream has come to already, or never will, where it is being recorded.
 std::shared_ptr<DeviceEvent> CudaDevice::RecordEvent() {
+  const bool may = MayUse("an event");
+  const RecordingGate::Use use(&gate_);
   const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
   DPIPE_CHECK(event.ok()) << name() << ": " << event.status().message();
-  Keep(driver_->Record(*event, stream_));
+  if (may) Keep(driver_->Record(*event, stream_));
   absl::MutexLock lock(&mutex_);
   return std::make_shared<RecordedEvent>(driver_, *event, anchor_);
 }
 
 void CudaDevice::WaitFor(const DeviceEvent& event) {
+  if (!MayUse("waiting for an event")) return;
+  const RecordingGate::Use use(&gate_);
   Keep(driver_->Wait(stream_, static_cast<const RecordedEvent&>(event).event()));
 }
 
 void CudaDevice::GiveBack(Device& lender, void* data) {
+  if (recording()) return;  // Record has waited for all that this device had enqueued
+  const RecordingGate::Use use(&gate_);
   const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
   DPIPE_CHECK(event.ok()) << name() << ": " << event.status().message();
   Keep(driver_->Record(*event, stream_));
   CudaDeviceOf(lender).allocator_->AddUse(data, *event);
+}
+
+int64_t CudaDevice::MeasureMemory(const std::function<void()>& work) {
+  allocator_->BeginMeasuring();
+  work();
+  return allocator_->EndMeasuring();
+}
+
+absl::StatusOr<Graph> CudaDevice::Capture(const std::function<absl::Status()>& work) {
+  DPIPE_RETURN_IF_ERROR(driver_->BeginCapture(stream_));
+  absl::Status status = work();
+  const absl::StatusOr<Graph> graph = driver_->EndCapture(stream_);
+  {
+    absl::MutexLock lock(&mutex_);
+    status.Update(recording_error_);
+    recording_error_ = absl::OkStatus();
+  }
+  status.Update(graph.status());
+  if (status.ok()) return graph;
+  if (graph.ok()) driver_->DestroyGraph(*graph);
+  return status;
+}
+
+absl::StatusOr<std::unique_ptr<DeviceGraph>> CudaDevice::Record(
+    int64_t memory_bytes, const std::function<absl::Status()>& work) {
+  DPIPE_RETURN_IF_ERROR(driver_->Synchronize(stream_));
+  DPIPE_ASSIGN_OR_RETURN(void* const room, allocator_->MakeRoom(memory_bytes));
+  gate_.Close();
+  allocator_->EnterRoom(room);
+  absl::StatusOr<Graph> graph = Capture(work);
+  const absl::Status fits = allocator_->LeaveRoom();
+  gate_.Open();
+  if (graph.ok() && !fits.ok()) {
+    driver_->DestroyGraph(*graph);
+    graph = fits;
+  }
+  if (graph.ok()) return std::make_unique<RecordedGraph>(this, allocator_.get(), room, *graph);
+  allocator_->DropRoom(room);
+  return graph.status();
 }
 
 CudaDevice& CudaDeviceOf(Device& device) {

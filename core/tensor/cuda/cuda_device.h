@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "core/tensor/cuda/driver.h"
 #include "core/tensor/cuda/pinned_staging.h"
+#include "core/tensor/cuda/recording_gate.h"
 #include "core/tensor/cuda/stream_ordered_allocator.h"
 #include "core/tensor/device.h"
 
@@ -22,8 +23,9 @@ namespace dpipe::cuda {
 // A GPU, or a share of one's multiprocessors, with a stream of its own that everything is enqueued
 // on and an allocator in that stream's order. Calls that the interface lets return nothing keep
 // their first error, with the call's name, for Synchronize: as the GPU's own errors do, it ends the
-// device's use.
-class CudaDevice : public Device {
+// device's use. But for errors of the work that is being recorded (CUDA graphs): they end that
+// recording alone. While a thread records, others that would enqueue something wait.
+class CudaDevice : public Device, public DeviceGraphs {
  public:
   // `driver` outlives the device.
   static absl::StatusOr<std::shared_ptr<CudaDevice>> Create(Driver* driver, const Gpu& gpu,
@@ -46,6 +48,12 @@ class CudaDevice : public Device {
   std::shared_ptr<DeviceEvent> RecordEvent() override;
   void WaitFor(const DeviceEvent& event) override;
   void GiveBack(Device& lender, void* data) override;
+  DeviceGraphs* graphs() override { return this; }
+  int64_t MeasureMemory(const std::function<void()>& work) override;
+  absl::StatusOr<std::unique_ptr<DeviceGraph>> Record(
+      int64_t memory_bytes, const std::function<absl::Status()>& work) override;
+  bool recording() const override { return gate_.recording(); }
+  void Refuse(const std::string& reason) override { Keep(absl::FailedPreconditionError(reason)); }
 
   const Gpu& gpu() const { return gpu_; }
   const Context& context() const { return context_; }
@@ -74,6 +82,10 @@ class CudaDevice : public Device {
   CudaDevice(Driver* driver, const Gpu& gpu, const Context& context, std::string name,
              Stream stream, Pool pool);
   absl::Status SetAnchor() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Captures what `work` enqueues.
+  absl::StatusOr<Graph> Capture(const std::function<absl::Status()>& work);
+  // False where the calling thread records: then it is told that this cannot be.
+  bool MayUse(const char* call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Driver* const driver_;
   const Gpu gpu_;
@@ -82,7 +94,9 @@ class CudaDevice : public Device {
   std::unique_ptr<StreamOrderedAllocator> allocator_;
   PinnedStaging staging_;
   std::map<std::type_index, std::shared_ptr<void>> attached_;
+  RecordingGate gate_;
   absl::Mutex mutex_;
+  absl::Status recording_error_ ABSL_GUARDED_BY(mutex_);  // the first
   absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const Anchor> anchor_ ABSL_GUARDED_BY(mutex_);
 };

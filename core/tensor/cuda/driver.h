@@ -11,16 +11,21 @@
 #include "core/base/status.h"
 #include "core/tensor/dtype.h"
 
-// As cuda.h declares them: a Stream is a cudaStream_t, an Event a cudaEvent_t.
+// As cuda.h declares them: a Stream is a cudaStream_t, an Event a cudaEvent_t, a Graph a
+// cudaGraphExec_t.
 struct CUstream_st;
 struct CUevent_st;
 struct CUmemPoolHandle_st;
+struct CUgraphExec_st;
 
 namespace dpipe::cuda {
+
+class HostQueue;
 
 using Stream = CUstream_st*;
 using Event = CUevent_st*;
 using Pool = CUmemPoolHandle_st*;
+using Graph = CUgraphExec_st*;
 
 struct Gpu {
   int index = 0;
@@ -94,6 +99,23 @@ class Driver {
   virtual absl::Status Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                                int64_t count, Stream stream) = 0;
   virtual absl::Status Accumulate(float* sum, const float* term, int64_t count, Stream stream) = 0;
+
+  // What is enqueued on `stream` from now on is recorded instead of run; and what other streams do
+  // after they have waited for an event of it, until it has waited for one of theirs. Until the end
+  // the calling thread must not wait for, query or allocate anything, nor may anybody allocate on
+  // such a stream, wait for it, or let it wait for an event from elsewhere: those calls fail, and
+  // so does EndCapture.
+  virtual absl::Status BeginCapture(Stream stream) = 0;
+  // By the same thread; the capture is over whether or not this succeeds. The addresses and numbers
+  // that calls were given are the graph's for good: their memory must outlive it.
+  virtual absl::StatusOr<Graph> EndCapture(Stream stream) = 0;
+  // Enqueues all that the graph has recorded.
+  virtual absl::Status Launch(Graph graph, Stream stream) = 0;
+  // No launch of it is under way.
+  virtual void DestroyGraph(Graph graph) = 0;
+
+  // Where our own kernels are to be emulated; null: on the GPU.
+  virtual HostQueue* host_queue() { return nullptr; }
 };
 
 }  // namespace dpipe::cuda

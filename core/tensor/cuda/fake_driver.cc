@@ -23,16 +23,15 @@ std::vector<std::string> FakeDriver::violations() const {
 
 int64_t FakeDriver::live_bytes() const {
   absl::MutexLock lock(&mutex_);
-  int64_t sum = 0;
-  for (const auto& [data, block] : blocks_) sum += block.live ? block.size_bytes : 0;
-  return sum;
+  return live_bytes_;
 }
 
 int FakeDriver::num_live_handles() const {
   absl::MutexLock lock(&mutex_);
   int events = 0;
   for (const auto& [event, state] : events_) events += state.destroyed ? 0 : 1;
-  return static_cast<int>(streams_.size() + pools_.size() + pinned_.size()) + events;
+  return static_cast<int>(streams_.size() + pools_.size() + pinned_.size() + graphs_.size()) +
+         events;
 }
 
 void FakeDriver::SetNumGpus(int count) {
@@ -54,11 +53,6 @@ absl::Status FakeDriver::Failure(const std::string& call) {
   if (fail_next_ != call) return absl::OkStatus();
   fail_next_.clear();
   return absl::InternalError(call + " was told to fail");
-}
-
-template <typename Handle>
-Handle FakeDriver::NewHandle() {
-  return reinterpret_cast<Handle>(next_handle_++ << 4);
 }
 
 absl::StatusOr<std::vector<Gpu>> FakeDriver::Gpus() {
@@ -85,6 +79,7 @@ absl::StatusOr<Stream> FakeDriver::CreateStream(const Context& context) {
 
 void FakeDriver::DestroyStream(Stream stream) {
   absl::MutexLock lock(&mutex_);
+  if (CaptureOf(stream) != nullptr) violations_.push_back("a captured stream was destroyed");
   RunUntil([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return streams_.at(stream).empty(); });
   streams_.erase(stream);
 }
@@ -101,6 +96,7 @@ void FakeDriver::DestroyEvent(Event event) {
   absl::MutexLock lock(&mutex_);
   EventState& state = events_.at(event);
   DPIPE_CHECK(!state.destroyed);
+  captured_events_.erase(event);
   state.destroyed = true;
   if (state.done == state.recorded) events_.erase(event);
 }
@@ -111,7 +107,18 @@ bool FakeDriver::IsDone(Event event, int64_t recording) {
 }
 
 absl::Status FakeDriver::Push(const char* call, Stream stream, Work work) {
-  DPIPE_RETURN_IF_ERROR(Failure(call));
+  FakeCapture* const capture = CaptureOf(stream);
+  const absl::Status failure = Failure(call);
+  if (!failure.ok()) {
+    return capture == nullptr ? failure : capture->Spoil(std::string(failure.message()));
+  }
+  if (capture != nullptr) {
+    if (work.ready != nullptr || work.graph != nullptr || !work.run) {
+      return capture->Spoil(absl::StrCat(call, " cannot be captured"));
+    }
+    capture->Add(stream, std::move(work.run));
+    return absl::OkStatus();
+  }
   const auto it = streams_.find(stream);
   if (it == streams_.end()) {
     violations_.push_back(absl::StrCat(call, " on a stream that does not exist"));
@@ -124,6 +131,13 @@ absl::Status FakeDriver::Push(const char* call, Stream stream, Work work) {
 
 absl::Status FakeDriver::Record(Event event, Stream stream) {
   absl::MutexLock lock(&mutex_);
+  captured_events_.erase(event);
+  for (const auto& capture : captures_) {
+    if (!capture->Has(stream)) continue;
+    DPIPE_RETURN_IF_ERROR(Failure("Record"));
+    captured_events_[event] = {capture, capture->Tail(stream)};
+    return absl::OkStatus();
+  }
   const int64_t recording = ++events_.at(event).recorded;
   return Push("Record", stream, {[this, event, recording]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 EventState& state = events_.at(event);
@@ -135,18 +149,23 @@ absl::Status FakeDriver::Record(Event event, Stream stream) {
 
 absl::Status FakeDriver::Wait(Stream stream, Event event) {
   absl::MutexLock lock(&mutex_);
+  if (CaptureOf(stream) != nullptr || captured_events_.count(event) > 0) {
+    return CaptureWait(stream, event);
+  }
   Work work{[] {}, nullptr, event, events_.at(event).recorded};
   return Push("Wait", stream, std::move(work));
 }
 
 absl::StatusOr<bool> FakeDriver::Done(Event event) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Unsafe("Done", event));
   if (!IsDone(event, events_.at(event).recorded)) RunOne();
   return IsDone(event, events_.at(event).recorded);
 }
 
 absl::Status FakeDriver::Synchronize(Event event) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Unsafe("Synchronize", event));
   const int64_t recording = events_.at(event).recorded;
   RunUntil([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return IsDone(event, recording); });
   return Failure("Synchronize");
@@ -154,6 +173,7 @@ absl::Status FakeDriver::Synchronize(Event event) {
 
 absl::Status FakeDriver::Synchronize(Stream stream) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Unsafe("Synchronize", stream));
   RunUntil([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return streams_.at(stream).empty(); });
   return Failure("Synchronize");
 }
@@ -190,8 +210,15 @@ bool FakeDriver::RunOne() {
   }
   if (ready.empty()) return false;
   std::deque<Work>& queue = *ready[random_.NextBelow(ready.size())];
+  if (const auto graph = queue.front().graph; graph != nullptr && !graph->finished()) {
+    const std::vector<int> nodes = graph->Ready();
+    clock_ns_ += 1000;
+    graph->Run(nodes[random_.NextBelow(nodes.size())]);
+    return true;
+  }
   const Work work = std::move(queue.front());
   queue.pop_front();
+  if (work.graph != nullptr) return true;
   clock_ns_ += 1000;
   work.run();
   return true;
@@ -204,6 +231,7 @@ absl::StatusOr<int64_t> FakeDriver::ElapsedNs(Event begin, Event end) {
 
 absl::StatusOr<Pool> FakeDriver::CreatePool(const Context& context) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Unsafe("CreatePool"));
   DPIPE_RETURN_IF_ERROR(Failure("CreatePool"));
   return *pools_.insert(NewHandle<Pool>()).first;
 }
@@ -215,11 +243,12 @@ void FakeDriver::DestroyPool(Pool pool) {
 
 absl::StatusOr<void*> FakeDriver::Allocate(Pool pool, int64_t size_bytes, Stream stream) {
   absl::MutexLock lock(&mutex_);
-  int64_t live = 0;
-  for (const auto& [data, block] : blocks_) live += block.live ? block.size_bytes : 0;
-  if (memory_limit_ > 0 && live + size_bytes > memory_limit_) {
-    return absl::ResourceExhaustedError(absl::StrCat(live, " of ", memory_limit_, " bytes in use"));
+  DPIPE_RETURN_IF_ERROR(Unsafe("Allocate", stream));
+  if (memory_limit_ > 0 && live_bytes_ + size_bytes > memory_limit_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(live_bytes_, " of ", memory_limit_, " bytes in use"));
   }
+  live_bytes_ += size_bytes;
   Block block{std::unique_ptr<char[]>(new char[size_bytes]), size_bytes, pool};
   char* const data = block.data.get();
   std::memset(data, 0xcd, size_bytes);
@@ -229,12 +258,19 @@ absl::StatusOr<void*> FakeDriver::Allocate(Pool pool, int64_t size_bytes, Stream
 
 absl::Status FakeDriver::Free(void* data, Stream stream) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Unsafe("Free", stream));
   return Push("Free", stream, {[this, data]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 Block& block = blocks_.at(static_cast<char*>(data));
                 if (!block.live) violations_.push_back("a block was freed twice");
+                live_bytes_ -= block.live ? block.size_bytes : 0;
                 block.live = false;
                 std::memset(data, 0xdd, block.size_bytes);
               }});
+}
+
+absl::Status FakeDriver::Trim(Pool pool) {
+  absl::MutexLock lock(&mutex_);
+  return Unsafe("Trim");
 }
 
 absl::StatusOr<int64_t> FakeDriver::ReservedBytes(Pool pool) {
@@ -246,6 +282,7 @@ absl::StatusOr<int64_t> FakeDriver::ReservedBytes(Pool pool) {
 
 absl::StatusOr<void*> FakeDriver::AllocatePinned(int64_t size_bytes) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Unsafe("AllocatePinned"));
   DPIPE_RETURN_IF_ERROR(Failure("AllocatePinned"));
   Block block{std::unique_ptr<char[]>(new char[size_bytes]), size_bytes};
   char* const data = block.data.get();

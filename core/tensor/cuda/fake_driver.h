@@ -15,6 +15,8 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/philox.h"
 #include "core/tensor/cuda/driver.h"
+#include "core/tensor/cuda/fake_capture.h"
+#include "core/tensor/cuda/host_queue.h"
 
 namespace dpipe::cuda {
 
@@ -22,8 +24,10 @@ namespace dpipe::cuda {
 // a time, each time of a stream chosen at random among those that could go on: every order that
 // streams and events allow can come up. Work that touches memory outside a live block, or that was
 // freed in the stream's order before, is a violation; freed memory is filled with 0xdd, fresh
-// memory with 0xcd.
-class FakeDriver : public Driver {
+// memory with 0xcd. Our own kernels run as any other work (EnqueueKernel). What is captured runs
+// when its graph is launched, with the memory that it was given then, in any order that the streams
+// allow that were captured; everything that CUDA forbids during a capture fails and spoils it.
+class FakeDriver : public Driver, public HostQueue {
  public:
   explicit FakeDriver(uint64_t seed = 1);
   ~FakeDriver() override;
@@ -33,7 +37,8 @@ class FakeDriver : public Driver {
   // Runs everything that can run.
   void RunAll();
   int64_t live_bytes() const;    // allocated, and not freed by work that has run
-  int num_live_handles() const;  // streams, events, pools, pinned buffers
+  int num_live_handles() const;  // streams, events, pools, pinned buffers, graphs
+  int64_t num_launches() const;  // of graphs
   // Lets allocations beyond so many live bytes fail; 0: no limit.
   void set_memory_limit(int64_t bytes);
   // The next call of that name ("Copy", "Record", ...) fails once.
@@ -64,7 +69,7 @@ class FakeDriver : public Driver {
   void DestroyPool(Pool pool) override;
   absl::StatusOr<void*> Allocate(Pool pool, int64_t size_bytes, Stream stream) override;
   absl::Status Free(void* data, Stream stream) override;
-  absl::Status Trim(Pool pool) override { return absl::OkStatus(); }
+  absl::Status Trim(Pool pool) override;
   absl::StatusOr<int64_t> ReservedBytes(Pool pool) override;
   absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) override;
   void FreePinned(void* data) override;
@@ -73,6 +78,13 @@ class FakeDriver : public Driver {
   absl::Status Convert(void* to, DType to_dtype, const void* from, DType from_dtype, int64_t count,
                        Stream stream) override;
   absl::Status Accumulate(float* sum, const float* term, int64_t count, Stream stream) override;
+  absl::Status BeginCapture(Stream stream) override;
+  absl::StatusOr<Graph> EndCapture(Stream stream) override;
+  absl::Status Launch(Graph graph, Stream stream) override;
+  void DestroyGraph(Graph graph) override;
+  HostQueue* host_queue() override { return this; }
+  void EnqueueKernel(void* stream, std::function<void()> kernel, const void* arguments,
+                     size_t size_bytes) override;
   // Anything else that reads and writes memory. Runs when its turn has come and `ready` (null: at
   // once) says so. Both are called under the driver's lock.
   absl::Status Enqueue(Stream stream, std::function<void()> work,
@@ -93,6 +105,12 @@ class FakeDriver : public Driver {
     std::function<bool()> ready = nullptr;
     Event waits_for = nullptr;  // and for which recording
     int64_t recording = 0;
+    std::shared_ptr<FakeGraphRun> graph = nullptr;  // instead of `run`
+  };
+  // Recorded on a stream that was being captured: in what, and after which of its nodes.
+  struct CapturedEvent {
+    std::shared_ptr<FakeCapture> capture;
+    std::vector<int> after;
   };
   struct Block {
     std::unique_ptr<char[]> data;
@@ -102,7 +120,9 @@ class FakeDriver : public Driver {
   };
 
   template <typename Handle>
-  Handle NewHandle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Handle NewHandle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return reinterpret_cast<Handle>(next_handle_++ << 4);
+  }
   absl::Status Push(const char* call, Stream stream, Work work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Failure(const std::string& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -115,6 +135,14 @@ class FakeDriver : public Driver {
   bool IsDone(Event event, int64_t recording) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckAccess(const char* what, const void* data, int64_t size_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of what a stream takes part in; null: in nothing.
+  FakeCapture* CaptureOf(Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a call that must not be made by a thread that captures.
+  absl::Status Unsafe(const char* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a call that must not be made for a stream, or an event, that is being captured.
+  absl::Status Unsafe(const char* call, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Unsafe(const char* call, Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CaptureWait(Stream stream, Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::vector<Gpu> gpus_;
   MultiprocessorRules rules_;
@@ -128,6 +156,11 @@ class FakeDriver : public Driver {
   std::map<Stream, std::deque<Work>> streams_ ABSL_GUARDED_BY(mutex_);
   std::map<Event, EventState> events_ ABSL_GUARDED_BY(mutex_);
   std::set<Pool> pools_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<FakeCapture>> captures_ ABSL_GUARDED_BY(mutex_);  // under way
+  std::map<Event, CapturedEvent> captured_events_ ABSL_GUARDED_BY(mutex_);
+  std::map<Graph, std::shared_ptr<const FakeGraph>> graphs_ ABSL_GUARDED_BY(mutex_);
+  int64_t num_launches_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t live_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<const char*, Block> blocks_ ABSL_GUARDED_BY(mutex_);  // by first byte; also dead ones
   std::map<const char*, Block> pinned_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> violations_ ABSL_GUARDED_BY(mutex_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
 #include "core/base/check.h"
 
@@ -10,6 +11,9 @@ namespace dpipe::cuda {
 namespace {
 
 constexpr int64_t kGranule = 512;  // what the driver aligns to
+
+// An address of no memory, aligned as all.
+constexpr uintptr_t kNowhere = uintptr_t{1} << 60;
 
 int64_t RoundUp(int64_t size_bytes) {
   return std::max(kGranule, (size_bytes + kGranule - 1) / kGranule * kGranule);
@@ -39,36 +43,146 @@ absl::StatusOr<void*> StreamOrderedAllocator::TryAllocate(int64_t size_bytes) {
   return driver_->Allocate(pool_, size_bytes, stream_);
 }
 
+void StreamOrderedAllocator::AwaitPool() {
+  mutex_.Await(absl::Condition(
+      +[](StreamOrderedAllocator* self)
+           ABSL_NO_THREAD_SAFETY_ANALYSIS { return !self->captured(); },
+      this));
+}
+
+void StreamOrderedAllocator::Poison(void* data, int64_t size_bytes) {
+  if (!poison_) return;
+  const absl::Status filled = driver_->Fill(data, 0xff, size_bytes, stream_);
+  DPIPE_CHECK(filled.ok()) << filled.message();
+}
+
+absl::StatusOr<void*> StreamOrderedAllocator::AllocateBlock(int64_t size_bytes) {
+  AwaitPool();
+  const absl::StatusOr<void*> data = TryAllocate(size_bytes);
+  if (!data.ok()) {
+    return absl::Status(data.status().code(),
+                        absl::StrCat(name_, ", which has ", FormatBytes(stats_.allocated_bytes),
+                                     " in tensors, has no ", FormatBytes(size_bytes),
+                                     " more: ", data.status().message()));
+  }
+  stats_.allocated_bytes += size_bytes;
+  stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.allocated_bytes);
+  return data;
+}
+
 void* StreamOrderedAllocator::Allocate(int64_t size_bytes) {
   const int64_t size = RoundUp(size_bytes);
   absl::MutexLock lock(&mutex_);
-  const absl::StatusOr<void*> data = TryAllocate(size);
-  DPIPE_CHECK(data.ok()) << name_ << ", which has " << FormatBytes(stats_.allocated_bytes)
-                         << " in tensors, has no " << FormatBytes(size)
-                         << " more: " << data.status().message();
-  stats_.allocated_bytes += size;
-  stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.allocated_bytes);
-  if (poison_) {
-    const absl::Status filled = driver_->Fill(*data, 0xff, size, stream_);
-    DPIPE_CHECK(filled.ok()) << filled.message();
+  if (captured() && inside_ == std::this_thread::get_id()) return AllocateInRoom(size);
+  const absl::StatusOr<void*> data = AllocateBlock(size);
+  DPIPE_CHECK(data.ok()) << data.status().message();
+  Poison(*data, size);
+  if (measurement_ != nullptr && measurement_->thread == std::this_thread::get_id()) {
+    measurement_->places[*data] = measurement_->arena.Place(size);
   }
   return *data;
+}
+
+void* StreamOrderedAllocator::AllocateInRoom(int64_t size_bytes) {
+  const int64_t place = room_->arena.Place(size_bytes);
+  for (auto& [begin, room] : rooms_) {
+    if (&room != room_ || place + size_bytes > room.size_bytes) continue;
+    Poison(begin + place, size_bytes);
+    return begin + place;
+  }
+  room_->arena.Remove(place);
+  return reinterpret_cast<void*>(kNowhere);
+}
+
+bool StreamOrderedAllocator::FreeInRoom(void* data) {
+  if (data == reinterpret_cast<void*>(kNowhere)) return true;
+  auto it = rooms_.upper_bound(static_cast<char*>(data));
+  if (it == rooms_.begin()) return false;
+  --it;
+  const auto [begin, size_bytes] = std::make_pair(it->first, it->second.size_bytes);
+  if (static_cast<char*>(data) >= begin + size_bytes) return false;
+  it->second.arena.Remove(static_cast<char*>(data) - begin);
+  if (it->second.dropped && it->second.arena.empty()) {
+    rooms_.erase(it);
+    FreeBlock(begin, size_bytes);
+  }
+  return true;
+}
+
+void StreamOrderedAllocator::BeginMeasuring() {
+  absl::MutexLock lock(&mutex_);
+  measurement_ = std::make_unique<Measurement>();
+  measurement_->thread = std::this_thread::get_id();
+}
+
+int64_t StreamOrderedAllocator::EndMeasuring() {
+  absl::MutexLock lock(&mutex_);
+  const int64_t most_bytes = measurement_->arena.most_bytes();
+  measurement_ = nullptr;
+  return most_bytes;
+}
+
+absl::StatusOr<void*> StreamOrderedAllocator::MakeRoom(int64_t size_bytes) {
+  const int64_t size = RoundUp(size_bytes);
+  absl::MutexLock lock(&mutex_);
+  DPIPE_ASSIGN_OR_RETURN(void* const data, AllocateBlock(size));
+  rooms_[static_cast<char*>(data)].size_bytes = size;
+  return data;
+}
+
+void StreamOrderedAllocator::EnterRoom(void* room) {
+  absl::MutexLock lock(&mutex_);
+  DPIPE_CHECK(!captured()) << name_ << " is being captured";
+  room_ = &rooms_.at(static_cast<char*>(room));
+  inside_ = std::this_thread::get_id();
+}
+
+absl::Status StreamOrderedAllocator::LeaveRoom() {
+  absl::MutexLock lock(&mutex_);
+  DPIPE_CHECK(captured() && inside_ == std::this_thread::get_id());
+  const int64_t needed = room_->arena.most_bytes(), size = room_->size_bytes;
+  room_ = nullptr;
+  Collect(/*wait=*/false);
+  if (needed <= size) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("it takes ", FormatBytes(needed),
+                                                   " of memory, but took ", FormatBytes(size),
+                                                   " when it was measured"));
+}
+
+void StreamOrderedAllocator::DropRoom(void* room) {
+  absl::MutexLock lock(&mutex_);
+  const auto it = rooms_.find(static_cast<char*>(room));
+  it->second.dropped = true;
+  if (!it->second.arena.empty()) return;
+  const int64_t size_bytes = it->second.size_bytes;
+  rooms_.erase(it);
+  FreeBlock(room, size_bytes);
 }
 
 void StreamOrderedAllocator::AddUse(void* data, Event event) {
   absl::MutexLock lock(&mutex_);
   std::vector<Event>& uses = uses_[data];
-  DropDoneUses(&uses);
+  if (!captured()) DropDoneUses(&uses);
   uses.push_back(event);
 }
 
 void StreamOrderedAllocator::Free(void* data, int64_t size_bytes) {
   absl::MutexLock lock(&mutex_);
-  stats_.allocated_bytes -= RoundUp(size_bytes);
+  if (FreeInRoom(data)) return;
+  if (measurement_ != nullptr) {
+    if (const auto node = measurement_->places.extract(data); !node.empty()) {
+      measurement_->arena.Remove(node.mapped());
+    }
+  }
+  FreeBlock(data, RoundUp(size_bytes));
+}
+
+void StreamOrderedAllocator::FreeBlock(void* data, int64_t size_bytes) {
+  stats_.allocated_bytes -= size_bytes;
   auto node = uses_.extract(data);
   leaving_.push_back(
-      {data, RoundUp(size_bytes), node.empty() ? std::vector<Event>() : std::move(node.mapped())});
-  Collect(/*wait=*/false);
+      {data, size_bytes, node.empty() ? std::vector<Event>() : std::move(node.mapped())});
+  if (!captured()) Collect(/*wait=*/false);
 }
 
 void StreamOrderedAllocator::DropDoneUses(std::vector<Event>* uses) {
@@ -119,6 +233,7 @@ void StreamOrderedAllocator::ResetPeak() {
 
 void StreamOrderedAllocator::ReleaseCache() {
   absl::MutexLock lock(&mutex_);
+  AwaitPool();
   Collect(/*wait=*/true);
   driver_->Synchronize(stream_).IgnoreError();
   driver_->Trim(pool_).IgnoreError();

@@ -3,13 +3,17 @@
 #define DPIPE_CORE_TENSOR_CUDA_STREAM_ORDERED_ALLOCATOR_H_
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "core/tensor/allocator.h"
+#include "core/tensor/cuda/arena.h"
 #include "core/tensor/cuda/driver.h"
 
 namespace dpipe::cuda {
@@ -18,6 +22,10 @@ namespace dpipe::cuda {
 // nothing from the system. A block that other streams use (AddUse) goes back to the pool only when
 // they are done with it, which is looked for whenever memory is asked for; nobody waits, unless
 // memory is short.
+//
+// While the stream is captured nothing can be allocated from the pool. The capturing thread gets
+// parts of a *room*, a block that was allocated before; others wait for the end of the capture, and
+// what they free stays until then.
 class StreamOrderedAllocator : public Allocator {
  public:
   // `driver` and `stream` outlive the allocator, which owns `pool`. `name` is the device's.
@@ -36,6 +44,20 @@ class StreamOrderedAllocator : public Allocator {
   // block may have been freed already only if Free has not returned.
   void AddUse(void* data, Event event);
 
+  // How large a room the calling thread's requests between the two calls would have needed.
+  void BeginMeasuring();
+  int64_t EndMeasuring();
+
+  // A block of that size, 0 or more. ResourceExhausted where the GPU has no more.
+  absl::StatusOr<void*> MakeRoom(int64_t size_bytes);
+  // From now on the calling thread allocates in the room; between the two it captures the stream.
+  void EnterRoom(void* room);
+  // ResourceExhausted where the room was too small, with both sizes. What did not fit has had
+  // addresses that must never be used.
+  absl::Status LeaveRoom();
+  // Frees the room when nothing of what was allocated there is left.
+  void DropRoom(void* room);
+
  private:
   struct Block {
     void* data = nullptr;
@@ -43,6 +65,26 @@ class StreamOrderedAllocator : public Allocator {
     std::vector<Event> uses;
   };
 
+  struct Room {
+    int64_t size_bytes = 0;
+    Arena arena;
+    bool dropped = false;
+  };
+  struct Measurement {
+    std::thread::id thread;
+    Arena arena;
+    std::unordered_map<void*, int64_t> places;  // of live blocks
+  };
+
+  absl::StatusOr<void*> AllocateBlock(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreeBlock(void* data, int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void* AllocateInRoom(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // False where the block is in no room.
+  bool FreeInRoom(void* data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Poison(void* data, int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is to be had of the pool: not while another thread captures.
+  void AwaitPool() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool captured() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return room_ != nullptr; }
   absl::StatusOr<void*> TryAllocate(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Frees the blocks whose uses are done; `wait`: all of them, when they are.
   void Collect(bool wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -58,6 +100,10 @@ class StreamOrderedAllocator : public Allocator {
   std::unordered_map<void*, std::vector<Event>> uses_ ABSL_GUARDED_BY(mutex_);  // of live blocks
   std::vector<Block> leaving_ ABSL_GUARDED_BY(mutex_);  // freed, but still in use elsewhere
   MemoryStats stats_ ABSL_GUARDED_BY(mutex_);           // but for reserved_bytes
+  std::map<char*, Room> rooms_ ABSL_GUARDED_BY(mutex_);
+  Room* room_ ABSL_GUARDED_BY(mutex_) = nullptr;  // that `inside_` is in
+  std::thread::id inside_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Measurement> measurement_ ABSL_GUARDED_BY(mutex_);
   bool poison_ = false;
 };
 

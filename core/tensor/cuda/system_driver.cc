@@ -64,6 +64,10 @@ class RuntimeDriver : public Driver {
   absl::Status Convert(void* to, DType to_dtype, const void* from, DType from_dtype, int64_t count,
                        Stream stream) override;
   absl::Status Accumulate(float* sum, const float* term, int64_t count, Stream stream) override;
+  absl::Status BeginCapture(Stream stream) override;
+  absl::StatusOr<Graph> EndCapture(Stream stream) override;
+  absl::Status Launch(Graph graph, Stream stream) override;
+  void DestroyGraph(Graph graph) override { Ignore(cudaGraphExecDestroy(graph)); }
 
  private:
   static absl::StatusOr<CUdevResource> MultiprocessorsOf(const DriverApi* api, int gpu);
@@ -277,6 +281,33 @@ absl::Status RuntimeDriver::Convert(void* to, DType to_dtype, const void* from, 
 absl::Status RuntimeDriver::Accumulate(float* sum, const float* term, int64_t count,
                                        Stream stream) {
   DPIPE_CUDA(cuda::Accumulate(sum, term, count, stream));
+  return absl::OkStatus();
+}
+
+// Other threads of the process go on using their streams while this one records.
+absl::Status RuntimeDriver::BeginCapture(Stream stream) {
+  DPIPE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Graph> RuntimeDriver::EndCapture(Stream stream) {
+  cudaGraph_t recorded = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream, &recorded);
+  if (ended != cudaSuccess) {
+    cudaGetLastError();
+    if (recorded != nullptr) Ignore(cudaGraphDestroy(recorded));
+    return CudaStatus(ended, "cudaStreamEndCapture(stream)");
+  }
+  Graph graph = nullptr;
+  const cudaError_t made = cudaGraphInstantiate(&graph, recorded, 0);
+  if (made != cudaSuccess) cudaGetLastError();
+  Ignore(cudaGraphDestroy(recorded));
+  DPIPE_RETURN_IF_ERROR(CudaStatus(made, "cudaGraphInstantiate"));
+  return graph;
+}
+
+absl::Status RuntimeDriver::Launch(Graph graph, Stream stream) {
+  DPIPE_CUDA(cudaGraphLaunch(graph, stream));
   return absl::OkStatus();
 }
 

@@ -48,6 +48,42 @@ std::vector<float> Values(const Tensor& t) {
   return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
 }
 
+// Copies, fills, sums and memory of a recording's own, launched on what lies there at the time.
+TEST_F(GpuTest, RecordedWorkIsLaunchedAgain) {
+  const auto devices = CreateCudaDevices(driver_, 1);
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  const auto device = (*devices)[0];
+  ASSERT_TRUE(device->BindThread().ok());
+  const int64_t count = 1000003;
+  const std::vector<float> numbers = Numbers(count);
+  Tensor from = Tensor::FromHost<float>(device, {count}, numbers);
+  Tensor sum;
+  const auto work = [&] {
+    const Tensor copy = from.Clone();
+    sum = Tensor::Zeros(device, {count}, DType::kF32);
+    device->Accumulate(sum.raw_data(), copy.raw_data(), count);
+    device->Accumulate(sum.raw_data(), from.raw_data(), count);
+  };
+  const int64_t room = device->graphs()->MeasureMemory(work);
+  auto graph = device->graphs()->Record(room, [&] { return work(), absl::OkStatus(); });
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  std::vector<float> doubled = numbers;
+  for (float& x : doubled) x *= 2;
+  for (int launch = 0; launch < 3; ++launch) {
+    (*graph)->Launch();
+    EXPECT_EQ(Values(sum), doubled);
+  }
+  from.CopyFrom(Tensor::FromHost<float>(device, {count}, doubled));
+  (*graph)->Launch();
+  for (float& x : doubled) x *= 2;
+  EXPECT_EQ(Values(sum), doubled);
+  // What cannot be recorded leaves the stream usable.
+  const auto refused = device->graphs()->Record(room, [&] { return device->Synchronize(); });
+  EXPECT_FALSE(refused.ok());
+  EXPECT_EQ(Values(from.Clone()), Values(from));
+  EXPECT_TRUE(device->Synchronize().ok());
+}
+
 TEST_F(GpuTest, TensorsComeBackAsTheyWent) {
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();

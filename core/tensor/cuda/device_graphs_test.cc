@@ -1,0 +1,172 @@
+#include "core/tensor/device_graphs.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/tensor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::cuda {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<float> Values(const Tensor& t) {
+  const Tensor host = t.ToHost();
+  return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
+}
+
+class DeviceGraphsTest : public ::testing::Test {
+ protected:
+  Tensor Floats(const std::vector<float>& values) {
+    return Tensor::FromHost<float>(device_, {static_cast<int64_t>(values.size())}, values);
+  }
+  // A copy of `from` with `term` added to it, by way of another copy.
+  Tensor Sum(const Tensor& from, const Tensor& term) {
+    const Tensor first = from.Clone();
+    Tensor sum = first.Clone();
+    device_->Accumulate(sum.raw_data(), term.raw_data(), sum.num_elements());
+    return sum;
+  }
+  std::string Failure(const std::function<absl::Status()>& work) {
+    return std::string(device_->graphs()->Record(1 << 20, work).status().message());
+  }
+  int64_t allocated_bytes() { return device_->allocator().stats().allocated_bytes; }
+
+  FakeDriver driver_{5};
+  const std::shared_ptr<Device> device_ = (*CreateCudaDevices(&driver_, 1))[0];
+  const std::shared_ptr<Device> peer_ = device_->Twin();
+};
+
+TEST_F(DeviceGraphsTest, LaunchesGiveWhatTheWorkGives) {
+  Tensor from = Floats({1, 2}), term = Floats({10, 20});
+  Tensor sum;
+  const int64_t room = device_->graphs()->MeasureMemory([&] { sum = Sum(from, term); });
+  EXPECT_EQ(Values(sum), (std::vector<float>{11, 22}));
+  EXPECT_EQ(room, 2 * 512);
+  const int64_t before = allocated_bytes();
+  auto graph = device_->graphs()->Record(room, [&] {
+    sum = Sum(from, term);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_FALSE(device_->graphs()->recording());
+  EXPECT_EQ(allocated_bytes() - before, room - 512);  // the first sum is gone
+  (*graph)->Launch();
+  EXPECT_EQ(Values(sum), (std::vector<float>{11, 22}));
+  from.CopyFrom(Floats({100, 200}));
+  (*graph)->Launch();
+  (*graph)->Launch();
+  EXPECT_EQ(Values(sum), (std::vector<float>{110, 220}));
+  // A tensor keeps the memory of a graph that is gone.
+  *graph = nullptr;
+  EXPECT_EQ(Values(sum), (std::vector<float>{110, 220}));
+  EXPECT_EQ(allocated_bytes() - before, room - 512);
+  sum = Tensor();
+  EXPECT_EQ(allocated_bytes() - before, -512);
+  ASSERT_TRUE(device_->Synchronize().ok());
+  EXPECT_THAT(driver_.violations(), IsEmpty());
+}
+
+TEST_F(DeviceGraphsTest, PoisonIsRecordedToo) {
+  device_->allocator().set_poison(true);
+  Tensor made;
+  auto graph = device_->graphs()->Record(512, [&] {
+    made = Tensor::Empty(device_, {1}, DType::kI32);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  (*graph)->Launch();
+  EXPECT_EQ(made.ToHost().data<int32_t>()[0], -1);
+}
+
+TEST_F(DeviceGraphsTest, WhatCannotBeRecordedLeavesTheDeviceAsItWas) {
+  const Tensor from = Floats({1, 2});
+  const Tensor theirs = Tensor::FromHost<float>(peer_, {2}, std::vector<float>{5, 6});
+  const auto event = peer_->RecordEvent();
+  const int64_t before = allocated_bytes();
+  EXPECT_THAT(Failure([&] { return Floats({1}), absl::OkStatus(); }), HasSubstr("from the host"));
+  EXPECT_THAT(Failure([&] { return Values(from), absl::OkStatus(); }), HasSubstr("to the host"));
+  EXPECT_THAT(Failure([&] { return theirs.CopyTo(device_), absl::OkStatus(); }),
+              HasSubstr("another device"));
+  EXPECT_THAT(Failure([&] { return device_->WaitFor(*event), absl::OkStatus(); }),
+              HasSubstr("for an event"));
+  EXPECT_THAT(Failure([&] { return device_->RecordEvent(), absl::OkStatus(); }),
+              HasSubstr("an event cannot"));
+  EXPECT_THAT(Failure([&] { return device_->Synchronize().IgnoreError(), absl::OkStatus(); }),
+              HasSubstr("waiting for the device"));
+  EXPECT_THAT(Failure([&] { return absl::InternalError("no plan"); }), "no plan");
+  EXPECT_THAT(Failure([&] {
+                driver_.FailNext("Copy");
+                return from.Clone(), absl::OkStatus();
+              }),
+              "Copy was told to fail");
+  driver_.FailNext("EndCapture");
+  EXPECT_THAT(Failure([&] { return absl::OkStatus(); }), "EndCapture was told to fail");
+  driver_.FailNext("BeginCapture");
+  EXPECT_THAT(Failure([&] { return absl::OkStatus(); }), "BeginCapture was told to fail");
+  EXPECT_EQ(allocated_bytes(), before);
+  EXPECT_EQ(Values(from.Clone()), (std::vector<float>{1, 2}));
+  EXPECT_TRUE(device_->Synchronize().ok());
+  EXPECT_TRUE(device_->graphs()->Record(512, [] { return absl::OkStatus(); }).ok());
+  EXPECT_THAT(driver_.violations(), IsEmpty());
+}
+
+TEST_F(DeviceGraphsTest, MoreMemoryThanWasMeasuredIsAnError) {
+  const Tensor from = Floats({1, 2});
+  Tensor a, b;
+  const auto graph = device_->graphs()->Record(1, [&] {
+    a = from.Clone();
+    b = a.Clone();
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(graph.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(graph.status().message(), AllOf(HasSubstr("1.0 KiB"), HasSubstr("512 B")));
+  a = b = Tensor();
+  EXPECT_EQ(allocated_bytes(), 512);
+  EXPECT_TRUE(device_->Synchronize().ok());
+}
+
+TEST_F(DeviceGraphsTest, NoMemoryForARecordingIsAnError) {
+  driver_.set_memory_limit(1 << 20);
+  const auto graph = device_->graphs()->Record(2 << 20, [] { return absl::OkStatus(); });
+  EXPECT_EQ(graph.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(graph.status().message(), HasSubstr("has no 2.0 MiB more"));
+  EXPECT_FALSE(device_->graphs()->recording());
+  EXPECT_EQ(Values(Floats({1, 2})), (std::vector<float>{1, 2}));
+}
+
+// Tensors of the device may be let go, and copied, by other threads at any time.
+TEST_F(DeviceGraphsTest, OtherThreadsMayUseTheDevice) {
+  const Tensor shared = Floats({1, 2});
+  Tensor borrowed = Floats({3, 4}).On(peer_);
+  std::thread copier;
+  Tensor copy;
+  const auto recorded = device_->graphs()->Record(1 << 20, [&] {
+    copier = std::thread([&] { copy = shared.CopyTo(peer_); });
+    std::thread([&] {
+      Tensor gone;
+      std::swap(gone, borrowed);
+    }).join();
+    std::thread([&] { driver_.RunAll(); }).join();
+    Tensor made = Tensor::Zeros(device_, {4}, DType::kF32);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  copier.join();
+  EXPECT_EQ(Values(copy), (std::vector<float>{1, 2}));
+  (*recorded)->Launch();
+  ASSERT_TRUE(device_->Synchronize().ok());
+  EXPECT_THAT(driver_.violations(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace dpipe::cuda
