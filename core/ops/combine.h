@@ -13,6 +13,13 @@ namespace dpipe::ops {
 absl::StatusOr<Tensor> CombineSamples(absl::Span<const float> x_weights, const Tensor& x,
                                       absl::Span<const float> y_weights, const Tensor& y,
                                       DType dtype);
+// As above, with the weights, fp32 [B], on the tensors' device.
+absl::StatusOr<Tensor> CombineSamples(const Tensor& x_weights, const Tensor& x,
+                                      const Tensor& y_weights, const Tensor& y, DType dtype);
+
+// Numbers of a constant table, one a sample: y[b] = table[index[b]], fp32 [B], on the device of
+// `index`, int32 [B]. NaN where the table has no such entry.
+absl::StatusOr<Tensor> LookUp(absl::Span<const float> table, const Tensor& index);
 
 }  // namespace dpipe::ops
 

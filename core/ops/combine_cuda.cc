@@ -20,4 +20,15 @@ void CombineSamples(absl::Span<const float> x_weights, const Tensor& x,
   }
 }
 
+void CombineSamples(const Tensor& x_weights, const Tensor& x, const Tensor& y_weights,
+                    const Tensor& y, Tensor* z) {
+  CombineElements(StreamOf(x), x_weights.data<float>(), y_weights.data<float>(), x.dim(0),
+                  x.num_elements() / x.dim(0), FloatsOf(x), FloatsOf(y), MutableFloatsOf(*z));
+}
+
+void LookUp(absl::Span<const float> table, const Tensor& index, Tensor* y) {
+  LookUpEntries(StreamOf(index), table.data(), static_cast<int64_t>(table.size()), index.dim(0),
+                index.data<int32_t>(), y->data<float>());
+}
+
 }  // namespace dpipe::ops::cuda

@@ -9,6 +9,7 @@ namespace dpipe::ops {
 namespace ref {
 void CombineSamples(absl::Span<const float> x_weights, const Tensor& x,
                     absl::Span<const float> y_weights, const Tensor& y, Tensor* z);
+void LookUp(absl::Span<const float> table, const Tensor& index, Tensor* y);
 }  // namespace ref
 namespace cpu {
 void CombineSamples(absl::Span<const float> x_weights, const Tensor& x,
@@ -17,6 +18,9 @@ void CombineSamples(absl::Span<const float> x_weights, const Tensor& x,
 namespace cuda {
 void CombineSamples(absl::Span<const float> x_weights, const Tensor& x,
                     absl::Span<const float> y_weights, const Tensor& y, Tensor* z);
+void CombineSamples(const Tensor& x_weights, const Tensor& x, const Tensor& y_weights,
+                    const Tensor& y, Tensor* z);
+void LookUp(absl::Span<const float> table, const Tensor& index, Tensor* y);
 }  // namespace cuda
 }  // namespace dpipe::ops
 

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "core/ops/combine_kernels.h"
 #include "core/ops/reference.h"
 
@@ -8,6 +10,13 @@ void CombineSamples(absl::Span<const float> x_weights, const Tensor& x,
   const int64_t sample = x.num_elements() / x.dim(0);
   for (int64_t i = 0; i < x.num_elements(); ++i) {
     Put(*z, i, x_weights[i / sample] * Get(x, i) + y_weights[i / sample] * Get(y, i));
+  }
+}
+
+void LookUp(absl::Span<const float> table, const Tensor& index, Tensor* y) {
+  for (int64_t b = 0; b < index.dim(0); ++b) {
+    const int32_t i = index.data<int32_t>()[b];
+    y->data<float>()[b] = 0 <= i && i < static_cast<int64_t>(table.size()) ? table[i] : NAN;
   }
 }
 

@@ -1,5 +1,6 @@
 #include "core/ops/combine.h"
 
+#include <cmath>
 #include <vector>
 
 #include "core/ops/op_testing.h"
@@ -35,6 +36,16 @@ TEST(CombineTest, WeightsArePerSample) {
   const Tensor y = Tensor::FromHost<float>(cpu, {2, 2}, {10, 20, 30, 40});
   EXPECT_EQ(Values(*CombineSamples({1, 2}, x, {0.5f, 0}, y, DType::kF32)),
             (std::vector<double>{6, 12, 6, 8}));
+  const Tensor a = Tensor::FromHost<float>(cpu, {2}, {1, 2});
+  const Tensor b = Tensor::FromHost<float>(cpu, {2}, {0.5f, 0});
+  EXPECT_EQ(Values(*CombineSamples(a, x, b, y, DType::kF32)), (std::vector<double>{6, 12, 6, 8}));
+}
+
+TEST(CombineTest, LooksUpEntriesOfATable) {
+  const Tensor index = Tensor::FromHost<int32_t>(Device::Cpu(), {5}, {2, 0, 2, -1, 3});
+  const std::vector<double> y = Values(*LookUp({10, 20, 30}, index));
+  EXPECT_EQ((std::vector<double>{y[0], y[1], y[2]}), (std::vector<double>{30, 10, 30}));
+  EXPECT_TRUE(std::isnan(y[3]) && std::isnan(y[4]));
 }
 
 }  // namespace

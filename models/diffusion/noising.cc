@@ -11,6 +11,41 @@
 namespace dpipe::diffusion {
 namespace {
 
+// Where the host can read them. Elsewhere a sample at no timestep gets NaNs.
+absl::Status CheckTimesteps(const NoiseSchedule& schedule, const Tensor& timesteps, int64_t batch) {
+  DPIPE_CHECK(timesteps.dtype() == DType::kI32) << "timesteps of " << DTypeName(timesteps.dtype());
+  DPIPE_CHECK_EQ(timesteps.shape(), (Shape{batch}));
+  if (!timesteps.device()->has_host_memory()) return absl::OkStatus();
+  for (int32_t t : timesteps.span<int32_t>()) {
+    if (t < 0 || t >= schedule.num_timesteps()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("timestep ", t, " is outside [0, ", schedule.num_timesteps(), ")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// f(t) of each sample, fp32 [B], on the timesteps' device. Nobody waits for a device: numbers of
+// all timesteps go there.
+template <typename F>
+absl::StatusOr<Tensor> At(const NoiseSchedule& schedule, const Tensor& timesteps, const F& f) {
+  std::vector<float> table(schedule.num_timesteps());
+  for (size_t t = 0; t < table.size(); ++t) table[t] = static_cast<float>(f(static_cast<int>(t)));
+  return ops::LookUp(table, timesteps);
+}
+
+// sqrt(abar) x + y_factor sqrt(1 - abar) y.
+absl::StatusOr<Tensor> Mix(const NoiseSchedule& schedule, const Tensor& timesteps, const Tensor& x,
+                           double y_factor, const Tensor& y, DType dtype) {
+  DPIPE_ASSIGN_OR_RETURN(const Tensor a, At(schedule, timesteps, [&](int t) {
+                           return std::sqrt(schedule.alpha_cumprod(t));
+                         }));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor b, At(schedule, timesteps, [&](int t) {
+                           return y_factor * std::sqrt(1 - schedule.alpha_cumprod(t));
+                         }));
+  return ops::CombineSamples(a, x, b, y, dtype);
+}
+
 // sqrt(abar_t) and sqrt(1 - abar_t) of each sample.
 struct Roots {
   std::vector<double> signal, noise;
@@ -18,14 +53,10 @@ struct Roots {
 
 absl::StatusOr<Roots> RootsAt(const NoiseSchedule& schedule, const Tensor& timesteps,
                               int64_t batch) {
-  DPIPE_CHECK(timesteps.dtype() == DType::kI32) << "timesteps of " << DTypeName(timesteps.dtype());
-  DPIPE_CHECK_EQ(timesteps.shape(), (Shape{batch}));
+  const Tensor on_host = timesteps.ToHost();
+  DPIPE_RETURN_IF_ERROR(CheckTimesteps(schedule, on_host, batch));
   Roots roots;
-  for (int32_t t : timesteps.span<int32_t>()) {
-    if (t < 0 || t >= schedule.num_timesteps()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("timestep ", t, " is outside [0, ", schedule.num_timesteps(), ")"));
-    }
+  for (int32_t t : on_host.span<int32_t>()) {
     const double a = schedule.alpha_cumprod(t);
     roots.signal.push_back(std::sqrt(a));
     roots.noise.push_back(std::sqrt(1 - a));
@@ -62,13 +93,13 @@ absl::StatusOr<Tensor> Solve(const Tensor& x, const std::vector<double>& subtrac
 
 absl::StatusOr<Tensor> AddNoise(const NoiseSchedule& schedule, const Tensor& x0,
                                 const Tensor& noise, const Tensor& timesteps, DType dtype) {
-  DPIPE_ASSIGN_OR_RETURN(const Roots roots, RootsAt(schedule, timesteps, x0.dim(0)));
-  return ops::CombineSamples(ToFloat(roots.signal), x0, ToFloat(roots.noise), noise, dtype);
+  DPIPE_RETURN_IF_ERROR(CheckTimesteps(schedule, timesteps, x0.dim(0)));
+  return Mix(schedule, timesteps, x0, 1, noise, dtype);
 }
 
 absl::StatusOr<Tensor> TrainingTarget(const NoiseSchedule& schedule, const Tensor& x0,
                                       const Tensor& noise, const Tensor& timesteps) {
-  DPIPE_ASSIGN_OR_RETURN(const Roots roots, RootsAt(schedule, timesteps, x0.dim(0)));
+  DPIPE_RETURN_IF_ERROR(CheckTimesteps(schedule, timesteps, x0.dim(0)));
   switch (schedule.options().prediction_type) {
     case PredictionType::kEpsilon:
       return noise.To(DType::kF32);
@@ -77,7 +108,7 @@ absl::StatusOr<Tensor> TrainingTarget(const NoiseSchedule& schedule, const Tenso
     case PredictionType::kV:
       break;
   }
-  return ops::CombineSamples(ToFloat(roots.signal), noise, Negated(roots.noise), x0, DType::kF32);
+  return Mix(schedule, timesteps, noise, -1, x0, DType::kF32);
 }
 
 absl::StatusOr<Tensor> PredictedX0(const NoiseSchedule& schedule, const Tensor& x_t,
@@ -116,19 +147,20 @@ absl::StatusOr<Tensor> MinSnrWeights(const NoiseSchedule& schedule, double gamma
     return absl::InvalidArgumentError(
         absl::StrCat("min-SNR gamma is ", gamma, "; it must be above 0"));
   }
-  DPIPE_RETURN_IF_ERROR(RootsAt(schedule, timesteps, timesteps.dim(0)).status());
-  Tensor weights = Tensor::Empty(timesteps.device(), timesteps.shape(), DType::kF32);
-  for (int64_t b = 0; b < timesteps.dim(0); ++b) {
-    const double snr = schedule.snr(timesteps.data<int32_t>()[b]);
-    double weight = std::min(snr, gamma);
-    if (schedule.options().prediction_type == PredictionType::kEpsilon) {
-      weight = snr <= gamma ? 1 : gamma / snr;  // 1 also in the limit of pure noise
-    } else if (schedule.options().prediction_type == PredictionType::kV) {
-      weight /= snr + 1;
+  DPIPE_RETURN_IF_ERROR(CheckTimesteps(schedule, timesteps, timesteps.dim(0)));
+  return At(schedule, timesteps, [&](int t) {
+    const double snr = schedule.snr(t);
+    const double weight = std::min(snr, gamma);
+    switch (schedule.options().prediction_type) {
+      case PredictionType::kEpsilon:
+        return snr <= gamma ? 1 : gamma / snr;  // 1 also in the limit of pure noise
+      case PredictionType::kV:
+        return weight / (snr + 1);
+      case PredictionType::kSample:
+        break;
     }
-    weights.data<float>()[b] = static_cast<float>(weight);
-  }
-  return weights;
+    return weight;
+  });
 }
 
 }  // namespace dpipe::diffusion

@@ -1,7 +1,8 @@
 // Going between clean samples, noise, noisy samples and what a model predicts.
 //
-// Tensors are [B, ...]; `timesteps` is int32 [B] on the host, each in [0, num_timesteps), else
-// InvalidArgument. Arithmetic is fp32 with coefficients from double.
+// Tensors are [B, ...]; `timesteps` is int32 [B], each in [0, num_timesteps), else InvalidArgument;
+// but where the host cannot read them, samples at other timesteps become NaNs. Arithmetic is fp32
+// with coefficients from double.
 #ifndef DPIPE_MODELS_DIFFUSION_NOISING_H_
 #define DPIPE_MODELS_DIFFUSION_NOISING_H_
 
@@ -21,7 +22,8 @@ absl::StatusOr<Tensor> TrainingTarget(const NoiseSchedule& schedule, const Tenso
                                       const Tensor& noise, const Tensor& timesteps);
 
 // x0 and noise, fp32, as a prediction at x_t implies them. InvalidArgument where they cannot be
-// told: x0 from the noise at an abar of 0, the noise from x0 at an abar of 1.
+// told: x0 from the noise at an abar of 0, the noise from x0 at an abar of 1. They read the
+// timesteps on the host, and wait for them.
 absl::StatusOr<Tensor> PredictedX0(const NoiseSchedule& schedule, const Tensor& x_t,
                                    const Tensor& prediction, const Tensor& timesteps);
 absl::StatusOr<Tensor> PredictedNoise(const NoiseSchedule& schedule, const Tensor& x_t,

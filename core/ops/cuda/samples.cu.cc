@@ -1,5 +1,7 @@
 #include "core/ops/cuda/samples.h"
 
+#include <cmath>
+
 #include "core/ops/cuda/pack.h"
 #include "core/ops/cuda/reduce.h"
 
@@ -23,8 +25,10 @@ DPIPE_KERNEL_FUNCTION void StoreAny(const MutableFloats& x, int64_t i, float val
   }
 }
 
+// Weights: something with members x and y that can be indexed by sample.
+template <typename Weights>
 struct Combine {
-  CombineWeights weights;
+  Weights weights;
   int64_t samples, size;
   AnyFloats x, y;
   MutableFloats z;
@@ -33,6 +37,30 @@ struct Combine {
     if (i >= samples * size) return;
     const int64_t sample = i / size;
     StoreAny(z, i, weights.x[sample] * LoadAny(x, i) + weights.y[sample] * LoadAny(y, i));
+  }
+};
+
+struct WeightsInMemory {
+  const float *x, *y;
+};
+
+// As many as leave room for the rest in 4096 bytes, all that a kernel's arguments may take.
+constexpr int kTableEntries = 1000;
+
+struct LookUpPart {
+  float table[kTableEntries];  // of entries [first, end)
+  int32_t first, end;
+  int64_t batch;
+  const int32_t* index;
+  float* y;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll();
+    if (i >= batch) return;
+    if (first <= index[i] && index[i] < end) {
+      y[i] = table[index[i] - first];
+    } else if (first == 0) {  // later parts of the table come later
+      y[i] = NAN;
+    }
   }
 };
 
@@ -124,7 +152,29 @@ struct WriteSum {
 
 void CombineElements(const Stream& stream, const CombineWeights& weights, int64_t samples,
                      int64_t size, AnyFloats x, AnyFloats y, MutableFloats z) {
-  Launch(stream, BlocksFor(samples * size), Combine{weights, samples, size, x, y, z});
+  Launch(stream, BlocksFor(samples * size),
+         Combine<CombineWeights>{weights, samples, size, x, y, z});
+}
+
+void CombineElements(const Stream& stream, const float* x_weights, const float* y_weights,
+                     int64_t samples, int64_t size, AnyFloats x, AnyFloats y, MutableFloats z) {
+  Launch(stream, BlocksFor(samples * size),
+         Combine<WeightsInMemory>{{x_weights, y_weights}, samples, size, x, y, z});
+}
+
+void LookUpEntries(const Stream& stream, const float* table, int64_t entries, int64_t batch,
+                   const int32_t* index, float* y) {
+  for (int64_t first = 0; first == 0 || first < entries; first += kTableEntries) {
+    const int64_t end = first + kTableEntries < entries ? first + kTableEntries : entries;
+    LookUpPart part = {};
+    part.first = static_cast<int32_t>(first);
+    part.end = static_cast<int32_t>(end);
+    part.batch = batch;
+    part.index = index;
+    part.y = y;
+    for (int64_t i = first; i < end; ++i) part.table[i - first] = table[i];
+    Launch(stream, BlocksFor(batch), part);
+  }
 }
 
 int64_t PartialSums(int64_t batch, int64_t size) { return batch * RunsOf(size); }

@@ -28,6 +28,14 @@ struct CombineWeights {
 // first one.
 void CombineElements(const Stream& stream, const CombineWeights& weights, int64_t samples,
                      int64_t size, AnyFloats x, AnyFloats y, MutableFloats z);
+// As above, of any number of samples, with their weights in memory.
+void CombineElements(const Stream& stream, const float* x_weights, const float* y_weights,
+                     int64_t samples, int64_t size, AnyFloats x, AnyFloats y, MutableFloats z);
+
+// y[b] = table[index[b]], NaN where there is no such entry. The table is given to kernels with
+// their arguments, so that it need not lie on the device.
+void LookUpEntries(const Stream& stream, const float* table, int64_t entries, int64_t batch,
+                   const int32_t* index, float* y);
 
 // mse_loss.h, for samples of `size` elements; `weights` null: ones. partial: PartialSums(batch,
 // size) numbers to work with.

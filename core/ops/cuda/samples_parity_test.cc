@@ -32,6 +32,31 @@ TEST_P(SamplesParityTest, CombineOfAnyTypes) {
   }
 }
 
+TEST_P(SamplesParityTest, CombineByWeightsOnTheDevice) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{3, 4, 5, 7}, Shape{130, 9}}) {
+    const Shape batch{shape[0]};
+    ExpectParity(
+        {Random(shape), Random(shape), Random(batch, DType::kF32), Random(batch, DType::kF32)},
+        {1e-6, 1e-6}, [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+          return Tensors{*CombineSamples(in[2], in[0], in[3], in[1], DType::kF32)};
+        });
+  }
+}
+
+TEST_P(SamplesParityTest, LookUp) {
+  // More than one launch's table, and more than one block of samples.
+  for (const int entries : {1, 1000, 2345}) {
+    std::vector<float> table(entries);
+    for (int i = 0; i < entries; ++i) table[i] = 0.5f * static_cast<float>(i);
+    std::vector<int32_t> index(300);
+    for (int i = 0; i < 300; ++i) index[i] = (i * 7919) % entries;
+    const Tensor at = Tensor::FromHost<int32_t>(Device::Cpu(), {300}, index);
+    ExpectParity({at}, {0, 0}, [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+      return Tensors{*LookUp(table, in[0])};
+    });
+  }
+}
+
 TEST_P(SamplesParityTest, MseLoss) {
   for (const Shape& shape : {Shape{1, 1}, Shape{3, 5, 7}, Shape{2, 4097}, Shape{5, 33, 40}}) {
     for (const bool weighted : {false, true}) {
