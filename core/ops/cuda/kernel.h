@@ -24,6 +24,7 @@
 
 #include "core/base/check.h"
 #include "core/ops/cuda/emulation.h"
+#include "core/tensor/cuda/host_queue.h"
 
 #if defined(__CUDACC__)
 #define DPIPE_KERNEL_FUNCTION __host__ __device__ __forceinline__
@@ -42,10 +43,12 @@
 
 namespace dpipe::ops::cuda {
 
-// Where kernels run: a cudaStream_t, or the calling thread.
+// Where kernels run: a cudaStream_t; or, emulated, the calling thread, at once or when the stream
+// of a queue comes to them.
 struct Stream {
   void* handle = nullptr;
   bool emulated = false;
+  dpipe::cuda::HostQueue* queue = nullptr;  // null: at once
 };
 
 // Threads of every block.
@@ -110,7 +113,12 @@ void LaunchOnGpu(const Stream&, uint32_t, const Kernel&) {}
 template <typename Kernel>
 void Launch(const Stream& stream, uint32_t blocks, const Kernel& kernel) {
   if (blocks == 0) return;
-  if (stream.emulated) {
+  if (stream.queue != nullptr) {
+    stream.queue->EnqueueKernel(
+        stream.handle,
+        [blocks, kernel] { emulation::Run(blocks, kThreads, &RunThread<Kernel>, &kernel); },
+        &kernel, sizeof(kernel));
+  } else if (stream.emulated) {
     emulation::Run(blocks, kThreads, &RunThread<Kernel>, &kernel);
   } else {
     LaunchOnGpu(stream, blocks, kernel);

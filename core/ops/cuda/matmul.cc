@@ -45,8 +45,14 @@ absl::Status Multiply(const std::shared_ptr<Device>& device, const Product& prod
       << "a product of " << DTypeName(product.a.dtype) << " in " << DTypeName(product.d.dtype);
   DPIPE_CHECK(!product.d.transposed);
   DPIPE_CHECK(product.bias == nullptr || !product.accumulate);
-  if (!StreamOf(*device).emulated) return MultiplyByCublas(device, product);
-  MultiplyOnHost(product);
+  const Stream stream = StreamOf(*device);
+  if (!stream.emulated) return MultiplyByCublas(device, product);
+  if (stream.queue == nullptr) {
+    MultiplyOnHost(product);
+  } else {
+    stream.queue->EnqueueKernel(
+        stream.handle, [product] { MultiplyOnHost(product); }, &product, sizeof(product));
+  }
   return absl::OkStatus();
 }
 

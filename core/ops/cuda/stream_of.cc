@@ -10,7 +10,8 @@ Stream StreamOf(const Device& device) {
   if (dynamic_cast<const EmulatedDevice*>(&device) != nullptr) return {nullptr, true};
   const auto* const gpu = dynamic_cast<const dpipe::cuda::CudaDevice*>(&device);
   DPIPE_CHECK(gpu != nullptr) << device.name() << " is no CUDA device";
-  return {gpu->stream(), false};
+  dpipe::cuda::HostQueue* const queue = gpu->driver().host_queue();
+  return {gpu->stream(), queue != nullptr, queue};
 }
 
 }  // namespace dpipe::ops::cuda
