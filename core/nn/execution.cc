@@ -266,17 +266,36 @@ absl::Status RangeRunner::WeightGrad(int layer, ParameterSet* parameters, RangeS
 }
 
 int64_t RangeState::bytes(LayerRange layers) const {
-  const LayerRange part = layers_.Intersect(layers);
-  if (part.empty()) return 0;
   std::set<const void*> seen;
   int64_t sum = 0;
-  for (int i = layer_begin_[part.begin - layers_.begin]; i < layer_begin_[part.end - layers_.begin];
-       ++i) {
-    for (const Tensor& tensor : nodes_[i]) {
-      if (tensor.defined() && seen.insert(tensor.raw_data()).second) sum += tensor.size_bytes();
-    }
+  for (const Tensor& tensor : saved(layers)) {
+    if (tensor.defined() && seen.insert(tensor.raw_data()).second) sum += tensor.size_bytes();
   }
   return sum;
+}
+
+std::pair<int, int> RangeState::NodesOf(LayerRange layers) const {
+  const LayerRange part = layers_.Intersect(layers);
+  if (part.empty()) return {0, 0};
+  return {layer_begin_[part.begin - layers_.begin], layer_begin_[part.end - layers_.begin]};
+}
+
+std::vector<Tensor> RangeState::saved(LayerRange layers) const {
+  std::vector<Tensor> tensors;
+  const auto [begin, end] = NodesOf(layers);
+  for (int i = begin; i < end; ++i) {
+    tensors.insert(tensors.end(), nodes_[i].begin(), nodes_[i].end());
+  }
+  return tensors;
+}
+
+void RangeState::ShareLayers(const RangeState& other, LayerRange layers) {
+  DPIPE_CHECK(layers_ == other.layers_ && layers_.Contains(layers)) << layers.ToString();
+  const auto [begin, end] = NodesOf(layers);
+  std::copy(other.nodes_.begin() + begin, other.nodes_.begin() + end, nodes_.begin() + begin);
+  for (int i = layers.begin - layers_.begin; i < layers.end - layers_.begin; ++i) {
+    progress_[i] = other.progress_[i];
+  }
 }
 
 bool RangeState::finished() const {

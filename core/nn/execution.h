@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "core/base/range.h"
@@ -41,9 +42,20 @@ class RangeState {
   // All three passes of all layers are done.
   bool finished() const;
 
+  // The tensors kept for some layers, undefined ones included, in order.
+  std::vector<Tensor> saved(LayerRange layers) const;
+  // Another state of the same pass, whose tensors share this one's storage.
+  RangeState Share() const { return RangeState(*this); }
+  // Puts `layers` where they are in `other`, a state of the same layers, and shares its tensors.
+  void ShareLayers(const RangeState& other, LayerRange layers);
+
  private:
   friend class RangeRunner;
   enum class Progress : uint8_t { kForward, kInputGrad, kDone };
+
+  RangeState(const RangeState&) = default;
+  // The nodes of some layers, as indices into nodes_.
+  std::pair<int, int> NodesOf(LayerRange layers) const;
 
   LayerRange layers_;
   DType compute_dtype_ = DType::kF32;

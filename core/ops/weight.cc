@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/ops/convert.h"
 
@@ -15,7 +16,29 @@ Weight::Weight(Tensor master) : master_(std::move(master)) {
 
 void Weight::MarkUpdated() {
   absl::MutexLock lock(&mutex_);
+  if (!keeps_forms_) forms_.clear();
+  for (Form& form : forms_) form.stale = true;
+}
+
+void Weight::KeepForms() const {
+  absl::MutexLock lock(&mutex_);
+  if (keeps_forms_) return;
+  keeps_forms_ = true;
   forms_.clear();
+}
+
+absl::Status Weight::Refresh(Form* form) const {
+  if (!form->stale) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(const Tensor value, form->prepare(master_));
+  form->value.CopyFrom(value);
+  form->stale = false;
+  return absl::OkStatus();
+}
+
+absl::Status Weight::RefreshForms() const {
+  absl::MutexLock lock(&mutex_);
+  for (Form& form : forms_) DPIPE_RETURN_IF_ERROR(Refresh(&form));
+  return absl::OkStatus();
 }
 
 Tensor Weight::As(DType dtype) const {
@@ -29,15 +52,23 @@ absl::StatusOr<Tensor> Weight::Prepared(int format, const PrepareFn& prepare) co
   {
     absl::ReaderMutexLock lock(&mutex_);
     for (const Form& form : forms_) {
-      if (form.format == format) return form.value;
+      if (form.format == format && !form.stale) return form.value;
     }
   }
+  DeviceGraphs* const graphs = master_.device()->graphs();
+  if (graphs != nullptr && graphs->recording()) {
+    // It would be made again with every launch, or lie in the recording's memory.
+    graphs->Refuse(absl::StrCat("a form of a weight ", shape().ToString(), " is not prepared"));
+    return prepare(master_);
+  }
   absl::MutexLock lock(&mutex_);
-  for (const Form& form : forms_) {
-    if (form.format == format) return form.value;
+  for (Form& form : forms_) {
+    if (form.format != format) continue;
+    DPIPE_RETURN_IF_ERROR(Refresh(&form));
+    return form.value;
   }
   DPIPE_ASSIGN_OR_RETURN(Tensor value, prepare(master_));
-  forms_.push_back({format, value});
+  forms_.push_back({format, value, keeps_forms_ ? prepare : nullptr});
   return value;
 }
 

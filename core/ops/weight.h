@@ -17,6 +17,10 @@ namespace dpipe::ops {
 // and input gradient. Such *prepared forms* are made at first use, kept, and dropped by
 // MarkUpdated, so that micro-batches of a step share the cost of one preparation.
 //
+// A weight whose forms are *kept* (KeepForms) makes them anew in place instead, so that recorded
+// work (tensor/device_graphs.h) can read them where they lie. They must be up to date before
+// (RefreshForms): to make one is refused while work is recorded.
+//
 // Several ranks may use one Weight at a time (frozen components are shared); MarkUpdated and writes
 // to the master need exclusive use, which the optimizer step has.
 class Weight {
@@ -45,6 +49,13 @@ class Weight {
   using PrepareFn = std::function<absl::StatusOr<Tensor>(const Tensor& master)>;
   absl::StatusOr<Tensor> Prepared(int format, const PrepareFn& prepare) const;
 
+  // Drops the forms; those made from now on stay where they are until the weight is gone, and are
+  // written again, in the order of the device's work, when they are next wanted after MarkUpdated.
+  // `prepare` functions are kept with them, so they must not refer to what goes before. Once.
+  void KeepForms() const;
+  // Brings the kept forms up to date.
+  absl::Status RefreshForms() const;
+
   // Bytes held by prepared forms now.
   int64_t prepared_bytes() const;
 
@@ -52,10 +63,15 @@ class Weight {
   struct Form {
     int format;
     Tensor value;
+    PrepareFn prepare = nullptr;  // of kept forms
+    bool stale = false;           // the master has changed since
   };
+
+  absl::Status Refresh(Form* form) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Tensor master_;
   mutable absl::Mutex mutex_;
+  mutable bool keeps_forms_ ABSL_GUARDED_BY(mutex_) = false;
   mutable std::vector<Form> forms_ ABSL_GUARDED_BY(mutex_);  // few: searched linearly
 };
 

@@ -4,6 +4,8 @@
 #include <thread>
 
 #include "core/ops/op_testing.h"
+#include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/fake_driver.h"
 
 namespace dpipe::ops {
 namespace {
@@ -29,6 +31,48 @@ TEST(WeightTest, AFailedPreparationIsReportedAndNotCached) {
   };
   EXPECT_EQ(w.Prepared(20, fail).status().message(), "no such layout");
   EXPECT_TRUE(w.Prepared(20, [](const Tensor& m) -> absl::StatusOr<Tensor> { return m; }).ok());
+}
+
+TEST(WeightTest, KeptFormsAreMadeAnewWhereTheyLie) {
+  const auto cpu = Device::Cpu();
+  Tensor master = Tensor::FromHost<float>(cpu, {2}, {1, 2});
+  Weight w(master);
+  const Tensor dropped = w.As(DType::kBf16);
+  w.KeepForms();
+  EXPECT_EQ(w.prepared_bytes(), 0);
+  const Tensor kept = w.As(DType::kBf16);
+  EXPECT_NE(kept.raw_data(), dropped.raw_data());
+  for (float value : {3.0f, 4.0f}) {
+    master.data<float>()[0] = value;
+    w.MarkUpdated();
+    EXPECT_EQ(w.prepared_bytes(), 4);
+    EXPECT_EQ(Values(kept)[0], value == 3 ? 1 : 3);  // nobody has asked for it yet
+    // As it is wanted, or ahead of that.
+    if (value == 3) {
+      EXPECT_EQ(w.As(DType::kBf16).raw_data(), kept.raw_data());
+    } else {
+      EXPECT_TRUE(w.RefreshForms().ok());
+    }
+    EXPECT_EQ(Values(kept), (std::vector<double>{value, 2}));
+  }
+}
+
+TEST(WeightTest, NoFormIsMadeWhileWorkIsRecorded) {
+  dpipe::cuda::FakeDriver driver;
+  const auto device = (*dpipe::cuda::CreateCudaDevices(&driver, 1))[0];
+  const Tensor master = Tensor::FromHost<float>(device, {2}, {1, 2});
+  Weight w(master);
+  w.KeepForms();
+  const auto record = [&] {
+    return device->graphs()->Record(1 << 12, [&] { return w.As(DType::kBf16), absl::OkStatus(); });
+  };
+  EXPECT_EQ(record().status().message(), "a form of a weight [2] is not prepared");
+  w.As(DType::kBf16);
+  EXPECT_TRUE(record().ok());
+  w.MarkUpdated();
+  EXPECT_FALSE(record().ok());
+  EXPECT_TRUE(w.RefreshForms().ok());
+  EXPECT_TRUE(record().ok());
 }
 
 TEST(WeightTest, ConcurrentReadersShareOnePreparation) {
