@@ -24,6 +24,9 @@ DEFINE_int32(nproc, 1,
              "processes to train by, started here, with --devices each (0: one each then); their "
              "messages go over Gloo, or NCCL between GPUs");
 DEFINE_int32(virtual_devices, 0, "with --backend=cuda: divide one GPU into so many devices");
+DEFINE_bool(
+    cuda_graphs, false,
+    "with --backend=cuda: record passes that repeat as CUDA graphs; never run on a GPU yet");
 DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,offline_cache",
               "strategies to compare, separated by commas; also compositions such as "
               "'schedule=1f1b,frozen=fill', separated by semicolons then");
@@ -102,6 +105,8 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
   setup.backend = FLAGS_backend;
   setup.num_devices = FLAGS_devices;
   setup.virtual_devices = FLAGS_virtual_devices;
+  setup.graphs.enabled = FLAGS_cuda_graphs;
+  setup.graphs.say = Say;
   setup.global_batch = FLAGS_global_batch;
   setup.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
   setup.frozen_quantum = FLAGS_frozen_quantum;

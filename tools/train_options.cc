@@ -121,6 +121,8 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
   options.backend = config.backend();
   options.num_devices = config.devices();
   options.virtual_devices = config.virtual_devices();
+  options.graphs.enabled = config.cuda_graphs();
+  options.graphs.say = say;
   options.global_batch = config.global_batch();
   options.compute_dtype = config.dtype() == "bf16" ? DType::kBf16 : DType::kF32;
   options.frozen_quantum = config.frozen_quantum();

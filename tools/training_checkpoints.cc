@@ -69,6 +69,7 @@ FieldPolicy ConfigPolicy(const std::string& field) {
           {"devices", FieldPolicy::kFree},
           {"job.", FieldPolicy::kFree},
           {"virtual_devices", FieldPolicy::kFree},
+          {"cuda_graphs", FieldPolicy::kFree},
           {"micro_batches", FieldPolicy::kFree},
           {"max_micro_batch", FieldPolicy::kFree},
           {"frozen_quantum", FieldPolicy::kFree},

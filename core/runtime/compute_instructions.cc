@@ -139,15 +139,24 @@ absl::Status RankExecutor::ForwardLayers(StageMicroBatch key, LayerRange layers,
   DPIPE_RETURN_IF_ERROR(AwaitGathered(key.first, layers));
   DPIPE_RETURN_IF_ERROR(
       GatherInputs(routes(key.first), layers, step, micro_batch->samples, &micro_batch->values));
-  nn::RunOptions options;
-  options.compute_dtype = resources_.compute_dtype;
-  nn::RangeState state;
-  DPIPE_RETURN_IF_ERROR(WithForwardWeights(key, step, *micro_batch, [&] {
-    return nn::Forward(program(key.first), layers, *now().stage_parameters[key.first], options,
-                       &micro_batch->values, keep_state ? &state : nullptr);
-  }));
-  if (keep_state) micro_batch->states.push_back(std::move(state));
+  KeptPass kept;
+  PassCall call;
+  call.program = &program(key.first);
+  call.layers = layers;
+  call.parameters = now().stage_parameters[key.first];
+  call.options.compute_dtype = resources_.compute_dtype;
+  call.values = &micro_batch->values;
+  call.state = keep_state ? &kept.state : nullptr;
+  DPIPE_RETURN_IF_ERROR(WithForwardWeights(key, step, *micro_batch,
+                                           [&] { return RunPass(key.first, call, &kept.hold); }));
+  if (keep_state) micro_batch->kept.push_back(std::move(kept));
   return absl::OkStatus();
+}
+
+// Parameters that are divided over ranks are somewhere else whenever they are gathered.
+absl::Status RankExecutor::RunPass(int stage, const PassCall& call, PassGraphs::Hold* hold) {
+  if (graphs_ == nullptr || (stage >= 0 && routes(stage).sharded)) return dpipe::RunPass(call);
+  return graphs_->Run(call, hold);
 }
 
 absl::Status RankExecutor::Forward(const Instruction& instruction, int64_t step) {
@@ -270,18 +279,19 @@ absl::Status RankExecutor::BackwardLayers(Instruction::Kind kind, LayerRange lay
                                           MicroBatch* micro_batch) {
   nn::ParameterSet* parameters = now().stage_parameters[stage];
   if (routes(stage).sharded && kind != Instruction::INPUT_GRAD) parameters->AllocateGrads(layers);
-  for (auto state = micro_batch->states.rbegin(); state != micro_batch->states.rend(); ++state) {
-    const LayerRange part = layers.Intersect(state->layers());
-    if (part.empty()) continue;
-    DPIPE_RETURN_IF_ERROR(WithBackwardWeights(stage, *micro_batch, [&]() -> absl::Status {
-      if (kind == Instruction::BACKWARD) {
-        return nn::Backward(program(stage), part, parameters, &*state, &micro_batch->grads);
-      }
-      if (kind == Instruction::INPUT_GRAD) {
-        return nn::InputGrad(program(stage), part, *parameters, &*state, &micro_batch->grads);
-      }
-      return nn::WeightGrad(program(stage), part, parameters, &*state);
-    }));
+  PassCall call;
+  call.kind = kind == Instruction::BACKWARD     ? PassKind::kBackward
+              : kind == Instruction::INPUT_GRAD ? PassKind::kInputGrad
+                                                : PassKind::kWeightGrad;
+  call.program = &program(stage);
+  call.parameters = parameters;
+  if (call.kind != PassKind::kWeightGrad) call.values = &micro_batch->grads;
+  for (auto kept = micro_batch->kept.rbegin(); kept != micro_batch->kept.rend(); ++kept) {
+    call.layers = layers.Intersect(kept->state.layers());
+    call.state = &kept->state;
+    if (call.layers.empty()) continue;
+    DPIPE_RETURN_IF_ERROR(WithBackwardWeights(stage, *micro_batch,
+                                              [&] { return RunPass(stage, call, &kept->hold); }));
   }
   return absl::OkStatus();
 }
@@ -315,7 +325,7 @@ absl::Status RankExecutor::WithBackwardWeights(int stage, const MicroBatch& micr
 absl::Status RankExecutor::BackwardPass(const Instruction& instruction) {
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
   const auto it = micro_batches_.find(key);
-  if (it == micro_batches_.end() || it->second.states.empty()) {
+  if (it == micro_batches_.end() || it->second.kept.empty()) {
     return absl::FailedPreconditionError(
         it == micro_batches_.end() ? "its forward pass has not run"
                                    : "its forward pass has kept nothing and has not run again");
@@ -331,8 +341,8 @@ absl::Status RankExecutor::BackwardPass(const Instruction& instruction) {
     FinishInputGrad(key, &micro_batch);
   }
   micro_batch.weight_grad_done =
-      std::all_of(micro_batch.states.begin(), micro_batch.states.end(),
-                  [](const nn::RangeState& state) { return state.finished(); });
+      std::all_of(micro_batch.kept.begin(), micro_batch.kept.end(),
+                  [](const KeptPass& kept) { return kept.state.finished(); });
   Retire(key);
   return absl::OkStatus();
 }

@@ -56,10 +56,13 @@ absl::Status RankExecutor::FrozenQuantum(const Instruction& instruction, int64_t
     const int from = model().FindComponent(source->second.component);
     DPIPE_ASSIGN_OR_RETURN(values[id], frozen_.Get(from, source->second.output, step, samples));
   }
-  nn::RunOptions options;
-  options.compute_dtype = resources_.compute_dtype;
-  DPIPE_RETURN_IF_ERROR(nn::Forward(program, layers, *resources_.frozen_parameters[index], options,
-                                    &values, /*state=*/nullptr));
+  PassCall call;
+  call.program = &program;
+  call.layers = layers;
+  call.frozen = resources_.frozen_parameters[index];
+  call.options.compute_dtype = resources_.compute_dtype;
+  call.values = &values;
+  DPIPE_RETURN_IF_ERROR(RunPass(/*stage=*/-1, call, /*hold=*/nullptr));
   for (ValueId id : program.OutputsOf(layers)) {
     frozen_.Put(index, program.value(id).name, step, samples.begin, values[id]);
   }

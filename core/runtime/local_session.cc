@@ -278,6 +278,7 @@ absl::Status LocalSession::SetUpRank(int local, RankResources resources) {
   resources.optimizer = options_.optimizer;
   resources.reducer = options_.reducer;
   resources.compute_dtype = options_.compute_dtype;
+  resources.graphs = options_.graphs;
   resources.epoch_ns = epoch_ns_;
   state.executor = std::make_unique<RankExecutor>(std::move(resources));
   return absl::OkStatus();

@@ -21,6 +21,7 @@
 #include "core/proto/plan.pb.h"
 #include "core/proto/trace.pb.h"
 #include "core/runtime/input_provider.h"
+#include "core/runtime/pass_graphs.h"
 #include "core/runtime/rank_executor.h"
 #include "core/runtime/session_clock.h"
 #include "core/runtime/session_message.pb.h"
@@ -77,6 +78,7 @@ struct LocalSessionOptions {
   StepOptimizerFactory optimizer;
   GradientReducerFactory reducer;  // of plans with a compression, for each rank
   DType compute_dtype = DType::kF32;
+  PassGraphsOptions graphs;  // on devices that have them
   int64_t first_step = 0;
   // A step whose losses or gradients' norm are not finite changes nothing: parameters, moments and
   // averages stay as they are on every rank. More than so many of them one after another end the

@@ -52,6 +52,9 @@ RankExecutor::RankExecutor(RankResources resources)
     }
   }
   PrepareNorm();
+  if (resources_.graphs.enabled && resources_.device->graphs() != nullptr) {
+    graphs_ = std::make_unique<PassGraphs>(resources_.device, resources_.graphs);
+  }
 }
 
 absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record, int plan) {

@@ -36,6 +36,7 @@
 #include "core/runtime/frozen_store.h"
 #include "core/runtime/gradient_reducer.h"
 #include "core/runtime/input_provider.h"
+#include "core/runtime/pass_graphs.h"
 #include "core/runtime/session_clock.h"
 #include "core/runtime/stage_routes.h"
 #include "core/runtime/step_optimizer.h"
@@ -72,7 +73,8 @@ struct RankResources {
   StepOptimizerFactory optimizer;
   GradientReducerFactory reducer;  // null: sums are exact
   DType compute_dtype = DType::kF32;
-  Nanos epoch_ns = 0;  // trace times count from here
+  PassGraphsOptions graphs;  // on a device that has them
+  Nanos epoch_ns = 0;        // trace times count from here
 };
 
 // What became of a step, as every rank knows it.
@@ -137,11 +139,16 @@ class RankExecutor {
     LayerRange layers;
     std::unique_ptr<PendingCollective> pending;
   };
+  // What a forward pass has kept, until all passes back are done.
+  struct KeptPass {
+    nn::RangeState state;
+    PassGraphs::Hold hold;
+  };
   // A micro-batch on a stage, from its forward pass until its backward pass is done and sent.
   struct MicroBatch {
     SampleRange samples;
-    std::vector<nn::RangeState> states;  // of the forward passes that keep something, by layers
-    nn::ValueMap inputs;                 // of the stage, where it is computed again
+    std::vector<KeptPass> kept;  // of the forward passes that keep something, by layers
+    nn::ValueMap inputs;         // of the stage, where it is computed again
     nn::ValueMap values;  // between forward passes over parts of the stage; then what is to be sent
     nn::ValueMap grads;   // of what is live at the last layer whose gradient is done
     int64_t weight_version = 0;  // that the forward pass has seen, in a relaxed plan
@@ -211,6 +218,8 @@ class RankExecutor {
   bool stashes() const {
     return plan().relaxation().weights() == Relaxation::STASHED;  // absent: unspecified
   }
+  // `stage`: of whose parameters, -1: a frozen component's. `hold` as for PassGraphs.
+  absl::Status RunPass(int stage, const PassCall& call, PassGraphs::Hold* hold);
   absl::Status FinishForward(StageMicroBatch key, MicroBatch* micro_batch);
   void Started(const Instruction& instruction, int64_t step,
                std::unique_ptr<PendingCollective> pending);
@@ -258,6 +267,7 @@ class RankExecutor {
   int current_plan_ = 0;
   int current_model_ = 0;
   FrozenStore frozen_;
+  std::unique_ptr<PassGraphs> graphs_;  // null: passes are not recorded
   std::map<StageMicroBatch, MicroBatch> micro_batches_;
   std::map<StageMicroBatch, std::vector<Incoming>> incoming_activations_, incoming_grads_;
   // Handed over between stages of this rank, by the stage that takes them.

@@ -59,6 +59,7 @@ absl::StatusOr<LocalSessionOptions> SessionOptions(const TrainingJob& job, const
                            CompressionFactory(plan.compression(), job.compression));
   }
   options.compute_dtype = job.compute_dtype;
+  options.graphs = job.graphs;
   options.deadline = job.deadline;
   options.clock = job.clock;
   options.connect = job.connect;

@@ -16,6 +16,7 @@
 #include "core/proto/profile.pb.h"
 #include "core/runtime/input_provider.h"
 #include "core/runtime/local_session.h"
+#include "core/runtime/pass_graphs.h"
 #include "core/tensor/device_worker.h"
 #include "core/train/adamw_optimizer.h"
 #include "core/train/compression/gradient_compression.h"
@@ -46,6 +47,7 @@ struct TrainingJob {
   CompressionOptions compression;             // of plans that compress gradients
   SelfConditioningOptions self_conditioning;  // of models whose backbones take their own estimate
   DType compute_dtype = DType::kF32;
+  PassGraphsOptions graphs;  // of its sessions, on devices that have them
   int frozen_quantum = 1;
   absl::Duration deadline = absl::Seconds(120);
   SessionClock* clock = MachineClock::Get();

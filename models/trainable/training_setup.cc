@@ -91,6 +91,11 @@ absl::Status TrainingSetup::StartDevices() {
                              ? ChooseDevices(request)
                              : ChooseDevicesTogether(request, options_.processes));
   device_note_ = chosen.note;
+  if (options_.graphs.enabled && chosen.devices[0]->graphs() == nullptr) {
+    absl::StrAppend(&device_note_, device_note_.empty() ? "" : "; ",
+                    "passes are not recorded as CUDA graphs, because ", chosen.devices[0]->name(),
+                    " is no GPU");
+  }
   workers_ = StartWorkers(chosen.devices);
   return absl::OkStatus();
 }
@@ -149,6 +154,7 @@ absl::Status TrainingSetup::FillJob() {
   job_.connect_in_job = ConnectJobRank;
   job_.optimizer = options_.optimizer;
   job_.compute_dtype = options_.compute_dtype;
+  job_.graphs = options_.graphs;
   job_.frozen_quantum =
       options_.frozen_quantum > 0
           ? options_.frozen_quantum

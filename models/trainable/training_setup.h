@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/comm/rendezvous/process_group.h"
+#include "core/runtime/pass_graphs.h"
 #include "core/train/job.h"
 #include "data/loader.h"
 #include "data/patches.h"
@@ -35,6 +36,7 @@ struct TrainingSetupOptions {
   std::string backend = "cpu";  // see DeviceRequest
   int num_devices = 0;          // 0: one a core, or every GPU
   int virtual_devices = 0;      // of one GPU
+  PassGraphsOptions graphs;     // of GPUs; on others no more than a note says that there are none
   // That train together, all on CPUs or all on GPUs; outlives the setup. Each has num_devices, 0
   // being one then, and none has virtual ones. Null: this one alone.
   ProcessGroup* processes = nullptr;

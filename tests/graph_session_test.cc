@@ -1,0 +1,239 @@
+// Training on emulated GPUs with recorded passes (CUDA graphs): the numbers are those of passes
+// that are not recorded, bit for bit, and memory does not grow.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "core/base/philox.h"
+#include "core/comm/peer_communicator.h"
+#include "core/schedule/generators.h"
+#include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/fake_driver.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/diffusion/noise_schedule.h"
+#include "models/unet/unet.h"
+#include "tests/testlib/schedule_plan.h"
+#include "tests/testlib/toy_model.h"
+#include "tests/testlib/training.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::IsEmpty;
+
+constexpr int kSteps = 5;
+constexpr int kMicroBatches = 4;
+
+absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectPeers(
+    const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline) {
+  InProcessOptions options;
+  options.deadline = deadline;
+  return CreatePeerCommunicators(devices, options);
+}
+
+struct Outcome {
+  testlib::TrainingOutcome trained;
+  std::vector<int64_t> bytes;  // in tensors, of all devices, after each step
+  int64_t num_launches = 0;
+  std::vector<std::string> said;
+};
+
+// Trains on virtual GPUs of a fake driver, which runs our kernels on the CPU.
+Outcome Train(TrainingJob job, const Plan& plan, bool record) {
+  cuda::FakeDriver driver;
+  Outcome outcome;
+  {
+    const auto devices = *cuda::CreateVirtualCudaDevices(&driver, plan.num_devices());
+    const auto workers = StartWorkers(devices);
+    for (const auto& worker : workers) job.workers.push_back(worker.get());
+    job.connect = ConnectPeers;
+    absl::Mutex mutex;
+    job.graphs.enabled = record;
+    job.graphs.say = [&](const std::string& line) {
+      absl::MutexLock lock(&mutex);
+      outcome.said.push_back(line);
+    };
+    const auto session = StartSession(job, plan);
+    EXPECT_TRUE(session.ok()) << session.status();
+    for (int step = 0; step < kSteps; ++step) {
+      const auto run = (*session)->Run(1, /*is_last=*/step == kSteps - 1, /*record=*/false);
+      EXPECT_TRUE(run.ok()) << run.status();
+      outcome.trained.losses.push_back(run->steps[0].loss);
+      outcome.bytes.push_back(0);
+      for (const auto& device : devices) {
+        outcome.bytes.back() += device->allocator().stats().allocated_bytes;
+      }
+    }
+    outcome.trained.parameters = *(*session)->CollectParameters();
+    outcome.num_launches = driver.num_launches();
+  }
+  EXPECT_THAT(driver.violations(), IsEmpty());
+  EXPECT_EQ(driver.num_live_handles(), 0);
+  return outcome;
+}
+
+// Expects the same with and without; returns the former.
+Outcome ExpectSame(const TrainingJob& job, const Plan& plan) {
+  const Outcome expected = Train(job, plan, /*record=*/false);
+  const Outcome actual = Train(job, plan, /*record=*/true);
+  EXPECT_EQ(testlib::FirstDifference(expected.trained, actual.trained), "");
+  EXPECT_EQ(expected.num_launches, 0);
+  EXPECT_NE(expected.trained.losses.front(), expected.trained.losses.back());
+  return actual;
+}
+
+class GraphSessionTest : public ::testing::TestWithParam<DType> {
+ protected:
+  GraphSessionTest()
+      : model_(testlib::MakeToyModel({.width = 16, .num_blocks = 2, .num_frozen_layers = 2})),
+        parameters_(testlib::MakeToyParameters(model_, 5)),
+        inputs_(&model_, 9, GetParam()) {
+    job_.model = &model_;
+    job_.inputs = &inputs_;
+    job_.frozen_parameters = parameters_.frozen_pointers;
+    job_.backbone_parameters = parameters_.backbone;
+    job_.compute_dtype = GetParam();
+  }
+
+  Plan PlanBy(const std::string& strategy, int num_devices) const {
+    testlib::PlanRequest request;
+    request.strategy = strategy;
+    request.num_devices = num_devices;
+    request.num_micro_batches = kMicroBatches;
+    const auto profile = testlib::MadeUpProfile(model_, GetParam(), 1, {1, 2, 4, 8}, 3);
+    auto plan = testlib::MakeTestPlan(profile, request);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return std::move(plan).value();
+  }
+  Plan PlanOf(const std::string& schedule_name, bool recompute) const {
+    ScheduleRequest request;
+    request.num_devices = 2;
+    request.num_micro_batches = kMicroBatches;
+    testlib::SchedulePlanOptions options;
+    options.recompute = recompute;
+    auto plan = testlib::MakeLoweredPlan(model_, GetParam(), *MakeSchedule(schedule_name, request),
+                                         options);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return std::move(plan).value();
+  }
+
+  const nn::Model model_;
+  const testlib::ToyParameters parameters_;
+  testlib::ToyInputs inputs_;
+  TrainingJob job_;
+};
+
+// By the second step every pass has run often enough.
+void ExpectSteady(const Outcome& outcome) {
+  EXPECT_THAT(outcome.said, IsEmpty());
+  EXPECT_GE(outcome.num_launches, (kSteps - 2) * kMicroBatches * 2);
+  EXPECT_EQ(outcome.bytes[kSteps - 2], outcome.bytes[2]);
+}
+
+TEST_P(GraphSessionTest, OneDeviceThatAccumulatesGradients) {
+  ExpectSteady(ExpectSame(job_, PlanBy("data_parallel", 1)));
+}
+
+TEST_P(GraphSessionTest, PipelinesWithMicroBatchesInFlight) {
+  for (const char* strategy : {"1f1b", "gpipe", "diffusionpipe"}) {
+    SCOPED_TRACE(strategy);
+    ExpectSteady(ExpectSame(job_, PlanBy(strategy, 2)));
+  }
+}
+
+TEST_P(GraphSessionTest, ReplicasThatReduceGradients) {
+  ExpectSteady(ExpectSame(job_, PlanBy("data_parallel", 2)));
+}
+
+TEST_P(GraphSessionTest, SplitBackwardPasses) {
+  ExpectSteady(ExpectSame(job_, PlanOf("zb-h1", /*recompute=*/false)));
+}
+
+TEST_P(GraphSessionTest, ForwardPassesMadeAgain) {
+  ExpectSteady(ExpectSame(job_, PlanOf("1f1b", /*recompute=*/true)));
+}
+
+// Their parameters are gathered to other places in every step; frozen components' are not.
+TEST_P(GraphSessionTest, DividedParametersAreNotRecorded) {
+  EXPECT_THAT(ExpectSame(job_, PlanBy("zero3", 2)).said, IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, GraphSessionTest, ::testing::Values(DType::kF32, DType::kBf16),
+                         [](const auto& info) {
+                           return info.param == DType::kF32 ? "Fp32" : "Bf16";
+                         });
+
+// A small U-Net's inputs, drawn by sample.
+class UNetInputs : public InputProvider {
+ public:
+  explicit UNetInputs(const nn::Program* program) : program_(program) {}
+
+  absl::StatusOr<Tensor> Load(const std::string&, const std::string& input, int64_t step,
+                              SampleRange samples, const std::shared_ptr<Device>& device) override {
+    const ValueId id = program_->InputNamed(input);
+    const Shape shape = program_->BatchShape(id, samples.size());
+    const int64_t of_sample = shape.num_elements() / samples.size();
+    std::vector<float> values;
+    std::vector<int32_t> integers;
+    for (int s = samples.begin; s < samples.end; ++s) {
+      RandomStream random(static_cast<unsigned char>(input[0]), step, s, RandomPurpose::kTest);
+      for (int64_t i = 0; i < of_sample; ++i) {
+        values.push_back(random.NextNormal());
+        integers.push_back(static_cast<int32_t>(random.NextBelow(1000)));
+      }
+    }
+    if (program_->value(id).type.element == nn::Element::kI32) {
+      return Tensor::FromHost<int32_t>(device, shape, integers);
+    }
+    const Tensor loaded = Tensor::FromHost<float>(device, shape, values);
+    return loaded.To(nn::ResolveElement(program_->value(id).type.element, DType::kBf16));
+  }
+
+ private:
+  const nn::Program* const program_;
+};
+
+// Convolutions, attention, norms, time embedding and noise, in bf16, whose weights have prepared
+// forms; the noise's weights differ from sample to sample.
+TEST(GraphSessionUNetTest, PipelinedInTwoStages) {
+  models::UNetConfig config;
+  config.block_out_channels = {4, 8};
+  config.down_has_attention = config.up_has_attention = {true, false};
+  config.layers_per_block = 1;
+  config.num_heads = {2, 2};
+  config.transformer_layers = {1, 1};
+  config.cross_attention_dim = 6;
+  config.norm_groups = 2;
+  diffusion::NoiseScheduleOptions noise;
+  noise.prediction_type = diffusion::PredictionType::kV;
+  auto program = models::BuildUNetForTraining(
+      config, {4, 4, 3}, {*diffusion::NoiseSchedule::Create(noise), /*min_snr_gamma=*/5});
+  ASSERT_TRUE(program.ok()) << program.status();
+  std::vector<nn::Component> components;
+  components.push_back({"unet", true, *std::move(program), {}});
+  const auto model = nn::Model::Create("unet", std::move(components));
+  ASSERT_TRUE(model.ok()) << model.status();
+  const testlib::ToyParameters parameters = testlib::MakeToyParameters(*model, 5);
+  UNetInputs inputs(&model->backbone().program);
+  TrainingJob job;
+  job.model = &*model;
+  job.inputs = &inputs;
+  job.frozen_parameters = parameters.frozen_pointers;
+  job.backbone_parameters = parameters.backbone;
+  job.compute_dtype = DType::kBf16;
+  testlib::PlanRequest request;
+  request.strategy = "1f1b";
+  request.num_devices = 2;
+  request.num_micro_batches = kMicroBatches;
+  request.global_batch = kMicroBatches;
+  const auto profile = testlib::MadeUpProfile(*model, DType::kBf16, 1, {1, 2, 4}, 3);
+  const auto plan = testlib::MakeTestPlan(profile, request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ExpectSteady(ExpectSame(job, *plan));
+}
+
+}  // namespace
+}  // namespace dpipe
