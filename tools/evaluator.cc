@@ -1,6 +1,7 @@
 #include "tools/evaluator.h"
 
 #include "core/base/time.h"
+#include "core/tensor/host_workers.h"
 
 namespace dpipe::tools {
 namespace {
@@ -37,7 +38,8 @@ absl::StatusOr<EvaluationReport> Evaluator::Evaluate(const models::NamedTensors&
                                                      const std::string& name, int64_t step,
                                                      double epoch, TrainingObserver* observer) {
   const Nanos start = MonotonicNow();
-  DPIPE_ASSIGN_OR_RETURN(const HeldOutLosses losses, loss_->Evaluate(weights, setup_->workers()));
+  DPIPE_ASSIGN_OR_RETURN(const HostWorkers host, HostWorkers::For(setup_->workers()));
+  DPIPE_ASSIGN_OR_RETURN(const HeldOutLosses losses, loss_->Evaluate(weights, host.workers()));
   EvaluationReport report;
   report.step = step;
   report.weights = name;

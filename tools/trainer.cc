@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
 #include "core/report/progress.h"
+#include "core/tensor/host_workers.h"
 #include "core/train/signal_files.h"
 #include "core/train/training_loop.h"
 #include "tools/evaluator.h"
@@ -256,8 +257,9 @@ class Trainer {
     request.options = options_.draw;
     request.compute_dtype = options_.setup.compute_dtype;
     DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
+    DPIPE_ASSIGN_OR_RETURN(const HostWorkers host, HostWorkers::For(setup.workers()));
     DPIPE_ASSIGN_OR_RETURN(result_.last_samples,
-                           DrawSampleGrid(setup.model(), weights, request, setup.workers(),
+                           DrawSampleGrid(setup.model(), weights, request, host.workers(),
                                           options_.sample_folder, result_.steps, &observers_));
     return absl::OkStatus();
   }

@@ -9,6 +9,7 @@
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/nn/execution.h"
+#include "core/tensor/host_workers.h"
 #include "data/fingerprint.h"
 
 namespace dpipe::models {
@@ -57,6 +58,11 @@ std::string Pack(const std::vector<Tensor>& tensors) {
     append(tensor.raw_data(), tensor.size_bytes());
   }
   return bytes;
+}
+
+// To where it is used: entries, and the frozen parameters, are the host's.
+Tensor Handed(const Tensor& tensor, const std::shared_ptr<Device>& device) {
+  return device->has_host_memory() ? tensor : tensor.CopyTo(device);
 }
 
 // Back; nothing for bytes that Pack did not write. Each tensor's shape must have a leading 1.
@@ -258,6 +264,7 @@ absl::StatusOr<std::vector<Tensor>> FrozenCache::Entry(
 absl::StatusOr<Tensor> FrozenCache::Latents(const std::vector<int32_t>& indices,
                                             const Tensor& noise) const {
   const std::vector<ValueId> ids = KeptValues();
+  const Tensor here = noise.ToHost();
   std::vector<Tensor> latents;
   nn::RunOptions options;
   options.compute_dtype = compute_dtype_;
@@ -267,18 +274,17 @@ absl::StatusOr<Tensor> FrozenCache::Latents(const std::vector<int32_t>& indices,
       return absl::NotFoundError(absl::StrCat(
           "image ", indices[i], " is not in the offline cache of ", images_.size(), " images"));
     }
-    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> kept,
-                           Entry(place->second.key, noise.device()));
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> kept, Entry(place->second.key, here.device()));
     const nn::Program& program = Encoder(place->second.size);
     nn::ValueMap values;
     for (size_t k = 0; k < ids.size(); ++k) values[ids[k]] = kept[k];
-    values[program.InputNamed("vae_noise")] = noise.Slice(i, i + 1);
+    values[program.InputNamed("vae_noise")] = here.Slice(i, i + 1);
     DPIPE_RETURN_IF_ERROR(nn::Forward(program, {first_noisy_layer_, program.num_layers()},
                                       *model_->frozen_parameters()[kVaeEncoder], options, &values,
                                       /*state=*/nullptr));
     latents.push_back(values[program.OutputNamed("latents")]);
   }
-  return ConcatBatch(latents);
+  return Handed(ConcatBatch(latents), noise.device());
 }
 
 absl::StatusOr<Tensor> FrozenCache::Context(const std::vector<std::vector<int32_t>>& ids,
@@ -290,10 +296,11 @@ absl::StatusOr<Tensor> FrozenCache::Context(const std::vector<std::vector<int32_
       return absl::NotFoundError(
           absl::StrCat("a caption is not in the offline cache of ", captions_.size(), " captions"));
     }
-    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> row, Entry(key->second, device));
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> row,
+                           Entry(key->second, HostDeviceFor(device)));
     rows.push_back(row.front());
   }
-  return ConcatBatch(rows);
+  return Handed(ConcatBatch(rows), device);
 }
 
 }  // namespace dpipe::models

@@ -44,6 +44,11 @@ void FakeDriver::set_memory_limit(int64_t bytes) {
   memory_limit_ = bytes;
 }
 
+void FakeDriver::HideMemory() {
+  absl::MutexLock lock(&mutex_);
+  if (hidden_ == nullptr) hidden_ = std::make_unique<HiddenMemory>();
+}
+
 void FakeDriver::FailNext(const std::string& call) {
   absl::MutexLock lock(&mutex_);
   fail_next_ = call;
@@ -159,7 +164,8 @@ absl::Status FakeDriver::Wait(Stream stream, Event event) {
 absl::StatusOr<bool> FakeDriver::Done(Event event) {
   absl::MutexLock lock(&mutex_);
   DPIPE_RETURN_IF_ERROR(Unsafe("Done", event));
-  if (!IsDone(event, events_.at(event).recorded)) RunOne();
+  bool is_enough = IsDone(event, events_.at(event).recorded);
+  RunWhile([&is_enough] { return !std::exchange(is_enough, true); });
   return IsDone(event, events_.at(event).recorded);
 }
 
@@ -180,17 +186,25 @@ absl::Status FakeDriver::Synchronize(Stream stream) {
 
 void FakeDriver::RunAll() {
   absl::MutexLock lock(&mutex_);
-  while (RunOne()) {
-  }
+  RunWhile([] { return true; });
+}
+
+template <typename Wanted>
+bool FakeDriver::RunWhile(const Wanted& wanted) {
+  const HiddenMemory::Leave leave(hidden_.get());
+  bool any = false;
+  while (wanted() && RunOne()) any = true;
+  return any;
 }
 
 template <typename Reached>
 void FakeDriver::RunUntil(const Reached& reached) {
   while (!reached()) {
-    if (RunOne()) {
+    if (RunWhile([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !reached(); })) {
       changed_.SignalAll();
     } else if (changed_.WaitWithTimeout(&mutex_, absl::Seconds(30))) {
-      DPIPE_CHECK(RunOne()) << "streams wait for each other";
+      DPIPE_CHECK(RunWhile([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !reached(); }))
+          << "streams wait for each other";
     }
   }
 }
@@ -249,9 +263,10 @@ absl::StatusOr<void*> FakeDriver::Allocate(Pool pool, int64_t size_bytes, Stream
         absl::StrCat(live_bytes_, " of ", memory_limit_, " bytes in use"));
   }
   live_bytes_ += size_bytes;
-  Block block{std::unique_ptr<char[]>(new char[size_bytes]), size_bytes, pool};
-  char* const data = block.data.get();
-  std::memset(data, 0xcd, size_bytes);
+  Block block{nullptr, size_bytes, pool};
+  if (hidden_ == nullptr) block.data.reset(new char[size_bytes]);
+  char* const data = hidden_ == nullptr ? block.data.get() : hidden_->Allocate(size_bytes);
+  if (hidden_ == nullptr) std::memset(data, 0xcd, size_bytes);
   blocks_[data] = std::move(block);
   return data;
 }

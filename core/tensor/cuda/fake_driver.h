@@ -16,6 +16,7 @@
 #include "core/base/philox.h"
 #include "core/tensor/cuda/driver.h"
 #include "core/tensor/cuda/fake_capture.h"
+#include "core/tensor/cuda/hidden_memory.h"
 #include "core/tensor/cuda/host_queue.h"
 
 namespace dpipe::cuda {
@@ -41,6 +42,8 @@ class FakeDriver : public Driver, public HostQueue {
   int64_t num_launches() const;  // of graphs
   // Lets allocations beyond so many live bytes fail; 0: no limit.
   void set_memory_limit(int64_t bytes);
+  // From now on the host cannot touch what is allocated: it crashes where it tries.
+  void HideMemory();
   // The next call of that name ("Copy", "Record", ...) fails once.
   void FailNext(const std::string& call);
   std::vector<Gpu>& gpus() { return gpus_; }
@@ -113,7 +116,7 @@ class FakeDriver : public Driver, public HostQueue {
     std::vector<int> after;
   };
   struct Block {
-    std::unique_ptr<char[]> data;
+    std::unique_ptr<char[]> data;  // null: hidden
     int64_t size_bytes = 0;
     Pool pool = nullptr;
     bool live = true;
@@ -130,6 +133,9 @@ class FakeDriver : public Driver, public HostQueue {
   // but not for ever.
   template <typename Reached>
   void RunUntil(const Reached& reached) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether anything has run.
+  template <typename Wanted>
+  bool RunWhile(const Wanted& wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False where nothing can go on.
   bool RunOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsDone(Event event, int64_t recording) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -147,6 +153,7 @@ class FakeDriver : public Driver, public HostQueue {
   std::vector<Gpu> gpus_;
   MultiprocessorRules rules_;
   mutable absl::Mutex mutex_;
+  std::unique_ptr<HiddenMemory> hidden_ ABSL_GUARDED_BY(mutex_);  // null: memory is the host's too
   absl::CondVar changed_;
   RandomStream random_ ABSL_GUARDED_BY(mutex_);
   int64_t next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
