@@ -1,6 +1,7 @@
 // Every convolution and attention of the reference models, in bf16, has an engine of cuDNN on an
 // H200. Skips where cuDNN is not installed.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "core/ops/cuda/planned_gpu.h"
 #include "gtest/gtest.h"
 #include "models/controlnet/controlnet.h"
+#include "models/pixel_unet/pixel_unet.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
 
@@ -22,6 +24,7 @@ using ops::cuda::CudnnGraph;
 using ops::cuda::UnmaskedAttention;
 
 constexpr int64_t kBatch = 8;
+constexpr int64_t kCascadeBase = 64;  // pixels a side of what is enlarged
 
 std::string Config(const std::string& file) {
   const auto text = ReadFile("models/" + file);
@@ -56,7 +59,7 @@ class CudnnModelPlansTest : public ::testing::Test {
 
   // Plans each pass of each shape once. `num_heads` of an attention by its width.
   void ExpectPlans(const absl::StatusOr<nn::Program>& program,
-                   const std::map<int64_t, int64_t>& num_heads) {
+                   const std::function<int64_t(int64_t)>& num_heads) {
     ASSERT_TRUE(program.ok()) << program.status();
     const int begin = program->layer(0).begin_node;
     const int end = program->layer(program->num_layers() - 1).end_node;
@@ -70,8 +73,7 @@ class CudnnModelPlansTest : public ::testing::Test {
         }
       } else if (node.node->kind() == "attention") {
         const int64_t width = shape(0)[1];
-        ASSERT_EQ(num_heads.count(width), 1) << width;
-        const int64_t heads = num_heads.at(width);
+        const int64_t heads = num_heads(width);
         Plan(node, UnmaskedAttention{kBatch, heads, shape(0)[0], shape(1)[0], width / heads, 1});
       }
     }
@@ -116,12 +118,12 @@ class CudnnModelPlansTest : public ::testing::Test {
   std::set<Key> planned_;
 };
 
-std::map<int64_t, int64_t> HeadsOf(const models::UNetConfig& config) {
+std::function<int64_t(int64_t)> HeadsOf(const models::UNetConfig& config) {
   std::map<int64_t, int64_t> heads;
   for (int i = 0; i < config.num_levels(); ++i) {
     heads[config.block_out_channels[i]] = config.num_heads[i];
   }
-  return heads;
+  return [heads](int64_t width) { return heads.at(width); };
 }
 
 models::UNetConfig UNet(const std::string& file) {
@@ -150,7 +152,26 @@ TEST_F(CudnnModelPlansTest, ControlNetV15) {
 TEST_F(CudnnModelPlansTest, VaeEncoder) {
   const auto config = models::ParseVaeConfig(Config("testdata/vae_sd.json"), "vae_sd.json");
   ASSERT_TRUE(config.ok()) << config.status();
-  ExpectPlans(models::BuildVaeEncoder(*config, 512, 512), {{512, 1}});
+  ExpectPlans(models::BuildVaeEncoder(*config, 512, 512), [](int64_t) { return 1; });
+}
+
+// Of both models, as they come in data/models.
+TEST_F(CudnnModelPlansTest, Cascades) {
+  for (const char* name : {"cdm_lsun", "cdm_imagenet"}) {
+    for (const char* part : {"base", "super_resolution"}) {
+      const auto config = models::ReadPixelUNetConfig(
+          absl::StrCat("data/models/", name, "/", part, "/config.json"));
+      ASSERT_TRUE(config.ok()) << config.status();
+      models::PixelUNetOptions options;
+      options.height = options.width = config->sample_size;
+      if (config->noise_level_embed) options.low_height = options.low_width = kCascadeBase;
+      const diffusion::NoiseSchedule schedule = Training().schedule;
+      ExpectPlans(models::BuildPixelUNetForTraining(*config, options, {schedule, 0, schedule}),
+                  [&](int64_t width) {
+                    return config->head_channels == 0 ? 1 : width / config->head_channels;
+                  });
+    }
+  }
 }
 
 }  // namespace

@@ -3,12 +3,19 @@
 
 #include <numeric>
 
+#include "core/base/bytes.h"
 #include "core/nn/execution.h"
+#include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/fake_driver.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/toy_model.h"
 
 namespace dpipe {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr int kSamples = 7;
 
@@ -56,8 +63,14 @@ class HeldOutLossTest : public ::testing::TestWithParam<bool> {
   }
 
   HeldOutLosses Evaluate(HeldOutLoss* loss, int num_workers) {
+    return EvaluateBy(loss, workers_, num_workers);
+  }
+
+  HeldOutLosses EvaluateBy(HeldOutLoss* loss,
+                           const std::vector<std::unique_ptr<DeviceWorker>>& with,
+                           int num_workers) {
     std::vector<DeviceWorker*> workers;
-    for (int i = 0; i < num_workers; ++i) workers.push_back(workers_[i].get());
+    for (int i = 0; i < num_workers; ++i) workers.push_back(with[i].get());
     const auto losses = loss->Evaluate(parameters_.backbone, workers);
     EXPECT_TRUE(losses.ok()) << losses.status();
     return *losses;
@@ -142,6 +155,32 @@ TEST_P(HeldOutLossTest, DoesNotDependOnWorkersOrTheCache) {
   const HeldOutLosses first = Evaluate(loss->get(), 1);
   EXPECT_EQ(Evaluate(loss->get(), 2).by_quantile, first.by_quantile);
   EXPECT_EQ(Evaluate(uncached->get(), 2).by_quantile, first.by_quantile);
+}
+
+// Whose memory the host cannot touch. Where there is no room left it is the CPU's after all.
+TEST_P(HeldOutLossTest, GpusComputeTheSame) {
+  const auto loss = HeldOutLoss::Create(Options(2));
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  cuda::FakeDriver driver;
+  driver.HideMemory();
+  const auto gpus = StartWorkers(*cuda::CreateVirtualCudaDevices(&driver, 2));
+  const HeldOutLosses there = EvaluateBy(loss->get(), gpus, 2);
+  EXPECT_THAT(there.note, IsEmpty());
+  driver.RunAll();
+  EXPECT_EQ(driver.live_bytes(), 0) << "training needs the memory";
+  // With what frozen components have given on the GPUs.
+  const HeldOutLosses cached = Evaluate(loss->get(), 2);
+  driver.set_memory_limit(kGiB);
+  const auto again = HeldOutLoss::Create(Options(2));
+  const HeldOutLosses here = EvaluateBy(again->get(), gpus, 2);
+  EXPECT_THAT(here.note, HasSubstr("on the CPU"));
+  EXPECT_EQ(here.by_quantile, Evaluate(again->get(), 1).by_quantile);
+  for (int quantile = 0; quantile < 3; ++quantile) {
+    const double expected = here.by_quantile[quantile];
+    EXPECT_NEAR(there.by_quantile[quantile], expected, 1e-5 * expected);
+    EXPECT_NEAR(cached.by_quantile[quantile], expected, 1e-5 * expected);
+  }
+  EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
 TEST_P(HeldOutLossTest, NothingToEvaluateIsAnError) {

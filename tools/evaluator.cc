@@ -1,7 +1,6 @@
 #include "tools/evaluator.h"
 
 #include "core/base/time.h"
-#include "core/tensor/host_workers.h"
 
 namespace dpipe::tools {
 namespace {
@@ -38,8 +37,7 @@ absl::StatusOr<EvaluationReport> Evaluator::Evaluate(const models::NamedTensors&
                                                      const std::string& name, int64_t step,
                                                      double epoch, TrainingObserver* observer) {
   const Nanos start = MonotonicNow();
-  DPIPE_ASSIGN_OR_RETURN(const HostWorkers host, HostWorkers::For(setup_->workers()));
-  DPIPE_ASSIGN_OR_RETURN(const HeldOutLosses losses, loss_->Evaluate(weights, host.workers()));
+  DPIPE_ASSIGN_OR_RETURN(const HeldOutLosses losses, loss_->Evaluate(weights, setup_->workers()));
   EvaluationReport report;
   report.step = step;
   report.weights = name;
@@ -47,6 +45,7 @@ absl::StatusOr<EvaluationReport> Evaluator::Evaluate(const models::NamedTensors&
   report.losses = losses.by_quantile;
   report.mean = losses.mean;
   report.epoch = epoch;
+  report.note = losses.note;
   report.seconds = static_cast<double>(MonotonicNow() - start) / kNanosPerSecond;
   observer->OnEvaluation(report);
   return report;

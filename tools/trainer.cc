@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
 #include "core/report/progress.h"
-#include "core/tensor/host_workers.h"
 #include "core/train/signal_files.h"
 #include "core/train/training_loop.h"
 #include "tools/evaluator.h"
@@ -36,6 +35,7 @@ std::string EvaluationText(const EvaluationReport& report) {
     absl::StrAppend(&text, i == 0 ? ", by quantile " : ", ",
                     absl::StrFormat("%g %.4f", report.quantiles[i], report.losses[i]));
   }
+  if (!report.note.empty()) absl::StrAppend(&text, " (computed ", report.note, ")");
   return text;
 }
 
@@ -257,9 +257,8 @@ class Trainer {
     request.options = options_.draw;
     request.compute_dtype = options_.setup.compute_dtype;
     DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-    DPIPE_ASSIGN_OR_RETURN(const HostWorkers host, HostWorkers::For(setup.workers()));
     DPIPE_ASSIGN_OR_RETURN(result_.last_samples,
-                           DrawSampleGrid(setup.model(), weights, request, host.workers(),
+                           DrawSampleGrid(setup.model(), weights, request, setup.workers(),
                                           options_.sample_folder, result_.steps, &observers_));
     return absl::OkStatus();
   }

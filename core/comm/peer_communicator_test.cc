@@ -8,6 +8,7 @@
 #include "core/base/shard.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/host_values.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -42,11 +43,6 @@ Tensor Vector(const std::shared_ptr<Device>& device, const std::vector<float>& v
                                  absl::MakeConstSpan(values));
 }
 
-std::vector<float> Values(const Tensor& t) {
-  const Tensor host = t.ToHost();
-  return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
-}
-
 TEST(PeerCommunicatorTest, AReceiverSeesWhatTheSenderHadEnqueuedBefore) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const auto statuses =
@@ -65,7 +61,7 @@ TEST(PeerCommunicatorTest, AReceiverSeesWhatTheSenderHadEnqueuedBefore) {
             }
           }
           if (comm.rank() == Rank(1)) {
-            EXPECT_EQ(Values(total), (std::vector<float>{72, 16}));
+            EXPECT_EQ(HostValues(total), (std::vector<float>{72, 16}));
           }
           return device->Synchronize();
         });
@@ -104,10 +100,10 @@ TEST(PeerCommunicatorTest, CollectivesAreInRankOrderWhateverTheStreamsSpeeds) {
             const Tensor gathered = full[0].Clone();
             const Tensor shard = shards[0].Clone();
             shards[0].FillZero();
-            EXPECT_EQ(Values(tensors[0]), expected);
-            EXPECT_EQ(Values(tensors[1]), (std::vector<float>{expected[0]}));
-            EXPECT_EQ(Values(shard), own_sum);
-            EXPECT_EQ(Values(gathered), expected);
+            EXPECT_EQ(HostValues(tensors[0]), expected);
+            EXPECT_EQ(HostValues(tensors[1]), (std::vector<float>{expected[0]}));
+            EXPECT_EQ(HostValues(shard), own_sum);
+            EXPECT_EQ(HostValues(gathered), expected);
           }
           return device->Synchronize();
         });
@@ -133,7 +129,7 @@ TEST(PeerCommunicatorTest, StartingACollectiveDoesNotBlock) {
             DPIPE_RETURN_IF_ERROR(comm.Send(Rank(1), 7, {Vector(device, {0})}, "go"));
           }
           DPIPE_RETURN_IF_ERROR(pending->Wait());
-          EXPECT_EQ(Values(sum), (std::vector<float>{3, 10}));
+          EXPECT_EQ(HostValues(sum), (std::vector<float>{3, 10}));
           return device->Synchronize();
         });
     for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;

@@ -1,17 +1,19 @@
 #include "core/nn/copy_parameters.h"
 
-#include <map>
-#include <string>
-
 namespace dpipe::nn {
 
-absl::StatusOr<std::unique_ptr<ParameterSet>> CopyParameters(
-    const ParameterSet& parameters, const std::shared_ptr<Device>& device) {
-  std::map<std::string, Tensor> there;
+std::unique_ptr<ParameterSet> CopyParameters(const ParameterSet& parameters,
+                                             const std::shared_ptr<Device>& device) {
+  // On demand: sets of their own have room for gradients.
+  auto copy = ParameterSet::OnDemand(parameters.program(), parameters.layers(), device);
+  copy->AllocateMasters(parameters.layers());
   for (ParameterId id : parameters.ids()) {
-    there[parameters.program().parameter(id).name] = parameters.weight(id).master().CopyTo(device);
+    ops::Weight* const weight = copy->mutable_weight(id);
+    Tensor master = weight->master();
+    master.CopyFrom(parameters.weight(id).master());
+    weight->MarkUpdated();
   }
-  return ParameterSet::Sharing(parameters.program(), parameters.layers(), device, there);
+  return copy;
 }
 
 }  // namespace dpipe::nn

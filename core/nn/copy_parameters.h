@@ -4,14 +4,13 @@
 
 #include <memory>
 
-#include "core/base/status.h"
 #include "core/nn/parameters.h"
 
 namespace dpipe::nn {
 
-// Copies of a set's masters on `device`, to run passes with; they are not to be trained.
-absl::StatusOr<std::unique_ptr<ParameterSet>> CopyParameters(const ParameterSet& parameters,
-                                                             const std::shared_ptr<Device>& device);
+// Copies of a set's masters on `device`, to run passes with, without room for gradients.
+std::unique_ptr<ParameterSet> CopyParameters(const ParameterSet& parameters,
+                                             const std::shared_ptr<Device>& device);
 
 }  // namespace dpipe::nn
 

@@ -89,7 +89,7 @@ class Profiler {
     if (device->has_host_memory()) {
       return TimeFrozen(component, parameters, batch, device, inputs_, options_);
     }
-    DPIPE_ASSIGN_OR_RETURN(const auto there, nn::CopyParameters(parameters, device));
+    const auto there = nn::CopyParameters(parameters, device);
     return TimeFrozen(component, *there, batch, device, inputs_, options_);
   }
 

@@ -251,14 +251,13 @@ absl::StatusOr<RankResources> LocalSession::SetUpParameters(int local) {
 }
 
 // The given ones, or copies of them where the device has memory of its own.
-absl::StatusOr<std::vector<const nn::ParameterSet*>> LocalSession::FrozenParametersOf(
-    RankState* state) const {
+std::vector<const nn::ParameterSet*> LocalSession::FrozenParametersOf(RankState* state) const {
   if (state->device->has_host_memory()) return options_.frozen_parameters;
   std::vector<const nn::ParameterSet*> there(options_.frozen_parameters.size());
   for (size_t i = 0; i < there.size(); ++i) {
     const nn::ParameterSet* const here = options_.frozen_parameters[i];
     if (here == nullptr) continue;
-    DPIPE_ASSIGN_OR_RETURN(state->frozen.emplace_back(), nn::CopyParameters(*here, state->device));
+    state->frozen.push_back(nn::CopyParameters(*here, state->device));
     there[i] = state->frozen.back().get();
   }
   return there;
@@ -274,7 +273,7 @@ absl::Status LocalSession::SetUpRank(int local, RankResources resources) {
   resources.communicator = state.communicator.get();
   resources.clock = options_.clock->rank(state.rank.value());
   resources.inputs = options_.inputs;
-  DPIPE_ASSIGN_OR_RETURN(resources.frozen_parameters, FrozenParametersOf(&state));
+  resources.frozen_parameters = FrozenParametersOf(&state);
   resources.optimizer = options_.optimizer;
   resources.reducer = options_.reducer;
   resources.compute_dtype = options_.compute_dtype;

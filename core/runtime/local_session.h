@@ -182,7 +182,7 @@ class LocalSession {
   absl::Status ConnectProcesses();
   // `local`, here and below, is the number of one of this process's ranks.
   absl::StatusOr<RankResources> SetUpParameters(int local);
-  absl::StatusOr<std::vector<const nn::ParameterSet*>> FrozenParametersOf(RankState* state) const;
+  std::vector<const nn::ParameterSet*> FrozenParametersOf(RankState* state) const;
   absl::Status SetUpRank(int local, RankResources resources);
   absl::Status SetUpStages(int local, ParametersByLayers* by_layers, RankPlan* own);
   absl::Status RestoreRank(int local, int64_t num_updates, const StateReader& read);

@@ -12,6 +12,7 @@
 #include "core/nn/random_program.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/host_values.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -23,11 +24,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
-
-std::vector<float> Values(const Tensor& t) {
-  const Tensor host = t.To(DType::kF32).ToHost();
-  return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
-}
 
 // A random program in two halves on one device, trained by plain descent with several micro-batches
 // in flight. What it computes is the same whether or not it has graphs.
@@ -75,7 +71,7 @@ class Trainer {
   // All that was computed so far.
   std::vector<std::vector<float>> Results() {
     std::vector<std::vector<float>> values;
-    for (const Tensor& result : results_) values.push_back(Values(result));
+    for (const Tensor& result : results_) values.push_back(HostValues(result));
     return values;
   }
   // Exchanges the weights for copies of them.

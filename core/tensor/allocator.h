@@ -24,6 +24,9 @@ class Allocator {
 
   // At least `size_bytes`, uninitialised; aborts where there is no more, with the sizes.
   virtual void* Allocate(int64_t size_bytes) = 0;
+  // To find out whether there is room: null where there is none and that can be told. A block of
+  // uninitialised bytes, to be freed at once: the peak does not count it.
+  virtual void* AllocateIfRoom(int64_t size_bytes) { return Allocate(size_bytes); }
   // `size_bytes` as asked for.
   virtual void Free(void* data, int64_t size_bytes) = 0;
   virtual MemoryStats stats() const = 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/tensor/cpu_device.h"
+#include "core/tensor/host_values.h"
 #include "core/tensor/tensor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -38,16 +39,11 @@ class FarDevice : public CpuDevice {
 
 const std::vector<float> kValues = {1, 2, 3, 4, 5, 6};
 
-std::vector<float> Values(const Tensor& t) {
-  const Tensor host = t.ToHost();
-  return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
-}
-
 TEST(DeviceTest, TensorsGoToADeviceAndBack) {
   const auto far = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const Tensor there = Tensor::FromHost<float>(far, {3, 2}, kValues);
-  EXPECT_EQ(Values(there), kValues);
-  EXPECT_EQ(Values(there.Slice(1, 2)), (std::vector<float>{3, 4}));
+  EXPECT_EQ(HostValues(there), kValues);
+  EXPECT_EQ(HostValues(there.Slice(1, 2)), (std::vector<float>{3, 4}));
   EXPECT_THAT(far->calls, ElementsAre("from host", "to host", "to host"));
   const Tensor here = Tensor::FromHost<float>(Device::Cpu(), {3, 2}, kValues);
   EXPECT_EQ(here.ToHost().raw_data(), here.raw_data()) << "no copy of what is there already";
@@ -59,12 +55,12 @@ TEST(DeviceTest, ACopyTakesTheShortestWay) {
   const auto other_kind = std::make_shared<FarDevice>(DeviceKind::kCpuReference);
   const Tensor t = Tensor::FromHost<float>(a, {3, 2}, kValues);
   a->calls.clear();
-  EXPECT_EQ(Values(t.Clone()), kValues);
+  EXPECT_EQ(HostValues(t.Clone()), kValues);
   EXPECT_THAT(a->calls, ElementsAre("within", "to host"));
-  EXPECT_EQ(Values(t.CopyTo(b)), kValues);
+  EXPECT_EQ(HostValues(t.CopyTo(b)), kValues);
   EXPECT_THAT(b->calls, ElementsAre("from peer", "to host"));
   a->calls.clear();
-  EXPECT_EQ(Values(t.CopyTo(other_kind)), kValues);
+  EXPECT_EQ(HostValues(t.CopyTo(other_kind)), kValues);
   EXPECT_THAT(a->calls, ElementsAre("to host"));
   EXPECT_THAT(other_kind->calls, ElementsAre("from host", "to host"));
 }
@@ -92,13 +88,13 @@ TEST(DeviceTest, ACpuIsDoneWithAllThatItWasAsked) {
   EXPECT_LE(event->time_ns(), MonotonicNow());
   const Tensor sum = Tensor::FromHost<float>(cpu, {6}, kValues);
   cpu->Accumulate(sum.raw_data(), sum.raw_data(), 6);
-  EXPECT_EQ(Values(sum), (std::vector<float>{2, 4, 6, 8, 10, 12}));
+  EXPECT_EQ(HostValues(sum), (std::vector<float>{2, 4, 6, 8, 10, 12}));
 }
 
 TEST(DeviceTest, ConversionRunsOnTheDevice) {
   const auto far = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const Tensor t = Tensor::FromHost<float>(far, {6}, kValues);
-  EXPECT_EQ(Values(t.To(DType::kBf16).To(DType::kF32)), kValues);
+  EXPECT_EQ(HostValues(t.To(DType::kBf16).To(DType::kF32)), kValues);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/nn/execution.h"
+#include "core/tensor/pass_workers.h"
 
 namespace dpipe {
 namespace {
@@ -48,21 +48,29 @@ absl::StatusOr<HeldOutLosses> HeldOutLoss::Evaluate(
     const std::map<std::string, Tensor>& parameters, const std::vector<DeviceWorker*>& workers,
     const std::function<void(double)>& on_progress) {
   DPIPE_ASSIGN_OR_RETURN(const Backbones backbones, LoadBackbones(parameters));
+  Passes passes;
+  for (size_t i = 0, next_backbone = 0; i < timed_.size(); ++i) {
+    const bool is_backbone = options_.model->component(i).is_backbone;
+    passes.push_back(std::make_unique<nn::Inference>(is_backbone ? backbones[next_backbone++].get()
+                                                                 : options_.frozen_parameters[i]));
+  }
+  DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen, PassWorkers::For(workers, DeviceBytes()));
   const int num_quantiles = static_cast<int>(options_.inputs.size());
   const int num_batches = (options_.num_samples + options_.batch - 1) / options_.batch;
   std::vector<std::vector<std::vector<double>>> losses(num_batches);  // by batch, quantile, sample
   std::atomic<int> next{0};
-  const auto statuses = RunOnAll(workers, [&](int worker) -> absl::Status {
+  const auto statuses = RunOnAll(chosen.workers(), [&](int worker) -> absl::Status {
     for (int batch = next++; batch < num_batches; batch = next++) {
       losses[batch].resize(num_quantiles);
       DPIPE_RETURN_IF_ERROR(
-          EvaluateBatch(batch, backbones, workers[worker]->device(), &losses[batch]));
+          EvaluateBatch(batch, passes, chosen.workers()[worker]->device(), &losses[batch]));
       if (worker == 0 && on_progress) on_progress(static_cast<double>(batch + 1) / num_batches);
     }
     return absl::OkStatus();
   });
   DPIPE_RETURN_IF_ERROR(FirstError(statuses));
   HeldOutLosses result;
+  result.note = chosen.note();
   for (int quantile = 0; quantile < num_quantiles; ++quantile) {
     double sum = 0;
     for (const auto& batch : losses) {
@@ -87,7 +95,17 @@ absl::StatusOr<HeldOutLoss::Backbones> HeldOutLoss::LoadBackbones(
   return backbones;
 }
 
-absl::Status HeldOutLoss::EvaluateBatch(int batch, const Backbones& backbones,
+int64_t HeldOutLoss::DeviceBytes() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < timed_.size(); ++i) {
+    const nn::Program& program = options_.model->component(i).program;
+    bytes +=
+        nn::InferenceBytes(program, program.all_layers(), options_.batch, options_.compute_dtype);
+  }
+  return bytes;
+}
+
+absl::Status HeldOutLoss::EvaluateBatch(int batch, const Passes& passes,
                                         const std::shared_ptr<Device>& device,
                                         std::vector<std::vector<double>>* losses) {
   const int first = batch * options_.batch;
@@ -99,7 +117,8 @@ absl::Status HeldOutLoss::EvaluateBatch(int batch, const Backbones& backbones,
     if (cached != cache_.end()) frozen = cached->second;
   }
   if (frozen.empty()) {
-    DPIPE_RETURN_IF_ERROR(RunFrozen(samples, /*quantile=*/0, /*timed=*/false, device, &frozen));
+    DPIPE_RETURN_IF_ERROR(
+        RunFrozen(passes, samples, /*quantile=*/0, /*timed=*/false, device, &frozen));
     int64_t bytes = 0;
     for (const auto& [name, tensor] : frozen) bytes += tensor.size_bytes();
     absl::MutexLock lock(&mutex_);
@@ -110,22 +129,22 @@ absl::Status HeldOutLoss::EvaluateBatch(int batch, const Backbones& backbones,
   }
   for (size_t quantile = 0; quantile < losses->size(); ++quantile) {
     Outputs outputs = frozen;
-    DPIPE_RETURN_IF_ERROR(RunFrozen(samples, quantile, /*timed=*/true, device, &outputs));
+    DPIPE_RETURN_IF_ERROR(RunFrozen(passes, samples, quantile, /*timed=*/true, device, &outputs));
     std::vector<double>& sums = (*losses)[quantile];
     sums.assign(samples.size(), 0.0);
-    for (size_t b = 0; b < backbones.size(); ++b) {
-      const nn::Component& backbone = options_.model->component(options_.model->backbones()[b]);
-      DPIPE_ASSIGN_OR_RETURN(
-          const std::vector<float> own,
-          RunBackbone(backbone, *backbones[b], samples, quantile, device, outputs));
+    for (int index : options_.model->backbones()) {
+      DPIPE_ASSIGN_OR_RETURN(const std::vector<float> own,
+                             RunBackbone(options_.model->component(index), passes[index].get(),
+                                         samples, quantile, device, outputs));
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += own[i];
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status HeldOutLoss::RunFrozen(SampleRange samples, int quantile, bool timed,
-                                    const std::shared_ptr<Device>& device, Outputs* outputs) const {
+absl::Status HeldOutLoss::RunFrozen(const Passes& passes, SampleRange samples, int quantile,
+                                    bool timed, const std::shared_ptr<Device>& device,
+                                    Outputs* outputs) const {
   const nn::Model& model = *options_.model;
   nn::RunOptions run;
   run.compute_dtype = options_.compute_dtype;
@@ -133,10 +152,9 @@ absl::Status HeldOutLoss::RunFrozen(SampleRange samples, int quantile, bool time
     const nn::Component& component = model.component(i);
     if (component.is_backbone || timed_[i] != timed) continue;
     DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,
-                           InputsOf(component, samples, quantile, device, *outputs));
-    DPIPE_RETURN_IF_ERROR(nn::Forward(component.program, component.program.all_layers(),
-                                      *options_.frozen_parameters[i], run, &values,
-                                      /*state=*/nullptr));
+                           InputsOf(component, samples, quantile, HostDeviceFor(device), *outputs));
+    DPIPE_RETURN_IF_ERROR(passes[i]->Forward(component.program, component.program.all_layers(),
+                                             device, run, &values));
     for (int reader = i + 1; reader < model.num_components(); ++reader) {
       for (const auto& [input, source] : model.component(reader).sources) {
         if (source.component != component.name) continue;
@@ -149,7 +167,7 @@ absl::Status HeldOutLoss::RunFrozen(SampleRange samples, int quantile, bool time
 }
 
 absl::StatusOr<std::vector<float>> HeldOutLoss::RunBackbone(const nn::Component& backbone,
-                                                            const nn::ParameterSet& parameters,
+                                                            nn::Inference* passes,
                                                             SampleRange samples, int quantile,
                                                             const std::shared_ptr<Device>& device,
                                                             const Outputs& outputs) const {
@@ -157,16 +175,14 @@ absl::StatusOr<std::vector<float>> HeldOutLoss::RunBackbone(const nn::Component&
   nn::RunOptions run;
   run.compute_dtype = options_.compute_dtype;
   DPIPE_ASSIGN_OR_RETURN(const nn::ValueMap inputs,
-                         InputsOf(backbone, samples, quantile, device, outputs));
+                         InputsOf(backbone, samples, quantile, HostDeviceFor(device), outputs));
   nn::ValueMap values = inputs;
-  DPIPE_RETURN_IF_ERROR(
-      nn::Forward(program, program.all_layers(), parameters, run, &values, /*state=*/nullptr));
+  DPIPE_RETURN_IF_ERROR(passes->Forward(program, program.all_layers(), device, run, &values));
   if (!backbone.self_conditioning.input.empty()) {  // again, with its own estimate
     const Tensor estimate = values[program.OutputNamed(backbone.self_conditioning.output)];
     values = inputs;
     values[program.InputNamed(backbone.self_conditioning.input)] = estimate;
-    DPIPE_RETURN_IF_ERROR(
-        nn::Forward(program, program.all_layers(), parameters, run, &values, /*state=*/nullptr));
+    DPIPE_RETURN_IF_ERROR(passes->Forward(program, program.all_layers(), device, run, &values));
   }
   const Tensor loss = values[backbone.loss()];
   return std::vector<float>(loss.span<float>().begin(), loss.span<float>().end());

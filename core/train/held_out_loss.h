@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "core/base/bytes.h"
 #include "core/base/status.h"
-#include "core/nn/execution.h"
+#include "core/nn/inference.h"
 #include "core/nn/model.h"
 #include "core/runtime/input_provider.h"
 #include "core/tensor/device_worker.h"
@@ -38,6 +38,7 @@ struct HeldOutLossOptions {
 struct HeldOutLosses {
   std::vector<double> by_quantile;  // means over the samples; of several backbones, the sum
   double mean = 0;                  // of them
+  std::string note;                 // where they were computed elsewhere than asked for, and why
 };
 
 class HeldOutLoss {
@@ -45,8 +46,9 @@ class HeldOutLoss {
   // InvalidArgument where there are no samples or inputs.
   static absl::StatusOr<std::unique_ptr<HeldOutLoss>> Create(const HeldOutLossOptions& options);
 
-  // With these parameters of the backbones, which are copied. Batches are spread over the workers;
-  // the numbers do not depend on how many there are.
+  // With these parameters of the backbones, which are copied. Batches are spread over the workers,
+  // or over the CPU's cores where GPUs have no room left; the numbers do not depend on how many
+  // there are.
   absl::StatusOr<HeldOutLosses> Evaluate(
       const std::map<std::string, Tensor>& parameters, const std::vector<DeviceWorker*>& workers,
       const std::function<void(double share_done)>& on_progress = nullptr);
@@ -55,21 +57,24 @@ class HeldOutLoss {
   // Outputs that feed other components, by component and name.
   using Outputs = std::map<std::pair<std::string, std::string>, Tensor>;
   using Backbones = std::vector<std::unique_ptr<nn::ParameterSet>>;  // in the model's order
+  using Passes = std::vector<std::unique_ptr<nn::Inference>>;        // by component
 
   explicit HeldOutLoss(const HeldOutLossOptions& options);
   absl::StatusOr<Backbones> LoadBackbones(const std::map<std::string, Tensor>& parameters) const;
+  // Of a device that runs the passes.
+  int64_t DeviceBytes() const;
   // `losses`: by quantile, one a sample of the batch.
-  absl::Status EvaluateBatch(int batch, const Backbones& backbones,
-                             const std::shared_ptr<Device>& device,
+  absl::Status EvaluateBatch(int batch, const Passes& passes, const std::shared_ptr<Device>& device,
                              std::vector<std::vector<double>>* losses);
   // The frozen components that `timed` says, of which only those depend on the quantile.
-  absl::Status RunFrozen(SampleRange samples, int quantile, bool timed,
+  absl::Status RunFrozen(const Passes& passes, SampleRange samples, int quantile, bool timed,
                          const std::shared_ptr<Device>& device, Outputs* outputs) const;
   absl::StatusOr<std::vector<float>> RunBackbone(const nn::Component& backbone,
-                                                 const nn::ParameterSet& parameters,
-                                                 SampleRange samples, int quantile,
+                                                 nn::Inference* passes, SampleRange samples,
+                                                 int quantile,
                                                  const std::shared_ptr<Device>& device,
                                                  const Outputs& outputs) const;
+  // On the host.
   absl::StatusOr<nn::ValueMap> InputsOf(const nn::Component& component, SampleRange samples,
                                         int quantile, const std::shared_ptr<Device>& device,
                                         const Outputs& outputs) const;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/nn/execution.h"
+#include "core/tensor/pass_workers.h"
 #include "models/diffusion/draws.h"
 #include "models/diffusion/noising.h"
 
@@ -51,9 +51,10 @@ absl::StatusOr<std::unique_ptr<CascadeSampler>> CascadeSampler::Create(
                            BuildPixelUNetForInference(part.config, part.options));
     Network& network = sampler->networks_[i];
     network.program = std::make_unique<nn::Program>(std::move(program));
-    network.parameters = std::make_unique<nn::ParameterSet>(
-        *network.program, network.program->all_layers(), Device::Cpu());
-    DPIPE_RETURN_IF_ERROR(network.parameters->Load(parameters));
+    auto own = std::make_unique<nn::ParameterSet>(*network.program, network.program->all_layers(),
+                                                  Device::Cpu());
+    DPIPE_RETURN_IF_ERROR(own->Load(parameters));
+    network.passes = std::make_unique<nn::Inference>(std::move(own));
   }
   return sampler;
 }
@@ -90,14 +91,14 @@ absl::StatusOr<Tensor> CascadeSampler::SampleWith(int part, const Conditions& co
       values[network.program->InputNamed(name)] = tensor;
     }
     if (shape.self_conditioning) {
-      if (!estimate.defined()) estimate = Tensor::Zeros(device, x.shape(), DType::kF32);
+      if (!estimate.defined()) estimate = Tensor::Zeros(x.device(), x.shape(), DType::kF32);
       values[network.program->InputNamed("estimate")] =
           compute_dtype_ == DType::kF32 ? estimate : estimate.To(compute_dtype_);
     }
     nn::RunOptions run;
     run.compute_dtype = compute_dtype_;
-    DPIPE_RETURN_IF_ERROR(nn::Forward(*network.program, network.program->all_layers(),
-                                      *network.parameters, run, &values, /*state=*/nullptr));
+    DPIPE_RETURN_IF_ERROR(network.passes->Forward(*network.program, network.program->all_layers(),
+                                                  device, run, &values));
     estimate = values.at(network.program->outputs()[0]);
     return estimate;
   };
@@ -109,7 +110,7 @@ absl::StatusOr<Tensor> CascadeSampler::SampleWith(int part, const Conditions& co
   sampling.first_sample = first;
   sampling.on_step = [&](int, const Tensor&) { on_step(); };
   const Tensor noise = DrawnNoise(kNoiseStreams + part, options, first, count,
-                                  static_cast<int>(shape.height), device);
+                                  static_cast<int>(shape.height), HostDeviceFor(device));
   return diffusion::Sample(*cascade_->part(part).schedule, sampling, noise, predict);
 }
 
@@ -118,15 +119,16 @@ absl::Status CascadeSampler::DrawBatch(const std::vector<std::string>& prompts, 
                                        const std::shared_ptr<Device>& device,
                                        const std::function<void()>& on_step, Image* images) const {
   const int count = static_cast<int>(prompts.size());
+  const std::shared_ptr<Device> host = HostDeviceFor(device);
   const bool guided =
       options.guidance != 1 && cascade_->labels() != nullptr && cascade_->labels()->has_no_class();
-  DPIPE_ASSIGN_OR_RETURN(const Conditions base, BaseConditions(prompts, guided, device));
+  DPIPE_ASSIGN_OR_RETURN(const Conditions base, BaseConditions(prompts, guided, host));
   DPIPE_ASSIGN_OR_RETURN(Tensor small, SampleWith(kBase, base, guided ? options.guidance : 1.0f,
                                                   count, first, options, device, on_step));
   for (float& v : small.span<float>()) v = std::clamp(v, -1.0f, 1.0f);
-  const Tensor levels = Filled(count, cascade_->noise_level(), device);
+  const Tensor levels = Filled(count, cascade_->noise_level(), host);
   const Tensor noise =
-      DrawnNoise(kNoiseStreams + 2, options, first, count, cascade_->base_size(), device);
+      DrawnNoise(kNoiseStreams + 2, options, first, count, cascade_->base_size(), host);
   DPIPE_ASSIGN_OR_RETURN(const Tensor noised, diffusion::AddNoise(cascade_->low_schedule(), small,
                                                                   noise, levels, DType::kF32));
   DPIPE_ASSIGN_OR_RETURN(
@@ -148,6 +150,13 @@ absl::StatusOr<std::vector<Image>> CascadeSampler::Draw(
     return absl::InvalidArgumentError(
         absl::StrCat("sampling batch is ", options.batch, ", must be at least 1"));
   }
+  int64_t device_bytes = 0;
+  for (const Network& network : networks_) {
+    // Guidance doubles the batch.
+    device_bytes += nn::InferenceBytes(*network.program, network.program->all_layers(),
+                                       2 * options.batch, compute_dtype_);
+  }
+  DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen, PassWorkers::For(workers, device_bytes));
   std::vector<Image> images(prompts.size());
   const int total = static_cast<int>(prompts.size());
   const int num_batches = (total + options.batch - 1) / options.batch;
@@ -156,12 +165,13 @@ absl::StatusOr<std::vector<Image>> CascadeSampler::Draw(
     const int done = ++steps_done;
     if (on_progress) on_progress(done / (2.0 * num_batches * options.num_steps));
   };
-  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers, [&](int worker) -> absl::Status {
+  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(chosen.workers(), [&](int worker) -> absl::Status {
     for (int batch = next++; batch < num_batches; batch = next++) {
       const int first = batch * options.batch;
       const int last = std::min(total, first + options.batch);
       DPIPE_RETURN_IF_ERROR(DrawBatch({prompts.begin() + first, prompts.begin() + last}, first,
-                                      options, workers[worker]->device(), on_step, &images[first]));
+                                      options, chosen.workers()[worker]->device(), on_step,
+                                      &images[first]));
     }
     return absl::OkStatus();
   })));

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/nn/parameters.h"
+#include "core/nn/inference.h"
 #include "core/tensor/device_worker.h"
 #include "data/image.h"
 #include "models/cascade/cascade.h"
@@ -26,7 +26,8 @@ class CascadeSampler {
   // One image a prompt; image i depends on (seed, i, prompt) alone. A prompt is a caption, of which
   // the class counts; a model without classes does not read it. Guidance needs a row for "no class"
   // and is left out without. Both models take `num_steps` steps; the small picture is noised at the
-  // cascade's noise_level() before it is enlarged.
+  // cascade's noise_level() before it is enlarged. Work is spread over the workers, or over the
+  // CPU's cores where GPUs have no room left.
   absl::StatusOr<std::vector<Image>> Draw(const std::vector<std::string>& prompts,
                                           const DrawOptions& options,
                                           const std::vector<DeviceWorker*>& workers,
@@ -35,7 +36,7 @@ class CascadeSampler {
  private:
   struct Network {
     std::unique_ptr<nn::Program> program;
-    std::unique_ptr<nn::ParameterSet> parameters;
+    std::unique_ptr<nn::Inference> passes;
   };
   // What a network is conditioned on, by input.
   using Conditions = std::map<std::string, Tensor>;

@@ -40,6 +40,7 @@ absl::StatusOr<CachedInputs> MakeCachedTrainingInputs(
   build.first_step = request.first_step;
   build.num_steps = request.num_steps;
   build.profiled_step = request.profiled_step;
+  build.quantum = request.frozen_quantum;
   build.compute_dtype = options.compute_dtype;
   build.cache_folder = request.cache_folder;
   DPIPE_ASSIGN_OR_RETURN(auto cache, FrozenCache::Build(build, workers, on_progress));

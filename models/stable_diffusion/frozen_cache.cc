@@ -1,5 +1,6 @@
 #include "models/stable_diffusion/frozen_cache.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <utility>
@@ -9,7 +10,7 @@
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/nn/execution.h"
-#include "core/tensor/host_workers.h"
+#include "core/tensor/pass_workers.h"
 #include "data/fingerprint.h"
 
 namespace dpipe::models {
@@ -168,19 +169,42 @@ const nn::Program& FrozenCache::Encoder(ImageSize size) const {
   return encoders_.at({size.width, size.height});
 }
 
+std::vector<std::vector<int32_t>> FrozenCache::ImageGroups(int quantum) const {
+  std::map<std::pair<int, int>, std::vector<int32_t>> filling;  // by width and height
+  std::vector<std::vector<int32_t>> groups;
+  for (const auto& [index, place] : images_) {
+    std::vector<int32_t>& group = filling[{place.size.width, place.size.height}];
+    group.push_back(index);
+    if (static_cast<int>(group.size()) == quantum) groups.push_back(std::exchange(group, {}));
+  }
+  for (auto& [size, group] : filling) {
+    if (!group.empty()) groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
 absl::Status FrozenCache::Compute(const Request& request, const std::vector<DeviceWorker*>& workers,
                                   const std::function<void(double)>& on_progress) {
-  std::vector<int32_t> indices;
-  std::vector<std::vector<int32_t>> captions;
-  for (const auto& [index, place] : images_) indices.push_back(index);
-  for (const auto& [ids, key] : captions_) captions.push_back(ids);
-  const size_t total = indices.size() + captions.size();
+  const std::vector<std::vector<int32_t>> images = ImageGroups(request.quantum);
+  std::vector<std::vector<std::vector<int32_t>>> captions;
+  for (const auto& [ids, key] : captions_) {
+    if (captions.empty() || static_cast<int>(captions.back().size()) == request.quantum) {
+      captions.emplace_back();
+    }
+    captions.back().push_back(ids);
+  }
+  const size_t total = images.size() + captions.size();
   std::atomic<size_t> next{0};
-  const auto statuses = RunOnAll(workers, [&](int worker) -> absl::Status {
-    const std::shared_ptr<Device>& device = workers[worker]->device();
+  const auto& frozen = model_->frozen_parameters();
+  nn::Inference vae_encoder(frozen[kVaeEncoder]), text_encoder(frozen[kTextEncoder]);
+  DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen,
+                         PassWorkers::For(workers, DeviceBytes(request.quantum)));
+  const auto statuses = RunOnAll(chosen.workers(), [&](int worker) -> absl::Status {
+    const std::shared_ptr<Device>& device = chosen.workers()[worker]->device();
     for (size_t i = next++; i < total; i = next++) {
-      DPIPE_RETURN_IF_ERROR(i < indices.size() ? MakeImage(request, indices[i], device)
-                                               : MakeCaption(captions[i - indices.size()], device));
+      DPIPE_RETURN_IF_ERROR(i < images.size() ? MakeImages(request, images[i], &vae_encoder, device)
+                                              : MakeCaptions(request, captions[i - images.size()],
+                                                             &text_encoder, device));
       if (worker == 0 && on_progress) on_progress(static_cast<double>(i + 1) / total);
     }
     return absl::OkStatus();
@@ -192,41 +216,74 @@ std::vector<ValueId> FrozenCache::KeptValues() const {
   return model_->model().component(kVaeEncoder).program.LiveAt(first_noisy_layer_);
 }
 
-absl::Status FrozenCache::MakeImage(const Request& request, int32_t index,
-                                    const std::shared_ptr<Device>& device) {
-  const ImagePlace& place = images_.at(index);
-  if (InStore(place.key, KeptValues().size())) return absl::OkStatus();
-  const nn::Program& program = Encoder(place.size);
-  const ValueId input = program.InputNamed("pixels");
-  nn::ValueMap values;
-  values[input] = Tensor::Empty(device, program.BatchShape(input, 1), DType::kF32);
-  DPIPE_RETURN_IF_ERROR(request.loader->LoadPixels(place.step, {place.sample, place.sample + 1},
-                                                   values[input].data<float>()));
-  nn::RunOptions options;
-  options.compute_dtype = compute_dtype_;
-  DPIPE_RETURN_IF_ERROR(nn::Forward(program, {0, first_noisy_layer_},
-                                    *model_->frozen_parameters()[kVaeEncoder], options, &values,
-                                    /*state=*/nullptr));
-  std::vector<Tensor> kept;
-  for (const ValueId id : KeptValues()) kept.push_back(values[id]);
-  return Keep(place.key, kept);
+int64_t FrozenCache::DeviceBytes(int quantum) const {
+  const nn::Program& text_encoder = model_->model().component(kTextEncoder).program;
+  int64_t largest = 0;
+  for (const auto& [size, program] : encoders_) {
+    largest = std::max(
+        largest, nn::InferenceBytes(program, {0, first_noisy_layer_}, quantum, compute_dtype_));
+  }
+  return largest +
+         nn::InferenceBytes(text_encoder, text_encoder.all_layers(), quantum, compute_dtype_);
 }
 
-absl::Status FrozenCache::MakeCaption(const std::vector<int32_t>& ids,
-                                      const std::shared_ptr<Device>& device) {
-  const std::string& key = captions_.at(ids);
-  if (InStore(key, 1)) return absl::OkStatus();
-  const nn::Program& program = model_->model().component(kTextEncoder).program;
-  const ValueId input = program.InputNamed("ids");
+absl::Status FrozenCache::MakeImages(const Request& request, const std::vector<int32_t>& indices,
+                                     nn::Inference* passes, const std::shared_ptr<Device>& device) {
+  std::vector<const ImagePlace*> places;
+  for (const int32_t index : indices) {
+    const ImagePlace& place = images_.at(index);
+    if (!InStore(place.key, KeptValues().size())) places.push_back(&place);
+  }
+  if (places.empty()) return absl::OkStatus();
+  const nn::Program& program = Encoder(places[0]->size);
+  const ValueId input = program.InputNamed("pixels");
   nn::ValueMap values;
   values[input] =
-      Tensor::FromHost<int32_t>(device, program.BatchShape(input, 1), absl::MakeConstSpan(ids));
+      Tensor::Empty(HostDeviceFor(device), program.BatchShape(input, request.quantum), DType::kF32);
+  for (int i = 0; i < request.quantum; ++i) {
+    const ImagePlace& place = *places[std::min<size_t>(i, places.size() - 1)];
+    DPIPE_RETURN_IF_ERROR(request.loader->LoadPixels(place.step, {place.sample, place.sample + 1},
+                                                     values[input].Slice(i, i + 1).data<float>()));
+  }
   nn::RunOptions options;
   options.compute_dtype = compute_dtype_;
-  DPIPE_RETURN_IF_ERROR(nn::Forward(program, program.all_layers(),
-                                    *model_->frozen_parameters()[kTextEncoder], options, &values,
-                                    /*state=*/nullptr));
-  return Keep(key, {values[program.OutputNamed("last_hidden_state")]});
+  DPIPE_RETURN_IF_ERROR(
+      passes->Forward(program, {0, first_noisy_layer_}, device, options, &values));
+  for (size_t i = 0; i < places.size(); ++i) {
+    std::vector<Tensor> kept;
+    for (const ValueId id : KeptValues()) kept.push_back(values[id].Slice(i, i + 1));
+    DPIPE_RETURN_IF_ERROR(Keep(places[i]->key, kept));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FrozenCache::MakeCaptions(const Request& request,
+                                       const std::vector<std::vector<int32_t>>& texts,
+                                       nn::Inference* passes,
+                                       const std::shared_ptr<Device>& device) {
+  std::vector<const std::vector<int32_t>*> missing;
+  for (const std::vector<int32_t>& ids : texts) {
+    if (!InStore(captions_.at(ids), 1)) missing.push_back(&ids);
+  }
+  if (missing.empty()) return absl::OkStatus();
+  const nn::Program& program = model_->model().component(kTextEncoder).program;
+  const ValueId input = program.InputNamed("ids");
+  std::vector<int32_t> rows;
+  for (int i = 0; i < request.quantum; ++i) {
+    const std::vector<int32_t>& ids = *missing[std::min<size_t>(i, missing.size() - 1)];
+    rows.insert(rows.end(), ids.begin(), ids.end());
+  }
+  nn::ValueMap values;
+  values[input] = Tensor::FromHost<int32_t>(HostDeviceFor(device),
+                                            program.BatchShape(input, request.quantum), rows);
+  nn::RunOptions options;
+  options.compute_dtype = compute_dtype_;
+  DPIPE_RETURN_IF_ERROR(passes->Forward(program, program.all_layers(), device, options, &values));
+  const Tensor& states = values[program.OutputNamed("last_hidden_state")];
+  for (size_t i = 0; i < missing.size(); ++i) {
+    DPIPE_RETURN_IF_ERROR(Keep(captions_.at(*missing[i]), {states.Slice(i, i + 1)}));
+  }
+  return absl::OkStatus();
 }
 
 bool FrozenCache::InStore(const std::string& key, size_t count) {

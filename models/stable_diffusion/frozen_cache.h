@@ -13,6 +13,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "core/base/status.h"
+#include "core/nn/inference.h"
 #include "core/tensor/device_worker.h"
 #include "core/tensor/tensor.h"
 #include "data/cache_store.h"
@@ -22,16 +23,17 @@
 namespace dpipe::models {
 
 // An image's entry is what its VAE encoder computes before the noise is drawn, so that each step
-// still draws its own latents: the same numbers as without a cache, bit for bit. A caption's entry
-// is its embedding. Pictures must come out of the loader the same every time: no random crop, no
-// random flip. Immutable after Build, so any number of threads may read it.
+// still draws its own latents: the same numbers as without a cache, bit for bit, where as many
+// samples are computed together. A caption's entry is its embedding. Pictures must come out of the
+// loader the same every time: no random crop, no random flip. Immutable after Build, so any number
+// of threads may read it.
 //
 // Entries are in memory, or, with a cache folder, in a CacheStore: mapped from disk, and found
 // there by a later run. Their keys have the component's config and weights, the compute dtype, and
 // the picture's identity (SampleSource::LoadIdentity) and size, or the caption's tokens: what a
 // changed picture or another model invalidates is that picture's entry, or that model's. The
-// numbers are those of the machine that computed them; another processor's kernels may round
-// otherwise.
+// numbers are those of the machine that computed them, and of its quantum; another processor's
+// kernels, or those for another number of samples, may round otherwise.
 class FrozenCache {
  public:
   struct Request {
@@ -40,11 +42,12 @@ class FrozenCache {
     int64_t first_step = 0;
     int64_t num_steps = 0;      // the samples of these steps are what is cached
     int64_t profiled_step = 0;  // and those of this one
+    int quantum = 1;            // entries that are computed together
     DType compute_dtype = DType::kF32;
     std::string cache_folder;  // empty: in memory
   };
-  // Spreads the work over the workers. FailedPrecondition where the loader crops or flips at
-  // random; errors of CacheStore.
+  // Spreads the work over the workers, or over the CPU's cores where GPUs have no room.
+  // FailedPrecondition where the loader crops or flips at random; errors of CacheStore.
   static absl::StatusOr<std::unique_ptr<FrozenCache>> Build(
       const Request& request, const std::vector<DeviceWorker*>& workers,
       const std::function<void(double)>& on_progress = nullptr);
@@ -71,10 +74,16 @@ class FrozenCache {
   void AddCaption(const std::string& caption);
   absl::Status Compute(const Request& request, const std::vector<DeviceWorker*>& workers,
                        const std::function<void(double)>& on_progress);
-  // Computes an entry, unless the store has it.
-  absl::Status MakeImage(const Request& request, int32_t index,
-                         const std::shared_ptr<Device>& device);
-  absl::Status MakeCaption(const std::vector<int32_t>& ids, const std::shared_ptr<Device>& device);
+  // Of a device that computes entries.
+  int64_t DeviceBytes(int quantum) const;
+  // Indices of images to be computed together, of one size each.
+  std::vector<std::vector<int32_t>> ImageGroups(int quantum) const;
+  // Computes those of a group's entries that the store has not: up to a quantum of them at once,
+  // the last one again where there are fewer.
+  absl::Status MakeImages(const Request& request, const std::vector<int32_t>& indices,
+                          nn::Inference* passes, const std::shared_ptr<Device>& device);
+  absl::Status MakeCaptions(const Request& request, const std::vector<std::vector<int32_t>>& texts,
+                            nn::Inference* passes, const std::shared_ptr<Device>& device);
   // Whether the store has a sound entry of `count` tensors.
   bool InStore(const std::string& key, size_t count);
   absl::Status Keep(const std::string& key, const std::vector<Tensor>& tensors);

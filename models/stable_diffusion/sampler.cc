@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/nn/execution.h"
+#include "core/tensor/pass_workers.h"
 #include "models/diffusion/draws.h"
 #include "models/stable_diffusion/coordinates.h"
 #include "models/unet/unet.h"
@@ -15,17 +15,23 @@
 namespace dpipe::models {
 namespace {
 
-// One forward pass of a whole program; its only output.
-absl::StatusOr<Tensor> RunProgram(const nn::Program& program, const nn::ParameterSet& parameters,
-                                  DType compute_dtype,
+// One forward pass of a whole program on `device`; its only output. All tensors are the host's.
+absl::StatusOr<Tensor> RunProgram(const nn::Program& program, nn::Inference* passes,
+                                  DType compute_dtype, const std::shared_ptr<Device>& device,
                                   const std::map<std::string, Tensor>& inputs) {
   nn::ValueMap values;
   for (const auto& [name, tensor] : inputs) values[program.InputNamed(name)] = tensor;
   nn::RunOptions options;
   options.compute_dtype = compute_dtype;
-  DPIPE_RETURN_IF_ERROR(
-      nn::Forward(program, program.all_layers(), parameters, options, &values, /*state=*/nullptr));
+  DPIPE_RETURN_IF_ERROR(passes->Forward(program, program.all_layers(), device, options, &values));
   return values[program.outputs()[0]];
+}
+
+absl::StatusOr<std::unique_ptr<nn::Inference>> LoadedInference(
+    const nn::Program& program, const std::map<std::string, Tensor>& parameters) {
+  auto own = std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
+  DPIPE_RETURN_IF_ERROR(own->Load(parameters));
+  return std::make_unique<nn::Inference>(std::move(own));
 }
 
 // [H, W, 3] floats in [-1, 1] to bytes.
@@ -69,15 +75,14 @@ absl::StatusOr<std::unique_ptr<ImageSampler>> ImageSampler::Create(
       BuildVaeDecoder(model->vae_config(), model->image_size(), model->image_size()));
   sampler->unet_program_ = std::make_unique<nn::Program>(std::move(denoiser));
   sampler->decoder_program_ = std::make_unique<nn::Program>(std::move(decoder_program));
-  const auto device = Device::Cpu();
-  sampler->unet_ = std::make_unique<nn::ParameterSet>(*sampler->unet_program_,
-                                                      sampler->unet_program_->all_layers(), device);
-  DPIPE_RETURN_IF_ERROR(sampler->unet_->Load(parameters));
-  sampler->decoder_ = std::make_unique<nn::ParameterSet>(
-      *sampler->decoder_program_, sampler->decoder_program_->all_layers(), device);
+  DPIPE_ASSIGN_OR_RETURN(sampler->unet_, LoadedInference(*sampler->unet_program_, parameters));
   DPIPE_ASSIGN_OR_RETURN(const auto decoder_weights,
                          model->LoadDecoder(*sampler->decoder_program_));
-  DPIPE_RETURN_IF_ERROR(sampler->decoder_->Load(decoder_weights));
+  DPIPE_ASSIGN_OR_RETURN(sampler->decoder_,
+                         LoadedInference(*sampler->decoder_program_, decoder_weights));
+  const auto& frozen = model->frozen_parameters();
+  sampler->vae_encoder_ = std::make_unique<nn::Inference>(frozen[kVaeEncoder]);
+  sampler->text_encoder_ = std::make_unique<nn::Inference>(frozen[kTextEncoder]);
   return sampler;
 }
 
@@ -86,12 +91,12 @@ absl::StatusOr<Tensor> ImageSampler::Contexts(const std::vector<std::string>& pr
   std::vector<Tensor> rows;
   for (const std::string& prompt : prompts) {
     const std::vector<int32_t> ids = model_->tokenizer().Encode(prompt);
-    const Tensor tokens = Tensor::FromHost<int32_t>(device, {1, static_cast<int64_t>(ids.size())},
-                                                    absl::MakeConstSpan(ids));
+    const Tensor tokens = Tensor::FromHost<int32_t>(
+        HostDeviceFor(device), {1, static_cast<int64_t>(ids.size())}, absl::MakeConstSpan(ids));
     DPIPE_ASSIGN_OR_RETURN(
         rows.emplace_back(),
-        RunProgram(model_->model().component(kTextEncoder).program,
-                   *model_->frozen_parameters()[kTextEncoder], compute_dtype_, {{"ids", tokens}}));
+        RunProgram(model_->model().component(kTextEncoder).program, text_encoder_.get(),
+                   compute_dtype_, device, {{"ids", tokens}}));
   }
   return ConcatBatch(rows);
 }
@@ -125,30 +130,31 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
                                      const std::shared_ptr<Device>& device,
                                      const std::function<void()>& on_step, Image* images) const {
   const int count = static_cast<int>(batch.prompts.size());
+  const std::shared_ptr<Device> host = HostDeviceFor(device);
   // Unconditional half first, as WithGuidance wants it. The condition picture guides both.
   std::vector<std::string> texts(count, std::string());
   texts.insert(texts.end(), batch.prompts.begin(), batch.prompts.end());
   std::map<std::string, Tensor> inputs;
   DPIPE_ASSIGN_OR_RETURN(inputs["context"], Contexts(texts, device));
   if (wants_conditions()) {
-    const Tensor half = ConditionTensor(batch.conditions, device);
+    const Tensor half = ConditionTensor(batch.conditions, host);
     inputs["condition"] = ConcatBatch({half, half});
   }
   const UNetConfig& unet = model_->unet_config();
   if (unet.coordinates()) {
     const ImageSize whole{model_->image_size(), model_->image_size()};
     inputs["coordinates"] =
-        PatchCoordinates(device, std::vector<Patch>(texts.size(), {0, 0, whole, whole}),
+        PatchCoordinates(host, std::vector<Patch>(texts.size(), {0, 0, whole, whole}),
                          model_->vae_config().downscale());
   }
   auto predict = [&](const Tensor& x, const Tensor& timesteps) -> absl::StatusOr<Tensor> {
     inputs["noisy_latents"] = x;
     inputs["timesteps"] = timesteps;
     if (unet.self_conditioning() && inputs.count("estimate") == 0) {
-      inputs["estimate"] = Tensor::Zeros(device, x.shape(), compute_dtype_);
+      inputs["estimate"] = Tensor::Zeros(host, x.shape(), compute_dtype_);
     }
     DPIPE_ASSIGN_OR_RETURN(const Tensor prediction,
-                           RunProgram(*unet_program_, *unet_, compute_dtype_, inputs));
+                           RunProgram(*unet_program_, unet_.get(), compute_dtype_, device, inputs));
     // What the next step is told of this one.
     if (unet.self_conditioning()) {
       inputs["estimate"] =
@@ -158,7 +164,7 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
   };
   const int size = model_->latent_size();
   const Tensor noise =
-      diffusion::DrawNoise(device, options.seed, /*step=*/0, batch.first,
+      diffusion::DrawNoise(host, options.seed, /*step=*/0, batch.first,
                            {count, size, size, unet.out_channels}, RandomPurpose::kSample);
   diffusion::SamplerOptions sampling;
   sampling.kind = options.kind;
@@ -169,14 +175,27 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
   DPIPE_ASSIGN_OR_RETURN(const Tensor latents,
                          diffusion::Sample(model_->schedule(), sampling, noise,
                                            diffusion::WithGuidance(predict, options.guidance)));
-  DPIPE_ASSIGN_OR_RETURN(const Tensor pixels, RunProgram(*decoder_program_, *decoder_,
-                                                         compute_dtype_, {{"latents", latents}}));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor pixels,
+                         RunProgram(*decoder_program_, decoder_.get(), compute_dtype_, device,
+                                    {{"latents", latents}}));
   const int64_t per_image = pixels.num_elements() / count;
   for (int i = 0; i < count; ++i) {
     images[i] =
         ToImage(pixels.data<float>() + i * per_image, model_->image_size(), model_->image_size());
   }
   return absl::OkStatus();
+}
+
+int64_t ImageSampler::DeviceBytes(int batch) const {
+  const std::vector<const nn::Program*> programs = {
+      &model_->model().component(kVaeEncoder).program,
+      &model_->model().component(kTextEncoder).program, unet_program_.get(),
+      decoder_program_.get()};
+  int64_t bytes = 0;
+  for (const nn::Program* program : programs) {
+    bytes += nn::InferenceBytes(*program, program->all_layers(), batch, compute_dtype_);
+  }
+  return bytes;
 }
 
 absl::StatusOr<std::vector<Image>> ImageSampler::Draw(
@@ -195,6 +214,9 @@ absl::StatusOr<std::vector<Image>> ImageSampler::DrawWithConditions(
     return absl::InvalidArgumentError(
         absl::StrCat("sampling batch is ", options.batch, ", must be at least 1"));
   }
+  // Guidance doubles the batch.
+  DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen,
+                         PassWorkers::For(workers, DeviceBytes(2 * options.batch)));
   std::vector<Image> images(prompts.size());
   const int total = static_cast<int>(prompts.size());
   const int num_batches = (total + options.batch - 1) / options.batch;
@@ -204,7 +226,7 @@ absl::StatusOr<std::vector<Image>> ImageSampler::DrawWithConditions(
     const int done = ++steps_done;
     if (on_progress) on_progress(static_cast<double>(done) / (num_batches * options.num_steps));
   };
-  const auto statuses = RunOnAll(workers, [&](int worker) -> absl::Status {
+  const auto statuses = RunOnAll(chosen.workers(), [&](int worker) -> absl::Status {
     for (int batch = next++; batch < num_batches; batch = next++) {
       const int first = batch * options.batch;
       const int last = std::min(total, first + options.batch);
@@ -215,7 +237,7 @@ absl::StatusOr<std::vector<Image>> ImageSampler::DrawWithConditions(
       }
       part.first = first;
       DPIPE_RETURN_IF_ERROR(
-          DrawBatch(part, options, workers[worker]->device(), on_step, &images[first]));
+          DrawBatch(part, options, chosen.workers()[worker]->device(), on_step, &images[first]));
     }
     return absl::OkStatus();
   });
@@ -230,29 +252,34 @@ absl::StatusOr<Image> ImageSampler::ReconstructOne(const Image& image,
     return absl::InvalidArgumentError(absl::StrCat("an image is ", image.width, " x ", image.height,
                                                    " pixels, expected ", size, " x ", size));
   }
-  Tensor pixels = Tensor::Empty(device, {1, size, size, 3}, DType::kF32);
+  const std::shared_ptr<Device> host = HostDeviceFor(device);
+  Tensor pixels = Tensor::Empty(host, {1, size, size, 3}, DType::kF32);
   for (size_t i = 0; i < image.pixels.size(); ++i) {
     pixels.data<float>()[i] = image.pixels[i] / 127.5f - 1.0f;
   }
   const nn::Program& encoder = model_->model().component(kVaeEncoder).program;
   // Without noise the latents are the encoder's mean.
   const Tensor noise =
-      Tensor::Zeros(device, encoder.BatchShape(encoder.InputNamed("vae_noise"), 1), DType::kF32);
+      Tensor::Zeros(host, encoder.BatchShape(encoder.InputNamed("vae_noise"), 1), DType::kF32);
   DPIPE_ASSIGN_OR_RETURN(const Tensor latents,
-                         RunProgram(encoder, *model_->frozen_parameters()[kVaeEncoder],
-                                    compute_dtype_, {{"pixels", pixels}, {"vae_noise", noise}}));
-  DPIPE_ASSIGN_OR_RETURN(const Tensor decoded, RunProgram(*decoder_program_, *decoder_,
-                                                          compute_dtype_, {{"latents", latents}}));
+                         RunProgram(encoder, vae_encoder_.get(), compute_dtype_, device,
+                                    {{"pixels", pixels}, {"vae_noise", noise}}));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor decoded,
+                         RunProgram(*decoder_program_, decoder_.get(), compute_dtype_, device,
+                                    {{"latents", latents}}));
   return ToImage(decoded.data<float>(), size, size);
 }
 
 absl::StatusOr<std::vector<Image>> ImageSampler::Reconstruct(
     const std::vector<Image>& images, const std::vector<DeviceWorker*>& workers) const {
+  DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen,
+                         PassWorkers::For(workers, DeviceBytes(/*batch=*/1)));
   std::vector<Image> results(images.size());
   std::atomic<size_t> next{0};
-  const auto statuses = RunOnAll(workers, [&](int worker) -> absl::Status {
+  const auto statuses = RunOnAll(chosen.workers(), [&](int worker) -> absl::Status {
     for (size_t i = next++; i < images.size(); i = next++) {
-      DPIPE_ASSIGN_OR_RETURN(results[i], ReconstructOne(images[i], workers[worker]->device()));
+      DPIPE_ASSIGN_OR_RETURN(results[i],
+                             ReconstructOne(images[i], chosen.workers()[worker]->device()));
     }
     return absl::OkStatus();
   });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/nn/inference.h"
 #include "core/tensor/device_worker.h"
 #include "data/image.h"
 #include "models/diffusion/draw_options.h"
@@ -29,7 +30,8 @@ class ImageSampler {
       const std::map<std::string, Tensor>& parameters, DType compute_dtype);
 
   // One image a prompt; image i depends on (seed, i, prompt) alone. The work is spread over the
-  // workers. `on_progress` gets the share done, on some worker's thread.
+  // workers, or over the CPU's cores where GPUs have no room left. `on_progress` gets the share
+  // done, on some worker's thread.
   absl::StatusOr<std::vector<Image>> Draw(
       const std::vector<std::string>& prompts, const DrawOptions& options,
       const std::vector<DeviceWorker*>& workers,
@@ -48,6 +50,8 @@ class ImageSampler {
 
  private:
   ImageSampler() = default;
+  // Of a device that runs passes of so many samples.
+  int64_t DeviceBytes(int batch) const;
   absl::StatusOr<Tensor> Contexts(const std::vector<std::string>& prompts,
                                   const std::shared_ptr<Device>& device) const;
   struct Batch {
@@ -66,7 +70,7 @@ class ImageSampler {
   const StableDiffusion* model_ = nullptr;
   DType compute_dtype_ = DType::kF32;
   std::unique_ptr<nn::Program> unet_program_, decoder_program_;
-  std::unique_ptr<nn::ParameterSet> unet_, decoder_;
+  std::unique_ptr<nn::Inference> vae_encoder_, text_encoder_, unet_, decoder_;
 };
 
 // Images of one size side by side, `columns` in a row, with a margin of `margin` white pixels; each

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "absl/strings/str_replace.h"
 #include "core/base/file.h"
 #include "core/nn/alike.h"
 #include "core/nn/execution.h"
@@ -13,6 +14,8 @@
 #include "models/stable_diffusion/sampler.h"
 #include "models/stable_diffusion/trainable.h"
 #include "models/trainable/training_setup.h"
+#include "models/vae/vae.h"
+#include "models/weights/weights.h"
 
 namespace dpipe::models {
 namespace {
@@ -188,40 +191,73 @@ TEST(TrainingInputsTest, DependOnSampleAndStepAlone) {
   EXPECT_FALSE(inputs.Load("unet", "pixies", 0, {0, 1}, device).ok());
 }
 
+// tiny_sd with a VAE of random weights, 256 channels wide at last: kernels are chosen by how many
+// samples there are.
+std::string WithWideVae() {
+  const std::string folder = ::testing::TempDir() + "/wide_vae";
+  std::filesystem::remove_all(folder);
+  std::filesystem::copy(kTinySd, folder, std::filesystem::copy_options::recursive);
+  const std::string path = folder + "/vae/config.json";
+  const std::string json =
+      absl::StrReplaceAll(*ReadFile(path), {{"64,\n    64\n", "64,\n    256\n"}});
+  const auto config = ParseVaeConfig(json, path);
+  EXPECT_TRUE(config.ok()) << config.status();
+  std::filesystem::remove(path);
+  EXPECT_TRUE(WriteFileAtomically(path, json).ok());
+  NamedTensors weights;
+  for (const auto& program : {BuildVaeEncoder(*config, 64, 64), BuildVaeDecoder(*config, 64, 64)}) {
+    EXPECT_TRUE(program.ok()) << program.status();
+    nn::ParameterSet parameters(*program, program->all_layers(), Device::Cpu());
+    parameters.InitRandom(/*seed=*/5);
+    parameters.Collect(&weights);
+  }
+  const std::string file = folder + "/vae/diffusion_pytorch_model.safetensors";
+  std::filesystem::remove(file);
+  EXPECT_TRUE(SaveWeights(file, weights).ok());
+  return folder;
+}
+
 // The cache gives what the frozen components would compute, bit for bit.
-TEST(FrozenCacheTest, GivesWhatIsComputedOnline) {
-  constexpr int kBatch = 4;
-  TrainingSetupOptions options = Options(kBatch);
-  options.caption_drop = 0.5;
+void ExpectWhatIsComputedOnline(TrainingSetupOptions options) {
   const auto setup = TrainingSetup::Create(options);
   ASSERT_TRUE(setup.ok()) << setup.status();
   ASSERT_TRUE((*setup)->BuildCache(/*num_steps=*/3).ok());
+  ASSERT_EQ((*setup)->job().frozen_quantum, options.global_batch);
   InputProvider& inputs = *(*setup)->job().inputs;
   const auto device = Device::Cpu();
+  const SampleRange range{0, options.global_batch};
   for (int component : {kVaeEncoder, kTextEncoder}) {
     const nn::Component& frozen = (*setup)->model().model().component(component);
     const std::string cached_input = component == kVaeEncoder ? "latents" : "context";
     for (int step = 0; step < 3; ++step) {
-      for (int sample = 0; sample < kBatch; ++sample) {
-        const SampleRange range{sample, sample + 1};
-        nn::ValueMap values;
-        for (ValueId id : frozen.program.inputs()) {
-          values[id] =
-              *inputs.Load(frozen.name, frozen.program.value(id).name, step, range, device);
-        }
-        ASSERT_TRUE(nn::Forward(frozen.program, frozen.program.all_layers(),
-                                *(*setup)->model().frozen_parameters()[component], nn::RunOptions(),
-                                &values, nullptr)
-                        .ok());
-        const auto cached = inputs.Load("unet", cached_input, step, range, device);
-        ASSERT_TRUE(cached.ok()) << cached.status();
-        EXPECT_TRUE(SameBits(values[frozen.program.outputs()[0]], *cached))
-            << cached_input << " of step " << step << ", sample " << sample;
+      nn::ValueMap values;
+      for (ValueId id : frozen.program.inputs()) {
+        values[id] = *inputs.Load(frozen.name, frozen.program.value(id).name, step, range, device);
       }
+      ASSERT_TRUE(nn::Forward(frozen.program, frozen.program.all_layers(),
+                              *(*setup)->model().frozen_parameters()[component], nn::RunOptions(),
+                              &values, nullptr)
+                      .ok());
+      const auto cached = inputs.Load("unet", cached_input, step, range, device);
+      ASSERT_TRUE(cached.ok()) << cached.status();
+      EXPECT_TRUE(SameBits(values[frozen.program.outputs()[0]], *cached))
+          << cached_input << " of step " << step;
     }
   }
-  EXPECT_EQ(inputs.Load("unet", "latents", 5, {0, 4}, device).status().code(),
+  EXPECT_EQ(inputs.Load("unet", "latents", 5, range, device).status().code(),
             absl::StatusCode::kNotFound);
+}
+
+TEST(FrozenCacheTest, GivesWhatIsComputedOnline) {
+  TrainingSetupOptions options = Options(4);
+  options.caption_drop = 0.5;
+  ExpectWhatIsComputedOnline(options);
+}
+
+TEST(FrozenCacheTest, EvenWhereKernelsDependOnTheBatch) {
+  TrainingSetupOptions options = Options(4);
+  options.model_folder = WithWideVae();
+  ExpectWhatIsComputedOnline(options);
 }
 
 TEST(FrozenCacheTest, AFolderKeepsItBitForBit) {

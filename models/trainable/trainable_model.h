@@ -51,6 +51,7 @@ struct CacheRequest {
   int64_t first_step = 0;
   int64_t num_steps = 0;
   int64_t profiled_step = 0;  // the samples of this one, too
+  int frozen_quantum = 1;     // samples computed together: as without a cache
   // Where they are kept for later runs, and found from earlier ones; empty: in memory.
   std::string cache_folder;
 };

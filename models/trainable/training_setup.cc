@@ -11,7 +11,6 @@
 #include "core/backend/choose_together.h"
 #include "core/backend/connect_ranks.h"
 #include "core/report/machine.h"
-#include "core/tensor/host_workers.h"
 #include "models/trainable/load.h"
 
 namespace dpipe::models {
@@ -220,10 +219,10 @@ absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(
   request.loader = data_.training.get();
   request.num_steps = num_steps;
   request.profiled_step = job_.profiled_step;
+  request.frozen_quantum = job_.frozen_quantum;
   request.cache_folder = options_.cache_folder;
-  DPIPE_ASSIGN_OR_RETURN(const HostWorkers host, HostWorkers::For(job_.workers));
   DPIPE_ASSIGN_OR_RETURN(cached_inputs_, model_->MakeCachedInputs(request, inputs_options(),
-                                                                  host.workers(), on_progress));
+                                                                  job_.workers, on_progress));
   job_.inputs = cached_inputs_.provider.get();
   rest_models_.clear();
   for (size_t i = 0; cache_is_partial() && i < sizes_.size(); ++i) {

@@ -12,6 +12,7 @@
 #include "core/comm/nccl/connect_nccl.h"
 #include "core/comm/nccl/fake_nccl.h"
 #include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/host_values.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -67,11 +68,6 @@ Tensor Vector(const std::shared_ptr<Device>& device, const std::vector<float>& v
                                  absl::MakeConstSpan(values));
 }
 
-std::vector<float> Values(const Tensor& t) {
-  const Tensor host = t.ToHost();
-  return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
-}
-
 void ExpectAllOk(const std::vector<absl::Status>& statuses) {
   for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
 }
@@ -98,8 +94,8 @@ TEST(NcclCommunicatorTest, MessagesArriveWholeInEveryOrderOfStreams) {
         if (rank != 0) DPIPE_RETURN_IF_ERROR(send());
         DPIPE_ASSIGN_OR_RETURN(const auto tensors, recv->Wait());
         const float expected = static_cast<float>(10 * previous.value() + i);
-        EXPECT_EQ(Values(tensors[0]), (std::vector<float>{expected, -expected}));
-        EXPECT_EQ(Values(tensors[1]), (std::vector<float>{expected}));
+        EXPECT_EQ(HostValues(tensors[0]), (std::vector<float>{expected, -expected}));
+        EXPECT_EQ(HostValues(tensors[1]), (std::vector<float>{expected}));
       }
       return absl::OkStatus();
     }));
@@ -126,8 +122,8 @@ TEST(NcclCommunicatorTest, SumsAreInRankOrderAndTheSameBitsEverywhere) {
       }
       std::vector<Tensor> tensors = {Vector(device, mine), Vector(device, {mine[0], mine[1]})};
       DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(group, absl::MakeSpan(tensors), "gradients"));
-      EXPECT_EQ(Values(tensors[0]), expected);
-      EXPECT_EQ(Values(tensors[1]), (std::vector<float>{expected[0], expected[1]}));
+      EXPECT_EQ(HostValues(tensors[0]), expected);
+      EXPECT_EQ(HostValues(tensors[1]), (std::vector<float>{expected[0], expected[1]}));
 
       int index = 0;
       while (group[index] != comm.rank()) ++index;
@@ -137,13 +133,13 @@ TEST(NcclCommunicatorTest, SumsAreInRankOrderAndTheSameBitsEverywhere) {
       std::vector<Tensor> shards = {Vector(device, std::vector<float>(end - begin, 0.0f))};
       DPIPE_RETURN_IF_ERROR(
           comm.ReduceScatterSum(group, full, absl::MakeSpan(shards), "gradients"));
-      EXPECT_EQ(Values(shards[0]),
+      EXPECT_EQ(HostValues(shards[0]),
                 std::vector<float>(expected.begin() + begin, expected.begin() + end));
-      EXPECT_EQ(Values(full[0]), mine);
+      EXPECT_EQ(HostValues(full[0]), mine);
 
       std::vector<Tensor> gathered = {Vector(device, std::vector<float>(kCount))};
       DPIPE_RETURN_IF_ERROR(comm.AllGather(group, shards, absl::MakeSpan(gathered), "parameters"));
-      EXPECT_EQ(Values(gathered[0]), expected);
+      EXPECT_EQ(HostValues(gathered[0]), expected);
     }
     double sums[2] = {comm.rank().value() + 0.1, 0.5};
     DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(absl::MakeSpan(sums), "norm"));
@@ -161,7 +157,7 @@ TEST(NcclCommunicatorTest, AMessageThatNeverComesEndsAllRanksWithItsName) {
     DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(Rank(waits ? 2 : 1), 0, {{{4}, DType::kF32}},
                                                     "activation of micro-batch 3"));
     DPIPE_ASSIGN_OR_RETURN(const auto tensors, recv->Wait());
-    Values(tensors[0]);  // the GPU would hang here
+    HostValues(tensors[0]);  // the GPU would hang here
     double value = 0;
     return comm.AllReduceSum(absl::MakeSpan(&value, 1), "loss");
   });
@@ -181,7 +177,7 @@ TEST(NcclCommunicatorTest, AnErrorOfNcclIsToldToAllRanks) {
     DPIPE_ASSIGN_OR_RETURN(auto recv,
                            comm.PostRecv(peer, 0, {{{3}, DType::kF32}}, "gradient of stage 1"));
     DPIPE_ASSIGN_OR_RETURN(const auto received, recv->Wait());
-    Values(received[0]);
+    HostValues(received[0]);
     double value = 0;
     return comm.AllReduceSum(absl::MakeSpan(&value, 1), "loss");
   });

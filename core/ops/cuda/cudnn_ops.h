@@ -38,8 +38,9 @@ struct UnmaskedAttention {
   float scale;
 };
 
-// The gradient takes its workspace from the device, 1 GB at most, a part of the batch at a time.
-// log_sums: fp32 [batch, heads, queries], log(sum(exp(scale * q k^T))).
+// The gradient takes its workspace from the device, as large as one sample needs or 1 GB, and goes
+// through the batch in parts that fit. log_sums: fp32 [batch, heads, queries],
+// log(sum(exp(scale * q k^T))).
 absl::Status AttendByCudnn(const UnmaskedAttention& shape, const Tensor& q, const Tensor& k,
                            const Tensor& v, const Tensor& y, float* log_sums);
 absl::Status AttendGradByCudnn(const UnmaskedAttention& shape, const Tensor& dy, const Tensor& q,

@@ -114,10 +114,9 @@ template <typename Kernel>
 void Launch(const Stream& stream, uint32_t blocks, const Kernel& kernel) {
   if (blocks == 0) return;
   if (stream.queue != nullptr) {
-    stream.queue->EnqueueKernel(
-        stream.handle,
-        [blocks, kernel] { emulation::Run(blocks, kThreads, &RunThread<Kernel>, &kernel); },
-        &kernel, sizeof(kernel));
+    EnqueueWith(stream.queue, stream.handle, kernel, [blocks](const Kernel& arguments) {
+      emulation::Run(blocks, kThreads, &RunThread<Kernel>, &arguments);
+    });
   } else if (stream.emulated) {
     emulation::Run(blocks, kThreads, &RunThread<Kernel>, &kernel);
   } else {

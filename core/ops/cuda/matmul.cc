@@ -1,5 +1,7 @@
 #include "core/ops/cuda/matmul.h"
 
+#include <vector>
+
 #include "core/ops/cuda/cublas_matmul.h"
 #include "core/ops/cuda/stream_of.h"
 
@@ -25,14 +27,22 @@ void SetElement(const Matrix& matrix, int64_t batch, int64_t row, int64_t column
 
 // By the definition: what stands in for the library on emulated devices.
 void MultiplyOnHost(const Product& p) {
+  std::vector<double> right(p.k * p.n), sums(p.n);
   for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t k = 0; k < p.k; ++k) {
+      for (int64_t j = 0; j < p.n; ++j) right[k * p.n + j] = ElementOf(p.b, b, k, j);
+    }
     for (int64_t i = 0; i < p.m; ++i) {
       for (int64_t j = 0; j < p.n; ++j) {
-        double sum = p.bias != nullptr ? p.bias[j] : 0.0;
-        if (p.accumulate) sum += ElementOf(p.d, b, i, j);
-        for (int64_t k = 0; k < p.k; ++k) sum += ElementOf(p.a, b, i, k) * ElementOf(p.b, b, k, j);
-        SetElement(p.d, b, i, j, sum);
+        sums[j] = p.bias != nullptr ? p.bias[j] : 0.0;
+        if (p.accumulate) sums[j] += ElementOf(p.d, b, i, j);
       }
+      for (int64_t k = 0; k < p.k; ++k) {
+        const double left = ElementOf(p.a, b, i, k);
+        const double* const row = right.data() + k * p.n;
+        for (int64_t j = 0; j < p.n; ++j) sums[j] += left * row[j];
+      }
+      for (int64_t j = 0; j < p.n; ++j) SetElement(p.d, b, i, j, sums[j]);
     }
   }
 }
@@ -50,8 +60,7 @@ absl::Status Multiply(const std::shared_ptr<Device>& device, const Product& prod
   if (stream.queue == nullptr) {
     MultiplyOnHost(product);
   } else {
-    stream.queue->EnqueueKernel(
-        stream.handle, [product] { MultiplyOnHost(product); }, &product, sizeof(product));
+    EnqueueWith(stream.queue, stream.handle, product, MultiplyOnHost);
   }
   return absl::OkStatus();
 }

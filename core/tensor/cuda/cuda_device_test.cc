@@ -6,6 +6,7 @@
 
 #include "core/base/philox.h"
 #include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/host_values.h"
 #include "core/tensor/tensor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -16,11 +17,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::vector<float> Values(const Tensor& t) {
-  const Tensor host = t.ToHost();
-  return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
-}
 
 std::vector<std::shared_ptr<Device>> Virtual(FakeDriver* driver, int count) {
   auto devices = CreateVirtualCudaDevices(driver, count);
@@ -34,10 +30,10 @@ TEST(CudaDeviceTest, TensorsComeBackAsTheyWent) {
   EXPECT_EQ(device->name(), "cuda:0/1 of 2");
   const std::vector<float> values = {1, -2, 3.5, 4, 5, 6};
   const Tensor t = Tensor::FromHost<float>(device, {3, 2}, values);
-  EXPECT_EQ(Values(t), values);
-  EXPECT_EQ(Values(t.Clone().Slice(1, 2)), (std::vector<float>{3.5, 4}));
-  EXPECT_EQ(Values(t.To(DType::kBf16).To(DType::kF32)), values);
-  EXPECT_EQ(Values(Tensor::Zeros(device, {2}, DType::kF32)), (std::vector<float>{0, 0}));
+  EXPECT_EQ(HostValues(t), values);
+  EXPECT_EQ(HostValues(t.Clone().Slice(1, 2)), (std::vector<float>{3.5, 4}));
+  EXPECT_EQ(HostValues(t.To(DType::kBf16).To(DType::kF32)), values);
+  EXPECT_EQ(HostValues(Tensor::Zeros(device, {2}, DType::kF32)), (std::vector<float>{0, 0}));
   EXPECT_TRUE(device->Synchronize().ok());
   EXPECT_THAT(driver.violations(), IsEmpty());
 }
@@ -50,7 +46,7 @@ TEST(CudaDeviceTest, CopiesBetweenDevicesWaitForTheirSource) {
     const Tensor term = Tensor::FromHost<float>(devices[0], {2}, std::vector<float>{10, 20});
     devices[0]->Accumulate(sum.raw_data(), term.raw_data(), 2);
     const Tensor there = sum.CopyTo(devices[1]);
-    EXPECT_EQ(Values(there), (std::vector<float>{11, 22})) << "seed " << seed;
+    EXPECT_EQ(HostValues(there), (std::vector<float>{11, 22})) << "seed " << seed;
     EXPECT_THAT(driver.violations(), IsEmpty());
   }
 }
@@ -74,7 +70,7 @@ TEST(CudaDeviceTest, BorrowedTensorsLiveUntilTheBorrowersWorkIsDone) {
       devices[1]->WaitFor(*ready);
       devices[1]->Accumulate(total.raw_data(), message.raw_data(), 64);
     }
-    EXPECT_EQ(Values(total), std::vector<float>(64, 55.0f)) << "seed " << seed;
+    EXPECT_EQ(HostValues(total), std::vector<float>(64, 55.0f)) << "seed " << seed;
     EXPECT_THAT(driver.violations(), IsEmpty()) << "seed " << seed;
     EXPECT_EQ(devices[0]->allocator().stats().allocated_bytes, 0);
   }

@@ -8,6 +8,7 @@
 
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/host_values.h"
 #include "core/tensor/tensor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,11 +19,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::vector<float> Values(const Tensor& t) {
-  const Tensor host = t.ToHost();
-  return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
-}
 
 class DeviceGraphsTest : public ::testing::Test {
  protected:
@@ -50,7 +46,7 @@ TEST_F(DeviceGraphsTest, LaunchesGiveWhatTheWorkGives) {
   Tensor from = Floats({1, 2}), term = Floats({10, 20});
   Tensor sum;
   const int64_t room = device_->graphs()->MeasureMemory([&] { sum = Sum(from, term); });
-  EXPECT_EQ(Values(sum), (std::vector<float>{11, 22}));
+  EXPECT_EQ(HostValues(sum), (std::vector<float>{11, 22}));
   EXPECT_EQ(room, 2 * 512);
   const int64_t before = allocated_bytes();
   auto graph = device_->graphs()->Record(room, [&] {
@@ -61,14 +57,14 @@ TEST_F(DeviceGraphsTest, LaunchesGiveWhatTheWorkGives) {
   EXPECT_FALSE(device_->graphs()->recording());
   EXPECT_EQ(allocated_bytes() - before, room - 512);  // the first sum is gone
   (*graph)->Launch();
-  EXPECT_EQ(Values(sum), (std::vector<float>{11, 22}));
+  EXPECT_EQ(HostValues(sum), (std::vector<float>{11, 22}));
   from.CopyFrom(Floats({100, 200}));
   (*graph)->Launch();
   (*graph)->Launch();
-  EXPECT_EQ(Values(sum), (std::vector<float>{110, 220}));
+  EXPECT_EQ(HostValues(sum), (std::vector<float>{110, 220}));
   // A tensor keeps the memory of a graph that is gone.
   *graph = nullptr;
-  EXPECT_EQ(Values(sum), (std::vector<float>{110, 220}));
+  EXPECT_EQ(HostValues(sum), (std::vector<float>{110, 220}));
   EXPECT_EQ(allocated_bytes() - before, room - 512);
   sum = Tensor();
   EXPECT_EQ(allocated_bytes() - before, -512);
@@ -94,7 +90,8 @@ TEST_F(DeviceGraphsTest, WhatCannotBeRecordedLeavesTheDeviceAsItWas) {
   const auto event = peer_->RecordEvent();
   const int64_t before = allocated_bytes();
   EXPECT_THAT(Failure([&] { return Floats({1}), absl::OkStatus(); }), HasSubstr("from the host"));
-  EXPECT_THAT(Failure([&] { return Values(from), absl::OkStatus(); }), HasSubstr("to the host"));
+  EXPECT_THAT(Failure([&] { return HostValues(from), absl::OkStatus(); }),
+              HasSubstr("to the host"));
   EXPECT_THAT(Failure([&] { return theirs.CopyTo(device_), absl::OkStatus(); }),
               HasSubstr("another device"));
   EXPECT_THAT(Failure([&] { return device_->WaitFor(*event), absl::OkStatus(); }),
@@ -114,7 +111,7 @@ TEST_F(DeviceGraphsTest, WhatCannotBeRecordedLeavesTheDeviceAsItWas) {
   driver_.FailNext("BeginCapture");
   EXPECT_THAT(Failure([&] { return absl::OkStatus(); }), "BeginCapture was told to fail");
   EXPECT_EQ(allocated_bytes(), before);
-  EXPECT_EQ(Values(from.Clone()), (std::vector<float>{1, 2}));
+  EXPECT_EQ(HostValues(from.Clone()), (std::vector<float>{1, 2}));
   EXPECT_TRUE(device_->Synchronize().ok());
   EXPECT_TRUE(device_->graphs()->Record(512, [] { return absl::OkStatus(); }).ok());
   EXPECT_THAT(driver_.violations(), IsEmpty());
@@ -141,7 +138,7 @@ TEST_F(DeviceGraphsTest, NoMemoryForARecordingIsAnError) {
   EXPECT_EQ(graph.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(graph.status().message(), HasSubstr("has no 2.0 MiB more"));
   EXPECT_FALSE(device_->graphs()->recording());
-  EXPECT_EQ(Values(Floats({1, 2})), (std::vector<float>{1, 2}));
+  EXPECT_EQ(HostValues(Floats({1, 2})), (std::vector<float>{1, 2}));
 }
 
 // Tensors of the device may be let go, and copied, by other threads at any time.
@@ -162,7 +159,7 @@ TEST_F(DeviceGraphsTest, OtherThreadsMayUseTheDevice) {
   });
   ASSERT_TRUE(recorded.ok()) << recorded.status();
   copier.join();
-  EXPECT_EQ(Values(copy), (std::vector<float>{1, 2}));
+  EXPECT_EQ(HostValues(copy), (std::vector<float>{1, 2}));
   (*recorded)->Launch();
   ASSERT_TRUE(device_->Synchronize().ok());
   EXPECT_THAT(driver_.violations(), IsEmpty());

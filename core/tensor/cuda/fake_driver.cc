@@ -8,6 +8,11 @@
 #include "core/base/check.h"
 
 namespace dpipe::cuda {
+namespace {
+
+constexpr int64_t kFilledBytes = 64 << 20;  // of a block
+
+}  // namespace
 
 FakeDriver::FakeDriver(uint64_t seed)
     : gpus_({{0, "Fake GPU", 9, 0, 132, int64_t{80} << 30, "0000:01:00.0"}}),
@@ -266,7 +271,7 @@ absl::StatusOr<void*> FakeDriver::Allocate(Pool pool, int64_t size_bytes, Stream
   Block block{nullptr, size_bytes, pool};
   if (hidden_ == nullptr) block.data.reset(new char[size_bytes]);
   char* const data = hidden_ == nullptr ? block.data.get() : hidden_->Allocate(size_bytes);
-  if (hidden_ == nullptr) std::memset(data, 0xcd, size_bytes);
+  if (hidden_ == nullptr) std::memset(data, 0xcd, std::min(size_bytes, kFilledBytes));
   blocks_[data] = std::move(block);
   return data;
 }
@@ -279,7 +284,7 @@ absl::Status FakeDriver::Free(void* data, Stream stream) {
                 if (!block.live) violations_.push_back("a block was freed twice");
                 live_bytes_ -= block.live ? block.size_bytes : 0;
                 block.live = false;
-                std::memset(data, 0xdd, block.size_bytes);
+                std::memset(data, 0xdd, std::min(block.size_bytes, kFilledBytes));
               }});
 }
 

@@ -25,9 +25,10 @@ namespace dpipe::cuda {
 // a time, each time of a stream chosen at random among those that could go on: every order that
 // streams and events allow can come up. Work that touches memory outside a live block, or that was
 // freed in the stream's order before, is a violation; freed memory is filled with 0xdd, fresh
-// memory with 0xcd. Our own kernels run as any other work (EnqueueKernel). What is captured runs
-// when its graph is launched, with the memory that it was given then, in any order that the streams
-// allow that were captured; everything that CUDA forbids during a capture fails and spoils it.
+// memory with 0xcd, of large blocks the first 64 MiB. Our own kernels run as any other work
+// (EnqueueKernel). What is captured runs when its graph is launched, with the memory that it was
+// given then, in any order that the streams allow that were captured; everything that CUDA forbids
+// during a capture fails and spoils it.
 class FakeDriver : public Driver, public HostQueue {
  public:
   explicit FakeDriver(uint64_t seed = 1);

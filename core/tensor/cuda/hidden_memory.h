@@ -32,7 +32,8 @@ class HiddenMemory {
  private:
   void Protect(int protection);
 
-  char* const begin_;
+  char* const reserved_;
+  char* begin_ = nullptr;
   int64_t used_bytes_ = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <type_traits>
 
 namespace dpipe::cuda {
 
@@ -12,10 +13,20 @@ class HostQueue {
  public:
   virtual ~HostQueue() = default;
   // Enqueues `kernel` on `stream`, a cudaStream_t. `arguments` are the kernel's, of which every
-  // 8-byte word may be an address of memory that it uses.
+  // 8-byte word may be an address of memory that it uses: padding is zero.
   virtual void EnqueueKernel(void* stream, std::function<void()> kernel, const void* arguments,
                              size_t size_bytes) = 0;
 };
+
+// Enqueues run(arguments).
+template <typename Arguments, typename Run>
+void EnqueueWith(HostQueue* queue, void* stream, const Arguments& arguments, const Run& run) {
+  static_assert(std::is_trivially_copyable<Arguments>::value, "a kernel's arguments are bytes");
+  Arguments copy = arguments;
+  __builtin_clear_padding(&copy);  // what lay there before may look like an address
+  queue->EnqueueKernel(
+      stream, [arguments, run] { run(arguments); }, &copy, sizeof(copy));
+}
 
 }  // namespace dpipe::cuda
 

@@ -83,6 +83,17 @@ void* StreamOrderedAllocator::Allocate(int64_t size_bytes) {
   return *data;
 }
 
+void* StreamOrderedAllocator::AllocateIfRoom(int64_t size_bytes) {
+  const int64_t size = RoundUp(size_bytes);
+  absl::MutexLock lock(&mutex_);
+  AwaitPool();
+  const absl::StatusOr<void*> data = TryAllocate(size);
+  if (data.status().code() == absl::StatusCode::kResourceExhausted) return nullptr;
+  DPIPE_CHECK(data.ok()) << data.status().message();
+  stats_.allocated_bytes += size;
+  return *data;
+}
+
 void* StreamOrderedAllocator::AllocateInRoom(int64_t size_bytes) {
   const int64_t place = room_->arena.Place(size_bytes);
   for (auto& [begin, room] : rooms_) {

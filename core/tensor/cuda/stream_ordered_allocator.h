@@ -34,6 +34,7 @@ class StreamOrderedAllocator : public Allocator {
   ~StreamOrderedAllocator() override;
 
   void* Allocate(int64_t size_bytes) override;
+  void* AllocateIfRoom(int64_t size_bytes) override;
   void Free(void* data, int64_t size_bytes) override;
   MemoryStats stats() const override;
   void ResetPeak() override;

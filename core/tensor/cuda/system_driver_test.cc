@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/host_values.h"
 #include "core/tensor/tensor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -43,11 +44,6 @@ std::vector<float> Numbers(int64_t count) {
   return numbers;
 }
 
-std::vector<float> Values(const Tensor& t) {
-  const Tensor host = t.ToHost();
-  return std::vector<float>(host.span<float>().begin(), host.span<float>().end());
-}
-
 // Copies, fills, sums and memory of a recording's own, launched on what lies there at the time.
 TEST_F(GpuTest, RecordedWorkIsLaunchedAgain) {
   const auto devices = CreateCudaDevices(driver_, 1);
@@ -71,16 +67,16 @@ TEST_F(GpuTest, RecordedWorkIsLaunchedAgain) {
   for (float& x : doubled) x *= 2;
   for (int launch = 0; launch < 3; ++launch) {
     (*graph)->Launch();
-    EXPECT_EQ(Values(sum), doubled);
+    EXPECT_EQ(HostValues(sum), doubled);
   }
   from.CopyFrom(Tensor::FromHost<float>(device, {count}, doubled));
   (*graph)->Launch();
   for (float& x : doubled) x *= 2;
-  EXPECT_EQ(Values(sum), doubled);
+  EXPECT_EQ(HostValues(sum), doubled);
   // What cannot be recorded leaves the stream usable.
   const auto refused = device->graphs()->Record(room, [&] { return device->Synchronize(); });
   EXPECT_FALSE(refused.ok());
-  EXPECT_EQ(Values(from.Clone()), Values(from));
+  EXPECT_EQ(HostValues(from.Clone()), HostValues(from));
   EXPECT_TRUE(device->Synchronize().ok());
 }
 
@@ -92,11 +88,11 @@ TEST_F(GpuTest, TensorsComeBackAsTheyWent) {
   for (int64_t count : {1, 1000, 5000003}) {
     const std::vector<float> numbers = Numbers(count);
     const Tensor t = Tensor::FromHost<float>(device, {count}, numbers);
-    EXPECT_EQ(Values(t), numbers);
-    EXPECT_EQ(Values(t.Clone()), numbers);
+    EXPECT_EQ(HostValues(t), numbers);
+    EXPECT_EQ(HostValues(t.Clone()), numbers);
     const Tensor host = Tensor::FromHost<float>(Device::Cpu(), {count}, numbers);
-    EXPECT_EQ(Values(t.To(DType::kBf16).To(DType::kF32)),
-              Values(host.To(DType::kBf16).To(DType::kF32)));
+    EXPECT_EQ(HostValues(t.To(DType::kBf16).To(DType::kF32)),
+              HostValues(host.To(DType::kBf16).To(DType::kF32)));
   }
   EXPECT_TRUE(device->Synchronize().ok()) << device->Synchronize();
 }
@@ -137,7 +133,7 @@ TEST_F(GpuTest, VirtualGpusShareTheirMessages) {
     const Tensor borrowed = made.On(second);
     second->Accumulate(total.raw_data(), borrowed.raw_data(), total.num_elements());
   }
-  EXPECT_EQ(Values(total), expected);
+  EXPECT_EQ(HostValues(total), expected);
   EXPECT_TRUE(first->Synchronize().ok()) << first->Synchronize();
   EXPECT_TRUE(second->Synchronize().ok()) << second->Synchronize();
 }

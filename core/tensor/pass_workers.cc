@@ -1,0 +1,55 @@
+#include "core/tensor/pass_workers.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/base/bytes.h"
+#include "core/tensor/device.h"
+
+namespace dpipe {
+namespace {
+
+// At once, since several devices may be parts of one GPU.
+absl::StatusOr<std::vector<DeviceWorker*>> WithRoom(const std::vector<DeviceWorker*>& workers,
+                                                    int64_t size_bytes) {
+  std::vector<void*> blocks(workers.size(), nullptr);
+  const auto allocator = [&](int i) -> Allocator& { return workers[i]->device()->allocator(); };
+  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers, [&](int i) {
+    blocks[i] = allocator(i).AllocateIfRoom(size_bytes);
+    return absl::OkStatus();
+  })));
+  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers, [&](int i) {
+    if (blocks[i] == nullptr) return absl::OkStatus();
+    allocator(i).Free(blocks[i], size_bytes);
+    allocator(i).ReleaseCache();
+    return absl::OkStatus();
+  })));
+  std::vector<DeviceWorker*> able;
+  for (size_t i = 0; i < workers.size(); ++i) {
+    if (blocks[i] != nullptr) able.push_back(workers[i]);
+  }
+  return able;
+}
+
+}  // namespace
+
+std::shared_ptr<Device> HostDeviceFor(const std::shared_ptr<Device>& device) {
+  return device->has_host_memory() ? device : Device::Cpu();
+}
+
+absl::StatusOr<PassWorkers> PassWorkers::For(const std::vector<DeviceWorker*>& workers,
+                                             int64_t size_bytes) {
+  PassWorkers chosen;
+  chosen.workers_ = workers;
+  if (workers.empty() || workers[0]->device()->has_host_memory()) return chosen;
+  size_bytes += kGiB;
+  DPIPE_ASSIGN_OR_RETURN(chosen.workers_, WithRoom(workers, size_bytes));
+  if (!chosen.workers_.empty()) return chosen;
+  chosen.note_ = absl::StrCat("on the CPU, as ", workers[0]->device()->name(), " has no ",
+                              FormatBytes(size_bytes), " left");
+  DPIPE_ASSIGN_OR_RETURN(const auto cores,
+                         Device::PartitionCpu(static_cast<int>(AllowedCores().size())));
+  chosen.own_ = StartWorkers(cores);
+  for (const auto& worker : chosen.own_) chosen.workers_.push_back(worker.get());
+  return chosen;
+}
+
+}  // namespace dpipe

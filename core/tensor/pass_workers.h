@@ -1,0 +1,41 @@
+// Workers for passes beside training: samples, held-out losses, offline caches.
+#ifndef DPIPE_CORE_TENSOR_PASS_WORKERS_H_
+#define DPIPE_CORE_TENSOR_PASS_WORKERS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/tensor/device_worker.h"
+
+namespace dpipe {
+
+// A device whose tensors the host can read: the given one, or the CPU where it is a GPU.
+std::shared_ptr<Device> HostDeviceFor(const std::shared_ptr<Device>& device);
+
+// Of the given workers those whose devices have room now; on the CPU all. Where training has left
+// no GPU enough, as many of its own on the CPU as there are cores.
+class PassWorkers {
+ public:
+  // Passes need so many bytes on each device, and 1 GiB for kernels' own. The given workers outlive
+  // it.
+  static absl::StatusOr<PassWorkers> For(const std::vector<DeviceWorker*>& workers,
+                                         int64_t size_bytes);
+
+  const std::vector<DeviceWorker*>& workers() const { return workers_; }
+  // Why these are not the given ones; empty where at least one of them is.
+  const std::string& note() const { return note_; }
+
+ private:
+  PassWorkers() = default;
+
+  std::vector<std::unique_ptr<DeviceWorker>> own_;
+  std::vector<DeviceWorker*> workers_;
+  std::string note_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_TENSOR_PASS_WORKERS_H_
