@@ -124,6 +124,9 @@ absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& giv
   report::Progress progress(ProgressOf(options));
   DPIPE_ASSIGN_OR_RETURN(Comparison result, CompareStrategies(setup->job(), comparison, &progress));
   progress.Finish();
+  for (const std::string& note : setup->TakeDeviceNotes()) {
+    if (Leads(options)) say(note);
+  }
   result.results.benchmark = options.benchmark;
   result.results.model = options.model;
   const bool on_gpu = setup->workers()[0]->device()->kind() == DeviceKind::kCuda;

@@ -97,6 +97,7 @@ absl::Status Main() {
   DPIPE_ASSIGN_OR_RETURN(ModelProfile profile,
                          ProfileJob(setup->job(), batches, show, FLAGS_passes));
   progress.Finish();
+  for (const std::string& note : setup->TakeDeviceNotes()) Say(note);
   const std::string after = ClockState(device);
   profile.set_provenance(
       absl::StrCat(profile.provenance(), "; before: ", before, "; after: ", after));

@@ -150,7 +150,7 @@ class Trainer {
     }
     start_ns_ = MonotonicNow();
     const auto trained = RunTrainingLoop(loop, &run_->session());
-    SayFaults();
+    SayNotes();
     DPIPE_ASSIGN_OR_RETURN(const TrainingLoopResult done, trained);
     result_.training_ns = done.training_ns;
     if (done.reason == StopReason::kTimeLimit) result_.stopped_by = "the time limit";
@@ -173,11 +173,12 @@ class Trainer {
   }
 
   absl::Status AfterPiece() {
-    SayFaults();
+    SayNotes();
     return TakesSignal(kSaveNowFile) ? SaveCheckpoint() : absl::OkStatus();
   }
 
-  void SayFaults() {
+  void SayNotes() {
+    for (const std::string& line : run_->setup().TakeDeviceNotes()) say_(line);
     for (const std::string& line : faults_->TakeLines()) say_(line);
   }
 

@@ -28,6 +28,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
   if (cached) DPIPE_RETURN_IF_ERROR(run->BuildCache(show));
   run->job_ = cached ? run->setup_->CachedJob() : run->setup_->job();
   DPIPE_RETURN_IF_ERROR(run->FindThePlans(say, show));
+  for (const std::string& note : run->setup_->TakeDeviceNotes()) say(note);
   if (run->resumed() != nullptr) run->job_.first_step = run->resumed()->step;
   run->job_.max_skipped_in_a_row = options.faults.max_skipped_in_a_row;
   if (run->leads()) {

@@ -213,6 +213,18 @@ std::string TrainingSetup::Describe() const {
                       device_note_.empty() ? "" : absl::StrCat("\n          ", device_note_));
 }
 
+std::vector<std::string> TrainingSetup::TakeDeviceNotes() {
+  std::vector<std::string> lines;
+  for (const auto& worker : workers_) {
+    for (const std::string& note : worker->device()->notes()) {
+      // The same on every device.
+      if (!told_notes_.insert(note).second) continue;
+      lines.push_back(absl::StrCat("Note:     on ", worker->device()->name(), " ", note));
+    }
+  }
+  return lines;
+}
+
 absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(
     int64_t num_steps, const std::function<void(double)>& on_progress) {
   CacheRequest request;

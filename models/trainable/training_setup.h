@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,10 @@ class TrainingSetup {
   // A few lines: the model, the data set, the machine.
   std::string Describe() const;
 
+  // A line for each thing that the devices have computed in a slower way than they were made for,
+  // since the last call.
+  std::vector<std::string> TakeDeviceNotes();
+
   // The backbones' parameters to start from are no longer needed by any session: frees those of
   // trainable layers, which sessions have copied.
   void ReleaseInitialParameters();
@@ -104,6 +109,7 @@ class TrainingSetup {
   TrainingData data_;
   std::unique_ptr<InputProvider> inputs_;
   std::string device_note_;  // why not a GPU
+  std::set<std::string> told_notes_;
   std::vector<std::unique_ptr<DeviceWorker>> workers_;
   CachedInputs cached_inputs_;
   std::vector<ImageSize> sizes_;  // that steps have, as job_'s models: the first is planned for

@@ -19,6 +19,11 @@ absl::Status CudnnStatus(const CudnnApi& api, cudnnStatus_t status, absl::string
              : absl::InternalError(message);
 }
 
+// 91501 as "9.15.1".
+std::string VersionText(size_t version) {
+  return absl::StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100);
+}
+
 }  // namespace
 
 CudnnDescriptor::CudnnDescriptor(const CudnnApi& api, cudnnBackendDescriptorType_t type)
@@ -108,8 +113,8 @@ const CudnnDescriptor& CudnnGraph::Finish(CudnnDescriptor& descriptor) {
 void CudnnGraph::Require(size_t version) {
   const size_t present = api_.cudnnGetVersion();
   if (present >= version || !status_.ok()) return;
-  status_ = absl::UnimplementedError(
-      absl::StrCat("this graph needs cuDNN ", version, ", and this is ", present));
+  status_ = absl::UnimplementedError(absl::StrCat("it needs cuDNN ", VersionText(version),
+                                                  ", and this is ", VersionText(present)));
 }
 
 absl::StatusOr<CudnnTarget> CudnnTarget::WithProperties(const CudnnApi& api,

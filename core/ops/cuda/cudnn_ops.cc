@@ -1,11 +1,14 @@
 #include "core/ops/cuda/cudnn_ops.h"
 
 #include <algorithm>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "core/ops/backend.h"
 #include "core/ops/cuda/channels.h"
 #include "core/ops/cuda/cudnn_graphs.h"
 #include "core/ops/cuda/stream_of.h"
+#include "core/tensor/cuda/cuda_device.h"
 
 namespace dpipe::ops::cuda {
 namespace {
@@ -30,14 +33,41 @@ CudnnContext::Key KeyOf(Graph graph, DType dtype, const Convolution& s) {
           s.pad_left,
           s.pad_right};
 }
-CudnnContext::Key KeyOf(Graph graph, const UnmaskedAttention& s) {
+// Attention is in bf16 always.
+CudnnContext::Key KeyOf(Graph graph, DType, const UnmaskedAttention& s) {
   return {static_cast<int64_t>(graph), s.batch, s.heads, s.queries, s.keys, s.size};
+}
+
+const char* NameOf(Graph graph) {
+  switch (graph) {
+    case Graph::kConvolution:
+      return "a convolution";
+    case Graph::kInputGrad:
+      return "a convolution's gradient of its input";
+    case Graph::kFilterGrad:
+      return "a convolution's gradient of its filters";
+    case Graph::kAttention:
+      return "attention";
+    case Graph::kAttentionGrad:
+      return "attention's gradient";
+  }
+  return "";
+}
+std::string ShapeText(const Convolution& s) {
+  return absl::StrCat(s.height, " x ", s.width, " pixels, ", s.channels, " to ", s.outputs,
+                      " channels, filters of ", s.rows, " x ", s.columns);
+}
+std::string ShapeText(const UnmaskedAttention& s) {
+  return absl::StrCat(s.heads, " heads of ", s.size, ", ", s.queries, " queries, ", s.keys,
+                      " keys");
 }
 
 using Memory = std::vector<std::pair<int64_t, void*>>;
 
-absl::Status Run(const std::shared_ptr<Device>& device, const CudnnContext::Key& key, DType dtype,
-                 const CudnnContext::Describe& describe, const Memory& memory) {
+// What cuDNN does not compute is noted with the device.
+template <typename Shape>
+absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype,
+                 const Shape& shape, const CudnnContext::Describe& describe, const Memory& memory) {
   if (StreamOf(*device).emulated) {
     return absl::UnimplementedError("cuDNN does not run on emulated devices");
   }
@@ -47,9 +77,15 @@ absl::Status Run(const std::shared_ptr<Device>& device, const CudnnContext::Key&
     }
   }
   DPIPE_ASSIGN_OR_RETURN(CudnnContext * context, CudnnContext::Of(*device));
-  DPIPE_ASSIGN_OR_RETURN(const CudnnPlan* plan,
-                         context->PlanFor(key, dtype == DType::kF32, describe));
-  return plan->Run(context->handle(), device, memory);
+  const absl::StatusOr<const CudnnPlan*> plan =
+      context->PlanFor(KeyOf(graph, dtype, shape), dtype == DType::kF32, describe);
+  if (absl::IsUnimplemented(plan.status())) {
+    dpipe::cuda::CudaDeviceOf(*device).Note(
+        absl::StrCat(NameOf(graph), " of ", ShapeText(shape), " in ", DTypeName(dtype),
+                     " is computed by slower products: ", plan.status().message()));
+  }
+  DPIPE_RETURN_IF_ERROR(plan.status());
+  return (*plan)->Run(context->handle(), device, memory);
 }
 
 }  // namespace
@@ -59,7 +95,7 @@ absl::Status Run(const std::shared_ptr<Device>& device, const CudnnContext::Key&
 absl::Status ConvolveByCudnn(const Convolution& shape, const Tensor& x, const Tensor& filters,
                              const float* bias, const Tensor& y) {
   DPIPE_RETURN_IF_ERROR(
-      Run(x.device(), KeyOf(Graph::kConvolution, x.dtype(), shape), x.dtype(),
+      Run(x.device(), Graph::kConvolution, x.dtype(), shape,
           [&](CudnnGraph* graph) { DescribeConvolution(shape, x.dtype(), graph); },
           {{kImage, x.raw_data()}, {kFilters, filters.raw_data()}, {kOutput, y.raw_data()}}));
   if (bias != nullptr) {
@@ -71,14 +107,14 @@ absl::Status ConvolveByCudnn(const Convolution& shape, const Tensor& x, const Te
 
 absl::Status ConvolveInputGradByCudnn(const Convolution& shape, const Tensor& dy,
                                       const Tensor& filters, const Tensor& dx) {
-  return Run(dy.device(), KeyOf(Graph::kInputGrad, dy.dtype(), shape), dy.dtype(),
+  return Run(dy.device(), Graph::kInputGrad, dy.dtype(), shape,
              [&](CudnnGraph* graph) { DescribeInputGrad(shape, dy.dtype(), graph); },
              {{kImage, dx.raw_data()}, {kFilters, filters.raw_data()}, {kOutput, dy.raw_data()}});
 }
 
 absl::Status ConvolveFilterGradByCudnn(const Convolution& shape, const Tensor& x, const Tensor& dy,
                                        const Tensor& dfilters) {
-  return Run(x.device(), KeyOf(Graph::kFilterGrad, x.dtype(), shape), x.dtype(),
+  return Run(x.device(), Graph::kFilterGrad, x.dtype(), shape,
              [&](CudnnGraph* graph) { DescribeFilterGrad(shape, x.dtype(), graph); },
              {{kImage, x.raw_data()}, {kFilters, dfilters.raw_data()}, {kOutput, dy.raw_data()}});
 }
@@ -86,7 +122,7 @@ absl::Status ConvolveFilterGradByCudnn(const Convolution& shape, const Tensor& x
 absl::Status AttendByCudnn(const UnmaskedAttention& shape, const Tensor& q, const Tensor& k,
                            const Tensor& v, const Tensor& y, float* log_sums) {
   float scale = shape.scale;
-  return Run(q.device(), KeyOf(Graph::kAttention, shape), DType::kBf16,
+  return Run(q.device(), Graph::kAttention, DType::kBf16, shape,
              [&](CudnnGraph* graph) { DescribeAttention(shape, graph); },
              {{kQueries, q.raw_data()},
               {kKeys, k.raw_data()},
@@ -115,7 +151,7 @@ absl::Status AttendGradByCudnn(const UnmaskedAttention& shape, const Tensor& dy,
     part.batch = std::min(most, shape.batch - begin);
     const auto of = [&](const Tensor& t) { return t.Slice(begin, begin + part.batch).raw_data(); };
     float scale = shape.scale, unit = 1;
-    DPIPE_RETURN_IF_ERROR(Run(q.device(), KeyOf(Graph::kAttentionGrad, part), DType::kBf16,
+    DPIPE_RETURN_IF_ERROR(Run(q.device(), Graph::kAttentionGrad, DType::kBf16, part,
                               [&](CudnnGraph* graph) { DescribeAttentionGrad(part, graph); },
                               {{kQueries, of(q)},
                                {kKeys, of(k)},
