@@ -1,5 +1,7 @@
 #include "core/tensor/pass_workers.h"
 
+#include <functional>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
 #include "core/tensor/device.h"
@@ -11,17 +13,22 @@ namespace {
 absl::StatusOr<std::vector<DeviceWorker*>> WithRoom(const std::vector<DeviceWorker*>& workers,
                                                     int64_t size_bytes) {
   std::vector<void*> blocks(workers.size(), nullptr);
-  const auto allocator = [&](int i) -> Allocator& { return workers[i]->device()->allocator(); };
-  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers, [&](int i) {
-    blocks[i] = allocator(i).AllocateIfRoom(size_bytes);
-    return absl::OkStatus();
-  })));
-  DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers, [&](int i) {
-    if (blocks[i] == nullptr) return absl::OkStatus();
-    allocator(i).Free(blocks[i], size_bytes);
-    allocator(i).ReleaseCache();
-    return absl::OkStatus();
-  })));
+  const auto on_all = [&](const std::function<void(Allocator&, void*& block)>& job) {
+    return FirstError(RunOnAll(workers, [&](int i) {
+      job(workers[i]->device()->allocator(), blocks[i]);
+      return absl::OkStatus();
+    }));
+  };
+  // What one of them keeps for later no other could have.
+  DPIPE_RETURN_IF_ERROR(on_all([](Allocator& allocator, void*&) { allocator.ReleaseCache(); }));
+  DPIPE_RETURN_IF_ERROR(on_all([size_bytes](Allocator& allocator, void*& block) {
+    block = allocator.AllocateIfRoom(size_bytes);
+  }));
+  DPIPE_RETURN_IF_ERROR(on_all([size_bytes](Allocator& allocator, void*& block) {
+    if (block == nullptr) return;
+    allocator.Free(block, size_bytes);
+    allocator.ReleaseCache();
+  }));
   std::vector<DeviceWorker*> able;
   for (size_t i = 0; i < workers.size(); ++i) {
     if (blocks[i] != nullptr) able.push_back(workers[i]);
