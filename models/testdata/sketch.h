@@ -20,18 +20,33 @@ struct Sketch {
   std::array<double, kSketchSigns> dots = {};
 };
 
+using SketchSigns = std::array<double, kSketchSigns>;
+
+// The signs that eight bits stand for: -1 for a one.
+inline const std::array<SketchSigns, 1 << kSketchSigns>& SignsOfBits() {
+  static const auto* const table = [] {
+    auto* made = new std::array<SketchSigns, 1 << kSketchSigns>;
+    for (int bits = 0; bits < 1 << kSketchSigns; ++bits) {
+      for (int j = 0; j < kSketchSigns; ++j) (*made)[bits][j] = 1 - 2 * ((bits >> j) & 1);
+    }
+    return made;
+  }();
+  return *table;
+}
+
 inline Sketch SketchOf(const std::string& name, const Tensor& tensor) {
   const Tensor t = tensor.To(DType::kF32);
   const FormulaBits bits("sign/" + name);
+  const auto& signs_of = SignsOfBits();
   Sketch sketch;
+  SketchSigns dots = {};
   uint32_t index = 0;
   for (float x : t.span<float>()) {
     sketch.norm += double{x} * x;
-    const uint32_t random = bits[index++] >> 24;
-    for (int j = 0; j < kSketchSigns; ++j) {
-      sketch.dots[j] += (1 - 2 * static_cast<int>((random >> j) & 1)) * double{x};
-    }
+    const SketchSigns& signs = signs_of[bits[index++] >> 24];
+    for (int j = 0; j < kSketchSigns; ++j) dots[j] += signs[j] * double{x};
   }
+  sketch.dots = dots;
   sketch.norm = std::sqrt(sketch.norm);
   return sketch;
 }
