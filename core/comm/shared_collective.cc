@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/tensor/add_to.h"
 
 namespace dpipe {
 namespace {
@@ -97,7 +98,7 @@ void SharedCollective::Sum(const Chunk& chunk) {
   float* const sum = brought_[0].full[chunk.tensor].data<float>();
   for (size_t m = 1; m < brought_.size(); ++m) {
     const float* const other = brought_[m].full[chunk.tensor].data<float>();
-    for (int64_t k = chunk.begin; k < chunk.end; ++k) sum[k] += other[k];
+    AddTo(other + chunk.begin, chunk.end - chunk.begin, sum + chunk.begin);
   }
   for (size_t m = 1; m < brought_.size(); ++m) {
     std::copy(sum + chunk.begin, sum + chunk.end,
@@ -124,13 +125,12 @@ void SharedCollective::ReduceScatter(const Chunk& chunk) {
   std::vector<float> sum(first + chunk.begin, first + chunk.end);
   const int64_t size = chunk.end - chunk.begin;
   for (size_t m = 1; m < brought_.size(); ++m) {
-    const float* const other = brought_[m].full[chunk.tensor].data<float>() + chunk.begin;
-    for (int64_t k = 0; k < size; ++k) sum[k] += other[k];
+    AddTo(brought_[m].full[chunk.tensor].data<float>() + chunk.begin, size, sum.data());
   }
   const int64_t n = brought_[0].full[chunk.tensor].num_elements();
   float* const shard = brought_[chunk.member].shards[chunk.tensor].data<float>() + chunk.begin -
                        ShardOf(chunk.member).Begin(n);
-  for (int64_t k = 0; k < size; ++k) shard[k] += sum[k];
+  AddTo(sum.data(), size, shard);
 }
 
 }  // namespace dpipe

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
+#include "core/tensor/add_to.h"
 
 namespace dpipe {
 namespace {
@@ -121,9 +122,7 @@ void CpuDevice::Convert(void* to, DType to_dtype, const void* from, DType from_d
 }
 
 void CpuDevice::Accumulate(void* sum, const void* term, int64_t count) {
-  auto* const to = static_cast<float*>(sum);
-  const auto* const from = static_cast<const float*>(term);
-  for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+  AddTo(static_cast<const float*>(term), count, static_cast<float*>(sum));
 }
 
 std::shared_ptr<DeviceEvent> CpuDevice::RecordEvent() { return std::make_shared<PastEvent>(); }

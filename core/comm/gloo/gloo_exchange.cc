@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/comm/gloo/gloo_slot.h"
+#include "core/tensor/add_to.h"
 
 namespace dpipe {
 namespace {
@@ -116,10 +117,7 @@ absl::Status GlooExchange::SumShards(const RankGroup& group, absl::Span<const Te
   DPIPE_RETURN_IF_ERROR(Exchange(group, kScatter, out, in, what));
   std::copy_n(own, own_size, received_.data() + group.own.index * own_size);
   std::copy_n(received_.data(), own_size, own);
-  for (int j = 1; j < n; ++j) {
-    const float* other = received_.data() + j * own_size;
-    for (int64_t k = 0; k < own_size; ++k) own[k] += other[k];
-  }
+  for (int j = 1; j < n; ++j) AddTo(received_.data() + j * own_size, own_size, own);
   return absl::OkStatus();
 }
 
@@ -195,8 +193,7 @@ absl::Status GlooExchange::ReduceScatterSum(const RankGroup& group, absl::Span<c
     for (size_t i = begin; i < end; ++i) {
       const int64_t size = group.own.Size(full[i].num_elements());
       DPIPE_CHECK_EQ(shards[i].num_elements(), size) << what << ", tensor " << i;
-      float* shard = shards[i].data<float>();
-      for (int64_t k = 0; k < size; ++k) shard[k] += sum[k];
+      AddTo(sum, size, shards[i].data<float>());
       sum += size;
     }
     return absl::OkStatus();
