@@ -24,8 +24,8 @@ class Inference {
   explicit Inference(std::unique_ptr<ParameterSet> parameters)
       : own_(std::move(parameters)), parameters_(own_.get()) {}
 
-  // nn::Forward on `device`, by its worker's thread. `values` are tensors of the host before and
-  // after.
+  // nn::Forward on `device`, by its worker's thread, with its errors. `values` are tensors of the
+  // host before and after.
   absl::Status Forward(const Program& program, LayerRange range,
                        const std::shared_ptr<Device>& device, const RunOptions& options,
                        ValueMap* values);

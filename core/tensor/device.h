@@ -89,7 +89,7 @@ class Device {
   // must outlast what is enqueued already.
   virtual void GiveBack(Device& lender, void* data) = 0;
 
-  // What it computes in a slower way than it was made for, and why, for a person; each once.
+  // What it computes in another way than it was made for, and why, for a person; each once.
   // Thread-safe.
   virtual std::vector<std::string> notes() const { return {}; }
 

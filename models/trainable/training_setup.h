@@ -75,7 +75,7 @@ class TrainingSetup {
   // A few lines: the model, the data set, the machine.
   std::string Describe() const;
 
-  // A line for each thing that the devices have computed in a slower way than they were made for,
+  // A line for each thing that the devices have computed in another way than they were made for,
   // since the last call.
   std::vector<std::string> TakeDeviceNotes();
 

@@ -82,7 +82,7 @@ absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype
   if (absl::IsUnimplemented(plan.status())) {
     dpipe::cuda::CudaDeviceOf(*device).Note(
         absl::StrCat(NameOf(graph), " of ", ShapeText(shape), " in ", DTypeName(dtype),
-                     " is computed by slower products: ", plan.status().message()));
+                     " is computed by products instead: ", plan.status().message()));
   }
   DPIPE_RETURN_IF_ERROR(plan.status());
   return (*plan)->Run(context->handle(), device, memory);
