@@ -10,6 +10,7 @@
 #include "core/comm/peer_communicator.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/fake_driver.h"
+#include "core/train/held_out_loss.h"
 #include "data/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -122,6 +123,17 @@ class GpuTrainingTest : public ::testing::TestWithParam<Case> {
     return model.Draw(parameters, request, Pointers(workers), nullptr);
   }
 
+  absl::StatusOr<HeldOutLosses> LossesHeldOut(const Workers& workers) {
+    HeldOutLossOptions options;
+    options.model = &setup_->model().model();
+    options.frozen_parameters = setup_->model().frozen_parameters();
+    options.inputs = {setup_->job().inputs};
+    options.num_samples = kBatch;
+    options.batch = 1;
+    DPIPE_ASSIGN_OR_RETURN(const auto loss, HeldOutLoss::Create(options));
+    return loss->Evaluate(setup_->job().backbone_parameters, Pointers(workers));
+  }
+
   cuda::FakeDriver driver_;
   std::unique_ptr<models::TrainingSetup> setup_;
   Workers gpus_, cpus_;
@@ -140,8 +152,10 @@ TEST_P(GpuTrainingTest, TrainsAsTheCpu) {
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
-TEST_P(GpuTrainingTest, DrawsAsTheCpu) {
-  if (GetParam().cached) GTEST_SKIP() << "drawing knows no cache";
+// What knows no cache.
+class GpuPassesTest : public GpuTrainingTest {};
+
+TEST_P(GpuPassesTest, DrawsAsTheCpu) {
   const auto expected = Draw(cpus_);
   ASSERT_TRUE(expected.ok()) << expected.status();
   const auto actual = Draw(gpus_);
@@ -155,14 +169,30 @@ TEST_P(GpuTrainingTest, DrawsAsTheCpu) {
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
+TEST_P(GpuPassesTest, HeldOutLossesAsOnTheCpu) {
+  const auto expected = LossesHeldOut(cpus_);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const auto actual = LossesHeldOut(gpus_);
+  ASSERT_TRUE(actual.ok()) << actual.status();
+  EXPECT_GT(expected->mean, 0);
+  EXPECT_NEAR(actual->mean, expected->mean, 1e-4 * expected->mean);
+  EXPECT_THAT(driver_.violations(), IsEmpty());
+}
+
+const Case kStableDiffusion = {"StableDiffusion", "data/tiny_sd", "", "1f1b"};
+const Case kControlNet = {"ControlNet", "data/tiny_sd", "controlnet", "1f1b"};
+const Case kCascade = {"Cascade", "data/tiny_cdm", "", "diffusionpipe"};
+
+const auto kName = [](const auto& info) { return info.param.name; };
+
+INSTANTIATE_TEST_SUITE_P(Models, GpuPassesTest,
+                         ::testing::Values(kStableDiffusion, kControlNet, kCascade), kName);
 INSTANTIATE_TEST_SUITE_P(
     Models, GpuTrainingTest,
-    ::testing::Values(Case{"StableDiffusion", "data/tiny_sd", "", "1f1b"},
+    ::testing::Values(kStableDiffusion, kControlNet, kCascade,
                       Case{"StableDiffusionFromACache", "data/tiny_sd", "", "offline_cache", true},
-                      Case{"ControlNet", "data/tiny_sd", "controlnet", "1f1b"},
-                      Case{"ControlNetFromACache", "data/tiny_sd", "controlnet", "1f1b", true},
-                      Case{"Cascade", "data/tiny_cdm", "", "diffusionpipe"}),
-    [](const auto& info) { return info.param.name; });
+                      Case{"ControlNetFromACache", "data/tiny_sd", "controlnet", "1f1b", true}),
+    kName);
 
 }  // namespace
 }  // namespace dpipe

@@ -14,6 +14,7 @@
 namespace dpipe {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -165,7 +166,7 @@ TEST_P(HeldOutLossTest, GpusComputeTheSame) {
   driver.HideMemory();
   const auto gpus = StartWorkers(*cuda::CreateVirtualCudaDevices(&driver, 2));
   const HeldOutLosses there = EvaluateBy(loss->get(), gpus, 2);
-  EXPECT_THAT(there.note, IsEmpty());
+  EXPECT_THAT(gpus[0]->device()->notes(), IsEmpty());
   driver.RunAll();
   EXPECT_EQ(driver.live_bytes(), 0) << "training needs the memory";
   // With what frozen components have given on the GPUs.
@@ -173,7 +174,7 @@ TEST_P(HeldOutLossTest, GpusComputeTheSame) {
   driver.set_memory_limit(kGiB);
   const auto again = HeldOutLoss::Create(Options(2));
   const HeldOutLosses here = EvaluateBy(again->get(), gpus, 2);
-  EXPECT_THAT(here.note, HasSubstr("on the CPU"));
+  EXPECT_THAT(gpus[0]->device()->notes(), ElementsAre(HasSubstr("on the CPU")));
   EXPECT_EQ(here.by_quantile, Evaluate(again->get(), 1).by_quantile);
   for (int quantile = 0; quantile < 3; ++quantile) {
     const double expected = here.by_quantile[quantile];

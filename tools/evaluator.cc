@@ -45,7 +45,6 @@ absl::StatusOr<EvaluationReport> Evaluator::Evaluate(const models::NamedTensors&
   report.losses = losses.by_quantile;
   report.mean = losses.mean;
   report.epoch = epoch;
-  report.note = losses.note;
   report.seconds = static_cast<double>(MonotonicNow() - start) / kNanosPerSecond;
   observer->OnEvaluation(report);
   return report;

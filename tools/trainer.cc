@@ -35,7 +35,6 @@ std::string EvaluationText(const EvaluationReport& report) {
     absl::StrAppend(&text, i == 0 ? ", by quantile " : ", ",
                     absl::StrFormat("%g %.4f", report.quantiles[i], report.losses[i]));
   }
-  if (!report.note.empty()) absl::StrAppend(&text, " (computed ", report.note, ")");
   return text;
 }
 

@@ -44,7 +44,6 @@ struct EvaluationReport {
   double mean = 0;
   double epoch = 0;
   double seconds = 0;
-  std::string note;  // where they were computed elsewhere than one would think, and why
 };
 
 struct SamplesReport {

@@ -1,8 +1,20 @@
 #include "core/tensor/device.h"
 
+#include <algorithm>
+
 #include "core/base/check.h"
 
 namespace dpipe {
+
+std::vector<std::string> Device::notes() const {
+  absl::MutexLock lock(&notes_mutex_);
+  return notes_;
+}
+
+void Device::Note(const std::string& note) {
+  absl::MutexLock lock(&notes_mutex_);
+  if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
+}
 
 void CopyBytes(Device& to_device, void* to, Device& from_device, const void* from,
                int64_t size_bytes) {

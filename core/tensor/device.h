@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "core/tensor/allocator.h"
@@ -91,7 +93,8 @@ class Device {
 
   // What it computes in another way than it was made for, and why, for a person; each once.
   // Thread-safe.
-  virtual std::vector<std::string> notes() const { return {}; }
+  std::vector<std::string> notes() const ABSL_LOCKS_EXCLUDED(notes_mutex_);
+  void Note(const std::string& note) ABSL_LOCKS_EXCLUDED(notes_mutex_);
 
   // Null: it cannot record its work.
   virtual DeviceGraphs* graphs() { return nullptr; }
@@ -102,6 +105,8 @@ class Device {
  private:
   const DeviceKind kind_;
   const std::string name_;
+  mutable absl::Mutex notes_mutex_;
+  std::vector<std::string> notes_ ABSL_GUARDED_BY(notes_mutex_);
 };
 
 // Copies bytes from any device to any other, through the host's memory where there is no other way.

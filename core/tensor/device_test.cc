@@ -97,5 +97,14 @@ TEST(DeviceTest, ConversionRunsOnTheDevice) {
   EXPECT_EQ(HostValues(t.To(DType::kBf16).To(DType::kF32)), kValues);
 }
 
+TEST(DeviceTest, NotesAreKeptOnce) {
+  const auto device = Device::Cpu();
+  EXPECT_THAT(device->notes(), ElementsAre());
+  device->Note("a product is slow");
+  device->Note("attention is slow");
+  device->Note("a product is slow");
+  EXPECT_THAT(device->notes(), ElementsAre("a product is slow", "attention is slow"));
+}
+
 }  // namespace
 }  // namespace dpipe

@@ -50,8 +50,10 @@ absl::StatusOr<PassWorkers> PassWorkers::For(const std::vector<DeviceWorker*>& w
   size_bytes += kGiB;
   DPIPE_ASSIGN_OR_RETURN(chosen.workers_, WithRoom(workers, size_bytes));
   if (!chosen.workers_.empty()) return chosen;
-  chosen.note_ = absl::StrCat("on the CPU, as ", workers[0]->device()->name(), " has no ",
-                              FormatBytes(size_bytes), " left");
+  workers[0]->device()->Note(
+      absl::StrCat("there is no ", FormatBytes(size_bytes),
+                   " left for passes beside training: samples, held-out losses or caches are "
+                   "computed on the CPU"));
   DPIPE_ASSIGN_OR_RETURN(const auto cores,
                          Device::PartitionCpu(static_cast<int>(AllowedCores().size())));
   chosen.own_ = StartWorkers(cores);

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "core/base/status.h"
@@ -16,7 +15,7 @@ namespace dpipe {
 std::shared_ptr<Device> HostDeviceFor(const std::shared_ptr<Device>& device);
 
 // Of the given workers those whose devices have room now; on the CPU all. Where training has left
-// no GPU enough, as many of its own on the CPU as there are cores.
+// no GPU enough, which the first device notes, as many of its own on the CPU as there are cores.
 class PassWorkers {
  public:
   // Passes need so many bytes on each device, and 1 GiB for kernels' own. The given workers outlive
@@ -25,15 +24,12 @@ class PassWorkers {
                                          int64_t size_bytes);
 
   const std::vector<DeviceWorker*>& workers() const { return workers_; }
-  // Why these are not the given ones; empty where at least one of them is.
-  const std::string& note() const { return note_; }
 
  private:
   PassWorkers() = default;
 
   std::vector<std::unique_ptr<DeviceWorker>> own_;
   std::vector<DeviceWorker*> workers_;
-  std::string note_;
 };
 
 }  // namespace dpipe

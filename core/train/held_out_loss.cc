@@ -70,7 +70,6 @@ absl::StatusOr<HeldOutLosses> HeldOutLoss::Evaluate(
   });
   DPIPE_RETURN_IF_ERROR(FirstError(statuses));
   HeldOutLosses result;
-  result.note = chosen.note();
   for (int quantile = 0; quantile < num_quantiles; ++quantile) {
     double sum = 0;
     for (const auto& batch : losses) {

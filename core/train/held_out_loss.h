@@ -38,7 +38,6 @@ struct HeldOutLossOptions {
 struct HeldOutLosses {
   std::vector<double> by_quantile;  // means over the samples; of several backbones, the sum
   double mean = 0;                  // of them
-  std::string note;                 // where they were computed elsewhere than asked for, and why
 };
 
 class HeldOutLoss {

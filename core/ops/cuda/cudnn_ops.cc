@@ -8,7 +8,6 @@
 #include "core/ops/cuda/channels.h"
 #include "core/ops/cuda/cudnn_graphs.h"
 #include "core/ops/cuda/stream_of.h"
-#include "core/tensor/cuda/cuda_device.h"
 
 namespace dpipe::ops::cuda {
 namespace {
@@ -80,9 +79,8 @@ absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype
   const absl::StatusOr<const CudnnPlan*> plan =
       context->PlanFor(KeyOf(graph, dtype, shape), dtype == DType::kF32, describe);
   if (absl::IsUnimplemented(plan.status())) {
-    dpipe::cuda::CudaDeviceOf(*device).Note(
-        absl::StrCat(NameOf(graph), " of ", ShapeText(shape), " in ", DTypeName(dtype),
-                     " is computed by products instead: ", plan.status().message()));
+    device->Note(absl::StrCat(NameOf(graph), " of ", ShapeText(shape), " in ", DTypeName(dtype),
+                              " is computed by products instead: ", plan.status().message()));
   }
   DPIPE_RETURN_IF_ERROR(plan.status());
   return (*plan)->Run(context->handle(), device, memory);

@@ -1,6 +1,5 @@
 #include "core/tensor/cuda/cuda_device.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -103,16 +102,6 @@ std::shared_ptr<Device> CudaDevice::Twin() const {
 }
 
 absl::Status CudaDevice::BindThread() const { return driver_->MakeCurrent(context_); }
-
-void CudaDevice::Note(const std::string& note) {
-  absl::MutexLock lock(&mutex_);
-  if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
-}
-
-std::vector<std::string> CudaDevice::notes() const {
-  absl::MutexLock lock(&mutex_);
-  return notes_;
-}
 
 void CudaDevice::Keep(const absl::Status& status) {
   if (status.ok()) return;

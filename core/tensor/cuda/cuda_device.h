@@ -48,7 +48,6 @@ class CudaDevice : public Device, public DeviceGraphs {
   std::shared_ptr<DeviceEvent> RecordEvent() override;
   void WaitFor(const DeviceEvent& event) override;
   void GiveBack(Device& lender, void* data) override;
-  std::vector<std::string> notes() const override ABSL_LOCKS_EXCLUDED(mutex_);
   DeviceGraphs* graphs() override { return this; }
   int64_t MeasureMemory(const std::function<void()>& work) override;
   absl::StatusOr<std::unique_ptr<DeviceGraph>> Record(
@@ -63,9 +62,6 @@ class CudaDevice : public Device, public DeviceGraphs {
 
   // Keeps the first error that is not OK, for Synchronize. Thread-safe.
   void Keep(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
-
-  // Adds to notes(), once. Thread-safe.
-  void Note(const std::string& note) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Something that lives with the device, one a type: a library's handle, a cache of plans. Made at
   // the first call; used by the device's thread alone.
@@ -99,10 +95,9 @@ class CudaDevice : public Device, public DeviceGraphs {
   PinnedStaging staging_;
   std::map<std::type_index, std::shared_ptr<void>> attached_;
   RecordingGate gate_;
-  mutable absl::Mutex mutex_;
+  absl::Mutex mutex_;
   absl::Status recording_error_ ABSL_GUARDED_BY(mutex_);  // the first
   absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::string> notes_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const Anchor> anchor_ ABSL_GUARDED_BY(mutex_);
 };
 

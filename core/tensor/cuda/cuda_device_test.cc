@@ -15,7 +15,6 @@ namespace dpipe::cuda {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -153,17 +152,6 @@ TEST(CreateCudaDevicesTest, TooFewGpusAreNamed) {
   EXPECT_EQ(CreateCudaDevices(&driver, 1).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(CreateVirtualCudaDevices(&driver, 2).status().code(),
             absl::StatusCode::kFailedPrecondition);
-}
-
-TEST(CudaDeviceTest, NotesAreKeptOnce) {
-  FakeDriver driver;
-  const auto devices = Virtual(&driver, 2);
-  EXPECT_THAT(devices[0]->notes(), IsEmpty());
-  CudaDeviceOf(*devices[0]).Note("a product is slow");
-  CudaDeviceOf(*devices[0]).Note("attention is slow");
-  CudaDeviceOf(*devices[0]).Note("a product is slow");
-  EXPECT_THAT(devices[0]->notes(), ElementsAre("a product is slow", "attention is slow"));
-  EXPECT_THAT(devices[1]->notes(), IsEmpty());
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace dpipe::cuda {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -29,7 +30,6 @@ TEST(PassWorkersTest, OnTheCpuAllOfThem) {
   const auto chosen = PassWorkers::For(Pointers(workers), /*size_bytes=*/int64_t{1} << 60);
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_EQ(chosen->workers(), Pointers(workers));
-  EXPECT_THAT(chosen->note(), IsEmpty());
 }
 
 class PassWorkersOnAGpuTest : public ::testing::Test {
@@ -58,13 +58,12 @@ TEST_F(PassWorkersOnAGpuTest, ThoseWithRoomBesidesEachOther) {
   const auto both = PassWorkers::For(Pointers(workers_), kGiB);
   ASSERT_TRUE(both.ok()) << both.status();
   EXPECT_EQ(both->workers(), Pointers(workers_));
-  EXPECT_THAT(both->note(), IsEmpty());
   // Each alone would have room, but they are parts of one GPU.
   const auto one = PassWorkers::For(Pointers(workers_), 2 * kGiB);
   ASSERT_TRUE(one.ok()) << one.status();
   EXPECT_EQ(one->workers().size(), 1);
   EXPECT_EQ(one->workers()[0]->device()->kind(), DeviceKind::kCuda);
-  EXPECT_THAT(one->note(), IsEmpty());
+  EXPECT_THAT(devices_[0]->notes(), IsEmpty());
   // Nothing of that is left.
   driver_.RunAll();
   EXPECT_EQ(driver_.live_bytes(), 1 << 20);
@@ -80,7 +79,7 @@ TEST_F(PassWorkersOnAGpuTest, TheCpusCoresWhereThereIsNone) {
   for (DeviceWorker* worker : chosen->workers()) {
     EXPECT_TRUE(worker->device()->has_host_memory()) << worker->device()->name();
   }
-  EXPECT_THAT(chosen->note(), AllOf(HasSubstr("cuda:0"), HasSubstr("4.0 GiB"))) << chosen->note();
+  EXPECT_THAT(devices_[0]->notes(), ElementsAre(AllOf(HasSubstr("4.0 GiB"), HasSubstr("CPU"))));
 }
 
 TEST_F(PassWorkersOnAGpuTest, TensorsForTheHostAreTheCpus) {
