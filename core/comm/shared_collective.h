@@ -60,9 +60,9 @@ class SharedCollective {
   void CheckSizes() const;
   void Divide();
   void Do(const Chunk& chunk);
-  void Sum(const Chunk& chunk);
+  void Sum(const Chunk& block);
   void Gather(const Chunk& chunk);
-  void ReduceScatter(const Chunk& chunk);
+  void ReduceScatter(const Chunk& block);
   void End();
 
   const Kind kind_;
