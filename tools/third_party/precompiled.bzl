@@ -2,8 +2,8 @@
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
-# The compiler takes the first one whose options agree with a file's own, and the header's text where
-# none does.
+# The compiler takes the first one whose options agree with a file's own, and the header's text
+# where none does.
 _VARIANTS = {
     "plain": [],
     "openmp": ["-fopenmp"],
@@ -51,12 +51,13 @@ def _compile(ctx, toolchain, source, output, options):
 def _precompiled_header_impl(ctx):
     toolchain = find_cpp_toolchain(ctx)
 
-    # The compiler looks for precompiled forms beside a header, so a header of this name stands there.
+    # The compiler looks for precompiled forms beside a header, so one of this name stands there.
     folder = ctx.label.name
     header = ctx.actions.declare_file("%s/%s" % (folder, ctx.attr.header))
     ctx.actions.write(header, "#include_next <%s>\n" % ctx.attr.header)
     source = ctx.actions.declare_file("%s.h" % folder)
-    ctx.actions.write(source, "".join(["#include <%s>\n" % name for name in [ctx.attr.header] + ctx.attr.others]))
+    headers = [ctx.attr.header] + ctx.attr.others
+    ctx.actions.write(source, "".join(["#include <%s>\n" % name for name in headers]))
     forms = []
     for variant, options in _VARIANTS.items():
         form = ctx.actions.declare_file("%s/%s.gch/%s" % (folder, ctx.attr.header, variant))
@@ -72,8 +73,8 @@ precompiled_header = rule(
     attrs = {
         "header": attr.string(
             mandatory = True,
-            doc = "As it is included. Files that begin with it (-include) and whose target depends " +
-                  "on this one read the precompiled form.",
+            doc = "As it is included. Files that begin with it (-include) and whose target " +
+                  "depends on this one read the precompiled form.",
         ),
         "others": attr.string_list(doc = "Further headers that most such files include."),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
