@@ -52,6 +52,7 @@ class Trainer {
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options_.config_path, options_.config));
     DPIPE_RETURN_IF_ERROR(StartObservers());
     absl::Status status = TrainAndSave();
+    SayNotes();  // of the last evaluation and samples
     if (faults_ != nullptr) result_.faults = faults_->Summary();
     observers_.OnEnd({result_.steps, result_.images, result_.stopped_by, status});
     DPIPE_RETURN_IF_ERROR(status);

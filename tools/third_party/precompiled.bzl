@@ -17,7 +17,7 @@ def _compile(ctx, toolchain, source, output, options):
         unsupported_features = ctx.disabled_features,
     )
 
-    # As files of libraries are compiled, which in optimized builds are linked as they are.
+    # Files of libraries are position-independent, but for those that optimized binaries link.
     variables = cc_common.create_compile_variables(
         feature_configuration = features,
         cc_toolchain = toolchain,
@@ -76,7 +76,9 @@ precompiled_header = rule(
             doc = "As it is included. Files that begin with it (-include) and whose target " +
                   "depends on this one read the precompiled form.",
         ),
-        "others": attr.string_list(doc = "Further headers that most such files include."),
+        "others": attr.string_list(
+            doc = "Further headers that most such files include; in the precompiled form alone.",
+        ),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
     fragments = ["cpp"],
