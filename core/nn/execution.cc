@@ -44,6 +44,7 @@ class BoundContext {
   BoundContext(const BoundContext&) = delete;
   BoundContext& operator=(const BoundContext&) = delete;
 
+  void BindLaterGrad(Tensor later_grad) { context_.later_grad = std::move(later_grad); }
   void BindGrads(const NodeInfo& node, ParameterSet* parameters) {
     for (ParameterId id : node.parameters) grads_.push_back(parameters->grad(id));
     context_.weight_grads = grads_;
@@ -220,7 +221,14 @@ absl::Status RangeRunner::InputGradNode(int i, const ParameterSet& parameters, S
   DPIPE_CHECK(it != grads->end()) << program_.value(info.output).name;
   const Tensor output_grad = std::move(it->second);
   grads->erase(it);
-  const BoundContext context(info, parameters, compute_dtype_);
+  BoundContext context(info, parameters, compute_dtype_);
+  if (info.node->AddsToGrad() && context.get().WantsInputGrad(0)) {
+    const auto later = grads->find(info.inputs[0]);
+    if (later != grads->end()) {
+      context.BindLaterGrad(std::move(later->second));
+      grads->erase(later);
+    }
+  }
   DPIPE_ASSIGN_OR_RETURN(std::vector<Tensor> input_grads,
                          info.node->InputGrad(context.get(), saved, output_grad));
   DPIPE_CHECK_EQ(input_grads.size(), info.inputs.size());

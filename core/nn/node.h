@@ -52,6 +52,9 @@ struct NodeContext {
   bool wants_weight_grad = false;
   // Bit i: somebody needs the gradient of input i.
   uint32_t input_grad_mask = 0;
+  // In InputGrad of nodes where AddsToGrad: what later readers of input 0 contribute to its
+  // gradient; undefined where there are none.
+  Tensor later_grad;
 
   bool WantsInputGrad(int i) const { return (input_grad_mask >> i) & 1u; }
   bool WantsAnyInputGrad() const { return input_grad_mask != 0; }
@@ -69,6 +72,9 @@ class Node {
 
   // The output has no gradient, whatever the inputs have.
   virtual bool stops_gradient() const { return false; }
+
+  // InputGrad adds `later_grad` to the gradient of input 0 itself, which saves a pass over memory.
+  virtual bool AddsToGrad() const { return false; }
 
   // `saved` is null where no backward pass will come.
   virtual absl::StatusOr<Tensor> Forward(const NodeContext& context,

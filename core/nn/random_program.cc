@@ -58,7 +58,7 @@ class Generator {
   }
 
   ValueId AddNode(const std::string& name) {
-    switch (random_.NextBelow(6)) {
+    switch (random_.NextBelow(7)) {
       case 0:
         return AddActivation(&builder_, Pick(), ops::Activation::kGelu);
       case 1: {
@@ -71,6 +71,11 @@ class Generator {
       }
       case 3:
         return AddLayerNorm(&builder_, name, Pick(), {});
+      case 4: {
+        LinearSpec spec{kWidth};
+        spec.addend = Pick();
+        return AddLinear(&builder_, name, Pick(), spec);
+      }
       default:
         return AddLinear(&builder_, name, Pick(), {kWidth, random_.NextBelow(2) == 0});
     }

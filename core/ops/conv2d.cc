@@ -1,5 +1,6 @@
 #include "core/ops/conv2d.h"
 
+#include "core/ops/addend.h"
 #include "core/ops/backend.h"
 #include "core/ops/conv2d_kernels.h"
 
@@ -21,15 +22,17 @@ Shape Conv2dOutputShape(const Conv2dParams& params, const Shape& x, const Shape&
 }
 
 absl::StatusOr<Tensor> Conv2dForward(const Conv2dParams& params, const Tensor& x, const Weight& w,
-                                     const Tensor& bias) {
+                                     const Tensor& bias, const Tensor& addend) {
   CheckFloat(x);
-  Conv2dOutputShape(params, x.shape(), w.shape());
+  const Shape shape = Conv2dOutputShape(params, x.shape(), w.shape());
   if (bias.defined()) CheckFp32(bias, {w.shape()[0]});
+  const bool of_sample = addend.defined() && addend.shape().rank() == 2;
+  CheckAddend(addend, of_sample ? Shape{shape[0], shape[3]} : shape, x.dtype());
   absl::StatusOr<Tensor> y;
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *x.device(), "conv2d", [&] { y = ref::Conv2dForward(params, x, w, bias); },
-      [&] { y = cpu::Conv2dForward(params, x, w, bias); },
-      [&] { y = cuda::Conv2dForward(params, x, w, bias); }));
+      *x.device(), "conv2d", [&] { y = ref::Conv2dForward(params, x, w, bias, addend); },
+      [&] { y = WithAddend(cpu::Conv2dForward(params, x, w, bias), addend); },
+      [&] { y = cuda::Conv2dForward(params, x, w, bias, addend); }));
   return y;
 }
 

@@ -4,7 +4,8 @@
 //   i]
 //                                           * w[o, i, r, s]
 //
-// with x taken as zero outside the image, as torch.nn.functional.conv2d defines it. Output height
+// with x taken as zero outside the image, as torch.nn.functional.conv2d defines it [+ addend: a
+// residual connection, or what is added to a sample's channels]. Output height
 // is (H + pad_top + pad_bottom - R) / stride + 1, rounded down; width likewise.
 #ifndef DPIPE_CORE_OPS_CONV2D_H_
 #define DPIPE_CORE_OPS_CONV2D_H_
@@ -30,10 +31,11 @@ Conv2dParams Conv2dSymmetric(int stride, int padding);
 // Shape of the output for an x of [N, H, W, I] and a weight of [O, I, R, S]: [N, P, Q, O].
 Shape Conv2dOutputShape(const Conv2dParams& params, const Shape& x, const Shape& w);
 
-// x: [N, H, W, I], fp32 or bf16; w: [O, I, R, S]; bias: fp32 [O], or undefined for none. Returns
-// y: [N, P, Q, O] in x's element type.
+// x: [N, H, W, I], fp32 or bf16; w: [O, I, R, S]; bias: fp32 [O], or undefined for none; addend: in
+// x's element type, of y's shape, or [N, O] and added at every position, or undefined. Returns
+// y: [N, P, Q, O] in x's element type. On a GPU the addend saves a pass over memory.
 absl::StatusOr<Tensor> Conv2dForward(const Conv2dParams& params, const Tensor& x, const Weight& w,
-                                     const Tensor& bias);
+                                     const Tensor& bias, const Tensor& addend = Tensor());
 
 // dx, of shape `x_shape`, in dy's element type, from dy: [N, P, Q, O].
 absl::StatusOr<Tensor> Conv2dInputGrad(const Conv2dParams& params, const Tensor& dy,

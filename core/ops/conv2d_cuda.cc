@@ -3,6 +3,7 @@
 #include "core/ops/backend.h"
 #include "core/ops/bias_grad.h"
 #include "core/ops/conv2d_kernels.h"
+#include "core/ops/cuda/channels.h"
 #include "core/ops/cuda/convolution.h"
 #include "core/ops/cuda/cudnn_ops.h"
 #include "core/ops/cuda/matmul.h"
@@ -109,19 +110,36 @@ class Windows {
   const bool are_pixels_;  // a 1 x 1 convolution: the windows are the image
 };
 
+// y += bias + addend, each of which may be undefined.
+void AddTermsTo(const Tensor& y, const Tensor& bias, const Tensor& addend) {
+  if (!bias.defined() && !addend.defined()) return;
+  const float* const of_channels = bias.defined() ? bias.data<float>() : nullptr;
+  WithElements(
+      [&](auto* to) {
+        const decltype(to) added =
+            addend.defined() ? static_cast<decltype(to)>(addend.raw_data()) : nullptr;
+        const bool of_sample = added != nullptr && addend.shape() != y.shape();
+        AddTerms(StreamOf(y), ChannelsLastOf(y), of_channels, of_sample ? added : nullptr,
+                 of_sample ? nullptr : added, to);
+      },
+      y);
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> Conv2dForward(const Conv2dParams& params, const Tensor& x, const Weight& w,
-                                     const Tensor& bias) {
+                                     const Tensor& bias, const Tensor& addend) {
   DPIPE_ASSIGN_OR_RETURN(const Tensor filters, Filters(w, x.dtype()));
   const Shape shape = Conv2dOutputShape(params, x.shape(), w.shape());
   const Windows windows(params, x.shape(), w.shape(), shape);
   Tensor y = Tensor::Empty(x.device(), shape, x.dtype());
   if (!windows.are_pixels()) {
     const absl::Status done =
-        ConvolveByCudnn(ConvolutionOf(params, x.shape(), w.shape(), shape), x, filters,
-                        bias.defined() ? bias.data<float>() : nullptr, y);
-    if (done.ok()) return y;
+        ConvolveByCudnn(ConvolutionOf(params, x.shape(), w.shape(), shape), x, filters, y);
+    if (done.ok()) {
+      AddTermsTo(y, bias, addend);
+      return y;
+    }
     if (!absl::IsUnimplemented(done)) return done;
   }
   DPIPE_RETURN_IF_ERROR(windows.ForParts([&](int64_t begin, int64_t end) {
@@ -131,8 +149,10 @@ absl::StatusOr<Tensor> Conv2dForward(const Conv2dParams& params, const Tensor& x
     product.b = Transposed(windows.MatrixOf(filters));
     product.d = RowsOf(y.Slice(begin, end));
     if (bias.defined()) product.bias = bias.data<float>();
+    if (addend.shape() == shape) product.c = RowsOf(addend.Slice(begin, end));
     return Multiply(x.device(), product);
   }));
+  if (addend.defined() && addend.shape() != shape) AddTermsTo(y, Tensor(), addend);
   return y;
 }
 
@@ -181,7 +201,7 @@ absl::StatusOr<Tensor> FilterGrad(const Conv2dParams& params, const Tensor& x, c
     product.a = Transposed(RowsOf(dy.Slice(begin, end)));
     product.b = windows.MatrixOf(gathered);
     product.d = windows.MatrixOf(sums);
-    product.accumulate = begin > 0;
+    if (begin > 0) product.c = product.d;
     return Multiply(x.device(), product);
   }));
   return sums;

@@ -1,4 +1,5 @@
-// The implementations that conv2d.cc chooses from: conv2d.h's functions without the checks.
+// The implementations that conv2d.cc chooses from: conv2d.h's functions without the
+// checks; the CPU's are without the addend.
 #ifndef DPIPE_CORE_OPS_CONV2D_KERNELS_H_
 #define DPIPE_CORE_OPS_CONV2D_KERNELS_H_
 
@@ -7,7 +8,7 @@
 namespace dpipe::ops {
 namespace ref {
 Tensor Conv2dForward(const Conv2dParams& params, const Tensor& x, const Weight& w,
-                     const Tensor& bias);
+                     const Tensor& bias, const Tensor& addend);
 Tensor Conv2dInputGrad(const Conv2dParams& params, const Tensor& dy, const Weight& w,
                        const Shape& x_shape);
 void Conv2dWeightGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy, Tensor* dw,
@@ -23,7 +24,7 @@ absl::Status Conv2dWeightGrad(const Conv2dParams& params, const Tensor& x, const
 }  // namespace cpu
 namespace cuda {
 absl::StatusOr<Tensor> Conv2dForward(const Conv2dParams& params, const Tensor& x, const Weight& w,
-                                     const Tensor& bias);
+                                     const Tensor& bias, const Tensor& addend);
 absl::StatusOr<Tensor> Conv2dInputGrad(const Conv2dParams& params, const Tensor& dy,
                                        const Weight& w, const Shape& x_shape);
 absl::Status Conv2dWeightGrad(const Conv2dParams& params, const Tensor& x, const Tensor& dy,

@@ -42,12 +42,19 @@ Tensor FromDoubles(const std::shared_ptr<Device>& device, const Shape& shape, DT
 }  // namespace
 
 Tensor Conv2dForward(const Conv2dParams& params, const Tensor& x, const Weight& weight,
-                     const Tensor& bias) {
+                     const Tensor& bias, const Tensor& addend) {
   const Tensor w = weight.As(x.dtype());
   const Shape shape = Conv2dOutputShape(params, x.shape(), w.shape());
   std::vector<double> y(shape.num_elements(), 0.0);
   if (bias.defined()) {
     for (size_t i = 0; i < y.size(); ++i) y[i] = Get(bias, i % shape[3]);
+  }
+  if (addend.defined()) {
+    const bool of_sample = addend.shape() != shape;
+    const int64_t sample = shape.num_elements() / shape[0];
+    for (int64_t i = 0; i < shape.num_elements(); ++i) {
+      y[i] += Get(addend, of_sample ? i / sample * shape[3] + i % shape[3] : i);
+    }
   }
   ForEachProduct(params, x.shape(), w.shape(), shape,
                  [&](int64_t yi, int64_t xi, int64_t wi) { y[yi] += Get(x, xi) * Get(w, wi); });

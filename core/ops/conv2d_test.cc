@@ -3,6 +3,7 @@
 #include <thread>
 #include <tuple>
 
+#include "core/ops/add.h"
 #include "core/ops/onednn/onednn.h"
 #include "core/ops/op_testing.h"
 
@@ -83,6 +84,30 @@ TEST_P(Conv2dTest, CpuAgreesWithReference) {
     ASSERT_TRUE(Conv2dWeightGrad(c.params, x_ref, dy_ref, &dw_ref, &db_ref).ok());
     ExpectClose(dw, dw_ref, kWeightGrad);
     ExpectClose(db, db_ref, kWeightGrad);
+  }
+}
+
+// With the CPU's bits of a sum of its own, and as the reference, which rounds once: 2^-9 of up to 8
+// twice.
+TEST_P(Conv2dTest, AnAddendIsAdded) {
+  const Tolerance tolerance =
+      dtype() == DType::kF32 ? For(dtype()) : Tolerance{1.0 / 128, 1.0 / 32};
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.x.ToString() + " " + c.w.ToString());
+    const Weight w(Master(c, 1)), w_ref(OnDevice(ref_, w.master()));
+    const Tensor x = RandomTensor(cpu_, c.x, dtype(), 2), image = OutputGrad(c, 3);
+    const Tensor bias = RandomTensor(cpu_, {c.w[0]}, DType::kF32, 4);
+    const Tensor channels = RandomTensor(cpu_, {c.x[0], c.w[0]}, dtype(), 5);
+    const Tensor plain = *Conv2dForward(c.params, x, w, bias);
+    ExpectSameBits(*Conv2dForward(c.params, x, w, bias, image), *Add(plain, image));
+    // An image of one pixel may be given either way.
+    ExpectSameBits(*Conv2dForward(c.params, x, w, bias, channels), *AddChannels(plain, channels));
+    for (const Tensor& addend : {image, channels}) {
+      ExpectClose(*Conv2dForward(c.params, x, w, bias, addend),
+                  *Conv2dForward(c.params, OnDevice(ref_, x), w_ref, OnDevice(ref_, bias),
+                                 OnDevice(ref_, addend)),
+                  tolerance);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 #include "core/ops/group_norm.h"
 
+#include "core/ops/addend.h"
 #include "core/ops/backend.h"
 #include "core/ops/group_norm_kernels.h"
 
@@ -33,18 +34,20 @@ absl::StatusOr<GroupNormResult> GroupNormForward(const GroupNormParams& params, 
 
 absl::StatusOr<GroupNormGrads> GroupNormInputGrad(const GroupNormParams& params, const Tensor& x,
                                                   const Tensor& dy, const Tensor& stats,
-                                                  const Tensor& scale, const Tensor& bias) {
+                                                  const Tensor& scale, const Tensor& bias,
+                                                  const Tensor& addend) {
   CheckArguments(params, x, scale, bias);
   CheckAlike(x, dy);
+  CheckAddend(addend, x.shape(), x.dtype());
   CheckFp32(stats, {x.dim(0), params.groups, 2});
   GroupNormGrads grads;
   grads.dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
   grads.sums = Tensor::Empty(x.device(), {x.dim(0), x.dim(-1), 2}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(RunOn(
       *x.device(), "group_norm",
-      [&] { ref::GroupNormInputGrad(params, x, dy, stats, scale, bias, &grads); },
-      [&] { cpu::GroupNormInputGrad(params, x, dy, stats, scale, bias, &grads); },
-      [&] { cuda::GroupNormInputGrad(params, x, dy, stats, scale, bias, &grads); }));
+      [&] { ref::GroupNormInputGrad(params, x, dy, stats, scale, bias, addend, &grads); },
+      [&] { cpu::GroupNormInputGrad(params, x, dy, stats, scale, bias, addend, &grads); },
+      [&] { cuda::GroupNormInputGrad(params, x, dy, stats, scale, bias, addend, &grads); }));
   return grads;
 }
 

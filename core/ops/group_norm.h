@@ -33,10 +33,12 @@ struct GroupNormGrads {
   Tensor sums;  // fp32 [B, C, 2]: all that the weight gradient needs, so that x and dy can be freed
 };
 
-// `x` and `stats` are the forward pass's; dy has x's shape and dtype.
+// `x` and `stats` are the forward pass's; dy has x's shape and dtype, and so has `addend`, which is
+// added to dx: what other readers of x contribute to its gradient. Undefined: nothing.
 absl::StatusOr<GroupNormGrads> GroupNormInputGrad(const GroupNormParams& params, const Tensor& x,
                                                   const Tensor& dy, const Tensor& stats,
-                                                  const Tensor& scale, const Tensor& bias);
+                                                  const Tensor& scale, const Tensor& bias,
+                                                  const Tensor& addend = Tensor());
 
 // Adds the gradients of scale and bias, fp32 [C], from GroupNormInputGrad's `sums`, in sample
 // order.

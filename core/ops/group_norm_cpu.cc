@@ -61,15 +61,23 @@ DPIPE_VECTOR_INLINE void GradSumsOf(const T* __restrict x, const D* __restrict d
   SumOverPositions<2>(positions, channels, terms, sums);
 }
 
-// dx = dz a - first - (x - mean) second; dz and dx may be the same memory.
+// dx = dz a - first - (x - mean) second + addend, which may be null; dz and dx may be the same
+// memory.
 template <typename T, typename D>
 DPIPE_VECTOR_INLINE void InputGradOf(const T* x, const D* dz, const float* a, const float* mean,
-                                     const float* first, const float* second, T* dx,
-                                     int64_t positions, int64_t channels) {
+                                     const float* first, const float* second, const T* addend,
+                                     T* dx, int64_t positions, int64_t channels) {
   for (int64_t p = 0; p < positions; ++p, x += channels, dz += channels, dx += channels) {
+    const auto grad = [=](int64_t c) __attribute__((always_inline)) {
+      return Load(dz + c) * a[c] - first[c] - (Load(x + c) - mean[c]) * second[c];
+    };
+    if (addend == nullptr) {
 #pragma GCC ivdep
-    for (int64_t c = 0; c < channels; ++c) {
-      Store(dx + c, Load(dz + c) * a[c] - first[c] - (Load(x + c) - mean[c]) * second[c]);
+      for (int64_t c = 0; c < channels; ++c) Store(dx + c, grad(c));
+    } else {
+#pragma GCC ivdep
+      for (int64_t c = 0; c < channels; ++c) Store(dx + c, grad(c) + Load(addend + c));
+      addend += channels;
     }
   }
 }
@@ -114,18 +122,20 @@ DPIPE_VECTOR_CLONES void GradSums(const Bf16* x, const Bf16* dz, const float* me
 }
 DPIPE_VECTOR_CLONES void InputGrad(const float* x, const float* dz, const float* a,
                                    const float* mean, const float* first, const float* second,
-                                   float* dx, int64_t positions, int64_t channels) {
-  InputGradOf(x, dz, a, mean, first, second, dx, positions, channels);
+                                   const float* addend, float* dx, int64_t positions,
+                                   int64_t channels) {
+  InputGradOf(x, dz, a, mean, first, second, addend, dx, positions, channels);
 }
 DPIPE_VECTOR_CLONES void InputGrad(const Bf16* x, const float* dz, const float* a,
                                    const float* mean, const float* first, const float* second,
-                                   Bf16* dx, int64_t positions, int64_t channels) {
-  InputGradOf(x, dz, a, mean, first, second, dx, positions, channels);
+                                   const Bf16* addend, Bf16* dx, int64_t positions,
+                                   int64_t channels) {
+  InputGradOf(x, dz, a, mean, first, second, addend, dx, positions, channels);
 }
 DPIPE_VECTOR_CLONES void InputGrad(const Bf16* x, const Bf16* dz, const float* a, const float* mean,
-                                   const float* first, const float* second, Bf16* dx,
-                                   int64_t positions, int64_t channels) {
-  InputGradOf(x, dz, a, mean, first, second, dx, positions, channels);
+                                   const float* first, const float* second, const Bf16* addend,
+                                   Bf16* dx, int64_t positions, int64_t channels) {
+  InputGradOf(x, dz, a, mean, first, second, addend, dx, positions, channels);
 }
 
 namespace {
@@ -198,10 +208,12 @@ struct Affine {
   std::vector<float> a, b, mean;
 };
 
-// From GradSums' results for one sample: the sums that the weight gradient needs, and dx.
+// From GradSums' results for one sample: the sums that the weight gradient needs, and dx with the
+// addend, if there is one.
 template <typename T, typename D>
 void InputGradOfSample(const Dims& dims, const T* x, const D* dz, const float* stats,
-                       const Tensor& scale, const Affine& affine, float* weight_sums, T* dx) {
+                       const Tensor& scale, const Affine& affine, const T* addend,
+                       float* weight_sums, T* dx) {
   std::vector<double> s0(dims.channels), s1(dims.channels);
   double* const sums[] = {s0.data(), s1.data()};
   GradSums(x, dz, affine.mean.data(), dims.positions, dims.channels, sums);
@@ -220,7 +232,7 @@ void InputGradOfSample(const Dims& dims, const T* x, const D* dz, const float* s
       second[c] = static_cast<float>(rstd * rstd * rstd * centred / dims.count);
     }
   }
-  InputGrad(x, dz, affine.a.data(), affine.mean.data(), first.data(), second.data(), dx,
+  InputGrad(x, dz, affine.a.data(), affine.mean.data(), first.data(), second.data(), addend, dx,
             dims.positions, dims.channels);
 }
 
@@ -245,7 +257,7 @@ void GroupNormForward(const GroupNormParams& params, const Tensor& x, const Tens
 
 void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Tensor& dy,
                         const Tensor& stats, const Tensor& scale, const Tensor& bias,
-                        GroupNormGrads* grads) {
+                        const Tensor& addend, GroupNormGrads* grads) {
   const Dims dims(params, x);
   const int64_t sample = dims.positions * dims.channels;
   WithElements(
@@ -255,15 +267,19 @@ void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Te
           float* sums = grads->sums.template data<float>() + b * dims.channels * 2;
           const Affine affine(dims, s, scale, bias);
           const auto* xs = from + b * sample;
+          const auto* added = addend.defined()
+                                  ? static_cast<decltype(xs)>(addend.raw_data()) + b * sample
+                                  : nullptr;
           if (!params.silu) {
-            InputGradOfSample(dims, xs, gradient + b * sample, s, scale, affine, sums,
+            InputGradOfSample(dims, xs, gradient + b * sample, s, scale, affine, added, sums,
                               to + b * sample);
             return;
           }
           const Tensor dz = Tensor::Empty(x.device(), {sample}, DType::kF32);
           BeforeSilu(xs, gradient + b * sample, affine.a.data(), affine.b.data(), dz.data<float>(),
                      dims.positions, dims.channels);
-          InputGradOfSample(dims, xs, dz.data<float>(), s, scale, affine, sums, to + b * sample);
+          InputGradOfSample(dims, xs, dz.data<float>(), s, scale, affine, added, sums,
+                            to + b * sample);
         });
       },
       x, dy, grads->dx);

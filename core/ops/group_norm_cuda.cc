@@ -26,14 +26,16 @@ void GroupNormForward(const GroupNormParams& params, const Tensor& x, const Tens
 
 void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Tensor& dy,
                         const Tensor& stats, const Tensor& scale, const Tensor& bias,
-                        GroupNormGrads* grads) {
+                        const Tensor& addend, GroupNormGrads* grads) {
   const GroupNormShape shape = ShapeOf(params, x);
   const Tensor workspace = Workspace(x, GroupNormWorkspace(shape));
   WithElements(
       [&](const auto* in, const auto* grad, auto* to) {
+        const auto* added =
+            addend.defined() ? static_cast<decltype(in)>(addend.raw_data()) : nullptr;
         GroupNormGradient(StreamOf(x), shape, in, grad, stats.data<float>(), scale.data<float>(),
-                          bias.data<float>(), workspace.data<float>(), grads->sums.data<float>(),
-                          to);
+                          bias.data<float>(), added, workspace.data<float>(),
+                          grads->sums.data<float>(), to);
       },
       x, dy, grads->dx);
 }

@@ -10,21 +10,21 @@ void GroupNormForward(const GroupNormParams& params, const Tensor& x, const Tens
                       const Tensor& bias, GroupNormResult* result);
 void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Tensor& dy,
                         const Tensor& stats, const Tensor& scale, const Tensor& bias,
-                        GroupNormGrads* grads);
+                        const Tensor& addend, GroupNormGrads* grads);
 }  // namespace ref
 namespace cpu {
 void GroupNormForward(const GroupNormParams& params, const Tensor& x, const Tensor& scale,
                       const Tensor& bias, GroupNormResult* result);
 void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Tensor& dy,
                         const Tensor& stats, const Tensor& scale, const Tensor& bias,
-                        GroupNormGrads* grads);
+                        const Tensor& addend, GroupNormGrads* grads);
 }  // namespace cpu
 namespace cuda {
 void GroupNormForward(const GroupNormParams& params, const Tensor& x, const Tensor& scale,
                       const Tensor& bias, GroupNormResult* result);
 void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Tensor& dy,
                         const Tensor& stats, const Tensor& scale, const Tensor& bias,
-                        GroupNormGrads* grads);
+                        const Tensor& addend, GroupNormGrads* grads);
 void GroupNormWeightGrad(const Tensor& sums, Tensor* dscale, Tensor* dbias);
 }  // namespace cuda
 }  // namespace dpipe::ops

@@ -52,7 +52,7 @@ void GroupNormForward(const GroupNormParams& params, const Tensor& x, const Tens
 //   dx = rstd (dz scale - mean of (dz scale) - h mean of (dz scale h)).
 void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Tensor& dy,
                         const Tensor& stats, const Tensor& scale, const Tensor& bias,
-                        GroupNormGrads* grads) {
+                        const Tensor& addend, GroupNormGrads* grads) {
   const int64_t channels = x.dim(-1);
   const double count = static_cast<double>(x.num_elements()) / x.dim(0) / params.groups;
   std::vector<double> sums(2 * x.dim(0) * channels);
@@ -75,7 +75,8 @@ void GroupNormInputGrad(const GroupNormParams& params, const Tensor& x, const Te
         sums[2 * (b * channels + c) + 1] += d * h;
       });
       ForGroup(x, params.groups, b, g, [&](int64_t i, int64_t c) {
-        Put(grads->dx, i, rstd * (dz(i, c) * Get(scale, c) - first - normalised(i) * second));
+        const double dx = rstd * (dz(i, c) * Get(scale, c) - first - normalised(i) * second);
+        Put(grads->dx, i, addend.defined() ? dx + Get(addend, i) : dx);
       });
     }
   }

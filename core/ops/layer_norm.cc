@@ -1,5 +1,6 @@
 #include "core/ops/layer_norm.h"
 
+#include "core/ops/addend.h"
 #include "core/ops/backend.h"
 #include "core/ops/layer_norm_kernels.h"
 
@@ -22,19 +23,22 @@ absl::StatusOr<LayerNormResult> LayerNormForward(const LayerNormParams& params, 
 }
 
 absl::StatusOr<LayerNormGrads> LayerNormInputGrad(const Tensor& x, const Tensor& dy,
-                                                  const Tensor& stats, const Tensor& scale) {
+                                                  const Tensor& stats, const Tensor& scale,
+                                                  const Tensor& addend) {
   CheckFloat(x);
   CheckAlike(x, dy);
   const int64_t channels = x.dim(-1);
   CheckFp32(scale, {channels});
   CheckFp32(stats, {x.num_elements() / channels, 2});
+  CheckAddend(addend, x.shape(), x.dtype());
   LayerNormGrads grads;
   grads.dx = Tensor::Empty(x.device(), x.shape(), x.dtype());
   grads.sums = Tensor::Empty(x.device(), {x.dim(0), 2, channels}, DType::kF32);
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *x.device(), "layer_norm", [&] { ref::LayerNormInputGrad(x, dy, stats, scale, &grads); },
-      [&] { cpu::LayerNormInputGrad(x, dy, stats, scale, &grads); },
-      [&] { cuda::LayerNormInputGrad(x, dy, stats, scale, &grads); }));
+      *x.device(), "layer_norm",
+      [&] { ref::LayerNormInputGrad(x, dy, stats, scale, addend, &grads); },
+      [&] { cpu::LayerNormInputGrad(x, dy, stats, scale, addend, &grads); },
+      [&] { cuda::LayerNormInputGrad(x, dy, stats, scale, addend, &grads); }));
   return grads;
 }
 

@@ -25,9 +25,11 @@ struct LayerNormGrads {
   Tensor sums;  // fp32 [B, 2, C], B = x.dim(0): all that the weight gradient needs
 };
 
-// `x` and `stats` are the forward pass's; dy has x's shape and dtype.
+// `x` and `stats` are the forward pass's; dy has x's shape and dtype, and so has `addend`, which is
+// added to dx: what other readers of x contribute to its gradient. Undefined: nothing.
 absl::StatusOr<LayerNormGrads> LayerNormInputGrad(const Tensor& x, const Tensor& dy,
-                                                  const Tensor& stats, const Tensor& scale);
+                                                  const Tensor& stats, const Tensor& scale,
+                                                  const Tensor& addend = Tensor());
 
 // Adds the gradients of scale and bias, fp32 [C], from LayerNormInputGrad's `sums`, in sample
 // order.

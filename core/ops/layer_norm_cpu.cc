@@ -33,11 +33,11 @@ DPIPE_VECTOR_INLINE void ForwardOf(float eps, const T* x, const float* __restric
   }
 }
 
-// The rows of one sample; sums [2, channels] are written.
+// The rows of one sample; sums [2, channels] are written; addend: added to dx, or null.
 template <typename T>
 DPIPE_VECTOR_INLINE void GradOf(const T* x, const T* dy, const float* __restrict stats,
-                                const float* scale, T* __restrict dx, float* __restrict sums,
-                                int64_t rows, int64_t channels) {
+                                const float* scale, const T* addend, T* __restrict dx,
+                                float* __restrict sums, int64_t rows, int64_t channels) {
   float* __restrict dbias = sums;
   float* __restrict dscale = sums + channels;
   for (int64_t c = 0; c < 2 * channels; ++c) sums[c] = 0;
@@ -53,11 +53,17 @@ DPIPE_VECTOR_INLINE void GradOf(const T* x, const T* dy, const float* __restrict
                       channels, [=](int64_t c) __attribute__((always_inline)) {
                         return Load(dy + c) * scale[c] * ((Load(x + c) - mean) * rstd);
                       });
-    for (int64_t c = 0; c < channels; ++c) {
+    const auto add = [=](int64_t c, float added) __attribute__((always_inline)) {
       const float d = Load(dy + c), h = (Load(x + c) - mean) * rstd;
-      Store(dx + c, rstd * (d * scale[c] - first - h * second));
+      Store(dx + c, rstd * (d * scale[c] - first - h * second) + added);
       dbias[c] += d;
       dscale[c] += d * h;
+    };
+    if (addend == nullptr) {
+      for (int64_t c = 0; c < channels; ++c) add(c, 0.0f);
+    } else {
+      for (int64_t c = 0; c < channels; ++c) add(c, Load(addend + c));
+      addend += channels;
     }
   }
 }
@@ -75,14 +81,14 @@ DPIPE_VECTOR_CLONES void LayerNormRows(float eps, const Bf16* x, const float* sc
   ForwardOf(eps, x, scale, bias, y, stats, rows, channels);
 }
 DPIPE_VECTOR_CLONES void LayerNormGradRows(const float* x, const float* dy, const float* stats,
-                                           const float* scale, float* dx, float* sums, int64_t rows,
-                                           int64_t channels) {
-  GradOf(x, dy, stats, scale, dx, sums, rows, channels);
+                                           const float* scale, const float* addend, float* dx,
+                                           float* sums, int64_t rows, int64_t channels) {
+  GradOf(x, dy, stats, scale, addend, dx, sums, rows, channels);
 }
 DPIPE_VECTOR_CLONES void LayerNormGradRows(const Bf16* x, const Bf16* dy, const float* stats,
-                                           const float* scale, Bf16* dx, float* sums, int64_t rows,
-                                           int64_t channels) {
-  GradOf(x, dy, stats, scale, dx, sums, rows, channels);
+                                           const float* scale, const Bf16* addend, Bf16* dx,
+                                           float* sums, int64_t rows, int64_t channels) {
+  GradOf(x, dy, stats, scale, addend, dx, sums, rows, channels);
 }
 
 void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tensor& scale,
@@ -103,15 +109,18 @@ void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tens
 }
 
 void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, const Tensor& scale,
-                        LayerNormGrads* grads) {
+                        const Tensor& addend, LayerNormGrads* grads) {
   const int64_t channels = x.dim(-1), rows = x.num_elements() / channels / x.dim(0);
   WithElements(
       [&](const auto* from, const auto* gradient, auto* to) {
+        const auto* added =
+            addend.defined() ? static_cast<decltype(from)>(addend.raw_data()) : nullptr;
         ParallelFor(*x.device(), x.dim(0), [&](int64_t b) {
           const int64_t begin = b * rows * channels;
           LayerNormGradRows(from + begin, gradient + begin, stats.data<float>() + b * rows * 2,
-                            scale.data<float>(), to + begin,
-                            grads->sums.template data<float>() + b * 2 * channels, rows, channels);
+                            scale.data<float>(), added == nullptr ? nullptr : added + begin,
+                            to + begin, grads->sums.template data<float>() + b * 2 * channels, rows,
+                            channels);
         });
       },
       x, dy, grads->dx);

@@ -18,13 +18,15 @@ void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tens
 }
 
 void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, const Tensor& scale,
-                        LayerNormGrads* grads) {
+                        const Tensor& addend, LayerNormGrads* grads) {
   const ChannelsLast shape = ChannelsLastOf(x);
   const Tensor run_sums = Workspace(x, RunSumsSize(shape, 2));
   WithElements(
       [&](const auto* in, const auto* grad, auto* to) {
+        const auto* added =
+            addend.defined() ? static_cast<decltype(in)>(addend.raw_data()) : nullptr;
         LayerNormGradient(StreamOf(x), shape, in, grad, stats.data<float>(), scale.data<float>(),
-                          run_sums.data<float>(), grads->sums.data<float>(), to);
+                          added, run_sums.data<float>(), grads->sums.data<float>(), to);
       },
       x, dy, grads->dx);
 }

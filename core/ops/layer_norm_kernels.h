@@ -9,19 +9,19 @@ namespace ref {
 void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tensor& scale,
                       const Tensor& bias, LayerNormResult* result);
 void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, const Tensor& scale,
-                        LayerNormGrads* grads);
+                        const Tensor& addend, LayerNormGrads* grads);
 }  // namespace ref
 namespace cpu {
 void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tensor& scale,
                       const Tensor& bias, LayerNormResult* result);
 void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, const Tensor& scale,
-                        LayerNormGrads* grads);
+                        const Tensor& addend, LayerNormGrads* grads);
 }  // namespace cpu
 namespace cuda {
 void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tensor& scale,
                       const Tensor& bias, LayerNormResult* result);
 void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, const Tensor& scale,
-                        LayerNormGrads* grads);
+                        const Tensor& addend, LayerNormGrads* grads);
 void LayerNormWeightGrad(const Tensor& sums, Tensor* dscale, Tensor* dbias);
 }  // namespace cuda
 }  // namespace dpipe::ops

@@ -29,7 +29,7 @@ void LayerNormForward(const LayerNormParams& params, const Tensor& x, const Tens
 // With h = (x - mean) rstd, over a row:
 //   dx = rstd (dy scale - mean of (dy scale) - h mean of (dy scale h)).
 void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, const Tensor& scale,
-                        LayerNormGrads* grads) {
+                        const Tensor& addend, LayerNormGrads* grads) {
   const int64_t channels = x.dim(-1), sample = x.num_elements() / x.dim(0);
   std::vector<double> sums(grads->sums.num_elements());
   for (int64_t row = 0; row < x.num_elements() / channels; ++row) {
@@ -46,7 +46,8 @@ void LayerNormInputGrad(const Tensor& x, const Tensor& dy, const Tensor& stats, 
     }
     for (int64_t c = 0; c < channels; ++c) {
       const double h = (Get(x, begin + c) - mean) * rstd;
-      Put(grads->dx, begin + c, rstd * (Get(dy, begin + c) * Get(scale, c) - first - h * second));
+      const double dx = rstd * (Get(dy, begin + c) * Get(scale, c) - first - h * second);
+      Put(grads->dx, begin + c, addend.defined() ? dx + Get(addend, begin + c) : dx);
     }
   }
   for (size_t i = 0; i < sums.size(); ++i) Put(grads->sums, i, sums[i]);

@@ -1,5 +1,6 @@
 #include "core/ops/layer_norm.h"
 
+#include "core/ops/add.h"
 #include "core/ops/op_testing.h"
 
 namespace dpipe::ops {
@@ -37,6 +38,25 @@ TEST_P(LayerNormTest, CpuAgreesWithReference) {
     ExpectClose(g.dx, g_ref.dx, For(GetParam()));
     // Up to 77 terms of size 1 to 5, in order: 77 * 2^-24 * 5 at worst.
     ExpectClose(g.sums, g_ref.sums, {2e-5, 2e-5});
+  }
+}
+
+// In fp32 with the bits of a sum of its own; bf16 is rounded once.
+TEST_P(LayerNormTest, AnAddendIsAddedToTheGradient) {
+  for (const Shape& shape : {Shape{1, 3}, Shape{3, 77, 40}, Shape{2, 5, 321}}) {
+    const Tensor x = RandomTensor(cpu_, shape, GetParam(), 1, 2, 1);
+    const Tensor dy = RandomTensor(cpu_, shape, GetParam(), 2);
+    const Tensor scale = RandomTensor(cpu_, {shape[-1]}, DType::kF32, 3);
+    const Tensor later = RandomTensor(cpu_, shape, GetParam(), 4);
+    const Tensor stats = LayerNormForward({}, x, scale, scale)->stats;
+    const LayerNormGrads g = *LayerNormInputGrad(x, dy, stats, scale, later);
+    const LayerNormGrads plain = *LayerNormInputGrad(x, dy, stats, scale);
+    ExpectSameBits(g.sums, plain.sums);
+    if (GetParam() == DType::kF32) ExpectSameBits(g.dx, *Add(plain.dx, later));
+    const LayerNormGrads g_ref =
+        *LayerNormInputGrad(OnDevice(ref_, x), OnDevice(ref_, dy), OnDevice(ref_, stats),
+                            OnDevice(ref_, scale), OnDevice(ref_, later));
+    ExpectClose(g.dx, g_ref.dx, For(GetParam()));
   }
 }
 

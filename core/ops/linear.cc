@@ -1,5 +1,6 @@
 #include "core/ops/linear.h"
 
+#include "core/ops/addend.h"
 #include "core/ops/backend.h"
 #include "core/ops/linear_kernels.h"
 
@@ -12,28 +13,39 @@ void CheckWeight(const Shape& w) {
       << "weight of a linear layer: " << w;
 }
 
+// Rows as wide as a product with the weight, or its transpose, gives.
+Shape WithWidth(Shape shape, int64_t width) {
+  shape.Set(-1, width);
+  return shape;
+}
+
 }  // namespace
 
-absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& w, const Tensor& bias) {
+absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& w, const Tensor& bias,
+                                     const Tensor& addend) {
   CheckFloat(x);
   CheckWeight(w.shape());
   DPIPE_CHECK_EQ(x.dim(-1), w.shape()[1]) << "x " << x.shape() << ", weight " << w.shape();
   if (bias.defined()) CheckFp32(bias, {w.shape()[0]});
+  CheckAddend(addend, WithWidth(x.shape(), w.shape()[0]), x.dtype());
   absl::StatusOr<Tensor> y;
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *x.device(), "linear", [&] { y = ref::LinearForward(x, w, bias); },
-      [&] { y = cpu::LinearForward(x, w, bias); }, [&] { y = cuda::LinearForward(x, w, bias); }));
+      *x.device(), "linear", [&] { y = ref::LinearForward(x, w, bias, addend); },
+      [&] { y = WithAddend(cpu::LinearForward(x, w, bias), addend); },
+      [&] { y = cuda::LinearForward(x, w, bias, addend); }));
   return y;
 }
 
-absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& w) {
+absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& w, const Tensor& addend) {
   CheckFloat(dy);
   CheckWeight(w.shape());
   DPIPE_CHECK_EQ(dy.dim(-1), w.shape()[0]) << "dy " << dy.shape() << ", weight " << w.shape();
+  CheckAddend(addend, WithWidth(dy.shape(), w.shape()[1]), dy.dtype());
   absl::StatusOr<Tensor> dx;
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *dy.device(), "linear's input gradient", [&] { dx = ref::LinearInputGrad(dy, w); },
-      [&] { dx = cpu::LinearInputGrad(dy, w); }, [&] { dx = cuda::LinearInputGrad(dy, w); }));
+      *dy.device(), "linear's input gradient", [&] { dx = ref::LinearInputGrad(dy, w, addend); },
+      [&] { dx = WithAddend(cpu::LinearInputGrad(dy, w), addend); },
+      [&] { dx = cuda::LinearInputGrad(dy, w, addend); }));
   return dx;
 }
 

@@ -16,7 +16,8 @@ Tensor Flat(const Tensor& w) { return w.Reshape({w.dim(0), w.dim(1)}); }
 
 }  // namespace
 
-absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& weight, const Tensor& bias) {
+absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& weight, const Tensor& bias,
+                                     const Tensor& addend) {
   const Tensor w = Flat(weight.As(x.dtype()));
   Tensor y = WithLast(x, w.dim(0));
   Product product = {x.num_elements() / x.dim(-1), w.dim(0), w.dim(1)};
@@ -24,17 +25,20 @@ absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& weight, cons
   product.b = Transposed(RowsOf(w));
   product.d = RowsOf(y);
   if (bias.defined()) product.bias = bias.data<float>();
+  if (addend.defined()) product.c = RowsOf(addend);
   DPIPE_RETURN_IF_ERROR(Multiply(x.device(), product));
   return y;
 }
 
-absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& weight) {
+absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& weight,
+                                       const Tensor& addend) {
   const Tensor w = Flat(weight.As(dy.dtype()));
   Tensor dx = WithLast(dy, w.dim(1));
   Product product = {dy.num_elements() / dy.dim(-1), w.dim(1), w.dim(0)};
   product.a = RowsOf(dy);
   product.b = RowsOf(w);
   product.d = RowsOf(dx);
+  if (addend.defined()) product.c = RowsOf(addend);
   DPIPE_RETURN_IF_ERROR(Multiply(dy.device(), product));
   return dx;
 }
@@ -44,7 +48,7 @@ absl::Status LinearWeightGrad(const Tensor& x, const Tensor& dy, Tensor* dw, Ten
   product.a = Transposed(RowsOf(dy));
   product.b = RowsOf(x);
   product.d = RowsOf(Flat(*dw));
-  product.accumulate = true;
+  product.c = product.d;
   DPIPE_RETURN_IF_ERROR(Multiply(x.device(), product));
   if (db != nullptr) AddBiasGrad(dy, db);
   return absl::OkStatus();

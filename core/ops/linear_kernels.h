@@ -1,4 +1,5 @@
-// The implementations that linear.cc chooses from: linear.h's functions without the checks.
+// The implementations that linear.cc chooses from: linear.h's functions without the
+// checks; the CPU's are without the addend.
 #ifndef DPIPE_CORE_OPS_LINEAR_KERNELS_H_
 #define DPIPE_CORE_OPS_LINEAR_KERNELS_H_
 
@@ -8,8 +9,8 @@
 
 namespace dpipe::ops {
 namespace ref {
-Tensor LinearForward(const Tensor& x, const Weight& w, const Tensor& bias);
-Tensor LinearInputGrad(const Tensor& dy, const Weight& w);
+Tensor LinearForward(const Tensor& x, const Weight& w, const Tensor& bias, const Tensor& addend);
+Tensor LinearInputGrad(const Tensor& dy, const Weight& w, const Tensor& addend);
 void LinearWeightGrad(const Tensor& x, const Tensor& dy, Tensor* dw, Tensor* db);
 }  // namespace ref
 namespace cpu {
@@ -18,8 +19,9 @@ absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& w);
 absl::Status LinearWeightGrad(const Tensor& x, const Tensor& dy, Tensor* dw, Tensor* db);
 }  // namespace cpu
 namespace cuda {
-absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& w, const Tensor& bias);
-absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& w);
+absl::StatusOr<Tensor> LinearForward(const Tensor& x, const Weight& w, const Tensor& bias,
+                                     const Tensor& addend);
+absl::StatusOr<Tensor> LinearInputGrad(const Tensor& dy, const Weight& w, const Tensor& addend);
 absl::Status LinearWeightGrad(const Tensor& x, const Tensor& dy, Tensor* dw, Tensor* db);
 }  // namespace cuda
 }  // namespace dpipe::ops

@@ -3,6 +3,7 @@
 #include <thread>
 #include <tuple>
 
+#include "core/ops/add.h"
 #include "core/ops/onednn/onednn.h"
 #include "core/ops/op_testing.h"
 
@@ -82,6 +83,32 @@ TEST_P(LinearTest, CpuAgreesWithReference) {
     Tensor dw_alone = RandomTensor(cpu_, {c.out, c.x[-1]}, DType::kF32, 5);
     ASSERT_TRUE(LinearWeightGrad(x, dy, &dw_alone, nullptr).ok());
     ExpectSameBits(dw_alone, dw);
+  }
+}
+
+// With the CPU's bits of a sum of its own, and as the reference, which rounds once: 2^-9 of up to 8
+// twice.
+TEST_P(LinearTest, AnAddendIsAdded) {
+  const Tolerance tolerance =
+      dtype() == DType::kF32 ? For(dtype()) : Tolerance{1.0 / 128, 1.0 / 32};
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.x.ToString());
+    const Weight w(Master(c, 1)), w_ref(OnDevice(ref_, w.master()));
+    const Tensor x = RandomTensor(cpu_, c.x, dtype(), 2);
+    const Tensor dy = RandomTensor(cpu_, OutputShape(c), dtype(), 3);
+    const Tensor bias = RandomTensor(cpu_, {c.out}, DType::kF32, 4);
+    const Tensor residual = RandomTensor(cpu_, OutputShape(c), dtype(), 5);
+    const Tensor later = RandomTensor(cpu_, c.x, dtype(), 6);
+    const Tensor y = *LinearForward(x, w, bias, residual);
+    const Tensor dx = *LinearInputGrad(dy, w, later);
+    ExpectSameBits(y, *Add(*LinearForward(x, w, bias), residual));
+    ExpectSameBits(dx, *Add(*LinearInputGrad(dy, w), later));
+    ExpectClose(
+        y, *LinearForward(OnDevice(ref_, x), w_ref, OnDevice(ref_, bias), OnDevice(ref_, residual)),
+        tolerance);
+    Tolerance of_grad = tolerance;
+    of_grad.absolute *= std::max(1.0, std::sqrt(double(c.out) / c.x[-1]));
+    ExpectClose(dx, *LinearInputGrad(OnDevice(ref_, dy), w_ref, OnDevice(ref_, later)), of_grad);
   }
 }
 
@@ -196,8 +223,11 @@ TEST(LinearReferenceTest, ByHand) {
   const Tensor bias = Tensor::FromHost<float>(ref, {2}, {10, 20});
   const Tensor x = Tensor::FromHost<float>(ref, {1, 3}, {1, 0, -1});
   EXPECT_EQ(Values(*LinearForward(x, w, bias)), (std::vector<double>{8, 18}));
+  const Tensor residual = Tensor::FromHost<float>(ref, {1, 2}, {100, 200});
+  EXPECT_EQ(Values(*LinearForward(x, w, bias, residual)), (std::vector<double>{108, 218}));
   const Tensor dy = Tensor::FromHost<float>(ref, {1, 2}, {1, -1});
   EXPECT_EQ(Values(*LinearInputGrad(dy, w)), (std::vector<double>{-3, -3, -3}));
+  EXPECT_EQ(Values(*LinearInputGrad(dy, w, x)), (std::vector<double>{-2, -3, -4}));
   Tensor dw = Tensor::FromHost<float>(ref, {2, 3}, {1, 1, 1, 1, 1, 1});
   Tensor db = Tensor::FromHost<float>(ref, {2}, {5, 5});
   ASSERT_TRUE(LinearWeightGrad(x, dy, &dw, &db).ok());

@@ -8,7 +8,6 @@
 #include "core/nn/nodes/embedding_nodes.h"
 #include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
-#include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 
 namespace dpipe::models {
@@ -28,14 +27,15 @@ ValueId AddEncoderLayer(const ClipTextConfig& config, const std::string& name, V
   attention.out = "out_proj";
   builder->BeginLayer(name + ".self_attn", kind);
   ValueId h = nn::AddLayerNorm(builder, name + ".layer_norm1", x, norm);
-  h = nn::AddAttentionBlock(builder, name + ".self_attn", h, h, attention);
-  x = nn::AddSum(builder, x, h);
+  attention.addend = x;
+  x = nn::AddAttentionBlock(builder, name + ".self_attn", h, h, attention);
   builder->BeginLayer(name + ".mlp", kind);
   h = nn::AddLayerNorm(builder, name + ".layer_norm2", x, norm);
   h = nn::AddLinear(builder, name + ".mlp.fc1", h, {config.intermediate_size});
   h = nn::AddActivation(builder, h, config.activation);
-  h = nn::AddLinear(builder, name + ".mlp.fc2", h, {config.hidden_size});
-  return nn::AddSum(builder, x, h);
+  nn::LinearSpec down{config.hidden_size};
+  down.addend = x;
+  return nn::AddLinear(builder, name + ".mlp.fc2", h, down);
 }
 
 }  // namespace

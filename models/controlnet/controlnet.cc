@@ -1,5 +1,6 @@
 #include "models/controlnet/controlnet.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,14 +77,15 @@ ValueId AddHintNetwork(const ControlNetConfig& config, ValueId condition, LayerK
   return nn::AddConv2d(builder, prefix + "conv_out", x, last);
 }
 
-// A layer of its own.
-ValueId AddZeroConvolution(const std::string& name, ValueId x, LayerKind kind,
-                           nn::ProgramBuilder* builder) {
+// A layer of its own, whose result is added to `addend`, if there is one.
+ValueId AddZeroConvolution(const std::string& name, ValueId x, std::optional<ValueId> addend,
+                           LayerKind kind, nn::ProgramBuilder* builder) {
   builder->BeginLayer(name, kind);
   nn::LinearSpec spec;
   spec.out = builder->shape(x)[-1];
   spec.conv1x1 = true;
   spec.zero_init = true;
+  spec.addend = addend;
   return nn::AddLinear(builder, name, x, spec);
 }
 
@@ -95,7 +97,7 @@ constexpr char kMiddleConvolution[] = "controlnet_mid_block";
 void AddControls(const UNetParts::Encoded& copy, LayerKind kind, nn::ProgramBuilder* builder,
                  UNetParts::Encoded* locked) {
   auto add = [&](const std::string& name, ValueId x, ValueId* value) {
-    *value = nn::AddSum(builder, *value, AddZeroConvolution(name, x, kind, builder));
+    *value = AddZeroConvolution(name, x, *value, kind, builder);
   };
   for (size_t i = 0; i < copy.skips.size(); ++i) {
     add(SkipConvolution(i), copy.skips[i], &locked->skips[i]);
@@ -196,7 +198,8 @@ absl::StatusOr<nn::Program> BuildControlNetAlone(const ControlNetConfig& config,
   const UNetParts::Encoded copy =
       AddCopy(config, noisy, timesteps, context, condition, LayerKind::kFrozen, &builder);
   auto add = [&](const std::string& name, ValueId x, const std::string& output) {
-    builder.MarkOutput(AddZeroConvolution(name, x, LayerKind::kFrozen, &builder), output);
+    const ValueId y = AddZeroConvolution(name, x, std::nullopt, LayerKind::kFrozen, &builder);
+    builder.MarkOutput(y, output);
   };
   for (size_t i = 0; i < copy.skips.size(); ++i) {
     add(SkipConvolution(i), copy.skips[i], absl::StrCat("residual_", i));

@@ -112,9 +112,11 @@ class PixelUNetBuilder {
     if (norm_groups > 0) {
       h = nn::AddGroupNorm(builder_, Name(name + ".group_norm"), h, Norm(norm_groups, false));
     }
-    h = nn::AddReshape(builder_, h, Shape({shape[0] * shape[1], shape[2]}));
+    const Shape pixels({shape[0] * shape[1], shape[2]});
+    h = nn::AddReshape(builder_, h, pixels);
+    spec.addend = nn::AddReshape(builder_, x, pixels);
     h = nn::AddAttentionBlock(builder_, Name(name), h, h, spec);
-    return nn::AddSum(builder_, nn::AddReshape(builder_, h, shape), x);
+    return nn::AddReshape(builder_, h, shape);
   }
 
   ValueId AddDown(int level, ValueId x) {

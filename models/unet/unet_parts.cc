@@ -10,7 +10,6 @@
 #include "core/nn/nodes/embedding_nodes.h"
 #include "core/nn/nodes/linear_node.h"
 #include "core/nn/nodes/norm_nodes.h"
-#include "core/nn/nodes/shape_nodes.h"
 
 namespace dpipe::models {
 namespace {
@@ -51,8 +50,9 @@ ValueId UNetParts::AddTime(ValueId timesteps) {
 UNetParts::Encoded UNetParts::AddEncoder(ValueId noisy, ValueId time, ValueId context,
                                          std::optional<ValueId> hint) {
   builder_->BeginLayer(prefix_ + "conv_in", kind_);
-  ValueId x = nn::AddConv2d(builder_, prefix_ + "conv_in", noisy, {config_.block_out_channels[0]});
-  if (hint.has_value()) x = nn::AddSum(builder_, x, *hint);
+  nn::Conv2dSpec conv_in{config_.block_out_channels[0]};
+  conv_in.addend = hint;
+  ValueId x = nn::AddConv2d(builder_, prefix_ + "conv_in", noisy, conv_in);
   Encoded encoded;
   encoded.skips = {x};
   for (int level = 0; level < config_.num_levels(); ++level) {

@@ -56,10 +56,11 @@ class VaeBuilder {
     nn::AttentionSpec spec;
     spec.qkv_bias = true;
     ValueId h = Norm(name + ".group_norm", x, /*silu=*/false);
-    h = nn::AddReshape(builder_, h, Shape({shape[0] * shape[1], shape[2]}));
+    const Shape pixels({shape[0] * shape[1], shape[2]});
+    h = nn::AddReshape(builder_, h, pixels);
+    spec.addend = nn::AddReshape(builder_, x, pixels);
     h = nn::AddAttentionBlock(builder_, name, h, h, spec);
-    h = nn::AddReshape(builder_, h, shape);
-    return nn::AddSum(builder_, h, x);
+    return nn::AddReshape(builder_, h, shape);
   }
 
   ValueId Mid(const std::string& name, ValueId x) {

@@ -15,7 +15,9 @@ ValueId AddAttentionBlock(ProgramBuilder* builder, const std::string& name, Valu
   const ValueId k = project(spec.k, context);
   const ValueId v = project(spec.v, context);
   const ValueId y = AddAttention(builder, q, k, v, spec.num_heads, spec.causal);
-  return AddLinearWithLora(builder, name + "." + spec.out, y, {width}, spec.lora);
+  LinearSpec out{width};
+  out.addend = spec.addend;
+  return AddLinearWithLora(builder, name + "." + spec.out, y, out, spec.lora);
 }
 
 }  // namespace dpipe::nn

@@ -2,6 +2,7 @@
 #ifndef DPIPE_CORE_NN_BLOCKS_ATTENTION_BLOCK_H_
 #define DPIPE_CORE_NN_BLOCKS_ATTENTION_BLOCK_H_
 
+#include <optional>
 #include <string>
 
 #include "core/nn/blocks/lora.h"
@@ -15,7 +16,8 @@ struct AttentionSpec {
   bool qkv_bias = false;
   // Checkpoint names of the four projections.
   std::string q = "to_q", k = "to_k", v = "to_v", out = "to_out.0";
-  LoraSpec lora = {};  // of all four
+  LoraSpec lora = {};                            // of all four
+  std::optional<ValueId> addend = std::nullopt;  // [Tq, C]: added to the result
 };
 
 // Queries from x [Tq, C], keys and values from `context` [Tk, C'] (x itself for self-attention)

@@ -22,10 +22,14 @@ ValueId AddLinearWithLora(ProgramBuilder* builder, const std::string& name, Valu
   builder->FreezeParameters(false);
   LinearSpec down{lora.rank, /*bias=*/false}, up{spec.out, /*bias=*/false};
   up.zero_init = true;
-  ValueId added = AddLinear(builder, WithoutWeight(name + kLoraDown), x, down);
-  added = AddLinear(builder, WithoutWeight(name + kLoraUp), added, up);
-  if (lora.scale != 1) added = AddScale(builder, added, lora.scale);
-  return AddSum(builder, base, added);
+  const ValueId low = AddLinear(builder, WithoutWeight(name + kLoraDown), x, down);
+  const std::string up_name = WithoutWeight(name + kLoraUp);
+  if (lora.scale != 1) {
+    const ValueId added = AddLinear(builder, up_name, low, up);
+    return AddSum(builder, base, AddScale(builder, added, lora.scale));
+  }
+  up.addend = base;
+  return AddLinear(builder, up_name, low, up);
 }
 
 }  // namespace dpipe::nn

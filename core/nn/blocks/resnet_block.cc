@@ -32,12 +32,11 @@ ValueId AddResnetBlock(ProgramBuilder* builder, const std::string& name, ValueId
   builder->BeginLayer(name + ".conv1", spec.kind);
   if (spec.skip.has_value()) x = AddConcat(builder, {x, *spec.skip});
   ValueId h = AddGroupNorm(builder, name + ".norm1", x, norm);
-  h = AddConv2d(builder, name + ".conv1", Resampled(builder, h, spec.resample),
-                {spec.out_channels});
+  Conv2dSpec conv1{spec.out_channels}, conv2{spec.out_channels};
   if (spec.time.has_value() && !scale_shift) {
-    const ValueId t = AddLinear(builder, name + ".time_emb_proj", *spec.time, {spec.out_channels});
-    h = AddChannelSum(builder, h, t);
+    conv1.addend = AddLinear(builder, name + ".time_emb_proj", *spec.time, {spec.out_channels});
   }
+  h = AddConv2d(builder, name + ".conv1", Resampled(builder, h, spec.resample), conv1);
   // What crosses the cuts that follow should be small: x is halved before them, and doubled after.
   ValueId shortcut = spec.resample == Resample::kDown ? Resampled(builder, x, spec.resample) : x;
   if (builder->shape(x)[-1] != spec.out_channels) {
@@ -58,8 +57,8 @@ ValueId AddResnetBlock(ProgramBuilder* builder, const std::string& name, ValueId
   } else {
     h = AddGroupNorm(builder, name + ".norm2", h, norm);
   }
-  h = AddConv2d(builder, name + ".conv2", h, {spec.out_channels});
-  return AddSum(builder, shortcut, h);
+  conv2.addend = shortcut;
+  return AddConv2d(builder, name + ".conv2", h, conv2);
 }
 
 }  // namespace dpipe::nn

@@ -27,8 +27,8 @@ ValueId AddAttentionLayer(ProgramBuilder* builder, const std::string& name, int 
   builder->FreezeParameters(adapted);
   ValueId h = AddLayerNorm(builder, absl::StrCat(name, ".norm", number), x, {});
   builder->FreezeParameters(false);
-  h = AddAttentionBlock(builder, layer, h, context.value_or(h), attention);
-  return AddSum(builder, h, x);
+  attention.addend = x;
+  return AddAttentionBlock(builder, layer, h, context.value_or(h), attention);
 }
 
 // x [T, C] -> [T, C]: three residual branches, a layer each.
@@ -42,8 +42,9 @@ ValueId AddBasicBlock(ProgramBuilder* builder, const std::string& name, ValueId 
   ValueId h = AddLayerNorm(builder, name + ".norm3", x, {});
   h = AddLinear(builder, name + ".ff.net.0.proj", h, {2 * kFeedForwardFactor * width});
   h = AddGeglu(builder, h);
-  h = AddLinear(builder, name + ".ff.net.2", h, {width});
-  return AddSum(builder, h, x);
+  LinearSpec down{width};
+  down.addend = x;
+  return AddLinear(builder, name + ".ff.net.2", h, down);
 }
 
 }  // namespace
@@ -63,9 +64,9 @@ ValueId AddTransformer(ProgramBuilder* builder, const std::string& name, ValueId
     h = AddBasicBlock(builder, absl::StrCat(name, ".transformer_blocks.", i), h, context, spec);
   }
   builder->BeginLayer(name + ".proj_out", spec.kind);
+  projection.addend = AddReshape(builder, x, builder->shape(h));
   h = AddLinear(builder, name + ".proj_out", h, projection);
-  h = AddReshape(builder, h, shape);
-  return AddSum(builder, h, x);
+  return AddReshape(builder, h, shape);
 }
 
 }  // namespace dpipe::nn

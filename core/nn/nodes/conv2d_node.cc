@@ -4,14 +4,17 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/ops/add.h"
 
 namespace dpipe::nn {
 namespace {
 
 class Conv2dNode : public Node {
  public:
-  Conv2dNode(const ops::Conv2dParams& params, const Shape& x, const Shape& w)
-      : params_(params), x_(Shape({1, x[0], x[1], x[2]})), w_(w) {}
+  enum class Addend { kNone, kImage, kOfChannels };
+
+  Conv2dNode(const ops::Conv2dParams& params, const Shape& x, const Shape& w, Addend addend)
+      : params_(params), x_(Shape({1, x[0], x[1], x[2]})), w_(w), addend_(addend) {}
 
   absl::string_view kind() const override { return "conv2d"; }
   ValueType output() const override {
@@ -26,17 +29,24 @@ class Conv2dNode : public Node {
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
                                  SavedTensors* saved) const override {
     if (saved != nullptr && context.wants_weight_grad) *saved = {inputs[0]};
-    return ops::Conv2dForward(params_, inputs[0], *context.weights[0],
-                              context.weights[1]->master());
+    return ops::Conv2dForward(params_, inputs[0], *context.weights[0], context.weights[1]->master(),
+                              addend_ == Addend::kNone ? Tensor() : inputs[1]);
   }
 
   absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext& context, SavedTensors* saved,
                                                 const Tensor& dy) const override {
     if (context.wants_weight_grad) saved->push_back(dy);
-    if (!context.WantsInputGrad(0)) return std::vector<Tensor>(1);
-    DPIPE_ASSIGN_OR_RETURN(
-        Tensor dx, ops::Conv2dInputGrad(params_, dy, *context.weights[0], x_.WithBatch(dy.dim(0))));
-    return std::vector<Tensor>{std::move(dx)};
+    std::vector<Tensor> grads(addend_ == Addend::kNone ? 1 : 2);
+    if (context.WantsInputGrad(0)) {
+      DPIPE_ASSIGN_OR_RETURN(grads[0], ops::Conv2dInputGrad(params_, dy, *context.weights[0],
+                                                            x_.WithBatch(dy.dim(0))));
+    }
+    if (addend_ == Addend::kImage) {
+      grads[1] = dy;
+    } else if (addend_ == Addend::kOfChannels && context.WantsInputGrad(1)) {
+      DPIPE_ASSIGN_OR_RETURN(grads[1], ops::AddChannelsVectorGrad(dy));
+    }
+    return grads;
   }
 
   absl::Status WeightGrad(const NodeContext& context, SavedTensors* saved) const override {
@@ -48,6 +58,7 @@ class Conv2dNode : public Node {
   const ops::Conv2dParams params_;
   const Shape x_;  // of a batch of one
   const Shape w_;
+  const Addend addend_;
 };
 
 }  // namespace
@@ -62,7 +73,21 @@ ValueId AddConv2d(ProgramBuilder* builder, const std::string& name, ValueId x,
   const ParameterId weight = builder->AddParameter(name + ".weight", w, init, /*decay=*/true);
   const ParameterId bias =
       builder->AddParameter(name + ".bias", Shape({w[0]}), init, /*decay=*/false);
-  return builder->AddNode(std::make_unique<Conv2dNode>(spec.params, shape, w), {x}, {weight, bias});
+  std::vector<ValueId> inputs = {x};
+  auto addend = Conv2dNode::Addend::kNone;
+  if (spec.addend.has_value()) {
+    inputs.push_back(*spec.addend);
+    const bool is_image = builder->shape(*spec.addend).rank() == 3;
+    addend = is_image ? Conv2dNode::Addend::kImage : Conv2dNode::Addend::kOfChannels;
+  }
+  auto node = std::make_unique<Conv2dNode>(spec.params, shape, w, addend);
+  if (spec.addend.has_value()) {
+    const Shape y = node->output().shape;
+    DPIPE_CHECK_EQ(builder->shape(*spec.addend),
+                   addend == Conv2dNode::Addend::kImage ? y : Shape({y[2]}))
+        << name << ": addend";
+  }
+  return builder->AddNode(std::move(node), inputs, {weight, bias});
 }
 
 }  // namespace dpipe::nn

@@ -2,6 +2,7 @@
 #ifndef DPIPE_CORE_NN_NODES_CONV2D_NODE_H_
 #define DPIPE_CORE_NN_NODES_CONV2D_NODE_H_
 
+#include <optional>
 #include <string>
 
 #include "core/nn/program_builder.h"
@@ -14,6 +15,8 @@ struct Conv2dSpec {
   int kernel = 3;
   ops::Conv2dParams params = ops::Conv2dSymmetric(/*stride=*/1, /*padding=*/1);
   bool zero_init = false;  // weight and bias start at zero (ControlNet's zero convolutions)
+  // Added to the result: [P, Q, out_channels], or [out_channels] at every pixel.
+  std::optional<ValueId> addend = std::nullopt;
 };
 
 // x [H, W, C] -> [P, Q, out_channels]. Parameters `<name>.weight` [out, in, kernel, kernel] and

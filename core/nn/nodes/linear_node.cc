@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/base/check.h"
 #include "core/ops/linear.h"
 
 namespace dpipe::nn {
@@ -10,27 +11,34 @@ namespace {
 
 class LinearNode : public Node {
  public:
-  LinearNode(const Shape& x, int64_t out, bool has_bias) : y_(x), in_(x[-1]), has_bias_(has_bias) {
-    y_.Set(-1, out);
+  LinearNode(const Shape& x, const LinearSpec& spec)
+      : y_(x), in_(x[-1]), has_bias_(spec.bias), has_addend_(spec.addend.has_value()) {
+    y_.Set(-1, spec.out);
   }
 
   absl::string_view kind() const override { return "linear"; }
   ValueType output() const override { return {y_, Element::kCompute}; }
   int64_t MultiplyAdds() const override { return y_.num_elements() * in_; }
+  bool AddsToGrad() const override { return true; }
 
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
                                  SavedTensors* saved) const override {
     if (saved != nullptr && context.wants_weight_grad) *saved = {inputs[0]};
     return ops::LinearForward(inputs[0], *context.weights[0],
-                              has_bias_ ? context.weights[1]->master() : Tensor());
+                              has_bias_ ? context.weights[1]->master() : Tensor(),
+                              has_addend_ ? inputs[1] : Tensor());
   }
 
   absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext& context, SavedTensors* saved,
                                                 const Tensor& dy) const override {
     if (context.wants_weight_grad) saved->push_back(dy);
-    if (!context.WantsInputGrad(0)) return std::vector<Tensor>(1);
-    DPIPE_ASSIGN_OR_RETURN(Tensor dx, ops::LinearInputGrad(dy, *context.weights[0]));
-    return std::vector<Tensor>{std::move(dx)};
+    std::vector<Tensor> grads(has_addend_ ? 2 : 1);
+    if (context.WantsInputGrad(0)) {
+      DPIPE_ASSIGN_OR_RETURN(grads[0],
+                             ops::LinearInputGrad(dy, *context.weights[0], context.later_grad));
+    }
+    if (has_addend_) grads[1] = dy;
+    return grads;
   }
 
   absl::Status WeightGrad(const NodeContext& context, SavedTensors* saved) const override {
@@ -42,7 +50,7 @@ class LinearNode : public Node {
  private:
   Shape y_;
   const int64_t in_;
-  const bool has_bias_;
+  const bool has_bias_, has_addend_;
 };
 
 }  // namespace
@@ -59,8 +67,13 @@ ValueId AddLinear(ProgramBuilder* builder, const std::string& name, ValueId x,
     parameters.push_back(
         builder->AddParameter(name + ".bias", Shape({spec.out}), init, /*decay=*/false));
   }
-  return builder->AddNode(std::make_unique<LinearNode>(shape, spec.out, spec.bias), {x},
-                          parameters);
+  auto node = std::make_unique<LinearNode>(shape, spec);
+  std::vector<ValueId> inputs = {x};
+  if (spec.addend.has_value()) {
+    DPIPE_CHECK_EQ(builder->shape(*spec.addend), node->output().shape) << name << ": addend";
+    inputs.push_back(*spec.addend);
+  }
+  return builder->AddNode(std::move(node), inputs, parameters);
 }
 
 }  // namespace dpipe::nn

@@ -2,6 +2,7 @@
 #ifndef DPIPE_CORE_NN_NODES_LINEAR_NODE_H_
 #define DPIPE_CORE_NN_NODES_LINEAR_NODE_H_
 
+#include <optional>
 #include <string>
 
 #include "core/nn/program_builder.h"
@@ -14,6 +15,7 @@ struct LinearSpec {
   // The checkpoint has it as a 1x1 convolution: its weight is [out, in, 1, 1].
   bool conv1x1 = false;
   bool zero_init = false;
+  std::optional<ValueId> addend = std::nullopt;  // [..., out]: added to the result
 };
 
 // x [..., in] -> [..., out]. Parameters `<name>.weight` and, with a bias, `<name>.bias`. Saves x

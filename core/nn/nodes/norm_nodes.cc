@@ -17,6 +17,7 @@ class GroupNormNode : public Node {
     return params_.silu ? "group_norm_silu" : "group_norm";
   }
   ValueType output() const override { return {x_, Element::kCompute}; }
+  bool AddsToGrad() const override { return true; }
 
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
                                  SavedTensors* saved) const override {
@@ -32,7 +33,7 @@ class GroupNormNode : public Node {
     DPIPE_ASSIGN_OR_RETURN(
         ops::GroupNormGrads grads,
         ops::GroupNormInputGrad(params_, (*saved)[0], dy, (*saved)[1], context.weights[0]->master(),
-                                context.weights[1]->master()));
+                                context.weights[1]->master(), context.later_grad));
     *saved = {std::move(grads.sums)};
     return std::vector<Tensor>{std::move(grads.dx)};
   }
@@ -53,6 +54,7 @@ class LayerNormNode : public Node {
 
   absl::string_view kind() const override { return "layer_norm"; }
   ValueType output() const override { return {x_, Element::kCompute}; }
+  bool AddsToGrad() const override { return true; }
 
   absl::StatusOr<Tensor> Forward(const NodeContext& context, absl::Span<const Tensor> inputs,
                                  SavedTensors* saved) const override {
@@ -67,7 +69,8 @@ class LayerNormNode : public Node {
                                                 const Tensor& dy) const override {
     DPIPE_ASSIGN_OR_RETURN(
         ops::LayerNormGrads grads,
-        ops::LayerNormInputGrad((*saved)[0], dy, (*saved)[1], context.weights[0]->master()));
+        ops::LayerNormInputGrad((*saved)[0], dy, (*saved)[1], context.weights[0]->master(),
+                                context.later_grad));
     *saved = {std::move(grads.sums)};
     return std::vector<Tensor>{std::move(grads.dx)};
   }

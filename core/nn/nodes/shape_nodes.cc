@@ -43,24 +43,6 @@ class SumNode : public ShapeNode {
   }
 };
 
-class ChannelSumNode : public ShapeNode {
- public:
-  using ShapeNode::ShapeNode;
-  absl::string_view kind() const override { return "channel_sum"; }
-  absl::StatusOr<Tensor> Forward(const NodeContext&, absl::Span<const Tensor> inputs,
-                                 SavedTensors*) const override {
-    return ops::AddChannels(inputs[0], inputs[1]);
-  }
-  absl::StatusOr<std::vector<Tensor>> InputGrad(const NodeContext& context, SavedTensors*,
-                                                const Tensor& dy) const override {
-    std::vector<Tensor> grads = {dy, Tensor()};
-    if (context.WantsInputGrad(1)) {
-      DPIPE_ASSIGN_OR_RETURN(grads[1], ops::AddChannelsVectorGrad(dy));
-    }
-    return grads;
-  }
-};
-
 class ConcatNode : public ShapeNode {
  public:
   ConcatNode(ValueType output, std::vector<int64_t> channels)
@@ -167,11 +149,6 @@ class CastNode : public ShapeNode {
 ValueId AddSum(ProgramBuilder* builder, ValueId a, ValueId b) {
   DPIPE_CHECK_EQ(builder->shape(a), builder->shape(b));
   return builder->AddNode(std::make_unique<SumNode>(builder->type(a)), {a, b});
-}
-
-ValueId AddChannelSum(ProgramBuilder* builder, ValueId x, ValueId v) {
-  DPIPE_CHECK_EQ(Shape({builder->shape(x)[-1]}), builder->shape(v));
-  return builder->AddNode(std::make_unique<ChannelSumNode>(builder->type(x)), {x, v});
 }
 
 ValueId AddConcat(ProgramBuilder* builder, const std::vector<ValueId>& parts) {

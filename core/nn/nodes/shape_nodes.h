@@ -11,9 +11,6 @@ namespace dpipe::nn {
 // a + b, of one shape. Saves nothing.
 ValueId AddSum(ProgramBuilder* builder, ValueId a, ValueId b);
 
-// x [..., C] + v [C] at every position. Saves nothing.
-ValueId AddChannelSum(ProgramBuilder* builder, ValueId x, ValueId v);
-
 // Along the last dimension; all others equal. Saves nothing.
 ValueId AddConcat(ProgramBuilder* builder, const std::vector<ValueId>& parts);
 

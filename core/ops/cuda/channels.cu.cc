@@ -25,17 +25,28 @@ struct AddToAll {
 };
 
 template <typename T>
-struct AddToRows {
-  int64_t rows, channels;
+struct AddInPlace {
+  ChannelsLast shape;
   const float* bias;
+  const T* vector;
+  const T* image;
   T* y;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const RowPlace at = PackOfRow<T>(rows, channels);
-    if (at.count == 0) return;
-    T* const to = y + at.row * channels + at.column;
-    Pack<T> pack = LoadPack(to, at.count);
-    for (int j = 0; j < at.count; ++j) pack.v[j] += bias[at.column + j];
-    StorePack(to, at.count, pack.v);
+    const ColumnWalk walk = WalkOf<T>(shape);
+    if (walk.count == 0) return;
+    Pack<T> everywhere = {};
+    if (vector != nullptr) {
+      everywhere = LoadPack(vector + walk.sample * shape.channels + walk.column, walk.count);
+    }
+    if (bias != nullptr) {
+      for (int j = 0; j < walk.count; ++j) everywhere.v[j] += bias[walk.column + j];
+    }
+    ForRows(walk, shape.channels, [&](int64_t i) {
+      Pack<T> pack = LoadPack(y + i, walk.count);
+      for (int j = 0; j < kPack<T>; ++j) pack.v[j] += everywhere.v[j];
+      if (image != nullptr) AddPack(image + i, walk.count, &pack);
+      StorePack(y + i, walk.count, pack.v);
+    });
   }
 };
 
@@ -151,8 +162,9 @@ void AddVector(const Stream& stream, const ChannelsLast& shape, const T* x, cons
 }
 
 template <typename T>
-void AddBias(const Stream& stream, int64_t rows, int64_t channels, const float* bias, T* y) {
-  Launch(stream, BlocksFor(rows * Packs<T>(channels)), AddToRows<T>{rows, channels, bias, y});
+void AddTerms(const Stream& stream, const ChannelsLast& shape, const float* bias, const T* vector,
+              const T* image, T* y) {
+  Launch(stream, WalkBlocks<T>(shape), AddInPlace<T>{shape, bias, vector, image, y});
 }
 
 template <typename T>
@@ -185,7 +197,8 @@ void ModulateGradient(const Stream& stream, const ChannelsLast& shape, bool silu
 
 #define DPIPE_INSTANTIATE(T)                                                                      \
   template void AddVector(const Stream&, const ChannelsLast&, const T*, const T*, T*);            \
-  template void AddBias(const Stream&, int64_t, int64_t, const float*, T*);                       \
+  template void AddTerms(const Stream&, const ChannelsLast&, const float*, const T*, const T*,    \
+                         T*);                                                                     \
   template void SumPositions(const Stream&, const ChannelsLast&, const T*, float*, T*);           \
   template void AddRows(const Stream&, const ChannelsLast&, const T*, float*, float*);            \
   template void ModulateValues(const Stream&, const ChannelsLast&, bool, const T*, const T*, T*); \

@@ -13,9 +13,11 @@ namespace dpipe::ops::cuda {
 template <typename T>
 void AddVector(const Stream& stream, const ChannelsLast& shape, const T* x, const T* v, T* y);
 
-// y += bias [channels], fp32, in every row.
+// y += bias + vector + image in one pass, what is null left out: bias fp32 [channels] and vector
+// [batch, channels] at every position.
 template <typename T>
-void AddBias(const Stream& stream, int64_t rows, int64_t channels, const float* bias, T* y);
+void AddTerms(const Stream& stream, const ChannelsLast& shape, const float* bias, const T* vector,
+              const T* image, T* y);
 
 // sums [batch, channels] = the sums of x over positions. run_sums: RunSumsSize(shape, 1).
 template <typename T>

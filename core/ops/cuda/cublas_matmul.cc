@@ -40,24 +40,27 @@ uint32_t AlignmentOf(const void* data) {
 }
 
 // All that the choice of an algorithm depends on.
-using Key = std::array<int64_t, 20>;
+using Key = std::array<int64_t, 22>;
 Key KeyOf(const Product& p) {
-  Key key = {p.m, p.n, p.k, p.batch, p.bias != nullptr, p.accumulate};
+  Key key = {p.m, p.n, p.k, p.batch, p.bias != nullptr, p.c.data == p.d.data};
   size_t i = 6;
-  for (const Matrix* matrix : {&p.a, &p.b, &p.d}) {
+  for (const Matrix* matrix : {&p.a, &p.b, &p.c, &p.d}) {
     key[i++] = matrix->row_stride;
     key[i++] = matrix->batch_stride;
     key[i++] = static_cast<int64_t>(matrix->dtype) * 2 + (matrix->transposed ? 1 : 0);
-    key[i++] = AlignmentOf(matrix->data);
+    key[i++] = matrix->data == nullptr ? 0 : AlignmentOf(matrix->data);
   }
   return key;
 }
 
-// A product as the library runs it. Its matrices have columns first, in which our row-major a, b
-// and d are their transposes: it computes d^T = b^T a^T.
+// The library reads a c in any case; d stands for one that is multiplied by 0.
+const Matrix& AddendOf(const Product& p) { return p.c.data != nullptr ? p.c : p.d; }
+
+// A product as the library runs it. Its matrices have columns first, in which our row-major a, b, c
+// and d are their transposes: it computes d^T = b^T a^T + c^T.
 struct Plan {
   Description description;
-  Layout a, b, d;
+  Layout a, b, c, d;
   cublasLtMatmulAlgo_t algorithm = {};
   size_t workspace_bytes = 0;
   DType bias_dtype = DType::kF32;
@@ -103,13 +106,14 @@ class MatmulPlans {
     plan.bias_dtype = bias_dtype;
     DPIPE_ASSIGN_OR_RETURN(plan.a, LayoutOf(p.a, p.m, p.k, p.batch));
     DPIPE_ASSIGN_OR_RETURN(plan.b, LayoutOf(p.b, p.k, p.n, p.batch));
+    DPIPE_ASSIGN_OR_RETURN(plan.c, LayoutOf(AddendOf(p), p.m, p.n, p.batch));
     DPIPE_ASSIGN_OR_RETURN(plan.d, LayoutOf(p.d, p.m, p.n, p.batch));
     DPIPE_ASSIGN_OR_RETURN(plan.description, DescriptionOf(p, bias_dtype));
     DPIPE_ASSIGN_OR_RETURN(const Preference preference, PreferenceOf(p));
     cublasLtMatmulHeuristicResult_t result = {};
     int found = 0;
     const cublasStatus_t status = api_.cublasLtMatmulAlgoGetHeuristic(
-        handle_, plan.description.get(), plan.b.get(), plan.a.get(), plan.d.get(), plan.d.get(),
+        handle_, plan.description.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.d.get(),
         preference.get(), 1, &result, &found);
     if (status != CUBLAS_STATUS_SUCCESS || found == 0) {
       return absl::UnimplementedError(
@@ -179,7 +183,8 @@ class MatmulPlans {
                               static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, AlignmentOf(p.b.data)));
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, AlignmentOf(p.a.data)));
-    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, AlignmentOf(p.d.data)));
+    DPIPE_RETURN_IF_ERROR(
+        set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, AlignmentOf(AddendOf(p).data)));
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, AlignmentOf(p.d.data)));
     return preference;
   }
@@ -199,9 +204,9 @@ class MatmulPlans {
       DPIPE_LT(api_, cublasLtMatmulDescSetAttribute, plan.description.get(),
                CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
     }
-    const float alpha = 1, beta = p.accumulate ? 1.0f : 0.0f;
+    const float alpha = 1, beta = p.c.data != nullptr ? 1.0f : 0.0f;
     DPIPE_LT(api_, cublasLtMatmul, handle_, plan.description.get(), &alpha, p.b.data, plan.b.get(),
-             p.a.data, plan.a.get(), &beta, p.d.data, plan.d.get(), p.d.data, plan.d.get(),
+             p.a.data, plan.a.get(), &beta, AddendOf(p).data, plan.c.get(), p.d.data, plan.d.get(),
              &plan.algorithm, workspace.raw_data(), plan.workspace_bytes, stream);
     return absl::OkStatus();
   }

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ops/backend.h"
-#include "core/ops/cuda/channels.h"
 #include "core/ops/cuda/cudnn_graphs.h"
 #include "core/ops/cuda/stream_of.h"
 
@@ -88,19 +87,11 @@ absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype
 
 }  // namespace
 
-// An engine of its own for the bias is compiled when it is first needed, for seconds, and saves
-// half a percent of a U-Net's pass.
 absl::Status ConvolveByCudnn(const Convolution& shape, const Tensor& x, const Tensor& filters,
-                             const float* bias, const Tensor& y) {
-  DPIPE_RETURN_IF_ERROR(
-      Run(x.device(), Graph::kConvolution, x.dtype(), shape,
-          [&](CudnnGraph* graph) { DescribeConvolution(shape, x.dtype(), graph); },
-          {{kImage, x.raw_data()}, {kFilters, filters.raw_data()}, {kOutput, y.raw_data()}}));
-  if (bias != nullptr) {
-    const int64_t channels = y.dim(3), rows = y.num_elements() / channels;
-    WithElements([&](auto* to) { AddBias(StreamOf(y), rows, channels, bias, to); }, y);
-  }
-  return absl::OkStatus();
+                             const Tensor& y) {
+  return Run(x.device(), Graph::kConvolution, x.dtype(), shape,
+             [&](CudnnGraph* graph) { DescribeConvolution(shape, x.dtype(), graph); },
+             {{kImage, x.raw_data()}, {kFilters, filters.raw_data()}, {kOutput, y.raw_data()}});
 }
 
 absl::Status ConvolveInputGradByCudnn(const Convolution& shape, const Tensor& dy,

@@ -9,8 +9,7 @@ absl::Status WithoutCuda() {
 
 }  // namespace
 
-absl::Status ConvolveByCudnn(const Convolution&, const Tensor&, const Tensor&, const float*,
-                             const Tensor&) {
+absl::Status ConvolveByCudnn(const Convolution&, const Tensor&, const Tensor&, const Tensor&) {
   return WithoutCuda();
 }
 absl::Status ConvolveInputGradByCudnn(const Convolution&, const Tensor&, const Tensor&,

@@ -200,6 +200,7 @@ struct ApplyGradient {
   const float* bias;
   const float* stats;
   const float* means;
+  const T* addend;
   T* dx;
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const ColumnWalk walk = WalkOf<T>(shape.x);
@@ -217,6 +218,7 @@ struct ApplyGradient {
         const Differential d = DifferentialOf(c, shape.silu, j, vx.v[j], vd.v[j]);
         vx.v[j] = c.rstd[j] * (d.dz * c.scale[j] - first[j] - d.h * second[j]);
       }
+      if (addend != nullptr) AddPack(addend + i, walk.count, &vx);
       StorePack(dx + i, walk.count, vx.v);
     });
   }
@@ -260,8 +262,8 @@ void GroupNormValues(const Stream& stream, const GroupNormShape& shape, const T*
 
 template <typename T>
 void GroupNormGradient(const Stream& stream, const GroupNormShape& shape, const T* x, const T* dy,
-                       const float* stats, const float* scale, const float* bias, float* workspace,
-                       float* sums, T* dx) {
+                       const float* stats, const float* scale, const float* bias, const T* addend,
+                       float* workspace, float* sums, T* dx) {
   float* const means = workspace;
   float* const run_sums = workspace + MeansSize(shape);
   LaunchSumRuns<T>(stream, GradTerms<T>{shape, x, dy, scale, bias, stats}, shape.x, run_sums);
@@ -269,7 +271,7 @@ void GroupNormGradient(const Stream& stream, const GroupNormShape& shape, const 
          GroupMeans{shape, run_sums, scale, means});
   LaunchFinishSums<false>(stream, shape.x, 2, 1, 2, run_sums, sums);
   Launch(stream, WalkBlocks<T>(shape.x),
-         ApplyGradient<T>{shape, x, dy, scale, bias, stats, means, dx});
+         ApplyGradient<T>{shape, x, dy, scale, bias, stats, means, addend, dx});
 }
 
 void AddNormWeightGrads(const Stream& stream, int64_t batch, int64_t channels, int64_t term_stride,
@@ -282,7 +284,8 @@ void AddNormWeightGrads(const Stream& stream, int64_t batch, int64_t channels, i
   template void GroupNormValues(const Stream&, const GroupNormShape&, const T*, const float*, \
                                 const float*, float*, float*, T*);                            \
   template void GroupNormGradient(const Stream&, const GroupNormShape&, const T*, const T*,   \
-                                  const float*, const float*, const float*, float*, float*, T*);
+                                  const float*, const float*, const float*, const T*, float*, \
+                                  float*, T*);
 DPIPE_INSTANTIATE(float)
 DPIPE_INSTANTIATE(Bf16)
 

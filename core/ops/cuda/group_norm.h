@@ -26,11 +26,11 @@ template <typename T>
 void GroupNormValues(const Stream& stream, const GroupNormShape& shape, const T* x,
                      const float* scale, const float* bias, float* workspace, float* stats, T* y);
 
-// sums: [batch, channels, 2].
+// sums: [batch, channels, 2]. addend: added to dx, or null.
 template <typename T>
 void GroupNormGradient(const Stream& stream, const GroupNormShape& shape, const T* x, const T* dy,
-                       const float* stats, const float* scale, const float* bias, float* workspace,
-                       float* sums, T* dx);
+                       const float* stats, const float* scale, const float* bias, const T* addend,
+                       float* workspace, float* sums, T* dx);
 
 // Adds sums [batch, 2 * channels], whose two numbers of channel c lie at c * channel_stride and
 // term_stride after it, into dbias and dscale, in the order of samples.

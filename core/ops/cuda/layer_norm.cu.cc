@@ -71,6 +71,7 @@ struct RowGradient {
   const T* dy;
   const float* stats;
   const float* scale;
+  const T* addend;
   T* dx;
 
   DPIPE_KERNEL_FUNCTION void operator()() const {
@@ -96,6 +97,7 @@ struct RowGradient {
         const float h = (vx.v[j] - mean) * rstd;
         vx.v[j] = rstd * (vd.v[j] * scale[c + j] - first - h * second);
       }
+      if (addend != nullptr) AddPack(addend + begin + c, count, &vx);
       StorePack(dx + begin + c, count, vx.v);
     });
   }
@@ -135,10 +137,11 @@ void LayerNormValues(const Stream& stream, int64_t rows, int64_t channels, float
 
 template <typename T>
 void LayerNormGradient(const Stream& stream, const ChannelsLast& shape, const T* x, const T* dy,
-                       const float* stats, const float* scale, float* run_sums, float* sums,
-                       T* dx) {
+                       const float* stats, const float* scale, const T* addend, float* run_sums,
+                       float* sums, T* dx) {
   const int64_t rows = shape.batch * shape.positions, channels = shape.channels;
-  Launch(stream, BlocksFor(rows * kWarp), RowGradient<T>{rows, channels, x, dy, stats, scale, dx});
+  Launch(stream, BlocksFor(rows * kWarp),
+         RowGradient<T>{rows, channels, x, dy, stats, scale, addend, dx});
   LaunchSumRuns<T>(stream, GradTerms<T>{channels, x, dy, stats}, shape, run_sums);
   LaunchFinishSums<false>(stream, shape, 2, channels, 1, run_sums, sums);
 }
@@ -147,7 +150,7 @@ void LayerNormGradient(const Stream& stream, const ChannelsLast& shape, const T*
   template void LayerNormValues(const Stream&, int64_t, int64_t, float, const T*, const float*, \
                                 const float*, float*, T*);                                      \
   template void LayerNormGradient(const Stream&, const ChannelsLast&, const T*, const T*,       \
-                                  const float*, const float*, float*, float*, T*);
+                                  const float*, const float*, const T*, float*, float*, T*);
 DPIPE_INSTANTIATE(float)
 DPIPE_INSTANTIATE(Bf16)
 

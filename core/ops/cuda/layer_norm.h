@@ -14,10 +14,12 @@ template <typename T>
 void LayerNormValues(const Stream& stream, int64_t rows, int64_t channels, float eps, const T* x,
                      const float* scale, const float* bias, float* stats, T* y);
 
-// sums: [batch, 2, channels]; run_sums: RunSumsSize(shape, 2) numbers to work with.
+// sums: [batch, 2, channels]; run_sums: RunSumsSize(shape, 2) numbers to work with. addend: added
+// to dx, or null.
 template <typename T>
 void LayerNormGradient(const Stream& stream, const ChannelsLast& shape, const T* x, const T* dy,
-                       const float* stats, const float* scale, float* run_sums, float* sums, T* dx);
+                       const float* stats, const float* scale, const T* addend, float* run_sums,
+                       float* sums, T* dx);
 
 }  // namespace dpipe::ops::cuda
 

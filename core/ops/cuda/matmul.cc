@@ -35,7 +35,7 @@ void MultiplyOnHost(const Product& p) {
     for (int64_t i = 0; i < p.m; ++i) {
       for (int64_t j = 0; j < p.n; ++j) {
         sums[j] = p.bias != nullptr ? p.bias[j] : 0.0;
-        if (p.accumulate) sums[j] += ElementOf(p.d, b, i, j);
+        if (p.c.data != nullptr) sums[j] += ElementOf(p.c, b, i, j);
       }
       for (int64_t k = 0; k < p.k; ++k) {
         const double left = ElementOf(p.a, b, i, k);
@@ -53,8 +53,9 @@ absl::Status Multiply(const std::shared_ptr<Device>& device, const Product& prod
   DPIPE_CHECK(product.a.dtype == product.b.dtype) << "a product of two element types";
   DPIPE_CHECK(product.d.dtype == DType::kF32 || product.d.dtype == product.a.dtype)
       << "a product of " << DTypeName(product.a.dtype) << " in " << DTypeName(product.d.dtype);
-  DPIPE_CHECK(!product.d.transposed);
-  DPIPE_CHECK(product.bias == nullptr || !product.accumulate);
+  DPIPE_CHECK(!product.d.transposed && !product.c.transposed);
+  DPIPE_CHECK(product.c.data == nullptr || product.c.dtype == product.d.dtype)
+      << DTypeName(product.c.dtype) << " added to a product in " << DTypeName(product.d.dtype);
   const Stream stream = StreamOf(*device);
   if (!stream.emulated) return MultiplyByCublas(device, product);
   if (stream.queue == nullptr) {

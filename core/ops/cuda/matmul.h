@@ -20,14 +20,15 @@ struct Matrix {
   bool transposed = false;
 };
 
-// d [m, n] = a [m, k] b [k, n] + bias + (accumulate ? d : 0), for each of `batch`; sums in fp32. a
-// and b have one element type, d the same or fp32, and is not transposed.
+// d [m, n] = a [m, k] b [k, n] + bias + c [m, n], for each of `batch`; summed in fp32 and rounded
+// once. a and b have one element type, c and d the same or fp32; c and d have one, and are not
+// transposed.
 struct Product {
   int64_t m, n, k;
   Matrix a = {}, b = {}, d = {};
   int64_t batch = 1;
-  const float* bias = nullptr;  // [n], added to every row; not together with accumulate
-  bool accumulate = false;
+  const float* bias = nullptr;  // [n], added to every row
+  Matrix c = {};                // without data: nothing is added; may be d itself
 };
 
 // Enqueues the product on `device`: with cuBLASLt on GPUs, whose algorithm is chosen once for a

@@ -46,7 +46,10 @@ TEST_P(NormsParityTest, GroupNorm) {
                    [&](const Tensors& in) -> absl::StatusOr<Tensors> {
                      const GroupNormGrads grads =
                          *GroupNormInputGrad(params, in[0], in[4], in[3], in[1], in[2]);
-                     return Tensors{grads.dx, grads.sums};
+                     // Another tensor of x's shape is what is added.
+                     const GroupNormGrads added =
+                         *GroupNormInputGrad(params, in[0], in[4], in[3], in[1], in[2], in[4]);
+                     return Tensors{grads.dx, grads.sums, added.dx, added.sums};
                    });
     }
   }
@@ -75,11 +78,12 @@ TEST_P(NormsParityTest, LayerNorm) {
       return Tensors{result.y, result.stats};
     });
     const Tensor stats = LayerNormForward({}, x, scale, bias)->stats;
-    ExpectParity({x, Random(shape), stats, scale}, kSums,
-                 [](const Tensors& in) -> absl::StatusOr<Tensors> {
-                   const LayerNormGrads grads = *LayerNormInputGrad(in[0], in[1], in[2], in[3]);
-                   return Tensors{grads.dx, grads.sums};
-                 });
+    ExpectParity(
+        {x, Random(shape), stats, scale}, kSums, [](const Tensors& in) -> absl::StatusOr<Tensors> {
+          const LayerNormGrads grads = *LayerNormInputGrad(in[0], in[1], in[2], in[3]);
+          const LayerNormGrads added = *LayerNormInputGrad(in[0], in[1], in[2], in[3], in[1]);
+          return Tensors{grads.dx, grads.sums, added.dx, added.sums};
+        });
   }
 }
 
@@ -107,19 +111,34 @@ TEST_P(NormsParityTest, AddChannels) {
   }
 }
 
-// What follows cuDNN's convolutions where it cannot add the bias itself.
-TEST_P(NormsParityTest, AddBias) {
-  for (const Shape& shape : {Shape{1, 1}, Shape{300, 7}, Shape{33, 264}}) {
-    const Tensor x = Random(shape), bias = Random({shape[1]}, DType::kF32);
-    const Tensor y = OnDevice(device_, x), on_device = OnDevice(device_, bias);
-    WithElements(
-        [&](auto* to) { AddBias(StreamOf(y), shape[0], shape[1], on_device.data<float>(), to); },
-        y);
-    const Tensor sum = Here(y);
-    for (int64_t i = 0; i < x.num_elements(); ++i) {
-      Tensor expected = Tensor::Empty(host_, {1}, GetParam());
-      ref::Put(expected, 0, static_cast<float>(ref::Get(x, i)) + ref::Get(bias, i % shape[1]));
-      ASSERT_EQ(ref::Get(sum, i), ref::Get(expected, 0)) << i;
+// What follows cuDNN's convolutions, with and without each of the terms.
+TEST_P(NormsParityTest, AddTerms) {
+  for (const Shape& shape : {Shape{1, 1, 1}, Shape{2, 150, 7}, Shape{3, 11, 264}}) {
+    const int64_t channels = shape[2], sample = shape[1] * channels;
+    const Tensor x = Random(shape), bias = Random({channels}, DType::kF32);
+    const Tensor vector = Random({shape[0], channels}), image = Random(shape);
+    for (int terms = 0; terms < 8; ++terms) {
+      const bool has_bias = terms & 1, has_vector = terms & 2, has_image = terms & 4;
+      const Tensor y = OnDevice(device_, x), on_bias = OnDevice(device_, bias);
+      const Tensor on_vector = OnDevice(device_, vector), on_image = OnDevice(device_, image);
+      WithElements(
+          [&](auto* to, const auto* v, const auto* i) {
+            AddTerms(StreamOf(y), ChannelsLastOf(y), has_bias ? on_bias.data<float>() : nullptr,
+                     has_vector ? v : nullptr, has_image ? i : nullptr, to);
+          },
+          y, on_vector, on_image);
+      const Tensor sum = Here(y);
+      for (int64_t i = 0; i < x.num_elements(); ++i) {
+        // In the kernel's order, in fp32.
+        float everywhere = 0;
+        if (has_vector) everywhere += ref::Get(vector, i / sample * channels + i % channels);
+        if (has_bias) everywhere += ref::Get(bias, i % channels);
+        float value = static_cast<float>(ref::Get(x, i)) + everywhere;
+        if (has_image) value += static_cast<float>(ref::Get(image, i));
+        Tensor expected = Tensor::Empty(host_, {1}, GetParam());
+        ref::Put(expected, 0, value);
+        ASSERT_EQ(ref::Get(sum, i), ref::Get(expected, 0)) << i << ", terms " << terms;
+      }
     }
   }
 }

@@ -72,6 +72,13 @@ DPIPE_KERNEL_FUNCTION Pack<T> LoadPack(const T* p, int count) {
   return pack;
 }
 
+// Adds the first `count` elements at p to a pack.
+template <typename T>
+DPIPE_KERNEL_FUNCTION void AddPack(const T* p, int count, Pack<T>* pack) {
+  const Pack<T> added = LoadPack(p, count);
+  for (int j = 0; j < kPack<T>; ++j) pack->v[j] += added.v[j];
+}
+
 // Writes the first `count` elements.
 template <typename T, int kSize>
 DPIPE_KERNEL_FUNCTION void StorePack(T* p, int count, const float (&v)[kSize]) {

@@ -34,7 +34,10 @@ TEST_P(ProductsParityTest, Linear) {
       DPIPE_RETURN_IF_ERROR(LinearWeightGrad(t[0], t[3], &dw_alone, nullptr));
       return Tensors{*LinearForward(t[0], w, t[2]),
                      *LinearForward(t[0], w, Tensor()),
+                     *LinearForward(t[0], w, t[2], t[3]),
+                     *LinearForward(t[0], w, Tensor(), t[3]),
                      *LinearInputGrad(t[3], w),
+                     *LinearInputGrad(t[3], w, t[0]),
                      dw,
                      db,
                      dw_alone};
@@ -59,10 +62,12 @@ TEST_P(ProductsParityTest, Conv2d) {
   for (const Case& c : cases) {
     const Shape y = Conv2dOutputShape(c.params, c.x, c.w);
     const Tensors inputs = {Random(c.x), Weights(c.w, c.w.num_elements() / c.w[0]),
-                            Random({c.w[0]}, DType::kF32), Random(y)};
-    // On a GPU cuDNN rounds what the bias is added to, and the filters' gradients, to bf16.
-    const bool rounded = GetParam() == DType::kBf16 && !StreamOf(*device_).emulated;
-    const Tolerance tolerance = {1e-5, rounded ? 6e-2 : 1e-4};
+                            Random({c.w[0]}, DType::kF32), Random(y), Random({y[0], y[3]})};
+    // On a GPU cuDNN rounds what the bias and the addend are added to, and the filters' gradients,
+    // to bf16. Without it, what is added to a sample's channels is added to a rounded product.
+    const bool is_bf16 = GetParam() == DType::kBf16, rounded = !StreamOf(*device_).emulated;
+    const Tolerance loose = {1e-5, is_bf16 ? 6e-2 : 1e-4};
+    const Tolerance tolerance = rounded ? loose : Tolerance{1e-5, 1e-4};
     ExpectParity(inputs, tolerance, [&](const Tensors& t) -> absl::StatusOr<Tensors> {
       const Weight w(t[1]);
       Tensor dw = t[1].Clone(), db = t[2].Clone(), dw_alone = t[1].Clone();
@@ -70,10 +75,16 @@ TEST_P(ProductsParityTest, Conv2d) {
       DPIPE_RETURN_IF_ERROR(Conv2dWeightGrad(c.params, t[0], t[3], &dw_alone, nullptr));
       return Tensors{*Conv2dForward(c.params, t[0], w, t[2]),
                      *Conv2dForward(c.params, t[0], w, Tensor()),
+                     *Conv2dForward(c.params, t[0], w, t[2], t[3]),
                      *Conv2dInputGrad(c.params, t[3], w, c.x),
                      dw,
                      db,
                      dw_alone};
+    });
+    ExpectParity(inputs, loose, [&](const Tensors& t) -> absl::StatusOr<Tensors> {
+      const Weight w(t[1]);
+      return Tensors{*Conv2dForward(c.params, t[0], w, t[2], t[4]),
+                     *Conv2dForward(c.params, t[0], w, Tensor(), t[4])};
     });
   }
 }
