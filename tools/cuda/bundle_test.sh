@@ -13,7 +13,10 @@ run() { env -i PATH=/usr/bin:/bin HOME="$place" "$place/gpu_bundle/run" "$@"; }
 run >out.txt 2>&1
 status=$?
 cat out.txt
-[ "$status" -eq 0 ] || fail "exit code $status"
+if [ "$status" -ne 0 ]; then
+  grep -lE '^\[ *FAILED' gpu_bundle/results/*.log | xargs --no-run-if-empty cat
+  fail "exit code $status"
+fi
 summary=$(tail -n 1 out.txt)
 [[ $summary =~ ^([0-9]+)\ passed,\ 0\ failed,\ ([0-9]+)\ skipped$ ]] || fail "summary: $summary"
 [ "${BASH_REMATCH[1]}" -ge 10 ] || fail "only ${BASH_REMATCH[1]} passed"

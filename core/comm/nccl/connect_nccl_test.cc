@@ -260,9 +260,11 @@ TEST(ConnectNcclTest, ARanksFirstMessageAfterAFailureIsNamed) {
       ranks.store().RunJoined(2, [&](StoreClient* store, int rank) -> absl::Status {
         DPIPE_ASSIGN_OR_RETURN(const auto communicator, ranks.Connect(store, rank));
         if (rank == 0) {
+          DPIPE_RETURN_IF_ERROR(store->Get("rank 1 is connected", "rank 1").status());
           communicator->Abort(absl::InternalError("rank 0 ran out of disk"));
           return absl::OkStatus();
         }
+        DPIPE_RETURN_IF_ERROR(store->Set("rank 1 is connected", ""));
         EXPECT_TRUE(store->AwaitFailure(absl::Seconds(60)));
         DPIPE_ASSIGN_OR_RETURN(
             auto recv, communicator->PostRecv(Rank(0), 0, {{{4}, DType::kF32}}, "activation"));
