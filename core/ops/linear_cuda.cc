@@ -1,3 +1,4 @@
+#include "core/ops/add.h"
 #include "core/ops/bias_grad.h"
 #include "core/ops/cuda/matmul.h"
 #include "core/ops/linear_kernels.h"
@@ -49,9 +50,17 @@ absl::Status LinearWeightGrad(const Tensor& x, const Tensor& dy, Tensor* dw, Ten
   product.b = RowsOf(x);
   product.d = RowsOf(Flat(*dw));
   product.c = product.d;
-  DPIPE_RETURN_IF_ERROR(Multiply(x.device(), product));
-  if (db != nullptr) AddBiasGrad(dy, db);
-  return absl::OkStatus();
+  if (db != nullptr) {
+    // The bias's gradient is a sum over what the product reads.
+    const Tensor sums = Tensor::Empty(x.device(), db->shape(), DType::kF32);
+    product.a_sums = sums.data<float>();
+    const absl::Status done = Multiply(x.device(), product);
+    if (done.ok()) return Axpy(1, sums, db);
+    if (!absl::IsUnimplemented(done)) return done;
+    product.a_sums = nullptr;
+    AddBiasGrad(dy, db);
+  }
+  return Multiply(x.device(), product);
 }
 
 }  // namespace dpipe::ops::cuda

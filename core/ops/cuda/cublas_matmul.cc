@@ -40,10 +40,11 @@ uint32_t AlignmentOf(const void* data) {
 }
 
 // All that the choice of an algorithm depends on.
-using Key = std::array<int64_t, 22>;
+using Key = std::array<int64_t, 23>;
 Key KeyOf(const Product& p) {
-  Key key = {p.m, p.n, p.k, p.batch, p.bias != nullptr, p.c.data == p.d.data};
-  size_t i = 6;
+  const int64_t bias = p.bias != nullptr ? AlignmentOf(p.bias) : 0;
+  Key key = {p.m, p.n, p.k, p.batch, bias, p.a_sums != nullptr, p.c.data == p.d.data};
+  size_t i = 7;
   for (const Matrix* matrix : {&p.a, &p.b, &p.c, &p.d}) {
     key[i++] = matrix->row_stride;
     key[i++] = matrix->batch_stride;
@@ -63,7 +64,6 @@ struct Plan {
   Layout a, b, c, d;
   cublasLtMatmulAlgo_t algorithm = {};
   size_t workspace_bytes = 0;
-  DType bias_dtype = DType::kF32;
 };
 
 // The plans of a device.
@@ -81,34 +81,21 @@ class MatmulPlans {
                    cudaStream_t stream) {
     const Key key = KeyOf(product);
     auto found = plans_.find(key);
-    if (found == plans_.end()) {
-      DPIPE_ASSIGN_OR_RETURN(Plan plan, Choose(product));
-      found = plans_.emplace(key, std::move(plan)).first;
-    }
-    return Execute(found->second, device, product, stream);
+    if (found == plans_.end()) found = plans_.emplace(key, Choose(product)).first;
+    DPIPE_RETURN_IF_ERROR(found->second.status());
+    return Execute(*found->second, device, product, stream);
   }
 
  private:
   MatmulPlans(const CublasLtApi& api, cublasLtHandle_t handle) : api_(api), handle_(handle) {}
 
-  // The library adds a bias of the result's type to bf16 results for sure, and one of fp32 where a
-  // version can; the latter is not rounded.
-  absl::StatusOr<Plan> Choose(const Product& product) {
-    absl::StatusOr<Plan> plan = ChooseWithBias(product, DType::kF32);
-    if (!plan.ok() && product.bias != nullptr && product.d.dtype == DType::kBf16) {
-      plan = ChooseWithBias(product, DType::kBf16);
-    }
-    return plan;
-  }
-
-  absl::StatusOr<Plan> ChooseWithBias(const Product& p, DType bias_dtype) {
+  absl::StatusOr<Plan> Choose(const Product& p) {
     Plan plan;
-    plan.bias_dtype = bias_dtype;
     DPIPE_ASSIGN_OR_RETURN(plan.a, LayoutOf(p.a, p.m, p.k, p.batch));
     DPIPE_ASSIGN_OR_RETURN(plan.b, LayoutOf(p.b, p.k, p.n, p.batch));
     DPIPE_ASSIGN_OR_RETURN(plan.c, LayoutOf(AddendOf(p), p.m, p.n, p.batch));
     DPIPE_ASSIGN_OR_RETURN(plan.d, LayoutOf(p.d, p.m, p.n, p.batch));
-    DPIPE_ASSIGN_OR_RETURN(plan.description, DescriptionOf(p, bias_dtype));
+    DPIPE_ASSIGN_OR_RETURN(plan.description, DescriptionOf(p));
     DPIPE_ASSIGN_OR_RETURN(const Preference preference, PreferenceOf(p));
     cublasLtMatmulHeuristicResult_t result = {};
     int found = 0;
@@ -143,7 +130,7 @@ class MatmulPlans {
     return layout;
   }
 
-  absl::StatusOr<Description> DescriptionOf(const Product& p, DType bias_dtype) {
+  absl::StatusOr<Description> DescriptionOf(const Product& p) {
     cublasLtMatmulDesc_t raw = nullptr;
     // Not TF32: fp32 is what others are compared with.
     DPIPE_LT(api_, cublasLtMatmulDescCreate, &raw, CUBLAS_COMPUTE_32F, CUDA_R_32F);
@@ -158,12 +145,22 @@ class MatmulPlans {
     };
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, operation(p.b)));
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operation(p.a)));
-    if (p.bias == nullptr) return description;
+    if (p.bias == nullptr && p.a_sums == nullptr) return description;
+    // Our a is the library's b. Biases, and their gradients, have the result's type. The choice of
+    // an algorithm depends on where they lie, too: a narrowed bias will be aligned.
+    const auto epilogue = p.bias != nullptr ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB;
+    const void* where = p.bias != nullptr ? p.bias : p.a_sums;
+    if (IsNarrowed(p)) where = reinterpret_cast<const void*>(uintptr_t{256});
+    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<uint32_t>(epilogue)));
     DPIPE_RETURN_IF_ERROR(
-        set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<uint32_t>(CUBLASLT_EPILOGUE_BIAS)));
-    DPIPE_RETURN_IF_ERROR(
-        set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(TypeOf(bias_dtype))));
+        set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(TypeOf(p.d.dtype))));
+    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, where));
     return description;
+  }
+
+  // Whether the bias is rounded to bf16 before it is added.
+  static bool IsNarrowed(const Product& p) {
+    return p.bias != nullptr && p.d.dtype == DType::kBf16;
   }
 
   absl::StatusOr<Preference> PreferenceOf(const Product& p) {
@@ -194,15 +191,15 @@ class MatmulPlans {
     const Tensor workspace =
         Tensor::Empty(device, {static_cast<int64_t>(plan.workspace_bytes + 3) / 4}, DType::kF32);
     Tensor narrow_bias;
-    if (p.bias != nullptr) {
-      const void* bias = p.bias;
-      if (plan.bias_dtype == DType::kBf16) {
-        narrow_bias = Tensor::Empty(device, {p.n}, DType::kBf16);
-        MapConvert(StreamOf(*device), p.n, p.bias, narrow_bias.data<Bf16>());
-        bias = narrow_bias.raw_data();
-      }
+    const void* where = p.bias != nullptr ? p.bias : p.a_sums;
+    if (IsNarrowed(p)) {
+      narrow_bias = Tensor::Empty(device, {p.n}, DType::kBf16);
+      MapConvert(StreamOf(*device), p.n, p.bias, narrow_bias.data<Bf16>());
+      where = narrow_bias.raw_data();
+    }
+    if (where != nullptr) {
       DPIPE_LT(api_, cublasLtMatmulDescSetAttribute, plan.description.get(),
-               CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
+               CUBLASLT_MATMUL_DESC_BIAS_POINTER, &where, sizeof(where));
     }
     const float alpha = 1, beta = p.c.data != nullptr ? 1.0f : 0.0f;
     DPIPE_LT(api_, cublasLtMatmul, handle_, plan.description.get(), &alpha, p.b.data, plan.b.get(),
@@ -213,7 +210,7 @@ class MatmulPlans {
 
   const CublasLtApi& api_;
   const cublasLtHandle_t handle_;
-  std::map<Key, Plan> plans_;
+  std::map<Key, absl::StatusOr<Plan>> plans_;
 };
 
 }  // namespace

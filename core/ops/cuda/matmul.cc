@@ -27,6 +27,11 @@ void SetElement(const Matrix& matrix, int64_t batch, int64_t row, int64_t column
 
 // By the definition: what stands in for the library on emulated devices.
 void MultiplyOnHost(const Product& p) {
+  for (int64_t i = 0; p.a_sums != nullptr && i < p.m; ++i) {
+    double sum = 0;
+    for (int64_t k = 0; k < p.k; ++k) sum += ElementOf(p.a, 0, i, k);
+    p.a_sums[i] = static_cast<float>(sum);
+  }
   std::vector<double> right(p.k * p.n), sums(p.n);
   for (int64_t b = 0; b < p.batch; ++b) {
     for (int64_t k = 0; k < p.k; ++k) {
@@ -56,6 +61,7 @@ absl::Status Multiply(const std::shared_ptr<Device>& device, const Product& prod
   DPIPE_CHECK(!product.d.transposed && !product.c.transposed);
   DPIPE_CHECK(product.c.data == nullptr || product.c.dtype == product.d.dtype)
       << DTypeName(product.c.dtype) << " added to a product in " << DTypeName(product.d.dtype);
+  DPIPE_CHECK(product.a_sums == nullptr || (product.bias == nullptr && product.batch == 1));
   const Stream stream = StreamOf(*device);
   if (!stream.emulated) return MultiplyByCublas(device, product);
   if (stream.queue == nullptr) {

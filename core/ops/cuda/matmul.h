@@ -21,18 +21,22 @@ struct Matrix {
 };
 
 // d [m, n] = a [m, k] b [k, n] + bias + c [m, n], for each of `batch`; summed in fp32 and rounded
-// once. a and b have one element type, c and d the same or fp32; c and d have one, and are not
-// transposed.
+// once, but that cuBLASLt takes a bias in d's type. a and b have one element type, c and d the same
+// or fp32; c and d have one, and are not transposed.
 struct Product {
   int64_t m, n, k;
   Matrix a = {}, b = {}, d = {};
   int64_t batch = 1;
   const float* bias = nullptr;  // [n], added to every row
   Matrix c = {};                // without data: nothing is added; may be d itself
+  // [m]: receives the sums of a's rows, which a product reads anyway; null: not wanted. Not with a
+  // bias or several batches.
+  float* a_sums = nullptr;
 };
 
 // Enqueues the product on `device`: with cuBLASLt on GPUs, whose algorithm is chosen once for a
-// shape and whose result does not vary from run to run.
+// shape and whose result does not vary from run to run. Unimplemented, and nothing done, where that
+// has no algorithm.
 absl::Status Multiply(const std::shared_ptr<Device>& device, const Product& product);
 
 // A whole contiguous tensor as a matrix of rows of its last dimension.
