@@ -32,6 +32,13 @@
 #define DPIPE_KERNEL_FUNCTION inline
 #endif
 
+// Before a loop whose arrays are to stay in registers.
+#if defined(__CUDA_ARCH__)
+#define DPIPE_UNROLL _Pragma("unroll")
+#else
+#define DPIPE_UNROLL
+#endif
+
 // An array that a block's threads share: `name` becomes a pointer to `count` elements.
 #if defined(__CUDA_ARCH__)
 #define DPIPE_SHARED(type, name, count) __shared__ type name[count]

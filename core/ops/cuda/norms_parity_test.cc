@@ -87,6 +87,29 @@ TEST_P(NormsParityTest, LayerNorm) {
   }
 }
 
+// Gradients of many samples take another way, to the same bits: of one to five packs a lane, and
+// too many for it.
+TEST_P(NormsParityTest, LayerNormOfManySamplesHasTheBitsOfEach) {
+  for (const Shape& shape : {Shape{128, 3, 7}, Shape{64, 130, 40}, Shape{130, 2, 321},
+                             Shape{128, 1, 400}, Shape{128, 2, 1280}}) {
+    const Tensor x = OnDevice(device_, Random(shape)), dy = OnDevice(device_, Random(shape));
+    const Tensor scale = OnDevice(device_, Random({shape[-1]}, DType::kF32));
+    const Tensor later = OnDevice(device_, Random(shape));
+    const Tensor stats = LayerNormForward({}, x, scale, scale)->stats;
+    const LayerNormGrads all = *LayerNormInputGrad(x, dy, stats, scale);
+    const LayerNormGrads added = *LayerNormInputGrad(x, dy, stats, scale, later);
+    for (const int64_t b : {int64_t{0}, int64_t{17}, shape[0] - 1}) {
+      const auto of = [b](const Tensor& t) { return t.Slice(b, b + 1); };
+      const Tensor own = stats.Slice(b * shape[1], (b + 1) * shape[1]);
+      const LayerNormGrads one = *LayerNormInputGrad(of(x), of(dy), own, scale);
+      ExpectSameBits(Here(of(all.dx)), Here(one.dx));
+      ExpectSameBits(Here(of(all.sums)), Here(one.sums));
+      ExpectSameBits(Here(of(added.dx)),
+                     Here(LayerNormInputGrad(of(x), of(dy), own, scale, of(later))->dx));
+    }
+  }
+}
+
 TEST_P(NormsParityTest, WeightGradsAddTheSamplesSums) {
   for (const int64_t channels : {1, 7, 300}) {
     const Tensor scale = Random({channels}, DType::kF32), bias = Random({channels}, DType::kF32);
