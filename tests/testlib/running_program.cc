@@ -6,6 +6,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
 
 namespace dpipe::testlib {
 namespace {
@@ -33,6 +36,10 @@ constexpr int kCouldNotStart = 127;  // as shells have it
     ::putenv(const_cast<char*>(entry.c_str()));
   }
   ::execv(options.program.c_str(), argv.data());
+  const int error = errno;
+  ::dprintf(STDERR_FILENO, "%s, in the folder %s: %s%s\n", options.program.c_str(),
+            std::filesystem::current_path().c_str(), std::strerror(error),
+            options.program[0] == '/' ? "" : "; `bazel run` starts programs where theirs lie");
   ::_exit(kCouldNotStart);
 }
 
