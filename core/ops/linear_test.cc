@@ -18,10 +18,11 @@ struct Case {
 };
 
 // Odd sizes, one row, one column, more rows than are widened at a time, a U-Net's feed-forward, a
-// weight too large to be packed.
-const Case kCases[] = {{{1, 1}, 1},        {{3, 5}, 7},        {{2, 3, 17}, 33},
-                       {{4, 64}, 256},     {{2, 77, 40}, 24},  {{700, 96}, 200},
-                       {{1, 64, 64}, 512}, {{2, 10, 512}, 520}};
+// weight too large to be packed, square ones, small and large.
+const Case kCases[] = {{{1, 1}, 1},        {{3, 5}, 7},         {{2, 3, 17}, 33},
+                       {{4, 64}, 256},     {{2, 77, 40}, 24},   {{700, 96}, 200},
+                       {{1, 64, 64}, 512}, {{2, 10, 512}, 520}, {{2, 9, 64}, 64},
+                       {{2, 10, 520}, 520}};
 
 // Inputs are standard normal and weights scaled by 1/sqrt(in), so outputs are of order 1. fp32:
 // sums of up to 700 products of order 1 in fp32, sqrt(700) * 2^-24 * a few, with the tails of many

@@ -27,14 +27,15 @@ bool Has(dnnl::cpu_isa isa) {
   return (effective & static_cast<int>(isa)) == static_cast<int>(isa);
 }
 
-// Numbers layouts, in the order in which they are met.
-int FormatId(const Desc& desc) {
+// Numbers forms, in the order in which they are met. Forms of one layout differ where the master is
+// read in two ways: a square matrix and its transpose are forms of one size.
+int FormatId(const Desc& plain, const Desc& wanted) {
   static absl::Mutex mutex;
-  static auto& known = *new std::vector<Desc>;
+  static auto& known = *new std::vector<std::pair<Desc, Desc>>;
   absl::MutexLock lock(&mutex);
-  const auto it = std::find(known.begin(), known.end(), desc);
+  const auto it = std::find(known.begin(), known.end(), std::make_pair(plain, wanted));
   const int index = static_cast<int>(it - known.begin());
-  if (it == known.end()) known.push_back(desc);
+  if (it == known.end()) known.emplace_back(plain, wanted);
   return Weight::kFirstBackendFormat + index;
 }
 
@@ -135,7 +136,7 @@ absl::Status Primitive::Run(const std::shared_ptr<Device>& device,
 WeightForm::WeightForm(const Desc& plain, const Desc& wanted)
     : is_master_(plain == wanted), size_bytes_(static_cast<int64_t>(wanted.get_size())) {
   if (is_master_) return;
-  format_ = FormatId(wanted);
+  format_ = FormatId(plain, wanted);
   const dnnl::reorder::primitive_desc desc(CpuEngine(), plain, CpuEngine(), wanted,
                                            UserScratchpad());
   reorder_ = Primitive("preparing a weight", dnnl::reorder(desc), desc.scratchpad_desc(),
