@@ -38,8 +38,8 @@ DEFINE_int32(repeats, 15,
              "turns that every strategy gets: many short ones, so that drift hits all alike");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_string(dtype, "fp32",
-              "fp32 or bf16: what is computed in; weights are fp32. On CPUs without AMX "
-              "fp32 is the faster");
+              "fp32 or bf16: what is computed in; weights are fp32. On CPUs without AMX, or "
+              "AMD's AVX512-BF16, fp32 is the faster");
 DEFINE_int32(frozen_quantum, 0,
              "frozen components run on this many samples at a time; 0: up to 4, as "
              "many as divide a device's share of the batch");

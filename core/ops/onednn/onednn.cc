@@ -59,9 +59,10 @@ dnnl::memory::data_type ToDataType(DType dtype) {
 }
 
 bool NativeBf16() {
+  static const bool is_faster = Has(dnnl::cpu_isa::avx512_core_amx) ||
+                                (Has(dnnl::cpu_isa::avx512_core_bf16) && __builtin_cpu_is("amd"));
   const Bf16Choice choice = bf16_choice.load(std::memory_order_relaxed);
-  return choice == Bf16Choice::kByCpu ? Has(dnnl::cpu_isa::avx512_core_amx)
-                                      : choice == Bf16Choice::kNative;
+  return choice == Bf16Choice::kByCpu ? is_faster : choice == Bf16Choice::kNative;
 }
 
 void SetBf16Choice(Bf16Choice choice) { bf16_choice = choice; }
