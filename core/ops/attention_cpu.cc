@@ -2,17 +2,17 @@
 // cache: matrix products by oneDNN's sgemm, which reads heads in place by strides, softmax in
 // between. bf16 operands are widened a head at a time, so that sums and probabilities are fp32.
 //
-// sgemm beats oneDNN's batched matmul at every shape of these models (256 tokens, 2 heads of 32, a
-// batch of 4: 160 us against 182 to 306 us a product).
+// In fp32 sgemm beats oneDNN's batched matmul at every shape of these models (256 tokens, 2 heads of
+// 32, a batch of 4: 160 us against 182 to 306 us a product). Many scores in bf16 are
+// attention_native.cc's.
 #include <algorithm>
-#include <atomic>
 
+#include "core/ops/attention_heads.h"
 #include "core/ops/attention_kernels.h"
+#include "core/ops/attention_native.h"
 #include "core/ops/convert.h"
 #include "core/ops/fixed_order_product.h"
 #include "core/ops/onednn/onednn.h"
-#include "core/ops/parallel.h"
-#include "core/ops/softmax.h"
 
 namespace dpipe::ops::cpu {
 namespace {
@@ -26,46 +26,8 @@ struct Matrix {
   int64_t stride;
 };
 
-struct Sizes {
-  Sizes(const AttentionParams& params, const Tensor& q, const Tensor& k)
-      : batch(q.dim(0)),
-        heads(params.num_heads),
-        queries(q.dim(1)),
-        keys(k.dim(1)),
-        width(q.dim(2)),
-        head(width / heads),
-        block(std::min(queries, std::max<int64_t>(32, kBlockElements / keys))),
-        bf16(q.dtype() == DType::kBf16),
-        save_probabilities(queries * keys <= kMostSaved) {}
-
-  // Scores of a block: 1 MiB, so that backward's two such arrays fit in a 2 MiB L2 cache. Smaller
-  // blocks have sgemm repack the keys too often (4096 tokens: 512 KiB is a fifth slower).
-  static constexpr int64_t kBlockElements = 262144;
-  // Probabilities a head that are kept for backward: 256 x 256. Above, backward recomputes them
-  // from a log-sum a query, and memory is linear in the number of tokens.
-  static constexpr int64_t kMostSaved = 65536;
-
-  int64_t batch, heads, queries, keys, width, head, block;
-  bool bf16, save_probabilities;
-};
-
-// Hands out pieces of one allocation.
-class Arena {
- public:
-  explicit Arena(float* data) : next_(data) {}
-  float* Take(int64_t elements) {
-    float* const piece = next_;
-    next_ += (elements + 15) / 16 * 16;  // whole cache lines
-    return piece;
-  }
-  static int64_t Rounded(int64_t elements) { return (elements + 15) / 16 * 16; }
-
- private:
-  float* next_;
-};
-
 // Head `h` of sample `b` of a tensor [B, tokens, width], to be read; bf16 goes through `arena`.
-Matrix ReadHead(const Sizes& s, const Tensor& t, int64_t b, int64_t h, Arena* arena) {
+Matrix ReadHead(const AttentionSizes& s, const Tensor& t, int64_t b, int64_t h, Arena* arena) {
   const int64_t tokens = t.dim(1), offset = b * tokens * s.width + h * s.head;
   if (!s.bf16) return {t.data<float>() + offset, s.width};
   float* const copy = arena->Take(tokens * s.head);
@@ -74,47 +36,17 @@ Matrix ReadHead(const Sizes& s, const Tensor& t, int64_t b, int64_t h, Arena* ar
 }
 
 // The same head to be written: in place, or a copy that WriteHead rounds into place.
-Matrix NewHead(const Sizes& s, const Tensor& t, int64_t b, int64_t h, Arena* arena) {
+Matrix NewHead(const AttentionSizes& s, const Tensor& t, int64_t b, int64_t h, Arena* arena) {
   const int64_t tokens = t.dim(1);
   if (!s.bf16) return {t.data<float>() + b * tokens * s.width + h * s.head, s.width};
   return {arena->Take(tokens * s.head), s.head};
 }
 
-void WriteHead(const Sizes& s, const Matrix& m, int64_t b, int64_t h, const Tensor& t) {
+void WriteHead(const AttentionSizes& s, const Matrix& m, int64_t b, int64_t h, const Tensor& t) {
   if (!s.bf16) return;
   const int64_t tokens = t.dim(1);
   NarrowRows(tokens, s.head, m.data, m.stride, t.data<Bf16>() + b * tokens * s.width + h * s.head,
              s.width);
-}
-
-// Runs f(b, h, arena) for every sample and head, each with `elements` of scratch a thread.
-template <typename F>
-absl::Status ForEachHead(const Sizes& s, const std::shared_ptr<Device>& device, int64_t elements,
-                         const F& f) {
-  const int64_t tasks = s.batch * s.heads;
-  const int64_t workers = std::min<int64_t>(device->num_threads(), tasks);
-  if (tasks == 0) return absl::OkStatus();
-  const Tensor scratch = Tensor::Empty(device, {workers * elements}, DType::kF32);
-  std::vector<absl::Status> statuses(workers);
-  // Worker w takes the tasks of its share, so that scratch is reused while it is in the cache.
-  ParallelFor(*device, workers, [&](int64_t w) {
-    for (int64_t task = tasks * w / workers; task < tasks * (w + 1) / workers; ++task) {
-      absl::Status status =
-          f(task / s.heads, task % s.heads, Arena(scratch.data<float>() + w * elements));
-      if (!status.ok()) statuses[w] = std::move(status);
-    }
-  });
-  for (absl::Status& status : statuses) DPIPE_RETURN_IF_ERROR(std::move(status));
-  return absl::OkStatus();
-}
-
-SoftmaxRows BlockRows(const AttentionParams& params, const Sizes& s, int64_t first, int64_t rows) {
-  return {rows, s.keys, params.causal, first, params.scale};
-}
-
-// Where a head's probabilities or log-sums are in `saved`.
-int64_t SavedOffset(const Sizes& s, int64_t b, int64_t h) {
-  return (b * s.heads + h) * s.queries * (s.save_probabilities ? s.keys : 1);
 }
 
 // c [rows, n] = a [rows, k] B, in the same order on any number of threads: they divide the heads,
@@ -130,9 +62,10 @@ absl::Status Multiply(const Device& device, bool transpose_b, int64_t rows, int6
   return absl::OkStatus();
 }
 
-absl::Status ForwardHead(const Device& device, const AttentionParams& params, const Sizes& s,
-                         const Matrix& q, const Matrix& k, const Matrix& v, const Matrix& y,
-                         const Tensor& saved, int64_t offset, float* scores_scratch) {
+absl::Status ForwardHead(const Device& device, const AttentionParams& params,
+                         const AttentionSizes& s, const Matrix& q, const Matrix& k, const Matrix& v,
+                         const Matrix& y, const Tensor& saved, int64_t offset,
+                         float* scores_scratch) {
   const bool keep = saved.defined(), keep_p = keep && s.save_probabilities;
   for (int64_t i = 0; i < s.queries; i += s.block) {
     const int64_t rows = std::min(s.block, s.queries - i);
@@ -150,7 +83,7 @@ absl::Status ForwardHead(const Device& device, const AttentionParams& params, co
 
 // The probabilities of queries [i, i + rows), from `saved`; `scratch` holds them where they are
 // not there as they are needed.
-absl::StatusOr<const float*> Probabilities(const AttentionParams& params, const Sizes& s,
+absl::StatusOr<const float*> Probabilities(const AttentionParams& params, const AttentionSizes& s,
                                            const Matrix& q, const Matrix& k, const Tensor& saved,
                                            int64_t offset, int64_t i, int64_t rows,
                                            float* scratch) {
@@ -169,8 +102,9 @@ struct HeadMatrices {
   Matrix dy, q, k, v, dq, dk, dv;
 };
 
-absl::Status InputGradHead(const AttentionParams& params, const Sizes& s, const HeadMatrices& m,
-                           const Tensor& saved, int64_t offset, float* p_scratch, float* ds) {
+absl::Status InputGradHead(const AttentionParams& params, const AttentionSizes& s,
+                           const HeadMatrices& m, const Tensor& saved, int64_t offset,
+                           float* p_scratch, float* ds) {
   for (int64_t i = 0; i < s.queries; i += s.block) {
     const int64_t rows = std::min(s.block, s.queries - i);
     const float* const dy = m.dy.data + i * m.dy.stride;
@@ -191,19 +125,13 @@ absl::Status InputGradHead(const AttentionParams& params, const Sizes& s, const 
   return absl::OkStatus();
 }
 
-Tensor NewSaved(const Sizes& s, const Tensor& q) {
-  if (!s.save_probabilities) {
-    return Tensor::Empty(q.device(), {s.batch, s.heads, s.queries}, DType::kF32);
-  }
-  return Tensor::Empty(q.device(), {s.batch, s.heads, s.queries, s.keys}, q.dtype());
-}
-
 }  // namespace
 
 absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, const Tensor& q,
                                                  const Tensor& k, const Tensor& v,
                                                  bool keep_saved) {
-  const Sizes s(params, q, k);
+  const AttentionSizes s(params, q, k);
+  if (s.native) return NativeAttention(params, s, q, k, v, keep_saved);
   const Tensor y = Tensor::Empty(q.device(), q.shape(), q.dtype());
   const Tensor saved = keep_saved ? NewSaved(s, q) : Tensor();
   const int64_t scores = Arena::Rounded(s.block * s.keys);
@@ -224,7 +152,8 @@ absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, 
 absl::StatusOr<AttentionGrads> AttentionInputGrad(const AttentionParams& params, const Tensor& dy,
                                                   const Tensor& q, const Tensor& k, const Tensor& v,
                                                   const Tensor& saved) {
-  const Sizes s(params, q, k);
+  const AttentionSizes s(params, q, k);
+  if (s.native) return NativeAttentionGrad(params, s, dy, q, k, v, saved);
   const AttentionGrads grads = {Tensor::Empty(q.device(), q.shape(), q.dtype()),
                                 Tensor::Empty(q.device(), k.shape(), q.dtype()),
                                 Tensor::Empty(q.device(), k.shape(), q.dtype())};

@@ -1,0 +1,107 @@
+// What attention's implementations for CPUs share: they go head by head, and within a head by
+// blocks of queries whose scores against all keys stay in the cache.
+#ifndef DPIPE_CORE_OPS_ATTENTION_HEADS_H_
+#define DPIPE_CORE_OPS_ATTENTION_HEADS_H_
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/ops/attention.h"
+#include "core/ops/onednn/onednn.h"
+#include "core/ops/parallel.h"
+#include "core/ops/softmax.h"
+
+namespace dpipe::ops::cpu {
+
+struct AttentionSizes {
+  AttentionSizes(const AttentionParams& params, const Tensor& q, const Tensor& k)
+      : batch(q.dim(0)),
+        heads(params.num_heads),
+        queries(q.dim(1)),
+        keys(k.dim(1)),
+        width(q.dim(2)),
+        head(width / heads),
+        block(std::min(queries, std::max<int64_t>(32, kBlockElements / keys))),
+        bf16(q.dtype() == DType::kBf16),
+        native(bf16 && queries * keys >= kFewestNative && onednn::NativeBf16()),
+        save_probabilities(queries * keys <= kMostSaved) {}
+
+  // Scores of a block: 1 MiB, so that backward's two such arrays fit in a 2 MiB L2 cache. Smaller
+  // blocks have sgemm repack the keys too often (4096 tokens: 512 KiB is a fifth slower).
+  static constexpr int64_t kBlockElements = 262144;
+  // Probabilities a head that are kept for backward: 256 x 256. Above, backward recomputes them
+  // from a log-sum a query, and memory is linear in the number of tokens.
+  static constexpr int64_t kMostSaved = 65536;
+  // Scores a head from which bf16 instructions are the faster. A call of a primitive takes longer
+  // than one of sgemm: 64 x 64 scores are level, 256 x 256 take 0.75 and 4096 x 4096 0.7 to 0.8 of
+  // the time (Zen 5).
+  static constexpr int64_t kFewestNative = 16384;
+
+  int64_t batch, heads, queries, keys, width, head, block;
+  bool bf16, native, save_probabilities;
+};
+
+// Hands out pieces of one allocation.
+class Arena {
+ public:
+  explicit Arena(float* data) : next_(data) {}
+  float* Take(int64_t elements) {
+    float* const piece = next_;
+    next_ += (elements + 15) / 16 * 16;  // whole cache lines
+    return piece;
+  }
+  static int64_t Rounded(int64_t elements) { return (elements + 15) / 16 * 16; }
+
+ private:
+  float* next_;
+};
+
+// Runs f(b, h, arena) for every sample and head, each with `elements` of scratch a thread.
+template <typename F>
+absl::Status ForEachHead(const AttentionSizes& s, const std::shared_ptr<Device>& device,
+                         int64_t elements, const F& f) {
+  const int64_t tasks = s.batch * s.heads;
+  const int64_t workers = std::min<int64_t>(device->num_threads(), tasks);
+  if (tasks == 0) return absl::OkStatus();
+  const Tensor scratch = Tensor::Empty(device, {workers * elements}, DType::kF32);
+  std::vector<absl::Status> statuses(workers);
+  // Worker w takes the tasks of its share, so that scratch is reused while it is in the cache.
+  ParallelFor(*device, workers, [&](int64_t w) {
+    // For this thread until the end of the loop: oneDNN's primitives are made for as many threads
+    // as run them.
+    if (workers > 1) omp_set_num_threads(1);
+    for (int64_t task = tasks * w / workers; task < tasks * (w + 1) / workers; ++task) {
+      absl::Status status =
+          f(task / s.heads, task % s.heads, Arena(scratch.data<float>() + w * elements));
+      if (!status.ok()) statuses[w] = std::move(status);
+    }
+  });
+  for (absl::Status& status : statuses) DPIPE_RETURN_IF_ERROR(std::move(status));
+  return absl::OkStatus();
+}
+
+inline SoftmaxRows BlockRows(const AttentionParams& params, const AttentionSizes& s, int64_t first,
+                             int64_t rows) {
+  return {rows, s.keys, params.causal, first, params.scale};
+}
+
+// Where a head's probabilities or log-sums are in `saved`.
+inline int64_t SavedOffset(const AttentionSizes& s, int64_t b, int64_t h) {
+  return (b * s.heads + h) * s.queries * (s.save_probabilities ? s.keys : 1);
+}
+
+// What forward keeps.
+inline Tensor NewSaved(const AttentionSizes& s, const Tensor& q) {
+  if (!s.save_probabilities) {
+    return Tensor::Empty(q.device(), {s.batch, s.heads, s.queries}, DType::kF32);
+  }
+  return Tensor::Empty(q.device(), {s.batch, s.heads, s.queries, s.keys}, q.dtype());
+}
+
+}  // namespace dpipe::ops::cpu
+
+#endif  // DPIPE_CORE_OPS_ATTENTION_HEADS_H_
