@@ -1,10 +1,8 @@
 #include "core/ops/attention.h"
 
 #include <thread>
-#include <tuple>
 
-#include "core/ops/onednn/onednn.h"
-#include "core/ops/op_testing.h"
+#include "core/ops/bf16_choice_test_base.h"
 
 namespace dpipe::ops {
 namespace {
@@ -54,16 +52,9 @@ Tolerance ForGradient(DType dtype) {
   return dtype == DType::kF32 ? Tolerance{2e-5, 4e-5} : Tolerance{1.0 / 128, 1.5e-2};
 }
 
-class AttentionTest : public ::testing::TestWithParam<std::tuple<DType, Bf16Choice>> {
+class AttentionTest : public Bf16ChoiceTest {
  protected:
-  AttentionTest() { onednn::SetBf16Choice(std::get<1>(GetParam())); }
-  ~AttentionTest() override { onednn::SetBf16Choice(Bf16Choice::kByCpu); }
-
-  DType dtype() const { return std::get<0>(GetParam()); }
-  Tolerance ForOutput() const { return OutputTolerance(dtype(), std::get<1>(GetParam())); }
-
-  std::shared_ptr<Device> cpu_ = Device::Cpu();
-  std::shared_ptr<Device> ref_ = Device::CpuReference();
+  Tolerance ForOutput() const { return OutputTolerance(dtype(), choice()); }
 };
 
 TEST_P(AttentionTest, CpuAgreesWithReference) {
@@ -173,20 +164,8 @@ TEST_P(AttentionTest, MemoryKeptForBackwardIsLinearInManyTokens) {
   EXPECT_EQ(result.saved.size_bytes(), 2 * 1024 * 4);
 }
 
-// kNative runs where the CPU has AVX-512, which is what oneDNN's bf16 kernels need.
-std::vector<std::tuple<DType, Bf16Choice>> Choices() {
-  std::vector<std::tuple<DType, Bf16Choice>> choices = {{DType::kF32, Bf16Choice::kByCpu},
-                                                        {DType::kBf16, Bf16Choice::kWidened}};
-  if (__builtin_cpu_supports("avx512bw")) choices.push_back({DType::kBf16, Bf16Choice::kNative});
-  return choices;
-}
-
-std::string ChoiceName(const ::testing::TestParamInfo<std::tuple<DType, Bf16Choice>>& info) {
-  const auto [dtype, choice] = info.param;
-  return std::string(DTypeName(dtype)) + (choice == Bf16Choice::kNative ? "_native" : "");
-}
-
-INSTANTIATE_TEST_SUITE_P(DTypes, AttentionTest, ::testing::ValuesIn(Choices()), ChoiceName);
+INSTANTIATE_TEST_SUITE_P(DTypes, AttentionTest, ::testing::ValuesIn(DTypesAndChoices()),
+                         ChoiceName);
 
 TEST(AttentionReferenceTest, ByHand) {
   const auto ref = Device::CpuReference();

@@ -1,16 +1,12 @@
 #include "core/ops/conv2d.h"
 
 #include <thread>
-#include <tuple>
 
 #include "core/ops/add.h"
-#include "core/ops/onednn/onednn.h"
-#include "core/ops/op_testing.h"
+#include "core/ops/bf16_choice_test_base.h"
 
 namespace dpipe::ops {
 namespace {
-
-using onednn::Bf16Choice;
 
 struct Case {
   Conv2dParams params;
@@ -43,12 +39,8 @@ Tolerance For(DType dtype) {
 // Sums over all pixels, in fp32 whatever the operands are.
 constexpr Tolerance kWeightGrad = {1e-5, 1e-4};
 
-class Conv2dTest : public ::testing::TestWithParam<std::tuple<DType, Bf16Choice>> {
+class Conv2dTest : public Bf16ChoiceTest {
  protected:
-  Conv2dTest() { onednn::SetBf16Choice(std::get<1>(GetParam())); }
-  ~Conv2dTest() override { onednn::SetBf16Choice(Bf16Choice::kByCpu); }
-
-  DType dtype() const { return std::get<0>(GetParam()); }
   Tensor Master(const Case& c, uint64_t seed) const {
     const Tensor master =
         RandomTensor(cpu_, c.w, DType::kF32, seed, static_cast<float>(1 / std::sqrt(FanIn(c))));
@@ -58,9 +50,6 @@ class Conv2dTest : public ::testing::TestWithParam<std::tuple<DType, Bf16Choice>
   Tensor OutputGrad(const Case& c, uint64_t seed) const {
     return RandomTensor(cpu_, Conv2dOutputShape(c.params, c.x, c.w), dtype(), seed);
   }
-
-  std::shared_ptr<Device> cpu_ = Device::Cpu();
-  std::shared_ptr<Device> ref_ = Device::CpuReference();
 };
 
 TEST_P(Conv2dTest, CpuAgreesWithReference) {
@@ -197,20 +186,7 @@ TEST_P(Conv2dTest, WeightsAndBatchesDoNotMix) {
   ExpectSameBits(*Conv2dForward(c.params, x, a, Tensor()), yb);
 }
 
-std::vector<std::tuple<DType, Bf16Choice>> Choices() {
-  std::vector<std::tuple<DType, Bf16Choice>> choices = {{DType::kF32, Bf16Choice::kByCpu},
-                                                        {DType::kBf16, Bf16Choice::kWidened}};
-  // What oneDNN's bf16 kernels need.
-  if (__builtin_cpu_supports("avx512bw")) choices.push_back({DType::kBf16, Bf16Choice::kNative});
-  return choices;
-}
-
-std::string ChoiceName(const ::testing::TestParamInfo<std::tuple<DType, Bf16Choice>>& info) {
-  const auto [dtype, choice] = info.param;
-  return std::string(DTypeName(dtype)) + (choice == Bf16Choice::kNative ? "_native" : "");
-}
-
-INSTANTIATE_TEST_SUITE_P(DTypes, Conv2dTest, ::testing::ValuesIn(Choices()), ChoiceName);
+INSTANTIATE_TEST_SUITE_P(DTypes, Conv2dTest, ::testing::ValuesIn(DTypesAndChoices()), ChoiceName);
 
 TEST(Conv2dReferenceTest, ByHand) {
   const auto ref = Device::CpuReference();

@@ -1,16 +1,12 @@
 #include "core/ops/linear.h"
 
 #include <thread>
-#include <tuple>
 
 #include "core/ops/add.h"
-#include "core/ops/onednn/onednn.h"
-#include "core/ops/op_testing.h"
+#include "core/ops/bf16_choice_test_base.h"
 
 namespace dpipe::ops {
 namespace {
-
-using onednn::Bf16Choice;
 
 struct Case {
   Shape x;  // [..., in]
@@ -34,12 +30,8 @@ Tolerance For(DType dtype) {
 // Weight gradients are fp32 whatever the operands are, and sum over rows: of order sqrt(700).
 constexpr Tolerance kWeightGrad = {1e-5, 2e-4};
 
-class LinearTest : public ::testing::TestWithParam<std::tuple<DType, Bf16Choice>> {
+class LinearTest : public Bf16ChoiceTest {
  protected:
-  LinearTest() { onednn::SetBf16Choice(std::get<1>(GetParam())); }
-  ~LinearTest() override { onednn::SetBf16Choice(Bf16Choice::kByCpu); }
-
-  DType dtype() const { return std::get<0>(GetParam()); }
   Tensor Master(const Case& c, uint64_t seed) const {
     const Tensor master = RandomTensor(cpu_, {c.out, c.x[-1]}, DType::kF32, seed,
                                        1 / std::sqrt(static_cast<float>(c.x[-1])));
@@ -51,9 +43,6 @@ class LinearTest : public ::testing::TestWithParam<std::tuple<DType, Bf16Choice>
     shape.Set(-1, c.out);
     return shape;
   }
-
-  std::shared_ptr<Device> cpu_ = Device::Cpu();
-  std::shared_ptr<Device> ref_ = Device::CpuReference();
 };
 
 TEST_P(LinearTest, CpuAgreesWithReference) {
@@ -203,20 +192,7 @@ TEST_P(LinearTest, FollowsTheMasterAfterAnUpdate) {
   ExpectSameBits(*LinearInputGrad(dy, w), *LinearInputGrad(dy, fresh));
 }
 
-// kNative runs where the CPU has AVX-512, which is what oneDNN's bf16 kernels need.
-std::vector<std::tuple<DType, Bf16Choice>> Choices() {
-  std::vector<std::tuple<DType, Bf16Choice>> choices = {{DType::kF32, Bf16Choice::kByCpu},
-                                                        {DType::kBf16, Bf16Choice::kWidened}};
-  if (__builtin_cpu_supports("avx512bw")) choices.push_back({DType::kBf16, Bf16Choice::kNative});
-  return choices;
-}
-
-std::string ChoiceName(const ::testing::TestParamInfo<std::tuple<DType, Bf16Choice>>& info) {
-  const auto [dtype, choice] = info.param;
-  return std::string(DTypeName(dtype)) + (choice == Bf16Choice::kNative ? "_native" : "");
-}
-
-INSTANTIATE_TEST_SUITE_P(DTypes, LinearTest, ::testing::ValuesIn(Choices()), ChoiceName);
+INSTANTIATE_TEST_SUITE_P(DTypes, LinearTest, ::testing::ValuesIn(DTypesAndChoices()), ChoiceName);
 
 TEST(LinearReferenceTest, ByHand) {
   const auto ref = Device::CpuReference();
