@@ -7,11 +7,13 @@
 #include "core/base/check.h"
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #else
 // The sanitizer has to know which stack is in use; without it there is nobody to tell.
 static void __sanitizer_start_switch_fiber(void**, const void*, size_t) {}
 static void __sanitizer_finish_switch_fiber(void*, const void**, size_t*) {}
+static void __asan_unpoison_memory_region(const void*, size_t) {}
 #endif
 
 // Saves what a call must preserve on the running stack, stores its pointer to *from and goes on
@@ -68,6 +70,9 @@ void Fiber::Start(void (*body)(void*), void* argument) {
   body_ = body;
   argument_ = argument;
   done_ = false;
+  // Functions that a fiber was in when it ended, or that used this memory before, never returned,
+  // and so left marks of the sanitizer's between their variables.
+  __asan_unpoison_memory_region(stack_, kStackBytes);
   // As dpipe_switch_stack leaves a stack: six registers, then where to return to. A function is
   // entered with the stack pointer 8 above a multiple of 16.
   void** top = reinterpret_cast<void**>(static_cast<char*>(stack_) + kStackBytes);
