@@ -2,8 +2,8 @@
 // cache: matrix products by oneDNN's sgemm, which reads heads in place by strides, softmax in
 // between. bf16 operands are widened a head at a time, so that sums and probabilities are fp32.
 //
-// In fp32 sgemm beats oneDNN's batched matmul at every shape of these models (256 tokens, 2 heads of
-// 32, a batch of 4: 160 us against 182 to 306 us a product). Many scores in bf16 are
+// In fp32 sgemm beats oneDNN's batched matmul at every shape of these models (256 tokens, 2 heads
+// of 32, a batch of 4: 160 us against 182 to 306 us a product). Many scores in bf16 are
 // attention_native.cc's.
 #include <algorithm>
 
