@@ -26,41 +26,59 @@ Matrix<Bf16> HeadOf(const AttentionSizes& s, const Tensor& t, int64_t b, int64_t
   return {t.data<Bf16>() + b * t.dim(1) * s.width + h * s.head, s.width};
 }
 
-onednn::Primitive MakeProduct(const onednn::Key& key) {
+// c [m, n] = a [m, k] b [k, n] (+ c).
+struct Product {
+  int64_t m, n, k;
+  Dims a_strides, b_strides, c_strides;
+  bool wide;  // c is fp32, else bf16
+  bool add;
+
+  onednn::Key key() const {
+    return {m,
+            n,
+            k,
+            a_strides[0],
+            a_strides[1],
+            b_strides[0],
+            b_strides[1],
+            c_strides[0],
+            c_strides[1],
+            wide,
+            add};
+  }
+};
+
+template <typename T>
+Dims StridesOf(const Matrix<T>& matrix) {
+  return {matrix.row_stride, matrix.column_stride};
+}
+
+onednn::Primitive MakeProduct(const Product& p) {
   const auto bf16 = dnnl::memory::data_type::bf16, f32 = dnnl::memory::data_type::f32;
-  const int64_t m = key[0], n = key[1], k = key[2];
-  const Desc a(Dims{m, k}, bf16, Dims{key[3], key[4]}), b(Dims{k, n}, bf16, Dims{key[5], key[6]});
-  const Desc c(Dims{m, n}, key[8] != 0 ? f32 : bf16, Dims{key[7], 1});
+  const Desc a(Dims{p.m, p.k}, bf16, p.a_strides), b(Dims{p.k, p.n}, bf16, p.b_strides);
+  const Desc c(Dims{p.m, p.n}, p.wide ? f32 : bf16, p.c_strides);
   dnnl::primitive_attr attr = onednn::UserScratchpad();
-  if (key[9] != 0) {
-    dnnl::post_ops add;
-    add.append_sum(1.0f);
-    attr.set_post_ops(add);
+  if (p.add) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0f);
+    attr.set_post_ops(sum);
   }
   const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attr, onednn::CpuEngine());
   return onednn::Primitive("attention", dnnl::matmul(desc), desc.scratchpad_desc(),
                            {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
 }
 
-// c [m, n] = a [m, k] b [k, n] (+ c).
 template <typename T>
 absl::Status Multiply(const std::shared_ptr<Device>& device, int64_t m, int64_t n, int64_t k,
                       const Matrix<Bf16>& a, const Matrix<Bf16>& b, const Matrix<T>& c,
                       bool add = false) {
   thread_local onednn::PrimitiveCache<onednn::Primitive> cache;
-  const onednn::Key key = {m,
-                           n,
-                           k,
-                           a.row_stride,
-                           a.column_stride,
-                           b.row_stride,
-                           b.column_stride,
-                           c.row_stride,
-                           std::is_same_v<T, float>,
-                           add};
-  DPIPE_ASSIGN_OR_RETURN(const onednn::Primitive* product,
-                         cache.Get("attention", key, [&] { return MakeProduct(key); }));
-  return product->Run(device, {a.data, b.data, c.data});
+  const Product product = {
+      m, n, k, StridesOf(a), StridesOf(b), StridesOf(c), std::is_same_v<T, float>, add};
+  DPIPE_ASSIGN_OR_RETURN(
+      const onednn::Primitive* primitive,
+      cache.Get("attention", product.key(), [&] { return MakeProduct(product); }));
+  return primitive->Run(device, {a.data, b.data, c.data});
 }
 
 // Room for `elements` bf16 numbers.
@@ -83,7 +101,7 @@ class Head {
                          const Matrix<Bf16>& c) const {
     return Multiply(device_, rows, s_.head, s_.keys, {p, s_.keys}, b, c);
   }
-  // dk and dv [keys, head] = p^T b, (+)= where queries come in several blocks.
+  // dk and dv [keys, head] = p^T b, or += where `add`.
   template <typename T>
   absl::Status OfKeys(int64_t rows, Bf16* p, const Matrix<Bf16>& b, const Matrix<T>& c,
                       bool add) const {
