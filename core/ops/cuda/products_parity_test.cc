@@ -25,8 +25,9 @@ TEST_P(ProductsParityTest, Linear) {
     const int64_t in = c.x[-1];
     Shape y = c.x;
     y.Set(-1, c.out);
-    const Tensors inputs = {Random(c.x), Weights({c.out, in}, in), Random({c.out}, DType::kF32),
-                            Random(y)};
+    // Of values that bf16 holds, since cuBLASLt takes a bias in the result's type.
+    const Tensor bias = Random({c.out}).To(DType::kF32);
+    const Tensors inputs = {Random(c.x), Weights({c.out, in}, in), bias, Random(y)};
     ExpectParity(inputs, {1e-5, 1e-4}, [](const Tensors& t) -> absl::StatusOr<Tensors> {
       const Weight w(t[1]);
       Tensor dw = t[1].Clone(), db = t[2].Clone(), dw_alone = t[1].Clone();
