@@ -31,9 +31,9 @@ struct UpdateAll {
       const float denominator = sqrtf(v.v[j]) * f.inverse_sqrt_bias2 + f.eps;
       p.v[j] = f.decay * p.v[j] - f.step_size * (m.v[j] / denominator);
     }
-    StorePack(tensor.parameter + i, count, p.v);
-    StorePack(tensor.m + i, count, m.v);
-    StorePack(tensor.v + i, count, v.v);
+    StorePack(tensor.parameter + i, count, p);
+    StorePack(tensor.m + i, count, m);
+    StorePack(tensor.v + i, count, v);
   }
 };
 

@@ -11,10 +11,14 @@ namespace dpipe::ops::cuda {
 
 // The first half. Terms has
 //   static constexpr int kTerms;
+//   static constexpr int kInputs;
+//   const T* inputs[kInputs];
 //   struct Channels;                                   // what it wants to know of a pack of them
 //   Channels Prepare(const ColumnWalk& walk) const;
-//   void Add(const Channels&, const ColumnWalk&, int64_t i, float (&sums)[kTerms][kPack<T>]) const;
-// where i is the index of the pack's first element.
+//   void Add(const Channels&, int64_t row, const Pack<T> (&packs)[kInputs],
+//            float (&sums)[kTerms][kPack<T>]) const;
+//   void Finish(const ColumnWalk& walk, float (&sums)[kTerms][kPack<T>]) const;
+// where Finish is called after the last row.
 template <typename T, typename Terms>
 struct SumRuns {
   Terms terms;
@@ -28,9 +32,13 @@ struct SumRuns {
     float sums[Terms::kTerms][kPack<T>] = {};
     if (walk.count > 0) {
       const typename Terms::Channels channels = terms.Prepare(walk);
-      ForRows(walk, shape.channels, [&](int64_t i) { terms.Add(channels, walk, i, sums); });
+      ForRows(walk, shape.channels, terms.inputs,
+              [&](int64_t row, int64_t, const Pack<T>(&packs)[Terms::kInputs]) {
+                terms.Add(channels, row, packs, sums);
+              });
+      terms.Finish(walk, sums);
     }
-    for (int s = 0; s < kSums; ++s) {
+    DPIPE_UNROLL for (int s = 0; s < kSums; ++s) {
       partial[s * kThreads + Thread()] = sums[s / kPack<T>][s % kPack<T>];
     }
     Barrier();

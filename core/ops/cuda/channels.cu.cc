@@ -1,5 +1,7 @@
 #include "core/ops/cuda/channels.h"
 
+#include <cmath>
+
 #include "core/ops/cuda/channel_sums.h"
 #include "core/ops/cuda/curves.h"
 
@@ -16,10 +18,11 @@ struct AddToAll {
     const ColumnWalk walk = WalkOf<T>(shape);
     if (walk.count == 0) return;
     const Pack<T> added = LoadPack(v + walk.sample * shape.channels + walk.column, walk.count);
-    ForRows(walk, shape.channels, [&](int64_t i) {
-      Pack<T> pack = LoadPack(x + i, walk.count);
-      for (int j = 0; j < kPack<T>; ++j) pack.v[j] += added.v[j];
-      StorePack(y + i, walk.count, pack.v);
+    const T* const inputs[] = {x};
+    ForRows(walk, shape.channels, inputs, [&](int64_t, int64_t i, const Pack<T>(&packs)[1]) {
+      Pack<T> sum = packs[0];
+      AddTo(&sum, added);
+      StorePack(y + i, walk.count, sum);
     });
   }
 };
@@ -39,28 +42,32 @@ struct AddInPlace {
       everywhere = LoadPack(vector + walk.sample * shape.channels + walk.column, walk.count);
     }
     if (bias != nullptr) {
-      for (int j = 0; j < walk.count; ++j) everywhere.v[j] += bias[walk.column + j];
+      Pack<T> biases;
+      LoadSpan(bias + walk.column, walk.count, biases.v);
+      AddTo(&everywhere, biases);
     }
-    ForRows(walk, shape.channels, [&](int64_t i) {
-      Pack<T> pack = LoadPack(y + i, walk.count);
-      for (int j = 0; j < kPack<T>; ++j) pack.v[j] += everywhere.v[j];
-      if (image != nullptr) AddPack(image + i, walk.count, &pack);
-      StorePack(y + i, walk.count, pack.v);
+    const bool adds = image != nullptr;
+    const T* const inputs[] = {y, image};
+    ForRows(walk, shape.channels, inputs, [&](int64_t, int64_t i, const Pack<T>(&packs)[2]) {
+      Pack<T> sum = packs[0];
+      AddTo(&sum, everywhere);
+      if (adds) AddTo(&sum, packs[1]);
+      StorePack(y + i, walk.count, sum);
     });
   }
 };
 
 template <typename T>
 struct Values {
-  static constexpr int kTerms = 1;
+  static constexpr int kTerms = 1, kInputs = 1;
   struct Channels {};
-  const T* x;
+  const T* inputs[kInputs];
   DPIPE_KERNEL_FUNCTION Channels Prepare(const ColumnWalk&) const { return {}; }
-  DPIPE_KERNEL_FUNCTION void Add(const Channels&, const ColumnWalk& walk, int64_t i,
+  DPIPE_KERNEL_FUNCTION void Add(const Channels&, int64_t, const Pack<T> (&x)[kInputs],
                                  float (&sums)[kTerms][kPack<T>]) const {
-    const Pack<T> v = LoadPack(x + i, walk.count);
-    for (int j = 0; j < kPack<T>; ++j) sums[0][j] += v.v[j];
+    DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) sums[0][j] += x[0].v[j];
   }
+  DPIPE_KERNEL_FUNCTION void Finish(const ColumnWalk&, float (&)[kTerms][kPack<T>]) const {}
 };
 
 // 1 + v[b, c] and v[b, C + c] of a pack of channels.
@@ -74,15 +81,20 @@ DPIPE_KERNEL_FUNCTION Modulation<T> LoadModulation(const ChannelsLast& shape,
   const T* const of_sample = v + walk.sample * 2 * shape.channels + walk.column;
   Modulation<T> m = {LoadPack(of_sample, walk.count),
                      LoadPack(of_sample + shape.channels, walk.count)};
-  for (float& scale : m.scale.v) scale += 1.0f;
+  DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) m.scale.v[j] += 1.0f;
   return m;
 }
 
 // The gradient to h = x scale + shift.
 template <typename T>
-DPIPE_KERNEL_FUNCTION float GradToModulated(const Modulation<T>& m, bool silu, int j, float x,
-                                            float dy) {
-  return silu ? dy * SiluCurve::Derivative(x * m.scale.v[j] + m.shift.v[j]) : dy;
+DPIPE_KERNEL_FUNCTION Pack<T> GradToModulated(const Modulation<T>& m, bool silu, const Pack<T>& x,
+                                              const Pack<T>& dy) {
+  if (!silu) return dy;
+  Pack<T> dh;
+  DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+    dh.v[j] = dy.v[j] * SiluCurve<T>::Derivative(fmaf(x.v[j], m.scale.v[j], m.shift.v[j]));
+  }
+  return dh;
 }
 
 template <typename T>
@@ -96,13 +108,18 @@ struct Modulate {
     const ColumnWalk walk = WalkOf<T>(shape);
     if (walk.count == 0) return;
     const Modulation<T> m = LoadModulation(shape, walk, v);
-    ForRows(walk, shape.channels, [&](int64_t i) {
-      Pack<T> pack = LoadPack(x + i, walk.count);
-      for (int j = 0; j < kPack<T>; ++j) {
-        const float h = pack.v[j] * m.scale.v[j] + m.shift.v[j];
-        pack.v[j] = silu ? SiluCurve::Value(h) : h;
+    const T* const inputs[] = {x};
+    ForRows(walk, shape.channels, inputs, [&](int64_t, int64_t i, const Pack<T>(&packs)[1]) {
+      Pack<T> values;
+      DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+        values.v[j] = fmaf(packs[0].v[j], m.scale.v[j], m.shift.v[j]);
       }
-      StorePack(y + i, walk.count, pack.v);
+      if (silu) {
+        DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+          values.v[j] = SiluCurve<T>::Value(values.v[j]);
+        }
+      }
+      StorePack(y + i, walk.count, values);
     });
   }
 };
@@ -110,25 +127,24 @@ struct Modulate {
 // dh x, the scale's gradient, and dh, the shift's.
 template <typename T>
 struct ModulateTerms {
-  static constexpr int kTerms = 2;
+  static constexpr int kTerms = 2, kInputs = 2;
   using Channels = Modulation<T>;
   ChannelsLast shape;
   bool silu;
-  const T* x;
   const T* v;
-  const T* dy;
+  const T* inputs[kInputs];  // x, dy
   DPIPE_KERNEL_FUNCTION Channels Prepare(const ColumnWalk& walk) const {
     return LoadModulation(shape, walk, v);
   }
-  DPIPE_KERNEL_FUNCTION void Add(const Channels& m, const ColumnWalk& walk, int64_t i,
+  DPIPE_KERNEL_FUNCTION void Add(const Channels& m, int64_t, const Pack<T> (&in)[kInputs],
                                  float (&sums)[kTerms][kPack<T>]) const {
-    const Pack<T> vx = LoadPack(x + i, walk.count), vd = LoadPack(dy + i, walk.count);
-    for (int j = 0; j < kPack<T>; ++j) {
-      const float dh = GradToModulated(m, silu, j, vx.v[j], vd.v[j]);
-      sums[0][j] += dh * vx.v[j];
-      sums[1][j] += dh;
+    const Pack<T> dh = GradToModulated(m, silu, in[0], in[1]);
+    DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+      sums[0][j] = fmaf(dh.v[j], in[0].v[j], sums[0][j]);
+      sums[1][j] += dh.v[j];
     }
   }
+  DPIPE_KERNEL_FUNCTION void Finish(const ColumnWalk&, float (&)[kTerms][kPack<T>]) const {}
 };
 
 template <typename T>
@@ -143,13 +159,11 @@ struct ModulateInputs {
     const ColumnWalk walk = WalkOf<T>(shape);
     if (walk.count == 0) return;
     const Modulation<T> m = LoadModulation(shape, walk, v);
-    ForRows(walk, shape.channels, [&](int64_t i) {
-      Pack<T> vx = LoadPack(x + i, walk.count);
-      const Pack<T> vd = LoadPack(dy + i, walk.count);
-      for (int j = 0; j < kPack<T>; ++j) {
-        vx.v[j] = GradToModulated(m, silu, j, vx.v[j], vd.v[j]) * m.scale.v[j];
-      }
-      StorePack(dx + i, walk.count, vx.v);
+    const T* const inputs[] = {x, dy};
+    ForRows(walk, shape.channels, inputs, [&](int64_t, int64_t i, const Pack<T>(&packs)[2]) {
+      Pack<T> gradient = GradToModulated(m, silu, packs[0], packs[1]);
+      DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) gradient.v[j] *= m.scale.v[j];
+      StorePack(dx + i, walk.count, gradient);
     });
   }
 };
@@ -170,14 +184,14 @@ void AddTerms(const Stream& stream, const ChannelsLast& shape, const float* bias
 template <typename T>
 void SumPositions(const Stream& stream, const ChannelsLast& shape, const T* x, float* run_sums,
                   T* sums) {
-  LaunchSumRuns<T>(stream, Values<T>{x}, shape, run_sums);
+  LaunchSumRuns<T>(stream, Values<T>{{x}}, shape, run_sums);
   LaunchFinishSums<false>(stream, shape, 1, 0, 1, run_sums, sums);
 }
 
 template <typename T>
 void AddRows(const Stream& stream, const ChannelsLast& shape, const T* x, float* run_sums,
              float* sums) {
-  LaunchSumRuns<T>(stream, Values<T>{x}, shape, run_sums);
+  LaunchSumRuns<T>(stream, Values<T>{{x}}, shape, run_sums);
   LaunchFinishSums<true>(stream, shape, 1, 0, 1, run_sums, sums);
 }
 
@@ -190,7 +204,7 @@ void ModulateValues(const Stream& stream, const ChannelsLast& shape, bool silu, 
 template <typename T>
 void ModulateGradient(const Stream& stream, const ChannelsLast& shape, bool silu, const T* x,
                       const T* v, const T* dy, float* run_sums, T* dx, T* dv) {
-  LaunchSumRuns<T>(stream, ModulateTerms<T>{shape, silu, x, v, dy}, shape, run_sums);
+  LaunchSumRuns<T>(stream, ModulateTerms<T>{shape, silu, v, {x, dy}}, shape, run_sums);
   LaunchFinishSums<false>(stream, shape, 2, shape.channels, 1, run_sums, dv);
   Launch(stream, WalkBlocks<T>(shape), ModulateInputs<T>{shape, silu, x, v, dy, dx});
 }

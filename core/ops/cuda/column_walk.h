@@ -1,8 +1,10 @@
 // Channels-last data [batch, positions, channels] walked down its columns: a thread keeps one pack
 // of channels, so that what it needs of them is loaded once, and goes through rows.
 //
-// A block has 32 packs side by side and 8 rows at a time, of one run of kRunRows rows of a sample.
-// That division depends on the shape alone, and with it the order of every sum.
+// Rows are divided into runs of kRunRows of a sample. A warp has kTilePacks packs side by side (a
+// line of the cache), of each of kTileRuns runs, so that few lanes are idle whatever the number of
+// channels; a block's kWarps warps take every kWarps-th row of these runs. Which rows a thread
+// goes through depends on a sample's shape alone, and with it the order of every sum.
 #ifndef DPIPE_CORE_OPS_CUDA_COLUMN_WALK_H_
 #define DPIPE_CORE_OPS_CUDA_COLUMN_WALK_H_
 
@@ -17,19 +19,23 @@ struct ChannelsLast {
 // Rows of a run: 16 for each thread.
 constexpr int64_t kRunRows = 128;
 
+constexpr uint32_t kTilePacks = 8;
+constexpr uint32_t kTileRuns = kWarp / kTilePacks;
+
 DPIPE_KERNEL_FUNCTION int64_t Runs(const ChannelsLast& shape) {
   return (shape.positions + kRunRows - 1) / kRunRows;
 }
 
 template <typename T>
 DPIPE_KERNEL_FUNCTION int64_t Tiles(const ChannelsLast& shape) {
-  return (Packs<T>(shape.channels) + kWarp - 1) / kWarp;
+  return (Packs<T>(shape.channels) + kTilePacks - 1) / kTilePacks;
 }
 
 // Blocks of a kernel that walks.
 template <typename T>
 uint32_t WalkBlocks(const ChannelsLast& shape) {
-  return BlocksFor(shape.batch * Runs(shape) * Tiles<T>(shape) * kThreads);
+  const int64_t run_groups = (shape.batch * Runs(shape) + kTileRuns - 1) / kTileRuns;
+  return BlocksFor(run_groups * Tiles<T>(shape) * kThreads);
 }
 
 // A thread's place.
@@ -44,12 +50,15 @@ template <typename T>
 DPIPE_KERNEL_FUNCTION ColumnWalk WalkOf(const ChannelsLast& shape) {
   const uint32_t tiles = static_cast<uint32_t>(Tiles<T>(shape));
   const uint32_t runs = static_cast<uint32_t>(Runs(shape));
-  const uint32_t tile = Block() % tiles, run = Block() / tiles % runs;
+  const uint32_t lane = Thread() % kWarp;
+  const uint32_t run_of_all = Block() / tiles * kTileRuns + lane / kTilePacks;
+  const uint32_t run = run_of_all % runs;
   ColumnWalk walk;
-  walk.sample = Block() / tiles / runs;
+  walk.sample = run_of_all / runs;
   walk.run = run;
-  walk.column = int64_t{tile * kWarp + Thread() % kWarp} * kPack<T>;
-  walk.count = walk.column < shape.channels ? PackCount<T>(shape.channels, walk.column) : 0;
+  walk.column = int64_t{Block() % tiles * kTilePacks + lane % kTilePacks} * kPack<T>;
+  const bool has_pack = walk.sample < shape.batch && walk.column < shape.channels;
+  walk.count = has_pack ? PackCount<T>(shape.channels, walk.column) : 0;
   const int64_t begin = run * kRunRows, end = begin + kRunRows;
   const int64_t sample_row = walk.sample * shape.positions;
   walk.first_row = sample_row + begin + Thread() / kWarp;
@@ -57,12 +66,40 @@ DPIPE_KERNEL_FUNCTION ColumnWalk WalkOf(const ChannelsLast& shape) {
   return walk;
 }
 
-// Calls f(index of the pack's first element) for each of the thread's rows.
-template <typename F>
-DPIPE_KERNEL_FUNCTION void ForRows(const ColumnWalk& walk, int64_t channels, const F& f) {
+// Rows whose packs are asked for before the first of them is used, to wait for memory once.
+constexpr int kRowsAhead = 2;
+
+// Calls f(row, i, packs) for each of the thread's rows, where i is the index of its pack's first
+// element and packs[k] what inputs[k] has there; zeros where inputs[k] is null.
+template <typename T, int kInputs, typename F>
+DPIPE_KERNEL_FUNCTION void ForRows(const ColumnWalk& walk, int64_t channels,
+                                   const T* const (&inputs)[kInputs], const F& f) {
   if (walk.count == 0) return;
-  for (int64_t row = walk.first_row; row < walk.end_row; row += kWarps) {
-    f(row * channels + walk.column);
+  bool whole = walk.count == kPack<T> && channels % kPack<T> == 0;
+  DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) whole = whole && IsAligned(inputs[k]);
+  const int64_t step = kWarps * channels;
+  int64_t row = walk.first_row, i = row * channels + walk.column;
+  while (whole && row + (kRowsAhead - 1) * kWarps < walk.end_row) {
+    Words words[kRowsAhead][kInputs] = {};
+    DPIPE_UNROLL for (int a = 0; a < kRowsAhead; ++a) {
+      DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) {
+        if (inputs[k] != nullptr) words[a][k] = LoadWords(inputs[k] + i + a * step);
+      }
+    }
+    DPIPE_UNROLL for (int a = 0; a < kRowsAhead; ++a) {
+      Pack<T> packs[kInputs];
+      DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) Unpack(words[a][k], &packs[k]);
+      f(row + a * kWarps, i + a * step, packs);
+    }
+    row += kRowsAhead * kWarps;
+    i += kRowsAhead * step;
+  }
+  for (; row < walk.end_row; row += kWarps, i += step) {
+    Pack<T> packs[kInputs] = {};
+    DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) {
+      if (inputs[k] != nullptr) packs[k] = LoadPack(inputs[k] + i, walk.count);
+    }
+    f(row, i, packs);
   }
 }
 

@@ -38,7 +38,7 @@ struct Gather {
       const int64_t i = ((image * w.height + row) * w.width + column) * w.channels;
       pack = LoadPack(x + i + at.column, at.count);
     }
-    StorePack(windows + at.row * w.channels + at.column, at.count, pack.v);
+    StorePack(windows + at.row * w.channels + at.column, at.count, pack);
   }
 };
 
@@ -62,7 +62,7 @@ struct Sum {
     const uint32_t pixel = static_cast<uint32_t>(at.row);
     const uint32_t width = static_cast<uint32_t>(w.width), height = static_cast<uint32_t>(w.height);
     const int64_t image = pixel / width / height;
-    float sums[kPack<T>] = {};
+    Pack<T> sums = {};
     for (int64_t r = 0; r < w.rows; ++r) {
       const int64_t p = OutputAt(pixel / width % height, r, w.pad_top, w.stride, w.out_height);
       if (p < 0) continue;
@@ -71,35 +71,38 @@ struct Sum {
         if (q < 0) continue;
         const int64_t window = (image * w.out_height + p) * w.out_width + q;
         const int64_t i = ((window * w.rows + r) * w.columns + s) * w.channels + at.column;
-        for (int j = 0; j < at.count; ++j) sums[j] += windows[i + j];
+        Pack<T> added;
+        LoadSpan(windows + i, at.count, added.v);
+        AddTo(&sums, added);
       }
     }
     StorePack(x + at.row * w.channels + at.column, at.count, sums);
   }
 };
 
+// Filters have fewer than 2^32 elements, as kernels have threads.
 template <typename T>
 struct MoveChannels {
-  int64_t outputs, channels, elements;
+  uint32_t outputs, channels, elements;
   const float* from;
   T* to;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const int64_t i = ThreadOfAll();
-    if (i >= outputs * channels * elements) return;
-    const int64_t c = i % channels, e = i / channels % elements, o = i / channels / elements;
+    const uint32_t i = ThreadOfAll(), row = i / channels, o = row / elements;
+    if (o >= outputs) return;
+    const uint32_t c = i % channels, e = row % elements;
     Store(to + i, from[(o * channels + c) * elements + e]);
   }
 };
 
 template <typename T>
 struct AddMoved {
-  int64_t outputs, channels, elements;
+  uint32_t outputs, channels, elements;
   const T* from;
   float* to;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const int64_t i = ThreadOfAll();
-    if (i >= outputs * channels * elements) return;
-    const int64_t e = i % elements, c = i / elements % channels, o = i / elements / channels;
+    const uint32_t i = ThreadOfAll(), row = i / elements, o = row / channels;
+    if (o >= outputs) return;
+    const uint32_t e = i % elements, c = row % channels;
     to[i] += Load(from + (o * elements + e) * channels + c);
   }
 };
@@ -123,14 +126,16 @@ template <typename T>
 void ChannelsToLast(const Stream& stream, int64_t outputs, int64_t channels, int64_t elements,
                     const float* from, T* to) {
   Launch(stream, BlocksFor(outputs * channels * elements),
-         MoveChannels<T>{outputs, channels, elements, from, to});
+         MoveChannels<T>{static_cast<uint32_t>(outputs), static_cast<uint32_t>(channels),
+                         static_cast<uint32_t>(elements), from, to});
 }
 
 template <typename T>
 void AddChannelsLast(const Stream& stream, int64_t outputs, int64_t channels, int64_t elements,
                      const T* from, float* to) {
   Launch(stream, BlocksFor(outputs * channels * elements),
-         AddMoved<T>{outputs, channels, elements, from, to});
+         AddMoved<T>{static_cast<uint32_t>(outputs), static_cast<uint32_t>(channels),
+                     static_cast<uint32_t>(elements), from, to});
 }
 
 #define DPIPE_INSTANTIATE(T)                                                                \

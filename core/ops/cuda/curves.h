@@ -3,9 +3,11 @@
 #define DPIPE_CORE_OPS_CUDA_CURVES_H_
 
 #include <cmath>
+#include <type_traits>
 
 #include "core/ops/cuda/kernel.h"
 #include "core/ops/curves.h"
+#include "core/tensor/bf16.h"
 
 namespace dpipe::ops::cuda {
 
@@ -20,10 +22,42 @@ struct KernelMath {
   }
 };
 
-using SiluCurve = ops::SiluCurve<KernelMath>;
-using GeluCurve = ops::GeluCurve<KernelMath>;
-using GeluTanhCurve = ops::GeluTanhCurve<KernelMath>;
-using QuickGeluCurve = ops::QuickGeluCurve<KernelMath>;
+// For what is rounded to bf16 in the end: the processor's own approximations, which PTX's manual
+// bounds by 2^-22 (ex2) and one unit in the last place (rcp). A rounded exponent makes that about
+// |x| 2^-24 + 2^-21, relatively; where e^x leaves fp32's normal numbers it is 0 or infinite.
+// Emulated, the exact functions stand for them.
+struct ApproximateMath : KernelMath {
+#if defined(__CUDA_ARCH__)
+  static __device__ __forceinline__ float Exp(float x) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 1.44269504f));
+    return power;
+  }
+  static __device__ __forceinline__ float Inverse(float x) {
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+    return inverse;
+  }
+#else
+  static DPIPE_KERNEL_FUNCTION float Exp(float x) { return expf(x); }
+  static DPIPE_KERNEL_FUNCTION float Inverse(float x) { return 1.0f / x; }
+#endif
+  static DPIPE_KERNEL_FUNCTION float Sigmoid(float x) { return Inverse(1.0f + Exp(-x)); }
+  static DPIPE_KERNEL_FUNCTION float NormalPdf(float x) { return 0.39894228f * Exp(-0.5f * x * x); }
+};
+
+// For tensors of T.
+template <typename T>
+using MathFor = std::conditional_t<std::is_same_v<T, Bf16>, ApproximateMath, KernelMath>;
+
+template <typename T>
+using SiluCurve = ops::SiluCurve<MathFor<T>>;
+template <typename T>
+using GeluCurve = ops::GeluCurve<MathFor<T>>;
+template <typename T>
+using GeluTanhCurve = ops::GeluTanhCurve<MathFor<T>>;
+template <typename T>
+using QuickGeluCurve = ops::QuickGeluCurve<MathFor<T>>;
 
 }  // namespace dpipe::ops::cuda
 

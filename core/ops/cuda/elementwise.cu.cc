@@ -47,7 +47,7 @@ struct MapOne {
     OnPack<T>(n, [this](int64_t i, int count) {
       Pack<T> v = LoadPack(x + i, count);
       for (float& value : v.v) value = f(value);
-      StorePack(y + i, count, v.v);
+      StorePack(y + i, count, v);
     });
   }
 };
@@ -64,12 +64,14 @@ struct MapTwo {
       Pack<T> va = LoadPack(a + i, count);
       const Pack<T> vb = LoadPack(b + i, count);
       for (int j = 0; j < kPack<T>; ++j) va.v[j] = f(va.v[j], vb.v[j]);
-      StorePack(y + i, count, va.v);
+      StorePack(y + i, count, va);
     });
   }
 };
 
-// Two element types: an element a thread, neighbouring threads at neighbouring elements.
+// Two element types: as many elements a thread as a pack has of the narrower one.
+constexpr int kSpan = kPack<Bf16>;
+
 template <typename From, typename To, typename F>
 struct MapInto {
   F f;
@@ -77,8 +79,13 @@ struct MapInto {
   const From* from;
   To* to;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const int64_t i = ThreadOfAll();
-    if (i < n) Store(to + i, f(Load(to + i), Load(from + i)));
+    OnPack<Bf16>(n, [this](int64_t i, int count) {
+      float x[kSpan], y[kSpan];
+      LoadSpan(from + i, count, x);
+      LoadSpan(to + i, count, y);
+      DPIPE_UNROLL for (int j = 0; j < kSpan; ++j) y[j] = f(y[j], x[j]);
+      StoreSpan(to + i, count, y);
+    });
   }
 };
 
@@ -88,8 +95,11 @@ struct Convert {
   const From* from;
   To* to;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const int64_t i = ThreadOfAll();
-    if (i < n) Store(to + i, Load(from + i));
+    OnPack<Bf16>(n, [this](int64_t i, int count) {
+      float x[kSpan];
+      LoadSpan(from + i, count, x);
+      StoreSpan(to + i, count, x);
+    });
   }
 };
 
@@ -113,8 +123,8 @@ struct Geglu {
     const int64_t i = at.row * 2 * width + at.column;
     Pack<T> value = LoadPack(x + i, at.count);
     const Pack<T> gate = LoadPack(x + i + width, at.count);
-    for (int j = 0; j < kPack<T>; ++j) value.v[j] *= GeluCurve::Value(gate.v[j]);
-    StorePack(y + at.row * width + at.column, at.count, value.v);
+    for (int j = 0; j < kPack<T>; ++j) value.v[j] *= GeluCurve<T>::Value(gate.v[j]);
+    StorePack(y + at.row * width + at.column, at.count, value);
   }
 };
 
@@ -133,11 +143,11 @@ struct GegluGrad {
     const Pack<T> d = LoadPack(dy + at.row * width + at.column, at.count);
     Pack<T> d_value, d_gate;
     for (int j = 0; j < kPack<T>; ++j) {
-      d_value.v[j] = d.v[j] * GeluCurve::Value(gate.v[j]);
-      d_gate.v[j] = d.v[j] * value.v[j] * GeluCurve::Derivative(gate.v[j]);
+      d_value.v[j] = d.v[j] * GeluCurve<T>::Value(gate.v[j]);
+      d_gate.v[j] = d.v[j] * value.v[j] * GeluCurve<T>::Derivative(gate.v[j]);
     }
-    StorePack(dx + i, at.count, d_value.v);
-    StorePack(dx + i + width, at.count, d_gate.v);
+    StorePack(dx + i, at.count, d_value);
+    StorePack(dx + i + width, at.count, d_gate);
   }
 };
 
@@ -147,13 +157,13 @@ template <typename T>
 void MapActivation(const Stream& stream, Activation activation, int64_t n, const T* x, T* y) {
   switch (activation) {
     case Activation::kSilu:
-      return Map(stream, CurveValue<SiluCurve>{}, n, x, y);
+      return Map(stream, CurveValue<SiluCurve<T>>{}, n, x, y);
     case Activation::kGelu:
-      return Map(stream, CurveValue<GeluCurve>{}, n, x, y);
+      return Map(stream, CurveValue<GeluCurve<T>>{}, n, x, y);
     case Activation::kGeluTanh:
-      return Map(stream, CurveValue<GeluTanhCurve>{}, n, x, y);
+      return Map(stream, CurveValue<GeluTanhCurve<T>>{}, n, x, y);
     case Activation::kQuickGelu:
-      return Map(stream, CurveValue<QuickGeluCurve>{}, n, x, y);
+      return Map(stream, CurveValue<QuickGeluCurve<T>>{}, n, x, y);
   }
 }
 
@@ -162,13 +172,13 @@ void MapActivationGrad(const Stream& stream, Activation activation, int64_t n, c
                        const T* dy, T* dx) {
   switch (activation) {
     case Activation::kSilu:
-      return Map(stream, CurveGrad<SiluCurve>{}, n, x, dy, dx);
+      return Map(stream, CurveGrad<SiluCurve<T>>{}, n, x, dy, dx);
     case Activation::kGelu:
-      return Map(stream, CurveGrad<GeluCurve>{}, n, x, dy, dx);
+      return Map(stream, CurveGrad<GeluCurve<T>>{}, n, x, dy, dx);
     case Activation::kGeluTanh:
-      return Map(stream, CurveGrad<GeluTanhCurve>{}, n, x, dy, dx);
+      return Map(stream, CurveGrad<GeluTanhCurve<T>>{}, n, x, dy, dx);
     case Activation::kQuickGelu:
-      return Map(stream, CurveGrad<QuickGeluCurve>{}, n, x, dy, dx);
+      return Map(stream, CurveGrad<QuickGeluCurve<T>>{}, n, x, dy, dx);
   }
 }
 
@@ -195,12 +205,12 @@ void MapScale(const Stream& stream, int64_t n, float factor, const T* x, T* y) {
 
 template <typename T, typename U>
 void MapAxpy(const Stream& stream, int64_t n, float factor, const T* x, U* y) {
-  Launch(stream, BlocksFor(n), MapInto<T, U, PlusTimes>{{factor}, n, x, y});
+  Launch(stream, BlocksFor(Packs<Bf16>(n)), MapInto<T, U, PlusTimes>{{factor}, n, x, y});
 }
 
 template <typename From, typename To>
 void MapConvert(const Stream& stream, int64_t n, const From* from, To* to) {
-  Launch(stream, BlocksFor(n), Convert<From, To>{n, from, to});
+  Launch(stream, BlocksFor(Packs<Bf16>(n)), Convert<From, To>{n, from, to});
 }
 
 void MapEma(const Stream& stream, int64_t n, float decay, float rest, const float* value,

@@ -1,16 +1,14 @@
 #include "core/ops/cuda/group_norm.h"
 
+#include <cmath>
+#include <type_traits>
+
 #include "core/ops/cuda/channel_sums.h"
 #include "core/ops/cuda/curves.h"
 #include "core/ops/cuda/reduce.h"
 
 namespace dpipe::ops::cuda {
 namespace {
-
-// The group of channel c.
-DPIPE_KERNEL_FUNCTION int64_t GroupOf(const GroupNormShape& shape, int64_t channel) {
-  return channel / (shape.x.channels / shape.groups);
-}
 
 // What x is moved by before it is summed.
 template <typename T>
@@ -20,31 +18,46 @@ DPIPE_KERNEL_FUNCTION float Shift(const GroupNormShape& shape, const T* x, int64
   return Load(x + sample * shape.x.positions * shape.x.channels + group * width);
 }
 
+// Calls f(j, group) for the channels j of a pack, whose groups are counted within a sample.
+template <typename T, typename F>
+DPIPE_KERNEL_FUNCTION void ForChannels(const GroupNormShape& shape, const ColumnWalk& walk,
+                                       const F& f) {
+  const uint32_t width =
+      static_cast<uint32_t>(shape.x.channels) / static_cast<uint32_t>(shape.groups);
+  uint32_t group = static_cast<uint32_t>(walk.column) / width;
+  uint32_t left = width - static_cast<uint32_t>(walk.column) % width;
+  DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+    if (j < walk.count) f(j, group);
+    if (--left == 0) {
+      left = width;
+      ++group;
+    }
+  }
+}
+
 template <typename T>
 struct Moments {
-  static constexpr int kTerms = 2;
-  struct Channels {
-    float shift[kPack<T>];
-  };
+  static constexpr int kTerms = 2, kInputs = 1;
+  using Channels = Pack<T>;  // what they are moved by
   GroupNormShape shape;
-  const T* x;
+  const T* inputs[kInputs];  // x
 
   DPIPE_KERNEL_FUNCTION Channels Prepare(const ColumnWalk& walk) const {
-    Channels channels = {};
-    for (int j = 0; j < walk.count; ++j) {
-      channels.shift[j] = Shift(shape, x, walk.sample, GroupOf(shape, walk.column + j));
-    }
-    return channels;
+    Channels shift = {};
+    ForChannels<T>(shape, walk, [&](int j, uint32_t group) {
+      shift.v[j] = Shift(shape, inputs[0], walk.sample, group);
+    });
+    return shift;
   }
-  DPIPE_KERNEL_FUNCTION void Add(const Channels& channels, const ColumnWalk& walk, int64_t i,
+  DPIPE_KERNEL_FUNCTION void Add(const Channels& shift, int64_t, const Pack<T> (&x)[kInputs],
                                  float (&sums)[kTerms][kPack<T>]) const {
-    const Pack<T> v = LoadPack(x + i, walk.count);
-    for (int j = 0; j < kPack<T>; ++j) {
-      const float d = v.v[j] - channels.shift[j];
+    DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+      const float d = x[0].v[j] - shift.v[j];
       sums[0][j] += d;
-      sums[1][j] += d * d;
+      sums[1][j] = fmaf(d, d, sums[1][j]);
     }
   }
+  DPIPE_KERNEL_FUNCTION void Finish(const ColumnWalk&, float (&)[kTerms][kPack<T>]) const {}
 };
 
 // Sums over a group of what SumRuns left, by a warp.
@@ -90,28 +103,29 @@ struct FinishMoments {
   }
 };
 
-// What a pack of channels is normalised with.
+// What a pack of channels is normalised with: z = (x - mean) slope + bias, where slope is
+// rstd scale.
 template <typename T>
 struct NormChannels {
-  float mean[kPack<T>], rstd[kPack<T>], scale[kPack<T>], bias[kPack<T>];
+  float mean[kPack<T>], slope[kPack<T>], bias[kPack<T>];
 };
 template <typename T>
 DPIPE_KERNEL_FUNCTION NormChannels<T> LoadChannels(const GroupNormShape& shape,
                                                    const ColumnWalk& walk, const float* stats,
                                                    const float* scale, const float* bias) {
   NormChannels<T> channels = {};
-  for (int j = 0; j < walk.count; ++j) {
-    const int64_t c = walk.column + j;
-    const float* of_group = stats + 2 * (walk.sample * shape.groups + GroupOf(shape, c));
-    channels.mean[j] = of_group[0];
-    channels.rstd[j] = of_group[1];
-    channels.scale[j] = scale[c];
-    channels.bias[j] = bias[c];
-  }
+  if (walk.count == 0) return channels;
+  LoadSpan(scale + walk.column, walk.count, channels.slope);
+  LoadSpan(bias + walk.column, walk.count, channels.bias);
+  const float* const of_sample = stats + 2 * walk.sample * shape.groups;
+  ForChannels<T>(shape, walk, [&](int j, uint32_t group) {
+    channels.mean[j] = of_sample[2 * group];
+    channels.slope[j] *= of_sample[2 * group + 1];
+  });
   return channels;
 }
 
-template <typename T>
+template <typename T, bool kSilu>
 struct Normalise {
   GroupNormShape shape;
   const T* x;
@@ -122,37 +136,39 @@ struct Normalise {
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const ColumnWalk walk = WalkOf<T>(shape.x);
     const NormChannels<T> c = LoadChannels<T>(shape, walk, stats, scale, bias);
-    ForRows(walk, shape.x.channels, [&](int64_t i) {
-      Pack<T> v = LoadPack(x + i, walk.count);
-      for (int j = 0; j < kPack<T>; ++j) {
-        const float z = (v.v[j] - c.mean[j]) * c.rstd[j] * c.scale[j] + c.bias[j];
-        v.v[j] = shape.silu ? SiluCurve::Value(z) : z;
+    const T* const inputs[] = {x};
+    ForRows(walk, shape.x.channels, inputs, [&](int64_t, int64_t i, const Pack<T>(&packs)[1]) {
+      Pack<T> values;
+      DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+        const float z = fmaf(packs[0].v[j] - c.mean[j], c.slope[j], c.bias[j]);
+        values.v[j] = kSilu ? SiluCurve<T>::Value(z) : z;
       }
-      StorePack(y + i, walk.count, v.v);
+      StorePack(y + i, walk.count, values);
     });
   }
 };
 
-// h = (x - mean) rstd, and the gradient dz to z = h scale + bias.
+// d = x - mean, and the gradient dz to z = d slope + bias.
 struct Differential {
-  float h, dz;
+  float d, dz;
 };
-template <typename T>
-DPIPE_KERNEL_FUNCTION Differential DifferentialOf(const NormChannels<T>& c, bool silu, int j,
-                                                  float x, float dy) {
-  Differential d = {(x - c.mean[j]) * c.rstd[j], dy};
-  if (silu) d.dz = dy * SiluCurve::Derivative(d.h * c.scale[j] + c.bias[j]);
-  return d;
+template <bool kSilu, typename T>
+DPIPE_KERNEL_FUNCTION Differential DifferentialOf(const NormChannels<T>& c, int j, float x,
+                                                  float dy) {
+  Differential differential = {x - c.mean[j], dy};
+  if (kSilu) {
+    differential.dz *= SiluCurve<T>::Derivative(fmaf(differential.d, c.slope[j], c.bias[j]));
+  }
+  return differential;
 }
 
-// dz and dz h.
-template <typename T>
+// dz and dz h, where h = (x - mean) rstd.
+template <typename T, bool kSilu>
 struct GradTerms {
-  static constexpr int kTerms = 2;
+  static constexpr int kTerms = 2, kInputs = 2;
   using Channels = NormChannels<T>;
   GroupNormShape shape;
-  const T* x;
-  const T* dy;
+  const T* inputs[kInputs];  // x, dy
   const float* scale;
   const float* bias;
   const float* stats;
@@ -160,14 +176,18 @@ struct GradTerms {
   DPIPE_KERNEL_FUNCTION Channels Prepare(const ColumnWalk& walk) const {
     return LoadChannels<T>(shape, walk, stats, scale, bias);
   }
-  DPIPE_KERNEL_FUNCTION void Add(const Channels& channels, const ColumnWalk& walk, int64_t i,
+  DPIPE_KERNEL_FUNCTION void Add(const Channels& channels, int64_t, const Pack<T> (&in)[kInputs],
                                  float (&sums)[kTerms][kPack<T>]) const {
-    const Pack<T> vx = LoadPack(x + i, walk.count), vd = LoadPack(dy + i, walk.count);
-    for (int j = 0; j < kPack<T>; ++j) {
-      const Differential d = DifferentialOf(channels, shape.silu, j, vx.v[j], vd.v[j]);
-      sums[0][j] += d.dz;
-      sums[1][j] += d.dz * d.h;
+    DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+      const Differential of = DifferentialOf<kSilu>(channels, j, in[0].v[j], in[1].v[j]);
+      sums[0][j] += of.dz;
+      sums[1][j] = fmaf(of.dz, of.d, sums[1][j]);
     }
+  }
+  DPIPE_KERNEL_FUNCTION void Finish(const ColumnWalk& walk, float (&sums)[kTerms][kPack<T>]) const {
+    const float* const of_sample = stats + 2 * walk.sample * shape.groups;
+    ForChannels<T>(shape, walk,
+                   [&](int j, uint32_t group) { sums[1][j] *= of_sample[2 * group + 1]; });
   }
 };
 
@@ -190,8 +210,9 @@ struct GroupMeans {
   }
 };
 
-// dx = rstd (dz scale - mean of (dz scale) - h mean of (dz scale h)).
-template <typename T>
+// dx = rstd (dz scale - first - h second), where first and second are the group's means of dz scale
+// and of dz scale h; that is dz slope - (offset + (x - mean) tilt).
+template <typename T, bool kSilu>
 struct ApplyGradient {
   GroupNormShape shape;
   const T* x;
@@ -205,21 +226,23 @@ struct ApplyGradient {
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const ColumnWalk walk = WalkOf<T>(shape.x);
     const NormChannels<T> c = LoadChannels<T>(shape, walk, stats, scale, bias);
-    float first[kPack<T>] = {}, second[kPack<T>] = {};
-    for (int j = 0; j < walk.count; ++j) {
-      const int64_t group = walk.sample * shape.groups + GroupOf(shape, walk.column + j);
-      first[j] = means[2 * group];
-      second[j] = means[2 * group + 1];
-    }
-    ForRows(walk, shape.x.channels, [&](int64_t i) {
-      Pack<T> vx = LoadPack(x + i, walk.count);
-      const Pack<T> vd = LoadPack(dy + i, walk.count);
-      for (int j = 0; j < kPack<T>; ++j) {
-        const Differential d = DifferentialOf(c, shape.silu, j, vx.v[j], vd.v[j]);
-        vx.v[j] = c.rstd[j] * (d.dz * c.scale[j] - first[j] - d.h * second[j]);
+    float offset[kPack<T>] = {}, tilt[kPack<T>] = {};
+    ForChannels<T>(shape, walk, [&](int j, uint32_t of_sample) {
+      const int64_t group = walk.sample * shape.groups + of_sample;
+      const float rstd = stats[2 * group + 1];
+      offset[j] = rstd * means[2 * group];
+      tilt[j] = rstd * (rstd * means[2 * group + 1]);
+    });
+    const bool adds = addend != nullptr;
+    const T* const inputs[] = {x, dy, addend};
+    ForRows(walk, shape.x.channels, inputs, [&](int64_t, int64_t i, const Pack<T>(&packs)[3]) {
+      Pack<T> gradient;
+      DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
+        const Differential of = DifferentialOf<kSilu>(c, j, packs[0].v[j], packs[1].v[j]);
+        gradient.v[j] = fmaf(of.dz, c.slope[j], -fmaf(of.d, tilt[j], offset[j]));
       }
-      if (addend != nullptr) AddPack(addend + i, walk.count, &vx);
-      StorePack(dx + i, walk.count, vx.v);
+      if (adds) AddTo(&gradient, packs[2]);
+      StorePack(dx + i, walk.count, gradient);
     });
   }
 };
@@ -254,10 +277,14 @@ int64_t GroupNormWorkspace(const GroupNormShape& shape) {
 template <typename T>
 void GroupNormValues(const Stream& stream, const GroupNormShape& shape, const T* x,
                      const float* scale, const float* bias, float* workspace, float* stats, T* y) {
-  LaunchSumRuns<T>(stream, Moments<T>{shape, x}, shape.x, workspace);
+  LaunchSumRuns<T>(stream, Moments<T>{shape, {x}}, shape.x, workspace);
   Launch(stream, BlocksFor(shape.x.batch * shape.groups * kWarp),
          FinishMoments<T>{shape, x, workspace, stats});
-  Launch(stream, WalkBlocks<T>(shape.x), Normalise<T>{shape, x, scale, bias, stats, y});
+  const auto normalise = [&](auto silu) {
+    Launch(stream, WalkBlocks<T>(shape.x),
+           Normalise<T, silu.value>{shape, x, scale, bias, stats, y});
+  };
+  shape.silu ? normalise(std::true_type{}) : normalise(std::false_type{});
 }
 
 template <typename T>
@@ -266,12 +293,16 @@ void GroupNormGradient(const Stream& stream, const GroupNormShape& shape, const 
                        float* workspace, float* sums, T* dx) {
   float* const means = workspace;
   float* const run_sums = workspace + MeansSize(shape);
-  LaunchSumRuns<T>(stream, GradTerms<T>{shape, x, dy, scale, bias, stats}, shape.x, run_sums);
-  Launch(stream, BlocksFor(shape.x.batch * shape.groups * kWarp),
-         GroupMeans{shape, run_sums, scale, means});
-  LaunchFinishSums<false>(stream, shape.x, 2, 1, 2, run_sums, sums);
-  Launch(stream, WalkBlocks<T>(shape.x),
-         ApplyGradient<T>{shape, x, dy, scale, bias, stats, means, addend, dx});
+  const auto differentiate = [&](auto silu) {
+    LaunchSumRuns<T>(stream, GradTerms<T, silu.value>{shape, {x, dy}, scale, bias, stats}, shape.x,
+                     run_sums);
+    Launch(stream, BlocksFor(shape.x.batch * shape.groups * kWarp),
+           GroupMeans{shape, run_sums, scale, means});
+    LaunchFinishSums<false>(stream, shape.x, 2, 1, 2, run_sums, sums);
+    Launch(stream, WalkBlocks<T>(shape.x),
+           ApplyGradient<T, silu.value>{shape, x, dy, scale, bias, stats, means, addend, dx});
+  };
+  shape.silu ? differentiate(std::true_type{}) : differentiate(std::false_type{});
 }
 
 void AddNormWeightGrads(const Stream& stream, int64_t batch, int64_t channels, int64_t term_stride,

@@ -51,7 +51,7 @@ struct Repeat {
       for (int corner = 0; corner < 4; ++corner) {
         const int64_t i =
             IndexOf(Doubled(small), p.image, 2 * p.row + corner / 2, 2 * p.column + corner % 2);
-        StorePack(y + i + at.column, at.count, pack.v);
+        StorePack(y + i + at.column, at.count, pack);
       }
     });
   }
@@ -65,14 +65,14 @@ struct SumSquare {
   T* y;
   DPIPE_KERNEL_FUNCTION void operator()() const {
     ForPack<T>(small, [&](const RowPlace& at, const Pixel& p) {
-      float sums[kPack<T>] = {};
+      Pack<T> sums = {};
       for (int corner = 0; corner < 4; ++corner) {
         const int64_t i =
             IndexOf(Doubled(small), p.image, 2 * p.row + corner / 2, 2 * p.column + corner % 2);
         const Pack<T> pack = LoadPack(x + i + at.column, at.count);
-        for (int j = 0; j < kPack<T>; ++j) sums[j] += pack.v[j];
+        for (int j = 0; j < kPack<T>; ++j) sums.v[j] += pack.v[j];
       }
-      for (float& sum : sums) sum *= factor;
+      for (float& sum : sums.v) sum *= factor;
       StorePack(y + at.row * small.channels + at.column, at.count, sums);
     });
   }
@@ -114,7 +114,7 @@ struct Resize {
         const float bottom = (1 - q.share) * lower.v[j] + q.share * lower_right.v[j];
         upper.v[j] = (1 - r.share) * top + r.share * bottom;
       }
-      StorePack(y + at.row * to.channels + at.column, at.count, upper.v);
+      StorePack(y + at.row * to.channels + at.column, at.count, upper);
     });
   }
 };
@@ -146,7 +146,7 @@ struct ResizeGrad {
     ForPack<T>(from, [&](const RowPlace& at, const Pixel& p) {
       const TargetRange rows = TargetsOf(p.row, from.height, to.height);
       const TargetRange columns = TargetsOf(p.column, from.width, to.width);
-      float sums[kPack<T>] = {};
+      Pack<T> sums = {};
       for (int64_t r = rows.begin; r < rows.end; ++r) {
         const float of_row = WeightIn(r, p.row, from.height, to.height);
         if (of_row == 0) continue;
@@ -154,7 +154,7 @@ struct ResizeGrad {
           const float weight = of_row * WeightIn(q, p.column, from.width, to.width);
           if (weight == 0) continue;
           const Pack<T> d = LoadPack(dy + IndexOf(to, p.image, r, q) + at.column, at.count);
-          for (int j = 0; j < kPack<T>; ++j) sums[j] += weight * d.v[j];
+          for (int j = 0; j < kPack<T>; ++j) sums.v[j] += weight * d.v[j];
         }
       }
       StorePack(dx + at.row * from.channels + at.column, at.count, sums);
@@ -173,7 +173,7 @@ struct Columns {
     const RowPlace at = PackOfRow<T>(rows, width);
     if (at.count == 0) return;
     const Pack<T> pack = LoadPack(from + at.row * from_stride + at.column, at.count);
-    StorePack(to + at.row * to_stride + at.column, at.count, pack.v);
+    StorePack(to + at.row * to_stride + at.column, at.count, pack);
   }
 };
 

@@ -1,5 +1,7 @@
 // Elements as kernels read and write them: in packs of 16 bytes where memory is so aligned, one by
 // one where it is not, and with the same arithmetic either way.
+//
+// Loops over a pack's elements go to a constant, so that its arrays stay in registers.
 #ifndef DPIPE_CORE_OPS_CUDA_PACK_H_
 #define DPIPE_CORE_OPS_CUDA_PACK_H_
 
@@ -15,13 +17,19 @@
 
 namespace dpipe::ops::cuda {
 
-DPIPE_KERNEL_FUNCTION float Load(const float* p) { return *p; }
-DPIPE_KERNEL_FUNCTION float Load(const Bf16* p) {
-  const uint32_t bits = uint32_t{p->bits} << 16;
+DPIPE_KERNEL_FUNCTION float FloatOf(uint32_t bits) {
   float value;
   memcpy(&value, &bits, sizeof(value));
   return value;
 }
+DPIPE_KERNEL_FUNCTION uint32_t BitsOf(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+DPIPE_KERNEL_FUNCTION float Load(const float* p) { return *p; }
+DPIPE_KERNEL_FUNCTION float Load(const Bf16* p) { return FloatOf(uint32_t{p->bits} << 16); }
 
 DPIPE_KERNEL_FUNCTION void Store(float* p, float value) { *p = value; }
 
@@ -30,8 +38,40 @@ DPIPE_KERNEL_FUNCTION void Store(float* p, float value) { *p = value; }
 __device__ __forceinline__ void Store(Bf16* p, float value) {
   p->bits = __bfloat16_as_ushort(__float2bfloat16_rn(value));
 }
+// As above, the first of the two in the lower half.
+__device__ __forceinline__ uint32_t TwoBf16(float first, float second) {
+  const __nv_bfloat162 two = __floats2bfloat162_rn(first, second);
+  uint32_t bits;
+  memcpy(&bits, &two, sizeof(bits));
+  return bits;
+}
 #else
 DPIPE_KERNEL_FUNCTION void Store(Bf16* p, float value) { *p = Bf16(value); }
+DPIPE_KERNEL_FUNCTION uint32_t TwoBf16(float first, float second) {
+  return Bf16(first).bits | uint32_t{Bf16(second).bits} << 16;
+}
+#endif
+
+// 16 bytes, read or written by one instruction.
+struct alignas(16) Words {
+  uint32_t w[4];
+};
+#if defined(__CUDA_ARCH__)
+__device__ __forceinline__ Words LoadWords(const void* p) {
+  const uint4 v = *static_cast<const uint4*>(p);
+  return {{v.x, v.y, v.z, v.w}};
+}
+// An assignment is sometimes compiled to four stores.
+__device__ __forceinline__ void StoreWords(void* p, const Words& words) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(p)),
+               "r"(words.w[0]), "r"(words.w[1]), "r"(words.w[2]), "r"(words.w[3])
+               : "memory");
+}
+#else
+DPIPE_KERNEL_FUNCTION Words LoadWords(const void* p) { return *static_cast<const Words*>(p); }
+DPIPE_KERNEL_FUNCTION void StoreWords(void* p, const Words& words) {
+  *static_cast<Words*>(p) = words;
+}
 #endif
 
 // Elements of a pack.
@@ -44,16 +84,33 @@ DPIPE_KERNEL_FUNCTION constexpr int64_t Packs(int64_t n) {
   return (n + kPack<T> - 1) / kPack<T>;
 }
 
-// Elements [0, count) of what a pack holds, in fp32.
+// What a pack holds, in fp32.
 template <typename T>
 struct Pack {
   float v[kPack<T>];
 };
 
-template <typename T>
-struct alignas(16) RawPack {
-  T v[kPack<T>];
-};
+DPIPE_KERNEL_FUNCTION void Unpack(const Words& words, Pack<float>* pack) {
+  DPIPE_UNROLL for (int i = 0; i < 4; ++i) pack->v[i] = FloatOf(words.w[i]);
+}
+DPIPE_KERNEL_FUNCTION void Unpack(const Words& words, Pack<Bf16>* pack) {
+  DPIPE_UNROLL for (int i = 0; i < 4; ++i) {
+    pack->v[2 * i] = FloatOf(words.w[i] << 16);
+    pack->v[2 * i + 1] = FloatOf(words.w[i] & 0xffff0000u);
+  }
+}
+DPIPE_KERNEL_FUNCTION Words WordsOf(const Pack<float>& pack) {
+  Words words;
+  DPIPE_UNROLL for (int i = 0; i < 4; ++i) words.w[i] = BitsOf(pack.v[i]);
+  return words;
+}
+DPIPE_KERNEL_FUNCTION Words WordsOf(const Pack<Bf16>& pack) {
+  Words words;
+  DPIPE_UNROLL for (int i = 0; i < 4; ++i) {
+    words.w[i] = TwoBf16(pack.v[2 * i], pack.v[2 * i + 1]);
+  }
+  return words;
+}
 
 DPIPE_KERNEL_FUNCTION bool IsAligned(const void* p) {
   return (reinterpret_cast<uintptr_t>(p) & 15u) == 0;
@@ -64,33 +121,49 @@ template <typename T>
 DPIPE_KERNEL_FUNCTION Pack<T> LoadPack(const T* p, int count) {
   Pack<T> pack;
   if (count == kPack<T> && IsAligned(p)) {
-    const RawPack<T> raw = *reinterpret_cast<const RawPack<T>*>(p);
-    for (int i = 0; i < kPack<T>; ++i) pack.v[i] = Load(raw.v + i);
+    Unpack(LoadWords(p), &pack);
   } else {
-    for (int i = 0; i < kPack<T>; ++i) pack.v[i] = i < count ? Load(p + i) : 0.0f;
+    DPIPE_UNROLL for (int i = 0; i < kPack<T>; ++i) pack.v[i] = i < count ? Load(p + i) : 0.0f;
   }
   return pack;
 }
 
-// Adds the first `count` elements at p to a pack.
+// Adds to each element one of another pack.
 template <typename T>
-DPIPE_KERNEL_FUNCTION void AddPack(const T* p, int count, Pack<T>* pack) {
-  const Pack<T> added = LoadPack(p, count);
-  for (int j = 0; j < kPack<T>; ++j) pack->v[j] += added.v[j];
+DPIPE_KERNEL_FUNCTION void AddTo(Pack<T>* pack, const Pack<T>& added) {
+  DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) pack->v[j] += added.v[j];
 }
 
 // Writes the first `count` elements.
-template <typename T, int kSize>
-DPIPE_KERNEL_FUNCTION void StorePack(T* p, int count, const float (&v)[kSize]) {
-  static_assert(kSize == kPack<T>, "a pack of another type");
-  if (count == kSize && IsAligned(p)) {
-    RawPack<T> raw;
-    for (int i = 0; i < kSize; ++i) Store(raw.v + i, v[i]);
-    *reinterpret_cast<RawPack<T>*>(p) = raw;
+template <typename T>
+DPIPE_KERNEL_FUNCTION void StorePack(T* p, int count, const Pack<T>& pack) {
+  if (count == kPack<T> && IsAligned(p)) {
+    StoreWords(p, WordsOf(pack));
   } else {
-    for (int i = 0; i < kSize; ++i) {
-      if (i < count) Store(p + i, v[i]);
+    DPIPE_UNROLL for (int i = 0; i < kPack<T>; ++i) {
+      if (i < count) Store(p + i, pack.v[i]);
     }
+  }
+}
+
+// The first `count` of kSize neighbouring elements, several packs of them; the others are 0.
+template <typename T, int kSize>
+DPIPE_KERNEL_FUNCTION void LoadSpan(const T* p, int count, float (&v)[kSize]) {
+  static_assert(kSize % kPack<T> == 0, "not whole packs");
+  DPIPE_UNROLL for (int begin = 0; begin < kSize; begin += kPack<T>) {
+    const int left = count - begin;
+    const Pack<T> pack = LoadPack(p + begin, left < kPack<T> ? left : kPack<T>);
+    DPIPE_UNROLL for (int i = 0; i < kPack<T>; ++i) v[begin + i] = pack.v[i];
+  }
+}
+template <typename T, int kSize>
+DPIPE_KERNEL_FUNCTION void StoreSpan(T* p, int count, const float (&v)[kSize]) {
+  static_assert(kSize % kPack<T> == 0, "not whole packs");
+  DPIPE_UNROLL for (int begin = 0; begin < kSize; begin += kPack<T>) {
+    const int left = count - begin;
+    Pack<T> pack;
+    DPIPE_UNROLL for (int i = 0; i < kPack<T>; ++i) pack.v[i] = v[begin + i];
+    StorePack(p + begin, left < kPack<T> ? left : kPack<T>, pack);
   }
 }
 
