@@ -54,13 +54,22 @@ absl::Status AdamWSteps(absl::Span<const AdamWUpdate> updates, int64_t step, flo
       [&] { one_by_one(cpu::AdamWStep); }, [&] { cuda::AdamWSteps(tasks); });
 }
 
-absl::StatusOr<double> SumOfSquares(const Tensor& x) {
-  CheckFp32(x, x.shape());
-  double sum = 0;
+absl::StatusOr<std::vector<double>> SumsOfSquares(absl::Span<const Tensor> tensors) {
+  std::vector<double> sums;
+  if (tensors.empty()) return sums;
+  for (const Tensor& x : tensors) CheckFp32(x, x.shape());
+  const auto one_by_one = [&](const auto& sum_of_squares) {
+    for (const Tensor& x : tensors) sums.push_back(sum_of_squares(x));
+  };
   DPIPE_RETURN_IF_ERROR(RunOn(
-      *x.device(), "sum_of_squares", [&] { sum = ref::SumOfSquares(x); },
-      [&] { sum = cpu::SumOfSquares(x); }, [&] { sum = cuda::SumOfSquares(x); }));
-  return sum;
+      *tensors[0].device(), "sums_of_squares", [&] { one_by_one(ref::SumOfSquares); },
+      [&] { one_by_one(cpu::SumOfSquares); }, [&] { sums = cuda::SumsOfSquares(tensors); }));
+  return sums;
+}
+
+absl::StatusOr<double> SumOfSquares(const Tensor& x) {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<double> sums, SumsOfSquares({x}));
+  return sums[0];
 }
 
 double GlobalNorm(absl::Span<const double> sums_of_squares) {

@@ -4,6 +4,7 @@
 #define DPIPE_CORE_OPS_ADAMW_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "core/base/status.h"
@@ -35,9 +36,11 @@ struct AdamWUpdate {
 };
 absl::Status AdamWSteps(absl::Span<const AdamWUpdate> updates, int64_t step, float grad_scale);
 
-// The sum of the squares of an fp32 tensor, in double and in an order that depends on its size
-// only. Sums of several tensors must be added in one agreed order (GlobalNorm's): then the norm
-// has the same bits however the parameters are spread over stages.
+// The sum of the squares of each fp32 tensor, in double and in an order that depends on its size
+// only. All on one device; on a CUDA device in a few launches, which are waited for once. Sums of
+// several tensors must be added in one agreed order (GlobalNorm's): then the norm has the same bits
+// however the parameters are spread over stages.
+absl::StatusOr<std::vector<double>> SumsOfSquares(absl::Span<const Tensor> tensors);
 absl::StatusOr<double> SumOfSquares(const Tensor& x);
 
 // sqrt of the sum of the parameters' sums of squares, in the order given: the model's order.

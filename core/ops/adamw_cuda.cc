@@ -20,13 +20,22 @@ void AdamWSteps(const std::vector<AdamWTask>& tasks) {
   }
 }
 
-double SumOfSquares(const Tensor& x) {
-  const int64_t size = x.num_elements();
-  const Tensor sums = DoubleWorkspace(x, PartialSums(1, size) + 1);
-  double* const sum = DoublesOf(sums);
-  SumOfSquaresOf(StreamOf(x), size, x.data<float>(), sum + 1, sum);
-  double on_host = 0;
-  x.device()->CopyToHost(&on_host, sum, sizeof(on_host));
+std::vector<double> SumsOfSquares(absl::Span<const Tensor> tensors) {
+  std::vector<SquaresTensor> all;
+  int64_t partials = 0;  // as if all were of one launch
+  for (const Tensor& x : tensors) {
+    all.push_back({x.num_elements(), x.data<float>()});
+    partials += SquaresPartials(x.num_elements());
+  }
+  const int count = static_cast<int>(all.size());
+  const Tensor workspace = DoubleWorkspace(tensors[0], count + partials);
+  double* const sums = DoublesOf(workspace);
+  for (int first = 0; first < count; first += kSquaresTensors) {
+    SumSquares(StreamOf(tensors[0]), &all[first], std::min(kSquaresTensors, count - first),
+               sums + count, sums + first);
+  }
+  std::vector<double> on_host(count);
+  tensors[0].device()->CopyToHost(on_host.data(), sums, count * sizeof(double));
   return on_host;
 }
 

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "absl/types/span.h"
 #include "core/ops/adamw_factors.h"
 #include "core/tensor/tensor.h"
 
@@ -27,7 +28,7 @@ struct AdamWTask {
   Tensor grad, parameter, m, v;
 };
 void AdamWSteps(const std::vector<AdamWTask>& tasks);
-double SumOfSquares(const Tensor& x);
+std::vector<double> SumsOfSquares(absl::Span<const Tensor> tensors);
 void EmaUpdate(float decay, const Tensor& value, Tensor* average);
 }  // namespace cuda
 }  // namespace dpipe::ops

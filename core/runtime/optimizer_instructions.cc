@@ -39,7 +39,8 @@ void RankExecutor::PrepareNorm() {
       const int layer = parameters->program().parameter(id).layer;
       const bool speaks = routes(s).sharded || speakers[index][layer] == rank_.value();
       if (!speaks || !slots.insert(slot).second) continue;
-      norm_terms_.push_back({slot, *parameters->grad(id)});
+      norm_slots_.push_back(slot);
+      norm_grads_.push_back(*parameters->grad(id));
     }
   }
 }
@@ -48,9 +49,8 @@ void RankExecutor::PrepareNorm() {
 // gradients do not, and only its own rank would know.
 absl::Status RankExecutor::SumNorm(int64_t step) {
   std::vector<double> terms(num_norm_slots_ + 1, 0.0);
-  for (const NormTerm& term : norm_terms_) {
-    DPIPE_ASSIGN_OR_RETURN(terms[term.slot], ops::SumOfSquares(term.grad));
-  }
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<double> squares, ops::SumsOfSquares(norm_grads_));
+  for (size_t i = 0; i < squares.size(); ++i) terms[norm_slots_[i]] = squares[i];
   FetchLosses();
   for (const StepLosses& part : losses_) {
     for (float loss : part.losses) terms.back() += std::isfinite(loss) ? 0 : 1;

@@ -170,11 +170,6 @@ class RankExecutor {
     size_t event = 0;
     std::shared_ptr<DeviceEvent> begin, end;
   };
-  // One parameter's gradient, whose square this rank adds to the global norm.
-  struct NormTerm {
-    int slot = 0;
-    Tensor grad;
-  };
 
   Prepared Prepare(const Instruction& instruction) const;
   // Gradients of a stage's layers are summed over all ranks that hold these layers with a gradient.
@@ -285,7 +280,9 @@ class RankExecutor {
   // Of a relaxed plan: by stage, null for those of other ranks, and the updates of this step.
   std::vector<std::unique_ptr<WeightVersions>> versions_;
   int updates_in_step_ = 0;
-  std::vector<NormTerm> norm_terms_;
+  // Gradients whose squares this rank adds to the global norm, and their slots among all of them.
+  std::vector<Tensor> norm_grads_;
+  std::vector<int> norm_slots_;
   int num_norm_slots_ = 0;
 
   std::vector<TraceEvent> events_;

@@ -16,9 +16,9 @@ ProfilerInputs::OptimizerStepFn WholeOptimizerStep(const AdamWOptions& options,
                                                    const nn::ParameterSet& parameters) {
   std::shared_ptr<StepOptimizer> optimizer = AdamWFactory(options, nullptr)(parameters);
   return [optimizer](nn::ParameterSet* set) -> absl::Status {
-    for (nn::ParameterId id : set->trainable_ids()) {
-      DPIPE_RETURN_IF_ERROR(ops::SumOfSquares(*set->grad(id)).status());
-    }
+    std::vector<Tensor> grads;
+    for (nn::ParameterId id : set->trainable_ids()) grads.push_back(*set->grad(id));
+    DPIPE_RETURN_IF_ERROR(ops::SumsOfSquares(grads).status());
     DPIPE_RETURN_IF_ERROR(optimizer->Step(/*step=*/0, /*global_norm=*/1.0, set));
     set->ZeroGrads();
     return absl::OkStatus();

@@ -1,4 +1,4 @@
-// AdamW over many tensors with one launch.
+// What an optimizer does to many fp32 tensors, with one launch for as many as its arguments hold.
 #ifndef DPIPE_CORE_OPS_CUDA_ADAMW_H_
 #define DPIPE_CORE_OPS_CUDA_ADAMW_H_
 
@@ -18,11 +18,26 @@ struct AdamWTensor {
   float* v;
 };
 
-// As many as a kernel's arguments have room for: 48 * 72 bytes of 4 KiB.
+// As many as a kernel's arguments have room for: 48 * 76 bytes of 4 KiB.
 constexpr int kAdamWTensors = 48;
 
 // adamw.h's update of the first `count` <= kAdamWTensors tensors.
 void UpdateAdamW(const Stream& stream, const AdamWTensor* tensors, int count);
+
+struct SquaresTensor {
+  int64_t size;
+  const float* x;
+};
+
+// 192 * 20 bytes of 4 KiB.
+constexpr int kSquaresTensors = 192;
+
+// sums[t] = the sum of the squares of tensor t, in double and in an order that depends on its size
+// alone, of the first `count` <= kSquaresTensors tensors. partial: as many numbers to work with as
+// SquaresPartials of all of them.
+int64_t SquaresPartials(int64_t size);
+void SumSquares(const Stream& stream, const SquaresTensor* tensors, int count, double* partial,
+                double* sums);
 
 }  // namespace dpipe::ops::cuda
 

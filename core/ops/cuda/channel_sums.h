@@ -15,7 +15,7 @@ namespace dpipe::ops::cuda {
 //   const T* inputs[kInputs];
 //   struct Channels;                                   // what it wants to know of a pack of them
 //   Channels Prepare(const ColumnWalk& walk) const;
-//   void Add(const Channels&, int64_t row, const Pack<T> (&packs)[kInputs],
+//   void Add(const Channels&, int row, const Pack<T> (&packs)[kInputs],
 //            float (&sums)[kTerms][kPack<T>]) const;
 //   void Finish(const ColumnWalk& walk, float (&sums)[kTerms][kPack<T>]) const;
 // where Finish is called after the last row.
@@ -33,7 +33,7 @@ struct SumRuns {
     if (walk.count > 0) {
       const typename Terms::Channels channels = terms.Prepare(walk);
       ForRows(walk, shape.channels, terms.inputs,
-              [&](int64_t row, int64_t, const Pack<T>(&packs)[Terms::kInputs]) {
+              [&](int row, int64_t, const Pack<T>(&packs)[Terms::kInputs]) {
                 terms.Add(channels, row, packs, sums);
               });
       terms.Finish(walk, sums);

@@ -19,7 +19,7 @@ struct AddToAll {
     if (walk.count == 0) return;
     const Pack<T> added = LoadPack(v + walk.sample * shape.channels + walk.column, walk.count);
     const T* const inputs[] = {x};
-    ForRows(walk, shape.channels, inputs, [&](int64_t, int64_t i, const Pack<T>(&packs)[1]) {
+    ForRows(walk, shape.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[1]) {
       Pack<T> sum = packs[0];
       AddTo(&sum, added);
       StorePack(y + i, walk.count, sum);
@@ -48,7 +48,7 @@ struct AddInPlace {
     }
     const bool adds = image != nullptr;
     const T* const inputs[] = {y, image};
-    ForRows(walk, shape.channels, inputs, [&](int64_t, int64_t i, const Pack<T>(&packs)[2]) {
+    ForRows(walk, shape.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[2]) {
       Pack<T> sum = packs[0];
       AddTo(&sum, everywhere);
       if (adds) AddTo(&sum, packs[1]);
@@ -63,7 +63,7 @@ struct Values {
   struct Channels {};
   const T* inputs[kInputs];
   DPIPE_KERNEL_FUNCTION Channels Prepare(const ColumnWalk&) const { return {}; }
-  DPIPE_KERNEL_FUNCTION void Add(const Channels&, int64_t, const Pack<T> (&x)[kInputs],
+  DPIPE_KERNEL_FUNCTION void Add(const Channels&, int, const Pack<T> (&x)[kInputs],
                                  float (&sums)[kTerms][kPack<T>]) const {
     DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) sums[0][j] += x[0].v[j];
   }
@@ -109,7 +109,7 @@ struct Modulate {
     if (walk.count == 0) return;
     const Modulation<T> m = LoadModulation(shape, walk, v);
     const T* const inputs[] = {x};
-    ForRows(walk, shape.channels, inputs, [&](int64_t, int64_t i, const Pack<T>(&packs)[1]) {
+    ForRows(walk, shape.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[1]) {
       Pack<T> values;
       DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
         values.v[j] = fmaf(packs[0].v[j], m.scale.v[j], m.shift.v[j]);
@@ -136,7 +136,7 @@ struct ModulateTerms {
   DPIPE_KERNEL_FUNCTION Channels Prepare(const ColumnWalk& walk) const {
     return LoadModulation(shape, walk, v);
   }
-  DPIPE_KERNEL_FUNCTION void Add(const Channels& m, int64_t, const Pack<T> (&in)[kInputs],
+  DPIPE_KERNEL_FUNCTION void Add(const Channels& m, int, const Pack<T> (&in)[kInputs],
                                  float (&sums)[kTerms][kPack<T>]) const {
     const Pack<T> dh = GradToModulated(m, silu, in[0], in[1]);
     DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
@@ -160,7 +160,7 @@ struct ModulateInputs {
     if (walk.count == 0) return;
     const Modulation<T> m = LoadModulation(shape, walk, v);
     const T* const inputs[] = {x, dy};
-    ForRows(walk, shape.channels, inputs, [&](int64_t, int64_t i, const Pack<T>(&packs)[2]) {
+    ForRows(walk, shape.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[2]) {
       Pack<T> gradient = GradToModulated(m, silu, packs[0], packs[1]);
       DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) gradient.v[j] *= m.scale.v[j];
       StorePack(dx + i, walk.count, gradient);

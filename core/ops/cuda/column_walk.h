@@ -17,7 +17,7 @@ struct ChannelsLast {
 };
 
 // Rows of a run: 16 for each thread.
-constexpr int64_t kRunRows = 128;
+constexpr int kRunRows = 128;
 
 constexpr uint32_t kTilePacks = 8;
 constexpr uint32_t kTileRuns = kWarp / kTilePacks;
@@ -34,16 +34,17 @@ DPIPE_KERNEL_FUNCTION int64_t Tiles(const ChannelsLast& shape) {
 // Blocks of a kernel that walks.
 template <typename T>
 uint32_t WalkBlocks(const ChannelsLast& shape) {
+  DPIPE_CHECK(shape.batch * shape.positions < int64_t{1} << 31) << "rows are counted in 32 bits";
   const int64_t run_groups = (shape.batch * Runs(shape) + kTileRuns - 1) / kTileRuns;
   return BlocksFor(run_groups * Tiles<T>(shape) * kThreads);
 }
 
 // A thread's place.
 struct ColumnWalk {
-  int64_t sample, run;
-  int64_t column;              // of the pack's first channel
-  int count;                   // channels of it; 0: none
-  int64_t first_row, end_row;  // counted over all samples; in steps of kWarps
+  int sample, run;
+  int column;              // of the pack's first channel
+  int count;               // channels of it; 0: none
+  int first_row, end_row;  // counted over all samples; in steps of kWarps
 };
 
 template <typename T>
@@ -52,17 +53,17 @@ DPIPE_KERNEL_FUNCTION ColumnWalk WalkOf(const ChannelsLast& shape) {
   const uint32_t runs = static_cast<uint32_t>(Runs(shape));
   const uint32_t lane = Thread() % kWarp;
   const uint32_t run_of_all = Block() / tiles * kTileRuns + lane / kTilePacks;
-  const uint32_t run = run_of_all % runs;
+  const int positions = static_cast<int>(shape.positions);
   ColumnWalk walk;
-  walk.sample = run_of_all / runs;
-  walk.run = run;
-  walk.column = int64_t{Block() % tiles * kTilePacks + lane % kTilePacks} * kPack<T>;
+  walk.sample = static_cast<int>(run_of_all / runs);
+  walk.run = static_cast<int>(run_of_all % runs);
+  walk.column = static_cast<int>((Block() % tiles * kTilePacks + lane % kTilePacks) * kPack<T>);
   const bool has_pack = walk.sample < shape.batch && walk.column < shape.channels;
   walk.count = has_pack ? PackCount<T>(shape.channels, walk.column) : 0;
-  const int64_t begin = run * kRunRows, end = begin + kRunRows;
-  const int64_t sample_row = walk.sample * shape.positions;
-  walk.first_row = sample_row + begin + Thread() / kWarp;
-  walk.end_row = sample_row + (end < shape.positions ? end : shape.positions);
+  const int begin = walk.run * kRunRows, end = begin + kRunRows;
+  const int sample_row = walk.sample * positions;
+  walk.first_row = sample_row + begin + static_cast<int>(Thread() / kWarp);
+  walk.end_row = sample_row + (end < positions ? end : positions);
   return walk;
 }
 
@@ -77,9 +78,11 @@ DPIPE_KERNEL_FUNCTION void ForRows(const ColumnWalk& walk, int64_t channels,
   if (walk.count == 0) return;
   bool whole = walk.count == kPack<T> && channels % kPack<T> == 0;
   DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) whole = whole && IsAligned(inputs[k]);
-  const int64_t step = kWarps * channels;
-  int64_t row = walk.first_row, i = row * channels + walk.column;
-  while (whole && row + (kRowsAhead - 1) * kWarps < walk.end_row) {
+  constexpr int kStep = static_cast<int>(kWarps);
+  const int64_t step = kStep * channels;
+  int64_t i = walk.first_row * channels + walk.column;
+  int row = walk.first_row;
+  while (whole && row + (kRowsAhead - 1) * kStep < walk.end_row) {
     Words words[kRowsAhead][kInputs] = {};
     DPIPE_UNROLL for (int a = 0; a < kRowsAhead; ++a) {
       DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) {
@@ -89,12 +92,12 @@ DPIPE_KERNEL_FUNCTION void ForRows(const ColumnWalk& walk, int64_t channels,
     DPIPE_UNROLL for (int a = 0; a < kRowsAhead; ++a) {
       Pack<T> packs[kInputs];
       DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) Unpack(words[a][k], &packs[k]);
-      f(row + a * kWarps, i + a * step, packs);
+      f(row + a * kStep, i + a * step, packs);
     }
-    row += kRowsAhead * kWarps;
+    row += kRowsAhead * kStep;
     i += kRowsAhead * step;
   }
-  for (; row < walk.end_row; row += kWarps, i += step) {
+  for (; row < walk.end_row; row += kStep, i += step) {
     Pack<T> packs[kInputs] = {};
     DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) {
       if (inputs[k] != nullptr) packs[k] = LoadPack(inputs[k] + i, walk.count);

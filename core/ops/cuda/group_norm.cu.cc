@@ -49,7 +49,7 @@ struct Moments {
     });
     return shift;
   }
-  DPIPE_KERNEL_FUNCTION void Add(const Channels& shift, int64_t, const Pack<T> (&x)[kInputs],
+  DPIPE_KERNEL_FUNCTION void Add(const Channels& shift, int, const Pack<T> (&x)[kInputs],
                                  float (&sums)[kTerms][kPack<T>]) const {
     DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
       const float d = x[0].v[j] - shift.v[j];
@@ -137,7 +137,7 @@ struct Normalise {
     const ColumnWalk walk = WalkOf<T>(shape.x);
     const NormChannels<T> c = LoadChannels<T>(shape, walk, stats, scale, bias);
     const T* const inputs[] = {x};
-    ForRows(walk, shape.x.channels, inputs, [&](int64_t, int64_t i, const Pack<T>(&packs)[1]) {
+    ForRows(walk, shape.x.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[1]) {
       Pack<T> values;
       DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
         const float z = fmaf(packs[0].v[j] - c.mean[j], c.slope[j], c.bias[j]);
@@ -176,7 +176,7 @@ struct GradTerms {
   DPIPE_KERNEL_FUNCTION Channels Prepare(const ColumnWalk& walk) const {
     return LoadChannels<T>(shape, walk, stats, scale, bias);
   }
-  DPIPE_KERNEL_FUNCTION void Add(const Channels& channels, int64_t, const Pack<T> (&in)[kInputs],
+  DPIPE_KERNEL_FUNCTION void Add(const Channels& channels, int, const Pack<T> (&in)[kInputs],
                                  float (&sums)[kTerms][kPack<T>]) const {
     DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
       const Differential of = DifferentialOf<kSilu>(channels, j, in[0].v[j], in[1].v[j]);
@@ -235,7 +235,7 @@ struct ApplyGradient {
     });
     const bool adds = addend != nullptr;
     const T* const inputs[] = {x, dy, addend};
-    ForRows(walk, shape.x.channels, inputs, [&](int64_t, int64_t i, const Pack<T>(&packs)[3]) {
+    ForRows(walk, shape.x.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[3]) {
       Pack<T> gradient;
       DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
         const Differential of = DifferentialOf<kSilu>(c, j, packs[0].v[j], packs[1].v[j]);

@@ -281,7 +281,7 @@ struct GradTerms {
   const T* inputs[kInputs];  // x, dy
 
   DPIPE_KERNEL_FUNCTION Channels Prepare(const ColumnWalk&) const { return {}; }
-  DPIPE_KERNEL_FUNCTION void Add(const Channels&, int64_t row, const Pack<T> (&in)[kInputs],
+  DPIPE_KERNEL_FUNCTION void Add(const Channels&, int row, const Pack<T> (&in)[kInputs],
                                  float (&sums)[kTerms][kPack<T>]) const {
     const RowNumbers numbers(stats, row);
     DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {

@@ -67,7 +67,9 @@ TEST_P(NormsParityTest, GroupNormOfLargeMean) {
   });
 }
 
-const Shape kLayerShapes[] = {{1, 7}, {3, 77, 40}, {2, 5, 321}, {2, 3, 4, 64}, {1, 2, 1280}};
+// Rows of 8, 16 and 32 lanes, full and not, too long ones, and such as are not whole packs.
+const Shape kLayerShapes[] = {{1, 7},      {3, 77, 40}, {2, 5, 321}, {2, 3, 4, 64}, {3, 7, 320},
+                              {2, 5, 400}, {1, 9, 640}, {1, 2, 768}, {1, 2, 1280},  {1, 3, 1288}};
 
 TEST_P(NormsParityTest, LayerNorm) {
   for (const Shape& shape : kLayerShapes) {
@@ -87,11 +89,12 @@ TEST_P(NormsParityTest, LayerNorm) {
   }
 }
 
-// Gradients of many samples take another way, to the same bits: of one to five packs a lane, and
-// too many for it.
+// Gradients of many samples take another way, to the same bits: of rows that are 8, 16 and 32
+// lanes', of up to five packs each; too long ones and such as are not whole packs never do.
 TEST_P(NormsParityTest, LayerNormOfManySamplesHasTheBitsOfEach) {
-  for (const Shape& shape : {Shape{128, 3, 7}, Shape{64, 130, 40}, Shape{130, 2, 321},
-                             Shape{128, 1, 400}, Shape{128, 2, 1280}}) {
+  for (const Shape& shape :
+       {Shape{514, 2, 40}, Shape{260, 130, 8}, Shape{514, 1, 160}, Shape{257, 3, 320},
+        Shape{258, 1, 400}, Shape{130, 2, 640}, Shape{128, 2, 1280}, Shape{130, 2, 321}}) {
     const Tensor x = OnDevice(device_, Random(shape)), dy = OnDevice(device_, Random(shape));
     const Tensor scale = OnDevice(device_, Random({shape[-1]}, DType::kF32));
     const Tensor later = OnDevice(device_, Random(shape));

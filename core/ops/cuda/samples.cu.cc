@@ -138,16 +138,6 @@ struct ScaledDifference {
   }
 };
 
-struct Square {
-  const float* x;
-  DPIPE_KERNEL_FUNCTION double operator()(int64_t i) const { return double{x[i]} * double{x[i]}; }
-};
-
-struct WriteSum {
-  double* sum;
-  DPIPE_KERNEL_FUNCTION void operator()(int64_t, double value) const { *sum = value; }
-};
-
 }  // namespace
 
 void CombineElements(const Stream& stream, const CombineWeights& weights, int64_t samples,
@@ -190,11 +180,6 @@ void MeanSquaredErrorGrad(const Stream& stream, int64_t batch, int64_t size, Any
                           MutableFloats dp) {
   Launch(stream, BlocksFor(batch * size),
          ScaledDifference{batch, size, prediction, target, weights, d_loss, dp});
-}
-
-void SumOfSquaresOf(const Stream& stream, int64_t size, const float* x, double* partial,
-                    double* sum) {
-  LaunchSums(stream, 1, size, Square{x}, WriteSum{sum}, partial);
 }
 
 }  // namespace dpipe::ops::cuda

@@ -1,4 +1,4 @@
-// Kernels that treat the samples of a batch each with numbers of its own, and sums over a tensor.
+// Kernels that treat the samples of a batch each with numbers of its own.
 #ifndef DPIPE_CORE_OPS_CUDA_SAMPLES_H_
 #define DPIPE_CORE_OPS_CUDA_SAMPLES_H_
 
@@ -45,10 +45,6 @@ void MeanSquaredError(const Stream& stream, int64_t batch, int64_t size, AnyFloa
 void MeanSquaredErrorGrad(const Stream& stream, int64_t batch, int64_t size, AnyFloats prediction,
                           AnyFloats target, const float* weights, const float* d_loss,
                           MutableFloats dp);
-
-// *sum = the sum of the squares of x, in double. partial: PartialSums(1, size).
-void SumOfSquaresOf(const Stream& stream, int64_t size, const float* x, double* partial,
-                    double* sum);
 
 }  // namespace dpipe::ops::cuda
 

@@ -223,6 +223,21 @@ TEST_P(OptimizerParityTest, SumOfSquares) {
   }
 }
 
+// 500 tensors take three launches; some are empty, some take several blocks. The sums are those of
+// each tensor alone.
+TEST_P(OptimizerParityTest, SumsOfSquaresOfManyTensors) {
+  Tensors tensors;
+  for (int i = 0; i < 500; ++i) {
+    tensors.push_back(OnDevice(device_, Random({i % 50 == 30 ? 9000 : 7 * (i % 9)})));
+  }
+  const std::vector<double> sums = *SumsOfSquares(tensors);
+  ASSERT_EQ(sums.size(), tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_EQ(sums[i], *SumOfSquares(tensors[i])) << i;
+    EXPECT_NEAR(sums[i], *SumOfSquares(Here(tensors[i])), 1e-11 * sums[i]) << i;
+  }
+}
+
 TEST_P(OptimizerParityTest, SumOfSquaresDoesNotOverflowFp32) {
   const Tensor x = Tensor::FromHost<float>(device_, {2}, {3e30f, 4e30f});
   EXPECT_NEAR(GlobalNorm({*SumOfSquares(x)}) / 5e30, 1, 1e-6);

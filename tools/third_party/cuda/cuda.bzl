@@ -20,9 +20,13 @@ _NVCC_OPTIONS = [
     "-std=c++17",
     "-O3",
     "-lineinfo",  # so that compute-sanitizer and profilers name source lines
+    "-Xptxas=-v",  # what kernels take of a multiprocessor, see _KEEP_OUTPUT
     "-Werror=all-warnings",
     "-Xcompiler=-fPIC,-Wall,-ffp-contract=off",
 ]
+
+# Runs the arguments but the first, a file for what they print, which is shown if they fail.
+_KEEP_OUTPUT = 'log="$1"; shift; "$@" 2> "$log" || { cat "$log" >&2; exit 1; }'
 
 def if_cuda(with_cuda, without_cuda = []):
     return with_cuda if CUDA_TOOLKIT else without_cuda
@@ -42,22 +46,25 @@ def _cuda_objects_impl(ctx):
     contexts = [dep[CcInfo].compilation_context for dep in ctx.attr.deps]
     context = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]).compilation_context
     objects = []
+    resources = []
     for source in ctx.files.srcs:
         if not _is_device_source(source.basename):
             continue
         object = ctx.actions.declare_file("_nvcc/%s/%s.o" % (ctx.label.name, source.basename))
-        ctx.actions.run(
-            executable = CUDA_TOOLKIT + "/bin/nvcc",
-            arguments = _ARCHITECTURES + _NVCC_OPTIONS + ctx.attr.nvccopts + ["-I", "."] +
+        resource_log = ctx.actions.declare_file("_nvcc/%s/%s.resources" % (ctx.label.name, source.basename))
+        ctx.actions.run_shell(
+            command = _KEEP_OUTPUT,
+            arguments = [resource_log.path, CUDA_TOOLKIT + "/bin/nvcc"] + _ARCHITECTURES + _NVCC_OPTIONS + ctx.attr.nvccopts + ["-I", "."] +
                         _include_options(context) + ["-x", "cu", "-c", source.path, "-o", object.path],
             inputs = depset(ctx.files.srcs + ctx.files.hdrs, transitive = [c.headers for c in contexts]),
-            outputs = [object],
+            outputs = [object, resource_log],
             # nvcc looks for its host compiler there.
             env = {"PATH": "/usr/local/bin:/usr/bin:/bin"},
             mnemonic = "NvccCompile",
             progress_message = "Compiling %s" % source.short_path,
         )
         objects.append(object)
+        resources.append(resource_log)
     archive = ctx.actions.declare_file("lib%s.a" % ctx.label.name)
     ctx.actions.run(
         executable = "/usr/bin/ar",
@@ -66,7 +73,10 @@ def _cuda_objects_impl(ctx):
         outputs = [archive],
         mnemonic = "NvccArchive",
     )
-    return [DefaultInfo(files = depset([archive]))]
+    return [
+        DefaultInfo(files = depset([archive])),
+        OutputGroupInfo(kernel_resources = depset(resources)),
+    ]
 
 _cuda_objects = rule(
     implementation = _cuda_objects_impl,
@@ -90,6 +100,8 @@ def cuda_cc_library(name, deps = [], **kwargs):
 def cuda_library(name, srcs, hdrs = [], deps = [], nvccopts = [], copts = [], visibility = None):
     """A cc_library whose .cu sources nvcc compiles; other sources are host code.
 
+    What each kernel takes of a multiprocessor (ptxas -v) is in the files of <name>_kernel_resources.
+
     Args:
       name: the library's name.
       srcs: .cu, .cc and private headers.
@@ -107,6 +119,11 @@ def cuda_library(name, srcs, hdrs = [], deps = [], nvccopts = [], copts = [], vi
             hdrs = hdrs,
             nvccopts = nvccopts,
             deps = deps + ["@cuda//:headers"],
+        )
+        native.filegroup(
+            name = name + "_kernel_resources",
+            srcs = [":" + name + "_device_code"],
+            output_group = "kernel_resources",
         )
     native.cc_library(
         name = name,
