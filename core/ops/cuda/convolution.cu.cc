@@ -80,17 +80,18 @@ struct Sum {
   }
 };
 
-// Filters have fewer than 2^32 elements, as kernels have threads.
+// A thread a channel of an output: what neighbours read of `from` in all they do lies together.
 template <typename T>
 struct MoveChannels {
   uint32_t outputs, channels, elements;
   const float* from;
   T* to;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const uint32_t i = ThreadOfAll(), row = i / channels, o = row / elements;
+    const uint32_t o = ThreadOfAll() / channels, c = ThreadOfAll() % channels;
     if (o >= outputs) return;
-    const uint32_t c = i % channels, e = row % elements;
-    Store(to + i, from[(o * channels + c) * elements + e]);
+    for (uint32_t e = 0; e < elements; ++e) {
+      Store(to + (o * elements + e) * channels + c, from[(o * channels + c) * elements + e]);
+    }
   }
 };
 
@@ -106,6 +107,10 @@ struct AddMoved {
     to[i] += Load(from + (o * elements + e) * channels + c);
   }
 };
+
+void CheckFilters(int64_t outputs, int64_t channels, int64_t elements) {
+  DPIPE_CHECK(outputs * channels * elements < int64_t{1} << 32) << "filters are indexed in 32 bits";
+}
 
 }  // namespace
 
@@ -125,7 +130,8 @@ void SumWindows(const Stream& stream, const WindowShape& shape, const float* win
 template <typename T>
 void ChannelsToLast(const Stream& stream, int64_t outputs, int64_t channels, int64_t elements,
                     const float* from, T* to) {
-  Launch(stream, BlocksFor(outputs * channels * elements),
+  CheckFilters(outputs, channels, elements);
+  Launch(stream, BlocksFor(outputs * channels),
          MoveChannels<T>{static_cast<uint32_t>(outputs), static_cast<uint32_t>(channels),
                          static_cast<uint32_t>(elements), from, to});
 }
@@ -133,6 +139,7 @@ void ChannelsToLast(const Stream& stream, int64_t outputs, int64_t channels, int
 template <typename T>
 void AddChannelsLast(const Stream& stream, int64_t outputs, int64_t channels, int64_t elements,
                      const T* from, float* to) {
+  CheckFilters(outputs, channels, elements);
   Launch(stream, BlocksFor(outputs * channels * elements),
          AddMoved<T>{static_cast<uint32_t>(outputs), static_cast<uint32_t>(channels),
                      static_cast<uint32_t>(elements), from, to});

@@ -67,11 +67,12 @@ struct GroupSums {
 template <typename Factor>
 DPIPE_KERNEL_FUNCTION GroupSums SumGroup(const GroupNormShape& shape, const float* run_sums,
                                          int64_t sample, int64_t group, const Factor& factor) {
-  const int64_t width = shape.x.channels / shape.groups;
+  const uint32_t width = static_cast<uint32_t>(shape.x.channels / shape.groups);
+  const uint32_t runs = static_cast<uint32_t>(Runs(shape.x));
   GroupSums sums = {0, 0};
-  for (int64_t i = Thread() % kWarp; i < width * Runs(shape.x); i += kWarp) {
+  for (uint32_t i = Thread() % kWarp; i < width * runs; i += kWarp) {
     const int64_t channel = group * width + i % width;
-    const int64_t row = (sample * Runs(shape.x) + i / width) * 2;
+    const int64_t row = (sample * runs + i / width) * 2;
     sums.first += factor(channel) * run_sums[row * shape.x.channels + channel];
     sums.second += factor(channel) * run_sums[(row + 1) * shape.x.channels + channel];
   }
