@@ -1,8 +1,12 @@
 // Training on emulated GPUs with recorded passes (CUDA graphs): the numbers are those of passes
 // that are not recorded, bit for bit, and memory does not grow.
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
@@ -159,6 +163,78 @@ TEST_P(GraphSessionTest, ForwardPassesMadeAgain) {
 // Their parameters are gathered to other places in every step; frozen components' are not.
 TEST_P(GraphSessionTest, DividedParametersAreNotRecorded) {
   EXPECT_THAT(ExpectSame(job_, PlanBy("zero3", 2)).said, IsEmpty());
+}
+
+// Tells what comes from the host on streams that kernels run on.
+class WatchedDriver : public cuda::FakeDriver {
+ public:
+  int64_t bytes_in_line() const {
+    absl::MutexLock lock(&mutex_);
+    int64_t bytes = 0;
+    for (const auto& [stream, count] : bytes_from_host_) {
+      if (kernel_streams_.count(stream) > 0) bytes += count;
+    }
+    return bytes;
+  }
+  int64_t bytes_from_host() const {
+    absl::MutexLock lock(&mutex_);
+    int64_t bytes = 0;
+    for (const auto& [stream, count] : bytes_from_host_) bytes += count;
+    return bytes;
+  }
+  void Reset() {
+    absl::MutexLock lock(&mutex_);
+    bytes_from_host_.clear();
+  }
+
+  absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) override {
+    const absl::StatusOr<void*> data = FakeDriver::AllocatePinned(size_bytes);
+    absl::MutexLock lock(&mutex_);
+    if (data.ok()) pinned_.insert(*data);
+    return data;
+  }
+  absl::Status Copy(void* to, const void* from, int64_t size_bytes, cuda::Stream stream) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (pinned_.count(from) > 0) bytes_from_host_[stream] += size_bytes;
+    }
+    return FakeDriver::Copy(to, from, size_bytes, stream);
+  }
+  void EnqueueKernel(void* stream, std::function<void()> kernel, const void* arguments,
+                     size_t size_bytes) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      kernel_streams_.insert(stream);
+    }
+    FakeDriver::EnqueueKernel(stream, std::move(kernel), arguments, size_bytes);
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::set<const void*> pinned_;
+  std::set<void*> kernel_streams_;
+  std::map<void*, int64_t> bytes_from_host_;
+};
+
+// But for the loss's gradient, a number a sample.
+TEST_P(GraphSessionTest, InputsDoNotStandInLineWithTheWork) {
+  const Plan plan = PlanBy("diffusionpipe", 2);
+  WatchedDriver driver;
+  {
+    const auto workers = StartWorkers(*cuda::CreateVirtualCudaDevices(&driver, 2));
+    for (const auto& worker : workers) job_.workers.push_back(worker.get());
+    job_.connect = ConnectPeers;
+    const auto session = StartSession(job_, plan);
+    ASSERT_TRUE(session.ok()) << session.status();
+    ASSERT_TRUE((*session)->Run(1, /*is_last=*/false, /*record=*/false).ok());
+    driver.Reset();  // parameters came in, too
+    ASSERT_TRUE((*session)->Run(1, /*is_last=*/false, /*record=*/false).ok());
+    const int64_t seeds = plan.global_batch() * int64_t{sizeof(float)};
+    EXPECT_EQ(driver.bytes_in_line(), seeds);
+    EXPECT_GT(driver.bytes_from_host(), seeds);
+    ASSERT_TRUE((*session)->Run(1, /*is_last=*/true, /*record=*/false).ok());
+  }
+  EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, GraphSessionTest, ::testing::Values(DType::kF32, DType::kBf16),

@@ -58,8 +58,7 @@ absl::Status RankExecutor::GatherInputs(const StageRoutes& stage, LayerRange lay
     if (!whole && std::find(read.begin(), read.end(), input.id) == read.end()) continue;
     if (input.source < 0) {
       DPIPE_ASSIGN_OR_RETURN((*values)[input.id],
-                             LoadInput(*resources_.inputs, backbone.name, input.name, step, samples,
-                                       resources_.device));
+                             LoadOntoDevice(backbone.name, input.name, step, samples));
     } else {
       DPIPE_ASSIGN_OR_RETURN((*values)[input.id],
                              frozen_.Get(input.source, input.output, step, samples));
@@ -217,10 +216,15 @@ absl::Status RankExecutor::FinishForward(StageMicroBatch key, MicroBatch* micro_
 }
 
 void RankExecutor::FetchLosses() {
+  if (device_losses_.empty()) return;
+  std::vector<Tensor> parts;
+  for (const DeviceLosses& part : device_losses_) parts.push_back(part.losses);
+  const Tensor all = ConcatBatch(parts).ToHost();  // waited for once
+  absl::Span<const float> rest = all.span<float>();
   for (const DeviceLosses& part : device_losses_) {
-    const Tensor losses = part.losses.ToHost();
-    const absl::Span<const float> values = losses.span<float>();
-    losses_.push_back({part.backbone, part.samples, {values.begin(), values.end()}});
+    const absl::Span<const float> losses = rest.first(part.losses.num_elements());
+    losses_.push_back({part.backbone, part.samples, {losses.begin(), losses.end()}});
+    rest.remove_prefix(losses.size());
   }
   device_losses_.clear();
 }

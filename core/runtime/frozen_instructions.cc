@@ -7,6 +7,16 @@
 
 namespace dpipe {
 
+absl::StatusOr<Tensor> RankExecutor::LoadOntoDevice(const std::string& component,
+                                                    const std::string& input, int64_t step,
+                                                    SampleRange samples) {
+  DPIPE_ASSIGN_OR_RETURN(const Tensor loaded, LoadInput(*resources_.inputs, component, input, step,
+                                                        samples, resources_.loader));
+  if (resources_.loader == resources_.device) return loaded;
+  resources_.device->WaitFor(*resources_.loader->RecordEvent());
+  return loaded.On(resources_.device);
+}
+
 // For a frozen component: its loaded inputs, kept with the chain's values. For the backbone: what
 // frozen components would have computed, from the cache.
 absl::Status RankExecutor::LoadBatch(const Instruction& instruction, int64_t step) {
@@ -18,8 +28,7 @@ absl::Status RankExecutor::LoadBatch(const Instruction& instruction, int64_t ste
       const std::string& name = target.program.value(id).name;
       const auto source = target.sources.find(name);
       if (target.is_backbone != (source != target.sources.end())) continue;
-      DPIPE_ASSIGN_OR_RETURN(Tensor value, LoadInput(*resources_.inputs, target.name, name, step,
-                                                     quantum, resources_.device));
+      DPIPE_ASSIGN_OR_RETURN(Tensor value, LoadOntoDevice(target.name, name, step, quantum));
       if (target.is_backbone) {
         const int from = model().FindComponent(source->second.component);
         frozen_.Put(from, source->second.output, step, begin, std::move(value));

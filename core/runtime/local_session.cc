@@ -143,7 +143,10 @@ absl::Status LocalSession::SetUp(std::vector<std::unique_ptr<Communicator>> comm
     ranks_.back()->rank = Rank(static_cast<int>(i));
   }
   RunOnAll(options_.workers, [&](int local) {
-    ranks_[local]->device = options_.workers[local]->device()->Twin();
+    RankState& state = *ranks_[local];
+    state.device = options_.workers[local]->device()->Twin();
+    // Where the host cannot write, copies to the device would stand in line with its work.
+    state.loader = state.device->has_host_memory() ? state.device : state.device->Twin();
     return absl::OkStatus();
   });
   DPIPE_RETURN_IF_ERROR(Connect(std::move(communicators)));
@@ -155,6 +158,11 @@ absl::Status LocalSession::SetUp(std::vector<std::unique_ptr<Communicator>> comm
   if (options_.on_parameters_copied) options_.on_parameters_copied();
   return FirstError(RunOnAll(
       options_.workers, [&](int local) { return SetUpRank(local, std::move(resources[local])); }));
+}
+
+int64_t LocalSession::RankState::peak_bytes() const {
+  const int64_t peak = device->allocator().stats().peak_bytes;
+  return loader == device ? peak : peak + loader->allocator().stats().peak_bytes;
 }
 
 LocalSession::~LocalSession() {
@@ -270,6 +278,7 @@ absl::Status LocalSession::SetUpRank(int local, RankResources resources) {
                           options_.sizes.others.end());
   resources.model_of = options_.sizes.model_of;
   resources.device = state.device;
+  resources.loader = state.loader;
   resources.communicator = state.communicator.get();
   resources.clock = options_.clock->rank(state.rank.value());
   resources.inputs = options_.inputs;
@@ -335,7 +344,9 @@ absl::Status LocalSession::CountSkipped(int local, int64_t step) {
 
 // The first error in time is the cause; what other ranks say is that they were told to stop.
 absl::Status LocalSession::RunRanks(int count, bool is_last, bool record, StepSink* steps) {
-  for (auto& rank : ranks_) rank->device->allocator().ResetPeak();
+  for (auto& rank : ranks_) {
+    for (Device* device : {rank->device.get(), rank->loader.get()}) device->allocator().ResetPeak();
+  }
   absl::Mutex mutex;
   absl::Status cause;
   options_.clock->StartRun();
@@ -345,6 +356,7 @@ absl::Status LocalSession::RunRanks(int count, bool is_last, bool record, StepSi
     absl::Status status;
     try {
       status = RunRank(local, count, is_last, record, steps);
+      if (status.ok()) status = ranks_[local]->loader->Synchronize();
       if (status.ok()) status = ranks_[local]->device->Synchronize();
     } catch (const std::exception& e) {
       status = absl::InternalError(absl::StrCat(name, ": exception: ", e.what()));
@@ -402,7 +414,7 @@ absl::StatusOr<RunResult> LocalSession::Run(int count, bool is_last, bool record
   if (status.ok()) status = RunRanks(count, is_last, record, &clock);
   RunResult result;
   for (auto& rank : ranks_) {
-    result.peak_memory_bytes.push_back(rank->device->allocator().stats().peak_bytes);
+    result.peak_memory_bytes.push_back(rank->peak_bytes());
   }
   std::vector<TraceEvent> events = TakeEvents(first_step);
   if (processes_ != nullptr) {

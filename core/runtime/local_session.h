@@ -161,6 +161,7 @@ class LocalSession {
   struct RankState {
     Rank rank;
     std::shared_ptr<Device> device;
+    std::shared_ptr<Device> loader;  // where inputs come in; the device itself, or a twin of it
     std::unique_ptr<Communicator> communicator;
     // One for all stages of the same layers, in the order of the first of them.
     std::vector<std::unique_ptr<nn::ParameterSet>> parameters;  // whole, or this rank's shards
@@ -168,6 +169,9 @@ class LocalSession {
     std::vector<std::unique_ptr<nn::ParameterSet>> frozen;      // this device's copies, if any
     std::unique_ptr<RankExecutor> executor;
     int skipped_in_a_row = 0;
+
+    // Since RunRanks was called last; where inputs have memory of their own, the peaks' sum.
+    int64_t peak_bytes() const;
   };
 
   explicit LocalSession(LocalSessionOptions options);

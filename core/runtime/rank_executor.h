@@ -65,6 +65,9 @@ struct RankResources {
   std::vector<const nn::Model*> models;
   std::function<int(int64_t step)> model_of;  // which of them a step runs; empty: the first
   std::shared_ptr<Device> device;
+  // Where inputs come in: the device itself, or a twin of it, so that copies from the host neither
+  // wait for the device's work nor hold up the thread that enqueues it.
+  std::shared_ptr<Device> loader;
   Communicator* communicator = nullptr;
   RankClock* clock = nullptr;
   InputProvider* inputs = nullptr;
@@ -177,6 +180,9 @@ class RankExecutor {
   void PrepareCollective(const Instruction& instruction, Prepared* prepared) const;
   void PrepareNorm();
   absl::Status Run(const Instruction& instruction, int64_t step);
+  // An input's samples, to be used on the device.
+  absl::StatusOr<Tensor> LoadOntoDevice(const std::string& component, const std::string& input,
+                                        int64_t step, SampleRange samples);
   absl::Status LoadBatch(const Instruction& instruction, int64_t step);
   absl::Status FrozenForward(const Instruction& instruction, int64_t step);
   absl::Status FrozenQuantum(const Instruction& instruction, int64_t step, SampleRange samples);

@@ -53,7 +53,7 @@ absl::Status LocalSession::FollowRun(const SessionCommand::Run& run) {
   ProcessRun report;
   for (TraceEvent& event : TakeEvents(first_step)) *report.add_events() = std::move(event);
   for (auto& rank : ranks_) {
-    report.add_peak_memory_bytes(rank->device->allocator().stats().peak_bytes);
+    report.add_peak_memory_bytes(rank->peak_bytes());
   }
   return processes_->Send(0, kRan, report);
 }
