@@ -90,18 +90,21 @@ struct NormTensors {
   }
 };
 
-// The sum of the squares of what a pack's first `count` elements differ from the mean by.
+// `squares` with those of what a pack's first `count` elements differ from the mean by.
 template <typename T>
-DPIPE_KERNEL_FUNCTION void AddSquares(const Pack<T>& v, int count, float mean, float* squares) {
+DPIPE_KERNEL_FUNCTION float AddSquares(const Pack<T>& v, int count, float mean, float squares) {
   DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
     const float d = v.v[j] - mean;
-    if (j < count) *squares = fmaf(d, d, *squares);
+    if (j < count) squares = fmaf(d, d, squares);
   }
+  return squares;
 }
 
+// `sum` with a pack's elements added to it.
 template <typename T>
-DPIPE_KERNEL_FUNCTION void AddElements(const Pack<T>& v, float* sum) {
-  DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j)* sum += v.v[j];
+DPIPE_KERNEL_FUNCTION float AddElements(const Pack<T>& v, float sum) {
+  DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) sum += v.v[j];
+  return sum;
 }
 
 // Reads the row once.
@@ -119,11 +122,11 @@ struct NormaliseRows {
     float sum = 0, squares = 0;
     DPIPE_UNROLL for (int p = 0; p < kPacks; ++p) {
       Unpack(words[p], &v[p]);
-      AddElements(v[p], &sum);
+      sum = AddElements(v[p], sum);
     }
     const float mean = lanes.Sum(sum) / static_cast<float>(of.channels);
     DPIPE_UNROLL for (int p = 0; p < kPacks; ++p) {
-      if (lanes.Has(p)) AddSquares(v[p], kPack<T>, mean, &squares);
+      if (lanes.Has(p)) squares = AddSquares(v[p], kPack<T>, mean, squares);
     }
     const float rstd = of.Rstd(lanes.Sum(squares));
     if (!exists) return;
@@ -145,10 +148,10 @@ struct NormaliseLongRows {
     const T* const from = of.x + row * of.channels;
     float sum = 0, squares = 0;
     ForPacks<T>(of.channels,
-                [&](int64_t c, int count) { AddElements(LoadPack(from + c, count), &sum); });
+                [&](int64_t c, int count) { sum = AddElements(LoadPack(from + c, count), sum); });
     const float mean = WarpSum(sum) / static_cast<float>(of.channels);
     ForPacks<T>(of.channels, [&](int64_t c, int count) {
-      AddSquares(LoadPack(from + c, count), count, mean, &squares);
+      squares = AddSquares(LoadPack(from + c, count), count, mean, squares);
     });
     const float rstd = of.Rstd(WarpSum(squares));
     ForPacks<T>(of.channels, [&](int64_t c, int count) {
