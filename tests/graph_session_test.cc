@@ -1,5 +1,6 @@
 // Training on emulated GPUs with recorded passes (CUDA graphs): the numbers are those of passes
-// that are not recorded, bit for bit, and memory does not grow.
+// that are not recorded, bit for bit, and memory does not grow. And on which streams inputs come
+// in.
 #include <cstdint>
 #include <functional>
 #include <map>

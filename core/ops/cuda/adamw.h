@@ -32,10 +32,12 @@ struct SquaresTensor {
 // 192 * 20 bytes of 4 KiB.
 constexpr int kSquaresTensors = 192;
 
-// sums[t] = the sum of the squares of tensor t, in double and in an order that depends on its size
-// alone, of the first `count` <= kSquaresTensors tensors. partial: as many numbers to work with as
-// SquaresPartials of all of them.
+// Numbers that SumSquares works with for a tensor of that size.
 int64_t SquaresPartials(int64_t size);
+
+// sums[t] = the sum of the squares of tensor t, in double and in an order that depends on its size
+// alone, of the first `count` <= kSquaresTensors tensors. partial: as many numbers as
+// SquaresPartials of all of them add up to; overwritten.
 void SumSquares(const Stream& stream, const SquaresTensor* tensors, int count, double* partial,
                 double* sums);
 

@@ -9,6 +9,14 @@
 
 namespace dpipe::ops::cuda {
 
+// Number s of this thread's lane, of all warps in their order: partial[s * kThreads + thread].
+DPIPE_KERNEL_FUNCTION float AddWarps(const float* partial, uint32_t s) {
+  const uint32_t lane = Thread() % kWarp;
+  float sum = partial[s * kThreads + lane];
+  for (uint32_t w = 1; w < kWarps; ++w) sum += partial[s * kThreads + w * kWarp + lane];
+  return sum;
+}
+
 // The first half. Terms has
 //   static constexpr int kTerms;
 //   static constexpr int kInputs;
@@ -42,13 +50,10 @@ struct SumRuns {
       partial[s * kThreads + Thread()] = sums[s / kPack<T>][s % kPack<T>];
     }
     Barrier();
-    const uint32_t lane = Thread() % kWarp;
     for (uint32_t s = Thread() / kWarp; s < kSums; s += kWarps) {
       if (static_cast<int>(s % kPack<T>) >= walk.count) continue;
-      float sum = partial[s * kThreads + lane];
-      for (uint32_t w = 1; w < kWarps; ++w) sum += partial[s * kThreads + w * kWarp + lane];
       const int64_t row = (walk.sample * Runs(shape) + walk.run) * Terms::kTerms + s / kPack<T>;
-      run_sums[row * shape.channels + walk.column + s % kPack<T>] = sum;
+      run_sums[row * shape.channels + walk.column + s % kPack<T>] = AddWarps(partial, s);
     }
   }
 };

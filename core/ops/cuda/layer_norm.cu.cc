@@ -329,7 +329,6 @@ struct BothGradients {
                                     const float (&sums)[2][kPacks][kPack<T>]) const {
     constexpr uint32_t kSums = 2 * kPack<T>;
     DPIPE_SHARED(float, partial, kSums* kThreads);
-    const uint32_t lane = Thread() % kWarp;
     const Lanes lanes = {of.shape.channels};
     DPIPE_UNROLL for (int p = 0; p < kPacks; ++p) {
       DPIPE_UNROLL for (uint32_t s = 0; s < kSums; ++s) {
@@ -338,10 +337,8 @@ struct BothGradients {
       Barrier();
       for (uint32_t s = Thread() / kWarp; s < kSums; s += kWarps) {
         if (!exists || !lanes.Has(p)) continue;
-        float sum = partial[s * kThreads + lane];
-        for (uint32_t w = 1; w < kWarps; ++w) sum += partial[s * kThreads + w * kWarp + lane];
         const int64_t row = run * 2 + s / kPack<T>;
-        run_sums[row * of.shape.channels + lanes.Column(p) + s % kPack<T>] = sum;
+        run_sums[row * of.shape.channels + lanes.Column(p) + s % kPack<T>] = AddWarps(partial, s);
       }
       Barrier();  // before the next pack is written
     }
@@ -351,7 +348,7 @@ struct BothGradients {
 // Fewer blocks than this leave too much of a GPU idle.
 constexpr int64_t kFewestBlocks = 128;
 
-// Whether dx and run_sums, or dx alone, are BothGradients'.
+// What has been launched: nothing, what computes dx, or what computes dx and run_sums.
 enum class Launched { kNothing, kGradient, kBoth };
 
 template <uint32_t kLanes, typename T>

@@ -1,5 +1,5 @@
-// Layer normalisation's kernels: see ../layer_norm.h for what they compute. A warp a row; T: float
-// or Bf16.
+// Layer normalisation's kernels: see ../layer_norm.h for what they compute. A row is a warp's, or a
+// quarter or half of it where that has room for it; T: float or Bf16.
 #ifndef DPIPE_CORE_OPS_CUDA_LAYER_NORM_H_
 #define DPIPE_CORE_OPS_CUDA_LAYER_NORM_H_
 
