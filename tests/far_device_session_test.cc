@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/comm/peer_communicator.h"
 #include "gtest/gtest.h"
+#include "tests/testlib/fake_gpus.h"
 #include "tests/testlib/far_cpu.h"
 #include "tests/testlib/process_sessions.h"
 #include "tests/testlib/toy_model.h"
@@ -52,17 +52,11 @@ class FarDeviceSessionTest : public ::testing::TestWithParam<std::string> {
   testlib::ToyInputs inputs_;
 };
 
-absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectPeers(
-    const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline) {
-  InProcessOptions options;
-  options.deadline = deadline;
-  return CreatePeerCommunicators(devices, options);
-}
-
 TEST_P(FarDeviceSessionTest, TrainsAsOnCpus) {
   const auto expected = Train({Device::Cpu(), Device::Cpu()}, nullptr);
-  const auto actual = Train(
-      {std::make_shared<testlib::FarCpu>(), std::make_shared<testlib::FarCpu>()}, ConnectPeers);
+  const auto actual =
+      Train({std::make_shared<testlib::FarCpu>(), std::make_shared<testlib::FarCpu>()},
+            testlib::ConnectPeers);
   EXPECT_EQ(testlib::FirstDifference(expected, actual), "");
   ASSERT_EQ(actual.trace.events_size(), expected.trace.events_size());
   for (const TraceEvent& event : actual.trace.events()) {

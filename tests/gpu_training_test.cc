@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/comm/peer_communicator.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/fake_driver.h"
 #include "core/train/held_out_loss.h"
@@ -15,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/trainable/training_setup.h"
+#include "tests/testlib/fake_gpus.h"
 #include "tests/testlib/training.h"
 
 namespace dpipe {
@@ -25,13 +25,6 @@ using ::testing::IsEmpty;
 constexpr int kDevices = 2;
 constexpr int kBatch = 2;
 constexpr int kSteps = 2;  // the second one's loss has seen the first one's update
-
-absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectPeers(
-    const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline) {
-  InProcessOptions options;
-  options.deadline = deadline;
-  return CreatePeerCommunicators(devices, options);
-}
 
 struct Case {
   std::string name;
@@ -76,7 +69,7 @@ class GpuTrainingTest : public ::testing::TestWithParam<Case> {
   absl::StatusOr<std::vector<double>> Losses(const Workers& workers) {
     TrainingJob job = setup_->job();
     job.workers = Pointers(workers);
-    job.connect = ConnectPeers;
+    job.connect = testlib::ConnectPeers;
     models::CachedInputs cache;
     std::unique_ptr<nn::Model> rest;
     if (GetParam().cached) {

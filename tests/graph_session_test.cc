@@ -12,7 +12,6 @@
 
 #include "absl/synchronization/mutex.h"
 #include "core/base/philox.h"
-#include "core/comm/peer_communicator.h"
 #include "core/schedule/generators.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/fake_driver.h"
@@ -20,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/unet/unet.h"
+#include "tests/testlib/fake_gpus.h"
 #include "tests/testlib/schedule_plan.h"
 #include "tests/testlib/toy_model.h"
 #include "tests/testlib/training.h"
@@ -31,13 +31,6 @@ using ::testing::IsEmpty;
 
 constexpr int kSteps = 5;
 constexpr int kMicroBatches = 4;
-
-absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectPeers(
-    const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline) {
-  InProcessOptions options;
-  options.deadline = deadline;
-  return CreatePeerCommunicators(devices, options);
-}
 
 struct Outcome {
   testlib::TrainingOutcome trained;
@@ -54,7 +47,7 @@ Outcome Train(TrainingJob job, const Plan& plan, bool record) {
     const auto devices = *cuda::CreateVirtualCudaDevices(&driver, plan.num_devices());
     const auto workers = StartWorkers(devices);
     for (const auto& worker : workers) job.workers.push_back(worker.get());
-    job.connect = ConnectPeers;
+    job.connect = testlib::ConnectPeers;
     absl::Mutex mutex;
     job.graphs.enabled = record;
     job.graphs.say = [&](const std::string& line) {
@@ -224,7 +217,7 @@ TEST_P(GraphSessionTest, InputsDoNotStandInLineWithTheWork) {
   {
     const auto workers = StartWorkers(*cuda::CreateVirtualCudaDevices(&driver, 2));
     for (const auto& worker : workers) job_.workers.push_back(worker.get());
-    job_.connect = ConnectPeers;
+    job_.connect = testlib::ConnectPeers;
     const auto session = StartSession(job_, plan);
     ASSERT_TRUE(session.ok()) << session.status();
     ASSERT_TRUE((*session)->Run(1, /*is_last=*/false, /*record=*/false).ok());

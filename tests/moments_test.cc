@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "gtest/gtest.h"
+#include "tests/testlib/fake_gpus.h"
 #include "tests/testlib/toy_model.h"
 #include "tests/testlib/training.h"
 
@@ -10,8 +11,10 @@ namespace {
 
 constexpr int kSteps = 60;
 
-testlib::TrainingOutcome Train(MomentsFormat moments, const std::string& strategy,
-                               int num_devices) {
+enum class On { kCpus, kFakeGpus };
+
+testlib::TrainingOutcome Train(MomentsFormat moments, const std::string& strategy, int num_devices,
+                               On devices = On::kCpus, int steps = kSteps) {
   const nn::Model model = testlib::MakeToyModel();
   const testlib::ToyParameters parameters = testlib::MakeToyParameters(model, /*seed=*/5);
   testlib::ToyInputs inputs(&model, /*seed=*/9, DType::kF32);
@@ -34,7 +37,8 @@ testlib::TrainingOutcome Train(MomentsFormat moments, const std::string& strateg
   request.num_stages = num_devices;
   const auto plan = testlib::MakeTestPlan(profile, request);
   EXPECT_TRUE(plan.ok()) << plan.status();
-  const auto outcome = testlib::Train(job, *plan, kSteps);
+  const auto outcome = devices == On::kCpus ? testlib::Train(job, *plan, steps)
+                                            : testlib::TrainOnFakeGpus(job, *plan, steps);
   EXPECT_TRUE(outcome.ok()) << outcome.status();
   return *outcome;
 }
@@ -65,6 +69,16 @@ TEST(EightBitMomentsTest, DoNotDependOnThePipeline) {
   const testlib::TrainingOutcome one = Train(MomentsFormat::kInt8, "gpipe", 1);
   EXPECT_EQ(testlib::FirstDifference(one, Train(MomentsFormat::kInt8, "1f1b", 3)), "");
   EXPECT_EQ(testlib::FirstDifference(one, Train(MomentsFormat::kInt8, "gpipe", 1)), "");
+}
+
+// A kernel updates and quantises them there.
+TEST(EightBitMomentsTest, GpusTrainAsCpusDo) {
+  const auto on = [](On devices) { return Train(MomentsFormat::kInt8, "1f1b", 2, devices, 4); };
+  const testlib::TrainingOutcome cpus = on(On::kCpus), gpus = on(On::kFakeGpus);
+  const testlib::TrainingOutcome whole =
+      Train(MomentsFormat::kFp32, "1f1b", 2, On::kFakeGpus, /*steps=*/4);
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(gpus.losses[i], cpus.losses[i], 1e-4 * cpus.losses[i]);
+  EXPECT_NE(gpus.losses[3], whole.losses[3]) << "they are in use";
 }
 
 }  // namespace

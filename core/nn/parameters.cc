@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/philox.h"
+#include "core/ops/many_tensors.h"
 
 namespace dpipe::nn {
 namespace {
@@ -217,8 +218,10 @@ const Tensor& ParameterSet::grad(ParameterId id) const {
   return grad;
 }
 
-void ParameterSet::ZeroGrads() {
-  for (ParameterId id : trainable_ids_) grad(id)->FillZero();
+absl::Status ParameterSet::ZeroGrads() {
+  std::vector<Tensor> grads;
+  for (ParameterId id : trainable_ids_) grads.push_back(*grad(id));
+  return ops::FillZero(grads);
 }
 
 void ParameterSet::InitRandom(uint64_t seed) {

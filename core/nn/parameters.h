@@ -89,7 +89,7 @@ class ParameterSet {
   Tensor* grad(ParameterId id);
   const Tensor& grad(ParameterId id) const;
 
-  void ZeroGrads();
+  absl::Status ZeroGrads();
   // Every parameter by its init rule. The numbers depend on the seed and the parameter's name only,
   // so they are the same however the layers are distributed. Not of shards.
   void InitRandom(uint64_t seed);

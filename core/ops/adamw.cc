@@ -36,7 +36,7 @@ absl::Status AdamWStep(const AdamWParams& params, int64_t step, float grad_scale
 absl::Status AdamWSteps(absl::Span<const AdamWUpdate> updates, int64_t step, float grad_scale) {
   DPIPE_CHECK_GE(step, 1);
   if (updates.empty()) return absl::OkStatus();
-  std::vector<cuda::AdamWTask> tasks;
+  std::vector<AdamWTask> tasks;
   for (const AdamWUpdate& update : updates) {
     for (const Tensor* t : {&update.grad, &update.parameter, &update.m, &update.v}) {
       CheckFp32(*t, update.grad.shape());
@@ -45,13 +45,56 @@ absl::Status AdamWSteps(absl::Span<const AdamWUpdate> updates, int64_t step, flo
         {Fold(update.params, step, grad_scale), update.grad, update.parameter, update.m, update.v});
   }
   const auto one_by_one = [&](const auto& run) {
-    for (cuda::AdamWTask& task : tasks) {
+    for (AdamWTask& task : tasks) {
       run(task.factors, task.grad, &task.parameter, &task.m, &task.v);
     }
   };
   return RunOn(
       *updates[0].grad.device(), "adamw", [&] { one_by_one(ref::AdamWStep); },
       [&] { one_by_one(cpu::AdamWStep); }, [&] { cuda::AdamWSteps(tasks); });
+}
+
+absl::Status AdamWPredict(const AdamWParams& params, int64_t step, int times,
+                          absl::Span<const AdamWPrediction> predictions) {
+  DPIPE_CHECK_GE(step, 1);
+  if (predictions.empty()) return absl::OkStatus();
+  AdamWFactors factors = Fold(params, step, /*grad_scale=*/0);
+  factors.decay = 1;
+  factors.step_size *= static_cast<float>(times);
+  for (const AdamWPrediction& prediction : predictions) {
+    for (const Tensor* t : {&prediction.parameter, &prediction.m, &prediction.v}) {
+      CheckFp32(*t, prediction.parameter.shape());
+    }
+  }
+  const auto one_by_one = [&](const auto& run) {
+    for (const AdamWPrediction& prediction : predictions) run(factors, prediction);
+  };
+  return RunOn(
+      *predictions[0].parameter.device(), "adamw_predict", [&] { one_by_one(ref::AdamWPredict); },
+      [&] { one_by_one(cpu::AdamWPredict); }, [&] { cuda::AdamWPredict(factors, predictions); });
+}
+
+absl::Status AdamWInt8Steps(absl::Span<const AdamWInt8Update> updates, int64_t step,
+                            float grad_scale) {
+  DPIPE_CHECK_GE(step, 1);
+  if (updates.empty()) return absl::OkStatus();
+  std::vector<AdamWInt8Task> tasks;
+  for (const AdamWInt8Update& update : updates) {
+    CheckFp32(update.grad, update.grad.shape());
+    CheckFp32(update.parameter, update.grad.shape());
+    for (const BlockQuantized* moment : {update.m, update.root_v}) {
+      DPIPE_CHECK_EQ(moment->size(), update.grad.num_elements());
+      DPIPE_CHECK_EQ(moment->block_size(), update.m->block_size());
+    }
+    tasks.push_back({Fold(update.params, step, grad_scale), update.grad, update.parameter, update.m,
+                     update.root_v});
+  }
+  const auto one_by_one = [&](const auto& run) {
+    for (const AdamWInt8Task& task : tasks) run(task);
+  };
+  return RunOn(
+      *updates[0].grad.device(), "adamw_int8", [&] { one_by_one(ref::AdamWInt8Step); },
+      [&] { one_by_one(cpu::AdamWInt8Step); }, [&] { cuda::AdamWInt8Steps(tasks); });
 }
 
 absl::StatusOr<std::vector<double>> SumsOfSquares(absl::Span<const Tensor> tensors) {
@@ -82,15 +125,6 @@ float ClipScale(double norm, double max_norm) {
   if (max_norm <= 0) return 1;
   if (!std::isfinite(norm)) return std::nanf("");
   return static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
-}
-
-absl::Status EmaUpdate(float decay, const Tensor& value, Tensor* average) {
-  CheckFp32(value, value.shape());
-  CheckFp32(*average, value.shape());
-  return RunOn(
-      *value.device(), "ema", [&] { ref::EmaUpdate(decay, value, average); },
-      [&] { cpu::EmaUpdate(decay, value, average); },
-      [&] { cuda::EmaUpdate(decay, value, average); });
 }
 
 }  // namespace dpipe::ops

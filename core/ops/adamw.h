@@ -1,5 +1,5 @@
-// AdamW (Loshchilov and Hutter, arXiv 1711.05101) over fp32 parameters, what gradient clipping by
-// the global norm needs, and exponential moving averages.
+// AdamW (Loshchilov and Hutter, arXiv 1711.05101) over fp32 parameters, and what gradient clipping
+// by the global norm needs.
 #ifndef DPIPE_CORE_OPS_ADAMW_H_
 #define DPIPE_CORE_OPS_ADAMW_H_
 
@@ -8,6 +8,7 @@
 
 #include "absl/types/span.h"
 #include "core/base/status.h"
+#include "core/ops/block_quantized.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe::ops {
@@ -36,6 +37,25 @@ struct AdamWUpdate {
 };
 absl::Status AdamWSteps(absl::Span<const AdamWUpdate> updates, int64_t step, float grad_scale);
 
+// Changes parameters as `times` updates would, if gradients were such that the moments stay what
+// they are after update `step`. Without weight decay. (XPipe, arXiv 1911.04610, eq. 4)
+struct AdamWPrediction {
+  Tensor parameter, m, v;
+};
+absl::Status AdamWPredict(const AdamWParams& params, int64_t step, int times,
+                          absl::Span<const AdamWPrediction> predictions);
+
+// AdamWSteps with moments in 8 bits, which are dequantised and quantised again block by block: m,
+// and the root of v, because v itself spans twice the decades, more than codes reach, and where v
+// was rounded to 0, Adam would divide by nothing.
+struct AdamWInt8Update {
+  AdamWParams params;
+  Tensor grad, parameter;
+  BlockQuantized *m, *root_v;  // signed and unsigned; both of one block size
+};
+absl::Status AdamWInt8Steps(absl::Span<const AdamWInt8Update> updates, int64_t step,
+                            float grad_scale);
+
 // The sum of the squares of each fp32 tensor, in double and in an order that depends on its size
 // only. All on one device; on a CUDA device in a few launches, which are waited for once. Sums of
 // several tensors must be added in one agreed order (GlobalNorm's): then the norm has the same bits
@@ -50,9 +70,6 @@ double GlobalNorm(absl::Span<const double> sums_of_squares);
 // torch.nn.utils.clip_grad_norm_. A norm that is not finite gives NaN, which shows. No clipping
 // where max_norm <= 0.
 float ClipScale(double norm, double max_norm);
-
-// average = decay * average + (1 - decay) * value; fp32, of one shape.
-absl::Status EmaUpdate(float decay, const Tensor& value, Tensor* average);
 
 }  // namespace dpipe::ops
 

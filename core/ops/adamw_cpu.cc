@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <vector>
+
 #include "core/ops/adamw_kernels.h"
 #include "core/ops/backend.h"
 #include "core/ops/parallel.h"
@@ -20,6 +23,15 @@ DPIPE_VECTOR_CLONES void AdamWRun(AdamWFactors f, const float* __restrict grad,
   }
 }
 
+DPIPE_VECTOR_CLONES void PredictRun(AdamWFactors f, const float* __restrict m,
+                                    const float* __restrict v, float* __restrict parameter,
+                                    int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float denominator = __builtin_sqrtf(v[i]) * f.inverse_sqrt_bias2 + f.eps;
+    parameter[i] = f.decay * parameter[i] - f.step_size * (m[i] / denominator);
+  }
+}
+
 // Squares of floats are exact in double. 16 partial sums, added pairwise.
 DPIPE_VECTOR_CLONES double SquaresRun(const float* x, int64_t n) {
   constexpr int kLanes = 16;
@@ -32,11 +44,6 @@ DPIPE_VECTOR_CLONES double SquaresRun(const float* x, int64_t n) {
   return FoldPairs<kLanes / 2>(partial);
 }
 
-DPIPE_VECTOR_CLONES void EmaRun(float decay, float rest, const float* __restrict value,
-                                float* __restrict average, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) average[i] = decay * average[i] + rest * value[i];
-}
-
 void AdamWStep(const AdamWFactors& factors, const Tensor& grad, Tensor* parameter, Tensor* m,
                Tensor* v) {
   ParallelRuns(*grad.device(), grad.num_elements(), [&](int64_t begin, int64_t end) {
@@ -45,13 +52,47 @@ void AdamWStep(const AdamWFactors& factors, const Tensor& grad, Tensor* paramete
   });
 }
 
-double SumOfSquares(const Tensor& x) { return SquaresRun(x.data<float>(), x.num_elements()); }
+void AdamWPredict(const AdamWFactors& factors, const AdamWPrediction& prediction) {
+  const float *m = prediction.m.data<float>(), *v = prediction.v.data<float>();
+  float* parameter = prediction.parameter.data<float>();
+  ParallelRuns(*prediction.parameter.device(), prediction.parameter.num_elements(),
+               [&](int64_t begin, int64_t end) {
+                 PredictRun(factors, m + begin, v + begin, parameter + begin, end - begin);
+               });
+}
 
-void EmaUpdate(float decay, const Tensor& value, Tensor* average) {
-  const float rest = static_cast<float>(1.0 - double{decay});
-  ParallelRuns(*value.device(), value.num_elements(), [&](int64_t begin, int64_t end) {
-    EmaRun(decay, rest, value.data<float>() + begin, average->data<float>() + begin, end - begin);
+DPIPE_VECTOR_CLONES void SquareRun(float* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] *= x[i];
+}
+DPIPE_VECTOR_CLONES void RootRun(float* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] = __builtin_sqrtf(x[i]);
+}
+
+void AdamWInt8Step(const AdamWInt8Task& task) {
+  const int64_t block_size = task.m->block_size(), n = task.grad.num_elements();
+  const float* grad = task.grad.data<float>();
+  float* parameter = task.parameter.data<float>();
+  const auto update = [&](int64_t block, float* m, float* v) {
+    const int64_t begin = block * block_size, count = std::min(block_size, n - begin);
+    uint8_t *m_codes = task.m->codes() + begin, *root_codes = task.root_v->codes() + begin;
+    float &m_scale = task.m->scales()[block], &root_scale = task.root_v->scales()[block];
+    DequantizeBlock(kSignedCodes, m_codes, m_scale, count, m);
+    DequantizeBlock(kUnsignedCodes, root_codes, root_scale, count, v);
+    SquareRun(v, count);
+    AdamWRun(task.factors, grad + begin, parameter + begin, m, v, count);
+    RootRun(v, count);
+    m_scale = QuantizeBlock(kSignedCodes, m, count, m_codes);
+    root_scale = QuantizeBlock(kUnsignedCodes, v, count, root_codes);
+  };
+  const int64_t blocks_of_run = std::max<int64_t>(1, 16384 / block_size);
+  const int64_t runs = (task.m->num_blocks() + blocks_of_run - 1) / blocks_of_run;
+  ParallelFor(*task.grad.device(), runs, [&](int64_t run) {
+    std::vector<float> m(block_size), v(block_size);
+    const int64_t end = std::min((run + 1) * blocks_of_run, task.m->num_blocks());
+    for (int64_t b = run * blocks_of_run; b < end; ++b) update(b, m.data(), v.data());
   });
 }
+
+double SumOfSquares(const Tensor& x) { return SquaresRun(x.data<float>(), x.num_elements()); }
 
 }  // namespace dpipe::ops::cpu

@@ -2,8 +2,8 @@
 
 #include "core/ops/adamw_kernels.h"
 #include "core/ops/cuda/adamw.h"
+#include "core/ops/cuda/adamw_int8.h"
 #include "core/ops/cuda/any_floats.h"
-#include "core/ops/cuda/elementwise.h"
 #include "core/ops/cuda/stream_of.h"
 
 namespace dpipe::ops::cuda {
@@ -17,6 +17,33 @@ void AdamWSteps(const std::vector<AdamWTask>& tasks) {
   const int count = static_cast<int>(tensors.size());
   for (int first = 0; first < count; first += kAdamWTensors) {
     UpdateAdamW(StreamOf(tasks[0].grad), &tensors[first], std::min(kAdamWTensors, count - first));
+  }
+}
+
+void AdamWPredict(const AdamWFactors& factors, absl::Span<const AdamWPrediction> predictions) {
+  std::vector<AdamWPredictTensor> tensors;
+  for (const AdamWPrediction& prediction : predictions) {
+    tensors.push_back({prediction.parameter.num_elements(), prediction.parameter.data<float>(),
+                       prediction.m.data<float>(), prediction.v.data<float>()});
+  }
+  const int count = static_cast<int>(tensors.size());
+  for (int first = 0; first < count; first += kAdamWPredictTensors) {
+    PredictAdamW(StreamOf(predictions[0].parameter), factors, &tensors[first],
+                 std::min(kAdamWPredictTensors, count - first));
+  }
+}
+
+void AdamWInt8Steps(const std::vector<AdamWInt8Task>& tasks) {
+  std::vector<AdamWInt8Tensor> tensors;
+  for (const AdamWInt8Task& task : tasks) {
+    tensors.push_back({task.factors, task.grad.num_elements(), task.m->block_size(),
+                       task.grad.data<float>(), task.parameter.data<float>(), task.m->codes(),
+                       task.root_v->codes(), task.m->scales(), task.root_v->scales()});
+  }
+  const int count = static_cast<int>(tensors.size());
+  for (int first = 0; first < count; first += kAdamWInt8Tensors) {
+    UpdateAdamWInt8(StreamOf(tasks[0].grad), &tensors[first],
+                    std::min(kAdamWInt8Tensors, count - first));
   }
 }
 
@@ -37,12 +64,6 @@ std::vector<double> SumsOfSquares(absl::Span<const Tensor> tensors) {
   std::vector<double> on_host(count);
   tensors[0].device()->CopyToHost(on_host.data(), sums, count * sizeof(double));
   return on_host;
-}
-
-void EmaUpdate(float decay, const Tensor& value, Tensor* average) {
-  const float rest = static_cast<float>(1.0 - double{decay});
-  MapEma(StreamOf(value), value.num_elements(), decay, rest, value.data<float>(),
-         average->data<float>());
 }
 
 }  // namespace dpipe::ops::cuda

@@ -5,31 +5,42 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "core/ops/adamw.h"
 #include "core/ops/adamw_factors.h"
+#include "core/ops/block_quantized.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe::ops {
 
-namespace ref {
-void AdamWStep(const AdamWFactors& factors, const Tensor& grad, Tensor* parameter, Tensor* m,
-               Tensor* v);
-double SumOfSquares(const Tensor& x);
-void EmaUpdate(float decay, const Tensor& value, Tensor* average);
-}  // namespace ref
-namespace cpu {
-void AdamWStep(const AdamWFactors& factors, const Tensor& grad, Tensor* parameter, Tensor* m,
-               Tensor* v);
-double SumOfSquares(const Tensor& x);
-void EmaUpdate(float decay, const Tensor& value, Tensor* average);
-}  // namespace cpu
-namespace cuda {
 struct AdamWTask {
   AdamWFactors factors;
   Tensor grad, parameter, m, v;
 };
+struct AdamWInt8Task {
+  AdamWFactors factors;
+  Tensor grad, parameter;
+  BlockQuantized *m, *root_v;
+};
+
+namespace ref {
+void AdamWStep(const AdamWFactors& factors, const Tensor& grad, Tensor* parameter, Tensor* m,
+               Tensor* v);
+void AdamWPredict(const AdamWFactors& factors, const AdamWPrediction& prediction);
+void AdamWInt8Step(const AdamWInt8Task& task);
+double SumOfSquares(const Tensor& x);
+}  // namespace ref
+namespace cpu {
+void AdamWStep(const AdamWFactors& factors, const Tensor& grad, Tensor* parameter, Tensor* m,
+               Tensor* v);
+void AdamWPredict(const AdamWFactors& factors, const AdamWPrediction& prediction);
+void AdamWInt8Step(const AdamWInt8Task& task);
+double SumOfSquares(const Tensor& x);
+}  // namespace cpu
+namespace cuda {
 void AdamWSteps(const std::vector<AdamWTask>& tasks);
+void AdamWPredict(const AdamWFactors& factors, absl::Span<const AdamWPrediction> predictions);
+void AdamWInt8Steps(const std::vector<AdamWInt8Task>& tasks);
 std::vector<double> SumsOfSquares(absl::Span<const Tensor> tensors);
-void EmaUpdate(float decay, const Tensor& value, Tensor* average);
 }  // namespace cuda
 }  // namespace dpipe::ops
 

@@ -17,16 +17,29 @@ void AdamWStep(const AdamWFactors& factors, const Tensor& grad, Tensor* paramete
   }
 }
 
+void AdamWPredict(const AdamWFactors& factors, const AdamWPrediction& prediction) {
+  const Tensor& parameter = prediction.parameter;
+  for (int64_t i = 0; i < parameter.num_elements(); ++i) {
+    const double denominator =
+        std::sqrt(Get(prediction.v, i)) * factors.inverse_sqrt_bias2 + factors.eps;
+    Put(parameter, i,
+        factors.decay * Get(parameter, i) - factors.step_size * Get(prediction.m, i) / denominator);
+  }
+}
+
+void AdamWInt8Step(const AdamWInt8Task& task) {
+  const Shape& shape = task.grad.shape();
+  Tensor parameter = task.parameter, m = task.m->Load(shape), v = task.root_v->LoadSquares(shape);
+  AdamWStep(task.factors, task.grad, &parameter, &m, &v);
+  for (int64_t i = 0; i < v.num_elements(); ++i) Put(v, i, std::sqrt(Get(v, i)));
+  task.m->Store(m);
+  task.root_v->Store(v);
+}
+
 double SumOfSquares(const Tensor& x) {
   double sum = 0;
   for (int64_t i = 0; i < x.num_elements(); ++i) sum += Get(x, i) * Get(x, i);
   return sum;
-}
-
-void EmaUpdate(float decay, const Tensor& value, Tensor* average) {
-  for (int64_t i = 0; i < value.num_elements(); ++i) {
-    Put(*average, i, decay * Get(*average, i) + (1.0 - decay) * Get(value, i));
-  }
 }
 
 }  // namespace dpipe::ops::ref

@@ -71,6 +71,80 @@ TEST(AdamWTest, ResultDoesNotDependOnHowTensorsAreCut) {
   ExpectSameBits(whole.v, parts.v);
 }
 
+// What a step does to parameters and moments, apart from how it keeps them.
+TEST(AdamWInt8Test, CpuAgreesWithReferenceAndWithMomentsInFp32) {
+  const auto cpu = Device::Cpu({0, 1}), ref = Device::CpuReference();
+  constexpr int64_t kSize = 40000;  // several runs, the last block cut short
+  AdamWParams params;
+  params.learning_rate = 1e-2f;
+  const auto moments = [&](const std::shared_ptr<Device>& device) {
+    return std::vector<BlockQuantized>{{device, kSize, 256, BlockQuantized::Sign::kSigned},
+                                       {device, kSize, 256, BlockQuantized::Sign::kUnsigned}};
+  };
+  std::vector<BlockQuantized> of_cpu = moments(cpu), of_ref = moments(ref);
+  State a(cpu, kSize), b(ref, kSize), whole(cpu, kSize);
+  b.p.CopyFrom(a.p);
+  whole.p.CopyFrom(a.p);
+  for (int step = 1; step <= 5; ++step) {
+    const Tensor grad = RandomTensor(cpu, {kSize}, DType::kF32, 100 + step);
+    ASSERT_TRUE(AdamWInt8Steps({{params, grad, a.p, &of_cpu[0], &of_cpu[1]}}, step, 0.5f).ok());
+    ASSERT_TRUE(
+        AdamWInt8Steps({{params, OnDevice(ref, grad), b.p, &of_ref[0], &of_ref[1]}}, step, 0.5f)
+            .ok());
+    ASSERT_TRUE(AdamWStep(params, step, 0.5f, grad, &whole.p, &whole.m, &whole.v).ok());
+    if (step > 1) continue;
+    // Moments were 0, which is kept exactly.
+    ExpectSameBits(a.p, whole.p);
+    ExpectClose(a.p, b.p, {3e-6, 1e-6});
+  }
+  // Roundings decide between codes for few; and codes are near.
+  int others = 0;
+  double distance = 0, moved = 0;
+  const State start(cpu, kSize);
+  for (int64_t i = 0; i < kSize; ++i) {
+    const double p = a.p.data<float>()[i];
+    others += std::abs(p - b.p.data<float>()[i]) > 1e-5 ? 1 : 0;
+    distance += std::abs(p - whole.p.data<float>()[i]);
+    moved += std::abs(p - start.p.data<float>()[i]);
+  }
+  EXPECT_LT(others, kSize / 500);
+  EXPECT_GT(moved / kSize, 0.01);
+  EXPECT_LT(distance, 0.05 * moved);
+}
+
+TEST(AdamWInt8Test, ThreadsDoNotMatter) {
+  constexpr int64_t kSize = 50000;
+  const Tensor grad = RandomTensor(Device::Cpu(), {kSize}, DType::kF32, 7);
+  std::vector<Tensor> results;
+  for (const auto& device : {Device::Cpu({0}), Device::Cpu({0, 1})}) {
+    BlockQuantized m(device, kSize, 100, BlockQuantized::Sign::kSigned);
+    BlockQuantized root_v(device, kSize, 100, BlockQuantized::Sign::kUnsigned);
+    const Tensor p = OnDevice(device, grad), g = OnDevice(device, grad);
+    for (int step : {1, 2}) ASSERT_TRUE(AdamWInt8Steps({{{}, g, p, &m, &root_v}}, step, 1).ok());
+    for (const Tensor& t : {p, m.Load({kSize}), root_v.Load({kSize})}) results.push_back(t);
+  }
+  for (int i = 0; i < 3; ++i) ExpectSameBits(results[i], results[3 + i]);
+}
+
+// What `times` updates do where gradients are what m says, and v stays.
+TEST(AdamWPredictTest, FollowsTheDefinition) {
+  AdamWParams params;
+  params.learning_rate = 0.1f;
+  params.weight_decay = 0.5f;  // left out
+  for (const auto& device : {Device::Cpu(), Device::CpuReference()}) {
+    const AdamWPrediction prediction = {Tensor::FromHost<float>(device, {2}, {2, -1}),
+                                        Tensor::FromHost<float>(device, {2}, {0.3f, -0.2f}),
+                                        Tensor::FromHost<float>(device, {2}, {0.04f, 0})};
+    ASSERT_TRUE(AdamWPredict(params, /*step=*/2, /*times=*/3, {prediction}).ok());
+    const double rate = 3 * 0.1 / (1 - 0.9 * 0.9), v_hat = 0.04 / (1 - 0.999 * 0.999);
+    EXPECT_NEAR(prediction.parameter.data<float>()[0], 2 - rate * 0.3 / (std::sqrt(v_hat) + 1e-8),
+                2e-6);
+    EXPECT_NEAR(prediction.parameter.data<float>()[1] / (rate * 0.2 / 1e-8), 1, 1e-5);
+    EXPECT_EQ(prediction.m.data<float>()[0], 0.3f);
+    EXPECT_EQ(prediction.v.data<float>()[0], 0.04f);
+  }
+}
+
 TEST(SumOfSquaresTest, AgreesWithReferenceAndThreadsDoNotMatter) {
   const auto cpu = Device::Cpu();
   for (int64_t n : {1, 15, 16, 100003}) {
@@ -94,19 +168,6 @@ TEST(ClipTest, ScalesOnlyLargeNorms) {
   EXPECT_EQ(ClipScale(4, 0), 1);
   EXPECT_TRUE(std::isnan(ClipScale(std::numeric_limits<double>::infinity(), 1)));
   EXPECT_TRUE(std::isnan(ClipScale(std::nan(""), 1)));
-}
-
-TEST(EmaTest, CpuAgreesWithReferenceAndByHand) {
-  const auto cpu = Device::Cpu(), ref = Device::CpuReference();
-  const Tensor value = RandomTensor(cpu, {77}, DType::kF32, 4);
-  Tensor average = RandomTensor(cpu, {77}, DType::kF32, 5);
-  Tensor average_ref = OnDevice(ref, average);
-  ASSERT_TRUE(EmaUpdate(0.9f, value, &average).ok());
-  ASSERT_TRUE(EmaUpdate(0.9f, OnDevice(ref, value), &average_ref).ok());
-  ExpectClose(average, average_ref, {3e-7, 5e-7});
-  Tensor one = Tensor::FromHost<float>(cpu, {1}, {8});
-  ASSERT_TRUE(EmaUpdate(0.75f, Tensor::FromHost<float>(cpu, {1}, {4}), &one).ok());
-  EXPECT_EQ(one.data<float>()[0], 7);
 }
 
 }  // namespace

@@ -5,134 +5,122 @@
 #include <cstring>
 
 #include "core/base/check.h"
+#include "core/ops/vector_clones.h"
 
 namespace dpipe::ops {
 namespace {
 
-constexpr int kDecades = 7;
-
-// The positive codes below 1: of each decade the middles of its parts.
-std::vector<double> Middles(int parts_of_first_decade) {
-  std::vector<double> middles;
-  int parts = parts_of_first_decade;
-  double top = 1;
-  for (int decade = 0; decade < kDecades; ++decade) {
-    const double bottom = top / 10;
-    const double width = (top - bottom) / parts;
-    for (int i = 0; i < parts; ++i) middles.push_back(bottom + width * (i + 0.5));
-    top = bottom;
-    parts /= 2;
-  }
-  std::sort(middles.begin(), middles.end());
-  return middles;
+// Itself where host code can write it, else a tensor to be copied into it.
+Tensor Staging(const Tensor& t) {
+  if (t.device()->has_host_memory()) return t;
+  return Tensor::Empty(Device::Cpu(), t.shape(), t.dtype());
 }
 
-// 63 + 32 + ... instead of 64: 1 takes the place of the highest middle, so that 255 codes remain.
-std::vector<float> MakeSignedCodes() {
-  std::vector<double> middles = Middles(64);
-  middles.back() = 1;
-  std::vector<float> codes;
-  for (auto it = middles.rbegin(); it != middles.rend(); ++it) codes.push_back(-*it);
-  codes.push_back(0);
-  for (double middle : middles) codes.push_back(static_cast<float>(middle));
-  return codes;
+// Numbers that are rounded together.
+constexpr int64_t kRun = 256;
+
+DPIPE_VECTOR_CLONES float LargestMagnitude(const float* values, int64_t n) {
+  // Of numbers that are none, a larger integer belongs to a larger number.
+  int32_t largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    int32_t bits;
+    std::memcpy(&bits, values + i, sizeof(bits));
+    bits &= 0x7fffffff;
+    largest = bits > largest ? bits : largest;
+  }
+  float magnitude;
+  std::memcpy(&magnitude, &largest, sizeof(magnitude));
+  return magnitude;
 }
 
-std::vector<float> MakeUnsignedCodes() {
-  std::vector<float> codes = {0};
-  for (double middle : Middles(128)) codes.push_back(static_cast<float>(middle));
-  codes.push_back(1);
-  return codes;
+DPIPE_VECTOR_CLONES void KeysRun(const float* __restrict values, float divisor, int64_t n,
+                                 float* __restrict magnitudes, int32_t* __restrict keys) {
+  for (int64_t i = 0; i < n; ++i) {
+    magnitudes[i] = __builtin_fabsf(values[i] / divisor);
+    keys[i] = QuantizationCodes::KeyOf(magnitudes[i]);
+  }
 }
 
-// Rounds quotients to codes. Looks up the highest code that is right for no number beyond the first
-// of those that share its upper 16 bits, and goes on from there: at most a step or two.
-class Rounding {
- public:
-  explicit Rounding(const std::vector<float>& codes) : codes_(codes) {
-    for (size_t i = 0; i + 1 < codes.size(); ++i) {
-      bounds_.push_back(static_cast<float>((double{codes[i]} + double{codes[i + 1]}) / 2));
-    }
-    first_.resize(1 << 16);
-    for (uint32_t high = 0; high < first_.size(); ++high) {
-      // The least number with these bits: that of the largest magnitude, if it is negative.
-      const uint32_t bits = high << 16 | (high >> 15 ? 0xffff : 0);
-      float least;
-      std::memcpy(&least, &bits, sizeof(least));
-      first_[high] = std::isnan(least) ? 0 : static_cast<uint8_t>(Search(least));
-    }
+// `codes`: guesses in, codes out.
+DPIPE_VECTOR_CLONES void CodesRun(const float* __restrict values, const float* __restrict bounds,
+                                  int zero, const float* __restrict magnitudes, int64_t n,
+                                  int32_t* __restrict codes, uint8_t* __restrict to) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t code = codes[i] + (magnitudes[i] > bounds[codes[i]] ? 1 : 0);
+    const int32_t with_sign = values[i] < 0 ? 2 * zero - code : code;
+    to[i] = static_cast<uint8_t>(zero == 0 && values[i] > 0 && code == 0 ? 1 : with_sign);
   }
+}
 
-  uint8_t operator()(float quotient) const {
-    uint32_t bits;
-    std::memcpy(&bits, &quotient, sizeof(bits));
-    size_t code = first_[bits >> 16];
-    while (code < bounds_.size() && quotient > bounds_[code]) ++code;
-    return static_cast<uint8_t>(code);
-  }
-
- private:
-  size_t Search(float quotient) const {
-    return std::lower_bound(bounds_.begin(), bounds_.end(), quotient) - bounds_.begin();
-  }
-
-  const std::vector<float>& codes_;
-  std::vector<float> bounds_;  // code i is right up to and with bounds_[i]
-  std::vector<uint8_t> first_;
-};
-
-const Rounding& RoundingOf(BlockQuantized::Sign sign) {
-  static const auto* const with_sign = new Rounding(SignedCodes());
-  static const auto* const without = new Rounding(UnsignedCodes());
-  return sign == BlockQuantized::Sign::kSigned ? *with_sign : *without;
+DPIPE_VECTOR_CLONES void ValuesRun(const float* __restrict values, float scale,
+                                   const uint8_t* __restrict from, int64_t n,
+                                   float* __restrict to) {
+  for (int64_t i = 0; i < n; ++i) to[i] = values[from[i]] * scale;
 }
 
 }  // namespace
 
-const std::vector<float>& SignedCodes() {
-  static const auto* const codes = new std::vector<float>(MakeSignedCodes());
-  return *codes;
+float QuantizeBlock(const QuantizationCodes& codes, const float* values, int64_t n, uint8_t* to) {
+  const float largest = LargestMagnitude(values, n);
+  const float divisor = largest > 0 ? largest : 1;
+  float magnitudes[kRun];
+  int32_t found[kRun];
+  for (int64_t begin = 0; begin < n; begin += kRun) {
+    const int64_t count = std::min(kRun, n - begin);
+    KeysRun(values + begin, divisor, count, magnitudes, found);
+    for (int64_t i = 0; i < count; ++i) found[i] = codes.guesses()[found[i]];
+    CodesRun(values + begin, codes.bounds(), codes.zero(), magnitudes, count, found, to + begin);
+  }
+  return largest;
 }
 
-const std::vector<float>& UnsignedCodes() {
-  static const auto* const codes = new std::vector<float>(MakeUnsignedCodes());
-  return *codes;
+void DequantizeBlock(const QuantizationCodes& codes, const uint8_t* from, float scale, int64_t n,
+                     float* values) {
+  ValuesRun(codes.values(), scale, from, n, values);
 }
 
-BlockQuantized::BlockQuantized(int64_t size, int block_size, Sign sign)
-    : block_size_(block_size), sign_(sign) {
+BlockQuantized::BlockQuantized(const std::shared_ptr<Device>& device, int64_t size, int block_size,
+                               Sign sign)
+    : size_(size), block_size_(block_size), sign_(sign) {
   DPIPE_CHECK_GE(block_size, 1);
-  // The code of 0.
-  codes_.assign(size, sign == Sign::kSigned ? SignedCodes().size() / 2 : 0);
-  scales_.assign((size + block_size - 1) / block_size, 0.0f);
+  scales_ = Tensor::Zeros(device, {(size + block_size - 1) / block_size}, DType::kF32);
+  codes_ = Tensor::Empty(device, {(size + 3) / 4}, DType::kI32);
+  const Tensor codes = Staging(codes_);
+  std::memset(codes.raw_data(), rounding().zero(), codes.size_bytes());
+  if (!device->has_host_memory()) codes_.CopyFrom(codes);
 }
 
-void BlockQuantized::Store(absl::Span<const float> values) {
-  DPIPE_CHECK_EQ(static_cast<int64_t>(values.size()), size());
-  const Rounding& rounding = RoundingOf(sign_);
-  const bool is_unsigned = sign_ == Sign::kUnsigned;
-  for (size_t block = 0; block < scales_.size(); ++block) {
-    const int64_t begin = static_cast<int64_t>(block) * block_size_;
-    const int64_t end = std::min(begin + block_size_, size());
-    float largest = 0;
-    for (int64_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(values[i]));
-    scales_[block] = largest;
-    const float divisor = largest > 0 ? largest : 1;
-    for (int64_t i = begin; i < end; ++i) {
-      const uint8_t code = rounding(values[i] / divisor);
-      codes_[i] = is_unsigned && values[i] > 0 ? std::max<uint8_t>(code, 1) : code;
-    }
+void BlockQuantized::Store(const Tensor& values) {
+  DPIPE_CHECK_EQ(values.num_elements(), size_);
+  const Tensor from = values.ToHost();
+  const Tensor codes = Staging(codes_), scales = Staging(scales_);
+  for (int64_t block = 0; block < num_blocks(); ++block) {
+    const int64_t begin = block * block_size_;
+    scales.data<float>()[block] = QuantizeBlock(rounding(), from.data<float>() + begin,
+                                                std::min<int64_t>(block_size_, size_ - begin),
+                                                static_cast<uint8_t*>(codes.raw_data()) + begin);
   }
+  if (codes_.device()->has_host_memory()) return;
+  codes_.CopyFrom(codes);
+  scales_.CopyFrom(scales);
 }
 
-void BlockQuantized::Load(absl::Span<float> values) const {
-  DPIPE_CHECK_EQ(static_cast<int64_t>(values.size()), size());
-  const float* codes = (sign_ == Sign::kSigned ? SignedCodes() : UnsignedCodes()).data();
-  for (size_t block = 0; block < scales_.size(); ++block) {
-    const int64_t begin = static_cast<int64_t>(block) * block_size_;
-    const int64_t end = std::min(begin + block_size_, size());
-    for (int64_t i = begin; i < end; ++i) values[i] = codes[codes_[i]] * scales_[block];
+Tensor BlockQuantized::Load(const Shape& shape, bool squared) const {
+  DPIPE_CHECK_EQ(shape.num_elements(), size_);
+  const std::shared_ptr<Device>& device = codes_.device();
+  const bool directly = device->has_host_memory();
+  const Tensor values = Tensor::Empty(directly ? device : Device::Cpu(), shape, DType::kF32);
+  const Tensor codes = codes_.ToHost(), scales = scales_.ToHost();
+  for (int64_t block = 0; block < num_blocks(); ++block) {
+    const int64_t begin = block * block_size_;
+    DequantizeBlock(rounding(), static_cast<const uint8_t*>(codes.raw_data()) + begin,
+                    scales.data<float>()[block], std::min<int64_t>(block_size_, size_ - begin),
+                    values.data<float>() + begin);
   }
+  if (squared) {
+    for (float& x : values.span<float>()) x *= x;
+  }
+  return directly ? values : values.CopyTo(device);
 }
 
 }  // namespace dpipe::ops

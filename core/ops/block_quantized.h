@@ -1,50 +1,61 @@
 // Optimizer moments in 8 bits: dynamic block-wise quantisation (Dettmers et al., "8-bit Optimizers
 // via Block-wise Quantization", arXiv 2110.02861).
 //
-// Numbers are divided by the largest magnitude of their block, and the quotient q in [-1, 1] or
-// [0, 1] is rounded to one of 255 or 256 codes. Codes are dense where q is large and reach down to
-// small magnitudes: decade k, [10^-(k+1), 10^-k], is divided evenly by 2^(6-k) of them (signed) or
-// 2^(7-k) (unsigned), for k = 0 to 6, and stands for the middles of its parts; besides, 0 and the
-// ends of the range.
-//
-// Unlike the paper's, signed codes are symmetric and have both 1 and -1, so that a block's largest
-// magnitude is kept exactly and quantising what was dequantised changes nothing.
+// Numbers are divided by the largest magnitude of their block, and the quotient is rounded to one
+// of 255 signed or 256 unsigned codes (quantization_codes.h). A block's largest magnitude is kept
+// exactly, and quantising what was dequantised changes nothing.
 #ifndef DPIPE_CORE_OPS_BLOCK_QUANTIZED_H_
 #define DPIPE_CORE_OPS_BLOCK_QUANTIZED_H_
 
 #include <cstdint>
-#include <vector>
+#include <memory>
 
-#include "absl/types/span.h"
+#include "core/ops/quantization_codes.h"
+#include "core/tensor/tensor.h"
 
 namespace dpipe::ops {
 
-// The quotients that codes stand for, increasing.
-const std::vector<float>& SignedCodes();
-const std::vector<float>& UnsignedCodes();
+// Of the numbers of one block, in host memory: their codes, and the return value is their scale.
+// They are finite, and none is negative where codes are unsigned; a number above 0 is then never
+// rounded to 0: it is what Adam divides by.
+float QuantizeBlock(const QuantizationCodes& codes, const float* values, int64_t n, uint8_t* to);
+void DequantizeBlock(const QuantizationCodes& codes, const uint8_t* from, float scale, int64_t n,
+                     float* values);
 
-// n numbers in n bytes and 4 bytes a block.
+// n numbers in n bytes and 4 bytes a block, on a device.
 class BlockQuantized {
  public:
   enum class Sign { kSigned, kUnsigned };
 
   // All zero. Blocks of `block_size` >= 1 numbers, the last one perhaps shorter.
-  BlockQuantized(int64_t size, int block_size, Sign sign);
+  BlockQuantized(const std::shared_ptr<Device>& device, int64_t size, int block_size, Sign sign);
 
-  int64_t size() const { return static_cast<int64_t>(codes_.size()); }
-  int64_t size_bytes() const { return size() + static_cast<int64_t>(scales_.size()) * 4; }
+  int64_t size() const { return size_; }
+  int block_size() const { return block_size_; }
+  int64_t num_blocks() const { return scales_.num_elements(); }
+  int64_t size_bytes() const { return size_ + scales_.size_bytes(); }
+  const QuantizationCodes& rounding() const {
+    return sign_ == Sign::kSigned ? kSignedCodes : kUnsignedCodes;
+  }
 
-  // `values` has size() numbers, finite, and none negative where unsigned. Each is rounded to the
-  // nearest code (of two as near, the smaller), but a number above 0 is never rounded to 0 where
-  // unsigned: it is what Adam divides by.
-  void Store(absl::Span<const float> values);
-  void Load(absl::Span<float> values) const;
+  // fp32, `size()` elements, on the same device; what QuantizeBlock says of them. The host
+  // quantises, on all devices.
+  void Store(const Tensor& values);
+  Tensor Load(const Shape& shape) const { return Load(shape, /*squared=*/false); }
+  Tensor LoadSquares(const Shape& shape) const { return Load(shape, /*squared=*/true); }
+
+  // Where ops find them: a byte a number, and the largest magnitude of each block.
+  uint8_t* codes() const { return static_cast<uint8_t*>(codes_.raw_data()); }
+  float* scales() const { return scales_.data<float>(); }
 
  private:
+  Tensor Load(const Shape& shape, bool squared) const;
+
+  const int64_t size_;
   const int block_size_;
   const Sign sign_;
-  std::vector<uint8_t> codes_;
-  std::vector<float> scales_;  // the largest magnitude of each block
+  Tensor codes_;   // four codes an element of int32
+  Tensor scales_;  // fp32, one a block
 };
 
 }  // namespace dpipe::ops

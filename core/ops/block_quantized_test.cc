@@ -11,12 +11,23 @@ namespace {
 
 using Sign = BlockQuantized::Sign;
 
+Tensor Row(const std::vector<float>& values) {
+  return Tensor::FromHost<float>(Device::Cpu(), {static_cast<int64_t>(values.size())}, values);
+}
+
 std::vector<float> RoundTrip(const std::vector<float>& values, int block_size, Sign sign) {
-  BlockQuantized quantized(static_cast<int64_t>(values.size()), block_size, sign);
-  quantized.Store(values);
-  std::vector<float> result(values.size());
-  quantized.Load(absl::MakeSpan(result));
-  return result;
+  const auto size = static_cast<int64_t>(values.size());
+  BlockQuantized quantized(Device::Cpu(), size, block_size, sign);
+  quantized.Store(Row(values));
+  const Tensor loaded = quantized.Load({size});
+  return {loaded.data<float>(), loaded.data<float>() + size};
+}
+
+std::vector<float> CodesOf(Sign sign) {
+  const QuantizationCodes& codes = sign == Sign::kSigned ? kSignedCodes : kUnsignedCodes;
+  std::vector<float> values;
+  for (int i = 0; i < codes.count(); ++i) values.push_back(codes.value(i));
+  return values;
 }
 
 // Magnitudes over eight decades, as moments have them.
@@ -32,22 +43,53 @@ std::vector<float> Values(int count, Sign sign, int seed) {
 }
 
 TEST(BlockQuantizedTest, CodesAreIncreasingAndReachTheEnds) {
-  EXPECT_EQ(SignedCodes().size(), 255u);
-  EXPECT_EQ(UnsignedCodes().size(), 256u);
-  for (const auto* codes : {&SignedCodes(), &UnsignedCodes()}) {
+  const std::vector<float> with_sign = CodesOf(Sign::kSigned), without = CodesOf(Sign::kUnsigned);
+  EXPECT_EQ(with_sign.size(), 255u);
+  EXPECT_EQ(without.size(), 256u);
+  for (const auto* codes : {&with_sign, &without}) {
     EXPECT_TRUE(std::is_sorted(codes->begin(), codes->end()));
     EXPECT_EQ(std::adjacent_find(codes->begin(), codes->end()), codes->end());
     EXPECT_EQ(codes->back(), 1.0f);
   }
-  for (size_t i = 0; i < 255; ++i) EXPECT_EQ(SignedCodes()[i], -SignedCodes()[254 - i]);
+  for (size_t i = 0; i < 255; ++i) EXPECT_EQ(with_sign[i], -with_sign[254 - i]);
   // The middle of the first of 64 parts of [0.1, 1], and the only one of the last decade.
-  EXPECT_FLOAT_EQ(SignedCodes()[127 + 64], 0.1f + 0.9f / 128);
-  EXPECT_FLOAT_EQ(SignedCodes()[128], 5.5e-7f);
+  EXPECT_FLOAT_EQ(with_sign[127 + 64], 0.1f + 0.9f / 128);
+  EXPECT_FLOAT_EQ(with_sign[128], 5.5e-7f);
+  EXPECT_EQ(with_sign[kSignedCodes.zero()], 0);
+  EXPECT_EQ(without[kUnsignedCodes.zero()], 0);
+}
+
+// Against a search, around each place where it changes, and where nothing is near.
+TEST(BlockQuantizedTest, FindsTheNearestCode) {
+  for (Sign sign : {Sign::kSigned, Sign::kUnsigned}) {
+    const QuantizationCodes& codes = sign == Sign::kSigned ? kSignedCodes : kUnsignedCodes;
+    const std::vector<float> values = CodesOf(sign);
+    std::vector<float> bounds;
+    for (size_t i = 0; i + 1 < values.size(); ++i) {
+      bounds.push_back(static_cast<float>((double{values[i]} + double{values[i + 1]}) / 2));
+    }
+    std::vector<float> quotients = {0.0f, -0.0f, 1.0f, 1e-38f, 1e-45f, 3e-8f};
+    for (float x : values) quotients.push_back(x);
+    for (float x : bounds) {
+      for (float towards : {-2.0f, 2.0f}) quotients.push_back(std::nextafter(x, towards));
+      if (x > 0) quotients.push_back(x);
+    }
+    for (float x : Values(20000, sign, 4)) quotients.push_back(x / 37);
+    if (sign == Sign::kSigned) {
+      for (size_t i = 0, n = quotients.size(); i < n; ++i) quotients.push_back(-quotients[i]);
+    }
+    for (float q : quotients) {
+      if (sign == Sign::kUnsigned && q < 0) continue;
+      const auto code =
+          std::lower_bound(bounds.begin(), bounds.end(), std::abs(q)) - bounds.begin();
+      ASSERT_EQ(codes.Nearest(q), q < 0 ? 254 - code : code) << q;
+    }
+  }
 }
 
 TEST(BlockQuantizedTest, RoundsToTheNearestCode) {
   for (Sign sign : {Sign::kSigned, Sign::kUnsigned}) {
-    const std::vector<float>& codes = sign == Sign::kSigned ? SignedCodes() : UnsignedCodes();
+    const std::vector<float> codes = CodesOf(sign);
     std::vector<float> values = Values(3000, sign, 1);
     values[0] = 64.0f;  // the scale: quotients are then exact
     const std::vector<float> rounded = RoundTrip(values, 3000, sign);
@@ -102,11 +144,18 @@ TEST(BlockQuantizedTest, NoPositiveNumberBecomesZeroAndZeroStays) {
   EXPECT_GT(rounded[1], 0);
   EXPECT_EQ(rounded[2], 0);
   EXPECT_EQ(RoundTrip({0, 0, 0}, 2, Sign::kSigned), std::vector<float>({0, 0, 0}));
-  BlockQuantized fresh(5, 2, Sign::kSigned);
-  std::vector<float> loaded(5, 1.0f);
-  fresh.Load(absl::MakeSpan(loaded));
-  EXPECT_EQ(loaded, std::vector<float>(5, 0.0f));
+  const BlockQuantized fresh(Device::Cpu(), 5, 2, Sign::kSigned);
+  for (float x : fresh.Load({5}).span<float>()) EXPECT_EQ(x, 0);
   EXPECT_EQ(fresh.size_bytes(), 5 + 3 * 4);
+}
+
+TEST(BlockQuantizedTest, LoadsSquares) {
+  BlockQuantized roots(Device::Cpu(), 3, 2, Sign::kUnsigned);
+  roots.Store(Row({0, 3, 0.5f}));
+  const Tensor squares = roots.LoadSquares({3, 1});
+  EXPECT_EQ(squares.shape(), Shape({3, 1}));
+  EXPECT_EQ(std::vector<float>(squares.data<float>(), squares.data<float>() + 3),
+            std::vector<float>({0, 9, 0.25f}));
 }
 
 }  // namespace

@@ -123,6 +123,22 @@ void BM_AdamW(benchmark::State& state) {
 }
 BENCHMARK(BM_AdamW)->Arg(1 << 20);
 
+// The same with moments in 8 bits: 16 bytes a parameter, and more work.
+void BM_AdamWInt8(benchmark::State& state) {
+  const auto cpu = Device::Cpu();
+  const Tensor grad = Random(cpu, {state.range(0)}, DType::kF32), p = grad.Clone();
+  BlockQuantized m(cpu, grad.num_elements(), 256, BlockQuantized::Sign::kSigned);
+  BlockQuantized root_v(cpu, grad.num_elements(), 256, BlockQuantized::Sign::kUnsigned);
+  int64_t step = 0;
+  for (auto _ : state) {
+    if (!AdamWInt8Steps({{{}, grad, p, &m, &root_v}}, ++step, 1).ok()) {
+      state.SkipWithError("AdamWInt8Steps failed");
+    }
+  }
+  CountBytes(state, grad, 4);
+}
+BENCHMARK(BM_AdamWInt8)->Arg(1 << 20);
+
 void BM_SumOfSquares(benchmark::State& state) {
   const Tensor x = Random(Device::Cpu(), {state.range(0)}, DType::kF32);
   for (auto _ : state) benchmark::DoNotOptimize(*SumOfSquares(x));

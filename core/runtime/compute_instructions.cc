@@ -152,9 +152,11 @@ absl::Status RankExecutor::ForwardLayers(StageMicroBatch key, LayerRange layers,
   return absl::OkStatus();
 }
 
-// Parameters that are divided over ranks are somewhere else whenever they are gathered.
+// Parameters that are divided over ranks are somewhere else whenever they are gathered, and so is
+// each version of a relaxed plan's.
 absl::Status RankExecutor::RunPass(int stage, const PassCall& call, PassGraphs::Hold* hold) {
-  if (graphs_ == nullptr || (stage >= 0 && routes(stage).sharded)) return dpipe::RunPass(call);
+  const bool moves = stage >= 0 && (routes(stage).sharded || plan().has_relaxation());
+  if (graphs_ == nullptr || moves) return dpipe::RunPass(call);
   return graphs_->Run(call, hold);
 }
 

@@ -56,27 +56,25 @@ std::set<std::tuple<int, int, int, int, bool>> Holdings(const Plan& plan) {
   return holdings;
 }
 
-// Versions of weights and compressed gradients are made by the ranks' threads.
-absl::Status CheckHostWork(const LocalSessionOptions& options) {
+// Gradients are compressed by the ranks' threads.
+absl::Status CheckCompression(const LocalSessionOptions& options) {
   if (options.plan.compression().empty() != (options.reducer == nullptr)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the plan's compression is '", options.plan.compression(), "', and there is ",
                      options.reducer == nullptr ? "no" : "a", " reducer of gradients"));
   }
-  if (!options.plan.has_relaxation() && options.plan.compression().empty()) {
-    return absl::OkStatus();
-  }
+  if (options.plan.compression().empty()) return absl::OkStatus();
   for (const DeviceWorker* worker : options.workers) {
     if (worker->device()->has_host_memory()) continue;
     return absl::UnimplementedError(
         absl::StrCat("the plan of strategy ", options.plan.strategy(),
-                     " is relaxed or compresses gradients, which CPU devices alone do"));
+                     " compresses gradients, which CPU devices alone do"));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckOptions(const LocalSessionOptions& options) {
-  DPIPE_RETURN_IF_ERROR(CheckHostWork(options));
+  DPIPE_RETURN_IF_ERROR(CheckCompression(options));
   DPIPE_RETURN_IF_ERROR(CheckPlan(options, options.plan));
   if (!options.communicators.empty() && options.communicators.size() != options.workers.size()) {
     return absl::InvalidArgumentError(absl::StrCat("there are ", options.communicators.size(),

@@ -1,6 +1,7 @@
 #include "core/runtime/weight_versions.h"
 
 #include "core/base/check.h"
+#include "core/ops/many_tensors.h"
 
 namespace dpipe {
 
@@ -71,21 +72,18 @@ absl::Status WeightVersions::Share(int num_ranks,
                                    const std::function<absl::Status(absl::Span<Tensor>)>& sum) {
   DPIPE_CHECK_EQ(pins_.count(current_), 0u) << "passes have used the weights since the update";
   std::vector<Tensor> changes;
+  std::vector<ops::AxpbyPair> subtractions, additions;
   for (size_t i = 0; i < shared_.size(); ++i) {
     changes.push_back(weights_->weight(weights_->trainable_ids()[i]).master().Clone());
-    float* change = changes[i].data<float>();
-    const float* base = shared_[i].data<float>();
-    for (int64_t k = 0; k < shared_[i].num_elements(); ++k) change[k] -= base[k];
+    subtractions.push_back({shared_[i], changes[i]});
+    additions.push_back({changes[i], shared_[i]});
   }
+  DPIPE_RETURN_IF_ERROR(ops::Axpby(-1, 1, subtractions));
   DPIPE_RETURN_IF_ERROR(sum(absl::MakeSpan(changes)));
+  DPIPE_RETURN_IF_ERROR(ops::Axpby(1 / static_cast<float>(num_ranks), 1, additions));
   for (size_t i = 0; i < shared_.size(); ++i) {
     ops::Weight* weight = weights_->mutable_weight(weights_->trainable_ids()[i]);
-    float *value = weight->master().data<float>(), *base = shared_[i].data<float>();
-    const float* change = changes[i].data<float>();
-    for (int64_t k = 0; k < shared_[i].num_elements(); ++k) {
-      base[k] += change[k] / static_cast<float>(num_ranks);
-      value[k] = base[k];
-    }
+    Tensor(weight->master()).CopyFrom(shared_[i]);
     weight->MarkUpdated();
   }
   return absl::OkStatus();

@@ -16,7 +16,7 @@
 
 namespace dpipe {
 
-// One rank's, one thread's, of weights in host memory. Version k is what k updates have made.
+// One rank's, one thread's. Version k is what k updates have made.
 class WeightVersions {
  public:
   // `weights`, of one stage, outlives this. `shares`: Share will be called.

@@ -16,8 +16,6 @@ namespace dpipe {
 enum class MomentsFormat {
   kFp32,  // 8 bytes a number of the parameter
   // 2 bytes a number, and 8 a block: m and the root of v in 8 bits, block-wise (BlockQuantized).
-  // The root, because v itself spans twice the decades, more than codes reach; where v was rounded
-  // to 0, Adam would divide by nothing.
   kInt8,
 };
 
@@ -26,13 +24,14 @@ class AdamWMoments {
   // Zero, shaped as `parameter` and on its device. `block_size`: of kInt8.
   AdamWMoments(MomentsFormat format, int block_size, const Tensor& parameter);
 
-  // fp32, to be updated in place and then given to Store. Of kFp32 these are the moments
-  // themselves, of kInt8 copies.
+  // In fp32: the moments themselves, or copies of kInt8's.
   struct Pair {
     Tensor m, v;
   };
   Pair Load() const;
-  void Store(const Pair& pair);
+  // Of kInt8, for ops::AdamWInt8Steps.
+  ops::BlockQuantized* int8_m() { return m_.get(); }
+  ops::BlockQuantized* int8_root_v() { return root_v_.get(); }
 
   // What a saved run has of it, fp32 by name: "m" and "v"; of kInt8 "m" and "root_v". Import takes
   // over what has been written into the tensors that the last Export gave. Importing what was
@@ -46,9 +45,8 @@ class AdamWMoments {
 
  private:
   const MomentsFormat format_;
-  Pair fp32_;                       // of kFp32
-  std::shared_ptr<Device> device_;  // of kInt8, with the shape
-  Shape shape_;
+  Pair fp32_;                                        // of kFp32
+  Shape shape_;                                      // of kInt8
   std::unique_ptr<ops::BlockQuantized> m_, root_v_;  // of kInt8
   std::optional<Pair> exported_;                     // of kInt8: m and the root of v
 };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/ops/many_tensors.h"
 
 namespace dpipe {
 namespace {
@@ -40,37 +41,29 @@ class AdamWOptimizer : public StepOptimizer {
     const double ema_decay = EmaDecayAt(options_, step);
     ++updates_;
     DPIPE_RETURN_IF_ERROR(UpdateParameters(params, scale, parameters));
+    std::vector<ops::AxpbyPair> averages;
     for (size_t i = 0; i < states_.size(); ++i) {
       ops::Weight* weight = parameters->mutable_weight(parameters->trainable_ids()[i]);
       weight->MarkUpdated();
-      ParameterState& state = states_[i];
-      if (state.average.defined() && ema_decay < 1) {
-        DPIPE_RETURN_IF_ERROR(
-            ops::EmaUpdate(static_cast<float>(ema_decay), weight->master(), &state.average));
-      }
+      if (states_[i].average.defined()) averages.push_back({weight->master(), states_[i].average});
     }
-    return absl::OkStatus();
+    if (ema_decay == 1) return absl::OkStatus();
+    const auto decay = static_cast<float>(ema_decay);
+    return ops::Axpby(static_cast<float>(1 - double{decay}), decay, averages);
   }
 
-  // As XPipe does (arXiv 1911.04610, eq. 4): so many times the update that the moments would make
-  // now. Weight decay is left out.
   absl::Status Predict(int64_t step, int updates, nn::ParameterSet* predicted) override {
     if (updates_ == 0) return absl::OkStatus();  // there are no moments yet
-    const ops::AdamWParams& adamw = options_.adamw;
-    const float correction1 = 1 - std::pow(adamw.beta1, static_cast<float>(updates_));
-    const float correction2 = 1 - std::pow(adamw.beta2, static_cast<float>(updates_));
-    const float rate = options_.learning_rate.At(step) * updates / correction1;
+    ops::AdamWParams params = options_.adamw;
+    params.learning_rate = options_.learning_rate.At(step);
+    std::vector<ops::AdamWPrediction> predictions;
     for (size_t i = 0; i < states_.size(); ++i) {
       ops::Weight* weight = predicted->mutable_weight(predicted->trainable_ids()[i]);
       const AdamWMoments::Pair moments = states_[i].moments.Load();
-      float* values = weight->master().data<float>();
-      const float *m = moments.m.data<float>(), *v = moments.v.data<float>();
-      for (int64_t k = 0; k < weight->master().num_elements(); ++k) {
-        values[k] -= rate * m[k] / (std::sqrt(v[k] / correction2) + adamw.eps);
-      }
+      predictions.push_back({weight->master(), moments.m, moments.v});
       weight->MarkUpdated();
     }
-    return absl::OkStatus();
+    return ops::AdamWPredict(params, updates_, updates, predictions);
   }
 
   std::vector<StateTensor> State() override {
@@ -102,27 +95,26 @@ class AdamWOptimizer : public StepOptimizer {
     Tensor average;
   };
 
-  // Those whose moments are updated in place all at once; the others one by one, since each needs
-  // copies of its moments meanwhile.
   absl::Status UpdateParameters(const ops::AdamWParams& params, float scale,
                                 nn::ParameterSet* parameters) {
-    std::vector<ops::AdamWUpdate> in_place;
+    std::vector<ops::AdamWUpdate> updates;
+    std::vector<ops::AdamWInt8Update> int8_updates;
     for (size_t i = 0; i < states_.size(); ++i) {
       const nn::ParameterId id = parameters->trainable_ids()[i];
+      const Tensor &grad = *parameters->grad(id), &master = parameters->weight(id).master();
+      ops::AdamWParams own = params;
+      if (!parameters->program().parameter(id).decay) own.weight_decay = 0;
       AdamWMoments& moments = states_[i].moments;
-      const AdamWMoments::Pair pair = moments.Load();
-      ops::AdamWUpdate update = {params, *parameters->grad(id), parameters->weight(id).master(),
-                                 pair.m, pair.v};
-      if (!parameters->program().parameter(id).decay) update.params.weight_decay = 0;
       moments.DropExports();
       if (options_.moments == MomentsFormat::kFp32) {
-        in_place.push_back(update);
-        continue;
+        const AdamWMoments::Pair pair = moments.Load();
+        updates.push_back({own, grad, master, pair.m, pair.v});
+      } else {
+        int8_updates.push_back({own, grad, master, moments.int8_m(), moments.int8_root_v()});
       }
-      DPIPE_RETURN_IF_ERROR(ops::AdamWSteps({update}, updates_, scale));
-      moments.Store(pair);
     }
-    return ops::AdamWSteps(in_place, updates_, scale);
+    DPIPE_RETURN_IF_ERROR(ops::AdamWSteps(updates, updates_, scale));
+    return ops::AdamWInt8Steps(int8_updates, updates_, scale);
   }
 
   const AdamWOptions options_;

@@ -2,68 +2,29 @@
 
 #include <cmath>
 
+#include "core/ops/cuda/adamw_arithmetic.h"
 #include "core/ops/cuda/pack.h"
 #include "core/ops/cuda/reduce.h"
+#include "core/ops/cuda/tensor_list.h"
 
 namespace dpipe::ops::cuda {
 namespace {
 
-// Tensors whose blocks follow each other.
-template <typename Entry, int kCount>
-struct ManyTensors {
-  Entry tensors[kCount];
-  uint32_t end_blocks[kCount];  // of each tensor's blocks; the last ones may have none
-
-  // Gives each of the first `count` tensors blocks_of(size) blocks.
-  template <typename BlocksOf>
-  void Divide(const Entry* first, int count, const BlocksOf& blocks_of) {
-    DPIPE_CHECK(count >= 0 && count <= kCount) << count << " tensors";
-    uint32_t blocks = 0;
-    for (int t = 0; t < kCount; ++t) {
-      tensors[t] = t < count ? first[t] : Entry{};
-      if (t < count) blocks += blocks_of(first[t].size);
-      end_blocks[t] = blocks;
-    }
-  }
-  uint32_t blocks() const { return end_blocks[kCount - 1]; }
-
-  DPIPE_KERNEL_FUNCTION uint32_t FirstBlock(int t) const { return t == 0 ? 0 : end_blocks[t - 1]; }
-  // The tensor of this block.
-  DPIPE_KERNEL_FUNCTION int Here() const {
-    int low = 0, high = kCount - 1;
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (end_blocks[middle] <= Block()) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
-  }
-};
-
 struct UpdateAll {
-  ManyTensors<AdamWTensor, kAdamWTensors> all;
+  TensorList<AdamWTensor, kAdamWTensors> all;
 
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const int t = all.Here();
-    const AdamWTensor& tensor = all.tensors[t];
-    const int64_t i = (int64_t{Block() - all.FirstBlock(t)} * kThreads + Thread()) * kPack<float>;
-    if (i < tensor.size) Update(tensor, i, PackCount<float>(tensor.size, i));
+    OnPackOf(all,
+             [](const AdamWTensor& tensor, int64_t i, int count) { Update(tensor, i, count); });
   }
 
   static DPIPE_KERNEL_FUNCTION void Update(const AdamWTensor& tensor, int64_t i, int count) {
-    const AdamWFactors& f = tensor.factors;
     const Pack<float> grad = LoadPack(tensor.grad + i, count);
     Pack<float> p = LoadPack(tensor.parameter + i, count), m = LoadPack(tensor.m + i, count);
     Pack<float> v = LoadPack(tensor.v + i, count);
     for (int j = 0; j < kPack<float>; ++j) {
-      const float g = f.grad_scale * grad.v[j];
-      m.v[j] = m.v[j] + f.one_minus_beta1 * (g - m.v[j]);
-      v.v[j] = f.beta2 * v.v[j] + f.one_minus_beta2 * (g * g);
-      const float denominator = sqrtf(v.v[j]) * f.inverse_sqrt_bias2 + f.eps;
-      p.v[j] = f.decay * p.v[j] - f.step_size * (m.v[j] / denominator);
+      UpdateMoments(tensor.factors, grad.v[j], &m.v[j], &v.v[j]);
+      p.v[j] = Updated(tensor.factors, p.v[j], m.v[j], sqrtf(v.v[j]));
     }
     StorePack(tensor.parameter + i, count, p);
     StorePack(tensor.m + i, count, m);
@@ -71,11 +32,27 @@ struct UpdateAll {
   }
 };
 
+struct PredictAll {
+  TensorList<AdamWPredictTensor, kAdamWPredictTensors> all;
+  AdamWFactors factors;
+
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    OnPackOf(all, [this](const AdamWPredictTensor& tensor, int64_t i, int count) {
+      const Pack<float> m = LoadPack(tensor.m + i, count), v = LoadPack(tensor.v + i, count);
+      Pack<float> p = LoadPack(tensor.parameter + i, count);
+      DPIPE_UNROLL for (int j = 0; j < kPack<float>; ++j) {
+        p.v[j] = Updated(factors, p.v[j], m.v[j], sqrtf(v.v[j]));
+      }
+      StorePack(tensor.parameter + i, count, p);
+    });
+  }
+};
+
 // A block's elements: 4 packs for each thread.
 constexpr int kSquaresPacks = 4;
 constexpr int64_t kSquaresRun = kSquaresPacks * kPack<float> * kThreads;
 
-using SquaresTensors = ManyTensors<SquaresTensor, kSquaresTensors>;
+using SquaresTensors = TensorList<SquaresTensor, kSquaresTensors>;
 
 // A block a run of a tensor. Squares of fp32 numbers are exact in double.
 struct SquaresOfRuns {
@@ -123,7 +100,14 @@ struct SumsOfRuns {
 
 void UpdateAdamW(const Stream& stream, const AdamWTensor* tensors, int count) {
   UpdateAll kernel = {};
-  kernel.all.Divide(tensors, count, [](int64_t size) { return BlocksFor(Packs<float>(size)); });
+  kernel.all.DividePacks(tensors, count);
+  Launch(stream, kernel.all.blocks(), kernel);
+}
+
+void PredictAdamW(const Stream& stream, const AdamWFactors& factors,
+                  const AdamWPredictTensor* tensors, int count) {
+  PredictAll kernel = {{}, factors};
+  kernel.all.DividePacks(tensors, count);
   Launch(stream, kernel.all.blocks(), kernel);
 }
 
@@ -132,8 +116,9 @@ int64_t SquaresPartials(int64_t size) { return (size + kSquaresRun - 1) / kSquar
 void SumSquares(const Stream& stream, const SquaresTensor* tensors, int count, double* partial,
                 double* sums) {
   SquaresTensors all = {};
-  all.Divide(tensors, count,
-             [](int64_t size) { return static_cast<uint32_t>(SquaresPartials(size)); });
+  all.Divide(tensors, count, [](const SquaresTensor& tensor) {
+    return static_cast<uint32_t>(SquaresPartials(tensor.size));
+  });
   Launch(stream, all.blocks(), SquaresOfRuns{all, partial});
   Launch(stream, static_cast<uint32_t>(count), SumsOfRuns{all, partial, sums});
 }

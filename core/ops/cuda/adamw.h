@@ -24,6 +24,20 @@ constexpr int kAdamWTensors = 48;
 // adamw.h's update of the first `count` <= kAdamWTensors tensors.
 void UpdateAdamW(const Stream& stream, const AdamWTensor* tensors, int count);
 
+struct AdamWPredictTensor {
+  int64_t size;
+  float* parameter;
+  const float* m;
+  const float* v;
+};
+
+// 96 * 36 bytes of 4 KiB.
+constexpr int kAdamWPredictTensors = 96;
+
+// Updates the first `count` <= kAdamWPredictTensors parameters from moments that stay.
+void PredictAdamW(const Stream& stream, const AdamWFactors& factors,
+                  const AdamWPredictTensor* tensors, int count);
+
 struct SquaresTensor {
   int64_t size;
   const float* x;

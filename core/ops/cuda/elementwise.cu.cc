@@ -30,12 +30,6 @@ struct PlusTimes {
   float factor;
   DPIPE_KERNEL_FUNCTION float operator()(float y, float x) const { return y + factor * x; }
 };
-struct Blend {
-  float decay, rest;
-  DPIPE_KERNEL_FUNCTION float operator()(float average, float value) const {
-    return decay * average + rest * value;
-  }
-};
 
 template <typename T, typename F>
 struct MapOne {
@@ -211,11 +205,6 @@ void MapAxpy(const Stream& stream, int64_t n, float factor, const T* x, U* y) {
 template <typename From, typename To>
 void MapConvert(const Stream& stream, int64_t n, const From* from, To* to) {
   Launch(stream, BlocksFor(Packs<Bf16>(n)), Convert<From, To>{n, from, to});
-}
-
-void MapEma(const Stream& stream, int64_t n, float decay, float rest, const float* value,
-            float* average) {
-  Map(stream, Blend{decay, rest}, n, average, value, average);
 }
 
 #define DPIPE_INSTANTIATE(T)                                                                   \

@@ -36,10 +36,6 @@ void MapAxpy(const Stream& stream, int64_t n, float factor, const T* x, U* y);
 template <typename From, typename To>
 void MapConvert(const Stream& stream, int64_t n, const From* from, To* to);
 
-// average = decay * average + rest * value.
-void MapEma(const Stream& stream, int64_t n, float decay, float rest, const float* value,
-            float* average);
-
 }  // namespace dpipe::ops::cuda
 
 #endif  // DPIPE_CORE_OPS_CUDA_ELEMENTWISE_H_

@@ -1,4 +1,3 @@
-#include "core/ops/adamw.h"
 #include "core/ops/bias_grad.h"
 #include "core/ops/combine.h"
 #include "core/ops/convert.h"
@@ -169,81 +168,6 @@ TEST_P(SamplesParityTest, GaussianSample) {
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, SamplesParityTest, ::testing::Values(DType::kF32, DType::kBf16));
-
-class OptimizerParityTest : public ParityTest {};
-
-TEST_P(OptimizerParityTest, AdamW) {
-  for (const int64_t n : {1, 1003, 4096}) {
-    const Tensors inputs = {Random({n}), Random({n}), Random({n})};
-    ExpectParity(inputs, {3e-6, 1e-6}, [&](const Tensors& in) -> absl::StatusOr<Tensors> {
-      Tensor p = in[1].Clone(), m = in[2].Clone(), v = in[0].Clone();
-      v.FillZero();
-      for (int step = 1; step <= 5; ++step) {
-        DPIPE_RETURN_IF_ERROR(AdamWStep({}, step, 0.5f, in[0], &p, &m, &v));
-      }
-      return Tensors{p, m, v};
-    });
-  }
-}
-
-// 100 tensors take three launches; some are smaller than a pack, one takes several blocks.
-TEST_P(OptimizerParityTest, AdamWOfManyTensors) {
-  Tensors inputs;
-  for (int i = 0; i < 100; ++i) inputs.push_back(Random({i == 60 ? 3000 : 1 + 7 * (i % 9)}));
-  ExpectParity(inputs, {3e-6, 1e-6}, [](const Tensors& in) -> absl::StatusOr<Tensors> {
-    std::vector<AdamWUpdate> updates;
-    Tensors results;
-    for (const Tensor& grad : in) {
-      AdamWUpdate update = {{}, grad, grad.Clone(), grad.Clone(), grad.Clone()};
-      update.params.weight_decay = 0.01f * static_cast<float>(updates.size());
-      update.v.FillZero();
-      updates.push_back(update);
-      for (const Tensor& t : {update.parameter, update.m, update.v}) results.push_back(t);
-    }
-    DPIPE_RETURN_IF_ERROR(AdamWSteps(updates, 3, 0.5f));
-    return results;
-  });
-}
-
-TEST_P(OptimizerParityTest, Ema) {
-  ExpectParity({Random({1003}), Random({1003})}, {3e-7, 5e-7},
-               [](const Tensors& in) -> absl::StatusOr<Tensors> {
-                 Tensor average = in[1].Clone();
-                 DPIPE_RETURN_IF_ERROR(EmaUpdate(0.9f, in[0], &average));
-                 return Tensors{average};
-               });
-}
-
-TEST_P(OptimizerParityTest, SumOfSquares) {
-  for (const int64_t n : {1, 255, 4096, 100003}) {
-    const Tensor x = Random({n});
-    const double expected = *SumOfSquares(x), actual = *SumOfSquares(OnDevice(device_, x));
-    // Double partial sums of exact squares.
-    EXPECT_NEAR(actual, expected, 1e-11 * expected);
-  }
-}
-
-// 500 tensors take three launches; some are empty, some take several blocks. The sums are those of
-// each tensor alone.
-TEST_P(OptimizerParityTest, SumsOfSquaresOfManyTensors) {
-  Tensors tensors;
-  for (int i = 0; i < 500; ++i) {
-    tensors.push_back(OnDevice(device_, Random({i % 50 == 30 ? 9000 : 7 * (i % 9)})));
-  }
-  const std::vector<double> sums = *SumsOfSquares(tensors);
-  ASSERT_EQ(sums.size(), tensors.size());
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    EXPECT_EQ(sums[i], *SumOfSquares(tensors[i])) << i;
-    EXPECT_NEAR(sums[i], *SumOfSquares(Here(tensors[i])), 1e-11 * sums[i]) << i;
-  }
-}
-
-TEST_P(OptimizerParityTest, SumOfSquaresDoesNotOverflowFp32) {
-  const Tensor x = Tensor::FromHost<float>(device_, {2}, {3e30f, 4e30f});
-  EXPECT_NEAR(GlobalNorm({*SumOfSquares(x)}) / 5e30, 1, 1e-6);
-}
-
-INSTANTIATE_TEST_SUITE_P(DTypes, OptimizerParityTest, ::testing::Values(DType::kF32));
 
 }  // namespace
 }  // namespace dpipe::ops::cuda

@@ -1,0 +1,36 @@
+// Elementwise work on many fp32 tensors, with one launch for as many as its arguments hold.
+#ifndef DPIPE_CORE_OPS_CUDA_MANY_TENSORS_H_
+#define DPIPE_CORE_OPS_CUDA_MANY_TENSORS_H_
+
+#include <cstdint>
+
+#include "core/ops/cuda/kernel.h"
+
+namespace dpipe::ops::cuda {
+
+struct AxpbyTensor {
+  int64_t size;
+  const float* x;
+  float* y;
+};
+
+// 128 * 28 bytes of 4 KiB.
+constexpr int kAxpbyTensors = 128;
+
+// y = a x + b y of the first `count` <= kAxpbyTensors tensors.
+void AxpbyAll(const Stream& stream, float a, float b, const AxpbyTensor* tensors, int count);
+
+struct ZeroTensor {
+  int64_t size;
+  float* x;
+};
+
+// 192 * 20 bytes of 4 KiB.
+constexpr int kZeroTensors = 192;
+
+// x = 0 of the first `count` <= kZeroTensors tensors.
+void ZeroAll(const Stream& stream, const ZeroTensor* tensors, int count);
+
+}  // namespace dpipe::ops::cuda
+
+#endif  // DPIPE_CORE_OPS_CUDA_MANY_TENSORS_H_

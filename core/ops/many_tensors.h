@@ -1,0 +1,23 @@
+// Elementwise work on many fp32 tensors at once: on CUDA devices in one launch for some hundreds of
+// them. All tensors of a call are on one device.
+#ifndef DPIPE_CORE_OPS_MANY_TENSORS_H_
+#define DPIPE_CORE_OPS_MANY_TENSORS_H_
+
+#include "absl/types/span.h"
+#include "core/base/status.h"
+#include "core/tensor/tensor.h"
+
+namespace dpipe::ops {
+
+// y = a x + b y of each pair: moving averages of weights, sums of their changes.
+struct AxpbyPair {
+  Tensor x, y;  // of one shape
+};
+absl::Status Axpby(float a, float b, absl::Span<const AxpbyPair> pairs);
+
+// Every element becomes 0.
+absl::Status FillZero(absl::Span<const Tensor> tensors);
+
+}  // namespace dpipe::ops
+
+#endif  // DPIPE_CORE_OPS_MANY_TENSORS_H_
