@@ -76,7 +76,8 @@ TEST(KernelResourcesTest, ArraysStayInRegisters) {
     EXPECT_GT(kernel.registers, 0) << kernel.name;
     EXPECT_LE(kernel.spilled_bytes, 16) << kernel.name;
     if (absl::StrContains(kernel.name, "Sinusoids")) continue;
-    EXPECT_LE(kernel.frame_bytes, kernel.spilled_bytes) << kernel.name;
+    // Frames are whole words of 8 bytes.
+    EXPECT_LE(kernel.frame_bytes, (kernel.spilled_bytes + 7) / 8 * 8) << kernel.name;
   }
 }
 
