@@ -1,4 +1,6 @@
+#include <cstdlib>
 #include <functional>
+#include <string>
 
 #include "core/cuda/cublas_lt_api.h"
 #include "core/cuda/cuda_status.h"
@@ -32,6 +34,14 @@ TEST(BindingsTest, BoundFunctionsAnswer) {
   int version = 0;
   ASSERT_EQ((*nccl)->ncclGetVersion(&version), ncclSuccess);
   EXPECT_GE(version, 21800) << "ncclCommSplit and non-blocking communicators";
+}
+
+// GPUs of one process cannot read each other's memory in stream order.
+TEST(BindingsTest, NcclLeavesTensorsOfOtherGpusAlone) {
+  LoadNccl().status().IgnoreError();
+  const char* const direct = std::getenv("NCCL_P2P_DIRECT_DISABLE");
+  ASSERT_NE(direct, nullptr);
+  EXPECT_EQ(std::string(direct), "1");
 }
 
 TEST(CudaStatusTest, NamesTheCallAndTheError) {

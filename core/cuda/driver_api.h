@@ -20,6 +20,7 @@
   X(cuGreenCtxDestroy)            \
   X(cuGreenCtxStreamCreate)       \
   X(cuCtxFromGreenCtx)            \
+  X(cuCtxGetCurrent)              \
   X(cuCtxSetCurrent)
 
 namespace dpipe {

@@ -65,7 +65,6 @@ class RecordedGraph : public DeviceGraph {
 absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Create(Driver* driver, const Gpu& gpu,
                                                                const Context& context,
                                                                std::string name) {
-  DPIPE_RETURN_IF_ERROR(driver->MakeCurrent(context));
   DPIPE_ASSIGN_OR_RETURN(const Stream stream, driver->CreateStream(context));
   const absl::StatusOr<Pool> pool = driver->CreatePool(context);
   if (!pool.ok()) {

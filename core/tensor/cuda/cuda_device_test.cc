@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/base/philox.h"
@@ -120,6 +121,24 @@ TEST(CudaDeviceTest, TwinsHaveAccountsOfTheirOwn) {
   driver.RunAll();
   EXPECT_EQ(driver.num_live_handles(), before);
   EXPECT_EQ(driver.live_bytes(), 0);
+}
+
+// A share's context is current to one thread at a time: that which works for it, and not that which
+// has made it.
+TEST(CudaDeviceTest, WhoMakesSharesLeavesThemToOtherThreads) {
+  FakeDriver driver;
+  const auto devices = Virtual(&driver, 2);
+  std::vector<std::thread> threads;
+  for (const auto& device : devices) {
+    threads.emplace_back([device] {
+      EXPECT_TRUE(device->BindThread().ok());
+      const auto twin = device->Twin();
+      Tensor t = Tensor::Zeros(twin, {4}, DType::kF32);
+      twin->Accumulate(t.raw_data(), t.raw_data(), 4);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
 TEST(CudaDeviceTest, AttachedThingsAreMadeOnceAndDieWithTheDevice) {

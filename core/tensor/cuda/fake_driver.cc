@@ -77,13 +77,28 @@ absl::StatusOr<int> FakeDriver::NumShares(int gpu, int multiprocessors) {
 absl::StatusOr<std::vector<Context>> FakeDriver::Divide(int gpu, int count, int multiprocessors) {
   DPIPE_CHECK(multiprocessors % rules_.multiple_of == 0 && multiprocessors >= rules_.least &&
               count * multiprocessors <= rules_.total);
-  return std::vector<Context>(count, Context{gpu, multiprocessors, this});
+  absl::MutexLock lock(&mutex_);
+  std::vector<Context> contexts;
+  for (int i = 0; i < count; ++i) contexts.push_back({gpu, multiprocessors, NewHandle<void*>()});
+  return contexts;
+}
+
+absl::Status FakeDriver::MakeCurrent(const Context& context) {
+  absl::MutexLock lock(&mutex_);
+  Tell(contexts_.MakeCurrent(context));
+  return absl::OkStatus();
+}
+
+void FakeDriver::Tell(const std::string& wrong) {
+  if (!wrong.empty()) violations_.push_back(wrong);
 }
 
 absl::StatusOr<Stream> FakeDriver::CreateStream(const Context& context) {
   absl::MutexLock lock(&mutex_);
   const Stream stream = NewHandle<Stream>();
   streams_[stream];
+  contexts_.Need(context.gpu);
+  contexts_.Made(stream, context);
   return stream;
 }
 
@@ -98,6 +113,8 @@ absl::StatusOr<Event> FakeDriver::CreateEvent(const Context& context) {
   absl::MutexLock lock(&mutex_);
   const Event event = NewHandle<Event>();
   events_[event];
+  contexts_.Need(context.gpu);
+  contexts_.Made(event, context);
   return event;
 }
 
@@ -141,6 +158,7 @@ absl::Status FakeDriver::Push(const char* call, Stream stream, Work work) {
 
 absl::Status FakeDriver::Record(Event event, Stream stream) {
   absl::MutexLock lock(&mutex_);
+  Tell(contexts_.Record(event, stream));
   captured_events_.erase(event);
   for (const auto& capture : captures_) {
     if (!capture->Has(stream)) continue;
@@ -245,6 +263,7 @@ bool FakeDriver::RunOne() {
 
 absl::StatusOr<int64_t> FakeDriver::ElapsedNs(Event begin, Event end) {
   absl::MutexLock lock(&mutex_);
+  Tell(contexts_.Elapsed(begin, end));
   return events_.at(end).time_ns - events_.at(begin).time_ns;
 }
 
@@ -353,6 +372,7 @@ absl::Status FakeDriver::Convert(void* to, DType to_dtype, const void* from, DTy
         absl::StrCat("from ", DTypeName(from_dtype), " to ", DTypeName(to_dtype)));
   }
   absl::MutexLock lock(&mutex_);
+  Tell(contexts_.Launch(stream));
   return Push("Convert", stream, {[this, to, from, count, narrow]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 CheckAccess("a conversion", from, count * (narrow ? 4 : 2));
                 CheckAccess("a conversion", to, count * (narrow ? 2 : 4));
@@ -369,6 +389,7 @@ absl::Status FakeDriver::Convert(void* to, DType to_dtype, const void* from, DTy
 
 absl::Status FakeDriver::Accumulate(float* sum, const float* term, int64_t count, Stream stream) {
   absl::MutexLock lock(&mutex_);
+  Tell(contexts_.Launch(stream));
   return Push("Accumulate", stream, {[this, sum, term, count]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 CheckAccess("a sum", sum, count * 4);
                 CheckAccess("a term", term, count * 4);

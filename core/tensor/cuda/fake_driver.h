@@ -16,6 +16,7 @@
 #include "core/base/philox.h"
 #include "core/tensor/cuda/driver.h"
 #include "core/tensor/cuda/fake_capture.h"
+#include "core/tensor/cuda/fake_contexts.h"
 #include "core/tensor/cuda/hidden_memory.h"
 #include "core/tensor/cuda/host_queue.h"
 
@@ -28,7 +29,9 @@ namespace dpipe::cuda {
 // memory with 0xcd, of large blocks the first 64 MiB. Our own kernels run as any other work
 // (EnqueueKernel). What is captured runs when its graph is launched, with the memory that it was
 // given then, in any order that the streams allow that were captured; everything that CUDA forbids
-// during a capture fails and spoils it.
+// during a capture fails and spoils it. Of contexts it wants what CUDA does: kernels are launched
+// by threads that have made the stream's current, or its GPU's primary one, a green one is current
+// to one thread at a time, events are recorded on their own GPU.
 class FakeDriver : public Driver, public HostQueue {
  public:
   explicit FakeDriver(uint64_t seed = 1);
@@ -58,7 +61,7 @@ class FakeDriver : public Driver, public HostQueue {
   absl::StatusOr<MultiprocessorRules> Rules(int gpu) override { return rules_; }
   absl::StatusOr<int> NumShares(int gpu, int multiprocessors) override;
   absl::StatusOr<std::vector<Context>> Divide(int gpu, int count, int multiprocessors) override;
-  absl::Status MakeCurrent(const Context& context) override { return absl::OkStatus(); }
+  absl::Status MakeCurrent(const Context& context) override;
   absl::StatusOr<Stream> CreateStream(const Context& context) override;
   void DestroyStream(Stream stream) override;
   absl::Status Synchronize(Stream stream) override;
@@ -130,6 +133,8 @@ class FakeDriver : public Driver, public HostQueue {
   absl::Status Push(const char* call, Stream stream, Work work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Failure(const std::string& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A violation, unless it is empty.
+  void Tell(const std::string& wrong) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Runs until there is nothing to wait for. What other threads may still bring is waited for too,
   // but not for ever.
   template <typename Reached>
@@ -153,6 +158,7 @@ class FakeDriver : public Driver, public HostQueue {
 
   std::vector<Gpu> gpus_;
   MultiprocessorRules rules_;
+  FakeContexts contexts_;
   mutable absl::Mutex mutex_;
   std::unique_ptr<HiddenMemory> hidden_ ABSL_GUARDED_BY(mutex_);  // null: memory is the host's too
   absl::CondVar changed_;

@@ -115,6 +115,7 @@ void FakeDriver::EnqueueKernel(void* stream, std::function<void()> kernel, const
   std::vector<const char*> words(size_bytes / sizeof(const char*));
   std::memcpy(words.data(), arguments, words.size() * sizeof(const char*));
   absl::MutexLock lock(&mutex_);
+  Tell(contexts_.Launch(static_cast<Stream>(stream)));
   const absl::Status pushed =
       Push("EnqueueKernel", static_cast<Stream>(stream),
            {[this, kernel = std::move(kernel), words = std::move(words)]()

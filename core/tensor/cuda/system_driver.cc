@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -32,6 +33,23 @@ absl::Status DriverStatus(const DriverApi& api, CUresult result, absl::string_vi
 // Error codes that belong to the calling thread stay until they are read.
 void Ignore(cudaError_t error) {
   if (error != cudaSuccess) cudaGetLastError();
+}
+
+// Makes a call for which some context of `gpu` must be current. The calling thread keeps the
+// context that it has; where it has none, it goes on with the GPU's primary one, lest the runtime
+// should make one on GPU 0 for it.
+template <typename Call>
+absl::Status WithGpu(int gpu, const Call& call) {
+  DPIPE_ASSIGN_OR_RETURN(const DriverApi* const api, LoadDriver());
+  CUcontext before = nullptr;
+  DPIPE_DRIVER(cuCtxGetCurrent(&before));
+  int current = -1;
+  if (before != nullptr) DPIPE_CUDA(cudaGetDevice(&current));
+  if (current == gpu) return call();
+  DPIPE_CUDA(cudaSetDevice(gpu));
+  const absl::Status status = call();
+  if (before != nullptr) DPIPE_DRIVER(cuCtxSetCurrent(before));
+  return status;
 }
 
 class RuntimeDriver : public Driver {
@@ -94,8 +112,8 @@ absl::StatusOr<std::vector<Gpu>> RuntimeDriver::Gpus() {
 
 absl::StatusOr<CUdevResource> RuntimeDriver::MultiprocessorsOf(const DriverApi* api, int gpu) {
   // Makes the primary context, which green contexts share.
-  DPIPE_CUDA(cudaSetDevice(gpu));
-  DPIPE_CUDA(cudaFree(nullptr));
+  DPIPE_RETURN_IF_ERROR(
+      WithGpu(gpu, [] { return CudaStatus(cudaFree(nullptr), "cudaFree(nullptr)"); }));
   CUdevice device;
   DPIPE_DRIVER(cuDeviceGet(&device, gpu));
   CUdevResource all;
@@ -161,7 +179,10 @@ absl::Status RuntimeDriver::MakeCurrent(const Context& context) {
 absl::StatusOr<Stream> RuntimeDriver::CreateStream(const Context& context) {
   Stream stream;
   if (context.green == nullptr) {
-    DPIPE_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    DPIPE_RETURN_IF_ERROR(WithGpu(context.gpu, [&]() -> absl::Status {
+      DPIPE_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+      return absl::OkStatus();
+    }));
     return stream;
   }
   DPIPE_ASSIGN_OR_RETURN(const DriverApi* const api, LoadDriver());
@@ -175,14 +196,13 @@ absl::Status RuntimeDriver::Synchronize(Stream stream) {
   return absl::OkStatus();
 }
 
-// Events belong to a GPU's primary context, whichever of its green contexts records them. A thread
-// that is bound to another GPU, or to none, is bound to this one.
+// Events belong to a GPU's primary context, whichever of its green contexts records them.
 absl::StatusOr<Event> RuntimeDriver::CreateEvent(const Context& context) {
-  int current = -1;
-  DPIPE_CUDA(cudaGetDevice(&current));
-  if (current != context.gpu) DPIPE_CUDA(cudaSetDevice(context.gpu));
   Event event;
-  DPIPE_CUDA(cudaEventCreate(&event));
+  DPIPE_RETURN_IF_ERROR(WithGpu(context.gpu, [&]() -> absl::Status {
+    DPIPE_CUDA(cudaEventCreate(&event));
+    return absl::OkStatus();
+  }));
   return event;
 }
 
@@ -223,7 +243,10 @@ absl::StatusOr<Pool> RuntimeDriver::CreatePool(const Context& context) {
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location = {cudaMemLocationTypeDevice, context.gpu};
   Pool pool;
-  DPIPE_CUDA(cudaMemPoolCreate(&pool, &properties));
+  DPIPE_RETURN_IF_ERROR(WithGpu(context.gpu, [&]() -> absl::Status {
+    DPIPE_CUDA(cudaMemPoolCreate(&pool, &properties));
+    return absl::OkStatus();
+  }));
   // Without this every synchronisation would give unused memory back to the system.
   uint64_t keep_all = UINT64_MAX;
   DPIPE_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all));
@@ -314,6 +337,9 @@ absl::Status RuntimeDriver::Launch(Graph graph, Stream stream) {
 }  // namespace
 
 absl::StatusOr<Driver*> SystemDriver() {
+  // Read when CUDA is first used. Streams share the GPU's hardware queues, 8 by default, and those
+  // that share one wait for each other: fewer than the streams of some virtual GPUs.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   static RuntimeDriver* const driver = new RuntimeDriver;
   DPIPE_RETURN_IF_ERROR(CountGpus().status());
   return static_cast<Driver*>(driver);

@@ -1,0 +1,43 @@
+// Which of a fake driver's contexts each thread has made current, and what CUDA wants of them.
+#ifndef DPIPE_CORE_TENSOR_CUDA_FAKE_CONTEXTS_H_
+#define DPIPE_CORE_TENSOR_CUDA_FAKE_CONTEXTS_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/tensor/cuda/driver.h"
+
+namespace dpipe::cuda {
+
+// Thread-safe. A thread's current context is its own until it makes another one current, or ends.
+class FakeContexts {
+ public:
+  FakeContexts();
+  ~FakeContexts();
+
+  // What is wrong with it, in words; empty: nothing. A green context is current to one thread at a
+  // time.
+  std::string MakeCurrent(const Context& context);
+  // What a call that needs a GPU's primary context, or another one of that GPU, does to a thread
+  // that has none: it gets the primary one.
+  void Need(int gpu);
+
+  void Made(Stream stream, const Context& context);
+  void Made(Event event, const Context& context);
+  // Of the calling thread's launching a kernel there: it must have made the stream's context
+  // current, or the primary one of its GPU.
+  std::string Launch(Stream stream) const;
+  // Of recording an event: it and the stream must be of one GPU.
+  std::string Record(Event event, Stream stream) const;
+  // Of the time between two events: likewise.
+  std::string Elapsed(Event begin, Event end) const;
+
+ private:
+  struct Threads;
+  const std::shared_ptr<Threads> threads_;
+};
+
+}  // namespace dpipe::cuda
+
+#endif  // DPIPE_CORE_TENSOR_CUDA_FAKE_CONTEXTS_H_

@@ -1,0 +1,102 @@
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/tensor.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::cuda {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+template <typename F>
+void OnAnotherThread(const F& f) {
+  std::thread(f).join();
+}
+
+TEST(FakeContextsTest, AGreenContextIsCurrentToOneThreadAtATime) {
+  FakeDriver driver;
+  const auto contexts = *driver.Divide(0, 2, 64);
+  ASSERT_TRUE(driver.MakeCurrent(contexts[0]).ok());
+  OnAnotherThread([&] { EXPECT_TRUE(driver.MakeCurrent(contexts[1]).ok()); });
+  // Again, by the thread that has it, and by another one once the first has ended.
+  EXPECT_TRUE(driver.MakeCurrent(contexts[0]).ok());
+  OnAnotherThread([&] { EXPECT_TRUE(driver.MakeCurrent(contexts[1]).ok()); });
+  EXPECT_THAT(driver.violations(), IsEmpty());
+  OnAnotherThread([&] { EXPECT_TRUE(driver.MakeCurrent(contexts[0]).ok()); });
+  EXPECT_THAT(driver.violations(), ElementsAre(HasSubstr("current to a second thread")));
+}
+
+TEST(FakeContextsTest, KernelsAreLaunchedByThreadsOfTheirGpu) {
+  FakeDriver driver;
+  driver.SetNumGpus(2);
+  const auto devices = *CreateCudaDevices(&driver, 2);
+  const auto launch = [&](int device) {
+    Tensor t = Tensor::Zeros(devices[device], {4}, DType::kF32);
+    devices[device]->Accumulate(t.raw_data(), t.raw_data(), 4);
+  };
+  for (int i = 0; i < 2; ++i) {
+    OnAnotherThread([&] {
+      EXPECT_TRUE(devices[i]->BindThread().ok());
+      launch(i);
+    });
+  }
+  EXPECT_THAT(driver.violations(), IsEmpty());
+  OnAnotherThread([&] {
+    EXPECT_TRUE(devices[0]->BindThread().ok());
+    launch(1);
+  });
+  OnAnotherThread([&] { launch(0); });
+  EXPECT_THAT(driver.violations(),
+              ElementsAre(AllOf(HasSubstr("a stream of GPU 1"), HasSubstr("made GPU 0 current")),
+                          HasSubstr("a thread without a context")));
+}
+
+// By its own thread, and by those that have the GPU as a whole; not by another share's.
+TEST(FakeContextsTest, KernelsOfAShareAreNotLaunchedByAnothers) {
+  FakeDriver driver;
+  const auto devices = *CreateVirtualCudaDevices(&driver, 2);
+  const auto launch = [&] {
+    Tensor t = Tensor::Zeros(devices[0], {4}, DType::kF32);
+    devices[0]->Accumulate(t.raw_data(), t.raw_data(), 4);
+  };
+  launch();  // devices have been made here
+  OnAnotherThread([&] {
+    EXPECT_TRUE(devices[0]->BindThread().ok());
+    launch();
+  });
+  EXPECT_THAT(driver.violations(), IsEmpty());
+  OnAnotherThread([&] {
+    EXPECT_TRUE(devices[1]->BindThread().ok());
+    launch();
+  });
+  EXPECT_THAT(driver.violations(), ElementsAre(HasSubstr("made a green context of GPU 0 current")));
+}
+
+TEST(FakeContextsTest, EventsStayOnTheirGpu) {
+  FakeDriver driver;
+  driver.SetNumGpus(2);
+  const Context first{0, 132, nullptr}, second{1, 132, nullptr};
+  const Stream stream = *driver.CreateStream(first);
+  const Event own = *driver.CreateEvent(first), foreign = *driver.CreateEvent(second);
+  ASSERT_TRUE(driver.Record(own, stream).ok());
+  EXPECT_THAT(driver.violations(), IsEmpty());
+  ASSERT_TRUE(driver.Record(foreign, stream).ok());
+  driver.RunAll();
+  ASSERT_TRUE(driver.ElapsedNs(own, foreign).ok());
+  EXPECT_THAT(driver.violations(), ElementsAre("an event of GPU 1 is recorded on GPU 0",
+                                               "the time between events of GPU 0 and GPU 1"));
+  driver.DestroyEvent(own);
+  driver.DestroyEvent(foreign);
+  driver.DestroyStream(stream);
+}
+
+}  // namespace
+}  // namespace dpipe::cuda
