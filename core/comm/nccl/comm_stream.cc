@@ -1,6 +1,7 @@
 #include "core/comm/nccl/comm_stream.h"
 
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,8 @@ namespace {
 // Few enough thread blocks that all three communicators of a rank always find room on the GPU
 // beside each other: none then waits for another to leave it.
 constexpr int kMostBlocks = 8;
+// NCCL takes some tens of microseconds to put a group on its stream; to connect, far more.
+constexpr absl::Duration kSpin = absl::Microseconds(200);
 constexpr absl::Duration kPoll = absl::Microseconds(50);
 
 absl::Status TookTooLong(absl::Duration waited, const std::string& what) {
@@ -74,16 +77,22 @@ absl::Status CommStream::Connect(const std::string& id, int rank, int size) {
 }
 
 absl::Status CommStream::Settle(absl::Time until) {
+  const absl::Time spin_until = absl::Now() + kSpin;
   while (true) {
     if (comm_ == nullptr) return absl::CancelledError(absl::StrCat(name_, " was aborted"));
     ncclResult_t result = ncclSuccess;
     DPIPE_RETURN_IF_ERROR(
         ToStatus(*api_, api_->ncclCommGetAsyncError(comm_, &result), "ncclCommGetAsyncError"));
     if (result != ncclInProgress) return ToStatus(*api_, result, name_);
-    if (absl::Now() > until) return absl::DeadlineExceededError(name_);
+    const absl::Time now = absl::Now();
+    if (now > until) return absl::DeadlineExceededError(name_);
     // Whoever aborts must get in.
     mutex_.Unlock();
-    absl::SleepFor(kPoll);
+    if (now < spin_until) {
+      std::this_thread::yield();
+    } else {
+      absl::SleepFor(kPoll);
+    }
     mutex_.Lock();
   }
 }
@@ -106,14 +115,16 @@ absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Enqueue(Operation operati
   DPIPE_RETURN_IF_ERROR(driver_.Wait(stream_, made.get()));
   UnderWay under_way{operation.what, std::move(operation.tensors)};
   DPIPE_ASSIGN_OR_RETURN(under_way.begin, Record());
-  DPIPE_RETURN_IF_ERROR(operation.enqueue(comm_, stream_));
-  const absl::Status settled = Settle(absl::Now() + deadline_);
-  if (settled.code() == absl::StatusCode::kDeadlineExceeded)
-    return TookTooLong(deadline_, under_way.what);
-  DPIPE_RETURN_IF_ERROR(settled);
+  const auto settle = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::Status {
+    const absl::Status settled = Settle(absl::Now() + deadline_);
+    return absl::IsDeadlineExceeded(settled) ? TookTooLong(deadline_, under_way.what) : settled;
+  };
+  const absl::Status enqueued = operation.enqueue({comm_, stream_, settle});
+  // After an error too the stream may have work that uses the tensors.
   DPIPE_ASSIGN_OR_RETURN(under_way.end, Record());
   std::shared_ptr<CommEvent> end = under_way.end;
   under_way_.push_back(std::move(under_way));
+  DPIPE_RETURN_IF_ERROR(enqueued);
   return end;
 }
 

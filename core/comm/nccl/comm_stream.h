@@ -37,11 +37,20 @@ class CommEvent {
 // has enqueued before it. Thread-safe.
 class CommStream {
  public:
+  // What an operation is enqueued with.
+  struct Turn {
+    ncclComm_t comm;
+    cuda::Stream stream;
+    // To be called after each GroupEnd, and before anything else is enqueued or NCCL is called
+    // again: communicators do not block, so that NCCL may still be about to put on the stream what
+    // it was told.
+    std::function<absl::Status()> settle;
+  };
   struct Operation {
     std::string what;             // "activation of micro-batch 3 from rank 1"
     std::vector<Tensor> tensors;  // kept until it is done
     // Calls NCCL and the driver, on the stream. NCCL's calls stand between GroupStart and GroupEnd.
-    std::function<absl::Status(ncclComm_t comm, cuda::Stream stream)> enqueue = nullptr;
+    std::function<absl::Status(const Turn& turn)> enqueue = nullptr;
   };
 
   // `deadline`: of joining, and of every operation.
@@ -94,7 +103,7 @@ class CommStream {
   CommStream(const NcclApi* api, std::shared_ptr<Device> device, cuda::Stream stream,
              std::string name, absl::Duration deadline);
   absl::StatusOr<std::shared_ptr<CommEvent>> Record() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Communicators do not block: a call may go on in the background, and is waited for here.
+  // Waits until what NCCL does in the background is done.
   absl::Status Settle(absl::Time until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const NcclApi* const api_;

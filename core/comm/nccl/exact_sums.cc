@@ -1,7 +1,6 @@
 #include "core/comm/nccl/exact_sums.h"
 
 #include "core/base/check.h"
-#include "core/comm/nccl/comm_stream.h"
 
 namespace dpipe {
 namespace {
@@ -37,7 +36,7 @@ absl::Status ForOthers(const RankGroup& group, const F& f) {
 // Every rank sends every other one its share.
 absl::Status ExchangeShares(const NcclCall& call, const RankGroup& group,
                             absl::Span<const Tensor> tensors, absl::Span<const Tensor> buffers) {
-  return Grouped(*call.api, [&]() -> absl::Status {
+  return Grouped(call, [&]() -> absl::Status {
     for (size_t i = 0; i < tensors.size(); ++i) {
       const int64_t own_bytes = ShareOf(tensors[i], group.own).size_bytes();
       DPIPE_RETURN_IF_ERROR(ForOthers(group, [&](int member, int rank) -> absl::Status {
@@ -58,7 +57,8 @@ absl::StatusOr<float*> AddInOrder(const NcclCall& call, const RankGroup& group, 
     return member == group.own.index ? own : BufferOf(group, buffer, member);
   };
   for (int member = 1; member < group.own.count; ++member) {
-    DPIPE_RETURN_IF_ERROR(call.driver->Accumulate(place(0), place(member), count, call.stream));
+    DPIPE_RETURN_IF_ERROR(
+        call.driver->Accumulate(place(0), place(member), count, call.turn.stream));
   }
   return place(0);
 }
@@ -66,7 +66,7 @@ absl::StatusOr<float*> AddInOrder(const NcclCall& call, const RankGroup& group, 
 // Every rank sends its own share to every other one.
 absl::Status SpreadShares(const NcclCall& call, const RankGroup& group,
                           absl::Span<const Tensor> tensors) {
-  return Grouped(*call.api, [&]() -> absl::Status {
+  return Grouped(call, [&]() -> absl::Status {
     for (const Tensor& tensor : tensors) {
       const Span own = ShareOf(tensor, group.own);
       DPIPE_RETURN_IF_ERROR(ForOthers(group, [&](int member, int rank) -> absl::Status {
@@ -81,24 +81,29 @@ absl::Status SpreadShares(const NcclCall& call, const RankGroup& group,
 
 }  // namespace
 
-absl::Status Grouped(const NcclApi& api, const std::function<absl::Status()>& calls) {
+absl::Status Grouped(const NcclCall& call, const std::function<absl::Status()>& calls) {
+  const NcclApi& api = *call.api;
   DPIPE_RETURN_IF_ERROR(CommStream::ToStatus(api, api.ncclGroupStart(), "ncclGroupStart"));
   const absl::Status status = calls();
   const absl::Status ended = CommStream::ToStatus(api, api.ncclGroupEnd(), "ncclGroupEnd");
-  return status.ok() ? ended : status;
+  DPIPE_RETURN_IF_ERROR(status);
+  DPIPE_RETURN_IF_ERROR(ended);
+  return call.turn.settle();
 }
 
 absl::Status SendBytes(const NcclCall& call, const void* data, int64_t size_bytes, int peer) {
   if (size_bytes == 0) return absl::OkStatus();
   return CommStream::ToStatus(
-      *call.api, call.api->ncclSend(data, size_bytes, ncclUint8, peer, call.comm, call.stream),
+      *call.api,
+      call.api->ncclSend(data, size_bytes, ncclUint8, peer, call.turn.comm, call.turn.stream),
       "ncclSend");
 }
 
 absl::Status RecvBytes(const NcclCall& call, void* data, int64_t size_bytes, int peer) {
   if (size_bytes == 0) return absl::OkStatus();
   return CommStream::ToStatus(
-      *call.api, call.api->ncclRecv(data, size_bytes, ncclUint8, peer, call.comm, call.stream),
+      *call.api,
+      call.api->ncclRecv(data, size_bytes, ncclUint8, peer, call.turn.comm, call.turn.stream),
       "ncclRecv");
 }
 
@@ -121,7 +126,7 @@ absl::Status EnqueueAllReduce(const NcclCall& call, const RankGroup& group,
     DPIPE_ASSIGN_OR_RETURN(float* const sum,
                            AddInOrder(call, group, own.data, buffers[i], own.count));
     if (sum == own.data) continue;
-    DPIPE_RETURN_IF_ERROR(call.driver->Copy(own.data, sum, own.size_bytes(), call.stream));
+    DPIPE_RETURN_IF_ERROR(call.driver->Copy(own.data, sum, own.size_bytes(), call.turn.stream));
   }
   return SpreadShares(call, group, tensors);
 }
@@ -136,10 +141,10 @@ absl::Status EnqueueReduceScatter(const NcclCall& call, const RankGroup& group,
     if (own.count == 0) continue;
     // `full` stays as it is.
     float* const copy = scratch[i].data<float>();
-    DPIPE_RETURN_IF_ERROR(call.driver->Copy(copy, own.data, own.size_bytes(), call.stream));
+    DPIPE_RETURN_IF_ERROR(call.driver->Copy(copy, own.data, own.size_bytes(), call.turn.stream));
     DPIPE_ASSIGN_OR_RETURN(float* const sum, AddInOrder(call, group, copy, buffers[i], own.count));
     DPIPE_RETURN_IF_ERROR(
-        call.driver->Accumulate(sums[i].data<float>(), sum, own.count, call.stream));
+        call.driver->Accumulate(sums[i].data<float>(), sum, own.count, call.turn.stream));
   }
   return absl::OkStatus();
 }
@@ -151,7 +156,7 @@ absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group,
     DPIPE_CHECK_EQ(shards[i].num_elements(), own.count);
     if (own.count == 0) continue;
     DPIPE_RETURN_IF_ERROR(
-        call.driver->Copy(own.data, shards[i].data<float>(), own.size_bytes(), call.stream));
+        call.driver->Copy(own.data, shards[i].data<float>(), own.size_bytes(), call.turn.stream));
   }
   return SpreadShares(call, group, full);
 }

@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "core/base/status.h"
 #include "core/comm/contract.h"
+#include "core/comm/nccl/comm_stream.h"
 #include "core/cuda/nccl_api.h"
 #include "core/tensor/cuda/driver.h"
 #include "core/tensor/device.h"
@@ -16,12 +17,11 @@
 
 namespace dpipe {
 
-// What an enqueued collective works with; see CommStream.
+// What an enqueued operation works with.
 struct NcclCall {
   const NcclApi* api;
   cuda::Driver* driver;
-  ncclComm_t comm;
-  cuda::Stream stream;
+  CommStream::Turn turn;
 };
 
 // Room for the other ranks' shares of `tensors`, on their device: one a tensor, [ranks - 1, share].
@@ -39,8 +39,9 @@ absl::Status EnqueueReduceScatter(const NcclCall& call, const RankGroup& group,
 absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group,
                               absl::Span<const Tensor> shards, absl::Span<const Tensor> full);
 
-// Calls between ncclGroupStart and ncclGroupEnd, which ends also after an error.
-absl::Status Grouped(const NcclApi& api, const std::function<absl::Status()>& calls);
+// Calls between ncclGroupStart and ncclGroupEnd, which ends also after an error. On return they are
+// on the stream.
+absl::Status Grouped(const NcclCall& call, const std::function<absl::Status()>& calls);
 // Bytes of any kind.
 absl::Status SendBytes(const NcclCall& call, const void* data, int64_t size_bytes, int peer);
 absl::Status RecvBytes(const NcclCall& call, void* data, int64_t size_bytes, int peer);

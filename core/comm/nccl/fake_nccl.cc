@@ -45,7 +45,12 @@ struct Comm {
   std::shared_ptr<World> world;
   int rank = 0, size = 0;
   bool aborted = false;
+  // In progress: what will come to the stream when it has been asked for so often.
+  std::shared_ptr<Group> launching = nullptr;
+  cudaStream_t stream = nullptr;
+  int asks = 0;
 };
+constexpr int kAsks = 3;
 
 // Pending calls of the calling thread between GroupStart and GroupEnd.
 struct Pending {
@@ -95,12 +100,36 @@ ncclResult_t InitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncc
   return ncclInProgress;
 }
 
+bool Ready(Group* group);
+void Run(Group* group);
+
+// What a communicator has in progress comes to its stream.
+void Launch(Comm* comm) {
+  std::shared_ptr<Group> group;
+  cudaStream_t stream;
+  {
+    absl::MutexLock lock(&state->mutex);
+    if (comm->launching == nullptr || --comm->asks > 0) return;
+    group = comm->launching;
+    stream = comm->stream;
+  }
+  // Under no lock of ours: the driver has one of its own, and asks us under it.
+  state->driver
+      ->Enqueue(
+          stream, [group] { Run(group.get()); }, [group] { return Ready(group.get()); })
+      .IgnoreError();
+  absl::MutexLock lock(&state->mutex);
+  if (comm->launching == group) comm->launching = nullptr;
+}
+
 ncclResult_t GetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  Launch(Of(comm));
   absl::MutexLock lock(&state->mutex);
   const auto broken = state->broken.find(Of(comm)->rank);
-  *error = broken != state->broken.end()              ? broken->second
-           : Of(comm)->world->joined < Of(comm)->size ? ncclInProgress
-                                                      : ncclSuccess;
+  *error = broken != state->broken.end() ? broken->second
+           : Of(comm)->world->joined < Of(comm)->size || Of(comm)->launching != nullptr
+               ? ncclInProgress
+               : ncclSuccess;
   return ncclSuccess;
 }
 
@@ -109,6 +138,7 @@ ncclResult_t Abort(ncclComm_t comm) {
     absl::MutexLock lock(&state->mutex);
     DPIPE_CHECK(!Of(comm)->aborted) << "a communicator was aborted twice";
     Of(comm)->aborted = true;
+    Of(comm)->launching = nullptr;
     --state->live;
   }
   state->driver->Poke();
@@ -164,23 +194,24 @@ ncclResult_t GroupStart() {
 ncclResult_t GroupEnd() {
   if (--group_depth > 0 || pending.empty()) return ncclSuccess;
   const auto group = std::make_shared<Group>();
-  const cudaStream_t stream = pending[0].stream;
-  group->comm = pending[0].comm;
-  {
-    absl::MutexLock lock(&state->mutex);
-    for (const Pending& p : pending) {
-      p.call->group = group.get();
-      group->calls.push_back(p.call);
-      Match(p);
-    }
-    state->groups.push_back(group);
+  Comm* const comm = group->comm = pending[0].comm;
+  absl::MutexLock lock(&state->mutex);
+  if (comm->launching != nullptr) {
+    state->violations.push_back("a communicator was called while a call was in progress");
+    pending.clear();
+    return ncclInvalidUsage;
   }
+  for (const Pending& p : pending) {
+    p.call->group = group.get();
+    group->calls.push_back(p.call);
+    Match(p);
+  }
+  state->groups.push_back(group);
+  comm->launching = group;
+  comm->stream = pending[0].stream;
+  comm->asks = kAsks;
   pending.clear();
-  state->driver
-      ->Enqueue(
-          stream, [group] { Run(group.get()); }, [group] { return Ready(group.get()); })
-      .IgnoreError();
-  return ncclSuccess;
+  return ncclInProgress;
 }
 
 ncclResult_t Add(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,

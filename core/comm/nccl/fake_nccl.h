@@ -10,9 +10,11 @@
 
 namespace dpipe {
 
-// As NCCL's own: a communicator is there when all its ranks are; a group of calls is one operation
-// of its stream, which blocks it until the other side of every call has come to it; calls of a pair
-// of ranks match in their order. One at a time in a process; `driver` outlives it.
+// As NCCL's own, with communicators that do not block: a communicator is there when all its ranks
+// are; a group of calls is one operation, which comes to its stream some time after GroupEnd, when
+// whoever asks for errors is told that nothing is in progress, and blocks the stream until the
+// other side of every call has come to it; calls of a pair of ranks match in their order. One at a
+// time in a process; `driver` outlives it.
 class FakeNccl {
  public:
   explicit FakeNccl(cuda::FakeDriver* driver);
@@ -21,7 +23,8 @@ class FakeNccl {
   const NcclApi* api() const { return &api_; }
   // From now on every communicator of `rank` reports that error.
   void Break(int rank, ncclResult_t error);
-  // Messages whose sides were not of one size, in words; empty: none.
+  // Messages whose sides were not of one size, and calls of communicators that had one in progress,
+  // in words; empty: none.
   std::vector<std::string> violations() const;
   // Communicators that have been neither aborted nor destroyed.
   int num_live_communicators() const;

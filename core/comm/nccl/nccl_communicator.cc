@@ -106,8 +106,8 @@ class NcclCommunicator : public Communicator {
   absl::Status Reason(const absl::Status& status);
   absl::StatusOr<std::shared_ptr<CommEvent>> Start(CommStream* stream,
                                                    CommStream::Operation operation);
-  NcclCall CallOf(ncclComm_t comm, cuda::Stream stream) const {
-    return {options_.api, &device_.driver(), comm, stream};
+  NcclCall CallOf(const CommStream::Turn& turn) const {
+    return {options_.api, &device_.driver(), turn};
   }
   // This rank has failed.
   void Fail(const absl::Status& status);
@@ -215,11 +215,11 @@ absl::Status NcclCommunicator::Send(Rank to, int64_t tag, std::vector<Tensor> te
                                     const std::string& what) {
   DPIPE_RETURN_IF_ERROR(CheckPeer(rank(), size(), to, what));
   CommStream::Operation operation{absl::StrCat(what, " to rank ", to.value()), tensors};
-  operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
-    return Grouped(*options_.api, [&]() -> absl::Status {
+  operation.enqueue = [=](const CommStream::Turn& turn) {
+    const NcclCall call = CallOf(turn);
+    return Grouped(call, [&]() -> absl::Status {
       for (const Tensor& t : tensors) {
-        DPIPE_RETURN_IF_ERROR(
-            SendBytes(CallOf(comm, stream), t.raw_data(), t.size_bytes(), to.value()));
+        DPIPE_RETURN_IF_ERROR(SendBytes(call, t.raw_data(), t.size_bytes(), to.value()));
       }
       return absl::OkStatus();
     });
@@ -236,11 +236,11 @@ absl::StatusOr<std::unique_ptr<PendingRecv>> NcclCommunicator::PostRecv(
   }
   std::string name = absl::StrCat(what, " from rank ", from.value());
   CommStream::Operation operation{name, tensors};
-  operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
-    return Grouped(*options_.api, [&]() -> absl::Status {
+  operation.enqueue = [=](const CommStream::Turn& turn) {
+    const NcclCall call = CallOf(turn);
+    return Grouped(call, [&]() -> absl::Status {
       for (const Tensor& t : tensors) {
-        DPIPE_RETURN_IF_ERROR(
-            RecvBytes(CallOf(comm, stream), t.raw_data(), t.size_bytes(), from.value()));
+        DPIPE_RETURN_IF_ERROR(RecvBytes(call, t.raw_data(), t.size_bytes(), from.value()));
       }
       return absl::OkStatus();
     });
@@ -266,8 +266,8 @@ Communicator::StartedCollective NcclCommunicator::StartAllReduceSum(absl::Span<c
     const std::vector<Tensor> buffers = ShareBuffers(ranks, bucket);
     CommStream::Operation operation{what, bucket};
     operation.tensors.insert(operation.tensors.end(), buffers.begin(), buffers.end());
-    operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
-      return EnqueueAllReduce(CallOf(comm, stream), ranks, bucket, buffers);
+    operation.enqueue = [=](const CommStream::Turn& turn) {
+      return EnqueueAllReduce(CallOf(turn), ranks, bucket, buffers);
     };
     DPIPE_ASSIGN_OR_RETURN(end, Start(collectives_.get(), std::move(operation)));
   }
@@ -282,8 +282,8 @@ Communicator::StartedCollective NcclCommunicator::StartAllGather(absl::Span<cons
   const RankGroup ranks = GroupOf(rank(), group, what);
   CommStream::Operation operation{what, full};
   operation.tensors.insert(operation.tensors.end(), shards.begin(), shards.end());
-  operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
-    return EnqueueAllGather(CallOf(comm, stream), ranks, shards, full);
+  operation.enqueue = [=](const CommStream::Turn& turn) {
+    return EnqueueAllGather(CallOf(turn), ranks, shards, full);
   };
   DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<CommEvent> end,
                          Start(collectives_.get(), std::move(operation)));
@@ -305,8 +305,8 @@ Communicator::StartedCollective NcclCommunicator::StartReduceScatterSum(
        std::initializer_list<const std::vector<Tensor>*>{&shards, &buffers, &scratch}) {
     operation.tensors.insert(operation.tensors.end(), more->begin(), more->end());
   }
-  operation.enqueue = [=](ncclComm_t comm, cuda::Stream stream) {
-    return EnqueueReduceScatter(CallOf(comm, stream), ranks, full, buffers, scratch, shards);
+  operation.enqueue = [=](const CommStream::Turn& turn) {
+    return EnqueueReduceScatter(CallOf(turn), ranks, full, buffers, scratch, shards);
   };
   DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<CommEvent> end,
                          Start(collectives_.get(), std::move(operation)));
@@ -322,11 +322,11 @@ absl::Status NcclCommunicator::AllReduceSum(absl::Span<double> values, const std
   const auto row = [&](int r) { return static_cast<char*>(rows.raw_data()) + r * row_bytes; };
   device_.CopyFromHost(row(rank().value()), values.data(), row_bytes);
   CommStream::Operation operation{what, {rows}};
-  operation.enqueue = [&](ncclComm_t comm, cuda::Stream stream) {
-    return Grouped(*options_.api, [&]() -> absl::Status {
+  operation.enqueue = [&](const CommStream::Turn& turn) {
+    const NcclCall call = CallOf(turn);
+    return Grouped(call, [&]() -> absl::Status {
       for (int peer = 0; peer < size(); ++peer) {
         if (peer == rank().value()) continue;
-        const NcclCall call = CallOf(comm, stream);
         DPIPE_RETURN_IF_ERROR(SendBytes(call, row(rank().value()), row_bytes, peer));
         DPIPE_RETURN_IF_ERROR(RecvBytes(call, row(peer), row_bytes, peer));
       }
