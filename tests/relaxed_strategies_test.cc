@@ -175,7 +175,7 @@ class Worker {
       }
       EXPECT_TRUE(optimizers_[s]->Step(number, -1, stages_[s].get()).ok());
     }
-    EXPECT_TRUE(whole_.ZeroGrads().ok());
+    whole_.ZeroGrads();
     versions_.push_back(Current());
     predicted_.push_back(Predictions(number + 1));
   }

@@ -76,10 +76,10 @@ struct Outcome {
   std::vector<Tensor> grads;  // of the trainable parameters, in order
 };
 
-absl::StatusOr<std::vector<Tensor>> TakeGrads(ParameterSet* parameters) {
+std::vector<Tensor> TakeGrads(ParameterSet* parameters) {
   std::vector<Tensor> grads;
   for (ParameterId id : parameters->trainable_ids()) grads.push_back(parameters->grad(id)->Clone());
-  DPIPE_RETURN_IF_ERROR(parameters->ZeroGrads());
+  parameters->ZeroGrads();
   return grads;
 }
 
@@ -116,14 +116,14 @@ class SplitRun {
         options_(options) {}
 
   absl::StatusOr<Outcome> Run(Mode mode, int cut) const {
-    DPIPE_RETURN_IF_ERROR(parameters_->ZeroGrads());
+    parameters_->ZeroGrads();
     Outcome outcome;
     if (mode == Mode::kTwoParts) {
       DPIPE_RETURN_IF_ERROR(TwoParts(cut, &outcome));
     } else {
       DPIPE_RETURN_IF_ERROR(OneForward(mode, cut, &outcome));
     }
-    DPIPE_ASSIGN_OR_RETURN(outcome.grads, TakeGrads(parameters_));
+    outcome.grads = TakeGrads(parameters_);
     return outcome;
   }
 
@@ -215,7 +215,7 @@ absl::Status CheckGradients(const Program& program, ParameterSet* parameters,
       RandomOutputGrads(program, parameters->device(), batch, DType::kF32, options.seed);
   RangeState state;
   ValueMap values = inputs, grads = weights;
-  DPIPE_RETURN_IF_ERROR(parameters->ZeroGrads());
+  parameters->ZeroGrads();
   DPIPE_RETURN_IF_ERROR(Forward(program, all, *parameters, RunOptions(), &values, &state));
   DPIPE_RETURN_IF_ERROR(Backward(program, all, parameters, &state, &grads));
 

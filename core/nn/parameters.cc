@@ -6,7 +6,6 @@
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/philox.h"
-#include "core/ops/many_tensors.h"
 
 namespace dpipe::nn {
 namespace {
@@ -78,7 +77,7 @@ ParameterSet::ParameterSet(const Program& program, LayerRange layers,
                            std::shared_ptr<Device> device)
     : ParameterSet(program, layers, std::move(device), /*is_sharded=*/false, {}) {
   AllocateMasters(layers);
-  AllocateGrads(layers);
+  AllocateGradRow();
   for (ParameterId id : ids_) Tensor(weight(id).master()).FillZero();
 }
 
@@ -87,7 +86,7 @@ std::unique_ptr<ParameterSet> ParameterSet::OfShards(const Program& program, Lay
   auto set = std::unique_ptr<ParameterSet>(
       new ParameterSet(program, layers, std::move(device), /*is_sharded=*/true, shard));
   set->AllocateMasters(layers);
-  set->AllocateGrads(layers);
+  set->AllocateGradRow();
   for (ParameterId id : set->ids_) Tensor(set->weight(id).master()).FillZero();
   return set;
 }
@@ -106,7 +105,7 @@ absl::StatusOr<std::unique_ptr<ParameterSet>> ParameterSet::Sharing(
   for (size_t i = 0; i < masters.size(); ++i) {
     set->entries_[i].weight = std::make_unique<ops::Weight>(std::move(masters[i]));
   }
-  set->AllocateGrads(layers);
+  set->AllocateGradRow();
   return set;
 }
 
@@ -167,6 +166,35 @@ void ParameterSet::AllocateGrads(LayerRange layers) {
   }
 }
 
+int64_t ParameterSet::RowSize(ParameterId id) const {
+  constexpr int64_t kPlaces = 64;  // 256 bytes, as devices align what they allocate
+  return (ShapeOf(id).num_elements() + kPlaces - 1) / kPlaces * kPlaces;
+}
+
+void ParameterSet::AllocateGradRow() {
+  int64_t size = 0;
+  for (ParameterId id : trainable_ids_) size += RowSize(id);
+  grads_ = Tensor::Zeros(device_, {size}, DType::kF32);
+  int64_t begin = 0;
+  for (ParameterId id : trainable_ids_) {
+    const Shape shape = ShapeOf(id);
+    entries_[id.value() - first_id_].grad =
+        grads_.Slice(begin, begin + shape.num_elements()).Reshape(shape);
+    begin += RowSize(id);
+  }
+}
+
+Tensor ParameterSet::GradRow(LayerRange layers) const {
+  DPIPE_CHECK(grads_.defined() && layers_.Contains(layers)) << layers.ToString();
+  const auto [first, last] = program_->ParameterRange(layers);
+  int64_t begin = 0, end = 0;
+  for (ParameterId id : trainable_ids_) {
+    if (id.value() < first) begin += RowSize(id);
+    if (id.value() < last) end += RowSize(id);
+  }
+  return begin == end ? Tensor() : grads_.Slice(begin, end);
+}
+
 void ParameterSet::ReleaseGrads(LayerRange layers) {
   const auto [begin, end] = program_->ParameterRange(layers);
   for (int i = begin; i < end; ++i) {
@@ -218,10 +246,9 @@ const Tensor& ParameterSet::grad(ParameterId id) const {
   return grad;
 }
 
-absl::Status ParameterSet::ZeroGrads() {
-  std::vector<Tensor> grads;
-  for (ParameterId id : trainable_ids_) grads.push_back(*grad(id));
-  return ops::FillZero(grads);
+void ParameterSet::ZeroGrads() {
+  if (grads_.defined()) return grads_.FillZero();
+  for (ParameterId id : trainable_ids_) grad(id)->FillZero();
 }
 
 void ParameterSet::InitRandom(uint64_t seed) {

@@ -89,7 +89,11 @@ class ParameterSet {
   Tensor* grad(ParameterId id);
   const Tensor& grad(ParameterId id) const;
 
-  absl::Status ZeroGrads();
+  void ZeroGrads();
+  // Of a set that is not on demand: the gradients of some layers as one row of numbers, in order of
+  // ids, each from a multiple of 64 numbers on, with zeros in between that nobody may change. The
+  // row is as long wherever these layers are. Undefined where there are none; shares storage.
+  Tensor GradRow(LayerRange layers) const;
   // Every parameter by its init rule. The numbers depend on the seed and the parameter's name only,
   // so they are the same however the layers are distributed. Not of shards.
   void InitRandom(uint64_t seed);
@@ -115,6 +119,10 @@ class ParameterSet {
                bool is_sharded, Shard shard);
   const Entry& entry(ParameterId id) const;
   bool IsTrainable(ParameterId id) const;
+  // As one row, all zero.
+  void AllocateGradRow();
+  // Numbers that a gradient takes of the row.
+  int64_t RowSize(ParameterId id) const;
   // Of ids(), in order; errors are Load's.
   absl::StatusOr<std::vector<Tensor>> Find(const std::map<std::string, Tensor>& tensors) const;
   // As it is stored.
@@ -128,6 +136,7 @@ class ParameterSet {
   int first_id_ = 0;
   std::vector<Entry> entries_;
   std::vector<ParameterId> ids_, trainable_ids_;
+  Tensor grads_;  // what the gradients are parts of; undefined on demand
 };
 
 }  // namespace dpipe::nn

@@ -36,6 +36,33 @@ TEST(ParameterSetTest, HoldsItsLayersOnly) {
   EXPECT_EQ(set.grad_bytes(), 4 * (240 + 80));
 }
 
+// What ranks that hold different layers sum together is as long for each of them.
+TEST(ParameterSetTest, GradientsLieInOneRow) {
+  const Program program = ThreeLayers();
+  ParameterSet whole(program, program.all_layers(), Device::Cpu());
+  ParameterSet last(program, {2, 3}, Device::Cpu());
+  EXPECT_FALSE(whole.GradRow({0, 1}).defined()) << "a frozen layer";
+  // 200, 40, 40 and 40 numbers, and 120.
+  EXPECT_EQ(whole.GradRow({1, 2}).shape(), Shape({256 + 3 * 64}));
+  EXPECT_EQ(whole.GradRow({0, 3}).shape(), Shape({256 + 3 * 64 + 128}));
+  EXPECT_EQ(whole.GradRow({2, 3}).shape(), last.GradRow({2, 3}).shape());
+  float value = 0;
+  for (ParameterId id : whole.trainable_ids()) {
+    ++value;
+    for (float& x : whole.grad(id)->span<float>()) x = value;
+    const auto address = reinterpret_cast<uintptr_t>(whole.grad(id)->raw_data());
+    EXPECT_EQ(address % 64, 0u) << id;
+  }
+  const absl::Span<const float> row = whole.GradRow({1, 3}).span<float>();
+  EXPECT_EQ(row[199], 1);
+  EXPECT_EQ(row[200], 0) << "nobody's";
+  EXPECT_EQ(row[255], 0);
+  EXPECT_EQ(row[256], 2);
+  EXPECT_EQ(whole.GradRow({2, 3}).data<float>()[0], value);
+  whole.ZeroGrads();
+  for (float x : row) EXPECT_EQ(x, 0);
+}
+
 TEST(ParameterSetTest, InitDoesNotDependOnThePartition) {
   const Program program = ThreeLayers();
   ParameterSet whole(program, program.all_layers(), Device::Cpu());

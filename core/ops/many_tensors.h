@@ -15,9 +15,6 @@ struct AxpbyPair {
 };
 absl::Status Axpby(float a, float b, absl::Span<const AxpbyPair> pairs);
 
-// Every element becomes 0.
-absl::Status FillZero(absl::Span<const Tensor> tensors);
-
 }  // namespace dpipe::ops
 
 #endif  // DPIPE_CORE_OPS_MANY_TENSORS_H_

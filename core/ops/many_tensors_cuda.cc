@@ -18,13 +18,4 @@ void Axpby(float a, float b, absl::Span<const AxpbyPair> pairs) {
   }
 }
 
-void FillZero(absl::Span<const Tensor> tensors) {
-  std::vector<ZeroTensor> all;
-  for (const Tensor& t : tensors) all.push_back({t.num_elements(), t.data<float>()});
-  const int count = static_cast<int>(all.size());
-  for (int first = 0; first < count; first += kZeroTensors) {
-    ZeroAll(StreamOf(tensors[0]), &all[first], std::min(kZeroTensors, count - first));
-  }
-}
-
 }  // namespace dpipe::ops::cuda

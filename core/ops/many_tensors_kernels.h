@@ -16,7 +16,6 @@ void Axpby(float a, float b, absl::Span<const AxpbyPair> pairs);
 }  // namespace cpu
 namespace cuda {
 void Axpby(float a, float b, absl::Span<const AxpbyPair> pairs);
-void FillZero(absl::Span<const Tensor> tensors);
 }  // namespace cuda
 }  // namespace dpipe::ops
 

@@ -25,15 +25,5 @@ TEST(AxpbyTest, CpuAgreesWithReferenceAndByHand) {
   EXPECT_TRUE(Axpby(1, 1, {}).ok());
 }
 
-TEST(FillZeroTest, EveryTensorAndNothingBesides) {
-  const Tensor row = RandomTensor(Device::Cpu(), {10}, DType::kF32, 1), before = row.Clone();
-  ASSERT_TRUE(FillZero({row.Slice(2, 5), row.Slice(7, 7), row.Slice(9, 10)}).ok());
-  for (int i = 0; i < 10; ++i) {
-    const bool zero = (i >= 2 && i < 5) || i == 9;
-    EXPECT_EQ(row.data<float>()[i], zero ? 0 : before.data<float>()[i]) << i;
-  }
-  EXPECT_TRUE(FillZero({}).ok());
-}
-
 }  // namespace
 }  // namespace dpipe::ops

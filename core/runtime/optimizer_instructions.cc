@@ -101,7 +101,7 @@ absl::Status RankExecutor::OptimizerStep(const Instruction& instruction, int64_t
       if (outcome_.applied) {
         DPIPE_RETURN_IF_ERROR(optimizer->Step(step, outcome_.global_norm, parameters));
       }
-      DPIPE_RETURN_IF_ERROR(parameters->ZeroGrads());
+      parameters->ZeroGrads();
     }
   }
   if (!last) return absl::OkStatus();
@@ -119,7 +119,7 @@ absl::Status RankExecutor::Update(int64_t step) {
   }
   for (auto& [parameters, optimizer] : optimizers_) {
     DPIPE_RETURN_IF_ERROR(optimizer->Step(number, /*global_norm=*/-1, parameters));
-    DPIPE_RETURN_IF_ERROR(parameters->ZeroGrads());
+    parameters->ZeroGrads();
   }
   for (const auto& versions : versions_) {
     if (versions != nullptr) versions->EndUpdate();

@@ -11,6 +11,9 @@
 namespace dpipe {
 namespace {
 
+// Numbers that are summed as one tensor, 64 MB: communicators take room by tensors.
+constexpr int64_t kMostInRow = int64_t{16} << 20;
+
 LayerRange LayersOf(const Instruction& instruction) {
   return {instruction.layers().begin(), instruction.layers().end()};
 }
@@ -42,6 +45,12 @@ void RankExecutor::PrepareCollective(const Instruction& instruction, Prepared* p
     if (id.value() < begin || end <= id.value()) continue;
     prepared->parameters.push_back(id);
     prepared->tensors.push_back(gathers ? held->weight(id).master() : *held->grad(id));
+  }
+  if (gathers || shards != nullptr) return;
+  const Tensor row = held->GradRow(LayersOf(instruction));
+  const int64_t size = row.defined() ? row.num_elements() : 0;
+  for (int64_t at = 0; at < size; at += kMostInRow) {
+    prepared->rows.push_back(row.Slice(at, std::min(at + kMostInRow, size)));
   }
 }
 
@@ -120,7 +129,7 @@ absl::Status RankExecutor::ReduceGrads(const Instruction& instruction, int64_t s
         auto pending,
         reducer_ != nullptr
             ? reducer_->Start(prepared.group, prepared.tensors, prepared.awaited)
-            : communicator.StartAllReduceSum(prepared.group, prepared.tensors, prepared.awaited));
+            : communicator.StartAllReduceSum(prepared.group, prepared.rows, prepared.awaited));
     Started(instruction, step, std::move(pending));
     return absl::OkStatus();
   }

@@ -127,6 +127,7 @@ class RankExecutor {
     std::vector<Rank> group;                     // of a collective
     std::vector<nn::ParameterId> parameters;
     std::vector<Tensor> tensors;  // gradients to sum; of sharded stages, this rank's shards
+    std::vector<Tensor> rows;     // the same gradients in few long rows; not of sharded stages
   };
   struct Incoming {
     SampleRange samples;

@@ -20,26 +20,10 @@ struct AxpbyOfAll {
   }
 };
 
-struct ZeroOfAll {
-  TensorList<ZeroTensor, kZeroTensors> all;
-
-  DPIPE_KERNEL_FUNCTION void operator()() const {
-    OnPackOf(all, [](const ZeroTensor& tensor, int64_t i, int count) {
-      StorePack(tensor.x + i, count, Pack<float>{});
-    });
-  }
-};
-
 }  // namespace
 
 void AxpbyAll(const Stream& stream, float a, float b, const AxpbyTensor* tensors, int count) {
   AxpbyOfAll kernel = {{}, a, b};
-  kernel.all.DividePacks(tensors, count);
-  Launch(stream, kernel.all.blocks(), kernel);
-}
-
-void ZeroAll(const Stream& stream, const ZeroTensor* tensors, int count) {
-  ZeroOfAll kernel = {};
   kernel.all.DividePacks(tensors, count);
   Launch(stream, kernel.all.blocks(), kernel);
 }

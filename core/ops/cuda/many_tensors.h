@@ -20,17 +20,6 @@ constexpr int kAxpbyTensors = 128;
 // y = a x + b y of the first `count` <= kAxpbyTensors tensors.
 void AxpbyAll(const Stream& stream, float a, float b, const AxpbyTensor* tensors, int count);
 
-struct ZeroTensor {
-  int64_t size;
-  float* x;
-};
-
-// 192 * 20 bytes of 4 KiB.
-constexpr int kZeroTensors = 192;
-
-// x = 0 of the first `count` <= kZeroTensors tensors.
-void ZeroAll(const Stream& stream, const ZeroTensor* tensors, int count);
-
 }  // namespace dpipe::ops::cuda
 
 #endif  // DPIPE_CORE_OPS_CUDA_MANY_TENSORS_H_

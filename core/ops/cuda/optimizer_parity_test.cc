@@ -92,19 +92,6 @@ TEST_P(OptimizerParityTest, AxpbyOfManyTensors) {
   });
 }
 
-TEST_P(OptimizerParityTest, FillZeroOfManyTensors) {
-  Tensors inputs;
-  for (int i = 0; i < 400; ++i) inputs.push_back(Random({i % 50 == 30 ? 3000 : 7 * (i % 9)}));
-  inputs.push_back(Random({100}));
-  ExpectParity(inputs, {0, 0}, [](const Tensors& in) -> absl::StatusOr<Tensors> {
-    Tensors results, zeros;
-    for (const Tensor& t : in) zeros.push_back(results.emplace_back(t.Clone()));
-    zeros.back() = results.back().Slice(3, 90);  // its neighbours stay
-    DPIPE_RETURN_IF_ERROR(FillZero(zeros));
-    return results;
-  });
-}
-
 // In blocks of all sorts: as long as usual, cut across packs, longer than a tensor. The moments of
 // the second step are those that the first has quantised. CPUs do the same arithmetic.
 TEST_P(OptimizerParityTest, AdamWInt8OfManyTensors) {
