@@ -97,20 +97,23 @@ class MatmulPlans {
     DPIPE_ASSIGN_OR_RETURN(plan.d, LayoutOf(p.d, p.m, p.n, p.batch));
     DPIPE_ASSIGN_OR_RETURN(plan.description, DescriptionOf(p));
     DPIPE_ASSIGN_OR_RETURN(const Preference preference, PreferenceOf(p));
-    cublasLtMatmulHeuristicResult_t result = {};
+    // Best first; each says whether it can be used.
+    std::array<cublasLtMatmulHeuristicResult_t, 4> results = {};
     int found = 0;
-    const cublasStatus_t status = api_.cublasLtMatmulAlgoGetHeuristic(
+    cublasStatus_t status = api_.cublasLtMatmulAlgoGetHeuristic(
         handle_, plan.description.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.d.get(),
-        preference.get(), 1, &result, &found);
-    if (status != CUBLAS_STATUS_SUCCESS || found == 0) {
-      return absl::UnimplementedError(
-          absl::StrCat("cuBLASLt has no algorithm for a product of ", p.m, " x ", p.k, " and ", p.k,
-                       " x ", p.n, " in ", DTypeName(p.a.dtype), " to ", DTypeName(p.d.dtype), ": ",
-                       api_.cublasLtGetStatusString(status)));
+        preference.get(), static_cast<int>(results.size()), results.data(), &found);
+    for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i) {
+      if (results[i].state != CUBLAS_STATUS_SUCCESS) continue;
+      plan.algorithm = results[i].algo;
+      plan.workspace_bytes = results[i].workspaceSize;
+      return plan;
     }
-    plan.algorithm = result.algo;
-    plan.workspace_bytes = result.workspaceSize;
-    return plan;
+    if (status == CUBLAS_STATUS_SUCCESS) status = CUBLAS_STATUS_NOT_SUPPORTED;
+    return absl::UnimplementedError(absl::StrCat("cuBLASLt has no algorithm for a product of ", p.m,
+                                                 " x ", p.k, " and ", p.k, " x ", p.n, " in ",
+                                                 DTypeName(p.a.dtype), " to ", DTypeName(p.d.dtype),
+                                                 ": ", api_.cublasLtGetStatusString(status)));
   }
 
   // Of a matrix [rows, columns] as we see it, stored rows first: columns first, [columns, rows].
