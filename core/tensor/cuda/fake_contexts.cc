@@ -19,6 +19,7 @@ struct FakeContexts::Threads {
   std::map<std::thread::id, Context> current ABSL_GUARDED_BY(mutex);
   std::map<Stream, Context> streams ABSL_GUARDED_BY(mutex);
   std::map<Event, Context> events ABSL_GUARDED_BY(mutex);
+  std::map<Pool, Context> pools ABSL_GUARDED_BY(mutex);
 
   // The calling thread's, until it ends.
   void Set(const std::shared_ptr<Threads>& self, const Context& context)
@@ -75,6 +76,21 @@ void FakeContexts::Made(Stream stream, const Context& context) {
 void FakeContexts::Made(Event event, const Context& context) {
   absl::MutexLock lock(&threads_->mutex);
   threads_->events[event] = context;
+}
+
+void FakeContexts::Made(Pool pool, const Context& context) {
+  absl::MutexLock lock(&threads_->mutex);
+  threads_->pools[pool] = context;
+}
+
+std::string FakeContexts::Reach(Stream stream, Pool pool) const {
+  absl::MutexLock lock(&threads_->mutex);
+  const auto of_pool = threads_->pools.find(pool);
+  const auto of_stream = threads_->streams.find(stream);
+  if (of_pool == threads_->pools.end() || of_stream == threads_->streams.end()) return "";
+  if (of_pool->second.gpu == of_stream->second.gpu) return "";
+  return absl::StrCat("a kernel on GPU ", of_stream->second.gpu, " uses memory of GPU ",
+                      of_pool->second.gpu);
 }
 
 std::string FakeContexts::Launch(Stream stream) const {

@@ -25,9 +25,12 @@ class FakeContexts {
 
   void Made(Stream stream, const Context& context);
   void Made(Event event, const Context& context);
+  void Made(Pool pool, const Context& context);
   // Of the calling thread's launching a kernel there: it must have made the stream's context
   // current, or the primary one of its GPU.
   std::string Launch(Stream stream) const;
+  // Of a kernel's using memory of a pool: other GPUs' cannot be reached.
+  std::string Reach(Stream stream, Pool pool) const;
   // Of recording an event: it and the stream must be of one GPU.
   std::string Record(Event event, Stream stream) const;
   // Of the time between two events: likewise.

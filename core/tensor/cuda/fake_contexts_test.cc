@@ -59,6 +59,21 @@ TEST(FakeContextsTest, KernelsAreLaunchedByThreadsOfTheirGpu) {
                           HasSubstr("a thread without a context")));
 }
 
+TEST(FakeContextsTest, KernelsUseTheirOwnGpusMemory) {
+  FakeDriver driver;
+  driver.SetNumGpus(2);
+  const auto devices = *CreateCudaDevices(&driver, 2);  // this thread goes on with the first
+  Tensor sum = Tensor::Zeros(devices[0], {4}, DType::kF32);
+  const Tensor there = Tensor::Zeros(devices[1], {4}, DType::kF32);
+  const Tensor copy = there.CopyTo(devices[0]);  // is no kernel
+  devices[0]->Accumulate(sum.raw_data(), copy.raw_data(), 4);
+  EXPECT_TRUE(devices[0]->Synchronize().ok());
+  EXPECT_THAT(driver.violations(), IsEmpty());
+  devices[0]->Accumulate(sum.raw_data(), there.raw_data(), 4);
+  EXPECT_TRUE(devices[0]->Synchronize().ok());
+  EXPECT_THAT(driver.violations(), ElementsAre("a kernel on GPU 0 uses memory of GPU 1"));
+}
+
 // By its own thread, and by those that have the GPU as a whole; not by another share's.
 TEST(FakeContextsTest, KernelsOfAShareAreNotLaunchedByAnothers) {
   FakeDriver driver;

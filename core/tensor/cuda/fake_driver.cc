@@ -271,7 +271,10 @@ absl::StatusOr<Pool> FakeDriver::CreatePool(const Context& context) {
   absl::MutexLock lock(&mutex_);
   DPIPE_RETURN_IF_ERROR(Unsafe("CreatePool"));
   DPIPE_RETURN_IF_ERROR(Failure("CreatePool"));
-  return *pools_.insert(NewHandle<Pool>()).first;
+  const Pool pool = *pools_.insert(NewHandle<Pool>()).first;
+  contexts_.Need(context.gpu);
+  contexts_.Made(pool, context);
+  return pool;
 }
 
 void FakeDriver::DestroyPool(Pool pool) {
@@ -334,7 +337,8 @@ void FakeDriver::FreePinned(void* data) {
   DPIPE_CHECK_EQ(pinned_.erase(static_cast<char*>(data)), 1);
 }
 
-void FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_bytes) {
+void FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_bytes,
+                             Stream kernels) {
   const char* const begin = static_cast<const char*>(data);
   for (const auto* blocks : {&blocks_, &pinned_}) {
     auto it = blocks->upper_bound(begin);
@@ -342,6 +346,7 @@ void FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_by
     --it;
     if (begin + size_bytes > it->first + it->second.size_bytes) continue;
     if (!it->second.live) violations_.push_back(absl::StrCat(what, " of freed memory"));
+    if (kernels != nullptr) Tell(contexts_.Reach(kernels, it->second.pool));
     return;
   }
   violations_.push_back(absl::StrCat(what, " of memory that is not the driver's"));
@@ -373,9 +378,9 @@ absl::Status FakeDriver::Convert(void* to, DType to_dtype, const void* from, DTy
   }
   absl::MutexLock lock(&mutex_);
   Tell(contexts_.Launch(stream));
-  return Push("Convert", stream, {[this, to, from, count, narrow]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                CheckAccess("a conversion", from, count * (narrow ? 4 : 2));
-                CheckAccess("a conversion", to, count * (narrow ? 2 : 4));
+  return Push("Convert", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                CheckAccess("a conversion", from, count * (narrow ? 4 : 2), stream);
+                CheckAccess("a conversion", to, count * (narrow ? 2 : 4), stream);
                 for (int64_t i = 0; i < count; ++i) {
                   if (narrow) {
                     static_cast<Bf16*>(to)[i] = Bf16(static_cast<const float*>(from)[i]);
@@ -390,9 +395,9 @@ absl::Status FakeDriver::Convert(void* to, DType to_dtype, const void* from, DTy
 absl::Status FakeDriver::Accumulate(float* sum, const float* term, int64_t count, Stream stream) {
   absl::MutexLock lock(&mutex_);
   Tell(contexts_.Launch(stream));
-  return Push("Accumulate", stream, {[this, sum, term, count]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                CheckAccess("a sum", sum, count * 4);
-                CheckAccess("a term", term, count * 4);
+  return Push("Accumulate", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                CheckAccess("a sum", sum, count * 4, stream);
+                CheckAccess("a term", term, count * 4, stream);
                 for (int64_t i = 0; i < count; ++i) sum[i] += term[i];
               }});
 }

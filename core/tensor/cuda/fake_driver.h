@@ -30,8 +30,8 @@ namespace dpipe::cuda {
 // (EnqueueKernel). What is captured runs when its graph is launched, with the memory that it was
 // given then, in any order that the streams allow that were captured; everything that CUDA forbids
 // during a capture fails and spoils it. Of contexts it wants what CUDA does: kernels are launched
-// by threads that have made the stream's current, or its GPU's primary one, a green one is current
-// to one thread at a time, events are recorded on their own GPU.
+// by threads that have made the stream's current, or its GPU's primary one, and use their GPU's
+// memory, a green one is current to one thread at a time, events are recorded on their own GPU.
 class FakeDriver : public Driver, public HostQueue {
  public:
   explicit FakeDriver(uint64_t seed = 1);
@@ -145,7 +145,8 @@ class FakeDriver : public Driver, public HostQueue {
   // False where nothing can go on.
   bool RunOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsDone(Event event, int64_t recording) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CheckAccess(const char* what, const void* data, int64_t size_bytes)
+  // `kernels`: the stream of the kernel that does it, if one does.
+  void CheckAccess(const char* what, const void* data, int64_t size_bytes, Stream kernels = nullptr)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of what a stream takes part in; null: in nothing.
   FakeCapture* CaptureOf(Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

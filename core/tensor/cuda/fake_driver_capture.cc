@@ -118,15 +118,15 @@ void FakeDriver::EnqueueKernel(void* stream, std::function<void()> kernel, const
   Tell(contexts_.Launch(static_cast<Stream>(stream)));
   const absl::Status pushed =
       Push("EnqueueKernel", static_cast<Stream>(stream),
-           {[this, kernel = std::move(kernel), words = std::move(words)]()
+           {[this, stream, kernel = std::move(kernel), words = std::move(words)]()
                 ABSL_NO_THREAD_SAFETY_ANALYSIS {
                   for (const char* word : words) {
                     auto block = blocks_.upper_bound(word);
                     if (block == blocks_.begin()) continue;
                     --block;
-                    if (word < block->first + block->second.size_bytes && !block->second.live) {
-                      violations_.push_back("a kernel uses freed memory");
-                    }
+                    if (word >= block->first + block->second.size_bytes) continue;
+                    if (!block->second.live) violations_.push_back("a kernel uses freed memory");
+                    Tell(contexts_.Reach(static_cast<Stream>(stream), block->second.pool));
                   }
                   kernel();
                 }});
