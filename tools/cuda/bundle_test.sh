@@ -10,6 +10,11 @@ mkdir -p "$place" && cd "$place" && tar xzf "$archive" || fail "unpacking"
 # Nothing of this machine's but the kernel and a shell.
 run() { env -i PATH=/usr/bin:/bin HOME="$place" "$place/gpu_bundle/run" "$@"; }
 
+# CUDA's libraries want these parts of the C library, which our programs may not.
+for name in libdl.so.2 libpthread.so.0 librt.so.1; do
+  [ -s "gpu_bundle/lib/$name" ] || fail "no $name"
+done
+
 run >out.txt 2>&1
 status=$?
 cat out.txt

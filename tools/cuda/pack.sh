@@ -33,6 +33,12 @@ add_libraries_of() {
 }
 cut -f2 "$programs" | sort -u | while read -r path; do add_libraries_of "$files/$path"; done
 
+# What CUDA's libraries want of the C library besides: the other machine's need not fit ours.
+libc=$(ldd "$(command -v bash)" | awk '$1 == "libc.so.6" {print $3}')
+for name in libdl.so.2 libpthread.so.0 librt.so.1 libutil.so.1; do
+  [ -e "$root/lib/$name" ] || cp -L "$(dirname "$libc")/$name" "$root/lib/$name"
+done
+
 cp "$programs" "$root/programs"
 printf '%s\n' "$workspace" >"$root/workspace"
 install -m 755 "$run_script" "$root/run"

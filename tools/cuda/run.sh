@@ -41,7 +41,7 @@ start() {  # path, arguments...
       BUILD_WORKSPACE_DIRECTORY=$scratch OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} \
       DPIPE_PARITY_DEVICE=gpu \
       timeout --kill-after=30 "$limit" "$root"/lib/ld-linux-x86-64.so.2 \
-      --library-path "$root/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64" \
+      --library-path "$root/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64:/usr/local/nvidia/lib64" \
       "$root/files/$workspace/$path" "$@")
 }
 
