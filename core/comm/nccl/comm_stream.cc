@@ -14,8 +14,8 @@ namespace {
 // Few enough thread blocks that all three communicators of a rank always find room on the GPU
 // beside each other: none then waits for another to leave it.
 constexpr int kMostBlocks = 8;
-// Looked for without sleeping: NCCL should not need so long to put a group on its stream, and a sleep
-// takes longer than it says. Connecting does.
+// Looked for without sleeping: NCCL should not need so long to put a group on its stream, and a
+// sleep takes longer than it says. Connecting does.
 constexpr absl::Duration kSpin = absl::Microseconds(200);
 constexpr absl::Duration kPoll = absl::Microseconds(50);
 
