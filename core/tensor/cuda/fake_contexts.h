@@ -13,6 +13,8 @@ namespace dpipe::cuda {
 // Thread-safe. A thread's current context is its own until it makes another one current, or ends.
 class FakeContexts {
  public:
+  using Handle = const void*;  // a stream, an event or a pool
+
   FakeContexts();
   ~FakeContexts();
 
@@ -23,9 +25,7 @@ class FakeContexts {
   // that has none: it gets the primary one.
   void Need(int gpu);
 
-  void Made(Stream stream, const Context& context);
-  void Made(Event event, const Context& context);
-  void Made(Pool pool, const Context& context);
+  void Made(Handle handle, const Context& context);
   // Of the calling thread's launching a kernel there: it must have made the stream's context
   // current, or the primary one of its GPU.
   std::string Launch(Stream stream) const;
