@@ -27,6 +27,9 @@
 namespace dpipe {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int kSteps = 5;
@@ -157,6 +160,85 @@ TEST_P(GraphSessionTest, ForwardPassesMadeAgain) {
 // Their parameters are gathered to other places in every step; frozen components' are not.
 TEST_P(GraphSessionTest, DividedParametersAreNotRecorded) {
   EXPECT_THAT(ExpectSame(job_, PlanBy("zero3", 2)).said, IsEmpty());
+}
+
+// Of two devices; with how many launches, and what they note.
+struct Profiled {
+  ModelProfile profile;
+  int64_t num_launches = 0;
+  std::vector<std::string> notes;
+};
+
+template <typename Driver = cuda::FakeDriver>
+Profiled Profile(TrainingJob job, bool graphs) {
+  Driver driver;
+  Profiled result;
+  {
+    const auto devices = *cuda::CreateVirtualCudaDevices(&driver, 2);
+    const auto workers = StartWorkers(devices);
+    for (const auto& worker : workers) job.workers.push_back(worker.get());
+    job.graphs.enabled = graphs;
+    const auto profile = ProfileJob(job, {1, 4}, /*on_progress=*/nullptr, /*passes=*/3);
+    EXPECT_TRUE(profile.ok()) << profile.status();
+    result.profile = *profile;
+    result.num_launches = driver.num_launches();
+    for (const auto& device : devices) {
+      const auto notes = device->notes();
+      result.notes.insert(result.notes.end(), notes.begin(), notes.end());
+    }
+  }
+  EXPECT_THAT(driver.violations(), IsEmpty());
+  EXPECT_EQ(driver.num_live_handles(), 0);
+  return result;
+}
+
+// The fake driver's clock counts what its streams run: kernels, and without graphs also memory that
+// is given back.
+TEST_P(GraphSessionTest, ProfilesAreMadeOfGraphs) {
+  const Profiled by_call = Profile(job_, /*graphs=*/false), by_graph = Profile(job_, true);
+  EXPECT_THAT(by_call.notes, IsEmpty());
+  EXPECT_THAT(by_graph.notes, IsEmpty());
+  EXPECT_EQ(by_call.num_launches, 0);
+  int64_t launches = 0;
+  for (int c = 0; c < by_call.profile.components_size(); ++c) {
+    const ComponentProfile &call = by_call.profile.components(c),
+                           &graph = by_graph.profile.components(c);
+    for (int l = 0; l < call.layers_size(); ++l) {
+      SCOPED_TRACE(call.layers(l).name());
+      EXPECT_EQ(graph.layers(l).saved_bytes_per_sample(), call.layers(l).saved_bytes_per_sample());
+      ASSERT_EQ(graph.layers(l).timings_size(), call.layers(l).timings_size());
+      for (int t = 0; t < call.layers(l).timings_size(); ++t) {
+        const LayerTiming &expected = call.layers(l).timings(t),
+                          &timing = graph.layers(l).timings(t);
+        EXPECT_GT(timing.forward_ns(), 0);
+        EXPECT_LE(timing.forward_ns(), expected.forward_ns());
+        EXPECT_LE(timing.input_grad_ns(), expected.input_grad_ns());
+        EXPECT_LE(timing.weight_grad_ns(), expected.weight_grad_ns());
+        // Three passes are timed and one is not, on two devices.
+        launches += 4 * 2 * (call.is_backbone() ? 3 : 1);
+      }
+    }
+  }
+  EXPECT_EQ(by_graph.num_launches, launches);
+}
+
+class DriverWithoutCapture : public cuda::FakeDriver {
+ public:
+  absl::Status BeginCapture(cuda::Stream stream) override {
+    return absl::UnimplementedError("nothing is captured today");
+  }
+};
+
+TEST_P(GraphSessionTest, WhatCannotBeRecordedIsProfiledByCalls) {
+  const Profiled refused = Profile<DriverWithoutCapture>(job_, /*graphs=*/true);
+  EXPECT_EQ(refused.num_launches, 0);
+  EXPECT_THAT(refused.notes, Contains(AllOf(HasSubstr("nothing is captured today"),
+                                            HasSubstr("profiled without graphs"))));
+  for (const ComponentProfile& component : refused.profile.components()) {
+    for (const LayerProfile& layer : component.layers()) {
+      EXPECT_GT(layer.timings(0).forward_ns(), 0) << layer.name();
+    }
+  }
 }
 
 // Tells what comes from the host on streams that kernels run on.

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/nn/execution.h"
+#include "core/profile/layer_runner.h"
 #include "core/profile/pass_timer.h"
 
 namespace dpipe {
@@ -47,29 +48,54 @@ absl::Status DrawInputsOf(const nn::Component& component, int layer, int batch,
   return absl::OkStatus();
 }
 
-}  // namespace
+// Graphs read prepared forms of weights where they lie.
+void KeepForms(const nn::Program& program, const nn::ParameterSet& parameters) {
+  const auto [begin, end] = program.ParameterRange(program.all_layers());
+  for (int i = begin; i < end; ++i) parameters.weight(nn::ParameterId(i)).KeepForms();
+}
 
-absl::StatusOr<ComponentSamples> TimeFrozen(const nn::Component& component,
-                                            const nn::ParameterSet& parameters, int local_batch,
-                                            const std::shared_ptr<Device>& device,
-                                            const ProfilerInputs& inputs,
-                                            const ProfilerOptions& options) {
+// `time` with a runner of graphs, where they are wanted and the device has them and everything can
+// be recorded; else with one that runs everything as always.
+template <typename Time>
+absl::StatusOr<ComponentSamples> WithRunner(const nn::Component& component,
+                                            const nn::ParameterSet& parameters, Device* device,
+                                            const ProfilerOptions& options, const Time& time) {
+  if (options.graphs && device->graphs() != nullptr) {
+    KeepForms(component.program, parameters);
+    LayerRunner runner(device->graphs(), options.warmup_passes);
+    absl::StatusOr<ComponentSamples> samples = time(&runner);
+    if (runner.refusal().ok()) return samples;
+    device->Note(absl::StrCat(samples.status().message(), "; profiled without graphs"));
+  }
+  LayerRunner runner(/*graphs=*/nullptr, options.warmup_passes);
+  return time(&runner);
+}
+
+absl::StatusOr<ComponentSamples> TimeFrozenBy(LayerRunner* runner, const nn::Component& component,
+                                              const nn::ParameterSet& parameters, int local_batch,
+                                              const std::shared_ptr<Device>& device,
+                                              const ProfilerInputs& inputs,
+                                              const ProfilerOptions& options) {
   const nn::Program& program = component.program;
   ComponentSamples samples;
   samples.layers.resize(program.num_layers());
   nn::RunOptions run_options;
   run_options.compute_dtype = options.compute_dtype;
   PassTimer timer(device.get());
-  for (int pass = -options.warmup_passes; pass < options.passes; ++pass) {
+  for (int pass = -runner->passes_to_skip(); pass < options.passes; ++pass) {
     const Nanos load_start = MonotonicNow();
     DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,
                            MakeInputs(component, local_batch, device, inputs, options));
     if (pass >= 0) samples.load_ns.push_back(MonotonicNow() - load_start);
+    runner->BeginPass();
+    runner->Keep(values);
     timer.Begin();
     for (int layer = 0; layer < program.num_layers(); ++layer) {
-      DPIPE_RETURN_IF_ERROR(Named(nn::Forward(program, {layer, layer + 1}, parameters, run_options,
-                                              &values, /*state=*/nullptr),
-                                  component, layer));
+      const auto forward = [&] {
+        return nn::Forward(program, {layer, layer + 1}, parameters, run_options, &values,
+                           /*state=*/nullptr);
+      };
+      DPIPE_RETURN_IF_ERROR(Named(runner->Run(forward), component, layer));
       timer.End(&samples.layers[layer].forward_ns);
     }
     DPIPE_RETURN_IF_ERROR(timer.Finish(/*keep=*/pass >= 0));
@@ -77,10 +103,10 @@ absl::StatusOr<ComponentSamples> TimeFrozen(const nn::Component& component,
   return samples;
 }
 
-absl::StatusOr<ComponentSamples> TimeBackbone(const nn::Component& component,
-                                              nn::ParameterSet* parameters, int local_batch,
-                                              const ProfilerInputs& inputs,
-                                              const ProfilerOptions& options) {
+absl::StatusOr<ComponentSamples> TimeBackboneBy(LayerRunner* runner, const nn::Component& component,
+                                                nn::ParameterSet* parameters, int local_batch,
+                                                const ProfilerInputs& inputs,
+                                                const ProfilerOptions& options) {
   const nn::Program& program = component.program;
   const std::shared_ptr<Device>& device = parameters->device();
   ComponentSamples samples;
@@ -88,37 +114,68 @@ absl::StatusOr<ComponentSamples> TimeBackbone(const nn::Component& component,
   nn::RunOptions run_options;
   run_options.compute_dtype = options.compute_dtype;
   PassTimer timer(device.get());
-  for (int pass = -options.warmup_passes; pass < options.passes; ++pass) {
+  for (int pass = -runner->passes_to_skip(); pass < options.passes; ++pass) {
+    runner->BeginPass();
     DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,
                            MakeInputs(component, local_batch, device, inputs, options));
+    runner->Keep(values);
     std::vector<nn::RangeState> states(program.num_layers());
     for (int layer = 0; layer < program.num_layers(); ++layer) {
+      const auto forward = [&] {
+        return nn::Forward(program, {layer, layer + 1}, *parameters, run_options, &values,
+                           &states[layer]);
+      };
       timer.Begin();
       DPIPE_RETURN_IF_ERROR(DrawInputsOf(component, layer, local_batch, device, inputs));
-      DPIPE_RETURN_IF_ERROR(Named(nn::Forward(program, {layer, layer + 1}, *parameters, run_options,
-                                              &values, &states[layer]),
-                                  component, layer));
+      DPIPE_RETURN_IF_ERROR(Named(runner->Run(forward), component, layer));
       timer.End(&samples.layers[layer].forward_ns);
-      samples.layers[layer].saved_bytes = states[layer].bytes();
+      if (!runner->launches()) samples.layers[layer].saved_bytes = states[layer].bytes();
     }
     values.clear();
     nn::ValueMap grads;
     grads[component.loss()] = Tensor::FromHost<float>(
         device, {local_batch}, std::vector<float>(local_batch, 1.0f / local_batch));
+    runner->Keep(grads);
     for (int layer = program.num_layers() - 1; layer >= 0; --layer) {
       const LayerRange range{layer, layer + 1};
+      const auto input_grad = [&] {
+        return nn::InputGrad(program, range, *parameters, &states[layer], &grads);
+      };
+      const auto weight_grad = [&] {
+        return nn::WeightGrad(program, range, parameters, &states[layer]);
+      };
       timer.Begin();
-      DPIPE_RETURN_IF_ERROR(Named(
-          nn::InputGrad(program, range, *parameters, &states[layer], &grads), component, layer));
+      DPIPE_RETURN_IF_ERROR(Named(runner->Run(input_grad), component, layer));
       timer.End(&samples.layers[layer].input_grad_ns);
-      DPIPE_RETURN_IF_ERROR(
-          Named(nn::WeightGrad(program, range, parameters, &states[layer]), component, layer));
+      DPIPE_RETURN_IF_ERROR(Named(runner->Run(weight_grad), component, layer));
       timer.End(&samples.layers[layer].weight_grad_ns);
     }
     DPIPE_RETURN_IF_ERROR(timer.Finish(/*keep=*/pass >= 0));
     parameters->ZeroGrads();
   }
   return samples;
+}
+
+}  // namespace
+
+absl::StatusOr<ComponentSamples> TimeFrozen(const nn::Component& component,
+                                            const nn::ParameterSet& parameters, int local_batch,
+                                            const std::shared_ptr<Device>& device,
+                                            const ProfilerInputs& inputs,
+                                            const ProfilerOptions& options) {
+  return WithRunner(component, parameters, device.get(), options, [&](LayerRunner* runner) {
+    return TimeFrozenBy(runner, component, parameters, local_batch, device, inputs, options);
+  });
+}
+
+absl::StatusOr<ComponentSamples> TimeBackbone(const nn::Component& component,
+                                              nn::ParameterSet* parameters, int local_batch,
+                                              const ProfilerInputs& inputs,
+                                              const ProfilerOptions& options) {
+  return WithRunner(
+      component, *parameters, parameters->device().get(), options, [&](LayerRunner* runner) {
+        return TimeBackboneBy(runner, component, parameters, local_batch, inputs, options);
+      });
 }
 
 }  // namespace dpipe

@@ -25,6 +25,7 @@ struct ProfilerOptions {
   std::vector<int> local_batches;  // of the backbone, increasing
   int frozen_quantum = 1;          // the local batch of frozen components
   int warmup_passes = 2;           // kernels are compiled and planned in the first ones
+  bool graphs = false;             // layers run as recorded graphs, on devices that have them
   int passes = 15;
   DType compute_dtype = DType::kF32;
   std::string device_name;

@@ -88,6 +88,7 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
   options.local_batches = local_batches;
   options.frozen_quantum = job.frozen_quantum;
   options.compute_dtype = job.compute_dtype;
+  options.graphs = job.graphs.enabled;
   options.device_name = DeviceName(job.workers);
   ProfilerInputs inputs;
   inputs.load = [&job](const nn::Component& component, const std::string& input, int samples,

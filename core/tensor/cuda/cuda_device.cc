@@ -165,7 +165,10 @@ void CudaDevice::CopyFromPeer(void* to, Device& peer, const void* from, int64_t 
     WaitFor(*peer.RecordEvent());
   }
   const RecordingGate::Use use(&gate_);
-  Keep(driver_->Copy(to, from, size_bytes, stream_));
+  const int peer_gpu = CudaDeviceOf(peer).gpu_.index;
+  Keep(peer_gpu == gpu_.index
+           ? driver_->Copy(to, from, size_bytes, stream_)
+           : driver_->CopyBetween(to, gpu_.index, from, peer_gpu, size_bytes, stream_));
 }
 
 void CudaDevice::FillZero(void* data, int64_t size_bytes) {

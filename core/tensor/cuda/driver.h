@@ -93,8 +93,11 @@ class Driver {
   virtual absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) = 0;
   virtual void FreePinned(void* data) = 0;
 
-  // Enqueued. Either side may be pinned host memory or memory of any GPU.
+  // Enqueued. Either side may be pinned host memory or memory of the stream's GPU.
   virtual absl::Status Copy(void* to, const void* from, int64_t size_bytes, Stream stream) = 0;
+  // Between the memory of two GPUs, on a stream of either.
+  virtual absl::Status CopyBetween(void* to, int to_gpu, const void* from, int from_gpu,
+                                   int64_t size_bytes, Stream stream) = 0;
   virtual absl::Status Fill(void* data, int value, int64_t size_bytes, Stream stream) = 0;
   virtual absl::Status Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                                int64_t count, Stream stream) = 0;

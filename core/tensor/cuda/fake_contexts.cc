@@ -94,8 +94,16 @@ std::string FakeContexts::Launch(Stream stream) const {
                       current->second.gpu, " current");
 }
 
-std::string FakeContexts::Reach(Stream stream, Pool pool) const {
-  return threads_->OfTwoGpus(stream, pool, "a kernel on GPU %d uses memory of GPU %d");
+std::string FakeContexts::Reach(const std::string& what, Stream stream, Pool pool) const {
+  const std::string wrong = threads_->OfTwoGpus(stream, pool, "on GPU %d uses memory of GPU %d");
+  return wrong.empty() ? "" : absl::StrCat(what, " ", wrong);
+}
+
+std::string FakeContexts::Named(Pool pool, int gpu) const {
+  absl::MutexLock lock(&threads_->mutex);
+  const auto of_pool = threads_->made.find(pool);
+  if (of_pool == threads_->made.end() || of_pool->second.gpu == gpu) return "";
+  return absl::StrCat("memory of GPU ", of_pool->second.gpu, " is copied as if of GPU ", gpu);
 }
 
 std::string FakeContexts::Record(Event event, Stream stream) const {

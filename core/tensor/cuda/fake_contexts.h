@@ -29,8 +29,10 @@ class FakeContexts {
   // Of the calling thread's launching a kernel there: it must have made the stream's context
   // current, or the primary one of its GPU.
   std::string Launch(Stream stream) const;
-  // Of a kernel's using memory of a pool: other GPUs' cannot be reached.
-  std::string Reach(Stream stream, Pool pool) const;
+  // Of the use of a pool's memory on a stream: other GPUs' cannot be reached. `what`: "a kernel".
+  std::string Reach(const std::string& what, Stream stream, Pool pool) const;
+  // Of a copy between GPUs that takes a pool's memory for that of `gpu`.
+  std::string Named(Pool pool, int gpu) const;
   // Of recording an event: it and the stream must be of one GPU.
   std::string Record(Event event, Stream stream) const;
   // Of the time between two events: likewise.

@@ -1,9 +1,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/host_values.h"
 #include "core/tensor/tensor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -71,7 +73,34 @@ TEST(FakeContextsTest, KernelsUseTheirOwnGpusMemory) {
   EXPECT_THAT(driver.violations(), IsEmpty());
   devices[0]->Accumulate(sum.raw_data(), there.raw_data(), 4);
   EXPECT_TRUE(devices[0]->Synchronize().ok());
-  EXPECT_THAT(driver.violations(), ElementsAre("a kernel on GPU 0 uses memory of GPU 1"));
+  EXPECT_THAT(driver.violations(), ElementsAre("a term on GPU 0 uses memory of GPU 1"));
+}
+
+// Whose memory another GPU's is, is to be said.
+TEST(FakeContextsTest, CopiesBetweenGpusNameThem) {
+  FakeDriver driver;
+  driver.SetNumGpus(2);
+  const auto devices = *CreateCudaDevices(&driver, 2);
+  const Tensor here = Tensor::Zeros(devices[0], {4}, DType::kF32);
+  const Tensor there = Tensor::FromHost<float>(devices[1], {4}, std::vector<float>{1, 2, 3, 4});
+  const Stream stream = CudaDeviceOf(*devices[0]).stream();
+  const auto copy_between = [&](int to_gpu, int from_gpu) {
+    ASSERT_TRUE(devices[1]->Synchronize().ok());
+    ASSERT_TRUE(driver
+                    .CopyBetween(here.raw_data(), to_gpu, there.raw_data(), from_gpu,
+                                 here.size_bytes(), stream)
+                    .ok());
+    ASSERT_TRUE(devices[0]->Synchronize().ok());
+  };
+  copy_between(0, 1);
+  EXPECT_EQ(HostValues(here), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_THAT(driver.violations(), IsEmpty());
+  copy_between(1, 0);
+  ASSERT_TRUE(driver.Copy(here.raw_data(), there.raw_data(), here.size_bytes(), stream).ok());
+  ASSERT_TRUE(devices[0]->Synchronize().ok());
+  EXPECT_THAT(driver.violations(), ElementsAre("memory of GPU 1 is copied as if of GPU 0",
+                                               "memory of GPU 0 is copied as if of GPU 1",
+                                               "a copy out on GPU 0 uses memory of GPU 1"));
 }
 
 // By its own thread, and by those that have the GPU as a whole; not by another share's.

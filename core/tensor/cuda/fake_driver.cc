@@ -337,8 +337,7 @@ void FakeDriver::FreePinned(void* data) {
   DPIPE_CHECK_EQ(pinned_.erase(static_cast<char*>(data)), 1);
 }
 
-void FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_bytes,
-                             Stream kernels) {
+Pool FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_bytes) {
   const char* const begin = static_cast<const char*>(data);
   for (const auto* blocks : {&blocks_, &pinned_}) {
     auto it = blocks->upper_bound(begin);
@@ -346,25 +345,40 @@ void FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_by
     --it;
     if (begin + size_bytes > it->first + it->second.size_bytes) continue;
     if (!it->second.live) violations_.push_back(absl::StrCat(what, " of freed memory"));
-    if (kernels != nullptr) Tell(contexts_.Reach(kernels, it->second.pool));
-    return;
+    return it->second.pool;
   }
   violations_.push_back(absl::StrCat(what, " of memory that is not the driver's"));
+  return nullptr;
+}
+
+void FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_bytes,
+                             Stream stream) {
+  Tell(contexts_.Reach(what, stream, CheckAccess(what, data, size_bytes)));
 }
 
 absl::Status FakeDriver::Copy(void* to, const void* from, int64_t size_bytes, Stream stream) {
   absl::MutexLock lock(&mutex_);
-  return Push("Copy", stream, {[this, to, from, size_bytes]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                CheckAccess("a copy out", from, size_bytes);
-                CheckAccess("a copy in", to, size_bytes);
+  return Push("Copy", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                CheckAccess("a copy out", from, size_bytes, stream);
+                CheckAccess("a copy in", to, size_bytes, stream);
+                std::memcpy(to, from, size_bytes);
+              }});
+}
+
+absl::Status FakeDriver::CopyBetween(void* to, int to_gpu, const void* from, int from_gpu,
+                                     int64_t size_bytes, Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  return Push("CopyBetween", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                Tell(contexts_.Named(CheckAccess("a copy out", from, size_bytes), from_gpu));
+                Tell(contexts_.Named(CheckAccess("a copy in", to, size_bytes), to_gpu));
                 std::memcpy(to, from, size_bytes);
               }});
 }
 
 absl::Status FakeDriver::Fill(void* data, int value, int64_t size_bytes, Stream stream) {
   absl::MutexLock lock(&mutex_);
-  return Push("Fill", stream, {[this, data, value, size_bytes]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                CheckAccess("a fill", data, size_bytes);
+  return Push("Fill", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                CheckAccess("a fill", data, size_bytes, stream);
                 std::memset(data, value, size_bytes);
               }});
 }

@@ -30,8 +30,9 @@ namespace dpipe::cuda {
 // (EnqueueKernel). What is captured runs when its graph is launched, with the memory that it was
 // given then, in any order that the streams allow that were captured; everything that CUDA forbids
 // during a capture fails and spoils it. Of contexts it wants what CUDA does: kernels are launched
-// by threads that have made the stream's current, or its GPU's primary one, and use their GPU's
-// memory, a green one is current to one thread at a time, events are recorded on their own GPU.
+// by threads that have made the stream's current, or its GPU's primary one; what a stream does uses
+// its own GPU's memory, but for copies that name both GPUs; a green one is current to one thread at
+// a time; events are recorded on their own GPU.
 class FakeDriver : public Driver, public HostQueue {
  public:
   explicit FakeDriver(uint64_t seed = 1);
@@ -81,6 +82,8 @@ class FakeDriver : public Driver, public HostQueue {
   absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) override;
   void FreePinned(void* data) override;
   absl::Status Copy(void* to, const void* from, int64_t size_bytes, Stream stream) override;
+  absl::Status CopyBetween(void* to, int to_gpu, const void* from, int from_gpu, int64_t size_bytes,
+                           Stream stream) override;
   absl::Status Fill(void* data, int value, int64_t size_bytes, Stream stream) override;
   absl::Status Convert(void* to, DType to_dtype, const void* from, DType from_dtype, int64_t count,
                        Stream stream) override;
@@ -145,8 +148,11 @@ class FakeDriver : public Driver, public HostQueue {
   // False where nothing can go on.
   bool RunOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsDone(Event event, int64_t recording) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `kernels`: the stream of the kernel that does it, if one does.
-  void CheckAccess(const char* what, const void* data, int64_t size_bytes, Stream kernels = nullptr)
+  // The pool of the memory, null for pinned and for unknown memory.
+  Pool CheckAccess(const char* what, const void* data, int64_t size_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Also that the stream's GPU reaches it.
+  void CheckAccess(const char* what, const void* data, int64_t size_bytes, Stream stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of what a stream takes part in; null: in nothing.
   FakeCapture* CaptureOf(Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

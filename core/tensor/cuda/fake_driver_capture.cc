@@ -118,18 +118,18 @@ void FakeDriver::EnqueueKernel(void* stream, std::function<void()> kernel, const
   Tell(contexts_.Launch(static_cast<Stream>(stream)));
   const absl::Status pushed =
       Push("EnqueueKernel", static_cast<Stream>(stream),
-           {[this, stream, kernel = std::move(kernel), words = std::move(words)]()
-                ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                  for (const char* word : words) {
-                    auto block = blocks_.upper_bound(word);
-                    if (block == blocks_.begin()) continue;
-                    --block;
-                    if (word >= block->first + block->second.size_bytes) continue;
-                    if (!block->second.live) violations_.push_back("a kernel uses freed memory");
-                    Tell(contexts_.Reach(static_cast<Stream>(stream), block->second.pool));
-                  }
-                  kernel();
-                }});
+           {[this, stream, kernel = std::move(kernel),
+             words = std::move(words)]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+             for (const char* word : words) {
+               auto block = blocks_.upper_bound(word);
+               if (block == blocks_.begin()) continue;
+               --block;
+               if (word >= block->first + block->second.size_bytes) continue;
+               if (!block->second.live) violations_.push_back("a kernel uses freed memory");
+               Tell(contexts_.Reach("a kernel", static_cast<Stream>(stream), block->second.pool));
+             }
+             kernel();
+           }});
   if (pushed.ok() || CaptureOf(static_cast<Stream>(stream)) != nullptr) return;
   violations_.push_back(absl::StrCat("EnqueueKernel: ", pushed.message()));
 }

@@ -6,9 +6,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <unordered_map>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "core/cuda/cuda_status.h"
 #include "core/cuda/driver_api.h"
 #include "core/tensor/cuda/kernels.h"
@@ -60,7 +63,7 @@ class RuntimeDriver : public Driver {
   absl::StatusOr<std::vector<Context>> Divide(int gpu, int count, int multiprocessors) override;
   absl::Status MakeCurrent(const Context& context) override;
   absl::StatusOr<Stream> CreateStream(const Context& context) override;
-  void DestroyStream(Stream stream) override { Ignore(cudaStreamDestroy(stream)); }
+  void DestroyStream(Stream stream) override;
   absl::Status Synchronize(Stream stream) override;
   absl::StatusOr<Event> CreateEvent(const Context& context) override;
   void DestroyEvent(Event event) override { Ignore(cudaEventDestroy(event)); }
@@ -78,6 +81,8 @@ class RuntimeDriver : public Driver {
   absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) override;
   void FreePinned(void* data) override { Ignore(cudaFreeHost(data)); }
   absl::Status Copy(void* to, const void* from, int64_t size_bytes, Stream stream) override;
+  absl::Status CopyBetween(void* to, int to_gpu, const void* from, int from_gpu, int64_t size_bytes,
+                           Stream stream) override;
   absl::Status Fill(void* data, int value, int64_t size_bytes, Stream stream) override;
   absl::Status Convert(void* to, DType to_dtype, const void* from, DType from_dtype, int64_t count,
                        Stream stream) override;
@@ -89,6 +94,20 @@ class RuntimeDriver : public Driver {
 
  private:
   static absl::StatusOr<CUdevResource> MultiprocessorsOf(const DriverApi* api, int gpu);
+  static absl::StatusOr<Stream> NewStream(const Context& context);
+  // As WithGpu: to calls about memory from a pool it matters which GPU is current, though the
+  // stream says where they belong.
+  template <typename Call>
+  absl::Status WithGpuOf(Stream stream, const Call& call) {
+    return WithGpu(GpuOf(stream), call);
+  }
+  int GpuOf(Stream stream) ABSL_LOCKS_EXCLUDED(mutex_) {
+    absl::ReaderMutexLock lock(&mutex_);
+    return gpu_of_.at(stream);
+  }
+
+  absl::Mutex mutex_;
+  std::unordered_map<Stream, int> gpu_of_ ABSL_GUARDED_BY(mutex_);
 };
 
 absl::StatusOr<std::vector<Gpu>> RuntimeDriver::Gpus() {
@@ -177,6 +196,21 @@ absl::Status RuntimeDriver::MakeCurrent(const Context& context) {
 }
 
 absl::StatusOr<Stream> RuntimeDriver::CreateStream(const Context& context) {
+  DPIPE_ASSIGN_OR_RETURN(const Stream stream, NewStream(context));
+  absl::MutexLock lock(&mutex_);
+  gpu_of_[stream] = context.gpu;
+  return stream;
+}
+
+void RuntimeDriver::DestroyStream(Stream stream) {
+  {
+    absl::MutexLock lock(&mutex_);
+    gpu_of_.erase(stream);
+  }
+  Ignore(cudaStreamDestroy(stream));
+}
+
+absl::StatusOr<Stream> RuntimeDriver::NewStream(const Context& context) {
   Stream stream;
   if (context.green == nullptr) {
     DPIPE_RETURN_IF_ERROR(WithGpu(context.gpu, [&]() -> absl::Status {
@@ -255,15 +289,17 @@ absl::StatusOr<Pool> RuntimeDriver::CreatePool(const Context& context) {
 
 absl::StatusOr<void*> RuntimeDriver::Allocate(Pool pool, int64_t size_bytes, Stream stream) {
   void* data = nullptr;
-  const cudaError_t error = cudaMallocFromPoolAsync(&data, size_bytes, pool, stream);
-  if (error != cudaSuccess) cudaGetLastError();
-  DPIPE_RETURN_IF_ERROR(CudaStatus(error, "cudaMallocFromPoolAsync"));
+  DPIPE_RETURN_IF_ERROR(WithGpuOf(stream, [&] {
+    const cudaError_t error = cudaMallocFromPoolAsync(&data, size_bytes, pool, stream);
+    if (error != cudaSuccess) cudaGetLastError();
+    return CudaStatus(error, "cudaMallocFromPoolAsync");
+  }));
   return data;
 }
 
 absl::Status RuntimeDriver::Free(void* data, Stream stream) {
-  DPIPE_CUDA(cudaFreeAsync(data, stream));
-  return absl::OkStatus();
+  return WithGpuOf(stream,
+                   [&] { return CudaStatus(cudaFreeAsync(data, stream), "cudaFreeAsync"); });
 }
 
 absl::Status RuntimeDriver::Trim(Pool pool) {
@@ -285,14 +321,26 @@ absl::StatusOr<void*> RuntimeDriver::AllocatePinned(int64_t size_bytes) {
 }
 
 absl::Status RuntimeDriver::Copy(void* to, const void* from, int64_t size_bytes, Stream stream) {
-  // Unified addressing tells on which side, or on which GPU, each pointer lies.
-  DPIPE_CUDA(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, stream));
-  return absl::OkStatus();
+  // Unified addressing tells on which side each pointer lies.
+  return WithGpuOf(stream, [&] {
+    return CudaStatus(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, stream),
+                      "cudaMemcpyAsync");
+  });
+}
+
+// Named, since another GPU's memory from a pool is not found by its address alone.
+absl::Status RuntimeDriver::CopyBetween(void* to, int to_gpu, const void* from, int from_gpu,
+                                        int64_t size_bytes, Stream stream) {
+  return WithGpuOf(stream, [&] {
+    return CudaStatus(cudaMemcpyPeerAsync(to, to_gpu, from, from_gpu, size_bytes, stream),
+                      "cudaMemcpyPeerAsync");
+  });
 }
 
 absl::Status RuntimeDriver::Fill(void* data, int value, int64_t size_bytes, Stream stream) {
-  DPIPE_CUDA(cudaMemsetAsync(data, value, size_bytes, stream));
-  return absl::OkStatus();
+  return WithGpuOf(stream, [&] {
+    return CudaStatus(cudaMemsetAsync(data, value, size_bytes, stream), "cudaMemsetAsync");
+  });
 }
 
 absl::Status RuntimeDriver::Convert(void* to, DType to_dtype, const void* from, DType from_dtype,

@@ -1,10 +1,14 @@
+// What devices do with this machine's GPUs; and with the fake driver, lest a test should ask of
+// CUDA what it does not allow.
 #include "core/tensor/cuda/system_driver.h"
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/fake_driver.h"
 #include "core/tensor/host_values.h"
 #include "core/tensor/tensor.h"
 #include "gmock/gmock.h"
@@ -15,6 +19,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(SystemDriverTest, FindsAGpuOrSaysWhatIsMissing) {
   const auto driver = SystemDriver();
@@ -28,15 +33,35 @@ TEST(SystemDriverTest, FindsAGpuOrSaysWhatIsMissing) {
               AnyOf(HasSubstr("no GPU: "), HasSubstr("built without CUDA")));
 }
 
-class GpuTest : public ::testing::Test {
+enum class Kind { kFake, kSystem };
+
+class GpuTest : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
+    if (GetParam() == Kind::kFake) {
+      fake_ = std::make_unique<FakeDriver>();
+      fake_->SetNumGpus(2);
+      driver_ = fake_.get();
+      return;
+    }
     const auto driver = SystemDriver();
     if (!driver.ok()) GTEST_SKIP() << driver.status().message();
     driver_ = *driver;
   }
+  void TearDown() override {
+    if (fake_ == nullptr) return;
+    fake_->RunAll();
+    EXPECT_THAT(fake_->violations(), IsEmpty());
+  }
+
+  std::unique_ptr<FakeDriver> fake_;
   Driver* driver_ = nullptr;
 };
+
+INSTANTIATE_TEST_SUITE_P(Drivers, GpuTest, ::testing::Values(Kind::kFake, Kind::kSystem),
+                         [](const auto& info) -> std::string {
+                           return info.param == Kind::kFake ? "Fake" : "System";
+                         });
 
 std::vector<float> Numbers(int64_t count) {
   std::vector<float> numbers(count);
@@ -45,7 +70,7 @@ std::vector<float> Numbers(int64_t count) {
 }
 
 // Copies, fills, sums and memory of a recording's own, launched on what lies there at the time.
-TEST_F(GpuTest, RecordedWorkIsLaunchedAgain) {
+TEST_P(GpuTest, RecordedWorkIsLaunchedAgain) {
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();
   const auto device = (*devices)[0];
@@ -80,7 +105,7 @@ TEST_F(GpuTest, RecordedWorkIsLaunchedAgain) {
   EXPECT_TRUE(device->Synchronize().ok());
 }
 
-TEST_F(GpuTest, TensorsComeBackAsTheyWent) {
+TEST_P(GpuTest, TensorsComeBackAsTheyWent) {
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();
   const auto device = (*devices)[0];
@@ -97,7 +122,7 @@ TEST_F(GpuTest, TensorsComeBackAsTheyWent) {
   EXPECT_TRUE(device->Synchronize().ok()) << device->Synchronize();
 }
 
-TEST_F(GpuTest, MemoryIsCountedAndReused) {
+TEST_P(GpuTest, MemoryIsCountedAndReused) {
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();
   const auto device = (*devices)[0];
@@ -113,7 +138,7 @@ TEST_F(GpuTest, MemoryIsCountedAndReused) {
   EXPECT_LT(device->allocator().stats().reserved_bytes, 4 << 20);
 }
 
-TEST_F(GpuTest, VirtualGpusShareTheirMessages) {
+TEST_P(GpuTest, VirtualGpusShareTheirMessages) {
   const auto devices = CreateVirtualCudaDevices(driver_, 2);
   if (devices.status().code() == absl::StatusCode::kUnimplemented) {
     GTEST_SKIP() << devices.status().message();
@@ -122,7 +147,7 @@ TEST_F(GpuTest, VirtualGpusShareTheirMessages) {
   const auto &first = (*devices)[0], &second = (*devices)[1];
   EXPECT_EQ(CudaDeviceOf(*first).context().multiprocessors,
             CudaDeviceOf(*second).context().multiprocessors);
-  ASSERT_TRUE(first->BindThread().ok());
+  ASSERT_TRUE(second->BindThread().ok());  // whose kernels are launched here
   Tensor total = Tensor::Zeros(second, {100003}, DType::kF32);
   std::vector<float> expected(100003);
   for (int i = 0; i < 20; ++i) {
@@ -138,7 +163,34 @@ TEST_F(GpuTest, VirtualGpusShareTheirMessages) {
   EXPECT_TRUE(second->Synchronize().ok()) << second->Synchronize();
 }
 
-TEST_F(GpuTest, EventsTellTheHostsTime) {
+// By threads of either, and by one that belongs to none.
+TEST_P(GpuTest, TensorsGoFromGpuToGpu) {
+  const auto gpus = driver_->Gpus();
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  if (gpus->size() < 2) GTEST_SKIP() << "two GPUs are needed, " << DescribeGpus(*gpus);
+  const auto devices = CreateCudaDevices(driver_, 2);
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  const std::vector<float> numbers = Numbers(5000003);
+  const int64_t count = static_cast<int64_t>(numbers.size());
+  const auto there_and_back = [&] {
+    const Tensor first = Tensor::FromHost<float>((*devices)[0], {count}, numbers);
+    const Tensor second = first.CopyTo((*devices)[1]);
+    EXPECT_EQ(HostValues(second), numbers);
+    EXPECT_EQ(HostValues(second.CopyTo((*devices)[0])), numbers);
+    EXPECT_EQ(HostValues(Tensor::Zeros((*devices)[1], {3}, DType::kF32)), std::vector<float>(3));
+  };
+  for (const auto& device : *devices) {
+    ASSERT_TRUE(device->BindThread().ok());
+    there_and_back();
+  }
+  std::thread(there_and_back).join();
+  for (const auto& device : *devices) {
+    EXPECT_TRUE(device->Synchronize().ok()) << device->Synchronize();
+  }
+}
+
+TEST_P(GpuTest, EventsTellTheHostsTime) {
+  if (fake_ != nullptr) GTEST_SKIP() << "a fake driver has a clock of its own";
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();
   const auto device = (*devices)[0];
