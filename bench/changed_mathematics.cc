@@ -33,7 +33,8 @@ DEFINE_int32(batch, 32, "images of an update, over all devices");
 DEFINE_int32(updates, 320, "updates in all, a multiple of --window and of --points");
 DEFINE_int32(window, 8, "updates of a step where weights lag behind: then all are at one again");
 DEFINE_int32(points, 10, "evaluations on the way");
-DEFINE_double(lr, 1.5e-3, "learning rate of AdamW, after 20 updates; gradients are not clipped");
+DEFINE_double(lr, 1.5e-3,
+              "learning rate of AdamW, after some 20 updates; gradients are not clipped");
 DEFINE_uint64(seed, 1, "of initial weights, order of the data, noise and timesteps");
 DEFINE_string(out, "", "folder for the results; empty: out/ and the benchmark's name");
 
@@ -104,7 +105,8 @@ absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const Method& m
   options.patch_share = method.patch_share;
   options.optimizer.adamw.beta2 = 0.99f;
   options.optimizer.learning_rate.peak = static_cast<float>(FLAGS_lr);
-  options.optimizer.learning_rate.warmup_steps = 20;
+  options.optimizer.learning_rate.warmup_steps =
+      (20 + UpdatesPerStep(method) - 1) / UpdatesPerStep(method);
   options.optimizer.max_grad_norm = 0;
   return models::TrainingSetup::Create(options);
 }

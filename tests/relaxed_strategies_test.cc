@@ -99,7 +99,7 @@ class Worker {
       const LayerRange layers{stage.layers().begin(), stage.layers().end()};
       stages_.push_back(std::make_unique<nn::ParameterSet>(program, layers, Device::Cpu()));
       EXPECT_TRUE(stages_.back()->Load(initial).ok());
-      optimizers_.push_back(AdamWFactory(optimizer, nullptr)(*stages_.back()));
+      optimizers_.push_back(AdamWFactory(optimizer)(*stages_.back()));
     }
   }
 

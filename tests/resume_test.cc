@@ -193,7 +193,8 @@ TEST_P(SamePlanTest, IsBitIdenticalWhereverItIsCut) {
 INSTANTIATE_TEST_SUITE_P(
     Strategies, SamePlanTest,
     ::testing::Combine(::testing::Values("data_parallel", "zero3", "gpipe", "diffusionpipe",
-                                         "chimera", "opendiffusionpipe"),
+                                         "chimera", "opendiffusionpipe", "pipedream_stashing",
+                                         "xpipe", "hetpipe"),
                        ::testing::Values(2), ::testing::Values(DType::kF32, DType::kBf16)),
     [](const ::testing::TestParamInfo<SamePlanTest::ParamType>& info) {
       return std::get<0>(info.param) + "_" + std::string(DTypeName(std::get<2>(info.param)));

@@ -45,8 +45,8 @@ class Fixture {
 
   absl::StatusOr<testlib::TrainingOutcome> Train(const testlib::TestPlans& plans,
                                                  int steps_per_run = kSteps) const {
-    DPIPE_ASSIGN_OR_RETURN(const auto session, StartSession(job_, plans.plain, /*ema=*/nullptr,
-                                                            &plans.self_conditioned));
+    DPIPE_ASSIGN_OR_RETURN(const auto session,
+                           StartSession(job_, plans.plain, &plans.self_conditioned));
     testlib::TrainingOutcome outcome;
     for (int done = 0; done < kSteps; done += steps_per_run) {
       const int count = std::min(steps_per_run, kSteps - done);
@@ -158,7 +158,7 @@ TEST(SelfConditioningTest, PlansThatDoNotFitAreNamed) {
             "steps'");
   Fixture one(1, 0.5);
   const auto plans = one.Plans("data_parallel");
-  const auto session = StartSession(one.job(), plans->plain, nullptr, &plans->self_conditioned);
+  const auto session = StartSession(one.job(), plans->plain, &plans->self_conditioned);
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_EQ((*session)->Run(1, true, /*record=*/true).status().message(),
             "a session of two plans records no trace; record each plan in a session of its own");

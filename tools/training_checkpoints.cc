@@ -103,7 +103,12 @@ absl::StatusOr<std::unique_ptr<TrainingCheckpoints>> TrainingCheckpoints::Open(
 
 absl::Status TrainingCheckpoints::Choose() {
   if (options_.resume == "" || options_.resume == "auto") {
-    DPIPE_ASSIGN_OR_RETURN(checkpoint_, folder_->OpenNewest(say_));
+    auto newest = folder_->OpenNewest(say_);
+    if (absl::IsDataLoss(newest.status())) {
+      return absl::DataLossError(absl::StrCat(newest.status().message(),
+                                              ": --resume=never begins anew and sets them aside"));
+    }
+    DPIPE_ASSIGN_OR_RETURN(checkpoint_, std::move(newest));
   } else if (options_.resume != "never") {
     DPIPE_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(options_.resume));
   }

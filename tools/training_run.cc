@@ -67,7 +67,7 @@ absl::Status TrainingRun::TakeOrders() {
 
 absl::Status TrainingRun::Start() {
   DPIPE_ASSIGN_OR_RETURN(session_,
-                         StartSession(job_, plans_.plan, &ema_, plans_.self_conditioned_or_null()));
+                         StartSession(job_, plans_.plan, plans_.self_conditioned_or_null()));
   if (leads()) DPIPE_RETURN_IF_ERROR(checkpoints_->Restore(session_.get()));
   setup_->ReleaseInitialParameters();
   job_.backbone_parameters = setup_->job().backbone_parameters;

@@ -82,7 +82,6 @@ class TrainingRun {
   TrainingJob job_;
   TrainingPlans plans_;
   int64_t num_steps_ = 0;
-  EmaWeights ema_;
   std::unique_ptr<LocalSession> session_;
 };
 

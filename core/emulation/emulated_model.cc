@@ -158,7 +158,8 @@ uint64_t Hash(const std::string& text) {
 
 class GradientDescent : public StepOptimizer {
  public:
-  absl::Status Step(int64_t step, double global_norm, nn::ParameterSet* parameters) override {
+  absl::Status Step(int64_t step, bool ends_step, double global_norm,
+                    nn::ParameterSet* parameters) override {
     for (nn::ParameterId id : parameters->trainable_ids()) {
       const absl::Span<const float> grad = parameters->grad(id)->span<float>();
       ops::Weight* weight = parameters->mutable_weight(id);
@@ -169,7 +170,7 @@ class GradientDescent : public StepOptimizer {
     ++num_updates_;
     return absl::OkStatus();
   }
-  std::vector<StateTensor> State() override { return {}; }
+  std::vector<StateTensor> State(absl::string_view kind) override { return {}; }
   int64_t num_updates() const override { return num_updates_; }
   absl::Status StateRestored(int64_t num_updates) override {
     num_updates_ = num_updates;

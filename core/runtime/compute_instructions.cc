@@ -317,7 +317,7 @@ absl::Status RankExecutor::WithForwardWeights(StageMicroBatch key, int64_t step,
   return versions.RunPredicted(
       first_update + own,
       [&](nn::ParameterSet* weights) {
-        return optimizers_[0].second->Predict(first_update + updates_in_step_, ahead, weights);
+        return optimizers_[0].second->Predict(step, ahead, weights);
       },
       pass);
 }

@@ -52,9 +52,7 @@ absl::Status RankExecutor::SumNorm(int64_t step) {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<double> squares, ops::SumsOfSquares(norm_grads_));
   for (size_t i = 0; i < squares.size(); ++i) terms[norm_slots_[i]] = squares[i];
   FetchLosses();
-  for (const StepLosses& part : losses_) {
-    for (float loss : part.losses) terms.back() += std::isfinite(loss) ? 0 : 1;
-  }
+  terms.back() = static_cast<double>(NumBadLosses());
   resources_.clock->FinishPart();
   Record(step, TraceEvent::COMPUTE);  // the waiting that follows is no work
   DPIPE_RETURN_IF_ERROR(
@@ -93,38 +91,61 @@ absl::Status RankExecutor::OptimizerStep(const Instruction& instruction, int64_t
   DPIPE_RETURN_IF_ERROR(AwaitCollectives(collectives_.size()));
   MarkStart();
   if (plan().has_relaxation()) {
-    DPIPE_RETURN_IF_ERROR(Update(step));
+    DPIPE_RETURN_IF_ERROR(Update(step, last));
+    if (last) DPIPE_RETURN_IF_ERROR(CheckLosses(step));
   } else {
     outcome_ = StepOutcome();
     if (plan().global_norm()) DPIPE_RETURN_IF_ERROR(SumNorm(step));
     for (auto& [parameters, optimizer] : optimizers_) {
       if (outcome_.applied) {
-        DPIPE_RETURN_IF_ERROR(optimizer->Step(step, outcome_.global_norm, parameters));
+        DPIPE_RETURN_IF_ERROR(
+            optimizer->Step(step, /*ends_step=*/true, outcome_.global_norm, parameters));
       }
       parameters->ZeroGrads();
     }
   }
-  if (!last) return absl::OkStatus();
+  if (!last) {
+    ++updates_in_step_;
+    return absl::OkStatus();
+  }
   updates_in_step_ = 0;
   frozen_.DropThrough(step);
   return absl::OkStatus();
 }
 
 // One of several in the step of a relaxed plan, while micro-batches are under way.
-absl::Status RankExecutor::Update(int64_t step) {
-  const int per_update = plan().relaxation().micro_batches_per_update();
-  const int64_t number = step * (plan().num_micro_batches() / per_update) + updates_in_step_++;
+absl::Status RankExecutor::Update(int64_t step, bool ends_step) {
   for (const auto& versions : versions_) {
     if (versions != nullptr) versions->BeginUpdate();
   }
   for (auto& [parameters, optimizer] : optimizers_) {
-    DPIPE_RETURN_IF_ERROR(optimizer->Step(number, /*global_norm=*/-1, parameters));
+    DPIPE_RETURN_IF_ERROR(optimizer->Step(step, ends_step, /*global_norm=*/-1, parameters));
     parameters->ZeroGrads();
   }
   for (const auto& versions : versions_) {
     if (versions != nullptr) versions->EndUpdate();
   }
   return absl::OkStatus();
+}
+
+// Of a step whose updates have been made, so that it cannot be skipped any more.
+absl::Status RankExecutor::CheckLosses(int64_t step) {
+  FetchLosses();
+  const int64_t bad = NumBadLosses();
+  if (bad == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("step ", step, " (from 0): ", bad, " of ", plan().global_batch(),
+                   " losses are not finite, and weights have been updated by them, as this plan "
+                   "does it within a step: the training has diverged; go on from the newest "
+                   "checkpoint with a lower learning rate"));
+}
+
+int64_t RankExecutor::NumBadLosses() const {
+  int64_t bad = 0;
+  for (const StepLosses& part : losses_) {
+    for (float loss : part.losses) bad += std::isfinite(loss) ? 0 : 1;
+  }
+  return bad;
 }
 
 }  // namespace dpipe

@@ -196,7 +196,9 @@ class RankExecutor {
   absl::Status ReleaseParams(const Instruction& instruction);
   absl::Status ReduceGrads(const Instruction& instruction, int64_t step);
   absl::Status OptimizerStep(const Instruction& instruction, int64_t step);
-  absl::Status Update(int64_t step);
+  absl::Status Update(int64_t step, bool ends_step);
+  absl::Status CheckLosses(int64_t step);
+  int64_t NumBadLosses() const;  // of this rank's, fetched ones
   absl::Status SyncParams(const Instruction& instruction);
   absl::Status CheckFinished() const;
   absl::Status SumNorm(int64_t step);

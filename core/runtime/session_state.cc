@@ -28,6 +28,9 @@ struct Found {
   int index = 0;  // among that process's parts
 
   int64_t end() const { return state.begin + spec.shape.num_elements(); }
+  bool IsOfSame(const Found& other) const {
+    return state.kind == other.state.kind && state.parameter == other.state.parameter;
+  }
   std::string name() const {
     return absl::StrCat("the state '", state.kind, "' of ", state.parameter);
   }
@@ -37,22 +40,23 @@ struct Found {
 // make up whole tensors.
 absl::StatusOr<std::vector<Found>> WithoutCopies(std::vector<Found> parts) {
   std::vector<Found> kept;
-  for (Found& part : parts) {
-    const bool continues = !kept.empty() && kept.back().state.kind == part.state.kind &&
-                           kept.back().state.parameter == part.state.parameter;
-    const int64_t covered = continues ? kept.back().end() : 0;
-    const bool was_whole =
-        continues || kept.empty() || kept.back().end() == kept.back().state.whole.num_elements();
-    if (!was_whole || part.state.begin > covered) {
-      return absl::InternalError(absl::StrCat(part.name(), " has no elements [", covered, ", ",
-                                              part.state.begin,
-                                              "), or the one before it is not whole"));
+  for (auto part = parts.begin(); part != parts.end();) {
+    const Found first = *part;
+    int64_t covered = 0;
+    for (; part != parts.end() && part->IsOfSame(first); ++part) {
+      if (part->end() <= covered) continue;
+      if (part->state.begin != covered) {
+        return absl::InternalError(absl::StrCat(part->name(), " has a part from element ",
+                                                part->state.begin, " on, where one from ", covered,
+                                                " on is due"));
+      }
+      covered = part->end();
+      kept.push_back(*part);
     }
-    if (part.end() > covered && part.state.begin < covered) {
-      return absl::InternalError(
-          absl::StrCat(part.name(), " has parts that overlap at element ", part.state.begin));
+    if (covered != first.state.whole.num_elements()) {
+      return absl::InternalError(absl::StrCat(first.name(), " has ", covered, " elements of ",
+                                              first.state.whole.num_elements()));
     }
-    if (part.end() > covered) kept.push_back(std::move(part));
   }
   return kept;
 }
@@ -136,7 +140,7 @@ std::vector<StateTensor> LocalSession::OwnState(const std::string& kind) const {
   for (const auto& rank : ranks_) {
     for (const auto& [parameters, optimizer] : rank->executor->optimizers()) {
       add(Weights(*parameters));
-      add(optimizer->State());
+      add(optimizer->State(kind));
     }
   }
   return all;
@@ -262,7 +266,9 @@ absl::Status LocalSession::RestoreRank(int local, int64_t num_updates, const Sta
     for (nn::ParameterId id : parameters->trainable_ids()) {
       parameters->mutable_weight(id)->MarkUpdated();
     }
-    for (const StateTensor& own : optimizer->State()) DPIPE_RETURN_IF_ERROR(read(own));
+    for (const StateTensor& own : optimizer->State(/*kind=*/"")) {
+      DPIPE_RETURN_IF_ERROR(read(own));
+    }
     DPIPE_RETURN_IF_ERROR(optimizer->StateRestored(num_updates));
   }
   return absl::OkStatus();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,23 +14,18 @@ namespace {
 
 class AdamWOptimizer : public StepOptimizer {
  public:
-  AdamWOptimizer(const AdamWOptions& options, EmaWeights* ema, const nn::ParameterSet& parameters)
+  AdamWOptimizer(const AdamWOptions& options, const nn::ParameterSet& parameters)
       : options_(options), parameters_(parameters) {
     for (nn::ParameterId id : parameters.trainable_ids()) {
       const Tensor& master = parameters.weight(id).master();
       ParameterState state{AdamWMoments(options.moments, options.moments_block, master), Tensor()};
-      if (options.ema_decay > 0) {
-        state.average = master.Clone();
-        if (ema != nullptr) {
-          ema->Register(parameters.program().parameter(id).name, parameters.part(id),
-                        state.average);
-        }
-      }
+      if (options.ema_decay > 0) state.average = master.Clone();
       states_.push_back(std::move(state));
     }
   }
 
-  absl::Status Step(int64_t step, double global_norm, nn::ParameterSet* parameters) override {
+  absl::Status Step(int64_t step, bool ends_step, double global_norm,
+                    nn::ParameterSet* parameters) override {
     if (!(global_norm < 0) && !std::isfinite(global_norm)) {  // NaN too
       return absl::FailedPreconditionError(
           absl::StrCat("the gradients' global norm is ", global_norm,
@@ -38,7 +35,7 @@ class AdamWOptimizer : public StepOptimizer {
         global_norm < 0 ? 1.0f : ops::ClipScale(global_norm, options_.max_grad_norm);
     ops::AdamWParams params = options_.adamw;
     params.learning_rate = options_.learning_rate.At(step);
-    const double ema_decay = EmaDecayAt(options_, step);
+    const double ema_decay = ends_step ? EmaDecayAt(options_, step) : 1;
     ++updates_;
     DPIPE_RETURN_IF_ERROR(UpdateParameters(params, scale, parameters));
     std::vector<ops::AxpbyPair> averages;
@@ -66,16 +63,19 @@ class AdamWOptimizer : public StepOptimizer {
     return ops::AdamWPredict(params, updates_, updates, predictions);
   }
 
-  std::vector<StateTensor> State() override {
+  std::vector<StateTensor> State(absl::string_view kind) override {
     std::vector<StateTensor> tensors;
     for (size_t i = 0; i < states_.size(); ++i) {
       const nn::ParameterId id = parameters_.trainable_ids()[i];
-      const auto add = [&](const std::string& kind, const Tensor& tensor) {
-        if (!tensor.defined()) return;
-        tensors.push_back(ElementwiseState(kind, parameters_.program().parameter(id).name,
+      const auto add = [&](const std::string& own, const Tensor& tensor) {
+        if (!tensor.defined() || (!kind.empty() && own != kind)) return;
+        tensors.push_back(ElementwiseState(own, parameters_.program().parameter(id).name,
                                            parameters_.part(id), tensor));
       };
-      for (const auto& [name, tensor] : states_[i].moments.Export()) add(name, tensor);
+      // Not for an average alone: moments of 8 bits are given as fp32 copies.
+      if (kind != kAverageKind) {
+        for (const auto& [name, tensor] : states_[i].moments.Export()) add(name, tensor);
+      }
       add(kAverageKind, states_[i].average);
     }
     return tensors;
@@ -132,25 +132,9 @@ double EmaDecayAt(const AdamWOptions& options, int64_t step) {
   return std::min(options.ema_decay, (1 + n) / (10 + n));
 }
 
-void EmaWeights::Register(const std::string& name, const nn::ParameterPart& part,
-                          const Tensor& average) {
-  absl::MutexLock lock(&mutex_);
-  // Replicas of a stage keep equal averages; the first one's is taken.
-  averages_.emplace(std::make_pair(name, part.shard.index), std::make_pair(part, average));
-}
-
-std::map<std::string, Tensor> EmaWeights::Collect() const {
-  absl::MutexLock lock(&mutex_);
-  std::map<std::string, Tensor> copies;
-  for (const auto& [key, average] : averages_) {
-    average.first.AddTo(key.first, average.second, &copies);
-  }
-  return copies;
-}
-
-StepOptimizerFactory AdamWFactory(const AdamWOptions& options, EmaWeights* ema) {
-  return [options, ema](const nn::ParameterSet& parameters) -> std::unique_ptr<StepOptimizer> {
-    return std::make_unique<AdamWOptimizer>(options, ema, parameters);
+StepOptimizerFactory AdamWFactory(const AdamWOptions& options) {
+  return [options](const nn::ParameterSet& parameters) -> std::unique_ptr<StepOptimizer> {
+    return std::make_unique<AdamWOptimizer>(options, parameters);
   };
 }
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/nn/nodes/linear_node.h"
 #include "core/nn/program_builder.h"
@@ -47,6 +50,17 @@ class AdamWOptimizerTest : public ::testing::Test {
     return *parameters_.weight(parameters_.trainable_ids()[1]).master().data<float>();
   }
 
+  // The averages' elements, by parameter.
+  static std::map<std::string, std::vector<float>> Averages(StepOptimizer* optimizer) {
+    std::map<std::string, std::vector<float>> averages;
+    for (const StateTensor& state : optimizer->State(kAverageKind)) {
+      EXPECT_EQ(state.kind, kAverageKind);
+      const absl::Span<const float> values = state.part.span<float>();
+      averages[state.parameter].assign(values.begin(), values.end());
+    }
+    return averages;
+  }
+
   AdamWOptions options_;
   nn::Program program_;
   nn::ParameterSet parameters_;
@@ -55,8 +69,8 @@ class AdamWOptimizerTest : public ::testing::Test {
 // Adam's first update is the learning rate in the gradient's direction, whatever the gradient's
 // size.
 TEST_F(AdamWOptimizerTest, DecaysWeightsButNotBiases) {
-  const auto optimizer = AdamWFactory(options_, nullptr)(parameters_);
-  ASSERT_TRUE(optimizer->Step(0, /*global_norm=*/0.5, &parameters_).ok());
+  const auto optimizer = AdamWFactory(options_)(parameters_);
+  ASSERT_TRUE(optimizer->Step(0, /*ends_step=*/true, /*global_norm=*/0.5, &parameters_).ok());
   EXPECT_NEAR(Weight(), 1.0f * (1 - 0.1f * 0.5f) - 0.1f, 1e-6);
   EXPECT_NEAR(Bias(), 1.0f - 0.1f, 1e-6);
 }
@@ -65,10 +79,12 @@ TEST_F(AdamWOptimizerTest, DecaysWeightsButNotBiases) {
 // the update is that of Adam on (scale g, h), which differs from (g, h).
 TEST_F(AdamWOptimizerTest, ClipsByTheGlobalNorm) {
   options_.adamw.weight_decay = 0;
-  const auto optimizer = AdamWFactory(options_, nullptr)(parameters_);
-  ASSERT_TRUE(optimizer->Step(0, /*global_norm=*/5.0, &parameters_).ok());  // scaled by 1/5
+  const auto optimizer = AdamWFactory(options_)(parameters_);
+  ASSERT_TRUE(optimizer->Step(0, /*ends_step=*/true, /*global_norm=*/5.0, &parameters_)
+                  .ok());  // scaled by 1/5
   SetAll(1.0f, -0.25f);
-  ASSERT_TRUE(optimizer->Step(1, /*global_norm=*/0.5, &parameters_).ok());  // not scaled
+  ASSERT_TRUE(optimizer->Step(1, /*ends_step=*/true, /*global_norm=*/0.5, &parameters_)
+                  .ok());  // not scaled
   const double g = 0.25 / 5, h = -0.25, b1 = 0.9, b2 = 0.999;
   const double m = (b1 * (1 - b1) * g + (1 - b1) * h) / (1 - b1 * b1);
   const double v = (b2 * (1 - b2) * g * g + (1 - b2) * h * h) / (1 - b2 * b2);
@@ -76,8 +92,8 @@ TEST_F(AdamWOptimizerTest, ClipsByTheGlobalNorm) {
 }
 
 TEST_F(AdamWOptimizerTest, ADivergedNormIsAnError) {
-  const auto optimizer = AdamWFactory(options_, nullptr)(parameters_);
-  const absl::Status status = optimizer->Step(0, std::nan(""), &parameters_);
+  const auto optimizer = AdamWFactory(options_)(parameters_);
+  const absl::Status status = optimizer->Step(0, /*ends_step=*/true, std::nan(""), &parameters_);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("nan"));
   EXPECT_EQ(Weight(), 1.0f) << "weights are left as they were";
@@ -85,41 +101,53 @@ TEST_F(AdamWOptimizerTest, ADivergedNormIsAnError) {
 
 TEST_F(AdamWOptimizerTest, KeepsAMovingAverage) {
   options_.ema_decay = 0.9;
-  EmaWeights ema;
-  const auto optimizer = AdamWFactory(options_, &ema)(parameters_);
-  ASSERT_TRUE(optimizer->Step(0, 0.5, &parameters_).ok());
-  const auto averages = ema.Collect();
+  const auto optimizer = AdamWFactory(options_)(parameters_);
+  ASSERT_TRUE(optimizer->Step(0, /*ends_step=*/true, 0.5, &parameters_).ok());
+  const auto averages = Averages(optimizer.get());
   ASSERT_EQ(averages.size(), 2u);
   // At step 0 the old average weighs min(0.9, 1 / 10).
-  EXPECT_NEAR(*averages.at("layer.bias").data<float>(), 0.1f * 1.0f + 0.9f * Bias(), 1e-6);
+  EXPECT_NEAR(averages.at("layer.bias")[0], 0.1f * 1.0f + 0.9f * Bias(), 1e-6);
 }
 
-// Shards in any order make the averages of the whole.
+// Time goes by steps, of which an update may be one of several.
+TEST_F(AdamWOptimizerTest, UpdatesWithinAStepHaveItsLearningRateAndOneAverage) {
+  options_.adamw.weight_decay = 0;
+  options_.learning_rate.warmup_steps = 4;
+  options_.ema_decay = 0.9;
+  const auto optimizer = AdamWFactory(options_)(parameters_);
+  // Equal gradients move a weight by the learning rate: a quarter of the peak.
+  for (int update = 1; update <= 3; ++update) {
+    ASSERT_TRUE(optimizer->Step(0, /*ends_step=*/update == 3, 0.5, &parameters_).ok());
+    EXPECT_NEAR(Bias(), 1.0f - update * 0.1f / 4, 1e-5);
+    const float average = Averages(optimizer.get()).at("layer.bias")[0];
+    EXPECT_NEAR(average, update < 3 ? 1.0f : 0.1f * 1.0f + 0.9f * Bias(), 1e-6);
+  }
+  EXPECT_EQ(optimizer->num_updates(), 3);
+}
+
+// Shards make the averages of the whole.
 TEST_F(AdamWOptimizerTest, KeepsAMovingAverageOfShards) {
   options_.ema_decay = 0.9;
-  EmaWeights whole_ema, ema;
-  const auto whole = AdamWFactory(options_, &whole_ema)(parameters_);
+  const auto whole = AdamWFactory(options_)(parameters_);
   std::map<std::string, Tensor> initial;
   parameters_.Collect(&initial);
   const nn::Program& program = parameters_.program();
-  for (int index : {1, 0}) {
+  std::map<std::string, std::vector<float>> actual;
+  for (int index : {0, 1}) {
     const auto shards =
         nn::ParameterSet::OfShards(program, program.all_layers(), parameters_.device(), {index, 2});
     ASSERT_TRUE(shards->Load(initial).ok());
     for (nn::ParameterId id : shards->trainable_ids()) {
       shards->grad(id)->CopyFrom(shards->part(id).Of(*parameters_.grad(id)));
     }
-    ASSERT_TRUE(AdamWFactory(options_, &ema)(*shards)->Step(0, 0.5, shards.get()).ok());
-  }
-  ASSERT_TRUE(whole->Step(0, 0.5, &parameters_).ok());
-  const auto expected = whole_ema.Collect(), actual = ema.Collect();
-  ASSERT_EQ(actual.size(), expected.size());
-  for (const auto& [name, tensor] : expected) {
-    ASSERT_EQ(actual.at(name).shape(), tensor.shape());
-    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-      EXPECT_EQ(actual.at(name).data<float>()[i], tensor.data<float>()[i]) << name;
+    const auto optimizer = AdamWFactory(options_)(*shards);
+    ASSERT_TRUE(optimizer->Step(0, /*ends_step=*/true, 0.5, shards.get()).ok());
+    for (const auto& [name, values] : Averages(optimizer.get())) {
+      actual[name].insert(actual[name].end(), values.begin(), values.end());
     }
   }
+  ASSERT_TRUE(whole->Step(0, /*ends_step=*/true, 0.5, &parameters_).ok());
+  EXPECT_EQ(actual, Averages(whole.get()));
 }
 
 TEST(EmaDecayTest, StartsLateAndUpdatesNowAndThen) {
@@ -149,7 +177,7 @@ class LeastSquares {
     options.adamw.weight_decay = 0;
     options.moments = format;
     options.moments_block = 256;
-    optimizer_ = AdamWFactory(options, nullptr)(parameters_);
+    optimizer_ = AdamWFactory(options)(parameters_);
     for (int i = 0; i < kSize; ++i) scale_[i] = std::pow(10.0, -3.0 * i / kSize);
   }
 
@@ -182,7 +210,7 @@ class LeastSquares {
       for (int i = 0; i < kSize; ++i) {
         grad[i] = scale_[i] * scale_[i] * (weights()[i] - Target(i));
       }
-      ASSERT_TRUE(optimizer_->Step(step, -1, &parameters_).ok());
+      ASSERT_TRUE(optimizer_->Step(step, /*ends_step=*/true, -1, &parameters_).ok());
     }
   }
   StepOptimizer& optimizer() { return *optimizer_; }
@@ -216,11 +244,11 @@ TEST(AdamWMomentsTest, EightBitsAreReproducibleAndResumable) {
       resumed(MomentsFormat::kInt8);
   straight.Run(0, 40);
   stopped.Run(0, 20);
-  const std::vector<StateTensor> saved = stopped.optimizer().State();
+  const std::vector<StateTensor> saved = stopped.optimizer().State(/*kind=*/"");
   ASSERT_EQ(saved.size(), 2u);
   EXPECT_EQ(saved[0].kind, "m");
   EXPECT_EQ(saved[1].kind, "root_v");
-  const std::vector<StateTensor> target = resumed.optimizer().State();
+  const std::vector<StateTensor> target = resumed.optimizer().State(/*kind=*/"");
   for (size_t i = 0; i < saved.size(); ++i) Tensor(target[i].part).CopyFrom(saved[i].part);
   std::copy(stopped.weights().begin(), stopped.weights().end(), resumed.weights().begin());
   ASSERT_TRUE(resumed.optimizer().StateRestored(20).ok());

@@ -95,7 +95,7 @@ absl::StatusOr<CheckpointInfo> ParseCheckpointInfo(const std::string& text) {
   fields.Read("skipped_steps", &info.skipped_steps);
   fields.Read("config", &info.config);
   fields.Read("plan_for", &info.plan_for);
-  if (info.step < 0 || info.num_updates < 0 || info.num_updates > info.step) {
+  if (info.step < 0 || info.num_updates < 0) {
     fields.Note(absl::StrCat(info.num_updates, " updates in ", info.step, " steps"));
   }
   if (!fields.problem().empty()) return absl::InvalidArgumentError(fields.problem());

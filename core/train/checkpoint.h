@@ -20,9 +20,10 @@ namespace dpipe {
 
 // Everything but tensors.
 struct CheckpointInfo {
-  int64_t step = 0;         // steps done: the next one is this, counted from 0
-  int64_t num_updates = 0;  // of the optimizer: steps less those that were skipped
-  int64_t num_steps = 0;    // of the whole run, which the learning rate's schedule counts on
+  int64_t step = 0;  // steps done: the next one is this, counted from 0
+  // Of the optimizer: none in a step that was skipped, several in one of some plans.
+  int64_t num_updates = 0;
+  int64_t num_steps = 0;  // of the whole run, which the learning rate's schedule counts on
   uint64_t seed = 0;
   int64_t global_batch = 0;
   int64_t dataset_size = 0;  // samples of an epoch; 0: not known

@@ -135,6 +135,10 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointFolder::OpenNewest(
     if (checkpoint.ok()) return checkpoint;
     say(absl::StrCat("Skipped: ", checkpoint.status().message()));
   }
+  if (!steps.empty()) {
+    return absl::DataLossError(
+        absl::StrCat("none of the ", steps.size(), " checkpoints in ", path_, " can be read"));
+  }
   return std::unique_ptr<Checkpoint>();
 }
 
@@ -154,17 +158,18 @@ absl::StatusOr<int> CheckpointFolder::SetAsideAfter(int64_t step) {
   return count;
 }
 
-absl::StatusOr<int64_t> CheckpointFolder::Write(const CheckpointContent& content,
-                                                const CheckpointRetention& retention) {
-  const int64_t newest = content.info.step;
-  DPIPE_ASSIGN_OR_RETURN(const int64_t bytes, WriteCheckpoint(PathOf(newest), content));
+absl::StatusOr<int64_t> CheckpointFolder::Write(const CheckpointContent& content) {
+  return WriteCheckpoint(PathOf(content.info.step), content);
+}
+
+absl::Status CheckpointFolder::RemoveOld(int64_t newest, const CheckpointRetention& retention) {
   DPIPE_ASSIGN_OR_RETURN(std::vector<int64_t> steps, Steps());
   // What is later was not written by this run, and does not count.
   steps.erase(std::upper_bound(steps.begin(), steps.end(), newest), steps.end());
   for (const int64_t doomed : StepsToRemove(steps, retention)) {
     DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(doomed)));
   }
-  return bytes;
+  return absl::OkStatus();
 }
 
 }  // namespace dpipe

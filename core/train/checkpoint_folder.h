@@ -37,8 +37,8 @@ class CheckpointFolder {
   // Of all that have a checkpoint's name, complete or not; increasing.
   absl::StatusOr<std::vector<int64_t>> Steps() const;
 
-  // The newest that is complete; null where there is none. `say` is told of each newer one what is
-  // wrong with it.
+  // The newest that is complete; null where the folder has none at all. `say` is told of each newer
+  // one what is wrong with it. DataLoss where there are some, and none is complete.
   absl::StatusOr<std::unique_ptr<Checkpoint>> OpenNewest(
       const std::function<void(const std::string&)>& say) const;
 
@@ -47,10 +47,10 @@ class CheckpointFolder {
   // how many there were.
   absl::StatusOr<int> SetAsideAfter(int64_t step);
 
-  // Writes the checkpoint of content.info.step, as WriteCheckpoint does, and then removes what
-  // `retention` does not keep: of the steps up to this one. Returns the bytes written.
-  absl::StatusOr<int64_t> Write(const CheckpointContent& content,
-                                const CheckpointRetention& retention);
+  // Writes the checkpoint of content.info.step, as WriteCheckpoint does. Returns the bytes written.
+  absl::StatusOr<int64_t> Write(const CheckpointContent& content);
+  // Of the steps up to `newest`, which has been written: removes what `retention` does not keep.
+  absl::Status RemoveOld(int64_t newest, const CheckpointRetention& retention);
 
  private:
   CheckpointFolder(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}

@@ -64,11 +64,11 @@ CheckpointSaver::~CheckpointSaver() {
 
 absl::Status CheckpointSaver::Write(const CheckpointContent& content) {
   const Nanos start = MonotonicNow();
-  DPIPE_ASSIGN_OR_RETURN(stats_.bytes, folder_->Write(content, options_.retention));
+  DPIPE_ASSIGN_OR_RETURN(stats_.bytes, folder_->Write(content));
   stats_.last_write_ns = MonotonicNow() - start;
   stats_.last_step = content.info.step;
   ++stats_.num_saved;
-  return absl::OkStatus();
+  return folder_->RemoveOld(content.info.step, options_.retention);
 }
 
 absl::Status CheckpointSaver::Save(CheckpointContent content) {

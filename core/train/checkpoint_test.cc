@@ -98,7 +98,7 @@ class CheckpointTest : public ::testing::Test {
 TEST_F(CheckpointTest, ComesBackAsItWas) {
   const CheckpointContent content = MakeContent(12);
   auto folder = Open();
-  const auto bytes = folder->Write(content, {});
+  const auto bytes = folder->Write(content);
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   EXPECT_GT(*bytes, 15 * 4 + 4 + 15 * 2);
   const auto checkpoint = Checkpoint::Open(folder->PathOf(12));
@@ -117,7 +117,7 @@ TEST_F(CheckpointTest, ComesBackAsItWas) {
 TEST_F(CheckpointTest, PartsNeedNotBeTheSame) {
   const CheckpointContent content = MakeContent(1);
   auto folder = Open();
-  ASSERT_TRUE(folder->Write(content, {}).ok());
+  ASSERT_TRUE(folder->Write(content).ok());
   const auto checkpoint = Checkpoint::Open(folder->PathOf(1));
   ASSERT_TRUE(checkpoint.ok());
   std::vector<float> whole;
@@ -134,7 +134,7 @@ TEST_F(CheckpointTest, PartsNeedNotBeTheSame) {
 
 TEST_F(CheckpointTest, WhatDoesNotFitIsNamed) {
   auto folder = Open();
-  ASSERT_TRUE(folder->Write(MakeContent(1), {}).ok());
+  ASSERT_TRUE(folder->Write(MakeContent(1)).ok());
   const auto checkpoint = Checkpoint::Open(folder->PathOf(1));
   ASSERT_TRUE(checkpoint.ok());
   const auto read = [&](const std::string& kind, const std::string& name, const Shape& shape) {
@@ -150,8 +150,8 @@ TEST_F(CheckpointTest, WhatDoesNotFitIsNamed) {
 // Every file cut short anywhere, every file missing, any byte changed: never taken for whole.
 TEST_F(CheckpointTest, AnyDamageIsFound) {
   auto folder = Open();
-  ASSERT_TRUE(folder->Write(MakeContent(1), {}).ok());
-  ASSERT_TRUE(folder->Write(MakeContent(2), {}).ok());
+  ASSERT_TRUE(folder->Write(MakeContent(1)).ok());
+  ASSERT_TRUE(folder->Write(MakeContent(2)).ok());
   ASSERT_EQ(Newest(*folder), 2);
   int damaged = 0;
   for (const auto& entry : fs::directory_iterator(folder->PathOf(2))) {
@@ -181,6 +181,17 @@ TEST_F(CheckpointTest, AnyDamageIsFound) {
   EXPECT_GT(damaged, 300);
 }
 
+// A run must not begin anew because of that.
+TEST_F(CheckpointTest, NoneThatCanBeReadIsAnError) {
+  auto folder = Open();
+  EXPECT_EQ(Newest(*folder), -1);
+  fs::create_directories(folder->PathOf(3));
+  fs::create_directories(folder->PathOf(7));
+  const auto newest = folder->OpenNewest([](const std::string&) {});
+  EXPECT_EQ(newest.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(newest.status().message()), HasSubstr("none of the 2 checkpoints in"));
+}
+
 TEST_F(CheckpointTest, LeftoversOfDeadRunsAreRemoved) {
   Open();
   fs::create_directories(folder_ + "/step_00000007.unfinished");
@@ -208,12 +219,14 @@ TEST_F(CheckpointTest, RetentionKeepsTheNewestAndSomeForEver) {
   retention.keep_last = 2;
   retention.keep_every = 4;
   for (int64_t step = 1; step <= 10; ++step) {
-    ASSERT_TRUE(folder->Write(MakeContent(step), retention).ok());
+    ASSERT_TRUE(folder->Write(MakeContent(step)).ok());
+    ASSERT_TRUE(folder->RemoveOld(step, retention).ok());
   }
   EXPECT_THAT(*folder->Steps(), ElementsAre(4, 8, 9, 10));
   retention.keep_last = 0;  // never none
   retention.keep_every = 0;
-  ASSERT_TRUE(folder->Write(MakeContent(11), retention).ok());
+  ASSERT_TRUE(folder->Write(MakeContent(11)).ok());
+  ASSERT_TRUE(folder->RemoveOld(11, retention).ok());
   EXPECT_THAT(*folder->Steps(), ElementsAre(11));
 }
 
@@ -222,9 +235,11 @@ TEST_F(CheckpointTest, RetentionNeverLeavesOnlyDamagedOnes) {
   auto folder = Open();
   CheckpointRetention retention;
   retention.keep_last = 1;
-  ASSERT_TRUE(folder->Write(MakeContent(10), retention).ok());
+  ASSERT_TRUE(folder->Write(MakeContent(10)).ok());
+  ASSERT_TRUE(folder->RemoveOld(10, retention).ok());
   fs::create_directories(folder->PathOf(20));
-  ASSERT_TRUE(folder->Write(MakeContent(15), retention).ok());
+  ASSERT_TRUE(folder->Write(MakeContent(15)).ok());
+  ASSERT_TRUE(folder->RemoveOld(15, retention).ok());
   EXPECT_EQ(Newest(*folder), 15);
   ASSERT_TRUE(folder->SetAsideAfter(15).ok());
   EXPECT_THAT(*folder->Steps(), ElementsAre(15));
@@ -237,10 +252,10 @@ TEST_F(CheckpointTest, RetentionNeverLeavesOnlyDamagedOnes) {
 TEST_F(CheckpointTest, AStepIsReplacedAsAWhole) {
   auto folder = Open();
   CheckpointContent content = MakeContent(5);
-  ASSERT_TRUE(folder->Write(content, {}).ok());
+  ASSERT_TRUE(folder->Write(content).ok());
   content.texts.clear();
   content.info.num_updates = 4;
-  ASSERT_TRUE(folder->Write(content, {}).ok());
+  ASSERT_TRUE(folder->Write(content).ok());
   const auto checkpoint = Checkpoint::Open(folder->PathOf(5));
   ASSERT_TRUE(checkpoint.ok());
   EXPECT_EQ(Difference(**checkpoint, content), "");
@@ -250,7 +265,7 @@ TEST_F(CheckpointTest, AStepIsReplacedAsAWhole) {
 // The system's limit on files' sizes ends a write in its middle, as a full disk does.
 TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
   auto folder = Open();
-  ASSERT_TRUE(folder->Write(MakeContent(1), {}).ok());
+  ASSERT_TRUE(folder->Write(MakeContent(1)).ok());
   signal(SIGXFSZ, SIG_IGN);
   rlimit old;
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -327,7 +342,7 @@ TEST(CheckpointInfoTest, WrongOnesAreNamed) {
   EXPECT_THAT(message("\"version\": 1", "\"version\": 2"),
               HasSubstr("its version is 2, this program reads 1"));
   EXPECT_THAT(message("\"seed\"", "\"sead\""), HasSubstr("'seed' is missing or no number"));
-  EXPECT_THAT(message("\"num_updates\": 4", "\"num_updates\": 5"), HasSubstr("5 updates in 4"));
+  EXPECT_THAT(message("\"num_updates\": 4", "\"num_updates\": -5"), HasSubstr("-5 updates in 4"));
   EXPECT_THAT(message("\"0.001\"", "0.001"), HasSubstr("'config.lr' is no string"));
 }
 

@@ -14,12 +14,13 @@ namespace {
 // An optimizer step as the runtime does it: norm, update, clearing.
 ProfilerInputs::OptimizerStepFn WholeOptimizerStep(const AdamWOptions& options,
                                                    const nn::ParameterSet& parameters) {
-  std::shared_ptr<StepOptimizer> optimizer = AdamWFactory(options, nullptr)(parameters);
+  std::shared_ptr<StepOptimizer> optimizer = AdamWFactory(options)(parameters);
   return [optimizer](nn::ParameterSet* set) -> absl::Status {
     std::vector<Tensor> grads;
     for (nn::ParameterId id : set->trainable_ids()) grads.push_back(*set->grad(id));
     DPIPE_RETURN_IF_ERROR(ops::SumsOfSquares(grads).status());
-    DPIPE_RETURN_IF_ERROR(optimizer->Step(/*step=*/0, /*global_norm=*/1.0, set));
+    DPIPE_RETURN_IF_ERROR(
+        optimizer->Step(/*step=*/0, /*ends_step=*/true, /*global_norm=*/1.0, set));
     set->ZeroGrads();
     return absl::OkStatus();
   };
@@ -35,7 +36,6 @@ std::string DeviceName(const std::vector<DeviceWorker*>& workers) {
 }
 
 absl::StatusOr<LocalSessionOptions> SessionOptions(const TrainingJob& job, const Plan& plan,
-                                                   EmaWeights* ema,
                                                    const Plan* self_conditioned_plan) {
   LocalSessionOptions options;
   options.plan = plan;
@@ -53,7 +53,7 @@ absl::StatusOr<LocalSessionOptions> SessionOptions(const TrainingJob& job, const
   options.inputs = job.inputs;
   options.frozen_parameters = job.frozen_parameters;
   options.initial_parameters = &job.backbone_parameters;
-  options.optimizer = AdamWFactory(job.optimizer, ema);
+  options.optimizer = AdamWFactory(job.optimizer);
   if (!plan.compression().empty()) {
     DPIPE_ASSIGN_OR_RETURN(options.reducer,
                            CompressionFactory(plan.compression(), job.compression));
@@ -119,17 +119,16 @@ void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers) {
 }
 
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(const TrainingJob& job, const Plan& plan,
-                                                           EmaWeights* ema,
                                                            const Plan* self_conditioned_plan) {
   DPIPE_ASSIGN_OR_RETURN(LocalSessionOptions options,
-                         SessionOptions(job, plan, ema, self_conditioned_plan));
+                         SessionOptions(job, plan, self_conditioned_plan));
   return LocalSession::Create(std::move(options));
 }
 
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSessionTakingParameters(
-    TrainingJob* job, const Plan& plan, EmaWeights* ema, const Plan* self_conditioned_plan) {
+    TrainingJob* job, const Plan& plan, const Plan* self_conditioned_plan) {
   DPIPE_ASSIGN_OR_RETURN(LocalSessionOptions options,
-                         SessionOptions(*job, plan, ema, self_conditioned_plan));
+                         SessionOptions(*job, plan, self_conditioned_plan));
   options.on_parameters_copied = [job] { job->backbone_parameters.clear(); };
   return LocalSession::Create(std::move(options));
 }

@@ -81,18 +81,16 @@ void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);
 // processes run.
 absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job);
 
-// A session that trains by `plan` from the job's initial parameters. `ema` may be null. Steps that
+// A session that trains by `plan` from the job's initial parameters. Steps that
 // StepSelfConditions() chooses run by `self_conditioned_plan`; where that is null, none do.
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSession(
-    const TrainingJob& job, const Plan& plan, EmaWeights* ema = nullptr,
-    const Plan* self_conditioned_plan = nullptr);
+    const TrainingJob& job, const Plan& plan, const Plan* self_conditioned_plan = nullptr);
 
 // As StartSession, and empties job->backbone_parameters as soon as the session has its copies and
 // before the optimizer makes its moments, so that a large model's parameters are in memory once.
 // They are lost where it fails.
 absl::StatusOr<std::unique_ptr<LocalSession>> StartSessionTakingParameters(
-    TrainingJob* job, const Plan& plan, EmaWeights* ema = nullptr,
-    const Plan* self_conditioned_plan = nullptr);
+    TrainingJob* job, const Plan& plan, const Plan* self_conditioned_plan = nullptr);
 
 }  // namespace dpipe
 

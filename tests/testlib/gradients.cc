@@ -50,7 +50,8 @@ class GradientDescent : public StepOptimizer {
  public:
   explicit GradientDescent(Recorder* recorder) : recorder_(recorder) {}
 
-  absl::Status Step(int64_t step, double /*global_norm*/, nn::ParameterSet* parameters) override {
+  absl::Status Step(int64_t step, bool /*ends_step*/, double /*global_norm*/,
+                    nn::ParameterSet* parameters) override {
     last_.clear();
     for (nn::ParameterId id : parameters->trainable_ids()) {
       const Tensor& gradient = *parameters->grad(id);
@@ -68,7 +69,7 @@ class GradientDescent : public StepOptimizer {
     return absl::OkStatus();
   }
 
-  std::vector<StateTensor> State() override { return last_; }
+  std::vector<StateTensor> State(absl::string_view /*kind*/) override { return last_; }
   int64_t num_updates() const override { return updates_; }
   absl::Status StateRestored(int64_t num_updates) override {
     updates_ = num_updates;

@@ -103,14 +103,12 @@ class ProcessSessions::Process {
     job_.deadline = absl::Seconds(60);
   }
   TrainingJob& job() { return job_; }
-  EmaWeights& ema() { return ema_; }
 
  private:
   ToyParameters parameters_;
   ToyInputs inputs_;
   std::vector<std::unique_ptr<DeviceWorker>> workers_;
   TrainingJob job_;
-  EmaWeights ema_;
 };
 
 ProcessSessions::ProcessSessions(std::function<std::shared_ptr<Device>()> make_device)
@@ -127,7 +125,7 @@ absl::StatusOr<Plan> ProcessSessions::PlanFor(const std::string& strategy, int n
 
 absl::StatusOr<SessionOutcome> ProcessSessions::RunAlone(const Plan& plan, const Lead& lead) const {
   Process process(*this, plan.num_devices());
-  DPIPE_ASSIGN_OR_RETURN(auto session, StartSession(process.job(), plan, &process.ema()));
+  DPIPE_ASSIGN_OR_RETURN(auto session, StartSession(process.job(), plan));
   SessionOutcome outcome;
   DPIPE_RETURN_IF_ERROR(lead(session.get(), &outcome));
   return outcome;
@@ -150,7 +148,7 @@ absl::Status ProcessSessions::RunOne(const Parts& parts, const JobMember& member
   Process process(*this, member.options.ranks_per_process);
   process.job().processes = group.get();
   parts.change(group->process(), &process.job());
-  DPIPE_ASSIGN_OR_RETURN(auto session, StartSession(process.job(), parts.plan, &process.ema()));
+  DPIPE_ASSIGN_OR_RETURN(auto session, StartSession(process.job(), parts.plan));
   return group->is_leader() ? parts.lead(session.get(), parts.outcome)
                             : parts.follow(session.get(), group->process());
 }
