@@ -273,7 +273,7 @@ class ComparisonRun {
     return absl::OkStatus();
   }
 
-  // On a rank's thread, one at a time.
+  // On a thread of the session's, one at a time.
   void Show(const Contender& contender, int repeat, const StepResult& step) {
     const int count = options_.warmup_steps + options_.steps;
     const double total = static_cast<double>(count) * options_.repeats * contenders_.size();

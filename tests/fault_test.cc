@@ -19,6 +19,7 @@
 namespace dpipe {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -183,6 +184,20 @@ TEST_F(FaultTest, TooManyInARowEndTheRun) {
   EXPECT_THAT(std::string(outcome.status.message()),
               HasSubstr("3 such steps in a row are more than the limit of 2"));
   EXPECT_THAT(Skipped(outcome), ElementsAre(1, 4, 5, 6));
+}
+
+// Updates within a step have been made when its losses are known.
+TEST_F(FaultTest, WhatUpdatesWithinAStepCannotSkipIt) {
+  for (const char* strategy : {"pipedream_stashing", "xpipe", "hetpipe"}) {
+    const Outcome outcome = Train(strategy, 2, {2}, /*max_skipped=*/3);
+    EXPECT_EQ(outcome.status.code(), absl::StatusCode::kFailedPrecondition) << strategy;
+    EXPECT_THAT(std::string(outcome.status.message()),
+                AllOf(HasSubstr("step 2 (from 0): 1 of 8 losses are not finite"),
+                      HasSubstr("lower learning rate")))
+        << strategy;
+    EXPECT_EQ(outcome.steps.size(), 2u) << strategy;
+    EXPECT_TRUE(Train(strategy, 2, {}, 0).status.ok()) << strategy;
+  }
 }
 
 // The dump has the very batch, and names what is bad in it.

@@ -37,6 +37,8 @@ class RelaxedTest : public ::testing::Test {
         inputs_(&model_, kInputSeed, DType::kF32),
         cached_(&model_, &parameters_, kInputSeed, DType::kF32) {
     optimizer_.learning_rate.peak = 1e-2f;
+    optimizer_.learning_rate.shape = LrSchedule::Shape::kCosine;
+    optimizer_.learning_rate.total_steps = kSteps;
   }
 
   absl::StatusOr<Plan> MakePlan(const std::string& strategy, int num_devices, int num_stages,
@@ -103,17 +105,18 @@ class Worker {
     }
   }
 
-  void BeginStep() {
+  void BeginStep(int64_t step) {
+    step_ = step;
     versions_.assign(1, Current());
-    predicted_.assign(1, Predictions(0));
+    predicted_.assign(1, Predictions());
   }
 
-  // The losses of micro-batch m of the step, whose first sample is `first`.
-  std::vector<float> Run(int64_t step, int m, int first, int updates_per_step) {
+  // The losses of micro-batch m of this step, whose first sample is `first`.
+  std::vector<float> Run(int m, int first, int updates_per_step) {
     const int update = m / PerUpdate();
     nn::ValueMap values;
     for (ValueId id : program_.inputs()) {
-      values[id] = *inputs_->Load("backbone", program_.value(id).name, step,
+      values[id] = *inputs_->Load("backbone", program_.value(id).name, step_,
                                   {first, first + kMicroBatchSize}, Device::Cpu());
     }
     EXPECT_TRUE(whole_.Load(ForwardWeights(m, update)).ok());
@@ -130,7 +133,7 @@ class Worker {
     grads[loss_id] = Tensor::Empty(Device::Cpu(), {kMicroBatchSize}, DType::kF32);
     for (float& seed : grads[loss_id].span<float>()) seed = scale_;
     EXPECT_TRUE(nn::Backward(program_, program_.all_layers(), &whole_, &state, &grads).ok());
-    if ((m + 1) % PerUpdate() == 0) Update(step * updates_per_step + update);
+    if ((m + 1) % PerUpdate() == 0) Update(/*ends_step=*/update == updates_per_step - 1);
     return losses;
   }
 
@@ -168,27 +171,27 @@ class Worker {
     return merged;
   }
 
-  void Update(int64_t number) {
+  void Update(bool ends_step) {
     for (size_t s = 0; s < stages_.size(); ++s) {
       for (nn::ParameterId id : stages_[s]->trainable_ids()) {
         stages_[s]->grad(id)->CopyFrom(*whole_.grad(id));
       }
-      EXPECT_TRUE(optimizers_[s]->Step(number, -1, stages_[s].get()).ok());
+      EXPECT_TRUE(optimizers_[s]->Step(step_, ends_step, -1, stages_[s].get()).ok());
     }
     whole_.ZeroGrads();
     versions_.push_back(Current());
-    predicted_.push_back(Predictions(number + 1));
+    predicted_.push_back(Predictions());
   }
 
   // By how many updates ahead.
-  std::vector<Weights> Predictions(int64_t number) {
+  std::vector<Weights> Predictions() {
     std::vector<Weights> predictions(1);
     for (size_t ahead = 1; Predicts() && ahead <= stages_.size(); ++ahead) {
       Weights& weights = predictions.emplace_back();
       for (size_t s = 0; s < stages_.size(); ++s) {
         nn::ParameterSet copy(program_, stages_[s]->layers(), Device::Cpu());
         EXPECT_TRUE(copy.Load(Current()).ok());
-        EXPECT_TRUE(optimizers_[s]->Predict(number, static_cast<int>(ahead), &copy).ok());
+        EXPECT_TRUE(optimizers_[s]->Predict(step_, static_cast<int>(ahead), &copy).ok());
         copy.Collect(&weights);
       }
     }
@@ -202,6 +205,7 @@ class Worker {
   nn::ParameterSet whole_;
   std::vector<std::unique_ptr<nn::ParameterSet>> stages_;
   std::vector<std::unique_ptr<StepOptimizer>> optimizers_;
+  int64_t step_ = 0;
   std::vector<Weights> versions_;                // of this step, by updates
   std::vector<std::vector<Weights>> predicted_;  // likewise, by how many updates ahead
 };
@@ -239,11 +243,11 @@ testlib::TrainingOutcome Definition(const nn::Program& program, InputProvider* i
   testlib::TrainingOutcome outcome;
   for (int64_t step = 0; step < kSteps; ++step) {
     std::vector<float> losses(plan.global_batch());
-    for (auto& worker : workers) worker->BeginStep();
+    for (auto& worker : workers) worker->BeginStep(step);
     for (int m = 0; m < count; ++m) {
       for (int w = 0; w < num_workers; ++w) {
         const int first = (w * count + m) * kMicroBatchSize;
-        const auto part = workers[w]->Run(step, m, first, count / per_update);
+        const auto part = workers[w]->Run(m, first, count / per_update);
         std::copy(part.begin(), part.end(), losses.begin() + first);
       }
       if (per_sync > 0 && num_workers > 1 && (m + 1) % per_sync == 0) Share(&shared, &workers);
@@ -326,6 +330,7 @@ class OneMicroBatchAStep : public InputProvider {
 // On one stage nothing lags behind: as many steps of one device, each of one micro-batch.
 TEST_F(RelaxedTest, OfOneStageItIsSynchronousTraining) {
   optimizer_.max_grad_norm = 0;  // no stage of a relaxed plan knows the norm of all
+  optimizer_.learning_rate.shape = LrSchedule::Shape::kConstant;  // it goes by steps
   const auto synchronous = MakePlan("data_parallel", 1, 1, /*global_batch=*/kMicroBatchSize);
   ASSERT_TRUE(synchronous.ok()) << synchronous.status();
   OneMicroBatchAStep inputs(&inputs_);

@@ -193,7 +193,7 @@ class Trainer {
     return run_->SaveCheckpoint(std::move(info));
   }
 
-  // On a rank's thread, one at a time; the main thread waits meanwhile.
+  // On the session's own thread for this; the main thread waits meanwhile.
   void OnStep(const StepResult& step) {
     const int global_batch = run_->plan().global_batch();
     result_.steps = step.step + 1;

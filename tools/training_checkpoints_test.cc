@@ -34,9 +34,7 @@ class TrainingCheckpointsTest : public ::testing::Test {
     content.info.plan_for = {{"devices", "2"}};
     content.texts["plan.textproto"] = "strategy: \"saved plan\"\n";
     content.texts["self_conditioned_plan.textproto"] = "strategy: \"another one\"\n";
-    CheckpointRetention keep_all;
-    keep_all.keep_last = 100;
-    ASSERT_TRUE((*folder)->Write(content, keep_all).ok());
+    ASSERT_TRUE((*folder)->Write(content).ok());
   }
 
   absl::StatusOr<std::unique_ptr<TrainingCheckpoints>> Open(const std::string& resume) {

@@ -59,7 +59,7 @@ struct RunEnd {
   absl::Status status;
 };
 
-// Calls come one at a time; OnStep's on some rank's thread while others wait. What cannot be
+// Calls come one at a time; OnStep's while others wait, on a thread for it alone. What cannot be
 // written is kept as the status that Flush returns.
 class TrainingObserver {
  public:

@@ -37,7 +37,8 @@ class BackboneTraining {
     nn::ValueMap grads = {{backbone_.loss(), seed}};
     DPIPE_RETURN_IF_ERROR(
         nn::Backward(program_, program_.all_layers(), &parameters_, &state, &grads));
-    DPIPE_RETURN_IF_ERROR(optimizer_->Step(step, /*global_norm=*/-1, &parameters_));
+    DPIPE_RETURN_IF_ERROR(
+        optimizer_->Step(step, /*ends_step=*/true, /*global_norm=*/-1, &parameters_));
     parameters_.ZeroGrads();
     return loss / global_batch_;
   }

@@ -130,9 +130,10 @@ class LocalSession {
   absl::Status FollowNext();
 
   // Trains the next `count` steps. `is_last`: no step comes after them, so nothing is prepared for
-  // one. `on_step`, if set, is called on some rank's thread after each step. The first error of any
-  // rank ends all of them; the session cannot be used after it. A session of two plans records no
-  // trace, which has a single plan: FailedPrecondition.
+  // one. `on_step`, if set, is called for each step when it is over, in their order and before this
+  // returns, on a thread of its own, while the next steps go on. The first error of any rank ends
+  // all of them; the session cannot be used after it. A session of two plans records no trace,
+  // which has a single plan: FailedPrecondition.
   absl::StatusOr<RunResult> Run(int count, bool is_last, bool record,
                                 const std::function<void(const StepResult&)>& on_step = nullptr);
 

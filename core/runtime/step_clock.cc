@@ -17,6 +17,32 @@ StepClock::StepClock(int64_t first_step, int num_steps, int num_ranks, int num_b
   for (Pending& step : steps_) {
     step.losses.assign(num_backbones, std::vector<float>(global_batch, 0.0f));
   }
+  if (on_step_) teller_ = std::thread([this] { TellSteps(); });
+}
+
+StepClock::~StepClock() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (teller_.joinable()) teller_.join();
+}
+
+void StepClock::TellSteps() {
+  while (true) {
+    StepResult result;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(
+          +[](StepClock* self) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+            return self->stopping_ || self->num_told_ < self->results_.size();
+          },
+          this));
+      if (num_told_ == results_.size()) return;
+      result = results_[num_told_++];
+    }
+    on_step_(result);
+  }
 }
 
 void StepClock::RankDone(int64_t step, const std::vector<StepLosses>& losses,
@@ -43,8 +69,7 @@ void StepClock::RankDone(int64_t step, const std::vector<StepLosses>& losses,
   result.duration_ns = pending.end_ns - last_end_ns_;
   last_end_ns_ = pending.end_ns;
   starts_.push_back(pending.end_ns);
-  results_.push_back(result);
-  if (on_step_) on_step_(result);
+  results_.push_back(std::move(result));
 }
 
 void StepClock::Restart(Nanos now_ns) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -15,12 +16,17 @@
 
 namespace dpipe {
 
-// A step is over when its last rank is.
+// A step is over when its last rank is. Who reports it, a rank or what listens to other processes,
+// never waits for what the session's owner does on hearing of it: a thread of its own tells them.
 class StepClock : public StepSink {
  public:
   // `on_step` may be empty, and outlives this. `now_ns`: by the session's clock, here and below.
   StepClock(int64_t first_step, int num_steps, int num_ranks, int num_backbones, int global_batch,
             Nanos now_ns, const std::function<void(const StepResult&)>& on_step);
+  // When all steps that are over have been told.
+  ~StepClock() override;
+  StepClock(const StepClock&) = delete;
+  StepClock& operator=(const StepClock&) = delete;
 
   void RankDone(int64_t step, const std::vector<StepLosses>& losses, const StepOutcome& outcome,
                 Nanos now_ns) override;
@@ -36,6 +42,8 @@ class StepClock : public StepSink {
     Nanos end_ns = 0;                        // of the latest of them
     std::vector<std::vector<float>> losses;  // by backbone and sample
   };
+  void TellSteps();
+
   const int64_t first_step_;
   const int num_ranks_;
   const std::function<void(const StepResult&)>& on_step_;
@@ -44,6 +52,9 @@ class StepClock : public StepSink {
   std::vector<Pending> steps_ ABSL_GUARDED_BY(mutex_);
   std::vector<StepResult> results_ ABSL_GUARDED_BY(mutex_);
   std::vector<Nanos> starts_ ABSL_GUARDED_BY(mutex_);
+  size_t num_told_ ABSL_GUARDED_BY(mutex_) = 0;  // of results_
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread teller_;  // where there is somebody to be told
 };
 
 }  // namespace dpipe

@@ -30,7 +30,7 @@ struct TrainingLoopOptions {
   };
   std::vector<Pause> pauses;
 
-  std::function<void(const StepResult&)> on_step;  // on some rank's thread, one at a time
+  std::function<void(const StepResult&)> on_step;  // see LocalSession::Run
   std::function<bool()> should_stop;               // asked between pieces; may be empty
   // Called between pieces, after the pauses and before should_stop; may be empty. Its error ends
   // the loop.

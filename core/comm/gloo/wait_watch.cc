@@ -1,9 +1,9 @@
 #include "core/comm/gloo/wait_watch.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "core/base/running_clock.h"
 
 namespace dpipe {
 namespace {
@@ -17,10 +17,7 @@ WaitWatch::WaitWatch() {
 }
 
 WaitWatch::~WaitWatch() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
+  stopping_ = true;
   thread_.join();
 }
 
@@ -51,13 +48,12 @@ absl::Status WaitWatch::failure() const {
 }
 
 void WaitWatch::Loop() {
-  absl::MutexLock lock(&mutex_);
-  absl::Time last = absl::Now();
+  RunningClock clock(5 * kTick);
   while (!stopping_) {
-    mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kTick);
-    const absl::Time now = absl::Now();
-    // A longer gap is one in which this process did not run.
-    const absl::Duration lap = std::min(now - std::exchange(last, now), 5 * kTick);
+    // Not a wait of the mutex's, which ends at a time of day.
+    absl::SleepFor(kTick);
+    const absl::Duration lap = clock.Lap();
+    absl::MutexLock lock(&mutex_);
     for (Wait& wait : waits_) {
       wait.waited += lap;
       if (wait.expired || wait.waited < wait.deadline) continue;

@@ -2,6 +2,7 @@
 #ifndef DPIPE_CORE_COMM_GLOO_WAIT_WATCH_H_
 #define DPIPE_CORE_COMM_GLOO_WAIT_WATCH_H_
 
+#include <atomic>
 #include <functional>
 #include <list>
 #include <thread>
@@ -44,7 +45,7 @@ class WaitWatch {
   mutable absl::Mutex mutex_;
   std::list<Wait> waits_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> stopping_{false};
   std::thread thread_;
 };
 

@@ -1,6 +1,7 @@
 #include "core/comm/nccl/nccl_communicator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
+#include "core/base/running_clock.h"
 #include "core/comm/contract.h"
 #include "core/comm/nccl/comm_stream.h"
 #include "core/comm/nccl/exact_sums.h"
@@ -33,10 +35,7 @@ class NcclCommunicator : public Communicator {
   // to NCCL a communicator that is gone is an error.
   ~NcclCommunicator() override {
     while (watch_.joinable() && failure().ok() && !Idle()) absl::SleepFor(absl::Milliseconds(1));
-    {
-      absl::MutexLock lock(&mutex_);
-      stopping_ = true;
-    }
+    stopping_ = true;
     if (watch_.joinable()) watch_.join();
     options_.peers->Leave();
   }
@@ -123,7 +122,7 @@ class NcclCommunicator : public Communicator {
   mutable absl::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   bool explained_ ABSL_GUARDED_BY(mutex_) = false;  // what this rank did is said in failure_
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> stopping_{false};
   std::thread watch_;
 };
 
@@ -390,18 +389,11 @@ void NcclCommunicator::Watch() {
   device_.driver().MakeCurrent({device_.context().gpu, 0, nullptr}).IgnoreError();
   const absl::Duration interval =
       std::max(absl::Milliseconds(1), std::min(absl::Milliseconds(50), options_.deadline / 32));
-  absl::Time last = absl::Now();
-  while (true) {
-    {
-      absl::MutexLock lock(&mutex_);
-      mutex_.AwaitWithTimeout(absl::Condition(&stopping_), interval);
-      if (stopping_) return;
-    }
-    const absl::Time now = absl::Now();
-    // Only time counts in which this process runs: one that was stopped must not find its deadlines
-    // passed when it goes on.
-    const absl::Duration passed = std::min(now - last, 2 * interval);
-    last = now;
+  RunningClock clock(2 * interval);
+  while (!stopping_) {
+    // Not a wait of the mutex's, which ends at a time of day.
+    absl::SleepFor(interval);
+    const absl::Duration passed = clock.Lap();
     for (CommStream* stream : {up_.get(), down_.get(), collectives_.get()}) {
       const absl::Status status = stream->Look(passed);
       if (status.ok()) continue;

@@ -21,7 +21,7 @@ EndWithJob::~EndWithJob() {
 }
 
 void EndWithJob::Loop() {
-  RunningClock clock;
+  RunningClock clock = HeartbeatClock();
   absl::Duration failed_for;
   while (!stopping_) {
     if (!store_->AwaitFailure(kHeartbeatTick)) {

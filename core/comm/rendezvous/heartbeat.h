@@ -3,10 +3,9 @@
 #define DPIPE_CORE_COMM_RENDEZVOUS_HEARTBEAT_H_
 
 #include <algorithm>
-#include <utility>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/running_clock.h"
 
 namespace dpipe {
 
@@ -18,20 +17,8 @@ inline absl::Duration HeartbeatInterval(absl::Duration silence) {
   return std::min(silence / 10, absl::Seconds(1));
 }
 
-// Time in which this process runs: one that was stopped (Ctrl-Z, a debugger, a scheduler) must not
-// take its own sleep for the silence of others.
-class RunningClock {
- public:
-  // Since the last call.
-  absl::Duration Lap() {
-    const absl::Time now = absl::Now();
-    const absl::Duration lap = now - std::exchange(last_, now);
-    return std::clamp(lap, absl::ZeroDuration(), 4 * kHeartbeatTick);
-  }
-
- private:
-  absl::Time last_ = absl::Now();
-};
+// As the two ends count time.
+inline RunningClock HeartbeatClock() { return RunningClock(4 * kHeartbeatTick); }
 
 }  // namespace dpipe
 

@@ -2,9 +2,13 @@
 
 #include <cstdlib>
 #include <functional>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 namespace dpipe {
 namespace {
@@ -80,19 +84,36 @@ int SlurmPort(const std::string& job) {
   return absl::SimpleAtoi(job, &id) ? 20000 + id % 10000 : kDefaultJobPort;
 }
 
+// How many tasks a node has by Slurm's list of them, "4(x2),3"; 0 where that does not tell.
+int SlurmTasksOf(const std::string& tasks, int node) {
+  for (absl::string_view entry : absl::StrSplit(tasks, ',')) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(entry, absl::MaxSplits("(x", 1));
+    absl::string_view times = parts.second;
+    int count = 0, nodes = 1;
+    if (!absl::SimpleAtoi(parts.first, &count)) return 0;
+    if (absl::ConsumeSuffix(&times, ")") && !absl::SimpleAtoi(times, &nodes)) return 0;
+    if (node < nodes) return count;
+    node -= nodes;
+  }
+  return 0;
+}
+
 absl::StatusOr<std::optional<JobAddress>> FromSlurm(const Environment& environment) {
   Reader reader(environment, "Slurm's environment");
   JobAddress address;
   reader.Place("SLURM_PROCID", "SLURM_NTASKS", &address.process, &address.num_processes);
   address.local_process = reader.Number("SLURM_LOCALID", 0, address.num_processes - 1, 0);
-  // "4(x2),3": the tasks of each node; here as many as the first has, which only bounds the share
-  // of this host's cores.
-  const std::string tasks = reader.Text("SLURM_TASKS_PER_NODE", "1");
-  if (!absl::SimpleAtoi(tasks.substr(0, tasks.find_first_not_of("0123456789")),
-                        &address.num_local)) {
-    reader.Wrong(absl::StrCat("SLURM_TASKS_PER_NODE is '", tasks, "', must begin with a number"));
+  const char* const per_node = reader.Text("SLURM_STEP_TASKS_PER_NODE").empty()
+                                   ? "SLURM_TASKS_PER_NODE"
+                                   : "SLURM_STEP_TASKS_PER_NODE";
+  const std::string tasks = reader.Text(per_node);
+  const int node = reader.Number("SLURM_NODEID", 0, 1 << 20, 0);
+  address.num_local = tasks.empty() ? address.local_process + 1 : SlurmTasksOf(tasks, node);
+  if (address.num_local <= address.local_process) {
+    reader.Wrong(absl::StrCat(per_node, " is '", tasks, "', which has no task ",
+                              address.local_process, " (from 0) on node ", node));
   }
-  address.num_local = std::max(address.num_local, address.local_process + 1);
   const std::string job = reader.Required("SLURM_JOB_ID");
   address.job = absl::StrCat("slurm ", job, ".", reader.Text("SLURM_STEP_ID", "0"), " restart ",
                              reader.Text("SLURM_RESTART_COUNT", "0"));

@@ -31,7 +31,8 @@ inline constexpr int kDefaultJobPort = 29400;
 
 // From the first of these that is there: torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and
 // LOCAL_RANK, LOCAL_WORLD_SIZE, TORCHELASTIC_RUN_ID where set); Slurm (SLURM_PROCID, SLURM_NTASKS,
-// SLURM_JOB_NODELIST or MASTER_ADDR; only in a job step of several tasks); Open MPI
+// SLURM_JOB_NODELIST or MASTER_ADDR, and SLURM_LOCALID, SLURM_NODEID, SLURM_STEP_TASKS_PER_NODE or
+// SLURM_TASKS_PER_NODE where set; only in a job step of several tasks); Open MPI
 // (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, and MASTER_ADDR where there are several hosts).
 // None where this process was started alone. InvalidArgument names the variable that is missing or
 // wrong, and its value.

@@ -90,6 +90,31 @@ TEST(JobAddressTest, Slurm) {
   EXPECT_EQ(job.job, "slurm 12345.0 restart 0");
 }
 
+TEST(JobAddressTest, SlurmNodesNeedNotHaveEquallyManyTasks) {
+  std::map<std::string, std::string> set = {
+      {"SLURM_PROCID", "8"},     {"SLURM_NTASKS", "10"},
+      {"SLURM_LOCALID", "1"},    {"SLURM_TASKS_PER_NODE", "2(x3),1,3"},
+      {"SLURM_JOB_ID", "12345"}, {"SLURM_JOB_NODELIST", "node[03-07]"}};
+  const auto local = [&](const std::string& node) {
+    set["SLURM_NODEID"] = node;
+    const auto address = From(set);
+    return address.ok() ? (*address)->num_local : 0;
+  };
+  EXPECT_EQ(local("0"), 2);
+  EXPECT_EQ(local("2"), 2);
+  EXPECT_EQ(local("4"), 3);
+  EXPECT_EQ(local("5"), 0);
+  set["SLURM_NODEID"] = "3";
+  EXPECT_THAT(std::string(From(set).status().message()),
+              HasSubstr("SLURM_TASKS_PER_NODE is '2(x3),1,3', which has no task 1 (from 0) on "
+                        "node 3"));
+  set["SLURM_STEP_TASKS_PER_NODE"] = "4(x5)";  // the step's own, where the job has others
+  EXPECT_EQ(local("3"), 4);
+  set["SLURM_STEP_TASKS_PER_NODE"] = "many";
+  EXPECT_THAT(std::string(From(set).status().message()),
+              HasSubstr("SLURM_STEP_TASKS_PER_NODE is 'many'"));
+}
+
 TEST(JobAddressTest, AShellInASlurmAllocationIsNoJob) {
   const auto address = From({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "1"}});
   ASSERT_TRUE(address.ok()) << address.status();

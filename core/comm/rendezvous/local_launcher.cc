@@ -12,13 +12,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/base/time.h"
 #include "core/comm/rendezvous/socket.h"
 
 namespace dpipe {
@@ -68,11 +70,11 @@ class Launcher {
       ForwardOutput();
       if (signal_to_pass_on != 0) Signal(std::exchange(signal_to_pass_on, 0));
       Reap();
-      if (exit_code_ != 0 && absl::Now() > failed_at_ + options_.grace) {
+      if (MonotonicNow() > kill_at_ns_) {
         Say(absl::StrCat(NumRunning(), " processes have not ended ",
                          absl::FormatDuration(options_.grace), " after that; they are killed"));
         Signal(SIGKILL);
-        failed_at_ = absl::InfiniteFuture();
+        kill_at_ns_ = kNever;
       }
     }
     ForwardOutput();  // what was in the pipes when the last one ended
@@ -80,6 +82,8 @@ class Launcher {
   }
 
  private:
+  static constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
+
   static void Say(const std::string& line) {
     std::fprintf(stderr, "launcher: %s\n", line.c_str());
     std::fflush(stderr);
@@ -213,21 +217,28 @@ class Launcher {
     }
   }
 
+  // The first failures are told. Of several that are found together nobody knows which was first;
+  // one that a signal has ended did not end because of the others.
   void Reap() {
+    const bool told = exit_code_ != 0;
+    bool by_signal = false;
     for (size_t i = 0; i < children_.size(); ++i) {
       if (!children_[i].running) continue;
       const Ending ending = EndingOf(children_[i].pid);
       children_[i].running = ending.runs;
-      if (ending.runs || ending.code == 0 || exit_code_ != 0) continue;
-      exit_code_ = ending.code;
-      failed_at_ = absl::Now();
+      if (ending.runs || ending.code == 0 || told) continue;
       Say(absl::StrCat("process ", i, " (pid ", children_[i].pid, ") ", ending.words));
+      if (exit_code_ != 0 && (by_signal || !ending.by_signal)) continue;
+      exit_code_ = ending.code;
+      by_signal = ending.by_signal;
+      kill_at_ns_ = MonotonicNow() + absl::ToInt64Nanoseconds(options_.grace);
     }
   }
 
   struct Ending {
     bool runs = false;
     int code = 0;
+    bool by_signal = false;
     std::string words;
   };
   static Ending EndingOf(pid_t pid) {
@@ -236,16 +247,16 @@ class Launcher {
     do {
       ended = waitpid(pid, &status, WNOHANG);
     } while (ended < 0 && errno == EINTR);
-    if (ended == 0) return {true, 0, ""};
+    if (ended == 0) return {true, 0, false, ""};
     if (ended < 0) {
-      return {false, 1, absl::StrCat("has ended, nobody knows how: ", std::strerror(errno))};
+      return {false, 1, false, absl::StrCat("has ended, nobody knows how: ", std::strerror(errno))};
     }
     if (WIFSIGNALED(status)) {
       const int number = WTERMSIG(status);
-      return {false, 128 + number, absl::StrCat("was ended by SIG", sigabbrev_np(number))};
+      return {false, 128 + number, true, absl::StrCat("was ended by SIG", sigabbrev_np(number))};
     }
     const int code = WEXITSTATUS(status);
-    return {false, code, absl::StrCat("has failed with exit code ", code)};
+    return {false, code, false, absl::StrCat("has failed with exit code ", code)};
   }
 
   int NumRunning() const {
@@ -259,7 +270,7 @@ class Launcher {
   std::string job_;
   std::vector<Child> children_;
   int exit_code_ = 0;
-  absl::Time failed_at_ = absl::InfiniteFuture();
+  Nanos kill_at_ns_ = kNever;  // what still runs, after a failure
   struct sigaction old_int_, old_term_, old_child_;
 };
 

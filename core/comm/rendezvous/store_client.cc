@@ -112,7 +112,7 @@ StoreClient::~StoreClient() {
 }
 
 void StoreClient::Loop() {
-  RunningClock clock;
+  RunningClock clock = HeartbeatClock();
   absl::Duration silent, since_heartbeat;
   StoreMessage heartbeat;
   heartbeat.set_heartbeat(1);
@@ -226,7 +226,7 @@ absl::Status StoreClient::Await(const Done& done, const std::string& what,
                                 absl::Duration deadline) {
   auto ready = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !failure_.ok() || done(); };
   absl::Duration waited;
-  RunningClock clock;
+  RunningClock clock = HeartbeatClock();
   while (waited < deadline && !ready()) {
     mutex_.AwaitWithTimeout(absl::Condition(&ready), kHeartbeatTick);
     waited += clock.Lap();

@@ -49,7 +49,7 @@ StoreServer::~StoreServer() {
 }
 
 void StoreServer::Loop() {
-  RunningClock clock;
+  RunningClock clock = HeartbeatClock();
   absl::Duration stopping_for;
   while (!Finished(stopping_for)) {
     PollOnce();
