@@ -224,7 +224,10 @@ int64_t CostModel::LoadedBytesPerSample(int component) const { return prefixes_[
 int64_t CostModel::StateBytes(int component, LayerRange layers) const {
   const int64_t masters = ParameterBytes(component, layers);
   const int64_t working_copy = profile_->dtype() == "bf16" ? masters / 2 : 0;
-  return masters + working_copy + 3 * GradientBytes(component, layers);
+  const int64_t gradients = GradientBytes(component, layers);
+  const double kept = profile_->optimizer_bytes_per_parameter();
+  const double parameters = static_cast<double>(gradients) / sizeof(float);
+  return masters + working_copy + gradients + std::llround(parameters * (kept > 0 ? kept : 8));
 }
 
 int64_t CostModel::StageBytes(int component, LayerRange layers, int local_batch,

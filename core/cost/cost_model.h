@@ -113,8 +113,9 @@ class CostModel {
   int64_t LoadedBytesPerSample(int component) const;
 
   // ---- Memory of one device ----
-  // Master weights, gradients and two Adam moments of these layers of a backbone (fp32), and the
-  // bf16 working copy where the profile's dtype is bf16.
+  // Master weights and gradients of these layers of a backbone (fp32), what the optimizer keeps of
+  // them (ModelProfile.optimizer_bytes_per_parameter), and the bf16 working copy where the
+  // profile's dtype is bf16.
   int64_t StateBytes(int component, LayerRange layers) const;
   // StateBytes, what `in_flight` micro-batches of `local_batch` samples keep for their backward
   // passes, and the largest layer's workspace.

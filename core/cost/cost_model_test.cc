@@ -176,6 +176,8 @@ TEST(CostModelTest, SeveralBackbonesHaveBytesOfTheirOwn) {
   EXPECT_EQ(cost.GradientBytes(0, {0, 2}), 200);
   EXPECT_EQ(cost.GradientBytes(1, {0, 2}), 60);
   EXPECT_EQ(cost.StateBytes(1, {1, 2}), 120);
+  profile.set_optimizer_bytes_per_parameter(8.0 / 3);  // of 7.5 parameters
+  EXPECT_EQ(Make(profile, IdealCluster(1)).StateBytes(1, {1, 2}), 80);
   EXPECT_EQ(cost.OptimizerShare(1, {0, 2}), 7);
   EXPECT_EQ(cost.Optimizer(1, {0, 2}), 12);
 }

@@ -9,6 +9,9 @@
 namespace dpipe {
 namespace {
 
+// Of a parameter; more than any optimizer keeps.
+constexpr double kMostOptimizerBytes = 1024;
+
 constexpr double kMinSpeed = 1e-3;  // of a device class, and 1 over the largest
 
 absl::Status Bad(const std::string& where, const std::string& what) {
@@ -234,6 +237,11 @@ absl::Status ValidateProfile(const ModelProfile& profile) {
   if (!(probability >= 0 && probability <= 1)) {
     return Bad("profile", absl::StrCat("self_conditioning_probability ", probability,
                                        " is not within [0, 1]"));
+  }
+  const double kept = profile.optimizer_bytes_per_parameter();
+  if (!(kept >= 0 && kept <= kMostOptimizerBytes)) {
+    return Bad("profile", absl::StrCat("optimizer_bytes_per_parameter ", kept,
+                                       " is not within [0, ", kMostOptimizerBytes, "]"));
   }
   DPIPE_RETURN_IF_ERROR(NotNegative("profile", "launch_overhead_ns", profile.launch_overhead_ns()));
   DPIPE_RETURN_IF_ERROR(NotNegative("profile", "frozen_quantum", profile.frozen_quantum()));

@@ -81,6 +81,9 @@ TEST(ValidateTest, RefusesClustersThatCannotBe) {
 
 TEST(ValidateTest, RefusesWhatIsNoNumber) {
   ModelProfile bad = UniformProfile();
+  bad.set_optimizer_bytes_per_parameter(-4);
+  EXPECT_EQ(ErrorOf(bad), "profile: optimizer_bytes_per_parameter -4 is not within [0, 1024]");
+  bad.set_optimizer_bytes_per_parameter(0);
   bad.set_self_conditioning_probability(1.5);
   EXPECT_EQ(ErrorOf(bad), "profile: self_conditioning_probability 1.5 is not within [0, 1]");
   bad.set_self_conditioning_probability(std::numeric_limits<double>::quiet_NaN());

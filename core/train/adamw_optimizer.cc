@@ -132,6 +132,12 @@ double EmaDecayAt(const AdamWOptions& options, int64_t step) {
   return std::min(options.ema_decay, (1 + n) / (10 + n));
 }
 
+double OptimizerBytesPerParameter(const AdamWOptions& options) {
+  const double average = options.ema_decay > 0 ? sizeof(float) : 0;
+  if (options.moments == MomentsFormat::kFp32) return average + 2 * sizeof(float);
+  return average + 2 * (1 + sizeof(float) / static_cast<double>(options.moments_block));
+}
+
 StepOptimizerFactory AdamWFactory(const AdamWOptions& options) {
   return [options](const nn::ParameterSet& parameters) -> std::unique_ptr<StepOptimizer> {
     return std::make_unique<AdamWOptimizer>(options, parameters);

@@ -30,6 +30,9 @@ struct AdamWOptions {
 // none.
 double EmaDecayAt(const AdamWOptions& options, int64_t step);
 
+// What it keeps of each parameter, for the memory that plans are told to take.
+double OptimizerBytesPerParameter(const AdamWOptions& options);
+
 // Its state is of the kinds "m", "v" (or "root_v", of 8-bit moments) and kAverageKind.
 StepOptimizerFactory AdamWFactory(const AdamWOptions& options);
 

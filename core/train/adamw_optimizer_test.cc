@@ -224,6 +224,22 @@ class LeastSquares {
   double scale_[kSize];
 };
 
+TEST(AdamWMomentsTest, TakeWhatPlansAreTold) {
+  AdamWOptions options;
+  EXPECT_EQ(OptimizerBytesPerParameter(options), 8);
+  const Tensor parameter = Tensor::Zeros(Device::Cpu(), {4096}, DType::kF32);
+  for (MomentsFormat format : {MomentsFormat::kFp32, MomentsFormat::kInt8}) {
+    options.moments = format;
+    options.moments_block = 128;
+    options.ema_decay = 0;
+    EXPECT_EQ(OptimizerBytesPerParameter(options) * parameter.num_elements(),
+              AdamWMoments(format, options.moments_block, parameter).size_bytes());
+    const double without = OptimizerBytesPerParameter(options);
+    options.ema_decay = 0.9;
+    EXPECT_EQ(OptimizerBytesPerParameter(options), without + 4);
+  }
+}
+
 TEST(AdamWMomentsTest, EightBitsTrainAsWellAsFp32) {
   LeastSquares whole(MomentsFormat::kFp32), quantized(MomentsFormat::kInt8);
   const double initial = whole.Loss();

@@ -103,6 +103,7 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
   DPIPE_ASSIGN_OR_RETURN(ModelProfile profile,
                          ProfileModel(*job.model, job.workers, inputs, options, on_progress));
   profile.set_self_conditioning_probability(job.self_conditioning.probability);
+  profile.set_optimizer_bytes_per_parameter(OptimizerBytesPerParameter(job.optimizer));
   if (job.processes == nullptr) return profile;
   return SlowestProfile(job.processes, std::move(profile));
 }

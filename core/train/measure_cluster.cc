@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "core/base/bytes.h"
 #include "core/base/time.h"
 #include "core/comm/gloo/gloo.h"
@@ -33,7 +34,9 @@ absl::StatusOr<Communicators> Connect(const TrainingJob& job) {
   if (job.processes == nullptr) {
     if (job.connect) return job.connect(devices, job.deadline);
     if (devices[0]->has_host_memory()) {
-      return CreateInProcessCommunicators(static_cast<int>(devices.size()));
+      InProcessOptions options;
+      options.deadline = job.deadline;
+      return CreateInProcessCommunicators(static_cast<int>(devices.size()), options);
     }
     return absl::FailedPreconditionError(absl::StrCat(
         "nothing says how devices like ", devices[0]->name(), " talk: TrainingJob::connect"));
@@ -97,22 +100,38 @@ class LinkProbe {
   // The median of kRepeats times, divided by `parts`. Every rank calls `once`.
   absl::StatusOr<Nanos> Measure(const Once& once, int64_t num_elements, int parts) {
     std::vector<Nanos> samples(1);
-    DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int local) -> absl::Status {
+    absl::Mutex mutex;
+    absl::Status cause;  // the first error in time; the others wait for who has failed
+    RunOnAll(workers_, [&](int local) {
       Communicator& comm = *communicators_[local];
-      Device& device = *workers_[local]->device();
-      const Tensor tensor = Tensor::Zeros(workers_[local]->device(), {num_elements}, DType::kF32);
-      DPIPE_RETURN_IF_ERROR(device.Synchronize());
-      std::vector<Nanos> own;
-      for (int i = 0; i < kRepeats; ++i) {
-        const Nanos start = MonotonicNow();
-        DPIPE_RETURN_IF_ERROR(once(comm, tensor));
-        DPIPE_RETURN_IF_ERROR(device.Synchronize());
-        own.push_back((MonotonicNow() - start) / parts);
+      absl::StatusOr<std::vector<Nanos>> own =
+          Samples(once, num_elements, parts, &comm, workers_[local]->device());
+      if (!own.ok()) {
+        absl::MutexLock lock(&mutex);
+        cause.Update(own.status());
+        comm.Abort(own.status());
+      } else if (comm.rank() == Rank(0)) {
+        samples = *std::move(own);
       }
-      if (comm.rank() == Rank(0)) samples = std::move(own);
-      return absl::OkStatus();
-    })));
+      return own.status();
+    });
+    if (!cause.ok()) return cause;
     return Median(samples);
+  }
+
+  static absl::StatusOr<std::vector<Nanos>> Samples(const Once& once, int64_t num_elements,
+                                                    int parts, Communicator* comm,
+                                                    const std::shared_ptr<Device>& device) {
+    const Tensor tensor = Tensor::Zeros(device, {num_elements}, DType::kF32);
+    DPIPE_RETURN_IF_ERROR(device->Synchronize());
+    std::vector<Nanos> samples;
+    for (int i = 0; i < kRepeats; ++i) {
+      const Nanos start = MonotonicNow();
+      DPIPE_RETURN_IF_ERROR(once(*comm, tensor));
+      DPIPE_RETURN_IF_ERROR(device->Synchronize());
+      samples.push_back((MonotonicNow() - start) / parts);
+    }
+    return samples;
   }
 
   const std::vector<DeviceWorker*>& workers_;

@@ -181,23 +181,19 @@ Socket::Outcome Socket::Receive(std::string* data) {
   }
 }
 
-Socket::Outcome Socket::SendSome(std::string* data) {
-  size_t done = 0;
-  Outcome outcome = Outcome::kData;
-  while (done < data->size()) {
-    const ssize_t sent = send(fd_, data->data() + done, data->size() - done, MSG_NOSIGNAL);
+Socket::Outcome Socket::SendSome(OutgoingBytes* bytes) {
+  while (!bytes->empty()) {
+    const absl::string_view front = bytes->front();
+    const ssize_t sent = send(fd_, front.data(), front.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
-      done += sent;
+      bytes->RemoveFront(sent);
     } else if (errno == EAGAIN) {
-      outcome = Outcome::kNothing;
-      break;
+      return Outcome::kNothing;
     } else if (errno != EINTR) {
-      outcome = Outcome::kClosed;
-      break;
+      return Outcome::kClosed;
     }
   }
-  data->erase(0, done);
-  return outcome;
+  return Outcome::kData;
 }
 
 std::string HostPort(const std::string& host, int port) {

@@ -12,6 +12,24 @@
 
 namespace dpipe {
 
+// What waits to be sent. Taking parts from the front moves the rest rarely.
+class OutgoingBytes {
+ public:
+  bool empty() const { return front().empty(); }
+  absl::string_view front() const { return absl::string_view(bytes_).substr(sent_); }
+  void Append(absl::string_view more) { bytes_.append(more.data(), more.size()); }
+  void RemoveFront(size_t count) {
+    sent_ += count;
+    if (sent_ < bytes_.size() / 2) return;
+    bytes_.erase(0, sent_);
+    sent_ = 0;
+  }
+
+ private:
+  std::string bytes_;
+  size_t sent_ = 0;  // of bytes_
+};
+
 // Owns a file descriptor; it is non-blocking.
 class Socket {
  public:
@@ -42,8 +60,8 @@ class Socket {
   // Appends what has arrived to `data`, without waiting. kClosed: the other end has closed, or the
   // connection is broken.
   Outcome Receive(std::string* data);
-  // Sends as much from the front of `data` as fits, without waiting, and removes it.
-  Outcome SendSome(std::string* data);
+  // Sends as much from the front of `bytes` as fits, without waiting, and removes it.
+  Outcome SendSome(OutgoingBytes* bytes);
 
  private:
   int fd_ = -1;

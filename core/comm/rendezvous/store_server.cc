@@ -273,7 +273,7 @@ void StoreServer::Fail(const absl::Status& status) {
 }
 
 void StoreServer::Send(Client* client, const StoreMessage& message) {
-  client->out += EncodeFrame(message);
+  client->out.Append(EncodeFrame(message));
   // What does not fit goes when the socket has room; a connection that is broken shows on reading.
   client->socket.SendSome(&client->out);
 }

@@ -51,8 +51,8 @@ class StoreServer {
   struct Client {
     Socket socket;
     FrameReader in;
-    std::string out;   // to be sent
-    int process = -1;  // until it has said who it is
+    OutgoingBytes out;  // to be sent
+    int process = -1;   // until it has said who it is
     std::string name;
     absl::Duration silent;
     bool gone = false;
