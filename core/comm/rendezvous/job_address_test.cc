@@ -91,14 +91,17 @@ TEST(JobAddressTest, Slurm) {
 }
 
 TEST(JobAddressTest, SlurmNodesNeedNotHaveEquallyManyTasks) {
-  std::map<std::string, std::string> set = {
-      {"SLURM_PROCID", "8"},     {"SLURM_NTASKS", "10"},
-      {"SLURM_LOCALID", "1"},    {"SLURM_TASKS_PER_NODE", "2(x3),1,3"},
-      {"SLURM_JOB_ID", "12345"}, {"SLURM_JOB_NODELIST", "node[03-07]"}};
+  std::map<std::string, std::string> set = {{"SLURM_PROCID", "8"},
+                                            {"SLURM_NTASKS", "10"},
+                                            {"SLURM_LOCALID", "1"},
+                                            {"SLURM_STEP_ID", "0"},
+                                            {"SLURM_TASKS_PER_NODE", "2(x3),1,3"},
+                                            {"SLURM_JOB_ID", "12345"},
+                                            {"SLURM_JOB_NODELIST", "node[03-07]"}};
   const auto local = [&](const std::string& node) {
     set["SLURM_NODEID"] = node;
     const auto address = From(set);
-    return address.ok() ? (*address)->num_local : 0;
+    return address.ok() && address->has_value() ? (*address)->num_local : 0;
   };
   EXPECT_EQ(local("0"), 2);
   EXPECT_EQ(local("2"), 2);
