@@ -13,8 +13,8 @@ namespace dpipe {
 
 // One line, now: "multiprocessors at 1980 of 1980 MHz, memory at 2619 of 2619 MHz, 41 C, 310 W"
 // and, where something holds clocks back, "; slowed by power limit". Of CPUs: "cores at 2300 MHz,
-// governor performance". What the system does not tell is left out; where it tells nothing,
-// "clocks not told" and why.
+// governor performance", of all cores of the machine and of the first one's governor. What the
+// system does not tell is left out; where it tells nothing, "clocks not told" and why.
 std::string ClockState(Device& device);
 
 namespace internal {

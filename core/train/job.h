@@ -57,8 +57,7 @@ struct TrainingJob {
   int max_skipped_in_a_row = 0;     // see LocalSessionOptions
 };
 
-// The local batches that plans of this global batch on this many devices can have: its divisors'
-// multiples down to one sample.
+// The local batches that plans of this global batch can have: its divisors, increasing.
 std::vector<int> CandidateLocalBatches(int global_batch);
 
 // How often each layer is timed where a plan is to be made of it.

@@ -33,7 +33,8 @@ class ProcessGroup {
   // this process is told of a broken connection by errors and not by SIGPIPE.
   static absl::StatusOr<std::unique_ptr<ProcessGroup>> Join(
       const JobAddress& address, const ProcessGroupOptions& options = {});
-  // Leaves. Process 0 waits for the others to leave, because it hosts the store.
+  // Leaves. Process 0 waits for the others to leave, because it hosts the store; at most as long as
+  // a process may be silent.
   ~ProcessGroup() = default;
 
   const JobAddress& address() const { return address_; }
