@@ -26,6 +26,9 @@ DEFINE_int32(image_size, 0, "pixels a side; 0: what the model was made for");
 DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda where there is a GPU, else cpu");
 DEFINE_int32(devices, 1, "devices that are timed at the same time; 0: one for each core, or GPU");
 DEFINE_int32(virtual_devices, 0, "with --backend=cuda: divide one GPU into so many devices");
+DEFINE_bool(cuda_graphs, false,
+            "with --backend=cuda: layers run as recorded CUDA graphs, for runs "
+            "that record their passes; never run on a GPU yet");
 DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in");
 DEFINE_string(local_batches, "1,2,4,8", "of the backbones, increasing, separated by commas");
 DEFINE_int32(frozen_quantum, 4, "the local batch of frozen components");
@@ -57,6 +60,7 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(const std::vector<int>
   options.backend = FLAGS_backend;
   options.num_devices = FLAGS_devices;
   options.virtual_devices = FLAGS_virtual_devices;
+  options.graphs.enabled = FLAGS_cuda_graphs;
   options.global_batch = std::max(batches.back(), FLAGS_frozen_quantum);
   options.frozen_quantum = FLAGS_frozen_quantum;
   options.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;

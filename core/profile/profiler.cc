@@ -42,8 +42,10 @@ class Profiler {
     }
     DPIPE_RETURN_IF_ERROR(LaunchOverhead(&profile));
     DPIPE_RETURN_IF_ERROR(CachedLoad(&profile));
+    const bool by_graphs = options_.graphs && workers_[0]->device()->graphs() != nullptr;
     profile.set_provenance(absl::StrCat("measured on ", workers_.size(), " device(s) at once, in ",
-                                        options_.passes, " passes"));
+                                        options_.passes, " passes",
+                                        by_graphs ? ", launched as recorded graphs" : ""));
     return profile;
   }
 
