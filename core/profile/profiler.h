@@ -3,8 +3,8 @@
 // Every worker runs the same measurements at the same time, because devices of one machine share
 // caches, memory bandwidth and clock: what a layer costs alone is not what it costs in a pipeline.
 // Layers are timed in their natural order, one pass over the program after another, so that each
-// finds the caches as it would in training. Where passes will be launched as recorded graphs, so are
-// the layers that are timed: what the host takes to enqueue them does not count then. See
+// finds the caches as it would in training. Where passes will be launched as recorded graphs, so
+// are the layers that are timed: what the host takes to enqueue them does not count then. See
 // typical_times.h for how samples become one time.
 #ifndef DPIPE_CORE_PROFILE_PROFILER_H_
 #define DPIPE_CORE_PROFILE_PROFILER_H_

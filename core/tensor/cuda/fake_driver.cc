@@ -271,7 +271,8 @@ absl::StatusOr<Pool> FakeDriver::CreatePool(const Context& context) {
   absl::MutexLock lock(&mutex_);
   DPIPE_RETURN_IF_ERROR(Unsafe("CreatePool"));
   DPIPE_RETURN_IF_ERROR(Failure("CreatePool"));
-  const Pool pool = *pools_.insert(NewHandle<Pool>()).first;
+  const Pool pool = NewHandle<Pool>();
+  pools_[pool];
   contexts_.Need(context.gpu);
   contexts_.Made(pool, context);
   return pool;
@@ -290,6 +291,9 @@ absl::StatusOr<void*> FakeDriver::Allocate(Pool pool, int64_t size_bytes, Stream
         absl::StrCat(live_bytes_, " of ", memory_limit_, " bytes in use"));
   }
   live_bytes_ += size_bytes;
+  PoolState& of_pool = pools_.at(pool);
+  of_pool.live_bytes += size_bytes;
+  of_pool.reserved_bytes = std::max(of_pool.reserved_bytes, of_pool.live_bytes);
   Block block{nullptr, size_bytes, pool};
   if (hidden_ == nullptr) block.data.reset(new char[size_bytes]);
   char* const data = hidden_ == nullptr ? block.data.get() : hidden_->Allocate(size_bytes);
@@ -305,6 +309,8 @@ absl::Status FakeDriver::Free(void* data, Stream stream) {
                 Block& block = blocks_.at(static_cast<char*>(data));
                 if (!block.live) violations_.push_back("a block was freed twice");
                 live_bytes_ -= block.live ? block.size_bytes : 0;
+                const auto pool = pools_.find(block.pool);
+                if (pool != pools_.end()) pool->second.live_bytes -= block.size_bytes;
                 block.live = false;
                 std::memset(data, 0xdd, std::min(block.size_bytes, kFilledBytes));
               }});
@@ -312,14 +318,13 @@ absl::Status FakeDriver::Free(void* data, Stream stream) {
 
 absl::Status FakeDriver::Trim(Pool pool) {
   absl::MutexLock lock(&mutex_);
+  pools_.at(pool).reserved_bytes = pools_.at(pool).live_bytes;
   return Unsafe("Trim");
 }
 
 absl::StatusOr<int64_t> FakeDriver::ReservedBytes(Pool pool) {
   absl::MutexLock lock(&mutex_);
-  int64_t sum = 0;
-  for (const auto& [data, block] : blocks_) sum += block.pool == pool ? block.size_bytes : 0;
-  return sum;
+  return pools_.at(pool).reserved_bytes;
 }
 
 absl::StatusOr<void*> FakeDriver::AllocatePinned(int64_t size_bytes) {

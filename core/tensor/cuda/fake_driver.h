@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -122,6 +121,11 @@ class FakeDriver : public Driver, public HostQueue {
     std::shared_ptr<FakeCapture> capture;
     std::vector<int> after;
   };
+  // It keeps what was live at most since it was trimmed.
+  struct PoolState {
+    int64_t live_bytes = 0;
+    int64_t reserved_bytes = 0;
+  };
   struct Block {
     std::unique_ptr<char[]> data;  // null: hidden
     int64_t size_bytes = 0;
@@ -176,7 +180,7 @@ class FakeDriver : public Driver, public HostQueue {
   std::string fail_next_ ABSL_GUARDED_BY(mutex_);
   std::map<Stream, std::deque<Work>> streams_ ABSL_GUARDED_BY(mutex_);
   std::map<Event, EventState> events_ ABSL_GUARDED_BY(mutex_);
-  std::set<Pool> pools_ ABSL_GUARDED_BY(mutex_);
+  std::map<Pool, PoolState> pools_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<FakeCapture>> captures_ ABSL_GUARDED_BY(mutex_);  // under way
   std::map<Event, CapturedEvent> captured_events_ ABSL_GUARDED_BY(mutex_);
   std::map<Graph, std::shared_ptr<const FakeGraph>> graphs_ ABSL_GUARDED_BY(mutex_);
