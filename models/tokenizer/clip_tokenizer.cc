@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -43,6 +44,36 @@ struct Candidate {
   }
 };
 
+// The longest one wins where several begin at one place.
+template <typename Text>
+void SortByLength(std::vector<std::pair<Text, int32_t>>& tokens) {
+  std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) {
+    return a.first.size() != b.first.size() ? a.first.size() > b.first.size() : a < b;
+  });
+}
+
+// Adds the ids of `tokens` where `text` holds them, from left to right, and has `encode_plain` add
+// those of what is between.
+template <typename Text, typename Token, typename EncodePlain>
+void CutAtTokens(Text text, const std::vector<std::pair<Token, int32_t>>& tokens,
+                 EncodePlain encode_plain, std::vector<int32_t>& ids) {
+  size_t plain_begin = 0;
+  for (size_t at = 0; at < text.size();) {
+    const auto found = std::find_if(tokens.begin(), tokens.end(), [&](const auto& token) {
+      return text.substr(at, token.first.size()) == token.first;
+    });
+    if (found == tokens.end()) {
+      ++at;
+      continue;
+    }
+    encode_plain(text.substr(plain_begin, at - plain_begin));
+    ids.push_back(found->second);
+    at += found->first.size();
+    plain_begin = at;
+  }
+  encode_plain(text.substr(plain_begin));
+}
+
 }  // namespace
 
 absl::StatusOr<ClipTokenizer> ClipTokenizer::Create(absl::string_view vocab_json,
@@ -57,6 +88,7 @@ absl::StatusOr<ClipTokenizer> ClipTokenizer::Create(absl::string_view vocab_json
   DPIPE_RETURN_IF_ERROR(tokenizer.ReadVocabulary(vocab_json));
   DPIPE_RETURN_IF_ERROR(tokenizer.ReadMerges(merges_txt));
   DPIPE_RETURN_IF_ERROR(tokenizer.FindByteSymbols());
+  DPIPE_RETURN_IF_ERROR(tokenizer.AddTokens(config.added_tokens));
   DPIPE_RETURN_IF_ERROR(tokenizer.FindSpecialTokens(config));
   return tokenizer;
 }
@@ -137,6 +169,36 @@ absl::Status ClipTokenizer::FindByteSymbols() {
   return absl::OkStatus();
 }
 
+absl::Status ClipTokenizer::AddTokens(const std::vector<AddedToken>& tokens) {
+  for (const AddedToken& token : tokens) {
+    const std::string what = absl::StrCat("the added token \"", token.content, "\"");
+    if (token.content.empty() || token.id < 0 || token.id >= kMaxVocabSize) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          what, " of id ", token.id, ": expected a text, and an id in [0, ", kMaxVocabSize, ")"));
+    }
+    const auto found = ids_.find(token.content);
+    if (found != ids_.end() && found->second != token.id) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, " has the ids ", token.id, " and ", found->second));
+    }
+    if (token.id >= vocab_size()) tokens_.resize(token.id + 1);
+    if (found == ids_.end() && !tokens_[token.id].empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("id ", token.id, " belongs to \"", tokens_[token.id], "\" and to ", what));
+    }
+    tokens_[token.id] = token.content;
+    ids_[token.content] = token.id;
+    if (!added_tokens_.insert({token.id, token.content}).second) continue;
+    if (token.normalized) {
+      normalized_tokens_.push_back({NormalizeText(token.content), token.id});
+    } else {
+      special_tokens_.push_back({token.content, token.id});
+    }
+  }
+  SortByLength(normalized_tokens_);
+  return absl::OkStatus();
+}
+
 absl::Status ClipTokenizer::FindSpecialTokens(const ClipTokenizerConfig& config) {
   const std::pair<const std::string*, int32_t*> wanted[] = {
       {&config.bos_token, &bos_id_}, {&config.eos_token, &eos_id_}, {&config.pad_token, &pad_id_}};
@@ -147,12 +209,9 @@ absl::Status ClipTokenizer::FindSpecialTokens(const ClipTokenizerConfig& config)
           absl::StrCat("vocab.json: no special token \"", *token, "\""));
     }
     *id = found->second;
-    special_tokens_.push_back({*token, found->second});
+    if (added_tokens_.count(found->second) == 0) special_tokens_.push_back({*token, found->second});
   }
-  // The longest one wins where several begin at one place.
-  std::sort(special_tokens_.begin(), special_tokens_.end(), [](const auto& a, const auto& b) {
-    return a.first.size() != b.first.size() ? a.first.size() > b.first.size() : a < b;
-  });
+  SortByLength(special_tokens_);
   return absl::OkStatus();
 }
 
@@ -167,25 +226,17 @@ std::vector<int32_t> ClipTokenizer::Encode(absl::string_view text) const {
 
 std::vector<int32_t> ClipTokenizer::EncodeText(absl::string_view text) const {
   std::vector<int32_t> ids;
-  const auto encode_plain = [&](absl::string_view plain) {
-    for (const std::string& piece : SplitIntoPieces(plain)) EncodePiece(piece, ids);
-  };
-  size_t plain_begin = 0;
-  for (size_t at = 0; at < text.size();) {
-    const auto special = std::find_if(
-        special_tokens_.begin(), special_tokens_.end(),
-        [&](const auto& token) { return absl::StartsWith(text.substr(at), token.first); });
-    if (special == special_tokens_.end()) {
-      ++at;
-      continue;
-    }
-    encode_plain(text.substr(plain_begin, at - plain_begin));
-    ids.push_back(special->second);
-    at += special->first.size();
-    plain_begin = at;
-  }
-  encode_plain(text.substr(plain_begin));
+  CutAtTokens(
+      text, special_tokens_, [&](absl::string_view plain) { EncodePlain(plain, ids); }, ids);
   return ids;
+}
+
+void ClipTokenizer::EncodePlain(absl::string_view plain, std::vector<int32_t>& ids) const {
+  const std::u32string normalized = NormalizeText(plain);
+  const auto encode_pieces = [&](std::u32string_view part) {
+    for (const std::string& piece : SplitNormalized(part)) EncodePiece(piece, ids);
+  };
+  CutAtTokens(std::u32string_view(normalized), normalized_tokens_, encode_pieces, ids);
 }
 
 const ClipTokenizer::Merge* ClipTokenizer::FindMerge(int32_t left, int32_t right) const {
@@ -231,6 +282,11 @@ std::string ClipTokenizer::Decode(const std::vector<int32_t>& ids) const {
   std::string text;
   for (const int32_t id : ids) {
     if (id < 0 || id >= vocab_size() || id == bos_id_ || id == eos_id_ || id == pad_id_) continue;
+    const auto added = added_tokens_.find(id);
+    if (added != added_tokens_.end()) {
+      absl::StrAppend(&text, added->second, " ");
+      continue;
+    }
     absl::string_view token = tokens_[id];
     const bool ends_piece = absl::ConsumeSuffix(&token, kEndOfWord);
     absl::StrAppend(&text, BytesOfSymbols(token), ends_piece ? " " : "");

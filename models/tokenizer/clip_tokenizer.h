@@ -1,8 +1,9 @@
 // CLIP's tokenizer: captions to token ids, by byte-level byte-pair encoding.
 //
-// A text is cut at special tokens (<|startoftext|>, <|endoftext|>, the padding token), what is
-// between is split into pieces (pieces.h), each piece's bytes become symbols, the last one with
-// </w>, and the pair of neighbours with the best rank in merges.txt is joined until none is left.
+// A text is cut at special tokens (<|startoftext|>, <|endoftext|>, the padding token) and at tokens
+// that were added to the vocabulary (those of textual inversion, say), what is between is split
+// into pieces (pieces.h), each piece's bytes become symbols, the last one with </w>, and the pair
+// of neighbours with the best rank in merges.txt is joined until none is left.
 //
 // Agrees with transformers' CLIPTokenizer (goldens in testdata/), within the limits that unicode.h
 // states.
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -20,19 +22,35 @@
 
 namespace dpipe {
 
-// What tokenizer_config.json and special_tokens_map.json say.
+// A token that is found as a whole, before a text is split into pieces.
+struct AddedToken {
+  std::string content;
+  int32_t id = 0;  // the row of the text encoder's embedding
+  // Looked for in the text as pieces.h normalizes it, so that <Cat> is found in <CAT>, or else in
+  // the text as it is. The first kind is looked for in what the second has left.
+  bool normalized = false;
+};
+
+// What the files beside vocab.json and merges.txt say.
 struct ClipTokenizerConfig {
   std::string bos_token = "<|startoftext|>";
   std::string eos_token = "<|endoftext|>";
   std::string pad_token = "<|endoftext|>";
   int max_length = 77;  // tokens, with the start and end tokens; in [2, 65536]
+  // Those above need not be among them.
+  std::vector<AddedToken> added_tokens;
 };
 
 // Immutable, so any number of threads may use one.
 class ClipTokenizer {
  public:
-  // Reads vocab.json and merges.txt, and the two configs where they are there. As in transformers,
-  // a special_tokens_map.json overrides, unless tokenizer_config.json has `added_tokens_decoder`.
+  // Reads vocab.json and merges.txt, or, where there is no vocab.json, the vocabulary and merges of
+  // tokenizer.json, which is all that transformers 5 writes. As in transformers, the added tokens
+  // are those of tokenizer_config.json's `added_tokens_decoder`; where it has none, they are those
+  // of added_tokens.json and tokenizer.json, and special_tokens_map.json overrides
+  // tokenizer_config.json. White space beside an added token means nothing to CLIP, and so its
+  // `lstrip` and `rstrip` mean nothing; `single_word` is not supported. Ids are the files'
+  // (transformers 5 numbers added tokens anew, which differs only where they have gaps).
   // NotFound, or InvalidArgument that names the file, the line or entry, and what is wrong with it.
   static absl::StatusOr<ClipTokenizer> Load(const std::string& folder);
 
@@ -48,8 +66,8 @@ class ClipTokenizer {
   // Takes O(n log n) for n bytes, however long a piece is.
   std::vector<int32_t> EncodeText(absl::string_view text) const;
 
-  // Text again, in lower case with single spaces between pieces; special tokens are left out, and
-  // so are ids that the vocabulary does not have.
+  // Text again, in lower case with single spaces between pieces, and added tokens as they were
+  // added; start, end and padding are left out, and so are ids that the vocabulary does not have.
   std::string Decode(const std::vector<int32_t>& ids) const;
 
   int vocab_size() const { return static_cast<int>(tokens_.size()); }  // highest id + 1
@@ -70,7 +88,10 @@ class ClipTokenizer {
   absl::Status ReadMerges(absl::string_view merges_txt);
   absl::Status AddMerge(absl::string_view line, int line_number);
   absl::Status FindByteSymbols();
+  absl::Status AddTokens(const std::vector<AddedToken>& tokens);
   absl::Status FindSpecialTokens(const ClipTokenizerConfig& config);
+  // Of a text without tokens that are looked for in it as it is.
+  void EncodePlain(absl::string_view plain, std::vector<int32_t>& ids) const;
   void EncodePiece(absl::string_view piece, std::vector<int32_t>& ids) const;
   const Merge* FindMerge(int32_t left, int32_t right) const;
 
@@ -79,7 +100,10 @@ class ClipTokenizer {
   std::unordered_map<uint64_t, Merge> merges_;  // by left id << 32 | right id
   std::array<int32_t, 256> byte_ids_ = {};
   std::array<int32_t, 256> last_byte_ids_ = {};  // with </w>
+  // With their ids, the longest first: what is looked for in the text as it is, and normalized.
   std::vector<std::pair<std::string, int32_t>> special_tokens_;
+  std::vector<std::pair<std::u32string, int32_t>> normalized_tokens_;
+  std::unordered_map<int32_t, std::string> added_tokens_;
   int max_length_ = 0;
   int32_t bos_id_ = 0;
   int32_t eos_id_ = 0;

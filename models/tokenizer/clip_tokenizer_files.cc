@@ -1,6 +1,11 @@
 // ClipTokenizer::Load: the folder's files and what transformers makes of them.
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
 #include "core/base/file.h"
@@ -25,6 +30,59 @@ absl::StatusOr<Json> ReadJsonObject(const std::string& path) {
   return json;
 }
 
+// What vocab.json and merges.txt hold, and where it was found.
+struct Vocabulary {
+  std::string vocab_json;
+  std::string merges_txt;
+  std::string source;
+};
+
+// A merge is "a b", or ["a", "b"], in tokenizer.json, and "a b" in merges.txt.
+absl::StatusOr<std::string> MergeLine(const Json& merge) {
+  if (merge.is_string()) return merge.get<std::string>();
+  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+    return absl::StrCat(merge[0].get<std::string>(), " ", merge[1].get<std::string>());
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the merge ", merge.dump().substr(0, 100), " is not two symbols"));
+}
+
+absl::StatusOr<Vocabulary> FromTokenizerJson(const Json& json) {
+  const Json model = json.contains("model") ? json["model"] : Json();
+  if (!model.is_object() || !model.contains("vocab") || !model["vocab"].is_object() ||
+      !model.contains("merges") || !model["merges"].is_array()) {
+    return absl::InvalidArgumentError("no \"model\" with the \"vocab\" and \"merges\" of BPE");
+  }
+  Vocabulary vocabulary;
+  vocabulary.vocab_json = model["vocab"].dump();
+  for (const Json& merge : model["merges"]) {
+    DPIPE_ASSIGN_OR_RETURN(const std::string line, MergeLine(merge));
+    absl::StrAppend(&vocabulary.merges_txt, line, "\n");
+  }
+  return vocabulary;
+}
+
+absl::Status In(const std::string& source, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(source, ": ", status.message()));
+}
+
+// `tokenizer_json`: the folder's tokenizer.json; empty: there is none.
+absl::StatusOr<Vocabulary> ReadVocabularyFiles(const std::string& folder,
+                                               const Json& tokenizer_json) {
+  const auto vocab = ReadFile(absl::StrCat(folder, "/vocab.json"), kMaxFileBytes);
+  if (absl::IsNotFound(vocab.status()) && !tokenizer_json.empty()) {
+    const std::string source = absl::StrCat(folder, "/tokenizer.json");
+    auto vocabulary = FromTokenizerJson(tokenizer_json);
+    if (!vocabulary.ok()) return In(source, vocabulary.status());
+    vocabulary->source = absl::StrCat(source, ", as vocab.json and merges.txt");
+    return vocabulary;
+  }
+  DPIPE_RETURN_IF_ERROR(vocab.status());
+  DPIPE_ASSIGN_OR_RETURN(const std::string merges,
+                         ReadFile(absl::StrCat(folder, "/merges.txt"), kMaxFileBytes));
+  return Vocabulary{*vocab, merges, folder};
+}
+
 // A special token is written as a string, or as an object with its text in "content".
 absl::Status ReadToken(const Json& json, const char* key, const std::string& path,
                        std::string& token) {
@@ -45,7 +103,91 @@ absl::Status ReadTokens(const Json& json, const std::string& path, ClipTokenizer
   return ReadToken(json, "pad_token", path, config.pad_token);
 }
 
-absl::StatusOr<ClipTokenizerConfig> ReadConfig(const std::string& folder) {
+bool Flag(const Json& token, const char* key, bool missing) {
+  return token.contains(key) && token[key].is_boolean() ? token[key].get<bool>() : missing;
+}
+
+// From an entry of `added_tokens_decoder`, or of tokenizer.json's `added_tokens`.
+absl::StatusOr<AddedToken> ReadAddedToken(const Json& json, int32_t id) {
+  if (!json.is_object() || !json.contains("content") || !json["content"].is_string()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the added token ", json.dump().substr(0, 100), " has no \"content\""));
+  }
+  AddedToken token;
+  token.content = json["content"].get<std::string>();
+  token.id = id;
+  token.normalized = Flag(json, "normalized", !Flag(json, "special", false));
+  if (!Flag(json, "single_word", false)) return token;
+  return absl::InvalidArgumentError(absl::StrCat("the added token \"", token.content,
+                                                 "\" has single_word, which is not supported"));
+}
+
+using TokensById = std::map<int32_t, AddedToken>;
+
+absl::Status ReadDecoder(const Json& decoder, TokensById& tokens) {
+  for (const auto& [key, value] : decoder.items()) {
+    int32_t id;
+    if (!absl::SimpleAtoi(key, &id)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", key, "\" in added_tokens_decoder is not an id"));
+    }
+    DPIPE_ASSIGN_OR_RETURN(tokens[id], ReadAddedToken(value, id));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int32_t> ReadId(const Json& id) {
+  if (id.is_number_integer() && id >= 0 && id <= std::numeric_limits<int32_t>::max()) {
+    return id.get<int32_t>();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("an added token's id is ", id.dump().substr(0, 100)));
+}
+
+// added_tokens.json: ids by token.
+absl::Status ReadIdsByToken(const Json& json, const ClipTokenizerConfig& config,
+                            TokensById& tokens) {
+  for (const auto& [content, value] : json.items()) {
+    DPIPE_ASSIGN_OR_RETURN(const int32_t id, ReadId(value));
+    const bool special =
+        content == config.bos_token || content == config.eos_token || content == config.pad_token;
+    tokens[id] = {content, id, /*normalized=*/!special};
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadList(const Json& list, TokensById& tokens) {
+  for (const Json& entry : list) {
+    DPIPE_ASSIGN_OR_RETURN(const int32_t id,
+                           ReadId(entry.is_object() ? entry.value("id", Json()) : Json()));
+    DPIPE_ASSIGN_OR_RETURN(tokens[id], ReadAddedToken(entry, id));
+  }
+  return absl::OkStatus();
+}
+
+// Those of the file that transformers takes them from.
+absl::Status ReadAddedTokens(const std::string& folder, const Json& config_json,
+                             const Json& tokenizer_json, ClipTokenizerConfig& config) {
+  TokensById tokens;
+  const auto in = [&](const char* file, const absl::Status& status) {
+    return status.ok() ? status : In(absl::StrCat(folder, "/", file), status);
+  };
+  if (config_json.contains("added_tokens_decoder")) {
+    DPIPE_RETURN_IF_ERROR(
+        in("tokenizer_config.json", ReadDecoder(config_json["added_tokens_decoder"], tokens)));
+  } else {
+    DPIPE_ASSIGN_OR_RETURN(const Json ids,
+                           ReadJsonObject(absl::StrCat(folder, "/added_tokens.json")));
+    DPIPE_RETURN_IF_ERROR(in("added_tokens.json", ReadIdsByToken(ids, config, tokens)));
+    const Json list = tokenizer_json.value("added_tokens", Json::array());
+    DPIPE_RETURN_IF_ERROR(in("tokenizer.json", ReadList(list, tokens)));
+  }
+  for (auto& [id, token] : tokens) config.added_tokens.push_back(std::move(token));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ClipTokenizerConfig> ReadConfig(const std::string& folder,
+                                               const Json& tokenizer_json) {
   ClipTokenizerConfig config;
   const std::string config_path = absl::StrCat(folder, "/tokenizer_config.json");
   const std::string special_path = absl::StrCat(folder, "/special_tokens_map.json");
@@ -55,6 +197,7 @@ absl::StatusOr<ClipTokenizerConfig> ReadConfig(const std::string& folder) {
     DPIPE_ASSIGN_OR_RETURN(const Json special, ReadJsonObject(special_path));
     DPIPE_RETURN_IF_ERROR(ReadTokens(special, special_path, config));
   }
+  DPIPE_RETURN_IF_ERROR(ReadAddedTokens(folder, json, tokenizer_json, config));
   if (!json.contains("model_max_length")) return config;
   const Json& length = json["model_max_length"];
   if (!length.is_number()) {
@@ -70,15 +213,12 @@ absl::StatusOr<ClipTokenizerConfig> ReadConfig(const std::string& folder) {
 }  // namespace
 
 absl::StatusOr<ClipTokenizer> ClipTokenizer::Load(const std::string& folder) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string vocab,
-                         ReadFile(absl::StrCat(folder, "/vocab.json"), kMaxFileBytes));
-  DPIPE_ASSIGN_OR_RETURN(const std::string merges,
-                         ReadFile(absl::StrCat(folder, "/merges.txt"), kMaxFileBytes));
-  DPIPE_ASSIGN_OR_RETURN(const ClipTokenizerConfig config, ReadConfig(folder));
-  auto tokenizer = Create(vocab, merges, config);
-  if (tokenizer.ok()) return tokenizer;
-  return absl::Status(tokenizer.status().code(),
-                      absl::StrCat(folder, ": ", tokenizer.status().message()));
+  DPIPE_ASSIGN_OR_RETURN(const Json tokenizer_json,
+                         ReadJsonObject(absl::StrCat(folder, "/tokenizer.json")));
+  DPIPE_ASSIGN_OR_RETURN(const Vocabulary vocabulary, ReadVocabularyFiles(folder, tokenizer_json));
+  DPIPE_ASSIGN_OR_RETURN(const ClipTokenizerConfig config, ReadConfig(folder, tokenizer_json));
+  auto tokenizer = Create(vocabulary.vocab_json, vocabulary.merges_txt, config);
+  return tokenizer.ok() ? std::move(tokenizer) : In(vocabulary.source, tokenizer.status());
 }
 
 }  // namespace dpipe

@@ -1,5 +1,7 @@
 #include "models/tokenizer/clip_tokenizer.h"
 
+#include <filesystem>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -226,6 +228,169 @@ TEST_F(ClipTokenizerFolderTest, SpecialTokensMapOverridesUnlessTheConfigIsComple
         R"({"model_max_length": 9, "pad_token": "<|endoftext|>", "added_tokens_decoder": {}})");
   EXPECT_EQ(ClipTokenizer::Load(folder_)->pad_id(), 516);
   EXPECT_EQ(ClipTokenizer::Load(folder_)->max_length(), 9);
+}
+
+// What transformers 5 writes: tokenizer.json has the vocabulary, the merges and the added tokens.
+nlohmann::ordered_json TokenizerJson(const std::string& vocab_json, const std::string& merges_txt,
+                                     bool merges_are_pairs) {
+  nlohmann::ordered_json merges = nlohmann::ordered_json::array();
+  for (const absl::string_view line : absl::StrSplit(merges_txt, '\n', absl::SkipEmpty())) {
+    if (absl::StartsWith(line, "#version")) continue;
+    const std::vector<std::string> pair = absl::StrSplit(line, ' ');
+    if (merges_are_pairs) {
+      merges.push_back(pair);
+    } else {
+      merges.push_back(std::string(line));
+    }
+  }
+  nlohmann::ordered_json json;
+  json["added_tokens"] = nlohmann::ordered_json::array();
+  json["model"] = {
+      {"type", "BPE"}, {"vocab", nlohmann::ordered_json::parse(vocab_json)}, {"merges", merges}};
+  return json;
+}
+
+TEST_F(ClipTokenizerFolderTest, TokenizerJsonAloneIsEnough) {
+  for (const char* file : {"vocab.json", "merges.txt"}) {
+    ASSERT_TRUE(std::filesystem::remove(absl::StrCat(folder_, "/", file)));
+  }
+  EXPECT_EQ(ClipTokenizer::Load(folder_).status().code(), absl::StatusCode::kNotFound);
+  for (const bool pairs : {false, true}) {
+    Write("tokenizer.json", TokenizerJson(SmallVocabulary().dump(), kSmallMerges, pairs).dump());
+    const auto tokenizer = ClipTokenizer::Load(folder_);
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    EXPECT_THAT(tokenizer->EncodeText("ab abc aab"), ElementsAre(512, 514, 64, 512));
+  }
+}
+
+TEST_F(ClipTokenizerFolderTest, BadTokenizerJsonIsNamed) {
+  ASSERT_TRUE(std::filesystem::remove(absl::StrCat(folder_, "/vocab.json")));
+  const auto error = [&](const nlohmann::ordered_json& json) {
+    Write("tokenizer.json", json.dump());
+    return std::string(ClipTokenizer::Load(folder_).status().message());
+  };
+  EXPECT_THAT(error({{"model", nlohmann::ordered_json::array()}}),
+              HasSubstr("/tokenizer.json: no \"model\" with the \"vocab\""));
+  auto json = TokenizerJson(SmallVocabulary().dump(), kSmallMerges, true);
+  json["model"]["merges"][1] = {"a", "b", "c"};
+  EXPECT_THAT(error(json), HasSubstr("the merge [\"a\",\"b\",\"c\"] is not two symbols"));
+  json["model"]["merges"][1] = "a z";
+  EXPECT_THAT(error(json),
+              HasSubstr("/tokenizer.json, as vocab.json and merges.txt: merges.txt line 2"));
+}
+
+// Added tokens of every kind, and the ids that transformers 5.23.0 with tokenizers 0.23.3 gives
+// texts with them, after
+//   tokenizer = CLIPTokenizer.from_pretrained("data/tiny_sd/tokenizer")
+//   tokenizer.add_tokens(["<cat-toy>", "<Cat>", "<cat-toy>s", "ab cd"])
+//   tokenizer.add_tokens([AddedToken("<Dog>", normalized=False),
+//                         AddedToken("<x>", lstrip=True, rstrip=True)])
+constexpr char kAddedTokens[] = R"([
+    {"id": 602, "content": "<|startoftext|>", "normalized": false, "special": true},
+    {"id": 603, "content": "<|endoftext|>", "normalized": false, "special": true},
+    {"id": 604, "content": "<cat-toy>", "normalized": true, "special": false},
+    {"id": 605, "content": "<Cat>", "normalized": true, "special": false},
+    {"id": 606, "content": "<cat-toy>s", "normalized": true, "special": false},
+    {"id": 607, "content": "ab cd", "normalized": true, "special": false},
+    {"id": 608, "content": "<Dog>", "normalized": false, "special": false},
+    {"id": 609, "content": "<x>", "lstrip": true, "rstrip": true, "normalized": true,
+     "special": false}])";
+
+const std::vector<std::pair<std::string, std::vector<int32_t>>>& TextsWithAddedTokens() {
+  static const auto* const kTexts = new std::vector<std::pair<std::string, std::vector<int32_t>>>{
+      {"a <cat-toy> on a red circle", {320, 604, 524, 320, 580, 545}},
+      {"<CAT-TOY>", {604}},
+      {"<cat>", {605}},
+      {"<cat-toy>sx", {606, 343}},
+      {"ab  CD", {607}},
+      {"<Dog> <dog>", {608, 283, 67, 78, 326, 285}},
+      {"red<x>circle", {580, 609, 545}},
+      {"red <x> circle", {580, 609, 545}},
+      {"a<|ENDOFTEXT|>b", {320, 27, 347, 68, 77, 67, 78, 69, 83, 68, 87, 339, 91, 285, 321}},
+      {"<cat-toy><Cat>", {604, 605}},
+  };
+  return *kTexts;
+}
+
+class AddedTokensTest : public ClipTokenizerFolderTest {
+ protected:
+  void SetUp() override {
+    for (const char* file : {"vocab.json", "merges.txt"}) {
+      Write(file, *ReadFile(absl::StrCat(kTinySd, "/", file)));
+    }
+  }
+  void ExpectTextsOfTransformers() {
+    const auto tokenizer = ClipTokenizer::Load(folder_);
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    EXPECT_EQ(tokenizer->vocab_size(), 610);
+    for (const auto& [text, ids] : TextsWithAddedTokens()) {
+      EXPECT_EQ(tokenizer->EncodeText(text), ids) << text;
+    }
+  }
+};
+
+TEST_F(AddedTokensTest, OfTokenizerJsonAgreeWithTransformers) {
+  auto json = TokenizerJson(*ReadFile(absl::StrCat(folder_, "/vocab.json")),
+                            *ReadFile(absl::StrCat(folder_, "/merges.txt")), true);
+  json["added_tokens"] = nlohmann::ordered_json::parse(kAddedTokens);
+  Write("tokenizer.json", json.dump());
+  ExpectTextsOfTransformers();
+  for (const char* file : {"vocab.json", "merges.txt"}) {
+    ASSERT_TRUE(std::filesystem::remove(absl::StrCat(folder_, "/", file)));
+  }
+  ExpectTextsOfTransformers();
+}
+
+TEST_F(AddedTokensTest, OfTheConfigsDecoderAgreeWithTransformers) {
+  nlohmann::ordered_json config;
+  for (const auto& token : nlohmann::ordered_json::parse(kAddedTokens)) {
+    config["added_tokens_decoder"][absl::StrCat(token["id"].get<int>())] = token;
+  }
+  Write("tokenizer_config.json", config.dump());
+  Write("added_tokens.json", R"({"<not-read>": 610})");
+  ExpectTextsOfTransformers();
+}
+
+// transformers looks for tokens of added_tokens.json in the normalized text.
+TEST_F(AddedTokensTest, OfTheirOwnFileAgreeWithTransformers) {
+  Write("added_tokens.json", R"({"<cat-toy>": 604, "<Dog>": 605})");
+  const auto tokenizer = ClipTokenizer::Load(folder_);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ(tokenizer->vocab_size(), 606);
+  EXPECT_THAT(tokenizer->EncodeText("<cat-toy>sx"), ElementsAre(604, 82, 343));
+  EXPECT_THAT(tokenizer->EncodeText("<Dog> <dog>"), ElementsAre(605, 605));
+  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("a <cat-toy>, red")), "a <cat-toy> , red");
+}
+
+// As old configs have it: then the mark is found in capitals, too.
+TEST_F(AddedTokensTest, MarksMayBeNormalized) {
+  Write("tokenizer_config.json",
+        R"({"added_tokens_decoder": {"603": {"content": "<|endoftext|>", "normalized": true,
+            "special": true}}})");
+  const auto tokenizer = ClipTokenizer::Load(folder_);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT(tokenizer->EncodeText("a<|ENDOFTEXT|>b"), ElementsAre(320, 603, 321));
+}
+
+TEST_F(AddedTokensTest, BadOnesAreNamed) {
+  const auto error = [&](const std::string& content) {
+    Write("added_tokens.json", content);
+    return std::string(ClipTokenizer::Load(folder_).status().message());
+  };
+  EXPECT_THAT(error(R"({"<cat-toy>": -1})"),
+              HasSubstr("/added_tokens.json: an added token's id is -1"));
+  EXPECT_THAT(error(R"({"<cat-toy>": 2000000000})"), HasSubstr("\"<cat-toy>\" of id 2000000000"));
+  EXPECT_THAT(error(R"({"<cat-toy>": 5})"), HasSubstr("id 5 belongs to \""));
+  EXPECT_THAT(error(R"({"the</w>": 700})"),
+              HasSubstr("the added token \"the</w>\" has the ids 700 and 593"));
+  Write("added_tokens.json", "{}");
+  for (const char* decoder :
+       {R"({"x": {"content": "<a>"}})", R"({"604": "<a>"})",
+        R"({"604": {"content": "<a>", "single_word": true}})", R"({"604": {"content": ""}})"}) {
+    Write("tokenizer_config.json", absl::StrCat(R"({"added_tokens_decoder": )", decoder, "}"));
+    EXPECT_EQ(ClipTokenizer::Load(folder_).status().code(), absl::StatusCode::kInvalidArgument)
+        << decoder;
+  }
 }
 
 TEST_F(ClipTokenizerFolderTest, BadConfigsAreNamed) {

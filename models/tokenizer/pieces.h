@@ -8,13 +8,20 @@
 #define DPIPE_MODELS_TOKENIZER_PIECES_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 
 namespace dpipe {
 
-// The pieces of UTF-8 `text`, in UTF-8, none empty. "It's 42!" gives it, 's, 4, 2, !
+// UTF-8 `text` in normal form C and lower case, with each run of white space one space.
+std::u32string NormalizeText(absl::string_view text);
+
+// The pieces of a normalized text, in UTF-8, none empty.
+std::vector<std::string> SplitNormalized(std::u32string_view text);
+
+// Both in one: "It's 42!" gives it, 's, 4, 2, !
 std::vector<std::string> SplitIntoPieces(absl::string_view text);
 
 }  // namespace dpipe

@@ -9,8 +9,9 @@
 #include "models/tokenizer/clip_tokenizer.h"
 #include "nlohmann/json.hpp"
 
-DEFINE_string(tokenizer, "data/tiny_sd/tokenizer",
-              "folder with vocab.json, merges.txt and tokenizer_config.json");
+DEFINE_string(
+    tokenizer, "data/tiny_sd/tokenizer",
+    "folder with vocab.json and merges.txt, or tokenizer.json, and tokenizer_config.json");
 
 int main(int argc, char** argv) {
   gflags::SetUsageMessage("captions, as lines of JSON on the input, to token ids");
