@@ -82,6 +82,7 @@ void CheckNumBlocks(const std::string& key, size_t num_blocks, size_t levels,
 void ReadDecoderKeys(ComponentConfig* config, UNetConfig* unet) {
   unet->out_channels = config->PositiveInt("out_channels", 4);
   unet->sample_size = config->PositiveInt("sample_size", 64);
+  unet->diffusers_version = config->String("_diffusers_version", "");
   unet->up_has_attention =
       BlockTypes(config, "up_block_types", "UpBlock2D", "CrossAttnUpBlock2D",
                  {"UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"});
@@ -107,7 +108,8 @@ UNetConfig ReadUNetEncoderKeys(ComponentConfig* config) {
   CheckNumBlocks("down_block_types", unet.down_has_attention.size(), levels, config);
   unet.layers_per_block = config->PositiveInt("layers_per_block", 2);
   // "attention_head_dim" has always been the number of heads, whatever its name says; diffusers
-  // keeps it so for the checkpoints' sake, and prefers the newer key where it is given.
+  // keeps it so for the checkpoints' sake. Its ControlNet prefers the newer key where that is
+  // given, its U-Net refuses it.
   const bool newer = !config->Absent("num_attention_heads");
   unet.num_heads =
       config->PerBlock(newer ? "num_attention_heads" : "attention_head_dim", 8, levels);
@@ -126,6 +128,7 @@ UNetConfig ReadUNetEncoderKeys(ComponentConfig* config) {
 absl::StatusOr<UNetConfig> ParseUNetConfig(const std::string& json, const std::string& source) {
   DPIPE_ASSIGN_OR_RETURN(ComponentConfig config, ComponentConfig::Parse(json, source));
   config.Expect("_class_name", {"\"UNet2DConditionModel\""});
+  config.Expect("num_attention_heads", {"null"});
   UNetConfig unet = ReadUNetEncoderKeys(&config);
   ReadDecoderKeys(&config, &unet);
   DPIPE_RETURN_IF_ERROR(config.status());

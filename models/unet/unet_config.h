@@ -17,7 +17,8 @@ struct UNetConfig {
   // out_channels; twice that: takes its own estimate too; two more: takes coordinates too.
   int64_t in_channels = 4;
   int64_t out_channels = 4;
-  int64_t sample_size = 64;  // latent height and width that it was trained at
+  int64_t sample_size = 64;       // latent height and width that it was trained at
+  std::string diffusers_version;  // of the writer of the file; empty: not stated
   std::vector<int64_t> block_out_channels;
   std::vector<bool> down_has_attention;     // CrossAttnDownBlock2D, else DownBlock2D
   std::vector<bool> up_has_attention;       // CrossAttnUpBlock2D, else UpBlock2D; by level

@@ -167,6 +167,14 @@ TEST(UNetTest, BadShapesAreNamed) {
             "unet: 4 input channels and 8 output channels; training needs as many");
 }
 
+// As diffusers' UNet2DConditionModel, which cannot be made with the newer key.
+TEST(UNetConfigTest, NumAttentionHeadsIsRefused) {
+  const auto config = ParseUNetConfig(R"({"num_attention_heads": 8})", "unet/config.json");
+  EXPECT_EQ(config.status().message(),
+            "unet/config.json: 'num_attention_heads' is 8, supported: null");
+  EXPECT_TRUE(ParseUNetConfig(R"({"num_attention_heads": null})", "unet/config.json").ok());
+}
+
 TEST(UNetConfigTest, NamesWhatIsWrong) {
   const auto config = ParseUNetConfig(
       R"({"block_out_channels": [32, 64], "norm_num_groups": 16, "attention_head_dim": [2, 4, 8],
