@@ -59,6 +59,15 @@ void RescaleToZeroTerminalSnr(std::vector<double>* alphas_cumprod) {
 
 }  // namespace
 
+absl::Status CheckPrediction(const NoiseScheduleOptions& options) {
+  if (!options.rescale_zero_terminal_snr || options.prediction_type != PredictionType::kEpsilon) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "zero terminal SNR (rescale_betas_zero_snr) goes with a prediction type of v_prediction or "
+      "sample, not epsilon");
+}
+
 NoiseSchedule::NoiseSchedule(const NoiseScheduleOptions& options,
                              std::vector<double> alphas_cumprod)
     : options_(options), alphas_cumprod_(std::move(alphas_cumprod)) {}

@@ -6,6 +6,7 @@
 #ifndef DPIPE_MODELS_DIFFUSION_NOISE_SCHEDULE_H_
 #define DPIPE_MODELS_DIFFUSION_NOISE_SCHEDULE_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -43,16 +44,22 @@ struct NoiseScheduleOptions {
   // Betas shifted and scaled so that the last timestep is pure noise (arXiv 2305.08891, alg. 1).
   bool rescale_zero_terminal_snr = false;
   // What only samplers read.
-  TimestepSpacing timestep_spacing = TimestepSpacing::kLeading;
+  // Empty: each sampler's own, which is linspace of DPM-Solver++ and leading of the others.
+  std::optional<TimestepSpacing> timestep_spacing;
   int steps_offset = 1;
   bool set_alpha_to_one = false;  // abar before the first timestep: 1, or else abar_0
-  bool clip_sample = false;       // predicted x_0 is clamped to +- clip_sample_range
+  // Predicted x_0 is clamped to +- clip_sample_range. DPM-Solver++ never does.
+  bool clip_sample = false;
   double clip_sample_range = 1;
 };
 
 // From the text of a `scheduler_config.json`. InvalidArgument names the key whose value is of the
 // wrong type or not supported. Keys that are not listed above are ignored.
 absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json);
+
+// InvalidArgument where the last timestep is pure noise and the model is to predict the noise:
+// there the prediction would say nothing about x_0.
+absl::Status CheckPrediction(const NoiseScheduleOptions& options);
 
 // Immutable; cheap to copy.
 class NoiseSchedule {

@@ -97,6 +97,17 @@ TEST(NoiseScheduleTest, ImpossibleOptionsAreErrors) {
   EXPECT_FALSE(NoiseSchedule::Create(options).ok());
 }
 
+TEST(CheckPredictionTest, PureNoiseDoesNotGoWithPredictingIt) {
+  NoiseScheduleOptions options;
+  EXPECT_TRUE(CheckPrediction(options).ok());
+  options.rescale_zero_terminal_snr = true;
+  EXPECT_EQ(CheckPrediction(options).message(),
+            "zero terminal SNR (rescale_betas_zero_snr) goes with a prediction type of "
+            "v_prediction or sample, not epsilon");
+  options.prediction_type = PredictionType::kSample;
+  EXPECT_TRUE(CheckPrediction(options).ok());
+}
+
 TEST(PredictionTypeTest, NamesAreReadBack) {
   for (const char* name : {"epsilon", "v_prediction", "sample"}) {
     const auto type = ParsePredictionType(name);
@@ -134,6 +145,7 @@ TEST(SchedulerConfigTest, MissingKeysHaveDiffusersDefaults) {
   EXPECT_TRUE(o.beta_schedule == BetaSchedule::kLinear);
   EXPECT_TRUE(o.prediction_type == PredictionType::kEpsilon);
   EXPECT_TRUE(o.clip_sample);
+  EXPECT_FALSE(o.timestep_spacing.has_value());
   EXPECT_TRUE(o.set_alpha_to_one);
   EXPECT_EQ(o.steps_offset, 0);
 }

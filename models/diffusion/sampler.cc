@@ -90,11 +90,11 @@ double HalfLogSnr(double alpha) {
 }
 
 // Algorithm 2 of arXiv 2211.01095; of first order at the first step, and at the last, which ends
-// without noise.
+// without noise. diffusers' scheduler knows no clip_sample.
 absl::StatusOr<Tensor> DpmSolverStep(const NoiseSchedule& schedule, const Step& step,
                                      const Tensor& x, const Tensor& prediction,
                                      const Tensor& timesteps, History* history) {
-  DPIPE_ASSIGN_OR_RETURN(const Tensor x0, ClippedX0(schedule, x, prediction, timesteps));
+  DPIPE_ASSIGN_OR_RETURN(const Tensor x0, PredictedX0(schedule, x, prediction, timesteps));
   if (step.alpha_next == 1) return x0;
   const double now = HalfLogSnr(step.alpha), next = HalfLogSnr(step.alpha_next);
   const double length = next - now;
@@ -137,6 +137,7 @@ double NextAlpha(const NoiseSchedule& schedule, SamplerKind kind, const std::vec
 }  // namespace
 
 PredictFn WithGuidance(PredictFn predict, float scale) {
+  if (!IsGuided(scale)) return predict;
   return [predict = std::move(predict), scale](const Tensor& x_t,
                                                const Tensor& timesteps) -> absl::StatusOr<Tensor> {
     const int64_t batch = x_t.dim(0);
@@ -163,13 +164,16 @@ absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedul
         absl::StrCat("sampling in ", num_steps, " steps; the schedule allows 1 to ", total));
   }
   const NoiseScheduleOptions& options = schedule.options();
+  const bool dpm_solver = kind == SamplerKind::kDpmSolver;
+  const TimestepSpacing spacing = options.timestep_spacing.value_or(
+      dpm_solver ? TimestepSpacing::kLinspace : TimestepSpacing::kLeading);
   // Timesteps that are left out at the end.
-  const int left_out = kind == SamplerKind::kDpmSolver ? 1 : 0;
+  const int left_out = dpm_solver ? 1 : 0;
   const int spread = num_steps + left_out;
   std::vector<int> timesteps(num_steps);
   for (int i = 0; i < num_steps; ++i) {
     const int rest = spread - 1 - i;  // steps after this one
-    switch (options.timestep_spacing) {
+    switch (spacing) {
       case TimestepSpacing::kLeading:
         timesteps[i] = rest * (total / spread) + options.steps_offset;
         break;

@@ -21,8 +21,11 @@ using PredictFn = std::function<absl::StatusOr<Tensor>(const Tensor& x_t, const 
 
 // Classifier-free guidance (Ho and Salimans, arXiv 2207.12598). `predict` is called with each
 // sample twice, [x_t | x_t], and must condition the first half on nothing and the second on the
-// prompt; the result is unconditional + scale * (conditional - unconditional).
+// prompt; the result is unconditional + scale * (conditional - unconditional). At a scale of 1 that
+// is the conditional prediction, and `predict` is called with each sample once, for the prompt.
 PredictFn WithGuidance(PredictFn predict, float scale);
+// Whether `predict` of WithGuidance is called with each sample twice.
+inline bool IsGuided(float scale) { return scale != 1; }
 
 enum class SamplerKind { kDdim, kDdpm, kDpmSolver };
 
@@ -40,8 +43,9 @@ struct SamplerOptions {
   std::function<void(int step, const Tensor& x)> on_step;
 };
 
-// The timesteps visited, decreasing. DPM-Solver++ spreads one step more and leaves the last out,
-// which is where it ends. InvalidArgument where num_steps is not in [1, num_timesteps].
+// The timesteps visited, decreasing, with the spacing of the schedule's options or the sampler's
+// own. DPM-Solver++ spreads one step more and leaves the last out, which is where it ends.
+// InvalidArgument where num_steps is not in [1, num_timesteps].
 absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedule, int num_steps,
                                                     SamplerKind kind = SamplerKind::kDdim);
 

@@ -40,6 +40,16 @@ TEST(InferenceTimestepsTest, TrailingAndLinspace) {
   EXPECT_EQ(*InferenceTimesteps(*NoiseSchedule::Create(options), 1), (std::vector<int>{0}));
 }
 
+// As diffusers' schedulers, whose configs need not have the key.
+TEST(InferenceTimestepsTest, EachSamplerHasItsOwnSpacing) {
+  const NoiseSchedule schedule = Make(PredictionType::kV);
+  for (SamplerKind kind : {SamplerKind::kDdim, SamplerKind::kDdpm}) {
+    EXPECT_EQ(*InferenceTimesteps(schedule, 4, kind), (std::vector<int>{751, 501, 251, 1}));
+  }
+  EXPECT_EQ(*InferenceTimesteps(schedule, 3, SamplerKind::kDpmSolver),
+            (std::vector<int>{999, 666, 333}));
+}
+
 TEST(InferenceTimestepsTest, ImpossibleCountsAreErrors) {
   const NoiseSchedule schedule = Make(PredictionType::kV);
   EXPECT_EQ(InferenceTimesteps(schedule, 0).status().message(),
@@ -140,6 +150,9 @@ TEST_F(GaussianTest, DdimWithFullNoiseIsDdpm) {
 // Under the ideal predictor x follows x(t) = x(T) sqrt((abar_t s^2 + 1 - abar_t) / (abar_T s^2 + 1
 // - abar_T)), which DDIM misses by the length of its steps and DPM-Solver++ by the square of it.
 TEST_F(GaussianTest, DpmSolverFollowsTheExactPath) {
+  NoiseScheduleOptions alike = schedule_.options();
+  alike.timestep_spacing = TimestepSpacing::kLeading;  // of both, to compare them
+  const NoiseSchedule schedule = *NoiseSchedule::Create(alike);
   const Tensor noise = Tensor::FromHost<float>(cpu_, {1, 1}, {1});
   const auto error = [&](SamplerKind kind, int num_steps) {
     SamplerOptions options;
@@ -148,13 +161,13 @@ TEST_F(GaussianTest, DpmSolverFollowsTheExactPath) {
     // Before the last step, which has no noise left to solve for.
     double before_last = 0;
     int timestep = 0;
-    const std::vector<int> visited = *InferenceTimesteps(schedule_, num_steps, kind);
+    const std::vector<int> visited = *InferenceTimesteps(schedule, num_steps, kind);
     options.on_step = [&](int step, const Tensor& x) {
       if (step != num_steps - 2) return;
       before_last = x.data<float>()[0];
       timestep = visited[num_steps - 1];
     };
-    EXPECT_TRUE(Sample(schedule_, options, noise, Ideal()).ok());
+    EXPECT_TRUE(Sample(schedule, options, noise, Ideal()).ok());
     const auto deviation = [&](int t) {
       const double a = schedule_.alpha_cumprod(t);
       return std::sqrt(a * kVariance + 1 - a);
@@ -216,6 +229,17 @@ TEST(GuidanceTest, ExtrapolatesFromUnconditionalToConditional) {
     return Tensor::FromHost<float>(cpu, {4, 1}, {10, 20, 11, 24});
   };
   EXPECT_EQ(Values(*WithGuidance(predict, 3)(x, t)), (std::vector<double>{13, 32}));
+}
+
+TEST(GuidanceTest, OfOneAsksForThePromptAlone) {
+  const auto cpu = Device::Cpu();
+  const Tensor x = Tensor::FromHost<float>(cpu, {2, 1}, {1, 2});
+  const Tensor t = Tensor::FromHost<int32_t>(cpu, {2}, {30, 40});
+  const PredictFn predict = [&](const Tensor& xs, const Tensor& ts) -> absl::StatusOr<Tensor> {
+    EXPECT_EQ(Values(xs), (std::vector<double>{1, 2}));
+    EXPECT_EQ(Values(ts), (std::vector<double>{30, 40}));
+    return Tensor::FromHost<float>(cpu, {2, 1}, {11, 24});
+  };
   EXPECT_EQ(Values(*WithGuidance(predict, 1)(x, t)), (std::vector<double>{11, 24}));
 }
 
@@ -234,6 +258,8 @@ TEST(ClippingTest, PredictedX0IsClamped) {
   SamplerOptions options;
   options.num_steps = 1;  // ends at abar = 1, where x is the clamped x0
   EXPECT_EQ(Values(*Sample(schedule, options, noise, large)), (std::vector<double>{0.5, -0.5}));
+  options.kind = SamplerKind::kDpmSolver;
+  EXPECT_EQ(Values(*Sample(schedule, options, noise, large)), (std::vector<double>{9, -9}));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -73,6 +74,17 @@ absl::Status Read(const Json& config, const char* key, Names<Enum> names, Enum* 
   return WrongValue(key, value, list);
 }
 
+absl::Status ReadSpacing(const Json& config, std::optional<TimestepSpacing>* spacing) {
+  constexpr const char* kKey = "timestep_spacing";
+  if (Find(config, kKey).is_null()) return absl::OkStatus();
+  spacing->emplace();
+  return Read(config, kKey,
+              Names<TimestepSpacing>{{"leading", TimestepSpacing::kLeading},
+                                     {"trailing", TimestepSpacing::kTrailing},
+                                     {"linspace", TimestepSpacing::kLinspace}},
+              &**spacing);
+}
+
 // Sampling by rules that are not implemented must not look as if it worked.
 absl::Status RefuseUnsupported(const Json& config) {
   const Json& betas = Find(config, "trained_betas");
@@ -129,11 +141,7 @@ absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json
                                {"squaredcos_cap_v2", BetaSchedule::kSquaredCosCapV2}},
            &o.beta_schedule));
   DPIPE_RETURN_IF_ERROR(Read(config, "prediction_type", kPredictionTypes, &o.prediction_type));
-  DPIPE_RETURN_IF_ERROR(Read(config, "timestep_spacing",
-                             Names<TimestepSpacing>{{"leading", TimestepSpacing::kLeading},
-                                                    {"trailing", TimestepSpacing::kTrailing},
-                                                    {"linspace", TimestepSpacing::kLinspace}},
-                             &o.timestep_spacing));
+  DPIPE_RETURN_IF_ERROR(ReadSpacing(config, &o.timestep_spacing));
   DPIPE_RETURN_IF_ERROR(Read(config, "rescale_betas_zero_snr", &o.rescale_zero_terminal_snr));
   DPIPE_RETURN_IF_ERROR(Read(config, "steps_offset", &o.steps_offset));
   DPIPE_RETURN_IF_ERROR(Read(config, "set_alpha_to_one", &o.set_alpha_to_one));

@@ -30,25 +30,27 @@ CASES = [
     ({"beta_schedule": "squaredcos_cap_v2", "clip_sample_range": 2.0}, 10),
     ({"num_train_timesteps": 200, "prediction_type": "sample", "clip_sample_range": 0.5}, 9),
 ]
-# DPM-Solver++ never clips, and ends without noise; a key that its scheduler lacks is ours alone.
+LEADING = {"timestep_spacing": "leading"}
+# DPM-Solver++ never clips, ends without noise, and has a default spacing of its own; it ignores keys that its scheduler
+# lacks, such as clip_sample.
 DPM_CASES = [
-    (STABLE_DIFFUSION, 4),
-    (STABLE_DIFFUSION, 20),
-    ({**STABLE_DIFFUSION, "prediction_type": "v_prediction"}, 25),
-    ({**STABLE_DIFFUSION, "prediction_type": "sample"}, 7),
+    ({**STABLE_DIFFUSION, **LEADING}, 4),
+    ({**STABLE_DIFFUSION, **LEADING}, 20),
+    ({**STABLE_DIFFUSION, "prediction_type": "v_prediction", **LEADING}, 25),
+    ({**STABLE_DIFFUSION, "prediction_type": "sample", **LEADING}, 7),
     ({**STABLE_DIFFUSION, "timestep_spacing": "trailing"}, 10),
     ({**STABLE_DIFFUSION, "timestep_spacing": "linspace"}, 15),
+    (STABLE_DIFFUSION, 15),
     ({**STABLE_DIFFUSION, "prediction_type": "v_prediction", "rescale_betas_zero_snr": True,
       "timestep_spacing": "trailing"}, 12),
-    ({"beta_schedule": "squaredcos_cap_v2", "clip_sample": False}, 10),
+    ({"beta_schedule": "squaredcos_cap_v2", **LEADING}, 10),
 ]
 CHECKED_TIMESTEPS = [0, 1, 57, 100, 198, 199]
 
 
 def trajectory(kind, config, steps):
     known = kind().config
-    scheduler = kind(**{"timestep_spacing": "leading",
-                        **{key: value for key, value in config.items() if key in known}})
+    scheduler = kind(**{key: value for key, value in config.items() if key in known})
     scheduler.set_timesteps(steps)
     start = torch.randn(2, 4, generator=torch.Generator().manual_seed(steps))
     x = start.double()
