@@ -37,11 +37,8 @@ absl::StatusOr<std::unique_ptr<diffusion::NoiseSchedule>> ReadSchedule(
     if (options.zero_terminal_snr.has_value()) {
       parsed->rescale_zero_terminal_snr = *options.zero_terminal_snr;
     }
-    if (parsed->rescale_zero_terminal_snr &&
-        parsed->prediction_type == diffusion::PredictionType::kEpsilon) {
-      parsed = absl::InvalidArgumentError(
-          "a last timestep of pure noise needs v_prediction or sample, not epsilon");
-    }
+    const absl::Status fits = diffusion::CheckPrediction(*parsed);
+    if (!fits.ok()) parsed = fits;
   }
   auto schedule = parsed.ok() ? diffusion::NoiseSchedule::Create(*parsed) : parsed.status();
   if (schedule.ok()) return std::make_unique<diffusion::NoiseSchedule>(*std::move(schedule));

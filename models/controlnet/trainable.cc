@@ -213,8 +213,8 @@ absl::StatusOr<CachedInputs> TrainableControlNet::MakeCachedInputs(
 
 absl::Status TrainableControlNet::Save(const std::string& folder, const NamedTensors& parameters,
                                        StoredFormat format) const {
-  DPIPE_ASSIGN_OR_RETURN(const std::string index, PipelineIndex(base_->folder()));
   DPIPE_RETURN_IF_ERROR(base_->SaveWithLockedUNet(folder, format));
+  DPIPE_ASSIGN_OR_RETURN(const std::string index, PipelineIndex(folder));
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/model_index.json", index));
   NamedTensors own;
   for (const auto& [name, tensor] : parameters) {

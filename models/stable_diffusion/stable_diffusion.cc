@@ -10,6 +10,7 @@
 #include "data/buckets.h"
 #include "models/clip_text/clip_text.h"
 #include "models/lora/lora.h"
+#include "models/stable_diffusion/config_corrections.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
 #include "models/weights/more_channels.h"
@@ -124,6 +125,7 @@ absl::Status StableDiffusion::WidenUNet(const StableDiffusionOptions& options) {
 
 absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options) {
   DPIPE_ASSIGN_OR_RETURN(unet_config_, ReadUNetConfig(folder_ + "/unet/config.json"));
+  CorrectSampleSize(&unet_config_);
   DPIPE_RETURN_IF_ERROR(WidenUNet(options));
   DPIPE_ASSIGN_OR_RETURN(vae_config_, ReadVaeConfig(folder_ + "/vae/config.json"));
   DPIPE_ASSIGN_OR_RETURN(text_config_, ReadClipTextConfig(folder_ + "/text_encoder/config.json"));
@@ -131,25 +133,15 @@ absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options)
   tokenizer_ = std::make_unique<ClipTokenizer>(std::move(tokenizer));
   const std::string scheduler_path = folder_ + "/scheduler/scheduler_config.json";
   DPIPE_ASSIGN_OR_RETURN(const std::string scheduler_json, ReadFile(scheduler_path));
-  auto scheduler = diffusion::ParseSchedulerConfig(scheduler_json);
-  if (!scheduler.ok()) {
-    return absl::Status(scheduler.status().code(),
-                        absl::StrCat(scheduler_path, ": ", scheduler.status().message()));
+  changes_ = {options.prediction_type, options.zero_terminal_snr};
+  scheduler_config_ = ChangedSchedulerConfig(scheduler_json, changes_);
+  auto scheduler = diffusion::ParseSchedulerConfig(scheduler_config_);
+  const absl::Status fits =
+      scheduler.ok() ? diffusion::CheckPrediction(*scheduler) : scheduler.status();
+  if (!fits.ok()) {
+    return absl::Status(fits.code(), absl::StrCat(scheduler_path, ": ", fits.message()));
   }
-  if (options.prediction_type.has_value()) scheduler->prediction_type = *options.prediction_type;
-  prediction_type_ = options.prediction_type;
-  zero_terminal_snr_ = options.zero_terminal_snr;
-  if (options.zero_terminal_snr.has_value()) {
-    scheduler->rescale_zero_terminal_snr = *options.zero_terminal_snr;
-    if (*options.zero_terminal_snr &&
-        scheduler->prediction_type == diffusion::PredictionType::kEpsilon) {
-      // From pure noise, the noise says nothing about the image.
-      return absl::InvalidArgumentError(absl::StrCat(
-          folder_,
-          ": zero terminal SNR goes with a prediction type of v_prediction or sample, not "
-          "epsilon"));
-    }
-  }
+  CorrectScheduler(&*scheduler);
   DPIPE_ASSIGN_OR_RETURN(diffusion::NoiseSchedule schedule,
                          diffusion::NoiseSchedule::Create(*scheduler));
   schedule_ = std::make_unique<diffusion::NoiseSchedule>(std::move(schedule));
@@ -339,15 +331,13 @@ std::map<std::string, Tensor> StableDiffusion::RandomUNet(uint64_t seed) const {
   return unet;
 }
 
-absl::StatusOr<std::string> StableDiffusion::SchedulerConfig() const {
-  DPIPE_ASSIGN_OR_RETURN(std::string text, ReadFile(folder_ + "/scheduler/scheduler_config.json"));
-  if (!prediction_type_.has_value() && !zero_terminal_snr_.has_value()) return text;
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
-  if (prediction_type_.has_value()) {
-    json["prediction_type"] = std::string(diffusion::PredictionTypeName(*prediction_type_));
-  }
-  if (zero_terminal_snr_.has_value()) json["rescale_betas_zero_snr"] = *zero_terminal_snr_;
-  return json.dump(2) + "\n";
+absl::Status StableDiffusion::SaveScheduler(const std::string& folder) const {
+  DPIPE_RETURN_IF_ERROR(
+      WriteFileAtomically(folder + "/scheduler/scheduler_config.json", scheduler_config_));
+  if (!changes_.zero_terminal_snr.value_or(false)) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(const std::string index, ReadFile(folder_ + "/model_index.json"));
+  return WriteFileAtomically(folder + "/model_index.json",
+                             WithSchedulerClass(index, scheduler_config_));
 }
 
 absl::Status StableDiffusion::SaveRandomFrozen(const std::string& folder,
@@ -382,9 +372,7 @@ absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_un
     DPIPE_RETURN_IF_ERROR(
         CopyTree(fs::path(folder_) / part, fs::path(folder) / part, with_weights));
   }
-  DPIPE_ASSIGN_OR_RETURN(const std::string scheduler, SchedulerConfig());
-  DPIPE_RETURN_IF_ERROR(
-      WriteFileAtomically(folder + "/scheduler/scheduler_config.json", scheduler));
+  DPIPE_RETURN_IF_ERROR(SaveScheduler(folder));
   if (widened_) {
     DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(folder_ + "/unet/config.json"));
     nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before

@@ -18,6 +18,7 @@
 #include "data/image.h"
 #include "models/clip_text/clip_text_config.h"
 #include "models/diffusion/noise_schedule.h"
+#include "models/stable_diffusion/scheduler_changes.h"
 #include "models/tokenizer/clip_tokenizer.h"
 #include "models/unet/unet_config.h"
 #include "models/unet/unet_parts.h"
@@ -61,7 +62,8 @@ struct StableDiffusionOptions {
 // loss), or what make_backbone gives instead of that one.
 class StableDiffusion {
  public:
-  // Reads configs, tokenizer and the frozen components' weights, but not the U-Net's. Where the
+  // Reads configs, which are corrected as diffusers corrects them (config_corrections.h), tokenizer
+  // and the frozen components' weights, but not the U-Net's. Where the
   // folder has no weights at all, of the U-Net neither, the frozen components get random ones by
   // their init rules, always the same. Errors name the file, and what of it is wrong.
   static absl::StatusOr<std::unique_ptr<StableDiffusion>> Load(
@@ -109,7 +111,8 @@ class StableDiffusion {
 
   // Writes `folder` in diffusers layout: everything of the folder that this was loaded from, with
   // these U-Net parameters (fp32) in the place of its own, the frozen components' weights even
-  // where they are random, and the prediction type trained with. Of trained adapters: with their
+  // where they are random, and the prediction type and schedule trained with (see
+  // scheduler_changes.h). Of trained adapters: with their
   // file, and the U-Net as it was, byte for byte where the folder has one.
   // InvalidArgument where it is the folder that this was loaded from.
   absl::Status Save(const std::string& folder, const std::map<std::string, Tensor>& unet,
@@ -134,12 +137,11 @@ class StableDiffusion {
   absl::Status SaveOthers(const std::string& folder, bool with_unet_weights,
                           StoredFormat format) const;
   absl::Status SaveRandomFrozen(const std::string& folder, StoredFormat format) const;
-  absl::StatusOr<std::string> SchedulerConfig() const;
+  absl::Status SaveScheduler(const std::string& folder) const;
 
   std::string folder_;
-  // Where they are not the folder's.
-  std::optional<diffusion::PredictionType> prediction_type_;
-  std::optional<bool> zero_terminal_snr_;
+  SchedulerChanges changes_;
+  std::string scheduler_config_;  // the folder's, with them
   int image_size_ = 0;
   double min_snr_gamma_ = 0;
   nn::LoraSpec lora_;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "core/base/file.h"
 #include "core/nn/alike.h"
@@ -101,6 +102,50 @@ TEST(StableDiffusionTest, BrokenFoldersAreNamed) {
     EXPECT_THAT(std::string(model.status().message()),
                 HasSubstr(std::filesystem::path(file).filename().string()));
   }
+}
+
+TEST(StableDiffusionTest, ConfigsAreCorrectedAsDiffusersCorrectsThem) {
+  // As PNDMScheduler writes it.
+  const auto pndm = StableDiffusion::Load(
+      Broken("scheduler/scheduler_config.json",
+             R"({"_class_name": "PNDMScheduler", "beta_schedule": "scaled_linear",
+                 "beta_start": 0.00085, "beta_end": 0.012, "skip_prk_steps": true})"),
+      {});
+  ASSERT_TRUE(pndm.ok()) << pndm.status();
+  EXPECT_FALSE((*pndm)->schedule().options().clip_sample);
+  EXPECT_EQ((*pndm)->schedule().options().steps_offset, 1);
+  const std::string unet = *ReadFile(absl::StrCat(kTinySd, "/unet/config.json"));
+  const auto old = StableDiffusion::Load(
+      Broken("unet/config.json", absl::StrReplaceAll(unet, {{"\"0.42.1\"", "\"0.8.1\""}})), {});
+  ASSERT_TRUE(old.ok()) << old.status();
+  EXPECT_EQ((*old)->image_size(), 256) << "64 latent pixels instead of 16, 4 pixels each";
+}
+
+// Of a folder whose scheduler does not know the schedule that was trained with.
+TEST(StableDiffusionTest, ZeroTerminalSnrIsSavedForDiffusers) {
+  const std::string pndm = R"({"_class_name": "PNDMScheduler", "beta_schedule": "scaled_linear",
+      "beta_start": 0.00085, "beta_end": 0.012, "prediction_type": "v_prediction"})";
+  const std::string folder = Broken("scheduler/scheduler_config.json", pndm);
+  StableDiffusionOptions options;
+  options.zero_terminal_snr = true;
+  const auto model = StableDiffusion::Load(folder, options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->schedule().alpha_cumprod(999), 0);
+  EXPECT_TRUE((*model)->schedule().options().timestep_spacing ==
+              diffusion::TimestepSpacing::kTrailing);
+  const std::string saved = ::testing::TempDir() + "/zero_terminal_snr";
+  ASSERT_TRUE((*model)->Save(saved, (*model)->RandomUNet(3)).ok());
+  EXPECT_THAT(*ReadFile(saved + "/scheduler/scheduler_config.json"), HasSubstr("DDIMScheduler"));
+  const std::string index = *ReadFile(saved + "/model_index.json");
+  EXPECT_THAT(index, HasSubstr("DDIMScheduler"));
+  EXPECT_THAT(index, HasSubstr("AutoencoderKL"));
+}
+
+TEST(StableDiffusionTest, AFolderOfPureNoiseThatPredictsItIsRefused) {
+  const auto model = StableDiffusion::Load(
+      Broken("scheduler/scheduler_config.json", R"({"rescale_betas_zero_snr": true})"), {});
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(model.status().message()), HasSubstr("scheduler_config.json: zero"));
 }
 
 TEST(StableDiffusionTest, SavesAFolderThatLoadsTheSame) {

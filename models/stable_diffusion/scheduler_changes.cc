@@ -1,0 +1,75 @@
+#include "models/stable_diffusion/scheduler_changes.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "nlohmann/json.hpp"
+
+namespace dpipe::models {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// diffusers 0.42.1's schedulers with the key rescale_betas_zero_snr, for pictures.
+constexpr const char* kKnowZeroTerminalSnr[] = {
+    "DDIMScheduler",
+    "DDIMParallelScheduler",
+    "DDPMScheduler",
+    "DDPMParallelScheduler",
+    "DPMSolverMultistepScheduler",
+    "EulerAncestralDiscreteScheduler",
+    "EulerDiscreteScheduler",
+    "LCMScheduler",
+    "TCDScheduler",
+    "UniPCMultistepScheduler",
+};
+
+Json Parse(const std::string& text) {
+  return Json::parse(text, /*callback=*/nullptr, /*allow_exceptions=*/false);
+}
+
+std::string ClassOf(const Json& config) {
+  const auto found = config.find("_class_name");
+  return found != config.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+bool KnowsZeroTerminalSnr(const std::string& name) {
+  return std::find(std::begin(kKnowZeroTerminalSnr), std::end(kKnowZeroTerminalSnr), name) !=
+         std::end(kKnowZeroTerminalSnr);
+}
+
+}  // namespace
+
+std::string ChangedSchedulerConfig(const std::string& scheduler_config,
+                                   const SchedulerChanges& changes) {
+  if (!changes.prediction_type.has_value() && !changes.zero_terminal_snr.has_value()) {
+    return scheduler_config;
+  }
+  Json json = Parse(scheduler_config);
+  if (!json.is_object()) return scheduler_config;
+  if (changes.prediction_type.has_value()) {
+    json["prediction_type"] = diffusion::PredictionTypeName(*changes.prediction_type);
+  }
+  if (changes.zero_terminal_snr.has_value()) {
+    json["rescale_betas_zero_snr"] = *changes.zero_terminal_snr;
+    if (*changes.zero_terminal_snr && !KnowsZeroTerminalSnr(ClassOf(json))) {
+      json["_class_name"] = "DDIMScheduler";
+      json["timestep_spacing"] = "trailing";
+      json["clip_sample"] = false;  // missing, it would mean true to some pipelines
+    }
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string WithSchedulerClass(const std::string& model_index,
+                               const std::string& scheduler_config) {
+  Json index = Parse(model_index);
+  const Json scheduler = Parse(scheduler_config);
+  if (!index.is_object() || !scheduler.is_object() || ClassOf(scheduler).empty()) {
+    return model_index;
+  }
+  index["scheduler"] = Json::array({"diffusers", ClassOf(scheduler)});
+  return index.dump(2) + "\n";
+}
+
+}  // namespace dpipe::models
