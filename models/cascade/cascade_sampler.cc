@@ -102,7 +102,7 @@ absl::StatusOr<Tensor> CascadeSampler::SampleWith(int part, const Conditions& co
     estimate = values.at(network.program->outputs()[0]);
     return estimate;
   };
-  if (guidance != 1) predict = diffusion::WithGuidance(predict, guidance);
+  predict = diffusion::WithGuidance(predict, guidance);
   diffusion::SamplerOptions sampling;
   sampling.kind = options.kind;
   sampling.num_steps = options.num_steps;
@@ -120,8 +120,8 @@ absl::Status CascadeSampler::DrawBatch(const std::vector<std::string>& prompts, 
                                        const std::function<void()>& on_step, Image* images) const {
   const int count = static_cast<int>(prompts.size());
   const std::shared_ptr<Device> host = HostDeviceFor(device);
-  const bool guided =
-      options.guidance != 1 && cascade_->labels() != nullptr && cascade_->labels()->has_no_class();
+  const bool guided = diffusion::IsGuided(options.guidance) && cascade_->labels() != nullptr &&
+                      cascade_->labels()->has_no_class();
   DPIPE_ASSIGN_OR_RETURN(const Conditions base, BaseConditions(prompts, guided, host));
   DPIPE_ASSIGN_OR_RETURN(Tensor small, SampleWith(kBase, base, guided ? options.guidance : 1.0f,
                                                   count, first, options, device, on_step));

@@ -88,15 +88,20 @@ absl::StatusOr<std::unique_ptr<ImageSampler>> ImageSampler::Create(
 
 absl::StatusOr<Tensor> ImageSampler::Contexts(const std::vector<std::string>& prompts,
                                               const std::shared_ptr<Device>& device) const {
+  std::map<std::string, Tensor> encoded;
   std::vector<Tensor> rows;
   for (const std::string& prompt : prompts) {
-    const std::vector<int32_t> ids = model_->tokenizer().Encode(prompt);
-    const Tensor tokens = Tensor::FromHost<int32_t>(
-        HostDeviceFor(device), {1, static_cast<int64_t>(ids.size())}, absl::MakeConstSpan(ids));
-    DPIPE_ASSIGN_OR_RETURN(
-        rows.emplace_back(),
-        RunProgram(model_->model().component(kTextEncoder).program, text_encoder_.get(),
-                   compute_dtype_, device, {{"ids", tokens}}));
+    Tensor& context = encoded[prompt];
+    if (!context.defined()) {
+      // Alone, because kernels may depend on how many there are.
+      const std::vector<int32_t> ids = model_->tokenizer().Encode(prompt);
+      const Tensor tokens = Tensor::FromHost<int32_t>(
+          HostDeviceFor(device), {1, static_cast<int64_t>(ids.size())}, absl::MakeConstSpan(ids));
+      DPIPE_ASSIGN_OR_RETURN(
+          context, RunProgram(model_->model().component(kTextEncoder).program, text_encoder_.get(),
+                              compute_dtype_, device, {{"ids", tokens}}));
+    }
+    rows.push_back(context);
   }
   return ConcatBatch(rows);
 }
@@ -131,14 +136,15 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
                                      const std::function<void()>& on_step, Image* images) const {
   const int count = static_cast<int>(batch.prompts.size());
   const std::shared_ptr<Device> host = HostDeviceFor(device);
+  const bool guided = diffusion::IsGuided(options.guidance);
   // Unconditional half first, as WithGuidance wants it. The condition picture guides both.
-  std::vector<std::string> texts(count, std::string());
+  std::vector<std::string> texts(guided ? count : 0);
   texts.insert(texts.end(), batch.prompts.begin(), batch.prompts.end());
   std::map<std::string, Tensor> inputs;
   DPIPE_ASSIGN_OR_RETURN(inputs["context"], Contexts(texts, device));
   if (wants_conditions()) {
     const Tensor half = ConditionTensor(batch.conditions, host);
-    inputs["condition"] = ConcatBatch({half, half});
+    inputs["condition"] = guided ? ConcatBatch({half, half}) : half;
   }
   const UNetConfig& unet = model_->unet_config();
   if (unet.coordinates()) {
@@ -214,9 +220,9 @@ absl::StatusOr<std::vector<Image>> ImageSampler::DrawWithConditions(
     return absl::InvalidArgumentError(
         absl::StrCat("sampling batch is ", options.batch, ", must be at least 1"));
   }
-  // Guidance doubles the batch.
+  const int samples_at_once = diffusion::IsGuided(options.guidance) ? 2 : 1;
   DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen,
-                         PassWorkers::For(workers, DeviceBytes(2 * options.batch)));
+                         PassWorkers::For(workers, DeviceBytes(samples_at_once * options.batch)));
   std::vector<Image> images(prompts.size());
   const int total = static_cast<int>(prompts.size());
   const int num_batches = (total + options.batch - 1) / options.batch;

@@ -52,6 +52,7 @@ class ImageSampler {
   ImageSampler() = default;
   // Of a device that runs passes of so many samples.
   int64_t DeviceBytes(int batch) const;
+  // Of each prompt in turn; equal ones are encoded once.
   absl::StatusOr<Tensor> Contexts(const std::vector<std::string>& prompts,
                                   const std::shared_ptr<Device>& device) const;
   struct Batch {

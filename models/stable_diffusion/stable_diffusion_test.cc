@@ -390,6 +390,33 @@ TEST(ImageSamplerTest, DrawsTheSameInAnyBatch) {
   EXPECT_EQ(grid.height, 2 * (128 + 3) + 3);
 }
 
+// Guidance of 1 is the conditional prediction alone; the limit of others. Bytes may differ by one,
+// because the U-Net's kernels may depend on how many samples there are.
+TEST(ImageSamplerTest, GuidanceOfOneIsTheLimitOfGuidance) {
+  const auto model = StableDiffusion::Load(kTinySd, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto sampler = ImageSampler::Create(model->get(), *(*model)->LoadUNet(), DType::kF32);
+  ASSERT_TRUE(sampler.ok()) << sampler.status();
+  const auto workers = StartWorkers({Device::Cpu()});
+  const std::vector<std::string> prompts = {"a red circle", "a blue square"};
+  DrawOptions options;
+  options.num_steps = 3;
+  options.guidance = 1;
+  const auto alone = (*sampler)->Draw(prompts, options, {workers[0].get()});
+  options.guidance = 1 + 1e-6f;
+  const auto guided = (*sampler)->Draw(prompts, options, {workers[0].get()});
+  options.guidance = 4;
+  const auto strongly = (*sampler)->Draw(prompts, options, {workers[0].get()});
+  ASSERT_TRUE(alone.ok() && guided.ok() && strongly.ok())
+      << alone.status() << guided.status() << strongly.status();
+  for (int i = 0; i < 2; ++i) {
+    for (size_t p = 0; p < (*alone)[i].pixels.size(); ++p) {
+      ASSERT_NEAR((*alone)[i].pixels[p], (*guided)[i].pixels[p], 1) << "image " << i;
+    }
+    EXPECT_NE((*alone)[i].pixels, (*strongly)[i].pixels);
+  }
+}
+
 // With zeros for the channels that the U-Net's own estimate comes by, pictures stay what they were.
 TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
   const auto plain = StableDiffusion::Load(kTinySd, {});

@@ -52,7 +52,9 @@ absl::StatusOr<std::unique_ptr<nn::ParameterSet>> MakeSet(const nn::Program& pro
 
 // Unconditional half first, as WithGuidance wants it.
 absl::StatusOr<Tensor> Contexts(const StableDiffusion& model, std::vector<std::string> prompts) {
-  prompts.insert(prompts.begin(), prompts.size(), "");
+  if (diffusion::IsGuided(static_cast<float>(FLAGS_guidance))) {
+    prompts.insert(prompts.begin(), prompts.size(), "");
+  }
   std::vector<Tensor> rows;
   for (const std::string& prompt : prompts) {
     const std::vector<int32_t> ids = model.tokenizer().Encode(prompt);
