@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
+#include "data/caption_text.h"
 #include "data/file_part.h"
 #include "nlohmann/json.hpp"
 
@@ -93,7 +94,7 @@ absl::StatusOr<FolderDataset> FolderDataset::Open(const std::string& folder,
 absl::Status FolderDataset::ReadMetadata(const std::string& path) {
   DPIPE_ASSIGN_OR_RETURN(const std::string content, ReadFile(path));
   int64_t line_number = 0;
-  for (absl::string_view line : absl::StrSplit(content, '\n')) {
+  for (absl::string_view line : absl::StrSplit(WithoutByteOrderMark(content), '\n')) {
     ++line_number;
     line = absl::StripAsciiWhitespace(line);
     if (line.empty()) continue;
@@ -109,6 +110,7 @@ absl::Status FolderDataset::ReadMetadata(const std::string& path) {
 }
 
 absl::StatusOr<FolderDataset::Sample> FolderDataset::ParseLine(const std::string& line) const {
+  DPIPE_RETURN_IF_ERROR(CheckUtf8(line));
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");
   const auto is_string = [&json](const std::string& key) {
@@ -120,7 +122,7 @@ absl::StatusOr<FolderDataset::Sample> FolderDataset::ParseLine(const std::string
   for (const std::string& key : {std::string("file_name"), column}) {
     if (!is_string(key)) return absl::InvalidArgumentError(absl::StrCat("no string \"", key, "\""));
   }
-  Sample sample = {json["file_name"], json[column], ""};
+  Sample sample = {json["file_name"], CaptionText(json[column].get<std::string>()), ""};
   DPIPE_RETURN_IF_ERROR(CheckFile("file_name", sample.file_name));
   if (!json.contains(kConditionColumn) || json[kConditionColumn].is_null()) return sample;
   if (!is_string(kConditionColumn)) {
@@ -155,7 +157,7 @@ absl::Status FolderDataset::ReadSidecars() {
           absl::StrCat("data set ", folder_, ": no metadata.jsonl, and the caption of ", name,
                        " cannot be read: ", caption.status().message()));
     }
-    Sample sample = {name, std::string(absl::StripAsciiWhitespace(*caption)), ""};
+    Sample sample = {name, CaptionText(*caption), ""};
     for (const char* suffix : kConditionSuffixes) {
       const std::string condition = absl::StrCat(stem, suffix);
       if (IsFile(absl::StrCat(folder_, "/", condition))) sample.condition = condition;

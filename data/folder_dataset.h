@@ -5,7 +5,8 @@
 //   and perhaps "conditioning_image" (below the folder too);
 //   2. no metadata.jsonl: every .jpg, .jpeg, .png and .webp beside a .txt of the same name; the
 //   condition picture of cat.jpg, if it has one, is cat.cond.png or cat.conditioning.png.
-// Samples are numbered by line, or by name in byte order.
+// Captions are those that CaptionText makes of what is there. Samples are numbered by line, or by
+// name in byte order.
 #ifndef DPIPE_DATA_FOLDER_DATASET_H_
 #define DPIPE_DATA_FOLDER_DATASET_H_
 
@@ -32,8 +33,8 @@ class FolderDataset final : public SampleSource {
   // Reads the list and looks for every file, but opens no image.
   //
   // NotFound if the folder is not there; InvalidArgument, naming the file and line, for a line that
-  // is not such an object, an image that is missing, a path that leaves the folder, or an empty
-  // list.
+  // is not UTF-8 or not such an object, an image that is missing, a path that leaves the folder, or
+  // an empty list.
   static absl::StatusOr<FolderDataset> Open(const std::string& folder,
                                             const FolderDatasetOptions& options = {});
 

@@ -69,6 +69,24 @@ TEST_F(FolderDatasetTest, ReadsSidecarsByName) {
   EXPECT_THAT(OpenError(), HasSubstr("the caption of c.jpg cannot be read"));
 }
 
+TEST_F(FolderDatasetTest, CaptionsAreCleanedWhereverTheyStand) {
+  WriteImage("a.png");
+  WriteImage("b.png");
+  Write("a.txt", "\xef\xbb\xbf a cat\r\n");
+  Write("b.txt", "caf\xe9");
+  {
+    const auto sidecars = FolderDataset::Open(folder_);
+    ASSERT_TRUE(sidecars.ok()) << sidecars.status();
+    EXPECT_EQ(sidecars->caption(0), "a cat");
+    EXPECT_EQ(sidecars->caption(1), "caf\ufffd");
+  }
+  Write("metadata.jsonl",
+        "\xef\xbb\xbf{\"file_name\": \"a.png\", \"text\": \"\\ufeffa cat \"}\r\n");
+  const auto metadata = FolderDataset::Open(folder_);
+  ASSERT_TRUE(metadata.ok()) << metadata.status();
+  EXPECT_EQ(metadata->caption(0), "a cat");
+}
+
 TEST_F(FolderDatasetTest, ReadsConditions) {
   WriteImage("a.png");
   WriteImage("b.png");
@@ -109,6 +127,7 @@ TEST_F(FolderDatasetTest, ErrorsNameFileAndLine) {
       {"{\"file_name\": \"a.png\", \"text\": \"x\", \"conditioning_image\": 5}", "is no string"},
       {"{\"file_name\": \"a.png\", \"text\": \"x\", \"conditioning_image\": \"../a.png\"}",
        "conditioning_image \"../a.png\" is not a path below the folder"},
+      {"{\"file_name\": \"a.png\", \"text\": \"caf\xe9\"}", "not UTF-8: byte 36 is 0xe9"},
       {"[]", "not a JSON object"}};
   for (const auto& [line, expected] : cases) {
     Write("metadata.jsonl", good + line);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "data/caption_text.h"
 #include "data/file_part.h"
 #include "data/shard_pattern.h"
 #include "nlohmann/json.hpp"
@@ -16,7 +17,7 @@ namespace dpipe {
 namespace {
 
 constexpr int64_t kMaxCaptionBytes = 1 << 20;
-constexpr const char* kPartNames[] = {"image", "txt", "json", "cond.png"};
+constexpr const char* kPartNames[] = {"image", "caption", "JSON", "condition picture"};
 
 struct KeyAndExtension {
   std::string key;
@@ -53,14 +54,15 @@ absl::Status TarDataset::AddShard(const std::string& path) {
   std::unordered_map<std::string, size_t> places;  // in `found`, by key
   for (const TarMember& member : members) {
     KeyAndExtension split = Split(member.name);
-    if (PartOf(split.extension) == kNumParts) continue;
+    const Kind kind = KindOf(split.extension);
+    if (kind.part == kNumParts) continue;
     const auto [place, is_new] = places.emplace(split.key, found.size());
     if (is_new) {
       found.emplace_back();
       found.back().shard = shard;
       found.back().key = std::move(split.key);
     }
-    DPIPE_RETURN_IF_ERROR(AddMember(member, split.extension, &found[place->second]));
+    DPIPE_RETURN_IF_ERROR(AddMember(member, kind, &found[place->second]));
   }
   for (Sample& sample : found) {
     if (sample.parts[kImage].size < 0) {
@@ -76,31 +78,30 @@ absl::Status TarDataset::AddShard(const std::string& path) {
       absl::StrCat("data set ", pattern_, ": more than ", limit, " samples, up to ", path));
 }
 
-TarDataset::Part TarDataset::PartOf(const std::string& extension) {
-  static const auto* const parts = new std::unordered_map<std::string, Part>{
+TarDataset::Kind TarDataset::KindOf(const std::string& extension) {
+  static constexpr Kind kKinds[] = {
       {"jpg", kImage},  {"jpeg", kImage},         {"png", kImage},
       {"webp", kImage}, {"txt", kCaption},        {"caption", kCaption},
       {"json", kJson},  {"cond.png", kCondition}, {"conditioning.png", kCondition}};
-  const auto part = parts->find(extension);
-  return part == parts->end() ? kNumParts : part->second;
+  for (const Kind& kind : kKinds) {
+    if (extension == kind.extension) return kind;
+  }
+  return {"", kNumParts};
 }
 
-absl::Status TarDataset::AddMember(const TarMember& member, const std::string& extension,
-                                   Sample* sample) {
-  const Part part = PartOf(extension);
-  if (sample->parts[part].size >= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(shards_.back(), ": ", member.name, ": ",
-                                                   sample->key, " has its ", kPartNames[part],
-                                                   " twice"));
+absl::Status TarDataset::AddMember(const TarMember& member, const Kind& kind, Sample* sample) {
+  Place& place = sample->parts[kind.part];
+  if (place.size >= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        shards_.back(), ": ", member.name, ": ", sample->key, " has its ", kPartNames[kind.part],
+        " twice, as .", place.extension, " and .", kind.extension));
   }
-  sample->parts[part] = {member.offset, member.size};
-  if (part == kImage) sample->image_extension = extension;
+  place = {member.offset, member.size, kind.extension};
   return absl::OkStatus();
 }
 
 std::string TarDataset::Describe(const Sample& sample, Part part) const {
-  return absl::StrCat(shards_[sample.shard], ": ", sample.key, ".",
-                      part == kImage ? sample.image_extension : kPartNames[part]);
+  return absl::StrCat(shards_[sample.shard], ": ", sample.key, ".", sample.parts[part].extension);
 }
 
 std::string TarDataset::image_path(int32_t index) const {
@@ -125,19 +126,25 @@ absl::StatusOr<std::string> TarDataset::LoadCaption(int32_t index) const {
   const Sample& sample = samples_[index];
   if (sample.parts[kCaption].size >= 0) {
     DPIPE_ASSIGN_OR_RETURN(const std::string text, Read(sample, kCaption, kMaxCaptionBytes));
-    return std::string(absl::StripAsciiWhitespace(text));
+    return CaptionText(text);
   }
   if (sample.parts[kJson].size < 0) {
     return absl::NotFoundError(absl::StrCat(image_path(index), ": no .txt, .caption or .json"));
   }
   DPIPE_ASSIGN_OR_RETURN(const std::string text, Read(sample, kJson, kMaxCaptionBytes));
+  const absl::Status utf8 = CheckUtf8(text);
+  if (!utf8.ok()) {
+    return absl::Status(utf8.code(), absl::StrCat(Describe(sample, kJson), ": ", utf8.message()));
+  }
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   std::string column = options_.caption_column;
   if (column.empty()) {
     column =
         json.is_object() && !json.contains("caption") && json.contains("text") ? "text" : "caption";
   }
-  if (json.is_object() && json.contains(column) && json[column].is_string()) return json[column];
+  if (json.is_object() && json.contains(column) && json[column].is_string()) {
+    return CaptionText(json[column].get<std::string>());
+  }
   return absl::InvalidArgumentError(
       absl::StrCat(Describe(sample, kJson), ": not a JSON object with a string \"", column, "\""));
 }

@@ -4,8 +4,8 @@
 //   image      .jpg .jpeg .png .webp
 //   caption    .txt, or .caption, or .json: its caption column
 //   condition  .cond.png or .conditioning.png
-// Other members are left alone. Samples are numbered shard by shard, in the order of their first
-// members.
+// Captions are those that CaptionText makes of what is there. Other members are left alone. Samples
+// are numbered shard by shard, in the order of their first members.
 //
 // The index is built when the data set is opened, from the headers alone: per sample some 150 bytes
 // and its key.
@@ -59,19 +59,24 @@ class TarDataset final : public SampleSource {
   struct Place {
     int64_t offset = 0;
     int64_t size = -1;  // -1: there is none
+    const char* extension = "";
+  };
+  // What a member is by its extension, in lower case; of kNumParts where it is nothing.
+  struct Kind {
+    const char* extension;
+    Part part;
   };
   struct Sample {
     int32_t shard = 0;
     std::string key;
-    std::string image_extension;
     Place parts[kNumParts];
   };
 
   TarDataset(std::string pattern, const TarDatasetOptions& options)
       : pattern_(std::move(pattern)), options_(options) {}
   absl::Status AddShard(const std::string& path);
-  static Part PartOf(const std::string& extension);
-  absl::Status AddMember(const TarMember& member, const std::string& extension, Sample* sample);
+  static Kind KindOf(const std::string& extension);
+  absl::Status AddMember(const TarMember& member, const Kind& kind, Sample* sample);
   absl::StatusOr<std::string> Read(const Sample& sample, Part part, int64_t max_bytes) const;
   // "shard.tar: key.jpg", for messages.
   std::string Describe(const Sample& sample, Part part) const;

@@ -74,12 +74,33 @@ TEST_F(TarDatasetTest, CaptionFieldMayBeNamed) {
               HasSubstr("a.tar: 0.json: not a JSON object with a string \"de\""));
 }
 
+TEST_F(TarDatasetTest, CaptionsAreCleanedAndNamedAsTheyAre) {
+  Write("a.tar", MakeTar({{"0.png", Png(8)},
+                          {"0.txt",
+                           "\xef\xbb\xbf"
+                           "caf\xe9\r\n"},
+                          {"1.png", Png(8)},
+                          {"1.json", "{\"caption\": \"\xef\xbb\xbf a cat \"}"},
+                          {"2.png", Png(8)},
+                          {"2.json", "{\"caption\": \"caf\xe9\"}"},
+                          {"3.png", Png(8)},
+                          {"3.caption", std::string((1 << 20) + 1, 'x')}}));
+  const auto dataset = TarDataset::Open(folder_ + "/a.tar");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->LoadCaption(0).value(), "caf\ufffd");
+  EXPECT_EQ((*dataset)->LoadCaption(1).value(), "a cat");
+  EXPECT_THAT(std::string((*dataset)->LoadCaption(2).status().message()),
+              HasSubstr("/a.tar: 2.json: not UTF-8: byte 17 is 0xe9"));
+  EXPECT_THAT(std::string((*dataset)->LoadCaption(3).status().message()),
+              HasSubstr("/a.tar: 3.caption: 1048577 bytes"));
+}
+
 TEST_F(TarDatasetTest, DamagedShardsAreNamed) {
   const std::string good = MakeTar({{"0.png", Png(8)}, {"0.txt", "x"}});
   EXPECT_EQ(ErrorOf(good), "no error");
   EXPECT_THAT(ErrorOf(good.substr(0, 700)), HasSubstr("/bad.tar: at byte "));
   EXPECT_THAT(ErrorOf(MakeTar({{"0.png", Png(8)}, {"1.png", Png(8)}, {"0.jpg", "x"}})),
-              HasSubstr("/bad.tar: 0.jpg: 0 has its image twice"));
+              HasSubstr("/bad.tar: 0.jpg: 0 has its image twice, as .png and .jpg"));
   EXPECT_THAT(ErrorOf(MakeTar({{"0.txt", "x"}})), HasSubstr("no JPEG, PNG or WebP in 1 tar"));
   EXPECT_EQ(TarDataset::Open(folder_ + "/no.tar").status().code(), absl::StatusCode::kNotFound);
 }

@@ -1,18 +1,20 @@
 #include "tools/prompts.h"
 
-#include "absl/strings/ascii.h"
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
+#include "data/caption_text.h"
 
 namespace dpipe::tools {
 namespace {
 
 void AddParts(const std::string& text, char separator, std::vector<std::string>* parts) {
-  for (absl::string_view part : absl::StrSplit(text, separator)) {
-    part = absl::StripAsciiWhitespace(part);
-    if (!part.empty()) parts->push_back(std::string(part));
+  for (const absl::string_view part : absl::StrSplit(text, separator)) {
+    std::string prompt = CaptionText(part);
+    if (!prompt.empty()) parts->push_back(std::move(prompt));
   }
 }
 

@@ -10,8 +10,8 @@
 namespace dpipe::tools {
 
 // From `prompt`, several separated by '|', and from the lines of `file` (empty: none); blank ones
-// are left out; each `count` times, equal ones in a row. InvalidArgument where none is left or
-// count < 1; the file's errors are ReadFile's.
+// are left out, and the others cleaned as captions are (CaptionText); each `count` times, equal
+// ones in a row. InvalidArgument where none is left or count < 1; the file's errors are ReadFile's.
 absl::StatusOr<std::vector<std::string>> CollectPrompts(const std::string& prompt,
                                                         const std::string& file, int count);
 

@@ -18,7 +18,10 @@ TEST(PromptsTest, SplitsAndRepeats) {
 
 TEST(PromptsTest, LinesOfAFileComeAfterTheFlag) {
   const std::string path = testing::TempDir() + "/prompts.txt";
-  ASSERT_TRUE(WriteFileAtomically(path, "a green cross\r\n\n  a | b\n").ok());
+  ASSERT_TRUE(WriteFileAtomically(path,
+                                  "\xef\xbb\xbf"
+                                  "a green cross\r\n\n  a | b\n")
+                  .ok());
   const auto prompts = CollectPrompts("first", path, 1);
   ASSERT_TRUE(prompts.ok()) << prompts.status();
   EXPECT_EQ(*prompts, std::vector<std::string>({"first", "a green cross", "a | b"}));
