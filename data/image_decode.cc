@@ -60,19 +60,21 @@ absl::StatusOr<ImageSize> DecodeImageSize(absl::string_view bytes, const std::st
 
 absl::StatusOr<ImageSize> ReadImageSize(const std::string& path, int64_t offset, int64_t size,
                                         const std::string& name, const DecodeLimits& limits) {
-  // EXIF data with a preview picture fits into a marker of 64 KiB; more only for large profiles.
-  constexpr int64_t kUsualHeaderBytes = 1 << 17;
+  // The headers of most pictures. A preview in EXIF data takes up to 64 KiB, a colour profile more.
+  constexpr int64_t kFirstBytes = 8 << 10;
   const int64_t whole = std::min(size, limits.max_file_bytes);
-  const int64_t part = std::min(whole, kUsualHeaderBytes);
-  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFilePart(path, offset, part));
-  // A WebP's EXIF comes last.
-  const bool headers_only = part < whole && !absl::StartsWith(bytes, "RIFF");
-  if (part == whole || headers_only) {
+  DPIPE_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  std::string bytes;
+  for (int64_t wanted = std::min(whole, kFirstBytes);; wanted = std::min(whole, 2 * wanted)) {
+    const int64_t known = static_cast<int64_t>(bytes.size());
+    DPIPE_ASSIGN_OR_RETURN(const std::string more, file.Read(offset + known, wanted - known));
+    bytes += more;
+    // A WebP's EXIF comes last.
+    if (wanted < whole && internal::WebpHasExif(bytes)) continue;
     absl::StatusOr<ImageSize> found = DecodeImageSize(bytes, name, limits);
-    if (found.ok() || part == whole) return found;
+    // Only what looks corrupt may be cut off.
+    if (wanted == whole || !absl::IsInvalidArgument(found.status())) return found;
   }
-  DPIPE_ASSIGN_OR_RETURN(const std::string all, ReadFilePart(path, offset, whole));
-  return DecodeImageSize(all, name, limits);
 }
 
 absl::StatusOr<Image> ReadImage(const std::string& path, const DecodeLimits& limits) {

@@ -35,7 +35,8 @@ absl::StatusOr<ImageSize> DecodeImageSize(absl::string_view bytes, const std::st
                                           const DecodeLimits& limits = {});
 
 // The same of the `size` bytes from `offset` of a file, called `name` in errors. Reads the first
-// part only, where that has the headers.
+// 8 KiB only, where they have the headers, or else twice as much and so on; a WebP with EXIF data,
+// which is at its end, is read whole.
 absl::StatusOr<ImageSize> ReadImageSize(const std::string& path, int64_t offset, int64_t size,
                                         const std::string& name, const DecodeLimits& limits = {});
 

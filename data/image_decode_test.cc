@@ -106,6 +106,38 @@ TEST(ImageDecodeTest, SizesBehindLargeHeadersAreFound) {
   EXPECT_FALSE(ReadImageSize(path, 6, bytes.size(), "large").ok());
 }
 
+// What lies behind the first 8 KiB is not there to be read.
+TEST(ImageDecodeTest, SizesNeedTheFirstBytesAlone) {
+  const std::string path = testing::TempDir() + "/first_bytes";
+  for (const std::string name : {"baseline.jpg", "turned_6.jpg", "lossy.webp", "alpha.webp",
+                                 "lossless.webp", "color.png", "turned_6.png"}) {
+    const std::string bytes = BytesOf(name);
+    ASSERT_LT(bytes.size(), 8192u) << name;
+    ASSERT_TRUE(WriteFileAtomically(path, bytes + std::string(8192 - bytes.size(), 'x')).ok());
+    const auto size = ReadImageSize(path, 0, /*size=*/1 << 20, name);
+    ASSERT_TRUE(size.ok()) << size.status();
+    const Image image = ReadImage(TestFile(name)).value();
+    EXPECT_EQ(size->width, image.width) << name;
+    EXPECT_EQ(size->height, image.height) << name;
+  }
+}
+
+TEST(ImageDecodeTest, ExifAtTheEndOfAWebpIsFound) {
+  std::string bytes = BytesOf("turned_8.webp");
+  const Image image = DecodeImage(bytes, "turned").value();
+  ASSERT_NE(image.width, image.height);
+  const std::string other_chunk = std::string("JUNK\x00\x80\x00\x00", 8) + std::string(0x8000, 'x');
+  bytes.insert(bytes.find("EXIF"), other_chunk);
+  const std::string path = testing::TempDir() + "/exif.webp";
+  ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
+  EXPECT_EQ(ReadImageSize(path, 0, bytes.size(), "turned")->width, image.width);
+  // Where the headers do not announce it, nobody looks for it.
+  bytes[20] = 0;
+  ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
+  EXPECT_EQ(ReadImageSize(path, 0, bytes.size(), "upright")->width, image.height);
+  EXPECT_EQ(DecodeImage(bytes, "upright")->width, image.height);
+}
+
 TEST(ImageDecodeTest, AnimationIsRefused) {
   const auto image = ReadImage(TestFile("animated.webp"));
   EXPECT_EQ(image.status().code(), absl::StatusCode::kUnimplemented);

@@ -11,8 +11,10 @@ namespace dpipe::internal {
 
 namespace {
 
-// The data of the RIFF chunk EXIF, which comes after the pixels; empty where there is none.
+// The data of the RIFF chunk EXIF, which comes after the pixels; empty where there is none, or none
+// is announced: then libwebp's readers do not look for it either.
 absl::string_view ExifChunk(absl::string_view bytes) {
+  if (!WebpHasExif(bytes)) return {};
   constexpr size_t kHeaderBytes = 8;  // a name and a length, little endian
   size_t at = 12;                     // after RIFF, length, WEBP
   while (bytes.size() > at && bytes.size() - at >= kHeaderBytes) {
@@ -39,6 +41,15 @@ absl::StatusOr<WebPBitstreamFeatures> ReadFeatures(const ImageSource& source) {
 }
 
 }  // namespace
+
+bool WebpHasExif(absl::string_view bytes) {
+  // RIFF, length, WEBP; VP8X, length, flags [RFC 9649, section 2.7].
+  constexpr size_t kFlagsAt = 20;
+  constexpr uint8_t kExifFlag = 0x08;
+  return bytes.size() > kFlagsAt && bytes.substr(0, 4) == "RIFF" &&
+         bytes.substr(8, 8) == "WEBPVP8X" &&
+         (static_cast<uint8_t>(bytes[kFlagsAt]) & kExifFlag) != 0;
+}
 
 absl::StatusOr<ImageSize> WebpSize(const ImageSource& source, int* orientation) {
   DPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, ReadFeatures(source));

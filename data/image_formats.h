@@ -36,6 +36,9 @@ absl::StatusOr<ImageSize> JpegSize(const ImageSource& source, int* orientation);
 absl::StatusOr<ImageSize> PngSize(const ImageSource& source, int* orientation);
 absl::StatusOr<ImageSize> WebpSize(const ImageSource& source, int* orientation);
 
+// Whether the headers of these first bytes are a WebP's and say that it has EXIF data.
+bool WebpHasExif(absl::string_view bytes);
+
 }  // namespace dpipe::internal
 
 #endif  // DPIPE_DATA_IMAGE_FORMATS_H_

@@ -82,7 +82,7 @@ struct QuarantinedSample {
 class DataLoader {
  public:
   // InvalidArgument for impossible options, or if options.with_conditions and a sample has none;
-  // errors of QuarantineLog. With buckets, reads the headers of every image.
+  // errors of QuarantineLog. With buckets, reads the headers of every image, in several threads.
   static absl::StatusOr<std::unique_ptr<DataLoader>> Create(std::unique_ptr<SampleSource> dataset,
                                                             const DataLoaderOptions& options);
   static absl::StatusOr<std::unique_ptr<DataLoader>> Create(FolderDataset dataset,
