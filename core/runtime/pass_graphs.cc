@@ -167,7 +167,7 @@ absl::Status PassGraphs::Run(const PassCall& call, Hold* hold) {
   const Key key = KeyOf(call);
   Site& site = sites_[key];
   if (site.given_up || site.runs < kRunsBefore) return RunUnrecorded(call, &site, hold);
-  const std::shared_ptr<Lane> lane = LaneOf(call, &site, hold);
+  const std::shared_ptr<Lane> lane = LaneOf(call, key, &site, hold);
   if (lane == nullptr) return RunUnrecorded(call, &site, hold);
   DPIPE_RETURN_IF_ERROR(RefreshForms(call));
   std::unique_ptr<Recording>& recording = lane->recordings[key];
@@ -213,8 +213,8 @@ absl::Status PassGraphs::RunUnrecorded(const PassCall& call, Site* site, Hold* h
   return absl::OkStatus();
 }
 
-std::shared_ptr<PassGraphs::Lane> PassGraphs::LaneOf(const PassCall& call, Site* site,
-                                                     const Hold* hold) {
+std::shared_ptr<PassGraphs::Lane> PassGraphs::LaneOf(const PassCall& call, const Key& key,
+                                                     Site* site, const Hold* hold) {
   std::shared_ptr<Lane> lane;
   if (!IsForward(call)) {
     if (hold->all_launched) lane = hold->lane;
@@ -225,7 +225,7 @@ std::shared_ptr<PassGraphs::Lane> PassGraphs::LaneOf(const PassCall& call, Site*
     if (free != site->lanes.end()) lane = *free;
   }
   const bool is_full = *num_graphs_ >= options_.most_graphs;
-  if (lane != nullptr && (!is_full || lane->recordings.count(KeyOf(call)) > 0)) return lane;
+  if (lane != nullptr && (!is_full || lane->recordings.count(key) > 0)) return lane;
   if (lane == nullptr && !IsForward(call)) return nullptr;
   if (!is_full) return site->lanes.emplace_back(std::make_shared<Lane>());
   if (!std::exchange(said_full_, true) && options_.say) {

@@ -89,8 +89,9 @@ class PassGraphs {
   // Inputs and outputs of the range's nodes, increasing.
   const std::vector<ValueId>& UsedBy(const nn::Program& program, LayerRange layers);
   absl::Status RunUnrecorded(const PassCall& call, Site* site, Hold* hold);
-  // The lane of a call whose site is ready; null where there is none, or may be none.
-  std::shared_ptr<Lane> LaneOf(const PassCall& call, Site* site, const Hold* hold);
+  // The lane of a call, with its key, whose site is ready; null where there is none, or may be
+  // none.
+  std::shared_ptr<Lane> LaneOf(const PassCall& call, const Key& key, Site* site, const Hold* hold);
   absl::StatusOr<std::unique_ptr<Recording>> Record(const PassCall& call, const Site& site);
   void Launch(const PassCall& call, const Recording& recording);
   void GiveUp(const PassCall& call, const std::string& reason, Site* site);
