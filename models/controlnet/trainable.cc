@@ -246,6 +246,7 @@ ModelKind ControlNetKind() {
   ModelKind kind;
   kind.name = "controlnet";
   kind.matches = [](const ModelIndex& index) { return index.class_name == kPipelineClass; };
+  kind.wants_conditions = true;
   kind.load = [](const std::string& folder, const LoadModelOptions& options) {
     StableDiffusionOptions own;
     own.image_size = options.image_size;
