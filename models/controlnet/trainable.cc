@@ -21,7 +21,7 @@
 namespace dpipe::models {
 namespace {
 
-constexpr char kSubfolder[] = "/controlnet";
+constexpr char kSubfolder[] = "controlnet";
 constexpr char kPipelineClass[] = "StableDiffusionControlNetPipeline";
 
 bool Exists(const std::string& path) {
@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<TrainableModel>> TrainableControlNet::Load(
 
 absl::Status TrainableControlNet::ReadConfig(const StableDiffusion& base) {
   const std::string unet_path = base.folder() + "/unet/config.json";
-  std::string path = absl::StrCat(base.folder(), kSubfolder, "/config.json");
+  std::string path = absl::StrCat(base.folder(), "/", kSubfolder, "/config.json");
   const int64_t downscale = base.vae_config().downscale();
   if (Exists(path)) {
     DPIPE_ASSIGN_OR_RETURN(config_json_, ReadFile(path));
@@ -114,6 +114,7 @@ absl::StatusOr<BackboneParts> TrainableControlNet::MakeBackbone(const StableDiff
   const ImageSize size{base.image_size(), base.image_size()};
   DPIPE_ASSIGN_OR_RETURN(parts.components, MakeComponents(base, size, /*with_encoders=*/true));
   parts.frozen = {{"unet", {"up_blocks.", "conv_norm_out.", "conv_out."}}};
+  parts.subfolder = kSubfolder;
   return parts;
 }
 
@@ -181,8 +182,8 @@ absl::StatusOr<NamedTensors> TrainableControlNet::InitialParameters(Start start,
     DPIPE_ASSIGN_OR_RETURN(parameters, NewControlNet(unet, seed));
   } else {
     DPIPE_ASSIGN_OR_RETURN(const nn::Program alone, Alone());
-    DPIPE_ASSIGN_OR_RETURN(parameters,
-                           LoadWeights(base_->folder() + kSubfolder, {&alone}, Device::Cpu()));
+    DPIPE_ASSIGN_OR_RETURN(parameters, LoadWeights(absl::StrCat(base_->folder(), "/", kSubfolder),
+                                                   {&alone}, Device::Cpu()));
   }
   for (int i = 0; i < backbone().num_parameters(); ++i) {
     const std::string& name = backbone().parameter(nn::ParameterId(i)).name;
@@ -213,17 +214,17 @@ absl::StatusOr<CachedInputs> TrainableControlNet::MakeCachedInputs(
 
 absl::Status TrainableControlNet::Save(const std::string& folder, const NamedTensors& parameters,
                                        StoredFormat format) const {
-  DPIPE_ASSIGN_OR_RETURN(const std::string index, PipelineIndex(base_->folder()));
   DPIPE_RETURN_IF_ERROR(base_->SaveWithLockedUNet(folder, format));
+  DPIPE_ASSIGN_OR_RETURN(const std::string index, PipelineIndex(folder));
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/model_index.json", index));
   NamedTensors own;
   for (const auto& [name, tensor] : parameters) {
     if (!absl::StartsWith(name, kDecoderPrefix)) own[name] = tensor;
   }
-  DPIPE_RETURN_IF_ERROR(MakeFolder(folder + kSubfolder));
-  DPIPE_RETURN_IF_ERROR(
-      WriteFileAtomically(absl::StrCat(folder, kSubfolder, "/config.json"), config_json_));
-  return SaveWeights(absl::StrCat(folder, kSubfolder, "/", kDiffusersWeights), own, format);
+  const std::string subfolder = absl::StrCat(folder, "/", kSubfolder);
+  DPIPE_RETURN_IF_ERROR(MakeFolder(subfolder));
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(subfolder + "/config.json", config_json_));
+  return SaveWeights(absl::StrCat(subfolder, "/", kDiffusersWeights), own, format);
 }
 
 absl::StatusOr<std::vector<Image>> TrainableControlNet::Draw(

@@ -1,6 +1,7 @@
 #include "models/stable_diffusion/stable_diffusion.h"
 
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -9,9 +10,11 @@
 #include "core/base/file.h"
 #include "data/buckets.h"
 #include "models/clip_text/clip_text.h"
+#include "models/config/model_index.h"
 #include "models/lora/lora.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
+#include "models/weights/copy_component.h"
 #include "models/weights/more_channels.h"
 #include "nlohmann/json.hpp"
 
@@ -19,23 +22,6 @@ namespace dpipe::models {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A file, or a folder with what is in it. By names alone, because files may be links to elsewhere.
-absl::Status CopyTree(const fs::path& from, const fs::path& to, bool with_weights) {
-  std::error_code error;
-  if (fs::is_directory(from, error)) {
-    DPIPE_RETURN_IF_ERROR(MakeFolder(to.string()));
-    for (const auto& entry : fs::directory_iterator(from, error)) {
-      DPIPE_RETURN_IF_ERROR(CopyTree(entry.path(), to / entry.path().filename(), with_weights));
-    }
-    if (!error) return absl::OkStatus();
-    return absl::UnavailableError(
-        absl::StrCat("cannot list ", from.string(), ": ", error.message()));
-  }
-  if (!with_weights && IsWeightFile(from.filename().string())) return absl::OkStatus();
-  DPIPE_ASSIGN_OR_RETURN(const std::string content, ReadFile(from.string()));
-  return WriteFileAtomically(to.string(), content);
-}
 
 // Of frozen components without a checkpoint.
 constexpr uint64_t kFrozenSeed = 0;
@@ -225,6 +211,7 @@ absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) 
     DPIPE_ASSIGN_OR_RETURN(BackboneParts parts, options.make_backbone(*this));
     for (nn::Component& component : parts.components) components.push_back(std::move(component));
     weights_.insert(weights_.end(), parts.frozen.begin(), parts.frozen.end());
+    saved_elsewhere_ = parts.subfolder;
   } else {
     components.push_back(AsBackbone(std::move(unet)));
   }
@@ -368,6 +355,28 @@ absl::Status StableDiffusion::SaveRandomFrozen(const std::string& folder,
   return SaveWeights(absl::StrCat(folder, "/vae/", kDiffusersWeights), vae, format);
 }
 
+absl::Status StableDiffusion::CopyComponents(const std::string& folder,
+                                             bool with_unet_weights) const {
+  const std::string path = folder_ + "/model_index.json";
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ParseModelIndex(text, path));
+  std::set<std::string> names = index.components;
+  names.insert({"scheduler", "text_encoder", "tokenizer", "unet", "vae"});
+  names.erase(saved_elsewhere_);
+  std::set<std::string> missing;
+  for (const std::string& name : names) {
+    const std::string from = absl::StrCat(folder_, "/", name);
+    std::error_code error;
+    if (!fs::is_directory(from, error)) {
+      missing.insert(name);
+      continue;
+    }
+    DPIPE_RETURN_IF_ERROR(
+        CopyComponent(from, absl::StrCat(folder, "/", name), with_unet_weights || name != "unet"));
+  }
+  return WriteFileAtomically(folder + "/model_index.json", WithoutComponents(text, missing));
+}
+
 absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_unet_weights,
                                          StoredFormat format) const {
   std::error_code error;
@@ -376,12 +385,7 @@ absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_un
         absl::StrCat("will not write over ", folder, ", which the model was loaded from"));
   }
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
-  for (const char* part :
-       {"model_index.json", "scheduler", "text_encoder", "tokenizer", "unet", "vae"}) {
-    const bool with_weights = with_unet_weights || std::string(part) != "unet";
-    DPIPE_RETURN_IF_ERROR(
-        CopyTree(fs::path(folder_) / part, fs::path(folder) / part, with_weights));
-  }
+  DPIPE_RETURN_IF_ERROR(CopyComponents(folder, with_unet_weights));
   DPIPE_ASSIGN_OR_RETURN(const std::string scheduler, SchedulerConfig());
   DPIPE_RETURN_IF_ERROR(
       WriteFileAtomically(folder + "/scheduler/scheduler_config.json", scheduler));

@@ -38,6 +38,8 @@ struct BackboneParts {
     std::vector<std::string> ignored_prefixes;
   };
   std::vector<Weights> frozen;
+  // The model's subfolder for what is trained, which is saved by whoever trains it; empty: none.
+  std::string subfolder;
 };
 
 struct StableDiffusionOptions {
@@ -107,10 +109,13 @@ class StableDiffusion {
   // The parameters of a VAE decoder's program by name, for sampling.
   absl::StatusOr<std::map<std::string, Tensor>> LoadDecoder(const nn::Program& decoder) const;
 
-  // Writes `folder` in diffusers layout: everything of the folder that this was loaded from, with
-  // these U-Net parameters (fp32) in the place of its own, the frozen components' weights even
-  // where they are random, and the prediction type trained with. Of trained adapters: with their
-  // file, and the U-Net as it was, byte for byte where the folder has one.
+  // Writes `folder` in diffusers layout, complete, so that diffusers loads it: every component that
+  // the model_index.json of the folder that this was loaded from names (also such that are not used
+  // here, like a safety checker), each with its configuration and the weights that were read
+  // (CopyComponent). One whose subfolder is missing there is missing here, and the index says so.
+  // These U-Net parameters (fp32) are in the place of its own, the frozen components' weights are
+  // there even where they are random, and so is the prediction type trained with. Of trained
+  // adapters: with their file, and the U-Net as it was, byte for byte where the folder has one.
   // InvalidArgument where it is the folder that this was loaded from.
   absl::Status Save(const std::string& folder, const std::map<std::string, Tensor>& unet,
                     StoredFormat format = StoredFormat::kFp32) const;
@@ -131,6 +136,7 @@ class StableDiffusion {
   nn::Component AsBackbone(nn::Program unet) const;
   absl::Status LoadFrozen(int component, const BackboneParts::Weights& weights);
   void InitFrozen(int component);
+  absl::Status CopyComponents(const std::string& folder, bool with_unet_weights) const;
   absl::Status SaveOthers(const std::string& folder, bool with_unet_weights,
                           StoredFormat format) const;
   absl::Status SaveRandomFrozen(const std::string& folder, StoredFormat format) const;
@@ -152,6 +158,7 @@ class StableDiffusion {
   std::unique_ptr<diffusion::NoiseSchedule> schedule_;
   std::unique_ptr<nn::Model> model_;
   std::vector<BackboneParts::Weights> weights_;  // of the frozen components, in order
+  std::string saved_elsewhere_;                  // BackboneParts::subfolder
   std::unique_ptr<nn::Program> unet_program_;    // where the model has none
   std::vector<std::unique_ptr<nn::ParameterSet>> frozen_;
   std::vector<const nn::ParameterSet*> frozen_pointers_;

@@ -16,6 +16,7 @@
 #include "models/trainable/training_setup.h"
 #include "models/vae/vae.h"
 #include "models/weights/weights.h"
+#include "nlohmann/json.hpp"
 
 namespace dpipe::models {
 namespace {
@@ -115,6 +116,48 @@ TEST(StableDiffusionTest, SavesAFolderThatLoadsTheSame) {
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   for (const auto& [name, tensor] : unet) EXPECT_TRUE(SameBits(tensor, loaded->at(name))) << name;
   EXPECT_FALSE((*again)->Save(folder, unet).ok()) << "over itself";
+}
+
+// As public checkpoints are: with components that are not used here, one of which is missing, and
+// with the same weights in several formats and precisions.
+TEST(StableDiffusionTest, SavesACompletePipeline) {
+  const std::string folder = Broken("model_index.json", R"({"_class_name":"StableDiffusionPipeline",
+      "feature_extractor":["transformers","CLIPImageProcessor"],
+      "image_encoder":["transformers","CLIPVisionModelWithProjection"],"requires_safety_checker":true,
+      "safety_checker":["stable_diffusion","StableDiffusionSafetyChecker"],
+      "scheduler":["diffusers","DDIMScheduler"],"text_encoder":["transformers","CLIPTextModel"],
+      "tokenizer":["transformers","CLIPTokenizer"],"unet":["diffusers","UNet2DConditionModel"],
+      "vae":["diffusers","AutoencoderKL"]})");
+  for (const char* file :
+       {"feature_extractor/preprocessor_config.json", "image_encoder/config.json",
+        "image_encoder/pytorch_model.bin", "vae/diffusion_pytorch_model.bin",
+        "vae/diffusion_pytorch_model.fp16.safetensors", "unet/notes/old.json"}) {
+    const std::string path = folder + "/" + file;
+    ASSERT_TRUE(MakeParentFolder(path).ok());
+    ASSERT_TRUE(WriteFileAtomically(path, file).ok());
+  }
+  const auto model = StableDiffusion::Load(folder, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::string saved = ::testing::TempDir() + "/saved_pipeline";
+  std::filesystem::remove_all(saved);
+  const absl::Status status = (*model)->Save(saved, (*model)->RandomUNet(3));
+  ASSERT_TRUE(status.ok()) << status;
+  for (const char* file : {"feature_extractor/preprocessor_config.json",
+                           "image_encoder/config.json", "image_encoder/pytorch_model.bin"}) {
+    EXPECT_EQ(ReadFile(saved + "/" + file).value(), file);
+  }
+  for (const char* file : {"safety_checker", "vae/diffusion_pytorch_model.bin",
+                           "vae/diffusion_pytorch_model.fp16.safetensors", "unet/notes"}) {
+    EXPECT_FALSE(std::filesystem::exists(saved + "/" + file)) << file;
+  }
+  const auto index = nlohmann::json::parse(*ReadFile(saved + "/model_index.json"));
+  EXPECT_EQ(index["safety_checker"].dump(), "[null,null]");
+  EXPECT_EQ(index["requires_safety_checker"], false);
+  EXPECT_EQ(index["feature_extractor"][1], "CLIPImageProcessor");
+  EXPECT_EQ(index["image_encoder"][1], "CLIPVisionModelWithProjection");
+  EXPECT_EQ(*ReadFile(saved + "/vae/diffusion_pytorch_model.safetensors"),
+            *ReadFile(folder + "/vae/diffusion_pytorch_model.safetensors"));
+  EXPECT_TRUE(StableDiffusion::Load(saved, {}).ok());
 }
 
 // A copy of the model folder without weights in these components.
