@@ -5,7 +5,9 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "data/buckets.h"
@@ -240,6 +242,10 @@ absl::Status StableDiffusion::LoadFrozen(int component, const BackboneParts::Wei
   options.ignored_prefixes = weights.ignored_prefixes;
   frozen_[component] =
       std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
+  if (weights.subfolder == "unet" && has_adapters()) {
+    DPIPE_ASSIGN_OR_RETURN(const NamedTensors part, LoadMergedUNet(program, options));
+    return frozen_[component]->Load(part);
+  }
   return LoadWeightsInto(folder_ + "/" + weights.subfolder, frozen_[component].get(), options);
 }
 
@@ -252,21 +258,38 @@ void StableDiffusion::InitFrozen(int component) {
 
 bool StableDiffusion::has_unet_weights() const { return HasWeights(folder_ + "/unet"); }
 
+std::string StableDiffusion::adapters_file() const { return absl::StrCat(folder_, "/", kLoraFile); }
+
+bool StableDiffusion::has_adapters() const {
+  std::error_code error;
+  return fs::exists(adapters_file(), error);
+}
+
+absl::StatusOr<NamedTensors> StableDiffusion::LoadMergedUNet(
+    const nn::Program& program, const LoadWeightsOptions& options) const {
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
+                         LoadWeights(folder_ + "/unet", {&program}, Device::Cpu(), options));
+  if (!has_adapters()) return unet;
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors adapters, LoadLora(adapters_file(), /*scale=*/1));
+  for (const std::string& prefix : options.ignored_prefixes) {
+    for (auto it = adapters.lower_bound(prefix);
+         it != adapters.end() && absl::StartsWith(it->first, prefix);) {
+      it = adapters.erase(it);
+    }
+  }
+  auto merged = MergeLora(unet, adapters, /*scale=*/1);
+  if (merged.ok()) return merged;
+  return absl::Status(merged.status().code(),
+                      absl::StrCat(adapters_file(), ": ", merged.status().message()));
+}
+
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
   if (lora_.rank > 0) return LoadUNetWithAdapters();
-  if (widened_) {
-    DPIPE_ASSIGN_OR_RETURN(const nn::Program narrow, MakeNarrowUNet());
-    DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
-                           LoadWeights(folder_ + "/unet", {&narrow}, Device::Cpu()));
-    Widen(&unet);
-    return unet;
-  }
-  DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
-                         LoadWeights(folder_ + "/unet", {&unet_program()}, Device::Cpu()));
-  const std::string file = absl::StrCat(folder_, "/", kLoraFile);
-  if (!fs::exists(file)) return unet;
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors adapters, LoadLora(file, /*scale=*/1));
-  return MergeLora(unet, adapters, /*scale=*/1);
+  if (!widened_) return LoadMergedUNet(unet_program(), {});
+  DPIPE_ASSIGN_OR_RETURN(const nn::Program narrow, MakeNarrowUNet());
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors unet, LoadMergedUNet(narrow, {}));
+  Widen(&unet);
+  return unet;
 }
 
 absl::StatusOr<nn::Program> StableDiffusion::MakeNarrowUNet() const {
@@ -284,24 +307,36 @@ void StableDiffusion::Widen(std::map<std::string, Tensor>* narrow) const {
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNetWithAdapters() const {
   DPIPE_ASSIGN_OR_RETURN(const nn::Program base, BuildUNetForInference(unet_config_, unet_shape()));
   DPIPE_ASSIGN_OR_RETURN(NamedTensors unet, LoadWeights(folder_ + "/unet", {&base}, Device::Cpu()));
-  const std::string file = absl::StrCat(folder_, "/", kLoraFile);
   NamedTensors adapters = RandomAdapters(unet_program(), kFrozenSeed);
-  if (fs::exists(file)) {
-    DPIPE_ASSIGN_OR_RETURN(const NamedTensors stored, LoadLora(file, lora_.scale));
-    for (auto& [name, tensor] : adapters) {
-      const auto found = stored.find(name);
-      const std::string has =
-          found == stored.end() ? "is missing" : "is " + found->second.shape().ToString();
-      if (found == stored.end() || found->second.shape() != tensor.shape()) {
-        return absl::InvalidArgumentError(absl::StrCat(file, ": ", name, " ", has, ", expected ",
-                                                       tensor.shape().ToString(), " of rank ",
-                                                       lora_.rank));
-      }
-      tensor = found->second;
-    }
-  }
+  if (has_adapters()) DPIPE_RETURN_IF_ERROR(LoadAdapters(&adapters));
   unet.merge(adapters);
   return unet;
+}
+
+absl::Status StableDiffusion::LoadAdapters(NamedTensors* adapters) const {
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors stored, LoadLora(adapters_file(), lora_.scale));
+  std::vector<std::string> surplus;
+  for (const auto& [name, tensor] : stored) {
+    if (adapters->count(name) == 0) surplus.push_back(name);
+  }
+  if (!surplus.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(adapters_file(), ": ", surplus.size(),
+                     " parameters are of adapters that are not trained here and would be lost: ",
+                     absl::StrJoin(surplus, ", ")));
+  }
+  for (auto& [name, tensor] : *adapters) {
+    const auto found = stored.find(name);
+    const std::string has =
+        found == stored.end() ? "is missing" : "is " + found->second.shape().ToString();
+    if (found == stored.end() || found->second.shape() != tensor.shape()) {
+      return absl::InvalidArgumentError(absl::StrCat(adapters_file(), ": ", name, " ", has,
+                                                     ", expected ", tensor.shape().ToString(),
+                                                     " of rank ", lora_.rank));
+    }
+    tensor = found->second;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadLockedUNet() const {
@@ -414,7 +449,7 @@ absl::Status StableDiffusion::Save(const std::string& folder,
 
 absl::Status StableDiffusion::SaveWithLockedUNet(const std::string& folder,
                                                  StoredFormat format) const {
-  if (frozen_is_random_) {
+  if (frozen_is_random_ || has_adapters()) {
     DPIPE_ASSIGN_OR_RETURN(const NamedTensors unet, LoadLockedUNet());
     return Save(folder, unet, format);
   }

@@ -100,8 +100,9 @@ class StableDiffusion {
   const nn::LoraSpec& lora() const { return lora_; }
   // The U-Net's parameters by name: the folder's, or random ones by their init rules, with zeros
   // for input channels that the folder's U-Net does not take. A folder may also have a file of
-  // low-rank adapters (models/lora): they are merged into the weights, or, where adapters are
-  // trained, are what to go on from; without the file those begin by their init rules.
+  // low-rank adapters (models/lora): they are merged into the weights, whatever is trained, or,
+  // where adapters are trained, are what to go on from; without the file those begin by their init
+  // rules. InvalidArgument lists the file's adapters that would then be neither.
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNet() const;
   std::map<std::string, Tensor> RandomUNet(uint64_t seed) const;
   // The U-Net as a frozen part: the folder's, or random where the frozen components are.
@@ -119,13 +120,21 @@ class StableDiffusion {
   // InvalidArgument where it is the folder that this was loaded from.
   absl::Status Save(const std::string& folder, const std::map<std::string, Tensor>& unet,
                     StoredFormat format = StoredFormat::kFp32) const;
-  // The same with LoadLockedUNet's weights: of a folder that has them, its files byte for byte.
+  // The same with LoadLockedUNet's weights: the folder's files byte for byte where these are all
+  // that there is, else (adapters merged into them, random ones) as a file of their own.
   absl::Status SaveWithLockedUNet(const std::string& folder, StoredFormat format) const;
 
  private:
   StableDiffusion() = default;
   const nn::Program& unet_program() const;
+  std::string adapters_file() const;
+  bool has_adapters() const;
+  // The folder's U-Net, or the part of it that is `program`, with the folder's adapters merged.
+  absl::StatusOr<NamedTensors> LoadMergedUNet(const nn::Program& program,
+                                              const LoadWeightsOptions& options) const;
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNetWithAdapters() const;
+  // In the place of these, which are all that are trained, the stored ones.
+  absl::Status LoadAdapters(NamedTensors* adapters) const;
   // The program of a U-Net that takes latents alone.
   absl::StatusOr<nn::Program> MakeNarrowUNet() const;
   void Widen(std::map<std::string, Tensor>* narrow) const;

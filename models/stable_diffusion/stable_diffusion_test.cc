@@ -4,6 +4,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "core/base/file.h"
 #include "core/nn/alike.h"
@@ -11,6 +13,7 @@
 #include "data/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/lora/lora.h"
 #include "models/stable_diffusion/sampler.h"
 #include "models/stable_diffusion/trainable.h"
 #include "models/trainable/training_setup.h"
@@ -417,6 +420,67 @@ TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
   options.lora.rank = 2;
   EXPECT_EQ(StableDiffusion::Load(kTinySd, options).status().message(),
             "self-conditioning needs a U-Net that is trained whole, not adapters or a ControlNet");
+}
+
+// tiny_sd with adapters of rank 2 that change something.
+std::string WithAdapters() {
+  StableDiffusionOptions options;
+  options.lora.rank = 2;
+  const auto model = StableDiffusion::Load(kTinySd, options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  NamedTensors unet = *(*model)->LoadUNet();
+  for (auto& [name, tensor] : unet) {
+    if (absl::EndsWith(name, nn::kLoraUp)) {
+      tensor = tensor.Clone();
+      for (float& x : tensor.span<float>()) x = 0.1f;
+    }
+  }
+  const std::string folder = ::testing::TempDir() + "/with_adapters";
+  EXPECT_TRUE((*model)->Save(folder, unet).ok());
+  return folder;
+}
+
+TEST(AdaptersTest, AreMergedWhateverIsTrained) {
+  const std::string folder = WithAdapters();
+  const auto plain = StableDiffusion::Load(folder, {});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  const auto merged = (*plain)->LoadUNet();
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  StableDiffusionOptions self_conditioned, placed;
+  self_conditioned.self_conditioning = true;
+  placed.coordinates = true;
+  for (const StableDiffusionOptions& options : {self_conditioned, placed}) {
+    const auto model = StableDiffusion::Load(folder, options);
+    ASSERT_TRUE(model.ok()) << model.status();
+    auto unet = (*model)->LoadUNet();
+    ASSERT_TRUE(unet.ok()) << unet.status();
+    unet->erase("conv_in.weight");
+    for (const auto& [name, tensor] : *unet) {
+      EXPECT_TRUE(SameBits(tensor, merged->at(name))) << name;
+    }
+  }
+}
+
+TEST(AdaptersTest, ThoseThatWouldBeLostAreListed) {
+  const std::string folder = WithAdapters();
+  StableDiffusionOptions options;
+  options.lora.rank = 2;
+  const auto error = [&] {
+    const auto model = StableDiffusion::Load(folder, options);
+    EXPECT_TRUE(model.ok()) << model.status();
+    return std::string((*model)->LoadUNet().status().message());
+  };
+  EXPECT_EQ(error(), "");
+  const std::string file = absl::StrCat(folder, "/", kLoraFile);
+  NamedTensors adapters = *LoadLora(file, 1);
+  const Tensor two = Tensor::Zeros(Device::Cpu(), {2, 2}, DType::kF32);
+  adapters["mid_block.attentions.0.proj_in.lora_A.weight"] = two;
+  adapters["mid_block.attentions.0.proj_in.lora_B.weight"] = two;
+  ASSERT_TRUE(SaveLora(file, adapters, 1, StoredFormat::kFp32).ok());
+  EXPECT_EQ(error(), absl::StrCat(file,
+                                  ": 2 parameters are of adapters that are not trained here and "
+                                  "would be lost: mid_block.attentions.0.proj_in.lora_A.weight, "
+                                  "mid_block.attentions.0.proj_in.lora_B.weight"));
 }
 
 }  // namespace
