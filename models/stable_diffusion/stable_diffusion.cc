@@ -95,23 +95,40 @@ absl::Status StableDiffusion::WidenUNet(const StableDiffusionOptions& options) {
   }
   const int64_t latents = unet_config_.out_channels;
   const int64_t wanted = options.self_conditioning ? 2 * latents : latents + 2;
+  const FurtherInput further =
+      options.self_conditioning ? FurtherInput::kEstimate : FurtherInput::kCoordinates;
   if (options.self_conditioning && options.coordinates) {
     return absl::InvalidArgumentError(
         "self-conditioning and training on patches: only one of them");
   }
-  if (unet_config_.in_channels == wanted) return absl::OkStatus();
+  if (unet_config_.further_input == further) return absl::OkStatus();
   if (unet_config_.in_channels != latents) {
+    const bool is_known = unet_config_.further_input != FurtherInput::kNone;
     return absl::InvalidArgumentError(
-        absl::StrCat(folder_, ": the U-Net has ", unet_config_.in_channels, " input channels; ",
-                     what, " wants ", wanted, ", or ", latents, " to add to"));
+        absl::StrCat(folder_, ": the U-Net has ", unet_config_.in_channels, " input channels",
+                     is_known ? "" : " for something else", "; ", what, " wants ", wanted, ", or ",
+                     latents, " to add to"));
   }
   widened_ = true;
   unet_config_.in_channels = wanted;
+  unet_config_.further_input = further;
+  return absl::OkStatus();
+}
+
+// Folders that were saved before their configurations said what the further channels are for have
+// the class that they had before. Other models with as many channels have classes of their own.
+absl::Status StableDiffusion::ReadUNet() {
+  DPIPE_ASSIGN_OR_RETURN(unet_config_, ReadUNetConfig(folder_ + "/unet/config.json"));
+  if (unet_config_.latent_channels() == unet_config_.out_channels) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ReadModelIndex(folder_));
+  if (index.class_name == kStableDiffusionClass) {
+    unet_config_.further_input = GuessFurtherInput(unet_config_);
+  }
   return absl::OkStatus();
 }
 
 absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options) {
-  DPIPE_ASSIGN_OR_RETURN(unet_config_, ReadUNetConfig(folder_ + "/unet/config.json"));
+  DPIPE_RETURN_IF_ERROR(ReadUNet());
   DPIPE_RETURN_IF_ERROR(WidenUNet(options));
   DPIPE_ASSIGN_OR_RETURN(vae_config_, ReadVaeConfig(folder_ + "/vae/config.json"));
   DPIPE_ASSIGN_OR_RETURN(text_config_, ReadClipTextConfig(folder_ + "/text_encoder/config.json"));
@@ -295,6 +312,7 @@ absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const 
 absl::StatusOr<nn::Program> StableDiffusion::MakeNarrowUNet() const {
   UNetConfig narrow = unet_config_;
   narrow.in_channels = narrow.out_channels;
+  narrow.further_input = FurtherInput::kNone;
   return BuildUNetForInference(narrow, unet_shape());
 }
 
@@ -424,10 +442,11 @@ absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_un
   DPIPE_ASSIGN_OR_RETURN(const std::string scheduler, SchedulerConfig());
   DPIPE_RETURN_IF_ERROR(
       WriteFileAtomically(folder + "/scheduler/scheduler_config.json", scheduler));
-  if (widened_) {
+  if (unet_config_.further_input != FurtherInput::kNone) {
     DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(folder_ + "/unet/config.json"));
     nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
     json["in_channels"] = unet_config_.in_channels;
+    json[kFurtherInputKey] = FurtherInputName(unet_config_.further_input);
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/unet/config.json", json.dump(2) + "\n"));
   }
   return frozen_is_random_ ? SaveRandomFrozen(folder, format) : absl::OkStatus();

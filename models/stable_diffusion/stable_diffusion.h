@@ -28,6 +28,9 @@ namespace dpipe::models {
 
 class StableDiffusion;
 
+// The class in the model_index.json of its folders.
+inline constexpr char kStableDiffusionClass[] = "StableDiffusionPipeline";
+
 // What is trained in the place of the U-Net, behind the two encoders.
 struct BackboneParts {
   std::vector<nn::Component> components;
@@ -139,6 +142,7 @@ class StableDiffusion {
   absl::StatusOr<nn::Program> MakeNarrowUNet() const;
   void Widen(std::map<std::string, Tensor>* narrow) const;
   absl::Status WidenUNet(const StableDiffusionOptions& options);
+  absl::Status ReadUNet();
   absl::Status ReadConfigs(const StableDiffusionOptions& options);
   absl::Status BuildModel(const StableDiffusionOptions& options);
   absl::StatusOr<nn::Program> MakeUNet(ImageSize size) const;

@@ -1,6 +1,7 @@
 // Stable Diffusion put together: loading, inputs, the offline cache, drawing.
 #include "models/stable_diffusion/stable_diffusion.h"
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 
@@ -420,6 +421,48 @@ TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
   options.lora.rank = 2;
   EXPECT_EQ(StableDiffusion::Load(kTinySd, options).status().message(),
             "self-conditioning needs a U-Net that is trained whole, not adapters or a ControlNet");
+}
+
+// tiny_sd saved with self-conditioning, as before folders said so, and with this class.
+std::string WidenedWithoutKey(const std::string& class_name) {
+  StableDiffusionOptions options;
+  options.self_conditioning = true;
+  const auto told = StableDiffusion::Load(kTinySd, options);
+  EXPECT_TRUE(told.ok()) << told.status();
+  const std::string folder = ::testing::TempDir() + "/widened";
+  EXPECT_TRUE((*told)->Save(folder, *(*told)->LoadUNet()).ok());
+  for (const auto& [file, key, value] :
+       std::vector<std::array<std::string, 3>>{{"unet/config.json", "_further_input", ""},
+                                               {"model_index.json", "_class_name", class_name}}) {
+    auto json = nlohmann::ordered_json::parse(*ReadFile(folder + "/" + file));
+    EXPECT_TRUE(json.contains(key)) << file;
+    if (value.empty()) {
+      json.erase(key);
+    } else {
+      json[key] = value;
+    }
+    EXPECT_TRUE(WriteFileAtomically(folder + "/" + file, json.dump()).ok());
+  }
+  return folder;
+}
+
+TEST(SelfConditioningTest, ForeignChannelsAreNotTakenForTheEstimate) {
+  const auto ours = StableDiffusion::Load(WidenedWithoutKey(kStableDiffusionClass), {});
+  ASSERT_TRUE(ours.ok()) << ours.status();
+  EXPECT_TRUE((*ours)->unet_config().self_conditioning());
+  // Saved again, it says so itself.
+  const std::string saved = ::testing::TempDir() + "/widened_again";
+  ASSERT_TRUE((*ours)->Save(saved, *(*ours)->LoadUNet()).ok());
+  EXPECT_THAT(*ReadFile(saved + "/unet/config.json"),
+              HasSubstr("\"_further_input\": \"estimate\""));
+
+  const std::string foreign = WidenedWithoutKey("StableDiffusionInstructPix2PixPipeline");
+  EXPECT_THAT(std::string(StableDiffusion::Load(foreign, {}).status().message()),
+              HasSubstr("8 input channels and 4 output channels"));
+  StableDiffusionOptions options;
+  options.self_conditioning = true;
+  EXPECT_THAT(std::string(StableDiffusion::Load(foreign, options).status().message()),
+              HasSubstr("8 input channels for something else; self-conditioning wants 8, or 4"));
 }
 
 // tiny_sd with adapters of rank 2 that change something.
