@@ -22,7 +22,6 @@ namespace dpipe::models {
 namespace {
 
 constexpr char kSubfolder[] = "controlnet";
-constexpr char kPipelineClass[] = "StableDiffusionControlNetPipeline";
 
 bool Exists(const std::string& path) {
   std::error_code error;
@@ -37,7 +36,7 @@ absl::StatusOr<std::string> PipelineIndex(const std::string& folder) {
   if (!index.is_object()) {
     return absl::InvalidArgumentError(folder + "/model_index.json is not a JSON object");
   }
-  index["_class_name"] = kPipelineClass;
+  index["_class_name"] = kControlNetPipelineClass;
   index["controlnet"] = {"diffusers", "ControlNetModel"};
   return index.dump(2) + "\n";
 }
@@ -246,7 +245,9 @@ absl::StatusOr<std::vector<Image>> TrainableControlNet::Draw(
 ModelKind ControlNetKind() {
   ModelKind kind;
   kind.name = "controlnet";
-  kind.matches = [](const ModelIndex& index) { return index.class_name == kPipelineClass; };
+  kind.matches = [](const ModelIndex& index) {
+    return index.class_name == kControlNetPipelineClass;
+  };
   kind.wants_conditions = true;
   kind.load = [](const std::string& folder, const LoadModelOptions& options) {
     StableDiffusionOptions own;
