@@ -67,6 +67,21 @@ absl::Status CheckWritable(const std::string& folder) {
                    "): choose another --out, or remove it"));
 }
 
+absl::Status CheckKeepsModel(const std::string& folder, const std::string& model_folder) {
+  std::error_code error;
+  fs::path at = fs::canonical(model_folder, error);
+  while (!error) {  // where one of them is not there yet, they are not the same
+    if (fs::equivalent(at, folder, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("will not save to ", folder, ", which would replace ", model_folder,
+                       ", the model that is trained: choose another --out"));
+    }
+    if (at == at.root_path()) break;
+    at = at.parent_path();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SaveTrainedModel(const models::TrainableModel& model,
                               const models::NamedTensors& parameters, models::StoredFormat format,
                               const TrainingRecord& record, const std::string& folder) {

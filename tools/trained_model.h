@@ -29,6 +29,11 @@ struct TrainingRecord {
 // FailedPrecondition for others: nothing of a user's is removed.
 absl::Status CheckWritable(const std::string& folder);
 
+// That what is saved to `folder` does not replace the model in `model_folder`, which is read from
+// while it is trained: neither is it that folder nor has it that folder inside, by whatever names.
+// InvalidArgument with both.
+absl::Status CheckKeepsModel(const std::string& folder, const std::string& model_folder);
+
 // Writes the model next to `folder` and gives it that name when it is complete: a reader never sees
 // half a model. The folder is checked as above.
 absl::Status SaveTrainedModel(const models::TrainableModel& model,

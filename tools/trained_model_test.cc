@@ -91,6 +91,26 @@ TEST_F(TrainedModelTest, ThePredictionTypeGoesWithTheModel) {
   EXPECT_EQ((*loaded)->schedule().options().prediction_type, diffusion::PredictionType::kV);
 }
 
+TEST_F(TrainedModelTest, TheModelThatIsTrainedIsNotReplaced) {
+  ASSERT_TRUE(Save(RandomUNet(1), 1).ok());
+  const std::string link = folder_ + "_link", inside = folder_ + "/models/mine";
+  fs::remove(link);
+  fs::create_directory_symlink(folder_, link);
+  ASSERT_TRUE(MakeFolder(inside).ok());
+  for (const std::string& model : {folder_, folder_ + "/", folder_ + "/vae/..", link, inside}) {
+    const absl::Status status = CheckKeepsModel(folder_, model);
+    EXPECT_EQ(status.message(),
+              absl::StrCat("will not save to ", folder_, ", which would replace ", model,
+                           ", the model that is trained: choose another --out"));
+  }
+  EXPECT_FALSE(CheckKeepsModel(link, folder_).ok());
+  for (const std::string& model : {std::string("data/tiny_sd"), folder_ + "_not_there_yet"}) {
+    EXPECT_TRUE(CheckKeepsModel(folder_, model).ok()) << model;
+  }
+  EXPECT_TRUE(CheckKeepsModel(folder_ + "_not_there_yet", folder_).ok());
+  EXPECT_TRUE(CheckKeepsModel(inside, folder_).ok()) << "it would replace nothing of the model";
+}
+
 // Whose eight input channels, say, are not what a trained model of ours has them for.
 TEST_F(TrainedModelTest, OtherClassesAreNamed) {
   ASSERT_TRUE(Save(RandomUNet(1), 1).ok());
