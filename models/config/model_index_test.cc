@@ -37,7 +37,8 @@ TEST(ModelIndexTest, WhatIsWrongIsNamed) {
 
 TEST(ModelIndexTest, MissingComponentsAreNull) {
   const std::string text =
-      R"({"_class_name":"P","safety_checker":["s","S"],"requires_safety_checker":true,"u":["d","U"]})";
+      R"({"_class_name":"P","safety_checker":["s","S"],"requires_safety_checker":true,)"
+      R"("u":["d","U"]})";
   EXPECT_EQ(WithoutComponents(text, {}), text);
   const auto json = nlohmann::json::parse(WithoutComponents(text, {"safety_checker"}));
   EXPECT_EQ(json.dump(), R"({"_class_name":"P","requires_safety_checker":false,)"

@@ -127,7 +127,8 @@ TEST(StableDiffusionTest, SavesAFolderThatLoadsTheSame) {
 TEST(StableDiffusionTest, SavesACompletePipeline) {
   const std::string folder = Broken("model_index.json", R"({"_class_name":"StableDiffusionPipeline",
       "feature_extractor":["transformers","CLIPImageProcessor"],
-      "image_encoder":["transformers","CLIPVisionModelWithProjection"],"requires_safety_checker":true,
+      "image_encoder":["transformers","CLIPVisionModelWithProjection"],
+      "requires_safety_checker":true,
       "safety_checker":["stable_diffusion","StableDiffusionSafetyChecker"],
       "scheduler":["diffusers","DDIMScheduler"],"text_encoder":["transformers","CLIPTextModel"],
       "tokenizer":["transformers","CLIPTokenizer"],"unet":["diffusers","UNet2DConditionModel"],
