@@ -8,7 +8,6 @@ int main(int argc, char** argv) {
   program.name = "controlnet_pipeline";
   program.summary = "trains a ControlNet";
   program.model.kind = "controlnet";
-  program.with_conditions = true;
   program.caption_drop = 0.5;
   // No offline cache: what the locked encoder gives depends on the step's noise.
   program.defaults = {{"strategies", "data_parallel,gpipe,1f1b,diffusionpipe"}};

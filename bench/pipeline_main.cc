@@ -16,6 +16,7 @@
 #include "core/comm/rendezvous/process_group.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
+#include "models/trainable/find_data.h"
 
 DEFINE_string(model, "tiny_sd", "a built-in model's name, or a folder in diffusers layout");
 DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda where there is a GPU, else cpu");
@@ -95,8 +96,9 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
   setup.model = program.model;
   DPIPE_ASSIGN_OR_RETURN(setup.model_folder, models::FindModelFolder(FLAGS_model));
   const auto find_data = [&]() -> absl::Status {
-    DPIPE_ASSIGN_OR_RETURN(setup.data.folder,
-                           models::FindDataFolder(FLAGS_data, Say, program.with_conditions));
+    DPIPE_ASSIGN_OR_RETURN(
+        setup.data.folder,
+        models::FindDataFor(setup.model_folder, setup.model.kind, FLAGS_data, Say));
     return absl::OkStatus();
   };
   DPIPE_RETURN_IF_ERROR(

@@ -16,7 +16,6 @@ struct PipelineProgram {
   // Of flags whose value is not the common one: {"strategies", "gpipe,1f1b"}.
   std::map<std::string, std::string> defaults;
   models::LoadModelOptions model;
-  bool with_conditions = false;  // the built-in data set's condition pictures are needed
   double caption_drop = 0.1;
 };
 

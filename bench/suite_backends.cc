@@ -11,6 +11,7 @@
 #include "core/base/run_paths.h"
 #include "core/report/machine.h"
 #include "models/stable_diffusion/folders.h"
+#include "models/trainable/find_data.h"
 
 namespace dpipe::bench {
 namespace {
@@ -65,8 +66,7 @@ absl::StatusOr<Comparison> RunHere(const SuiteCase& one, const CaseOptions& opti
                          models::FindModelFolder(folder.empty() ? one.model.name() : folder));
   DPIPE_ASSIGN_OR_RETURN(
       setup.data.folder,
-      models::FindDataFolder(options.data_folder, options.say,
-                             /*with_conditions=*/setup.model.kind == "controlnet"));
+      models::FindDataFor(setup.model_folder, setup.model.kind, options.data_folder, options.say));
   setup.backend = one.backend;
   if (one.backend == "cuda") {
     setup.num_devices = GpuRequest(one).count;

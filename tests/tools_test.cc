@@ -299,6 +299,17 @@ TEST(ToolsTest, AUsersFolderIsNotWrittenOver) {
   EXPECT_EQ(*ReadFile(out + "/notes.txt"), "mine");
 }
 
+TEST(ToolsTest, TheModelThatIsTrainedIsNotWrittenOver) {
+  const std::string folder = FreshPath("continued_in_place");
+  fs::copy(TrainedModel(), folder, fs::copy_options::recursive);
+  const std::string weights = folder + "/unet/diffusion_pytorch_model.safetensors";
+  const std::string before = *ReadFile(weights);
+  const ProgramOutcome run = Train(folder, {"--model=" + folder + "/", "--init=checkpoint"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("will not save to " + folder + ", which would replace " + folder));
+  EXPECT_EQ(*ReadFile(weights), before);
+}
+
 TEST(ToolsTest, CorruptAndMissingWeightsAreNamed) {
   const std::string folder = FreshPath("corrupt");
   fs::copy(TrainedModel(), folder, fs::copy_options::recursive);

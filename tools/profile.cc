@@ -14,6 +14,7 @@
 #include "core/train/job.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
+#include "models/trainable/find_data.h"
 #include "models/trainable/training_setup.h"
 #include "tools/command_line.h"
 #include "tools/profile_text.h"
@@ -52,9 +53,8 @@ void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflu
 absl::StatusOr<models::TrainingSetupOptions> SetupOptions(const std::vector<int>& batches) {
   models::TrainingSetupOptions options;
   DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(FLAGS_model));
-  const bool with_conditions = FLAGS_kind == "controlnet";
   DPIPE_ASSIGN_OR_RETURN(options.data.folder,
-                         models::FindDataFolder(FLAGS_data, Say, with_conditions));
+                         models::FindDataFor(options.model_folder, FLAGS_kind, FLAGS_data, Say));
   options.model.kind = FLAGS_kind;
   options.model.image_size = FLAGS_image_size;
   options.backend = FLAGS_backend;

@@ -38,6 +38,8 @@ constexpr char kUsage[] =
     "Draws prompts with a trained model into one PNG.\n"
     "  bazel run //tools:sample -- --prompt=\"a large red circle|a small blue star\"\n";
 
+void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
+
 absl::Status CheckFlags() {
   DPIPE_RETURN_IF_ERROR(CheckChoice("dtype", FLAGS_dtype, {"fp32", "bf16"}));
   DPIPE_RETURN_IF_ERROR(diffusion::ParseSamplerKind(FLAGS_sampler).status());
@@ -81,7 +83,8 @@ absl::Status Main() {
   const std::string file = FLAGS_prompts_file.empty() ? "" : UserPath(FLAGS_prompts_file);
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> prompts,
                          CollectPrompts(FLAGS_prompt, file, FLAGS_count));
-  DPIPE_ASSIGN_OR_RETURN(const auto model, LoadTrainedModel(FLAGS_model, OutputPath("out/train")));
+  DPIPE_ASSIGN_OR_RETURN(const auto model,
+                         LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say));
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images, DrawAll(*model, prompts));
   const Image grid = models::MakeGrid(images, Columns(images.size()), /*margin=*/4, FLAGS_zoom);
   DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(grid));

@@ -35,6 +35,8 @@ constexpr char kUsage[] =
     "Measures how often samples of a model show what their captions say.\n"
     "  bazel run //tools:score -- --untrained\n";
 
+void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
+
 absl::Status CheckFlags() {
   DPIPE_RETURN_IF_ERROR(CheckChoice("dtype", FLAGS_dtype, {"fp32", "bf16"}));
   if (FLAGS_count < 1 || FLAGS_devices < 0) {
@@ -129,7 +131,8 @@ class Scorer {
 
 absl::Status Main() {
   DPIPE_RETURN_IF_ERROR(CheckFlags());
-  DPIPE_ASSIGN_OR_RETURN(const auto model, LoadTrainedModel(FLAGS_model, OutputPath("out/train")));
+  DPIPE_ASSIGN_OR_RETURN(const auto model,
+                         LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say));
   DPIPE_ASSIGN_OR_RETURN(const auto unet, model->LoadUNet());
   DPIPE_ASSIGN_OR_RETURN(const auto scorer, Scorer::Create(model.get()));
   DPIPE_RETURN_IF_ERROR(scorer->ScoreSamples("the model", unet));

@@ -9,10 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/base/file.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/process_group.h"
-#include "models/trainable/model_kind.h"
+#include "models/config/model_index.h"
 #include "tools/command_line.h"
 #include "tools/config_flags.h"
 #include "tools/train_options.h"
@@ -58,9 +57,7 @@ void SayWhatHappened(const TrainerOptions& options, const TrainerResult& result)
 
 // What the folder that was written can be used for, by its kind.
 std::vector<std::string> NextCommands(const TrainConfig& config, const TrainerOptions& options) {
-  const std::string index_path = options.out + "/model_index.json";
-  const auto text = ReadFile(index_path);
-  const auto index = text.ok() ? models::ParseModelIndex(*text, index_path) : text.status();
+  const auto index = models::ReadModelIndex(options.out);
   if (!index.ok()) return {};
   if (index->components.count("controlnet") > 0) {
     return {absl::StrCat("bazel run //tools:score_control -- --model=", options.out)};

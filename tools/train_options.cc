@@ -7,6 +7,7 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "models/stable_diffusion/folders.h"
+#include "models/trainable/find_data.h"
 #include "tools/command_line.h"
 #include "tools/config_flags.h"
 #include "tools/prompts.h"
@@ -95,11 +96,11 @@ absl::StatusOr<models::LoadModelOptions> ModelOptions(const TrainConfig& config)
 }
 
 absl::StatusOr<models::TrainingDataOptions> DataOptions(
-    const TrainConfig& config, const std::function<void(const std::string&)>& say) {
+    const TrainConfig& config, const std::string& model_folder,
+    const std::function<void(const std::string&)>& say) {
   models::TrainingDataOptions options;
-  const bool with_conditions = config.model().kind() == "controlnet";
-  DPIPE_ASSIGN_OR_RETURN(options.folder,
-                         models::FindDataFolder(config.data().path(), say, with_conditions));
+  DPIPE_ASSIGN_OR_RETURN(options.folder, models::FindDataFor(model_folder, config.model().kind(),
+                                                             config.data().path(), say));
   options.caption_column = config.data().caption_column();
   options.random_flip = config.data().flip();
   options.random_crop = config.data().crop();
@@ -139,7 +140,7 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
   }
   options.init_random = config.model().init() == "random";
   DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(config.model().path()));
-  DPIPE_ASSIGN_OR_RETURN(options.data, DataOptions(config, say));
+  DPIPE_ASSIGN_OR_RETURN(options.data, DataOptions(config, options.model_folder, say));
   return options;
 }
 

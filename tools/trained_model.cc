@@ -8,6 +8,8 @@
 #include "core/base/file.h"
 #include "core/base/replace_folder.h"
 #include "core/base/run_paths.h"
+#include "models/config/model_index.h"
+#include "models/controlnet/controlnet_config.h"
 #include "models/stable_diffusion/folders.h"
 #include "nlohmann/json.hpp"
 
@@ -31,6 +33,24 @@ std::string RecordJson(const TrainingRecord& record) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+// Classes of diffusers that have the same parts are drawn from in other ways.
+absl::Status CheckClass(const std::string& folder,
+                        const std::function<void(const std::string&)>& say) {
+  DPIPE_ASSIGN_OR_RETURN(const models::ModelIndex index, models::ReadModelIndex(folder));
+  if (index.class_name == models::kStableDiffusionClass) return absl::OkStatus();
+  if (index.class_name != models::kControlNetPipelineClass) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, "/model_index.json: pictures cannot be drawn from a ",
+                     index.class_name, " here, only from a ", models::kStableDiffusionClass,
+                     ", or from a ", models::kControlNetPipelineClass, " without its ControlNet"));
+  }
+  say(absl::StrCat("Note:     ", folder,
+                   " is drawn from without its ControlNet, which needs a picture with each prompt; "
+                   "with it: bazel run //tools:score_control -- --model=",
+                   folder));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckWritable(const std::string& folder) {
@@ -47,6 +67,21 @@ absl::Status CheckWritable(const std::string& folder) {
                    "): choose another --out, or remove it"));
 }
 
+absl::Status CheckKeepsModel(const std::string& folder, const std::string& model_folder) {
+  std::error_code error;
+  fs::path at = fs::canonical(model_folder, error);
+  while (!error) {  // where one of them is not there yet, they are not the same
+    if (fs::equivalent(at, folder, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("will not save to ", folder, ", which would replace ", model_folder,
+                       ", the model that is trained: choose another --out"));
+    }
+    if (at == at.root_path()) break;
+    at = at.parent_path();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SaveTrainedModel(const models::TrainableModel& model,
                               const models::NamedTensors& parameters, models::StoredFormat format,
                               const TrainingRecord& record, const std::string& folder) {
@@ -60,12 +95,14 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
 }
 
 absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
-    const std::string& model, const std::string& trained) {
+    const std::string& model, const std::string& trained,
+    const std::function<void(const std::string&)>& say) {
   const bool use_trained = model.empty() && IsFolder(trained);
   std::string folder = trained;
   if (!use_trained) {
     DPIPE_ASSIGN_OR_RETURN(folder, models::FindModelFolder(model.empty() ? "tiny_sd" : model));
   }
+  if (IsFolder(folder)) DPIPE_RETURN_IF_ERROR(CheckClass(folder, say));
   DPIPE_ASSIGN_OR_RETURN(auto loaded, models::StableDiffusion::Load(folder, {}));
   if (loaded->has_unet_weights()) return loaded;
   return absl::NotFoundError(absl::StrCat(folder, " has no trained U-Net (unet/",

@@ -3,6 +3,7 @@
 #define DPIPE_TOOLS_TRAINED_MODEL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,6 +29,11 @@ struct TrainingRecord {
 // FailedPrecondition for others: nothing of a user's is removed.
 absl::Status CheckWritable(const std::string& folder);
 
+// That what is saved to `folder` does not replace the model in `model_folder`, which is read from
+// while it is trained: neither is it that folder nor has it that folder inside, by whatever names.
+// InvalidArgument with both.
+absl::Status CheckKeepsModel(const std::string& folder, const std::string& model_folder);
+
 // Writes the model next to `folder` and gives it that name when it is complete: a reader never sees
 // half a model. The folder is checked as above.
 absl::Status SaveTrainedModel(const models::TrainableModel& model,
@@ -35,10 +41,13 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
                               const TrainingRecord& record, const std::string& folder);
 
 // Loads what is to be drawn from: `model` as FindModelFolder understands it; empty: `trained` if
-// there is such a folder, else the built-in model. NotFound, with the command that trains one,
-// where it has no U-Net weights.
+// there is such a folder, else the built-in model. InvalidArgument where its model_index.json says
+// that it is something else than Stable Diffusion; of one with a ControlNet the ControlNet is left
+// out, and `say` is told so. NotFound, with the command that trains one, where it has no U-Net
+// weights.
 absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
-    const std::string& model, const std::string& trained);
+    const std::string& model, const std::string& trained,
+    const std::function<void(const std::string&)>& say);
 
 }  // namespace dpipe::tools
 

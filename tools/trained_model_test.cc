@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
@@ -13,6 +15,9 @@ namespace dpipe::tools {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+void Silent(const std::string&) {}
 
 class TrainedModelTest : public ::testing::Test {
  protected:
@@ -42,7 +47,7 @@ TEST_F(TrainedModelTest, IsReadBackWithTheSameWeights) {
     const auto unet = RandomUNet(seed);
     ASSERT_TRUE(Save(unet, 10 * seed).ok());
     EXPECT_FALSE(fs::exists(folder_ + ".partial"));
-    const auto loaded = LoadTrainedModel(folder_, "");
+    const auto loaded = LoadTrainedModel(folder_, "", Silent);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     const auto read = (*loaded)->LoadUNet();
     ASSERT_TRUE(read.ok()) << read.status();
@@ -68,7 +73,7 @@ TEST_F(TrainedModelTest, AUsersFolderIsLeftAlone) {
 TEST_F(TrainedModelTest, WithoutWeightsTheCommandThatTrainsIsNamed) {
   ASSERT_TRUE(Save(RandomUNet(1), 1).ok());
   fs::remove(folder_ + "/unet/" + models::kDiffusersWeights);
-  const auto loaded = LoadTrainedModel("", folder_);
+  const auto loaded = LoadTrainedModel("", folder_, Silent);
   ASSERT_FALSE(loaded.ok());
   EXPECT_NE(loaded.status().message().find("bazel run //tools:train"), std::string::npos)
       << loaded.status();
@@ -81,9 +86,52 @@ TEST_F(TrainedModelTest, ThePredictionTypeGoesWithTheModel) {
   ASSERT_TRUE(model.ok()) << model.status();
   model_ = std::move(*model);
   ASSERT_TRUE(Save(RandomUNet(1), 1).ok());
-  const auto loaded = LoadTrainedModel(folder_, "");
+  const auto loaded = LoadTrainedModel(folder_, "", Silent);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ((*loaded)->schedule().options().prediction_type, diffusion::PredictionType::kV);
+}
+
+TEST_F(TrainedModelTest, TheModelThatIsTrainedIsNotReplaced) {
+  ASSERT_TRUE(Save(RandomUNet(1), 1).ok());
+  const std::string link = folder_ + "_link", inside = folder_ + "/models/mine";
+  fs::remove(link);
+  fs::create_directory_symlink(folder_, link);
+  ASSERT_TRUE(MakeFolder(inside).ok());
+  for (const std::string& model : {folder_, folder_ + "/", folder_ + "/vae/..", link, inside}) {
+    const absl::Status status = CheckKeepsModel(folder_, model);
+    EXPECT_EQ(status.message(),
+              absl::StrCat("will not save to ", folder_, ", which would replace ", model,
+                           ", the model that is trained: choose another --out"));
+  }
+  EXPECT_FALSE(CheckKeepsModel(link, folder_).ok());
+  for (const std::string& model : {std::string("data/tiny_sd"), folder_ + "_not_there_yet"}) {
+    EXPECT_TRUE(CheckKeepsModel(folder_, model).ok()) << model;
+  }
+  EXPECT_TRUE(CheckKeepsModel(folder_ + "_not_there_yet", folder_).ok());
+  EXPECT_TRUE(CheckKeepsModel(inside, folder_).ok()) << "it would replace nothing of the model";
+}
+
+// Whose eight input channels, say, are not what a trained model of ours has them for.
+TEST_F(TrainedModelTest, OtherClassesAreNamed) {
+  ASSERT_TRUE(Save(RandomUNet(1), 1).ok());
+  std::string said;
+  const auto load_as = [&](const std::string& class_name) {
+    const std::string path = folder_ + "/model_index.json";
+    auto index = nlohmann::json::parse(ReadFile(path).value());
+    index["_class_name"] = class_name;
+    EXPECT_TRUE(WriteFileAtomically(path, index.dump()).ok());
+    return LoadTrainedModel(folder_, "", [&said](const std::string& line) { said += line; });
+  };
+  EXPECT_TRUE(load_as("StableDiffusionPipeline").ok());
+  EXPECT_EQ(said, "");
+  EXPECT_EQ(load_as("StableDiffusionInstructPix2PixPipeline").status().message(),
+            absl::StrCat(folder_,
+                         "/model_index.json: pictures cannot be drawn from a "
+                         "StableDiffusionInstructPix2PixPipeline here, only from a "
+                         "StableDiffusionPipeline, or from a StableDiffusionControlNetPipeline "
+                         "without its ControlNet"));
+  EXPECT_TRUE(load_as("StableDiffusionControlNetPipeline").ok());
+  EXPECT_THAT(said, HasSubstr(folder_ + " is drawn from without its ControlNet"));
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ class Trainer {
   }
 
   absl::StatusOr<TrainerResult> Run() {
+    DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options_.out, options_.setup.model_folder));
     DPIPE_RETURN_IF_ERROR(CheckWritable(options_.out));
     DPIPE_RETURN_IF_ERROR(MakeParentFolder(options_.config_path));
     DPIPE_RETURN_IF_ERROR(PutTogether());

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -32,8 +33,46 @@ absl::Status WriteAll(int fd, absl::string_view content, const std::string& path
 absl::Status WriteAllParts(int fd, const std::vector<absl::string_view>& parts,
                            const std::string& path) {
   for (const absl::string_view part : parts) DPIPE_RETURN_IF_ERROR(WriteAll(fd, part, path));
-  if (::fsync(fd) != 0) return ErrnoStatus("cannot flush", path);
   return absl::OkStatus();
+}
+
+// What is left of `from`, through a small buffer.
+absl::Status CopyRest(int from, int to, const std::string& from_path, const std::string& to_path) {
+  std::vector<char> buffer(1 << 20);
+  while (true) {
+    const ssize_t count = ::read(from, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return ErrnoStatus("cannot read", from_path);
+    if (count == 0) return absl::OkStatus();
+    DPIPE_RETURN_IF_ERROR(WriteAll(to, {buffer.data(), static_cast<size_t>(count)}, to_path));
+  }
+}
+
+absl::Status CopyAll(int from, int to, const std::string& from_path, const std::string& to_path) {
+  constexpr size_t kMostAtOnce = size_t{1} << 30;
+  while (true) {
+    const ssize_t count = ::copy_file_range(from, nullptr, to, nullptr, kMostAtOnce, 0);
+    if (count < 0 && errno == EINTR) continue;
+    // At the end nothing is left; where the file systems cannot do it, everything is.
+    if (count <= 0) return CopyRest(from, to, from_path, to_path);
+  }
+}
+
+// `write` gets a new file beside `path`, which is then flushed and renamed, or removed on error.
+absl::Status WriteAtomically(const std::string& path,
+                             const std::function<absl::Status(int fd, const std::string&)>& write) {
+  static std::atomic<int> counter{0};
+  const std::string temporary = absl::StrCat(path, ".tmp.", ::getpid(), ".", counter.fetch_add(1));
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return ErrnoStatus("cannot create", temporary);
+  absl::Status status = write(fd, temporary);
+  if (status.ok() && ::fsync(fd) != 0) status = ErrnoStatus("cannot flush", temporary);
+  if (::close(fd) != 0 && status.ok()) status = ErrnoStatus("cannot close", temporary);
+  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = ErrnoStatus("cannot rename to", path);
+  }
+  if (!status.ok()) ::unlink(temporary.c_str());
+  return status;
 }
 
 }  // namespace
@@ -65,16 +104,20 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
 
 absl::Status WritePartsAtomically(const std::string& path,
                                   const std::vector<absl::string_view>& parts) {
-  static std::atomic<int> counter{0};
-  const std::string temporary = absl::StrCat(path, ".tmp.", ::getpid(), ".", counter.fetch_add(1));
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return ErrnoStatus("cannot create", temporary);
-  absl::Status status = WriteAllParts(fd, parts, temporary);
-  if (::close(fd) != 0 && status.ok()) status = ErrnoStatus("cannot close", temporary);
-  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = ErrnoStatus("cannot rename to", path);
+  return WriteAtomically(path, [&parts](int fd, const std::string& temporary) {
+    return WriteAllParts(fd, parts, temporary);
+  });
+}
+
+absl::Status CopyFileAtomically(const std::string& from, const std::string& to) {
+  const int source = ::open(from.c_str(), O_RDONLY | O_CLOEXEC);
+  if (source < 0) {
+    return absl::NotFoundError(absl::StrCat("cannot open ", from, ": ", std::strerror(errno)));
   }
-  if (!status.ok()) ::unlink(temporary.c_str());
+  const absl::Status status = WriteAtomically(to, [&](int fd, const std::string& temporary) {
+    return CopyAll(source, fd, from, temporary);
+  });
+  ::close(source);
   return status;
 }
 

@@ -22,6 +22,11 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
 absl::Status WritePartsAtomically(const std::string& path,
                                   const std::vector<absl::string_view>& parts);
 
+// A copy of the file `from` (or of what it links to) that appears complete or not at all, however
+// large it is: the system copies, or on some file systems shares, the content without a way through
+// this process's memory. NotFound where `from` cannot be opened.
+absl::Status CopyFileAtomically(const std::string& from, const std::string& to);
+
 // Makes the folder and its parents; fine if it is there.
 absl::Status MakeFolder(const std::string& path);
 // The folder that `path` lies in, likewise.

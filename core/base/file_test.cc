@@ -27,6 +27,34 @@ TEST(FileTest, PartsFollowEachOther) {
   EXPECT_EQ(ReadFile(path).value(), "abc");
 }
 
+TEST(FileTest, CopiesWhatALinkLeadsTo) {
+  std::string content;  // of several of the buffers that a copy may need
+  for (int i = 0; i < 700'000; ++i)
+    content += static_cast<char>(i * 7), content += '\0', content += 'x';
+  const std::string from = TestPath("file_test_from"), link = TestPath("file_test_link");
+  const std::string to = TestPath("file_test_copy");
+  ASSERT_TRUE(WriteFileAtomically(from, content).ok());
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(from, link);
+  ASSERT_TRUE(WriteFileAtomically(to, "what was there before").ok());
+  ASSERT_TRUE(CopyFileAtomically(link, to).ok());
+  EXPECT_FALSE(std::filesystem::is_symlink(to));
+  EXPECT_TRUE(ReadFile(to).value() == content);
+  // It is a file of its own.
+  ASSERT_TRUE(WriteFileAtomically(to, "new").ok());
+  EXPECT_TRUE(ReadFile(from).value() == content);
+  EXPECT_THAT(std::string(CopyFileAtomically("/no/such/file", to).message()),
+              HasSubstr("/no/such/file"));
+  EXPECT_EQ(ReadFile(to).value(), "new");
+}
+
+// Of files that the system cannot copy by itself it says that there is nothing in them.
+TEST(FileTest, CopiesFilesOfUnknownSize) {
+  const std::string to = TestPath("file_test_of_the_system");
+  ASSERT_TRUE(CopyFileAtomically("/proc/self/cmdline", to).ok());
+  EXPECT_THAT(ReadFile(to).value(), HasSubstr("file_test"));
+}
+
 TEST(FileTest, MissingFileIsNamed) {
   const auto content = ReadFile("/no/such/file");
   EXPECT_EQ(content.status().code(), absl::StatusCode::kNotFound);

@@ -21,8 +21,7 @@
 namespace dpipe::models {
 namespace {
 
-constexpr char kSubfolder[] = "/controlnet";
-constexpr char kPipelineClass[] = "StableDiffusionControlNetPipeline";
+constexpr char kSubfolder[] = "controlnet";
 
 bool Exists(const std::string& path) {
   std::error_code error;
@@ -37,7 +36,7 @@ absl::StatusOr<std::string> PipelineIndex(const std::string& folder) {
   if (!index.is_object()) {
     return absl::InvalidArgumentError(folder + "/model_index.json is not a JSON object");
   }
-  index["_class_name"] = kPipelineClass;
+  index["_class_name"] = kControlNetPipelineClass;
   index["controlnet"] = {"diffusers", "ControlNetModel"};
   return index.dump(2) + "\n";
 }
@@ -74,7 +73,7 @@ absl::StatusOr<std::unique_ptr<TrainableModel>> TrainableControlNet::Load(
 
 absl::Status TrainableControlNet::ReadConfig(const StableDiffusion& base) {
   const std::string unet_path = base.folder() + "/unet/config.json";
-  std::string path = absl::StrCat(base.folder(), kSubfolder, "/config.json");
+  std::string path = absl::StrCat(base.folder(), "/", kSubfolder, "/config.json");
   const int64_t downscale = base.vae_config().downscale();
   if (Exists(path)) {
     DPIPE_ASSIGN_OR_RETURN(config_json_, ReadFile(path));
@@ -114,6 +113,7 @@ absl::StatusOr<BackboneParts> TrainableControlNet::MakeBackbone(const StableDiff
   const ImageSize size{base.image_size(), base.image_size()};
   DPIPE_ASSIGN_OR_RETURN(parts.components, MakeComponents(base, size, /*with_encoders=*/true));
   parts.frozen = {{"unet", {"up_blocks.", "conv_norm_out.", "conv_out."}}};
+  parts.subfolder = kSubfolder;
   return parts;
 }
 
@@ -181,8 +181,8 @@ absl::StatusOr<NamedTensors> TrainableControlNet::InitialParameters(Start start,
     DPIPE_ASSIGN_OR_RETURN(parameters, NewControlNet(unet, seed));
   } else {
     DPIPE_ASSIGN_OR_RETURN(const nn::Program alone, Alone());
-    DPIPE_ASSIGN_OR_RETURN(parameters,
-                           LoadWeights(base_->folder() + kSubfolder, {&alone}, Device::Cpu()));
+    DPIPE_ASSIGN_OR_RETURN(parameters, LoadWeights(absl::StrCat(base_->folder(), "/", kSubfolder),
+                                                   {&alone}, Device::Cpu()));
   }
   for (int i = 0; i < backbone().num_parameters(); ++i) {
     const std::string& name = backbone().parameter(nn::ParameterId(i)).name;
@@ -220,10 +220,10 @@ absl::Status TrainableControlNet::Save(const std::string& folder, const NamedTen
   for (const auto& [name, tensor] : parameters) {
     if (!absl::StartsWith(name, kDecoderPrefix)) own[name] = tensor;
   }
-  DPIPE_RETURN_IF_ERROR(MakeFolder(folder + kSubfolder));
-  DPIPE_RETURN_IF_ERROR(
-      WriteFileAtomically(absl::StrCat(folder, kSubfolder, "/config.json"), config_json_));
-  return SaveWeights(absl::StrCat(folder, kSubfolder, "/", kDiffusersWeights), own, format);
+  const std::string subfolder = absl::StrCat(folder, "/", kSubfolder);
+  DPIPE_RETURN_IF_ERROR(MakeFolder(subfolder));
+  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(subfolder + "/config.json", config_json_));
+  return SaveWeights(absl::StrCat(subfolder, "/", kDiffusersWeights), own, format);
 }
 
 absl::StatusOr<std::vector<Image>> TrainableControlNet::Draw(
@@ -245,7 +245,10 @@ absl::StatusOr<std::vector<Image>> TrainableControlNet::Draw(
 ModelKind ControlNetKind() {
   ModelKind kind;
   kind.name = "controlnet";
-  kind.matches = [](const ModelIndex& index) { return index.class_name == kPipelineClass; };
+  kind.matches = [](const ModelIndex& index) {
+    return index.class_name == kControlNetPipelineClass;
+  };
+  kind.wants_conditions = true;
   kind.load = [](const std::string& folder, const LoadModelOptions& options) {
     StableDiffusionOptions own;
     own.image_size = options.image_size;

@@ -51,8 +51,8 @@ class TrainableControlNet : public TrainableModel {
       const CacheRequest& request, const InputsOptions& options,
       const std::vector<DeviceWorker*>& workers,
       const std::function<void(double)>& on_progress) const override;
-  // A StableDiffusionControlNetPipeline: the folder's own files, the U-Net's weights byte for byte,
-  // and `controlnet/`.
+  // A StableDiffusionControlNetPipeline: the folder's own files, the U-Net's weights as
+  // SaveWithLockedUNet writes them, and `controlnet/`.
   absl::Status Save(const std::string& folder, const NamedTensors& parameters,
                     StoredFormat format) const override;
   absl::StatusOr<std::vector<Image>> Draw(

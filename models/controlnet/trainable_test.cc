@@ -185,6 +185,54 @@ TEST(TrainableControlNetTest, SavesAFolderThatLoadsTheSame) {
   EXPECT_FALSE((*again)->Save(folder, *loaded, StoredFormat::kFp32).ok()) << "over itself";
 }
 
+// The folder's adapters count in all of its parts: the locked encoder, the locked decoder, the
+// copy, and in what is saved.
+TEST(TrainableControlNetTest, AdaptersAreMergedIntoAllParts) {
+  StableDiffusionOptions adapted;
+  adapted.lora.rank = 2;
+  const auto trained = StableDiffusion::Load(kTinySd, adapted);
+  ASSERT_TRUE(trained.ok()) << trained.status();
+  auto weights = (*trained)->LoadUNet();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  for (auto& [name, tensor] : *weights) {
+    if (!absl::EndsWith(name, ".lora_B.weight")) continue;
+    tensor = tensor.Clone();
+    for (float& x : tensor.span<float>()) x = 0.1f;
+  }
+  const std::string folder = ::testing::TempDir() + "/adapted";
+  ASSERT_TRUE((*trained)->Save(folder, *weights).ok());
+  const auto plain = StableDiffusion::Load(folder, {});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  const auto merged = (*plain)->LoadUNet();
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  const std::string adapted_name =
+      "down_blocks.1.attentions.0.transformer_blocks.0.attn1.to_q.weight";
+  ASSERT_FALSE(SameBits(merged->at(adapted_name), weights->at(adapted_name)));
+
+  const auto expect_merged = [&](const TrainableModel& model) {
+    const int locked_encoder = kTextEncoder + 1;
+    const nn::ParameterSet& locked = *model.frozen_parameters()[locked_encoder];
+    for (nn::ParameterId id : locked.ids()) {
+      const std::string& name = locked.program().parameter(id).name;
+      EXPECT_TRUE(SameBits(locked.weight(id).master(), merged->at(name))) << name;
+    }
+    const auto parameters = model.InitialParameters(TrainableModel::Start::kRandom, 3);
+    ASSERT_TRUE(parameters.ok()) << parameters.status();
+    EXPECT_TRUE(SameBits(parameters->at(adapted_name), merged->at(adapted_name))) << "the copy";
+    for (const auto& [name, tensor] : *parameters) {
+      if (!absl::StartsWith(name, kDecoderPrefix)) continue;
+      EXPECT_TRUE(SameBits(tensor, merged->at(name.substr(std::strlen(kDecoderPrefix))))) << name;
+    }
+  };
+  const auto model = LoadControlNet(folder);
+  expect_merged(*model);
+  const auto parameters = model->InitialParameters(TrainableModel::Start::kRandom, 3);
+  const std::string saved = ::testing::TempDir() + "/saved_adapted";
+  const absl::Status status = model->Save(saved, *parameters, StoredFormat::kFp32);
+  ASSERT_TRUE(status.ok()) << status;
+  expect_merged(*LoadControlNet(saved));
+}
+
 TEST(TrainableControlNetTest, AHintNetworkOfAnotherSizeIsNamed) {
   const std::string folder = ::testing::TempDir() + "/other_hint";
   std::filesystem::remove_all(folder);

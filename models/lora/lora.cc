@@ -6,11 +6,66 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/tensor/safetensors.h"
+#include "nlohmann/json.hpp"
 
 namespace dpipe::models {
 namespace {
 
 constexpr char kPrefix[] = "unet.";
+constexpr char kMetadata[] = "lora_adapter_metadata";
+
+// What a file says about its adapters as a whole.
+struct FileScale {
+  float scale = 1;
+  int64_t rank = 0;  // 0: nothing
+};
+
+std::string TextOf(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+absl::StatusOr<FileScale> ParseMetadata(const std::string& text, const std::string& path) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", kMetadata, " is no JSON object"));
+  }
+  // Files of a single model's adapters have the keys without a prefix.
+  const auto value = [&json](const char* key) {
+    return json.value(absl::StrCat(kPrefix, key), json.value(key, nlohmann::json()));
+  };
+  for (const char* key : {"alpha_pattern", "rank_pattern", "use_dora", "use_rslora", "lora_bias"}) {
+    const nlohmann::json asked = value(key);
+    if (asked.empty() || asked == nlohmann::json(false)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(path, ": the adapters' '", key, "' is ",
+                                                   TextOf(asked), ", which is not supported"));
+  }
+  const nlohmann::json alpha = value("lora_alpha"), rank = value("r");
+  if (alpha.is_null() && rank.is_null()) return FileScale();
+  if (!alpha.is_number() || !rank.is_number_unsigned() || rank == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": the adapters' 'lora_alpha' is ",
+                                                   TextOf(alpha), " and 'r' is ", TextOf(rank),
+                                                   ", expected a number and a positive integer"));
+  }
+  FileScale scale;
+  scale.rank = rank.get<int64_t>();
+  scale.scale = static_cast<float>(alpha.get<double>() / static_cast<double>(scale.rank));
+  return scale;
+}
+
+absl::StatusOr<FileScale> ScaleOf(const SafetensorsFile& file) {
+  for (const auto& [key, text] : file.metadata()) {
+    if (key == kMetadata) return ParseMetadata(text, file.name());
+  }
+  return FileScale();
+}
+
+absl::Status CheckRank(const SafetensorsView& view, int64_t rank, const std::string& path) {
+  const int side = absl::EndsWith(view.name, nn::kLoraDown) ? 0 : 1;
+  if (rank == 0 || (view.shape.size() == 2 && view.shape[side] == rank)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", view.name, " is ",
+                                                 Shape(view.shape).ToString(), ", but ", kMetadata,
+                                                 " says that 'r' is ", rank));
+}
 
 // weight += scale * up down, in double: [out, rank] x [rank, in].
 void AddProduct(const Tensor& up, const Tensor& down, double scale, Tensor* weight) {
@@ -100,6 +155,7 @@ absl::Status SaveLora(const std::string& path, const NamedTensors& adapters, flo
 
 absl::StatusOr<NamedTensors> LoadLora(const std::string& path, float scale) {
   DPIPE_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
+  DPIPE_ASSIGN_OR_RETURN(const FileScale stored, ScaleOf(file));
   NamedTensors adapters;
   for (const SafetensorsView& view : file.tensors()) {
     absl::string_view name = view.name;
@@ -108,6 +164,7 @@ absl::StatusOr<NamedTensors> LoadLora(const std::string& path, float scale) {
                                                      " is not an adapter of a U-Net (unet.*",
                                                      nn::kLoraDown, ", unet.*", nn::kLoraUp, ")"));
     }
+    DPIPE_RETURN_IF_ERROR(CheckRank(view, stored.rank, path));
     auto tensor = ToFp32(view, Device::Cpu());
     if (!tensor.ok()) {
       return absl::Status(tensor.status().code(),
@@ -115,7 +172,7 @@ absl::StatusOr<NamedTensors> LoadLora(const std::string& path, float scale) {
     }
     adapters[std::string(name)] = *std::move(tensor);
   }
-  return WithScaledUps(adapters, 1 / scale);
+  return WithScaledUps(adapters, stored.scale / scale);
 }
 
 }  // namespace dpipe::models

@@ -7,6 +7,7 @@
 #include "core/nn/execution.h"
 #include "core/nn/gradient_check.h"
 #include "core/nn/parameters.h"
+#include "core/tensor/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/diffusion/noise_schedule.h"
@@ -173,6 +174,67 @@ TEST(LoraFileTest, RoundTrip) {
   const NamedTensors others = *LoadLora(path, 1);
   const std::string up = "mid_block.attentions.0.transformer_blocks.0.attn1.to_q.lora_B.weight";
   EXPECT_EQ(others.at(up).data<float>()[0], 0.5f * adapters.at(up).data<float>()[0]);
+}
+
+// A file of one adapter of rank 4 for a layer "a" of 2 x 3, all ones, with diffusers' metadata.
+std::string FileWithMetadata(const std::string& metadata) {
+  const std::string path = TestFile("/with_metadata.safetensors");
+  const std::vector<float> ones(12, 1.0f);
+  const absl::string_view down(reinterpret_cast<const char*>(ones.data()), 12 * sizeof(float));
+  SafetensorsWriteOptions options;
+  options.metadata = {{"format", "pt"}, {"lora_adapter_metadata", metadata}};
+  const absl::Status written =
+      WriteSafetensors(path,
+                       {{"unet.a.lora_A.weight", "F32", {4, 3}, down},
+                        {"unet.a.lora_B.weight", "F32", {2, 4}, down.substr(0, 8 * sizeof(float))}},
+                       options);
+  EXPECT_TRUE(written.ok()) << written;
+  return path;
+}
+
+// As diffusers writes it (save_lora_weights with unet_lora_adapter_metadata), shortened.
+TEST(LoraFileTest, TheMetadatasScaleCounts) {
+  const Tensor base = Tensor::Zeros(Device::Cpu(), {2, 3}, DType::kF32);
+  const struct {
+    const char* metadata;
+    float scale;
+  } cases[] = {
+      {R"({"unet.alpha_pattern": {}, "unet.lora_alpha": 8, "unet.peft_type": "LORA", "unet.r": 4,
+           "unet.rank_pattern": {}, "unet.use_dora": false, "unet.use_rslora": false})",
+       2},
+      {R"({"lora_alpha": 2.0, "r": 4})", 0.5f},
+      {R"({"text_encoder.lora_alpha": 8, "text_encoder.r": 4})", 1},
+      {"{}", 1},
+  };
+  for (const auto& c : cases) {
+    const auto adapters = LoadLora(FileWithMetadata(c.metadata), 1);
+    ASSERT_TRUE(adapters.ok()) << adapters.status();
+    const auto merged = MergeLora({{"a.weight", base}}, *adapters, 1);
+    ASSERT_TRUE(merged.ok()) << merged.status();
+    for (float x : merged->at("a.weight").span<float>()) EXPECT_EQ(x, 4 * c.scale) << c.metadata;
+    // As those that count three times.
+    EXPECT_EQ(LoadLora(FileWithMetadata(c.metadata), 3)->at("a.lora_B.weight").data<float>()[0],
+              c.scale / 3);
+  }
+}
+
+TEST(LoraFileTest, MetadataThatCannotBeFollowedIsNamed) {
+  const struct {
+    const char *metadata, *message;
+  } cases[] = {
+      {R"([1])", "lora_adapter_metadata is no JSON object"},
+      {R"({"unet.lora_alpha": 8})", "'lora_alpha' is 8 and 'r' is null"},
+      {R"({"unet.lora_alpha": 8, "unet.r": 0})", "'lora_alpha' is 8 and 'r' is 0"},
+      {R"({"unet.lora_alpha": "x", "unet.r": 4})", "'lora_alpha' is \"x\" and 'r' is 4"},
+      {R"({"unet.lora_alpha": 8, "unet.r": 16})",
+       "unet.a.lora_A.weight is [4, 3], but lora_adapter_metadata says that 'r' is 16"},
+      {R"({"unet.use_dora": true})", "'use_dora' is true, which is not supported"},
+      {R"({"unet.alpha_pattern": {"a": 3}})", "'alpha_pattern' is {\"a\":3}"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_THAT(std::string(LoadLora(FileWithMetadata(c.metadata), 1).status().message()),
+                HasSubstr(c.message));
+  }
 }
 
 TEST(LoraFileTest, WhatDoesNotFitIsNamed) {

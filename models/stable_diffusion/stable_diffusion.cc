@@ -1,18 +1,23 @@
 #include "models/stable_diffusion/stable_diffusion.h"
 
 #include <filesystem>
+#include <set>
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "data/buckets.h"
 #include "models/clip_text/clip_text.h"
+#include "models/config/model_index.h"
 #include "models/lora/lora.h"
 #include "models/stable_diffusion/config_corrections.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
+#include "models/weights/copy_component.h"
 #include "models/weights/more_channels.h"
 #include "nlohmann/json.hpp"
 
@@ -20,23 +25,6 @@ namespace dpipe::models {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A file, or a folder with what is in it. By names alone, because files may be links to elsewhere.
-absl::Status CopyTree(const fs::path& from, const fs::path& to, bool with_weights) {
-  std::error_code error;
-  if (fs::is_directory(from, error)) {
-    DPIPE_RETURN_IF_ERROR(MakeFolder(to.string()));
-    for (const auto& entry : fs::directory_iterator(from, error)) {
-      DPIPE_RETURN_IF_ERROR(CopyTree(entry.path(), to / entry.path().filename(), with_weights));
-    }
-    if (!error) return absl::OkStatus();
-    return absl::UnavailableError(
-        absl::StrCat("cannot list ", from.string(), ": ", error.message()));
-  }
-  if (!with_weights && IsWeightFile(from.filename().string())) return absl::OkStatus();
-  DPIPE_ASSIGN_OR_RETURN(const std::string content, ReadFile(from.string()));
-  return WriteFileAtomically(to.string(), content);
-}
 
 // Of frozen components without a checkpoint.
 constexpr uint64_t kFrozenSeed = 0;
@@ -108,23 +96,40 @@ absl::Status StableDiffusion::WidenUNet(const StableDiffusionOptions& options) {
   }
   const int64_t latents = unet_config_.out_channels;
   const int64_t wanted = options.self_conditioning ? 2 * latents : latents + 2;
+  const FurtherInput further =
+      options.self_conditioning ? FurtherInput::kEstimate : FurtherInput::kCoordinates;
   if (options.self_conditioning && options.coordinates) {
     return absl::InvalidArgumentError(
         "self-conditioning and training on patches: only one of them");
   }
-  if (unet_config_.in_channels == wanted) return absl::OkStatus();
+  if (unet_config_.further_input == further) return absl::OkStatus();
   if (unet_config_.in_channels != latents) {
+    const bool is_known = unet_config_.further_input != FurtherInput::kNone;
     return absl::InvalidArgumentError(
-        absl::StrCat(folder_, ": the U-Net has ", unet_config_.in_channels, " input channels; ",
-                     what, " wants ", wanted, ", or ", latents, " to add to"));
+        absl::StrCat(folder_, ": the U-Net has ", unet_config_.in_channels, " input channels",
+                     is_known ? "" : " for something else", "; ", what, " wants ", wanted, ", or ",
+                     latents, " to add to"));
   }
   widened_ = true;
   unet_config_.in_channels = wanted;
+  unet_config_.further_input = further;
+  return absl::OkStatus();
+}
+
+// Folders that were saved before their configurations said what the further channels are for have
+// the class that they had before. Other models with as many channels have classes of their own.
+absl::Status StableDiffusion::ReadUNet() {
+  DPIPE_ASSIGN_OR_RETURN(unet_config_, ReadUNetConfig(folder_ + "/unet/config.json"));
+  if (unet_config_.latent_channels() == unet_config_.out_channels) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ReadModelIndex(folder_));
+  if (index.class_name == kStableDiffusionClass) {
+    unet_config_.further_input = GuessFurtherInput(unet_config_);
+  }
   return absl::OkStatus();
 }
 
 absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options) {
-  DPIPE_ASSIGN_OR_RETURN(unet_config_, ReadUNetConfig(folder_ + "/unet/config.json"));
+  DPIPE_RETURN_IF_ERROR(ReadUNet());
   CorrectSampleSize(&unet_config_);
   DPIPE_RETURN_IF_ERROR(WidenUNet(options));
   DPIPE_ASSIGN_OR_RETURN(vae_config_, ReadVaeConfig(folder_ + "/vae/config.json"));
@@ -217,6 +222,7 @@ absl::Status StableDiffusion::BuildModel(const StableDiffusionOptions& options) 
     DPIPE_ASSIGN_OR_RETURN(BackboneParts parts, options.make_backbone(*this));
     for (nn::Component& component : parts.components) components.push_back(std::move(component));
     weights_.insert(weights_.end(), parts.frozen.begin(), parts.frozen.end());
+    saved_elsewhere_ = parts.subfolder;
   } else {
     components.push_back(AsBackbone(std::move(unet)));
   }
@@ -245,6 +251,10 @@ absl::Status StableDiffusion::LoadFrozen(int component, const BackboneParts::Wei
   options.ignored_prefixes = weights.ignored_prefixes;
   frozen_[component] =
       std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu());
+  if (weights.subfolder == "unet" && has_adapters()) {
+    DPIPE_ASSIGN_OR_RETURN(const NamedTensors part, LoadMergedUNet(program, options));
+    return frozen_[component]->Load(part);
+  }
   return LoadWeightsInto(folder_ + "/" + weights.subfolder, frozen_[component].get(), options);
 }
 
@@ -257,26 +267,44 @@ void StableDiffusion::InitFrozen(int component) {
 
 bool StableDiffusion::has_unet_weights() const { return HasWeights(folder_ + "/unet"); }
 
+std::string StableDiffusion::adapters_file() const { return absl::StrCat(folder_, "/", kLoraFile); }
+
+bool StableDiffusion::has_adapters() const {
+  std::error_code error;
+  return fs::exists(adapters_file(), error);
+}
+
+absl::StatusOr<NamedTensors> StableDiffusion::LoadMergedUNet(
+    const nn::Program& program, const LoadWeightsOptions& options) const {
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
+                         LoadWeights(folder_ + "/unet", {&program}, Device::Cpu(), options));
+  if (!has_adapters()) return unet;
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors adapters, LoadLora(adapters_file(), /*scale=*/1));
+  for (const std::string& prefix : options.ignored_prefixes) {
+    for (auto it = adapters.lower_bound(prefix);
+         it != adapters.end() && absl::StartsWith(it->first, prefix);) {
+      it = adapters.erase(it);
+    }
+  }
+  auto merged = MergeLora(unet, adapters, /*scale=*/1);
+  if (merged.ok()) return merged;
+  return absl::Status(merged.status().code(),
+                      absl::StrCat(adapters_file(), ": ", merged.status().message()));
+}
+
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
   if (lora_.rank > 0) return LoadUNetWithAdapters();
-  if (widened_) {
-    DPIPE_ASSIGN_OR_RETURN(const nn::Program narrow, MakeNarrowUNet());
-    DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
-                           LoadWeights(folder_ + "/unet", {&narrow}, Device::Cpu()));
-    Widen(&unet);
-    return unet;
-  }
-  DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
-                         LoadWeights(folder_ + "/unet", {&unet_program()}, Device::Cpu()));
-  const std::string file = absl::StrCat(folder_, "/", kLoraFile);
-  if (!fs::exists(file)) return unet;
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors adapters, LoadLora(file, /*scale=*/1));
-  return MergeLora(unet, adapters, /*scale=*/1);
+  if (!widened_) return LoadMergedUNet(unet_program(), {});
+  DPIPE_ASSIGN_OR_RETURN(const nn::Program narrow, MakeNarrowUNet());
+  DPIPE_ASSIGN_OR_RETURN(NamedTensors unet, LoadMergedUNet(narrow, {}));
+  Widen(&unet);
+  return unet;
 }
 
 absl::StatusOr<nn::Program> StableDiffusion::MakeNarrowUNet() const {
   UNetConfig narrow = unet_config_;
   narrow.in_channels = narrow.out_channels;
+  narrow.further_input = FurtherInput::kNone;
   return BuildUNetForInference(narrow, unet_shape());
 }
 
@@ -289,24 +317,36 @@ void StableDiffusion::Widen(std::map<std::string, Tensor>* narrow) const {
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNetWithAdapters() const {
   DPIPE_ASSIGN_OR_RETURN(const nn::Program base, BuildUNetForInference(unet_config_, unet_shape()));
   DPIPE_ASSIGN_OR_RETURN(NamedTensors unet, LoadWeights(folder_ + "/unet", {&base}, Device::Cpu()));
-  const std::string file = absl::StrCat(folder_, "/", kLoraFile);
   NamedTensors adapters = RandomAdapters(unet_program(), kFrozenSeed);
-  if (fs::exists(file)) {
-    DPIPE_ASSIGN_OR_RETURN(const NamedTensors stored, LoadLora(file, lora_.scale));
-    for (auto& [name, tensor] : adapters) {
-      const auto found = stored.find(name);
-      const std::string has =
-          found == stored.end() ? "is missing" : "is " + found->second.shape().ToString();
-      if (found == stored.end() || found->second.shape() != tensor.shape()) {
-        return absl::InvalidArgumentError(absl::StrCat(file, ": ", name, " ", has, ", expected ",
-                                                       tensor.shape().ToString(), " of rank ",
-                                                       lora_.rank));
-      }
-      tensor = found->second;
-    }
-  }
+  if (has_adapters()) DPIPE_RETURN_IF_ERROR(LoadAdapters(&adapters));
   unet.merge(adapters);
   return unet;
+}
+
+absl::Status StableDiffusion::LoadAdapters(NamedTensors* adapters) const {
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors stored, LoadLora(adapters_file(), lora_.scale));
+  std::vector<std::string> surplus;
+  for (const auto& [name, tensor] : stored) {
+    if (adapters->count(name) == 0) surplus.push_back(name);
+  }
+  if (!surplus.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(adapters_file(), ": ", surplus.size(),
+                     " parameters are of adapters that are not trained here and would be lost: ",
+                     absl::StrJoin(surplus, ", ")));
+  }
+  for (auto& [name, tensor] : *adapters) {
+    const auto found = stored.find(name);
+    const std::string has =
+        found == stored.end() ? "is missing" : "is " + found->second.shape().ToString();
+    if (found == stored.end() || found->second.shape() != tensor.shape()) {
+      return absl::InvalidArgumentError(absl::StrCat(adapters_file(), ": ", name, " ", has,
+                                                     ", expected ", tensor.shape().ToString(),
+                                                     " of rank ", lora_.rank));
+    }
+    tensor = found->second;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadLockedUNet() const {
@@ -335,7 +375,7 @@ absl::Status StableDiffusion::SaveScheduler(const std::string& folder) const {
   DPIPE_RETURN_IF_ERROR(
       WriteFileAtomically(folder + "/scheduler/scheduler_config.json", scheduler_config_));
   if (!changes_.zero_terminal_snr.value_or(false)) return absl::OkStatus();
-  DPIPE_ASSIGN_OR_RETURN(const std::string index, ReadFile(folder_ + "/model_index.json"));
+  DPIPE_ASSIGN_OR_RETURN(const std::string index, ReadFile(folder + "/model_index.json"));
   return WriteFileAtomically(folder + "/model_index.json",
                              WithSchedulerClass(index, scheduler_config_));
 }
@@ -358,6 +398,28 @@ absl::Status StableDiffusion::SaveRandomFrozen(const std::string& folder,
   return SaveWeights(absl::StrCat(folder, "/vae/", kDiffusersWeights), vae, format);
 }
 
+absl::Status StableDiffusion::CopyComponents(const std::string& folder,
+                                             bool with_unet_weights) const {
+  const std::string path = folder_ + "/model_index.json";
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ParseModelIndex(text, path));
+  std::set<std::string> names = index.components;
+  names.insert({"scheduler", "text_encoder", "tokenizer", "unet", "vae"});
+  names.erase(saved_elsewhere_);
+  std::set<std::string> missing;
+  for (const std::string& name : names) {
+    const std::string from = absl::StrCat(folder_, "/", name);
+    std::error_code error;
+    if (!fs::is_directory(from, error)) {
+      missing.insert(name);
+      continue;
+    }
+    DPIPE_RETURN_IF_ERROR(
+        CopyComponent(from, absl::StrCat(folder, "/", name), with_unet_weights || name != "unet"));
+  }
+  return WriteFileAtomically(folder + "/model_index.json", WithoutComponents(text, missing));
+}
+
 absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_unet_weights,
                                          StoredFormat format) const {
   std::error_code error;
@@ -366,17 +428,13 @@ absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_un
         absl::StrCat("will not write over ", folder, ", which the model was loaded from"));
   }
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
-  for (const char* part :
-       {"model_index.json", "scheduler", "text_encoder", "tokenizer", "unet", "vae"}) {
-    const bool with_weights = with_unet_weights || std::string(part) != "unet";
-    DPIPE_RETURN_IF_ERROR(
-        CopyTree(fs::path(folder_) / part, fs::path(folder) / part, with_weights));
-  }
+  DPIPE_RETURN_IF_ERROR(CopyComponents(folder, with_unet_weights));
   DPIPE_RETURN_IF_ERROR(SaveScheduler(folder));
-  if (widened_) {
+  if (unet_config_.further_input != FurtherInput::kNone) {
     DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(folder_ + "/unet/config.json"));
     nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
     json["in_channels"] = unet_config_.in_channels;
+    json[kFurtherInputKey] = FurtherInputName(unet_config_.further_input);
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/unet/config.json", json.dump(2) + "\n"));
   }
   return frozen_is_random_ ? SaveRandomFrozen(folder, format) : absl::OkStatus();
@@ -398,7 +456,7 @@ absl::Status StableDiffusion::Save(const std::string& folder,
 
 absl::Status StableDiffusion::SaveWithLockedUNet(const std::string& folder,
                                                  StoredFormat format) const {
-  if (frozen_is_random_) {
+  if (frozen_is_random_ || has_adapters()) {
     DPIPE_ASSIGN_OR_RETURN(const NamedTensors unet, LoadLockedUNet());
     return Save(folder, unet, format);
   }

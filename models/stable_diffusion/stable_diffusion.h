@@ -29,6 +29,9 @@ namespace dpipe::models {
 
 class StableDiffusion;
 
+// The class in the model_index.json of its folders.
+inline constexpr char kStableDiffusionClass[] = "StableDiffusionPipeline";
+
 // What is trained in the place of the U-Net, behind the two encoders.
 struct BackboneParts {
   std::vector<nn::Component> components;
@@ -39,6 +42,8 @@ struct BackboneParts {
     std::vector<std::string> ignored_prefixes;
   };
   std::vector<Weights> frozen;
+  // The model's subfolder for what is trained, which is saved by whoever trains it; empty: none.
+  std::string subfolder;
 };
 
 struct StableDiffusionOptions {
@@ -100,8 +105,9 @@ class StableDiffusion {
   const nn::LoraSpec& lora() const { return lora_; }
   // The U-Net's parameters by name: the folder's, or random ones by their init rules, with zeros
   // for input channels that the folder's U-Net does not take. A folder may also have a file of
-  // low-rank adapters (models/lora): they are merged into the weights, or, where adapters are
-  // trained, are what to go on from; without the file those begin by their init rules.
+  // low-rank adapters (models/lora): they are merged into the weights, whatever is trained, or,
+  // where adapters are trained, are what to go on from; without the file those begin by their init
+  // rules. InvalidArgument lists the file's adapters that would then be neither.
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNet() const;
   std::map<std::string, Tensor> RandomUNet(uint64_t seed) const;
   // The U-Net as a frozen part: the folder's, or random where the frozen components are.
@@ -109,31 +115,44 @@ class StableDiffusion {
   // The parameters of a VAE decoder's program by name, for sampling.
   absl::StatusOr<std::map<std::string, Tensor>> LoadDecoder(const nn::Program& decoder) const;
 
-  // Writes `folder` in diffusers layout: everything of the folder that this was loaded from, with
-  // these U-Net parameters (fp32) in the place of its own, the frozen components' weights even
-  // where they are random, and the prediction type and schedule trained with (see
-  // scheduler_changes.h). Of trained adapters: with their
-  // file, and the U-Net as it was, byte for byte where the folder has one.
-  // InvalidArgument where it is the folder that this was loaded from.
+  // Writes `folder` in diffusers layout, complete, so that diffusers loads it: every component that
+  // the model_index.json of the folder that this was loaded from names (also such that are not used
+  // here, like a safety checker), each with its configuration and the weights that were read
+  // (CopyComponent). One whose subfolder is missing there is missing here, and the index says so.
+  // These U-Net parameters (fp32) are in the place of its own, the frozen components' weights are
+  // there even where they are random, and so are the prediction type and schedule trained with
+  // (scheduler_changes.h). Of trained adapters: with their file, and the U-Net as it was, byte for
+  // byte where the folder has one. InvalidArgument where it is the folder that this was loaded
+  // from.
   absl::Status Save(const std::string& folder, const std::map<std::string, Tensor>& unet,
                     StoredFormat format = StoredFormat::kFp32) const;
-  // The same with LoadLockedUNet's weights: of a folder that has them, its files byte for byte.
+  // The same with LoadLockedUNet's weights: the folder's files byte for byte where these are all
+  // that there is, else (adapters merged into them, random ones) as a file of their own.
   absl::Status SaveWithLockedUNet(const std::string& folder, StoredFormat format) const;
 
  private:
   StableDiffusion() = default;
   const nn::Program& unet_program() const;
+  std::string adapters_file() const;
+  bool has_adapters() const;
+  // The folder's U-Net, or the part of it that is `program`, with the folder's adapters merged.
+  absl::StatusOr<NamedTensors> LoadMergedUNet(const nn::Program& program,
+                                              const LoadWeightsOptions& options) const;
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNetWithAdapters() const;
+  // In the place of these, which are all that are trained, the stored ones.
+  absl::Status LoadAdapters(NamedTensors* adapters) const;
   // The program of a U-Net that takes latents alone.
   absl::StatusOr<nn::Program> MakeNarrowUNet() const;
   void Widen(std::map<std::string, Tensor>* narrow) const;
   absl::Status WidenUNet(const StableDiffusionOptions& options);
+  absl::Status ReadUNet();
   absl::Status ReadConfigs(const StableDiffusionOptions& options);
   absl::Status BuildModel(const StableDiffusionOptions& options);
   absl::StatusOr<nn::Program> MakeUNet(ImageSize size) const;
   nn::Component AsBackbone(nn::Program unet) const;
   absl::Status LoadFrozen(int component, const BackboneParts::Weights& weights);
   void InitFrozen(int component);
+  absl::Status CopyComponents(const std::string& folder, bool with_unet_weights) const;
   absl::Status SaveOthers(const std::string& folder, bool with_unet_weights,
                           StoredFormat format) const;
   absl::Status SaveRandomFrozen(const std::string& folder, StoredFormat format) const;
@@ -154,6 +173,7 @@ class StableDiffusion {
   std::unique_ptr<diffusion::NoiseSchedule> schedule_;
   std::unique_ptr<nn::Model> model_;
   std::vector<BackboneParts::Weights> weights_;  // of the frozen components, in order
+  std::string saved_elsewhere_;                  // BackboneParts::subfolder
   std::unique_ptr<nn::Program> unet_program_;    // where the model has none
   std::vector<std::unique_ptr<nn::ParameterSet>> frozen_;
   std::vector<const nn::ParameterSet*> frozen_pointers_;

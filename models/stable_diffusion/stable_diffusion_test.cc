@@ -1,9 +1,11 @@
 // Stable Diffusion put together: loading, inputs, the offline cache, drawing.
 #include "models/stable_diffusion/stable_diffusion.h"
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "core/base/file.h"
@@ -12,11 +14,13 @@
 #include "data/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/lora/lora.h"
 #include "models/stable_diffusion/sampler.h"
 #include "models/stable_diffusion/trainable.h"
 #include "models/trainable/training_setup.h"
 #include "models/vae/vae.h"
 #include "models/weights/weights.h"
+#include "nlohmann/json.hpp"
 
 namespace dpipe::models {
 namespace {
@@ -160,6 +164,49 @@ TEST(StableDiffusionTest, SavesAFolderThatLoadsTheSame) {
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   for (const auto& [name, tensor] : unet) EXPECT_TRUE(SameBits(tensor, loaded->at(name))) << name;
   EXPECT_FALSE((*again)->Save(folder, unet).ok()) << "over itself";
+}
+
+// As public checkpoints are: with components that are not used here, one of which is missing, and
+// with the same weights in several formats and precisions.
+TEST(StableDiffusionTest, SavesACompletePipeline) {
+  const std::string folder = Broken("model_index.json", R"({"_class_name":"StableDiffusionPipeline",
+      "feature_extractor":["transformers","CLIPImageProcessor"],
+      "image_encoder":["transformers","CLIPVisionModelWithProjection"],
+      "requires_safety_checker":true,
+      "safety_checker":["stable_diffusion","StableDiffusionSafetyChecker"],
+      "scheduler":["diffusers","DDIMScheduler"],"text_encoder":["transformers","CLIPTextModel"],
+      "tokenizer":["transformers","CLIPTokenizer"],"unet":["diffusers","UNet2DConditionModel"],
+      "vae":["diffusers","AutoencoderKL"]})");
+  for (const char* file :
+       {"feature_extractor/preprocessor_config.json", "image_encoder/config.json",
+        "image_encoder/pytorch_model.bin", "vae/diffusion_pytorch_model.bin",
+        "vae/diffusion_pytorch_model.fp16.safetensors", "unet/notes/old.json"}) {
+    const std::string path = folder + "/" + file;
+    ASSERT_TRUE(MakeParentFolder(path).ok());
+    ASSERT_TRUE(WriteFileAtomically(path, file).ok());
+  }
+  const auto model = StableDiffusion::Load(folder, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::string saved = ::testing::TempDir() + "/saved_pipeline";
+  std::filesystem::remove_all(saved);
+  const absl::Status status = (*model)->Save(saved, (*model)->RandomUNet(3));
+  ASSERT_TRUE(status.ok()) << status;
+  for (const char* file : {"feature_extractor/preprocessor_config.json",
+                           "image_encoder/config.json", "image_encoder/pytorch_model.bin"}) {
+    EXPECT_EQ(ReadFile(saved + "/" + file).value(), file);
+  }
+  for (const char* file : {"safety_checker", "vae/diffusion_pytorch_model.bin",
+                           "vae/diffusion_pytorch_model.fp16.safetensors", "unet/notes"}) {
+    EXPECT_FALSE(std::filesystem::exists(saved + "/" + file)) << file;
+  }
+  const auto index = nlohmann::json::parse(*ReadFile(saved + "/model_index.json"));
+  EXPECT_EQ(index["safety_checker"].dump(), "[null,null]");
+  EXPECT_EQ(index["requires_safety_checker"], false);
+  EXPECT_EQ(index["feature_extractor"][1], "CLIPImageProcessor");
+  EXPECT_EQ(index["image_encoder"][1], "CLIPVisionModelWithProjection");
+  EXPECT_EQ(*ReadFile(saved + "/vae/diffusion_pytorch_model.safetensors"),
+            *ReadFile(folder + "/vae/diffusion_pytorch_model.safetensors"));
+  EXPECT_TRUE(StableDiffusion::Load(saved, {}).ok());
 }
 
 // A copy of the model folder without weights in these components.
@@ -446,6 +493,109 @@ TEST(SelfConditioningTest, StartsAsThePlainModelAndIsKept) {
   options.lora.rank = 2;
   EXPECT_EQ(StableDiffusion::Load(kTinySd, options).status().message(),
             "self-conditioning needs a U-Net that is trained whole, not adapters or a ControlNet");
+}
+
+// tiny_sd saved with self-conditioning, as before folders said so, and with this class.
+std::string WidenedWithoutKey(const std::string& class_name) {
+  StableDiffusionOptions options;
+  options.self_conditioning = true;
+  const auto told = StableDiffusion::Load(kTinySd, options);
+  EXPECT_TRUE(told.ok()) << told.status();
+  const std::string folder = ::testing::TempDir() + "/widened";
+  EXPECT_TRUE((*told)->Save(folder, *(*told)->LoadUNet()).ok());
+  for (const auto& [file, key, value] :
+       std::vector<std::array<std::string, 3>>{{"unet/config.json", "_further_input", ""},
+                                               {"model_index.json", "_class_name", class_name}}) {
+    auto json = nlohmann::ordered_json::parse(*ReadFile(folder + "/" + file));
+    EXPECT_TRUE(json.contains(key)) << file;
+    if (value.empty()) {
+      json.erase(key);
+    } else {
+      json[key] = value;
+    }
+    EXPECT_TRUE(WriteFileAtomically(folder + "/" + file, json.dump()).ok());
+  }
+  return folder;
+}
+
+TEST(SelfConditioningTest, ForeignChannelsAreNotTakenForTheEstimate) {
+  const auto ours = StableDiffusion::Load(WidenedWithoutKey(kStableDiffusionClass), {});
+  ASSERT_TRUE(ours.ok()) << ours.status();
+  EXPECT_TRUE((*ours)->unet_config().self_conditioning());
+  // Saved again, it says so itself.
+  const std::string saved = ::testing::TempDir() + "/widened_again";
+  ASSERT_TRUE((*ours)->Save(saved, *(*ours)->LoadUNet()).ok());
+  EXPECT_THAT(*ReadFile(saved + "/unet/config.json"),
+              HasSubstr("\"_further_input\": \"estimate\""));
+
+  const std::string foreign = WidenedWithoutKey("StableDiffusionInstructPix2PixPipeline");
+  EXPECT_THAT(std::string(StableDiffusion::Load(foreign, {}).status().message()),
+              HasSubstr("8 input channels and 4 output channels"));
+  StableDiffusionOptions options;
+  options.self_conditioning = true;
+  EXPECT_THAT(std::string(StableDiffusion::Load(foreign, options).status().message()),
+              HasSubstr("8 input channels for something else; self-conditioning wants 8, or 4"));
+}
+
+// tiny_sd with adapters of rank 2 that change something.
+std::string WithAdapters() {
+  StableDiffusionOptions options;
+  options.lora.rank = 2;
+  const auto model = StableDiffusion::Load(kTinySd, options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  NamedTensors unet = *(*model)->LoadUNet();
+  for (auto& [name, tensor] : unet) {
+    if (absl::EndsWith(name, nn::kLoraUp)) {
+      tensor = tensor.Clone();
+      for (float& x : tensor.span<float>()) x = 0.1f;
+    }
+  }
+  const std::string folder = ::testing::TempDir() + "/with_adapters";
+  EXPECT_TRUE((*model)->Save(folder, unet).ok());
+  return folder;
+}
+
+TEST(AdaptersTest, AreMergedWhateverIsTrained) {
+  const std::string folder = WithAdapters();
+  const auto plain = StableDiffusion::Load(folder, {});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  const auto merged = (*plain)->LoadUNet();
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  StableDiffusionOptions self_conditioned, placed;
+  self_conditioned.self_conditioning = true;
+  placed.coordinates = true;
+  for (const StableDiffusionOptions& options : {self_conditioned, placed}) {
+    const auto model = StableDiffusion::Load(folder, options);
+    ASSERT_TRUE(model.ok()) << model.status();
+    auto unet = (*model)->LoadUNet();
+    ASSERT_TRUE(unet.ok()) << unet.status();
+    unet->erase("conv_in.weight");
+    for (const auto& [name, tensor] : *unet) {
+      EXPECT_TRUE(SameBits(tensor, merged->at(name))) << name;
+    }
+  }
+}
+
+TEST(AdaptersTest, ThoseThatWouldBeLostAreListed) {
+  const std::string folder = WithAdapters();
+  StableDiffusionOptions options;
+  options.lora.rank = 2;
+  const auto error = [&] {
+    const auto model = StableDiffusion::Load(folder, options);
+    EXPECT_TRUE(model.ok()) << model.status();
+    return std::string((*model)->LoadUNet().status().message());
+  };
+  EXPECT_EQ(error(), "");
+  const std::string file = absl::StrCat(folder, "/", kLoraFile);
+  NamedTensors adapters = *LoadLora(file, 1);
+  const Tensor two = Tensor::Zeros(Device::Cpu(), {2, 2}, DType::kF32);
+  adapters["mid_block.attentions.0.proj_in.lora_A.weight"] = two;
+  adapters["mid_block.attentions.0.proj_in.lora_B.weight"] = two;
+  ASSERT_TRUE(SaveLora(file, adapters, 1, StoredFormat::kFp32).ok());
+  EXPECT_EQ(error(), absl::StrCat(file,
+                                  ": 2 parameters are of adapters that are not trained here and "
+                                  "would be lost: mid_block.attentions.0.proj_in.lora_A.weight, "
+                                  "mid_block.attentions.0.proj_in.lora_B.weight"));
 }
 
 }  // namespace

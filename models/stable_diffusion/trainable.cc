@@ -67,9 +67,7 @@ absl::StatusOr<std::vector<Image>> TrainableStableDiffusion::Draw(
 ModelKind StableDiffusionKind() {
   ModelKind kind;
   kind.name = "stable_diffusion";
-  kind.matches = [](const ModelIndex& index) {
-    return index.class_name == "StableDiffusionPipeline";
-  };
+  kind.matches = [](const ModelIndex& index) { return index.class_name == kStableDiffusionClass; };
   kind.load = [](const std::string& folder, const LoadModelOptions& options) {
     StableDiffusionOptions own;
     own.image_size = options.image_size;

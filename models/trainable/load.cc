@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "models/cascade/cascade.h"
 #include "models/controlnet/trainable.h"
@@ -26,13 +25,11 @@ absl::StatusOr<const ModelKind*> KindNamed(const std::string& name) {
 }
 
 absl::StatusOr<const ModelKind*> KindOf(const std::string& folder) {
-  const std::string path = folder + "/model_index.json";
-  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ParseModelIndex(text, path));
+  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ReadModelIndex(folder));
   for (const ModelKind& kind : ModelKinds()) {
     if (kind.matches(index)) return &kind;
   }
-  return absl::InvalidArgumentError(absl::StrCat(path, ": a ", index.class_name,
+  return absl::InvalidArgumentError(absl::StrCat(folder, "/model_index.json: a ", index.class_name,
                                                  " is none of the kinds of model that can be "
                                                  "trained, which are ",
                                                  KindNames()));
@@ -46,13 +43,16 @@ const std::vector<ModelKind>& ModelKinds() {
   return *kinds;
 }
 
-absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainableModel(
-    const std::string& folder, const LoadModelOptions& options) {
+absl::StatusOr<const ModelKind*> FindModelKind(const std::string& folder, const std::string& kind) {
   if (!IsFolder(folder)) {
     return absl::NotFoundError(absl::StrCat("there is no model folder ", folder));
   }
-  DPIPE_ASSIGN_OR_RETURN(const ModelKind* kind,
-                         options.kind.empty() ? KindOf(folder) : KindNamed(options.kind));
+  return kind.empty() ? KindOf(folder) : KindNamed(kind);
+}
+
+absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainableModel(
+    const std::string& folder, const LoadModelOptions& options) {
+  DPIPE_ASSIGN_OR_RETURN(const ModelKind* kind, FindModelKind(folder, options.kind));
   if (options.lora.rank > 0 && kind->name != "stable_diffusion") {
     return absl::InvalidArgumentError(
         absl::StrCat(folder, " is a model of kind ", kind->name,

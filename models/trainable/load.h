@@ -15,9 +15,13 @@ namespace dpipe::models {
 // Every kind, in the order in which a folder is offered to them.
 const std::vector<ModelKind>& ModelKinds();
 
-// The model in `folder`, of the kind in the options or else of the first that its model_index.json
-// matches. NotFound where there is no such folder; InvalidArgument where there is no such kind, or
-// none that matches, listing what there is. Further errors are the kind's own.
+// The kind of the model in `folder`: the one named `kind`, or where that is empty the first that
+// the folder's model_index.json matches. NotFound where there is no such folder; InvalidArgument
+// where there is no such kind, or none that matches, listing what there is.
+absl::StatusOr<const ModelKind*> FindModelKind(const std::string& folder, const std::string& kind);
+
+// The model in `folder`, of the kind that FindModelKind finds by the options'. Errors are that
+// function's and the kind's own.
 absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainableModel(const std::string& folder,
                                                                    const LoadModelOptions& options);
 

@@ -45,13 +45,17 @@ TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndWhatThereIs) {
   EXPECT_THAT(ErrorOf(kTinySd, options), HasSubstr("unknown kind of model 'pixart'; there are"));
 }
 
-TEST(ModelIndexTest, ComponentsAreThoseThatAreThere) {
-  const auto index = ParseModelIndex(
-      R"({"_class_name": "P", "unet": ["diffusers", "U"], "image_encoder": [null, null], "x": 1})",
-      "index");
-  ASSERT_TRUE(index.ok()) << index.status();
-  EXPECT_EQ(index->class_name, "P");
-  EXPECT_EQ(index->components, std::set<std::string>({"unet"}));
+// Before it is loaded, so that fitting data can be found.
+TEST(FindModelKindTest, TheFolderSaysItUnlessTheUserDoes) {
+  const std::string folder =
+      FolderWithIndex("{\"_class_name\": \"StableDiffusionControlNetPipeline\"}");
+  const auto own = FindModelKind(folder, "");
+  const auto named = FindModelKind(folder, "stable_diffusion");
+  ASSERT_TRUE(own.ok() && named.ok()) << own.status() << named.status();
+  EXPECT_EQ((*own)->name, "controlnet");
+  EXPECT_TRUE((*own)->wants_conditions);
+  EXPECT_EQ((*named)->name, "stable_diffusion");
+  EXPECT_FALSE((*named)->wants_conditions);
 }
 
 TEST(LoadTrainableModelTest, ZeroTerminalSnrIsKeptAndNeedsAFittingPrediction) {

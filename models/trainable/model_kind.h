@@ -6,11 +6,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "core/base/status.h"
 #include "core/nn/blocks/lora.h"
+#include "models/config/model_index.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/trainable/trainable_model.h"
 
@@ -34,19 +34,12 @@ struct LoadModelOptions {
   bool coordinates = false;
 };
 
-// What a folder's model_index.json says.
-struct ModelIndex {
-  std::string class_name;            // "StableDiffusionPipeline"
-  std::set<std::string> components;  // names of those that are there: "unet", "vae", ...
-};
-
-// From the text of a model_index.json; `path` is for messages. InvalidArgument where it is not an
-// object with a string _class_name.
-absl::StatusOr<ModelIndex> ParseModelIndex(const std::string& text, const std::string& path);
-
 struct ModelKind {
   std::string name;  // "stable_diffusion"
   std::function<bool(const ModelIndex&)> matches;
+  // Whether its models take a condition picture with each sample: which data to look for is asked
+  // before a model is loaded.
+  bool wants_conditions = false;
   std::function<absl::StatusOr<std::unique_ptr<TrainableModel>>(const std::string& folder,
                                                                 const LoadModelOptions& options)>
       load;

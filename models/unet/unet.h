@@ -24,12 +24,12 @@ struct UNetTraining {
 // For training. External inputs: "latents" and "noise" fp32 [height, width, out_channels],
 // "timesteps" int32 [], "context" [context_length, cross_attention_dim] in the compute dtype.
 // Output: "loss" fp32 [], one number a sample. InvalidArgument where the size does not suit the
-// number of levels, or in_channels is none of those of UNetConfig. Twice out_channels: with
-// self-conditioning (Chen et al., arXiv 2208.04202); then there are also an input "estimate"
+// number of levels, or in_channels is not that of out_channels and further_input. With kEstimate it
+// has self-conditioning (Chen et al., arXiv 2208.04202): there are also an input "estimate"
 // [height, width, out_channels] in the compute dtype, what the U-Net predicted before or zeros, and
-// an output "prediction" of that type, without a gradient. Two more than out_channels: with an
-// input "coordinates" fp32 [height, width, 2], across and down, as Patch Diffusion has (Wang et
-// al., arXiv 2304.12526).
+// an output "prediction" of that type, without a gradient. With kCoordinates there is an input
+// "coordinates" fp32 [height, width, 2], across and down, as Patch Diffusion has (Wang et al.,
+// arXiv 2304.12526).
 absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const UNetShape& shape,
                                                  const UNetTraining& training);
 

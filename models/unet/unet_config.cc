@@ -79,6 +79,33 @@ void CheckNumBlocks(const std::string& key, size_t num_blocks, size_t levels,
       key, absl::StrCat("expected ", levels, ", one for each entry of 'block_out_channels'"));
 }
 
+// In channels, of a U-Net that gives so many.
+int64_t WithFurtherInput(int64_t out_channels, FurtherInput input) {
+  switch (input) {
+    case FurtherInput::kNone:
+      return out_channels;
+    case FurtherInput::kEstimate:
+      return 2 * out_channels;
+    case FurtherInput::kCoordinates:
+      return out_channels + 2;
+  }
+  return out_channels;
+}
+
+void ReadFurtherInput(ComponentConfig* config, UNetConfig* unet) {
+  const std::string name = config->String(kFurtherInputKey, "");
+  for (FurtherInput input : {FurtherInput::kEstimate, FurtherInput::kCoordinates}) {
+    if (name != FurtherInputName(input)) continue;
+    unet->further_input = input;
+    const int64_t channels = WithFurtherInput(unet->out_channels, input);
+    if (unet->in_channels == channels) return;
+    config->AddProblem("in_channels", absl::StrCat("expected ", channels, ", because '",
+                                                   kFurtherInputKey, "' is '", name, "'"));
+  }
+  if (name.empty() || unet->further_input != FurtherInput::kNone) return;
+  config->AddProblem(kFurtherInputKey, "expected 'estimate' or 'coordinates'");
+}
+
 void ReadDecoderKeys(ComponentConfig* config, UNetConfig* unet) {
   unet->out_channels = config->PositiveInt("out_channels", 4);
   unet->sample_size = config->PositiveInt("sample_size", 64);
@@ -96,6 +123,25 @@ void ReadDecoderKeys(ComponentConfig* config, UNetConfig* unet) {
 }
 
 }  // namespace
+
+std::string FurtherInputName(FurtherInput input) {
+  switch (input) {
+    case FurtherInput::kNone:
+      return "";
+    case FurtherInput::kEstimate:
+      return "estimate";
+    case FurtherInput::kCoordinates:
+      return "coordinates";
+  }
+  return "";
+}
+
+FurtherInput GuessFurtherInput(const UNetConfig& config) {
+  for (FurtherInput input : {FurtherInput::kEstimate, FurtherInput::kCoordinates}) {
+    if (config.in_channels == WithFurtherInput(config.out_channels, input)) return input;
+  }
+  return FurtherInput::kNone;
+}
 
 UNetConfig ReadUNetEncoderKeys(ComponentConfig* config) {
   UNetConfig unet;
@@ -131,6 +177,7 @@ absl::StatusOr<UNetConfig> ParseUNetConfig(const std::string& json, const std::s
   config.Expect("num_attention_heads", {"null"});
   UNetConfig unet = ReadUNetEncoderKeys(&config);
   ReadDecoderKeys(&config, &unet);
+  ReadFurtherInput(&config, &unet);
   DPIPE_RETURN_IF_ERROR(config.status());
   return unet;
 }

@@ -11,12 +11,27 @@
 
 namespace dpipe::models {
 
+// What a U-Net takes of each pixel besides what is noisy, by further input channels.
+enum class FurtherInput {
+  kNone,
+  kEstimate,     // its own estimate before: as many channels as it gives
+  kCoordinates,  // where the pixel lies in the picture, across and down: for patches of pictures
+};
+
+// Our own key of config.json, "estimate" or "coordinates". Loaders of diffusers pass over keys that
+// begin so. Without it nothing but latents is known to come in: other models have as many channels
+// for something else.
+inline constexpr char kFurtherInputKey[] = "_further_input";
+
+// The value of that key; empty: none.
+std::string FurtherInputName(FurtherInput input);
+
 // Levels are counted from the highest resolution down; the up blocks' level i is that of the down
 // blocks, not the position in the file (which lists up blocks from the lowest resolution).
 struct UNetConfig {
-  // out_channels; twice that: takes its own estimate too; two more: takes coordinates too.
-  int64_t in_channels = 4;
+  int64_t in_channels = 4;  // with those of further_input
   int64_t out_channels = 4;
+  FurtherInput further_input = FurtherInput::kNone;
   int64_t sample_size = 64;       // latent height and width that it was trained at
   std::string diffusers_version;  // of the writer of the file; empty: not stated
   std::vector<int64_t> block_out_channels;
@@ -33,12 +48,11 @@ struct UNetConfig {
   double time_frequency_shift = 0;
 
   int num_levels() const { return static_cast<int>(block_out_channels.size()); }
-  bool self_conditioning() const { return in_channels == 2 * out_channels; }
-  // Where its pixels lie in the picture, across and down: for patches of pictures.
-  bool coordinates() const { return in_channels == out_channels + 2 && !self_conditioning(); }
+  bool self_conditioning() const { return further_input == FurtherInput::kEstimate; }
+  bool coordinates() const { return further_input == FurtherInput::kCoordinates; }
   // Of what is noisy alone.
   int64_t latent_channels() const {
-    return self_conditioning() || coordinates() ? out_channels : in_channels;
+    return further_input == FurtherInput::kNone ? in_channels : out_channels;
   }
   int64_t time_width() const { return 4 * block_out_channels[0]; }
 };
@@ -48,6 +62,10 @@ struct UNetConfig {
 // ...).
 absl::StatusOr<UNetConfig> ParseUNetConfig(const std::string& json, const std::string& source);
 absl::StatusOr<UNetConfig> ReadUNetConfig(const std::string& path);
+
+// What a U-Net takes by its numbers of channels alone: how folders that have no kFurtherInputKey
+// yet say it. Only for such as are known to be ours.
+FurtherInput GuessFurtherInput(const UNetConfig& config);
 
 // The keys that say what the encoder and the mid block are, which a ControlNet's config.json has
 // too; what belongs to the decoder stays as it is. Problems are noted in `config`.

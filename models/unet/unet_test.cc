@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "core/nn/gradient_check.h"
 #include "core/nn/parameters.h"
 #include "gmock/gmock.h"
@@ -106,6 +107,7 @@ TEST(UNetTest, SelfConditioning) {
   const auto device = Device::Cpu();
   UNetConfig config = SmallConfig();
   config.in_channels = 8;
+  config.further_input = FurtherInput::kEstimate;
   const auto program = BuildUNetForTraining(config, {4, 6, 3}, Training());
   ASSERT_TRUE(program.ok()) << program.status();
   // What it says is a value without gradient, of the type of what it is told.
@@ -126,6 +128,7 @@ TEST(UNetTest, SelfConditioning) {
 TEST(UNetTest, CoordinatesAreFurtherChannelsOfTheInput) {
   UNetConfig config = SmallConfig();
   config.in_channels = 6;
+  config.further_input = FurtherInput::kCoordinates;
   const auto program = BuildUNetForTraining(config, {4, 6, 3}, Training());
   ASSERT_TRUE(program.ok()) << program.status();
   const nn::ValueInfo& coordinates = program->value(program->InputNamed("coordinates"));
@@ -134,9 +137,42 @@ TEST(UNetTest, CoordinatesAreFurtherChannelsOfTheInput) {
   // Only the first layer reads them, so that they need reach the first stage only.
   EXPECT_EQ(coordinates.last_layer, 0);
   CheckGradientsAndSplits(*program);
-  config.in_channels = 7;
-  EXPECT_THAT(std::string(BuildUNetForTraining(config, {4, 6, 3}, Training()).status().message()),
-              ::testing::HasSubstr("7 input channels and 4 output channels"));
+}
+
+// Whose further channels are for something else, as those of instruct-pix2pix.
+TEST(UNetTest, ForeignChannelsAreNotTakenForOurs) {
+  UNetConfig config = SmallConfig();
+  for (const int channels : {6, 7, 8}) {
+    config.in_channels = channels;
+    EXPECT_THAT(
+        std::string(BuildUNetForTraining(config, {4, 6, 3}, Training()).status().message()),
+        ::testing::HasSubstr(absl::StrCat(channels, " input channels and 4 output channels")));
+  }
+}
+
+TEST(UNetConfigTest, FurtherInput) {
+  const auto parse = [](int in_channels, const std::string& further) {
+    return ParseUNetConfig(absl::StrCat("{\"in_channels\": ", in_channels, further, "}"), "c.json");
+  };
+  const auto plain = parse(8, "");
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(plain->further_input, FurtherInput::kNone);
+  EXPECT_EQ(plain->latent_channels(), 8);
+  EXPECT_EQ(GuessFurtherInput(*plain), FurtherInput::kEstimate);
+  EXPECT_EQ(GuessFurtherInput(*parse(6, "")), FurtherInput::kCoordinates);
+  EXPECT_EQ(GuessFurtherInput(*parse(9, "")), FurtherInput::kNone);
+  for (const auto& [channels, input] : std::vector<std::pair<int, FurtherInput>>{
+           {8, FurtherInput::kEstimate}, {6, FurtherInput::kCoordinates}}) {
+    const auto config =
+        parse(channels, absl::StrCat(", \"_further_input\": \"", FurtherInputName(input), "\""));
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->further_input, input);
+    EXPECT_EQ(config->latent_channels(), 4);
+  }
+  EXPECT_THAT(std::string(parse(4, ", \"_further_input\": \"estimate\"").status().message()),
+              ::testing::HasSubstr("expected 8, because '_further_input' is 'estimate'"));
+  EXPECT_THAT(std::string(parse(4, ", \"_further_input\": \"moon\"").status().message()),
+              ::testing::HasSubstr("expected 'estimate' or 'coordinates'"));
 }
 
 // A sample's loss does not depend on the batch that it is in.

@@ -112,9 +112,13 @@ absl::Status CheckShard(const SafetensorsFile& shard, const std::set<std::string
   return absl::OkStatus();
 }
 
-absl::StatusOr<WeightFiles> OpenIndex(const std::string& path) {
+absl::StatusOr<Shards> ReadIndex(const std::string& path) {
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxIndexBytes));
-  DPIPE_ASSIGN_OR_RETURN(const Shards shards, ParseIndex(text, path));
+  return ParseIndex(text, path);
+}
+
+absl::StatusOr<WeightFiles> OpenIndex(const std::string& path) {
+  DPIPE_ASSIGN_OR_RETURN(const Shards shards, ReadIndex(path));
   WeightFiles weights{path, {}};
   const std::string folder = path.substr(0, path.find_last_of('/') + 1);
   for (const auto& [file, listed] : shards) {
@@ -128,8 +132,13 @@ absl::StatusOr<WeightFiles> OpenIndex(const std::string& path) {
 }  // namespace
 
 bool IsWeightFile(const std::string& name) {
-  return absl::EndsWith(name, ".safetensors") || absl::StrContains(name, ".safetensors.index.") ||
-         absl::EndsWith(name, ".bin") || absl::StrContains(name, ".bin.index.");
+  for (const char* index : {".safetensors.index.", ".bin.index.", ".msgpack.index."}) {
+    if (absl::StrContains(name, index)) return true;
+  }
+  for (const char* end : {".safetensors", ".bin", ".ckpt", ".msgpack", ".h5", ".onnx"}) {
+    if (absl::EndsWith(name, end)) return true;
+  }
+  return false;
 }
 
 bool HasWeights(const std::string& folder) {
@@ -146,6 +155,23 @@ absl::StatusOr<WeightFiles> OpenWeights(const std::string& path) {
   WeightFiles weights{file_path, {}};
   weights.files.push_back(std::move(file));
   return weights;
+}
+
+absl::StatusOr<std::vector<std::string>> WeightFileNames(const std::string& folder) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string path, FindFile(folder));
+  std::vector<std::string> names = {path.substr(folder.size() + 1)};
+  if (!absl::EndsWith(path, ".json")) return names;
+  DPIPE_ASSIGN_OR_RETURN(const Shards shards, ReadIndex(path));
+  for (const auto& [file, listed] : shards) names.push_back(file);
+  return names;
+}
+
+std::string WithoutVariant(const std::string& name) {
+  for (const std::string variant : {".fp16", ".bf16"}) {
+    const size_t at = name.rfind(variant + ".");
+    if (at != std::string::npos) return name.substr(0, at) + name.substr(at + variant.size());
+  }
+  return name;
 }
 
 }  // namespace dpipe::models

@@ -27,8 +27,8 @@ struct WeightFiles {
   std::vector<SafetensorsFile> files;
 };
 
-// Whether a file of that name holds weights, or says which files do: whatever OpenWeights, or
-// PyTorch, would look for.
+// Whether a file of that name holds weights, or says which files do: whatever OpenWeights, PyTorch,
+// or another framework that checkpoints are published for would look for.
 bool IsWeightFile(const std::string& name);
 
 // Whether a component's folder has weights, even ones that OpenWeights would refuse.
@@ -40,6 +40,14 @@ bool HasWeights(const std::string& folder);
 // what is wrong. NotFound where the folder has no weights; InvalidArgument where it has PyTorch's
 // own files alone. Errors of the format are SafetensorsFile's.
 absl::StatusOr<WeightFiles> OpenWeights(const std::string& path);
+
+// The plain names of the files that OpenWeights reads in a component's folder: the file, or the
+// index and then its shards. Errors are OpenWeights', as far as they do not need the files opened.
+absl::StatusOr<std::vector<std::string>> WeightFileNames(const std::string& folder);
+
+// What a file or an index is called without a variant, which is what is looked for first:
+// "model.fp16.safetensors" -> "model.safetensors".
+std::string WithoutVariant(const std::string& name);
 
 }  // namespace dpipe::models
 

@@ -58,6 +58,36 @@ TEST(WeightFilesTest, FullPrecisionComesFirst) {
   }
 }
 
+TEST(WeightFilesTest, NamesAreThoseThatAreRead) {
+  const std::string folder = EmptyFolder();
+  EXPECT_EQ(WeightFileNames(folder).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(WriteFileAtomically(folder + "/model.safetensors.index.fp16.json",
+                                  R"({"weight_map": {"a": "two.safetensors", "b": "one.safetensors",
+                                      "c": "two.safetensors"}})")
+                  .ok());
+  EXPECT_EQ(WeightFileNames(folder).value(),
+            std::vector<std::string>(
+                {"model.safetensors.index.fp16.json", "one.safetensors", "two.safetensors"}));
+  WriteFile(folder + "/model.safetensors", {"a"});
+  EXPECT_EQ(WeightFileNames(folder).value(), std::vector<std::string>({"model.safetensors"}));
+}
+
+TEST(WeightFilesTest, FilesOfWeightsAreToldByTheirNames) {
+  for (const char* name :
+       {"model.safetensors", "model.fp16.safetensors", "model.safetensors.index.json",
+        "pytorch_model.bin", "pytorch_model.bin.index.json", "diffusion_pytorch_model.non_ema.bin",
+        "flax_model.msgpack", "tf_model.h5", "model.onnx", "model.ckpt"}) {
+    EXPECT_TRUE(IsWeightFile(name)) << name;
+  }
+  for (const char* name : {"config.json", "merges.txt", "vocab.json", "tokenizer.json",
+                           "spiece.model", "preprocessor_config.json"}) {
+    EXPECT_FALSE(IsWeightFile(name)) << name;
+  }
+  EXPECT_EQ(WithoutVariant("model.fp16.safetensors"), "model.safetensors");
+  EXPECT_EQ(WithoutVariant("model.safetensors.index.bf16.json"), "model.safetensors.index.json");
+  EXPECT_EQ(WithoutVariant("model.safetensors"), "model.safetensors");
+}
+
 TEST(WeightFilesTest, PyTorchsOwnFormatIsNamed) {
   const std::string folder = EmptyFolder();
   ASSERT_TRUE(WriteFileAtomically(folder + "/pytorch_model.bin", "x").ok());

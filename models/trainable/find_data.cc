@@ -1,0 +1,16 @@
+#include "models/trainable/find_data.h"
+
+#include "models/stable_diffusion/folders.h"
+#include "models/trainable/load.h"
+
+namespace dpipe::models {
+
+absl::StatusOr<std::string> FindDataFor(const std::string& model_folder, const std::string& kind,
+                                        const std::string& data,
+                                        const std::function<void(const std::string&)>& say) {
+  if (!data.empty()) return FindDataFolder(data, say);
+  DPIPE_ASSIGN_OR_RETURN(const ModelKind* found, FindModelKind(model_folder, kind));
+  return FindDataFolder(data, say, found->wants_conditions);
+}
+
+}  // namespace dpipe::models
