@@ -152,8 +152,8 @@ Nanos CostModel::Load(int component, int samples) const {
   return profile_->components(component).load_ns_per_sample() * samples;
 }
 
-Nanos CostModel::OptimizerShare(int component, LayerRange layers) const {
-  return RangeSum(prefixes_[component].optimizer, layers);
+Nanos CostModel::OptimizerShare(int component, LayerRange layers, int shards) const {
+  return (RangeSum(prefixes_[component].optimizer, layers) + shards - 1) / shards;
 }
 
 Nanos CostModel::PassTime(Instruction::Kind kind, int component, LayerRange layers,

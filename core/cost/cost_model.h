@@ -83,10 +83,11 @@ class CostModel {
   // Host work to have the loaded inputs of a frozen component at hand, or of a cached batch where
   // `component` is a backbone.
   Nanos Load(int component, int samples) const;
-  // The optimizer's step over these layers of a backbone, without and with its fixed part.
-  Nanos OptimizerShare(int component, LayerRange layers) const;
-  Nanos Optimizer(int component, LayerRange layers) const {
-    return profile_->optimizer_fixed_ns() + OptimizerShare(component, layers);
+  // The optimizer's step over these layers of a backbone, without and with its fixed part, on one
+  // of the `shards` ranks over which the layers' weights are divided.
+  Nanos OptimizerShare(int component, LayerRange layers, int shards = 1) const;
+  Nanos Optimizer(int component, LayerRange layers, int shards = 1) const {
+    return profile_->optimizer_fixed_ns() + OptimizerShare(component, layers, shards);
   }
   // LOAD_BATCH, FORWARD, RECOMPUTE, BACKWARD, INPUT_GRAD, WEIGHT_GRAD and FROZEN_FORWARD of layers
   // of `component` (a stage's, or the instruction's own) on `batch` samples; 0 for other kinds.

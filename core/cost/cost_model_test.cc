@@ -180,6 +180,8 @@ TEST(CostModelTest, SeveralBackbonesHaveBytesOfTheirOwn) {
   EXPECT_EQ(Make(profile, IdealCluster(1)).StateBytes(1, {1, 2}), 80);
   EXPECT_EQ(cost.OptimizerShare(1, {0, 2}), 7);
   EXPECT_EQ(cost.Optimizer(1, {0, 2}), 12);
+  EXPECT_EQ(cost.OptimizerShare(1, {0, 2}, 2), 4);  // the larger half
+  EXPECT_EQ(cost.Optimizer(1, {0, 2}, 2), 9);
 }
 
 TEST(CostModelTest, DeviceClassesByHand) {

@@ -168,7 +168,7 @@ StageCostsOptions PlanBuilder::CostsOptions(const PipelineShape& shape, int back
   options.devices_per_pipeline = shape.devices_per_pipeline;
   options.micro_batch_size = shape.micro_batch_size();
   options.backbone = backbone;
-  if (Shards()) options.state_shards = shape.replicas() * shape.num_groups();
+  options.shards_state = Shards();
   // Kept once, whatever the number of backbones.
   if (backbone == 0) {
     options.frozen_bytes = frozen_bytes_ - heavy_bytes_;
@@ -352,12 +352,19 @@ absl::StatusOr<BuiltPlan> PlanBuilder::BuildFrozenFirst(const PipelineShape& sha
 }
 
 Nanos PlanBuilder::LowerBound(const PipelineShape& shape, const PipelineCut& cut) const {
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
+  // Then weight gradients may come while the way out is under way, in any order of the passes that
+  // was found by search, too.
+  const bool splits = !traits.ok() || traits->splits_backward || cut.schedule != nullptr;
+  const bool start_together = options_.global_norm && !Relaxes();
   Nanos bound = 0;
   for (size_t b = 0; b < cut.stages.size(); ++b) {
     const int component = cost_.backbones()[b];
     // The most ranks that share a micro-batch make the smallest passes; heterogeneous devices are
     // taken at their fastest.
     const int replicas = *std::max_element(cut.replicas.begin(), cut.replicas.end());
+    const int shards = Shards() ? replicas * shape.num_groups() : 1;
+    const Nanos optimizer = cost_.OptimizerShare(component, cut.stages[b][0], shards);
     const LayerTimes& times =
         cost_.Times(component, std::max(1, shape.micro_batch_size() / replicas));
     double speed = 1;
@@ -366,8 +373,11 @@ Nanos PlanBuilder::LowerBound(const PipelineShape& shape, const PipelineCut& cut
       // In and out for one micro-batch: forward, and input gradients, which alone must be waited
       // for.
       const LayerRange before{0, layers.begin};
-      const Nanos path = cost_.OptimizerShare(component, cut.stages[b][0]) + times.Forward(before) +
-                         times.InputGrad(before) + ChainMicroBatches(shape) * times.Total(layers);
+      const Nanos in = optimizer + times.Forward(before), out = times.InputGrad(before);
+      const Nanos all = ChainMicroBatches(shape) * times.Total(layers);
+      const Nanos weights = ChainMicroBatches(shape) * times.WeightGrad(layers);
+      Nanos path = in + all + out;
+      if (splits) path = std::max((start_together ? in : 0) + all, path - weights);
       bound = std::max(bound, static_cast<Nanos>(static_cast<double>(path) / speed));
     }
   }

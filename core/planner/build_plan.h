@@ -97,9 +97,11 @@ class PlanBuilder {
                                              Extent extent = Extent::kOneGroup,
                                              bool self_conditioning = false);
 
-  // What a step cannot be shorter than: the largest, over devices, of an optimizer step, one
-  // micro-batch's way in and out of a stage there, and all of its passes on that stage; links left
-  // out.
+  // What a step cannot be shorter than: the largest, over stages, of an optimizer step, one
+  // micro-batch's way into the stage and out of it, and all passes there; links left out. Where
+  // weight gradients are passes of their own, the way out does not wait for them, nor, without a
+  // global norm, does the next step's way in: then the larger of what is left without them and
+  // without the ways (lower_bound.h has the proof).
   Nanos LowerBound(const PipelineShape& shape, const PipelineCut& cut) const;
   // The cost model that plans of `extent` are lowered with.
   const CostModel& CostOf(const PipelineShape& shape, Extent extent);

@@ -89,9 +89,10 @@ std::vector<Nanos> CutCosts::OptimizerTimes() const {
   std::vector<Nanos> times(schedule_.num_devices(), 0);
   for (int s = 0; s < schedule_.num_stages(); ++s) {
     if (schedule_.IsForwardOnly(s)) continue;
-    const int device = schedule_.DeviceOf(s);
+    const int device = schedule_.DeviceOf(s), backbone = BackboneOf(s);
+    const int shards = costs_[backbone]->StateShards(seats_[device]);
     times[device] +=
-        cost_.OnRank(cost_.OptimizerShare(cost_.backbones()[BackboneOf(s)], LayersOf(s)),
+        cost_.OnRank(cost_.OptimizerShare(cost_.backbones()[backbone], LayersOf(s), shards),
                      seats_[device].first_rank);
   }
   return times;

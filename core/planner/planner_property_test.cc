@@ -12,6 +12,7 @@
 #include "core/planner/fill/fill_plan.h"
 #include "core/planner/partition/partitioner.h"
 #include "core/planner/search.h"
+#include "core/planner/shape.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/verify.h"
@@ -265,6 +266,44 @@ TEST(PlannerPropertyTest, FillingIsNeverSlowerThanRunningFrozenWorkFirst) {
   }
   EXPECT_GT(compared, 250);
   EXPECT_GT(faster, compared / 4);
+}
+
+// What the search does not simulate because of it could not have been better.
+TEST(PlannerPropertyTest, NoSimulatedStepIsShorterThanTheBoundOfItsCut) {
+  RandomStream random(26, 0, 0, RandomPurpose::kTest);
+  std::map<std::string, int> compared;  // by strategy.shard()
+  for (int round = 0; round < 3000; ++round) {
+    Instance instance = RandomInstance(random);
+    for (LayerProfile& layer : *instance.profile.mutable_components(0)->mutable_layers()) {
+      // Of the passes' size.
+      if (layer.kind() == TRAINABLE) layer.set_optimizer_step_ns(random.NextBelow(20000));
+    }
+    const CostModel cost = *CostModel::Create(instance.profile, instance.cluster);
+    Strategy strategy = RandomStrategy(random);
+    strategy.set_schedule(Pick(random, ScheduleNames()));
+    strategy.set_shard(Pick<std::string>(random, {"none", "zero1", "zero3"}));
+    ShapeRequest request;
+    request.schedule = strategy.schedule();
+    request.num_devices = cost.num_devices();
+    request.global_batch = instance.global_batch;
+    request.frozen_quantum = cost.frozen_quantum();
+    absl::Status why;
+    const std::vector<PipelineShape> shapes = EnumerateShapes(request, &why);
+    if (shapes.empty()) continue;
+    const PipelineShape& shape = Pick(random, shapes);
+    BuildOptions options;
+    options.global_norm = random.NextBelow(2) == 0;
+    PlanBuilder builder(strategy, options, cost);
+    const absl::StatusOr<PipelineCut> cut = builder.Cut(shape);
+    if (!cut.ok()) continue;
+    const absl::StatusOr<BuiltPlan> built = builder.Build(shape, *cut);
+    if (!built.ok()) continue;
+    ++compared[strategy.shard()];
+    ASSERT_GE(built->step_ns, builder.LowerBound(shape, *cut))
+        << "round " << round << ": " << strategy.ShortDebugString() << " S=" << shape.num_stages
+        << " M=" << shape.num_micro_batches << " D=" << shape.devices_per_pipeline;
+  }
+  for (const char* shard : {"none", "zero1", "zero3"}) EXPECT_GT(compared[shard], 300) << shard;
 }
 
 // A chain of layers of uneven length, as fine-grained as a U-Net's; times on a CPU grow with the

@@ -265,7 +265,7 @@ int64_t ModelStageCosts::MemoryBytes(int device, const DeviceSeat& seat,
     most_kept = std::max(most_kept, sum);
   }
   const int64_t hosted = device >= options_.first_host ? options_.hosted_bytes : 0;
-  return options_.frozen_bytes + hosted + state / options_.state_shards +
+  return options_.frozen_bytes + hosted + state / StateShards(seat) +
          Of(seat).local_batch * (most_kept + transient);
 }
 

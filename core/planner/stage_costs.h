@@ -47,8 +47,8 @@ struct StageCostsOptions {
   // besides on those from `first_host` on.
   int64_t frozen_bytes = 0, hosted_bytes = 0;
   int first_host = 0;
-  // Over so many ranks a stage's weights, gradients and moments are divided.
-  int state_shards = 1;
+  // Whether a stage's weights, gradients and moments are divided over its ranks of all groups.
+  bool shards_state = false;
   // Forward passes of a micro-batch; 1 + p where self-conditioning runs a second one in p of the
   // steps.
   double forward_passes = 1;
@@ -77,6 +77,10 @@ class ModelStageCosts : public StageCosts {
   int64_t MemoryBytes(int device, const DeviceSeat& seat,
                       const std::vector<HeldStage>& held) const override;
   int64_t MemoryLimitBytes(const DeviceSeat& seat) const override { return Of(seat).memory_limit; }
+  // Over so many ranks the state of the seat's stages is divided.
+  int StateShards(const DeviceSeat& seat) const {
+    return options_.shards_state ? seat.replicas * options_.num_groups : 1;
+  }
   // What a rank of the seat keeps of a micro-batch between the passes of such a stage.
   int64_t PairBytes(const DeviceSeat& seat, LayerRange layers) const {
     return Of(seat).local_batch * KeptBytesPerSample(seat, layers);

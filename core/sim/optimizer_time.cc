@@ -7,9 +7,8 @@ std::vector<Nanos> OptimizerTimes(const Plan& plan, const CostModel& cost) {
   for (const Stage& stage : plan.stages()) {
     if (stage.forward_only()) continue;
     const LayerRange layers{stage.layers().begin(), stage.layers().end()};
-    Nanos share = cost.OptimizerShare(stage.component(), layers);
     const int shards = stage.sharded() ? stage.ranks_size() * cost.num_groups() : 1;
-    share = (share + shards - 1) / shards;
+    const Nanos share = cost.OptimizerShare(stage.component(), layers, shards);
     for (int rank : stage.ranks()) times[rank] += share;
   }
   for (int rank = 0; rank < plan.devices_size(); ++rank) {
