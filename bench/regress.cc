@@ -36,9 +36,10 @@ DEFINE_string(new_flags, "", "likewise of the new one");
 DEFINE_bool(own_profiles, false,
             "each program plans from a profile of its own: needed where they divide a model into "
             "layers differently; else they plan from one, as noise must not give them other plans");
-DEFINE_int32(rounds, 12,
-             "the programs run the suite so many times at most, until a slowdown of 5 % is found "
-             "or ruled out");
+DEFINE_int32(
+    rounds, 12,
+    "the programs run the suite so many times at most, an even number, until a slowdown of "
+    "5 % is found or ruled out");
 DEFINE_string(out, "", "folder of what the programs leave; empty: out/regress");
 DEFINE_double(confidence, 0.99, "that nothing is called slower or faster by chance");
 DEFINE_double(tolerance, 0.01, "what is slower by less is no regression");
@@ -148,16 +149,20 @@ absl::StatusOr<int> ComparePrograms() {
   const int64_t chance = MonotonicNow();
   const std::string turns = absl::StrCat(getpid(), "-", chance);
   RegressionOptions options = OptionsOfFlags();
-  options.looks = FLAGS_rounds;
+  options.looks = LooksOfRounds(FLAGS_rounds);
   std::array<SuiteResults, 2> all;
   Regression regression;
   for (int round = 1; round <= FLAGS_rounds; ++round) {
     const bool new_first = (chance / kNanosPerMicro + round) % 2 == 0;
     DPIPE_RETURN_IF_ERROR(RunRound(players, new_first, folder, turns, &all));
     regression = CompareResults(all[0], all[1], options);
-    std::printf("Round %d: %s\n", round, regression.settled() ? "settled" : "still unclear");
+    const bool goes_on = NeedsAnotherRound(regression, round);
+    std::printf("Round %d: %s\n", round,
+                !goes_on         ? "settled"
+                : round % 2 == 1 ? "who is started first is exchanged for the next"
+                                 : "still unclear");
     std::fflush(stdout);
-    if (regression.settled()) break;
+    if (!goes_on) break;
   }
   return Report(regression, options);
 }
@@ -172,8 +177,10 @@ absl::StatusOr<int> Main() {
   if (FLAGS_old_program.empty() != FLAGS_new_program.empty()) {
     return absl::InvalidArgumentError("--old_program and --new_program belong together");
   }
-  if (FLAGS_rounds < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--rounds=", FLAGS_rounds, " is below 1"));
+  if (FLAGS_rounds < 2 || FLAGS_rounds % 2 == 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rounds=", FLAGS_rounds,
+                     " is no even number from 2 on: who is started first alternates"));
   }
   if (!FLAGS_old_program.empty() && FLAGS_store) {
     return absl::InvalidArgumentError(

@@ -8,7 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "bench/case_analysis.h"
 #include "bench/code_identity.h"
+#include "bench/statistics/mean_interval.h"
 #include "bench/statistics/order_interval.h"
+#include "core/report/stats.h"
 #include "core/report/table.h"
 
 namespace dpipe::bench {
@@ -28,25 +30,38 @@ std::vector<double> Times(const report::StrategyResult& result, int warm_up) {
   return times;
 }
 
-// Of a pair of turns: the logarithm of new over old.
-std::vector<double> LogRatios(const RowSamples& samples) {
-  std::vector<double> logs;
-  for (size_t turn = 0; turn < samples.old_times.size(); ++turn) {
-    logs.push_back(std::log(samples.new_times[turn] / samples.old_times[turn]));
+// By round, then pair of turns: the logarithm of new over old.
+using LogRatios = std::vector<std::vector<double>>;
+
+LogRatios LogRatiosOf(const RowSamples& samples, int rounds) {
+  LogRatios logs(rounds);
+  const size_t turns = samples.old_times.size() / rounds;
+  for (size_t i = 0; i < samples.old_times.size(); ++i) {
+    logs[i / turns].push_back(std::log(samples.new_times[i] / samples.old_times[i]));
   }
   return logs;
 }
 
-// The wider of the bootstrap's interval and the sign test's on each side: the first is too narrow
-// for few pairs and high confidence. One pair alone is of steps that no clock measured, and exact.
-Interval RatioOfPairs(const std::vector<double>& logs, const BootstrapOptions& bootstrap) {
-  Interval interval = MedianInterval(logs, bootstrap);
-  if (logs.size() > 1) {
-    const Interval of_order = OrderInterval(logs, bootstrap.confidence);
-    interval.low = std::min(interval.low, of_order.low);
-    interval.high = std::max(interval.high, of_order.high);
+// Of several rounds each is one sample; of one, every pair (regression.h). One pair alone is of
+// steps that no clock measured, and exact.
+Interval IntervalOfLogs(const LogRatios& logs, double confidence) {
+  if (logs.size() == 1) {
+    if (logs[0].size() == 1) return {logs[0][0], logs[0][0], logs[0][0]};
+    return OrderInterval(logs[0], confidence);
   }
+  std::vector<double> medians;
+  for (const std::vector<double>& of_round : logs) medians.push_back(report::Median(of_round));
+  return MeanInterval(medians, confidence);
+}
+
+Interval RatioOfPairs(const LogRatios& logs, double confidence) {
+  const Interval interval = IntervalOfLogs(logs, confidence);
   return {std::exp(interval.estimate), std::exp(interval.low), std::exp(interval.high)};
+}
+
+// Enough that some twenty lie beyond the interval.
+int ResamplesFor(double confidence) {
+  return std::max(5000, static_cast<int>(std::ceil(20 / (1 - confidence))));
 }
 
 class Comparer {
@@ -77,13 +92,19 @@ class Comparer {
         regression_.notes.push_back("Not of one run: " + mixed + ".");
       }
     }
+    if (InTurns() && old_.rounds == 1) {
+      regression_.notes.push_back(
+          "Of a single round of turns: what two processes of one program differ by counts too.");
+    }
     if (!InTurns()) {
       regression_.notes.push_back(
           "The two were not measured in turns: whatever else changed between them counts too.");
     }
   }
 
-  bool InTurns() const { return !old_.turns.empty() && old_.turns == new_.turns; }
+  bool InTurns() const {
+    return !old_.turns.empty() && old_.turns == new_.turns && old_.rounds == new_.rounds;
+  }
 
   void CompareCase(const SuiteCaseResult& old_case, const SuiteCaseResult* new_case) {
     if (old_case.state != CaseState::kMeasured) {
@@ -147,37 +168,41 @@ class Comparer {
   // Fills ratio and verdict of all rows with samples, and adds the row of all.
   void Judge() {
     if (samples_.empty()) return;
-    BootstrapOptions bootstrap;
-    bootstrap.resamples = 5000;
     const auto num_intervals = static_cast<double>((samples_.size() + 1) * options_.looks);
+    BootstrapOptions bootstrap;
     bootstrap.confidence = 1 - (1 - options_.confidence) / num_intervals;
+    bootstrap.resamples = ResamplesFor(bootstrap.confidence);
     for (auto& [index, samples] : samples_) {
       RegressionRow& row = regression_.rows[index];
-      row.in_turns = InTurns() && samples.old_times.size() == samples.new_times.size();
-      row.ratio = row.in_turns ? RatioOfPairs(LogRatios(samples), bootstrap)
-                               : RatioInterval(samples.new_times, samples.old_times, bootstrap);
+      row.in_turns = InTurns() && samples.old_times.size() == samples.new_times.size() &&
+                     samples.old_times.size() % old_.rounds == 0;
+      row.ratio = row.in_turns
+                      ? RatioOfPairs(LogRatiosOf(samples, old_.rounds), bootstrap.confidence)
+                      : RatioInterval(samples.new_times, samples.old_times, bootstrap);
       row.verdict = VerdictOf(row);
     }
     if (samples_.size() < 2) return;
     RegressionRow all = Row(kAllRows, "");
-    const std::vector<double> pairs = AllPairs();
+    const LogRatios pairs = AllPairs();
     if (pairs.empty()) return;
     all.in_turns = true;
-    all.ratio = RatioOfPairs(pairs, bootstrap);
+    all.ratio = RatioOfPairs(pairs, bootstrap.confidence);
     all.verdict = VerdictOf(all);
     regression_.rows.push_back(all);
   }
 
-  // The logarithm of new over old of every pair of turns of every row; none where some row was not
-  // measured in turns.
-  std::vector<double> AllPairs() const {
-    std::vector<double> pairs;
+  // The pairs of turns of every row; none where some row was not measured in turns.
+  LogRatios AllPairs() const {
+    LogRatios pairs;
     for (const auto& [index, samples] : samples_) {
       if (!regression_.rows[index].in_turns) return {};
-      // One sample is a step that no clock measured: no turn.
-      if (samples.old_times.size() == 1) continue;
-      const std::vector<double> of_row = LogRatios(samples);
-      pairs.insert(pairs.end(), of_row.begin(), of_row.end());
+      // One sample a round is a step that no clock measured: no turn.
+      if (samples.old_times.size() == static_cast<size_t>(old_.rounds)) continue;
+      const LogRatios of_row = LogRatiosOf(samples, old_.rounds);
+      pairs.resize(of_row.size());
+      for (size_t round = 0; round < of_row.size(); ++round) {
+        pairs[round].insert(pairs[round].end(), of_row[round].begin(), of_row[round].end());
+      }
     }
     return pairs;
   }
@@ -272,7 +297,14 @@ bool Regression::failed() const {
 }
 
 bool Regression::settled() const {
-  return failed() || rows.empty() || rows.back().verdict != Verdict::kUnclear;
+  if (failed()) return true;
+  const auto is_unclear = [](const RegressionRow& row) { return row.verdict == Verdict::kUnclear; };
+  if (!rows.empty() && rows.back().case_id == kAllRows) return !is_unclear(rows.back());
+  return std::none_of(rows.begin(), rows.end(), is_unclear);
+}
+
+bool NeedsAnotherRound(const Regression& regression, int rounds) {
+  return rounds % 2 == 1 || !regression.settled();
 }
 
 Regression CompareResults(const SuiteResults& old_results, const SuiteResults& new_results,

@@ -11,9 +11,16 @@
 // again, so each has the confidence 1 - (1 - confidence) / (rows * looks) (Bonferroni). The pairs
 // of turns of all rows together are a row of their own: what makes everything a little slower shows
 // there first.
+//   Two processes of one program differ by half a percent and more for as long as they live (where
+// their memory lies, which of them was started first), and all pairs of turns of a round share
+// that. So of several rounds the median of each is one sample, and the interval is Student's
+// (mean_interval.h); who is started first alternates, so that an even number of rounds favours
+// neither. Of a single round the pairs are all there is: what is said then is said of its two
+// processes.
 #ifndef DPIPE_BENCH_REGRESSION_H_
 #define DPIPE_BENCH_REGRESSION_H_
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -57,10 +64,17 @@ struct Regression {
 
   // Some row is slower or invalid, or missing where the old result has it.
   bool failed() const;
-  // It failed, or the last row, of all strategies together, is clear. Single rows may be unclear
-  // still: a slowdown of one strategy alone may take more turns than this asks for.
+  // It failed, or the row of all strategies together is clear. Single rows may be unclear then: a
+  // slowdown of one strategy alone may take more turns than this asks for. Where there is no such
+  // row (a single row, or some row not in turns, or no clock measured any), none is unclear.
   bool settled() const;
 };
+
+// Whether more rounds of turns are needed than the `rounds` (>= 1) of this result: until it is
+// settled, and as many with the one program started first as with the other.
+bool NeedsAnotherRound(const Regression& regression, int rounds);
+// RegressionOptions.looks where up to so many rounds are judged that way.
+inline int LooksOfRounds(int most_rounds) { return std::max(1, most_rounds / 2); }
 
 // Results of different machine classes (code_identity.h) are compared too, with a note: whether
 // that is wanted is the caller's to say.

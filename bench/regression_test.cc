@@ -65,7 +65,7 @@ using MeasureRound = std::function<std::pair<SuiteResults, SuiteResults>(uint32_
 // What //bench:regress does: adds rounds of turns until they say something.
 Regression CompareInRounds(const MeasureRound& measure) {
   RegressionOptions options;
-  options.looks = kRounds;
+  options.looks = LooksOfRounds(kRounds);
   SuiteResults old_results, new_results;
   Regression regression;
   for (uint32_t round = 0; round < kRounds; ++round) {
@@ -78,7 +78,7 @@ Regression CompareInRounds(const MeasureRound& measure) {
       EXPECT_TRUE(AppendTurns(more_new, &new_results).ok());
     }
     regression = CompareResults(old_results, new_results, options);
-    if (regression.settled()) break;
+    if (!NeedsAnotherRound(regression, old_results.rounds)) break;
   }
   return regression;
 }
@@ -128,6 +128,100 @@ TEST(RegressionTest, RoundsTellWhatOneOfThemCannot) {
     EXPECT_TRUE(slower.failed()) << trial << "\n" << RegressionText(slower, {});
   }
   EXPECT_LT(clear_at_once, 6);
+}
+
+// What sets two processes of one program apart for a round, and its turns. All are logarithms.
+struct ProcessNoise {
+  double process = 0;      // deviation of what all turns of a round share
+  double turn = 0;         // deviation of each pair of turns
+  double start_order = 0;  // what the program that is started first takes longer
+};
+
+// Three strategies of twelve turns, as the suite `gate` has them.
+MeasureRound RoundsOfProcesses(uint32_t trial, const ProcessNoise& noise, double slow_down) {
+  return [=](uint32_t round) {
+    RandomStream random(trial, round, 1, RandomPurpose::kTest);
+    const bool new_first = (trial + round) % 2 == 0;
+    const double shared =
+        noise.process * random.NextNormal() + (new_first ? noise.start_order : -noise.start_order);
+    std::pair<SuiteResults, SuiteResults> results;
+    for (SuiteResults* one : {&results.first, &results.second}) {
+      one->turns = "together";
+      one->cases.emplace_back().id = "cpu.a";
+    }
+    for (size_t s = 0; s < 3; ++s) {
+      report::StrategyResult& old_result = results.first.cases[0].results.results.emplace_back();
+      report::StrategyResult& new_result = results.second.cases[0].results.results.emplace_back();
+      old_result.strategy = new_result.strategy = kStrategies[s];
+      for (int turn = 0; turn < 12; ++turn) {
+        const double log_ratio = shared + noise.turn * random.NextNormal();
+        old_result.images_per_second.push_back(1);
+        new_result.images_per_second.push_back(std::exp(-log_ratio) / (1 + slow_down));
+      }
+    }
+    return results;
+  };
+}
+
+constexpr ProcessNoise kProcessNoises[] = {
+    {0, 0.01, 0},         {0.003, 0.005, 0.01}, {0.003, 0.003, 0.01},
+    {0.005, 0.005, 0.01}, {0.01, 0.01, 0},      {0.007, 0.003, 0},
+};
+
+// Not one in a hundred runs of a program against itself fails, whatever its processes share.
+TEST(RegressionTest, WhatProcessesOfOneProgramDifferByIsRarelyCalledSlower) {
+  constexpr uint32_t kTrials = 1000;
+  for (size_t i = 0; i < std::size(kProcessNoises); ++i) {
+    int failed = 0;
+    for (uint32_t trial = 0; trial < kTrials; ++trial) {
+      failed += CompareInRounds(RoundsOfProcesses(trial, kProcessNoises[i], 0)).failed() ? 1 : 0;
+    }
+    EXPECT_LE(failed, kTrials / 100) << "noise " << i;
+  }
+}
+
+TEST(RegressionTest, SlowdownsOfFivePercentAreFoundAmongThemInAFewRounds) {
+  for (size_t i = 0; i < std::size(kProcessNoises); ++i) {
+    int rounds = 0, failed = 0;
+    for (uint32_t trial = 0; trial < 100; ++trial) {
+      const MeasureRound measure = RoundsOfProcesses(trial, kProcessNoises[i], 0.05);
+      const auto counted = [&](uint32_t round) {
+        ++rounds;
+        return measure(round);
+      };
+      failed += CompareInRounds(counted).failed() ? 1 : 0;
+    }
+    EXPECT_EQ(failed, 100) << "noise " << i;
+    EXPECT_LE(rounds, 750) << "noise " << i;
+  }
+}
+
+TEST(RegressionTest, AnOddNumberOfRoundsIsNeverEnough) {
+  Regression regression;
+  regression.rows.emplace_back().verdict = Verdict::kSlower;
+  EXPECT_TRUE(regression.settled());
+  EXPECT_TRUE(NeedsAnotherRound(regression, 1));
+  EXPECT_FALSE(NeedsAnotherRound(regression, 2));
+  EXPECT_TRUE(NeedsAnotherRound(regression, 3));
+}
+
+// One strategy, which another machine's mood leaves unclear, beside one that is new.
+TEST(RegressionTest, WithoutARowOfAllAnUnclearOneMustBeSettled) {
+  SuiteResults old_results = Measure({3, 0, 0, 0.3, 0});
+  SuiteResults new_results = Measure({3, 1, 0, 0.3, 0});
+  old_results.cases.resize(1);
+  new_results.cases.resize(1);
+  old_results.cases[0].results.results.resize(1);
+  new_results.cases[0].results.results.resize(2);
+  const Regression regression = CompareResults(old_results, new_results);
+  ASSERT_EQ(regression.rows.size(), 1u);
+  EXPECT_EQ(regression.rows[0].verdict, Verdict::kUnclear);
+  EXPECT_FALSE(regression.settled());
+  new_results.cases.push_back(new_results.cases[0]);
+  new_results.cases[1].id = "cpu.new";
+  const Regression with_new = CompareResults(old_results, new_results);
+  EXPECT_EQ(with_new.rows.back().verdict, Verdict::kNew);
+  EXPECT_FALSE(with_new.settled());
 }
 
 // Turns of //bench:regress with one program twice, on a machine that others used too: logarithms of

@@ -128,6 +128,7 @@ absl::Status AppendTurns(const SuiteResults& more, SuiteResults* results) {
       DPIPE_RETURN_IF_ERROR(AppendTurnsOf(one.id, other->results.Find(result.strategy), &result));
     }
   }
+  results->rounds += more.rounds;
   return absl::OkStatus();
 }
 
@@ -138,6 +139,7 @@ std::string SuiteResultsToJson(const SuiteResults& results) {
   json["suite"] = results.suite;
   json["description"] = results.description;
   json["turns"] = results.turns;
+  json["rounds"] = results.rounds;
   json["cases"] = Json::array();
   for (const SuiteCaseResult& one : results.cases) json["cases"].push_back(ToJson(one));
   return Dump(json);
@@ -157,6 +159,14 @@ absl::StatusOr<SuiteResults> SuiteResultsFromJson(const std::string& json) {
   DPIPE_RETURN_IF_ERROR(GetString(parsed, "suite", &results.suite));
   DPIPE_RETURN_IF_ERROR(GetString(parsed, "description", &results.description));
   DPIPE_RETURN_IF_ERROR(GetString(parsed, "turns", &results.turns));
+  const auto rounds = parsed.find("rounds");
+  if (rounds != parsed.end()) {  // one, in older files
+    if (!rounds->is_number_integer() || *rounds < 1) {
+      return absl::InvalidArgumentError(absl::StrCat("suite results: rounds is ", rounds->dump(),
+                                                     ", which is no number from 1 on"));
+    }
+    results.rounds = rounds->get<int>();
+  }
   const auto cases = parsed.find("cases");
   if (cases == parsed.end() || !cases->is_array()) {
     return absl::InvalidArgumentError("suite results: cases is missing or not a list");

@@ -35,6 +35,9 @@ struct SuiteResults {
   std::string description;
   // Runs that took turns with each other have the same, which no others have; "" of one alone.
   std::string turns;
+  // Runs of the program whose turns these are, one behind another and alike many of each. Of two
+  // that took turns, who began alternates from round to round.
+  int rounds = 1;
   std::vector<SuiteCaseResult> cases;
 
   const SuiteCaseResult* Find(const std::string& id) const;  // null if there is none

@@ -56,6 +56,8 @@ TEST(SuiteResultsTest, LaterTurnsComeBehindTheOthers) {
   const auto result = [&](int i) -> const report::StrategyResult& {
     return results.cases[i].results.results[0];
   };
+  EXPECT_EQ(results.rounds, 2);
+  EXPECT_EQ(SuiteResultsFromJson(SuiteResultsToJson(results))->rounds, 2);
   EXPECT_THAT(result(0).images_per_second, ElementsAre(10, 11, 12, 10, 11, 12));
   EXPECT_TRUE(result(0).counts());
   EXPECT_THAT(result(1).images_per_second, ElementsAre(10, 11, 12, 7, 8));
@@ -77,6 +79,9 @@ TEST(SuiteResultsTest, BadFilesAreNamed) {
   EXPECT_THAT(std::string(SuiteResultsFromJson("[").status().message()), HasSubstr("not JSON"));
   EXPECT_THAT(std::string(SuiteResultsFromJson("{}").status().message()), HasSubstr("format"));
   std::string json = SuiteResultsToJson(TwoCases());
+  json.replace(json.find("\"rounds\": 1"), 11, "\"rounds\": 0");
+  EXPECT_THAT(std::string(SuiteResultsFromJson(json).status().message()), HasSubstr("rounds is 0"));
+  json = SuiteResultsToJson(TwoCases());
   json.replace(json.find("\"measured\""), 10, "\"fastened\"");
   EXPECT_THAT(std::string(SuiteResultsFromJson(json).status().message()), HasSubstr("'fastened'"));
   json = SuiteResultsToJson(TwoCases());

@@ -1,6 +1,8 @@
 #include "bench/statistics/order_interval.h"
 
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "bench/statistics/known_distributions.h"
 #include "gtest/gtest.h"
@@ -34,6 +36,19 @@ TEST(OrderIntervalTest, HoldsTheTrueMedianAsOftenAsItSaysAtAnyNumberOfSamples) {
       const double deviation = std::sqrt(confidence * (1 - confidence) / 2000);
       EXPECT_GE(held / 2000.0, confidence - 2 * deviation) << count;
     }
+  }
+}
+
+// Where the probability of the outermost samples is below the smallest number, too.
+TEST(OrderIntervalTest, IsAsWideAsItsConfidenceAsksForOfThousandsOfSamples) {
+  for (const int count : {1000, 1074, 1075, 1200, 20'000}) {
+    std::vector<double> ranks(count);
+    std::iota(ranks.begin(), ranks.end(), 0.0);
+    const Interval interval = OrderInterval(ranks, 0.99);
+    // The number below the median is nearly normal: 2.576 deviations of sqrt(count) / 2.
+    const double expected = 0.5 * count - 2.576 * 0.5 * std::sqrt(count);
+    EXPECT_NEAR(interval.low, expected, 2) << count;
+    EXPECT_NEAR(interval.high, count - 1 - interval.low, 1e-9) << count;
   }
 }
 
