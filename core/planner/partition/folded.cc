@@ -59,6 +59,7 @@ absl::StatusOr<std::vector<LayerRange>> Cut(const PartitionProblem& problem, boo
   nested.front_time = nested.back_time = [&](int k, LayerRange layers) {
     return costs.ComputeNs(seat_of(k), layers);
   };
+  nested.memory_grows = !recompute;
   nested.fits = [&](int k, LayerRange front, LayerRange back) {
     if (!has_limits) return true;
     for (int copy = 0; copy < problem.num_copies(); ++copy) {

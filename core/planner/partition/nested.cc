@@ -112,7 +112,7 @@ class Solver {
           int reach = std::max(begin, h_[d][i]);
           if (reach > begin && BackTime(d, begin, reach) > left) continue;
           while (reach < back_ && BackTime(d, begin, reach + 1) <= left) ++reach;
-          while (reach > std::max(begin, h_[d][i]) && !p_.fits(d, {i, next}, {begin, reach})) {
+          while (reach > std::max(begin, h_[d][i]) && !MayFit(d, {i, next}, begin, reach, left)) {
             --reach;
           }
           h_[d][i] = std::max(h_[d][i], reach);
@@ -120,6 +120,18 @@ class Solver {
       }
     }
     return h_[0][0] >= back_;
+  }
+
+  // Whether device d has memory for the front and layers up to `end` at the back from `begin` or
+  // any layer before.
+  bool MayFit(int d, LayerRange front, int begin, int end, Nanos left) const {
+    if (p_.fits(d, front, {begin, end})) return true;
+    if (p_.memory_grows) return false;
+    const int first = p_.is_shared ? front.end : 0;
+    for (int from = begin - 1; from >= first && BackTime(d, from, end) <= left; --from) {
+      if (p_.fits(d, front, {from, end})) return true;
+    }
+    return false;
   }
 
   // A solution with at most `t`, if there is one.

@@ -6,7 +6,8 @@
 // the back, next to what devices 0 .. d-1 have. For a bound T on the device sums,
 //
 //   h(d, i) = the largest j for which [i, j) can be placed on devices d .. P-1 if ranges may be
-//             empty and cuts cost nothing: O(P L W) steps for windows of W layers
+//             empty, cuts cost nothing and devices may hold the same layers again for the sake of
+//             memory: O(P L W) steps for windows of W layers
 //
 // and a bisection gives nearly the least T with h(0, 0) = L, a lower bound. From there T grows
 // until the exact search over the states (d, i, j) with j <= h(d, i) finds a solution, and a second
@@ -35,6 +36,9 @@ struct NestedProblem {
   std::function<Nanos(int device, LayerRange layers)> front_time, back_time;
   // Whether device d has memory for both, one of which may be empty.
   std::function<bool(int device, LayerRange front, LayerRange back)> fits;
+  // Whether what does not fit never does with a layer more, which makes the search quicker. Not so
+  // with recomputation: a stage that begins at a thinner cut keeps less.
+  bool memory_grows = true;
   // Of the links between devices d and d + 1 at these cuts: at most T as well. May be left empty.
   std::function<Nanos(int device, int cut)> front_link, back_link;
 };

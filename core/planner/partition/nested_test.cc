@@ -1,6 +1,7 @@
 #include "core/planner/partition/nested.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "core/base/philox.h"
@@ -84,6 +85,74 @@ TEST(FoldedTest, EqualsBruteForceOnRandomChains) {
   }
   EXPECT_GT(infeasible, 100);
   EXPECT_LT(infeasible, 1500);
+}
+
+// What a V of stages that recompute is cut from: a stage keeps the value at the cut where it begins
+// for every micro-batch in flight, and once what its layers save.
+struct RecomputedChain {
+  std::vector<int64_t> time, state, saved, cut;  // by layer; the cut is before it
+  int in_flight = 1;
+  int64_t limit = 0;
+
+  static int64_t Sum(const std::vector<int64_t>& of_layers, LayerRange layers) {
+    return std::accumulate(of_layers.begin() + layers.begin, of_layers.begin() + layers.end,
+                           int64_t{0});
+  }
+  bool Fits(LayerRange front, LayerRange back) const {
+    const int64_t kept = in_flight * (cut[front.begin] + cut[back.begin]);
+    return kept + Sum(state, front) + Sum(state, back) +
+               std::max(Sum(saved, front), Sum(saved, back)) <=
+           limit;
+  }
+};
+
+RecomputedChain RandomRecomputedChain(RandomStream& random, int num_layers) {
+  RecomputedChain chain;
+  for (int l = 0; l < num_layers; ++l) {
+    chain.time.push_back(1 + random.NextBelow(9));
+    chain.state.push_back(1 + random.NextBelow(4));
+    chain.saved.push_back(1 + random.NextBelow(6));
+    // Skips make some cuts thick.
+    const bool is_thin = l == 0 || random.NextBelow(2) == 0;
+    chain.cut.push_back(l == 0 ? 0 : is_thin ? 1 : 10 + random.NextBelow(40));
+  }
+  chain.in_flight = 1 + random.NextBelow(4);
+  chain.limit = 15 + random.NextBelow(60);
+  return chain;
+}
+
+TEST(NestedTest, EqualsBruteForceWhereAStageThatGrowsMayKeepLess) {
+  RandomStream random(23, 0, 0, RandomPurpose::kTest);
+  int feasible = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    const int num_devices = 2 + random.NextBelow(3);
+    const RecomputedChain chain =
+        RandomRecomputedChain(random, 2 * num_devices + 1 + random.NextBelow(4));
+    NestedProblem problem;
+    problem.num_devices = num_devices;
+    problem.num_front = static_cast<int>(chain.time.size());
+    problem.front_time = problem.back_time = [&](int, LayerRange layers) {
+      return RecomputedChain::Sum(chain.time, layers);
+    };
+    problem.fits = [&](int, LayerRange front, LayerRange back) { return chain.Fits(front, back); };
+    problem.memory_grows = false;
+    Nanos least = -1;
+    ForEachPartition(problem.num_front, 2 * num_devices, [&](const std::vector<LayerRange>& cut) {
+      Nanos largest = 0;
+      for (int d = 0; d < num_devices; ++d) {
+        const LayerRange front = cut[d], back = cut[2 * num_devices - 1 - d];
+        if (!chain.Fits(front, back)) return;
+        largest = std::max(largest, problem.front_time(d, front) + problem.back_time(d, back));
+      }
+      if (least < 0 || largest < least) least = largest;
+    });
+    const NestedSolution solution = SolveNested(problem);
+    ASSERT_EQ(solution.devices.empty(), least < 0) << "round " << round;
+    if (least < 0) continue;
+    ++feasible;
+    ASSERT_EQ(solution.largest, least) << "round " << round;
+  }
+  EXPECT_GT(feasible, 6000);
 }
 
 TEST(FoldedTest, ByHand) {

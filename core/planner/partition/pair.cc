@@ -64,6 +64,7 @@ NestedProblem MakeNested(const PairProblem& problem, const std::vector<DeviceSea
     if (layers.empty()) return Nanos{0};
     return problem.num_up_micro_batches * problem.up->ComputeNs(seats[d], layers);
   };
+  nested.memory_grows = !problem.recompute;
   nested.fits = [&](int d, LayerRange front, LayerRange back) {
     const int64_t limit = problem.down->MemoryLimitBytes(seats[d]);
     return limit == 0 || MemoryOf(problem, seats, d, front, back) <= limit;

@@ -40,7 +40,9 @@ struct ChainValue {
   bool has_gradient = false;
 };
 
-// Times and bytes never fall when a layer is added to a stage.
+// Times never fall when a layer is added to a stage, nor do bytes when it is added at its end. A
+// stage that recomputes keeps what crosses the cut where it begins: with a layer more at its front
+// it may need less.
 class StageCosts {
  public:
   virtual ~StageCosts() = default;
