@@ -169,6 +169,8 @@ StageCostsOptions PlanBuilder::CostsOptions(const PipelineShape& shape, int back
   options.micro_batch_size = shape.micro_batch_size();
   options.backbone = backbone;
   options.shards_state = Shards();
+  options.gathers_once = strategy_.shard() == "zero1";
+  options.reduces_at_end = strategy_.sync() == "end";
   // Kept once, whatever the number of backbones.
   if (backbone == 0) {
     options.frozen_bytes = frozen_bytes_ - heavy_bytes_;

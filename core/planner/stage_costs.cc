@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/base/check.h"
+#include "core/schedule/param_gathers.h"
 #include "core/schedule/resharding.h"
 
 namespace dpipe {
@@ -24,6 +25,28 @@ bool IsBelow(const std::vector<int>& a, const std::vector<int>& b) {
     if (a[i] > b[i]) return false;
   }
   return true;
+}
+
+// A pass of a stage, by its place among its device's stages.
+struct ShardedPass {
+  int place = 0;
+  bool is_forward = false;    // which keeps something for later passes
+  bool adds_weights = false;  // the last of its micro-batch's passes
+};
+
+// In order; with recomputation, second forward passes, too.
+std::vector<ShardedPass> ShardedPasses(const std::vector<Slot>& slots,
+                                       const std::vector<int>& place, bool recompute) {
+  std::vector<ShardedPass> passes;
+  for (const Slot& slot : slots) {
+    const int at = place[slot.stage];
+    if (at < 0) continue;
+    const bool gives_gradient = slot.pass == Pass::kBackward || slot.pass == Pass::kInputGrad;
+    if (recompute && gives_gradient) passes.push_back({at, false, false});
+    passes.push_back({at, slot.pass == Pass::kForward,
+                      slot.pass == Pass::kBackward || slot.pass == Pass::kWeightGrad});
+  }
+  return passes;
 }
 
 void KeepMaximal(const std::vector<int>& counts, std::vector<std::vector<int>>& kept) {
@@ -93,15 +116,66 @@ void ModelStageCosts::ReadStashes(const Schedule& schedule) {
     stages.push_back(s);
   }
   for (int d = 0; d < schedule.num_devices(); ++d) {
-    std::vector<int> counts(stashes_[d].stages.size(), 0);
-    bool grown = true;
-    for (const Slot& slot : schedule.slots(d)) {
-      if (place[slot.stage] < 0 || slot.pass == Pass::kInputGrad) continue;
-      if (slot.pass != Pass::kForward && grown) KeepMaximal(counts, stashes_[d].counts);
-      grown = slot.pass == Pass::kForward;
-      counts[place[slot.stage]] += grown ? 1 : -1;
+    Stash& stash = stashes_[d];
+    const int num_stages = static_cast<int>(stash.stages.size());
+    if (!options_.shards_state) {
+      stash.moments = stash.moments_recomputing = Moments(schedule.slots(d), place, num_stages);
+      continue;
     }
+    const bool in_buckets = schedule.num_devices() == 1;
+    stash.moments = ShardedMoments(schedule.slots(d), place, num_stages, in_buckets, false);
+    stash.moments_recomputing =
+        ShardedMoments(schedule.slots(d), place, num_stages, in_buckets, true);
   }
+}
+
+std::vector<ModelStageCosts::Moment> ModelStageCosts::Moments(const std::vector<Slot>& slots,
+                                                              const std::vector<int>& place,
+                                                              int num_stages) const {
+  std::vector<Moment> moments;
+  Moment counts(num_stages, 0);
+  bool grown = true;
+  for (const Slot& slot : slots) {
+    if (place[slot.stage] < 0 || slot.pass == Pass::kInputGrad) continue;
+    if (slot.pass != Pass::kForward && grown) KeepMaximal(counts, moments);
+    grown = slot.pass == Pass::kForward;
+    counts[place[slot.stage]] += grown ? 1 : -1;
+  }
+  return moments;
+}
+
+std::vector<ModelStageCosts::Moment> ModelStageCosts::ShardedMoments(const std::vector<Slot>& slots,
+                                                                     const std::vector<int>& place,
+                                                                     int num_stages,
+                                                                     bool in_buckets,
+                                                                     bool recompute) const {
+  const std::vector<ShardedPass> passes = ShardedPasses(slots, place, recompute);
+  std::vector<int> parts, left(num_stages, 0);
+  for (const ShardedPass& pass : passes) {
+    parts.push_back(pass.place);
+    left[pass.place] += pass.adds_weights ? 1 : 0;
+  }
+  const std::vector<PassGathers> gathers = GathersOf(parts, options_.gathers_once);
+  const bool gathers_stages = !in_buckets || options_.gathers_once;
+  std::vector<Moment> moments;
+  Moment now(3 * num_stages, 0);
+  int *const whole_gradients = &now[num_stages], *const gathered = &now[2 * num_stages];
+  int reducing = -1;
+  for (size_t i = 0; i < passes.size(); ++i) {
+    const auto& [at, is_forward, adds_weights] = passes[i];
+    for (int next : gathers[i].before) gathered[parts[next]] = gathers_stages ? 1 : 0;
+    if (is_forward) ++now[at];
+    if (adds_weights && !in_buckets) whole_gradients[at] = 1;
+    KeepMaximal(now, moments);
+    if (gathers[i].release) gathered[at] = 0;
+    if (!adds_weights) continue;
+    --now[at];
+    whole_gradients[at] = 1;
+    if (--left[at] > 0 || options_.reduces_at_end) continue;
+    if (reducing >= 0) whole_gradients[reducing] = 0;
+    reducing = at;
+  }
+  return moments;
 }
 
 const ModelStageCosts::SeatCosts& ModelStageCosts::Of(const DeviceSeat& seat) const {
@@ -248,8 +322,11 @@ int64_t ModelStageCosts::KeptBytesPerSample(const DeviceSeat& seat, LayerRange l
 int64_t ModelStageCosts::MemoryBytes(int device, const DeviceSeat& seat,
                                      const std::vector<HeldStage>& held) const {
   const Stash& stash = stashes_[device];
-  std::vector<int64_t> kept(stash.stages.size(), 0);
-  int64_t state = 0, transient = 0, most_kept = 0;
+  const size_t num_stages = stash.stages.size();
+  const int64_t local_batch = Of(seat).local_batch;
+  const int shards = StateShards(seat);
+  std::vector<int64_t> of_moment(3 * num_stages, 0);  // by place in a Moment
+  int64_t state = 0, transient = 0;
   for (const HeldStage& stage : held) {
     state += cost_.StateBytes(component_, stage.layers);
     const int64_t again = seat.recompute ? cost_.SavedBytesPerSample(component_, stage.layers) : 0;
@@ -257,16 +334,20 @@ int64_t ModelStageCosts::MemoryBytes(int device, const DeviceSeat& seat,
     const int id = first_stage_of_copy_[stage.copy] + stage.stage;
     const auto at = std::find(stash.stages.begin(), stash.stages.end(), id);
     DPIPE_CHECK(at != stash.stages.end()) << "stage " << id << " is not on device " << device;
-    kept[at - stash.stages.begin()] = KeptBytesPerSample(seat, stage.layers);
+    const size_t place = at - stash.stages.begin();
+    of_moment[place] = local_batch * KeptBytesPerSample(seat, stage.layers);
+    if (shards == 1) continue;
+    of_moment[num_stages + place] = cost_.GradientBytes(component_, stage.layers);
+    of_moment[2 * num_stages + place] = GatheredBytes(cost_, component_, stage.layers);
   }
-  for (const std::vector<int>& counts : stash.counts) {
+  int64_t most = 0;
+  for (const Moment& moment : seat.recompute ? stash.moments_recomputing : stash.moments) {
     int64_t sum = 0;
-    for (size_t k = 0; k < counts.size(); ++k) sum += counts[k] * kept[k];
-    most_kept = std::max(most_kept, sum);
+    for (size_t k = 0; k < moment.size(); ++k) sum += moment[k] * of_moment[k];
+    most = std::max(most, sum);
   }
   const int64_t hosted = device >= options_.first_host ? options_.hosted_bytes : 0;
-  return options_.frozen_bytes + hosted + state / StateShards(seat) +
-         Of(seat).local_batch * (most_kept + transient);
+  return options_.frozen_bytes + hosted + state / shards + most + local_batch * transient;
 }
 
 PartitionProblem MakePartitionProblem(const StageCosts& costs, const Schedule& schedule,

@@ -5,6 +5,12 @@
 // collective costs is kept by where its ranks lie, workspaces are a table of range maxima that all
 // candidates of a search share. What depends on ranks is taken over all pipeline groups, at the
 // slowest.
+//
+// Memory is what the checker counts (core/schedule/pass_memory.h) but for messages and what stages
+// of a device hand to each other. Stages whose state is divided besides hold their weights while
+// they are gathered, and whole gradients from the first backward pass until the next reduction
+// after their own. Where a single stage is divided into buckets, gradients count from the second
+// backward pass on, and weights only if they are gathered once.
 #ifndef DPIPE_CORE_PLANNER_STAGE_COSTS_H_
 #define DPIPE_CORE_PLANNER_STAGE_COSTS_H_
 
@@ -49,6 +55,10 @@ struct StageCostsOptions {
   int first_host = 0;
   // Whether a stage's weights, gradients and moments are divided over its ranks of all groups.
   bool shards_state = false;
+  // Of such: whether weights are gathered once a step (GatherPolicy::kOnce), and whether gradients
+  // are reduced at its end (SyncPolicy::kEnd).
+  bool gathers_once = false;
+  bool reduces_at_end = false;
   // Forward passes of a micro-batch; 1 + p where self-conditioning runs a second one in p of the
   // steps.
   double forward_passes = 1;
@@ -109,10 +119,13 @@ class ModelStageCosts : public StageCosts {
              std::tie(b.inner_messages, b.inner_samples, b.outer_messages, b.outer_samples);
     }
   };
-  // Micro-batches in flight at one moment, of each stage on a device.
+  // What a device holds at one moment: by stage on it, micro-batches in flight; of sharded stages,
+  // then, whether its whole gradients are there, and then, whether its weights are gathered.
+  using Moment = std::vector<int>;
   struct Stash {
-    std::vector<int> stages;               // of the schedule
-    std::vector<std::vector<int>> counts;  // no vector below another one
+    std::vector<int> stages;      // of the schedule
+    std::vector<Moment> moments;  // none below another one
+    std::vector<Moment> moments_recomputing;
   };
 
   using SeatKey = std::pair<int, int>;  // first rank, replicas
@@ -123,6 +136,10 @@ class ModelStageCosts : public StageCosts {
   Nanos LoadTime(const LinkLoad& load, int64_t bytes_per_sample) const;
   const CollectiveGroup& GroupOf(const std::vector<DeviceSeat>& copies) const;
   void ReadStashes(const Schedule& schedule);
+  std::vector<Moment> Moments(const std::vector<Slot>& slots, const std::vector<int>& place,
+                              int num_stages) const;
+  std::vector<Moment> ShardedMoments(const std::vector<Slot>& slots, const std::vector<int>& place,
+                                     int num_stages, bool in_buckets, bool recompute) const;
   int64_t KeptBytesPerSample(const DeviceSeat& seat, LayerRange layers) const;
 
   const CostModel& cost_;

@@ -5,7 +5,11 @@
 
 #include "core/base/philox.h"
 #include "core/cost/fake_profile.h"
+#include "core/planner/pipeline_cut.h"
 #include "core/schedule/generators.h"
+#include "core/schedule/lower.h"
+#include "core/schedule/memory.h"
+#include "core/schedule/schedule_traits.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
@@ -158,6 +162,54 @@ TEST(BackboneTablesTest, WorkspacesOfRangesAreTheCostModels) {
       for (int j = i; j <= count; ++j) {
         EXPECT_EQ(tables.WorkspaceBytesPerSample({i, j}),
                   cost.WorkspaceBytesPerSample(cost.backbone(), {i, j}));
+      }
+    }
+  }
+}
+
+// Messages and what stages hand over aside, as there are no bytes in them here.
+TEST(StageCostsTest, ShardedStagesHoldWhatTheirPlansDo) {
+  UniformProfileOptions uniform;
+  uniform.num_layers = 16;
+  uniform.value_bytes = 0;
+  uniform.parameter_bytes = 40;
+  uniform.saved_bytes = 7;
+  const CostModel cost = *CostModel::Create(UniformProfile(uniform), Cluster());
+  for (const char* name : {"1f1b", "gpipe", "interleaved", "zb-h1", "zb-v", "zeropp"}) {
+    for (const bool once : {false, true}) {
+      for (const bool recompute : {false, true}) {
+        // What is kept from an input gradient to its weight gradient is not counted then.
+        if (recompute && TraitsOf(name)->splits_backward) continue;
+        const Schedule schedule = *MakeSchedule(name, {2, 4});
+        const int num_stages = schedule.num_stages();
+        PipelineCut cut;
+        cut.stages.emplace_back();
+        for (int s = 0; s < num_stages; ++s) {
+          cut.stages[0].push_back({s * 16 / num_stages, (s + 1) * 16 / num_stages});
+        }
+        cut.replicas = {1, 1};
+        cut.seating = {0, 1};
+        cut.recompute = {recompute, recompute};
+        const PipelineShape shape{name, 4, 2, 2, 4, 16};  // two groups, b = 2
+        const PipelineLayout layout = *LayoutOf(schedule, cut, shape, 4);
+        LowerOptions lower;
+        lower.shard = ShardPolicy::kStages;
+        lower.gather = once ? GatherPolicy::kOnce : GatherPolicy::kPassByPass;
+        const Plan plan = *LowerPlan(layout, schedule, lower, cost);
+        StageCostsOptions options = Options(2, 2, 2);
+        options.shards_state = true;
+        options.gathers_once = once;
+        const ModelStageCosts costs(cost, Tables(cost), schedule, options);
+        for (int d = 0; d < 2; ++d) {
+          std::vector<HeldStage> held;
+          for (int s = 0; s < num_stages; ++s) {
+            if (schedule.DeviceOf(s) == d) held.push_back({s, 0, cut.stages[0][s]});
+          }
+          EXPECT_EQ(costs.MemoryBytes(d, {d, 1, recompute}, held),
+                    MemoryOfRank(plan, d, cost).peak_bytes)
+              << name << (once ? ", gathered once" : "") << (recompute ? ", recomputing" : "")
+              << ", device " << d;
+        }
       }
     }
   }
