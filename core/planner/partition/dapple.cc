@@ -13,11 +13,14 @@ namespace {
 
 constexpr Nanos kInfinity = std::numeric_limits<Nanos>::max();
 constexpr size_t kFewBlocks = 600;
+// Of the limits, one in so many is tried first.
+constexpr size_t kCoarse = 16;
 
 // What stages so far add up to, and the last of them.
 struct Point {
   Nanos sum = 0;      // stages and transfers
   Nanos exposed = 0;  // of the all-reduces
+  Nanos block = 0;    // no less than which the longest is
   int begin = 0, replicas = 0;
   int origin = 0;  // in the front of the stages before
 };
@@ -49,38 +52,39 @@ class Dapple {
         num_ranks_(problem.num_ranks()) {}
 
   Choice Run() {
-    const Nanos least = LeastBlock();
-    if (least == kInfinity) return {};
-    ReadBlocks(least);
-    Nanos limit = least;
-    while (limit < kInfinity) {
-      // Every partition of at least this block costs at least this.
-      if (best_.cost < kInfinity && (problem_.num_micro_batches - 1) * limit >= best_.cost) break;
-      if (limit > most_) limit = most_;
-      Try(limit);
-      if (limit >= most_) break;
-      limit = NextLimit(limit);
-    }
-    return best_;
+    const ReplicatedSolution least_block = LeastBlock();
+    if (least_block.stages.empty()) return {};
+    least_ = least_block.largest;
+    // What costs as much as this is found anew, so that it makes no difference but to the time.
+    too_much_ = 1 + CostOf(least_block.stages, least_block.replicas);
+    ReadBlocks();
+    ReadRests();
+    const std::vector<Nanos> limits = Limits();
+    // A few of them first, for a cost to compare with that leaves little to the others.
+    Sweep(limits, kCoarse);
+    const Choice coarse = std::move(best_);
+    best_ = {};
+    too_much_ = coarse.cost + 1;
+    Sweep(limits, 1);
+    return best_.stages.empty() ? coarse : best_;
   }
 
  private:
-  Nanos LeastBlock() {
+  ReplicatedSolution LeastBlock() {
     ReplicatedCosts costs;
     costs.stage = [](const SeatTables::Table& table, const DeviceSeat&, int i, int j) {
       return table.compute[i][j];
     };
     costs.link = [&](int cut, int m) { return tables_.BorderLink(cut, m); };
-    const ReplicatedSolution solution = SolveReplicated(problem_, tables_, costs);
-    return solution.stages.empty() ? kInfinity : solution.largest;
+    return SolveReplicated(problem_, tables_, costs);
   }
 
   // The values that a block can take, if they are few, and the largest.
-  void ReadBlocks(Nanos least) {
-    most_ = least;
+  void ReadBlocks() {
+    most_ = least_;
     const auto add = [&](Nanos block) {
       most_ = std::max(most_, block);
-      if (block > least && blocks_.size() <= kFewBlocks) blocks_.insert(block);
+      if (block > least_ && blocks_.size() <= kFewBlocks) blocks_.insert(block);
     };
     for (int m = 0; m < num_ranks_; ++m) {
       for (int cut = 1; cut < num_layers_ && m > 0; ++cut) add(tables_.BorderLink(cut, m));
@@ -97,18 +101,76 @@ class Dapple {
     }
   }
 
+  // The least that stages and transfers add up to from each stage, rank and layer on.
+  void ReadRests() {
+    rests_.assign(num_stages_ + 1,
+                  std::vector<std::vector<Nanos>>(num_ranks_ + 1,
+                                                  std::vector<Nanos>(num_layers_ + 1, kInfinity)));
+    rests_[num_stages_][num_ranks_][num_layers_] = 0;
+    for (int s = num_stages_ - 1; s >= 0; --s) {
+      for (int m = 0; m < num_ranks_; ++m) {
+        for (int r : tables_.Choices(s, m)) ReadRests(s, m, r);
+      }
+    }
+  }
+
+  void ReadRests(int s, int m, int r) {
+    const SeatTables::Table& table = tables_.Of(tables_.SeatAt(m, r));
+    for (int i = 0; i < num_layers_; ++i) {
+      Nanos least = kInfinity;
+      for (int j = i + 1; j <= num_layers_; ++j) {
+        const Nanos rest = rests_[s + 1][m + r][j];
+        if (rest < kInfinity) least = std::min(least, table.compute[i][j] + rest);
+      }
+      if (least == kInfinity) continue;
+      const Nanos link = s > 0 && m > 0 && i > 0 ? tables_.BorderLink(i, m) : 0;
+      rests_[s][m][i] = std::min(rests_[s][m][i], link + least);
+    }
+  }
+
+  // Whether whatever comes of stages of at least this block costs no less than the best so far.
+  bool IsTooMuch(Nanos block, Nanos sum, Nanos exposed, Nanos rest) const {
+    return rest == kInfinity || (problem_.num_micro_batches - 1) * block + sum + rest + exposed >=
+                                    std::min(best_.cost, too_much_);
+  }
+
+  Nanos CostOf(const std::vector<LayerRange>& stages, const std::vector<int>& replicas) const {
+    return DappleCost(problem_, stages, ConsecutiveSeats(replicas, IsFull()));
+  }
+
+  std::vector<Nanos> Limits() const {
+    std::vector<Nanos> limits;
+    for (Nanos limit = least_; limit < most_; limit = NextLimit(limit)) limits.push_back(limit);
+    limits.push_back(most_);
+    return limits;
+  }
+
+  // Tries every `stride`-th limit.
+  void Sweep(const std::vector<Nanos>& limits, size_t stride) {
+    for (size_t i = 0; i < limits.size(); i += stride) {
+      // Every partition of at least this block costs at least this.
+      const Nanos blocks = (problem_.num_micro_batches - 1) * limits[i];
+      if (best_.cost < kInfinity && blocks >= best_.cost) return;
+      const bool grows = problem_.num_micro_batches >= num_stages_;
+      Try(limits[i], i > 0 && grows ? limits[i - stride] : least_);
+    }
+  }
+
   Nanos NextLimit(Nanos limit) const {
     if (blocks_.size() > kFewBlocks) return limit + std::max<Nanos>(1, limit / 100);
     const auto next = blocks_.upper_bound(limit);
     return next == blocks_.end() ? kInfinity : *next;
   }
 
-  // The best partition of blocks of at most `limit`, if it beats the best so far.
-  void Try(Nanos limit) {
+  // The best partition of blocks of at most `limit`, if it beats the best so far; of which those of
+  // blocks of at most `tried` have been looked at.
+  void Try(Nanos limit, Nanos tried) {
     const std::vector<std::vector<std::vector<Point>>> none(
         num_ranks_ + 1, std::vector<std::vector<Point>>(num_layers_ + 1));
     fronts_.assign(num_stages_ + 1, none);
-    fronts_[0][0][0].push_back({});
+    Point none_yet;
+    none_yet.block = tried;
+    fronts_[0][0][0].push_back(none_yet);
     for (int s = 0; s < num_stages_; ++s) {
       for (int m = 0; m < num_ranks_; ++m) {
         for (int r : tables_.Choices(s, m)) Extend(limit, s, m, r);
@@ -120,7 +182,7 @@ class Dapple {
       return a.sum + a.exposed < b.sum + b.exposed;
     });
     Choice choice = Backtrack(*least);
-    choice.cost = DappleCost(problem_, choice.stages, ConsecutiveSeats(choice.replicas, IsFull()));
+    choice.cost = CostOf(choice.stages, choice.replicas);
     if (choice.cost < best_.cost) best_ = std::move(choice);
   }
 
@@ -136,10 +198,13 @@ class Dapple {
       if (from.empty() || link > limit) continue;
       for (int j = s == num_stages_ - 1 ? num_layers_ : i + 1; j <= last; ++j) {
         if (table.compute[i][j] > limit || !tables_.Fits(s, seat, {i, j})) break;
+        const Nanos rest = rests_[s + 1][m + r][j];
         for (size_t k = 0; k < from.size(); ++k) {
+          const Nanos sum = from[k].sum + link + table.compute[i][j];
           const Nanos exposed = std::max(from[k].exposed, table.sync[i][j] - s * limit);
-          Insert({from[k].sum + link + table.compute[i][j], exposed, i, r, static_cast<int>(k)},
-                 fronts_[s + 1][m + r][j]);
+          const Nanos block = std::max({from[k].block, link, table.compute[i][j]});
+          if (IsTooMuch(block, sum, exposed, rest)) continue;
+          Insert({sum, exposed, block, i, r, static_cast<int>(k)}, fronts_[s + 1][m + r][j]);
         }
       }
     }
@@ -164,7 +229,9 @@ class Dapple {
   const int num_stages_;
   const int num_ranks_;
   std::set<Nanos> blocks_;
-  Nanos most_ = 0;
+  Nanos least_ = 0, most_ = 0;                                        // blocks
+  Nanos too_much_ = kInfinity;                                        // cost of no interest
+  std::vector<std::vector<std::vector<Nanos>>> rests_;                // [stages][ranks][layers]
   std::vector<std::vector<std::vector<std::vector<Point>>>> fronts_;  // [stages][ranks][layers]
   Choice best_;
 };

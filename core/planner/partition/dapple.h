@@ -9,7 +9,10 @@
 // over (stages, ranks, layers). The limit starts at the least possible T and grows: through every
 // value that a block takes where these are few (at most 600), which is exact if M >= S; by 1 % at a
 // time otherwise, which is at most 1 % above the optimum then. (Where M < S a longer block can
-// lower the estimate, which a limit does not see.)
+// lower the estimate, which a limit does not see.) One limit in 16 is tried first; then what the
+// stages so far, their longest block and the least that all later ones add up to already cost as
+// much as the best is left out, so that few limits take long. Eight stages of 150 layers on 64
+// ranks take 1 to 7 s.
 //
 // Deviations: DAPPLE also chooses among device placements; here stages take ranks in order. Times
 // are the profile's at the local batch, transfers go from border rank to border rank, and the

@@ -8,6 +8,7 @@
 #include "core/planner/partition/brute_force.h"
 #include "core/planner/partition/by_parameters.h"
 #include "core/planner/partition/chain_costs.h"
+#include "core/planner/partition/dapple.h"
 #include "core/planner/partition/dawnpiper.h"
 #include "core/planner/partition/straight.h"
 #include "gtest/gtest.h"
@@ -167,6 +168,29 @@ TEST(DawnPiperTest, FindsAPartitionWheneverOneFitsAndIsNeverBetterThanTheExactOn
   }
   EXPECT_GT(infeasible, 100);
   EXPECT_LT(infeasible, 1900);
+}
+
+// With one micro-batch no limit on blocks rules out a larger one: hundreds are tried.
+TEST(DappleTest, ManyRanksAndOneMicroBatchEnd) {
+  RandomStream random(36, 0, 0, RandomPurpose::kTest);
+  RandomChainOptions options;
+  options.num_stages = 6;
+  options.min_layers = options.max_layers = 90;
+  ChainCosts costs = RandomChain(random, options);
+  for (int l = 0; l < 90; ++l) {
+    costs.forward[l] = costs.forward[l] * 100'000 + random.NextBelow(100'000);
+    costs.sync[l] = costs.sync[l] * 1000 + random.NextBelow(1000);
+  }
+  PartitionProblem problem = StraightProblem(costs, 6, 1, 4);
+  problem.choose_replicas = true;
+  const absl::StatusOr<Partition> dapple = PartitionDapple(problem);
+  ASSERT_TRUE(dapple.ok()) << dapple.status();
+  ExpectCovers(*dapple, problem, "dapple");
+  const Nanos cost = DappleCost(problem, dapple->stages, dapple->seats);
+  for (const std::string name : {"balanced", "pipedream", "spp", "uniform"}) {
+    const Partition other = *(*FindPartitioner(name))(problem);
+    EXPECT_LE(cost, DappleCost(problem, other.stages, other.seats)) << name;
+  }
 }
 
 }  // namespace
