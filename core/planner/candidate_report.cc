@@ -22,6 +22,7 @@ PlanCandidate Report(const Candidate& candidate, std::string outcome) {
   report.step_ns = candidate.step_ns;
   report.bubble_ratio = candidate.bubble_ratio;
   report.outcome = std::move(outcome);
+  if (!candidate.cut.note.empty()) absl::StrAppend(&report.outcome, "; ", candidate.cut.note);
   return report;
 }
 

@@ -48,6 +48,7 @@ absl::StatusOr<PipelineCut> JoinPartitions(const std::vector<Partition>& partiti
       if (seats[d].recompute) cut.recompute[d] = true;
     }
     cut.stages.push_back(partitions[b].stages);
+    if (cut.note.empty()) cut.note = partitions[b].note;
     cut.bottleneck_ns = std::max(cut.bottleneck_ns, partitions[b].bottleneck_ns);
   }
   return cut;

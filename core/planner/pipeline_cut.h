@@ -3,6 +3,7 @@
 #define DPIPE_CORE_PLANNER_PIPELINE_CUT_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,7 @@ struct PipelineCut {
   std::shared_ptr<const Schedule> schedule;
   int recv_lookahead = 1;   // LowerOptions.recv_lookahead
   Nanos bottleneck_ns = 0;  // the largest of the partitions'
+  std::string note;         // Partition.note of the first that has one
 };
 
 // InvalidArgument if the partitions seat the schedule's devices differently.

@@ -79,13 +79,6 @@ class Ordering {
     return used;
   }
 
-  bool Fits(int stage, const DeviceSeat& seat, LayerRange layers) const {
-    DeviceSeat holds = seat;
-    holds.recompute = problem_.recompute != Recompute::kNone;
-    const int64_t limit = costs_.MemoryLimitBytes(holds);
-    return limit == 0 || costs_.MemoryBytes(stage, holds, {{stage, 0, layers}}) <= limit;
-  }
-
   // Adds the next device of class c to a multiset.
   void Extend(std::vector<int> counts, int c) {
     if (counts[c] == static_cast<int>(classes_[c].size())) return;
@@ -113,7 +106,7 @@ class Ordering {
     for (int j = later == 0 ? num_layers_ : i + 1; j <= num_layers_ - later; ++j) {
       const Nanos largest = std::max(so_far, costs_.ComputeNs(seat, {i, j}));
       if (largest >= to[j].largest) continue;
-      if (!Fits(stage, seat, {i, j})) return;
+      if (!StageFits(problem_, stage, seat, {i, j})) return;
       to[j] = {largest, i, u};
     }
   }
@@ -167,7 +160,12 @@ absl::StatusOr<Partition> PartitionHeterogeneous(const PartitionProblem& problem
   }
   absl::StatusOr<Partition> in_order = PartitionStraight(problem);
   Ordering ordering(problem);
-  if (ordering.num_multisets() > kMostMultisets) return in_order;
+  if (ordering.num_multisets() > kMostMultisets) {
+    if (!in_order.ok()) return in_order;
+    in_order->note = absl::StrCat("the devices keep their order: unlike ones leave more than ",
+                                  kMostMultisets, " ways to use some of them");
+    return in_order;
+  }
   const DeviceOrder order = ordering.Run();
   if (order.first_ranks.empty()) return in_order;
   PartitionProblem ordered = problem;

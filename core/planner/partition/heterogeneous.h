@@ -13,7 +13,7 @@
 //
 // Deviations: every device is used, as the number of stages says. Straight pipelines only, with
 // equal replicas (a stage's ranks neighbour each other), which stay. Where the classes leave more
-// than 4096 multisets the devices keep their order.
+// than 4096 multisets the devices keep their order, which Partition.note says.
 #ifndef DPIPE_CORE_PLANNER_PARTITION_HETEROGENEOUS_H_
 #define DPIPE_CORE_PLANNER_PARTITION_HETEROGENEOUS_H_
 

@@ -86,6 +86,37 @@ TEST(HeterogeneousTest, ByHand) {
   EXPECT_EQ(last.seats, (std::vector<DeviceSeat>{{1, 1, false}, {0, 1, false}}));
 }
 
+// Where what crosses cuts takes more than what layers save, only stages that do not recompute fit.
+struct ThickCuts : ChainCosts {
+  int64_t MemoryBytes(int, const DeviceSeat& seat,
+                      const std::vector<HeldStage>& held) const override {
+    return seat.recompute ? 1000 : 10 * held[0].layers.size();
+  }
+};
+
+TEST(HeterogeneousTest, OrdersStagesThatFitWithoutRecomputationAlone) {
+  ThickCuts costs;
+  static_cast<ChainCosts&>(costs) = PlainChain({7, 6, 4});
+  costs.slowness = {2, 1};
+  costs.limit = 100;
+  PartitionProblem problem = StraightProblem(costs, 2, 3);
+  problem.recompute = Recompute::kAuto;
+  const Partition partition = *PartitionHeterogeneous(problem);
+  EXPECT_EQ(partition.bottleneck_ns, 13);
+  EXPECT_EQ(partition.seats, (std::vector<DeviceSeat>{{1, 1, false}, {0, 1, false}}));
+}
+
+TEST(HeterogeneousTest, SaysWhereNoOrderWasSearched) {
+  ChainCosts costs = PlainChain(std::vector<Nanos>(13, 6));
+  for (int rank = 0; rank < 13; ++rank) costs.slowness.push_back(13 - rank);
+  const Partition many = *PartitionHeterogeneous(StraightProblem(costs, 13, 3));
+  EXPECT_EQ(many.note,
+            "the devices keep their order: unlike ones leave more than 4096 ways to use some of "
+            "them");
+  EXPECT_EQ(many.seats, ConsecutiveSeats(std::vector<int>(13, 1), false));
+  EXPECT_EQ(PartitionHeterogeneous(StraightProblem(costs, 12, 3))->note, "");
+}
+
 TEST(HeterogeneousTest, RefusesUnequalReplicas) {
   const ChainCosts costs = PlainChain({1, 1, 1});
   PartitionProblem problem = StraightProblem(costs, 2, 3);

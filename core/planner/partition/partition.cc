@@ -217,6 +217,18 @@ absl::Status CheckMemory(const PartitionProblem& problem, const std::vector<Laye
   return absl::OkStatus();
 }
 
+bool StageFits(const PartitionProblem& problem, int stage, const DeviceSeat& seat,
+               LayerRange layers) {
+  DeviceSeat holds = seat;
+  const int64_t limit = problem.costs->MemoryLimitBytes(holds);
+  if (limit == 0) return true;
+  holds.recompute = problem.recompute != Recompute::kNone;
+  if (problem.costs->MemoryBytes(stage, holds, {{stage, 0, layers}}) <= limit) return true;
+  holds.recompute = false;
+  return problem.recompute == Recompute::kAuto &&
+         problem.costs->MemoryBytes(stage, holds, {{stage, 0, layers}}) <= limit;
+}
+
 std::vector<DeviceSeat> SeatsWithRecompute(const PartitionProblem& problem,
                                            const std::vector<LayerRange>& stages,
                                            std::vector<DeviceSeat> seats) {

@@ -19,6 +19,7 @@
 #define DPIPE_CORE_PLANNER_PARTITION_PARTITION_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -64,6 +65,7 @@ struct Partition {
   Nanos bottleneck_ns = 0;         // T0
   Nanos exposed_sync_ns = 0;       // Y
   Nanos bound_ns = 0;              // T_max
+  std::string note;                // what the partitioner did not look at; often empty
 };
 
 // Whether stage k lies on device k alone, for every k.
@@ -94,6 +96,12 @@ Partition ScorePartition(const PartitionProblem& problem, std::vector<LayerRange
 // ResourceExhausted, naming the device and both values, if a device needs more than its limit.
 absl::Status CheckMemory(const PartitionProblem& problem, const std::vector<LayerRange>& stages,
                          const std::vector<DeviceSeat>& seats);
+
+// Whether a rank of the seat has memory for this stage of a straight pipeline: recomputing as the
+// problem says; kAuto: with or without, since where a thick cut begins the stage recomputing may
+// need more.
+bool StageFits(const PartitionProblem& problem, int stage, const DeviceSeat& seat,
+               LayerRange layers);
 
 // The seats with recomputation where the problem asks for it; kAuto: on the devices that exceed
 // their limit without.

@@ -119,16 +119,6 @@ std::vector<int> SeatTables::Choices(int s, int used) const {
   return choices;
 }
 
-bool SeatTables::Fits(int s, const DeviceSeat& seat, LayerRange layers) const {
-  DeviceSeat holds = seat;
-  holds.recompute = problem_.recompute != Recompute::kNone;
-  const int64_t limit = problem_.costs->MemoryLimitBytes(holds);
-  if (limit == 0 || problem_.costs->MemoryBytes(s, holds, {{s, 0, layers}}) <= limit) return true;
-  holds.recompute = false;
-  return problem_.recompute == Recompute::kAuto &&
-         problem_.costs->MemoryBytes(s, holds, {{s, 0, layers}}) <= limit;
-}
-
 ReplicatedSolution SolveReplicated(const PartitionProblem& problem, SeatTables& tables,
                                    const ReplicatedCosts& costs) {
   return Solver(problem, tables, costs).Run();

@@ -34,7 +34,9 @@ class SeatTables {
   DeviceSeat SeatAt(int first_rank, int replicas) const {
     return {first_rank, replicas, problem_.recompute == Recompute::kFull};
   }
-  bool Fits(int s, const DeviceSeat& seat, LayerRange layers) const;
+  bool Fits(int s, const DeviceSeat& seat, LayerRange layers) const {
+    return StageFits(problem_, s, seat, layers);
+  }
   // Over the border between ranks m-1 and m: the whole micro-batch from the one rank to the other.
   Nanos BorderLink(int cut, int m) const {
     return problem_.costs->LinkNs(cut, {m - 1, 1, false}, {m, 1, false});
