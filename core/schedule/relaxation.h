@@ -11,6 +11,11 @@
 //                                                 0; their mean is taken and not their sum, because
 //                                                 Adam's steps do not shrink with the share of the
 //                                                 batch that they are made of
+//
+// The published ones never flush. Here a step's list begins with the synchronous schedule's warm-up
+// and ends with its cool-down, so the pipeline drains once a step: with p stages, M micro-batches
+// and passes of one unit a step takes 2 (M + p - 1) units and not 2 M. Throughput is understated by
+// so much; which weights a pass sees is as published within a step, and current where one begins.
 #ifndef DPIPE_CORE_SCHEDULE_RELAXATION_H_
 #define DPIPE_CORE_SCHEDULE_RELAXATION_H_
 
