@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/schedule/instruction_parts.h"
 
 namespace dpipe {
 namespace {
-
-bool IsMessage(const Instruction& instruction) {
-  return instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
-}
 
 bool IsGradient(Instruction::Kind kind) {
   return kind == Instruction::BACKWARD || kind == Instruction::INPUT_GRAD ||

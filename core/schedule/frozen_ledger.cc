@@ -1,15 +1,12 @@
 #include "core/schedule/frozen_ledger.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/schedule/instruction_parts.h"
 
 namespace dpipe {
 namespace {
 
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
-SampleRange SamplesIn(const Instruction& instruction) {
-  return {instruction.samples().begin(), instruction.samples().end()};
-}
 
 }  // namespace
 

@@ -3,16 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "core/schedule/instruction_parts.h"
+
 namespace dpipe {
 namespace {
-
-SampleRange SamplesIn(const Instruction& instruction) {
-  return {instruction.samples().begin(), instruction.samples().end()};
-}
-
-LayerRange LayersIn(const Instruction& instruction) {
-  return {instruction.layers().begin(), instruction.layers().end()};
-}
 
 // Calls visit(last read, samples) for every run of samples whose last reads are equal.
 template <typename Visit>

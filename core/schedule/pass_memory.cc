@@ -4,21 +4,10 @@
 #include <map>
 #include <utility>
 
+#include "core/schedule/instruction_parts.h"
 #include "core/schedule/param_gathers.h"
 
 namespace dpipe {
-namespace {
-
-SampleRange SamplesIn(const Instruction& instruction) {
-  return {instruction.samples().begin(), instruction.samples().end()};
-}
-
-LayerRange LayersIn(const Instruction& instruction) {
-  return {instruction.layers().begin(), instruction.layers().end()};
-}
-
-}  // namespace
-
 PassMemory::PassMemory(const Plan& plan, int rank, const std::vector<int>& stages,
                        const std::vector<ChainBoundaries>& boundaries, const CostModel& cost)
     : plan_(plan),

@@ -8,16 +8,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/schedule/instruction_parts.h"
 
 namespace dpipe {
 namespace {
 
 absl::Status Bad(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("relaxed plan: ", what));
-}
-
-bool IsMessage(const Instruction& instruction) {
-  return instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
 }
 
 // Whether the pass is the last of its micro-batch that adds weight gradients.

@@ -8,15 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/schedule/instruction_parts.h"
 
 namespace dpipe {
 namespace {
 
 using MatchTable = std::vector<std::vector<int>>;
-
-bool IsMessage(const Instruction& instruction) {
-  return instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
-}
 
 std::string Where(int rank, int index, const Instruction& instruction) {
   return absl::StrCat("rank ", rank, ", instruction ", index, " (",

@@ -1,20 +1,13 @@
 #include "core/schedule/stage_ledger.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/schedule/instruction_parts.h"
 #include "core/schedule/param_gathers.h"
 
 namespace dpipe {
 namespace {
 
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
-LayerRange LayersIn(const Instruction& instruction) {
-  return {instruction.layers().begin(), instruction.layers().end()};
-}
-
-SampleRange SamplesIn(const Instruction& instruction) {
-  return {instruction.samples().begin(), instruction.samples().end()};
-}
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/schedule/instruction_parts.h"
 #include "core/schedule/symbolic_rank.h"
 #include "core/schedule/symbolic_values.h"
 
@@ -20,10 +21,6 @@ using symbolic::PassKey;
 using symbolic::SymbolicRank;
 
 absl::Status Missing(const std::string& what) { return absl::InternalError(what); }
-
-bool IsMessage(const Instruction& i) {
-  return i.kind() == Instruction::SEND || i.kind() == Instruction::RECV;
-}
 
 struct RankState {
   explicit RankState(SymbolicRank symbols) : symbols(std::move(symbols)) {}

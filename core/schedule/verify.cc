@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/schedule/frozen_ledger.h"
 #include "core/schedule/instruction_fields.h"
+#include "core/schedule/instruction_parts.h"
 #include "core/schedule/memory.h"
 #include "core/schedule/plan_shape.h"
 #include "core/schedule/rendezvous.h"
@@ -16,10 +17,6 @@ namespace dpipe {
 namespace {
 
 absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
-SampleRange SamplesIn(const Instruction& instruction) {
-  return {instruction.samples().begin(), instruction.samples().end()};
-}
 
 // Walks one rank's list, whose fields are in range, and proves that each instruction finds what it
 // needs.

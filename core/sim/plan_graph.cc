@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/schedule/instruction_parts.h"
 #include "core/schedule/trace_stats.h"
 #include "core/sim/check_plan.h"
 #include "core/sim/frozen_inbox.h"
@@ -14,14 +15,6 @@
 
 namespace dpipe {
 namespace {
-
-LayerRange LayersIn(const Instruction& instruction) {
-  return {instruction.layers().begin(), instruction.layers().end()};
-}
-
-SampleRange SamplesIn(const Instruction& instruction) {
-  return {instruction.samples().begin(), instruction.samples().end()};
-}
 
 LayerRange LayersOf(const Stage& stage) { return {stage.layers().begin(), stage.layers().end()}; }
 
