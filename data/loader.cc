@@ -1,9 +1,7 @@
 #include "data/loader.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -135,22 +133,6 @@ void WritePixels(const Image& image, const CropChoice& crop, const Patch& patch,
   }
 }
 
-// Of every image, by several threads, because they wait for storage and not for cores.
-std::vector<absl::StatusOr<ImageSize>> ReadSizes(const SampleSource& dataset) {
-  constexpr int kThreads = 8;
-  std::vector<absl::StatusOr<ImageSize>> sizes(dataset.size());
-  std::atomic<size_t> next{0};
-  const auto read = [&] {
-    for (size_t i = next++; i < sizes.size(); i = next++) {
-      sizes[i] = dataset.LoadImageSize(static_cast<int32_t>(i));
-    }
-  };
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) threads.emplace_back(read);
-  for (std::thread& thread : threads) thread.join();
-  return sizes;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataLoader>> DataLoader::Create(
@@ -201,7 +183,7 @@ absl::Status DataLoader::AssignBuckets() {
   if (options_.buckets.empty()) return absl::OkStatus();
   std::vector<ImageSize> sizes;
   // Also of those known to be bad: the order must be that of the run that found them.
-  const std::vector<absl::StatusOr<ImageSize>> all = ReadSizes(*dataset_);
+  const std::vector<absl::StatusOr<ImageSize>> all = ReadImageSizes(*dataset_);
   for (int32_t i = 0; i < dataset_->size(); ++i) {
     const auto& found = all[i];
     if (absl::IsUnavailable(found.status())) return found.status();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
 #include "data/image.h"
@@ -36,6 +37,10 @@ class SampleSource {
   // NotFound for a sample that has none.
   virtual absl::StatusOr<Image> LoadCondition(int32_t index) const = 0;
 };
+
+// LoadImageSize of every sample, in order; by several threads, because they wait for storage and
+// not for cores.
+std::vector<absl::StatusOr<ImageSize>> ReadImageSizes(const SampleSource& source);
 
 }  // namespace dpipe
 

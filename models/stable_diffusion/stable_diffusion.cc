@@ -1,7 +1,6 @@
 #include "models/stable_diffusion/stable_diffusion.h"
 
 #include <filesystem>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -17,9 +16,7 @@
 #include "models/stable_diffusion/config_corrections.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
-#include "models/weights/copy_component.h"
 #include "models/weights/more_channels.h"
-#include "nlohmann/json.hpp"
 
 namespace dpipe::models {
 namespace {
@@ -369,98 +366,6 @@ std::map<std::string, Tensor> StableDiffusion::RandomUNet(uint64_t seed) const {
   NamedTensors unet = RandomParameters(*narrow, seed);
   Widen(&unet);
   return unet;
-}
-
-absl::Status StableDiffusion::SaveScheduler(const std::string& folder) const {
-  DPIPE_RETURN_IF_ERROR(
-      WriteFileAtomically(folder + "/scheduler/scheduler_config.json", scheduler_config_));
-  if (!changes_.zero_terminal_snr.value_or(false)) return absl::OkStatus();
-  DPIPE_ASSIGN_OR_RETURN(const std::string index, ReadFile(folder + "/model_index.json"));
-  return WriteFileAtomically(folder + "/model_index.json",
-                             WithSchedulerClass(index, scheduler_config_));
-}
-
-absl::Status StableDiffusion::SaveRandomFrozen(const std::string& folder,
-                                               StoredFormat format) const {
-  const auto masters = [](const nn::ParameterSet& parameters) {
-    NamedTensors tensors;
-    for (nn::ParameterId id : parameters.ids()) {
-      tensors[parameters.program().parameter(id).name] = parameters.weight(id).master();
-    }
-    return tensors;
-  };
-  DPIPE_RETURN_IF_ERROR(SaveWeights(absl::StrCat(folder, "/text_encoder/", kTransformersWeights),
-                                    masters(*frozen_[kTextEncoder]), format));
-  DPIPE_ASSIGN_OR_RETURN(const nn::Program decoder,
-                         BuildVaeDecoder(vae_config_, image_size_, image_size_));
-  NamedTensors vae = masters(*frozen_[kVaeEncoder]);
-  vae.merge(RandomParameters(decoder, kFrozenSeed));
-  return SaveWeights(absl::StrCat(folder, "/vae/", kDiffusersWeights), vae, format);
-}
-
-absl::Status StableDiffusion::CopyComponents(const std::string& folder,
-                                             bool with_unet_weights) const {
-  const std::string path = folder_ + "/model_index.json";
-  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ParseModelIndex(text, path));
-  std::set<std::string> names = index.components;
-  names.insert({"scheduler", "text_encoder", "tokenizer", "unet", "vae"});
-  names.erase(saved_elsewhere_);
-  std::set<std::string> missing;
-  for (const std::string& name : names) {
-    const std::string from = absl::StrCat(folder_, "/", name);
-    std::error_code error;
-    if (!fs::is_directory(from, error)) {
-      missing.insert(name);
-      continue;
-    }
-    DPIPE_RETURN_IF_ERROR(
-        CopyComponent(from, absl::StrCat(folder, "/", name), with_unet_weights || name != "unet"));
-  }
-  return WriteFileAtomically(folder + "/model_index.json", WithoutComponents(text, missing));
-}
-
-absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_unet_weights,
-                                         StoredFormat format) const {
-  std::error_code error;
-  if (fs::equivalent(folder, folder_, error)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("will not write over ", folder, ", which the model was loaded from"));
-  }
-  DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
-  DPIPE_RETURN_IF_ERROR(CopyComponents(folder, with_unet_weights));
-  DPIPE_RETURN_IF_ERROR(SaveScheduler(folder));
-  if (unet_config_.further_input != FurtherInput::kNone) {
-    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(folder_ + "/unet/config.json"));
-    nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
-    json["in_channels"] = unet_config_.in_channels;
-    json[kFurtherInputKey] = FurtherInputName(unet_config_.further_input);
-    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/unet/config.json", json.dump(2) + "\n"));
-  }
-  return frozen_is_random_ ? SaveRandomFrozen(folder, format) : absl::OkStatus();
-}
-
-absl::Status StableDiffusion::Save(const std::string& folder,
-                                   const std::map<std::string, Tensor>& unet,
-                                   StoredFormat format) const {
-  const SplitParameters split = SplitLora(unet);
-  const bool keeps_unet = lora_.rank > 0 && has_unet_weights();
-  DPIPE_RETURN_IF_ERROR(SaveOthers(folder, /*with_unet_weights=*/keeps_unet, format));
-  if (lora_.rank > 0) {
-    DPIPE_RETURN_IF_ERROR(
-        SaveLora(absl::StrCat(folder, "/", kLoraFile), split.adapters, lora_.scale, format));
-  }
-  if (keeps_unet) return absl::OkStatus();
-  return SaveWeights(absl::StrCat(folder, "/unet/", kDiffusersWeights), split.base, format);
-}
-
-absl::Status StableDiffusion::SaveWithLockedUNet(const std::string& folder,
-                                                 StoredFormat format) const {
-  if (frozen_is_random_ || has_adapters()) {
-    DPIPE_ASSIGN_OR_RETURN(const NamedTensors unet, LoadLockedUNet());
-    return Save(folder, unet, format);
-  }
-  return SaveOthers(folder, /*with_unet_weights=*/true, format);
 }
 
 }  // namespace dpipe::models
