@@ -16,6 +16,35 @@
 namespace dpipe {
 namespace {
 
+// By worker.
+using WorkerSamples = std::vector<ComponentSamples>;
+
+void Append(const std::vector<Nanos>& more, std::vector<Nanos>* samples) {
+  samples->insert(samples->end(), more.begin(), more.end());
+}
+
+void Append(const WorkerSamples& more, WorkerSamples* samples) {
+  samples->resize(more.size());
+  for (size_t w = 0; w < more.size(); ++w) {
+    ComponentSamples& all = (*samples)[w];
+    Append(more[w].load_ns, &all.load_ns);
+    all.layers.resize(more[w].layers.size());
+    for (size_t l = 0; l < all.layers.size(); ++l) {
+      const LayerSamples& layer = more[w].layers[l];
+      Append(layer.forward_ns, &all.layers[l].forward_ns);
+      Append(layer.input_grad_ns, &all.layers[l].input_grad_ns);
+      Append(layer.weight_grad_ns, &all.layers[l].weight_grad_ns);
+      all.layers[l].saved_bytes = layer.saved_bytes;
+    }
+  }
+}
+
+// All that is timed of one component.
+struct ComponentTimes {
+  std::map<int, WorkerSamples> passes;  // by local batch
+  WorkerSamples optimizer_steps;        // as load_ns
+};
+
 class Profiler {
  public:
   Profiler(const nn::Model& model, const std::vector<DeviceWorker*>& workers,
@@ -33,15 +62,24 @@ class Profiler {
     profile.set_device(options_.device_name);
     profile.set_dtype(std::string(DTypeName(options_.compute_dtype)));
     profile.set_frozen_quantum(options_.frozen_quantum);
-    total_ = model_.num_components() + static_cast<int>(options_.local_batches.size());
     for (int i = 0; i < model_.num_components(); ++i) {
       *profile.add_components() = DescribeComponent(model_.component(i), options_.compute_dtype);
-      DPIPE_RETURN_IF_ERROR(model_.component(i).is_backbone
-                                ? Backbone(i, &profile)
-                                : Frozen(i, profile.mutable_components(i)));
     }
+    times_.resize(model_.num_components());
+    const int rounds = std::max(1, options_.passes / options_.passes_a_round);
+    for (int round = 0; round < rounds; ++round) {
+      round_ = options_;
+      round_.passes = options_.passes * (round + 1) / rounds - options_.passes * round / rounds;
+      if (round > 0) round_.warmup_passes = std::min(1, options_.warmup_passes);
+      DPIPE_RETURN_IF_ERROR(TimeAll(profile, [&](double done) {
+        if (on_progress_) on_progress_((round + done) / rounds);
+      }));
+    }
+    for (int i = 0; i < model_.num_components(); ++i) {
+      SetTimes(times_[i], model_.component(i).is_backbone, profile.mutable_components(i));
+    }
+    profile.set_cached_load_ns_per_sample(TypicalLoadTime(cached_loads_));
     DPIPE_RETURN_IF_ERROR(LaunchOverhead(&profile));
-    DPIPE_RETURN_IF_ERROR(CachedLoad(&profile));
     const bool by_graphs = options_.graphs && workers_[0]->device()->graphs() != nullptr;
     profile.set_provenance(absl::StrCat("measured on ", workers_.size(), " device(s) at once, in ",
                                         options_.passes, " passes",
@@ -50,38 +88,40 @@ class Profiler {
   }
 
  private:
-  void Progress() {
-    ++done_;
-    if (on_progress_) on_progress_(static_cast<double>(done_) / total_);
+  // One round.
+  absl::Status TimeAll(const ModelProfile& profile, const std::function<void(double)>& progress) {
+    const double parts = static_cast<double>(
+        model_.num_components() + model_.backbones().size() * options_.local_batches.size());
+    int done = 0;
+    for (int i = 0; i < model_.num_components(); ++i) {
+      if (!model_.component(i).is_backbone) {
+        DPIPE_RETURN_IF_ERROR(Frozen(i));
+      } else {
+        DPIPE_RETURN_IF_ERROR(Backbone(i, [&] { progress(++done / parts); }));
+        DPIPE_RETURN_IF_ERROR(OptimizerTimes(i, profile.components(i)));
+      }
+      progress(++done / parts);
+    }
+    return CachedLoad();
   }
 
   // Runs `measure` on every worker at once.
   template <typename Measure>
-  absl::StatusOr<std::vector<ComponentSamples>> OnAllWorkers(const Measure& measure) {
-    std::vector<ComponentSamples> samples(workers_.size());
+  absl::Status OnAllWorkers(WorkerSamples* all, const Measure& measure) {
+    WorkerSamples samples(workers_.size());
     DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int i) -> absl::Status {
-      DPIPE_ASSIGN_OR_RETURN(samples[i], measure(workers_[i]->device()));
+      DPIPE_ASSIGN_OR_RETURN(samples[i], measure(i));
       return absl::OkStatus();
     })));
-    return samples;
+    Append(samples, all);
+    return absl::OkStatus();
   }
 
-  absl::Status Frozen(int index, ComponentProfile* profile) {
-    const nn::Component& component = model_.component(index);
-    const int batch = options_.frozen_quantum;
-    DPIPE_ASSIGN_OR_RETURN(
-        const auto samples, OnAllWorkers([&](const std::shared_ptr<Device>& device) {
-          return TimeFrozenOn(device, component, *inputs_.frozen_parameters[index]);
-        }));
-    const std::vector<LayerTimes> times = TypicalLayerTimes(samples);
-    for (int l = 0; l < profile->layers_size(); ++l) {
-      LayerTiming* timing = profile->mutable_layers(l)->add_timings();
-      timing->set_local_batch(batch);
-      timing->set_forward_ns(times[l].forward_ns);
-    }
-    profile->set_load_ns_per_sample(TypicalLoadTime(samples) / batch);
-    Progress();
-    return absl::OkStatus();
+  absl::Status Frozen(int index) {
+    return OnAllWorkers(&times_[index].passes[options_.frozen_quantum], [&](int worker) {
+      return TimeFrozenOn(workers_[worker]->device(), model_.component(index),
+                          *inputs_.frozen_parameters[index]);
+    });
   }
 
   absl::StatusOr<ComponentSamples> TimeFrozenOn(const std::shared_ptr<Device>& device,
@@ -89,10 +129,10 @@ class Profiler {
                                                 const nn::ParameterSet& parameters) const {
     const int batch = options_.frozen_quantum;
     if (device->has_host_memory()) {
-      return TimeFrozen(component, parameters, batch, device, inputs_, options_);
+      return TimeFrozen(component, parameters, batch, device, inputs_, round_);
     }
     const auto there = nn::CopyParameters(parameters, device);
-    return TimeFrozen(component, *there, batch, device, inputs_, options_);
+    return TimeFrozen(component, *there, batch, device, inputs_, round_);
   }
 
   // With the given values, and gradients of its own.
@@ -107,42 +147,38 @@ class Profiler {
     return own;
   }
 
-  absl::Status Backbone(int index, ModelProfile* profile) {
+  absl::Status Backbone(int index, const std::function<void()>& on_batch) {
     const nn::Component& component = model_.component(index);
-    ComponentProfile* result = profile->mutable_components(index);
     std::vector<std::unique_ptr<nn::ParameterSet>> parameters(workers_.size());
     DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int i) -> absl::Status {
       DPIPE_ASSIGN_OR_RETURN(parameters[i], BackboneOn(workers_[i]->device(), component.program));
       return absl::OkStatus();
     })));
     for (int batch : options_.local_batches) {
-      std::vector<ComponentSamples> samples(workers_.size());
-      DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(workers_, [&](int i) -> absl::Status {
-        DPIPE_ASSIGN_OR_RETURN(
-            samples[i], TimeBackbone(component, parameters[i].get(), batch, inputs_, options_));
-        return absl::OkStatus();
-      })));
-      AddTimings(samples, batch, result);
-      Progress();
+      DPIPE_RETURN_IF_ERROR(OnAllWorkers(&times_[index].passes[batch], [&](int worker) {
+        return TimeBackbone(component, parameters[worker].get(), batch, inputs_, round_);
+      }));
+      on_batch();
     }
-    parameters.clear();
-    DPIPE_RETURN_IF_ERROR(OptimizerTimes(component.program, result));
-    Progress();
     return absl::OkStatus();
   }
 
-  static void AddTimings(const std::vector<ComponentSamples>& samples, int batch,
-                         ComponentProfile* profile) {
-    const std::vector<LayerTimes> times = TypicalLayerTimes(samples);
-    for (int l = 0; l < profile->layers_size(); ++l) {
-      LayerProfile* layer = profile->mutable_layers(l);
-      LayerTiming* timing = layer->add_timings();
-      timing->set_local_batch(batch);
-      timing->set_forward_ns(times[l].forward_ns);
-      timing->set_input_grad_ns(times[l].input_grad_ns);
-      timing->set_weight_grad_ns(times[l].weight_grad_ns);
-      layer->set_saved_bytes_per_sample(samples[0].layers[l].saved_bytes / batch);
+  static void SetTimes(const ComponentTimes& times, bool is_backbone, ComponentProfile* profile) {
+    for (const auto& [batch, samples] : times.passes) {
+      const std::vector<LayerTimes> typical = TypicalLayerTimes(samples);
+      for (int l = 0; l < profile->layers_size(); ++l) {
+        LayerProfile* layer = profile->mutable_layers(l);
+        LayerTiming* timing = layer->add_timings();
+        timing->set_local_batch(batch);
+        timing->set_forward_ns(typical[l].forward_ns);
+        if (!is_backbone) continue;
+        timing->set_input_grad_ns(typical[l].input_grad_ns);
+        timing->set_weight_grad_ns(typical[l].weight_grad_ns);
+        layer->set_saved_bytes_per_sample(samples[0].layers[l].saved_bytes / batch);
+      }
+      if (!is_backbone) profile->set_load_ns_per_sample(TypicalLoadTime(samples) / batch);
     }
+    if (is_backbone) ShareOut(TypicalLoadTime(times.optimizer_steps), profile);
   }
 
   // The first layers, all of them or as many as have some 64 million parameters: an optimizer
@@ -162,81 +198,77 @@ class Profiler {
     return sum;
   }
 
-  // One optimizer step, shared out over the layers by their parameters.
-  absl::Status OptimizerTimes(const nn::Program& program, ComponentProfile* profile) {
-    const LayerRange layers = LayersToOptimize(*profile);
-    DPIPE_ASSIGN_OR_RETURN(
-        const auto samples,
-        OnAllWorkers(
-            [&](const std::shared_ptr<Device>& device) -> absl::StatusOr<ComponentSamples> {
-              nn::ParameterSet own(program, layers, device);
-              DPIPE_RETURN_IF_ERROR(own.Load(*inputs_.backbone_parameters));
-              const auto step = inputs_.make_optimizer(own);
-              ComponentSamples result;
-              PassTimer timer(device.get());
-              for (int pass = -options_.warmup_passes; pass < options_.passes; ++pass) {
-                timer.Begin();
-                DPIPE_RETURN_IF_ERROR(step(&own));
-                timer.End(&result.load_ns);
-                DPIPE_RETURN_IF_ERROR(timer.Finish(/*keep=*/pass >= 0));
-              }
-              return result;
-            }));
-    const double step_ns = TypicalLoadTime(samples);
-    const double total = TrainableBytes(*profile, layers);
+  absl::Status OptimizerTimes(int index, const ComponentProfile& profile) {
+    const nn::Program& program = model_.component(index).program;
+    const LayerRange layers = LayersToOptimize(profile);
+    return OnAllWorkers(&times_[index].optimizer_steps,
+                        [&](int worker) -> absl::StatusOr<ComponentSamples> {
+                          const std::shared_ptr<Device>& device = workers_[worker]->device();
+                          nn::ParameterSet own(program, layers, device);
+                          DPIPE_RETURN_IF_ERROR(own.Load(*inputs_.backbone_parameters));
+                          const auto step = inputs_.make_optimizer(own);
+                          ComponentSamples result;
+                          PassTimer timer(device.get());
+                          for (int pass = -round_.warmup_passes; pass < round_.passes; ++pass) {
+                            timer.Begin();
+                            DPIPE_RETURN_IF_ERROR(step(&own));
+                            timer.End(&result.load_ns);
+                            DPIPE_RETURN_IF_ERROR(timer.Finish(/*keep=*/pass >= 0));
+                          }
+                          return result;
+                        });
+  }
+
+  // One optimizer step's time over the layers, by their parameters.
+  static void ShareOut(double step_ns, ComponentProfile* profile) {
+    const double total = TrainableBytes(*profile, LayersToOptimize(*profile));
     for (LayerProfile& layer : *profile->mutable_layers()) {
       layer.set_optimizer_step_ns(
           static_cast<Nanos>(step_ns * layer.trainable_parameter_bytes() / std::max(1.0, total)));
     }
-    return absl::OkStatus();
   }
 
   // An instruction that computes nothing: what is left is the interpreter's own cost.
   absl::Status LaunchOverhead(ModelProfile* profile) {
     const nn::Program& program = model_.backbone().program;
-    DPIPE_ASSIGN_OR_RETURN(
-        const auto samples,
-        OnAllWorkers(
-            [&](const std::shared_ptr<Device>& device) -> absl::StatusOr<ComponentSamples> {
-              const nn::ParameterSet none(program, {0, 0}, device);
-              ComponentSamples result;
-              for (int pass = 0; pass < 100; ++pass) {
-                nn::ValueMap values;
-                const Nanos start = MonotonicNow();
-                DPIPE_RETURN_IF_ERROR(
-                    nn::Forward(program, {0, 0}, none, nn::RunOptions(), &values, nullptr));
-                result.load_ns.push_back(MonotonicNow() - start);
-              }
-              return result;
-            }));
+    WorkerSamples samples;
+    DPIPE_RETURN_IF_ERROR(
+        OnAllWorkers(&samples, [&](int worker) -> absl::StatusOr<ComponentSamples> {
+          const nn::ParameterSet none(program, {0, 0}, workers_[worker]->device());
+          ComponentSamples result;
+          for (int pass = 0; pass < 100; ++pass) {
+            nn::ValueMap values;
+            const Nanos start = MonotonicNow();
+            DPIPE_RETURN_IF_ERROR(
+                nn::Forward(program, {0, 0}, none, nn::RunOptions(), &values, nullptr));
+            result.load_ns.push_back(MonotonicNow() - start);
+          }
+          return result;
+        }));
     const Nanos overhead = TypicalLoadTime(samples);
     profile->set_launch_overhead_ns(std::max<Nanos>(overhead, kNanosPerMicro));
     return absl::OkStatus();
   }
 
-  // Reading what frozen components would have computed; 0 where the caller has no cache.
-  absl::Status CachedLoad(ModelProfile* profile) {
-    DPIPE_ASSIGN_OR_RETURN(
-        const auto samples,
-        OnAllWorkers(
-            [&](const std::shared_ptr<Device>& device) -> absl::StatusOr<ComponentSamples> {
-              ComponentSamples result;
-              for (int pass = -options_.warmup_passes; pass < options_.passes; ++pass) {
-                const Nanos start = MonotonicNow();
-                for (int index : model_.backbones()) {
-                  const nn::Component& backbone = model_.component(index);
-                  for (const auto& [input, source] : backbone.sources) {
-                    const absl::Status loaded = inputs_.load(backbone, input, 1, device).status();
-                    if (absl::IsUnimplemented(loaded)) return result;
-                    DPIPE_RETURN_IF_ERROR(loaded);
-                  }
-                }
-                if (pass >= 0) result.load_ns.push_back(MonotonicNow() - start);
-              }
-              return result;
-            }));
-    profile->set_cached_load_ns_per_sample(TypicalLoadTime(samples));
-    return absl::OkStatus();
+  // Reading what frozen components would have computed; nothing where the caller has no cache.
+  absl::Status CachedLoad() {
+    return OnAllWorkers(&cached_loads_, [&](int worker) -> absl::StatusOr<ComponentSamples> {
+      ComponentSamples result;
+      for (int pass = -round_.warmup_passes; pass < round_.passes; ++pass) {
+        const Nanos start = MonotonicNow();
+        for (int index : model_.backbones()) {
+          const nn::Component& backbone = model_.component(index);
+          for (const auto& [input, source] : backbone.sources) {
+            const absl::Status loaded =
+                inputs_.load(backbone, input, 1, workers_[worker]->device()).status();
+            if (absl::IsUnimplemented(loaded)) return result;
+            DPIPE_RETURN_IF_ERROR(loaded);
+          }
+        }
+        if (pass >= 0) result.load_ns.push_back(MonotonicNow() - start);
+      }
+      return result;
+    });
   }
 
   const nn::Model& model_;
@@ -244,8 +276,9 @@ class Profiler {
   const ProfilerInputs& inputs_;
   const ProfilerOptions& options_;
   const std::function<void(double)>& on_progress_;
-  int done_ = 0;
-  int total_ = 1;
+  ProfilerOptions round_;              // of the round that is under way
+  std::vector<ComponentTimes> times_;  // by component
+  WorkerSamples cached_loads_;         // as load_ns
 };
 
 }  // namespace
@@ -256,10 +289,13 @@ absl::StatusOr<ModelProfile> ProfileModel(const nn::Model& model,
                                           const ProfilerOptions& options,
                                           const std::function<void(double)>& on_progress) {
   DPIPE_CHECK(!workers.empty());
-  if (options.local_batches.empty() || options.frozen_quantum < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "profiling needs at least one local batch (there are ", options.local_batches.size(),
-        ") and a frozen quantum of at least 1 (it is ", options.frozen_quantum, ")"));
+  if (options.local_batches.empty() || options.frozen_quantum < 1 || options.passes < 1 ||
+      options.passes_a_round < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("profiling needs at least one local batch (there are ",
+                     options.local_batches.size(), "), a frozen quantum of at least 1 (it is ",
+                     options.frozen_quantum, ") and at least one pass (", options.passes,
+                     " are asked for, ", options.passes_a_round, " a round)"));
   }
   return Profiler(model, workers, inputs, options, on_progress).Run();
 }

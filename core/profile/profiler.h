@@ -3,8 +3,10 @@
 // Every worker runs the same measurements at the same time, because devices of one machine share
 // caches, memory bandwidth and clock: what a layer costs alone is not what it costs in a pipeline.
 // Layers are timed in their natural order, one pass over the program after another, so that each
-// finds the caches as it would in training. Where passes will be launched as recorded graphs, so
-// are the layers that are timed: what the host takes to enqueue them does not count then. See
+// finds the caches as it would in training. Passes are taken in rounds, each of which times every
+// component at every local batch: a machine that others slow down for a few seconds then does not
+// have one local batch look dearer than the next. Where passes will be launched as recorded graphs,
+// so are the layers that are timed: what the host takes to enqueue them does not count then. See
 // typical_times.h for how samples become one time.
 #ifndef DPIPE_CORE_PROFILE_PROFILER_H_
 #define DPIPE_CORE_PROFILE_PROFILER_H_
@@ -26,9 +28,10 @@ namespace dpipe {
 struct ProfilerOptions {
   std::vector<int> local_batches;  // of the backbone, increasing
   int frozen_quantum = 1;          // the local batch of frozen components
-  int warmup_passes = 2;           // kernels are compiled and planned in the first ones
+  int warmup_passes = 2;           // of the first round, in which kernels are planned; later: 1
+  int passes = 15;                 // in all rounds
+  int passes_a_round = 3;          // at least, where there are as many
   bool graphs = false;             // layers run as recorded graphs, on devices that have them
-  int passes = 15;
   DType compute_dtype = DType::kF32;
   std::string device_name;
 };

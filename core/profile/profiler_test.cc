@@ -1,0 +1,124 @@
+#include "core/profile/profiler.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "core/nn/nodes/linear_node.h"
+#include "core/nn/program_builder.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Of one layer, from `input` to one number a sample.
+nn::Component Linear(const std::string& name, const std::string& input, nn::LayerKind kind) {
+  nn::ProgramBuilder builder(name);
+  const ValueId x = builder.AddInput(input, {Shape{4}, nn::Element::kCompute});
+  builder.BeginLayer(name, kind);
+  builder.MarkOutput(nn::AddLinear(&builder, name, x, {1}), "out");
+  return {name, kind == nn::LayerKind::kTrainable, builder.Build(), {}};
+}
+
+// A frozen component and a backbone, each of one layer that takes microseconds but for what its
+// loaded input takes.
+class ProfilerTest : public ::testing::Test {
+ protected:
+  ProfilerTest() {
+    std::vector<nn::Component> components;
+    components.push_back(Linear("encoder", "pixels", nn::LayerKind::kFrozen));
+    components.push_back(Linear("backbone", "noise", nn::LayerKind::kTrainable));
+    model_ = std::make_unique<nn::Model>(*nn::Model::Create("m", std::move(components)));
+    for (int c : {0, 1}) {
+      const nn::Program& program = model_->component(c).program;
+      parameters_.push_back(
+          std::make_unique<nn::ParameterSet>(program, program.all_layers(), Device::Cpu()));
+      parameters_.back()->InitRandom(/*seed=*/1);
+    }
+    parameters_[1]->Collect(&values_);
+    inputs_.frozen_parameters = {parameters_[0].get(), nullptr};
+    inputs_.backbone_parameters = &values_;
+    inputs_.make_optimizer = [](const nn::ParameterSet&) {
+      return [](nn::ParameterSet*) { return absl::OkStatus(); };
+    };
+    inputs_.load = [this](const nn::Component&, const std::string&, int samples,
+                          const std::shared_ptr<Device>& device) -> absl::StatusOr<Tensor> {
+      const int load = num_loads_++;
+      if (slow_begin_ <= load && load < slow_end_) absl::SleepFor(absl::Milliseconds(5));
+      return Tensor::Zeros(device, Shape{samples, 4}, DType::kF32);
+    };
+    options_.local_batches = {1, 2, 3, 4};
+  }
+
+  absl::StatusOr<ModelProfile> Profile() {
+    num_loads_ = 0;
+    return ProfileModel(*model_, {&worker_}, inputs_, options_,
+                        [this](double done) { progress_.push_back(done); });
+  }
+
+  DeviceWorker worker_{Device::Cpu()};
+  std::unique_ptr<nn::Model> model_;
+  std::vector<std::unique_ptr<nn::ParameterSet>> parameters_;
+  std::map<std::string, Tensor> values_;
+  ProfilerInputs inputs_;
+  ProfilerOptions options_;
+  std::vector<double> progress_;
+  std::atomic<int> num_loads_{0};
+  int slow_begin_ = 0, slow_end_ = 0;
+};
+
+TEST_F(ProfilerTest, TimesEveryLayerAtEveryLocalBatch) {
+  const auto profile = Profile();
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  const auto batches = [&](int component) {
+    std::vector<int> batches;
+    for (const LayerTiming& timing : profile->components(component).layers(0).timings()) {
+      batches.push_back(timing.local_batch());
+      EXPECT_GT(timing.forward_ns(), 0);
+      EXPECT_EQ(timing.weight_grad_ns() > 0, component == 1);
+    }
+    return batches;
+  };
+  EXPECT_THAT(batches(0), ElementsAre(1));
+  EXPECT_THAT(batches(1), ElementsAre(1, 2, 3, 4));
+  EXPECT_TRUE(std::is_sorted(progress_.begin(), progress_.end()));
+  EXPECT_DOUBLE_EQ(progress_.back(), 1);
+}
+
+// Others use the machine for a fifth of the time, whichever it is: no local batch looks dearer.
+TEST_F(ProfilerTest, AShortDisturbanceChangesNoTime) {
+  ASSERT_TRUE(Profile().ok());
+  const int num_loads = num_loads_;
+  for (int part = 0; part < 5; ++part) {
+    slow_begin_ = num_loads * part / 5;
+    slow_end_ = num_loads * (part + 1) / 5;
+    const auto profile = Profile();
+    ASSERT_TRUE(profile.ok()) << profile.status();
+    for (const LayerTiming& timing : profile->components(1).layers(0).timings()) {
+      EXPECT_LT(timing.forward_ns(), 2 * kNanosPerMilli)
+          << "local batch " << timing.local_batch() << ", disturbed in part " << part;
+    }
+  }
+}
+
+TEST_F(ProfilerTest, TakesAsManyPassesAsAreAskedFor) {
+  for (int passes : {1, 3, 4, 8}) {
+    options_.passes = passes;
+    options_.warmup_passes = 0;
+    ASSERT_TRUE(Profile().ok());
+    // A pass of a component makes its inputs, and the backbone's draws them once more.
+    EXPECT_EQ(num_loads_, passes * (1 + 2 * 4));
+  }
+  options_.passes = 0;
+  EXPECT_THAT(std::string(Profile().status().message()), HasSubstr("0 are asked for"));
+}
+
+}  // namespace
+}  // namespace dpipe
