@@ -61,20 +61,13 @@ std::vector<StreamEvent> EventsOf(const Trace& trace) {
   return events;
 }
 
-// So that a step with its wait takes (1 + slow_down) times as long: `duration_ns` has the wait of
-// the step before in it.
-void WaitAfterStep(Nanos duration_ns, double slow_down) {
-  const Nanos end = MonotonicNow() + static_cast<Nanos>(static_cast<double>(duration_ns) *
-                                                        slow_down / (1 + slow_down));
-  while (MonotonicNow() < end) {
-  }
-}
-
 class ComparisonRun {
  public:
   ComparisonRun(const TrainingJob& job, const ComparisonOptions& options,
                 report::Progress* progress)
-      : job_(job), options_(options), progress_(progress) {}
+      : job_(job), options_(options), progress_(progress) {
+    job_.slow_down = options.slow_down;
+  }
 
   absl::StatusOr<Comparison> Run() {
     for (const std::string& name : options_.strategies) {
@@ -242,10 +235,7 @@ class ComparisonRun {
   absl::Status Measure(Contender* contender, int repeat) {
     if (!leads()) return contender->session->FollowNext();
     const int count = options_.warmup_steps + options_.steps;
-    auto on_step = [&](const StepResult& step) {
-      Show(*contender, repeat, step);
-      if (options_.slow_down > 0) WaitAfterStep(step.duration_ns, options_.slow_down);
-    };
+    auto on_step = [&](const StepResult& step) { Show(*contender, repeat, step); };
     DPIPE_ASSIGN_OR_RETURN(RunResult run, contender->session->Run(count, /*is_last=*/false,
                                                                   /*record=*/true, on_step));
     report::StrategyResult& result = contender->result;
@@ -311,7 +301,7 @@ class ComparisonRun {
     return std::move(comparison_);
   }
 
-  const TrainingJob& job_;
+  TrainingJob job_;
   const ComparisonOptions& options_;
   report::Progress* const progress_;
   std::vector<Contender> contenders_;

@@ -40,9 +40,7 @@ struct ComparisonOptions {
   int reference_steps = 0;
   // Strategies for which there is no plan are skipped, with the reason, instead of being an error.
   bool skip_impossible = false;
-  // Every step is followed by a wait of this share of its length: a slowdown of a known size, to
-  // test what finds slowdowns.
-  double slow_down = 0;
+  double slow_down = 0;  // see LocalSessionOptions
   // Plans are made from the profile and the cluster that are stored there (PATH.profile.textproto,
   // PATH.cluster.textproto); where there are none, they are measured and stored. Empty: measured.
   std::string shared_profile;

@@ -105,6 +105,14 @@ absl::Status CheckOptions(const LocalSessionOptions& options) {
   return absl::OkStatus();
 }
 
+// Waits for a share of the time since `begin_ns`; returns when that ended. Sleep would take longer.
+Nanos WaitFor(double share, Nanos begin_ns) {
+  const Nanos now = MonotonicNow();
+  const Nanos end = now + static_cast<Nanos>(share * static_cast<double>(now - begin_ns));
+  while (MonotonicNow() < end) continue;
+  return end;
+}
+
 bool LooksAhead(const Plan& plan) {
   for (const DeviceProgram& program : plan.devices()) {
     for (const Instruction& instruction : program.instructions()) {
@@ -306,6 +314,7 @@ absl::Status LocalSession::RunRank(int local, int count, bool is_last, bool reco
                                                                     "the end of the prologue"));
     if (local == 0) steps->Restart(clock.Now());
   }
+  Nanos begin_ns = MonotonicNow();
   for (int i = 0; i < count; ++i) {
     const int64_t step = next_step_ + i;
     const bool last = is_last && i == count - 1;
@@ -314,6 +323,7 @@ absl::Status LocalSession::RunRank(int local, int count, bool is_last, bool reco
     DPIPE_RETURN_IF_ERROR(
         executor.RunStep(step, ahead ? Part::kWholeStep : Part::kLastStep, record, PlanOf(step)));
     if (ahead && !looks_ahead_[PlanOf(step)]) DPIPE_RETURN_IF_ERROR(prologue(step + 1));
+    if (options_.slow_down > 0) begin_ns = WaitFor(options_.slow_down, begin_ns);
     steps->RankDone(step, executor.TakeLosses(), executor.outcome(), clock.Now());
     DPIPE_RETURN_IF_ERROR(CountSkipped(local, step));
   }

@@ -84,6 +84,9 @@ struct LocalSessionOptions {
   // averages stay as they are on every rank. More than so many of them one after another end the
   // run; 0: the first does. Noticed where the plan computes the global norm.
   int max_skipped_in_a_row = 0;
+  // Each rank waits after each step for this share of what it has taken: a slowdown of a known
+  // size, to test what finds slowdowns.
+  double slow_down = 0;
   absl::Duration deadline = absl::Seconds(120);  // of any one wait between ranks
   SessionClock* clock = MachineClock::Get();     // outlives the session
 };

@@ -66,6 +66,7 @@ absl::StatusOr<LocalSessionOptions> SessionOptions(const TrainingJob& job, const
   options.connect_in_job = job.connect_in_job;
   options.first_step = job.first_step;
   options.max_skipped_in_a_row = job.max_skipped_in_a_row;
+  options.slow_down = job.slow_down;
   return options;
 }
 

@@ -55,6 +55,7 @@ struct TrainingJob {
   ConnectJobRankFn connect_in_job;  // likewise
   int64_t first_step = 0;           // where a session begins: see LocalSession::Restore
   int max_skipped_in_a_row = 0;     // see LocalSessionOptions
+  double slow_down = 0;             // likewise
 };
 
 // The local batches that plans of this global batch can have: its divisors, increasing.
