@@ -1,9 +1,10 @@
 // Training steps on demand, for compare.py: reads lines from standard input, each a number of steps
 // to train; answers each with a line of JSON on standard output: what they took, and their losses.
-// The first line, before any input, says that it is ready.
+// The first line, before any input, says that it is ready, and by which plan on what.
 #include <sys/resource.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -16,24 +17,31 @@
 #include "baselines/registry.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/scratch_folder.h"
 #include "core/base/time.h"
 #include "core/planner/search.h"
+#include "core/report/plan_text.h"
 #include "core/tensor/safetensors.h"
 #include "core/train/job.h"
-#include "data/loader.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
-#include "models/trainable/load.h"
+#include "models/trainable/training_setup.h"
 #include "nlohmann/json.hpp"
 
 DEFINE_string(model, "tiny_sd", "a built-in model's name, or a folder in diffusers layout");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_int32(image_size, 0, "pixels a side; 0: the size that the model was made for");
 DEFINE_int32(batch, 8, "images of a step, over all devices");
-DEFINE_int32(devices, 1, "devices that share this process's cores");
+DEFINE_string(backend, "cpu", "cpu, cuda or auto");
+DEFINE_int32(devices, 1, "devices, which share this process's cores, or GPUs");
+DEFINE_int32(virtual_devices, 0, "divide one GPU into so many devices instead");
+DEFINE_bool(cuda_graphs, false, "record passes that repeat on a GPU, and launch them as graphs");
 DEFINE_int32(micro_batches, 1,
-             "that a device's share of the batch, or a pipeline's, is divided into");
+             "that a device's share of the batch, or a pipeline's, is divided into; 0: as planned");
 DEFINE_string(strategy, "data_parallel", "how several devices work together");
+DEFINE_int32(cached_steps, 0,
+             "compute the latents and text embeddings of so many steps first, and train the U-Net "
+             "on them alone, by --strategy=offline_cache; 0: compute them in each step");
 DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in; weights are fp32");
 DEFINE_double(lr, 1e-5, "learning rate of AdamW");
 DEFINE_double(max_grad_norm, 1, "gradients are clipped to this global norm");
@@ -45,14 +53,6 @@ DEFINE_int32(export_steps, 3, "see --export_folder");
 
 namespace dpipe::bench {
 namespace {
-
-struct Setup {
-  std::unique_ptr<models::TrainableModel> model;
-  std::unique_ptr<DataLoader> loader;
-  std::unique_ptr<InputProvider> inputs;
-  std::vector<std::unique_ptr<DeviceWorker>> workers;
-  TrainingJob job;
-};
 
 void Say(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
 
@@ -71,63 +71,49 @@ AdamWOptions Optimizer() {
   return options;
 }
 
-absl::Status MakeInputs(Setup* setup) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string data, models::FindDataFolder(FLAGS_data, Say));
-  DPIPE_ASSIGN_OR_RETURN(FolderDataset dataset, FolderDataset::Open(data));
-  DataLoaderOptions loading;
-  loading.global_batch = FLAGS_batch;
-  loading.image_size = setup->model->image_size();
-  loading.seed = FLAGS_seed;
-  DPIPE_ASSIGN_OR_RETURN(setup->loader, DataLoader::Create(std::move(dataset), loading));
-  models::InputsOptions drawing;
-  drawing.seed = FLAGS_seed;
-  drawing.caption_drop = 0;
-  drawing.compute_dtype = ComputeType();
-  DPIPE_ASSIGN_OR_RETURN(setup->inputs, setup->model->MakeInputs(setup->loader.get(), drawing));
-  return absl::OkStatus();
-}
+int NumDevices() { return FLAGS_virtual_devices > 0 ? FLAGS_virtual_devices : FLAGS_devices; }
 
-absl::StatusOr<std::unique_ptr<Setup>> MakeSetup() {
-  auto setup = std::make_unique<Setup>();
-  models::LoadModelOptions loading;
-  loading.image_size = FLAGS_image_size;
-  DPIPE_ASSIGN_OR_RETURN(const std::string folder, models::FindModelFolder(FLAGS_model));
-  DPIPE_ASSIGN_OR_RETURN(setup->model, models::LoadTrainableModel(folder, loading));
-  DPIPE_RETURN_IF_ERROR(MakeInputs(setup.get()));
-  DPIPE_ASSIGN_OR_RETURN(const auto devices, Device::PartitionCpu(FLAGS_devices));
-  setup->workers = StartWorkers(devices);
-  TrainingJob& job = setup->job;
-  job.model = &setup->model->model();
-  for (const auto& worker : setup->workers) job.workers.push_back(worker.get());
-  job.inputs = setup->inputs.get();
-  job.frozen_parameters = setup->model->frozen_parameters();
-  auto parameters = setup->model->InitialParameters(models::TrainableModel::Start::kFolder, 0);
-  if (absl::IsNotFound(parameters.status())) {
-    parameters =
-        setup->model->InitialParameters(models::TrainableModel::Start::kRandom, FLAGS_seed);
-  }
-  DPIPE_ASSIGN_OR_RETURN(job.backbone_parameters, std::move(parameters));
-  job.optimizer = Optimizer();
-  job.compute_dtype = ComputeType();
-  job.frozen_quantum = FLAGS_batch / FLAGS_devices;
-  return setup;
+// With the folder's weights, or random ones where it has none.
+absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const std::string& cache_folder) {
+  models::TrainingSetupOptions options;
+  DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(FLAGS_model));
+  DPIPE_ASSIGN_OR_RETURN(options.data.folder, models::FindDataFolder(FLAGS_data, Say));
+  options.model.image_size = FLAGS_image_size;
+  options.backend = FLAGS_backend;
+  options.num_devices = FLAGS_devices;
+  options.virtual_devices = FLAGS_virtual_devices;
+  options.graphs.enabled = FLAGS_cuda_graphs;
+  options.graphs.say = Say;
+  options.global_batch = FLAGS_batch;
+  options.compute_dtype = ComputeType();
+  options.frozen_quantum = FLAGS_batch / NumDevices();
+  options.seed = FLAGS_seed;
+  options.caption_drop = 0;
+  options.cache_folder = cache_folder;
+  options.optimizer = Optimizer();
+  options.init_random = false;
+  auto setup = models::TrainingSetup::Create(options);
+  if (!absl::IsNotFound(setup.status())) return setup;
+  options.init_random = true;
+  return models::TrainingSetup::Create(options);
 }
 
 // The model, and every input that no component computes, as "<component>.<input>.<step>".
-absl::Status Export(const Setup& setup) {
-  DPIPE_RETURN_IF_ERROR(setup.model->Save(FLAGS_export_folder, setup.job.backbone_parameters,
-                                          models::StoredFormat::kFp32));
+absl::Status Export(const models::TrainingSetup& setup) {
+  const TrainingJob& job = setup.job();
+  DPIPE_RETURN_IF_ERROR(setup.model().Save(FLAGS_export_folder, job.backbone_parameters,
+                                           models::StoredFormat::kFp32));
   std::vector<Tensor> tensors;
   std::vector<SafetensorsView> views;
-  for (int c = 0; c < setup.job.model->num_components(); ++c) {
-    const nn::Component& component = setup.job.model->component(c);
+  for (int c = 0; c < job.model->num_components(); ++c) {
+    const nn::Component& component = job.model->component(c);
     for (ValueId id : component.program.inputs()) {
       const std::string& input = component.program.value(id).name;
       if (component.sources.count(input) > 0) continue;
       for (int step = 0; step < FLAGS_export_steps; ++step) {
         DPIPE_ASSIGN_OR_RETURN(
             const Tensor tensor,
-            setup.inputs->Load(component.name, input, step, {0, FLAGS_batch}, Device::Cpu()));
+            job.inputs->Load(component.name, input, step, {0, FLAGS_batch}, Device::Cpu()));
         tensors.push_back(tensor);
         SafetensorsView view;
         view.name = absl::StrCat(component.name, ".", input, ".", step);
@@ -142,14 +128,25 @@ absl::Status Export(const Setup& setup) {
   return WriteSafetensors(FLAGS_export_folder + "/inputs.safetensors", views);
 }
 
+// Those that the plan can have.
+std::vector<int> LocalBatches() {
+  if (FLAGS_micro_batches == 0) return CandidateLocalBatches(FLAGS_batch);
+  std::vector<int> batches;
+  for (int batch : CandidateLocalBatches(FLAGS_batch)) {
+    if (batch * FLAGS_micro_batches <= FLAGS_batch) batches.push_back(batch);
+  }
+  return batches;
+}
+
 // A large model's parameters are in memory once: neither the job nor profiling keeps any.
 absl::StatusOr<std::unique_ptr<LocalSession>> Start(TrainingJob* job) {
-  DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy(FLAGS_strategy));
+  const bool cached = FLAGS_cached_steps > 0;
+  DPIPE_ASSIGN_OR_RETURN(const Strategy strategy,
+                         FindStrategy(cached ? "offline_cache" : FLAGS_strategy));
   DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(*job));
   // Enough to plan from: which plan is best is clear here.
-  DPIPE_ASSIGN_OR_RETURN(
-      const ModelProfile profile,
-      ProfileJob(*job, CandidateLocalBatches(FLAGS_batch), nullptr, /*passes=*/1));
+  DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile,
+                         ProfileJob(*job, LocalBatches(), nullptr, /*passes=*/1));
   ReleaseCachedMemory(job->workers);
   PlanOptions options;
   options.global_batch = FLAGS_batch;
@@ -194,6 +191,10 @@ nlohmann::json Parts(const Trace& trace, int steps) {
   return {{"frozen", most.frozen}, {"backbone", most.backbone}, {"optimizer", most.optimizer}};
 }
 
+int64_t Largest(const std::vector<int64_t>& numbers) {
+  return numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end());
+}
+
 absl::StatusOr<nlohmann::json> TrainSteps(LocalSession* session, int steps) {
   const double cpu_start = CpuSeconds();
   const Nanos start = MonotonicNow();
@@ -208,6 +209,7 @@ absl::StatusOr<nlohmann::json> TrainSteps(LocalSession* session, int steps) {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   json["peak_rss_bytes"] = int64_t{usage.ru_maxrss} * 1024;
+  json["peak_device_bytes"] = Largest(result.peak_memory_bytes);
   return json;
 }
 
@@ -216,15 +218,26 @@ absl::Status Main() {
     return absl::InvalidArgumentError(
         absl::StrCat("--dtype=", FLAGS_dtype, ": there are fp32 and bf16"));
   }
-  if (FLAGS_devices < 1 || FLAGS_batch < 1 || FLAGS_batch % FLAGS_devices != 0) {
+  if (FLAGS_devices < 1 || FLAGS_batch < 1 || FLAGS_virtual_devices < 0 ||
+      FLAGS_batch % NumDevices() != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--batch=", FLAGS_batch, " does not divide among --devices=", FLAGS_devices));
+        absl::StrCat("--batch=", FLAGS_batch, " does not divide among ", NumDevices(), " devices"));
   }
-  DPIPE_ASSIGN_OR_RETURN(const auto setup, MakeSetup());
+  const ScratchFolder cache;
+  DPIPE_ASSIGN_OR_RETURN(const auto setup, MakeSetup(cache.path()));
   if (!FLAGS_export_folder.empty()) return Export(*setup);
-  DPIPE_ASSIGN_OR_RETURN(const auto session, Start(&setup->job));
+  Say(setup->Describe());
+  TrainingJob job = setup->job();
+  if (FLAGS_cached_steps > 0) {
+    DPIPE_RETURN_IF_ERROR(setup->BuildCache(FLAGS_cached_steps).status());
+    job = setup->CachedJob();
+  }
+  setup->ReleaseInitialParameters();
+  DPIPE_ASSIGN_OR_RETURN(const auto session, Start(&job));
   nlohmann::json ready;
-  ready["ready"] = setup->model->Describe();
+  ready["ready"] =
+      absl::StrCat(setup->model().Describe(), ", on ", setup->workers()[0]->device()->name());
+  ready["plan"] = report::PlanText(session->plan());
   std::cout << ready.dump() << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
     int steps = 0;
@@ -233,6 +246,7 @@ absl::Status Main() {
     }
     DPIPE_ASSIGN_OR_RETURN(const nlohmann::json json, TrainSteps(session.get(), steps));
     std::cout << json.dump() << std::endl;
+    for (const std::string& note : setup->TakeDeviceNotes()) Say(note);
   }
   return absl::OkStatus();
 }
