@@ -18,12 +18,28 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+// A sample's one number is its loss.
+class LossNode : public nn::Node {
+ public:
+  absl::string_view kind() const override { return "loss"; }
+  nn::ValueType output() const override { return {Shape(), nn::Element::kF32}; }
+  absl::StatusOr<Tensor> Forward(const nn::NodeContext&, absl::Span<const Tensor> inputs,
+                                 nn::SavedTensors*) const override {
+    return inputs[0].Reshape({inputs[0].dim(0)});
+  }
+  absl::StatusOr<std::vector<Tensor>> InputGrad(const nn::NodeContext&, nn::SavedTensors*,
+                                                const Tensor& output_grad) const override {
+    return std::vector<Tensor>{output_grad.Reshape({output_grad.dim(0), 1})};
+  }
+};
+
 // Of one layer, from `input` to one number a sample.
 nn::Component Linear(const std::string& name, const std::string& input, nn::LayerKind kind) {
   nn::ProgramBuilder builder(name);
   const ValueId x = builder.AddInput(input, {Shape{4}, nn::Element::kCompute});
   builder.BeginLayer(name, kind);
-  builder.MarkOutput(nn::AddLinear(&builder, name, x, {1}), "out");
+  const ValueId y = nn::AddLinear(&builder, name, x, {1});
+  builder.MarkOutput(builder.AddNode(std::make_unique<LossNode>(), {y}), "loss");
   return {name, kind == nn::LayerKind::kTrainable, builder.Build(), {}};
 }
 
