@@ -240,7 +240,7 @@ class Program:
         self.messages = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             pinned + command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self.messages, text=True, env=environment)
+            stderr=self.messages, text=True, env=environment, cwd=ROOT)
         self.about = self.answer()
 
     def answer(self):
@@ -475,7 +475,7 @@ def export(arguments):
     subprocess.run(shlex.split(arguments.binary) + [f"--model={arguments.model}",
                     f"--image_size={arguments.image_size}", f"--batch={arguments.batch}",
                     f"--seed={arguments.seed}", f"--export_folder={arguments.folder}",
-                    f"--export_steps={arguments.warmup_steps}"], check=True)
+                    f"--export_steps={arguments.warmup_steps}"], check=True, cwd=ROOT)
 
 
 def machine():
