@@ -29,10 +29,10 @@ Needs torch, diffusers, transformers and safetensors, for this comparison alone.
 
 import argparse
 import datetime
+import importlib.util
 import json
 import os
 import platform
-import shlex
 import shutil
 import statistics
 import subprocess
@@ -262,7 +262,7 @@ class Program:
 
 
 def ours(arguments, dtype, cores, devices):
-    command = shlex.split(arguments.binary) + [
+    command = arguments.binary + [
         f"--model={arguments.folder}", f"--batch={arguments.batch}", f"--dtype={dtype}",
         f"--devices={devices}", f"--lr={arguments.lr}", f"--seed={arguments.seed}",
         f"--backend={arguments.device}"]
@@ -472,7 +472,7 @@ def export(arguments):
             return
         print(f"{path} has the inputs of {steps} step(s), asked for {arguments.warmup_steps}: "
               "exporting again", file=sys.stderr)
-    subprocess.run(shlex.split(arguments.binary) + [f"--model={arguments.model}",
+    subprocess.run(arguments.binary + [f"--model={arguments.model}",
                     f"--image_size={arguments.image_size}", f"--batch={arguments.batch}",
                     f"--seed={arguments.seed}", f"--export_folder={arguments.folder}",
                     f"--export_steps={arguments.warmup_steps}"], check=True, cwd=ROOT)
@@ -516,16 +516,23 @@ def main():
     parser.add_argument("--one_device_only", action="store_true")
     parser.add_argument("--torch_variants", action="store_true",
                         help="also with fused AdamW, and with images in channels-last order")
-    parser.add_argument("--binary", default=BINARY,
-                        help="of train_step, or a command that starts it")
+    parser.add_argument("--binary", action="append",
+                        help="train_step; or, repeated, the words of a command that starts it")
     parser.add_argument("--folder", default="", help="where the exported model is, or goes")
     parser.add_argument("--json", default="", help="also write the results there")
+    parser.add_argument("--check", action="store_true",
+                        help="only say what this comparison lacks here; nothing where all is there")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--worker_threads", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--pure_bf16", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--fused", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--channels_last", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    arguments.binary = arguments.binary or [BINARY]
+    if arguments.check:
+        missing = [name for name in ("torch", "diffusers", "transformers", "safetensors")
+                   if importlib.util.find_spec(name) is None]
+        return print(f"python3 has no {', '.join(missing)}") if missing else None
     if arguments.worker:
         return torch_worker(arguments)
     if arguments.device == "cuda":

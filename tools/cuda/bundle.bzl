@@ -4,9 +4,10 @@ def _executable(target):
     return target[DefaultInfo].files_to_run.executable
 
 def _gpu_bundle_impl(ctx):
-    programs = ctx.attr.tests + ctx.attr.benchmarks.keys()
+    programs = ctx.attr.tests + ctx.attr.benchmarks.keys() + ctx.attr.programs
+    scripts = [(s[DefaultInfo].files.to_list()[0], arguments) for s, arguments in ctx.attr.comparisons.items()]
     runfiles = depset(
-        [_executable(p) for p in programs],
+        [_executable(p) for p in programs] + [file for file, _ in scripts],
         transitive = [p[DefaultInfo].default_runfiles.files for p in programs],
     )
 
@@ -21,14 +22,16 @@ def _gpu_bundle_impl(ctx):
     ctx.actions.write(lists, "".join(
         ["test\t%s\t\n" % _executable(t).short_path for t in ctx.attr.tests] +
         ["benchmark\t%s\t%s\n" % (_executable(b).short_path, arguments) for b, arguments in ctx.attr.benchmarks.items()] +
+        ["program\t%s\t\n" % _executable(p).short_path for p in ctx.attr.programs] +
+        ["comparison\t%s\t%s\n" % (file.short_path, arguments) for file, arguments in scripts] +
         ["gpu_info\t%s\t\n" % ctx.executable.gpu_info.short_path],
     ))
 
     archive = ctx.actions.declare_file(ctx.label.name + ".tar.gz")
     ctx.actions.run(
         executable = ctx.executable._pack,
-        arguments = [archive.path, ctx.workspace_name, manifest.path, lists.path, ctx.file._run.path, ctx.executable.gpu_info.path, ctx.executable.gpu_info.short_path],
-        inputs = depset([manifest, lists, ctx.file._run, ctx.executable.gpu_info], transitive = [runfiles]),
+        arguments = [archive.path, ctx.workspace_name, manifest.path, lists.path, ctx.file._run.path, ctx.file._start.path, ctx.executable.gpu_info.path, ctx.executable.gpu_info.short_path],
+        inputs = depset([manifest, lists, ctx.file._run, ctx.file._start, ctx.executable.gpu_info], transitive = [runfiles]),
         outputs = [archive],
         mnemonic = "GpuBundle",
         progress_message = "Packing %s" % archive.short_path,
@@ -47,6 +50,12 @@ gpu_bundle = rule(
             doc = "programs in the order to run them, and their arguments, in which {results} is the " +
                   "folder for files and {baseline} that of an earlier run: without one, who reads it is skipped",
         ),
+        "programs": attr.label_list(doc = "that comparisons, or users, start"),
+        "comparisons": attr.label_keyed_string_dict(
+            allow_files = True,
+            doc = "Python scripts, run after the benchmarks where `SCRIPT --check` says nothing, and " +
+                  "their arguments, in which {start} is the bundle's script that starts programs",
+        ),
         "gpu_info": attr.label(
             default = "//tools/cuda:gpu_info",
             executable = True,
@@ -54,5 +63,6 @@ gpu_bundle = rule(
         ),
         "_pack": attr.label(default = "//tools/cuda:pack", executable = True, cfg = "host"),
         "_run": attr.label(default = "//tools/cuda:run.sh", allow_single_file = True),
+        "_start": attr.label(default = "//tools/cuda:start.sh", allow_single_file = True),
     },
 )

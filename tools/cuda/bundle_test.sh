@@ -47,6 +47,14 @@ if ! gpu_bundle/files/*/tools/cuda/gpu_info >/dev/null 2>&1; then
   grep -q '^0 passed, 1 failed, 0 skipped$' required.txt || fail "required: $(cat required.txt)"
 fi
 
+# Programs start one at a time, too, from any folder.
+(cd / && env -i PATH=/usr/bin:/bin "$place/gpu_bundle/start" bench/pytorch_comparison/train_step \
+  --backend=none </dev/null >"$place/start.txt" 2>&1) && fail "a backend that is none was taken"
+grep -q 'train_step: .*none' start.txt || fail "start: $(cat start.txt)"
+gpu_bundle/start >programs.txt 2>&1
+[ $? -eq 2 ] || fail "start without a program is to be refused"
+grep -q '^  bench/pytorch_comparison/train_step$' programs.txt || fail "$(cat programs.txt)"
+
 run --no_such_flag >usage.txt 2>&1
 [ $? -eq 2 ] || fail "unknown flags are to be refused"
 grep -q -- '--results=FOLDER' usage.txt || fail "usage is not said"

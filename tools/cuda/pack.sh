@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Packs programs, their data and every shared library they need but CUDA's into one archive.
-#   pack ARCHIVE WORKSPACE MANIFEST PROGRAMS RUN_SCRIPT GPU_INFO GPU_INFO_PATH
+#   pack ARCHIVE WORKSPACE MANIFEST PROGRAMS RUN_SCRIPT START_SCRIPT GPU_INFO GPU_INFO_PATH
 # MANIFEST: lines "path<TAB>file". The C library and its loader come along, too, so that the age of
 # the other machine's does not matter.
 set -euo pipefail
-readonly archive=$1 workspace=$2 manifest=$3 programs=$4 run_script=$5 gpu_info=$6 gpu_info_path=$7
+readonly archive=$1 workspace=$2 manifest=$3 programs=$4 run_script=$5 start_script=$6
+readonly gpu_info=$7 gpu_info_path=$8
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -42,5 +43,6 @@ done
 cp "$programs" "$root/programs"
 printf '%s\n' "$workspace" >"$root/workspace"
 install -m 755 "$run_script" "$root/run"
+install -m 755 "$start_script" "$root/start"
 chmod -R u+w "$stage"
 tar -C "$stage" --sort=name --owner=0 --group=0 --mtime=@0 -cf - gpu_bundle | gzip -n >"$archive"

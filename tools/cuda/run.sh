@@ -5,7 +5,8 @@
 # write, machine.txt and summary.txt; and FOLDER.tar.gz of all. Ends with "N passed, N failed,
 # N skipped", and with 1 if anything failed. Without a GPU, tests that need one skip with the
 # reason, and benchmarks are not run; with --require_gpu that is a failure. --baseline: the results
-# of an earlier run; what is slower than there is a failure.
+# of an earlier run; what is slower than there is a failure. Comparisons with PyTorch are run where
+# python3 has what they need. Single programs are started by ./start.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 results=$root/results baseline='' only='' limit=1200 require_gpu=false
@@ -16,7 +17,7 @@ for argument in "$@"; do
     --only=*) only=${argument#*=} ;;
     --timeout=*) limit=${argument#*=} ;;
     --require_gpu) require_gpu=true ;;
-    *) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+    *) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
   esac
 done
 mkdir -p "$results" && results=$(cd "$results" && pwd) || exit 2
@@ -32,17 +33,9 @@ trap 'rm -rf "$scratch"' EXIT
 passed=0 failed=0 skipped=0
 say() { printf '%s\n' "$*" | tee -a "$results/summary.txt"; }
 
-# By the bundle's own loader and C library; CUDA's libraries are looked for where they usually are.
 start() {  # path, arguments...
-  local path=$1
-  shift
-  (cd "$root/files/$workspace" &&
-    TEST_SRCDIR=$root/files TEST_WORKSPACE=$workspace TEST_TMPDIR=$scratch RUNFILES_DIR=$root/files \
-      BUILD_WORKSPACE_DIRECTORY=$scratch OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} \
-      DPIPE_PARITY_DEVICE=gpu \
-      timeout --kill-after=30 "$limit" "$root"/lib/ld-linux-x86-64.so.2 \
-      --library-path "$root/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64:/usr/local/nvidia/lib64" \
-      "$root/files/$workspace/$path" "$@")
+  TEST_TMPDIR=$scratch BUILD_WORKSPACE_DIRECTORY=$scratch DPIPE_PARITY_DEVICE=gpu \
+    timeout --kill-after=30 "$limit" "$root/start" "$@"
 }
 
 # One of a googletest program's outcomes, from its log: the lines that end with a time.
@@ -66,12 +59,23 @@ run_test() {  # path
   return 0
 }
 
-run_benchmark() {  # path, arguments
-  local log=$results/${1//\//.}.log status
+# A script that python3 runs; our programs it starts by ./start.
+start_script() {  # path, arguments...
+  BUILD_WORKSPACE_DIRECTORY=$scratch timeout --kill-after=30 "$limit" \
+    python3 "$root/files/$workspace/$1" "${@:2}"
+}
+
+run_benchmark() {  # how to start it, path, arguments
+  local how=$1 log=$results/${2//\//.}.log status
+  shift
   local -a arguments
-  local text=${2//\{results\}/$results}
-  read -ra arguments <<<"${text//\{baseline\}/$baseline}"
-  start "$1" "${arguments[@]}" >"$log" 2>&1
+  local text=$2 name
+  local -A paths=([results]=$results [baseline]=$baseline [start]=$root/start)
+  for name in "${!paths[@]}"; do
+    text=${text//"{$name}"/$(printf %q "${paths[$name]}")}
+  done
+  eval "arguments=($text)"
+  "$how" "$1" "${arguments[@]}" >"$log" 2>&1
   status=$?
   if [ "$status" -eq 0 ]; then
     passed=$((passed + 1))
@@ -98,12 +102,16 @@ while IFS=$'\t' read -r kind path arguments; do
   [[ $path == *"$only"* ]] || continue
   case $kind in
     test) run_test "$path" ;;
-    benchmark)
-      reason=''
+    benchmark | comparison)
+      how=start reason=''
       [[ -z $baseline && $arguments == *'{baseline}'* ]] && reason="no --baseline"
+      if [ "$kind" = comparison ]; then
+        how=start_script
+        reason=$(python3 "$root/files/$workspace/$path" --check 2>&1 | tail -n 1)
+      fi
       [ "$has_gpu" -eq 0 ] || reason=$gpus
       if [ -z "$reason" ]; then
-        run_benchmark "$path" "$arguments"
+        run_benchmark "$how" "$path" "$arguments"
       else
         skipped=$((skipped + 1))
         say "skipped  $path $arguments: $reason"
