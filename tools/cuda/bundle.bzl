@@ -21,7 +21,11 @@ def _gpu_bundle_impl(ctx):
     lists = ctx.actions.declare_file(ctx.label.name + ".programs")
     ctx.actions.write(lists, "".join(
         ["test\t%s\t\n" % _executable(t).short_path for t in ctx.attr.tests] +
-        ["benchmark\t%s\t%s\n" % (_executable(b).short_path, arguments) for b, arguments in ctx.attr.benchmarks.items()] +
+        [
+            "benchmark\t%s\t%s\n" % (_executable(b).short_path, arguments)
+            for b, runs in ctx.attr.benchmarks.items()
+            for arguments in runs.split("\n")
+        ] +
         ["program\t%s\t\n" % _executable(p).short_path for p in ctx.attr.programs] +
         ["comparison\t%s\t%s\n" % (file.short_path, arguments) for file, arguments in scripts] +
         ["gpu_info\t%s\t\n" % ctx.executable.gpu_info.short_path],
@@ -47,8 +51,9 @@ gpu_bundle = rule(
     attrs = {
         "tests": attr.label_list(doc = "googletest programs"),
         "benchmarks": attr.label_keyed_string_dict(
-            doc = "programs in the order to run them, and their arguments, in which {results} is the " +
-                  "folder for files and {baseline} that of an earlier run: without one, who reads it is skipped",
+            doc = "programs in the order to run them, and their arguments, a line for each time, in which " +
+                  "{results} is the folder for files and {baseline} that of an earlier run: without one, " +
+                  "who reads it is skipped",
         ),
         "programs": attr.label_list(doc = "that comparisons, or users, start"),
         "comparisons": attr.label_keyed_string_dict(

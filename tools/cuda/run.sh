@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Runs the tests and benchmarks of this bundle.
 #   ./run [--results=FOLDER] [--baseline=FOLDER] [--only=TEXT] [--timeout=SECONDS] [--require_gpu]
+#         [--sanitize=TOOL]
 # Leaves in FOLDER (default: results, beside this script) a log for each program, what benchmarks
 # write, machine.txt and summary.txt; and FOLDER.tar.gz of all. Ends with "N passed, N failed,
 # N skipped", and with 1 if anything failed. Without a GPU, tests that need one skip with the
 # reason, and benchmarks are not run; with --require_gpu that is a failure. --baseline: the results
 # of an earlier run; what is slower than there is a failure. Comparisons with PyTorch are run where
-# python3 has what they need. Single programs are started by ./start.
+# python3 has what they need. --sanitize: tests alone, under compute-sanitizer's TOOL: memcheck,
+# racecheck, initcheck or synccheck. Single programs are started by ./start.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-results=$root/results baseline='' only='' limit=1200 require_gpu=false
+results=$root/results baseline='' only='' limit=1200 require_gpu=false sanitize=''
 for argument in "$@"; do
   case $argument in
     --results=*) results=${argument#*=} ;;
@@ -17,7 +19,8 @@ for argument in "$@"; do
     --only=*) only=${argument#*=} ;;
     --timeout=*) limit=${argument#*=} ;;
     --require_gpu) require_gpu=true ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+    --sanitize=*) sanitize=${argument#*=} ;;
+    *) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
   esac
 done
 mkdir -p "$results" && results=$(cd "$results" && pwd) || exit 2
@@ -26,7 +29,11 @@ if [ -n "$baseline" ]; then
   baseline=$(cd "$baseline" && pwd)
 fi
 workspace=$(cat "$root/workspace")
-readonly root results baseline only limit require_gpu workspace
+if [ -n "$sanitize" ] && ! command -v compute-sanitizer >/dev/null; then
+  echo "--sanitize=$sanitize: there is no compute-sanitizer in PATH" >&2
+  exit 2
+fi
+readonly root results baseline only limit require_gpu sanitize workspace
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
@@ -35,14 +42,21 @@ say() { printf '%s\n' "$*" | tee -a "$results/summary.txt"; }
 
 start() {  # path, arguments...
   TEST_TMPDIR=$scratch BUILD_WORKSPACE_DIRECTORY=$scratch DPIPE_PARITY_DEVICE=gpu \
-    timeout --kill-after=30 "$limit" "$root/start" "$@"
+    timeout --kill-after=30 "$limit" "${under[@]}" "$root/start" "$@"
 }
+
+# What starts the programs of tests: nothing, or the sanitizer, whose findings are failures.
+under=()
+sanitized=()
+[ -z "$sanitize" ] ||
+  sanitized=(compute-sanitizer "--tool=$sanitize" --error-exitcode=86 --target-processes=all)
 
 # One of a googletest program's outcomes, from its log: the lines that end with a time.
 count() { grep -cE "^\[ *$1 *\] .* \([0-9]+ ms\)$" "$2" || true; }
 
 run_test() {  # path
   local log=$results/${1//\//.}.log status ok bad skip
+  local -a under=("${sanitized[@]}")
   start "$1" --gtest_color=no >"$log" 2>&1
   status=$?
   ok=$(count OK "$log") bad=$(count FAILED "$log") skip=$(count SKIPPED "$log")
@@ -65,9 +79,14 @@ start_script() {  # path, arguments...
     python3 "$root/files/$workspace/$1" "${@:2}"
 }
 
+declare -A runs  # of each benchmark
+
 run_benchmark() {  # how to start it, path, arguments
-  local how=$1 log=$results/${2//\//.}.log status
+  local how=$1 log status
   shift
+  runs[$1]=$((${runs[$1]:-0} + 1))
+  log=$results/${1//\//.}.log
+  [ "${runs[$1]}" -eq 1 ] || log=${log%.log}.${runs[$1]}.log
   local -a arguments
   local text=$2 name
   local -A paths=([results]=$results [baseline]=$baseline [start]=$root/start)
@@ -104,6 +123,7 @@ while IFS=$'\t' read -r kind path arguments; do
     test) run_test "$path" ;;
     benchmark | comparison)
       how=start reason=''
+      [ -z "$sanitize" ] || continue
       [[ -z $baseline && $arguments == *'{baseline}'* ]] && reason="no --baseline"
       if [ "$kind" = comparison ]; then
         how=start_script
