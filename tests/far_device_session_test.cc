@@ -1,9 +1,13 @@
 // Sessions on devices whose memory the host cannot reach: everything goes there and comes back by
 // the devices' own copies, messages by events, and the numbers are those of CPUs, bit for bit.
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/fake_gpus.h"
 #include "tests/testlib/far_cpu.h"
@@ -13,6 +17,44 @@
 
 namespace dpipe {
 namespace {
+
+// Counts what is asked for of each step, and how much of that by threads that drive no device.
+class CountedInputs : public InputProvider {
+ public:
+  explicit CountedInputs(InputProvider* inputs) : inputs_(*inputs) {}
+
+  absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
+                              SampleRange samples, const std::shared_ptr<Device>& device) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      Count& count = counts_[step];
+      ++count.all;
+      count.ahead += ranks_.count(std::this_thread::get_id()) == 0 ? 1 : 0;
+    }
+    return inputs_.Load(component, input, step, samples, device);
+  }
+
+  struct Count {
+    int all = 0, ahead = 0;
+  };
+  Count CountOf(int64_t step) {
+    absl::MutexLock lock(&mutex_);
+    return counts_[step];
+  }
+  void SetRanks(std::vector<DeviceWorker*> workers) {
+    RunOnAll(workers, [this](int) {
+      absl::MutexLock lock(&mutex_);
+      ranks_.insert(std::this_thread::get_id());
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  InputProvider& inputs_;
+  absl::Mutex mutex_;
+  std::set<std::thread::id> ranks_;
+  std::map<int64_t, Count> counts_;
+};
 
 class FarDeviceSessionTest : public ::testing::TestWithParam<std::string> {
  protected:
@@ -38,7 +80,9 @@ class FarDeviceSessionTest : public ::testing::TestWithParam<std::string> {
     TrainingJob job;
     job.model = &model_;
     for (const auto& worker : workers) job.workers.push_back(worker.get());
-    job.inputs = &inputs_;
+    counted_ = std::make_unique<CountedInputs>(&inputs_);
+    counted_->SetRanks(job.workers);
+    job.inputs = counted_.get();
     job.frozen_parameters = parameters_.frozen_pointers;
     job.backbone_parameters = parameters_.backbone;
     job.connect = std::move(connect);
@@ -50,6 +94,7 @@ class FarDeviceSessionTest : public ::testing::TestWithParam<std::string> {
   nn::Model model_;
   testlib::ToyParameters parameters_;
   testlib::ToyInputs inputs_;
+  std::unique_ptr<CountedInputs> counted_;  // of the last training
 };
 
 TEST_P(FarDeviceSessionTest, TrainsAsOnCpus) {
@@ -62,6 +107,26 @@ TEST_P(FarDeviceSessionTest, TrainsAsOnCpus) {
   for (const TraceEvent& event : actual.trace.events()) {
     EXPECT_LE(event.start_ns(), event.end_ns());
   }
+}
+
+// A rank's thread that waits for its device has the next step's inputs made meanwhile; where it
+// computes itself, nothing is gained.
+TEST_P(FarDeviceSessionTest, InputsAreMadeAhead) {
+  Train({Device::Cpu(), Device::Cpu()}, nullptr);
+  std::vector<int> asked;
+  for (int64_t step = 0; step < 4; ++step) {
+    asked.push_back(counted_->CountOf(step).all);
+    EXPECT_EQ(counted_->CountOf(step).ahead, 0);
+  }
+  Train({std::make_shared<testlib::FarCpu>(), std::make_shared<testlib::FarCpu>()},
+        testlib::ConnectPeers);
+  int ahead = 0;
+  for (int64_t step = 0; step < 4; ++step) {
+    EXPECT_EQ(counted_->CountOf(step).all, asked[step]) << "each of them once";
+    ahead += counted_->CountOf(step).ahead;
+  }
+  EXPECT_EQ(counted_->CountOf(0).ahead, 0);
+  EXPECT_GT(ahead, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, FarDeviceSessionTest,

@@ -10,25 +10,28 @@ namespace dpipe {
 absl::StatusOr<Tensor> RankExecutor::LoadOntoDevice(const std::string& component,
                                                     const std::string& input, int64_t step,
                                                     SampleRange samples) {
-  DPIPE_ASSIGN_OR_RETURN(const Tensor loaded, LoadInput(*resources_.inputs, component, input, step,
-                                                        samples, resources_.loader));
+  InputProvider& inputs = prefetcher_ != nullptr ? *prefetcher_ : *resources_.inputs;
+  DPIPE_ASSIGN_OR_RETURN(const Tensor loaded,
+                         LoadInput(inputs, component, input, step, samples, resources_.loader));
   if (resources_.loader == resources_.device) return loaded;
   resources_.device->WaitFor(*resources_.loader->RecordEvent());
   return loaded.On(resources_.device);
 }
 
 // For a frozen component: its loaded inputs, kept with the chain's values. For the backbone: what
-// frozen components would have computed, from the cache.
+// frozen components would have computed, from the cache, where quanta are single samples; these
+// come at once, so that a GPU gets one copy instead of as many as there are samples.
 absl::Status RankExecutor::LoadBatch(const Instruction& instruction, int64_t step) {
   const nn::Component& target = component(instruction.component());
   const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
-  for (int begin = samples.begin; begin < samples.end; begin += frozen_.quantum()) {
-    const SampleRange quantum = frozen_.QuantumAt(begin, samples);
+  const int piece = target.is_backbone ? samples.size() : frozen_.quantum();
+  for (int begin = samples.begin; begin < samples.end; begin += piece) {
+    const SampleRange range{begin, std::min(begin + piece, samples.end)};
     for (ValueId id : target.program.inputs()) {
       const std::string& name = target.program.value(id).name;
       const auto source = target.sources.find(name);
       if (target.is_backbone != (source != target.sources.end())) continue;
-      DPIPE_ASSIGN_OR_RETURN(Tensor value, LoadOntoDevice(target.name, name, step, quantum));
+      DPIPE_ASSIGN_OR_RETURN(Tensor value, LoadOntoDevice(target.name, name, step, range));
       if (target.is_backbone) {
         const int from = model().FindComponent(source->second.component);
         frozen_.Put(from, source->second.output, step, begin, std::move(value));

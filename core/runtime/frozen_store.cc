@@ -11,37 +11,54 @@ namespace dpipe {
 void FrozenStore::Put(int component, const std::string& output, int64_t step, int begin,
                       Tensor value) {
   DPIPE_CHECK_EQ(begin % quantum_, 0) << "frozen sample range";
-  DPIPE_CHECK_LE(value.dim(0), quantum_) << "frozen sample range";
   values_[{step, component, output, begin}] = std::move(value);
+}
+
+std::map<FrozenStore::Key, Tensor>::const_iterator FrozenStore::Find(int component,
+                                                                     const std::string& output,
+                                                                     int64_t step,
+                                                                     int sample) const {
+  auto piece = values_.upper_bound({step, component, output, sample});
+  if (piece == values_.begin()) return values_.end();
+  --piece;
+  const Key first(step, component, output, Begin(piece->first));
+  const bool has = piece->first == first && sample < Begin(piece->first) + piece->second.dim(0);
+  return has ? piece : values_.end();
 }
 
 bool FrozenStore::Has(int component, const std::string& output, int64_t step,
                       SampleRange samples) const {
-  for (int begin = samples.begin / quantum_ * quantum_; begin < samples.end; begin += quantum_) {
-    if (values_.count({step, component, output, begin}) == 0) return false;
+  for (int begin = samples.begin; begin < samples.end;) {
+    const auto piece = Find(component, output, step, begin);
+    if (piece == values_.end()) return false;
+    begin = Begin(piece->first) + static_cast<int>(piece->second.dim(0));
   }
   return true;
 }
 
 absl::StatusOr<Tensor> FrozenStore::GetQuantum(int component, const std::string& output,
                                                int64_t step, int begin) const {
-  const auto it = values_.find({step, component, output, begin});
-  if (it == values_.end()) {
-    return absl::FailedPreconditionError(absl::StrCat("frozen output ", output, " of component ",
-                                                      component, " is missing for sample ", begin,
-                                                      " of step ", step));
-  }
-  return it->second;
+  const auto piece = Find(component, output, step, begin);
+  const int end = piece == values_.end()
+                      ? begin + 1
+                      : Begin(piece->first) + static_cast<int>(piece->second.dim(0));
+  return Get(component, output, step, {begin, std::min(begin + quantum_, end)});
 }
 
 absl::StatusOr<Tensor> FrozenStore::Get(int component, const std::string& output, int64_t step,
                                         SampleRange samples) const {
   std::vector<Tensor> parts;
-  for (int begin = samples.begin / quantum_ * quantum_; begin < samples.end; begin += quantum_) {
-    DPIPE_ASSIGN_OR_RETURN(const Tensor value, GetQuantum(component, output, step, begin));
-    const int low = std::max(samples.begin, begin) - begin;
-    const int high = std::min<int>(samples.end - begin, value.dim(0));
-    parts.push_back(value.Slice(low, high));
+  for (int begin = samples.begin; begin < samples.end;) {
+    const auto piece = Find(component, output, step, begin);
+    if (piece == values_.end()) {
+      return absl::FailedPreconditionError(absl::StrCat("frozen output ", output, " of component ",
+                                                        component, " is missing for sample ", begin,
+                                                        " of step ", step));
+    }
+    const int first = Begin(piece->first);
+    const int end = std::min(samples.end, first + static_cast<int>(piece->second.dim(0)));
+    parts.push_back(piece->second.Slice(begin - first, end - first));
+    begin = end;
   }
   return ConcatBatch(parts);
 }

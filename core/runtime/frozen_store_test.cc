@@ -34,6 +34,23 @@ TEST(FrozenStoreTest, JoinsPartsOfQuanta) {
   EXPECT_FALSE(store.Has(0, "latents", 7, {3, 10}));
 }
 
+TEST(FrozenStoreTest, PiecesMayBeLargerThanAQuantum) {
+  FrozenStore store(/*quantum=*/2);
+  const Tensor piece = Rows(2, 6);
+  store.Put(0, "latents", 7, 2, piece);
+  store.Put(0, "latents", 7, 8, Rows(8, 2));
+  const auto within = store.Get(0, "latents", 7, {3, 7});
+  ASSERT_TRUE(within.ok()) << within.status();
+  EXPECT_EQ(within->raw_data(), piece.Slice(1, 5).raw_data()) << "a copy";
+  EXPECT_THAT(Values(*within), ElementsAre(3, 4, 5, 6));
+  EXPECT_THAT(Values(*store.Get(0, "latents", 7, {7, 9})), ElementsAre(7, 8));
+  EXPECT_THAT(Values(*store.GetQuantum(0, "latents", 7, 4)), ElementsAre(4, 5));
+  EXPECT_TRUE(store.Has(0, "latents", 7, {5, 10}));
+  EXPECT_FALSE(store.Has(0, "latents", 7, {1, 4}));
+  EXPECT_FALSE(store.Has(0, "latents", 7, {9, 11}));
+  EXPECT_FALSE(store.Get(0, "latents", 7, {9, 11}).ok());
+}
+
 TEST(FrozenStoreTest, MissingSamplesAreNamed) {
   FrozenStore store(2);
   store.Put(1, "context", 3, 0, Rows(0, 2));

@@ -52,6 +52,9 @@ RankExecutor::RankExecutor(RankResources resources)
     }
   }
   PrepareNorm();
+  if (!resources_.device->has_host_memory()) {
+    prefetcher_ = std::make_unique<InputPrefetcher>(resources_.inputs);
+  }
   if (resources_.graphs.enabled && resources_.device->graphs() != nullptr) {
     graphs_ = std::make_unique<PassGraphs>(resources_.device, resources_.graphs);
   }

@@ -35,6 +35,7 @@
 #include "core/proto/trace.pb.h"
 #include "core/runtime/frozen_store.h"
 #include "core/runtime/gradient_reducer.h"
+#include "core/runtime/input_prefetcher.h"
 #include "core/runtime/input_provider.h"
 #include "core/runtime/pass_graphs.h"
 #include "core/runtime/session_clock.h"
@@ -262,6 +263,9 @@ class RankExecutor {
 
   const RankResources resources_;
   const Rank rank_;
+  // Of a device that leaves its rank's thread nothing to do but enqueue; null: inputs are made when
+  // they are asked for, by the core that computes.
+  std::unique_ptr<InputPrefetcher> prefetcher_;
   // This rank's instructions of each plan.
   struct List {
     const DeviceProgram* program = nullptr;
