@@ -125,7 +125,8 @@ TEST_F(InputPrefetcherTest, WrongGuessesAreDropped) {
     Expect("noise", step, {begin, begin + 1});
     inputs_.AwaitAhead("noise", step + 1);
   }
-  EXPECT_LE(device_->allocator().stats().allocated_bytes - before, 4 * 64) << "of a few steps at most";
+  EXPECT_LE(device_->allocator().stats().allocated_bytes - before, 4 * 64)
+      << "of a few steps at most";
 }
 
 TEST_F(InputPrefetcherTest, ErrorsAreOfWhatIsAskedFor) {
