@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/fake_gpus.h"
 #include "tests/testlib/far_cpu.h"
@@ -127,6 +128,46 @@ TEST_P(FarDeviceSessionTest, InputsAreMadeAhead) {
   }
   EXPECT_EQ(counted_->CountOf(0).ahead, 0);
   EXPECT_GT(ahead, 0);
+}
+
+// Takes long over everything.
+class SlowInputs : public InputProvider {
+ public:
+  explicit SlowInputs(InputProvider* inputs) : inputs_(*inputs) {}
+  absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
+                              SampleRange samples, const std::shared_ptr<Device>& device) override {
+    absl::SleepFor(absl::Milliseconds(20));
+    return inputs_.Load(component, input, step, samples, device);
+  }
+
+ private:
+  InputProvider& inputs_;
+};
+
+// What is made ahead takes a device no time.
+TEST(FarDeviceProfileTest, CountsInputsWhereTheyAreMadeByTheRank) {
+  const nn::Model model = testlib::MakeToyModel();
+  const auto parameters = testlib::MakeToyParameters(model, 5);
+  testlib::ToyInputs drawn(&model, 9, DType::kF32);
+  SlowInputs inputs(&drawn);
+  for (const bool far : {false, true}) {
+    DeviceWorker worker(far ? std::make_shared<testlib::FarCpu>() : Device::Cpu());
+    TrainingJob job;
+    job.model = &model;
+    job.workers = {&worker};
+    job.inputs = &inputs;
+    job.frozen_parameters = parameters.frozen_pointers;
+    job.backbone_parameters = parameters.backbone;
+    const auto profile = ProfileJob(job, {1}, /*on_progress=*/nullptr, /*passes=*/3);
+    ASSERT_TRUE(profile.ok()) << profile.status();
+    for (const ComponentProfile& component : profile->components()) {
+      Nanos inputs_ns = component.load_ns_per_sample();
+      for (const LayerProfile& layer : component.layers()) {
+        inputs_ns += layer.timings(0).forward_ns();
+      }
+      EXPECT_EQ(inputs_ns < 20 * kNanosPerMilli, far) << component.name() << ": " << inputs_ns;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, FarDeviceSessionTest,

@@ -23,7 +23,7 @@ bool IsLoaded(const nn::Component& component, const std::string& input) {
 absl::StatusOr<nn::ValueMap> MakeInputs(const nn::Component& component, int batch,
                                         const std::shared_ptr<Device>& device,
                                         const ProfilerInputs& inputs,
-                                        const ProfilerOptions& options) {
+                                        const ProfilerOptions& options, Nanos* load_ns) {
   nn::ValueMap values;
   for (ValueId id : component.program.inputs()) {
     const nn::ValueInfo& info = component.program.value(id);
@@ -31,15 +31,18 @@ absl::StatusOr<nn::ValueMap> MakeInputs(const nn::Component& component, int batc
       values[id] = Tensor::Zeros(device, component.program.BatchShape(id, batch),
                                  nn::ResolveElement(info.type.element, options.compute_dtype));
     } else {
-      DPIPE_ASSIGN_OR_RETURN(values[id], inputs.load(component, info.name, batch, device));
+      DPIPE_ASSIGN_OR_RETURN(values[id],
+                             TimedLoad(component, info.name, batch, device, inputs, load_ns));
     }
   }
   return values;
 }
 
-// What the layer's execution has to load itself: drawing noise is part of the layer that reads it.
+// What the layer's execution has to load itself: drawing noise is part of the layer that reads it,
+// unless it is done ahead.
 absl::Status DrawInputsOf(const nn::Component& component, int layer, int batch,
                           const std::shared_ptr<Device>& device, const ProfilerInputs& inputs) {
+  if (!device->has_host_memory()) return absl::OkStatus();
   for (ValueId id : component.program.InputsReadBy({layer, layer + 1})) {
     const std::string& name = component.program.value(id).name;
     if (!IsLoaded(component, name)) continue;
@@ -83,10 +86,10 @@ absl::StatusOr<ComponentSamples> TimeFrozenBy(LayerRunner* runner, const nn::Com
   run_options.compute_dtype = options.compute_dtype;
   PassTimer timer(device.get());
   for (int pass = -runner->passes_to_skip(); pass < options.passes; ++pass) {
-    const Nanos load_start = MonotonicNow();
+    Nanos load_ns = 0;
     DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,
-                           MakeInputs(component, local_batch, device, inputs, options));
-    if (pass >= 0) samples.load_ns.push_back(MonotonicNow() - load_start);
+                           MakeInputs(component, local_batch, device, inputs, options, &load_ns));
+    if (pass >= 0) samples.load_ns.push_back(load_ns);
     runner->BeginPass();
     runner->Keep(values);
     timer.Begin();
@@ -116,8 +119,9 @@ absl::StatusOr<ComponentSamples> TimeBackboneBy(LayerRunner* runner, const nn::C
   PassTimer timer(device.get());
   for (int pass = -runner->passes_to_skip(); pass < options.passes; ++pass) {
     runner->BeginPass();
+    Nanos load_ns = 0;  // of no interest: layers draw what they read
     DPIPE_ASSIGN_OR_RETURN(nn::ValueMap values,
-                           MakeInputs(component, local_batch, device, inputs, options));
+                           MakeInputs(component, local_batch, device, inputs, options, &load_ns));
     runner->Keep(values);
     std::vector<nn::RangeState> states(program.num_layers());
     for (int layer = 0; layer < program.num_layers(); ++layer) {
@@ -157,6 +161,21 @@ absl::StatusOr<ComponentSamples> TimeBackboneBy(LayerRunner* runner, const nn::C
 }
 
 }  // namespace
+
+absl::StatusOr<Tensor> TimedLoad(const nn::Component& component, const std::string& input,
+                                 int samples, const std::shared_ptr<Device>& device,
+                                 const ProfilerInputs& inputs, Nanos* ns) {
+  const bool is_near = device->has_host_memory();
+  Nanos start = MonotonicNow();
+  DPIPE_ASSIGN_OR_RETURN(Tensor loaded,
+                         inputs.load(component, input, samples, is_near ? device : Device::Cpu()));
+  if (!is_near) {
+    start = MonotonicNow();
+    loaded = loaded.CopyTo(device);
+  }
+  *ns += MonotonicNow() - start;
+  return loaded;
+}
 
 absl::StatusOr<ComponentSamples> TimeFrozen(const nn::Component& component,
                                             const nn::ParameterSet& parameters, int local_batch,

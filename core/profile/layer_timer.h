@@ -2,6 +2,8 @@
 #ifndef DPIPE_CORE_PROFILE_LAYER_TIMER_H_
 #define DPIPE_CORE_PROFILE_LAYER_TIMER_H_
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "core/base/status.h"
@@ -21,6 +23,12 @@ struct ComponentSamples {
   std::vector<LayerSamples> layers;
   std::vector<Nanos> load_ns;  // of the inputs that nobody computes, for the whole local batch
 };
+
+// An input, and, added to `ns`, what having it takes a rank's thread: all of it where that thread
+// computes, too; of a GPU, for which inputs are made ahead, handing it over.
+absl::StatusOr<Tensor> TimedLoad(const nn::Component& component, const std::string& input,
+                                 int samples, const std::shared_ptr<Device>& device,
+                                 const ProfilerInputs& inputs, Nanos* ns);
 
 // A component that only runs forward, on `local_batch` samples: weights are shared, nothing is
 // saved.
