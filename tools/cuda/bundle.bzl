@@ -5,7 +5,7 @@ def _executable(target):
 
 def _gpu_bundle_impl(ctx):
     programs = ctx.attr.tests + ctx.attr.benchmarks.keys() + ctx.attr.programs
-    scripts = [(s[DefaultInfo].files.to_list()[0], arguments) for s, arguments in ctx.attr.comparisons.items()]
+    scripts = [(s[DefaultInfo].files.to_list()[0], runs) for s, runs in ctx.attr.comparisons.items()]
     runfiles = depset(
         [_executable(p) for p in programs] + [file for file, _ in scripts],
         transitive = [p[DefaultInfo].default_runfiles.files for p in programs],
@@ -27,7 +27,11 @@ def _gpu_bundle_impl(ctx):
             for arguments in runs.split("\n")
         ] +
         ["program\t%s\t\n" % _executable(p).short_path for p in ctx.attr.programs] +
-        ["comparison\t%s\t%s\n" % (file.short_path, arguments) for file, arguments in scripts] +
+        [
+            "comparison\t%s\t%s\n" % (file.short_path, arguments)
+            for file, runs in scripts
+            for arguments in runs.split("\n")
+        ] +
         ["gpu_info\t%s\t\n" % ctx.executable.gpu_info.short_path],
     ))
 
@@ -59,7 +63,7 @@ gpu_bundle = rule(
         "comparisons": attr.label_keyed_string_dict(
             allow_files = True,
             doc = "Python scripts, run after the benchmarks where `SCRIPT --check` says nothing, and " +
-                  "their arguments, in which {start} is the bundle's script that starts programs",
+                  "their arguments, likewise, in which {start} is the bundle's script that starts programs",
         ),
         "gpu_info": attr.label(
             default = "//tools/cuda:gpu_info",

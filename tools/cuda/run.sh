@@ -2,13 +2,14 @@
 # Runs the tests and benchmarks of this bundle.
 #   ./run [--results=FOLDER] [--baseline=FOLDER] [--only=TEXT] [--timeout=SECONDS] [--require_gpu]
 #         [--sanitize=TOOL]
-# Leaves in FOLDER (default: results, beside this script) a log for each program, what benchmarks
-# write, machine.txt and summary.txt; and FOLDER.tar.gz of all. Ends with "N passed, N failed,
-# N skipped", and with 1 if anything failed. Without a GPU, tests that need one skip with the
-# reason, and benchmarks are not run; with --require_gpu that is a failure. --baseline: the results
-# of an earlier run; what is slower than there is a failure. Comparisons with PyTorch are run where
-# python3 has what they need. --sanitize: tests alone, under compute-sanitizer's TOOL: memcheck,
-# racecheck, initcheck or synccheck. Single programs are started by ./start.
+# --only: what has TEXT in its path or arguments. Leaves in FOLDER (default: results, beside this
+# script) a log for each program, what benchmarks write, machine.txt and summary.txt; and
+# FOLDER.tar.gz of all. Ends with "N passed, N failed, N skipped", and with 1 if anything failed.
+# Without a GPU, tests that need one skip with the reason, and benchmarks are not run; with
+# --require_gpu that is a failure. --baseline: the results of an earlier run; what is slower than
+# there is a failure. Comparisons with PyTorch are run where python3 has what they need. --sanitize:
+# tests alone, under compute-sanitizer's TOOL: memcheck, racecheck, initcheck or synccheck. Single
+# programs are started by ./start.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 results=$root/results baseline='' only='' limit=1200 require_gpu=false sanitize=''
@@ -118,7 +119,7 @@ if [ "$has_gpu" -ne 0 ] && $require_gpu; then
 fi
 
 while IFS=$'\t' read -r kind path arguments; do
-  [[ $path == *"$only"* ]] || continue
+  [[ "$path $arguments" == *"$only"* ]] || continue
   case $kind in
     test) run_test "$path" ;;
     benchmark | comparison)
