@@ -1,7 +1,10 @@
 // Sums over positions of channels-last data, one or more a channel, as channel_sums.h has them for
 // CPUs: in fp32 over runs of 128 positions, in double over the runs of a sample.
 //
-// Within a run each of 8 threads adds every eighth position, then the eight are added in order.
+// Within a run each of 8 threads adds every eighth position, then the eight are added in order. Few
+// runs are added in order, too. Of many, as a bias's gradient has them, each of 32 threads adds
+// every 32nd, and the 32 are added pairwise within warps, then the warps in order. CPUs add
+// positions and runs one by one: both err by as little, but not in the same bits.
 #ifndef DPIPE_CORE_OPS_CUDA_CHANNEL_SUMS_H_
 #define DPIPE_CORE_OPS_CUDA_CHANNEL_SUMS_H_
 
@@ -58,37 +61,77 @@ struct SumRuns {
   }
 };
 
-// The second half, for one channel: sum `term` of `terms`.
-DPIPE_KERNEL_FUNCTION double AddRuns(const ChannelsLast& shape, int terms, const float* run_sums,
-                                     int64_t sample, int term, int64_t channel) {
-  double sum = 0;
-  for (int64_t run = 0; run < Runs(shape); ++run) {
-    const int64_t row = (sample * Runs(shape) + run) * terms + term;
-    sum += run_sums[row * shape.channels + channel];
-  }
-  return sum;
-}
-
-// The second half for all channels: a thread each, writing sum k of channel c of sample b to
-// out[(b * terms * channels) + k * term_stride + c * channel_stride], or adding it there.
+// Where the second half reads and writes. Sum number i is that of term k of channel c of sample b,
+// i = (b * terms + k) * channels + c. It is written to, or added to what is at,
+// out[(b * terms * channels) + k * term_stride + c * channel_stride].
 template <typename Out, bool kAdd>
-struct FinishSums {
+struct TotalsOfRuns {
   ChannelsLast shape;
   int terms;
   int64_t term_stride, channel_stride;
   const float* run_sums;
   Out* out;
 
-  DPIPE_KERNEL_FUNCTION void operator()() const {
-    const int64_t i = ThreadOfAll();
-    if (i >= shape.batch * terms * shape.channels) return;
-    const int64_t channel = i % shape.channels, sample = i / shape.channels / terms;
-    const int term = static_cast<int>(i / shape.channels % terms);
-    double sum = AddRuns(shape, terms, run_sums, sample, term, channel);
-    Out* const to =
-        out + sample * terms * shape.channels + term * term_stride + channel * channel_stride;
+  DPIPE_KERNEL_FUNCTION int64_t OfSample() const { return terms * shape.channels; }
+  DPIPE_KERNEL_FUNCTION int64_t Count() const { return shape.batch * OfSample(); }
+
+  // Runs `first`, first + step, ... of sum i, in this order; kAhead are asked for before the first
+  // of them is waited for.
+  DPIPE_KERNEL_FUNCTION double Add(int64_t i, int64_t first, int64_t step) const {
+    constexpr int kAhead = 8;
+    const int64_t runs = Runs(shape), of_sample = OfSample(), stride = step * of_sample;
+    const float* from = run_sums + (i / of_sample * runs + first) * of_sample + i % of_sample;
+    double sum = 0;
+    int64_t run = first;
+    for (; run + (kAhead - 1) * step < runs; run += kAhead * step, from += kAhead * stride) {
+      float values[kAhead];
+      DPIPE_UNROLL for (int a = 0; a < kAhead; ++a) values[a] = from[a * stride];
+      DPIPE_UNROLL for (int a = 0; a < kAhead; ++a) sum += values[a];
+    }
+    for (; run < runs; run += step, from += stride) sum += *from;
+    return sum;
+  }
+  DPIPE_KERNEL_FUNCTION void Write(int64_t i, double sum) const {
+    const int64_t of_sample = OfSample(), begin = i / of_sample * of_sample;
+    const int64_t term = i % of_sample / shape.channels, channel = i % shape.channels;
+    Out* const to = out + begin + term * term_stride + channel * channel_stride;
     if (kAdd) sum += Load(to);
     Store(to, static_cast<float>(sum));
+  }
+};
+
+// The second half: a thread for each sum.
+template <typename Sums>
+struct AddFewRuns {
+  Sums sums;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const int64_t i = ThreadOfAll();
+    if (i < sums.Count()) sums.Write(i, sums.Add(i, 0, 1));
+  }
+};
+
+// The second half where a thread would add run after run for longer than the first half takes: a
+// bias's gradient has a single sample, of thousands of runs, and few channels, whose threads would
+// be a few blocks. A block has kSideBySide sums, 32 bytes of a row, which is what memory hands out,
+// and kThreads / kSideBySide threads of each.
+constexpr int kManyRuns = 64;
+constexpr uint32_t kSideBySide = 8;
+
+template <typename Sums>
+struct AddManyRuns {
+  Sums sums;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    DPIPE_SHARED(double, of_warps, kWarps* kSideBySide);
+    const int64_t i = int64_t{Block()} * kSideBySide + Thread() % kSideBySide;
+    const bool exists = i < sums.Count();
+    double sum = exists ? sums.Add(i, Thread() / kSideBySide, kThreads / kSideBySide) : 0.0;
+    for (uint32_t mask = kWarp / 2; mask >= kSideBySide; mask /= 2) sum += LaneXor(sum, mask);
+    const uint32_t lane = Thread() % kWarp;
+    if (lane < kSideBySide) of_warps[Thread() / kWarp * kSideBySide + lane] = sum;
+    Barrier();
+    if (Thread() >= kSideBySide || !exists) return;
+    for (uint32_t w = 1; w < kWarps; ++w) sum += of_warps[w * kSideBySide + Thread()];
+    sums.Write(i, sum);
   }
 };
 
@@ -102,8 +145,14 @@ template <bool kAdd, typename Out>
 void LaunchFinishSums(const Stream& stream, const ChannelsLast& shape, int terms,
                       int64_t term_stride, int64_t channel_stride, const float* run_sums,
                       Out* out) {
-  Launch(stream, BlocksFor(shape.batch * terms * shape.channels),
-         FinishSums<Out, kAdd>{shape, terms, term_stride, channel_stride, run_sums, out});
+  using Sums = TotalsOfRuns<Out, kAdd>;
+  const Sums sums = {shape, terms, term_stride, channel_stride, run_sums, out};
+  if (Runs(shape) < kManyRuns) {
+    Launch(stream, BlocksFor(sums.Count()), AddFewRuns<Sums>{sums});
+  } else {
+    const int64_t blocks = (sums.Count() + kSideBySide - 1) / kSideBySide;
+    Launch(stream, BlocksFor(blocks * kThreads), AddManyRuns<Sums>{sums});
+  }
 }
 
 }  // namespace dpipe::ops::cuda

@@ -95,6 +95,33 @@ TEST_P(SamplesParityTest, BiasGradAddsRows) {
   }
 }
 
+// Small integers, whose sums have no roundings, whatever their order.
+TEST_P(SamplesParityTest, ManyRunsOf128RowsAreEachAddedOnce) {
+  const auto integers = [this](const Shape& shape) {
+    const Tensor t = Tensor::Empty(host_, shape, DType::kF32);
+    for (int64_t i = 0; i < t.num_elements(); ++i) {
+      t.data<float>()[i] = static_cast<float>(i * 7919 % 8191 % 5) - 1;
+    }
+    return t.To(GetParam());
+  };
+  // From 64 runs on there are 32 threads for a sum, each of which reads 8 runs at a time.
+  for (const Shape& shape :
+       {Shape{63 * 128, 3}, Shape{63 * 128 + 1, 1}, Shape{2, 4096, 40}, Shape{300 * 128 + 5, 9}}) {
+    const Tensor db = integers({shape[-1]}).To(DType::kF32);
+    ExpectParity({integers(shape), db}, {0, 0}, [](const Tensors& in) -> absl::StatusOr<Tensors> {
+      Tensor sums = in[1].Clone();
+      AddBiasGrad(in[0], &sums);
+      return Tensors{sums};
+    });
+  }
+  // Several samples, and two sums of each.
+  const Shape shape = {3, 65 * 128 + 7, 5};
+  ExpectParity({integers(shape), integers({3, 10}), integers(shape)}, {0, 0},
+               [](const Tensors& in) -> absl::StatusOr<Tensors> {
+                 return Tensors{ModulateInputGrad(false, in[0], in[1], in[2])->dv};
+               });
+}
+
 TEST_P(SamplesParityTest, Convert) {
   for (const int64_t n : {1, 255, 2049}) {
     ExpectParity({Random({n}, DType::kF32), Random({n}, DType::kBf16)}, {0, 0},
