@@ -1,6 +1,7 @@
 #include "core/ops/add.h"
 #include "core/ops/bias_grad.h"
 #include "core/ops/cuda/matmul.h"
+#include "core/ops/cuda/stream_of.h"
 #include "core/ops/linear_kernels.h"
 
 namespace dpipe::ops::cuda {
@@ -50,16 +51,16 @@ absl::Status LinearWeightGrad(const Tensor& x, const Tensor& dy, Tensor* dw, Ten
   product.b = RowsOf(x);
   product.d = RowsOf(Flat(*dw));
   product.c = product.d;
-  if (db != nullptr) {
-    // The bias's gradient is a sum over what the product reads.
+  if (db == nullptr) return Multiply(x.device(), product);
+  if (ShouldSumRows(product.m, product.n, product.k, MultiprocessorsOf(*x.device()))) {
     const Tensor sums = Tensor::Empty(x.device(), db->shape(), DType::kF32);
-    product.a_sums = sums.data<float>();
-    const absl::Status done = Multiply(x.device(), product);
+    Product with_sums = product;
+    with_sums.a_sums = sums.data<float>();
+    const absl::Status done = Multiply(x.device(), with_sums);
     if (done.ok()) return Axpy(1, sums, db);
     if (!absl::IsUnimplemented(done)) return done;
-    product.a_sums = nullptr;
-    AddBiasGrad(dy, db);
   }
+  AddBiasGrad(dy, db);
   return Multiply(x.device(), product);
 }
 

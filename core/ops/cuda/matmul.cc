@@ -72,6 +72,12 @@ absl::Status Multiply(const std::shared_ptr<Device>& device, const Product& prod
   return absl::OkStatus();
 }
 
+bool ShouldSumRows(int64_t m, int64_t n, int64_t k, int multiprocessors) {
+  constexpr int64_t kTile = 128, kShort = 1024;
+  const int64_t tiles = ((m + kTile - 1) / kTile) * ((n + kTile - 1) / kTile);
+  return tiles >= multiprocessors || k <= kShort;
+}
+
 Matrix RowsOf(const Tensor& t) { return {t.raw_data(), t.dtype(), t.dim(-1)}; }
 
 Matrix Transposed(Matrix matrix) {

@@ -6,12 +6,28 @@
 
 namespace dpipe::ops::cuda {
 
-Stream StreamOf(const Device& device) {
-  if (dynamic_cast<const EmulatedDevice*>(&device) != nullptr) return {nullptr, true};
+namespace {
+
+// Null: it is emulated.
+const dpipe::cuda::CudaDevice* GpuOf(const Device& device) {
+  if (dynamic_cast<const EmulatedDevice*>(&device) != nullptr) return nullptr;
   const auto* const gpu = dynamic_cast<const dpipe::cuda::CudaDevice*>(&device);
   DPIPE_CHECK(gpu != nullptr) << device.name() << " is no CUDA device";
+  return gpu;
+}
+
+}  // namespace
+
+Stream StreamOf(const Device& device) {
+  const dpipe::cuda::CudaDevice* const gpu = GpuOf(device);
+  if (gpu == nullptr) return {nullptr, true};
   dpipe::cuda::HostQueue* const queue = gpu->driver().host_queue();
   return {gpu->stream(), queue != nullptr, queue};
+}
+
+int MultiprocessorsOf(const Device& device) {
+  const dpipe::cuda::CudaDevice* const gpu = GpuOf(device);
+  return gpu != nullptr ? gpu->context().multiprocessors : 132;
 }
 
 }  // namespace dpipe::ops::cuda

@@ -13,6 +13,9 @@ namespace dpipe::ops::cuda {
 Stream StreamOf(const Device& device);
 inline Stream StreamOf(const Tensor& t) { return StreamOf(*t.device()); }
 
+// Those of the GPU, or of the device's share of it; an emulated one has as many as an H200.
+int MultiprocessorsOf(const Device& device);
+
 // [B, ..., C] as one batch of positions.
 inline ChannelsLast ChannelsLastOf(const Tensor& x) {
   return {x.dim(0), x.num_elements() / x.dim(0) / x.dim(-1), x.dim(-1)};

@@ -1,0 +1,67 @@
+#include "core/ops/cuda/matmul.h"
+
+#include "core/ops/cuda/emulated_device.h"
+#include "core/ops/cuda/stream_of.h"
+#include "core/ops/linear.h"
+#include "core/ops/op_testing.h"
+#include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/fake_driver.h"
+
+namespace dpipe::ops::cuda {
+namespace {
+
+constexpr int kH200 = 132;
+
+TEST(ShouldSumRowsTest, WhereTilesFillTheGpu) {
+  // The U-Net's levels at 64 samples: projections of 9, 25 and 100 tiles, and feed-forwards.
+  EXPECT_FALSE(ShouldSumRows(320, 320, 262144, kH200));
+  EXPECT_FALSE(ShouldSumRows(640, 640, 65536, kH200));
+  EXPECT_FALSE(ShouldSumRows(1280, 1280, 16384, kH200));
+  EXPECT_FALSE(ShouldSumRows(2560, 320, 262144, kH200));  // 20 x 3
+  EXPECT_TRUE(ShouldSumRows(5120, 640, 65536, kH200));    // 40 x 5
+  EXPECT_TRUE(ShouldSumRows(1280, 5120, 16384, kH200));   // 10 x 40
+
+  // Tiles that are not whole count: 11 x 12, and one fewer row of them.
+  EXPECT_TRUE(ShouldSumRows(10 * 128 + 1, 11 * 128 + 1, 65536, kH200));
+  EXPECT_FALSE(ShouldSumRows(10 * 128, 11 * 128 + 1, 65536, kH200));
+}
+
+TEST(ShouldSumRowsTest, WhereTheSumIsShort) {
+  EXPECT_TRUE(ShouldSumRows(1, 1, 1, kH200));
+  EXPECT_TRUE(ShouldSumRows(1280, 320, 64, kH200));  // the time embedding's
+  EXPECT_TRUE(ShouldSumRows(320, 320, 1024, kH200));
+  EXPECT_FALSE(ShouldSumRows(320, 320, 1025, kH200));
+}
+
+TEST(ShouldSumRowsTest, FewTilesFillAShareOfAGpu) {
+  dpipe::cuda::FakeDriver driver;
+  const auto whole = *dpipe::cuda::CreateCudaDevices(&driver, 1);
+  EXPECT_EQ(MultiprocessorsOf(*whole[0]), 132);
+  const auto shares = *dpipe::cuda::CreateVirtualCudaDevices(&driver, 16);
+  EXPECT_EQ(MultiprocessorsOf(*shares[0]), 8);
+  EXPECT_FALSE(ShouldSumRows(320, 320, 262144, MultiprocessorsOf(*whole[0])));
+  EXPECT_TRUE(ShouldSumRows(320, 320, 262144, MultiprocessorsOf(*shares[0])));
+}
+
+// The bias's gradient of `rows` rows of one number: 2^24, and then ones.
+double BiasGradAfterALargeRow(int64_t rows) {
+  const auto device = std::make_shared<EmulatedDevice>();
+  const Tensor dy = Tensor::Empty(Device::Cpu(), {rows, 1}, DType::kF32);
+  for (int64_t i = 0; i < rows; ++i) dy.data<float>()[i] = i == 0 ? 1 << 24 : 1;
+  const Tensor dy_there = OnDevice(device, dy);
+  Tensor dw = Tensor::Zeros(device, {1, 1}, DType::kF32);
+  Tensor db = Tensor::Zeros(device, {1}, DType::kF32);
+  EXPECT_TRUE(LinearWeightGrad(dy_there, dy_there, &dw, &db).ok());
+  return Values(OnDevice(Device::Cpu(), db))[0];
+}
+
+// What adds to 2^24 in fp32 loses ones, and so does the kernel within a run. Emulated products add
+// in double.
+TEST(ShouldSumRowsTest, LinearLayersGoByIt) {
+  EXPECT_EQ(BiasGradAfterALargeRow(1024), (1 << 24) + 1024);  // fp32 has even numbers there
+  // Of 1024 ones the kernel loses 15: the rest of the 16 rows of its first run's first thread.
+  EXPECT_EQ(BiasGradAfterALargeRow(1025), (1 << 24) + 1008);
+}
+
+}  // namespace
+}  // namespace dpipe::ops::cuda
