@@ -36,6 +36,21 @@ TEST(BindingsTest, BoundFunctionsAnswer) {
   EXPECT_GE(version, 21800) << "ncclCommSplit and non-blocking communicators";
 }
 
+TEST(CublasLtStatusTest, TellsWhatIsNotSupportedFromWhatIsWrong) {
+  CublasLtApi api;
+  api.cublasLtGetStatusString = [](cublasStatus_t) { return "the library's reason"; };
+  const auto code = [&](cublasStatus_t status) {
+    return CublasLtStatus(api, status, "cublasLtMatmul").code();
+  };
+  EXPECT_EQ(code(CUBLAS_STATUS_SUCCESS), absl::StatusCode::kOk);
+  EXPECT_EQ(code(CUBLAS_STATUS_NOT_SUPPORTED), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(code(CUBLAS_STATUS_ARCH_MISMATCH), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(code(CUBLAS_STATUS_INVALID_VALUE), absl::StatusCode::kInternal);
+  EXPECT_EQ(code(CUBLAS_STATUS_EXECUTION_FAILED), absl::StatusCode::kInternal);
+  EXPECT_EQ(CublasLtStatus(api, CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul").message(),
+            "cublasLtMatmul: the library's reason");
+}
+
 // GPUs of one process cannot read each other's memory in stream order.
 TEST(BindingsTest, NcclLeavesTensorsOfOtherGpusAlone) {
   LoadNccl().status().IgnoreError();

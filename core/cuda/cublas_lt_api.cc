@@ -1,5 +1,9 @@
 #include "core/cuda/cublas_lt_api.h"
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
 namespace dpipe {
 namespace {
 
@@ -15,6 +19,14 @@ absl::StatusOr<const CublasLtApi*> LoadCublasLt() {
       LoadTable(CudaLibraryNames("libcublasLt.so.13"),
                 "matrix products on a GPU need it: install cuBLAS of CUDA 13", Bind));
   return PointerOrStatus(*loaded);
+}
+
+absl::Status CublasLtStatus(const CublasLtApi& api, cublasStatus_t status, absl::string_view call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  const std::string message = absl::StrCat(call, ": ", api.cublasLtGetStatusString(status));
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH
+             ? absl::UnimplementedError(message)
+             : absl::InternalError(message);
 }
 
 }  // namespace dpipe

@@ -4,6 +4,7 @@
 
 #include <cublasLt.h>
 
+#include "absl/strings/string_view.h"
 #include "core/base/status.h"
 #include "core/cuda/function_table.h"
 
@@ -32,6 +33,10 @@ struct CublasLtApi {
 
 // The same table every time. NotFound says which library is missing, or too old. Thread-safe.
 absl::StatusOr<const CublasLtApi*> LoadCublasLt();
+
+// "cublasLtMatmul: CUBLAS_STATUS_NOT_SUPPORTED". Unimplemented for what the library or the GPU does
+// not support, Internal otherwise.
+absl::Status CublasLtStatus(const CublasLtApi& api, cublasStatus_t status, absl::string_view call);
 
 }  // namespace dpipe
 

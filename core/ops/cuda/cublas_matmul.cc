@@ -17,13 +17,8 @@ namespace {
 // What NVIDIA recommends for Hopper, and more than Ampere's algorithms ask for.
 constexpr uint64_t kMostWorkspaceBytes = 32 << 20;
 
-absl::Status LtStatus(const CublasLtApi& api, cublasStatus_t status, absl::string_view call) {
-  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(call, ": ", api.cublasLtGetStatusString(status)));
-}
-
 #define DPIPE_LT(api, call, ...) \
-  DPIPE_RETURN_IF_ERROR(LtStatus((api), (api).call(__VA_ARGS__), #call))
+  DPIPE_RETURN_IF_ERROR(CublasLtStatus((api), (api).call(__VA_ARGS__), #call))
 
 template <typename T>
 using Owned = std::shared_ptr<T>;
@@ -83,7 +78,10 @@ class MatmulPlans {
     auto found = plans_.find(key);
     if (found == plans_.end()) found = plans_.emplace(key, Choose(product)).first;
     DPIPE_RETURN_IF_ERROR(found->second.status());
-    return Execute(*found->second, device, product, stream);
+    const absl::Status done = Execute(*found->second, device, product, stream);
+    // An algorithm may be refused only when it is to run: then nobody asks for it again.
+    if (absl::IsUnimplemented(done)) found->second = done;
+    return done;
   }
 
  private:
@@ -139,9 +137,9 @@ class MatmulPlans {
     DPIPE_LT(api_, cublasLtMatmulDescCreate, &raw, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     Description description(raw, api_.cublasLtMatmulDescDestroy);
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
-      return LtStatus(api_,
-                      api_.cublasLtMatmulDescSetAttribute(raw, attribute, &value, sizeof(value)),
-                      "cublasLtMatmulDescSetAttribute");
+      return CublasLtStatus(
+          api_, api_.cublasLtMatmulDescSetAttribute(raw, attribute, &value, sizeof(value)),
+          "cublasLtMatmulDescSetAttribute");
     };
     const auto operation = [](const Matrix& matrix) {
       return static_cast<int32_t>(matrix.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -171,7 +169,7 @@ class MatmulPlans {
     DPIPE_LT(api_, cublasLtMatmulPreferenceCreate, &raw);
     Preference preference(raw, api_.cublasLtMatmulPreferenceDestroy);
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-      return LtStatus(
+      return CublasLtStatus(
           api_, api_.cublasLtMatmulPreferenceSetAttribute(raw, attribute, &value, sizeof(value)),
           "cublasLtMatmulPreferenceSetAttribute");
     };

@@ -10,13 +10,16 @@ namespace {
 
 constexpr int64_t kMostConfigs = 32;
 
-absl::Status CudnnStatus(const CudnnApi& api, cudnnStatus_t status, absl::string_view call) {
+// describing: the call describes a graph, or a plan for it. What a version does not know there, it
+// refuses as bad parameters, too.
+absl::Status CudnnStatus(const CudnnApi& api, cudnnStatus_t status, absl::string_view call,
+                         bool describing = false) {
   if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
   const std::string message = absl::StrCat(call, ": ", api.cudnnGetErrorString(status));
-  // NOT_SUPPORTED and its reasons have numbers from 3000 on.
-  return status >= CUDNN_STATUS_NOT_SUPPORTED && status < CUDNN_STATUS_INTERNAL_ERROR
-             ? absl::UnimplementedError(message)
-             : absl::InternalError(message);
+  // BAD_PARAM and its reasons have numbers from 2000 on, NOT_SUPPORTED and its reasons from 3000.
+  const int first = describing ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_NOT_SUPPORTED;
+  return status >= first && status < CUDNN_STATUS_INTERNAL_ERROR ? absl::UnimplementedError(message)
+                                                                 : absl::InternalError(message);
 }
 
 // 91501 as "9.15.1".
@@ -27,7 +30,7 @@ std::string VersionText(size_t version) {
 }  // namespace
 
 CudnnDescriptor::CudnnDescriptor(const CudnnApi& api, cudnnBackendDescriptorType_t type)
-    : api_(&api) {
+    : api_(&api), is_of_run_(type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR) {
   cudnnBackendDescriptor_t raw = nullptr;
   Keep(api.cudnnBackendCreateDescriptor(type, &raw), "cudnnBackendCreateDescriptor", type);
   if (raw == nullptr) return;
@@ -36,7 +39,8 @@ CudnnDescriptor::CudnnDescriptor(const CudnnApi& api, cudnnBackendDescriptorType
 }
 
 void CudnnDescriptor::Keep(cudnnStatus_t status, const char* call, int attribute) {
-  if (status_.ok()) status_ = CudnnStatus(*api_, status, absl::StrCat(call, " of ", attribute));
+  if (!status_.ok()) return;
+  status_ = CudnnStatus(*api_, status, absl::StrCat(call, " of ", attribute), !is_of_run_);
 }
 
 CudnnDescriptor& CudnnDescriptor::Set(cudnnBackendAttributeName_t name,

@@ -25,7 +25,8 @@
 namespace dpipe::ops::cuda {
 
 // A descriptor that is being described. The first error is kept and returned by Finalize, after
-// which it is constant. Those that it refers to must outlive it.
+// which it is constant: Unimplemented for what this version of cuDNN does not know or support.
+// Those that it refers to must outlive it.
 class CudnnDescriptor {
  public:
   CudnnDescriptor(const CudnnApi& api, cudnnBackendDescriptorType_t type);
@@ -45,6 +46,7 @@ class CudnnDescriptor {
   void Keep(cudnnStatus_t status, const char* call, int attribute);
 
   const CudnnApi* api_;
+  bool is_of_run_;  // and not of a graph: what is refused is our mistake
   std::shared_ptr<void> descriptor_;
   absl::Status status_;
 };

@@ -46,5 +46,61 @@ TEST_F(CudnnGraphsTest, AVersionThatIsNotThereIsNamed) {
       << graph.status();
 }
 
+// A library that refuses what is finalized.
+class RefusingCudnn {
+ public:
+  explicit RefusingCudnn(cudnnStatus_t status) {
+    refusal = status;
+    api_.cudnnGetErrorString = [](cudnnStatus_t) { return "cuDNN's reason"; };
+    api_.cudnnBackendCreateDescriptor = [](cudnnBackendDescriptorType_t,
+                                           cudnnBackendDescriptor_t* descriptor) {
+      static int some = 0;
+      *descriptor = &some;
+      return CUDNN_STATUS_SUCCESS;
+    };
+    api_.cudnnBackendDestroyDescriptor = [](cudnnBackendDescriptor_t) {
+      return CUDNN_STATUS_SUCCESS;
+    };
+    api_.cudnnBackendSetAttribute = [](cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
+                                       cudnnBackendAttributeType_t, int64_t,
+                                       const void*) { return CUDNN_STATUS_SUCCESS; };
+    api_.cudnnBackendFinalize = [](cudnnBackendDescriptor_t) { return refusal; };
+  }
+  absl::Status Finalize(cudnnBackendDescriptorType_t type) const {
+    return CudnnDescriptor(api_, type).Finalize();
+  }
+  const CudnnApi& api() const { return api_; }
+
+ private:
+  static cudnnStatus_t refusal;
+  CudnnApi api_;
+};
+cudnnStatus_t RefusingCudnn::refusal = CUDNN_STATUS_SUCCESS;
+
+TEST(RefusalsTest, GraphsThatAVersionDoesNotKnowAreUnimplemented) {
+  for (const cudnnStatus_t status :
+       {CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE, CUDNN_STATUS_NOT_SUPPORTED,
+        CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN}) {
+    const RefusingCudnn cudnn(status);
+    auto graph = std::make_unique<CudnnGraph>(cudnn.api());
+    DescribeConvolution({8, 64, 64, 320, 320, 3, 3, 64, 64, 1, 1, 1, 1, 1}, DType::kBf16,
+                        graph.get());
+    const auto plan = CudnnPlan::Create(CudnnTarget(nullptr), std::move(graph), false);
+    EXPECT_TRUE(absl::IsUnimplemented(plan.status())) << plan.status();
+    EXPECT_NE(plan.status().message().find("cudnnBackendFinalize of 0: cuDNN's reason"),
+              std::string::npos)
+        << plan.status();
+    EXPECT_TRUE(absl::IsUnimplemented(cudnn.Finalize(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)));
+  }
+}
+
+TEST(RefusalsTest, ErrorsStayErrors) {
+  const RefusingCudnn failing(CUDNN_STATUS_INTERNAL_ERROR);
+  EXPECT_TRUE(absl::IsInternal(failing.Finalize(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)));
+  // Of a run: its graph is known.
+  const RefusingCudnn strict(CUDNN_STATUS_BAD_PARAM);
+  EXPECT_TRUE(absl::IsInternal(strict.Finalize(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)));
+}
+
 }  // namespace
 }  // namespace dpipe::ops::cuda
