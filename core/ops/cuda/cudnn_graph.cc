@@ -118,7 +118,7 @@ void CudnnGraph::Require(size_t version) {
   const size_t present = api_.cudnnGetVersion();
   if (present >= version || !status_.ok()) return;
   status_ = absl::UnimplementedError(absl::StrCat("it needs cuDNN ", VersionText(version),
-                                                  ", and this is ", VersionText(present)));
+                                                  " or newer, and this is ", VersionText(present)));
 }
 
 absl::StatusOr<CudnnTarget> CudnnTarget::WithProperties(const CudnnApi& api,

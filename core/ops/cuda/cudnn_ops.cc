@@ -78,8 +78,9 @@ absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype
   const absl::StatusOr<const CudnnPlan*> plan =
       context->PlanFor(KeyOf(graph, dtype, shape), dtype == DType::kF32, describe);
   if (absl::IsUnimplemented(plan.status())) {
-    device->Note(absl::StrCat(NameOf(graph), " of ", ShapeText(shape), " in ", DTypeName(dtype),
-                              " is computed by products instead: ", plan.status().message()));
+    device->Note(absl::StrCat(
+        NameOf(graph), " of ", ShapeText(shape), " in ", DTypeName(dtype),
+        " is computed by products instead, which is slower: ", plan.status().message()));
   }
   DPIPE_RETURN_IF_ERROR(plan.status());
   return (*plan)->Run(context->handle(), device, memory);
