@@ -27,13 +27,14 @@ struct AddToAll {
   }
 };
 
-template <typename T>
+template <typename T, bool kAddsImage>
 struct AddInPlace {
+  static constexpr int kInputs = kAddsImage ? 2 : 1;
   ChannelsLast shape;
   const float* bias;
   const T* vector;
-  const T* image;
   T* y;
+  const T* inputs[kInputs];  // y and the image
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const ColumnWalk walk = WalkOf<T>(shape);
     if (walk.count == 0) return;
@@ -46,12 +47,10 @@ struct AddInPlace {
       LoadSpan(bias + walk.column, walk.count, biases.v);
       AddTo(&everywhere, biases);
     }
-    const bool adds = image != nullptr;
-    const T* const inputs[] = {y, image};
-    ForRows(walk, shape.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[2]) {
+    ForRows(walk, shape.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[kInputs]) {
       Pack<T> sum = packs[0];
       AddTo(&sum, everywhere);
-      if (adds) AddTo(&sum, packs[1]);
+      if constexpr (kAddsImage) AddTo(&sum, packs[1]);
       StorePack(y + i, walk.count, sum);
     });
   }
@@ -178,7 +177,11 @@ void AddVector(const Stream& stream, const ChannelsLast& shape, const T* x, cons
 template <typename T>
 void AddTerms(const Stream& stream, const ChannelsLast& shape, const float* bias, const T* vector,
               const T* image, T* y) {
-  Launch(stream, WalkBlocks<T>(shape), AddInPlace<T>{shape, bias, vector, image, y});
+  if (image != nullptr) {
+    Launch(stream, WalkBlocks<T>(shape), AddInPlace<T, true>{shape, bias, vector, y, {y, image}});
+  } else {
+    Launch(stream, WalkBlocks<T>(shape), AddInPlace<T, false>{shape, bias, vector, y, {y}});
+  }
 }
 
 template <typename T>

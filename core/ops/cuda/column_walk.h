@@ -71,7 +71,7 @@ DPIPE_KERNEL_FUNCTION ColumnWalk WalkOf(const ChannelsLast& shape) {
 constexpr int kRowsAhead = 2;
 
 // Calls f(row, i, packs) for each of the thread's rows, where i is the index of its pack's first
-// element and packs[k] what inputs[k] has there; zeros where inputs[k] is null.
+// element and packs[k] what inputs[k] has there.
 template <typename T, int kInputs, typename F>
 DPIPE_KERNEL_FUNCTION void ForRows(const ColumnWalk& walk, int64_t channels,
                                    const T* const (&inputs)[kInputs], const F& f) {
@@ -83,10 +83,10 @@ DPIPE_KERNEL_FUNCTION void ForRows(const ColumnWalk& walk, int64_t channels,
   int64_t i = walk.first_row * channels + walk.column;
   int row = walk.first_row;
   while (whole && row + (kRowsAhead - 1) * kStep < walk.end_row) {
-    Words words[kRowsAhead][kInputs] = {};
+    Words words[kRowsAhead][kInputs];
     DPIPE_UNROLL for (int a = 0; a < kRowsAhead; ++a) {
       DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) {
-        if (inputs[k] != nullptr) words[a][k] = LoadWords(inputs[k] + i + a * step);
+        words[a][k] = LoadWords(inputs[k] + i + a * step);
       }
     }
     DPIPE_UNROLL for (int a = 0; a < kRowsAhead; ++a) {
@@ -98,10 +98,8 @@ DPIPE_KERNEL_FUNCTION void ForRows(const ColumnWalk& walk, int64_t channels,
     i += kRowsAhead * step;
   }
   for (; row < walk.end_row; row += kStep, i += step) {
-    Pack<T> packs[kInputs] = {};
-    DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) {
-      if (inputs[k] != nullptr) packs[k] = LoadPack(inputs[k] + i, walk.count);
-    }
+    Pack<T> packs[kInputs];
+    DPIPE_UNROLL for (int k = 0; k < kInputs; ++k) packs[k] = LoadPack(inputs[k] + i, walk.count);
     f(row, i, packs);
   }
 }

@@ -213,17 +213,16 @@ struct GroupMeans {
 
 // dx = rstd (dz scale - first - h second), where first and second are the group's means of dz scale
 // and of dz scale h; that is dz slope - (offset + (x - mean) tilt).
-template <typename T, bool kSilu>
+template <typename T, bool kSilu, bool kAdds>
 struct ApplyGradient {
+  static constexpr int kInputs = kAdds ? 3 : 2;
   GroupNormShape shape;
-  const T* x;
-  const T* dy;
   const float* scale;
   const float* bias;
   const float* stats;
   const float* means;
-  const T* addend;
   T* dx;
+  const T* inputs[kInputs];  // x, dy and what is added
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const ColumnWalk walk = WalkOf<T>(shape.x);
     const NormChannels<T> c = LoadChannels<T>(shape, walk, stats, scale, bias);
@@ -234,15 +233,13 @@ struct ApplyGradient {
       offset[j] = rstd * means[2 * group];
       tilt[j] = rstd * (rstd * means[2 * group + 1]);
     });
-    const bool adds = addend != nullptr;
-    const T* const inputs[] = {x, dy, addend};
-    ForRows(walk, shape.x.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[3]) {
+    ForRows(walk, shape.x.channels, inputs, [&](int, int64_t i, const Pack<T>(&packs)[kInputs]) {
       Pack<T> gradient;
       DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) {
         const Differential of = DifferentialOf<kSilu>(c, j, packs[0].v[j], packs[1].v[j]);
         gradient.v[j] = fmaf(of.dz, c.slope[j], -fmaf(of.d, tilt[j], offset[j]));
       }
-      if (adds) AddTo(&gradient, packs[2]);
+      if constexpr (kAdds) AddTo(&gradient, packs[2]);
       StorePack(dx + i, walk.count, gradient);
     });
   }
@@ -300,8 +297,14 @@ void GroupNormGradient(const Stream& stream, const GroupNormShape& shape, const 
     Launch(stream, BlocksFor(shape.x.batch * shape.groups * kWarp),
            GroupMeans{shape, run_sums, scale, means});
     LaunchFinishSums<false>(stream, shape.x, 2, 1, 2, run_sums, sums);
-    Launch(stream, WalkBlocks<T>(shape.x),
-           ApplyGradient<T, silu.value>{shape, x, dy, scale, bias, stats, means, addend, dx});
+    if (addend != nullptr) {
+      Launch(stream, WalkBlocks<T>(shape.x),
+             ApplyGradient<T, silu.value, true>{
+                 shape, scale, bias, stats, means, dx, {x, dy, addend}});
+    } else {
+      Launch(stream, WalkBlocks<T>(shape.x),
+             ApplyGradient<T, silu.value, false>{shape, scale, bias, stats, means, dx, {x, dy}});
+    }
   };
   shape.silu ? differentiate(std::true_type{}) : differentiate(std::false_type{});
 }
