@@ -1,0 +1,63 @@
+// Copies to shared memory that a thread does not wait for. They are under way as soon as they are
+// asked for, and take no registers until they are used; while loads are placed by the compiler,
+// which puts them, where registers are few, behind the waiting for others.
+#ifndef DPIPE_CORE_OPS_CUDA_ASYNC_COPY_H_
+#define DPIPE_CORE_OPS_CUDA_ASYNC_COPY_H_
+
+#include "core/ops/cuda/pack.h"
+
+namespace dpipe::ops::cuda {
+
+// A thread's copies, of which at most kMost are under way. A thread sees what it has copied itself,
+// once it has waited for it; others do after a Barrier(), too.
+//
+//   Copy: copies the aligned 16 bytes at `from`, in the open group.
+//   EndGroup: closes the group, which may be empty, and opens the next one.
+//   Wait: until all closed groups but the last kLeft are there.
+//
+// Emulated, nothing is copied before it is waited for.
+template <int kMost>
+class AsyncCopies {
+ public:
+#if defined(__CUDA_ARCH__)
+  __device__ __forceinline__ void Copy(const void* from, Words* to_shared) {
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;" ::"l"(__cvta_generic_to_shared(to_shared)),
+        "l"(__cvta_generic_to_global(from))
+        : "memory");
+  }
+  __device__ __forceinline__ void EndGroup() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+  template <int kLeft>
+  __device__ __forceinline__ void Wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+  }
+#else
+  DPIPE_KERNEL_FUNCTION void Copy(const void* from, Words* to_shared) {
+    DPIPE_CHECK(end_ - begin_ < kMost) << "more copies than " << kMost;
+    copies_[end_++ % kMost] = {from, to_shared, group_};
+  }
+  DPIPE_KERNEL_FUNCTION void EndGroup() { ++group_; }
+  template <int kLeft>
+  DPIPE_KERNEL_FUNCTION void Wait() {
+    for (; begin_ < end_ && copies_[begin_ % kMost].group + kLeft < group_; ++begin_) {
+      *copies_[begin_ % kMost].to = LoadWords(copies_[begin_ % kMost].from);
+    }
+  }
+
+ private:
+  struct OneCopy {
+    const void* from;
+    Words* to;
+    int group;
+  };
+  OneCopy copies_[kMost];
+  int begin_ = 0, end_ = 0;  // of those under way, counted over all
+  int group_ = 0;            // the open one
+#endif
+};
+
+}  // namespace dpipe::ops::cuda
+
+#endif  // DPIPE_CORE_OPS_CUDA_ASYNC_COPY_H_
