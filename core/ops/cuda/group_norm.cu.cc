@@ -216,6 +216,7 @@ struct GroupMeans {
 template <typename T, bool kSilu, bool kAdds>
 struct ApplyGradient {
   static constexpr int kInputs = kAdds ? 3 : 2;
+  static constexpr int kBlocksAtOnce = 3;
   GroupNormShape shape;
   const float* scale;
   const float* bias;

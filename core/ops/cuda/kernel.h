@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "core/base/check.h"
 #include "core/ops/cuda/emulation.h"
@@ -100,9 +101,18 @@ void RunThread(const void* kernel) {
   (*static_cast<const Kernel*>(kernel))();
 }
 
+// Blocks of a kernel that must fit a multiprocessor at once, if its struct says so by
+// kBlocksAtOnce: the compiler then does with as few registers. 0: it chooses.
+template <typename Kernel, typename = void>
+constexpr int kBlocksOf = 0;
+template <typename Kernel>
+constexpr int kBlocksOf<Kernel, std::void_t<decltype(Kernel::kBlocksAtOnce)>> =
+    Kernel::kBlocksAtOnce;
+
 #if defined(__CUDACC__)
 template <typename Kernel>
-__global__ void __launch_bounds__(kThreads) RunOnGpu(const __grid_constant__ Kernel kernel) {
+__global__ void __launch_bounds__(kThreads, kBlocksOf<Kernel>)
+    RunOnGpu(const __grid_constant__ Kernel kernel) {
   kernel();
 }
 template <typename Kernel>
