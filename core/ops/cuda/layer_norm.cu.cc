@@ -204,17 +204,19 @@ struct RowNumbers {
   }
 };
 
-// dx of a row, of which kLanes lanes hold x and dy. Calls visit(p, dy, h) for each pack of the
-// lane.
+// dx of a row, of which kLanes lanes hold x, dy and what is added: all are asked for before the
+// first is used. Calls visit(p, dy, h) for each pack of the lane.
 template <typename T, uint32_t kLanes, typename Visit>
 DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t row, bool exists,
                                             const Visit& visit) {
   const int64_t channels = of.shape.channels, begin = row * channels;
   const RowLanes<T, kLanes> lanes = {channels};
   RowNumbers numbers(of.stats, exists ? row : 0);
-  Words x_words[kPacks], dy_words[kPacks];
+  const bool adds = of.addend != nullptr;
+  Words x_words[kPacks], dy_words[kPacks], addend_words[kPacks];
   lanes.LoadRow(of.x + begin, exists, x_words);
   lanes.LoadRow(of.dy + begin, exists, dy_words);
+  lanes.LoadRow(adds ? of.addend + begin : nullptr, exists && adds, addend_words);
   Pack<T> x, dy, scale;
   DPIPE_UNROLL for (int p = 0; p < kPacks; ++p) {
     if (!lanes.Has(p)) continue;
@@ -233,7 +235,11 @@ DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t ro
     Unpack(dy_words[p], &dy);
     LoadSpan(of.scale + lanes.Column(p), kPack<T>, scale.v);
     Pack<T> dx = numbers.Gradient(x, dy, scale);
-    if (of.addend != nullptr) AddTo(&dx, LoadPack(of.addend + i, kPack<T>));
+    if (adds) {
+      Pack<T> addend;
+      Unpack(addend_words[p], &addend);
+      AddTo(&dx, addend);
+    }
     StorePack(of.dx + i, kPack<T>, dx);
     DPIPE_UNROLL for (int j = 0; j < kPack<T>; ++j) x.v[j] = numbers.H(x.v[j]);
     visit(p, dy, x);
@@ -242,6 +248,7 @@ DPIPE_KERNEL_FUNCTION void DifferentiateRow(const GradTensors<T>& of, int64_t ro
 
 template <typename T, uint32_t kLanes>
 struct GradientOfRows {
+  static constexpr int kBlocksAtOnce = 3;
   GradTensors<T> of;
   DPIPE_KERNEL_FUNCTION void operator()() const {
     const int64_t row = ThreadOfAll() / kLanes;
