@@ -95,16 +95,31 @@ struct MoveChannels {
   }
 };
 
+// A thread four neighbours of `to`, so that enough is asked for at once. What neighbouring threads
+// read of `from` lies in few lines of the cache.
 template <typename T>
 struct AddMoved {
-  uint32_t outputs, channels, elements;
+  uint32_t channels, elements;
+  int64_t size;
   const T* from;
   float* to;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const uint32_t i = ThreadOfAll(), row = i / elements, o = row / channels;
-    if (o >= outputs) return;
-    const uint32_t e = i % elements, c = row % channels;
-    to[i] += Load(from + (o * elements + e) * channels + c);
+    OnPack<float>(size, [this](int64_t i, int count) {
+      Pack<float> sums = LoadPack(to + i, count);
+      const uint32_t row = static_cast<uint32_t>(i) / elements;
+      uint32_t e = static_cast<uint32_t>(i) % elements, o = row / channels, c = row % channels;
+      Pack<float> added = {};
+      DPIPE_UNROLL for (int j = 0; j < kPack<float>; ++j) {
+        if (j < count) added.v[j] = Load(from + (o * elements + e) * channels + c);
+        if (++e < elements) continue;
+        e = 0;
+        if (++c < channels) continue;
+        c = 0;
+        ++o;
+      }
+      AddTo(&sums, added);
+      StorePack(to + i, count, sums);
+    });
   }
 };
 
@@ -140,9 +155,10 @@ template <typename T>
 void AddChannelsLast(const Stream& stream, int64_t outputs, int64_t channels, int64_t elements,
                      const T* from, float* to) {
   CheckFilters(outputs, channels, elements);
-  Launch(stream, BlocksFor(outputs * channels * elements),
-         AddMoved<T>{static_cast<uint32_t>(outputs), static_cast<uint32_t>(channels),
-                     static_cast<uint32_t>(elements), from, to});
+  const int64_t size = outputs * channels * elements;
+  Launch(stream, BlocksFor(Packs<float>(size)),
+         AddMoved<T>{static_cast<uint32_t>(channels), static_cast<uint32_t>(elements), size, from,
+                     to});
 }
 
 #define DPIPE_INSTANTIATE(T)                                                                \
