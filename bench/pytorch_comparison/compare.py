@@ -257,8 +257,14 @@ class Program:
         return self.answer()
 
     def end(self):
+        """Keeps what it says of work that was not done as it should be."""
         self.process.stdin.close()
         self.process.wait()
+        self.messages.seek(0)
+        notes = [line.strip() for line in self.messages if line.startswith("Note:")]
+        self.about["notes"] = notes
+        for note in notes:
+            print(f"{self.name}: {note}", flush=True)
 
 
 def ours(arguments, dtype, cores, devices):
