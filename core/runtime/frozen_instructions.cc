@@ -10,9 +10,11 @@ namespace dpipe {
 absl::StatusOr<Tensor> RankExecutor::LoadOntoDevice(const std::string& component,
                                                     const std::string& input, int64_t step,
                                                     SampleRange samples) {
-  InputProvider& inputs = prefetcher_ != nullptr ? *prefetcher_ : *resources_.inputs;
-  DPIPE_ASSIGN_OR_RETURN(const Tensor loaded,
-                         LoadInput(inputs, component, input, step, samples, resources_.loader));
+  DPIPE_ASSIGN_OR_RETURN(
+      const Tensor loaded,
+      prefetcher_ != nullptr
+          ? prefetcher_->Load(component, input, step, samples, resources_.loader)
+          : LoadInput(*resources_.inputs, component, input, step, samples, resources_.loader));
   if (resources_.loader == resources_.device) return loaded;
   resources_.device->WaitFor(*resources_.loader->RecordEvent());
   return loaded.On(resources_.device);

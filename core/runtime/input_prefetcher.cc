@@ -6,8 +6,8 @@
 
 namespace dpipe {
 
-InputPrefetcher::InputPrefetcher(InputProvider* inputs)
-    : inputs_(*inputs), thread_([this] { Run(); }) {}
+InputPrefetcher::InputPrefetcher(InputProvider* inputs, std::shared_ptr<Device> device)
+    : inputs_(*inputs), device_(std::move(device)), thread_([this] { Run(); }) {}
 
 InputPrefetcher::~InputPrefetcher() {
   {
@@ -21,35 +21,33 @@ absl::StatusOr<Tensor> InputPrefetcher::Load(const std::string& component, const
                                              int64_t step, SampleRange samples,
                                              const std::shared_ptr<Device>& device) {
   const Request request(step, component, input, samples.begin, samples.end);
-  absl::StatusOr<Tensor> value = Take(request, device);
+  absl::StatusOr<Tensor> value = Take(request);
   if (!value.ok()) value = Make(request, device);
-  MakeLater({step + 1, component, input, samples.begin, samples.end}, device);
+  MakeLater({step + 1, component, input, samples.begin, samples.end});
   return value;
 }
 
 absl::StatusOr<Tensor> InputPrefetcher::Make(const Request& request,
                                              const std::shared_ptr<Device>& device) {
   const auto& [step, component, input, begin, end] = request;
-  return inputs_.Load(component, input, step, {begin, end}, device);
+  return LoadInput(inputs_, component, input, step, {begin, end}, device);
 }
 
 // Exceptions are for who asks.
-absl::StatusOr<Tensor> InputPrefetcher::TryToMake(const Request& request,
-                                                  const std::shared_ptr<Device>& device) {
+absl::StatusOr<Tensor> InputPrefetcher::MakeAhead(const Request& request) {
   try {
-    return Make(request, device);
+    absl::StatusOr<Tensor> made = Make(request, device_);
+    DPIPE_RETURN_IF_ERROR(device_->Synchronize());
+    return made;
   } catch (...) {
     return absl::InternalError("an exception");
   }
 }
 
-absl::StatusOr<Tensor> InputPrefetcher::Take(const Request& request,
-                                             const std::shared_ptr<Device>& device) {
+absl::StatusOr<Tensor> InputPrefetcher::Take(const Request& request) {
   absl::MutexLock lock(&mutex_);
   const auto found = guesses_.find(request);
-  if (found == guesses_.end() || found->second.device != device) {
-    return absl::NotFoundError("not guessed");
-  }
+  if (found == guesses_.end()) return absl::NotFoundError("not guessed");
   Guess& guess = found->second;
   // Whoever asks makes it sooner than the thread, which has others to make before it.
   if (guess.state == Guess::State::kQueued) {
@@ -63,7 +61,7 @@ absl::StatusOr<Tensor> InputPrefetcher::Take(const Request& request,
   return std::move(guesses_.extract(found).mapped().value);
 }
 
-void InputPrefetcher::MakeLater(Request request, const std::shared_ptr<Device>& device) {
+void InputPrefetcher::MakeLater(Request request) {
   absl::MutexLock lock(&mutex_);
   // Guesses of steps that are over were wrong: a rank works for one step and the next.
   const int64_t step = std::get<0>(request) - 1;
@@ -72,12 +70,11 @@ void InputPrefetcher::MakeLater(Request request, const std::shared_ptr<Device>& 
     const bool is_free = guess->second.state != Guess::State::kBeingMade;
     guess = is_late && is_free ? guesses_.erase(guess) : std::next(guess);
   }
-  Guess guess;
-  guess.device = device;
-  if (guesses_.emplace(request, std::move(guess)).second) queue_.push_back(std::move(request));
+  if (guesses_.emplace(request, Guess()).second) queue_.push_back(std::move(request));
 }
 
 void InputPrefetcher::Run() {
+  const absl::Status bound = device_->BindThread();
   absl::MutexLock lock(&mutex_);
   for (;;) {
     const auto wake = [this]()
@@ -91,7 +88,7 @@ void InputPrefetcher::Run() {
     Guess& guess = found->second;
     guess.state = Guess::State::kBeingMade;
     mutex_.Unlock();
-    absl::StatusOr<Tensor> value = TryToMake(request, guess.device);
+    absl::StatusOr<Tensor> value = bound.ok() ? MakeAhead(request) : bound;
     mutex_.Lock();
     guess.value = std::move(value);
     guess.state = Guess::State::kMade;

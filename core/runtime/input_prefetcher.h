@@ -23,19 +23,19 @@
 
 namespace dpipe {
 
-// One rank's. Holds what one step has asked for, of the step after it, on the devices that it was
-// asked for on.
+// One rank's. Holds what one step has asked for, of the step after it.
 class InputPrefetcher : public InputProvider {
  public:
-  // `inputs` outlives it.
-  explicit InputPrefetcher(InputProvider* inputs);
+  // `inputs` outlives it. `device`: where its thread has them, which nobody else works for.
+  InputPrefetcher(InputProvider* inputs, std::shared_ptr<Device> device);
   // Waits for what is being made.
   ~InputPrefetcher() override;
   InputPrefetcher(const InputPrefetcher&) = delete;
   InputPrefetcher& operator=(const InputPrefetcher&) = delete;
 
-  // What has been made, or is being made, or else `inputs`' own answer; and the same of the next
-  // step is begun. Errors are only of what is asked for.
+  // What has been made, or is being made, written already and on the prefetcher's device; or else
+  // what LoadInput gives on `device`. And the same of the next step is begun. Errors are only of
+  // what is asked for.
   absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
                               SampleRange samples, const std::shared_ptr<Device>& device) override;
 
@@ -45,18 +45,19 @@ class InputPrefetcher : public InputProvider {
   struct Guess {
     enum class State { kQueued, kBeingMade, kMade };
     State state = State::kQueued;
-    std::shared_ptr<Device> device;
     absl::StatusOr<Tensor> value;
   };
 
   void Run();
   absl::StatusOr<Tensor> Make(const Request& request, const std::shared_ptr<Device>& device);
-  absl::StatusOr<Tensor> TryToMake(const Request& request, const std::shared_ptr<Device>& device);
+  // On the thread, and waits until it is written.
+  absl::StatusOr<Tensor> MakeAhead(const Request& request);
   // What has been guessed for it, once it is there; an error where nothing has, or in vain.
-  absl::StatusOr<Tensor> Take(const Request& request, const std::shared_ptr<Device>& device);
-  void MakeLater(Request request, const std::shared_ptr<Device>& device);
+  absl::StatusOr<Tensor> Take(const Request& request);
+  void MakeLater(Request request);
 
   InputProvider& inputs_;
+  const std::shared_ptr<Device> device_;
   absl::Mutex mutex_;
   std::map<Request, Guess> guesses_ ABSL_GUARDED_BY(mutex_);
   std::deque<Request> queue_ ABSL_GUARDED_BY(mutex_);  // guesses_' queued ones, as asked for

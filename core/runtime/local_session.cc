@@ -1,109 +1,20 @@
 #include "core/runtime/local_session.h"
 
 #include <algorithm>
-#include <set>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/shard.h"
 #include "core/comm/in_process.h"
-#include "core/nn/alike.h"
 #include "core/nn/copy_parameters.h"
+#include "core/runtime/session_checks.h"
 #include "core/runtime/session_processes.h"
 #include "core/runtime/step_clock.h"
 
 namespace dpipe {
 
 namespace {
-
-absl::Status CheckPlan(const LocalSessionOptions& options, const Plan& plan) {
-  const int workers = static_cast<int>(options.workers.size());
-  const int processes = options.processes == nullptr ? 1 : options.processes->num_processes();
-  if (plan.num_devices() != workers * processes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the plan is for ", plan.num_devices(), " devices, but there are ", workers, " workers",
-        processes > 1 ? absl::StrCat(" in each of ", processes, " processes") : ""));
-  }
-  if (plan.components_size() != options.model->num_components()) {
-    return absl::InvalidArgumentError(absl::StrCat("the plan has ", plan.components_size(),
-                                                   " components, the model ",
-                                                   options.model->num_components()));
-  }
-  for (int i = 0; i < plan.components_size(); ++i) {
-    const nn::Component& component = options.model->component(i);
-    if (plan.components(i).name() != component.name ||
-        plan.components(i).num_layers() != component.program.num_layers()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("component ", i, " is ", plan.components(i).name(), " with ",
-                       plan.components(i).num_layers(), " layers in the plan, but ", component.name,
-                       " with ", component.program.num_layers(), " in the model"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// What every rank holds: (rank, component, first layer, last layer, whether a shard of it).
-std::set<std::tuple<int, int, int, int, bool>> Holdings(const Plan& plan) {
-  std::set<std::tuple<int, int, int, int, bool>> holdings;
-  for (const Stage& stage : plan.stages()) {
-    for (int rank : stage.ranks()) {
-      holdings.emplace(rank, stage.component(), stage.layers().begin(), stage.layers().end(),
-                       stage.sharded());
-    }
-  }
-  return holdings;
-}
-
-// Gradients are compressed by the ranks' threads.
-absl::Status CheckCompression(const LocalSessionOptions& options) {
-  if (options.plan.compression().empty() != (options.reducer == nullptr)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the plan's compression is '", options.plan.compression(), "', and there is ",
-                     options.reducer == nullptr ? "no" : "a", " reducer of gradients"));
-  }
-  if (options.plan.compression().empty()) return absl::OkStatus();
-  for (const DeviceWorker* worker : options.workers) {
-    if (worker->device()->has_host_memory()) continue;
-    return absl::UnimplementedError(
-        absl::StrCat("the plan of strategy ", options.plan.strategy(),
-                     " compresses gradients, which CPU devices alone do"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckOptions(const LocalSessionOptions& options) {
-  DPIPE_RETURN_IF_ERROR(CheckCompression(options));
-  DPIPE_RETURN_IF_ERROR(CheckPlan(options, options.plan));
-  if (!options.communicators.empty() && options.communicators.size() != options.workers.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("there are ", options.communicators.size(),
-                                                   " communicators for ", options.workers.size(),
-                                                   " workers"));
-  }
-  for (const nn::Model* other : options.sizes.others) {
-    DPIPE_RETURN_IF_ERROR(nn::CheckAlike(*options.model, *other));
-  }
-  if (!options.self_conditioned.has_value()) return absl::OkStatus();
-  const Plan& plan = options.plan;
-  const Plan& twice = options.self_conditioned->plan;
-  DPIPE_RETURN_IF_ERROR(CheckPlan(options, twice));
-  if (Holdings(plan) != Holdings(twice)) {
-    return absl::InvalidArgumentError(
-        "the plan of self-conditioned steps has other layers on some rank than the other steps'");
-  }
-  if (plan.global_batch() != twice.global_batch() ||
-      plan.frozen_quantum() != twice.frozen_quantum() ||
-      plan.cached_frozen_outputs() != twice.cached_frozen_outputs()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the plan of self-conditioned steps has a global batch of ",
-                     twice.global_batch(), ", frozen work by ", twice.frozen_quantum(),
-                     twice.cached_frozen_outputs() ? ", cached" : "", "; the other steps' has ",
-                     plan.global_batch(), ", by ", plan.frozen_quantum(),
-                     plan.cached_frozen_outputs() ? ", cached" : ""));
-  }
-  return absl::OkStatus();
-}
 
 // Waits for a share of the time since `begin_ns`; returns when that ended. Sleep would take longer.
 Nanos WaitFor(double share, Nanos begin_ns) {
@@ -125,7 +36,7 @@ bool LooksAhead(const Plan& plan) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalSession>> LocalSession::Create(LocalSessionOptions options) {
-  DPIPE_RETURN_IF_ERROR(CheckOptions(options));
+  DPIPE_RETURN_IF_ERROR(CheckSessionOptions(options));
   auto communicators = std::exchange(options.communicators, {});
   auto session = std::unique_ptr<LocalSession>(new LocalSession(std::move(options)));
   const absl::Status status = session->SetUp(std::move(communicators));
@@ -153,6 +64,7 @@ absl::Status LocalSession::SetUp(std::vector<std::unique_ptr<Communicator>> comm
     state.device = options_.workers[local]->device()->Twin();
     // Where the host cannot write, copies to the device would stand in line with its work.
     state.loader = state.device->has_host_memory() ? state.device : state.device->Twin();
+    if (!state.device->has_host_memory()) state.ahead = state.device->Twin();
     return absl::OkStatus();
   });
   DPIPE_RETURN_IF_ERROR(Connect(std::move(communicators)));
@@ -166,9 +78,15 @@ absl::Status LocalSession::SetUp(std::vector<std::unique_ptr<Communicator>> comm
       options_.workers, [&](int local) { return SetUpRank(local, std::move(resources[local])); }));
 }
 
+std::vector<Device*> LocalSession::RankState::devices() const {
+  if (loader == device) return {device.get()};
+  return {device.get(), loader.get(), ahead.get()};
+}
+
 int64_t LocalSession::RankState::peak_bytes() const {
-  const int64_t peak = device->allocator().stats().peak_bytes;
-  return loader == device ? peak : peak + loader->allocator().stats().peak_bytes;
+  int64_t peak = 0;
+  for (Device* one : devices()) peak += one->allocator().stats().peak_bytes;
+  return peak;
 }
 
 LocalSession::~LocalSession() {
@@ -285,6 +203,7 @@ absl::Status LocalSession::SetUpRank(int local, RankResources resources) {
   resources.model_of = options_.sizes.model_of;
   resources.device = state.device;
   resources.loader = state.loader;
+  resources.ahead = state.ahead;
   resources.communicator = state.communicator.get();
   resources.clock = options_.clock->rank(state.rank.value());
   resources.inputs = options_.inputs;
@@ -353,7 +272,7 @@ absl::Status LocalSession::CountSkipped(int local, int64_t step) {
 // The first error in time is the cause; what other ranks say is that they were told to stop.
 absl::Status LocalSession::RunRanks(int count, bool is_last, bool record, StepSink* steps) {
   for (auto& rank : ranks_) {
-    for (Device* device : {rank->device.get(), rank->loader.get()}) device->allocator().ResetPeak();
+    for (Device* device : rank->devices()) device->allocator().ResetPeak();
   }
   absl::Mutex mutex;
   absl::Status cause;

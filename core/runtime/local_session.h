@@ -166,6 +166,7 @@ class LocalSession {
     Rank rank;
     std::shared_ptr<Device> device;
     std::shared_ptr<Device> loader;  // where inputs come in; the device itself, or a twin of it
+    std::shared_ptr<Device> ahead;   // a further twin, or null: see RankResources
     std::unique_ptr<Communicator> communicator;
     // One for all stages of the same layers, in the order of the first of them.
     std::vector<std::unique_ptr<nn::ParameterSet>> parameters;  // whole, or this rank's shards
@@ -174,7 +175,9 @@ class LocalSession {
     std::unique_ptr<RankExecutor> executor;
     int skipped_in_a_row = 0;
 
-    // Since RunRanks was called last; where inputs have memory of their own, the peaks' sum.
+    // Those that are there, each once.
+    std::vector<Device*> devices() const;
+    // Since RunRanks was called last: the sum of the devices' peaks.
     int64_t peak_bytes() const;
   };
 

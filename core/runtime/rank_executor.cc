@@ -52,8 +52,8 @@ RankExecutor::RankExecutor(RankResources resources)
     }
   }
   PrepareNorm();
-  if (!resources_.device->has_host_memory()) {
-    prefetcher_ = std::make_unique<InputPrefetcher>(resources_.inputs);
+  if (resources_.ahead != nullptr) {
+    prefetcher_ = std::make_unique<InputPrefetcher>(resources_.inputs, resources_.ahead);
   }
   if (resources_.graphs.enabled && resources_.device->graphs() != nullptr) {
     graphs_ = std::make_unique<PassGraphs>(resources_.device, resources_.graphs);

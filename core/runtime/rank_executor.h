@@ -69,6 +69,9 @@ struct RankResources {
   // Where inputs come in: the device itself, or a twin of it, so that copies from the host neither
   // wait for the device's work nor hold up the thread that enqueues it.
   std::shared_ptr<Device> loader;
+  // Another twin, where they come in a step ahead (input_prefetcher.h); null: they do not, on
+  // devices whose ranks' threads compute.
+  std::shared_ptr<Device> ahead;
   Communicator* communicator = nullptr;
   RankClock* clock = nullptr;
   InputProvider* inputs = nullptr;
@@ -263,9 +266,7 @@ class RankExecutor {
 
   const RankResources resources_;
   const Rank rank_;
-  // Of a device that leaves its rank's thread nothing to do but enqueue; null: inputs are made when
-  // they are asked for, by the core that computes.
-  std::unique_ptr<InputPrefetcher> prefetcher_;
+  std::unique_ptr<InputPrefetcher> prefetcher_;  // null: inputs are made when they are asked for
   // This rank's instructions of each plan.
   struct List {
     const DeviceProgram* program = nullptr;
