@@ -165,14 +165,11 @@ absl::StatusOr<ComponentSamples> TimeBackboneBy(LayerRunner* runner, const nn::C
 absl::StatusOr<Tensor> TimedLoad(const nn::Component& component, const std::string& input,
                                  int samples, const std::shared_ptr<Device>& device,
                                  const ProfilerInputs& inputs, Nanos* ns) {
+  const Nanos start = MonotonicNow();
   const bool is_near = device->has_host_memory();
-  Nanos start = MonotonicNow();
-  DPIPE_ASSIGN_OR_RETURN(Tensor loaded,
+  DPIPE_ASSIGN_OR_RETURN(const Tensor loaded,
                          inputs.load(component, input, samples, is_near ? device : Device::Cpu()));
-  if (!is_near) {
-    start = MonotonicNow();
-    loaded = loaded.CopyTo(device);
-  }
+  if (!is_near) return loaded.CopyTo(device);
   *ns += MonotonicNow() - start;
   return loaded;
 }

@@ -24,8 +24,8 @@ struct ComponentSamples {
   std::vector<Nanos> load_ns;  // of the inputs that nobody computes, for the whole local batch
 };
 
-// An input, and, added to `ns`, what having it takes a rank's thread: all of it where that thread
-// computes, too; of a GPU, for which inputs are made ahead, handing it over.
+// An input, and, added to `ns`, what having it takes a rank's thread: nothing of a GPU, where
+// inputs are brought a step ahead by another one.
 absl::StatusOr<Tensor> TimedLoad(const nn::Component& component, const std::string& input,
                                  int samples, const std::shared_ptr<Device>& device,
                                  const ProfilerInputs& inputs, Nanos* ns);
