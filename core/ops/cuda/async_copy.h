@@ -58,6 +58,15 @@ class AsyncCopies {
 #endif
 };
 
+// Brings what is at p, which will be loaded, nearer: into the cache that all multiprocessors share.
+#if defined(__CUDA_ARCH__)
+__device__ __forceinline__ void Prefetch(const void* p) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p)));
+}
+#else
+DPIPE_KERNEL_FUNCTION void Prefetch(const void*) {}
+#endif
+
 }  // namespace dpipe::ops::cuda
 
 #endif  // DPIPE_CORE_OPS_CUDA_ASYNC_COPY_H_

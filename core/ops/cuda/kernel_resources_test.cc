@@ -82,11 +82,9 @@ TEST(KernelResourcesTest, ArraysStayInRegisters) {
 }
 
 // Blocks have 256 threads, and a multiprocessor 65,536 registers: up to 128 for two blocks at once,
-// which hide each other's waiting. Layer norm's gradients, which keep a row and its sums, take
-// more.
+// which hide each other's waiting.
 TEST(KernelResourcesTest, TwoBlocksFitAMultiprocessor) {
   for (const KernelResources& kernel : AllKernels()) {
-    if (absl::StrContains(kernel.name, "BothGradients")) continue;
     EXPECT_LE(kernel.registers, 128) << kernel.name;
   }
 }
