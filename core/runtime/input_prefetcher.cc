@@ -73,8 +73,8 @@ void InputPrefetcher::MakeLater(Request request) {
   if (guesses_.emplace(request, Guess()).second) queue_.push_back(std::move(request));
 }
 
+// Copies may come from any thread; no device's work is this one's, so that it is bound to none.
 void InputPrefetcher::Run() {
-  const absl::Status bound = device_->BindThread();
   absl::MutexLock lock(&mutex_);
   for (;;) {
     const auto wake = [this]()
@@ -88,7 +88,7 @@ void InputPrefetcher::Run() {
     Guess& guess = found->second;
     guess.state = Guess::State::kBeingMade;
     mutex_.Unlock();
-    absl::StatusOr<Tensor> value = bound.ok() ? MakeAhead(request) : bound;
+    absl::StatusOr<Tensor> value = MakeAhead(request);
     mutex_.Lock();
     guess.value = std::move(value);
     guess.state = Guess::State::kMade;
