@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const std::stri
   DPIPE_ASSIGN_OR_RETURN(options.data.folder, models::FindDataFolder(FLAGS_data, Say));
   options.model.image_size = FLAGS_image_size;
   options.backend = FLAGS_backend;
-  options.num_devices = FLAGS_devices;
+  options.num_devices = NumDevices();
   options.virtual_devices = FLAGS_virtual_devices;
   options.graphs.enabled = FLAGS_cuda_graphs;
   options.graphs.say = Say;
