@@ -43,7 +43,7 @@ say() { printf '%s\n' "$*" | tee -a "$results/summary.txt"; }
 
 start() {  # path, arguments...
   TEST_TMPDIR=$scratch BUILD_WORKSPACE_DIRECTORY=$scratch DPIPE_PARITY_DEVICE=gpu \
-    timeout --kill-after=30 "$limit" "${under[@]}" "$root/start" "$@"
+    timeout --kill-after=30 "$limit" "${under[@]}" "$root/start" "$@" </dev/null
 }
 
 # What starts the programs of tests: nothing, or the sanitizer, whose findings are failures.
@@ -77,7 +77,7 @@ run_test() {  # path
 # A script that python3 runs; our programs it starts by ./start.
 start_script() {  # path, arguments...
   BUILD_WORKSPACE_DIRECTORY=$scratch timeout --kill-after=30 "$limit" \
-    python3 "$root/files/$workspace/$1" "${@:2}"
+    python3 "$root/files/$workspace/$1" "${@:2}" </dev/null
 }
 
 declare -A runs  # of each benchmark
