@@ -33,7 +33,9 @@ DEFINE_bool(cuda_graphs, false,
 DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in");
 DEFINE_string(local_batches, "1,2,4,8", "of the backbones, increasing, separated by commas");
 DEFINE_int32(frozen_quantum, 4, "the local batch of frozen components");
-DEFINE_int32(passes, 15, "timed passes over each component and local batch, after two to warm up");
+DEFINE_int32(passes, 15,
+             "timed passes over each component and local batch, in rounds of at least three, each "
+             "of which begins with one or two to warm up");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_string(output, "", "the profile: .textproto or .pb; empty: out/profile.textproto");
 DEFINE_string(cluster, "", "also write what messages between the devices cost, as a cluster");

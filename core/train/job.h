@@ -64,8 +64,8 @@ std::vector<int> CandidateLocalBatches(int global_batch);
 // How often each layer is timed where a plan is to be made of it.
 inline constexpr int kProfilePasses = 15;
 
-// Times the job's model on its workers, `passes` times and twice before to warm up; see
-// ProfileModel. Of several processes all call it, and get what the slowest of them has measured.
+// Times the job's model on its workers, `passes` times, in rounds; see ProfileModel. Of several
+// processes all call it, and get what the slowest of them has measured.
 absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
                                         const std::vector<int>& local_batches,
                                         const std::function<void(double)>& on_progress = nullptr,
