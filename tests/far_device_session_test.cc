@@ -20,6 +20,7 @@ namespace dpipe {
 namespace {
 
 // Counts what is asked for of each step, and how much of that by threads that drive no device.
+// Takes long enough for another thread to come to something meanwhile, however busy the machine.
 class CountedInputs : public InputProvider {
  public:
   explicit CountedInputs(InputProvider* inputs) : inputs_(*inputs) {}
@@ -32,6 +33,7 @@ class CountedInputs : public InputProvider {
       ++count.all;
       count.ahead += ranks_.count(std::this_thread::get_id()) == 0 ? 1 : 0;
     }
+    absl::SleepFor(absl::Milliseconds(1));
     return inputs_.Load(component, input, step, samples, device);
   }
 

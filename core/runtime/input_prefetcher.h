@@ -23,13 +23,13 @@
 
 namespace dpipe {
 
-// One rank's. Holds what one step has asked for, of the step after it.
-class InputPrefetcher : public InputProvider {
+// One rank's, one thread's. Holds what one step has asked for, of the step after it.
+class InputPrefetcher {
  public:
   // `inputs` outlives it. `device`: where its thread has them, which nobody else works for.
   InputPrefetcher(InputProvider* inputs, std::shared_ptr<Device> device);
   // Waits for what is being made.
-  ~InputPrefetcher() override;
+  ~InputPrefetcher();
   InputPrefetcher(const InputPrefetcher&) = delete;
   InputPrefetcher& operator=(const InputPrefetcher&) = delete;
 
@@ -37,7 +37,7 @@ class InputPrefetcher : public InputProvider {
   // what LoadInput gives on `device`. And the same of the next step is begun. Errors are only of
   // what is asked for.
   absl::StatusOr<Tensor> Load(const std::string& component, const std::string& input, int64_t step,
-                              SampleRange samples, const std::shared_ptr<Device>& device) override;
+                              SampleRange samples, const std::shared_ptr<Device>& device);
 
  private:
   // Step, component, input, first and last sample: of earlier steps first.
@@ -60,7 +60,8 @@ class InputPrefetcher : public InputProvider {
   const std::shared_ptr<Device> device_;
   absl::Mutex mutex_;
   std::map<Request, Guess> guesses_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Request> queue_ ABSL_GUARDED_BY(mutex_);  // guesses_' queued ones, as asked for
+  // Guesses in the order in which they are to be made; some may have been dropped since.
+  std::deque<Request> queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
