@@ -63,7 +63,7 @@ onednn::Primitive MakeProduct(const Product& p) {
     sum.append_sum(1.0f);
     attr.set_post_ops(sum);
   }
-  const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(a, b, c), attr, onednn::CpuEngine());
+  const auto desc = onednn::Describe<dnnl::matmul>(attr, a, b, c);
   return onednn::Primitive("attention", dnnl::matmul(desc), desc.scratchpad_desc(),
                            {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
 }

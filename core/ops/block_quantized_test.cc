@@ -145,7 +145,8 @@ TEST(BlockQuantizedTest, NoPositiveNumberBecomesZeroAndZeroStays) {
   EXPECT_EQ(rounded[2], 0);
   EXPECT_EQ(RoundTrip({0, 0, 0}, 2, Sign::kSigned), std::vector<float>({0, 0, 0}));
   const BlockQuantized fresh(Device::Cpu(), 5, 2, Sign::kSigned);
-  for (float x : fresh.Load({5}).span<float>()) EXPECT_EQ(x, 0);
+  const Tensor loaded = fresh.Load({5});
+  for (float x : loaded.span<float>()) EXPECT_EQ(x, 0);
   EXPECT_EQ(fresh.size_bytes(), 5 + 3 * 4);
 }
 

@@ -62,15 +62,14 @@ bool IsPointwise(const Conv2dParams& p, const Shape& w) {
 }
 
 dnnl::convolution_forward::primitive_desc ForwardDesc(const Geometry& g, bool with_bias) {
-  const auto kind = dnnl::prop_kind::forward_training;
-  const auto algorithm = dnnl::algorithm::convolution_direct;
-  return {with_bias ? dnnl::convolution_forward::desc(kind, algorithm, g.x_desc(), g.any_weights(),
-                                                      g.bias(), g.y_desc(), g.strides(),
-                                                      g.padding_begin(), g.padding_end())
-                    : dnnl::convolution_forward::desc(kind, algorithm, g.x_desc(), g.any_weights(),
-                                                      g.y_desc(), g.strides(), g.padding_begin(),
-                                                      g.padding_end()),
-          onednn::UserScratchpad(), onednn::CpuEngine()};
+  const auto describe = [&](const auto&... descs) {
+    return onednn::Describe<dnnl::convolution_forward>(
+        onednn::UserScratchpad(), dnnl::prop_kind::forward_training,
+        dnnl::algorithm::convolution_direct, descs..., g.strides(), g.padding_begin(),
+        g.padding_end());
+  };
+  return with_bias ? describe(g.x_desc(), g.any_weights(), g.bias(), g.y_desc())
+                   : describe(g.x_desc(), g.any_weights(), g.y_desc());
 }
 
 // Forward or input gradient: a primitive and the form of the weight that it wants.
@@ -91,11 +90,9 @@ WeightedEntry MakeForward(const Geometry& g, bool with_bias) {
 }
 
 WeightedEntry MakeInputGrad(const Geometry& g) {
-  const dnnl::convolution_backward_data::primitive_desc desc(
-      dnnl::convolution_backward_data::desc(dnnl::algorithm::convolution_direct, g.x_desc(),
-                                            g.any_weights(), g.y_desc(), g.strides(),
-                                            g.padding_begin(), g.padding_end()),
-      onednn::UserScratchpad(), onednn::CpuEngine(), ForwardDesc(g, false));
+  const auto desc = onednn::DescribeBackward<dnnl::convolution_backward_data>(
+      onednn::UserScratchpad(), ForwardDesc(g, false), dnnl::algorithm::convolution_direct,
+      g.x_desc(), g.any_weights(), g.y_desc(), g.strides(), g.padding_begin(), g.padding_end());
   return {onednn::Primitive("conv2d's input gradient", dnnl::convolution_backward_data(desc),
                             desc.scratchpad_desc(),
                             {{DNNL_ARG_DIFF_DST, g.y_desc()},
@@ -113,11 +110,9 @@ struct WeightGradEntry {
 
 WeightGradEntry MakeWeightGrad(const Geometry& g) {
   const Desc any(g.w_dims(), dnnl::memory::data_type::f32, Tag::any);
-  const dnnl::convolution_backward_weights::primitive_desc desc(
-      dnnl::convolution_backward_weights::desc(dnnl::algorithm::convolution_direct, g.x_desc(), any,
-                                               g.y_desc(), g.strides(), g.padding_begin(),
-                                               g.padding_end()),
-      onednn::UserScratchpad(), onednn::CpuEngine(), ForwardDesc(g, false));
+  const auto desc = onednn::DescribeBackward<dnnl::convolution_backward_weights>(
+      onednn::UserScratchpad(), ForwardDesc(g, false), dnnl::algorithm::convolution_direct,
+      g.x_desc(), any, g.y_desc(), g.strides(), g.padding_begin(), g.padding_end());
   const Desc gradient = desc.diff_weights_desc();
   dnnl::primitive_attr attr = onednn::UserScratchpad();
   dnnl::post_ops sum;

@@ -40,8 +40,8 @@ ProductEntry MakeProduct(const Product& p) {
   const bool pack = p.dtype != DType::kF32 || (p.forward && p.k * p.n <= kMostPacked);
   const Desc weights = pack ? Desc(Dims{p.k, p.n}, type, Tag::any) : plain;
   const Desc bias = p.bias ? Desc(Dims{1, p.n}, f32, Tag::ab) : Desc();
-  const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(from, weights, bias, to),
-                                          onednn::UserScratchpad(), onednn::CpuEngine());
+  const auto desc =
+      onednn::Describe<dnnl::matmul>(onednn::UserScratchpad(), from, weights, bias, to);
   std::vector<onednn::Primitive::Argument> arguments = {
       {DNNL_ARG_SRC, from}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}, {DNNL_ARG_DST, to}};
   if (p.bias) arguments.push_back({DNNL_ARG_BIAS, bias});
@@ -145,7 +145,7 @@ onednn::Primitive MakeNativeWeightGrad(int64_t rows, int64_t in, int64_t out) {
   dnnl::post_ops add;
   add.append_sum(1.0f);
   attr.set_post_ops(add);
-  const dnnl::matmul::primitive_desc desc(dnnl::matmul::desc(dy, x, dw), attr, onednn::CpuEngine());
+  const auto desc = onednn::Describe<dnnl::matmul>(attr, dy, x, dw);
   return onednn::Primitive("linear's weight gradient", dnnl::matmul(desc), desc.scratchpad_desc(),
                            {{DNNL_ARG_SRC, dy}, {DNNL_ARG_WEIGHTS, x}, {DNNL_ARG_DST, dw}});
 }

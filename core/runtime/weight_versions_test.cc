@@ -22,7 +22,8 @@ class WeightVersionsTest : public ::testing::Test {
  protected:
   void Set(float value) {
     ops::Weight* weight = weights_.mutable_weight(nn::ParameterId(0));
-    for (float& x : Tensor(weight->master()).span<float>()) x = value;
+    const Tensor master = weight->master();
+    for (float& x : master.span<float>()) x = value;
     weight->MarkUpdated();
   }
   float Value() const { return weights_.weight(nn::ParameterId(0)).master().data<float>()[1]; }
@@ -88,7 +89,8 @@ TEST_F(WeightVersionsTest, OnePredictionServesAllPassesOfItsUpdate) {
   int predictions = 0;
   const auto predict = [&](nn::ParameterSet* copy) {
     ++predictions;
-    for (float& x : Tensor(copy->weight(nn::ParameterId(0)).master()).span<float>()) x += 100;
+    const Tensor master = copy->weight(nn::ParameterId(0)).master();
+    for (float& x : master.span<float>()) x += 100;
     return absl::OkStatus();
   };
   const auto seen = [&](int64_t update) {

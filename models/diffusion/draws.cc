@@ -10,7 +10,8 @@ Tensor DrawNoise(const std::shared_ptr<Device>& device, uint64_t seed, uint64_t 
   const int64_t batch = shape[0];
   for (int64_t b = 0; b < batch; ++b) {
     RandomStream random(seed, step, first_sample + static_cast<uint32_t>(b), purpose);
-    for (float& v : noise.Slice(b, b + 1).span<float>()) v = random.NextNormal();
+    const Tensor sample = noise.Slice(b, b + 1);
+    for (float& v : sample.span<float>()) v = random.NextNormal();
   }
   return noise;
 }

@@ -119,8 +119,7 @@ absl::Status Primitive::Run(const std::shared_ptr<Device>& device,
   const dnnl_stream_t stream = ThreadStream();
   size_t i = 0;
   const auto set = [&](const void* pointer) {
-    return dnnl_memory_set_data_handle_v2(exec_arguments_[i++].memory, const_cast<void*>(pointer),
-                                          stream);
+    return dnnl_memory_set_data_handle(exec_arguments_[i++].memory, const_cast<void*>(pointer));
   };
   for (const void* pointer : data) DPIPE_RETURN_IF_ERROR(ToStatus(set(pointer), what_));
   if (scratchpad_bytes_ > 0) {

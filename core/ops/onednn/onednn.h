@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,37 @@ absl::Status Gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int6
 
 // The attribute of every primitive here: the caller brings the scratchpad.
 dnnl::primitive_attr UserScratchpad();
+
+// Whether primitives are described in two steps, as before oneDNN 3: Operation::desc, and then
+// Operation::primitive_desc.
+template <typename Operation, typename = void>
+inline constexpr bool kHasOperationDesc = false;
+template <typename Operation>
+inline constexpr bool kHasOperationDesc<Operation, std::void_t<typename Operation::desc>> = true;
+
+// Describes an operation, such as dnnl::matmul, by the arguments that oneDNN 2 and 3 both ask for,
+// in their order. May throw dnnl::error.
+template <typename Operation, typename... Arguments>
+typename Operation::primitive_desc Describe(const dnnl::primitive_attr& attr,
+                                            const Arguments&... arguments) {
+  if constexpr (kHasOperationDesc<Operation>) {
+    return {typename Operation::desc(arguments...), attr, CpuEngine()};
+  } else {
+    return {CpuEngine(), arguments..., attr};
+  }
+}
+
+// Likewise of an operation that belongs to a forward one.
+template <typename Operation, typename Forward, typename... Arguments>
+typename Operation::primitive_desc DescribeBackward(const dnnl::primitive_attr& attr,
+                                                    const Forward& forward,
+                                                    const Arguments&... arguments) {
+  if constexpr (kHasOperationDesc<Operation>) {
+    return {typename Operation::desc(arguments...), attr, CpuEngine(), forward};
+  } else {
+    return {CpuEngine(), arguments..., forward, attr};
+  }
+}
 
 // A primitive with its arguments' memory objects. Not thread-safe: each thread has its own.
 class Primitive {

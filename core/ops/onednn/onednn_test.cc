@@ -9,8 +9,8 @@ TEST(OneDnnTest, ExceptionsBecomeStatuses) {
   const absl::Status status = Guard("multiplying", [] {
     // Inner sizes 3 and 4 do not fit.
     const auto f32 = dnnl::memory::data_type::f32;
-    dnnl::matmul::desc(Desc({2, 3}, f32, Tag::ab), Desc({4, 5}, f32, Tag::ab),
-                       Desc({2, 5}, f32, Tag::ab));
+    Describe<dnnl::matmul>(UserScratchpad(), Desc({2, 3}, f32, Tag::ab), Desc({4, 5}, f32, Tag::ab),
+                           Desc({2, 5}, f32, Tag::ab));
   });
   EXPECT_FALSE(status.ok());
   EXPECT_EQ(status.message(), "multiplying: oneDNN: invalid_arguments");

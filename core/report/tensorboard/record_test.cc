@@ -1,6 +1,8 @@
 #include "core/report/tensorboard/record.h"
 
-#include "absl/strings/escaping.h"
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -9,6 +11,7 @@ namespace dpipe::report::tensorboard {
 namespace {
 
 using ::testing::HasSubstr;
+using std::string_literals::operator""s;
 
 // By TensorBoard's own function: make_event_golden.py crc.
 TEST(RecordTest, KnownChecksums) {
@@ -20,10 +23,9 @@ TEST(RecordTest, KnownChecksums) {
 
 // A whole record, framed by TensorBoard's: an Event of 26 bytes.
 TEST(RecordTest, KnownRecord) {
-  const std::string record = absl::HexStringToBytes(
-      "1a00000000000000129bd82d09000000000000294010032a0d0a0b0a046c6f7373150000803e74b9090c");
   const std::string event =
-      absl::HexStringToBytes("09000000000000294010032a0d0a0b0a046c6f7373150000803e");
+      "\x09\0\0\0\0\0\0\x29\x40\x10\x03\x2a\x0d\x0a\x0b\x0a\x04loss\x15\0\0\x80\x3e"s;
+  const std::string record = "\x1a\0\0\0\0\0\0\0\x12\x9b\xd8\x2d"s + event + "\x74\xb9\x09\x0c"s;
   EXPECT_EQ(FrameRecord(event), record);
   const auto records = UnframeRecords(record);
   ASSERT_TRUE(records.ok()) << records.status();

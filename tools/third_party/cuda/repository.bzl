@@ -4,11 +4,19 @@ The toolkit is taken from the environment variable CUDA_PATH (`none`: build as o
 a toolkit), else from the `nvcc` on PATH, else from /usr/local/cuda. A CUDA_PATH that has no toolkit
 is an error; finding none elsewhere is not: targets that need one are then left out.
 
-Only headers, nvcc and the static runtime are used at build time. cuBLASLt, cuDNN, NCCL, NVML and
+Only headers, nvcc and the static runtime are used at build time; cuDNN's and NCCL's headers may also
+lie where the compiler looks by itself, as their packages put them. cuBLASLt, cuDNN, NCCL, NVML and
 the driver are opened at run time (//core/cuda), so one binary runs on machines without them.
 """
 
-_HEADERS = ["cuda.h", "cuda_runtime.h", "cublasLt.h", "cudnn.h", "nccl.h"]
+_HEADERS = ["cuda.h", "cuda_runtime.h", "cublasLt.h"]
+_PACKAGED_HEADERS = ["cudnn.h", "nccl.h"]
+_SYSTEM_INCLUDES = [
+    "/usr/local/include",
+    "/usr/include",
+    "/usr/include/x86_64-linux-gnu",
+    "/usr/include/aarch64-linux-gnu",
+]
 
 def _toolkit_at(repository_ctx, path):
     """The toolkit's folder if `path` is one with all headers, else a sentence that says why not."""
@@ -18,6 +26,14 @@ def _toolkit_at(repository_ctx, path):
     for header in _HEADERS:
         if not root.get_child("include").get_child(header).exists:
             return None, "%s has no include/%s" % (path, header)
+    for header in _PACKAGED_HEADERS:
+        folders = [root.get_child("include")] + [repository_ctx.path(f) for f in _SYSTEM_INCLUDES]
+        if not [folder for folder in folders if folder.get_child(header).exists]:
+            return None, "%s is neither in %s/include nor in %s" % (
+                header,
+                path,
+                ", ".join(_SYSTEM_INCLUDES),
+            )
     return root, None
 
 def _find_toolkit(repository_ctx):
