@@ -68,9 +68,16 @@ __device__ __forceinline__ void StoreWords(void* p, const Words& words) {
                : "memory");
 }
 #else
-DPIPE_KERNEL_FUNCTION Words LoadWords(const void* p) { return *static_cast<const Words*>(p); }
+// Where memory is not so aligned a GPU would stop.
+DPIPE_KERNEL_FUNCTION Words LoadWords(const void* p) {
+  DPIPE_CHECK_EQ(reinterpret_cast<uintptr_t>(p) % sizeof(Words), 0u);
+  Words words;
+  memcpy(&words, p, sizeof(words));
+  return words;
+}
 DPIPE_KERNEL_FUNCTION void StoreWords(void* p, const Words& words) {
-  *static_cast<Words*>(p) = words;
+  DPIPE_CHECK_EQ(reinterpret_cast<uintptr_t>(p) % sizeof(Words), 0u);
+  memcpy(p, &words, sizeof(words));
 }
 #endif
 
