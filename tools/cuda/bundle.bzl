@@ -35,7 +35,7 @@ def _gpu_bundle_impl(ctx):
         ["gpu_info\t%s\t\n" % ctx.executable.gpu_info.short_path],
     ))
 
-    archive = ctx.actions.declare_file(ctx.label.name + ".tar.gz")
+    archive = ctx.actions.declare_file(ctx.label.name + ".tar.xz")
     ctx.actions.run(
         executable = ctx.executable._pack,
         arguments = [archive.path, ctx.workspace_name, manifest.path, lists.path, ctx.file._run.path, ctx.file._start.path, ctx.executable.gpu_info.path, ctx.executable.gpu_info.short_path],
@@ -51,7 +51,7 @@ def _manifest_line(file):
 
 gpu_bundle = rule(
     implementation = _gpu_bundle_impl,
-    doc = "NAME.tar.gz: unpack it anywhere and call gpu_bundle/run.",
+    doc = "NAME.tar.xz: unpack it anywhere and call gpu_bundle/run.",
     attrs = {
         "tests": attr.label_list(doc = "googletest programs"),
         "benchmarks": attr.label_keyed_string_dict(

@@ -4,9 +4,9 @@
 set -uo pipefail
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-archive=$TEST_SRCDIR/$TEST_WORKSPACE/tools/cuda/bundle.tar.gz
+archive=$TEST_SRCDIR/$TEST_WORKSPACE/tools/cuda/bundle.tar.xz
 place=$TEST_TMPDIR/place
-mkdir -p "$place" && cd "$place" && tar xzf "$archive" || fail "unpacking"
+mkdir -p "$place" && cd "$place" && tar xJf "$archive" || fail "unpacking"
 # Nothing of this machine's but the kernel and a shell.
 run() { env -i PATH=/usr/bin:/bin HOME="$place" "$place/gpu_bundle/run" "$@"; }
 
