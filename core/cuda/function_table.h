@@ -27,9 +27,12 @@
 
 namespace dpipe {
 
-// `file` as the loader finds it, else in the toolkit's usual folder.
+// The toolkit's usual folder of libraries, which the loader need not know.
+inline constexpr char kCudaLibraries[] = "/usr/local/cuda/lib64/";
+
+// `file` as the loader finds it, else in that folder.
 inline std::vector<std::string> CudaLibraryNames(const std::string& file) {
-  return {file, "/usr/local/cuda/lib64/" + file};
+  return {file, kCudaLibraries + file};
 }
 
 // Opens the library and fills a table by `bind`.
