@@ -1,12 +1,14 @@
+#include "absl/strings/str_cat.h"
 #include "core/tensor/cuda/system_driver.h"
+#include "cuda_toolkit/why_not.h"
 
 namespace dpipe::cuda {
 
 absl::StatusOr<Driver*> SystemDriver() {
-  return absl::UnimplementedError(
-      "this program was built without CUDA: install the CUDA toolkit, 12.4 or newer, with cuDNN "
-      "and "
-      "NCCL, and build again");
+  return absl::UnimplementedError(absl::StrCat(
+      "this program was built without CUDA (", kWhyNoCudaToolkit,
+      "): install the CUDA toolkit, 13.0 or newer, with cuDNN 9.8 or newer and NCCL, and build "
+      "again"));
 }
 
 }  // namespace dpipe::cuda

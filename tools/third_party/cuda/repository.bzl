@@ -18,6 +18,20 @@ _SYSTEM_INCLUDES = [
     "/usr/include/aarch64-linux-gnu",
 ]
 
+# The oldest that have all that is called; older ones do not compile.
+_OLDEST_CUDA = 13000
+_OLDEST_CUDNN = (9, 8)
+
+def _defined(repository_ctx, header, name):
+    """The number that a header defines `name` to be; 0 where it does not."""
+    if not header.exists:
+        return 0
+    for line in repository_ctx.read(header).splitlines():
+        words = [word for word in line.split(" ") if word]
+        if words[:2] == ["#define", name] and len(words) > 2 and words[2].isdigit():
+            return int(words[2])
+    return 0
+
 def _toolkit_at(repository_ctx, path):
     """The toolkit's folder if `path` is one with all headers, else a sentence that says why not."""
     root = repository_ctx.path(path)
@@ -26,14 +40,32 @@ def _toolkit_at(repository_ctx, path):
     for header in _HEADERS:
         if not root.get_child("include").get_child(header).exists:
             return None, "%s has no include/%s" % (path, header)
+    version = _defined(repository_ctx, root.get_child("include").get_child("cuda.h"), "CUDA_VERSION")
+    if version < _OLDEST_CUDA:
+        return None, "%s is CUDA %d.%d, and %d.%d or newer is needed" % (
+            path,
+            version // 1000,
+            version % 1000 // 10,
+            _OLDEST_CUDA // 1000,
+            _OLDEST_CUDA % 1000 // 10,
+        )
+    folder_of = {}
     for header in _PACKAGED_HEADERS:
         folders = [root.get_child("include")] + [repository_ctx.path(f) for f in _SYSTEM_INCLUDES]
-        if not [folder for folder in folders if folder.get_child(header).exists]:
+        found = [folder for folder in folders if folder.get_child(header).exists]
+        if not found:
             return None, "%s is neither in %s/include nor in %s" % (
                 header,
                 path,
                 ", ".join(_SYSTEM_INCLUDES),
             )
+        folder_of[header] = found[0]
+    cudnn = folder_of["cudnn.h"].get_child("cudnn_version.h")
+    version = tuple([_defined(repository_ctx, cudnn, "CUDNN_" + part) for part in ["MAJOR", "MINOR"]])
+    if version < _OLDEST_CUDNN:
+        return None, "%s is cuDNN %d.%d, and %d.%d or newer is needed" % (
+            (folder_of["cudnn.h"],) + version + _OLDEST_CUDNN
+        )
     return root, None
 
 def _find_toolkit(repository_ctx):
@@ -70,7 +102,11 @@ def _cuda_repository_impl(repository_ctx):
     repository_ctx.file("toolkit.bzl", "\n".join([
         '"""Written by //tools/third_party/cuda:repository.bzl."""',
         "CUDA_TOOLKIT = %r  # the folder; empty: none" % (str(root) if root else ""),
-        "CUDA_WHY_NOT = %r" % (why_not or ""),
+        "",
+    ]))
+    repository_ctx.file("cuda_toolkit/why_not.h", "\n".join([
+        "// Written by //tools/third_party/cuda:repository.bzl: why there is no toolkit.",
+        "inline constexpr char kWhyNoCudaToolkit[] = %r;" % (why_not or ""),
         "",
     ]))
 
