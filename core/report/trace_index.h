@@ -57,8 +57,8 @@ class TraceIndex {
   Nanos StepEnd(int step) const { return trace_->step_start_ns(step + 1); }
 
   // By start time.
-  absl::Span<const Event> events() const { return events_; }
-  absl::Span<const Message> messages() const { return messages_; }
+  const std::vector<Event>& events() const { return events_; }
+  const std::vector<Message>& messages() const { return messages_; }
   // In time order; empty if the trace has none.
   absl::Span<const CriticalEvent> critical_path() const { return critical_path_; }
 
