@@ -15,10 +15,10 @@ _SYSTEM_INCLUDES = [
     "/usr/local/include",
     "/usr/include",
     "/usr/include/x86_64-linux-gnu",
-    "/usr/include/aarch64-linux-gnu",
 ]
 
-# The oldest that have all that is called; older ones do not compile.
+# The oldest that have all that is called: CUDA 12.9 does not compile, and cuDNN plans for GPUs that are
+# not there (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION) from 9.8 on.
 _OLDEST_CUDA = 13000
 _OLDEST_CUDNN = (9, 8)
 
@@ -104,11 +104,12 @@ def _cuda_repository_impl(repository_ctx):
         "CUDA_TOOLKIT = %r  # the folder; empty: none" % (str(root) if root else ""),
         "",
     ]))
-    repository_ctx.file("cuda_toolkit/why_not.h", "\n".join([
-        "// Written by //tools/third_party/cuda:repository.bzl: why there is no toolkit.",
-        "inline constexpr char kWhyNoCudaToolkit[] = %r;" % (why_not or ""),
-        "",
-    ]))
+    if why_not:
+        repository_ctx.file("cuda_toolkit/why_not.h", "\n".join([
+            "// Written by //tools/third_party/cuda:repository.bzl: why there is no toolkit.",
+            "inline constexpr char kWhyNoCudaToolkit[] = %r;" % why_not,
+            "",
+        ]))
 
 cuda_repository = repository_rule(
     implementation = _cuda_repository_impl,
