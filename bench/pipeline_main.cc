@@ -28,6 +28,11 @@ DEFINE_int32(virtual_devices, 0, "with --backend=cuda: divide one GPU into so ma
 DEFINE_bool(
     cuda_graphs, false,
     "with --backend=cuda: record passes that repeat as CUDA graphs; never run on a GPU yet");
+DEFINE_string(engines, "",
+              "with --backend=cuda: a file of which of cuDNN's and cuBLASLt's engines runs what; "
+              "empty: everywhere the one that they name first");
+DEFINE_bool(time_engines, false,
+            "time the engines of operations that --engines lacks, and add the fastest to it");
 DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,offline_cache",
               "strategies to compare, separated by commas; also compositions such as "
               "'schedule=1f1b,frozen=fill', separated by semicolons then");
@@ -109,6 +114,8 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
   setup.virtual_devices = FLAGS_virtual_devices;
   setup.graphs.enabled = FLAGS_cuda_graphs;
   setup.graphs.say = Say;
+  setup.engines = FLAGS_engines.empty() ? "" : UserPath(FLAGS_engines);
+  setup.time_engines = FLAGS_time_engines;
   setup.global_batch = FLAGS_global_batch;
   setup.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
   setup.frozen_quantum = FLAGS_frozen_quantum;

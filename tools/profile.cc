@@ -30,6 +30,11 @@ DEFINE_int32(virtual_devices, 0, "with --backend=cuda: divide one GPU into so ma
 DEFINE_bool(cuda_graphs, false,
             "with --backend=cuda: layers run as recorded CUDA graphs, for runs "
             "that record their passes; never run on a GPU yet");
+DEFINE_string(engines, "",
+              "with --backend=cuda: a file of which of cuDNN's and cuBLASLt's engines runs what; "
+              "empty: everywhere the one that they name first");
+DEFINE_bool(time_engines, false,
+            "time the engines of operations that --engines lacks, and add the fastest to it");
 DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in");
 DEFINE_string(local_batches, "1,2,4,8", "of the backbones, increasing, separated by commas");
 DEFINE_int32(frozen_quantum, 4, "the local batch of frozen components");
@@ -63,6 +68,8 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(const std::vector<int>
   options.num_devices = FLAGS_devices;
   options.virtual_devices = FLAGS_virtual_devices;
   options.graphs.enabled = FLAGS_cuda_graphs;
+  options.engines = FLAGS_engines.empty() ? "" : UserPath(FLAGS_engines);
+  options.time_engines = FLAGS_time_engines;
   options.global_batch = std::max(batches.back(), FLAGS_frozen_quantum);
   options.frozen_quantum = FLAGS_frozen_quantum;
   options.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;

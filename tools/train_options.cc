@@ -122,6 +122,8 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
   options.backend = config.backend();
   options.num_devices = config.devices();
   options.virtual_devices = config.virtual_devices();
+  if (!config.engines().empty()) options.engines = UserPath(config.engines());
+  options.time_engines = config.time_engines();
   options.graphs.enabled = config.cuda_graphs();
   options.graphs.say = say;
   options.global_batch = config.global_batch();

@@ -70,6 +70,8 @@ FieldPolicy ConfigPolicy(const std::string& field) {
           {"job.", FieldPolicy::kFree},
           {"virtual_devices", FieldPolicy::kFree},
           {"cuda_graphs", FieldPolicy::kFree},
+          {"engines", FieldPolicy::kFree},
+          {"time_engines", FieldPolicy::kFree},
           {"micro_batches", FieldPolicy::kFree},
           {"max_micro_batch", FieldPolicy::kFree},
           {"frozen_quantum", FieldPolicy::kFree},

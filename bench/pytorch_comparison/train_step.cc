@@ -36,6 +36,11 @@ DEFINE_string(backend, "cpu", "cpu, cuda or auto");
 DEFINE_int32(devices, 1, "devices, which share this process's cores, or GPUs");
 DEFINE_int32(virtual_devices, 0, "divide one GPU into so many devices instead");
 DEFINE_bool(cuda_graphs, false, "record passes that repeat on a GPU, and launch them as graphs");
+DEFINE_string(engines, "",
+              "a file of which of cuDNN's and cuBLASLt's engines runs what; "
+              "empty: everywhere the one that they name first");
+DEFINE_bool(time_engines, false,
+            "time the engines of operations that --engines lacks, and add the fastest to it");
 DEFINE_int32(micro_batches, 1,
              "that a device's share of the batch, or a pipeline's, is divided into; 0: as planned");
 DEFINE_string(strategy, "data_parallel", "how several devices work together");
@@ -84,6 +89,8 @@ absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const std::stri
   options.virtual_devices = FLAGS_virtual_devices;
   options.graphs.enabled = FLAGS_cuda_graphs;
   options.graphs.say = Say;
+  options.engines = FLAGS_engines.empty() ? "" : UserPath(FLAGS_engines);
+  options.time_engines = FLAGS_time_engines;
   options.global_batch = FLAGS_batch;
   options.compute_dtype = ComputeType();
   options.frozen_quantum = FLAGS_batch / NumDevices();

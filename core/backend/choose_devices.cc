@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/ops/cuda/engine_choices.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/system_driver.h"
 
@@ -35,6 +36,10 @@ absl::Status Check(const DeviceRequest& request) {
     return absl::InvalidArgumentError(absl::StrCat(
         request.virtual_devices, " virtual devices of each of ", request.num_local,
         " processes: a GPU's shares belong to one process; threads of one can have all of them"));
+  }
+  if (request.time_engines && request.engines.empty()) {
+    return absl::InvalidArgumentError(
+        "engines are to be timed, but there is no file for what is chosen");
   }
   if (request.virtual_devices > 0 && request.count > 0 &&
       request.count != request.virtual_devices) {
@@ -108,6 +113,10 @@ absl::StatusOr<ChosenDevices> ChooseDevices(
   if (found.ok()) {
     ChosenDevices chosen;
     DPIPE_ASSIGN_OR_RETURN(chosen.devices, Gpus(request, *found));
+    if (!request.engines.empty()) {
+      DPIPE_RETURN_IF_ERROR(
+          ops::cuda::EngineChoices::OfProcess().Open(request.engines, request.time_engines));
+    }
     return chosen;
   }
   if (request.backend == "cuda") return found.status();

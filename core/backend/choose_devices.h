@@ -17,6 +17,10 @@ struct DeviceRequest {
   std::string backend = "cpu";  // cpu, cuda, or auto: cuda where there is a GPU, else cpu
   int count = 0;                // 0: every core, every GPU; of virtual devices it is their number
   int virtual_devices = 0;      // of cuda: one GPU divided into so many; 0: whole GPUs
+  // Of cuda: a file of which engine runs what (ops/cuda/engine_choices.h); empty: everywhere the
+  // first that the libraries name. time_engines: operations that it lacks are timed, and added.
+  std::string engines;
+  bool time_engines = false;
   // Of a host that several processes share, each of which asks alike: the number of this one among
   // them, and theirs. A count of 0 is one device each then. All are taken to be allowed the same
   // cores, which they divide; where there are more devices than cores several share one. Of the
@@ -35,7 +39,8 @@ struct ChosenDevices {
 };
 
 // InvalidArgument for an unknown backend, numbers that do not fit together, virtual devices of
-// several processes, or more devices than there are, naming what there is; FailedPrecondition where
+// several processes, engines that are to be timed without a file or by several processes, or more
+// devices than there are, naming what there is; FailedPrecondition where
 // cuda was asked for and there is no GPU, Unimplemented where this program was built without CUDA.
 absl::StatusOr<ChosenDevices> ChooseDevices(const DeviceRequest& request);
 

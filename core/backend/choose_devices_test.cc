@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/scratch_folder.h"
+#include "core/ops/cuda/engine_choices.h"
 #include "core/tensor/cuda/fake_driver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -156,6 +158,21 @@ TEST_F(ChooseDevicesTest, MoreProcessesThanGpusAreRefused) {
                                           "shares belong to one process"));
 }
 
+TEST_F(ChooseDevicesTest, EnginesComeFromAFile) {
+  const ScratchFolder folder;
+  DeviceRequest request = Request("cuda", 1);
+  request.engines = folder.File("engines.json");
+  EXPECT_THAT(Refusal(request), HasSubstr("the file of engine choices: "));
+  EXPECT_FALSE(ops::cuda::EngineChoices::OfProcess().in_use());
+  request.backend = "cpu";
+  EXPECT_TRUE(Choose(request).ok()) << "a CPU has none";
+
+  request.backend = "cuda";
+  request.time_engines = true;
+  EXPECT_TRUE(Choose(request).ok());
+  EXPECT_TRUE(ops::cuda::EngineChoices::OfProcess().in_use());
+}
+
 TEST_F(ChooseDevicesTest, RequestsThatMakeNoSenseAreRefused) {
   EXPECT_EQ(Refusal(Request("tpu")), "unknown backend 'tpu'; there are auto, cpu and cuda");
   EXPECT_THAT(Refusal(Request("cpu", 0, 4)), HasSubstr("need the cuda backend, not cpu"));
@@ -168,6 +185,9 @@ TEST_F(ChooseDevicesTest, RequestsThatMakeNoSenseAreRefused) {
     EXPECT_EQ(Refusal(stranger), absl::StrCat("there is no process ", number, " among the ", count,
                                               " of this host, which count from 0"));
   }
+  DeviceRequest timing = Request("cuda", 1);
+  timing.time_engines = true;
+  EXPECT_THAT(Refusal(timing), HasSubstr("timed, but there is no file for what is chosen"));
   EXPECT_THAT(Refusal(Request("cuda", -1)), HasSubstr("must not be negative"));
   EXPECT_THAT(Refusal(Request("cuda", 3)), HasSubstr("asked for 3 GPUs, but there is 1: GPU 0"));
 }

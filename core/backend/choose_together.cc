@@ -119,7 +119,10 @@ absl::StatusOr<ChosenDevices> ChooseDevicesTogether(
   own.local_process = processes->address().local_process;
   own.num_local = processes->address().num_local;
   StoreClient& store = processes->store();
-  absl::StatusOr<ChosenDevices> chosen = ChooseDevices(own, driver);
+  absl::StatusOr<ChosenDevices> chosen = absl::InvalidArgumentError(absl::StrCat(
+      "engines are to be timed by ", processes->num_processes(), " processes, each of which would ",
+      "choose for itself: let one process time them, and give its file to all"));
+  if (!own.time_engines || processes->num_processes() == 1) chosen = ChooseDevices(own, driver);
   if (!chosen.ok()) {
     chosen = absl::Status(chosen.status().code(), absl::StrCat(store.NameOf(processes->process()),
                                                                ": ", chosen.status().message()));

@@ -118,6 +118,18 @@ TEST(ChooseTogetherTest, OneGpuOfTwoProcessesIsRefused) {
   }
 }
 
+TEST(ChooseTogetherTest, SeveralProcessesDoNotTimeEngines) {
+  Process timing = Asks("cuda", {"0000:01:00.0"});
+  timing.request.engines = "engines.json";
+  timing.request.time_engines = true;
+  Process other = Asks("cuda", {"0000:02:00.0"}, "node2");
+  other.request = timing.request;
+  for (const Outcome& outcome : ChooseAll({timing, other})) {
+    EXPECT_THAT(std::string(outcome.status.message()),
+                HasSubstr("engines are to be timed by 2 processes"));
+  }
+}
+
 TEST(ChooseTogetherTest, UnlikeNumbersOfDevicesAndSharesOfAGpuAreRefused) {
   Process two = Asks("cuda", {"0000:01:00.0", "0000:02:00.0"}, "node2");
   two.request.count = 2;

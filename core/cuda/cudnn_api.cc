@@ -7,10 +7,12 @@
 namespace dpipe {
 namespace {
 
-// cuDNN has some engines compiled by NVRTC, which looks by name alone for the library that has the
-// compiler's own headers; under its name it finds what is open already. Without it attention would
-// be computed in a slower way. The name has the version, so that no other one's is taken.
-void OpenCompilerHeaders() {
+// cuDNN has some engines compiled by NVRTC, which it looks for by name alone, as NVRTC does for the
+// library that has the compiler's own headers; under their names they find what is open already.
+// Without them attention would be computed in a slower way. The headers' name has the version, so
+// that no other one's is taken.
+void OpenCompiler() {
+  SharedLibrary::Open(CudaLibraryNames("libnvrtc.so.13"), "").status().IgnoreError();
   glob_t found = {};
   const std::string pattern = std::string(kCudaLibraries) + "libnvrtc-builtins.so.*";
   if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
@@ -22,7 +24,7 @@ void OpenCompilerHeaders() {
 }
 
 absl::Status Bind(const SharedLibrary& library, CudnnApi& table) {
-  OpenCompilerHeaders();
+  OpenCompiler();
   DPIPE_CUDNN_FUNCTIONS(DPIPE_TABLE_BIND)
   return absl::OkStatus();
 }

@@ -86,6 +86,8 @@ absl::Status TrainingSetup::StartDevices() {
   request.backend = options_.backend;
   request.count = options_.num_devices;
   request.virtual_devices = options_.virtual_devices;
+  request.engines = options_.engines;
+  request.time_engines = options_.time_engines;
   DPIPE_ASSIGN_OR_RETURN(const ChosenDevices chosen,
                          options_.processes == nullptr
                              ? ChooseDevices(request)

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/cuda/cublas_lt_api.h"
 #include "core/ops/cuda/elementwise.h"
+#include "core/ops/cuda/engine_choices.h"
 #include "core/ops/cuda/stream_of.h"
 #include "core/tensor/cuda/cuda_device.h"
 
@@ -52,23 +59,57 @@ Key KeyOf(const Product& p) {
 // The library reads a c in any case; d stands for one that is multiplied by 0.
 const Matrix& AddendOf(const Product& p) { return p.c.data != nullptr ? p.c : p.d; }
 
+struct Algorithm {
+  cublasLtMatmulAlgo_t settings = {};
+  size_t workspace_bytes = 0;
+};
+
+// Its bytes, by which the same version of the library knows it again.
+std::string NameOf(const Algorithm& algorithm) {
+  return absl::BytesToHexString(absl::string_view(
+      reinterpret_cast<const char*>(&algorithm.settings), sizeof(algorithm.settings)));
+}
+
 // A product as the library runs it. Its matrices have columns first, in which our row-major a, b, c
 // and d are their transposes: it computes d^T = b^T a^T + c^T.
 struct Plan {
   Description description;
   Layout a, b, c, d;
-  cublasLtMatmulAlgo_t algorithm = {};
-  size_t workspace_bytes = 0;
+  std::deque<Algorithm> algorithms;  // best first
+};
+
+// What a product's time depends on, for people and for EngineChoices.
+std::string DescribeProduct(const Product& p, const Key& key) {
+  return absl::StrCat(
+      "a product of ", p.m, " x ", p.k, " and ", p.k, " x ", p.n, " in ", DTypeName(p.a.dtype),
+      " to ", DTypeName(p.d.dtype), p.batch == 1 ? "" : absl::StrCat(", ", p.batch, " times"),
+      p.bias != nullptr ? ", with a bias" : "", p.c.data != nullptr ? ", added to" : "",
+      p.a_sums != nullptr ? ", with sums" : "", "; ", absl::StrJoin(key, " "));
+}
+
+// As `matrix` [rows, columns], in memory of its own, zeros.
+struct Scratch {
+  Scratch(const std::shared_ptr<Device>& device, const Matrix& matrix, int64_t rows,
+          int64_t columns, int64_t batch)
+      : memory(Tensor::Zeros(
+            device, {(batch - 1) * matrix.batch_stride + (rows - 1) * matrix.row_stride + columns},
+            matrix.dtype)),
+        matrix(matrix) {
+    this->matrix.data = memory.raw_data();
+  }
+  Tensor memory;
+  Matrix matrix;
 };
 
 // The plans of a device.
 class MatmulPlans {
  public:
-  static absl::StatusOr<std::unique_ptr<MatmulPlans>> Create() {
+  static absl::StatusOr<std::unique_ptr<MatmulPlans>> Create(
+      const dpipe::cuda::CudaDevice& device) {
     DPIPE_ASSIGN_OR_RETURN(const CublasLtApi* api, LoadCublasLt());
     cublasLtHandle_t handle = nullptr;
     DPIPE_LT(*api, cublasLtCreate, &handle);
-    return std::unique_ptr<MatmulPlans>(new MatmulPlans(*api, handle));
+    return std::unique_ptr<MatmulPlans>(new MatmulPlans(*api, handle, device));
   }
   ~MatmulPlans() { api_.cublasLtDestroy(handle_); }
 
@@ -76,18 +117,41 @@ class MatmulPlans {
                    cudaStream_t stream) {
     const Key key = KeyOf(product);
     auto found = plans_.find(key);
-    if (found == plans_.end()) found = plans_.emplace(key, Choose(product)).first;
+    if (found == plans_.end()) {
+      absl::StatusOr<Plan> plan = PlanFor(product);
+      if (plan.ok()) {
+        DPIPE_RETURN_IF_ERROR(PutChosenFirst(device, product, key, stream, &*plan));
+      }
+      // What failed for want of memory, say, may be had the next time.
+      if (!plan.ok() && !absl::IsUnimplemented(plan.status())) return plan.status();
+      found = plans_.emplace(key, std::move(plan)).first;
+    }
     DPIPE_RETURN_IF_ERROR(found->second.status());
-    const absl::Status done = Execute(*found->second, device, product, stream);
     // An algorithm may be refused only when it is to run: then nobody asks for it again.
-    if (absl::IsUnimplemented(done)) found->second = done;
-    return done;
+    std::deque<Algorithm>& algorithms = found->second->algorithms;
+    for (;;) {
+      const absl::Status done =
+          Execute(*found->second, algorithms.front(), device, product, stream);
+      if (!absl::IsUnimplemented(done)) return done;
+      if (algorithms.size() == 1) {
+        found->second = done;
+        return done;
+      }
+      algorithms.pop_front();
+    }
   }
 
  private:
-  MatmulPlans(const CublasLtApi& api, cublasLtHandle_t handle) : api_(api), handle_(handle) {}
+  MatmulPlans(const CublasLtApi& api, cublasLtHandle_t handle,
+              const dpipe::cuda::CudaDevice& device)
+      : api_(api),
+        handle_(handle),
+        share_(device.context().green == nullptr ? 0 : device.context().multiprocessors),
+        device_text_(absl::StrCat(device.gpu().name, ", ", device.context().multiprocessors,
+                                  " multiprocessors")),
+        library_text_(absl::StrCat("cuBLASLt ", api.cublasLtGetVersion())) {}
 
-  absl::StatusOr<Plan> Choose(const Product& p) {
+  absl::StatusOr<Plan> PlanFor(const Product& p) {
     Plan plan;
     DPIPE_ASSIGN_OR_RETURN(plan.a, LayoutOf(p.a, p.m, p.k, p.batch));
     DPIPE_ASSIGN_OR_RETURN(plan.b, LayoutOf(p.b, p.k, p.n, p.batch));
@@ -96,22 +160,53 @@ class MatmulPlans {
     DPIPE_ASSIGN_OR_RETURN(plan.description, DescriptionOf(p));
     DPIPE_ASSIGN_OR_RETURN(const Preference preference, PreferenceOf(p));
     // Best first; each says whether it can be used.
-    std::array<cublasLtMatmulHeuristicResult_t, 4> results = {};
+    std::array<cublasLtMatmulHeuristicResult_t, 8> results = {};
     int found = 0;
     cublasStatus_t status = api_.cublasLtMatmulAlgoGetHeuristic(
         handle_, plan.description.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.d.get(),
         preference.get(), static_cast<int>(results.size()), results.data(), &found);
     for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i) {
       if (results[i].state != CUBLAS_STATUS_SUCCESS) continue;
-      plan.algorithm = results[i].algo;
-      plan.workspace_bytes = results[i].workspaceSize;
-      return plan;
+      plan.algorithms.push_back({results[i].algo, results[i].workspaceSize});
     }
+    if (!plan.algorithms.empty()) return plan;
     if (status == CUBLAS_STATUS_SUCCESS) status = CUBLAS_STATUS_NOT_SUPPORTED;
-    return absl::UnimplementedError(absl::StrCat("cuBLASLt has no algorithm for a product of ", p.m,
-                                                 " x ", p.k, " and ", p.k, " x ", p.n, " in ",
-                                                 DTypeName(p.a.dtype), " to ", DTypeName(p.d.dtype),
-                                                 ": ", api_.cublasLtGetStatusString(status)));
+    return CublasLtStatus(api_, status,
+                          absl::StrCat("cuBLASLt's algorithms for ", DescribeProduct(p, KeyOf(p))));
+  }
+
+  // The algorithm that EngineChoices names, if it is among the plan's. What is timed writes
+  // elsewhere than to the product's result, which may also be what it adds to.
+  absl::Status PutChosenFirst(const std::shared_ptr<Device>& device, const Product& product,
+                              const Key& key, cudaStream_t stream, Plan* plan) {
+    EngineChoices& choices = EngineChoices::OfProcess();
+    if (!choices.in_use()) return absl::OkStatus();
+    std::vector<Scratch> scratch;
+    Product timed = product;
+    Tensor sums;
+    const auto engines = [&] {
+      scratch.emplace_back(device, product.d, product.m, product.n, product.batch);
+      timed.d = scratch.back().matrix;
+      if (product.c.data == product.d.data) timed.c = timed.d;
+      if (product.a_sums != nullptr) {
+        sums = Tensor::Zeros(device, {product.m}, DType::kF32);
+        timed.a_sums = sums.data<float>();
+      }
+      std::vector<Engine> all;
+      for (const Algorithm& algorithm : plan->algorithms) {
+        all.push_back({NameOf(algorithm),
+                       [&, this] { return Execute(*plan, algorithm, device, timed, stream); }});
+      }
+      return all;
+    };
+    DPIPE_ASSIGN_OR_RETURN(const std::string name, choices.Choose({DescribeProduct(product, key),
+                                                                   device_text_, library_text_},
+                                                                  *device, engines));
+    auto& algorithms = plan->algorithms;
+    const auto chosen = std::find_if(algorithms.begin(), algorithms.end(),
+                                     [&](const Algorithm& one) { return NameOf(one) == name; });
+    if (chosen != algorithms.end()) std::rotate(algorithms.begin(), chosen, chosen + 1);
+    return absl::OkStatus();
   }
 
   // Of a matrix [rows, columns] as we see it, stored rows first: columns first, [columns, rows].
@@ -146,6 +241,8 @@ class MatmulPlans {
     };
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, operation(p.b)));
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operation(p.a)));
+    // Of a GPU's share it must be told how large that is.
+    if (share_ > 0) DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, share_));
     if (p.bias == nullptr && p.a_sums == nullptr) return description;
     // Our a is the library's b. Biases, and their gradients, have the result's type. The choice of
     // an algorithm depends on where they lie, too: a narrowed bias will be aligned.
@@ -175,10 +272,11 @@ class MatmulPlans {
     };
     DPIPE_RETURN_IF_ERROR(
         set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kMostWorkspaceBytes}));
-    // Partial sums of a divided k are added in fp32 and in order, from the workspace; not in place,
-    // in the order in which they come.
-    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                              static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));
+    // Partial sums of a divided k are kept in fp32 and added in order, in a step of its own; not in
+    // place, in the order in which they come.
+    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    if (p.d.dtype == DType::kF32) reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions));
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, AlignmentOf(p.b.data)));
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, AlignmentOf(p.a.data)));
     DPIPE_RETURN_IF_ERROR(
@@ -187,10 +285,11 @@ class MatmulPlans {
     return preference;
   }
 
-  absl::Status Execute(const Plan& plan, const std::shared_ptr<Device>& device, const Product& p,
+  absl::Status Execute(const Plan& plan, const Algorithm& algorithm,
+                       const std::shared_ptr<Device>& device, const Product& p,
                        cudaStream_t stream) {
-    const Tensor workspace =
-        Tensor::Empty(device, {static_cast<int64_t>(plan.workspace_bytes + 3) / 4}, DType::kF32);
+    const Tensor workspace = Tensor::Empty(
+        device, {static_cast<int64_t>(algorithm.workspace_bytes + 3) / 4}, DType::kF32);
     Tensor narrow_bias;
     const void* where = p.bias != nullptr ? p.bias : p.a_sums;
     if (IsNarrowed(p)) {
@@ -205,12 +304,14 @@ class MatmulPlans {
     const float alpha = 1, beta = p.c.data != nullptr ? 1.0f : 0.0f;
     DPIPE_LT(api_, cublasLtMatmul, handle_, plan.description.get(), &alpha, p.b.data, plan.b.get(),
              p.a.data, plan.a.get(), &beta, AddendOf(p).data, plan.c.get(), p.d.data, plan.d.get(),
-             &plan.algorithm, workspace.raw_data(), plan.workspace_bytes, stream);
+             &algorithm.settings, workspace.raw_data(), algorithm.workspace_bytes, stream);
     return absl::OkStatus();
   }
 
   const CublasLtApi& api_;
   const cublasLtHandle_t handle_;
+  const int32_t share_;  // of a GPU's multiprocessors; 0: all
+  const std::string device_text_, library_text_;
   std::map<Key, absl::StatusOr<Plan>> plans_;
 };
 
@@ -218,7 +319,8 @@ class MatmulPlans {
 
 absl::Status MultiplyByCublas(const std::shared_ptr<Device>& device, const Product& product) {
   dpipe::cuda::CudaDevice& gpu = dpipe::cuda::CudaDeviceOf(*device);
-  DPIPE_ASSIGN_OR_RETURN(MatmulPlans * plans, gpu.Attached<MatmulPlans>(&MatmulPlans::Create));
+  DPIPE_ASSIGN_OR_RETURN(MatmulPlans * plans,
+                         gpu.Attached<MatmulPlans>([&gpu] { return MatmulPlans::Create(gpu); }));
   return plans->Run(device, product, static_cast<cudaStream_t>(gpu.stream()));
 }
 

@@ -21,7 +21,11 @@ CudnnTensor OutputOf(const Convolution& s, DType dtype) {
   return Image(kOutput, s.batch, s.out_height, s.out_width, s.outputs, dtype);
 }
 
+// Some engines would unfold all images at once.
+constexpr int64_t kMostWorkspaceBytes = int64_t{2} << 30;
+
 const CudnnDescriptor& AddWindow(const Convolution& s, CudnnGraph* graph) {
+  graph->LimitWorkspace(kMostWorkspaceBytes);
   const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   return graph->Finish(
       graph->Add(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)

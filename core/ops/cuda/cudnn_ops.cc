@@ -53,7 +53,8 @@ const char* NameOf(Graph graph) {
 }
 std::string ShapeText(const Convolution& s) {
   return absl::StrCat(s.height, " x ", s.width, " pixels, ", s.channels, " to ", s.outputs,
-                      " channels, filters of ", s.rows, " x ", s.columns);
+                      " channels, filters of ", s.rows, " x ", s.columns, ", stride ", s.stride,
+                      ", to ", s.out_height, " x ", s.out_width);
 }
 std::string ShapeText(const UnmaskedAttention& s) {
   return absl::StrCat(s.heads, " heads of ", s.size, ", ", s.queries, " queries, ", s.keys,
@@ -76,7 +77,10 @@ absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype
   }
   DPIPE_ASSIGN_OR_RETURN(CudnnContext * context, CudnnContext::Of(*device));
   const absl::StatusOr<const CudnnPlan*> plan =
-      context->PlanFor(KeyOf(graph, dtype, shape), dtype == DType::kF32, describe);
+      context->PlanFor(KeyOf(graph, dtype, shape), dtype == DType::kF32, describe,
+                       absl::StrCat(NameOf(graph), " of ", shape.batch, " samples, ",
+                                    ShapeText(shape), " in ", DTypeName(dtype)),
+                       device, memory);
   if (absl::IsUnimplemented(plan.status())) {
     device->Note(absl::StrCat(
         NameOf(graph), " of ", ShapeText(shape), " in ", DTypeName(dtype),

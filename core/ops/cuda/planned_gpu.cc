@@ -24,4 +24,11 @@ absl::StatusOr<std::unique_ptr<CudnnPlan>> PlannedGpu::Plan(const CudnnContext::
   return CudnnPlan::Create(target_, std::move(graph), exact_fp32);
 }
 
+absl::StatusOr<CudnnEngines> PlannedGpu::EnginesFor(const CudnnContext::Describe& describe,
+                                                    bool exact_fp32) const {
+  auto graph = std::make_unique<CudnnGraph>(*api_);
+  describe(graph.get());
+  return CudnnEngines::For(target_, std::move(graph), exact_fp32);
+}
+
 }  // namespace dpipe::ops::cuda

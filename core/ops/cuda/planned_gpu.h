@@ -19,6 +19,8 @@ class PlannedGpu {
 
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Plan(const CudnnContext::Describe& describe,
                                                   bool exact_fp32 = false) const;
+  absl::StatusOr<CudnnEngines> EnginesFor(const CudnnContext::Describe& describe,
+                                          bool exact_fp32 = false) const;
 
  private:
   PlannedGpu(const CudnnApi& api, CudnnTarget target) : api_(&api), target_(std::move(target)) {}

@@ -1,0 +1,150 @@
+#include "core/ops/cuda/engine_choices.h"
+
+#include "core/base/file.h"
+#include "core/base/scratch_folder.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::ops::cuda {
+namespace {
+
+using ::testing::Test;
+using Times = std::vector<std::vector<Nanos>>;
+
+TEST(FastestEngineTest, IsTheOneWithTheLeastMedian) {
+  EXPECT_EQ(internal::FastestEngine(Times{{100, 100, 100}, {80, 80, 500}, {90, 10, 95}}), 1);
+}
+
+TEST(FastestEngineTest, TheFirstUnlessAnotherIsFasterByMoreThanNoise) {
+  EXPECT_EQ(internal::FastestEngine(Times{{1000}, {975}}), 0);
+  EXPECT_EQ(internal::FastestEngine(Times{{1000}, {965}}), 1);
+}
+
+TEST(FastestEngineTest, NoneThatFailed) {
+  EXPECT_EQ(internal::FastestEngine(Times{{}, {90}, {80}}), 2);
+  EXPECT_EQ(internal::FastestEngine(Times{{100}, {}}), 0);
+  EXPECT_EQ(internal::FastestEngine(Times{{}, {}}), 0);
+}
+
+// On a CPU engines take the time that they take.
+class EngineChoicesTest : public Test {
+ protected:
+  void Spin(absl::Duration time) const {
+    const Nanos end = MonotonicNow() + absl::ToInt64Nanoseconds(time);
+    while (MonotonicNow() < end) {
+    }
+  }
+  // Slow, broken, and quick.
+  std::vector<Engine> Engines() {
+    return {{"slow", [this] { return Spin(absl::Milliseconds(2)), ++runs_, absl::OkStatus(); }},
+            {"broken", [] { return absl::UnimplementedError("not on this GPU"); }},
+            {"quick", [this] { return Spin(absl::Microseconds(200)), ++runs_, absl::OkStatus(); }}};
+  }
+  std::string Choose(EngineChoices* choices, const EngineUse& use) {
+    const auto chosen = choices->Choose(use, *device_, [this] { return Engines(); });
+    EXPECT_TRUE(chosen.ok()) << chosen.status();
+    return chosen.value_or("failed");
+  }
+
+  const std::shared_ptr<Device> device_ = Device::Cpu();
+  const ScratchFolder folder_;
+  const std::string path_ = folder_.File("engines.json");
+  const EngineUse use_ = {"a product of 3 x 4 and 4 x 5", "GPU, 132 multiprocessors", "Lib 1.2"};
+  int runs_ = 0;
+};
+
+TEST_F(EngineChoicesTest, NobodyAsksForUntilThereIsAFile) {
+  EngineChoices choices;
+  EXPECT_FALSE(choices.in_use());
+  ASSERT_TRUE(choices.Open(path_, /*time_others=*/true).ok());
+  EXPECT_TRUE(choices.in_use());
+}
+
+TEST_F(EngineChoicesTest, TheFastestIsChosenOnceAndKept) {
+  EngineChoices choices;
+  ASSERT_TRUE(choices.Open(path_, true).ok());
+  EXPECT_EQ(Choose(&choices, use_), "quick");
+  const int runs = runs_;
+  EXPECT_GT(runs, 0);
+  EXPECT_EQ(Choose(&choices, use_), "quick");
+  EXPECT_EQ(runs_, runs) << "timed again";
+
+  EngineChoices later;
+  ASSERT_TRUE(later.Open(path_, false).ok());
+  EXPECT_TRUE(later.in_use());
+  EXPECT_EQ(Choose(&later, use_), "quick");
+  EXPECT_EQ(runs_, runs);
+}
+
+TEST_F(EngineChoicesTest, AChoiceIsForOneOperationDeviceAndLibrary) {
+  EngineChoices choices;
+  ASSERT_TRUE(choices.Open(path_, true).ok());
+  Choose(&choices, use_);
+  ASSERT_TRUE(choices.Open(path_, false).ok());
+  for (const auto change : {&EngineUse::operation, &EngineUse::device, &EngineUse::library}) {
+    EngineUse other = use_;
+    other.*change += "'";
+    EXPECT_EQ(Choose(&choices, other), "") << "the first, and nothing is timed";
+  }
+  EXPECT_EQ(Choose(&choices, use_), "quick");
+}
+
+TEST_F(EngineChoicesTest, TimedOnesAreAddedToWhatTheFileHas) {
+  EngineChoices choices;
+  ASSERT_TRUE(choices.Open(path_, true).ok());
+  Choose(&choices, use_);
+  EngineChoices again;
+  ASSERT_TRUE(again.Open(path_, true).ok());
+  Choose(&again, {"another", use_.device, use_.library});
+  EngineChoices last;
+  ASSERT_TRUE(last.Open(path_, false).ok());
+  EXPECT_EQ(Choose(&last, use_), "quick");
+  EXPECT_EQ(Choose(&last, {"another", use_.device, use_.library}), "quick");
+}
+
+TEST_F(EngineChoicesTest, TheFileSaysWhatItWon) {
+  EngineChoices choices;
+  ASSERT_TRUE(choices.Open(path_, true).ok());
+  Choose(&choices, use_);
+  const std::string text = *ReadFile(path_);
+  for (const char* part : {"a product of 3 x 4 and 4 x 5", "GPU, 132 multiprocessors", "Lib 1.2",
+                           "\"quick\"", "microseconds", "\"num_timed\": 3"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  }
+}
+
+TEST_F(EngineChoicesTest, AMissingFileIsAnErrorWhereNothingIsTimed) {
+  EngineChoices choices;
+  const absl::Status opened = choices.Open(path_, false);
+  EXPECT_TRUE(absl::IsNotFound(opened)) << opened;
+  EXPECT_NE(opened.message().find(path_), std::string::npos) << opened;
+}
+
+TEST_F(EngineChoicesTest, OtherFilesAreRefusedByName) {
+  EngineChoices choices;
+  for (const auto& [text, reason] : std::vector<std::pair<std::string, std::string>>{
+           {"no JSON", "it is no JSON object"},
+           {"[]", "it is no JSON object"},
+           {"{\"format\": 7}", "its format is not"},
+           {"{\"format\": \"OpenDiffusionPipe engine choices 1\"}", "no list \"choices\""},
+           {"{\"format\": \"OpenDiffusionPipe engine choices 1\", \"choices\": [3]}",
+            "choice 0 has no text \"operation\""},
+           {"{\"format\": \"OpenDiffusionPipe engine choices 1\", \"choices\": "
+            "[{\"operation\": \"a\", \"device\": \"b\", \"library\": 1, \"engine\": \"c\"}]}",
+            "choice 0 has no text \"library\""}}) {
+    ASSERT_TRUE(WriteFileAtomically(path_, text).ok());
+    const absl::Status opened = choices.Open(path_, true);
+    EXPECT_TRUE(absl::IsInvalidArgument(opened)) << text << ": " << opened;
+    EXPECT_NE(opened.message().find(reason), std::string::npos) << opened;
+    EXPECT_NE(opened.message().find(path_), std::string::npos) << opened;
+  }
+  EXPECT_FALSE(choices.in_use());
+}
+
+TEST_F(EngineChoicesTest, AFolderThatIsNotThereIsTold) {
+  EngineChoices choices;
+  ASSERT_TRUE(choices.Open(folder_.File("none/engines.json"), true).ok());
+  EXPECT_FALSE(choices.Choose(use_, *device_, [this] { return Engines(); }).ok());
+}
+
+}  // namespace
+}  // namespace dpipe::ops::cuda

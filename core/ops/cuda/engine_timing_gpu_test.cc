@@ -1,0 +1,82 @@
+// Engines are timed on a GPU, and what is computed stays right and the same. Skips where there is
+// none.
+#include <algorithm>
+
+#include "core/base/file.h"
+#include "core/base/scratch_folder.h"
+#include "core/ops/conv2d.h"
+#include "core/ops/cuda/engine_choices.h"
+#include "core/ops/linear.h"
+#include "core/ops/op_testing.h"
+#include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/system_driver.h"
+
+namespace dpipe::ops::cuda {
+namespace {
+
+class EngineTimingTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const absl::StatusOr<dpipe::cuda::Driver*> driver = dpipe::cuda::SystemDriver();
+    if (!driver.ok()) GTEST_SKIP() << driver.status();
+    driver_ = *driver;
+  }
+
+  // A convolution and a linear layer, forward and backward, on a device that has met neither.
+  std::vector<Tensor> Compute() {
+    const auto device = (*dpipe::cuda::CreateCudaDevices(driver_, 1))[0];
+    EXPECT_TRUE(device->BindThread().ok());
+    const auto there = [&](const Shape& shape, DType dtype, uint64_t seed) {
+      return OnDevice(device, RandomTensor(host_, shape, dtype, seed));
+    };
+    const Tensor x = there({4, 32, 32, 320}, DType::kBf16, 1);
+    const Weight filters(there({320, 320, 3, 3}, DType::kF32, 2));
+    const Weight matrix(there({640, 320}, DType::kF32, 3));
+    Tensor dfilters = Tensor::Zeros(device, {320, 320, 3, 3}, DType::kF32);
+    Tensor dmatrix = Tensor::Zeros(device, {640, 320}, DType::kF32);
+    const Conv2dParams params = Conv2dSymmetric(1, 1);
+    const Tensor y = *Conv2dForward(params, x, filters, Tensor());
+    const Tensor dx = *Conv2dInputGrad(params, y, filters, x.shape());
+    EXPECT_TRUE(Conv2dWeightGrad(params, x, y, &dfilters, nullptr).ok());
+    const Tensor z = *LinearForward(x, matrix, Tensor());
+    EXPECT_TRUE(LinearWeightGrad(x, z, &dmatrix, nullptr).ok());
+    EXPECT_TRUE(LinearWeightGrad(x, z, &dmatrix, nullptr).ok());  // adds to what is there
+    std::vector<Tensor> here;
+    for (const Tensor& t : {y, dx, dfilters, z, dmatrix}) here.push_back(OnDevice(host_, t));
+    EXPECT_TRUE(device->Synchronize().ok());
+    EXPECT_TRUE(device->notes().empty()) << device->notes()[0];
+    return here;
+  }
+
+  const std::shared_ptr<Device> host_ = Device::Cpu();
+  dpipe::cuda::Driver* driver_ = nullptr;
+};
+
+TEST_F(EngineTimingTest, TheFastestComputesTheSameAgain) {
+  const std::vector<Tensor> untimed = Compute();
+  const ScratchFolder folder;
+  const std::string path = folder.File("engines.json");
+  ASSERT_TRUE(EngineChoices::OfProcess().Open(path, /*time_others=*/true).ok());
+  const std::vector<Tensor> timed = Compute();
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  ASSERT_TRUE(text.ok()) << text.status();
+  for (const char* part : {"a convolution of 4 samples", "gradient of its input",
+                           "gradient of its filters", "a product of 4096 x 320"}) {
+    EXPECT_NE(text->find(part), std::string::npos) << part << " in\n" << *text;
+  }
+  ASSERT_TRUE(EngineChoices::OfProcess().Open(path, /*time_others=*/false).ok());
+  const std::vector<Tensor> again = Compute();
+  EXPECT_EQ(*ReadFile(path), *text);
+  for (size_t i = 0; i < timed.size(); ++i) {
+    SCOPED_TRACE("result " + std::to_string(i));
+    ExpectSameBits(again[i], timed[i]);
+    // bf16 has 8 bits; its sums of 320 to 4096 products may cancel.
+    const std::vector<double> values = Values(untimed[i]);
+    double largest = 0;
+    for (const double value : values) largest = std::max(largest, std::abs(value));
+    ExpectClose(timed[i], untimed[i], {1.0 / 64, largest / 256});
+  }
+}
+
+}  // namespace
+}  // namespace dpipe::ops::cuda
