@@ -62,6 +62,21 @@ absl::StatusOr<Devices> SharedGpus(const DeviceRequest& request, const std::vect
                                                  ", but ", cuda::DescribeGpus(gpus)));
 }
 
+// A100's; kernels are built for it and newer ones.
+constexpr int kLeastCapability = 8;
+
+absl::Status CheckCapabilities(cuda::Driver* driver) {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<cuda::Gpu> gpus, driver->Gpus());
+  for (const cuda::Gpu& gpu : gpus) {
+    if (gpu.capability_major >= kLeastCapability) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "GPU ", gpu.index, " (", gpu.name, ") has compute capability ", gpu.capability_major, ".",
+        gpu.capability_minor, ", and ", kLeastCapability,
+        ".0 or newer is needed; where there are others, CUDA_VISIBLE_DEVICES can hide it"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Devices> Gpus(const DeviceRequest& request, cuda::Driver* driver) {
   if (request.virtual_devices > 0) {
     return cuda::CreateVirtualCudaDevices(driver, request.virtual_devices);
@@ -109,7 +124,11 @@ absl::StatusOr<ChosenDevices> ChooseDevices(
     const DeviceRequest& request, const std::function<absl::StatusOr<cuda::Driver*>()>& driver) {
   DPIPE_RETURN_IF_ERROR(Check(request));
   if (request.backend == "cpu") return Cpus(request);
-  const absl::StatusOr<cuda::Driver*> found = driver();
+  absl::StatusOr<cuda::Driver*> found = driver();
+  if (found.ok()) {
+    const absl::Status fit = CheckCapabilities(*found);
+    if (!fit.ok()) found = fit;
+  }
   if (found.ok()) {
     ChosenDevices chosen;
     DPIPE_ASSIGN_OR_RETURN(chosen.devices, Gpus(request, *found));

@@ -158,6 +158,19 @@ TEST_F(ChooseDevicesTest, MoreProcessesThanGpusAreRefused) {
                                           "shares belong to one process"));
 }
 
+TEST_F(ChooseDevicesTest, AnOldGpuIsNamedAndAutoTakesTheCpu) {
+  AddGpus(1);
+  driver_.gpus()[1].name = "Tesla T4";
+  driver_.gpus()[1].capability_major = 7;
+  driver_.gpus()[1].capability_minor = 5;
+  EXPECT_THAT(Refusal(Request("cuda", 1)),
+              HasSubstr("GPU 1 (Tesla T4) has compute capability 7.5, and 8.0 or newer is needed"));
+  const auto chosen = Choose(Request("auto", 1));
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  EXPECT_EQ(chosen->devices[0]->kind(), DeviceKind::kCpu);
+  EXPECT_THAT(chosen->note, HasSubstr("7.5"));
+}
+
 TEST_F(ChooseDevicesTest, EnginesComeFromAFile) {
   const ScratchFolder folder;
   DeviceRequest request = Request("cuda", 1);

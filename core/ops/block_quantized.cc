@@ -105,11 +105,10 @@ void BlockQuantized::Store(const Tensor& values) {
   scales_.CopyFrom(scales);
 }
 
-Tensor BlockQuantized::Load(const Shape& shape, bool squared) const {
+Tensor BlockQuantized::LoadToHost(const Shape& shape, bool squared) const {
   DPIPE_CHECK_EQ(shape.num_elements(), size_);
-  const std::shared_ptr<Device>& device = codes_.device();
-  const bool directly = device->has_host_memory();
-  const Tensor values = Tensor::Empty(directly ? device : Device::Cpu(), shape, DType::kF32);
+  const Tensor values =
+      Tensor::Empty(device()->has_host_memory() ? device() : Device::Cpu(), shape, DType::kF32);
   const Tensor codes = codes_.ToHost(), scales = scales_.ToHost();
   for (int64_t block = 0; block < num_blocks(); ++block) {
     const int64_t begin = block * block_size_;
@@ -120,7 +119,7 @@ Tensor BlockQuantized::Load(const Shape& shape, bool squared) const {
   if (squared) {
     for (float& x : values.span<float>()) x *= x;
   }
-  return directly ? values : values.CopyTo(device);
+  return values;
 }
 
 }  // namespace dpipe::ops

@@ -41,15 +41,19 @@ class BlockQuantized {
   // fp32, `size()` elements, on the same device; what QuantizeBlock says of them. The host
   // quantises, on all devices.
   void Store(const Tensor& values);
-  Tensor Load(const Shape& shape) const { return Load(shape, /*squared=*/false); }
-  Tensor LoadSquares(const Shape& shape) const { return Load(shape, /*squared=*/true); }
+  Tensor Load(const Shape& shape) const { return OnDevice(LoadToHost(shape, false)); }
+  Tensor LoadSquares(const Shape& shape) const { return OnDevice(LoadToHost(shape, true)); }
+  // Where host code can read it: on the same device only where that is so.
+  Tensor LoadToHost(const Shape& shape) const { return LoadToHost(shape, /*squared=*/false); }
 
   // Where ops find them: a byte a number, and the largest magnitude of each block.
   uint8_t* codes() const { return static_cast<uint8_t*>(codes_.raw_data()); }
   float* scales() const { return scales_.data<float>(); }
 
  private:
-  Tensor Load(const Shape& shape, bool squared) const;
+  const std::shared_ptr<Device>& device() const { return codes_.device(); }
+  Tensor LoadToHost(const Shape& shape, bool squared) const;
+  Tensor OnDevice(const Tensor& t) const { return t.device() == device() ? t : t.CopyTo(device()); }
 
   const int64_t size_;
   const int block_size_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "core/ops/cuda/emulated_device.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::ops {
@@ -148,6 +149,22 @@ TEST(BlockQuantizedTest, NoPositiveNumberBecomesZeroAndZeroStays) {
   const Tensor loaded = fresh.Load({5});
   for (float x : loaded.span<float>()) EXPECT_EQ(x, 0);
   EXPECT_EQ(fresh.size_bytes(), 5 + 3 * 4);
+}
+
+TEST(BlockQuantizedTest, LoadingToTheHostTakesNothingOfADevice) {
+  const auto far = std::make_shared<cuda::EmulatedDevice>();
+  BlockQuantized quantized(far, 3, 2, Sign::kSigned);
+  quantized.Store(Row({1, -3, 0.5f}));
+  const int64_t used = far->allocator().stats().allocated_bytes;
+  const Tensor here = quantized.LoadToHost({3, 1});
+  EXPECT_EQ(far->allocator().stats().allocated_bytes, used);
+  EXPECT_TRUE(here.device()->has_host_memory());
+  EXPECT_EQ(here.shape(), Shape({3, 1}));
+  const Tensor there = quantized.Load({3, 1});
+  EXPECT_EQ(there.device(), far);
+  EXPECT_EQ(far->allocator().stats().allocated_bytes, used + 12);
+  const Tensor back = there.ToHost();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(here.data<float>()[i], back.data<float>()[i]);
 }
 
 TEST(BlockQuantizedTest, LoadsSquares) {

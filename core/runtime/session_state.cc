@@ -105,9 +105,11 @@ absl::Status EndedWithError() {
   return absl::FailedPreconditionError("this session ended with an error");
 }
 
-// For a rank to send: what another GPU of its process has goes to the rank's own first.
+// For a rank to send: what its GPU has not, but another GPU of its process or the host, goes there
+// first.
 Tensor Near(const Tensor& tensor, const std::shared_ptr<Device>& device) {
-  const bool is_near = tensor.device()->has_host_memory() || tensor.device() == device;
+  const bool is_near = tensor.device() == device ||
+                       (tensor.device()->has_host_memory() && device->has_host_memory());
   return is_near ? tensor : tensor.CopyTo(device);
 }
 

@@ -24,7 +24,9 @@ struct StateTensor {
   Shape whole;            // of the entire tensor
   // The part has elements [begin, begin + part.num_elements()) of it, counted in row order.
   int64_t begin = 0;
-  Tensor part;  // shares storage with the run's own
+  // Shares storage with the run's own, or is a copy in the host's memory of what the run has in
+  // another form.
+  Tensor part;
 
   int64_t end() const { return begin + part.num_elements(); }
 };

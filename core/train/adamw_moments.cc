@@ -27,7 +27,7 @@ AdamWMoments::Pair AdamWMoments::Load() const {
 
 std::vector<std::pair<std::string, Tensor>> AdamWMoments::Export() {
   if (format_ == MomentsFormat::kFp32) return {{"m", fp32_.m}, {"v", fp32_.v}};
-  exported_ = Pair{m_->Load(shape_), root_v_->Load(shape_)};
+  exported_ = Pair{m_->LoadToHost(shape_), root_v_->LoadToHost(shape_)};
   return {{"m", exported_->m}, {"root_v", exported_->v}};
 }
 

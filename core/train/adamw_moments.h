@@ -33,7 +33,8 @@ class AdamWMoments {
   ops::BlockQuantized* int8_m() { return m_.get(); }
   ops::BlockQuantized* int8_root_v() { return root_v_.get(); }
 
-  // What a saved run has of it, fp32 by name: "m" and "v"; of kInt8 "m" and "root_v". Import takes
+  // What a saved run has of it, fp32 by name: "m" and "v"; of kInt8 "m" and "root_v", in the host's
+  // memory, since a device whose moments are small may have no room for them. Import takes
   // over what has been written into the tensors that the last Export gave. Importing what was
   // exported changes nothing, in either format.
   std::vector<std::pair<std::string, Tensor>> Export();
