@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/base/time.h"
 #include "core/nn/model.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/plan.pb.h"
@@ -80,6 +81,17 @@ void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);
 // and get what the first has measured. All devices are described as of one node, wherever the
 // processes run.
 absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job);
+
+namespace internal {
+struct TimedReduce {
+  int64_t size_bytes;
+  Nanos time_ns;
+};
+// Bytes a second of a link in a ring of n devices, from all-reduces of two sizes: what both take
+// alike, hops and the host, is not the link's. Where the larger one took no longer, at least what
+// it shows by itself.
+double RingBandwidth(int n, const TimedReduce& small, const TimedReduce& large);
+}  // namespace internal
 
 // A session that trains by `plan` from the job's initial parameters. Steps that
 // StepSelfConditions() chooses run by `self_conditioned_plan`; where that is null, none do.

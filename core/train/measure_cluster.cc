@@ -18,6 +18,10 @@ namespace {
 
 constexpr int kRepeats = 15;
 constexpr int64_t kLargeBytes = 8 * kMiB;  // about the gradients of a small U-Net
+// Between GPUs 8 MiB take no longer than the host does to ask for them and to wait.
+constexpr int64_t kGpuBytes[] = {16 * kMiB, 128 * kMiB};
+constexpr int kGpuRoundTrips = 16;  // are enqueued before the host waits
+constexpr int kGpuReduces = 5;
 
 Nanos Median(std::vector<Nanos> samples) {
   const auto middle = samples.begin() + samples.size() / 2;
@@ -68,22 +72,26 @@ class LinkProbe {
     });
   }
 
-  // Half of a round trip between the first and the last rank.
-  absl::StatusOr<Nanos> Message() {
+  // Half of a round trip between the first and the last rank, of several one after another.
+  absl::StatusOr<Nanos> Message(int round_trips) {
+    const auto round_trip = [](Communicator& comm, const Tensor& ball) -> absl::Status {
+      const int last = comm.size() - 1, rank = comm.rank().value();
+      if (rank != 0 && rank != last) return absl::OkStatus();
+      const Rank peer(last - rank);
+      if (rank == 0) DPIPE_RETURN_IF_ERROR(comm.Send(peer, 0, {ball}, "probe"));
+      DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(peer, 0, {{{1}, DType::kF32}}, "probe"));
+      DPIPE_RETURN_IF_ERROR(recv->Wait().status());
+      return rank == 0 ? absl::OkStatus() : comm.Send(peer, 0, {ball}, "probe");
+    };
     return Measure(
-        [](Communicator& comm, const Tensor& ball) -> absl::Status {
-          const int last = comm.size() - 1, rank = comm.rank().value();
-          if (rank != 0 && rank != last) return absl::OkStatus();
-          const Rank peer(last - rank);
-          if (rank == 0) DPIPE_RETURN_IF_ERROR(comm.Send(peer, 0, {ball}, "probe"));
-          DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(peer, 0, {{{1}, DType::kF32}}, "probe"));
-          DPIPE_RETURN_IF_ERROR(recv->Wait().status());
-          return rank == 0 ? absl::OkStatus() : comm.Send(peer, 0, {ball}, "probe");
+        [&](Communicator& comm, const Tensor& ball) -> absl::Status {
+          for (int i = 0; i < round_trips; ++i) DPIPE_RETURN_IF_ERROR(round_trip(comm, ball));
+          return absl::OkStatus();
         },
-        1, 2);
+        1, 2 * round_trips, kRepeats);
   }
 
-  absl::StatusOr<Nanos> AllReduce(int64_t size_bytes) {
+  absl::StatusOr<Nanos> AllReduce(int64_t size_bytes, int repeats) {
     return Measure(
         [](Communicator& comm, const Tensor& tensor) {
           std::vector<Rank> group;
@@ -91,21 +99,21 @@ class LinkProbe {
           std::vector<Tensor> tensors = {tensor};
           return comm.AllReduceSum(group, absl::MakeSpan(tensors), "probe");
         },
-        size_bytes / 4, 1);
+        size_bytes / 4, 1, repeats);
   }
 
  private:
   using Once = std::function<absl::Status(Communicator&, const Tensor&)>;
 
-  // The median of kRepeats times, divided by `parts`. Every rank calls `once`.
-  absl::StatusOr<Nanos> Measure(const Once& once, int64_t num_elements, int parts) {
+  // The median of `repeats` times, divided by `parts`. Every rank calls `once`.
+  absl::StatusOr<Nanos> Measure(const Once& once, int64_t num_elements, int parts, int repeats) {
     std::vector<Nanos> samples(1);
     absl::Mutex mutex;
     absl::Status cause;  // the first error in time; the others wait for who has failed
     RunOnAll(workers_, [&](int local) {
       Communicator& comm = *communicators_[local];
       absl::StatusOr<std::vector<Nanos>> own =
-          Samples(once, num_elements, parts, &comm, workers_[local]->device());
+          Samples(once, num_elements, parts, repeats, &comm, workers_[local]->device());
       if (!own.ok()) {
         absl::MutexLock lock(&mutex);
         cause.Update(own.status());
@@ -120,12 +128,12 @@ class LinkProbe {
   }
 
   static absl::StatusOr<std::vector<Nanos>> Samples(const Once& once, int64_t num_elements,
-                                                    int parts, Communicator* comm,
+                                                    int parts, int repeats, Communicator* comm,
                                                     const std::shared_ptr<Device>& device) {
     const Tensor tensor = Tensor::Zeros(device, {num_elements}, DType::kF32);
     DPIPE_RETURN_IF_ERROR(device->Synchronize());
     std::vector<Nanos> samples;
-    for (int i = 0; i < kRepeats; ++i) {
+    for (int i = 0; i < repeats; ++i) {
       const Nanos start = MonotonicNow();
       DPIPE_RETURN_IF_ERROR(once(*comm, tensor));
       DPIPE_RETURN_IF_ERROR(device->Synchronize());
@@ -138,6 +146,22 @@ class LinkProbe {
   Communicators communicators_;
 };
 
+// Of the probe's ranks, on CPUs: solved from one all-reduce. A ring moves 2 (n-1)/n of the bytes
+// over each link, in 2 (n-1) hops.
+absl::StatusOr<double> BandwidthOfCpus(int n, Nanos latency_ns, LinkProbe* probe) {
+  DPIPE_ASSIGN_OR_RETURN(const Nanos reduce_ns, probe->AllReduce(kLargeBytes, kRepeats));
+  const double transfer_ns = std::max<double>(1, reduce_ns - 2.0 * (n - 1) * latency_ns);
+  return 2.0 * (n - 1) / n * kLargeBytes / transfer_ns * kNanosPerSecond;
+}
+
+absl::StatusOr<double> BandwidthOfGpus(int n, LinkProbe* probe) {
+  Nanos reduce_ns[2];
+  for (int i = 0; i < 2; ++i) {
+    DPIPE_ASSIGN_OR_RETURN(reduce_ns[i], probe->AllReduce(kGpuBytes[i], kGpuReduces));
+  }
+  return internal::RingBandwidth(n, {kGpuBytes[0], reduce_ns[0]}, {kGpuBytes[1], reduce_ns[1]});
+}
+
 // Only the first process, whose rank 0 has measured, knows.
 absl::StatusOr<ClusterSpec> LeadersCluster(ProcessGroup* processes, const ClusterSpec& own) {
   DPIPE_ASSIGN_OR_RETURN(const std::string text,
@@ -149,6 +173,18 @@ absl::StatusOr<ClusterSpec> LeadersCluster(ProcessGroup* processes, const Cluste
 }
 
 }  // namespace
+
+namespace internal {
+
+double RingBandwidth(int n, const TimedReduce& small, const TimedReduce& large) {
+  const double share = 2.0 * (n - 1) / n;
+  const Nanos more_ns = large.time_ns - small.time_ns;
+  const bool is_slope = more_ns > 0;
+  const double moved = share * (is_slope ? large.size_bytes - small.size_bytes : large.size_bytes);
+  return moved / std::max<Nanos>(1, is_slope ? more_ns : large.time_ns) * kNanosPerSecond;
+}
+
+}  // namespace internal
 
 absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job) {
   ClusterSpec cluster;
@@ -167,13 +203,9 @@ absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job) {
   if (n > 1) {
     DPIPE_ASSIGN_OR_RETURN(Communicators communicators, Connect(job));
     LinkProbe probe(job.workers, std::move(communicators));
-    DPIPE_ASSIGN_OR_RETURN(latency_ns, probe.Message());
-    DPIPE_ASSIGN_OR_RETURN(const Nanos reduce_ns, probe.AllReduce(kLargeBytes));
-    // Solved for the bandwidth: a ring moves 2 (n-1)/n of the bytes over each link, in 2 (n-1)
-    // hops.
-    const double moved = 2.0 * (n - 1) / n * kLargeBytes;
-    const double transfer_ns = std::max<double>(1, reduce_ns - 2.0 * (n - 1) * latency_ns);
-    bandwidth = moved / transfer_ns * kNanosPerSecond;
+    DPIPE_ASSIGN_OR_RETURN(latency_ns, probe.Message(on_cpus ? 1 : kGpuRoundTrips));
+    DPIPE_ASSIGN_OR_RETURN(
+        bandwidth, on_cpus ? BandwidthOfCpus(n, latency_ns, &probe) : BandwidthOfGpus(n, &probe));
   }
   for (Link* link : {cluster.mutable_intra_node(), cluster.mutable_inter_node()}) {
     link->set_latency_ns(latency_ns);

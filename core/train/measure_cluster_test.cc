@@ -19,6 +19,18 @@ absl::StatusOr<ClusterSpec> Measure(int num_workers, ProcessGroup* processes) {
   return MeasureCluster(job);
 }
 
+// 3 of 4 ranks' shares go over each link twice: 100 MB at 150 GB/s are 1 ms.
+TEST(RingBandwidthTest, LeavesOutWhatDoesNotGrow) {
+  constexpr int64_t kMb = 1000000;
+  EXPECT_NEAR(internal::RingBandwidth(4, {10 * kMb, 50000 + 100000}, {100 * kMb, 50000 + 1000000}),
+              150e9, 1e6);
+}
+
+TEST(RingBandwidthTest, IsFiniteWhateverWasMeasured) {
+  EXPECT_NEAR(internal::RingBandwidth(2, {10, 900}, {100, 800}), 100 / 800e-9, 1);
+  EXPECT_NEAR(internal::RingBandwidth(2, {10, 0}, {100, 0}), 100 / 1e-9, 1);
+}
+
 void ExpectMeasured(const ClusterSpec& cluster, int num_devices) {
   EXPECT_EQ(cluster.num_nodes(), 1);
   EXPECT_EQ(cluster.devices_per_node(), num_devices);
