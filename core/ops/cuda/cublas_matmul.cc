@@ -105,11 +105,10 @@ struct Scratch {
 class MatmulPlans {
  public:
   static absl::StatusOr<std::unique_ptr<MatmulPlans>> Create(
-      const dpipe::cuda::CudaDevice& device) {
-    DPIPE_ASSIGN_OR_RETURN(const CublasLtApi* api, LoadCublasLt());
+      const CublasLtApi& api, const dpipe::cuda::CudaDevice& device) {
     cublasLtHandle_t handle = nullptr;
-    DPIPE_LT(*api, cublasLtCreate, &handle);
-    return std::unique_ptr<MatmulPlans>(new MatmulPlans(*api, handle, device));
+    DPIPE_LT(api, cublasLtCreate, &handle);
+    return std::unique_ptr<MatmulPlans>(new MatmulPlans(api, handle, device));
   }
   ~MatmulPlans() { api_.cublasLtDestroy(handle_); }
 
@@ -317,11 +316,21 @@ class MatmulPlans {
 
 }  // namespace
 
-absl::Status MultiplyByCublas(const std::shared_ptr<Device>& device, const Product& product) {
+namespace internal {
+
+absl::Status MultiplyByCublas(const CublasLtApi& api, const std::shared_ptr<Device>& device,
+                              const Product& product) {
   dpipe::cuda::CudaDevice& gpu = dpipe::cuda::CudaDeviceOf(*device);
   DPIPE_ASSIGN_OR_RETURN(MatmulPlans * plans,
-                         gpu.Attached<MatmulPlans>([&gpu] { return MatmulPlans::Create(gpu); }));
+                         gpu.Attached<MatmulPlans>([&] { return MatmulPlans::Create(api, gpu); }));
   return plans->Run(device, product, static_cast<cudaStream_t>(gpu.stream()));
+}
+
+}  // namespace internal
+
+absl::Status MultiplyByCublas(const std::shared_ptr<Device>& device, const Product& product) {
+  DPIPE_ASSIGN_OR_RETURN(const CublasLtApi* api, LoadCublasLt());
+  return internal::MultiplyByCublas(*api, device, product);
 }
 
 }  // namespace dpipe::ops::cuda

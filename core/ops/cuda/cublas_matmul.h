@@ -7,10 +7,20 @@
 #include "core/base/status.h"
 #include "core/ops/cuda/matmul.h"
 
+namespace dpipe {
+struct CublasLtApi;
+}
+
 namespace dpipe::ops::cuda {
 
 // NotFound where the library is missing; Unimplemented in builds without CUDA.
 absl::Status MultiplyByCublas(const std::shared_ptr<Device>& device, const Product& product);
+
+namespace internal {
+// By that library, of which a device must always get the same one.
+absl::Status MultiplyByCublas(const CublasLtApi& api, const std::shared_ptr<Device>& device,
+                              const Product& product);
+}  // namespace internal
 
 }  // namespace dpipe::ops::cuda
 
