@@ -84,7 +84,8 @@ CudaDevice::CudaDevice(Driver* driver, const Gpu& gpu, const Context& context, s
       gpu_(gpu),
       context_(context),
       stream_(stream),
-      allocator_(std::make_unique<StreamOrderedAllocator>(driver, pool, stream, Device::name())),
+      allocator_(
+          std::make_unique<StreamOrderedAllocator>(driver, context, pool, stream, Device::name())),
       staging_(driver, context) {}
 
 CudaDevice::~CudaDevice() {

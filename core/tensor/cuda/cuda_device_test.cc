@@ -123,6 +123,19 @@ TEST(CudaDeviceTest, TwinsHaveAccountsOfTheirOwn) {
   EXPECT_EQ(driver.live_bytes(), 0);
 }
 
+// As a session's, after its model was profiled on the worker's device.
+TEST(CudaDeviceTest, TwinsGetWhatTheDeviceKeeps) {
+  FakeDriver driver;
+  driver.set_memory_limit(1 << 20);
+  const auto device = Virtual(&driver, 1)[0];
+  { const Tensor profiled = Tensor::Zeros(device, {3 << 16}, DType::kF32); }
+  const auto twin = device->Twin();
+  const Tensor trained = Tensor::Zeros(twin, {1 << 18}, DType::kF32);
+  EXPECT_EQ(device->allocator().stats().reserved_bytes, 0);
+  EXPECT_TRUE(twin->Synchronize().ok());
+  EXPECT_THAT(driver.violations(), IsEmpty());
+}
+
 // A share's context is current to one thread at a time: that which works for it, and not that which
 // has made it.
 TEST(CudaDeviceTest, WhoMakesSharesLeavesThemToOtherThreads) {

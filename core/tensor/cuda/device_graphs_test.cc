@@ -141,6 +141,26 @@ TEST_F(DeviceGraphsTest, NoMemoryForARecordingIsAnError) {
   EXPECT_EQ(HostValues(Floats({1, 2})), (std::vector<float>{1, 2}));
 }
 
+// And neither waits for the recording nor spoils it.
+TEST_F(DeviceGraphsTest, OtherDevicesGetWhatTheDeviceKeepsMeanwhile) {
+  const Tensor from = Floats({1, 2});
+  { const Tensor gone = Tensor::Zeros(device_, {1 << 18}, DType::kF32); }
+  Tensor made;
+  const auto recorded = device_->graphs()->Record(1 << 10, [&] {
+    driver_.set_memory_limit(3 << 19);
+    std::thread([&] {
+      const Tensor theirs = Tensor::Zeros(peer_, {1 << 18}, DType::kF32);
+      EXPECT_TRUE(peer_->Synchronize().ok());
+    }).join();
+    made = from.Clone();
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  (*recorded)->Launch();
+  EXPECT_EQ(HostValues(made), (std::vector<float>{1, 2}));
+  EXPECT_THAT(driver_.violations(), IsEmpty());
+}
+
 // Tensors of the device may be let go, and copied, by other threads at any time.
 TEST_F(DeviceGraphsTest, OtherThreadsMayUseTheDevice) {
   const Tensor shared = Floats({1, 2});

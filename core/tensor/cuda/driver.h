@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/tensor/cuda/memory_keepers.h"
 #include "core/tensor/dtype.h"
 
 // As cuda.h declares them: a Stream is a cudaStream_t, an Event a cudaEvent_t, a Graph a
@@ -80,7 +81,8 @@ class Driver {
   // Of two events that are done, from `begin` to `end`; may be negative.
   virtual absl::StatusOr<int64_t> ElapsedNs(Event begin, Event end) = 0;
 
-  // A pool keeps what is freed into it until it is trimmed.
+  // A pool keeps what is freed into it until it is trimmed. Trim gives back what is known to be
+  // free: something must have waited for the stream that it was freed on.
   virtual absl::StatusOr<Pool> CreatePool(const Context& context) = 0;
   virtual void DestroyPool(Pool pool) = 0;
   // In the stream's order. ResourceExhausted where the GPU has no more.
@@ -119,6 +121,12 @@ class Driver {
 
   // Where our own kernels are to be emulated; null: on the GPU.
   virtual HostQueue* host_queue() { return nullptr; }
+
+  // Those whose pools keep memory of its GPUs: to be asked where a GPU has no more.
+  MemoryKeepers& memory_keepers() { return memory_keepers_; }
+
+ private:
+  MemoryKeepers memory_keepers_;
 };
 
 }  // namespace dpipe::cuda

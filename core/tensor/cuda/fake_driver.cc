@@ -33,10 +33,10 @@ int64_t FakeDriver::live_bytes() const {
 
 int FakeDriver::num_live_handles() const {
   absl::MutexLock lock(&mutex_);
-  int events = 0;
-  for (const auto& [event, state] : events_) events += state.destroyed ? 0 : 1;
-  return static_cast<int>(streams_.size() + pools_.size() + pinned_.size() + graphs_.size()) +
-         events;
+  int live = static_cast<int>(streams_.size() + pinned_.size() + graphs_.size());
+  for (const auto& [event, state] : events_) live += state.destroyed ? 0 : 1;
+  for (const auto& [pool, state] : pools_) live += state.destroyed ? 0 : 1;
+  return live;
 }
 
 void FakeDriver::SetNumGpus(int count) {
@@ -272,7 +272,7 @@ absl::StatusOr<Pool> FakeDriver::CreatePool(const Context& context) {
   DPIPE_RETURN_IF_ERROR(Unsafe("CreatePool"));
   DPIPE_RETURN_IF_ERROR(Failure("CreatePool"));
   const Pool pool = NewHandle<Pool>();
-  pools_[pool];
+  pools_[pool].gpu = context.gpu;
   contexts_.Need(context.gpu);
   contexts_.Made(pool, context);
   return pool;
@@ -280,18 +280,30 @@ absl::StatusOr<Pool> FakeDriver::CreatePool(const Context& context) {
 
 void FakeDriver::DestroyPool(Pool pool) {
   absl::MutexLock lock(&mutex_);
-  DPIPE_CHECK_EQ(pools_.erase(pool), 1);
+  PoolState& state = pools_.at(pool);
+  DPIPE_CHECK(!state.destroyed);
+  state.destroyed = true;
+  state.reserved_bytes = state.live_bytes;
+  if (state.live_bytes == 0) pools_.erase(pool);
+}
+
+int64_t FakeDriver::ReservedOn(int gpu) const {
+  int64_t bytes = 0;
+  for (const auto& [pool, state] : pools_) bytes += state.gpu == gpu ? state.reserved_bytes : 0;
+  return bytes;
 }
 
 absl::StatusOr<void*> FakeDriver::Allocate(Pool pool, int64_t size_bytes, Stream stream) {
   absl::MutexLock lock(&mutex_);
   DPIPE_RETURN_IF_ERROR(Unsafe("Allocate", stream));
-  if (memory_limit_ > 0 && live_bytes_ + size_bytes > memory_limit_) {
+  PoolState& of_pool = pools_.at(pool);
+  const int64_t reserved = ReservedOn(of_pool.gpu);
+  const int64_t lacking = of_pool.live_bytes + size_bytes - of_pool.reserved_bytes;
+  if (memory_limit_ > 0 && lacking > 0 && reserved + lacking > memory_limit_) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(live_bytes_, " of ", memory_limit_, " bytes in use"));
+        absl::StrCat(reserved, " of ", memory_limit_, " bytes in use"));
   }
   live_bytes_ += size_bytes;
-  PoolState& of_pool = pools_.at(pool);
   of_pool.live_bytes += size_bytes;
   of_pool.reserved_bytes = std::max(of_pool.reserved_bytes, of_pool.live_bytes);
   Block block{nullptr, size_bytes, pool};
@@ -307,11 +319,13 @@ absl::Status FakeDriver::Free(void* data, Stream stream) {
   DPIPE_RETURN_IF_ERROR(Unsafe("Free", stream));
   return Push("Free", stream, {[this, data]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 Block& block = blocks_.at(static_cast<char*>(data));
-                if (!block.live) violations_.push_back("a block was freed twice");
-                live_bytes_ -= block.live ? block.size_bytes : 0;
-                const auto pool = pools_.find(block.pool);
-                if (pool != pools_.end()) pool->second.live_bytes -= block.size_bytes;
+                if (!block.live) return violations_.push_back("a block was freed twice");
                 block.live = false;
+                live_bytes_ -= block.size_bytes;
+                PoolState& pool = pools_.at(block.pool);
+                pool.live_bytes -= block.size_bytes;
+                if (pool.destroyed) pool.reserved_bytes = pool.live_bytes;
+                if (pool.destroyed && pool.live_bytes == 0) pools_.erase(block.pool);
                 std::memset(data, 0xdd, std::min(block.size_bytes, kFilledBytes));
               }});
 }

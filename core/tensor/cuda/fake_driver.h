@@ -44,7 +44,8 @@ class FakeDriver : public Driver, public HostQueue {
   int64_t live_bytes() const;    // allocated, and not freed by work that has run
   int num_live_handles() const;  // streams, events, pools, pinned buffers, graphs
   int64_t num_launches() const;  // of graphs
-  // Lets allocations beyond so many live bytes fail; 0: no limit.
+  // Lets allocations fail for which a GPU's pools would have to reserve more than so many bytes; 0:
+  // no limit.
   void set_memory_limit(int64_t bytes);
   // From now on the host cannot touch what is allocated: it crashes where it tries.
   void HideMemory();
@@ -121,10 +122,12 @@ class FakeDriver : public Driver, public HostQueue {
     std::shared_ptr<FakeCapture> capture;
     std::vector<int> after;
   };
-  // It keeps what was live at most since it was trimmed.
+  // It keeps what was live at most since it was trimmed; destroyed, what is live still.
   struct PoolState {
+    int gpu = 0;
     int64_t live_bytes = 0;
     int64_t reserved_bytes = 0;
+    bool destroyed = false;
   };
   struct Block {
     std::unique_ptr<char[]> data;  // null: hidden
@@ -152,6 +155,7 @@ class FakeDriver : public Driver, public HostQueue {
   // False where nothing can go on.
   bool RunOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsDone(Event event, int64_t recording) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t ReservedOn(int gpu) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The pool of the memory, null for pinned and for unknown memory.
   Pool CheckAccess(const char* what, const void* data, int64_t size_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -12,6 +12,9 @@ namespace {
 
 constexpr int64_t kGranule = 512;  // what the driver aligns to
 
+// How often others are asked for what they keep: somebody else may be the first to take it.
+constexpr int kSweeps = 3;
+
 // An address of no memory, aligned as all.
 constexpr uintptr_t kNowhere = uintptr_t{1} << 60;
 
@@ -21,17 +24,21 @@ int64_t RoundUp(int64_t size_bytes) {
 
 }  // namespace
 
-StreamOrderedAllocator::StreamOrderedAllocator(Driver* driver, Pool pool, Stream stream,
-                                               std::string name)
-    : driver_(driver), pool_(pool), stream_(stream), name_(std::move(name)) {}
+StreamOrderedAllocator::StreamOrderedAllocator(Driver* driver, const Context& context, Pool pool,
+                                               Stream stream, std::string name)
+    : driver_(driver), context_(context), pool_(pool), stream_(stream), name_(std::move(name)) {
+  driver_->memory_keepers().Add(context_.gpu, this);
+}
 
 StreamOrderedAllocator::~StreamOrderedAllocator() {
+  driver_->memory_keepers().Remove(this);
   absl::MutexLock lock(&mutex_);
   Collect(/*wait=*/true);
   driver_->DestroyPool(pool_);
 }
 
 absl::StatusOr<void*> StreamOrderedAllocator::TryAllocate(int64_t size_bytes) {
+  AwaitPool();
   Collect(/*wait=*/false);
   absl::StatusOr<void*> data = driver_->Allocate(pool_, size_bytes, stream_);
   if (data.status().code() != absl::StatusCode::kResourceExhausted) return data;
@@ -40,7 +47,17 @@ absl::StatusOr<void*> StreamOrderedAllocator::TryAllocate(int64_t size_bytes) {
   Collect(/*wait=*/true);
   DPIPE_RETURN_IF_ERROR(driver_->Synchronize(stream_));
   DPIPE_RETURN_IF_ERROR(driver_->Trim(pool_));
-  return driver_->Allocate(pool_, size_bytes, stream_);
+  data = driver_->Allocate(pool_, size_bytes, stream_);
+  for (int i = 0; i < kSweeps; ++i) {
+    if (data.status().code() != absl::StatusCode::kResourceExhausted) return data;
+    // What the GPU's other pools keep. Without the lock: they may be about to ask for this one's.
+    mutex_.Unlock();
+    driver_->memory_keepers().GiveUpUnused(context_.gpu);
+    mutex_.Lock();
+    AwaitPool();
+    data = driver_->Allocate(pool_, size_bytes, stream_);
+  }
+  return data;
 }
 
 void StreamOrderedAllocator::AwaitPool() {
@@ -57,7 +74,6 @@ void StreamOrderedAllocator::Poison(void* data, int64_t size_bytes) {
 }
 
 absl::StatusOr<void*> StreamOrderedAllocator::AllocateBlock(int64_t size_bytes) {
-  AwaitPool();
   const absl::StatusOr<void*> data = TryAllocate(size_bytes);
   if (!data.ok()) {
     return absl::Status(data.status().code(),
@@ -86,7 +102,6 @@ void* StreamOrderedAllocator::Allocate(int64_t size_bytes) {
 void* StreamOrderedAllocator::AllocateIfRoom(int64_t size_bytes) {
   const int64_t size = RoundUp(size_bytes);
   absl::MutexLock lock(&mutex_);
-  AwaitPool();
   const absl::StatusOr<void*> data = TryAllocate(size);
   if (data.status().code() == absl::StatusCode::kResourceExhausted) return nullptr;
   DPIPE_CHECK(data.ok()) << data.status().message();
@@ -247,6 +262,32 @@ void StreamOrderedAllocator::ReleaseCache() {
   AwaitPool();
   Collect(/*wait=*/true);
   driver_->Synchronize(stream_).IgnoreError();
+  driver_->Trim(pool_).IgnoreError();
+}
+
+absl::StatusOr<Event> StreamOrderedAllocator::Mark() {
+  DPIPE_ASSIGN_OR_RETURN(const Event event, driver_->CreateEvent(context_));
+  const absl::Status recorded = driver_->Record(event, stream_);
+  if (recorded.ok()) return event;
+  driver_->DestroyEvent(event);
+  return recorded;
+}
+
+// A stream must not be waited for while it is captured, and a capture may begin once the lock is
+// gone. An event that was recorded before can be waited for at any time.
+void StreamOrderedAllocator::GiveUpUnused() {
+  absl::StatusOr<Event> freed = absl::FailedPreconditionError("captured");
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!captured()) {
+      Collect(/*wait=*/true);
+      freed = Mark();
+    }
+  }
+  if (freed.ok()) {
+    driver_->Synchronize(*freed).IgnoreError();
+    driver_->DestroyEvent(*freed);
+  }
   driver_->Trim(pool_).IgnoreError();
 }
 

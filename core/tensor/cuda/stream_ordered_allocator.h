@@ -15,21 +15,25 @@
 #include "core/tensor/allocator.h"
 #include "core/tensor/cuda/arena.h"
 #include "core/tensor/cuda/driver.h"
+#include "core/tensor/cuda/memory_keepers.h"
 
 namespace dpipe::cuda {
 
 // Blocks come from a pool of the driver that keeps what is freed: the same step repeated takes
 // nothing from the system. A block that other streams use (AddUse) goes back to the pool only when
 // they are done with it, which is looked for whenever memory is asked for; nobody waits, unless
-// memory is short.
+// memory is short. What one allocator keeps no other can use: where the GPU has no more, all of it
+// give up what they keep.
 //
 // While the stream is captured nothing can be allocated from the pool. The capturing thread gets
 // parts of a *room*, a block that was allocated before; others wait for the end of the capture, and
 // what they free stays until then.
-class StreamOrderedAllocator : public Allocator {
+class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
  public:
-  // `driver` and `stream` outlive the allocator, which owns `pool`. `name` is the device's.
-  StreamOrderedAllocator(Driver* driver, Pool pool, Stream stream, std::string name);
+  // `driver` and `stream`, which is of `context`, outlive the allocator, which owns `pool`. `name`
+  // is the device's.
+  StreamOrderedAllocator(Driver* driver, const Context& context, Pool pool, Stream stream,
+                         std::string name);
   // What is still allocated is lost to the pool, which lives on until it is freed.
   ~StreamOrderedAllocator() override;
 
@@ -39,6 +43,8 @@ class StreamOrderedAllocator : public Allocator {
   MemoryStats stats() const override;
   void ResetPeak() override;
   void ReleaseCache() override;
+  // While the stream is captured, of what had been freed before.
+  void GiveUpUnused() override;
   void set_poison(bool poison) override { poison_ = poison; }
 
   // The block `data` is in use, by another stream, until `event` is done; owned from here on. The
@@ -86,6 +92,7 @@ class StreamOrderedAllocator : public Allocator {
   // What is to be had of the pool: not while another thread captures.
   void AwaitPool() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool captured() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return room_ != nullptr; }
+  // May let go of the lock meanwhile.
   absl::StatusOr<void*> TryAllocate(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Frees the blocks whose uses are done; `wait`: all of them, when they are.
   void Collect(bool wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -93,7 +100,11 @@ class StreamOrderedAllocator : public Allocator {
   // Events that are done would only pile up on a long-lived block.
   void DropDoneUses(std::vector<Event>* uses) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // After what the stream has enqueued.
+  absl::StatusOr<Event> Mark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   Driver* const driver_;
+  const Context context_;
   const Pool pool_;
   const Stream stream_;
   const std::string name_;
