@@ -89,6 +89,36 @@ TEST(CudaDeviceTest, FirstErrorIsKeptWithTheDevicesName) {
   EXPECT_FALSE(device->Synchronize().ok()) << "an error ends the device's use";
 }
 
+// Whatever the device is asked for after a kernel's error is refused, and Synchronize tells that
+// error, of devices that borrow from each other, too.
+TEST(CudaDeviceTest, NothingEndsTheProcessWhenTheGpuHasFailed) {
+  FakeDriver driver;
+  driver.HideMemory();
+  const auto devices = Virtual(&driver, 2);
+  Tensor kept = Tensor::FromHost<float>(devices[0], {2}, std::vector<float>{1, 2});
+  Tensor borrowed = kept.On(devices[1]);
+  const auto before = devices[0]->RecordEvent();
+  driver.Break("an illegal memory access");
+  borrowed = Tensor();
+  const Tensor made = Tensor::Zeros(devices[0], {2}, DType::kF32);
+  const Tensor sent = Tensor::FromHost<float>(devices[0], {2}, std::vector<float>{3, 4});
+  EXPECT_EQ(HostValues(made.To(DType::kBf16).To(DType::kF32)), (std::vector<float>{0, 0}));
+  const auto event = devices[0]->RecordEvent();
+  devices[1]->WaitFor(*event);
+  EXPECT_TRUE(event->done());
+  EXPECT_TRUE(before->done());
+  EXPECT_EQ(event->time_ns(), before->time_ns());
+  const Tensor there = made.CopyTo(devices[1]);
+  devices[1]->Accumulate(there.raw_data(), there.raw_data(), 2);
+  { const Tensor gone = there.On(devices[0]); }
+  EXPECT_FALSE(devices[0]->graphs()->Record(512, [] { return absl::OkStatus(); }).ok());
+  for (const auto& device : devices) {
+    EXPECT_THAT(std::string(device->Synchronize().message()),
+                HasSubstr("an illegal memory access"));
+  }
+  EXPECT_THAT(driver.violations(), IsEmpty());
+}
+
 TEST(CudaDeviceTest, EventsTellTheHostsTime) {
   FakeDriver driver;
   const auto device = Virtual(&driver, 1)[0];

@@ -59,7 +59,18 @@ void FakeDriver::FailNext(const std::string& call) {
   fail_next_ = call;
 }
 
+void FakeDriver::Break(const std::string& error) {
+  std::vector<std::deque<Work>> dropped;  // without the lock: it may hold tensors
+  absl::MutexLock lock(&mutex_);
+  broken_ = absl::InternalError(error);
+  for (auto& [stream, queue] : streams_) dropped.push_back(std::exchange(queue, {}));
+  changed_.SignalAll();
+}
+
 absl::Status FakeDriver::Failure(const std::string& call) {
+  if (!broken_.ok()) {
+    return absl::Status(broken_.code(), absl::StrCat(call, ": ", broken_.message()));
+  }
   if (fail_next_ != call) return absl::OkStatus();
   fail_next_.clear();
   return absl::InternalError(call + " was told to fail");
@@ -95,6 +106,7 @@ void FakeDriver::Tell(const std::string& wrong) {
 
 absl::StatusOr<Stream> FakeDriver::CreateStream(const Context& context) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Failure("CreateStream"));
   const Stream stream = NewHandle<Stream>();
   streams_[stream];
   contexts_.Need(context.gpu);
@@ -111,6 +123,7 @@ void FakeDriver::DestroyStream(Stream stream) {
 
 absl::StatusOr<Event> FakeDriver::CreateEvent(const Context& context) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Failure("CreateEvent"));
   const Event event = NewHandle<Event>();
   events_[event];
   contexts_.Need(context.gpu);
@@ -166,6 +179,7 @@ absl::Status FakeDriver::Record(Event event, Stream stream) {
     captured_events_[event] = {capture, capture->Tail(stream)};
     return absl::OkStatus();
   }
+  DPIPE_RETURN_IF_ERROR(Failure("Record"));
   const int64_t recording = ++events_.at(event).recorded;
   return Push("Record", stream, {[this, event, recording]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 EventState& state = events_.at(event);
@@ -187,6 +201,7 @@ absl::Status FakeDriver::Wait(Stream stream, Event event) {
 absl::StatusOr<bool> FakeDriver::Done(Event event) {
   absl::MutexLock lock(&mutex_);
   DPIPE_RETURN_IF_ERROR(Unsafe("Done", event));
+  DPIPE_RETURN_IF_ERROR(Failure("Done"));
   bool is_enough = IsDone(event, events_.at(event).recorded);
   RunWhile([&is_enough] { return !std::exchange(is_enough, true); });
   return IsDone(event, events_.at(event).recorded);
@@ -196,7 +211,8 @@ absl::Status FakeDriver::Synchronize(Event event) {
   absl::MutexLock lock(&mutex_);
   DPIPE_RETURN_IF_ERROR(Unsafe("Synchronize", event));
   const int64_t recording = events_.at(event).recorded;
-  RunUntil([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return IsDone(event, recording); });
+  RunUntil(
+      [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !broken_.ok() || IsDone(event, recording); });
   return Failure("Synchronize");
 }
 
@@ -263,6 +279,7 @@ bool FakeDriver::RunOne() {
 
 absl::StatusOr<int64_t> FakeDriver::ElapsedNs(Event begin, Event end) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Failure("ElapsedNs"));
   Tell(contexts_.Elapsed(begin, end));
   return events_.at(end).time_ns - events_.at(begin).time_ns;
 }
@@ -296,6 +313,7 @@ int64_t FakeDriver::ReservedOn(int gpu) const {
 absl::StatusOr<void*> FakeDriver::Allocate(Pool pool, int64_t size_bytes, Stream stream) {
   absl::MutexLock lock(&mutex_);
   DPIPE_RETURN_IF_ERROR(Unsafe("Allocate", stream));
+  DPIPE_RETURN_IF_ERROR(Failure("Allocate"));
   PoolState& of_pool = pools_.at(pool);
   const int64_t reserved = ReservedOn(of_pool.gpu);
   const int64_t lacking = of_pool.live_bytes + size_bytes - of_pool.reserved_bytes;
@@ -332,12 +350,15 @@ absl::Status FakeDriver::Free(void* data, Stream stream) {
 
 absl::Status FakeDriver::Trim(Pool pool) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Unsafe("Trim"));
+  DPIPE_RETURN_IF_ERROR(Failure("Trim"));
   pools_.at(pool).reserved_bytes = pools_.at(pool).live_bytes;
-  return Unsafe("Trim");
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> FakeDriver::ReservedBytes(Pool pool) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Failure("ReservedBytes"));
   return pools_.at(pool).reserved_bytes;
 }
 

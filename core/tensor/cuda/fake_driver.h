@@ -51,6 +51,8 @@ class FakeDriver : public Driver, public HostQueue {
   void HideMemory();
   // The next call of that name ("Copy", "Record", ...) fails once.
   void FailNext(const std::string& call);
+  // What a kernel's illegal access does: nothing runs any more, and every call fails with `error`.
+  void Break(const std::string& error);
   std::vector<Gpu>& gpus() { return gpus_; }
   // So many GPUs like the first, numbered from 0. Before any is used.
   void SetNumGpus(int count);
@@ -142,6 +144,7 @@ class FakeDriver : public Driver, public HostQueue {
   }
   absl::Status Push(const char* call, Stream stream, Work work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a call that must fail, for one of these reasons.
   absl::Status Failure(const std::string& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A violation, unless it is empty.
   void Tell(const std::string& wrong) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -182,6 +185,7 @@ class FakeDriver : public Driver, public HostQueue {
   int64_t clock_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t memory_limit_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string fail_next_ ABSL_GUARDED_BY(mutex_);
+  absl::Status broken_ ABSL_GUARDED_BY(mutex_);
   std::map<Stream, std::deque<Work>> streams_ ABSL_GUARDED_BY(mutex_);
   std::map<Event, EventState> events_ ABSL_GUARDED_BY(mutex_);
   std::map<Pool, PoolState> pools_ ABSL_GUARDED_BY(mutex_);

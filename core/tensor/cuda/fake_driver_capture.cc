@@ -130,7 +130,7 @@ void FakeDriver::EnqueueKernel(void* stream, std::function<void()> kernel, const
              }
              kernel();
            }});
-  if (pushed.ok() || CaptureOf(static_cast<Stream>(stream)) != nullptr) return;
+  if (pushed.ok() || !broken_.ok() || CaptureOf(static_cast<Stream>(stream)) != nullptr) return;
   violations_.push_back(absl::StrCat("EnqueueKernel: ", pushed.message()));
 }
 

@@ -25,8 +25,14 @@ int64_t RoundUp(int64_t size_bytes) {
 }  // namespace
 
 StreamOrderedAllocator::StreamOrderedAllocator(Driver* driver, const Context& context, Pool pool,
-                                               Stream stream, std::string name)
-    : driver_(driver), context_(context), pool_(pool), stream_(stream), name_(std::move(name)) {
+                                               Stream stream, std::string name,
+                                               std::function<void(const absl::Status&)> keep)
+    : driver_(driver),
+      context_(context),
+      pool_(pool),
+      stream_(stream),
+      name_(std::move(name)),
+      keep_(std::move(keep)) {
   driver_->memory_keepers().Add(context_.gpu, this);
 }
 
@@ -68,22 +74,29 @@ void StreamOrderedAllocator::AwaitPool() {
 }
 
 void StreamOrderedAllocator::Poison(void* data, int64_t size_bytes) {
-  if (!poison_) return;
-  const absl::Status filled = driver_->Fill(data, 0xff, size_bytes, stream_);
-  DPIPE_CHECK(filled.ok()) << filled.message();
+  if (poison_) keep_(driver_->Fill(data, 0xff, size_bytes, stream_));
 }
 
 absl::StatusOr<void*> StreamOrderedAllocator::AllocateBlock(int64_t size_bytes) {
   const absl::StatusOr<void*> data = TryAllocate(size_bytes);
-  if (!data.ok()) {
-    return absl::Status(data.status().code(),
-                        absl::StrCat(name_, ", which has ", FormatBytes(stats_.allocated_bytes),
-                                     " in tensors, has no ", FormatBytes(size_bytes),
-                                     " more: ", data.status().message()));
+  if (data.status().code() == absl::StatusCode::kResourceExhausted) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        name_, ", which has ", FormatBytes(stats_.allocated_bytes), " in tensors, has no ",
+        FormatBytes(size_bytes), " more: ", data.status().message()));
   }
+  if (!data.ok()) return data;
   stats_.allocated_bytes += size_bytes;
   stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.allocated_bytes);
   return data;
+}
+
+// A GPU that has failed makes no event either. It refuses all work, so that nothing will touch the
+// address.
+void* StreamOrderedAllocator::WithoutBlock(const absl::Status& status) {
+  const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
+  DPIPE_CHECK(!event.ok()) << name_ << ": " << status.message();
+  keep_(status);
+  return reinterpret_cast<void*>(kNowhere);
 }
 
 void* StreamOrderedAllocator::Allocate(int64_t size_bytes) {
@@ -91,7 +104,9 @@ void* StreamOrderedAllocator::Allocate(int64_t size_bytes) {
   absl::MutexLock lock(&mutex_);
   if (captured() && inside_ == std::this_thread::get_id()) return AllocateInRoom(size);
   const absl::StatusOr<void*> data = AllocateBlock(size);
-  DPIPE_CHECK(data.ok()) << data.status().message();
+  DPIPE_CHECK(data.status().code() != absl::StatusCode::kResourceExhausted)
+      << data.status().message();
+  if (!data.ok()) return WithoutBlock(data.status());
   Poison(*data, size);
   if (measurement_ != nullptr && measurement_->thread == std::this_thread::get_id()) {
     measurement_->places[*data] = measurement_->arena.Place(size);
@@ -104,7 +119,7 @@ void* StreamOrderedAllocator::AllocateIfRoom(int64_t size_bytes) {
   absl::MutexLock lock(&mutex_);
   const absl::StatusOr<void*> data = TryAllocate(size);
   if (data.status().code() == absl::StatusCode::kResourceExhausted) return nullptr;
-  DPIPE_CHECK(data.ok()) << data.status().message();
+  if (!data.ok()) return keep_(data.status()), nullptr;
   stats_.allocated_bytes += size;
   return *data;
 }
@@ -186,6 +201,7 @@ void StreamOrderedAllocator::DropRoom(void* room) {
 }
 
 void StreamOrderedAllocator::AddUse(void* data, Event event) {
+  if (data == reinterpret_cast<void*>(kNowhere)) return driver_->DestroyEvent(event);
   absl::MutexLock lock(&mutex_);
   std::vector<Event>& uses = uses_[data];
   if (!captured()) DropDoneUses(&uses);

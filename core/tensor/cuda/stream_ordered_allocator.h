@@ -3,6 +3,7 @@
 #define DPIPE_CORE_TENSOR_CUDA_STREAM_ORDERED_ALLOCATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,7 +24,8 @@ namespace dpipe::cuda {
 // nothing from the system. A block that other streams use (AddUse) goes back to the pool only when
 // they are done with it, which is looked for whenever memory is asked for; nobody waits, unless
 // memory is short. What one allocator keeps no other can use: where the GPU has no more, all of it
-// give up what they keep.
+// give up what they keep. Where every call to the GPU fails, blocks are addresses of no memory, for
+// work that will be refused: the error is kept, and the process goes on to tell it.
 //
 // While the stream is captured nothing can be allocated from the pool. The capturing thread gets
 // parts of a *room*, a block that was allocated before; others wait for the end of the capture, and
@@ -31,9 +33,10 @@ namespace dpipe::cuda {
 class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
  public:
   // `driver` and `stream`, which is of `context`, outlive the allocator, which owns `pool`. `name`
-  // is the device's.
+  // is the device's. `keep` takes errors of the GPU, by the thread whose call met them and under
+  // the allocator's lock.
   StreamOrderedAllocator(Driver* driver, const Context& context, Pool pool, Stream stream,
-                         std::string name);
+                         std::string name, std::function<void(const absl::Status&)> keep);
   // What is still allocated is lost to the pool, which lives on until it is freed.
   ~StreamOrderedAllocator() override;
 
@@ -89,6 +92,8 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   // False where the block is in no room.
   bool FreeInRoom(void* data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Poison(void* data, int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After no block was to be had: an address to go on with, or an end with this error.
+  void* WithoutBlock(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is to be had of the pool: not while another thread captures.
   void AwaitPool() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool captured() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return room_ != nullptr; }
@@ -108,6 +113,7 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   const Pool pool_;
   const Stream stream_;
   const std::string name_;
+  const std::function<void(const absl::Status&)> keep_;
   mutable absl::Mutex mutex_;
   std::unordered_map<void*, std::vector<Event>> uses_ ABSL_GUARDED_BY(mutex_);  // of live blocks
   std::vector<Block> leaving_ ABSL_GUARDED_BY(mutex_);  // freed, but still in use elsewhere

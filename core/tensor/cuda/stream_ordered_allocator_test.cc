@@ -19,9 +19,11 @@ using ::testing::IsEmpty;
 
 class StreamOrderedAllocatorTest : public ::testing::Test {
  protected:
-  std::unique_ptr<StreamOrderedAllocator> Make() {
-    return std::make_unique<StreamOrderedAllocator>(&driver_, Context{}, *driver_.CreatePool({}),
-                                                    stream_, "cuda:0");
+  std::unique_ptr<StreamOrderedAllocator> Make() { return MakeOn(stream_); }
+  std::unique_ptr<StreamOrderedAllocator> MakeOn(Stream stream) {
+    return std::make_unique<StreamOrderedAllocator>(
+        &driver_, Context{}, *driver_.CreatePool({}), stream, "cuda:0",
+        [this](const absl::Status& status) { kept_.Update(status); });
   }
   Event Recorded(Stream stream) {
     const Event event = *driver_.CreateEvent({});
@@ -32,6 +34,7 @@ class StreamOrderedAllocatorTest : public ::testing::Test {
   FakeDriver driver_;
   const Stream stream_ = *driver_.CreateStream({});
   const Stream other_ = *driver_.CreateStream({});
+  absl::Status kept_;
 };
 
 TEST_F(StreamOrderedAllocatorTest, CountsWhatIsInTensors) {
@@ -79,8 +82,7 @@ TEST_F(StreamOrderedAllocatorTest, ShortMemoryWaitsForWhatIsLeaving) {
 // What another allocator keeps for later, freed behind work of its stream and of a third one.
 TEST_F(StreamOrderedAllocatorTest, ShortMemoryIsTakenFromTheGpusOtherPools) {
   const auto keeper = Make();
-  const auto allocator = std::make_unique<StreamOrderedAllocator>(
-      &driver_, Context{}, *driver_.CreatePool({}), other_, "cuda:0");
+  const auto allocator = MakeOn(other_);
   const Stream third = *driver_.CreateStream({});
   driver_.set_memory_limit(4096);
   void* const lent = keeper->Allocate(2048);
@@ -102,7 +104,8 @@ TEST_F(StreamOrderedAllocatorTest, OtherGpusKeepTheirMemory) {
   driver_.SetNumGpus(2);
   const Context there{1, 132, nullptr};
   const Stream stream = *driver_.CreateStream(there);
-  StreamOrderedAllocator keeper(&driver_, there, *driver_.CreatePool(there), stream, "cuda:1");
+  StreamOrderedAllocator keeper(&driver_, there, *driver_.CreatePool(there), stream, "cuda:1",
+                                nullptr);
   const auto allocator = Make();
   driver_.set_memory_limit(2048);
   keeper.Free(keeper.Allocate(2048), 2048);
@@ -118,6 +121,29 @@ TEST_F(StreamOrderedAllocatorTest, NoMemoryNamesTheDeviceAndTheSizes) {
   void* const data = allocator->Allocate(2048);
   EXPECT_DEATH(allocator->Allocate(3000), "cuda:0, which has 2.* in tensors, has no 3.* more");
   allocator->Free(data, 2048);
+}
+
+// It is not short of memory; and what it said stays to be told.
+TEST_F(StreamOrderedAllocatorTest, AGpuThatHasFailedGivesAddressesForWorkThatIsRefused) {
+  const auto allocator = Make();
+  allocator->set_poison(true);
+  void* const before = allocator->Allocate(512);
+  driver_.Break("an illegal memory access");
+  void* const data = allocator->Allocate(1024);
+  EXPECT_EQ(kept_.message(), "Allocate: an illegal memory access");
+  EXPECT_FALSE(driver_.Fill(data, 0, 1024, stream_).ok());
+  EXPECT_EQ(allocator->AllocateIfRoom(512), nullptr);
+  EXPECT_EQ(allocator->MakeRoom(512).status().message(), "Allocate: an illegal memory access");
+  allocator->Free(data, 1024);
+  allocator->Free(before, 512);
+  allocator->ReleaseCache();
+  EXPECT_EQ(allocator->stats().allocated_bytes, 0);
+}
+
+TEST_F(StreamOrderedAllocatorTest, AnyOtherErrorIsToldByItsOwnName) {
+  const auto allocator = Make();
+  driver_.FailNext("Allocate");
+  EXPECT_DEATH(allocator->Allocate(3000), "cuda:0: Allocate was told to fail");
 }
 
 TEST_F(StreamOrderedAllocatorTest, PoisonFillsWhatIsHandedOut) {
@@ -150,7 +176,7 @@ TEST(StreamOrderedAllocatorPropertyTest, NoOrderOfStreamsTouchesFreedMemory) {
     RandomStream random(seed, 1, 0, RandomPurpose::kTest);
     const Stream own = *driver.CreateStream({}), other = *driver.CreateStream({});
     {
-      StreamOrderedAllocator allocator(&driver, {}, *driver.CreatePool({}), own, "cuda:0");
+      StreamOrderedAllocator allocator(&driver, {}, *driver.CreatePool({}), own, "cuda:0", nullptr);
       for (int i = 0; i < 20; ++i) {
         void* const data = allocator.Allocate(512);
         ASSERT_TRUE(driver.Fill(data, 1, 512, own).ok());
