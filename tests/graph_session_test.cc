@@ -260,8 +260,8 @@ class WatchedDriver : public cuda::FakeDriver {
     bytes_from_host_.clear();
   }
 
-  absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) override {
-    const absl::StatusOr<void*> data = FakeDriver::AllocatePinned(size_bytes);
+  absl::StatusOr<void*> AllocatePinned(const cuda::Context& context, int64_t size_bytes) override {
+    const absl::StatusOr<void*> data = FakeDriver::AllocatePinned(context, size_bytes);
     absl::MutexLock lock(&mutex_);
     if (data.ok()) pinned_.insert(*data);
     return data;

@@ -1,10 +1,13 @@
 // What the CUDA side of a Device asks of the driver and the runtime: streams, events, memory,
 // shares of a GPU's multiprocessors. An interface, so that allocation, ordering and partition are
-// tested on machines without a GPU (fake_driver.h). Thread-safe; handles are the driver's own.
+// tested on machines without a GPU (fake_driver.h). Thread-safe; handles are the driver's own. Any
+// thread may make any call, whatever context it has made current, if any: calls have their GPU's
+// current for as long as they take.
 #ifndef DPIPE_CORE_TENSOR_CUDA_DRIVER_H_
 #define DPIPE_CORE_TENSOR_CUDA_DRIVER_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -66,6 +69,10 @@ class Driver {
   virtual absl::StatusOr<std::vector<Context>> Divide(int gpu, int count, int multiprocessors) = 0;
   // For the calling thread.
   virtual absl::Status MakeCurrent(const Context& context) = 0;
+  // Calls `work`, which is about what lives in the context, by any thread: with that current, where
+  // it is the calling thread's, or else the GPU as a whole, for a share is one thread's at a time.
+  // Then the thread's is what it was.
+  virtual void Within(const Context& context, const std::function<void()>& work) = 0;
 
   // Streams do not wait for the default stream.
   virtual absl::StatusOr<Stream> CreateStream(const Context& context) = 0;
@@ -91,8 +98,8 @@ class Driver {
   virtual absl::Status Trim(Pool pool) = 0;
   virtual absl::StatusOr<int64_t> ReservedBytes(Pool pool) = 0;
 
-  // Host memory that the GPU can reach by itself.
-  virtual absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) = 0;
+  // Host memory that the GPU, and every other one, can reach by itself.
+  virtual absl::StatusOr<void*> AllocatePinned(const Context& context, int64_t size_bytes) = 0;
   virtual void FreePinned(void* data) = 0;
 
   // Enqueued. Either side may be pinned host memory or memory of the stream's GPU.

@@ -100,6 +100,10 @@ absl::Status FakeDriver::MakeCurrent(const Context& context) {
   return absl::OkStatus();
 }
 
+void FakeDriver::Within(const Context& context, const std::function<void()>& work) {
+  contexts_.Within(context, work);
+}
+
 void FakeDriver::Tell(const std::string& wrong) {
   if (!wrong.empty()) violations_.push_back(wrong);
 }
@@ -362,7 +366,7 @@ absl::StatusOr<int64_t> FakeDriver::ReservedBytes(Pool pool) {
   return pools_.at(pool).reserved_bytes;
 }
 
-absl::StatusOr<void*> FakeDriver::AllocatePinned(int64_t size_bytes) {
+absl::StatusOr<void*> FakeDriver::AllocatePinned(const Context& context, int64_t size_bytes) {
   absl::MutexLock lock(&mutex_);
   DPIPE_RETURN_IF_ERROR(Unsafe("AllocatePinned"));
   DPIPE_RETURN_IF_ERROR(Failure("AllocatePinned"));
@@ -431,7 +435,6 @@ absl::Status FakeDriver::Convert(void* to, DType to_dtype, const void* from, DTy
         absl::StrCat("from ", DTypeName(from_dtype), " to ", DTypeName(to_dtype)));
   }
   absl::MutexLock lock(&mutex_);
-  Tell(contexts_.Launch(stream));
   return Push("Convert", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 CheckAccess("a conversion", from, count * (narrow ? 4 : 2), stream);
                 CheckAccess("a conversion", to, count * (narrow ? 2 : 4), stream);
@@ -448,7 +451,6 @@ absl::Status FakeDriver::Convert(void* to, DType to_dtype, const void* from, DTy
 
 absl::Status FakeDriver::Accumulate(float* sum, const float* term, int64_t count, Stream stream) {
   absl::MutexLock lock(&mutex_);
-  Tell(contexts_.Launch(stream));
   return Push("Accumulate", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 CheckAccess("a sum", sum, count * 4, stream);
                 CheckAccess("a term", term, count * 4, stream);

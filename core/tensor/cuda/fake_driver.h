@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,10 @@ namespace dpipe::cuda {
 // memory with 0xcd, of large blocks the first 64 MiB. Our own kernels run as any other work
 // (EnqueueKernel). What is captured runs when its graph is launched, with the memory that it was
 // given then, in any order that the streams allow that were captured; everything that CUDA forbids
-// during a capture fails and spoils it. Of contexts it wants what CUDA does: kernels are launched
-// by threads that have made the stream's current, or its GPU's primary one; what a stream does uses
-// its own GPU's memory, but for copies that name both GPUs; a green one is current to one thread at
-// a time; events are recorded on their own GPU.
+// during a capture fails and spoils it. Of contexts it wants what CUDA does: EnqueueKernel is
+// called by threads that have made the stream's current, or its GPU's primary one; what a stream
+// does uses its own GPU's memory, but for copies that name both GPUs; a green one is current to one
+// thread at a time; events are recorded on their own GPU.
 class FakeDriver : public Driver, public HostQueue {
  public:
   explicit FakeDriver(uint64_t seed = 1);
@@ -47,6 +48,8 @@ class FakeDriver : public Driver, public HostQueue {
   // Lets allocations fail for which a GPU's pools would have to reserve more than so many bytes; 0:
   // no limit.
   void set_memory_limit(int64_t bytes);
+  // What the calling thread has made current.
+  std::optional<Context> current() const { return contexts_.Current(); }
   // From now on the host cannot touch what is allocated: it crashes where it tries.
   void HideMemory();
   // The next call of that name ("Copy", "Record", ...) fails once.
@@ -65,6 +68,7 @@ class FakeDriver : public Driver, public HostQueue {
   absl::StatusOr<int> NumShares(int gpu, int multiprocessors) override;
   absl::StatusOr<std::vector<Context>> Divide(int gpu, int count, int multiprocessors) override;
   absl::Status MakeCurrent(const Context& context) override;
+  void Within(const Context& context, const std::function<void()>& work) override;
   absl::StatusOr<Stream> CreateStream(const Context& context) override;
   void DestroyStream(Stream stream) override;
   absl::Status Synchronize(Stream stream) override;
@@ -81,7 +85,7 @@ class FakeDriver : public Driver, public HostQueue {
   absl::Status Free(void* data, Stream stream) override;
   absl::Status Trim(Pool pool) override;
   absl::StatusOr<int64_t> ReservedBytes(Pool pool) override;
-  absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) override;
+  absl::StatusOr<void*> AllocatePinned(const Context& context, int64_t size_bytes) override;
   void FreePinned(void* data) override;
   absl::Status Copy(void* to, const void* from, int64_t size_bytes, Stream stream) override;
   absl::Status CopyBetween(void* to, int to_gpu, const void* from, int from_gpu, int64_t size_bytes,

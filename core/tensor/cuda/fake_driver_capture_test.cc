@@ -110,7 +110,7 @@ TEST_F(FakeDriverCaptureTest, WhatCannotBeCapturedSpoilsIt) {
     return driver_.Done(event_).status();
   });
   expect("Allocate of a stream", [&] { return driver_.Allocate(pool_, 8, stream_).status(); });
-  expect("AllocatePinned during", [&] { return driver_.AllocatePinned(8).status(); });
+  expect("AllocatePinned during", [&] { return driver_.AllocatePinned({}, 8).status(); });
   expect("Trim during", [&] { return driver_.Trim(pool_); });
   expect("from outside the capture", [&] { return driver_.Wait(stream_, before); });
   expect("BeginCapture of", [&] { return driver_.BeginCapture(stream_); });
