@@ -93,11 +93,15 @@ CudaDevice::CudaDevice(Driver* driver, const Gpu& gpu, const Context& context, s
           [this](const absl::Status& status) { Keep(status); })),
       staging_(driver, context) {}
 
+// By any thread: the last tensor may be another one's. Libraries' handles and plans must not go
+// before what was enqueued with them is done.
 CudaDevice::~CudaDevice() {
-  attached_.clear();
-  driver_->Synchronize(stream_).IgnoreError();
-  allocator_.reset();
-  driver_->DestroyStream(stream_);
+  driver_->Within(context_, [this] {
+    driver_->Synchronize(stream_).IgnoreError();
+    attached_.clear();
+    allocator_.reset();
+    driver_->DestroyStream(stream_);
+  });
 }
 
 std::shared_ptr<Device> CudaDevice::Twin() const {

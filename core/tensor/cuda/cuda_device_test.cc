@@ -1,5 +1,6 @@
 #include "core/tensor/cuda/cuda_device.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -202,6 +203,34 @@ TEST(CudaDeviceTest, AttachedThingsAreMadeOnceAndDieWithTheDevice) {
     EXPECT_EQ(live, 1);
   }
   EXPECT_EQ(live, 0);
+}
+
+// By a thread that works for another GPU.
+TEST(CudaDeviceTest, AttachedThingsDieAfterTheWorkInTheirContext) {
+  struct Handle {
+    ~Handle() { at_end(); }
+    std::function<void()> at_end;
+  };
+  FakeDriver driver;
+  driver.SetNumGpus(2);
+  const auto other = (*CreateCudaDevices(&driver, 1))[0];
+  auto device = (*CreateCudaDevices(&driver, 1, /*first=*/1))[0];
+  ASSERT_TRUE(other->BindThread().ok());
+  CudaDevice& cuda = CudaDeviceOf(*device);
+  bool used = false, ended = false;
+  const auto at_end = [&] {
+    ended = true;
+    EXPECT_TRUE(used);
+    EXPECT_EQ(driver.current()->gpu, 1);
+  };
+  ASSERT_TRUE(cuda.Attached<Handle>([&]() -> absl::StatusOr<std::unique_ptr<Handle>> {
+                    return std::unique_ptr<Handle>(new Handle{at_end});
+                  })
+                  .ok());
+  ASSERT_TRUE(driver.Enqueue(cuda.stream(), [&] { used = true; }).ok());
+  device = nullptr;
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(driver.current()->gpu, 0);
 }
 
 TEST(CreateCudaDevicesTest, TooFewGpusAreNamed) {
