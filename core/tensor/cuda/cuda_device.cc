@@ -234,18 +234,18 @@ int64_t CudaDevice::MeasureMemory(const std::function<void()>& work) {
   return allocator_->EndMeasuring();
 }
 
+// What was kept comes before what `work` returns in the end, and often is the reason for it.
 absl::StatusOr<Graph> CudaDevice::Capture(const std::function<absl::Status()>& work) {
   DPIPE_RETURN_IF_ERROR(driver_->BeginCapture(stream_));
-  absl::Status status = work();
-  const absl::StatusOr<Graph> graph = driver_->EndCapture(stream_);
+  const absl::Status returned = work();
+  absl::Status status;
   {
     absl::MutexLock lock(&mutex_);
-    status.Update(recording_error_);
-    recording_error_ = absl::OkStatus();
+    status = std::exchange(recording_error_, absl::OkStatus());
   }
-  status.Update(graph.status());
-  if (status.ok()) return graph;
-  if (graph.ok()) driver_->DestroyGraph(*graph);
+  status.Update(returned);
+  if (status.ok()) return driver_->EndCapture(stream_);
+  driver_->DropCapture(stream_);
   return status;
 }
 
@@ -255,13 +255,9 @@ absl::StatusOr<std::unique_ptr<DeviceGraph>> CudaDevice::Record(
   DPIPE_ASSIGN_OR_RETURN(void* const room, allocator_->MakeRoom(memory_bytes));
   gate_.Close();
   allocator_->EnterRoom(room);
-  absl::StatusOr<Graph> graph = Capture(work);
-  const absl::Status fits = allocator_->LeaveRoom();
+  const absl::StatusOr<Graph> graph = Capture(work);
+  allocator_->LeaveRoom();
   gate_.Open();
-  if (graph.ok() && !fits.ok()) {
-    driver_->DestroyGraph(*graph);
-    graph = fits;
-  }
   if (graph.ok()) return std::make_unique<RecordedGraph>(this, allocator_.get(), room, *graph);
   allocator_->DropRoom(room);
   return graph.status();

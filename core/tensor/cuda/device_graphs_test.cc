@@ -132,6 +132,29 @@ TEST_F(DeviceGraphsTest, MoreMemoryThanWasMeasuredIsAnError) {
   EXPECT_TRUE(device_->Synchronize().ok());
 }
 
+// Whatever goes wrong after that, and however much more it is.
+TEST_F(DeviceGraphsTest, WhatDoesNotFitIsTheReasonThatIsTold) {
+  device_->allocator().set_poison(true);
+  Tensor a, b, c, again;
+  const int64_t before = allocated_bytes();
+  EXPECT_THAT(Failure([&] {
+                a = Tensor::Zeros(device_, {1 << 17}, DType::kF32);
+                b = Tensor::Zeros(device_, {1 << 19}, DType::kF32);
+                a = Tensor();
+                c = Tensor::Zeros(device_, {1 << 18}, DType::kF32);
+                again = Tensor::Zeros(device_, {1 << 17}, DType::kF32);
+                return absl::InternalError("no plan");
+              }),
+              "it takes 2.5 MiB of memory or more, but took 1.0 MiB when it was measured");
+  EXPECT_EQ(allocated_bytes() - before, 1 << 20) << "tensors keep the room";
+  b = c = Tensor();
+  EXPECT_EQ(allocated_bytes() - before, 1 << 20);
+  again = Tensor();
+  EXPECT_EQ(allocated_bytes(), before);
+  EXPECT_EQ(HostValues(Floats({1, 2}).Clone()), (std::vector<float>{1, 2}));
+  EXPECT_THAT(driver_.violations(), IsEmpty());
+}
+
 TEST_F(DeviceGraphsTest, NoMemoryForARecordingIsAnError) {
   driver_.set_memory_limit(1 << 20);
   const auto graph = device_->graphs()->Record(2 << 20, [] { return absl::OkStatus(); });

@@ -119,8 +119,11 @@ class Driver {
   // so does EndCapture.
   virtual absl::Status BeginCapture(Stream stream) = 0;
   // By the same thread; the capture is over whether or not this succeeds. The addresses and numbers
-  // that calls were given are the graph's for good: their memory must outlive it.
+  // that calls were given are the graph's for good: their memory must outlive it. The graph has
+  // what it needs on the GPU, so that launches want no more memory.
   virtual absl::StatusOr<Graph> EndCapture(Stream stream) = 0;
+  // Likewise, where nobody wants the graph.
+  virtual void DropCapture(Stream stream) = 0;
   // Enqueues all that the graph has recorded.
   virtual absl::Status Launch(Graph graph, Stream stream) = 0;
   // No launch of it is under way.

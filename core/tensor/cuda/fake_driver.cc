@@ -381,18 +381,25 @@ void FakeDriver::FreePinned(void* data) {
   DPIPE_CHECK_EQ(pinned_.erase(static_cast<char*>(data)), 1);
 }
 
-Pool FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_bytes) {
+const FakeDriver::Block* FakeDriver::FindBlock(const void* data, int64_t size_bytes) const {
   const char* const begin = static_cast<const char*>(data);
   for (const auto* blocks : {&blocks_, &pinned_}) {
     auto it = blocks->upper_bound(begin);
     if (it == blocks->begin()) continue;
     --it;
-    if (begin + size_bytes > it->first + it->second.size_bytes) continue;
-    if (!it->second.live) violations_.push_back(absl::StrCat(what, " of freed memory"));
-    return it->second.pool;
+    if (begin + size_bytes <= it->first + it->second.size_bytes) return &it->second;
   }
-  violations_.push_back(absl::StrCat(what, " of memory that is not the driver's"));
   return nullptr;
+}
+
+Pool FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_bytes) {
+  const Block* const block = FindBlock(data, size_bytes);
+  if (block == nullptr) {
+    violations_.push_back(absl::StrCat(what, " of memory that is not the driver's"));
+    return nullptr;
+  }
+  if (!block->live) violations_.push_back(absl::StrCat(what, " of freed memory"));
+  return block->pool;
 }
 
 void FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_bytes,
@@ -402,6 +409,8 @@ void FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_by
 
 absl::Status FakeDriver::Copy(void* to, const void* from, int64_t size_bytes, Stream stream) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Captured("Copy", stream, from, size_bytes));
+  DPIPE_RETURN_IF_ERROR(Captured("Copy", stream, to, size_bytes));
   return Push("Copy", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 CheckAccess("a copy out", from, size_bytes, stream);
                 CheckAccess("a copy in", to, size_bytes, stream);
@@ -412,6 +421,8 @@ absl::Status FakeDriver::Copy(void* to, const void* from, int64_t size_bytes, St
 absl::Status FakeDriver::CopyBetween(void* to, int to_gpu, const void* from, int from_gpu,
                                      int64_t size_bytes, Stream stream) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Captured("CopyBetween", stream, from, size_bytes));
+  DPIPE_RETURN_IF_ERROR(Captured("CopyBetween", stream, to, size_bytes));
   return Push("CopyBetween", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 Tell(contexts_.Named(CheckAccess("a copy out", from, size_bytes), from_gpu));
                 Tell(contexts_.Named(CheckAccess("a copy in", to, size_bytes), to_gpu));
@@ -421,6 +432,7 @@ absl::Status FakeDriver::CopyBetween(void* to, int to_gpu, const void* from, int
 
 absl::Status FakeDriver::Fill(void* data, int value, int64_t size_bytes, Stream stream) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Captured("Fill", stream, data, size_bytes));
   return Push("Fill", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 CheckAccess("a fill", data, size_bytes, stream);
                 std::memset(data, value, size_bytes);

@@ -29,10 +29,11 @@ namespace dpipe::cuda {
 // memory with 0xcd, of large blocks the first 64 MiB. Our own kernels run as any other work
 // (EnqueueKernel). What is captured runs when its graph is launched, with the memory that it was
 // given then, in any order that the streams allow that were captured; everything that CUDA forbids
-// during a capture fails and spoils it. Of contexts it wants what CUDA does: EnqueueKernel is
-// called by threads that have made the stream's current, or its GPU's primary one; what a stream
-// does uses its own GPU's memory, but for copies that name both GPUs; a green one is current to one
-// thread at a time; events are recorded on their own GPU.
+// during a capture fails and spoils it, as do copies and fills of memory that nobody has. Of
+// contexts it wants what CUDA does: EnqueueKernel is called by threads that have made the stream's
+// current, or its GPU's primary one; what a stream does uses its own GPU's memory, but for copies
+// that name both GPUs; a green one is current to one thread at a time; events are recorded on their
+// own GPU.
 class FakeDriver : public Driver, public HostQueue {
  public:
   explicit FakeDriver(uint64_t seed = 1);
@@ -96,6 +97,7 @@ class FakeDriver : public Driver, public HostQueue {
   absl::Status Accumulate(float* sum, const float* term, int64_t count, Stream stream) override;
   absl::Status BeginCapture(Stream stream) override;
   absl::StatusOr<Graph> EndCapture(Stream stream) override;
+  void DropCapture(Stream stream) override;
   absl::Status Launch(Graph graph, Stream stream) override;
   void DestroyGraph(Graph graph) override;
   HostQueue* host_queue() override { return this; }
@@ -177,6 +179,15 @@ class FakeDriver : public Driver, public HostQueue {
   absl::Status Unsafe(const char* call, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Unsafe(const char* call, Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CaptureWait(Stream stream, Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // That this thread has begun with this stream, and which is over now.
+  absl::StatusOr<std::shared_ptr<FakeCapture>> TakeCapture(Stream stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a copy or fill that is captured there: all of the memory must be known to be somebody's.
+  absl::Status Captured(const char* call, Stream stream, const void* data, int64_t size_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The block that has all of it; null: none.
+  const Block* FindBlock(const void* data, int64_t size_bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::vector<Gpu> gpus_;
   MultiprocessorRules rules_;

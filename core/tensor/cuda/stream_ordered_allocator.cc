@@ -125,14 +125,18 @@ void* StreamOrderedAllocator::AllocateIfRoom(int64_t size_bytes) {
 }
 
 void* StreamOrderedAllocator::AllocateInRoom(int64_t size_bytes) {
-  const int64_t place = room_->arena.Place(size_bytes);
-  for (auto& [begin, room] : rooms_) {
-    if (&room != room_ || place + size_bytes > room.size_bytes) continue;
+  auto& [begin, room] = *room_;
+  const int64_t place = room.arena.Place(size_bytes);
+  if (place + size_bytes <= room.size_bytes) {
     Poison(begin + place, size_bytes);
     return begin + place;
   }
-  room_->arena.Remove(place);
-  return reinterpret_cast<void*>(kNowhere);
+  keep_(absl::ResourceExhaustedError(absl::StrCat(
+      "it takes ", FormatBytes(room.arena.most_bytes()), " of memory or more, but took ",
+      FormatBytes(room.size_bytes), " when it was measured")));
+  room.arena.Remove(place);
+  ++room.misfits;
+  return begin;
 }
 
 bool StreamOrderedAllocator::FreeInRoom(void* data) {
@@ -140,14 +144,24 @@ bool StreamOrderedAllocator::FreeInRoom(void* data) {
   auto it = rooms_.upper_bound(static_cast<char*>(data));
   if (it == rooms_.begin()) return false;
   --it;
-  const auto [begin, size_bytes] = std::make_pair(it->first, it->second.size_bytes);
-  if (static_cast<char*>(data) >= begin + size_bytes) return false;
-  it->second.arena.Remove(static_cast<char*>(data) - begin);
-  if (it->second.dropped && it->second.arena.empty()) {
-    rooms_.erase(it);
-    FreeBlock(begin, size_bytes);
+  char* const begin = it->first;
+  Room& room = it->second;
+  if (static_cast<char*>(data) >= begin + room.size_bytes) return false;
+  // Which of those at the beginning it is does not matter: the recording was refused, and its room
+  // goes when all are gone.
+  if (data == begin && room.misfits > 0) {
+    --room.misfits;
+  } else {
+    room.arena.Remove(static_cast<char*>(data) - begin);
   }
+  if (room.dropped && room.empty()) EndRoom(it);
   return true;
+}
+
+void StreamOrderedAllocator::EndRoom(std::map<char*, Room>::iterator room) {
+  const auto [begin, size_bytes] = std::make_pair(room->first, room->second.size_bytes);
+  rooms_.erase(room);
+  FreeBlock(begin, size_bytes);
 }
 
 void StreamOrderedAllocator::BeginMeasuring() {
@@ -174,30 +188,22 @@ absl::StatusOr<void*> StreamOrderedAllocator::MakeRoom(int64_t size_bytes) {
 void StreamOrderedAllocator::EnterRoom(void* room) {
   absl::MutexLock lock(&mutex_);
   DPIPE_CHECK(!captured()) << name_ << " is being captured";
-  room_ = &rooms_.at(static_cast<char*>(room));
+  room_ = &*rooms_.find(static_cast<char*>(room));
   inside_ = std::this_thread::get_id();
 }
 
-absl::Status StreamOrderedAllocator::LeaveRoom() {
+void StreamOrderedAllocator::LeaveRoom() {
   absl::MutexLock lock(&mutex_);
   DPIPE_CHECK(captured() && inside_ == std::this_thread::get_id());
-  const int64_t needed = room_->arena.most_bytes(), size = room_->size_bytes;
   room_ = nullptr;
   Collect(/*wait=*/false);
-  if (needed <= size) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("it takes ", FormatBytes(needed),
-                                                   " of memory, but took ", FormatBytes(size),
-                                                   " when it was measured"));
 }
 
 void StreamOrderedAllocator::DropRoom(void* room) {
   absl::MutexLock lock(&mutex_);
   const auto it = rooms_.find(static_cast<char*>(room));
   it->second.dropped = true;
-  if (!it->second.arena.empty()) return;
-  const int64_t size_bytes = it->second.size_bytes;
-  rooms_.erase(it);
-  FreeBlock(room, size_bytes);
+  if (it->second.empty()) EndRoom(it);
 }
 
 void StreamOrderedAllocator::AddUse(void* data, Event event) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -62,9 +63,10 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   absl::StatusOr<void*> MakeRoom(int64_t size_bytes);
   // From now on the calling thread allocates in the room; between the two it captures the stream.
   void EnterRoom(void* room);
-  // ResourceExhausted where the room was too small, with both sizes. What did not fit has had
-  // addresses that must never be used.
-  absl::Status LeaveRoom();
+  // Where the room was too small, ResourceExhausted with both sizes was kept. What did not fit has
+  // had addresses in the room, for calls that are checked when they are captured, and that must
+  // never be run.
+  void LeaveRoom();
   // Frees the room when nothing of what was allocated there is left.
   void DropRoom(void* room);
 
@@ -78,7 +80,10 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   struct Room {
     int64_t size_bytes = 0;
     Arena arena;
+    int misfits = 0;  // live blocks that did not fit, all at the room's beginning
     bool dropped = false;
+
+    bool empty() const { return arena.empty() && misfits == 0; }
   };
   struct Measurement {
     std::thread::id thread;
@@ -89,6 +94,7 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   absl::StatusOr<void*> AllocateBlock(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeBlock(void* data, int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void* AllocateInRoom(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndRoom(std::map<char*, Room>::iterator room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False where the block is in no room.
   bool FreeInRoom(void* data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Poison(void* data, int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -119,7 +125,7 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   std::vector<Block> leaving_ ABSL_GUARDED_BY(mutex_);  // freed, but still in use elsewhere
   MemoryStats stats_ ABSL_GUARDED_BY(mutex_);           // but for reserved_bytes
   std::map<char*, Room> rooms_ ABSL_GUARDED_BY(mutex_);
-  Room* room_ ABSL_GUARDED_BY(mutex_) = nullptr;  // that `inside_` is in
+  std::pair<char* const, Room>* room_ ABSL_GUARDED_BY(mutex_) = nullptr;  // that `inside_` is in
   std::thread::id inside_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Measurement> measurement_ ABSL_GUARDED_BY(mutex_);
   bool poison_ = false;

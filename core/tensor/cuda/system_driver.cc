@@ -110,6 +110,7 @@ class RuntimeDriver : public Driver {
   absl::Status Accumulate(float* sum, const float* term, int64_t count, Stream stream) override;
   absl::Status BeginCapture(Stream stream) override;
   absl::StatusOr<Graph> EndCapture(Stream stream) override;
+  void DropCapture(Stream stream) override;
   absl::Status Launch(Graph graph, Stream stream) override;
   void DestroyGraph(Graph graph) override;
 
@@ -499,15 +500,19 @@ absl::Status RuntimeDriver::BeginCapture(Stream stream) {
   });
 }
 
+// The stream runs again when the capture has ended, and so can upload what it has given.
 absl::StatusOr<Graph> RuntimeDriver::EndCapture(Stream stream) {
   const Place place = streams_.At(stream);
   Graph graph = nullptr;
   const absl::Status status = WithContext(place, [&]() -> absl::Status {
     cudaGraph_t recorded = nullptr;
     DPIPE_RUNTIME(cudaStreamEndCapture(stream, &recorded));
-    const absl::Status made =
+    absl::Status made =
         RuntimeStatus(cudaGraphInstantiate(&graph, recorded, 0), "cudaGraphInstantiate");
     RuntimeStatus(cudaGraphDestroy(recorded), "cudaGraphDestroy").IgnoreError();
+    DPIPE_RETURN_IF_ERROR(made);
+    made = RuntimeStatus(cudaGraphUpload(graph, stream), "cudaGraphUpload");
+    if (!made.ok()) RuntimeStatus(cudaGraphExecDestroy(graph), "").IgnoreError();
     return made;
   });
   // What kernels whose launch was not captured have left to the thread.
@@ -515,6 +520,15 @@ absl::StatusOr<Graph> RuntimeDriver::EndCapture(Stream stream) {
   DPIPE_RETURN_IF_ERROR(status);
   graphs_.Put(graph, place);
   return graph;
+}
+
+void RuntimeDriver::DropCapture(Stream stream) {
+  WithContext(streams_.At(stream), [&]() -> absl::Status {
+    cudaGraph_t recorded = nullptr;
+    DPIPE_RUNTIME(cudaStreamEndCapture(stream, &recorded));
+    return RuntimeStatus(cudaGraphDestroy(recorded), "cudaGraphDestroy");
+  }).IgnoreError();
+  cudaGetLastError();
 }
 
 absl::Status RuntimeDriver::Launch(Graph graph, Stream stream) {
