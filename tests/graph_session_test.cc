@@ -1,6 +1,7 @@
 // Training on emulated GPUs with recorded passes (CUDA graphs): the numbers are those of passes
 // that are not recorded, bit for bit, and memory does not grow. And on which streams inputs come
 // in.
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -260,8 +261,8 @@ class WatchedDriver : public cuda::FakeDriver {
     bytes_from_host_.clear();
   }
 
-  absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) override {
-    const absl::StatusOr<void*> data = FakeDriver::AllocatePinned(size_bytes);
+  absl::StatusOr<void*> AllocatePinned(const cuda::Context& context, int64_t size_bytes) override {
+    const absl::StatusOr<void*> data = FakeDriver::AllocatePinned(context, size_bytes);
     absl::MutexLock lock(&mutex_);
     if (data.ok()) pinned_.insert(*data);
     return data;
@@ -308,6 +309,47 @@ TEST_P(GraphSessionTest, InputsDoNotStandInLineWithTheWork) {
     ASSERT_TRUE((*session)->Run(1, /*is_last=*/true, /*record=*/false).ok());
   }
   EXPECT_THAT(driver.violations(), IsEmpty());
+}
+
+// Whose n-th kernel ends all that the GPU does.
+class BreakingDriver : public cuda::FakeDriver {
+ public:
+  explicit BreakingDriver(int kernels) : left_(kernels) { HideMemory(); }
+  void EnqueueKernel(void* stream, std::function<void()> kernel, const void* arguments,
+                     size_t size_bytes) override {
+    if (left_.fetch_sub(1) == 1) Break("an illegal memory access");
+    FakeDriver::EnqueueKernel(stream, std::move(kernel), arguments, size_bytes);
+  }
+  bool broken() const { return left_ <= 0; }
+
+ private:
+  std::atomic<int> left_;
+};
+
+TEST_P(GraphSessionTest, TheGpusErrorIsWhatEndsTheRun) {
+  const Plan plan = PlanBy("diffusionpipe", 2);
+  bool broken = true;
+  for (int kernels = 1; broken; kernels += 23) {
+    SCOPED_TRACE(kernels);
+    BreakingDriver driver(kernels);
+    absl::Status status;
+    {
+      const auto workers = StartWorkers(*cuda::CreateVirtualCudaDevices(&driver, 2));
+      TrainingJob job = job_;
+      for (const auto& worker : workers) job.workers.push_back(worker.get());
+      job.connect = testlib::ConnectPeers;
+      job.graphs.enabled = true;
+      const auto session = StartSession(job, plan);
+      status = session.status();
+      for (int step = 0; status.ok() && step < kSteps; ++step) {
+        status = (*session)->Run(1, step == kSteps - 1, /*record=*/false).status();
+      }
+    }
+    broken = driver.broken();
+    EXPECT_EQ(!status.ok(), broken) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(broken ? "an illegal memory access" : ""));
+    EXPECT_THAT(driver.violations(), IsEmpty());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, GraphSessionTest, ::testing::Values(DType::kF32, DType::kBf16),

@@ -42,6 +42,12 @@ std::shared_ptr<Device> HostDeviceFor(const std::shared_ptr<Device>& device) {
   return device->has_host_memory() ? device : Device::Cpu();
 }
 
+PassWorkers::~PassWorkers() {
+  for (DeviceWorker* worker : workers_) {
+    if (!worker->device()->has_host_memory()) worker->device()->allocator().ReleaseCache();
+  }
+}
+
 absl::StatusOr<PassWorkers> PassWorkers::For(const std::vector<DeviceWorker*>& workers,
                                              int64_t size_bytes) {
   PassWorkers chosen;

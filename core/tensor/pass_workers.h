@@ -16,8 +16,12 @@ std::shared_ptr<Device> HostDeviceFor(const std::shared_ptr<Device>& device);
 
 // Of the given workers those whose devices have room now; on the CPU all. Where training has left
 // no GPU enough, which the first device notes, as many of its own on the CPU as there are cores.
+// Whoever had it leaves the GPUs what its passes have kept there: training needs the memory.
 class PassWorkers {
  public:
+  ~PassWorkers();
+  PassWorkers(PassWorkers&&) = default;
+
   // Passes need so many bytes on each device, and 1 GiB for kernels' own. The given workers outlive
   // it.
   static absl::StatusOr<PassWorkers> For(const std::vector<DeviceWorker*>& workers,
@@ -29,7 +33,7 @@ class PassWorkers {
   PassWorkers() = default;
 
   std::vector<std::unique_ptr<DeviceWorker>> own_;
-  std::vector<DeviceWorker*> workers_;
+  std::vector<DeviceWorker*> workers_;  // none where it was moved from
 };
 
 }  // namespace dpipe

@@ -173,7 +173,9 @@ void CommStream::Abort() {
   absl::MutexLock lock(&mutex_);
   closed_ = true;
   if (comm_ == nullptr) return;
-  api_->ncclCommAbort(comm_);
+  // NCCL gives a thread that has no context one on GPU 0 when it has done.
+  driver_.Within(cuda::CudaDeviceOf(*device_).context(),
+                 [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { api_->ncclCommAbort(comm_); });
   comm_ = nullptr;
 }
 

@@ -140,6 +140,9 @@ ncclResult_t Abort(ncclComm_t comm) {
     Of(comm)->aborted = true;
     Of(comm)->launching = nullptr;
     --state->live;
+    if (!state->driver->current().has_value()) {
+      state->violations.push_back("a communicator is aborted by a thread without a context");
+    }
   }
   state->driver->Poke();
   return ncclSuccess;

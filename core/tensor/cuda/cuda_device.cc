@@ -25,13 +25,17 @@ class RecordedEvent : public DeviceEvent {
  public:
   RecordedEvent(Driver* driver, Event event, std::shared_ptr<const CudaDevice::Anchor> anchor)
       : driver_(driver), event_(event), anchor_(std::move(anchor)) {}
-  ~RecordedEvent() override { driver_->DestroyEvent(event_); }
+  ~RecordedEvent() override {
+    if (event_ != nullptr) driver_->DestroyEvent(event_);
+  }
 
   // After an error of the device nothing is under way any more; Synchronize tells it.
-  bool done() const override { return driver_->Done(event_).value_or(true); }
+  bool done() const override { return event_ == nullptr || driver_->Done(event_).value_or(true); }
   Nanos time_ns() const override {
+    if (event_ == nullptr) return anchor_->time_ns;
     return anchor_->time_ns + driver_->ElapsedNs(anchor_->event, event_).value_or(0);
   }
+  // Null: there is nothing to wait for, because an error of the device left none to be made.
   Event event() const { return event_; }
 
  private:
@@ -84,14 +88,20 @@ CudaDevice::CudaDevice(Driver* driver, const Gpu& gpu, const Context& context, s
       gpu_(gpu),
       context_(context),
       stream_(stream),
-      allocator_(std::make_unique<StreamOrderedAllocator>(driver, pool, stream, Device::name())),
+      allocator_(std::make_unique<StreamOrderedAllocator>(
+          driver, context, pool, stream, Device::name(),
+          [this](const absl::Status& status) { Keep(status); })),
       staging_(driver, context) {}
 
+// By any thread: the last tensor may be another one's. Libraries' handles and plans must not go
+// before what was enqueued with them is done.
 CudaDevice::~CudaDevice() {
-  attached_.clear();
-  driver_->Synchronize(stream_).IgnoreError();
-  allocator_.reset();
-  driver_->DestroyStream(stream_);
+  driver_->Within(context_, [this] {
+    driver_->Synchronize(stream_).IgnoreError();
+    attached_.clear();
+    allocator_.reset();
+    driver_->DestroyStream(stream_);
+  });
 }
 
 std::shared_ptr<Device> CudaDevice::Twin() const {
@@ -155,7 +165,9 @@ void CudaDevice::CopyToHost(void* host, const void* from, int64_t size_bytes) {
     return;
   }
   const RecordingGate::Use use(&gate_);
-  Keep(staging_.ToHost(host, from, size_bytes, stream_));
+  const absl::Status copied = staging_.ToHost(host, from, size_bytes, stream_);
+  if (!copied.ok()) std::memset(host, 0, size_bytes);  // nobody reads what was never written
+  Keep(copied);
 }
 
 void CudaDevice::CopyFromPeer(void* to, Device& peer, const void* from, int64_t size_bytes) {
@@ -193,23 +205,25 @@ std::shared_ptr<DeviceEvent> CudaDevice::RecordEvent() {
   const bool may = MayUse("an event");
   const RecordingGate::Use use(&gate_);
   const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
-  DPIPE_CHECK(event.ok()) << name() << ": " << event.status().message();
-  if (may) Keep(driver_->Record(*event, stream_));
+  Keep(event.status());
+  if (may && event.ok()) Keep(driver_->Record(*event, stream_));
   absl::MutexLock lock(&mutex_);
-  return std::make_shared<RecordedEvent>(driver_, *event, anchor_);
+  return std::make_shared<RecordedEvent>(driver_, event.ok() ? *event : nullptr, anchor_);
 }
 
 void CudaDevice::WaitFor(const DeviceEvent& event) {
   if (!MayUse("waiting for an event")) return;
+  const Event recorded = static_cast<const RecordedEvent&>(event).event();
+  if (recorded == nullptr) return;
   const RecordingGate::Use use(&gate_);
-  Keep(driver_->Wait(stream_, static_cast<const RecordedEvent&>(event).event()));
+  Keep(driver_->Wait(stream_, recorded));
 }
 
 void CudaDevice::GiveBack(Device& lender, void* data) {
   if (recording()) return;  // Record has waited for all that this device had enqueued
   const RecordingGate::Use use(&gate_);
   const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
-  DPIPE_CHECK(event.ok()) << name() << ": " << event.status().message();
+  if (!event.ok()) return Keep(event.status());  // this device uses nothing any more
   Keep(driver_->Record(*event, stream_));
   CudaDeviceOf(lender).allocator_->AddUse(data, *event);
 }
@@ -220,18 +234,18 @@ int64_t CudaDevice::MeasureMemory(const std::function<void()>& work) {
   return allocator_->EndMeasuring();
 }
 
+// What was kept comes before what `work` returns in the end, and often is the reason for it.
 absl::StatusOr<Graph> CudaDevice::Capture(const std::function<absl::Status()>& work) {
   DPIPE_RETURN_IF_ERROR(driver_->BeginCapture(stream_));
-  absl::Status status = work();
-  const absl::StatusOr<Graph> graph = driver_->EndCapture(stream_);
+  const absl::Status returned = work();
+  absl::Status status;
   {
     absl::MutexLock lock(&mutex_);
-    status.Update(recording_error_);
-    recording_error_ = absl::OkStatus();
+    status = std::exchange(recording_error_, absl::OkStatus());
   }
-  status.Update(graph.status());
-  if (status.ok()) return graph;
-  if (graph.ok()) driver_->DestroyGraph(*graph);
+  status.Update(returned);
+  if (status.ok()) return driver_->EndCapture(stream_);
+  driver_->DropCapture(stream_);
   return status;
 }
 
@@ -241,13 +255,9 @@ absl::StatusOr<std::unique_ptr<DeviceGraph>> CudaDevice::Record(
   DPIPE_ASSIGN_OR_RETURN(void* const room, allocator_->MakeRoom(memory_bytes));
   gate_.Close();
   allocator_->EnterRoom(room);
-  absl::StatusOr<Graph> graph = Capture(work);
-  const absl::Status fits = allocator_->LeaveRoom();
+  const absl::StatusOr<Graph> graph = Capture(work);
+  allocator_->LeaveRoom();
   gate_.Open();
-  if (graph.ok() && !fits.ok()) {
-    driver_->DestroyGraph(*graph);
-    graph = fits;
-  }
   if (graph.ok()) return std::make_unique<RecordedGraph>(this, allocator_.get(), room, *graph);
   allocator_->DropRoom(room);
   return graph.status();

@@ -64,7 +64,8 @@ class CudaDevice : public Device, public DeviceGraphs {
   void Keep(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Something that lives with the device, one a type: a library's handle, a cache of plans. Made at
-  // the first call; used by the device's thread alone.
+  // the first call; used by the device's thread alone. Destroyed when the device's work is done,
+  // with its context current, or the whole GPU's.
   template <typename T>
   absl::StatusOr<T*> Attached(const std::function<absl::StatusOr<std::unique_ptr<T>>()>& make) {
     std::shared_ptr<void>& slot = attached_[std::type_index(typeid(T))];

@@ -1,5 +1,6 @@
 #include "core/tensor/cuda/cuda_device.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -89,6 +90,36 @@ TEST(CudaDeviceTest, FirstErrorIsKeptWithTheDevicesName) {
   EXPECT_FALSE(device->Synchronize().ok()) << "an error ends the device's use";
 }
 
+// Whatever the device is asked for after a kernel's error is refused, and Synchronize tells that
+// error, of devices that borrow from each other, too.
+TEST(CudaDeviceTest, NothingEndsTheProcessWhenTheGpuHasFailed) {
+  FakeDriver driver;
+  driver.HideMemory();
+  const auto devices = Virtual(&driver, 2);
+  Tensor kept = Tensor::FromHost<float>(devices[0], {2}, std::vector<float>{1, 2});
+  Tensor borrowed = kept.On(devices[1]);
+  const auto before = devices[0]->RecordEvent();
+  driver.Break("an illegal memory access");
+  borrowed = Tensor();
+  const Tensor made = Tensor::Zeros(devices[0], {2}, DType::kF32);
+  const Tensor sent = Tensor::FromHost<float>(devices[0], {2}, std::vector<float>{3, 4});
+  EXPECT_EQ(HostValues(made.To(DType::kBf16).To(DType::kF32)), (std::vector<float>{0, 0}));
+  const auto event = devices[0]->RecordEvent();
+  devices[1]->WaitFor(*event);
+  EXPECT_TRUE(event->done());
+  EXPECT_TRUE(before->done());
+  EXPECT_EQ(event->time_ns(), before->time_ns());
+  const Tensor there = made.CopyTo(devices[1]);
+  devices[1]->Accumulate(there.raw_data(), there.raw_data(), 2);
+  { const Tensor gone = there.On(devices[0]); }
+  EXPECT_FALSE(devices[0]->graphs()->Record(512, [] { return absl::OkStatus(); }).ok());
+  for (const auto& device : devices) {
+    EXPECT_THAT(std::string(device->Synchronize().message()),
+                HasSubstr("an illegal memory access"));
+  }
+  EXPECT_THAT(driver.violations(), IsEmpty());
+}
+
 TEST(CudaDeviceTest, EventsTellTheHostsTime) {
   FakeDriver driver;
   const auto device = Virtual(&driver, 1)[0];
@@ -121,6 +152,19 @@ TEST(CudaDeviceTest, TwinsHaveAccountsOfTheirOwn) {
   driver.RunAll();
   EXPECT_EQ(driver.num_live_handles(), before);
   EXPECT_EQ(driver.live_bytes(), 0);
+}
+
+// As a session's, after its model was profiled on the worker's device.
+TEST(CudaDeviceTest, TwinsGetWhatTheDeviceKeeps) {
+  FakeDriver driver;
+  driver.set_memory_limit(1 << 20);
+  const auto device = Virtual(&driver, 1)[0];
+  { const Tensor profiled = Tensor::Zeros(device, {3 << 16}, DType::kF32); }
+  const auto twin = device->Twin();
+  const Tensor trained = Tensor::Zeros(twin, {1 << 18}, DType::kF32);
+  EXPECT_EQ(device->allocator().stats().reserved_bytes, 0);
+  EXPECT_TRUE(twin->Synchronize().ok());
+  EXPECT_THAT(driver.violations(), IsEmpty());
 }
 
 // A share's context is current to one thread at a time: that which works for it, and not that which
@@ -159,6 +203,34 @@ TEST(CudaDeviceTest, AttachedThingsAreMadeOnceAndDieWithTheDevice) {
     EXPECT_EQ(live, 1);
   }
   EXPECT_EQ(live, 0);
+}
+
+// By a thread that works for another GPU.
+TEST(CudaDeviceTest, AttachedThingsDieAfterTheWorkInTheirContext) {
+  struct Handle {
+    ~Handle() { at_end(); }
+    std::function<void()> at_end;
+  };
+  FakeDriver driver;
+  driver.SetNumGpus(2);
+  const auto other = (*CreateCudaDevices(&driver, 1))[0];
+  auto device = (*CreateCudaDevices(&driver, 1, /*first=*/1))[0];
+  ASSERT_TRUE(other->BindThread().ok());
+  CudaDevice& cuda = CudaDeviceOf(*device);
+  bool used = false, ended = false;
+  const auto at_end = [&] {
+    ended = true;
+    EXPECT_TRUE(used);
+    EXPECT_EQ(driver.current()->gpu, 1);
+  };
+  ASSERT_TRUE(cuda.Attached<Handle>([&]() -> absl::StatusOr<std::unique_ptr<Handle>> {
+                    return std::unique_ptr<Handle>(new Handle{at_end});
+                  })
+                  .ok());
+  ASSERT_TRUE(driver.Enqueue(cuda.stream(), [&] { used = true; }).ok());
+  device = nullptr;
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(driver.current()->gpu, 0);
 }
 
 TEST(CreateCudaDevicesTest, TooFewGpusAreNamed) {

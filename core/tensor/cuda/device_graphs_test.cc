@@ -132,6 +132,29 @@ TEST_F(DeviceGraphsTest, MoreMemoryThanWasMeasuredIsAnError) {
   EXPECT_TRUE(device_->Synchronize().ok());
 }
 
+// Whatever goes wrong after that, and however much more it is.
+TEST_F(DeviceGraphsTest, WhatDoesNotFitIsTheReasonThatIsTold) {
+  device_->allocator().set_poison(true);
+  Tensor a, b, c, again;
+  const int64_t before = allocated_bytes();
+  EXPECT_THAT(Failure([&] {
+                a = Tensor::Zeros(device_, {1 << 17}, DType::kF32);
+                b = Tensor::Zeros(device_, {1 << 19}, DType::kF32);
+                a = Tensor();
+                c = Tensor::Zeros(device_, {1 << 18}, DType::kF32);
+                again = Tensor::Zeros(device_, {1 << 17}, DType::kF32);
+                return absl::InternalError("no plan");
+              }),
+              "it takes 2.5 MiB of memory or more, but took 1.0 MiB when it was measured");
+  EXPECT_EQ(allocated_bytes() - before, 1 << 20) << "tensors keep the room";
+  b = c = Tensor();
+  EXPECT_EQ(allocated_bytes() - before, 1 << 20);
+  again = Tensor();
+  EXPECT_EQ(allocated_bytes(), before);
+  EXPECT_EQ(HostValues(Floats({1, 2}).Clone()), (std::vector<float>{1, 2}));
+  EXPECT_THAT(driver_.violations(), IsEmpty());
+}
+
 TEST_F(DeviceGraphsTest, NoMemoryForARecordingIsAnError) {
   driver_.set_memory_limit(1 << 20);
   const auto graph = device_->graphs()->Record(2 << 20, [] { return absl::OkStatus(); });
@@ -139,6 +162,26 @@ TEST_F(DeviceGraphsTest, NoMemoryForARecordingIsAnError) {
   EXPECT_THAT(graph.status().message(), HasSubstr("has no 2.0 MiB more"));
   EXPECT_FALSE(device_->graphs()->recording());
   EXPECT_EQ(HostValues(Floats({1, 2})), (std::vector<float>{1, 2}));
+}
+
+// And neither waits for the recording nor spoils it.
+TEST_F(DeviceGraphsTest, OtherDevicesGetWhatTheDeviceKeepsMeanwhile) {
+  const Tensor from = Floats({1, 2});
+  { const Tensor gone = Tensor::Zeros(device_, {1 << 18}, DType::kF32); }
+  Tensor made;
+  const auto recorded = device_->graphs()->Record(1 << 10, [&] {
+    driver_.set_memory_limit(3 << 19);
+    std::thread([&] {
+      const Tensor theirs = Tensor::Zeros(peer_, {1 << 18}, DType::kF32);
+      EXPECT_TRUE(peer_->Synchronize().ok());
+    }).join();
+    made = from.Clone();
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  (*recorded)->Launch();
+  EXPECT_EQ(HostValues(made), (std::vector<float>{1, 2}));
+  EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
 // Tensors of the device may be let go, and copied, by other threads at any time.

@@ -1,14 +1,18 @@
 // What the CUDA side of a Device asks of the driver and the runtime: streams, events, memory,
 // shares of a GPU's multiprocessors. An interface, so that allocation, ordering and partition are
-// tested on machines without a GPU (fake_driver.h). Thread-safe; handles are the driver's own.
+// tested on machines without a GPU (fake_driver.h). Thread-safe; handles are the driver's own. Any
+// thread may make any call, whatever context it has made current, if any: calls have their GPU's
+// current for as long as they take.
 #ifndef DPIPE_CORE_TENSOR_CUDA_DRIVER_H_
 #define DPIPE_CORE_TENSOR_CUDA_DRIVER_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/tensor/cuda/memory_keepers.h"
 #include "core/tensor/dtype.h"
 
 // As cuda.h declares them: a Stream is a cudaStream_t, an Event a cudaEvent_t, a Graph a
@@ -65,6 +69,10 @@ class Driver {
   virtual absl::StatusOr<std::vector<Context>> Divide(int gpu, int count, int multiprocessors) = 0;
   // For the calling thread.
   virtual absl::Status MakeCurrent(const Context& context) = 0;
+  // Calls `work`, which is about what lives in the context, by any thread: with that current, where
+  // it is the calling thread's, or else the GPU as a whole, for a share is one thread's at a time.
+  // Then the thread's is what it was.
+  virtual void Within(const Context& context, const std::function<void()>& work) = 0;
 
   // Streams do not wait for the default stream.
   virtual absl::StatusOr<Stream> CreateStream(const Context& context) = 0;
@@ -80,7 +88,8 @@ class Driver {
   // Of two events that are done, from `begin` to `end`; may be negative.
   virtual absl::StatusOr<int64_t> ElapsedNs(Event begin, Event end) = 0;
 
-  // A pool keeps what is freed into it until it is trimmed.
+  // A pool keeps what is freed into it until it is trimmed. Trim gives back what is known to be
+  // free: something must have waited for the stream that it was freed on.
   virtual absl::StatusOr<Pool> CreatePool(const Context& context) = 0;
   virtual void DestroyPool(Pool pool) = 0;
   // In the stream's order. ResourceExhausted where the GPU has no more.
@@ -89,8 +98,8 @@ class Driver {
   virtual absl::Status Trim(Pool pool) = 0;
   virtual absl::StatusOr<int64_t> ReservedBytes(Pool pool) = 0;
 
-  // Host memory that the GPU can reach by itself.
-  virtual absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) = 0;
+  // Host memory that the GPU, and every other one, can reach by itself.
+  virtual absl::StatusOr<void*> AllocatePinned(const Context& context, int64_t size_bytes) = 0;
   virtual void FreePinned(void* data) = 0;
 
   // Enqueued. Either side may be pinned host memory or memory of the stream's GPU.
@@ -110,8 +119,11 @@ class Driver {
   // so does EndCapture.
   virtual absl::Status BeginCapture(Stream stream) = 0;
   // By the same thread; the capture is over whether or not this succeeds. The addresses and numbers
-  // that calls were given are the graph's for good: their memory must outlive it.
+  // that calls were given are the graph's for good: their memory must outlive it. The graph has
+  // what it needs on the GPU, so that launches want no more memory.
   virtual absl::StatusOr<Graph> EndCapture(Stream stream) = 0;
+  // Likewise, where nobody wants the graph.
+  virtual void DropCapture(Stream stream) = 0;
   // Enqueues all that the graph has recorded.
   virtual absl::Status Launch(Graph graph, Stream stream) = 0;
   // No launch of it is under way.
@@ -119,6 +131,12 @@ class Driver {
 
   // Where our own kernels are to be emulated; null: on the GPU.
   virtual HostQueue* host_queue() { return nullptr; }
+
+  // Those whose pools keep memory of its GPUs: to be asked where a GPU has no more.
+  MemoryKeepers& memory_keepers() { return memory_keepers_; }
+
+ private:
+  MemoryKeepers memory_keepers_;
 };
 
 }  // namespace dpipe::cuda

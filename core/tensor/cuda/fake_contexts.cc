@@ -65,6 +65,26 @@ std::string FakeContexts::MakeCurrent(const Context& context) {
   return wrong;
 }
 
+std::optional<Context> FakeContexts::Current() const {
+  absl::MutexLock lock(&threads_->mutex);
+  const auto current = threads_->current.find(std::this_thread::get_id());
+  if (current == threads_->current.end()) return std::nullopt;
+  return current->second;
+}
+
+void FakeContexts::Within(const Context& context, const std::function<void()>& work) {
+  const std::optional<Context> before = Current();
+  const auto make_current = [this](const Context& current) {
+    absl::MutexLock lock(&threads_->mutex);
+    threads_->Set(threads_, current);
+  };
+  const bool is_own =
+      before.has_value() && before->gpu == context.gpu && before->green == context.green;
+  if (!is_own) make_current({context.gpu, 0, nullptr});
+  work();
+  if (!is_own && before.has_value()) make_current(*before);
+}
+
 void FakeContexts::Need(int gpu) {
   absl::MutexLock lock(&threads_->mutex);
   if (threads_->current.count(std::this_thread::get_id()) > 0) return;

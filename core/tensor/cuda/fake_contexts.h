@@ -2,8 +2,10 @@
 #ifndef DPIPE_CORE_TENSOR_CUDA_FAKE_CONTEXTS_H_
 #define DPIPE_CORE_TENSOR_CUDA_FAKE_CONTEXTS_H_
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/tensor/cuda/driver.h"
@@ -21,6 +23,9 @@ class FakeContexts {
   // What is wrong with it, in words; empty: nothing. A green context is current to one thread at a
   // time.
   std::string MakeCurrent(const Context& context);
+  // See Driver::Within.
+  void Within(const Context& context, const std::function<void()>& work);
+  std::optional<Context> Current() const;
   // What a call that needs a GPU's primary context, or another one of that GPU, does to a thread
   // that has none: it gets the primary one.
   void Need(int gpu);

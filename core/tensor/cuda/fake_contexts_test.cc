@@ -1,6 +1,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/tensor/cuda/cuda_device.h"
@@ -23,6 +24,13 @@ void OnAnotherThread(const F& f) {
   std::thread(f).join();
 }
 
+// As an op's kernel that uses `t`.
+void Launch(FakeDriver* driver, const Tensor& t) {
+  void* const data = t.raw_data();
+  driver->EnqueueKernel(
+      CudaDeviceOf(*t.device()).stream(), [] {}, &data, sizeof(data));
+}
+
 TEST(FakeContextsTest, AGreenContextIsCurrentToOneThreadAtATime) {
   FakeDriver driver;
   const auto contexts = *driver.Divide(0, 2, 64);
@@ -41,8 +49,7 @@ TEST(FakeContextsTest, KernelsAreLaunchedByThreadsOfTheirGpu) {
   driver.SetNumGpus(2);
   const auto devices = *CreateCudaDevices(&driver, 2);
   const auto launch = [&](int device) {
-    Tensor t = Tensor::Zeros(devices[device], {4}, DType::kF32);
-    devices[device]->Accumulate(t.raw_data(), t.raw_data(), 4);
+    Launch(&driver, Tensor::Zeros(devices[device], {4}, DType::kF32));
   };
   for (int i = 0; i < 2; ++i) {
     OnAnotherThread([&] {
@@ -103,14 +110,41 @@ TEST(FakeContextsTest, CopiesBetweenGpusNameThem) {
                                                "a copy out on GPU 0 uses memory of GPU 1"));
 }
 
+// The driver's own calls may be made by any thread.
+TEST(FakeContextsTest, SumsAreEnqueuedByAnyThread) {
+  FakeDriver driver;
+  driver.SetNumGpus(2);
+  const auto devices = *CreateCudaDevices(&driver, 2);
+  Tensor sum = Tensor::FromHost<float>(devices[1], {2}, std::vector<float>{1, 2});
+  const auto add = [&] { devices[1]->Accumulate(sum.raw_data(), sum.raw_data(), 2); };
+  add();  // has made GPU 0 current
+  OnAnotherThread(add);
+  EXPECT_EQ(HostValues(sum), (std::vector<float>{4, 8}));
+  EXPECT_THAT(driver.violations(), IsEmpty());
+}
+
+TEST(FakeContextsTest, WithinAContextTheThreadHasItOrTheWholeGpu) {
+  FakeDriver driver;
+  driver.SetNumGpus(2);
+  const auto shares = *driver.Divide(1, 2, 64);
+  const auto gpu_and_green = [&](const Context& context) {
+    std::pair<int, void*> within;
+    driver.Within(context, [&] { within = {driver.current()->gpu, driver.current()->green}; });
+    return within;
+  };
+  ASSERT_TRUE(driver.MakeCurrent(shares[0]).ok());
+  EXPECT_EQ(gpu_and_green(shares[0]), std::make_pair(1, shares[0].green));
+  EXPECT_EQ(gpu_and_green(shares[1]), std::make_pair(1, static_cast<void*>(nullptr)));
+  EXPECT_EQ(gpu_and_green({0, 132, nullptr}), std::make_pair(0, static_cast<void*>(nullptr)));
+  EXPECT_EQ(driver.current()->green, shares[0].green);
+  EXPECT_THAT(driver.violations(), IsEmpty());
+}
+
 // By its own thread, and by those that have the GPU as a whole; not by another share's.
 TEST(FakeContextsTest, KernelsOfAShareAreNotLaunchedByAnothers) {
   FakeDriver driver;
   const auto devices = *CreateVirtualCudaDevices(&driver, 2);
-  const auto launch = [&] {
-    Tensor t = Tensor::Zeros(devices[0], {4}, DType::kF32);
-    devices[0]->Accumulate(t.raw_data(), t.raw_data(), 4);
-  };
+  const auto launch = [&] { Launch(&driver, Tensor::Zeros(devices[0], {4}, DType::kF32)); };
   launch();  // devices have been made here
   OnAnotherThread([&] {
     EXPECT_TRUE(devices[0]->BindThread().ok());

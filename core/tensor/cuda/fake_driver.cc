@@ -33,10 +33,10 @@ int64_t FakeDriver::live_bytes() const {
 
 int FakeDriver::num_live_handles() const {
   absl::MutexLock lock(&mutex_);
-  int events = 0;
-  for (const auto& [event, state] : events_) events += state.destroyed ? 0 : 1;
-  return static_cast<int>(streams_.size() + pools_.size() + pinned_.size() + graphs_.size()) +
-         events;
+  int live = static_cast<int>(streams_.size() + pinned_.size() + graphs_.size());
+  for (const auto& [event, state] : events_) live += state.destroyed ? 0 : 1;
+  for (const auto& [pool, state] : pools_) live += state.destroyed ? 0 : 1;
+  return live;
 }
 
 void FakeDriver::SetNumGpus(int count) {
@@ -59,7 +59,18 @@ void FakeDriver::FailNext(const std::string& call) {
   fail_next_ = call;
 }
 
+void FakeDriver::Break(const std::string& error) {
+  std::vector<std::deque<Work>> dropped;  // without the lock: it may hold tensors
+  absl::MutexLock lock(&mutex_);
+  broken_ = absl::InternalError(error);
+  for (auto& [stream, queue] : streams_) dropped.push_back(std::exchange(queue, {}));
+  changed_.SignalAll();
+}
+
 absl::Status FakeDriver::Failure(const std::string& call) {
+  if (!broken_.ok()) {
+    return absl::Status(broken_.code(), absl::StrCat(call, ": ", broken_.message()));
+  }
   if (fail_next_ != call) return absl::OkStatus();
   fail_next_.clear();
   return absl::InternalError(call + " was told to fail");
@@ -89,12 +100,17 @@ absl::Status FakeDriver::MakeCurrent(const Context& context) {
   return absl::OkStatus();
 }
 
+void FakeDriver::Within(const Context& context, const std::function<void()>& work) {
+  contexts_.Within(context, work);
+}
+
 void FakeDriver::Tell(const std::string& wrong) {
   if (!wrong.empty()) violations_.push_back(wrong);
 }
 
 absl::StatusOr<Stream> FakeDriver::CreateStream(const Context& context) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Failure("CreateStream"));
   const Stream stream = NewHandle<Stream>();
   streams_[stream];
   contexts_.Need(context.gpu);
@@ -111,6 +127,7 @@ void FakeDriver::DestroyStream(Stream stream) {
 
 absl::StatusOr<Event> FakeDriver::CreateEvent(const Context& context) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Failure("CreateEvent"));
   const Event event = NewHandle<Event>();
   events_[event];
   contexts_.Need(context.gpu);
@@ -166,6 +183,7 @@ absl::Status FakeDriver::Record(Event event, Stream stream) {
     captured_events_[event] = {capture, capture->Tail(stream)};
     return absl::OkStatus();
   }
+  DPIPE_RETURN_IF_ERROR(Failure("Record"));
   const int64_t recording = ++events_.at(event).recorded;
   return Push("Record", stream, {[this, event, recording]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 EventState& state = events_.at(event);
@@ -187,6 +205,7 @@ absl::Status FakeDriver::Wait(Stream stream, Event event) {
 absl::StatusOr<bool> FakeDriver::Done(Event event) {
   absl::MutexLock lock(&mutex_);
   DPIPE_RETURN_IF_ERROR(Unsafe("Done", event));
+  DPIPE_RETURN_IF_ERROR(Failure("Done"));
   bool is_enough = IsDone(event, events_.at(event).recorded);
   RunWhile([&is_enough] { return !std::exchange(is_enough, true); });
   return IsDone(event, events_.at(event).recorded);
@@ -196,7 +215,8 @@ absl::Status FakeDriver::Synchronize(Event event) {
   absl::MutexLock lock(&mutex_);
   DPIPE_RETURN_IF_ERROR(Unsafe("Synchronize", event));
   const int64_t recording = events_.at(event).recorded;
-  RunUntil([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return IsDone(event, recording); });
+  RunUntil(
+      [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !broken_.ok() || IsDone(event, recording); });
   return Failure("Synchronize");
 }
 
@@ -263,6 +283,7 @@ bool FakeDriver::RunOne() {
 
 absl::StatusOr<int64_t> FakeDriver::ElapsedNs(Event begin, Event end) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Failure("ElapsedNs"));
   Tell(contexts_.Elapsed(begin, end));
   return events_.at(end).time_ns - events_.at(begin).time_ns;
 }
@@ -272,7 +293,7 @@ absl::StatusOr<Pool> FakeDriver::CreatePool(const Context& context) {
   DPIPE_RETURN_IF_ERROR(Unsafe("CreatePool"));
   DPIPE_RETURN_IF_ERROR(Failure("CreatePool"));
   const Pool pool = NewHandle<Pool>();
-  pools_[pool];
+  pools_[pool].gpu = context.gpu;
   contexts_.Need(context.gpu);
   contexts_.Made(pool, context);
   return pool;
@@ -280,18 +301,31 @@ absl::StatusOr<Pool> FakeDriver::CreatePool(const Context& context) {
 
 void FakeDriver::DestroyPool(Pool pool) {
   absl::MutexLock lock(&mutex_);
-  DPIPE_CHECK_EQ(pools_.erase(pool), 1);
+  PoolState& state = pools_.at(pool);
+  DPIPE_CHECK(!state.destroyed);
+  state.destroyed = true;
+  state.reserved_bytes = state.live_bytes;
+  if (state.live_bytes == 0) pools_.erase(pool);
+}
+
+int64_t FakeDriver::ReservedOn(int gpu) const {
+  int64_t bytes = 0;
+  for (const auto& [pool, state] : pools_) bytes += state.gpu == gpu ? state.reserved_bytes : 0;
+  return bytes;
 }
 
 absl::StatusOr<void*> FakeDriver::Allocate(Pool pool, int64_t size_bytes, Stream stream) {
   absl::MutexLock lock(&mutex_);
   DPIPE_RETURN_IF_ERROR(Unsafe("Allocate", stream));
-  if (memory_limit_ > 0 && live_bytes_ + size_bytes > memory_limit_) {
+  DPIPE_RETURN_IF_ERROR(Failure("Allocate"));
+  PoolState& of_pool = pools_.at(pool);
+  const int64_t reserved = ReservedOn(of_pool.gpu);
+  const int64_t lacking = of_pool.live_bytes + size_bytes - of_pool.reserved_bytes;
+  if (memory_limit_ > 0 && lacking > 0 && reserved + lacking > memory_limit_) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(live_bytes_, " of ", memory_limit_, " bytes in use"));
+        absl::StrCat(reserved, " of ", memory_limit_, " bytes in use"));
   }
   live_bytes_ += size_bytes;
-  PoolState& of_pool = pools_.at(pool);
   of_pool.live_bytes += size_bytes;
   of_pool.reserved_bytes = std::max(of_pool.reserved_bytes, of_pool.live_bytes);
   Block block{nullptr, size_bytes, pool};
@@ -307,27 +341,32 @@ absl::Status FakeDriver::Free(void* data, Stream stream) {
   DPIPE_RETURN_IF_ERROR(Unsafe("Free", stream));
   return Push("Free", stream, {[this, data]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 Block& block = blocks_.at(static_cast<char*>(data));
-                if (!block.live) violations_.push_back("a block was freed twice");
-                live_bytes_ -= block.live ? block.size_bytes : 0;
-                const auto pool = pools_.find(block.pool);
-                if (pool != pools_.end()) pool->second.live_bytes -= block.size_bytes;
+                if (!block.live) return violations_.push_back("a block was freed twice");
                 block.live = false;
+                live_bytes_ -= block.size_bytes;
+                PoolState& pool = pools_.at(block.pool);
+                pool.live_bytes -= block.size_bytes;
+                if (pool.destroyed) pool.reserved_bytes = pool.live_bytes;
+                if (pool.destroyed && pool.live_bytes == 0) pools_.erase(block.pool);
                 std::memset(data, 0xdd, std::min(block.size_bytes, kFilledBytes));
               }});
 }
 
 absl::Status FakeDriver::Trim(Pool pool) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Unsafe("Trim"));
+  DPIPE_RETURN_IF_ERROR(Failure("Trim"));
   pools_.at(pool).reserved_bytes = pools_.at(pool).live_bytes;
-  return Unsafe("Trim");
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> FakeDriver::ReservedBytes(Pool pool) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Failure("ReservedBytes"));
   return pools_.at(pool).reserved_bytes;
 }
 
-absl::StatusOr<void*> FakeDriver::AllocatePinned(int64_t size_bytes) {
+absl::StatusOr<void*> FakeDriver::AllocatePinned(const Context& context, int64_t size_bytes) {
   absl::MutexLock lock(&mutex_);
   DPIPE_RETURN_IF_ERROR(Unsafe("AllocatePinned"));
   DPIPE_RETURN_IF_ERROR(Failure("AllocatePinned"));
@@ -342,18 +381,25 @@ void FakeDriver::FreePinned(void* data) {
   DPIPE_CHECK_EQ(pinned_.erase(static_cast<char*>(data)), 1);
 }
 
-Pool FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_bytes) {
+const FakeDriver::Block* FakeDriver::FindBlock(const void* data, int64_t size_bytes) const {
   const char* const begin = static_cast<const char*>(data);
   for (const auto* blocks : {&blocks_, &pinned_}) {
     auto it = blocks->upper_bound(begin);
     if (it == blocks->begin()) continue;
     --it;
-    if (begin + size_bytes > it->first + it->second.size_bytes) continue;
-    if (!it->second.live) violations_.push_back(absl::StrCat(what, " of freed memory"));
-    return it->second.pool;
+    if (begin + size_bytes <= it->first + it->second.size_bytes) return &it->second;
   }
-  violations_.push_back(absl::StrCat(what, " of memory that is not the driver's"));
   return nullptr;
+}
+
+Pool FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_bytes) {
+  const Block* const block = FindBlock(data, size_bytes);
+  if (block == nullptr) {
+    violations_.push_back(absl::StrCat(what, " of memory that is not the driver's"));
+    return nullptr;
+  }
+  if (!block->live) violations_.push_back(absl::StrCat(what, " of freed memory"));
+  return block->pool;
 }
 
 void FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_bytes,
@@ -363,6 +409,8 @@ void FakeDriver::CheckAccess(const char* what, const void* data, int64_t size_by
 
 absl::Status FakeDriver::Copy(void* to, const void* from, int64_t size_bytes, Stream stream) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Captured("Copy", stream, from, size_bytes));
+  DPIPE_RETURN_IF_ERROR(Captured("Copy", stream, to, size_bytes));
   return Push("Copy", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 CheckAccess("a copy out", from, size_bytes, stream);
                 CheckAccess("a copy in", to, size_bytes, stream);
@@ -373,6 +421,8 @@ absl::Status FakeDriver::Copy(void* to, const void* from, int64_t size_bytes, St
 absl::Status FakeDriver::CopyBetween(void* to, int to_gpu, const void* from, int from_gpu,
                                      int64_t size_bytes, Stream stream) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Captured("CopyBetween", stream, from, size_bytes));
+  DPIPE_RETURN_IF_ERROR(Captured("CopyBetween", stream, to, size_bytes));
   return Push("CopyBetween", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 Tell(contexts_.Named(CheckAccess("a copy out", from, size_bytes), from_gpu));
                 Tell(contexts_.Named(CheckAccess("a copy in", to, size_bytes), to_gpu));
@@ -382,6 +432,7 @@ absl::Status FakeDriver::CopyBetween(void* to, int to_gpu, const void* from, int
 
 absl::Status FakeDriver::Fill(void* data, int value, int64_t size_bytes, Stream stream) {
   absl::MutexLock lock(&mutex_);
+  DPIPE_RETURN_IF_ERROR(Captured("Fill", stream, data, size_bytes));
   return Push("Fill", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 CheckAccess("a fill", data, size_bytes, stream);
                 std::memset(data, value, size_bytes);
@@ -396,7 +447,6 @@ absl::Status FakeDriver::Convert(void* to, DType to_dtype, const void* from, DTy
         absl::StrCat("from ", DTypeName(from_dtype), " to ", DTypeName(to_dtype)));
   }
   absl::MutexLock lock(&mutex_);
-  Tell(contexts_.Launch(stream));
   return Push("Convert", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 CheckAccess("a conversion", from, count * (narrow ? 4 : 2), stream);
                 CheckAccess("a conversion", to, count * (narrow ? 2 : 4), stream);
@@ -413,7 +463,6 @@ absl::Status FakeDriver::Convert(void* to, DType to_dtype, const void* from, DTy
 
 absl::Status FakeDriver::Accumulate(float* sum, const float* term, int64_t count, Stream stream) {
   absl::MutexLock lock(&mutex_);
-  Tell(contexts_.Launch(stream));
   return Push("Accumulate", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 CheckAccess("a sum", sum, count * 4, stream);
                 CheckAccess("a term", term, count * 4, stream);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,11 @@ namespace dpipe::cuda {
 // memory with 0xcd, of large blocks the first 64 MiB. Our own kernels run as any other work
 // (EnqueueKernel). What is captured runs when its graph is launched, with the memory that it was
 // given then, in any order that the streams allow that were captured; everything that CUDA forbids
-// during a capture fails and spoils it. Of contexts it wants what CUDA does: kernels are launched
-// by threads that have made the stream's current, or its GPU's primary one; what a stream does uses
-// its own GPU's memory, but for copies that name both GPUs; a green one is current to one thread at
-// a time; events are recorded on their own GPU.
+// during a capture fails and spoils it, as do copies and fills of memory that nobody has. Of
+// contexts it wants what CUDA does: EnqueueKernel is called by threads that have made the stream's
+// current, or its GPU's primary one; what a stream does uses its own GPU's memory, but for copies
+// that name both GPUs; a green one is current to one thread at a time; events are recorded on their
+// own GPU.
 class FakeDriver : public Driver, public HostQueue {
  public:
   explicit FakeDriver(uint64_t seed = 1);
@@ -44,12 +46,17 @@ class FakeDriver : public Driver, public HostQueue {
   int64_t live_bytes() const;    // allocated, and not freed by work that has run
   int num_live_handles() const;  // streams, events, pools, pinned buffers, graphs
   int64_t num_launches() const;  // of graphs
-  // Lets allocations beyond so many live bytes fail; 0: no limit.
+  // Lets allocations fail for which a GPU's pools would have to reserve more than so many bytes; 0:
+  // no limit.
   void set_memory_limit(int64_t bytes);
+  // What the calling thread has made current.
+  std::optional<Context> current() const { return contexts_.Current(); }
   // From now on the host cannot touch what is allocated: it crashes where it tries.
   void HideMemory();
   // The next call of that name ("Copy", "Record", ...) fails once.
   void FailNext(const std::string& call);
+  // What a kernel's illegal access does: nothing runs any more, and every call fails with `error`.
+  void Break(const std::string& error);
   std::vector<Gpu>& gpus() { return gpus_; }
   // So many GPUs like the first, numbered from 0. Before any is used.
   void SetNumGpus(int count);
@@ -62,6 +69,7 @@ class FakeDriver : public Driver, public HostQueue {
   absl::StatusOr<int> NumShares(int gpu, int multiprocessors) override;
   absl::StatusOr<std::vector<Context>> Divide(int gpu, int count, int multiprocessors) override;
   absl::Status MakeCurrent(const Context& context) override;
+  void Within(const Context& context, const std::function<void()>& work) override;
   absl::StatusOr<Stream> CreateStream(const Context& context) override;
   void DestroyStream(Stream stream) override;
   absl::Status Synchronize(Stream stream) override;
@@ -78,7 +86,7 @@ class FakeDriver : public Driver, public HostQueue {
   absl::Status Free(void* data, Stream stream) override;
   absl::Status Trim(Pool pool) override;
   absl::StatusOr<int64_t> ReservedBytes(Pool pool) override;
-  absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) override;
+  absl::StatusOr<void*> AllocatePinned(const Context& context, int64_t size_bytes) override;
   void FreePinned(void* data) override;
   absl::Status Copy(void* to, const void* from, int64_t size_bytes, Stream stream) override;
   absl::Status CopyBetween(void* to, int to_gpu, const void* from, int from_gpu, int64_t size_bytes,
@@ -89,6 +97,7 @@ class FakeDriver : public Driver, public HostQueue {
   absl::Status Accumulate(float* sum, const float* term, int64_t count, Stream stream) override;
   absl::Status BeginCapture(Stream stream) override;
   absl::StatusOr<Graph> EndCapture(Stream stream) override;
+  void DropCapture(Stream stream) override;
   absl::Status Launch(Graph graph, Stream stream) override;
   void DestroyGraph(Graph graph) override;
   HostQueue* host_queue() override { return this; }
@@ -121,10 +130,12 @@ class FakeDriver : public Driver, public HostQueue {
     std::shared_ptr<FakeCapture> capture;
     std::vector<int> after;
   };
-  // It keeps what was live at most since it was trimmed.
+  // It keeps what was live at most since it was trimmed; destroyed, what is live still.
   struct PoolState {
+    int gpu = 0;
     int64_t live_bytes = 0;
     int64_t reserved_bytes = 0;
+    bool destroyed = false;
   };
   struct Block {
     std::unique_ptr<char[]> data;  // null: hidden
@@ -139,6 +150,7 @@ class FakeDriver : public Driver, public HostQueue {
   }
   absl::Status Push(const char* call, Stream stream, Work work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a call that must fail, for one of these reasons.
   absl::Status Failure(const std::string& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A violation, unless it is empty.
   void Tell(const std::string& wrong) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -152,6 +164,7 @@ class FakeDriver : public Driver, public HostQueue {
   // False where nothing can go on.
   bool RunOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsDone(Event event, int64_t recording) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t ReservedOn(int gpu) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The pool of the memory, null for pinned and for unknown memory.
   Pool CheckAccess(const char* what, const void* data, int64_t size_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -166,6 +179,15 @@ class FakeDriver : public Driver, public HostQueue {
   absl::Status Unsafe(const char* call, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Unsafe(const char* call, Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CaptureWait(Stream stream, Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // That this thread has begun with this stream, and which is over now.
+  absl::StatusOr<std::shared_ptr<FakeCapture>> TakeCapture(Stream stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a copy or fill that is captured there: all of the memory must be known to be somebody's.
+  absl::Status Captured(const char* call, Stream stream, const void* data, int64_t size_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The block that has all of it; null: none.
+  const Block* FindBlock(const void* data, int64_t size_bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::vector<Gpu> gpus_;
   MultiprocessorRules rules_;
@@ -178,6 +200,7 @@ class FakeDriver : public Driver, public HostQueue {
   int64_t clock_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t memory_limit_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string fail_next_ ABSL_GUARDED_BY(mutex_);
+  absl::Status broken_ ABSL_GUARDED_BY(mutex_);
   std::map<Stream, std::deque<Work>> streams_ ABSL_GUARDED_BY(mutex_);
   std::map<Event, EventState> events_ ABSL_GUARDED_BY(mutex_);
   std::map<Pool, PoolState> pools_ ABSL_GUARDED_BY(mutex_);

@@ -67,8 +67,14 @@ absl::Status FakeDriver::BeginCapture(Stream stream) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Graph> FakeDriver::EndCapture(Stream stream) {
-  absl::MutexLock lock(&mutex_);
+absl::Status FakeDriver::Captured(const char* call, Stream stream, const void* data,
+                                  int64_t size_bytes) {
+  FakeCapture* const capture = CaptureOf(stream);
+  if (capture == nullptr || FindBlock(data, size_bytes) != nullptr) return absl::OkStatus();
+  return capture->Spoil(absl::StrCat(call, " of memory that is not the driver's"));
+}
+
+absl::StatusOr<std::shared_ptr<FakeCapture>> FakeDriver::TakeCapture(Stream stream) {
   FakeCapture* const found = CaptureOf(stream);
   if (found == nullptr) return absl::FailedPreconditionError("EndCapture without BeginCapture");
   if (found->origin() != stream) return found->Spoil("EndCapture of a stream that joined later");
@@ -77,6 +83,17 @@ absl::StatusOr<Graph> FakeDriver::EndCapture(Stream stream) {
                                [&](const auto& capture) { return capture.get() == found; });
   const std::shared_ptr<FakeCapture> capture = *it;
   captures_.erase(it);
+  return capture;
+}
+
+void FakeDriver::DropCapture(Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  TakeCapture(stream).status().IgnoreError();
+}
+
+absl::StatusOr<Graph> FakeDriver::EndCapture(Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  DPIPE_ASSIGN_OR_RETURN(const std::shared_ptr<FakeCapture> capture, TakeCapture(stream));
   DPIPE_RETURN_IF_ERROR(Failure("EndCapture"));
   DPIPE_ASSIGN_OR_RETURN(const std::shared_ptr<const FakeGraph> recorded, capture->End());
   const Graph graph = NewHandle<Graph>();
@@ -130,7 +147,7 @@ void FakeDriver::EnqueueKernel(void* stream, std::function<void()> kernel, const
              }
              kernel();
            }});
-  if (pushed.ok() || CaptureOf(static_cast<Stream>(stream)) != nullptr) return;
+  if (pushed.ok() || !broken_.ok() || CaptureOf(static_cast<Stream>(stream)) != nullptr) return;
   violations_.push_back(absl::StrCat("EnqueueKernel: ", pushed.message()));
 }
 

@@ -110,7 +110,7 @@ TEST_F(FakeDriverCaptureTest, WhatCannotBeCapturedSpoilsIt) {
     return driver_.Done(event_).status();
   });
   expect("Allocate of a stream", [&] { return driver_.Allocate(pool_, 8, stream_).status(); });
-  expect("AllocatePinned during", [&] { return driver_.AllocatePinned(8).status(); });
+  expect("AllocatePinned during", [&] { return driver_.AllocatePinned({}, 8).status(); });
   expect("Trim during", [&] { return driver_.Trim(pool_); });
   expect("from outside the capture", [&] { return driver_.Wait(stream_, before); });
   expect("BeginCapture of", [&] { return driver_.BeginCapture(stream_); });
@@ -118,9 +118,12 @@ TEST_F(FakeDriverCaptureTest, WhatCannotBeCapturedSpoilsIt) {
     return driver_.Enqueue(
         stream_, [] {}, [] { return true; });
   });
+  float* const data = Floats(2);
+  expect("Fill of memory that is not", [&] { return driver_.Fill(nullptr, 0, 4, stream_); });
+  expect("Copy of memory that is not", [&] { return driver_.Copy(data, data + 1, 8, stream_); });
   expect("was told to fail", [&] {
     driver_.FailNext("Fill");
-    return driver_.Fill(nullptr, 0, 0, stream_);
+    return driver_.Fill(data, 0, 8, stream_);
   });
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }

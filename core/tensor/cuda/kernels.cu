@@ -33,6 +33,9 @@ unsigned BlocksFor(int64_t count) {
   return static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
 }
 
+// Errors that earlier calls have left to the thread are not the launch's.
+void ForgetErrors() { cudaGetLastError(); }
+
 template <typename To, typename From>
 void Launch(void* to, const void* from, int64_t count, cudaStream_t stream) {
   ConvertKernel<<<BlocksFor(count), kThreads, 0, stream>>>(static_cast<To*>(to),
@@ -44,6 +47,7 @@ void Launch(void* to, const void* from, int64_t count, cudaStream_t stream) {
 cudaError_t Convert(void* to, DType to_dtype, const void* from, DType from_dtype, int64_t count,
                     cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
+  ForgetErrors();
   if (to_dtype == DType::kBf16 && from_dtype == DType::kF32) {
     Launch<__nv_bfloat16, float>(to, from, count, stream);
   } else if (to_dtype == DType::kF32 && from_dtype == DType::kBf16) {
@@ -56,6 +60,7 @@ cudaError_t Convert(void* to, DType to_dtype, const void* from, DType from_dtype
 
 cudaError_t Accumulate(float* sum, const float* term, int64_t count, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
+  ForgetErrors();
   AccumulateKernel<<<BlocksFor(count), kThreads, 0, stream>>>(sum, term, count);
   return cudaGetLastError();
 }

@@ -71,6 +71,22 @@ TEST_F(PassWorkersOnAGpuTest, ThoseWithRoomBesidesEachOther) {
   EXPECT_EQ(devices_[0]->allocator().stats().peak_bytes, peak);
 }
 
+TEST_F(PassWorkersOnAGpuTest, WhatItsPassesHaveKeptIsGivenBack) {
+  Start(/*live_bytes=*/1 << 20, /*limit_bytes=*/5 * kGiB);
+  {
+    const auto chosen = PassWorkers::For(Pointers(workers_), kGiB);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    const auto made = RunOnAll(chosen->workers(), [&](int i) {
+      const Tensor pass = Tensor::Zeros(devices_[i], {1 << 20}, DType::kF32);
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(FirstError(made).ok());
+    EXPECT_EQ(devices_[1]->allocator().stats().reserved_bytes, 4 << 20);
+  }
+  EXPECT_EQ(devices_[0]->allocator().stats().reserved_bytes, 1 << 20);
+  EXPECT_EQ(devices_[1]->allocator().stats().reserved_bytes, 0);
+}
+
 TEST_F(PassWorkersOnAGpuTest, TheCpusCoresWhereThereIsNone) {
   Start(/*live_bytes=*/1 << 20, /*limit_bytes=*/kGiB);
   const auto chosen = PassWorkers::For(Pointers(workers_), 3 * kGiB);

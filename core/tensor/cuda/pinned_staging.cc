@@ -22,7 +22,7 @@ absl::StatusOr<PinnedStaging::Buffer*> PinnedStaging::Next() {
     return &buffer;
   }
   DPIPE_ASSIGN_OR_RETURN(const Event event, driver_->CreateEvent(context_));
-  absl::StatusOr<void*> data = driver_->AllocatePinned(kBufferBytes);
+  absl::StatusOr<void*> data = driver_->AllocatePinned(context_, kBufferBytes);
   if (!data.ok()) {
     driver_->DestroyEvent(event);
     return data.status();

@@ -12,6 +12,9 @@ namespace {
 
 constexpr int64_t kGranule = 512;  // what the driver aligns to
 
+// How often others are asked for what they keep: somebody else may be the first to take it.
+constexpr int kSweeps = 3;
+
 // An address of no memory, aligned as all.
 constexpr uintptr_t kNowhere = uintptr_t{1} << 60;
 
@@ -21,17 +24,27 @@ int64_t RoundUp(int64_t size_bytes) {
 
 }  // namespace
 
-StreamOrderedAllocator::StreamOrderedAllocator(Driver* driver, Pool pool, Stream stream,
-                                               std::string name)
-    : driver_(driver), pool_(pool), stream_(stream), name_(std::move(name)) {}
+StreamOrderedAllocator::StreamOrderedAllocator(Driver* driver, const Context& context, Pool pool,
+                                               Stream stream, std::string name,
+                                               std::function<void(const absl::Status&)> keep)
+    : driver_(driver),
+      context_(context),
+      pool_(pool),
+      stream_(stream),
+      name_(std::move(name)),
+      keep_(std::move(keep)) {
+  driver_->memory_keepers().Add(context_.gpu, this);
+}
 
 StreamOrderedAllocator::~StreamOrderedAllocator() {
+  driver_->memory_keepers().Remove(this);
   absl::MutexLock lock(&mutex_);
   Collect(/*wait=*/true);
   driver_->DestroyPool(pool_);
 }
 
 absl::StatusOr<void*> StreamOrderedAllocator::TryAllocate(int64_t size_bytes) {
+  AwaitPool();
   Collect(/*wait=*/false);
   absl::StatusOr<void*> data = driver_->Allocate(pool_, size_bytes, stream_);
   if (data.status().code() != absl::StatusCode::kResourceExhausted) return data;
@@ -40,7 +53,17 @@ absl::StatusOr<void*> StreamOrderedAllocator::TryAllocate(int64_t size_bytes) {
   Collect(/*wait=*/true);
   DPIPE_RETURN_IF_ERROR(driver_->Synchronize(stream_));
   DPIPE_RETURN_IF_ERROR(driver_->Trim(pool_));
-  return driver_->Allocate(pool_, size_bytes, stream_);
+  data = driver_->Allocate(pool_, size_bytes, stream_);
+  for (int i = 0; i < kSweeps; ++i) {
+    if (data.status().code() != absl::StatusCode::kResourceExhausted) return data;
+    // What the GPU's other pools keep. Without the lock: they may be about to ask for this one's.
+    mutex_.Unlock();
+    driver_->memory_keepers().GiveUpUnused(context_.gpu);
+    mutex_.Lock();
+    AwaitPool();
+    data = driver_->Allocate(pool_, size_bytes, stream_);
+  }
+  return data;
 }
 
 void StreamOrderedAllocator::AwaitPool() {
@@ -51,23 +74,29 @@ void StreamOrderedAllocator::AwaitPool() {
 }
 
 void StreamOrderedAllocator::Poison(void* data, int64_t size_bytes) {
-  if (!poison_) return;
-  const absl::Status filled = driver_->Fill(data, 0xff, size_bytes, stream_);
-  DPIPE_CHECK(filled.ok()) << filled.message();
+  if (poison_) keep_(driver_->Fill(data, 0xff, size_bytes, stream_));
 }
 
 absl::StatusOr<void*> StreamOrderedAllocator::AllocateBlock(int64_t size_bytes) {
-  AwaitPool();
   const absl::StatusOr<void*> data = TryAllocate(size_bytes);
-  if (!data.ok()) {
-    return absl::Status(data.status().code(),
-                        absl::StrCat(name_, ", which has ", FormatBytes(stats_.allocated_bytes),
-                                     " in tensors, has no ", FormatBytes(size_bytes),
-                                     " more: ", data.status().message()));
+  if (data.status().code() == absl::StatusCode::kResourceExhausted) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        name_, ", which has ", FormatBytes(stats_.allocated_bytes), " in tensors, has no ",
+        FormatBytes(size_bytes), " more: ", data.status().message()));
   }
+  if (!data.ok()) return data;
   stats_.allocated_bytes += size_bytes;
   stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.allocated_bytes);
   return data;
+}
+
+// A GPU that has failed makes no event either. It refuses all work, so that nothing will touch the
+// address.
+void* StreamOrderedAllocator::WithoutBlock(const absl::Status& status) {
+  const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
+  DPIPE_CHECK(!event.ok()) << name_ << ": " << status.message();
+  keep_(status);
+  return reinterpret_cast<void*>(kNowhere);
 }
 
 void* StreamOrderedAllocator::Allocate(int64_t size_bytes) {
@@ -75,7 +104,9 @@ void* StreamOrderedAllocator::Allocate(int64_t size_bytes) {
   absl::MutexLock lock(&mutex_);
   if (captured() && inside_ == std::this_thread::get_id()) return AllocateInRoom(size);
   const absl::StatusOr<void*> data = AllocateBlock(size);
-  DPIPE_CHECK(data.ok()) << data.status().message();
+  DPIPE_CHECK(data.status().code() != absl::StatusCode::kResourceExhausted)
+      << data.status().message();
+  if (!data.ok()) return WithoutBlock(data.status());
   Poison(*data, size);
   if (measurement_ != nullptr && measurement_->thread == std::this_thread::get_id()) {
     measurement_->places[*data] = measurement_->arena.Place(size);
@@ -86,23 +117,26 @@ void* StreamOrderedAllocator::Allocate(int64_t size_bytes) {
 void* StreamOrderedAllocator::AllocateIfRoom(int64_t size_bytes) {
   const int64_t size = RoundUp(size_bytes);
   absl::MutexLock lock(&mutex_);
-  AwaitPool();
   const absl::StatusOr<void*> data = TryAllocate(size);
   if (data.status().code() == absl::StatusCode::kResourceExhausted) return nullptr;
-  DPIPE_CHECK(data.ok()) << data.status().message();
+  if (!data.ok()) return keep_(data.status()), nullptr;
   stats_.allocated_bytes += size;
   return *data;
 }
 
 void* StreamOrderedAllocator::AllocateInRoom(int64_t size_bytes) {
-  const int64_t place = room_->arena.Place(size_bytes);
-  for (auto& [begin, room] : rooms_) {
-    if (&room != room_ || place + size_bytes > room.size_bytes) continue;
+  auto& [begin, room] = *room_;
+  const int64_t place = room.arena.Place(size_bytes);
+  if (place + size_bytes <= room.size_bytes) {
     Poison(begin + place, size_bytes);
     return begin + place;
   }
-  room_->arena.Remove(place);
-  return reinterpret_cast<void*>(kNowhere);
+  keep_(absl::ResourceExhaustedError(absl::StrCat(
+      "it takes ", FormatBytes(room.arena.most_bytes()), " of memory or more, but took ",
+      FormatBytes(room.size_bytes), " when it was measured")));
+  room.arena.Remove(place);
+  ++room.misfits;
+  return begin;
 }
 
 bool StreamOrderedAllocator::FreeInRoom(void* data) {
@@ -110,14 +144,24 @@ bool StreamOrderedAllocator::FreeInRoom(void* data) {
   auto it = rooms_.upper_bound(static_cast<char*>(data));
   if (it == rooms_.begin()) return false;
   --it;
-  const auto [begin, size_bytes] = std::make_pair(it->first, it->second.size_bytes);
-  if (static_cast<char*>(data) >= begin + size_bytes) return false;
-  it->second.arena.Remove(static_cast<char*>(data) - begin);
-  if (it->second.dropped && it->second.arena.empty()) {
-    rooms_.erase(it);
-    FreeBlock(begin, size_bytes);
+  char* const begin = it->first;
+  Room& room = it->second;
+  if (static_cast<char*>(data) >= begin + room.size_bytes) return false;
+  // Which of those at the beginning it is does not matter: the recording was refused, and its room
+  // goes when all are gone.
+  if (data == begin && room.misfits > 0) {
+    --room.misfits;
+  } else {
+    room.arena.Remove(static_cast<char*>(data) - begin);
   }
+  if (room.dropped && room.empty()) EndRoom(it);
   return true;
+}
+
+void StreamOrderedAllocator::EndRoom(std::map<char*, Room>::iterator room) {
+  const auto [begin, size_bytes] = std::make_pair(room->first, room->second.size_bytes);
+  rooms_.erase(room);
+  FreeBlock(begin, size_bytes);
 }
 
 void StreamOrderedAllocator::BeginMeasuring() {
@@ -144,33 +188,26 @@ absl::StatusOr<void*> StreamOrderedAllocator::MakeRoom(int64_t size_bytes) {
 void StreamOrderedAllocator::EnterRoom(void* room) {
   absl::MutexLock lock(&mutex_);
   DPIPE_CHECK(!captured()) << name_ << " is being captured";
-  room_ = &rooms_.at(static_cast<char*>(room));
+  room_ = &*rooms_.find(static_cast<char*>(room));
   inside_ = std::this_thread::get_id();
 }
 
-absl::Status StreamOrderedAllocator::LeaveRoom() {
+void StreamOrderedAllocator::LeaveRoom() {
   absl::MutexLock lock(&mutex_);
   DPIPE_CHECK(captured() && inside_ == std::this_thread::get_id());
-  const int64_t needed = room_->arena.most_bytes(), size = room_->size_bytes;
   room_ = nullptr;
   Collect(/*wait=*/false);
-  if (needed <= size) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("it takes ", FormatBytes(needed),
-                                                   " of memory, but took ", FormatBytes(size),
-                                                   " when it was measured"));
 }
 
 void StreamOrderedAllocator::DropRoom(void* room) {
   absl::MutexLock lock(&mutex_);
   const auto it = rooms_.find(static_cast<char*>(room));
   it->second.dropped = true;
-  if (!it->second.arena.empty()) return;
-  const int64_t size_bytes = it->second.size_bytes;
-  rooms_.erase(it);
-  FreeBlock(room, size_bytes);
+  if (it->second.empty()) EndRoom(it);
 }
 
 void StreamOrderedAllocator::AddUse(void* data, Event event) {
+  if (data == reinterpret_cast<void*>(kNowhere)) return driver_->DestroyEvent(event);
   absl::MutexLock lock(&mutex_);
   std::vector<Event>& uses = uses_[data];
   if (!captured()) DropDoneUses(&uses);
@@ -247,6 +284,32 @@ void StreamOrderedAllocator::ReleaseCache() {
   AwaitPool();
   Collect(/*wait=*/true);
   driver_->Synchronize(stream_).IgnoreError();
+  driver_->Trim(pool_).IgnoreError();
+}
+
+absl::StatusOr<Event> StreamOrderedAllocator::Mark() {
+  DPIPE_ASSIGN_OR_RETURN(const Event event, driver_->CreateEvent(context_));
+  const absl::Status recorded = driver_->Record(event, stream_);
+  if (recorded.ok()) return event;
+  driver_->DestroyEvent(event);
+  return recorded;
+}
+
+// A stream must not be waited for while it is captured, and a capture may begin once the lock is
+// gone. An event that was recorded before can be waited for at any time.
+void StreamOrderedAllocator::GiveUpUnused() {
+  absl::StatusOr<Event> freed = absl::FailedPreconditionError("captured");
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!captured()) {
+      Collect(/*wait=*/true);
+      freed = Mark();
+    }
+  }
+  if (freed.ok()) {
+    driver_->Synchronize(*freed).IgnoreError();
+    driver_->DestroyEvent(*freed);
+  }
   driver_->Trim(pool_).IgnoreError();
 }
 

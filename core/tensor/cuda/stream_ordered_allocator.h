@@ -3,11 +3,13 @@
 #define DPIPE_CORE_TENSOR_CUDA_STREAM_ORDERED_ALLOCATOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -15,21 +17,27 @@
 #include "core/tensor/allocator.h"
 #include "core/tensor/cuda/arena.h"
 #include "core/tensor/cuda/driver.h"
+#include "core/tensor/cuda/memory_keepers.h"
 
 namespace dpipe::cuda {
 
 // Blocks come from a pool of the driver that keeps what is freed: the same step repeated takes
 // nothing from the system. A block that other streams use (AddUse) goes back to the pool only when
 // they are done with it, which is looked for whenever memory is asked for; nobody waits, unless
-// memory is short.
+// memory is short. What one allocator keeps no other can use: where the GPU has no more, all of it
+// give up what they keep. Where every call to the GPU fails, blocks are addresses of no memory, for
+// work that will be refused: the error is kept, and the process goes on to tell it.
 //
 // While the stream is captured nothing can be allocated from the pool. The capturing thread gets
 // parts of a *room*, a block that was allocated before; others wait for the end of the capture, and
 // what they free stays until then.
-class StreamOrderedAllocator : public Allocator {
+class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
  public:
-  // `driver` and `stream` outlive the allocator, which owns `pool`. `name` is the device's.
-  StreamOrderedAllocator(Driver* driver, Pool pool, Stream stream, std::string name);
+  // `driver` and `stream`, which is of `context`, outlive the allocator, which owns `pool`. `name`
+  // is the device's. `keep` takes errors of the GPU, by the thread whose call met them and under
+  // the allocator's lock.
+  StreamOrderedAllocator(Driver* driver, const Context& context, Pool pool, Stream stream,
+                         std::string name, std::function<void(const absl::Status&)> keep);
   // What is still allocated is lost to the pool, which lives on until it is freed.
   ~StreamOrderedAllocator() override;
 
@@ -39,6 +47,8 @@ class StreamOrderedAllocator : public Allocator {
   MemoryStats stats() const override;
   void ResetPeak() override;
   void ReleaseCache() override;
+  // While the stream is captured, of what had been freed before.
+  void GiveUpUnused() override;
   void set_poison(bool poison) override { poison_ = poison; }
 
   // The block `data` is in use, by another stream, until `event` is done; owned from here on. The
@@ -53,9 +63,10 @@ class StreamOrderedAllocator : public Allocator {
   absl::StatusOr<void*> MakeRoom(int64_t size_bytes);
   // From now on the calling thread allocates in the room; between the two it captures the stream.
   void EnterRoom(void* room);
-  // ResourceExhausted where the room was too small, with both sizes. What did not fit has had
-  // addresses that must never be used.
-  absl::Status LeaveRoom();
+  // Where the room was too small, ResourceExhausted with both sizes was kept. What did not fit has
+  // had addresses in the room, for calls that are checked when they are captured, and that must
+  // never be run.
+  void LeaveRoom();
   // Frees the room when nothing of what was allocated there is left.
   void DropRoom(void* room);
 
@@ -69,7 +80,10 @@ class StreamOrderedAllocator : public Allocator {
   struct Room {
     int64_t size_bytes = 0;
     Arena arena;
+    int misfits = 0;  // live blocks that did not fit, all at the room's beginning
     bool dropped = false;
+
+    bool empty() const { return arena.empty() && misfits == 0; }
   };
   struct Measurement {
     std::thread::id thread;
@@ -80,12 +94,16 @@ class StreamOrderedAllocator : public Allocator {
   absl::StatusOr<void*> AllocateBlock(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FreeBlock(void* data, int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void* AllocateInRoom(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndRoom(std::map<char*, Room>::iterator room) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False where the block is in no room.
   bool FreeInRoom(void* data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Poison(void* data, int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // After no block was to be had: an address to go on with, or an end with this error.
+  void* WithoutBlock(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is to be had of the pool: not while another thread captures.
   void AwaitPool() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool captured() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return room_ != nullptr; }
+  // May let go of the lock meanwhile.
   absl::StatusOr<void*> TryAllocate(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Frees the blocks whose uses are done; `wait`: all of them, when they are.
   void Collect(bool wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -93,16 +111,21 @@ class StreamOrderedAllocator : public Allocator {
   // Events that are done would only pile up on a long-lived block.
   void DropDoneUses(std::vector<Event>* uses) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // After what the stream has enqueued.
+  absl::StatusOr<Event> Mark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   Driver* const driver_;
+  const Context context_;
   const Pool pool_;
   const Stream stream_;
   const std::string name_;
+  const std::function<void(const absl::Status&)> keep_;
   mutable absl::Mutex mutex_;
   std::unordered_map<void*, std::vector<Event>> uses_ ABSL_GUARDED_BY(mutex_);  // of live blocks
   std::vector<Block> leaving_ ABSL_GUARDED_BY(mutex_);  // freed, but still in use elsewhere
   MemoryStats stats_ ABSL_GUARDED_BY(mutex_);           // but for reserved_bytes
   std::map<char*, Room> rooms_ ABSL_GUARDED_BY(mutex_);
-  Room* room_ ABSL_GUARDED_BY(mutex_) = nullptr;  // that `inside_` is in
+  std::pair<char* const, Room>* room_ ABSL_GUARDED_BY(mutex_) = nullptr;  // that `inside_` is in
   std::thread::id inside_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Measurement> measurement_ ABSL_GUARDED_BY(mutex_);
   bool poison_ = false;

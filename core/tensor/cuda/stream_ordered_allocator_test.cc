@@ -2,10 +2,13 @@
 
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "core/base/philox.h"
+#include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/tensor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,9 +19,11 @@ using ::testing::IsEmpty;
 
 class StreamOrderedAllocatorTest : public ::testing::Test {
  protected:
-  std::unique_ptr<StreamOrderedAllocator> Make() {
-    return std::make_unique<StreamOrderedAllocator>(&driver_, *driver_.CreatePool({}), stream_,
-                                                    "cuda:0");
+  std::unique_ptr<StreamOrderedAllocator> Make() { return MakeOn(stream_); }
+  std::unique_ptr<StreamOrderedAllocator> MakeOn(Stream stream) {
+    return std::make_unique<StreamOrderedAllocator>(
+        &driver_, Context{}, *driver_.CreatePool({}), stream, "cuda:0",
+        [this](const absl::Status& status) { kept_.Update(status); });
   }
   Event Recorded(Stream stream) {
     const Event event = *driver_.CreateEvent({});
@@ -29,6 +34,7 @@ class StreamOrderedAllocatorTest : public ::testing::Test {
   FakeDriver driver_;
   const Stream stream_ = *driver_.CreateStream({});
   const Stream other_ = *driver_.CreateStream({});
+  absl::Status kept_;
 };
 
 TEST_F(StreamOrderedAllocatorTest, CountsWhatIsInTensors) {
@@ -73,12 +79,71 @@ TEST_F(StreamOrderedAllocatorTest, ShortMemoryWaitsForWhatIsLeaving) {
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
+// What another allocator keeps for later, freed behind work of its stream and of a third one.
+TEST_F(StreamOrderedAllocatorTest, ShortMemoryIsTakenFromTheGpusOtherPools) {
+  const auto keeper = Make();
+  const auto allocator = MakeOn(other_);
+  const Stream third = *driver_.CreateStream({});
+  driver_.set_memory_limit(4096);
+  void* const lent = keeper->Allocate(2048);
+  ASSERT_TRUE(driver_.Fill(lent, 1, 2048, third).ok());
+  keeper->AddUse(lent, Recorded(third));
+  keeper->Free(lent, 2048);
+  void* const own = keeper->Allocate(1024);
+  ASSERT_TRUE(driver_.Fill(own, 1, 1024, stream_).ok());
+  keeper->Free(own, 1024);
+  void* const data = allocator->Allocate(4096);
+  EXPECT_EQ(keeper->stats().reserved_bytes, 0);
+  ASSERT_TRUE(driver_.Fill(data, 1, 4096, other_).ok());
+  allocator->Free(data, 4096);
+  EXPECT_NE(keeper->AllocateIfRoom(4096), nullptr);
+  EXPECT_THAT(driver_.violations(), IsEmpty());
+}
+
+TEST_F(StreamOrderedAllocatorTest, OtherGpusKeepTheirMemory) {
+  driver_.SetNumGpus(2);
+  const Context there{1, 132, nullptr};
+  const Stream stream = *driver_.CreateStream(there);
+  StreamOrderedAllocator keeper(&driver_, there, *driver_.CreatePool(there), stream, "cuda:1",
+                                nullptr);
+  const auto allocator = Make();
+  driver_.set_memory_limit(2048);
+  keeper.Free(keeper.Allocate(2048), 2048);
+  void* const data = allocator->Allocate(2048);
+  EXPECT_EQ(allocator->AllocateIfRoom(512), nullptr);
+  EXPECT_EQ(keeper.stats().reserved_bytes, 2048);
+  allocator->Free(data, 2048);
+}
+
 TEST_F(StreamOrderedAllocatorTest, NoMemoryNamesTheDeviceAndTheSizes) {
   const auto allocator = Make();
   driver_.set_memory_limit(4096);
   void* const data = allocator->Allocate(2048);
   EXPECT_DEATH(allocator->Allocate(3000), "cuda:0, which has 2.* in tensors, has no 3.* more");
   allocator->Free(data, 2048);
+}
+
+// It is not short of memory; and what it said stays to be told.
+TEST_F(StreamOrderedAllocatorTest, AGpuThatHasFailedGivesAddressesForWorkThatIsRefused) {
+  const auto allocator = Make();
+  allocator->set_poison(true);
+  void* const before = allocator->Allocate(512);
+  driver_.Break("an illegal memory access");
+  void* const data = allocator->Allocate(1024);
+  EXPECT_EQ(kept_.message(), "Allocate: an illegal memory access");
+  EXPECT_FALSE(driver_.Fill(data, 0, 1024, stream_).ok());
+  EXPECT_EQ(allocator->AllocateIfRoom(512), nullptr);
+  EXPECT_EQ(allocator->MakeRoom(512).status().message(), "Allocate: an illegal memory access");
+  allocator->Free(data, 1024);
+  allocator->Free(before, 512);
+  allocator->ReleaseCache();
+  EXPECT_EQ(allocator->stats().allocated_bytes, 0);
+}
+
+TEST_F(StreamOrderedAllocatorTest, AnyOtherErrorIsToldByItsOwnName) {
+  const auto allocator = Make();
+  driver_.FailNext("Allocate");
+  EXPECT_DEATH(allocator->Allocate(3000), "cuda:0: Allocate was told to fail");
 }
 
 TEST_F(StreamOrderedAllocatorTest, PoisonFillsWhatIsHandedOut) {
@@ -111,7 +176,7 @@ TEST(StreamOrderedAllocatorPropertyTest, NoOrderOfStreamsTouchesFreedMemory) {
     RandomStream random(seed, 1, 0, RandomPurpose::kTest);
     const Stream own = *driver.CreateStream({}), other = *driver.CreateStream({});
     {
-      StreamOrderedAllocator allocator(&driver, *driver.CreatePool({}), own, "cuda:0");
+      StreamOrderedAllocator allocator(&driver, {}, *driver.CreatePool({}), own, "cuda:0", nullptr);
       for (int i = 0; i < 20; ++i) {
         void* const data = allocator.Allocate(512);
         ASSERT_TRUE(driver.Fill(data, 1, 512, own).ok());
@@ -130,6 +195,37 @@ TEST(StreamOrderedAllocatorPropertyTest, NoOrderOfStreamsTouchesFreedMemory) {
     driver.RunAll();
     EXPECT_THAT(driver.violations(), IsEmpty()) << "seed " << seed;
     EXPECT_EQ(driver.live_bytes(), 0) << "seed " << seed;
+  }
+}
+
+// Threads that all want what the others keep: each gets it, and none waits for another for ever.
+TEST(StreamOrderedAllocatorPropertyTest, ThreadsShareAGpuThatOneCouldFill) {
+  constexpr int kThreads = 3;
+  constexpr int64_t kBlock = 4096;
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    FakeDriver driver(seed);
+    driver.set_memory_limit(kThreads * 3 * kBlock);
+    const auto devices = *CreateVirtualCudaDevices(&driver, kThreads);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&, i] {
+        EXPECT_TRUE(devices[i]->BindThread().ok());
+        RandomStream random(seed, i, 0, RandomPurpose::kTest);
+        Tensor kept;
+        for (int round = 0; round < 20; ++round) {
+          const int64_t blocks = 1 + static_cast<int64_t>(random.NextBelow(2));
+          Tensor t = Tensor::Zeros(devices[i], {blocks * kBlock / 4}, DType::kF32);
+          if (random.NextBelow(2) == 0) kept = t.Slice(0, 1).Clone();
+          if (random.NextBelow(3) == 0) {
+            const Tensor borrowed = t.On(devices[(i + 1) % kThreads]);
+            t = Tensor();
+          }
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    driver.RunAll();
+    EXPECT_THAT(driver.violations(), IsEmpty()) << "seed " << seed;
   }
 }
 

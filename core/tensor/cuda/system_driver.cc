@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <unordered_map>
 #include <vector>
 
@@ -33,28 +34,47 @@ absl::Status DriverStatus(const DriverApi& api, CUresult result, absl::string_vi
 
 #define DPIPE_DRIVER(call) DPIPE_RETURN_IF_ERROR(DriverStatus(*api, api->call, #call))
 
-// Error codes that belong to the calling thread stay until they are read.
-void Ignore(cudaError_t error) {
+// The runtime leaves an error in the calling thread's slot, too, where whoever looks for an error
+// of a kernel's launch would take it for that.
+absl::Status RuntimeStatus(cudaError_t error, absl::string_view call) {
   if (error != cudaSuccess) cudaGetLastError();
+  return CudaStatus(error, call);
 }
 
-// Makes a call for which some context of `gpu` must be current. The calling thread keeps the
-// context that it has; where it has none, it goes on with the GPU's primary one, lest the runtime
-// should make one on GPU 0 for it.
-template <typename Call>
-absl::Status WithGpu(int gpu, const Call& call) {
-  DPIPE_ASSIGN_OR_RETURN(const DriverApi* const api, LoadDriver());
-  CUcontext before = nullptr;
-  DPIPE_DRIVER(cuCtxGetCurrent(&before));
-  int current = -1;
-  if (before != nullptr) DPIPE_CUDA(cudaGetDevice(&current));
-  if (current == gpu) return call();
-  DPIPE_CUDA(cudaSetDevice(gpu));
-  const absl::Status status = call();
-  if (before != nullptr) DPIPE_DRIVER(cuCtxSetCurrent(before));
-  return status;
-}
+#define DPIPE_RUNTIME(call) DPIPE_RETURN_IF_ERROR(RuntimeStatus((call), #call))
 
+// Where a stream, an event, a pool, a graph or pinned memory was made.
+struct Place {
+  int gpu = 0;
+  CUcontext own = nullptr;  // of a stream: the one that its kernels are launched in
+};
+
+// Of all handles of a kind. Thread-safe.
+template <typename Handle>
+class Places {
+ public:
+  void Put(Handle handle, const Place& place) {
+    absl::MutexLock lock(&mutex_);
+    places_[handle] = place;
+  }
+  Place At(Handle handle) const {
+    absl::ReaderMutexLock lock(&mutex_);
+    return places_.at(handle);
+  }
+  // Forgets it.
+  Place Take(Handle handle) {
+    absl::MutexLock lock(&mutex_);
+    return places_.extract(handle).mapped();
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  std::unordered_map<Handle, Place> places_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Every call has a context of its GPU current: the runtime would else make one on GPU 0 for a
+// thread that has none, and hundreds of megabytes there. The calling thread keeps the context that
+// it has; where it has none, it goes on with the primary one of the GPU that it has called first.
 class RuntimeDriver : public Driver {
  public:
   absl::StatusOr<std::vector<Gpu>> Gpus() override;
@@ -62,24 +82,25 @@ class RuntimeDriver : public Driver {
   absl::StatusOr<int> NumShares(int gpu, int multiprocessors) override;
   absl::StatusOr<std::vector<Context>> Divide(int gpu, int count, int multiprocessors) override;
   absl::Status MakeCurrent(const Context& context) override;
+  void Within(const Context& context, const std::function<void()>& work) override;
   absl::StatusOr<Stream> CreateStream(const Context& context) override;
   void DestroyStream(Stream stream) override;
   absl::Status Synchronize(Stream stream) override;
   absl::StatusOr<Event> CreateEvent(const Context& context) override;
-  void DestroyEvent(Event event) override { Ignore(cudaEventDestroy(event)); }
+  void DestroyEvent(Event event) override;
   absl::Status Record(Event event, Stream stream) override;
   absl::Status Wait(Stream stream, Event event) override;
   absl::StatusOr<bool> Done(Event event) override;
   absl::Status Synchronize(Event event) override;
   absl::StatusOr<int64_t> ElapsedNs(Event begin, Event end) override;
   absl::StatusOr<Pool> CreatePool(const Context& context) override;
-  void DestroyPool(Pool pool) override { Ignore(cudaMemPoolDestroy(pool)); }
+  void DestroyPool(Pool pool) override;
   absl::StatusOr<void*> Allocate(Pool pool, int64_t size_bytes, Stream stream) override;
   absl::Status Free(void* data, Stream stream) override;
   absl::Status Trim(Pool pool) override;
   absl::StatusOr<int64_t> ReservedBytes(Pool pool) override;
-  absl::StatusOr<void*> AllocatePinned(int64_t size_bytes) override;
-  void FreePinned(void* data) override { Ignore(cudaFreeHost(data)); }
+  absl::StatusOr<void*> AllocatePinned(const Context& context, int64_t size_bytes) override;
+  void FreePinned(void* data) override;
   absl::Status Copy(void* to, const void* from, int64_t size_bytes, Stream stream) override;
   absl::Status CopyBetween(void* to, int to_gpu, const void* from, int from_gpu, int64_t size_bytes,
                            Stream stream) override;
@@ -89,35 +110,106 @@ class RuntimeDriver : public Driver {
   absl::Status Accumulate(float* sum, const float* term, int64_t count, Stream stream) override;
   absl::Status BeginCapture(Stream stream) override;
   absl::StatusOr<Graph> EndCapture(Stream stream) override;
+  void DropCapture(Stream stream) override;
   absl::Status Launch(Graph graph, Stream stream) override;
-  void DestroyGraph(Graph graph) override { Ignore(cudaGraphExecDestroy(graph)); }
+  void DestroyGraph(Graph graph) override;
 
  private:
-  static absl::StatusOr<CUdevResource> MultiprocessorsOf(const DriverApi* api, int gpu);
-  static absl::StatusOr<Stream> NewStream(const Context& context);
-  // As WithGpu: to calls about memory from a pool it matters which GPU is current, though the
-  // stream says where they belong.
+  absl::StatusOr<CUdevResource> MultiprocessorsOf(const DriverApi* api, int gpu);
+  absl::StatusOr<Stream> NewStream(const Context& context);
+  // Made where there was none.
+  absl::StatusOr<CUcontext> Primary(int gpu) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<CUcontext> Own(const Context& context);
+
+  // Makes a call for which the primary context of `gpu` must be current.
+  template <typename Call>
+  absl::Status WithPrimary(int gpu, const Call& call);
+  // For which any context of `gpu` must be: its primary one, or a share's.
+  template <typename Call>
+  absl::Status WithGpu(int gpu, const Call& call);
   template <typename Call>
   absl::Status WithGpuOf(Stream stream, const Call& call) {
-    return WithGpu(GpuOf(stream), call);
+    return WithGpu(streams_.At(stream).gpu, call);
   }
-  int GpuOf(Stream stream) ABSL_LOCKS_EXCLUDED(mutex_) {
-    absl::ReaderMutexLock lock(&mutex_);
-    return gpu_of_.at(stream);
-  }
+  // For which the place's own one must be, or the primary one of its GPU: launches of kernels.
+  template <typename Call>
+  absl::Status WithContext(const Place& place, const Call& call);
 
+  Places<Stream> streams_;
+  Places<Event> events_;
+  Places<Pool> pools_;
+  Places<Graph> graphs_;
+  Places<void*> pinned_;
   absl::Mutex mutex_;
-  std::unordered_map<Stream, int> gpu_of_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<int, CUcontext> primaries_ ABSL_GUARDED_BY(mutex_);  // by GPU
 };
+
+template <typename Call>
+absl::Status RuntimeDriver::WithPrimary(int gpu, const Call& call) {
+  DPIPE_ASSIGN_OR_RETURN(const DriverApi* const api, LoadDriver());
+  CUcontext before = nullptr;
+  DPIPE_DRIVER(cuCtxGetCurrent(&before));
+  DPIPE_ASSIGN_OR_RETURN(const CUcontext primary, Primary(gpu));
+  if (before == primary) return call();
+  DPIPE_DRIVER(cuCtxSetCurrent(primary));
+  absl::Status status = call();
+  if (before != nullptr) {
+    status.Update(DriverStatus(*api, api->cuCtxSetCurrent(before), "cuCtxSetCurrent(before)"));
+  }
+  return status;
+}
+
+template <typename Call>
+absl::Status RuntimeDriver::WithGpu(int gpu, const Call& call) {
+  DPIPE_ASSIGN_OR_RETURN(const DriverApi* const api, LoadDriver());
+  CUcontext before = nullptr;
+  DPIPE_DRIVER(cuCtxGetCurrent(&before));
+  int current = -1;
+  if (before != nullptr) DPIPE_RUNTIME(cudaGetDevice(&current));
+  return current == gpu ? call() : WithPrimary(gpu, call);
+}
+
+template <typename Call>
+absl::Status RuntimeDriver::WithContext(const Place& place, const Call& call) {
+  DPIPE_ASSIGN_OR_RETURN(const DriverApi* const api, LoadDriver());
+  CUcontext before = nullptr;
+  DPIPE_DRIVER(cuCtxGetCurrent(&before));
+  return before != nullptr && before == place.own ? call() : WithPrimary(place.gpu, call);
+}
+
+absl::StatusOr<CUcontext> RuntimeDriver::Primary(int gpu) {
+  {
+    absl::ReaderMutexLock lock(&mutex_);
+    if (const auto it = primaries_.find(gpu); it != primaries_.end()) return it->second;
+  }
+  DPIPE_ASSIGN_OR_RETURN(const DriverApi* const api, LoadDriver());
+  CUcontext before = nullptr, primary = nullptr;
+  DPIPE_DRIVER(cuCtxGetCurrent(&before));
+  DPIPE_RUNTIME(cudaSetDevice(gpu));
+  DPIPE_RUNTIME(cudaFree(nullptr));  // makes it
+  DPIPE_DRIVER(cuCtxGetCurrent(&primary));
+  if (before != nullptr) DPIPE_DRIVER(cuCtxSetCurrent(before));
+  absl::MutexLock lock(&mutex_);
+  primaries_[gpu] = primary;
+  return primary;
+}
+
+absl::StatusOr<CUcontext> RuntimeDriver::Own(const Context& context) {
+  if (context.green == nullptr) return Primary(context.gpu);
+  DPIPE_ASSIGN_OR_RETURN(const DriverApi* const api, LoadDriver());
+  CUcontext own;
+  DPIPE_DRIVER(cuCtxFromGreenCtx(&own, static_cast<CUgreenCtx>(context.green)));
+  return own;
+}
 
 absl::StatusOr<std::vector<Gpu>> RuntimeDriver::Gpus() {
   DPIPE_ASSIGN_OR_RETURN(const int count, CountGpus());
   std::vector<Gpu> gpus(count);
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties;
-    DPIPE_CUDA(cudaGetDeviceProperties(&properties, i));
+    DPIPE_RUNTIME(cudaGetDeviceProperties(&properties, i));
     char pci_bus_id[32] = "";
-    DPIPE_CUDA(cudaDeviceGetPCIBusId(pci_bus_id, sizeof(pci_bus_id), i));
+    DPIPE_RUNTIME(cudaDeviceGetPCIBusId(pci_bus_id, sizeof(pci_bus_id), i));
     gpus[i] = {i,
                properties.name,
                properties.major,
@@ -130,9 +222,7 @@ absl::StatusOr<std::vector<Gpu>> RuntimeDriver::Gpus() {
 }
 
 absl::StatusOr<CUdevResource> RuntimeDriver::MultiprocessorsOf(const DriverApi* api, int gpu) {
-  // Makes the primary context, which green contexts share.
-  DPIPE_RETURN_IF_ERROR(
-      WithGpu(gpu, [] { return CudaStatus(cudaFree(nullptr), "cudaFree(nullptr)"); }));
+  DPIPE_RETURN_IF_ERROR(Primary(gpu).status());  // which green contexts share
   CUdevice device;
   DPIPE_DRIVER(cuDeviceGet(&device, gpu));
   CUdevResource all;
@@ -185,36 +275,44 @@ absl::StatusOr<std::vector<Context>> RuntimeDriver::Divide(int gpu, int count,
 
 absl::Status RuntimeDriver::MakeCurrent(const Context& context) {
   if (context.green == nullptr) {
-    DPIPE_CUDA(cudaSetDevice(context.gpu));
+    DPIPE_RUNTIME(cudaSetDevice(context.gpu));
     return absl::OkStatus();
   }
   DPIPE_ASSIGN_OR_RETURN(const DriverApi* const api, LoadDriver());
-  CUcontext current;
-  DPIPE_DRIVER(cuCtxFromGreenCtx(&current, static_cast<CUgreenCtx>(context.green)));
-  DPIPE_DRIVER(cuCtxSetCurrent(current));
+  DPIPE_ASSIGN_OR_RETURN(const CUcontext own, Own(context));
+  DPIPE_DRIVER(cuCtxSetCurrent(own));
   return absl::OkStatus();
 }
 
+void RuntimeDriver::Within(const Context& context, const std::function<void()>& work) {
+  const absl::StatusOr<CUcontext> own = Own(context);
+  bool called = false;
+  WithContext({context.gpu, own.ok() ? *own : nullptr}, [&] {
+    called = true;
+    work();
+    return absl::OkStatus();
+  }).IgnoreError();
+  if (!called) work();
+}
+
 absl::StatusOr<Stream> RuntimeDriver::CreateStream(const Context& context) {
+  DPIPE_ASSIGN_OR_RETURN(const CUcontext own, Own(context));
   DPIPE_ASSIGN_OR_RETURN(const Stream stream, NewStream(context));
-  absl::MutexLock lock(&mutex_);
-  gpu_of_[stream] = context.gpu;
+  streams_.Put(stream, {context.gpu, own});
   return stream;
 }
 
 void RuntimeDriver::DestroyStream(Stream stream) {
-  {
-    absl::MutexLock lock(&mutex_);
-    gpu_of_.erase(stream);
-  }
-  Ignore(cudaStreamDestroy(stream));
+  WithGpu(streams_.Take(stream).gpu, [&] {
+    return RuntimeStatus(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  }).IgnoreError();
 }
 
 absl::StatusOr<Stream> RuntimeDriver::NewStream(const Context& context) {
   Stream stream;
   if (context.green == nullptr) {
-    DPIPE_RETURN_IF_ERROR(WithGpu(context.gpu, [&]() -> absl::Status {
-      DPIPE_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    DPIPE_RETURN_IF_ERROR(WithPrimary(context.gpu, [&]() -> absl::Status {
+      DPIPE_RUNTIME(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
       return absl::OkStatus();
     }));
     return stream;
@@ -226,48 +324,65 @@ absl::StatusOr<Stream> RuntimeDriver::NewStream(const Context& context) {
 }
 
 absl::Status RuntimeDriver::Synchronize(Stream stream) {
-  DPIPE_CUDA(cudaStreamSynchronize(stream));
-  return absl::OkStatus();
+  return WithGpuOf(stream, [&] {
+    return RuntimeStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  });
 }
 
-// Events belong to a GPU's primary context, whichever of its green contexts records them.
+// An event and the streams that record it must be of the same context, which for those of green
+// contexts means the primary one that they share (cuEventRecord, cuGreenCtxRecordEvent,
+// cuStreamGetCtx_v2). The calling thread's may be any share's, and the context's own may be another
+// thread's at the time.
 absl::StatusOr<Event> RuntimeDriver::CreateEvent(const Context& context) {
   Event event;
-  DPIPE_RETURN_IF_ERROR(WithGpu(context.gpu, [&]() -> absl::Status {
-    DPIPE_CUDA(cudaEventCreate(&event));
+  DPIPE_RETURN_IF_ERROR(WithPrimary(context.gpu, [&]() -> absl::Status {
+    DPIPE_RUNTIME(cudaEventCreate(&event));
     return absl::OkStatus();
   }));
+  events_.Put(event, {context.gpu});
   return event;
 }
 
+void RuntimeDriver::DestroyEvent(Event event) {
+  WithGpu(events_.Take(event).gpu, [&] {
+    return RuntimeStatus(cudaEventDestroy(event), "cudaEventDestroy");
+  }).IgnoreError();
+}
+
 absl::Status RuntimeDriver::Record(Event event, Stream stream) {
-  DPIPE_CUDA(cudaEventRecord(event, stream));
-  return absl::OkStatus();
+  return WithGpuOf(
+      stream, [&] { return RuntimeStatus(cudaEventRecord(event, stream), "cudaEventRecord"); });
 }
 
 absl::Status RuntimeDriver::Wait(Stream stream, Event event) {
-  DPIPE_CUDA(cudaStreamWaitEvent(stream, event, cudaEventWaitDefault));
-  return absl::OkStatus();
+  return WithGpuOf(stream, [&] {
+    return RuntimeStatus(cudaStreamWaitEvent(stream, event, cudaEventWaitDefault),
+                         "cudaStreamWaitEvent");
+  });
 }
 
 absl::StatusOr<bool> RuntimeDriver::Done(Event event) {
-  const cudaError_t error = cudaEventQuery(event);
-  if (error == cudaErrorNotReady) {
-    cudaGetLastError();
-    return false;
-  }
-  DPIPE_RETURN_IF_ERROR(CudaStatus(error, "cudaEventQuery(event)"));
-  return true;
+  bool done = false;
+  DPIPE_RETURN_IF_ERROR(WithGpu(events_.At(event).gpu, [&] {
+    const cudaError_t error = cudaEventQuery(event);
+    done = error != cudaErrorNotReady;
+    const absl::Status status = RuntimeStatus(error, "cudaEventQuery");
+    return done ? status : absl::OkStatus();
+  }));
+  return done;
 }
 
 absl::Status RuntimeDriver::Synchronize(Event event) {
-  DPIPE_CUDA(cudaEventSynchronize(event));
-  return absl::OkStatus();
+  return WithGpu(events_.At(event).gpu, [&] {
+    return RuntimeStatus(cudaEventSynchronize(event), "cudaEventSynchronize");
+  });
 }
 
 absl::StatusOr<int64_t> RuntimeDriver::ElapsedNs(Event begin, Event end) {
   float milliseconds = 0;
-  DPIPE_CUDA(cudaEventElapsedTime(&milliseconds, begin, end));
+  DPIPE_RETURN_IF_ERROR(WithGpu(events_.At(end).gpu, [&] {
+    return RuntimeStatus(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+  }));
   return std::llround(double{milliseconds} * 1e6);
 }
 
@@ -278,53 +393,73 @@ absl::StatusOr<Pool> RuntimeDriver::CreatePool(const Context& context) {
   properties.location = {cudaMemLocationTypeDevice, context.gpu};
   Pool pool;
   DPIPE_RETURN_IF_ERROR(WithGpu(context.gpu, [&]() -> absl::Status {
-    DPIPE_CUDA(cudaMemPoolCreate(&pool, &properties));
+    DPIPE_RUNTIME(cudaMemPoolCreate(&pool, &properties));
+    // Without this every synchronisation would give unused memory back to the system.
+    uint64_t keep_all = UINT64_MAX;
+    DPIPE_RUNTIME(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all));
     return absl::OkStatus();
   }));
-  // Without this every synchronisation would give unused memory back to the system.
-  uint64_t keep_all = UINT64_MAX;
-  DPIPE_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep_all));
+  pools_.Put(pool, {context.gpu});
   return pool;
 }
 
+void RuntimeDriver::DestroyPool(Pool pool) {
+  WithGpu(pools_.Take(pool).gpu, [&] {
+    return RuntimeStatus(cudaMemPoolDestroy(pool), "cudaMemPoolDestroy");
+  }).IgnoreError();
+}
+
+// To calls about memory from a pool it matters which GPU is current, though the stream says where
+// they belong.
 absl::StatusOr<void*> RuntimeDriver::Allocate(Pool pool, int64_t size_bytes, Stream stream) {
   void* data = nullptr;
   DPIPE_RETURN_IF_ERROR(WithGpuOf(stream, [&] {
-    const cudaError_t error = cudaMallocFromPoolAsync(&data, size_bytes, pool, stream);
-    if (error != cudaSuccess) cudaGetLastError();
-    return CudaStatus(error, "cudaMallocFromPoolAsync");
+    return RuntimeStatus(cudaMallocFromPoolAsync(&data, size_bytes, pool, stream),
+                         "cudaMallocFromPoolAsync");
   }));
   return data;
 }
 
 absl::Status RuntimeDriver::Free(void* data, Stream stream) {
   return WithGpuOf(stream,
-                   [&] { return CudaStatus(cudaFreeAsync(data, stream), "cudaFreeAsync"); });
+                   [&] { return RuntimeStatus(cudaFreeAsync(data, stream), "cudaFreeAsync"); });
 }
 
 absl::Status RuntimeDriver::Trim(Pool pool) {
-  DPIPE_CUDA(cudaMemPoolTrimTo(pool, 0));
-  return absl::OkStatus();
+  return WithGpu(pools_.At(pool).gpu,
+                 [&] { return RuntimeStatus(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo"); });
 }
 
 absl::StatusOr<int64_t> RuntimeDriver::ReservedBytes(Pool pool) {
   uint64_t bytes = 0;
-  DPIPE_CUDA(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
+  DPIPE_RETURN_IF_ERROR(WithGpu(pools_.At(pool).gpu, [&] {
+    return RuntimeStatus(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &bytes),
+                         "cudaMemPoolGetAttribute");
+  }));
   return static_cast<int64_t>(bytes);
 }
 
-absl::StatusOr<void*> RuntimeDriver::AllocatePinned(int64_t size_bytes) {
+absl::StatusOr<void*> RuntimeDriver::AllocatePinned(const Context& context, int64_t size_bytes) {
   void* data = nullptr;
-  // Portable: for every GPU of this process.
-  DPIPE_CUDA(cudaHostAlloc(&data, size_bytes, cudaHostAllocPortable));
+  DPIPE_RETURN_IF_ERROR(WithGpu(context.gpu, [&] {
+    // Portable: for every GPU of this process.
+    return RuntimeStatus(cudaHostAlloc(&data, size_bytes, cudaHostAllocPortable), "cudaHostAlloc");
+  }));
+  pinned_.Put(data, {context.gpu});
   return data;
+}
+
+void RuntimeDriver::FreePinned(void* data) {
+  WithGpu(pinned_.Take(data).gpu, [&] {
+    return RuntimeStatus(cudaFreeHost(data), "cudaFreeHost");
+  }).IgnoreError();
 }
 
 absl::Status RuntimeDriver::Copy(void* to, const void* from, int64_t size_bytes, Stream stream) {
   // Unified addressing tells on which side each pointer lies.
   return WithGpuOf(stream, [&] {
-    return CudaStatus(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, stream),
-                      "cudaMemcpyAsync");
+    return RuntimeStatus(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, stream),
+                         "cudaMemcpyAsync");
   });
 }
 
@@ -332,54 +467,80 @@ absl::Status RuntimeDriver::Copy(void* to, const void* from, int64_t size_bytes,
 absl::Status RuntimeDriver::CopyBetween(void* to, int to_gpu, const void* from, int from_gpu,
                                         int64_t size_bytes, Stream stream) {
   return WithGpuOf(stream, [&] {
-    return CudaStatus(cudaMemcpyPeerAsync(to, to_gpu, from, from_gpu, size_bytes, stream),
-                      "cudaMemcpyPeerAsync");
+    return RuntimeStatus(cudaMemcpyPeerAsync(to, to_gpu, from, from_gpu, size_bytes, stream),
+                         "cudaMemcpyPeerAsync");
   });
 }
 
 absl::Status RuntimeDriver::Fill(void* data, int value, int64_t size_bytes, Stream stream) {
   return WithGpuOf(stream, [&] {
-    return CudaStatus(cudaMemsetAsync(data, value, size_bytes, stream), "cudaMemsetAsync");
+    return RuntimeStatus(cudaMemsetAsync(data, value, size_bytes, stream), "cudaMemsetAsync");
   });
 }
 
 absl::Status RuntimeDriver::Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                                     int64_t count, Stream stream) {
-  DPIPE_CUDA(cuda::Convert(to, to_dtype, from, from_dtype, count, stream));
-  return absl::OkStatus();
+  return WithContext(streams_.At(stream), [&] {
+    return RuntimeStatus(cuda::Convert(to, to_dtype, from, from_dtype, count, stream), "Convert");
+  });
 }
 
 absl::Status RuntimeDriver::Accumulate(float* sum, const float* term, int64_t count,
                                        Stream stream) {
-  DPIPE_CUDA(cuda::Accumulate(sum, term, count, stream));
-  return absl::OkStatus();
+  return WithContext(streams_.At(stream), [&] {
+    return RuntimeStatus(cuda::Accumulate(sum, term, count, stream), "Accumulate");
+  });
 }
 
 // Other threads of the process go on using their streams while this one records.
 absl::Status RuntimeDriver::BeginCapture(Stream stream) {
-  DPIPE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-  return absl::OkStatus();
+  return WithContext(streams_.At(stream), [&] {
+    return RuntimeStatus(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+                         "cudaStreamBeginCapture");
+  });
 }
 
+// The stream runs again when the capture has ended, and so can upload what it has given.
 absl::StatusOr<Graph> RuntimeDriver::EndCapture(Stream stream) {
-  cudaGraph_t recorded = nullptr;
-  const cudaError_t ended = cudaStreamEndCapture(stream, &recorded);
-  if (ended != cudaSuccess) {
-    cudaGetLastError();
-    if (recorded != nullptr) Ignore(cudaGraphDestroy(recorded));
-    return CudaStatus(ended, "cudaStreamEndCapture(stream)");
-  }
+  const Place place = streams_.At(stream);
   Graph graph = nullptr;
-  const cudaError_t made = cudaGraphInstantiate(&graph, recorded, 0);
-  if (made != cudaSuccess) cudaGetLastError();
-  Ignore(cudaGraphDestroy(recorded));
-  DPIPE_RETURN_IF_ERROR(CudaStatus(made, "cudaGraphInstantiate"));
+  const absl::Status status = WithContext(place, [&]() -> absl::Status {
+    cudaGraph_t recorded = nullptr;
+    DPIPE_RUNTIME(cudaStreamEndCapture(stream, &recorded));
+    absl::Status made =
+        RuntimeStatus(cudaGraphInstantiate(&graph, recorded, 0), "cudaGraphInstantiate");
+    RuntimeStatus(cudaGraphDestroy(recorded), "cudaGraphDestroy").IgnoreError();
+    DPIPE_RETURN_IF_ERROR(made);
+    made = RuntimeStatus(cudaGraphUpload(graph, stream), "cudaGraphUpload");
+    if (!made.ok()) RuntimeStatus(cudaGraphExecDestroy(graph), "").IgnoreError();
+    return made;
+  });
+  // What kernels whose launch was not captured have left to the thread.
+  cudaGetLastError();
+  DPIPE_RETURN_IF_ERROR(status);
+  graphs_.Put(graph, place);
   return graph;
 }
 
+void RuntimeDriver::DropCapture(Stream stream) {
+  WithContext(streams_.At(stream), [&]() -> absl::Status {
+    cudaGraph_t recorded = nullptr;
+    DPIPE_RUNTIME(cudaStreamEndCapture(stream, &recorded));
+    return RuntimeStatus(cudaGraphDestroy(recorded), "cudaGraphDestroy");
+  }).IgnoreError();
+  cudaGetLastError();
+}
+
 absl::Status RuntimeDriver::Launch(Graph graph, Stream stream) {
-  DPIPE_CUDA(cudaGraphLaunch(graph, stream));
-  return absl::OkStatus();
+  return WithContext(streams_.At(stream), [&] {
+    return RuntimeStatus(cudaGraphLaunch(graph, stream), "cudaGraphLaunch");
+  });
+}
+
+void RuntimeDriver::DestroyGraph(Graph graph) {
+  WithGpu(graphs_.Take(graph).gpu, [&] {
+    return RuntimeStatus(cudaGraphExecDestroy(graph), "cudaGraphExecDestroy");
+  }).IgnoreError();
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 // CUDA what it does not allow.
 #include "core/tensor/cuda/system_driver.h"
 
+#include <dlfcn.h>
+
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
@@ -31,6 +34,59 @@ TEST(SystemDriverTest, FindsAGpuOrSaysWhatIsMissing) {
   }
   EXPECT_THAT(std::string(driver.status().message()),
               AnyOf(HasSubstr("no GPU: "), HasSubstr("built without CUDA")));
+}
+
+// Whether this process has a primary context on that GPU.
+bool HasContext(int gpu) {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  using GetState = int (*)(int gpu, unsigned* flags, int* active);
+  const auto get_state = reinterpret_cast<GetState>(dlsym(library, "cuDevicePrimaryCtxGetState"));
+  unsigned flags = 0;
+  int active = 0;
+  EXPECT_EQ(get_state(gpu, &flags, &active), 0);
+  return active != 0;
+}
+
+// All that threads without a context may do, and the destruction, on GPU 1.
+void UseGpu1(Driver* driver) {
+  std::shared_ptr<Device> device = (*CreateCudaDevices(driver, 1, /*first=*/1))[0];
+  const auto use = [&] {
+    const Tensor t = Tensor::FromHost<float>(device, {2}, std::vector<float>{1, 2});
+    device->Accumulate(t.raw_data(), t.raw_data(), 2);
+    const auto event = device->RecordEvent();
+    device->WaitFor(*event);
+    EXPECT_EQ(HostValues(t.To(DType::kBf16).To(DType::kF32)), (std::vector<float>{2, 4}));
+    EXPECT_TRUE(event->done());
+    EXPECT_GT(event->time_ns(), 0);
+    EXPECT_GT(device->allocator().stats().reserved_bytes, 0);
+    device->allocator().ReleaseCache();
+    const auto graph = device->graphs()->Record(512, [&] {
+      device->FillZero(t.raw_data(), t.size_bytes());
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    (*graph)->Launch();
+    EXPECT_EQ(HostValues(t), (std::vector<float>{0, 0}));
+    EXPECT_TRUE(device->Synchronize().ok());
+  };
+  std::thread(use).join();
+  std::thread([&] { device = nullptr; }).join();
+}
+
+// In a process of its own, since other tests use GPU 0.
+TEST(SystemDriverDeathTest, ThreadsWithoutAContextMakeNoneOnGpu0) {
+  const auto driver = SystemDriver();
+  if (!driver.ok()) GTEST_SKIP() << driver.status().message();
+  const auto gpus = (*driver)->Gpus();
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  if (gpus->size() < 2) GTEST_SKIP() << "two GPUs are needed, " << DescribeGpus(*gpus);
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        UseGpu1(*driver);
+        std::exit(HasContext(1) && !HasContext(0) && !testing::Test::HasFailure() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 enum class Kind { kFake, kSystem };
@@ -136,6 +192,67 @@ TEST_P(GpuTest, MemoryIsCountedAndReused) {
   EXPECT_EQ(device->allocator().stats().reserved_bytes, reserved);
   device->allocator().ReleaseCache();
   EXPECT_LT(device->allocator().stats().reserved_bytes, 4 << 20);
+}
+
+TEST_P(GpuTest, WhatOneDeviceKeepsAnotherOneGets) {
+  const auto devices = CreateCudaDevices(driver_, 1);
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  const auto device = (*devices)[0], twin = device->Twin();
+  int64_t size_bytes = (*driver_->Gpus())[0].memory_bytes / 5 * 3;
+  if (fake_ != nullptr) {
+    size_bytes = 3 << 20;
+    fake_->set_memory_limit(5 << 20);
+  }
+  bool had = false;
+  for (const auto& one : {device, twin, device}) {
+    void* const data = one->allocator().AllocateIfRoom(size_bytes);
+    if (data == nullptr && !had) GTEST_SKIP() << "others use the GPU's memory";
+    ASSERT_NE(data, nullptr);
+    had = true;
+    one->FillZero(data, 1 << 20);
+    one->allocator().Free(data, size_bytes);
+    EXPECT_TRUE(one->Synchronize().ok()) << one->Synchronize();
+  }
+}
+
+// By threads that have any share's context current, or none.
+TEST_P(GpuTest, SharesEventsAreMadeByAnyThread) {
+  const auto devices = CreateVirtualCudaDevices(driver_, 2);
+  if (devices.status().code() == absl::StatusCode::kUnimplemented) {
+    GTEST_SKIP() << devices.status().message();
+  }
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  const std::shared_ptr<Device> first = (*devices)[0], second = (*devices)[1];
+  const std::vector<float> numbers = Numbers(1000);
+  const auto use = [&](const std::shared_ptr<Device>& bound) {
+    if (bound != nullptr) {
+      EXPECT_TRUE(bound->BindThread().ok());
+    }
+    const Tensor made = Tensor::FromHost<float>(first, {1000}, numbers);
+    const auto event = first->RecordEvent();
+    second->WaitFor(*event);
+    EXPECT_EQ(HostValues(made.CopyTo(second).To(DType::kBf16)), HostValues(made.To(DType::kBf16)));
+    EXPECT_TRUE(event->done());
+    for (const auto& device : *devices) {
+      EXPECT_TRUE(device->Synchronize().ok()) << device->Synchronize();
+    }
+  };
+  for (const auto& bound : {std::shared_ptr<Device>(), first, second}) {
+    std::thread(use, bound).join();
+  }
+}
+
+// A call's error is not taken for that of the kernel that is launched next.
+TEST_P(GpuTest, ErrorsAreToldOnce) {
+  if (fake_ != nullptr) GTEST_SKIP() << "a fake driver refuses no address";
+  const auto devices = CreateCudaDevices(driver_, 1);
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  const auto device = (*devices)[0];
+  const Tensor t = Tensor::FromHost<float>(device, {2}, std::vector<float>{1, 2});
+  const Stream stream = CudaDeviceOf(*device).stream();
+  EXPECT_FALSE(driver_->Fill(reinterpret_cast<void*>(8), 0, 4, stream).ok());
+  EXPECT_TRUE(driver_->Accumulate(t.data<float>(), t.data<float>(), 2, stream).ok());
+  EXPECT_EQ(HostValues(t), (std::vector<float>{2, 4}));
 }
 
 TEST_P(GpuTest, VirtualGpusShareTheirMessages) {
