@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,27 +26,49 @@ class LocalPeers : public NcclPeers {
     absl::Mutex mutex;
     absl::Status failure ABSL_GUARDED_BY(mutex);
     std::map<int, std::function<void(const absl::Status&)>> listening ABSL_GUARDED_BY(mutex);
+    std::set<int> hearing ABSL_GUARDED_BY(mutex);  // those that are being told
   };
   LocalPeers(std::shared_ptr<Members> members, int rank)
       : members_(std::move(members)), rank_(rank) {}
 
   void Listen(std::function<void(const absl::Status&)> hear) override {
-    absl::MutexLock lock(&members_->mutex);
-    if (!members_->failure.ok()) hear(members_->failure);
-    members_->listening[rank_] = std::move(hear);
-  }
-  void Tell(const absl::Status& status) override {
-    absl::MutexLock lock(&members_->mutex);
-    if (!members_->failure.ok()) return;
-    members_->failure = status;
-    for (const auto& [rank, hear] : members_->listening) {
-      if (rank != rank_) hear(status);
+    absl::Status failure;
+    {
+      absl::MutexLock lock(&members_->mutex);
+      failure = members_->failure;
+      if (failure.ok()) members_->listening[rank_] = hear;
     }
+    if (!failure.ok()) hear(failure);
+  }
+  // All at the same time, and under no lock: to hear it is to wait for a GPU to stop.
+  void Tell(const absl::Status& status) override {
+    std::map<int, std::function<void(const absl::Status&)>> others;
+    {
+      absl::MutexLock lock(&members_->mutex);
+      if (!members_->failure.ok()) return;
+      members_->failure = status;
+      others = members_->listening;
+      others.erase(rank_);
+      for (const auto& [rank, hear] : others) members_->hearing.insert(rank);
+    }
+    std::vector<std::thread> threads;
+    for (const auto& [rank, hear] : others) {
+      threads.emplace_back([this, rank = rank, hear = hear, &status] {
+        hear(status);
+        absl::MutexLock lock(&members_->mutex);
+        members_->hearing.erase(rank);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
   absl::Status Cause() override { return absl::OkStatus(); }
   void Leave() override {
     absl::MutexLock lock(&members_->mutex);
     members_->listening.erase(rank_);
+    const auto is_done = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return members_->hearing.count(rank_) == 0;
+    };
+    members_->mutex.Await(absl::Condition(&is_done));
   }
 
  private:
