@@ -1,5 +1,6 @@
 #include "core/comm/nccl/connect_nccl.h"
 
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <set>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/comm/nccl/nccl_communicator.h"
@@ -15,6 +17,23 @@
 
 namespace dpipe {
 namespace {
+
+// CUDA puts the streams of a process into so many queues of the GPU, 8 unless it is told otherwise.
+// Where two share one, what a stream waits for holds the other up too, and communicators that wait
+// for each other's ranks never end.
+constexpr int kLeastQueues = 8;
+constexpr char kQueues[] = "CUDA_DEVICE_MAX_CONNECTIONS";
+
+absl::Status CheckQueues() {
+  const char* const text = std::getenv(kQueues);
+  int queues = 0;
+  if (text == nullptr || !absl::SimpleAtoi(text, &queues) || queues >= kLeastQueues) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      kQueues, " is ", queues, ", with which streams wait for each other; it should be ",
+      kLeastQueues, " or more, or not be set"));
+}
 
 // How long the store may take to notice a death that NCCL has noticed.
 constexpr absl::Duration kGrace = absl::Seconds(2);
@@ -129,6 +148,7 @@ absl::StatusOr<NcclIds> ShareIds(const NcclApi& api, StoreClient* store, const s
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateLocalNcclCommunicators(
     const NcclApi* api, const std::vector<std::shared_ptr<Device>>& devices,
     absl::Duration deadline) {
+  DPIPE_RETURN_IF_ERROR(CheckQueues());
   DPIPE_ASSIGN_OR_RETURN(const NcclIds ids, NewNcclIds(*api));
   const int size = static_cast<int>(devices.size());
   const auto members = std::make_shared<LocalPeers::Members>();
@@ -159,6 +179,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectNccl(const NcclApi* api, St
                                                           const JobRank& rank) {
   const std::string key = absl::StrCat("nccl/", rank.name);
   const auto connect = [&]() -> absl::StatusOr<std::unique_ptr<Communicator>> {
+    DPIPE_RETURN_IF_ERROR(CheckQueues());
     DPIPE_RETURN_IF_ERROR(MeetRanks(store, absl::StrCat(key, "/here"), rank.rank.value(), rank.size,
                                     "to connect to", rank.deadline));
     NcclOptions options;

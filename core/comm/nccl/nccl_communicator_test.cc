@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <set>
@@ -419,6 +420,22 @@ TEST(NcclCommunicatorTest, WrongPeersAndVirtualGpusAreRefused) {
   const auto devices = *cuda::CreateVirtualCudaDevices(&driver, 2);
   const auto refused = CreateLocalNcclCommunicators(nccl.api(), devices, absl::Seconds(1));
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("cuda:0/0 of 2 is a virtual GPU"));
+}
+
+TEST(NcclCommunicatorTest, StreamsThatShareQueuesOfTheGpuAreRefused) {
+  cuda::FakeDriver driver;
+  driver.SetNumGpus(2);
+  FakeNccl nccl(&driver);
+  const auto devices = *cuda::CreateCudaDevices(&driver, 2);
+  const auto connect = [&](const char* queues) {
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", queues, 1);
+    return CreateLocalNcclCommunicators(nccl.api(), devices, absl::Seconds(60)).status();
+  };
+  EXPECT_EQ(connect("1"), absl::FailedPreconditionError(
+                              "CUDA_DEVICE_MAX_CONNECTIONS is 1, with which streams wait for each "
+                              "other; it should be 8 or more, or not be set"));
+  for (const char* queues : {"8", "32"}) EXPECT_TRUE(connect(queues).ok());
+  unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
 }  // namespace
