@@ -65,6 +65,18 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<PendingRecv>> PostRecv(Rank from, int64_t tag,
                                                                 std::vector<TensorSpec> specs,
                                                                 const std::string& what) = 0;
+  // The ranks that this one will send to and receive from. Called by all ranks, before they do, or
+  // by none: transports that connect two ranks when they first talk do it here at once, and
+  // otherwise hold a rank's first message to another up on the rank's thread until the other one
+  // asks for it.
+  virtual absl::Status ExpectMessages(absl::Span<const Rank> to, absl::Span<const Rank> from) {
+    return absl::OkStatus();
+  }
+  // What is sent and posted between the two calls is one run of messages: none of them waits for
+  // another one to be through, as a message outside of runs may for those before it. What is posted
+  // in a run is waited for after its end. For transports that keep messages in queues.
+  virtual void BeginMessages() {}
+  virtual absl::Status EndMessages() { return absl::OkStatus(); }
 
   using StartedCollective = absl::StatusOr<std::unique_ptr<PendingCollective>>;
 

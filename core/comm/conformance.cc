@@ -141,6 +141,9 @@ TEST_P(ConformanceTest, CollectivesRunBesideWhatTheRankDoes) {
     const std::vector<Rank> group = {Rank(0), Rank(1)};
     const int rank = comm.rank().value();
     const Rank peer(1 - rank);
+    // Where ranks connect when they first talk, starting waits for that.
+    DPIPE_ASSIGN_OR_RETURN(auto first, comm.StartAllReduceSum(group, {Vector({0, 0})}, "first"));
+    DPIPE_RETURN_IF_ERROR(first->Wait());
     for (int repeat = 0; repeat < 20; ++repeat) {
       const std::vector<Tensor> sum = {Vector({rank + 1.0f, 10.0f * repeat})};
       const std::vector<Tensor> full = {Vector({0, 0})};
@@ -244,7 +247,7 @@ TEST_P(ConformanceTest, UnknownPeerIsRefused) {
 }
 
 // Nothing, an empty tensor, two element types, and more than fits in any buffer on the way, sent
-// before anybody asks for it and in both directions at once.
+// before anybody asks for it and in both directions at once: in one run.
 TEST_P(ConformanceTest, MessagesOfAnySizeAndTypeArrive) {
   constexpr int64_t kLarge = 3 << 20;
   const auto statuses = RunRanks(2, [](Communicator& comm) -> absl::Status {
@@ -253,6 +256,7 @@ TEST_P(ConformanceTest, MessagesOfAnySizeAndTypeArrive) {
     const Tensor halves = Vector({1, 2.5f, -3}).To(DType::kBf16);
     std::vector<float> values(kLarge);
     for (int64_t i = 0; i < kLarge; ++i) values[i] = static_cast<float>(i % 1000003);
+    comm.BeginMessages();
     DPIPE_RETURN_IF_ERROR(comm.Send(peer, 1, {}, "nothing"));
     DPIPE_RETURN_IF_ERROR(comm.Send(peer, 2, {empty, halves, Vector(values)}, "much"));
     DPIPE_ASSIGN_OR_RETURN(
@@ -261,6 +265,7 @@ TEST_P(ConformanceTest, MessagesOfAnySizeAndTypeArrive) {
                       {{{0, 3}, DType::kF32}, {{3}, DType::kBf16}, {{kLarge}, DType::kF32}},
                       "much"));
     DPIPE_ASSIGN_OR_RETURN(auto nothing, comm.PostRecv(peer, 1, {}, "nothing"));
+    DPIPE_RETURN_IF_ERROR(comm.EndMessages());
     DPIPE_ASSIGN_OR_RETURN(auto tensors, much->Wait());
     EXPECT_EQ(tensors[0].num_elements(), 0);
     EXPECT_EQ(tensors[1].To(DType::kF32).data<float>()[1], 2.5f);

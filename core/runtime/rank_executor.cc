@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
@@ -11,9 +12,24 @@ namespace dpipe {
 
 namespace {
 
+bool IsMessage(const Instruction& instruction) {
+  return instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
+}
+
 // Cached outputs are loaded by whichever samples a rank needs, sample by sample.
 int QuantumOf(const Plan& plan) {
   return plan.cached_frozen_outputs() ? 1 : std::max(1, plan.frozen_quantum());
+}
+
+// The first instruction of a part of the list from number `i` on; the list's size: none.
+int NextOf(const DeviceProgram& program, RankExecutor::Part part, int i) {
+  const auto runs = [part](const Instruction& instruction) {
+    const bool ahead = instruction.step_offset() > 0;
+    return part == RankExecutor::Part::kWholeStep ||
+           ahead == (part == RankExecutor::Part::kPrologue);
+  };
+  while (i < program.instructions_size() && !runs(program.instructions(i))) ++i;
+  return i;
 }
 
 }  // namespace
@@ -60,18 +76,35 @@ RankExecutor::RankExecutor(RankResources resources)
   }
 }
 
+absl::Status RankExecutor::ExpectMessages() {
+  std::set<Rank> to, from;
+  for (const List& list : lists_) {
+    for (const Instruction& instruction : list.program->instructions()) {
+      if (!IsMessage(instruction)) continue;
+      (instruction.kind() == Instruction::SEND ? to : from).insert(Rank(instruction.peer()));
+    }
+  }
+  return resources_.communicator->ExpectMessages(std::vector<Rank>(to.begin(), to.end()),
+                                                 std::vector<Rank>(from.begin(), from.end()));
+}
+
 absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record, int plan) {
+  if (!std::exchange(expects_messages_, true)) DPIPE_RETURN_IF_ERROR(ExpectMessages());
   record_ = record;
   current_plan_ = plan;
   for (const auto& versions : versions_) {
     if (versions != nullptr && part != Part::kPrologue) versions->BeginStep();
   }
   const DeviceProgram& program = *lists_[plan].program;
-  for (int i = 0; i < program.instructions_size(); ++i) {
+  int next = NextOf(program, part, 0);
+  bool in_messages = false;
+  while (next < program.instructions_size()) {
+    const int i = std::exchange(next, NextOf(program, part, next + 1));
     const Instruction& instruction = program.instructions(i);
-    const bool ahead = instruction.step_offset() > 0;
-    if (part == Part::kPrologue && !ahead) continue;
-    if (part == Part::kLastStep && ahead) continue;
+    // Maximal runs of messages go together, as VerifyPlan takes them.
+    if (IsMessage(instruction) && !std::exchange(in_messages, true)) {
+      resources_.communicator->BeginMessages();
+    }
     current_instruction_ = i;
     const int64_t serves = step + instruction.step_offset();
     current_model_ = resources_.model_of ? resources_.model_of(serves) : 0;
@@ -79,7 +112,12 @@ absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record, int pla
         << "the model of step " << serves;
     resources_.clock->Reach(this->plan(), i, step);
     MarkStart();
-    const absl::Status status = Run(instruction, serves);
+    absl::Status status = Run(instruction, serves);
+    const bool message_follows =
+        next < program.instructions_size() && IsMessage(program.instructions(next));
+    if (status.ok() && !message_follows && std::exchange(in_messages, false)) {
+      status = resources_.communicator->EndMessages();
+    }
     if (!status.ok()) {
       return absl::Status(status.code(),
                           absl::StrCat("rank ", rank_.value(), ", step ", step, ", instruction ", i,

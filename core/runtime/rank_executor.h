@@ -180,6 +180,8 @@ class RankExecutor {
   };
 
   Prepared Prepare(const Instruction& instruction) const;
+  // Tells the communicator all messages of the lists, once.
+  absl::Status ExpectMessages();
   // Gradients of a stage's layers are summed over all ranks that hold these layers with a gradient.
   std::vector<Rank> ReductionGroup(const Instruction& instruction) const;
   void PrepareCollective(const Instruction& instruction, Prepared* prepared) const;
@@ -273,6 +275,7 @@ class RankExecutor {
     std::vector<Prepared> prepared;  // by instruction
   };
   std::vector<List> lists_;
+  bool expects_messages_ = false;
   int current_plan_ = 0;
   int current_model_ = 0;
   FrozenStore frozen_;

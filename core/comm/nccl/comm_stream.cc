@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
+#include "core/base/running_clock.h"
 
 namespace dpipe {
 namespace {
@@ -18,6 +19,8 @@ constexpr int kMostBlocks = 8;
 // sleep takes longer than it says. Connecting does.
 constexpr absl::Duration kSpin = absl::Microseconds(200);
 constexpr absl::Duration kPoll = absl::Microseconds(50);
+// A longer turn of a waiting loop is one in which this process did not run.
+constexpr absl::Duration kLongestLap = absl::Milliseconds(100);
 
 absl::Status TookTooLong(absl::Duration waited, const std::string& what) {
   return absl::DeadlineExceededError(
@@ -36,27 +39,26 @@ absl::StatusOr<std::unique_ptr<CommStream>> CommStream::Create(const NcclApi* ap
                                                                std::shared_ptr<Device> device,
                                                                const std::string& name,
                                                                absl::Duration deadline) {
-  cuda::CudaDevice& cuda = cuda::CudaDeviceOf(*device);
-  DPIPE_ASSIGN_OR_RETURN(const cuda::Stream stream, cuda.driver().CreateStream(cuda.context()));
+  const cuda::CudaDevice& cuda = cuda::CudaDeviceOf(*device);
+  DPIPE_ASSIGN_OR_RETURN(
+      std::shared_ptr<cuda::CudaDevice> stream_device,
+      cuda::CudaDevice::Create(&cuda.driver(), cuda.gpu(), cuda.context(), cuda.name()));
   return std::unique_ptr<CommStream>(
-      new CommStream(api, std::move(device), stream, name, deadline));
+      new CommStream(api, std::move(device), std::move(stream_device), name, deadline));
 }
 
-CommStream::CommStream(const NcclApi* api, std::shared_ptr<Device> device, cuda::Stream stream,
-                       std::string name, absl::Duration deadline)
+CommStream::CommStream(const NcclApi* api, std::shared_ptr<Device> device,
+                       std::shared_ptr<cuda::CudaDevice> stream_device, std::string name,
+                       absl::Duration deadline)
     : api_(api),
       device_(std::move(device)),
-      driver_(cuda::CudaDeviceOf(*device_).driver()),
-      stream_(stream),
+      stream_device_(std::move(stream_device)),
+      driver_(stream_device_->driver()),
+      stream_(stream_device_->stream()),
       name_(std::move(name)),
       deadline_(deadline) {}
 
-CommStream::~CommStream() {
-  Abort();
-  driver_.Synchronize(stream_).IgnoreError();
-  under_way_.clear();
-  driver_.DestroyStream(stream_);
-}
+CommStream::~CommStream() { Abort(); }
 
 absl::Status CommStream::Connect(const std::string& id, int rank, int size) {
   ncclUniqueId unique;
@@ -70,26 +72,28 @@ absl::Status CommStream::Connect(const std::string& id, int rank, int size) {
   DPIPE_RETURN_IF_ERROR(ToStatus(*api_,
                                  api_->ncclCommInitRankConfig(&comm_, size, unique, rank, &config),
                                  "ncclCommInitRankConfig"));
-  const absl::Status settled = Settle(absl::Now() + deadline_);
+  const absl::Status settled = Settle(name_);
   if (settled.code() != absl::StatusCode::kDeadlineExceeded) return settled;
   return absl::DeadlineExceededError(absl::StrCat("rank ", rank, " waited ",
                                                   absl::FormatDuration(deadline_), " for all of ",
                                                   size, " ranks to join ", name_));
 }
 
-absl::Status CommStream::Settle(absl::Time until) {
-  const absl::Time spin_until = absl::Now() + kSpin;
+absl::Status CommStream::Settle(const std::string& what) {
+  RunningClock clock(kLongestLap);
+  absl::Duration waited;
   while (true) {
     if (comm_ == nullptr) return absl::CancelledError(absl::StrCat(name_, " was aborted"));
     ncclResult_t result = ncclSuccess;
     DPIPE_RETURN_IF_ERROR(
         ToStatus(*api_, api_->ncclCommGetAsyncError(comm_, &result), "ncclCommGetAsyncError"));
     if (result != ncclInProgress) return ToStatus(*api_, result, name_);
-    const absl::Time now = absl::Now();
-    if (now > until) return absl::DeadlineExceededError(name_);
+    waited += clock.Lap();
+    if (posted_ != nullptr) posted_->under_way.waited = waited;
+    if (waited > deadline_) return TookTooLong(deadline_, what);
     // Whoever aborts must get in.
     mutex_.Unlock();
-    if (now < spin_until) {
+    if (waited < kSpin) {
       std::this_thread::yield();
     } else {
       absl::SleepFor(kPoll);
@@ -106,40 +110,59 @@ absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Record() {
   return recorded;
 }
 
-absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Enqueue(Operation operation) {
+CommStream::Turn CommStream::TurnFor(const std::string& what) {
+  return {comm_, stream_, [this, &what]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Settle(what); }};
+}
+
+absl::Status CommStream::Post(Operation operation) {
   cuda::CudaDevice& device = cuda::CudaDeviceOf(*device_);
   DPIPE_ASSIGN_OR_RETURN(const cuda::Event event, driver_.CreateEvent(device.context()));
   const CommEvent made(&driver_, event);
   DPIPE_RETURN_IF_ERROR(driver_.Record(made.get(), device.stream()));
+  auto posted = std::make_unique<Posted>();
+  for (const Tensor& t : operation.tensors) posted->here.push_back(t.On(stream_device_));
+  posted->under_way.what = operation.what;
+  posted->operation = std::move(operation);
   absl::MutexLock lock(&mutex_);
+  DPIPE_CHECK(posted_ == nullptr) << posted_->under_way.what << " is not finished";
   if (closed_) return absl::CancelledError(absl::StrCat(name_, " was aborted"));
   DPIPE_RETURN_IF_ERROR(driver_.Wait(stream_, made.get()));
-  UnderWay under_way{operation.what, std::move(operation.tensors)};
-  DPIPE_ASSIGN_OR_RETURN(under_way.begin, Record());
-  const auto settle = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS -> absl::Status {
-    const absl::Status settled = Settle(absl::Now() + deadline_);
-    return absl::IsDeadlineExceeded(settled) ? TookTooLong(deadline_, under_way.what) : settled;
-  };
-  const absl::Status enqueued = operation.enqueue({comm_, stream_, settle});
+  DPIPE_ASSIGN_OR_RETURN(posted->under_way.begin, Record());
+  posted_ = std::move(posted);
+  posted_->status = posted_->operation.enqueue(TurnFor(posted_->under_way.what));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Finish() {
+  std::unique_ptr<Posted> posted;  // lets go of tensors without the lock, after the end
+  absl::MutexLock lock(&mutex_);
+  DPIPE_CHECK(posted_ != nullptr);
+  const std::string& what = posted_->under_way.what;
+  if (posted_->status.ok()) posted_->status = Settle(what);
+  if (posted_->status.ok() && posted_->operation.enqueue_after) {
+    posted_->status = posted_->operation.enqueue_after(TurnFor(what));
+  }
+  posted = std::move(posted_);
   // After an error too the stream may have work that uses the tensors.
-  DPIPE_ASSIGN_OR_RETURN(under_way.end, Record());
-  std::shared_ptr<CommEvent> end = under_way.end;
-  under_way_.push_back(std::move(under_way));
-  DPIPE_RETURN_IF_ERROR(enqueued);
-  return end;
+  DPIPE_ASSIGN_OR_RETURN(posted->under_way.end, Record());
+  posted->under_way.waited = absl::ZeroDuration();
+  under_way_.push_back(posted->under_way);
+  DPIPE_RETURN_IF_ERROR(posted->status);
+  return posted->under_way.end;
+}
+
+absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Enqueue(Operation operation) {
+  DPIPE_RETURN_IF_ERROR(Post(std::move(operation)));
+  return Finish();
 }
 
 absl::Status CommStream::Look(absl::Duration passed) {
-  std::vector<UnderWay> done;  // released without the lock
   absl::MutexLock lock(&mutex_);
   const auto is_done = [&](const CommEvent& event) {
     // After an error of the GPU nothing is under way; the device tells it.
     return driver_.Done(event.get()).value_or(true);
   };
-  while (!under_way_.empty() && is_done(*under_way_.front().end)) {
-    done.push_back(std::move(under_way_.front()));
-    under_way_.pop_front();
-  }
+  while (!under_way_.empty() && is_done(*under_way_.front().end)) under_way_.pop_front();
   if (comm_ == nullptr) return absl::OkStatus();
   ncclResult_t result = ncclSuccess;
   api_->ncclCommGetAsyncError(comm_, &result);
@@ -166,6 +189,9 @@ std::optional<CommStream::Wait> CommStream::Close() {
     if (driver_.Done(one.end->get()).value_or(true)) continue;
     return Wait{one.what, driver_.Done(one.begin->get()).value_or(true), one.waited};
   }
+  if (posted_ != nullptr) {
+    return Wait{posted_->under_way.what, /*begun=*/false, posted_->under_way.waited};
+  }
   return std::nullopt;
 }
 
@@ -177,6 +203,15 @@ void CommStream::Abort() {
   driver_.Within(cuda::CudaDeviceOf(*device_).context(),
                  [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { api_->ncclCommAbort(comm_); });
   comm_ = nullptr;
+}
+
+// A thread for each: NCCL tells the GPU to end what is under way before it waits for that.
+void CommStream::AbortAll(absl::Span<CommStream* const> streams) {
+  std::vector<std::thread> threads;
+  for (CommStream* stream : streams) {
+    if (stream != nullptr) threads.emplace_back([stream] { stream->Abort(); });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace dpipe

@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "core/base/status.h"
 #include "core/cuda/nccl_api.h"
 #include "core/tensor/cuda/cuda_device.h"
@@ -33,24 +34,27 @@ class CommEvent {
   const cuda::Event event_;
 };
 
-// Operations run one after another, in the order of their Enqueue. Each waits for what the device
-// has enqueued before it. Thread-safe.
+// Operations run one after another, in the order of their posting. Each waits for what the device
+// has enqueued before it. Operations come from one thread; the rest is thread-safe.
 class CommStream {
  public:
   // What an operation is enqueued with.
   struct Turn {
     ncclComm_t comm;
     cuda::Stream stream;
-    // To be called after each GroupEnd, and before anything else is enqueued or NCCL is called
-    // again: communicators do not block, so that NCCL may still be about to put on the stream what
-    // it was told.
+    // Communicators do not block, so that NCCL may still be about to put on the stream what it was
+    // told. To be called after each GroupEnd but the last, before anything else is enqueued or NCCL
+    // is called again.
     std::function<absl::Status()> settle;
   };
   struct Operation {
-    std::string what;             // "activation of micro-batch 3 from rank 1"
-    std::vector<Tensor> tensors;  // kept until it is done
+    std::string what;  // "activation of micro-batch 3 from rank 1"
+    // That the stream uses: their blocks are not used again before it is through.
+    std::vector<Tensor> tensors;
     // Calls NCCL and the driver, on the stream. NCCL's calls stand between GroupStart and GroupEnd.
     std::function<absl::Status(const Turn& turn)> enqueue = nullptr;
+    // Null, or what comes on the stream after the last group.
+    std::function<absl::Status(const Turn& turn)> enqueue_after = nullptr;
   };
 
   // `deadline`: of joining, and of every operation.
@@ -66,9 +70,15 @@ class CommStream {
   // deadline.
   absl::Status Connect(const std::string& id, int rank, int size);
 
+  // Enqueues an operation, in two halves: its last group may need other ranks to call too before it
+  // comes to the stream, and other streams' operations may have to be posted before they do. Each
+  // Post that succeeds is followed by one Finish, which waits for that.
+  absl::Status Post(Operation operation);
+  absl::StatusOr<std::shared_ptr<CommEvent>> Finish();
+  // Both.
   absl::StatusOr<std::shared_ptr<CommEvent>> Enqueue(Operation operation);
 
-  // Lets go of what is done and looks after what is not. `passed` is the time since the last look.
+  // Forgets what is done and looks after what is not. `passed` is the time since the last look.
   // DeadlineExceeded where the operation whose turn it is has had it for longer than the deadline,
   // while nothing on this rank's side kept it from running; Unavailable where NCCL reports an
   // error. Both name it and the time.
@@ -76,7 +86,7 @@ class CommStream {
   bool Idle() const;  // nothing is under way
 
   // What is under way: the device waits for it, or, where `begun` is false, will when it has made
-  // the inputs.
+  // the inputs and NCCL has connected the ranks.
   struct Wait {
     std::string what;
     bool begun;
@@ -85,29 +95,42 @@ class CommStream {
   // Nothing can be enqueued from now on. What is under way first, if anything is.
   std::optional<Wait> Close();
 
-  // Ends everything under way, without results. May be called at any time, more than once.
+  // Ends everything under way, without results. May be called at any time, more than once. NCCL
+  // waits for its work on this stream, which may wait for that of another communicator of the
+  // device: to be called for all of them at the same time.
   void Abort();
+  static void AbortAll(absl::Span<CommStream* const> streams);
 
   static absl::Status ToStatus(const NcclApi& api, ncclResult_t result, const std::string& call);
 
  private:
   struct UnderWay {
     std::string what;
-    std::vector<Tensor> tensors;
     // Its turn has come, and the device has made its inputs.
     std::shared_ptr<CommEvent> begin = nullptr;
     std::shared_ptr<CommEvent> end = nullptr;
     absl::Duration waited = absl::ZeroDuration();
   };
 
-  CommStream(const NcclApi* api, std::shared_ptr<Device> device, cuda::Stream stream,
-             std::string name, absl::Duration deadline);
+  struct Posted {
+    UnderWay under_way;
+    Operation operation;
+    std::vector<Tensor> here;  // the operation's tensors, on stream_device_
+    absl::Status status;       // of enqueuing
+  };
+
+  CommStream(const NcclApi* api, std::shared_ptr<Device> device,
+             std::shared_ptr<cuda::CudaDevice> stream_device, std::string name,
+             absl::Duration deadline);
   absl::StatusOr<std::shared_ptr<CommEvent>> Record() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Waits until what NCCL does in the background is done.
-  absl::Status Settle(absl::Time until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits until what NCCL does in the background is done. `what`: that it is waited for, in errors.
+  absl::Status Settle(const std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Turn TurnFor(const std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const NcclApi* const api_;
   const std::shared_ptr<Device> device_;
+  // Has the stream. What is a tensor of it goes back to the device when the stream is through.
+  const std::shared_ptr<cuda::CudaDevice> stream_device_;
   cuda::Driver& driver_;
   const cuda::Stream stream_;
   const std::string name_;
@@ -115,6 +138,7 @@ class CommStream {
   mutable absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   ncclComm_t comm_ ABSL_GUARDED_BY(mutex_) = nullptr;  // from Connect to Abort
+  std::unique_ptr<Posted> posted_ ABSL_GUARDED_BY(mutex_);
   std::deque<UnderWay> under_way_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,12 +1,15 @@
 #include "core/comm/nccl/connect_nccl.h"
 
+#include <cstdlib>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/comm/nccl/nccl_communicator.h"
@@ -14,6 +17,23 @@
 
 namespace dpipe {
 namespace {
+
+// CUDA puts the streams of a process into so many queues of the GPU, 8 unless it is told otherwise.
+// Where two share one, what a stream waits for holds the other up too, and communicators that wait
+// for each other's ranks never end.
+constexpr int kLeastQueues = 8;
+constexpr char kQueues[] = "CUDA_DEVICE_MAX_CONNECTIONS";
+
+absl::Status CheckQueues() {
+  const char* const text = std::getenv(kQueues);
+  int queues = 0;
+  if (text == nullptr || !absl::SimpleAtoi(text, &queues) || queues >= kLeastQueues) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      kQueues, " is ", queues, ", with which streams wait for each other; it should be ",
+      kLeastQueues, " or more, or not be set"));
+}
 
 // How long the store may take to notice a death that NCCL has noticed.
 constexpr absl::Duration kGrace = absl::Seconds(2);
@@ -25,27 +45,49 @@ class LocalPeers : public NcclPeers {
     absl::Mutex mutex;
     absl::Status failure ABSL_GUARDED_BY(mutex);
     std::map<int, std::function<void(const absl::Status&)>> listening ABSL_GUARDED_BY(mutex);
+    std::set<int> hearing ABSL_GUARDED_BY(mutex);  // those that are being told
   };
   LocalPeers(std::shared_ptr<Members> members, int rank)
       : members_(std::move(members)), rank_(rank) {}
 
   void Listen(std::function<void(const absl::Status&)> hear) override {
-    absl::MutexLock lock(&members_->mutex);
-    if (!members_->failure.ok()) hear(members_->failure);
-    members_->listening[rank_] = std::move(hear);
-  }
-  void Tell(const absl::Status& status) override {
-    absl::MutexLock lock(&members_->mutex);
-    if (!members_->failure.ok()) return;
-    members_->failure = status;
-    for (const auto& [rank, hear] : members_->listening) {
-      if (rank != rank_) hear(status);
+    absl::Status failure;
+    {
+      absl::MutexLock lock(&members_->mutex);
+      failure = members_->failure;
+      if (failure.ok()) members_->listening[rank_] = hear;
     }
+    if (!failure.ok()) hear(failure);
+  }
+  // All at the same time, and under no lock: to hear it is to wait for a GPU to stop.
+  void Tell(const absl::Status& status) override {
+    std::map<int, std::function<void(const absl::Status&)>> others;
+    {
+      absl::MutexLock lock(&members_->mutex);
+      if (!members_->failure.ok()) return;
+      members_->failure = status;
+      others = members_->listening;
+      others.erase(rank_);
+      for (const auto& [rank, hear] : others) members_->hearing.insert(rank);
+    }
+    std::vector<std::thread> threads;
+    for (const auto& [rank, hear] : others) {
+      threads.emplace_back([this, rank = rank, hear = hear, &status] {
+        hear(status);
+        absl::MutexLock lock(&members_->mutex);
+        members_->hearing.erase(rank);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
   absl::Status Cause() override { return absl::OkStatus(); }
   void Leave() override {
     absl::MutexLock lock(&members_->mutex);
     members_->listening.erase(rank_);
+    const auto is_done = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return members_->hearing.count(rank_) == 0;
+    };
+    members_->mutex.Await(absl::Condition(&is_done));
   }
 
  private:
@@ -106,6 +148,7 @@ absl::StatusOr<NcclIds> ShareIds(const NcclApi& api, StoreClient* store, const s
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateLocalNcclCommunicators(
     const NcclApi* api, const std::vector<std::shared_ptr<Device>>& devices,
     absl::Duration deadline) {
+  DPIPE_RETURN_IF_ERROR(CheckQueues());
   DPIPE_ASSIGN_OR_RETURN(const NcclIds ids, NewNcclIds(*api));
   const int size = static_cast<int>(devices.size());
   const auto members = std::make_shared<LocalPeers::Members>();
@@ -136,6 +179,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectNccl(const NcclApi* api, St
                                                           const JobRank& rank) {
   const std::string key = absl::StrCat("nccl/", rank.name);
   const auto connect = [&]() -> absl::StatusOr<std::unique_ptr<Communicator>> {
+    DPIPE_RETURN_IF_ERROR(CheckQueues());
     DPIPE_RETURN_IF_ERROR(MeetRanks(store, absl::StrCat(key, "/here"), rank.rank.value(), rank.size,
                                     "to connect to", rank.deadline));
     NcclOptions options;

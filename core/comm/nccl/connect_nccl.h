@@ -16,7 +16,8 @@
 
 namespace dpipe {
 
-// The communicators of ranks that are threads of this process, a GPU each.
+// The communicators of ranks that are threads of this process, a GPU each. Both ways are
+// FailedPrecondition where CUDA_DEVICE_MAX_CONNECTIONS leaves streams too few queues on the GPU.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateLocalNcclCommunicators(
     const NcclApi* api, const std::vector<std::shared_ptr<Device>>& devices,
     absl::Duration deadline);

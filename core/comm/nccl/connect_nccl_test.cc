@@ -128,6 +128,11 @@ class DyingRank {
     DPIPE_CHECK(connected.ok()) << connected.status();
     communicator_ = *std::move(connected);
   }
+  // Returns when rank 1 receives, if it is the first.
+  void SendToRank1(const std::string& what) {
+    const Tensor t = Tensor::Zeros(ranks_->device(2), {4}, DType::kF32);
+    DPIPE_CHECK(communicator_->Send(Rank(1), 0, {t}, what).ok());
+  }
   void Die() { socket_ = Socket(); }
 
  private:
@@ -139,6 +144,19 @@ class DyingRank {
   Socket socket_;
   std::unique_ptr<Communicator> communicator_;
 };
+
+// From the next rank, and to the one before.
+absl::Status PassDown(Communicator& communicator, const std::shared_ptr<Device>& device) {
+  const int rank = communicator.rank().value();
+  communicator.BeginMessages();
+  DPIPE_RETURN_IF_ERROR(
+      communicator.PostRecv(Rank(rank + 1), 0, {{{4}, DType::kF32}}, "greeting").status());
+  if (rank > 0) {
+    const Tensor t = Tensor::Zeros(device, {4}, DType::kF32);
+    DPIPE_RETURN_IF_ERROR(communicator.Send(Rank(rank - 1), 0, {t}, "greeting"));
+  }
+  return communicator.EndMessages();
+}
 
 // Rank 1 waits for rank 2, which dies then, and rank 0 for rank 1. `before_death` is called when
 // both wait.
@@ -152,6 +170,7 @@ std::vector<absl::Status> WaitForADyingRank(Ranks* ranks,
       joined.Notify();
     }
     DPIPE_ASSIGN_OR_RETURN(const auto communicator, ranks->Connect(store, rank));
+    DPIPE_RETURN_IF_ERROR(PassDown(*communicator, ranks->device(rank)));
     DPIPE_RETURN_IF_ERROR(communicator
                               ->PostRecv(Rank(rank + 1), 0, {{{4}, DType::kF32}},
                                          absl::StrCat("activation of micro-batch ", rank))
@@ -167,6 +186,7 @@ std::vector<absl::Status> WaitForADyingRank(Ranks* ranks,
     const auto ids = first->Get("nccl/test/ids", "NCCL's ids");
     DPIPE_CHECK(ids.ok()) << ids.status();
     dying.Connect(*ids);
+    dying.SendToRank1("greeting");
     for (const char* key : {"waits 0", "waits 1"}) DPIPE_CHECK(first->Get(key, key).ok());
     before_death();
     dying.Die();
@@ -214,17 +234,47 @@ TEST(ConnectNcclTest, ADeathWhileTheOthersConnectIsNamed) {
   }
 }
 
+// A rank's first message to another waits for it on the rank's thread.
+TEST(ConnectNcclTest, WhoeverWaitsForADeadRanksFirstMessageSaysSo) {
+  Ranks ranks(3);
+  StoreClient* first = nullptr;
+  absl::Notification joined;
+  const auto wait = [&](StoreClient* store, int rank) -> absl::Status {
+    if (rank == 0) {
+      first = store;
+      joined.Notify();
+    }
+    DPIPE_ASSIGN_OR_RETURN(const auto communicator, ranks.Connect(store, rank));
+    return PassDown(*communicator, ranks.device(rank));
+  };
+  const auto statuses = ranks.store().RunJoined(2, wait, [&] {
+    DyingRank dying(&ranks);
+    joined.WaitForNotification();
+    const auto ids = first->Get("nccl/test/ids", "NCCL's ids");
+    DPIPE_CHECK(ids.ok()) << ids.status();
+    dying.Connect(*ids);
+    dying.Die();
+  });
+  EXPECT_THAT(std::string(statuses[1].message()),
+              AllOf(StartsWith("rank 1 waited "), HasSubstr(" for greeting from rank 2"),
+                    HasSubstr("rank 2 (pid 7 on node2) has died")));
+}
+
 // What the GPU computes then is worth nothing, and it says so.
 TEST(ConnectNcclTest, AnErrorThatNobodyElseExplainsEndsTheJob) {
   Ranks ranks(2);
   const auto body = [&](StoreClient* store, int rank) -> absl::Status {
     DPIPE_ASSIGN_OR_RETURN(const auto communicator, ranks.Connect(store, rank));
+    const Tensor greeting = Tensor::Zeros(ranks.device(rank), {4}, DType::kF32);
     if (rank == 1) {
+      DPIPE_RETURN_IF_ERROR(communicator->Send(Rank(0), 0, {greeting}, "greeting"));
       DPIPE_RETURN_IF_ERROR(store->Get("waits", "rank 0").status());
       ranks.nccl().Break(1, ncclInternalError);
       EXPECT_TRUE(store->AwaitFailure(absl::Seconds(60)));
       return store->failure();
     }
+    DPIPE_RETURN_IF_ERROR(
+        communicator->PostRecv(Rank(1), 0, {{{4}, DType::kF32}}, "greeting").status());
     DPIPE_ASSIGN_OR_RETURN(const auto recv,
                            communicator->PostRecv(Rank(1), 0, {{{4}, DType::kF32}}, "activation"));
     const absl::Status waits = recv->Wait().status();

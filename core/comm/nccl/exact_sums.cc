@@ -5,11 +5,16 @@
 namespace dpipe {
 namespace {
 
+constexpr int64_t kFloatBytes = sizeof(float);
+
+// Of a share, as it lies in a buffer: kernels read it in pieces of 16 bytes.
+int64_t AlignedBytes(int64_t count) { return (count * kFloatBytes + 15) / 16 * 16; }
+
 // The elements of a tensor that are the share of one of the group.
 struct Span {
   float* data;
   int64_t count;
-  int64_t size_bytes() const { return count * static_cast<int64_t>(sizeof(float)); }
+  int64_t size_bytes() const { return count * kFloatBytes; }
 };
 
 Span ShareOf(const Tensor& tensor, Shard shard) {
@@ -81,13 +86,17 @@ absl::Status SpreadShares(const NcclCall& call, const RankGroup& group,
 
 }  // namespace
 
-absl::Status Grouped(const NcclCall& call, const std::function<absl::Status()>& calls) {
+absl::Status Group(const NcclCall& call, const std::function<absl::Status()>& calls) {
   const NcclApi& api = *call.api;
   DPIPE_RETURN_IF_ERROR(CommStream::ToStatus(api, api.ncclGroupStart(), "ncclGroupStart"));
   const absl::Status status = calls();
   const absl::Status ended = CommStream::ToStatus(api, api.ncclGroupEnd(), "ncclGroupEnd");
   DPIPE_RETURN_IF_ERROR(status);
-  DPIPE_RETURN_IF_ERROR(ended);
+  return ended;
+}
+
+absl::Status Grouped(const NcclCall& call, const std::function<absl::Status()>& calls) {
+  DPIPE_RETURN_IF_ERROR(Group(call, calls));
   return call.turn.settle();
 }
 
@@ -107,12 +116,22 @@ absl::Status RecvBytes(const NcclCall& call, void* data, int64_t size_bytes, int
       "ncclRecv");
 }
 
-std::vector<Tensor> ShareBuffers(const RankGroup& group, absl::Span<const Tensor> tensors) {
-  std::vector<Tensor> buffers;
+int64_t ShareBytes(const RankGroup& group, absl::Span<const Tensor> tensors, int rows) {
+  int64_t bytes = 0;
   for (const Tensor& tensor : tensors) {
-    buffers.push_back(Tensor::Empty(tensor.device(),
-                                    {group.own.count - 1, group.own.Size(tensor.num_elements())},
-                                    DType::kF32));
+    bytes += rows * AlignedBytes(group.own.Size(tensor.num_elements()));
+  }
+  return bytes;
+}
+
+std::vector<Tensor> ShareBuffers(const RankGroup& group, absl::Span<const Tensor> tensors, int rows,
+                                 const Tensor& room) {
+  std::vector<Tensor> buffers;
+  int64_t begin = 0;
+  for (const Tensor& tensor : tensors) {
+    const int64_t row = AlignedBytes(group.own.Size(tensor.num_elements())) / kFloatBytes;
+    buffers.push_back(room.Slice(begin, begin + rows * row).Reshape({rows, row}));
+    begin += rows * row;
   }
   return buffers;
 }
@@ -133,14 +152,14 @@ absl::Status EnqueueAllReduce(const NcclCall& call, const RankGroup& group,
 
 absl::Status EnqueueReduceScatter(const NcclCall& call, const RankGroup& group,
                                   absl::Span<const Tensor> full, absl::Span<const Tensor> buffers,
-                                  absl::Span<const Tensor> scratch, absl::Span<const Tensor> sums) {
+                                  absl::Span<const Tensor> sums) {
   DPIPE_RETURN_IF_ERROR(ExchangeShares(call, group, full, buffers));
   for (size_t i = 0; i < full.size(); ++i) {
     const Span own = ShareOf(full[i], group.own);
     DPIPE_CHECK_EQ(sums[i].num_elements(), own.count);
     if (own.count == 0) continue;
     // `full` stays as it is.
-    float* const copy = scratch[i].data<float>();
+    float* const copy = buffers[i].data<float>() + (group.own.count - 1) * buffers[i].dim(1);
     DPIPE_RETURN_IF_ERROR(call.driver->Copy(copy, own.data, own.size_bytes(), call.turn.stream));
     DPIPE_ASSIGN_OR_RETURN(float* const sum, AddInOrder(call, group, copy, buffers[i], own.count));
     DPIPE_RETURN_IF_ERROR(

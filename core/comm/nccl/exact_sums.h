@@ -24,23 +24,27 @@ struct NcclCall {
   CommStream::Turn turn;
 };
 
-// Room for the other ranks' shares of `tensors`, on their device: one a tensor, [ranks - 1, share].
-std::vector<Tensor> ShareBuffers(const RankGroup& group, absl::Span<const Tensor> tensors);
+// Room for shares of `tensors`, `rows` of each: how many bytes of fp32, and buffers out of `room`,
+// which has as many or more, one a tensor, [rows, share or a little more].
+int64_t ShareBytes(const RankGroup& group, absl::Span<const Tensor> tensors, int rows);
+std::vector<Tensor> ShareBuffers(const RankGroup& group, absl::Span<const Tensor> tensors, int rows,
+                                 const Tensor& room);
 
 // All of these enqueue on the call's stream; fp32. The sum of this rank's share of every tensor, in
-// rank order: into the tensor itself (`sums` empty: all reduce, which then sends it to all), or
-// added to sums[i], with room for a share in `scratch` [share] (reduce and scatter).
+// rank order: into the tensor itself (all reduce, which then sends it to all), or added to sums[i]
+// (reduce and scatter). `buffers` have a row for each other rank; to reduce and scatter, one more.
 absl::Status EnqueueAllReduce(const NcclCall& call, const RankGroup& group,
                               absl::Span<const Tensor> tensors, absl::Span<const Tensor> buffers);
 absl::Status EnqueueReduceScatter(const NcclCall& call, const RankGroup& group,
                                   absl::Span<const Tensor> full, absl::Span<const Tensor> buffers,
-                                  absl::Span<const Tensor> scratch, absl::Span<const Tensor> sums);
+                                  absl::Span<const Tensor> sums);
 // Fills `full` from the ranks' shards.
 absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group,
                               absl::Span<const Tensor> shards, absl::Span<const Tensor> full);
 
-// Calls between ncclGroupStart and ncclGroupEnd, which ends also after an error. On return they are
-// on the stream.
+// Calls between ncclGroupStart and ncclGroupEnd, which ends also after an error. They come to the
+// stream when the turn's `settle` has returned; after Grouped they are there.
+absl::Status Group(const NcclCall& call, const std::function<absl::Status()>& calls);
 absl::Status Grouped(const NcclCall& call, const std::function<absl::Status()>& calls);
 // Bytes of any kind.
 absl::Status SendBytes(const NcclCall& call, const void* data, int64_t size_bytes, int peer);

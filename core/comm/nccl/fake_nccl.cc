@@ -4,32 +4,38 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/check.h"
 
 namespace dpipe {
 namespace {
 
-struct Group;
+struct Round;
+
+using Link = std::pair<int, int>;  // from, to
 
 // One side of a message.
 struct Call {
   std::shared_ptr<Call> other;  // once it is there
-  Group* group = nullptr;
+  Round* round = nullptr;
+  Link link;
   void* data = nullptr;
   size_t size_bytes = 0;
   bool sends = false;
   bool copied = false;
 };
 
-struct Group {
+// The calls of a group that are under way at a time: the n-th of each link.
+struct Round {
   std::vector<std::shared_ptr<Call>> calls;
   bool reached = false;  // by its stream
   struct Comm* comm = nullptr;
@@ -37,8 +43,8 @@ struct Group {
 
 struct World {
   int joined = 0;
-  // By (from, to): calls whose other side has not come.
-  std::map<std::pair<int, int>, std::deque<std::shared_ptr<Call>>> open;
+  std::map<Link, std::deque<std::shared_ptr<Call>>> open;  // calls whose other side has not come
+  std::set<Link> connected;
 };
 
 struct Comm {
@@ -46,17 +52,21 @@ struct Comm {
   int rank = 0, size = 0;
   bool aborted = false;
   // In progress: what will come to the stream when it has been asked for so often.
-  std::shared_ptr<Group> launching = nullptr;
+  std::vector<std::shared_ptr<Round>> launching = {};
   cudaStream_t stream = nullptr;
   int asks = 0;
+  bool entering = false;  // it is coming there now
+  int on_stream = 0;      // rounds there
 };
 constexpr int kAsks = 3;
+
+// How long an abort waits for what its stream waits for.
+constexpr absl::Duration kLongestAbort = absl::Seconds(20);
 
 // Pending calls of the calling thread between GroupStart and GroupEnd.
 struct Pending {
   std::shared_ptr<Call> call;
   Comm* comm;
-  int peer;
   cudaStream_t stream;
 };
 thread_local int group_depth = 0;
@@ -65,10 +75,11 @@ thread_local std::vector<Pending> pending;
 struct State {
   cuda::FakeDriver* driver = nullptr;
   absl::Mutex mutex;
+  absl::CondVar ran;  // a round
   int64_t next_id ABSL_GUARDED_BY(mutex) = 1;
   std::map<std::string, std::shared_ptr<World>> worlds ABSL_GUARDED_BY(mutex);
   std::vector<std::unique_ptr<Comm>> comms ABSL_GUARDED_BY(mutex);
-  std::vector<std::shared_ptr<Group>> groups ABSL_GUARDED_BY(mutex);  // kept for their calls
+  std::vector<std::shared_ptr<Round>> rounds ABSL_GUARDED_BY(mutex);  // kept for their calls
   std::map<int, ncclResult_t> broken ABSL_GUARDED_BY(mutex);
   int live ABSL_GUARDED_BY(mutex) = 0;
   std::vector<std::string> violations ABSL_GUARDED_BY(mutex);
@@ -100,83 +111,49 @@ ncclResult_t InitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncc
   return ncclInProgress;
 }
 
-bool Ready(Group* group);
-void Run(Group* group);
-
-// What a communicator has in progress comes to its stream.
-void Launch(Comm* comm) {
-  std::shared_ptr<Group> group;
-  cudaStream_t stream;
-  {
-    absl::MutexLock lock(&state->mutex);
-    if (comm->launching == nullptr || --comm->asks > 0) return;
-    group = comm->launching;
-    stream = comm->stream;
-  }
-  // Under no lock of ours: the driver has one of its own, and asks us under it.
-  state->driver
-      ->Enqueue(
-          stream, [group] { Run(group.get()); }, [group] { return Ready(group.get()); })
-      .IgnoreError();
-  absl::MutexLock lock(&state->mutex);
-  if (comm->launching == group) comm->launching = nullptr;
-}
-
-ncclResult_t GetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  Launch(Of(comm));
-  absl::MutexLock lock(&state->mutex);
-  const auto broken = state->broken.find(Of(comm)->rank);
-  *error = broken != state->broken.end() ? broken->second
-           : Of(comm)->world->joined < Of(comm)->size || Of(comm)->launching != nullptr
-               ? ncclInProgress
-               : ncclSuccess;
-  return ncclSuccess;
-}
-
-ncclResult_t Abort(ncclComm_t comm) {
-  {
-    absl::MutexLock lock(&state->mutex);
-    DPIPE_CHECK(!Of(comm)->aborted) << "a communicator was aborted twice";
-    Of(comm)->aborted = true;
-    Of(comm)->launching = nullptr;
-    --state->live;
-    if (!state->driver->current().has_value()) {
-      state->violations.push_back("a communicator is aborted by a thread without a context");
+// Under the state's lock: the communicators whose groups in progress connect together with that of
+// `comm`, by links that have not been used. False where one of them has to be called yet.
+bool FindConnecting(Comm* comm, std::set<Comm*>* found)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
+  if (comm->aborted) return false;
+  if (!found->insert(comm).second) return true;
+  for (const auto& round : comm->launching) {
+    for (const auto& call : round->calls) {
+      if (comm->world->connected.count(call->link) > 0) continue;
+      if (call->other == nullptr || !FindConnecting(call->other->round->comm, found)) return false;
     }
   }
-  state->driver->Poke();
-  return ncclSuccess;
+  return true;
 }
 
-// Under the state's lock: pairs calls up in their order.
-void Match(const Pending& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
-  const int rank = p.comm->rank;
-  const auto pair = p.call->sends ? std::pair(rank, p.peer) : std::pair(p.peer, rank);
-  auto& open = p.comm->world->open[pair];
-  if (open.empty() || open.front()->sends == p.call->sends) {
-    open.push_back(p.call);
-    return;
+bool Connect(Comm* comm) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
+  std::set<Comm*> connecting;
+  if (!FindConnecting(comm, &connecting)) return false;
+  for (Comm* each : connecting) {
+    for (const auto& round : each->launching) {
+      for (const auto& call : round->calls) each->world->connected.insert(call->link);
+    }
   }
-  p.call->other = open.front();
-  open.front()->other = p.call;
-  open.pop_front();
+  return true;
 }
 
-bool Ready(Group* group) {
+bool Ready(Round* round) {
   absl::MutexLock lock(&state->mutex);
-  group->reached = true;
-  if (group->comm->aborted) return true;
-  for (const auto& call : group->calls) {
-    if (call->other == nullptr || !call->other->group->reached) return false;
+  round->reached = true;
+  if (round->comm->aborted) return true;
+  for (const auto& call : round->calls) {
+    if (call->other == nullptr || !call->other->round->reached) return false;
   }
   return true;
 }
 
 // Whichever side runs first moves the bytes.
-void Run(Group* group) {
+void Run(Round* round) {
   absl::MutexLock lock(&state->mutex);
-  if (group->comm->aborted) return;
-  for (const auto& call : group->calls) {
+  --round->comm->on_stream;
+  state->ran.SignalAll();
+  if (round->comm->aborted) return;
+  for (const auto& call : round->calls) {
     Call& from = call->sends ? *call : *call->other;
     Call& to = call->sends ? *call->other : *call;
     if (from.size_bytes != to.size_bytes) {
@@ -189,6 +166,82 @@ void Run(Group* group) {
   }
 }
 
+// What a communicator has in progress comes to its stream.
+void Launch(Comm* comm) {
+  std::vector<std::shared_ptr<Round>> rounds;
+  cudaStream_t stream;
+  {
+    absl::MutexLock lock(&state->mutex);
+    if (comm->launching.empty() || comm->entering) return;
+    if (--comm->asks > 0 || !Connect(comm)) return;
+    comm->entering = true;
+    rounds = comm->launching;
+    comm->on_stream += static_cast<int>(rounds.size());
+    stream = comm->stream;
+  }
+  // Under no lock of ours: the driver has one of its own, and asks us under it.
+  for (const auto& round : rounds) {
+    state->driver
+        ->Enqueue(
+            stream, [round] { Run(round.get()); }, [round] { return Ready(round.get()); })
+        .IgnoreError();
+  }
+  absl::MutexLock lock(&state->mutex);
+  comm->entering = false;
+  comm->launching.clear();
+}
+
+ncclResult_t GetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  Launch(Of(comm));
+  absl::MutexLock lock(&state->mutex);
+  const auto broken = state->broken.find(Of(comm)->rank);
+  *error = broken != state->broken.end() ? broken->second
+           : Of(comm)->world->joined < Of(comm)->size || !Of(comm)->launching.empty()
+               ? ncclInProgress
+               : ncclSuccess;
+  return ncclSuccess;
+}
+
+// Returns when the stream is through with what was called.
+ncclResult_t Abort(ncclComm_t handle) {
+  Comm* const comm = Of(handle);
+  {
+    absl::MutexLock lock(&state->mutex);
+    DPIPE_CHECK(!comm->aborted) << "a communicator was aborted twice";
+    comm->aborted = true;
+    comm->launching.clear();
+    --state->live;
+    if (!state->driver->current().has_value()) {
+      state->violations.push_back("a communicator is aborted by a thread without a context");
+    }
+  }
+  state->driver->Poke();
+  const absl::Time until = absl::Now() + kLongestAbort;
+  while (true) {
+    state->driver->RunAll();
+    absl::MutexLock lock(&state->mutex);
+    if (comm->on_stream == 0) return ncclSuccess;
+    if (absl::Now() > until) break;
+    state->ran.WaitWithTimeout(&state->mutex, absl::Milliseconds(1));
+  }
+  absl::MutexLock lock(&state->mutex);
+  state->violations.push_back(
+      absl::StrCat("rank ", comm->rank, ": an abort waits for ever for its communicator's stream"));
+  return ncclInternalError;
+}
+
+// Under the state's lock: pairs calls up in their order.
+void Match(const Pending& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
+  auto& open = p.comm->world->open[p.call->link];
+  if (open.empty() || open.front()->sends == p.call->sends) {
+    open.push_back(p.call);
+    return;
+  }
+  p.call->other = open.front();
+  open.front()->other = p.call;
+  open.pop_front();
+}
+
 ncclResult_t GroupStart() {
   ++group_depth;
   return ncclSuccess;
@@ -196,36 +249,42 @@ ncclResult_t GroupStart() {
 
 ncclResult_t GroupEnd() {
   if (--group_depth > 0 || pending.empty()) return ncclSuccess;
-  const auto group = std::make_shared<Group>();
-  Comm* const comm = group->comm = pending[0].comm;
+  const std::vector<Pending> calls = std::exchange(pending, {});
+  Comm* const comm = calls[0].comm;
   absl::MutexLock lock(&state->mutex);
-  if (comm->launching != nullptr) {
+  if (!comm->launching.empty()) {
     state->violations.push_back("a communicator was called while a call was in progress");
-    pending.clear();
     return ncclInvalidUsage;
   }
-  for (const Pending& p : pending) {
-    p.call->group = group.get();
-    group->calls.push_back(p.call);
+  std::map<Link, size_t> called;
+  for (const Pending& p : calls) {
+    if (p.comm != comm) state->violations.push_back("a group of several communicators");
+    const size_t number = called[p.call->link]++;
+    if (number == comm->launching.size()) {
+      comm->launching.push_back(std::make_shared<Round>());
+      comm->launching.back()->comm = comm;
+      state->rounds.push_back(comm->launching.back());
+    }
+    p.call->round = comm->launching[number].get();
+    p.call->round->calls.push_back(p.call);
     Match(p);
   }
-  state->groups.push_back(group);
-  comm->launching = group;
-  comm->stream = pending[0].stream;
+  comm->stream = calls[0].stream;
   comm->asks = kAsks;
-  pending.clear();
   return ncclInProgress;
 }
 
 ncclResult_t Add(void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                  cudaStream_t stream, bool sends) {
   if (type != ncclUint8) return ncclInvalidArgument;
+  const int rank = Of(comm)->rank;
   auto call = std::make_shared<Call>();
+  call->link = sends ? Link(rank, peer) : Link(peer, rank);
   call->data = data;
   call->size_bytes = count;
   call->sends = sends;
   GroupStart();
-  pending.push_back({std::move(call), Of(comm), peer, stream});
+  pending.push_back({std::move(call), Of(comm), stream});
   return GroupEnd();
 }
 

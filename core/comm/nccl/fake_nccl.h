@@ -11,10 +11,15 @@
 namespace dpipe {
 
 // As NCCL's own, with communicators that do not block: a communicator is there when all its ranks
-// are; a group of calls is one operation, which comes to its stream some time after GroupEnd, when
-// whoever asks for errors is told that nothing is in progress, and blocks the stream until the
-// other side of every call has come to it; calls of a pair of ranks match in their order. One at a
-// time in a process; `driver` outlives it.
+// are; a group of calls comes to its stream some time after GroupEnd, when whoever asks for errors
+// is told that nothing is in progress. Ranks connect when they first talk in one direction: a group
+// with such calls stays in progress until the other sides have called too, and can connect with all
+// those that their own groups want. On the stream a group's
+// calls block it together until the other side of each has come to it; nothing is sent before it is
+// received. Of several calls to one rank, or from one, all but the first wait there until the
+// group's others are through. Calls of a pair of ranks match in their order. An abort returns when
+// nothing of the communicator is left on the stream. One at a time in a process; `driver` outlives
+// it.
 class FakeNccl {
  public:
   explicit FakeNccl(cuda::FakeDriver* driver);
@@ -23,8 +28,8 @@ class FakeNccl {
   const NcclApi* api() const { return &api_; }
   // From now on every communicator of `rank` reports that error.
   void Break(int rank, ncclResult_t error);
-  // Messages whose sides were not of one size, and calls of communicators that had one in progress,
-  // in words; empty: none.
+  // Messages whose sides were not of one size, calls of communicators that had one in progress,
+  // groups of several communicators, and aborts that wait for ever, in words; empty: none.
   std::vector<std::string> violations() const;
   // Communicators that have been neither aborted nor destroyed.
   int num_live_communicators() const;

@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/base/check.h"
@@ -16,6 +17,7 @@
 #include "core/comm/contract.h"
 #include "core/comm/nccl/comm_stream.h"
 #include "core/comm/nccl/exact_sums.h"
+#include "core/comm/nccl/nccl_message.h"
 #include "core/tensor/cuda/cuda_device.h"
 
 namespace dpipe {
@@ -23,6 +25,17 @@ namespace {
 
 // Of other ranks' shares that a reduction takes room for at a time.
 constexpr int64_t kBucketBytes = int64_t{64} << 20;
+
+// Where the bucket of `tensors` that begins at `begin` ends. Buckets bound the room that a
+// reduction takes; one more operation each.
+size_t BucketEnd(absl::Span<const Tensor> tensors, size_t begin) {
+  size_t end = begin;
+  int64_t bytes = 0;
+  do {
+    bytes += tensors[end++].size_bytes();
+  } while (end < tensors.size() && bytes + tensors[end].size_bytes() <= kBucketBytes);
+  return end;
+}
 
 class NcclCommunicator : public Communicator {
  public:
@@ -38,6 +51,7 @@ class NcclCommunicator : public Communicator {
     stopping_ = true;
     if (watch_.joinable()) watch_.join();
     options_.peers->Leave();
+    CommStream::AbortAll(Streams());
   }
 
   absl::Status Connect() {
@@ -62,6 +76,12 @@ class NcclCommunicator : public Communicator {
   absl::StatusOr<std::unique_ptr<PendingRecv>> PostRecv(Rank from, int64_t tag,
                                                         std::vector<TensorSpec> specs,
                                                         const std::string& what) override;
+  absl::Status ExpectMessages(absl::Span<const Rank> to, absl::Span<const Rank> from) override;
+  void BeginMessages() override { in_run_ = true; }
+  absl::Status EndMessages() override {
+    in_run_ = false;
+    return PostRun();
+  }
   StartedCollective StartAllReduceSum(absl::Span<const Rank> group, std::vector<Tensor> tensors,
                                       const std::string& what) override;
   StartedCollective StartAllGather(absl::Span<const Rank> group, std::vector<Tensor> shards,
@@ -103,8 +123,21 @@ class NcclCommunicator : public Communicator {
   }
   // Why something has failed with `status`: the job has, or that itself.
   absl::Status Reason(const absl::Status& status);
+  // The same, of what has failed while `what` was enqueued.
+  absl::Status Explain(const absl::Status& status, const std::string& what);
   absl::StatusOr<std::shared_ptr<CommEvent>> Start(CommStream* stream,
                                                    CommStream::Operation operation);
+  std::vector<CommStream*> Streams() const { return {up_.get(), down_.get(), collectives_.get()}; }
+  // Messages of a run that go over one communicator, and where the event of their end is to come.
+  struct Run {
+    std::vector<NcclMessage> messages;
+    std::shared_ptr<std::shared_ptr<CommEvent>> end =
+        std::make_shared<std::shared_ptr<CommEvent>>();
+  };
+  CommStream::Operation OperationOf(const Run& run) const;
+  absl::Status PostRun();
+  // For a reduction, at least so large.
+  Tensor ReductionRoom(int64_t size_bytes);
   NcclCall CallOf(const CommStream::Turn& turn) const {
     return {options_.api, &device_.driver(), turn};
   }
@@ -119,6 +152,9 @@ class NcclCommunicator : public Communicator {
   const NcclOptions options_;
   cuda::CudaDevice& device_;
   std::unique_ptr<CommStream> up_, down_, collectives_;
+  bool in_run_ = false;  // of messages
+  Run up_run_, down_run_;
+  std::optional<Tensor> reduction_room_;  // of all, which come one after another
   mutable absl::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   bool explained_ ABSL_GUARDED_BY(mutex_) = false;  // what this rank did is said in failure_
@@ -128,15 +164,17 @@ class NcclCommunicator : public Communicator {
 
 class NcclRecv : public PendingRecv {
  public:
+  // `end` is there when the run of messages has ended.
   NcclRecv(NcclCommunicator* communicator, std::string what, std::vector<Tensor> tensors,
-           std::shared_ptr<CommEvent> end)
+           std::shared_ptr<const std::shared_ptr<CommEvent>> end)
       : communicator_(communicator),
         what_(std::move(what)),
         tensors_(std::move(tensors)),
         end_(std::move(end)) {}
 
   absl::StatusOr<std::vector<Tensor>> Wait() override {
-    DPIPE_RETURN_IF_ERROR(communicator_->WaitFor(*end_, what_));
+    DPIPE_CHECK(*end_ != nullptr) << what_ << " is waited for in its own run of messages";
+    DPIPE_RETURN_IF_ERROR(communicator_->WaitFor(**end_, what_));
     return std::move(tensors_);
   }
 
@@ -144,7 +182,7 @@ class NcclRecv : public PendingRecv {
   NcclCommunicator* const communicator_;
   const std::string what_;
   std::vector<Tensor> tensors_;
-  const std::shared_ptr<CommEvent> end_;
+  const std::shared_ptr<const std::shared_ptr<CommEvent>> end_;
 };
 
 class NcclCollective : public PendingCollective {
@@ -200,54 +238,109 @@ absl::Status NcclCommunicator::Reason(const absl::Status& status) {
   return reason.ok() ? status : reason;
 }
 
+absl::Status NcclCommunicator::Explain(const absl::Status& status, const std::string& what) {
+  const absl::Status reason = Reason(Own(status)), failed = FailureOf(what);
+  return failed.ok() ? reason : failed;
+}
+
 absl::StatusOr<std::shared_ptr<CommEvent>> NcclCommunicator::Start(
     CommStream* stream, CommStream::Operation operation) {
   const std::string what = operation.what;
   DPIPE_RETURN_IF_ERROR(FailureOf(what));
   absl::StatusOr<std::shared_ptr<CommEvent>> end = stream->Enqueue(std::move(operation));
   if (end.ok()) return end;
-  const absl::Status reason = Reason(Own(end.status())), failed = FailureOf(what);
-  return failed.ok() ? reason : failed;
+  return Explain(end.status(), what);
 }
 
 absl::Status NcclCommunicator::Send(Rank to, int64_t tag, std::vector<Tensor> tensors,
                                     const std::string& what) {
   DPIPE_RETURN_IF_ERROR(CheckPeer(rank(), size(), to, what));
-  CommStream::Operation operation{absl::StrCat(what, " to rank ", to.value()), tensors};
-  operation.enqueue = [=](const CommStream::Turn& turn) {
-    const NcclCall call = CallOf(turn);
-    return Grouped(call, [&]() -> absl::Status {
-      for (const Tensor& t : tensors) {
-        DPIPE_RETURN_IF_ERROR(SendBytes(call, t.raw_data(), t.size_bytes(), to.value()));
-      }
-      return absl::OkStatus();
-    });
-  };
-  return Start(rank() < to ? up_.get() : down_.get(), std::move(operation)).status();
+  Run& run = rank() < to ? up_run_ : down_run_;
+  run.messages.push_back(
+      MessageTo(to.value(), absl::StrCat(what, " to rank ", to.value()), std::move(tensors)));
+  return in_run_ ? absl::OkStatus() : PostRun();
 }
 
 absl::StatusOr<std::unique_ptr<PendingRecv>> NcclCommunicator::PostRecv(
     Rank from, int64_t tag, std::vector<TensorSpec> specs, const std::string& what) {
   DPIPE_RETURN_IF_ERROR(CheckPeer(rank(), size(), from, what));
-  std::vector<Tensor> tensors;
-  for (const TensorSpec& spec : specs) {
-    tensors.push_back(Tensor::Empty(options_.device, spec.shape, spec.dtype));
+  Run& run = from < rank() ? up_run_ : down_run_;
+  run.messages.push_back(MessageFrom(from.value(), absl::StrCat(what, " from rank ", from.value()),
+                                     specs, options_.device));
+  auto pending = std::make_unique<NcclRecv>(this, run.messages.back().what,
+                                            run.messages.back().tensors, run.end);
+  if (!in_run_) DPIPE_RETURN_IF_ERROR(PostRun());
+  return std::unique_ptr<PendingRecv>(std::move(pending));
+}
+
+// A message each way that one will be sent, in a single run: NCCL connects a group's ranks all
+// together, which ranks that come to their first messages one after another might wait for in a
+// circle.
+absl::Status NcclCommunicator::ExpectMessages(absl::Span<const Rank> to,
+                                              absl::Span<const Rank> from) {
+  const TensorSpec spec{{1}, DType::kF32};
+  const Tensor nothing = Tensor::Zeros(options_.device, spec.shape, spec.dtype);
+  BeginMessages();
+  for (Rank peer : to) DPIPE_RETURN_IF_ERROR(Send(peer, 0, {nothing}, "the connection"));
+  for (Rank peer : from) {
+    DPIPE_RETURN_IF_ERROR(PostRecv(peer, 0, {spec}, "the connection").status());
   }
-  std::string name = absl::StrCat(what, " from rank ", from.value());
-  CommStream::Operation operation{name, tensors};
+  return EndMessages();
+}
+
+CommStream::Operation NcclCommunicator::OperationOf(const Run& run) const {
+  const auto name = [](std::string* out, const NcclMessage& message) { *out += message.what; };
+  CommStream::Operation operation{absl::StrJoin(run.messages, " and ", name),
+                                  TensorsOf(run.messages)};
   operation.enqueue = [=](const CommStream::Turn& turn) {
-    const NcclCall call = CallOf(turn);
-    return Grouped(call, [&]() -> absl::Status {
-      for (const Tensor& t : tensors) {
-        DPIPE_RETURN_IF_ERROR(RecvBytes(call, t.raw_data(), t.size_bytes(), from.value()));
-      }
-      return absl::OkStatus();
-    });
+    return EnqueueMessages(CallOf(turn), run.messages);
   };
-  DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<CommEvent> end,
-                         Start(from < rank() ? up_.get() : down_.get(), std::move(operation)));
-  return std::unique_ptr<PendingRecv>(
-      std::make_unique<NcclRecv>(this, std::move(name), std::move(tensors), std::move(end)));
+  operation.enqueue_after = [=](const CommStream::Turn& turn) {
+    return EnqueueUnpacking(CallOf(turn), run.messages);
+  };
+  return operation;
+}
+
+// Both communicators are called before either is waited for: ranks may have to answer on both
+// before either gets on.
+absl::Status NcclCommunicator::PostRun() {
+  struct Part {
+    CommStream* stream;
+    Run run;
+    std::string what;
+    absl::Status posted;
+  };
+  std::vector<Part> parts;
+  for (const auto& [stream, run] : {std::pair(up_.get(), &up_run_), {down_.get(), &down_run_}}) {
+    if (!run->messages.empty()) parts.push_back({stream, std::exchange(*run, Run()), "", {}});
+  }
+  for (Part& part : parts) {
+    CommStream::Operation operation = OperationOf(part.run);
+    part.what = operation.what;
+    part.posted = FailureOf(part.what);
+    if (part.posted.ok()) part.posted = part.stream->Post(std::move(operation));
+  }
+  absl::Status status;
+  for (Part& part : parts) {
+    using End = absl::StatusOr<std::shared_ptr<CommEvent>>;
+    End end = part.posted.ok() ? part.stream->Finish() : End(part.posted);
+    if (end.ok()) {
+      *part.run.end = *std::move(end);
+    } else if (status.ok()) {
+      status = Explain(end.status(), part.what);
+    }
+  }
+  return status;
+}
+
+// Larger than ever before, or as it is: reductions come one after another.
+Tensor NcclCommunicator::ReductionRoom(int64_t size_bytes) {
+  const int64_t count = size_bytes / static_cast<int64_t>(sizeof(float));
+  if (!reduction_room_.has_value() || reduction_room_->num_elements() < count) {
+    reduction_room_.reset();
+    reduction_room_ = Tensor::Empty(options_.device, {count}, DType::kF32);
+  }
+  return *reduction_room_;
 }
 
 Communicator::StartedCollective NcclCommunicator::StartAllReduceSum(absl::Span<const Rank> group,
@@ -255,17 +348,14 @@ Communicator::StartedCollective NcclCommunicator::StartAllReduceSum(absl::Span<c
                                                                     const std::string& what) {
   const RankGroup ranks = GroupOf(rank(), group, what);
   std::shared_ptr<CommEvent> end;
-  // In buckets, which bound the room that is taken; one more operation each.
   for (size_t begin = 0, stop = 0; ranks.own.count > 1 && begin < tensors.size(); begin = stop) {
-    int64_t bytes = 0;
-    do {
-      bytes += tensors[stop++].size_bytes();
-    } while (stop < tensors.size() && bytes + tensors[stop].size_bytes() <= kBucketBytes);
+    stop = BucketEnd(tensors, begin);
     const std::vector<Tensor> bucket(tensors.begin() + begin, tensors.begin() + stop);
-    const std::vector<Tensor> buffers = ShareBuffers(ranks, bucket);
+    const Tensor room = ReductionRoom(ShareBytes(ranks, bucket, ranks.own.count - 1));
     CommStream::Operation operation{what, bucket};
-    operation.tensors.insert(operation.tensors.end(), buffers.begin(), buffers.end());
+    operation.tensors.push_back(room);
     operation.enqueue = [=](const CommStream::Turn& turn) {
+      const auto buffers = ShareBuffers(ranks, bucket, ranks.own.count - 1, room);
       return EnqueueAllReduce(CallOf(turn), ranks, bucket, buffers);
     };
     DPIPE_ASSIGN_OR_RETURN(end, Start(collectives_.get(), std::move(operation)));
@@ -294,21 +384,21 @@ Communicator::StartedCollective NcclCommunicator::StartReduceScatterSum(
     const std::string& what) {
   DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
   const RankGroup ranks = GroupOf(rank(), group, what);
-  const std::vector<Tensor> buffers = ShareBuffers(ranks, full);
-  std::vector<Tensor> scratch;
-  for (const Tensor& shard : shards) {
-    scratch.push_back(Tensor::Empty(options_.device, shard.shape(), DType::kF32));
+  std::shared_ptr<CommEvent> end;
+  for (size_t begin = 0, stop = 0; begin < full.size(); begin = stop) {
+    stop = BucketEnd(full, begin);
+    const std::vector<Tensor> bucket(full.begin() + begin, full.begin() + stop);
+    const std::vector<Tensor> sums(shards.begin() + begin, shards.begin() + stop);
+    const Tensor room = ReductionRoom(ShareBytes(ranks, bucket, ranks.own.count));
+    CommStream::Operation operation{what, bucket};
+    operation.tensors.insert(operation.tensors.end(), sums.begin(), sums.end());
+    operation.tensors.push_back(room);
+    operation.enqueue = [=](const CommStream::Turn& turn) {
+      const auto buffers = ShareBuffers(ranks, bucket, ranks.own.count, room);
+      return EnqueueReduceScatter(CallOf(turn), ranks, bucket, buffers, sums);
+    };
+    DPIPE_ASSIGN_OR_RETURN(end, Start(collectives_.get(), std::move(operation)));
   }
-  CommStream::Operation operation{what, full};
-  for (const std::vector<Tensor>* more :
-       std::initializer_list<const std::vector<Tensor>*>{&shards, &buffers, &scratch}) {
-    operation.tensors.insert(operation.tensors.end(), more->begin(), more->end());
-  }
-  operation.enqueue = [=](const CommStream::Turn& turn) {
-    return EnqueueReduceScatter(CallOf(turn), ranks, full, buffers, scratch, shards);
-  };
-  DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<CommEvent> end,
-                         Start(collectives_.get(), std::move(operation)));
   return std::make_unique<NcclCollective>(this, what, std::move(end));
 }
 
@@ -352,7 +442,7 @@ void NcclCommunicator::Fail(const absl::Status& status) {
 void NcclCommunicator::HearFailure(const absl::Status& status) { End(status, /*explained=*/false); }
 
 bool NcclCommunicator::End(const absl::Status& status, bool explained) {
-  const std::vector<CommStream*> streams = {up_.get(), down_.get(), collectives_.get()};
+  const std::vector<CommStream*> streams = Streams();
   absl::Status kept = status;
   {
     absl::MutexLock lock(&mutex_);
@@ -379,9 +469,7 @@ bool NcclCommunicator::End(const absl::Status& status, bool explained) {
   }
   device_.Keep(kept);
   // Nobody waits for it any more, on the GPU or here.
-  for (CommStream* stream : streams) {
-    if (stream != nullptr) stream->Abort();
-  }
+  CommStream::AbortAll(streams);
   return true;
 }
 
@@ -394,7 +482,7 @@ void NcclCommunicator::Watch() {
     // Not a wait of the mutex's, which ends at a time of day.
     absl::SleepFor(interval);
     const absl::Duration passed = clock.Lap();
-    for (CommStream* stream : {up_.get(), down_.get(), collectives_.get()}) {
+    for (CommStream* stream : Streams()) {
       const absl::Status status = stream->Look(passed);
       if (status.ok()) continue;
       Fail(Reason(Own(status)));

@@ -2,23 +2,39 @@
 //
 // Messages of a rank to higher ranks go over one communicator and stream, those to lower ranks over
 // another, collectives over a third. On each, operations run one after another in the order of the
-// rank's calls, and a message waits there until the other side has come to it. A plan that passes
-// VerifyPlan cannot deadlock if every send and receive blocks its rank until the other side is
-// there; three independent queues wait for less, so it cannot deadlock here either: of the messages
-// not yet through take the first in the order of that blocking run. All before it on its two queues
-// are through, so both sides are at it. The tensors of a message are one NCCL group.
+// rank's calls: a collective, or what a run of messages (BeginMessages) has for that communicator,
+// as one NCCL group. All calls of a group are under way at once, and each waits until the other
+// side has come to it; what the group is followed by waits for all of them.
 //
-// Messages have no tags on the way. The same argument says that the two sides of a pair of ranks
-// call in the same order; the shapes are agreed on by the plan.
+// A plan cannot deadlock here that passes VerifyPlan, where a rank posts each run of messages when
+// all before it in its list is through, and goes on when the run is. Take that run of the plan
+// event by event. When a run is posted there, what precedes it in the list is through there, and so
+// here: its groups have their inputs, and the groups before them in their queues are through, so
+// that they are under way. When a run is through there, the other side of each of its messages has
+// been posted, so that it is under way here too. Two queues and not one, because a rank that waits
+// for what comes from below can still answer from above.
+//
+// NCCL has one call to a rank under way at a time, and one from it, within a group; the next begins
+// when the group's others are through (nccl_message.h). So a message is one call. Of two messages
+// from one rank to another in the same run, the second does wait for the run's others on its
+// communicator.
+//
+// Messages have no tags on the way. MatchMessages says that the two sides of a pair of ranks call
+// in the same order; the shapes are agreed on by the plan.
 //
 // Sums are taken in rank order, as the contract has it and NCCL's own reductions do not: each rank
 // receives its share of every other rank's tensor, adds them up, and sends the sum to all. That is
 // as much traffic as a ring's.
 //
-// Nothing blocks the rank's thread but creation and the sum of doubles: waits are put on the
-// device's stream. A thread of the communicator looks after deadlines and NCCL's errors; the first
-// one aborts this rank's communicators and is told to the other ranks by NcclPeers. What the device
-// has computed by then is worth nothing, which its Synchronize says.
+// Waits are put on the device's stream. The rank's thread is held up by creation, by the sum of
+// doubles, and where two ranks talk for the first time: NCCL connects them when both have called,
+// and not before all that are called in the same group have. ExpectMessages does that for all
+// messages at once, because ranks that come to it in the order of their lists could wait for each
+// other in a circle; collectives do it in the order that the contract asks for.
+//
+// A thread of the communicator looks after deadlines and NCCL's errors; the first one aborts this
+// rank's communicators, all at the same time, and is told to the other ranks by NcclPeers. What the
+// device has computed by then is worth nothing, which its Synchronize says.
 #ifndef DPIPE_CORE_COMM_NCCL_NCCL_COMMUNICATOR_H_
 #define DPIPE_CORE_COMM_NCCL_NCCL_COMMUNICATOR_H_
 

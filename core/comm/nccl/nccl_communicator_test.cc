@@ -1,8 +1,11 @@
 #include "core/comm/nccl/nccl_communicator.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -55,6 +58,12 @@ class NcclJob {
     return statuses;
   }
   FakeNccl& nccl() { return nccl_; }
+  // As far as they come by themselves.
+  void LetGpusRun() { driver_.RunAll(); }
+  int64_t live_bytes() {
+    driver_.RunAll();
+    return driver_.live_bytes();
+  }
 
  private:
   cuda::FakeDriver driver_;
@@ -100,6 +109,145 @@ TEST(NcclCommunicatorTest, MessagesArriveWholeInEveryOrderOfStreams) {
       return absl::OkStatus();
     }));
   }
+}
+
+// Messages that the receiving side waits for, from rank to rank, or not at all.
+struct Exchange {
+  int from, to;
+  std::vector<TensorSpec> specs = {{{3}, DType::kF32}};
+};
+using MessageRun = std::vector<Exchange>;
+
+// What a rank does of its runs, one after another; between two it waits for what it has received.
+absl::Status RunMessages(Communicator& comm, const std::shared_ptr<Device>& device,
+                         const std::vector<MessageRun>& runs) {
+  for (const MessageRun& run : runs) {
+    std::vector<std::unique_ptr<PendingRecv>> pending;
+    std::vector<int> from;
+    comm.BeginMessages();
+    for (const Exchange& e : run) {
+      if (Rank(e.from) == comm.rank()) {
+        std::vector<Tensor> tensors;
+        for (const TensorSpec& spec : e.specs) {
+          const float value = static_cast<float>(100 * e.from + tensors.size());
+          const std::vector<float> values(spec.shape.num_elements(), value);
+          tensors.push_back(Vector(device, values).To(spec.dtype).Reshape(spec.shape));
+        }
+        DPIPE_RETURN_IF_ERROR(comm.Send(Rank(e.to), 0, tensors, "activation"));
+      } else if (Rank(e.to) == comm.rank()) {
+        DPIPE_ASSIGN_OR_RETURN(pending.emplace_back(),
+                               comm.PostRecv(Rank(e.from), 0, e.specs, "activation"));
+        from.push_back(e.from);
+      }
+    }
+    DPIPE_RETURN_IF_ERROR(comm.EndMessages());
+    for (size_t i = 0; i < pending.size(); ++i) {
+      DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, pending[i]->Wait());
+      for (size_t j = 0; j < tensors.size(); ++j) {
+        const float value = static_cast<float>(100 * from[i] + j);
+        for (float each : HostValues(tensors[j].To(DType::kF32))) EXPECT_EQ(each, value);
+      }
+    }
+  }
+  return device->Synchronize();
+}
+
+absl::Status ExpectMessages(Communicator& comm, const std::vector<MessageRun>& runs) {
+  std::set<Rank> to, from;
+  for (const MessageRun& run : runs) {
+    for (const Exchange& e : run) {
+      if (Rank(e.from) == comm.rank()) to.insert(Rank(e.to));
+      if (Rank(e.to) == comm.rank()) from.insert(Rank(e.from));
+    }
+  }
+  return comm.ExpectMessages(std::vector<Rank>(to.begin(), to.end()),
+                             std::vector<Rank>(from.begin(), from.end()));
+}
+
+// By rank. Nobody waits for the deadline unless something is wrong.
+void ExpectToEnd(const std::vector<std::vector<MessageRun>>& runs) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    NcclJob job(static_cast<int>(runs.size()), absl::Seconds(5), seed);
+    ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
+      const std::vector<MessageRun>& own = runs[comm.rank().value()];
+      DPIPE_RETURN_IF_ERROR(ExpectMessages(comm, own));
+      return RunMessages(comm, device, own);
+    }));
+  }
+}
+
+// Each rank's first message to the other waits for it to call, and neither does before it has sent.
+TEST(NcclCommunicatorTest, RanksThatFirstTalkBothMaySendFirst) {
+  NcclJob job(2, absl::Seconds(5));
+  ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) {
+    const Exchange there{0, 1}, back{1, 0};
+    return RunMessages(
+        comm, device, {comm.rank() == Rank(0) ? MessageRun{there, back} : MessageRun{back, there}});
+  }));
+}
+
+// Rank 2 answers rank 1 when it has rank 1's message, by way of rank 0's queue of messages from
+// higher ranks, where one from rank 1 stands before it that comes later. In one run, order is free.
+TEST(NcclCommunicatorTest, MessagesOfARunDoNotWaitForEachOther) {
+  const Exchange late{1, 0}, early{2, 0}, between{2, 1};
+  ExpectToEnd({{{late, early}}, {{between}, {late}}, {{early}, {between}}});
+}
+
+// Nor do the tensors of one message for another message: of all types, and some empty.
+TEST(NcclCommunicatorTest, TensorsOfAMessageGoTogether) {
+  const TensorSpec wide{{3, 5}, DType::kF32}, half{{7}, DType::kBf16}, empty{{0, 2}, DType::kF32};
+  for (const std::vector<TensorSpec>& specs : std::vector<std::vector<TensorSpec>>{
+           {wide, wide, empty, wide}, {wide, half, empty}, {half, half}, {empty, wide}, {empty}}) {
+    const Exchange late{1, 0, specs}, early{2, 0, specs}, between{2, 1, specs};
+    ExpectToEnd({{{late, early}}, {{between}, {late}}, {{early}, {between}}});
+  }
+}
+
+// What has been sent and received is given back in the order of the GPU's work: asking for memory
+// finds it, nobody has to look after what is done.
+TEST(NcclCommunicatorTest, TensorsAreNotKeptWhenTheGpuIsThroughWithThem) {
+  constexpr int64_t kCount = 1 << 18;
+  NcclJob job(2);
+  std::atomic<int64_t> most_bytes{0};
+  ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
+    for (int i = 0; i < 50; ++i) {
+      if (comm.rank() == Rank(0)) {
+        const Tensor t = Tensor::Zeros(device, {kCount}, DType::kF32);
+        DPIPE_RETURN_IF_ERROR(comm.Send(Rank(1), 0, {t}, "activation"));
+      } else {
+        DPIPE_ASSIGN_OR_RETURN(auto recv,
+                               comm.PostRecv(Rank(0), 0, {{{kCount}, DType::kF32}}, "activation"));
+        DPIPE_RETURN_IF_ERROR(recv->Wait().status());
+      }
+      DPIPE_RETURN_IF_ERROR(device->Synchronize());
+      double one = 1;
+      DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(absl::MakeSpan(&one, 1), "count"));
+      if (comm.rank() == Rank(0)) most_bytes = std::max(most_bytes.load(), job.live_bytes());
+    }
+    return absl::OkStatus();
+  }));
+  EXPECT_LE(most_bytes, 4 * kCount * 4);
+}
+
+// Four buckets of gradients have room for one bucket's shares.
+TEST(NcclCommunicatorTest, BucketsShareTheRoomOfAReduction) {
+  constexpr int64_t kCount = int64_t{12} << 20;  // 48 MiB: one a bucket
+  NcclJob job(2);
+  std::atomic<int64_t> most_bytes{0};
+  ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
+    std::vector<Tensor> tensors;
+    for (int i = 0; i < 4; ++i) {
+      tensors.push_back(Tensor::Zeros(device, {kCount}, DType::kF32));
+    }
+    DPIPE_ASSIGN_OR_RETURN(
+        const auto pending,
+        comm.StartAllReduceSum(std::vector<Rank>{Rank(0), Rank(1)}, tensors, "gradients"));
+    if (comm.rank() == Rank(0)) most_bytes = job.live_bytes();
+    DPIPE_RETURN_IF_ERROR(pending->Wait());
+    return device->Synchronize();
+  }));
+  const int64_t gradients_bytes = 2 * 4 * kCount * 4, room_bytes = 2 * kCount * 4 / 2;
+  EXPECT_LE(most_bytes, gradients_bytes + room_bytes + 4096);
 }
 
 TEST(NcclCommunicatorTest, SumsAreInRankOrderAndTheSameBitsEverywhere) {
@@ -206,6 +354,32 @@ TEST(NcclCommunicatorTest, AbortEndsEveryWait) {
   }
 }
 
+// On one communicator the GPU waits for rank 2; what another one is to do comes after that in the
+// device's order. To abort it is to wait for the first, which must be aborted too by then.
+TEST(NcclCommunicatorTest, CommunicatorsWhoseWorkWaitsForEachOtherAreAborted) {
+  NcclJob job(3);
+  absl::Notification waits;
+  const auto statuses = job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
+    const Exchange up{0, 1}, further{1, 2}, down{2, 1};
+    DPIPE_RETURN_IF_ERROR(RunMessages(comm, device, {{up, further, down}}));
+    if (comm.rank() == Rank(2)) return absl::OkStatus();  // is gone
+    if (comm.rank() == Rank(0)) {
+      waits.WaitForNotification();
+      comm.Abort(absl::InternalError("rank 0 ran out of disk"));
+      return absl::OkStatus();
+    }
+    DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(Rank(2), 0, {{{1}, DType::kF32}}, "gradient"));
+    DPIPE_RETURN_IF_ERROR(recv->Wait().status());
+    DPIPE_RETURN_IF_ERROR(comm.Send(Rank(2), 0, {Vector(device, {1})}, "activation"));
+    job.LetGpusRun();
+    waits.Notify();
+    return device->Synchronize();
+  });
+  EXPECT_THAT(std::string(statuses[1].message()),
+              AllOf(HasSubstr("rank 1 waited "),
+                    EndsWith(" for gradient from rank 2: rank 0 ran out of disk")));
+}
+
 // Nothing was waited for when the job failed: each call says what it came for.
 TEST(NcclCommunicatorTest, CallsAfterAnAbortSayWhatTheyWereFor) {
   NcclJob job(2);
@@ -246,6 +420,22 @@ TEST(NcclCommunicatorTest, WrongPeersAndVirtualGpusAreRefused) {
   const auto devices = *cuda::CreateVirtualCudaDevices(&driver, 2);
   const auto refused = CreateLocalNcclCommunicators(nccl.api(), devices, absl::Seconds(1));
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("cuda:0/0 of 2 is a virtual GPU"));
+}
+
+TEST(NcclCommunicatorTest, StreamsThatShareQueuesOfTheGpuAreRefused) {
+  cuda::FakeDriver driver;
+  driver.SetNumGpus(2);
+  FakeNccl nccl(&driver);
+  const auto devices = *cuda::CreateCudaDevices(&driver, 2);
+  const auto connect = [&](const char* queues) {
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", queues, 1);
+    return CreateLocalNcclCommunicators(nccl.api(), devices, absl::Seconds(60)).status();
+  };
+  EXPECT_EQ(connect("1"), absl::FailedPreconditionError(
+                              "CUDA_DEVICE_MAX_CONNECTIONS is 1, with which streams wait for each "
+                              "other; it should be 8 or more, or not be set"));
+  for (const char* queues : {"8", "32"}) EXPECT_TRUE(connect(queues).ok());
+  unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
 }
 
 }  // namespace

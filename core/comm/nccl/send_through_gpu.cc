@@ -27,6 +27,11 @@ class ThroughGpu : public Communicator {
     DPIPE_ASSIGN_OR_RETURN(auto inner, inner_->PostRecv(from, tag, std::move(specs), what));
     return std::unique_ptr<PendingRecv>(std::make_unique<Recv>(std::move(inner), gpu_, cpu_));
   }
+  absl::Status ExpectMessages(absl::Span<const Rank> to, absl::Span<const Rank> from) override {
+    return inner_->ExpectMessages(to, from);
+  }
+  void BeginMessages() override { inner_->BeginMessages(); }
+  absl::Status EndMessages() override { return inner_->EndMessages(); }
   StartedCollective StartAllReduceSum(absl::Span<const Rank> group, std::vector<Tensor> tensors,
                                       const std::string& what) override {
     const std::vector<Tensor> there = There(tensors);

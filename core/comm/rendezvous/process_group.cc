@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/base/host_name.h"
+#include "core/comm/rendezvous/deadline.h"
 
 namespace dpipe {
 namespace {
@@ -29,11 +30,11 @@ absl::StatusOr<Socket> Listener(const JobAddress& address, const ProcessGroupOpt
     fcntl(options.listener_fd, F_SETFD, FD_CLOEXEC);
     return Socket(options.listener_fd);
   }
-  const absl::Time until = absl::Now() + deadline;
+  const Deadline limit(deadline);
   while (true) {
     absl::StatusOr<Socket> listener = ListenTcp(address.port);
     if (listener.ok()) return listener;
-    if (absl::Now() >= until) {
+    if (limit.passed()) {
       return absl::Status(
           listener.status().code(),
           absl::StrCat("process 0, which hosts the store of the job (by ", address.source, "), ",

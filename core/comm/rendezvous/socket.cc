@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/comm/rendezvous/deadline.h"
 
 namespace dpipe {
 namespace {
@@ -47,13 +48,13 @@ int PollMillis(absl::Duration left) {
   return static_cast<int>(std::clamp<int64_t>(absl::ToInt64Milliseconds(left) + 1, 0, 1000 * 3600));
 }
 
-// Ready for `events` before `until`?
-bool WaitFor(int fd, short events, absl::Time until) {
+// Ready for `events` in time?
+bool WaitFor(int fd, short events, const Deadline& deadline) {
   while (true) {
     pollfd entry = {fd, events, 0};
-    const int ready = poll(&entry, 1, PollMillis(until - absl::Now()));
+    const int ready = poll(&entry, 1, PollMillis(deadline.left()));
     if (ready > 0) return true;
-    if (ready == 0 && absl::Now() >= until) return false;
+    if (ready == 0 && deadline.passed()) return false;
     if (ready < 0 && errno != EINTR) return false;
   }
 }
@@ -64,18 +65,25 @@ void SendAtOnce(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-absl::StatusOr<Socket> ConnectOnce(const addrinfo& address, absl::Time until) {
+absl::StatusOr<Socket> Established(Socket socket) {
+  if (IsConnectedToItself(socket)) return absl::UnavailableError("nobody listens there");
+  return socket;
+}
+
+absl::StatusOr<Socket> ConnectOnce(const addrinfo& address, const Deadline& deadline) {
   Socket socket(::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return absl::UnavailableError(SystemReason());
   SendAtOnce(socket.fd());
-  if (connect(socket.fd(), address.ai_addr, address.ai_addrlen) == 0) return socket;
+  if (connect(socket.fd(), address.ai_addr, address.ai_addrlen) == 0) {
+    return Established(std::move(socket));
+  }
   if (errno != EINPROGRESS) return absl::UnavailableError(SystemReason());
-  if (!WaitFor(socket.fd(), POLLOUT, until)) return absl::DeadlineExceededError("no answer");
+  if (!WaitFor(socket.fd(), POLLOUT, deadline)) return absl::DeadlineExceededError("no answer");
   int error = 0;
   socklen_t size = sizeof(error);
   getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
   if (error != 0) return absl::UnavailableError(std::strerror(error));
-  return socket;
+  return Established(std::move(socket));
 }
 
 // IPv4 addresses of a socket that speaks both are given as what they are.
@@ -147,14 +155,14 @@ std::string Socket::PeerAddress() const {
 }
 
 absl::Status Socket::SendAll(absl::string_view data, absl::Duration deadline) {
-  absl::Time until = absl::Now() + deadline;
+  Deadline since_sent(deadline);
   while (!data.empty()) {
     const ssize_t sent = send(fd_, data.data(), data.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       data.remove_prefix(sent);
-      until = absl::Now() + deadline;
+      since_sent = Deadline(deadline);
     } else if (errno == EAGAIN) {
-      if (!WaitFor(fd_, POLLOUT, until)) {
+      if (!WaitFor(fd_, POLLOUT, since_sent)) {
         return absl::DeadlineExceededError(
             absl::StrCat(PeerAddress(), " has taken nothing for ", absl::FormatDuration(deadline)));
       }
@@ -201,8 +209,18 @@ std::string HostPort(const std::string& host, int port) {
                                       : absl::StrCat(host, ":", port);
 }
 
+// Of an address of this host at which nobody listens yet, the system may give a connection's own
+// end the very port that it is to reach; TCP then connects it to itself.
+bool IsConnectedToItself(const Socket& socket) {
+  sockaddr_storage own = {}, peer = {};
+  socklen_t own_size = sizeof(own), peer_size = sizeof(peer);
+  return getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+         getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&peer), &peer_size) == 0 &&
+         own_size == peer_size && std::memcmp(&own, &peer, own_size) == 0;
+}
+
 absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Duration deadline) {
-  const absl::Time until = absl::Now() + deadline;
+  const Deadline whole(deadline);
   while (true) {
     absl::Status reason;
     const auto addresses = Resolve(host, port);
@@ -210,11 +228,11 @@ absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Durat
     const addrinfo* next = addresses.ok() ? addresses->get() : nullptr;
     for (; next != nullptr; next = next->ai_next) {
       absl::StatusOr<Socket> socket =
-          ConnectOnce(*next, std::min(until, absl::Now() + kLongestTry));
+          ConnectOnce(*next, Deadline(std::min(whole.left(), kLongestTry)));
       if (socket.ok()) return socket;
       reason = socket.status();
     }
-    if (absl::Now() + kRetryInterval >= until) {
+    if (whole.left() <= kRetryInterval) {
       return absl::DeadlineExceededError(absl::StrCat("no connection to ", HostPort(host, port),
                                                       " within ", absl::FormatDuration(deadline),
                                                       ": ", reason.message()));

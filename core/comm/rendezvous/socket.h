@@ -70,6 +70,9 @@ class Socket {
 // "host:port", with brackets around an IPv6 address.
 std::string HostPort(const std::string& host, int port);
 
+// Whether both ends of a connection are the same socket, with which nobody has anything to say.
+bool IsConnectedToItself(const Socket& socket);
+
 // Tries every address of the host, a few seconds at most each, again and again until one answers or
 // the time is up, which is DeadlineExceeded with the last reason. `host` is a name or an address.
 absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Duration deadline);

@@ -1,5 +1,6 @@
 #include "core/comm/rendezvous/socket.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -77,6 +78,23 @@ TEST(SocketTest, WhoTakesNothingIsNotWaitedForAnyLonger) {
       ends.sender.SendAll(std::string(64 << 20, 'x'), absl::Milliseconds(20));
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("has taken nothing for 20ms"));
+}
+
+TEST(SocketTest, AConnectionToItselfIsSeen) {
+  const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(socket.fd(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  EXPECT_FALSE(IsConnectedToItself(socket));
+  ASSERT_EQ(connect(socket.fd(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_TRUE(IsConnectedToItself(socket));
+
+  const Ends ends = Connected();
+  EXPECT_FALSE(IsConnectedToItself(ends.sender));
+  EXPECT_FALSE(IsConnectedToItself(ends.receiver));
 }
 
 }  // namespace

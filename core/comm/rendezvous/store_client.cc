@@ -3,11 +3,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/comm/rendezvous/deadline.h"
 #include "core/comm/rendezvous/heartbeat.h"
 #include "core/comm/rendezvous/store_server.h"
 
@@ -41,53 +42,55 @@ void WaitForData(const Socket& socket) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Join(const StoreClientOptions& options) {
-  const absl::Time until = absl::Now() + options.join_deadline;
+  const Deadline deadline(options.join_deadline);
   const std::string here = absl::StrCat("process ", options.process, " of ", options.num_processes,
                                         " at ", HostPort(options.host, options.port));
   while (true) {
-    auto socket = ConnectTcp(options.host, options.port, until - absl::Now());
+    auto socket = ConnectTcp(options.host, options.port, deadline.left());
     if (!socket.ok()) {
       return absl::Status(socket.status().code(),
                           absl::StrCat(here, ": no store of the job, which process 0 hosts: ",
                                        socket.status().message()));
     }
     auto client = std::unique_ptr<StoreClient>(new StoreClient(options, *std::move(socket)));
-    const absl::Status status = client->AwaitWelcome(until);
+    const absl::Status status = client->AwaitWelcome(deadline.left() + options.silence);
     if (status.ok()) {
       client->thread_ = std::thread([raw = client.get()] { raw->Loop(); });
       return client;
     }
     // The store of an earlier run, which is about to go, or gone; not this job's own failure.
     const bool may_pass = absl::IsUnavailable(status) && client->failure().ok();
-    if (!may_pass || absl::Now() + kRetryInterval > until) {
+    if (!may_pass || deadline.left() < kRetryInterval) {
       return absl::Status(status.code(), absl::StrCat(here, ": ", status.message()));
     }
     absl::SleepFor(kRetryInterval);
   }
 }
 
-absl::Status StoreClient::AwaitWelcome(absl::Time until) {
+absl::Status StoreClient::AwaitWelcome(absl::Duration limit) {
   DPIPE_RETURN_IF_ERROR(WriteFrame(JoinMessage(options_)));
-  // The store itself gives up at its deadline, and knows who is missing.
-  while (absl::Now() < until + options_.silence) {
+  const Deadline deadline(limit);
+  while (!deadline.passed()) {
     WaitForData(socket_);
     const Socket::Outcome outcome = socket_.Receive(in_.buffer());
     while (true) {
       DPIPE_ASSIGN_OR_RETURN(std::optional<StoreMessage> message, in_.Next());
       if (!message.has_value()) break;
-      if (message->kind_case() == StoreMessage::kRefused) {
-        const bool other_job = absl::StrContains(message->refused(), "another job");
-        return absl::Status(
-            other_job ? absl::StatusCode::kUnavailable : absl::StatusCode::kFailedPrecondition,
-            absl::StrCat("refused: ", message->refused()));
-      }
-      if (message->kind_case() == StoreMessage::kFailure) {
-        SetFailure(FailureOf(*message));
-        return failure();
-      }
-      if (message->kind_case() == StoreMessage::kJoined) {
-        joined_ = message->joined();
-        return absl::OkStatus();
+      switch (message->kind_case()) {
+        case StoreMessage::kNotNow:
+          return absl::UnavailableError(absl::StrCat("refused: ", message->not_now()));
+        case StoreMessage::kRefused:
+          return absl::FailedPreconditionError(absl::StrCat("refused: ", message->refused()));
+        case StoreMessage::kFailure:
+          SetFailure(FailureOf(*message));
+          return failure();
+        case StoreMessage::kJoined:
+          joined_ = message->joined();
+          return absl::OkStatus();
+        case StoreMessage::kHeartbeat:
+          break;
+        default:
+          return absl::UnavailableError("what answers is no store");
       }
     }
     if (outcome == Socket::Outcome::kClosed) {
@@ -309,7 +312,11 @@ absl::Status StoreClient::failure() const {
 bool StoreClient::AwaitFailure(absl::Duration deadline) const {
   absl::MutexLock lock(&mutex_);
   auto failed = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return !failure_.ok(); };
-  return mutex_.AwaitWithTimeout(absl::Condition(&failed), deadline);
+  const Deadline limit(deadline);
+  while (!failed() && !limit.passed()) {
+    mutex_.AwaitWithTimeout(absl::Condition(&failed), std::min(limit.left(), kHeartbeatTick));
+  }
+  return failed();
 }
 
 void StoreClient::SetFailure(const absl::Status& status) {

@@ -86,8 +86,9 @@ class StoreClient {
  private:
   StoreClient(const StoreClientOptions& options, Socket socket)
       : options_(options), socket_(std::move(socket)) {}
-  // Unavailable: another store, or none, may answer if one tries again.
-  absl::Status AwaitWelcome(absl::Time until);
+  // Unavailable: another store, or none, may answer if one tries again. The store itself gives up
+  // at the deadline of joining, and knows who is missing; `limit` is longer.
+  absl::Status AwaitWelcome(absl::Duration limit);
   void Loop();
   void Handle(StoreMessage message);
   // Waits for `done`, which is evaluated under mutex_, or for the failure.

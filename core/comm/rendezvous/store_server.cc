@@ -183,9 +183,6 @@ std::string StoreServer::WhyRefused(const StoreMessage::Join& join) const {
     return absl::StrCat("it speaks version ", join.protocol(), " of the protocol, this store ",
                         kStoreProtocol, ": the processes are of different builds");
   }
-  if (join.job() != options_.job) {
-    return absl::StrCat("another job is here: '", options_.job, "', not '", join.job(), "'");
-  }
   if (join.num_processes() != options_.num_processes) {
     return absl::StrCat("it counts ", join.num_processes(), " processes, this store ",
                         options_.num_processes);
@@ -200,7 +197,30 @@ std::string StoreServer::WhyRefused(const StoreMessage::Join& join) const {
   return "";
 }
 
+// The store of an earlier run is about to go. Who belongs to it has come already, so that others,
+// or a second one, belong to the next run.
+std::string StoreServer::WhyNotNow(const StoreMessage::Join& join) const {
+  if (join.protocol() != kStoreProtocol) return "";
+  if (join.job() != options_.job) {
+    return absl::StrCat("another job is here: '", options_.job, "', not '", join.job(), "'");
+  }
+  const bool is_ending = stopping_ || !failure_.ok();
+  const bool is_own =
+      join.num_processes() == options_.num_processes && joined_.count(join.process()) == 0;
+  if (!is_ending || is_own) return "";
+  return absl::StrCat("an earlier run is ending here",
+                      failure_.ok() ? "" : absl::StrCat(": ", failure_.message()));
+}
+
 void StoreServer::Join(Client* client, const StoreMessage::Join& join) {
+  const std::string not_now = WhyNotNow(join);
+  if (!not_now.empty()) {
+    StoreMessage answer;
+    answer.set_not_now(not_now);
+    Send(client, answer);
+    client->gone = true;
+    return;
+  }
   const std::string refusal = WhyRefused(join);
   if (!refusal.empty()) {
     Send(client, Refusal(refusal));

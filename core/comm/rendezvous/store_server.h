@@ -24,7 +24,7 @@
 namespace dpipe {
 
 // Changes with every incompatible change of StoreMessage.
-inline constexpr int kStoreProtocol = 2;
+inline constexpr int kStoreProtocol = 3;
 
 struct StoreServerOptions {
   int num_processes = 1;
@@ -66,6 +66,7 @@ class StoreServer {
   void Handle(Client* client, StoreMessage message);
   void Join(Client* client, const StoreMessage::Join& join);
   std::string WhyRefused(const StoreMessage::Join& join) const;
+  std::string WhyNotNow(const StoreMessage::Join& join) const;
   void WelcomeAll();
   std::string AddressOf(const Client& client) const;
   void Set(StoreMessage::Entry entry);

@@ -254,6 +254,33 @@ TEST(StoreTest, ALatecomerIsToldOfTheFailure) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 (pid 7 on node2) has died"));
 }
 
+// It need not have gone when the next run begins at its port.
+TEST(StoreTest, TheStoreOfAFailedRunSendsTheNextRunsProcessesAway) {
+  auto server = StartServer(Options(2));
+  auto clients = JoinAll({ClientOptions(*server, 0, 2), ClientOptions(*server, 1, 2)});
+  ASSERT_TRUE(clients[0].ok() && clients[1].ok());
+  (*clients[1])->Fail(absl::CancelledError("told by rank 1"));
+  ASSERT_TRUE((*clients[0])->AwaitFailure(absl::Seconds(60)));
+  for (int num_processes : {2, 3}) {
+    StoreClientOptions next = ClientOptions(*server, 1, num_processes);
+    next.join_deadline = absl::Milliseconds(300);
+    const absl::Status status = StoreClient::Join(next).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("refused: an earlier run is ending here: told by rank 1"));
+  }
+  const std::vector<StoreClientOptions> next = {ClientOptions(*server, 0, 2),
+                                                ClientOptions(*server, 1, 2)};
+  const int port = server->port();
+  std::thread going([&] {
+    clients.clear();
+    server = nullptr;
+    server = StartServer(Options(2), port);
+  });
+  for (const auto& client : JoinAll(next)) EXPECT_TRUE(client.ok()) << client.status();
+  going.join();
+}
+
 // As when process 0 ends although the others have not left: it is a failure that lets it go.
 TEST(StoreTest, AStoreMayGoAfterAFailure) {
   auto server = StartServer(Options(2));
@@ -297,6 +324,30 @@ PlayedStore PlayStore(absl::Duration silence = absl::Seconds(20)) {
   EXPECT_TRUE(played.connection.SendAll(EncodeFrame(welcome), absl::Seconds(60)).ok());
   joining.join();
   return played;
+}
+
+// A connection may come out at somebody else, or at its own end.
+TEST(StoreTest, WhoeverIsNoStoreIsNotTakenForOne) {
+  auto listener = ListenTcp(0);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  StoreClientOptions options;
+  options.host = "localhost";
+  options.port = listener->port();
+  std::thread joining([&] {
+    const auto client = StoreClient::Join(options);
+    EXPECT_TRUE(client.ok()) << client.status();
+  });
+  StoreMessage answer;
+  answer.mutable_join()->set_protocol(kStoreProtocol);
+  Socket connections[2];
+  for (Socket& connection : connections) {
+    pollfd entry = {listener->fd(), POLLIN, 0};
+    EXPECT_GT(poll(&entry, 1, 60000), 0);
+    connection = AcceptTcp(*listener);
+    EXPECT_TRUE(connection.SendAll(EncodeFrame(answer), absl::Seconds(60)).ok());
+    answer.mutable_joined()->add_names("rank 0 (pid 7 on node1)");
+  }
+  joining.join();
 }
 
 TEST(StoreTest, AStoreThatDiesIsNamed) {

@@ -1,0 +1,26 @@
+// How much of a time limit is left, whatever becomes of the time of day meanwhile.
+#ifndef DPIPE_CORE_COMM_RENDEZVOUS_DEADLINE_H_
+#define DPIPE_CORE_COMM_RENDEZVOUS_DEADLINE_H_
+
+#include "absl/time/time.h"
+#include "core/base/time.h"
+
+namespace dpipe {
+
+class Deadline {
+ public:
+  // From now on.
+  explicit Deadline(absl::Duration limit) : limit_(limit) {}
+
+  // Negative once it has passed.
+  absl::Duration left() const { return limit_ - absl::Nanoseconds(MonotonicNow() - begin_ns_); }
+  bool passed() const { return left() <= absl::ZeroDuration(); }
+
+ private:
+  absl::Duration limit_;
+  Nanos begin_ns_ = MonotonicNow();
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_RENDEZVOUS_DEADLINE_H_
