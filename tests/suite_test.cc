@@ -234,6 +234,25 @@ TEST_F(RegressTest, ResultsAreComparedWithTheBaselineOfTheirMachineClass) {
                    {"--new=" + folder_ + "/other.json", "--old=" + folder_ + "/out"});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, HasSubstr("machine class"));
+
+  // Nor are results of one GPU those of another.
+  json& machine = results["cases"][0]["results"]["machine"];
+  for (const std::string gpu : {"NVIDIA H100 80GB HBM3", "NVIDIA H200"}) {
+    machine["gpus"] = {gpu};
+    ASSERT_TRUE(WriteFileAtomically(folder_ + "/" + gpu + ".json", results.dump()).ok());
+  }
+  const auto compare_gpus = [&](std::vector<std::string> flags) {
+    flags.push_back("--old=" + folder_ + "/NVIDIA H100 80GB HBM3.json");
+    flags.push_back("--new=" + folder_ + "/NVIDIA H200.json");
+    return RunProgram("bench/regress", flags);
+  };
+  run = compare_gpus({});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("nvidia_h100_80gb_hbm3, the new ones of"),
+                             HasSubstr("nvidia_h200; --other_machines")));
+  run = compare_gpus({"--other_machines"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("GPUs NVIDIA H100 80GB HBM3 and NVIDIA H200"));
 }
 
 }  // namespace
