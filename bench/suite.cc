@@ -45,6 +45,7 @@ absl::Status TakeTurns(SuiteRunOptions* options) {
   return absl::OkStatus();
 }
 
+// Of the cases so far.
 absl::Status WriteReports(const std::string& folder, const SuiteResults& results) {
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/tables.md", SuiteMarkdown(results)));
   std::vector<CaseTraces> traces;
@@ -52,12 +53,14 @@ absl::Status WriteReports(const std::string& folder, const SuiteResults& results
     DPIPE_ASSIGN_OR_RETURN(traces.emplace_back(), ReadCaseTraces(folder, one.id));
   }
   DPIPE_ASSIGN_OR_RETURN(const std::string page, SuitePage(results, traces));
-  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/report.html", page));
+  return WriteFileAtomically(folder + "/report.html", page);
+}
+
+void PrintResults(const std::string& folder, const SuiteResults& results) {
   std::printf("\n%s", SuiteText(results).c_str());
   for (const std::string& mixed : MixedOrigins(results)) Say("Not of one run: " + mixed);
   std::printf("Report:   %s/report.html\nTables:   %s/tables.md\nResults:  %s/results.json\n",
               folder.c_str(), folder.c_str(), folder.c_str());
-  return absl::OkStatus();
 }
 
 // The exit status: 0, or 2 where some result does not count or some case failed.
@@ -87,9 +90,12 @@ absl::StatusOr<int> Main(const std::string& command_line) {
   options.cases.data_folder = FLAGS_data;
   options.cases.slow_down = FLAGS_slow_down;
   options.cases.say = Say;
+  options.after_case = [&](const SuiteResults& so_far) {
+    return WriteReports(options.folder, so_far);
+  };
   DPIPE_RETURN_IF_ERROR(TakeTurns(&options));
   DPIPE_ASSIGN_OR_RETURN(const SuiteResults results, RunSuite(suite, cases, options));
-  DPIPE_RETURN_IF_ERROR(WriteReports(options.folder, results));
+  PrintResults(options.folder, results);
   const std::vector<std::string> failures = Failures(results);
   for (const std::string& failure : failures) {
     std::fprintf(stderr, "suite: does not count: %s\n", failure.c_str());

@@ -57,8 +57,6 @@ class SuiteRun {
     results_.suite = suite.name();
     results_.description = suite.description();
     results_.turns = options.turns;
-    DescribeRun(&identity_);
-    identity_.command_line = options.command_line;
   }
 
   absl::StatusOr<SuiteResults> Run(const std::vector<SuiteCase>& cases) {
@@ -66,21 +64,32 @@ class SuiteRun {
     for (size_t i = 0; i < cases.size(); ++i) {
       const std::string place = absl::StrCat("[", i + 1, "/", cases.size(), "] ", cases[i].id);
       const std::string definition = Definition(cases[i], options_.cases);
-      std::optional<SuiteCaseResult> kept = Finished(cases[i].id, definition, place);
+      std::optional<SuiteCaseResult> kept = Finished(cases[i], definition, place);
       if (!kept.has_value()) {
         DPIPE_ASSIGN_OR_RETURN(kept, RunCase(cases[i], definition, place));
       }
       results_.cases.push_back(*std::move(kept));
       DPIPE_RETURN_IF_ERROR(
           WriteFileAtomically(options_.folder + "/results.json", SuiteResultsToJson(results_)));
+      if (options_.after_case) DPIPE_RETURN_IF_ERROR(options_.after_case(results_));
     }
     return std::move(results_);
   }
 
  private:
+  // Of this run on the case's backend: no results.
+  report::BenchResults IdentityOn(const std::string& backend) const {
+    report::BenchResults identity;
+    identity.backend = backend;
+    DescribeRun(&identity);
+    identity.command_line = options_.command_line;
+    return identity;
+  }
+
   // What an earlier run left of the case, if it may be kept.
-  std::optional<SuiteCaseResult> Finished(const std::string& id, const std::string& definition,
+  std::optional<SuiteCaseResult> Finished(const SuiteCase& one, const std::string& definition,
                                           const std::string& place) const {
+    const std::string& id = one.id;
     const auto json = ReadFile(CasePath(options_.folder, id, ".json"));
     if (!json.ok() || options_.fresh) return std::nullopt;
     auto result = CaseResultFromJson(*json);
@@ -93,8 +102,9 @@ class SuiteRun {
       Say(place, "measured anew: the suite defined it otherwise");
       return std::nullopt;
     }
-    const std::string code = CodeDifference(result->results, identity_);
-    const std::string machine = MachineDifference(result->results, identity_);
+    const report::BenchResults identity = IdentityOn(one.backend);
+    const std::string code = CodeDifference(result->results, identity);
+    const std::string machine = MachineDifference(result->results, identity);
     if (!options_.mix && !(code.empty() && machine.empty())) {
       Say(place, "measured anew: what is there is of another ",
           machine.empty() ? "program (" + code : "machine (" + machine, ")");
@@ -109,9 +119,8 @@ class SuiteRun {
     SuiteCaseResult result;
     result.id = one.id;
     result.definition = definition;
-    result.results = identity_;
+    result.results = IdentityOn(one.backend);
     result.results.model = one.model.name();
-    result.results.backend = one.backend;
     result.results.num_devices = one.num_devices;
     result.results.global_batch = one.global_batch;
     const SuiteBackend& backend = *FindBackend(one.backend);
@@ -146,7 +155,7 @@ class SuiteRun {
 
   void Complete(report::BenchResults* results) const {
     DescribeRun(results);
-    results->command_line = identity_.command_line;
+    results->command_line = options_.command_line;
   }
 
   template <typename... Parts>
@@ -155,7 +164,6 @@ class SuiteRun {
   }
 
   const SuiteRunOptions& options_;
-  report::BenchResults identity_;  // of this run: no results
   SuiteResults results_;
 };
 

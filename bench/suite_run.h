@@ -21,6 +21,9 @@ struct SuiteRunOptions {
   // then say which (MixedOrigins).
   bool mix = false;
   std::string turns;  // of the results
+  // Called with what there is after each case: a later one may end the program. An error ends the
+  // suite. Empty: nothing.
+  std::function<absl::Status(const SuiteResults&)> after_case;
   CaseOptions cases;
 };
 
