@@ -66,7 +66,9 @@ class SuiteRun {
       const std::string definition = Definition(cases[i], options_.cases);
       std::optional<SuiteCaseResult> kept = Finished(cases[i], definition, place);
       if (!kept.has_value()) {
-        DPIPE_ASSIGN_OR_RETURN(kept, RunCase(cases[i], definition, place));
+        const bool apart = options_.run_apart && FindBackend(cases[i].backend)->may_end_program;
+        DPIPE_ASSIGN_OR_RETURN(kept, apart ? RunApart(cases[i], definition, place)
+                                           : RunCase(cases[i], definition, place));
       }
       results_.cases.push_back(*std::move(kept));
       DPIPE_RETURN_IF_ERROR(
@@ -74,6 +76,11 @@ class SuiteRun {
       if (options_.after_case) DPIPE_RETURN_IF_ERROR(options_.after_case(results_));
     }
     return std::move(results_);
+  }
+
+  absl::Status RunAlone(const SuiteCase& one) {
+    DPIPE_RETURN_IF_ERROR(MakeFolder(options_.folder + "/cases"));
+    return RunCase(one, Definition(one, options_.cases), one.id).status();
   }
 
  private:
@@ -116,13 +123,7 @@ class SuiteRun {
 
   absl::StatusOr<SuiteCaseResult> RunCase(const SuiteCase& one, const std::string& definition,
                                           const std::string& place) {
-    SuiteCaseResult result;
-    result.id = one.id;
-    result.definition = definition;
-    result.results = IdentityOn(one.backend);
-    result.results.model = one.model.name();
-    result.results.num_devices = one.num_devices;
-    result.results.global_batch = one.global_batch;
+    SuiteCaseResult result = NothingOf(one, definition);
     const SuiteBackend& backend = *FindBackend(one.backend);
     CaseTraces traces;
     const Nanos start = MonotonicNow();
@@ -146,11 +147,49 @@ class SuiteRun {
       }
       Say(place, "took ", FormatDuration(MonotonicNow() - start));
     }
-    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(CasePath(options_.folder, one.id, ".traces.pb"),
-                                              traces.SerializeAsString()));
-    DPIPE_RETURN_IF_ERROR(
-        WriteFileAtomically(CasePath(options_.folder, one.id, ".json"), CaseResultToJson(result)));
+    DPIPE_RETURN_IF_ERROR(Write(result, traces));
     return result;
+  }
+
+  // What the other process leaves of the case; without that, how it ended.
+  absl::StatusOr<SuiteCaseResult> RunApart(const SuiteCase& one, const std::string& definition,
+                                           const std::string& place) {
+    Say(place, "in a process of its own");
+    const std::string path = CasePath(options_.folder, one.id, ".json");
+    std::error_code error;
+    std::filesystem::remove(path, error);  // of an earlier run
+    absl::Status ended = options_.run_apart(one.id);
+    if (absl::IsCancelled(ended)) return ended;
+    if (ended.ok()) {
+      absl::StatusOr<std::string> json = ReadFile(path);
+      if (!json.ok()) return json.status();
+      return CaseResultFromJson(*json);
+    }
+    SuiteCaseResult result = NothingOf(one, definition);
+    result.state = CaseState::kFailed;
+    result.reason = std::string(ended.message());
+    Say(place, "failed: ", result.reason);
+    DPIPE_RETURN_IF_ERROR(Write(result, CaseTraces()));
+    return result;
+  }
+
+  // What is known of the case before it is run.
+  SuiteCaseResult NothingOf(const SuiteCase& one, const std::string& definition) const {
+    SuiteCaseResult result;
+    result.id = one.id;
+    result.definition = definition;
+    result.results = IdentityOn(one.backend);
+    result.results.model = one.model.name();
+    result.results.num_devices = one.num_devices;
+    result.results.global_batch = one.global_batch;
+    return result;
+  }
+
+  absl::Status Write(const SuiteCaseResult& result, const CaseTraces& traces) const {
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(CasePath(options_.folder, result.id, ".traces.pb"),
+                                              traces.SerializeAsString()));
+    return WriteFileAtomically(CasePath(options_.folder, result.id, ".json"),
+                               CaseResultToJson(result));
   }
 
   void Complete(report::BenchResults* results) const {
@@ -172,6 +211,11 @@ class SuiteRun {
 absl::StatusOr<SuiteResults> RunSuite(const Suite& suite, const std::vector<SuiteCase>& cases,
                                       const SuiteRunOptions& options) {
   return SuiteRun(suite, options).Run(cases);
+}
+
+absl::Status RunCaseAlone(const Suite& suite, const SuiteCase& one,
+                          const SuiteRunOptions& options) {
+  return SuiteRun(suite, options).RunAlone(one);
 }
 
 absl::StatusOr<CaseTraces> ReadCaseTraces(const std::string& folder, const std::string& id) {

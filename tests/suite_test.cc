@@ -37,6 +37,13 @@ groups {
   reference_steps: 2
 }
 groups {
+  backends: "cuda"
+  models { name: "tiny_sd" }
+  strategies: "data_parallel"
+  devices: 64
+  global_batches: 64
+}
+groups {
   backends: ["simulated", "emulated"]
   models {
     name: "sd"
@@ -95,8 +102,12 @@ TEST_F(SuiteTest, RunsEveryCaseOnceAndGoesOnFromWhatIsThere) {
   const ProgramOutcome first = Suite({});
   ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
   const json results = Results();
-  ASSERT_EQ(results["cases"].size(), 6u);
+  ASSERT_EQ(results["cases"].size(), 7u);
   EXPECT_EQ(CaseOf(results, "cpu.tiny_sd.4096_devices.batch_4")["state"], "skipped");
+  // By another program; no GPU can be divided into as many.
+  const json gpu = CaseOf(results, "cuda.tiny_sd.64_devices.batch_64");
+  EXPECT_EQ(gpu["state"], "skipped") << gpu["reason"];
+  EXPECT_THAT(first.out, HasSubstr("64_devices.batch_64 in a process of its own"));
   for (const json& result : CaseOf(results, kFirst)["results"]["results"]) {
     EXPECT_EQ(result["invalid"], "") << result["strategy"];
     EXPECT_EQ(result["loss_check"]["steps"], result["losses"].size()) << result["strategy"];
