@@ -12,9 +12,10 @@ namespace {
 // (a VAE encoder's on 4 images of 512 pixels: 1 GB) nor what lies idle between a pool's blocks.
 int64_t Usable(const Gpu& gpu) { return gpu.memory_bytes - gpu.memory_bytes / 8; }
 
-const Gpu* GpuOf(Device& device) {
-  const bool is_gpu = device.kind() == DeviceKind::kCuda && !device.has_host_memory();
-  return is_gpu ? &CudaDeviceOf(device).gpu() : nullptr;
+// Null of CPUs and of emulated GPUs.
+const Gpu* GpuOf(const Device& device) {
+  const auto* const gpu = dynamic_cast<const CudaDevice*>(&device);
+  return gpu == nullptr ? nullptr : &gpu->gpu();
 }
 
 }  // namespace
