@@ -156,11 +156,6 @@ class ComparisonRun {
 
   int num_profiles() const { return static_cast<int>(profiles_.size()); }
 
-  // What profiling has left with GPUs, sessions, which have pools of their own, could not use.
-  void ReleaseGpuMemory() {
-    if (!job_.workers[0]->device()->has_host_memory()) ReleaseCachedMemory(job_.workers);
-  }
-
   absl::Status Profile() {
     auto show = [this](double done) {
       report::ProgressState state;
@@ -177,7 +172,6 @@ class ComparisonRun {
     DPIPE_ASSIGN_OR_RETURN(comparison_.cluster, MeasureCluster(job_));
     DPIPE_ASSIGN_OR_RETURN(comparison_.profile,
                            ProfileJob(job_, CandidateLocalBatches(options_.global_batch), show));
-    ReleaseGpuMemory();
     if (!share) return absl::OkStatus();
     // The cluster is stored last: where it is, the profile is too.
     if (std::filesystem::exists(cluster_path)) {
@@ -193,7 +187,6 @@ class ComparisonRun {
     DPIPE_ASSIGN_OR_RETURN(profiles_.emplace_back(),
                            ProfileJob(job_, {local_batches_.begin(), local_batches_.end()},
                                       /*on_progress=*/nullptr, kPassesBetweenTurns));
-    ReleaseGpuMemory();
     return absl::OkStatus();
   }
 

@@ -95,16 +95,16 @@ int PrefetchThreads() {
 }
 
 // What of having a step's inputs is part of its time.
-std::string AboutInputs() {
+std::string AboutInputs(bool on_gpu) {
   if (FLAGS_cached_steps > 0) {
-    return "latents and text embeddings are read from a cache and noise is drawn for each step, "
-           "within it on CPUs, a step ahead on a GPU";
+    return absl::StrCat("latents and text embeddings are read from a cache and noise is drawn ",
+                        on_gpu ? "a step ahead, beside the step before it" : "within each step");
   }
   const std::string decoding = absl::StrCat("each step's pictures are decoded and resized by ",
                                             PrefetchThreads(), " thread(s) ahead; ");
-  return decoding + (OnCpus() ? "its noise is drawn within it"
-                              : "its noise is drawn and its inputs are copied to the GPU a step "
-                                "ahead, beside the step before it; what is waited for counts");
+  return decoding + (!on_gpu ? "its noise is drawn within it"
+                             : "its noise is drawn and its inputs are copied to the GPU a step "
+                               "ahead, beside the step before it; what is waited for counts");
 }
 
 // With the folder's weights, or random ones where it has none.
@@ -273,7 +273,7 @@ absl::Status Main() {
   ready["ready"] =
       absl::StrCat(setup->model().Describe(), ", on ", setup->workers()[0]->device()->name());
   ready["plan"] = report::PlanText(session->plan());
-  ready["inputs"] = AboutInputs();
+  ready["inputs"] = AboutInputs(setup->workers()[0]->device()->kind() == DeviceKind::kCuda);
   ready["frozen_quantum"] = job.frozen_quantum;
   std::cout << ready.dump() << std::endl;
   for (std::string line; std::getline(std::cin, line);) {

@@ -118,6 +118,8 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
   DPIPE_ASSIGN_OR_RETURN(ModelProfile profile,
                          ProfileModel(*job.model, job.workers, inputs, options, on_progress));
   add_job(&profile);
+  // Sessions have pools of their own, which could not use what is left in the workers'.
+  if (!job.workers[0]->device()->has_host_memory()) ReleaseCachedMemory(job.workers);
   if (job.processes == nullptr) return profile;
   return SlowestProfile(job.processes, std::move(profile));
 }

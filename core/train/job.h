@@ -65,8 +65,9 @@ std::vector<int> CandidateLocalBatches(int global_batch);
 inline constexpr int kProfilePasses = 15;
 
 // Times the job's model on its workers, `passes` times, in rounds, at those local batches that the
-// devices have memory for; see ProfileModel. Of several processes all call it, and get what the
-// slowest of them has measured; `so_far` (ProfilerOptions) gets their own.
+// devices have memory for; see ProfileModel. GPUs then give back all that it took. Of several
+// processes all call it, and get what the slowest of them has measured; `so_far` (ProfilerOptions)
+// gets their own.
 absl::StatusOr<ModelProfile> ProfileJob(
     const TrainingJob& job, const std::vector<int>& local_batches,
     const std::function<void(double)>& on_progress = nullptr, int passes = kProfilePasses,
