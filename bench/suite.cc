@@ -108,8 +108,10 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
   options.cases.data_folder = FLAGS_data;
   options.cases.slow_down = FLAGS_slow_down;
   options.cases.say = Say;
+  absl::Status reports;
   options.after_case = [&](const SuiteResults& so_far) {
-    return WriteReports(options.folder, so_far);
+    reports = WriteReports(options.folder, so_far);
+    if (!reports.ok()) Say(absl::StrCat("Reports: ", reports.message()));
   };
   DPIPE_RETURN_IF_ERROR(TakeTurns(&options));
   if (!FLAGS_only.empty()) return RunOnly(suite, cases, options);
@@ -117,6 +119,7 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
     return RunProcess(OwnCommand(given, "--only=" + id));
   };
   DPIPE_ASSIGN_OR_RETURN(const SuiteResults results, RunSuite(suite, cases, options));
+  DPIPE_RETURN_IF_ERROR(reports);
   PrintResults(options.folder, results);
   const std::vector<std::string> failures = Failures(results);
   for (const std::string& failure : failures) {

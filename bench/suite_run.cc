@@ -73,7 +73,7 @@ class SuiteRun {
       results_.cases.push_back(*std::move(kept));
       DPIPE_RETURN_IF_ERROR(
           WriteFileAtomically(options_.folder + "/results.json", SuiteResultsToJson(results_)));
-      if (options_.after_case) DPIPE_RETURN_IF_ERROR(options_.after_case(results_));
+      if (options_.after_case) options_.after_case(results_);
     }
     return std::move(results_);
   }

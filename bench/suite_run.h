@@ -21,8 +21,8 @@ struct SuiteRunOptions {
   // then say which (MixedOrigins).
   bool mix = false;
   std::string turns;  // of the results
-  // Called with what there is after each case. An error ends the suite. Empty: nothing.
-  std::function<absl::Status(const SuiteResults&)> after_case;
+  // Called with what there is after each case. Empty: nothing.
+  std::function<void(const SuiteResults&)> after_case;
   // Runs the case of that id elsewhere, by RunCaseAlone in the same folder: how cases are run that
   // may end the program, so that the others are measured all the same. Empty: all are run here.
   std::function<absl::Status(const std::string& id)> run_apart;

@@ -32,7 +32,6 @@ class SuiteRunTest : public ::testing::Test {
     options_.after_case = [this](const SuiteResults& results) {
       EXPECT_TRUE(ReadFile(options_.folder + "/results.json").ok());
       num_cases_.push_back(static_cast<int>(results.cases.size()));
-      return absl::OkStatus();
     };
   }
 
