@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/backend/gpu_names.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/report/machine.h"
@@ -58,13 +59,16 @@ std::string Differences(const Facts& a, const Facts& b) {
   return absl::StrJoin(differences, ", ");
 }
 
-Facts FactsOf(const report::MachineInfo& machine) {
-  return {{"processor", machine.cpu_model},
-          {"cores", absl::StrCat(machine.num_logical_cores)},
-          {"physical cores", absl::StrCat(machine.num_physical_cores)},
-          {"bytes of memory", absl::StrCat(machine.memory_bytes)},
-          {"kernel", machine.kernel},
-          {"system", machine.operating_system}};
+Facts FactsOf(const report::MachineInfo& machine, bool with_gpus) {
+  Facts facts = {{"processor", machine.cpu_model},
+                 {"cores", absl::StrCat(machine.num_logical_cores)},
+                 {"physical cores", absl::StrCat(machine.num_physical_cores)},
+                 {"bytes of memory", absl::StrCat(machine.memory_bytes)},
+                 {"kernel", machine.kernel},
+                 {"system", machine.operating_system}};
+  if (with_gpus && !machine.gpus.empty()) facts["GPUs"] = report::DescribeGpus(machine);
+  if (with_gpus && !machine.gpu_driver.empty()) facts["GPU driver"] = machine.gpu_driver;
+  return facts;
 }
 
 }  // namespace
@@ -73,6 +77,10 @@ void DescribeRun(report::BenchResults* results) {
   static const std::string* const kProgram = new std::string(ProgramFingerprint());
   static const std::string* const kRevision = new std::string(Revision());
   results->machine = report::CollectMachineInfo();
+  if (results->backend == "cuda") {
+    results->machine.gpus = ThisMachinesGpus().gpus;
+    results->machine.gpu_driver = ThisMachinesGpus().driver;
+  }
   results->created = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
   const dnnl_version_t* dnnl = dnnl_version();
   results->versions["oneDNN"] = absl::StrCat(dnnl->major, ".", dnnl->minor, ".", dnnl->patch);
@@ -87,12 +95,18 @@ std::string CodeDifference(const report::BenchResults& a, const report::BenchRes
 }
 
 std::string MachineDifference(const report::BenchResults& a, const report::BenchResults& b) {
-  return Differences(FactsOf(a.machine), FactsOf(b.machine));
+  // A suite's cases on CPUs name no GPUs, though those beside them do.
+  const bool with_gpus = a.backend == b.backend;
+  return Differences(FactsOf(a.machine, with_gpus), FactsOf(b.machine, with_gpus));
 }
 
 std::string MachineClass(const report::MachineInfo& machine) {
-  const std::string text = absl::StrCat(machine.cpu_model, "-", machine.num_logical_cores,
-                                        " cores-", machine.memory_bytes >> 30, " GiB");
+  // What ran on GPUs took their memory. The host's varies by whole GiB from boot to boot on such
+  // machines, as much as is reserved for devices.
+  const std::string last = machine.gpus.empty() ? absl::StrCat(machine.memory_bytes >> 30, " GiB")
+                                                : report::DescribeGpus(machine);
+  const std::string text =
+      absl::StrCat(machine.cpu_model, "-", machine.num_logical_cores, " cores-", last);
   std::string name;
   for (const char c : text) {
     const bool plain = std::isalnum(static_cast<unsigned char>(c)) || c == '-';

@@ -8,7 +8,8 @@
 
 namespace dpipe::bench {
 
-// Sets the machine, the date, the libraries' versions and what this program is:
+// Sets the machine, with its GPUs where the results' backend is cuda, the date, the libraries'
+// versions and what this program is:
 //   versions["program"]   a fingerprint of its executable file, which holds all of this project's
 //                         code, so that equal ones are equal code
 //   versions["revision"]  the workspace's git revision, "-dirty" behind it where files differ from
@@ -20,7 +21,8 @@ void DescribeRun(report::BenchResults* results);
 std::string CodeDifference(const report::BenchResults& a, const report::BenchResults& b);
 std::string MachineDifference(const report::BenchResults& a, const report::BenchResults& b);
 
-// Machines of one class may be compared: "intel_xeon_processor-2_cores-23_gib".
+// Machines of one class may be compared: "intel_xeon_processor-2_cores-23_gib"; where GPUs were
+// measured "intel_xeon_processor-16_cores-nvidia_h200".
 std::string MachineClass(const report::MachineInfo& machine);
 
 }  // namespace dpipe::bench

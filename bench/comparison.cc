@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
 #include "bench/loss_check.h"
+#include "bench/session_groups.h"
 #include "core/cost/cost_model.h"
 #include "core/planner/search.h"
 #include "core/profile/median_profile.h"
@@ -78,31 +79,18 @@ class ComparisonRun {
     }
     DPIPE_RETURN_IF_ERROR(Profile());
     for (Contender& contender : contenders_) DPIPE_RETURN_IF_ERROR(PlanFor(&contender));
-    const bool any =
-        std::any_of(contenders_.begin(), contenders_.end(),
-                    [](const Contender& contender) { return contender.session != nullptr; });
-    if (!any) return Conclude();
+    DPIPE_ASSIGN_OR_RETURN(groups_, Groups());
+    if (groups_.groups.empty()) return Conclude();
     if (options_.reference_steps > 0 && leads()) {
       DPIPE_ASSIGN_OR_RETURN(reference_losses_,
                              OneDeviceLosses(job_, comparison_.profile, options_.global_batch,
                                              options_.reference_steps));
     }
-    int profiles = 0;
-    for (int repeat = 0; repeat < options_.repeats; ++repeat) {
-      if (options_.before_turn) DPIPE_RETURN_IF_ERROR(options_.before_turn());
-      if (profiles * options_.repeats <= repeat * std::min(options_.profiles, options_.repeats)) {
-        DPIPE_RETURN_IF_ERROR(ProfileBetweenTurns());
-        ++profiles;
-      }
-      // Each repeat begins with another strategy, so that none always follows the same one.
-      for (size_t i = 0; i < contenders_.size(); ++i) {
-        if (i > 0 && options_.before_turn) DPIPE_RETURN_IF_ERROR(options_.before_turn());
-        Contender& contender = contenders_[(repeat + i) % contenders_.size()];
-        if (contender.session == nullptr) continue;
-        DPIPE_RETURN_IF_ERROR(Measure(&contender, repeat));
-      }
+    for (const std::vector<int>& group : groups_.groups) {
+      DPIPE_RETURN_IF_ERROR(StartSessions(group));
+      DPIPE_RETURN_IF_ERROR(TakeTurns(group));
+      DPIPE_RETURN_IF_ERROR(EndSessions(group));
     }
-    DPIPE_RETURN_IF_ERROR(EndSessions());
     if (leads()) DPIPE_RETURN_IF_ERROR(Predict());
     return Conclude();
   }
@@ -110,15 +98,63 @@ class ComparisonRun {
  private:
   bool leads() const { return job_.processes == nullptr || job_.processes->is_leader(); }
 
+  // Alike in all processes, which have the same plans, profile and cluster.
+  absl::StatusOr<SessionGroups> Groups() {
+    std::vector<const Plan*> plans;
+    for (const Contender& contender : contenders_) plans.push_back(&contender.outcome.plan);
+    DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
+                           CostModel::Create(comparison_.profile, comparison_.cluster));
+    const std::vector<int> batches(local_batches_.begin(), local_batches_.end());
+    SessionGroups found = GroupSessions(NeedsOf(plans, batches, cost));
+    if (!found.all_at_once) {
+      progress_->Message(absl::StrCat(
+          "the devices have no memory for all strategies at once: they are measured in ",
+          found.groups.size(), " group(s), one behind another"));
+    }
+    return found;
+  }
+
+  // Where there is no room for it between the turns, the model is profiled before each group's.
+  absl::Status StartSessions(const std::vector<int>& group) {
+    const bool profiles_now = !groups_.all_at_once && num_profiles() < options_.profiles;
+    if (profiles_now) {
+      if (options_.before_turn) DPIPE_RETURN_IF_ERROR(options_.before_turn());
+      DPIPE_RETURN_IF_ERROR(ProfileBetweenTurns());
+    }
+    for (const int i : group) {
+      Contender& contender = contenders_[i];
+      DPIPE_ASSIGN_OR_RETURN(contender.session, StartSession(job_, contender.outcome.plan));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status TakeTurns(const std::vector<int>& group) {
+    for (int repeat = 0; repeat < options_.repeats; ++repeat) {
+      if (options_.before_turn) DPIPE_RETURN_IF_ERROR(options_.before_turn());
+      const int most = std::min(options_.profiles, options_.repeats);
+      if (groups_.all_at_once && num_profiles() * options_.repeats <= repeat * most) {
+        DPIPE_RETURN_IF_ERROR(ProfileBetweenTurns());
+      }
+      // Each repeat begins with another strategy, so that none always follows the same one.
+      for (size_t i = 0; i < group.size(); ++i) {
+        if (i > 0 && options_.before_turn) DPIPE_RETURN_IF_ERROR(options_.before_turn());
+        DPIPE_RETURN_IF_ERROR(Measure(&contenders_[group[(repeat + i) % group.size()]], repeat));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   // In the order that all processes have. The others' wait until the leader's end.
-  absl::Status EndSessions() {
-    for (Contender& contender : contenders_) {
-      if (contender.session == nullptr) continue;
+  absl::Status EndSessions(const std::vector<int>& group) {
+    for (const int i : group) {
+      Contender& contender = contenders_[i];
       if (!leads()) DPIPE_RETURN_IF_ERROR(contender.session->Follow());
       contender.session = nullptr;
     }
     return absl::OkStatus();
   }
+
+  int num_profiles() const { return static_cast<int>(profiles_.size()); }
 
   absl::Status Profile() {
     auto show = [this](double done) {
@@ -179,8 +215,8 @@ class ComparisonRun {
     return absl::OkStatus();
   }
 
-  // One process searches, so that all have one plan. Leaves a contender that is skipped without a
-  // session.
+  // One process searches, so that all have one plan. Leaves a contender that is skipped without
+  // devices.
   absl::Status PlanFor(Contender* contender) {
     contender->result.strategy = contender->name;
     Plan& plan = contender->outcome.plan;
@@ -192,7 +228,6 @@ class ComparisonRun {
       if (!plan.ParseFromString(text)) return absl::InternalError("the leader's plan is no Plan");
     }
     if (plan.devices_size() == 0) return absl::OkStatus();
-    DPIPE_ASSIGN_OR_RETURN(contender->session, StartSession(job_, plan));
     contender->result.is_unfilled_pipeline =
         contender->strategy.frozen() == "first" && plan.stages_size() > 1;
     contender->result.clips_gradients = plan.global_norm();
@@ -306,6 +341,7 @@ class ComparisonRun {
   report::Progress* const progress_;
   std::vector<Contender> contenders_;
   std::set<int> local_batches_;
+  SessionGroups groups_;
   std::vector<ModelProfile> profiles_;  // taken between the turns
   std::vector<ClusterSpec> clusters_;
   std::vector<double> reference_losses_;

@@ -2,8 +2,9 @@
 //
 // Every strategy gets the same model, data, kernels, precision, initial weights and global batch,
 // and the best plan of its own search. They take turns: a few steps of each, over and over, so that
-// what else the machine does hits all alike. Of a job of several processes all call this alike, and
-// the first one has the results.
+// what else the machine does hits all alike. Those that a GPU has no memory for beside the others
+// take their turns after them (session_groups.h). Of a job of several processes all call this
+// alike, and the first one has the results.
 //
 // Plans are made from a profile taken before. Between the turns the model is profiled again,
 // shortly and several times: what is shown as predicted is each plan simulated with the median of

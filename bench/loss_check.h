@@ -12,7 +12,8 @@
 namespace dpipe::bench {
 
 // The losses of the job's first steps on its first worker alone: no pipeline, no message, gradients
-// of the whole batch at once. `profile` has the global batch among its local ones.
+// of the whole batch at once, or of as many of its samples as a GPU's memory holds. `profile` has
+// the batch that is taken, or smaller ones, among its local ones.
 absl::StatusOr<std::vector<double>> OneDeviceLosses(const TrainingJob& job,
                                                     const ModelProfile& profile, int global_batch,
                                                     int num_steps);

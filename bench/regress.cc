@@ -61,7 +61,11 @@ absl::StatusOr<SuiteResults> ReadResults(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat(file, ": ", results.status().message()));
 }
 
+// With its GPUs, where any case ran on them.
 const report::MachineInfo& MachineOf(const SuiteResults& results) {
+  for (const SuiteCaseResult& one : results.cases) {
+    if (!one.results.machine.gpus.empty()) return one.results.machine;
+  }
   return results.cases[0].results.machine;
 }
 

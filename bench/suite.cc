@@ -3,10 +3,13 @@
 //   bazel run //bench:suite -- --suite=quick
 #include <cstdio>
 #include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "bench/suite_cases.h"
 #include "bench/suite_page.h"
+#include "bench/suite_process.h"
 #include "bench/suite_run.h"
 #include "bench/suite_tables.h"
 #include "bench/turns.h"
@@ -26,6 +29,9 @@ DEFINE_string(data, "", "folder of images with captions; empty: the built-in dat
 DEFINE_string(
     profiles, "",
     "folder of profiles to plan from; those that are missing are measured and left there");
+DEFINE_string(only, "",
+              "run the case of this id alone and leave its files in the results' folder, as the "
+              "suite has each of its cases on a GPU run by another such program");
 DEFINE_string(turns, "", "READ,WRITE,NAME: pipes and name of //bench:regress, which gives turns");
 
 namespace dpipe::bench {
@@ -45,6 +51,7 @@ absl::Status TakeTurns(SuiteRunOptions* options) {
   return absl::OkStatus();
 }
 
+// Of the cases so far.
 absl::Status WriteReports(const std::string& folder, const SuiteResults& results) {
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/tables.md", SuiteMarkdown(results)));
   std::vector<CaseTraces> traces;
@@ -52,16 +59,30 @@ absl::Status WriteReports(const std::string& folder, const SuiteResults& results
     DPIPE_ASSIGN_OR_RETURN(traces.emplace_back(), ReadCaseTraces(folder, one.id));
   }
   DPIPE_ASSIGN_OR_RETURN(const std::string page, SuitePage(results, traces));
-  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/report.html", page));
+  return WriteFileAtomically(folder + "/report.html", page);
+}
+
+void PrintResults(const std::string& folder, const SuiteResults& results) {
   std::printf("\n%s", SuiteText(results).c_str());
   for (const std::string& mixed : MixedOrigins(results)) Say("Not of one run: " + mixed);
   std::printf("Report:   %s/report.html\nTables:   %s/tables.md\nResults:  %s/results.json\n",
               folder.c_str(), folder.c_str(), folder.c_str());
-  return absl::OkStatus();
 }
 
-// The exit status: 0, or 2 where some result does not count or some case failed.
-absl::StatusOr<int> Main(const std::string& command_line) {
+absl::StatusOr<int> RunOnly(const Suite& suite, const std::vector<SuiteCase>& cases,
+                            const SuiteRunOptions& options) {
+  for (const SuiteCase& one : cases) {
+    if (one.id != FLAGS_only) continue;
+    DPIPE_RETURN_IF_ERROR(RunCaseAlone(suite, one, options));
+    return 0;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--only=", FLAGS_only, ": suite ", suite.name(), " has no such case"));
+}
+
+// The exit status: 0, or 2 where some result does not count or some case failed. `given`: the
+// command line's arguments.
+absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std::string>& given) {
   const bool is_path = FLAGS_suite.find(".textproto") != std::string::npos;
   DPIPE_ASSIGN_OR_RETURN(const Suite suite,
                          ReadSuite(is_path ? UserPath(FLAGS_suite) : FLAGS_suite, "bench/suites"));
@@ -87,9 +108,19 @@ absl::StatusOr<int> Main(const std::string& command_line) {
   options.cases.data_folder = FLAGS_data;
   options.cases.slow_down = FLAGS_slow_down;
   options.cases.say = Say;
+  absl::Status reports;
+  options.after_case = [&](const SuiteResults& so_far) {
+    reports = WriteReports(options.folder, so_far);
+    if (!reports.ok()) Say(absl::StrCat("Reports: ", reports.message()));
+  };
   DPIPE_RETURN_IF_ERROR(TakeTurns(&options));
+  if (!FLAGS_only.empty()) return RunOnly(suite, cases, options);
+  options.run_apart = [&](const std::string& id) {
+    return RunProcess(OwnCommand(given, "--only=" + id));
+  };
   DPIPE_ASSIGN_OR_RETURN(const SuiteResults results, RunSuite(suite, cases, options));
-  DPIPE_RETURN_IF_ERROR(WriteReports(options.folder, results));
+  DPIPE_RETURN_IF_ERROR(reports);
+  PrintResults(options.folder, results);
   const std::vector<std::string> failures = Failures(results);
   for (const std::string& failure : failures) {
     std::fprintf(stderr, "suite: does not count: %s\n", failure.c_str());
@@ -101,8 +132,12 @@ absl::StatusOr<int> Main(const std::string& command_line) {
 }  // namespace dpipe::bench
 
 int main(int argc, char** argv) {
+  const std::vector<std::string> given(argv + 1, argv + argc);
   std::string command_line = "bazel run //bench:suite --";
-  for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
+  for (const std::string& argument : given) {
+    // Results name what the user started.
+    if (!absl::StartsWith(argument, "--only=")) absl::StrAppend(&command_line, " ", argument);
+  }
   gflags::SetUsageMessage(
       "runs a benchmark suite and goes on from an interrupted one.\n"
       "  bazel run //bench:suite -- --suite=quick\n"
@@ -112,8 +147,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "suite: unexpected argument '%s'; see --help\n", argv[1]);
     return 1;
   }
-  const auto status = dpipe::bench::Main(command_line);
+  const auto status = dpipe::bench::Main(command_line, given);
   if (status.ok()) return *status;
   std::fprintf(stderr, "suite: %s\n", std::string(status.status().message()).c_str());
-  return 1;
+  return absl::IsCancelled(status.status()) ? dpipe::bench::kCancelledStatus : 1;
 }

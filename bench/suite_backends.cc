@@ -104,10 +104,10 @@ absl::Status Possible(const SuiteCase&) { return absl::OkStatus(); }
 
 const std::vector<SuiteBackend>& Backends() {
   static const auto* const kBackends = new std::vector<SuiteBackend>{
-      {"cpu", /*on_this_machine=*/true, CheckCores, RunHere},
-      {"simulated", /*on_this_machine=*/false, Possible, RunPlanned},
-      {"emulated", /*on_this_machine=*/false, Possible, RunPlanned},
-      {"cuda", /*on_this_machine=*/true, CheckGpu, RunHere},
+      {"cpu", /*on_this_machine=*/true, /*may_end_program=*/false, CheckCores, RunHere},
+      {"simulated", /*on_this_machine=*/false, /*may_end_program=*/false, Possible, RunPlanned},
+      {"emulated", /*on_this_machine=*/false, /*may_end_program=*/false, Possible, RunPlanned},
+      {"cuda", /*on_this_machine=*/true, /*may_end_program=*/true, CheckGpu, RunHere},
   };
   return *kBackends;
 }

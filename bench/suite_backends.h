@@ -34,6 +34,8 @@ struct CaseOptions {
 struct SuiteBackend {
   std::string name;
   bool on_this_machine = false;  // cases name devices; else clusters and profiles
+  // A case may end the program that runs it: memory of a GPU that runs out does.
+  bool may_end_program = false;
   // OK where the case can run here; else the reason, which is then its reason to be skipped.
   std::function<absl::Status(const SuiteCase&)> check;
   std::function<absl::StatusOr<Comparison>(const SuiteCase&, const CaseOptions&)> run;

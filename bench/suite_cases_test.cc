@@ -90,6 +90,19 @@ TEST(SuiteCasesTest, EverySuiteThatIsCheckedInCanBeExpanded) {
     const auto cases = ExpandSuite(*suite);
     EXPECT_TRUE(cases.ok()) << cases.status();
   }
+  // Stable Diffusion at full size is measured at the size that everything else is, for which a
+  // GPU has memory.
+  const auto gpu_cases = ExpandSuite(*ReadSuite("gpu", "bench/suites"));
+  ASSERT_TRUE(gpu_cases.ok()) << gpu_cases.status();
+  int num_full_size = 0;
+  for (const SuiteCase& one : *gpu_cases) {
+    if (one.model.name() != "stable_diffusion_v2_1") continue;
+    ++num_full_size;
+    EXPECT_EQ(one.model.image_size(), 512);
+    EXPECT_LE(one.global_batch, 32);
+    EXPECT_LE(one.settings.repeats() * (one.settings.steps() + one.settings.warmup_steps()), 16);
+  }
+  EXPECT_EQ(num_full_size, 3);
   EXPECT_THAT(std::string(ReadSuite("quack", "bench/suites").status().message()),
               HasSubstr("there is no suite 'quack'; there are cpu, gate, gpu, paper, quick"));
 }

@@ -134,5 +134,35 @@ TEST(CodeIdentityTest, ClassesOfMachinesAreFileNames) {
   EXPECT_EQ(MachineClass(machine), "intel_r_xeon_r_processor_2_30ghz-2_cores-24_gib");
 }
 
+TEST(CodeIdentityTest, GpusMakeMachinesOfDifferentClasses) {
+  report::BenchResults h100;
+  h100.backend = "cuda";
+  h100.machine.cpu_model = "Xeon";
+  h100.machine.num_logical_cores = 16;
+  h100.machine.memory_bytes = int64_t{125} << 30;
+  h100.machine.gpus = {"NVIDIA H100 80GB HBM3"};
+  report::BenchResults h200 = h100;
+  h200.machine.gpus = {"NVIDIA H200"};
+  EXPECT_EQ(MachineClass(h100.machine), "xeon-16_cores-nvidia_h100_80gb_hbm3");
+  EXPECT_EQ(MachineClass(h200.machine), "xeon-16_cores-nvidia_h200");
+  EXPECT_EQ(MachineDifference(h100, h200), "GPUs NVIDIA H100 80GB HBM3 and NVIDIA H200");
+
+  report::BenchResults rebooted = h100;
+  rebooted.machine.memory_bytes = int64_t{123} << 30;
+  rebooted.machine.gpu_driver = "570.86.15";
+  EXPECT_EQ(MachineClass(rebooted.machine), MachineClass(h100.machine));
+  EXPECT_THAT(MachineDifference(h100, rebooted), HasSubstr("GPU driver unknown and 570.86.15"));
+
+  // As files of before GPUs were named have it.
+  report::BenchResults old = h100;
+  old.machine.gpus.clear();
+  EXPECT_NE(MachineClass(old.machine), MachineClass(h100.machine));
+  EXPECT_THAT(MachineDifference(old, h100), HasSubstr("GPUs unknown and NVIDIA H100"));
+
+  // Beside it on the same machine's CPUs, no GPU is missing.
+  old.backend = "cpu";
+  EXPECT_EQ(MachineDifference(old, h100), "");
+}
+
 }  // namespace
 }  // namespace dpipe::bench

@@ -57,8 +57,6 @@ class SuiteRun {
     results_.suite = suite.name();
     results_.description = suite.description();
     results_.turns = options.turns;
-    DescribeRun(&identity_);
-    identity_.command_line = options.command_line;
   }
 
   absl::StatusOr<SuiteResults> Run(const std::vector<SuiteCase>& cases) {
@@ -66,21 +64,39 @@ class SuiteRun {
     for (size_t i = 0; i < cases.size(); ++i) {
       const std::string place = absl::StrCat("[", i + 1, "/", cases.size(), "] ", cases[i].id);
       const std::string definition = Definition(cases[i], options_.cases);
-      std::optional<SuiteCaseResult> kept = Finished(cases[i].id, definition, place);
+      std::optional<SuiteCaseResult> kept = Finished(cases[i], definition, place);
       if (!kept.has_value()) {
-        DPIPE_ASSIGN_OR_RETURN(kept, RunCase(cases[i], definition, place));
+        const bool apart = options_.run_apart && FindBackend(cases[i].backend)->may_end_program;
+        DPIPE_ASSIGN_OR_RETURN(kept, apart ? RunApart(cases[i], definition, place)
+                                           : RunCase(cases[i], definition, place));
       }
       results_.cases.push_back(*std::move(kept));
       DPIPE_RETURN_IF_ERROR(
           WriteFileAtomically(options_.folder + "/results.json", SuiteResultsToJson(results_)));
+      if (options_.after_case) options_.after_case(results_);
     }
     return std::move(results_);
   }
 
+  absl::Status RunAlone(const SuiteCase& one) {
+    DPIPE_RETURN_IF_ERROR(MakeFolder(options_.folder + "/cases"));
+    return RunCase(one, Definition(one, options_.cases), one.id).status();
+  }
+
  private:
+  // Of this run on the case's backend: no results.
+  report::BenchResults IdentityOn(const std::string& backend) const {
+    report::BenchResults identity;
+    identity.backend = backend;
+    DescribeRun(&identity);
+    identity.command_line = options_.command_line;
+    return identity;
+  }
+
   // What an earlier run left of the case, if it may be kept.
-  std::optional<SuiteCaseResult> Finished(const std::string& id, const std::string& definition,
+  std::optional<SuiteCaseResult> Finished(const SuiteCase& one, const std::string& definition,
                                           const std::string& place) const {
+    const std::string& id = one.id;
     const auto json = ReadFile(CasePath(options_.folder, id, ".json"));
     if (!json.ok() || options_.fresh) return std::nullopt;
     auto result = CaseResultFromJson(*json);
@@ -93,8 +109,9 @@ class SuiteRun {
       Say(place, "measured anew: the suite defined it otherwise");
       return std::nullopt;
     }
-    const std::string code = CodeDifference(result->results, identity_);
-    const std::string machine = MachineDifference(result->results, identity_);
+    const report::BenchResults identity = IdentityOn(one.backend);
+    const std::string code = CodeDifference(result->results, identity);
+    const std::string machine = MachineDifference(result->results, identity);
     if (!options_.mix && !(code.empty() && machine.empty())) {
       Say(place, "measured anew: what is there is of another ",
           machine.empty() ? "program (" + code : "machine (" + machine, ")");
@@ -106,14 +123,7 @@ class SuiteRun {
 
   absl::StatusOr<SuiteCaseResult> RunCase(const SuiteCase& one, const std::string& definition,
                                           const std::string& place) {
-    SuiteCaseResult result;
-    result.id = one.id;
-    result.definition = definition;
-    result.results = identity_;
-    result.results.model = one.model.name();
-    result.results.backend = one.backend;
-    result.results.num_devices = one.num_devices;
-    result.results.global_batch = one.global_batch;
+    SuiteCaseResult result = NothingOf(one, definition);
     const SuiteBackend& backend = *FindBackend(one.backend);
     CaseTraces traces;
     const Nanos start = MonotonicNow();
@@ -137,16 +147,54 @@ class SuiteRun {
       }
       Say(place, "took ", FormatDuration(MonotonicNow() - start));
     }
-    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(CasePath(options_.folder, one.id, ".traces.pb"),
-                                              traces.SerializeAsString()));
-    DPIPE_RETURN_IF_ERROR(
-        WriteFileAtomically(CasePath(options_.folder, one.id, ".json"), CaseResultToJson(result)));
+    DPIPE_RETURN_IF_ERROR(Write(result, traces));
     return result;
+  }
+
+  // What the other process leaves of the case; without that, how it ended.
+  absl::StatusOr<SuiteCaseResult> RunApart(const SuiteCase& one, const std::string& definition,
+                                           const std::string& place) {
+    Say(place, "in a process of its own");
+    const std::string path = CasePath(options_.folder, one.id, ".json");
+    std::error_code error;
+    std::filesystem::remove(path, error);  // of an earlier run
+    absl::Status ended = options_.run_apart(one.id);
+    if (absl::IsCancelled(ended)) return ended;
+    if (ended.ok()) {
+      absl::StatusOr<std::string> json = ReadFile(path);
+      if (!json.ok()) return json.status();
+      return CaseResultFromJson(*json);
+    }
+    SuiteCaseResult result = NothingOf(one, definition);
+    result.state = CaseState::kFailed;
+    result.reason = std::string(ended.message());
+    Say(place, "failed: ", result.reason);
+    DPIPE_RETURN_IF_ERROR(Write(result, CaseTraces()));
+    return result;
+  }
+
+  // What is known of the case before it is run.
+  SuiteCaseResult NothingOf(const SuiteCase& one, const std::string& definition) const {
+    SuiteCaseResult result;
+    result.id = one.id;
+    result.definition = definition;
+    result.results = IdentityOn(one.backend);
+    result.results.model = one.model.name();
+    result.results.num_devices = one.num_devices;
+    result.results.global_batch = one.global_batch;
+    return result;
+  }
+
+  absl::Status Write(const SuiteCaseResult& result, const CaseTraces& traces) const {
+    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(CasePath(options_.folder, result.id, ".traces.pb"),
+                                              traces.SerializeAsString()));
+    return WriteFileAtomically(CasePath(options_.folder, result.id, ".json"),
+                               CaseResultToJson(result));
   }
 
   void Complete(report::BenchResults* results) const {
     DescribeRun(results);
-    results->command_line = identity_.command_line;
+    results->command_line = options_.command_line;
   }
 
   template <typename... Parts>
@@ -155,7 +203,6 @@ class SuiteRun {
   }
 
   const SuiteRunOptions& options_;
-  report::BenchResults identity_;  // of this run: no results
   SuiteResults results_;
 };
 
@@ -164,6 +211,11 @@ class SuiteRun {
 absl::StatusOr<SuiteResults> RunSuite(const Suite& suite, const std::vector<SuiteCase>& cases,
                                       const SuiteRunOptions& options) {
   return SuiteRun(suite, options).Run(cases);
+}
+
+absl::Status RunCaseAlone(const Suite& suite, const SuiteCase& one,
+                          const SuiteRunOptions& options) {
+  return SuiteRun(suite, options).RunAlone(one);
 }
 
 absl::StatusOr<CaseTraces> ReadCaseTraces(const std::string& folder, const std::string& id) {

@@ -21,6 +21,11 @@ struct SuiteRunOptions {
   // then say which (MixedOrigins).
   bool mix = false;
   std::string turns;  // of the results
+  // Called with what there is after each case. Empty: nothing.
+  std::function<void(const SuiteResults&)> after_case;
+  // Runs the case of that id elsewhere, by RunCaseAlone in the same folder: how cases are run that
+  // may end the program, so that the others are measured all the same. Empty: all are run here.
+  std::function<absl::Status(const std::string& id)> run_apart;
   CaseOptions cases;
 };
 
@@ -29,6 +34,9 @@ struct SuiteRunOptions {
 // end the suite. `say` of the options is told of every case. Errors: files, and before_turn's.
 absl::StatusOr<SuiteResults> RunSuite(const Suite& suite, const std::vector<SuiteCase>& cases,
                                       const SuiteRunOptions& options);
+
+// Runs one case and leaves its files in the folder, whatever is there. Errors: as above.
+absl::Status RunCaseAlone(const Suite& suite, const SuiteCase& one, const SuiteRunOptions& options);
 
 // The traces of a finished case; none where there is no file.
 absl::StatusOr<CaseTraces> ReadCaseTraces(const std::string& folder, const std::string& id);

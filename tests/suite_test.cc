@@ -37,6 +37,13 @@ groups {
   reference_steps: 2
 }
 groups {
+  backends: "cuda"
+  models { name: "tiny_sd" }
+  strategies: "data_parallel"
+  devices: 64
+  global_batches: 64
+}
+groups {
   backends: ["simulated", "emulated"]
   models {
     name: "sd"
@@ -95,8 +102,12 @@ TEST_F(SuiteTest, RunsEveryCaseOnceAndGoesOnFromWhatIsThere) {
   const ProgramOutcome first = Suite({});
   ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
   const json results = Results();
-  ASSERT_EQ(results["cases"].size(), 6u);
+  ASSERT_EQ(results["cases"].size(), 7u);
   EXPECT_EQ(CaseOf(results, "cpu.tiny_sd.4096_devices.batch_4")["state"], "skipped");
+  // By another program; no GPU can be divided into as many.
+  const json gpu = CaseOf(results, "cuda.tiny_sd.64_devices.batch_64");
+  EXPECT_EQ(gpu["state"], "skipped") << gpu["reason"];
+  EXPECT_THAT(first.out, HasSubstr("64_devices.batch_64 in a process of its own"));
   for (const json& result : CaseOf(results, kFirst)["results"]["results"]) {
     EXPECT_EQ(result["invalid"], "") << result["strategy"];
     EXPECT_EQ(result["loss_check"]["steps"], result["losses"].size()) << result["strategy"];
@@ -234,6 +245,25 @@ TEST_F(RegressTest, ResultsAreComparedWithTheBaselineOfTheirMachineClass) {
                    {"--new=" + folder_ + "/other.json", "--old=" + folder_ + "/out"});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, HasSubstr("machine class"));
+
+  // Nor are results of one GPU those of another.
+  json& machine = results["cases"][0]["results"]["machine"];
+  for (const std::string gpu : {"NVIDIA H100 80GB HBM3", "NVIDIA H200"}) {
+    machine["gpus"] = {gpu};
+    ASSERT_TRUE(WriteFileAtomically(folder_ + "/" + gpu + ".json", results.dump()).ok());
+  }
+  const auto compare_gpus = [&](std::vector<std::string> flags) {
+    flags.push_back("--old=" + folder_ + "/NVIDIA H100 80GB HBM3.json");
+    flags.push_back("--new=" + folder_ + "/NVIDIA H200.json");
+    return RunProgram("bench/regress", flags);
+  };
+  run = compare_gpus({});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("nvidia_h100_80gb_hbm3, the new ones of"),
+                             HasSubstr("nvidia_h200; --other_machines")));
+  run = compare_gpus({"--other_machines"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("GPUs NVIDIA H100 80GB HBM3 and NVIDIA H200"));
 }
 
 }  // namespace

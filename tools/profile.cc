@@ -36,7 +36,9 @@ DEFINE_string(engines, "",
 DEFINE_bool(time_engines, false,
             "time the engines of operations that --engines lacks, and add the fastest to it");
 DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in");
-DEFINE_string(local_batches, "1,2,4,8", "of the backbones, increasing, separated by commas");
+DEFINE_string(local_batches, "1,2,4,8",
+              "of the backbones, increasing, separated by commas; they end where a GPU would have "
+              "no memory for the next");
 DEFINE_int32(frozen_quantum, 4, "the local batch of frozen components");
 DEFINE_int32(passes, 15,
              "timed passes over each component and local batch, in rounds of at least three, each "
@@ -100,6 +102,11 @@ absl::Status Main() {
   Say(setup->Describe());
   Device& device = *setup->workers()[0]->device();
   const std::string before = ClockState(device);
+  // A batch for which there turns out to be no memory ends the program: what came before is there.
+  const auto keep = [&output](const ModelProfile& so_far) {
+    const absl::Status written = WriteProto(output, so_far);
+    if (!written.ok()) Say(absl::StrCat("What is timed so far: ", written.message()));
+  };
   report::Progress progress(report::StandardErrorProgress("profile"));
   const auto show = [&progress](double done) {
     report::ProgressState state;
@@ -108,7 +115,7 @@ absl::Status Main() {
     progress.Update(state);
   };
   DPIPE_ASSIGN_OR_RETURN(ModelProfile profile,
-                         ProfileJob(setup->job(), batches, show, FLAGS_passes));
+                         ProfileJob(setup->job(), batches, show, FLAGS_passes, keep));
   progress.Finish();
   for (const std::string& note : setup->TakeDeviceNotes()) Say(note);
   const std::string after = ClockState(device);

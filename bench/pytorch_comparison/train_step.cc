@@ -1,6 +1,7 @@
 // Training steps on demand, for compare.py: reads lines from standard input, each a number of steps
 // to train; answers each with a line of JSON on standard output: what they took, and their losses.
-// The first line, before any input, says that it is ready, and by which plan on what.
+// The first line, before any input, says that it is ready, by which plan on what, and what a step
+// does to have its inputs.
 #include <sys/resource.h>
 #include <time.h>
 
@@ -21,6 +22,7 @@
 #include "core/base/time.h"
 #include "core/planner/search.h"
 #include "core/report/plan_text.h"
+#include "core/tensor/device.h"
 #include "core/tensor/safetensors.h"
 #include "core/train/job.h"
 #include "gflags/gflags.h"
@@ -78,6 +80,38 @@ AdamWOptions Optimizer() {
 
 int NumDevices() { return FLAGS_virtual_devices > 0 ? FLAGS_virtual_devices : FLAGS_devices; }
 
+bool OnCpus() { return FLAGS_backend == "cpu"; }
+
+// Of a device's share of the batch, all on a CPU, where PyTorch takes it in one piece, too. On a
+// GPU the largest even part of 16 images at most: a VAE encoder's first tensors of 64 images of 512
+// pixels have 2^31 elements, more than kernels count.
+int FrozenQuantum() {
+  const int share = FLAGS_batch / NumDevices();
+  int quantum = OnCpus() ? share : std::min(share, 16);
+  while (share % quantum != 0) --quantum;
+  return quantum;
+}
+
+// On a GPU as many as keep a whole step's pictures from being waited for: PyTorch's inputs are on
+// the GPU before it starts. On CPUs one, which takes its time from the cores that are measured.
+int PrefetchThreads() {
+  if (OnCpus()) return 1;
+  return std::clamp(static_cast<int>(AllowedCores().size()) / 2, 1, 8);
+}
+
+// What of having a step's inputs is part of its time.
+std::string AboutInputs(bool on_gpu) {
+  if (FLAGS_cached_steps > 0) {
+    return absl::StrCat("latents and text embeddings are read from a cache and noise is drawn ",
+                        on_gpu ? "a step ahead, beside the step before it" : "within each step");
+  }
+  const std::string decoding = absl::StrCat("each step's pictures are decoded and resized by ",
+                                            PrefetchThreads(), " thread(s) ahead; ");
+  return decoding + (!on_gpu ? "its noise is drawn within it"
+                             : "its noise is drawn and its inputs are copied to the GPU a step "
+                               "ahead, beside the step before it; what is waited for counts");
+}
+
 // With the folder's weights, or random ones where it has none.
 absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const std::string& cache_folder) {
   models::TrainingSetupOptions options;
@@ -93,7 +127,8 @@ absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const std::stri
   options.time_engines = FLAGS_time_engines;
   options.global_batch = FLAGS_batch;
   options.compute_dtype = ComputeType();
-  options.frozen_quantum = FLAGS_batch / NumDevices();
+  options.frozen_quantum = FrozenQuantum();
+  options.prefetch_threads = PrefetchThreads();
   options.seed = FLAGS_seed;
   options.caption_drop = 0;
   options.cache_folder = cache_folder;
@@ -245,6 +280,8 @@ absl::Status Main() {
   ready["ready"] =
       absl::StrCat(setup->model().Describe(), ", on ", setup->workers()[0]->device()->name());
   ready["plan"] = report::PlanText(session->plan());
+  ready["inputs"] = AboutInputs(setup->workers()[0]->device()->kind() == DeviceKind::kCuda);
+  ready["frozen_quantum"] = job.frozen_quantum;
   std::cout << ready.dump() << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
     int steps = 0;

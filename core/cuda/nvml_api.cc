@@ -12,6 +12,7 @@ absl::StatusOr<NvmlApi> Load() {
                                              "it comes with NVIDIA's driver, and tells clocks"));
   NvmlApi api;
   DPIPE_RETURN_IF_ERROR(library.Bind("nvmlInit_v2", &api.Init));
+  DPIPE_RETURN_IF_ERROR(library.Bind("nvmlSystemGetDriverVersion", &api.DriverVersion));
   DPIPE_RETURN_IF_ERROR(library.Bind("nvmlDeviceGetHandleByPciBusId_v2", &api.DeviceByPciBusId));
   DPIPE_RETURN_IF_ERROR(library.Bind("nvmlDeviceGetClockInfo", &api.ClockMhz));
   DPIPE_RETURN_IF_ERROR(library.Bind("nvmlDeviceGetMaxClockInfo", &api.MaxClockMhz));

@@ -14,6 +14,8 @@ struct NvmlApi {
   static constexpr int kGpuTemperature = 0;             // nvmlTemperatureSensors_t
 
   int (*Init)() = nullptr;
+  // Of the driver, "570.86.15", of which `size` characters are written at most.
+  int (*DriverVersion)(char* version, unsigned size) = nullptr;
   int (*DeviceByPciBusId)(const char* id, Device* device) = nullptr;
   int (*ClockMhz)(Device device, int clock, unsigned* mhz) = nullptr;
   int (*MaxClockMhz)(Device device, int clock, unsigned* mhz) = nullptr;

@@ -31,6 +31,23 @@ absl::Status CheckTensor(const Program& program, ValueId id, const Tensor& tenso
       tensor.shape().ToString(), ", expected ", DTypeName(dtype), " ", shape.ToString()));
 }
 
+// Our kernels and cuDNN's count a tensor's elements in 32 bits.
+constexpr int64_t kMostElementsOnGpu = (int64_t{1} << 31) - 1;
+
+// InvalidArgument where the node's result would have more elements than a GPU's kernels count.
+absl::Status CheckCountable(const Program& program, const NodeInfo& node, const Tensor& input) {
+  if (input.device()->kind() != DeviceKind::kCuda || input.shape().rank() == 0) {
+    return absl::OkStatus();
+  }
+  const int64_t batch = input.dim(0);
+  const int64_t elements = program.BatchShape(node.output, batch).num_elements();
+  if (elements <= kMostElementsOnGpu) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("of ", batch, " samples it has ", elements, " elements, but a GPU's kernels ",
+                   "count up to ", kMostElementsOnGpu, ": it must run on ",
+                   kMostElementsOnGpu / (elements / batch), " samples at a time at most"));
+}
+
 // A node's context; the pointers that its spans refer to live here.
 class BoundContext {
  public:
@@ -138,6 +155,10 @@ absl::Status RangeRunner::ForwardNode(int i, const ParameterSet& parameters, Val
   const NodeInfo& info = node(i);
   absl::InlinedVector<Tensor, 4> inputs;
   for (ValueId id : info.inputs) inputs.push_back(values->at(id));
+  if (!inputs.empty()) {
+    const absl::Status countable = CheckCountable(program_, info, inputs[0]);
+    if (!countable.ok()) return InLayer(program_, info, countable);
+  }
   // What nobody reads after this node is let go as soon as the node is done.
   for (ValueId id : info.inputs) {
     const ValueInfo& value = program_.value(id);

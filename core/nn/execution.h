@@ -67,10 +67,12 @@ class RangeState {
 
 // In: `values` holds what the range reads of earlier layers' values and of external inputs (more is
 // allowed); all of one batch size and of the values' types (else InvalidArgument names the value,
-// and both shapes or types). Out: what the range computed and is live at range.end or is an output
-// of the program has been added; what nobody reads any more has been dropped: kept are live values,
-// outputs, and external inputs that layers from range.end on read. `state` is null where no
-// backward pass will come (frozen components, inference), and is overwritten otherwise.
+// and both shapes or types); on a GPU of so few samples that no result has 2^31 elements (else
+// InvalidArgument names the layer and the most samples). Out: what the range computed and is live
+// at range.end or is an output of the program has been added; what nobody reads any more has been
+// dropped: kept are live values, outputs, and external inputs that layers from range.end on read.
+// `state` is null where no backward pass will come (frozen components, inference), and is
+// overwritten otherwise.
 absl::Status Forward(const Program& program, LayerRange range, const ParameterSet& parameters,
                      const RunOptions& options, ValueMap* values, RangeState* state);
 

@@ -9,6 +9,8 @@
 #include "core/nn/nodes/shape_nodes.h"
 #include "core/nn/program_builder.h"
 #include "core/nn/random_program.h"
+#include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/fake_driver.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::nn {
@@ -261,6 +263,26 @@ TEST(RandomProgramTest, GradientsAndSplits) {
       }
     }
   }
+}
+
+// 2^16 samples of 2^15 numbers are 2^31 elements, which would be 8 GB: nothing is computed.
+TEST(ExecutionOnGpusTest, ResultsWithMoreElementsThanKernelsCountAreRefused) {
+  cuda::FakeDriver driver;
+  const auto gpus = cuda::CreateCudaDevices(&driver, 1);
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  ProgramBuilder builder("wide");
+  const ValueId x = builder.AddInput("x", {Shape({1}), Element::kF32});
+  builder.BeginLayer("widen", LayerKind::kFrozen);
+  builder.MarkOutput(AddLinear(&builder, "widen", x, {1 << 15, /*bias=*/false}), "y");
+  const Program program = builder.Build();
+  const ParameterSet parameters(program, program.all_layers(), (*gpus)[0]);
+  ValueMap values = {{x, Tensor::Zeros((*gpus)[0], {1 << 16, 1}, DType::kF32)}};
+  const absl::Status status =
+      Forward(program, program.all_layers(), parameters, RunOptions(), &values, /*state=*/nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "wide, layer 'widen', linear: of 65536 samples it has 2147483648 elements, but a GPU's "
+            "kernels count up to 2147483647: it must run on 65535 samples at a time at most");
 }
 
 }  // namespace

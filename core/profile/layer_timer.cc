@@ -188,10 +188,18 @@ absl::StatusOr<ComponentSamples> TimeBackbone(const nn::Component& component,
                                               nn::ParameterSet* parameters, int local_batch,
                                               const ProfilerInputs& inputs,
                                               const ProfilerOptions& options) {
-  return WithRunner(
-      component, *parameters, parameters->device().get(), options, [&](LayerRunner* runner) {
-        return TimeBackboneBy(runner, component, parameters, local_batch, inputs, options);
-      });
+  Allocator& allocator = parameters->device()->allocator();
+  const int64_t held_bytes = allocator.stats().allocated_bytes;
+  allocator.ResetPeak();
+  DPIPE_ASSIGN_OR_RETURN(ComponentSamples samples,
+                         WithRunner(component, *parameters, parameters->device().get(), options,
+                                    [&](LayerRunner* runner) {
+                                      return TimeBackboneBy(runner, component, parameters,
+                                                            local_batch, inputs, options);
+                                    }));
+  samples.held_bytes = held_bytes;
+  samples.peak_bytes = allocator.stats().peak_bytes;
+  return samples;
 }
 
 }  // namespace dpipe

@@ -22,6 +22,8 @@ struct LayerSamples {
 struct ComponentSamples {
   std::vector<LayerSamples> layers;
   std::vector<Nanos> load_ns;  // of the inputs that nobody computes, for the whole local batch
+  // Of a backbone, in tensors of its device: before the first pass, and at most.
+  int64_t held_bytes = 0, peak_bytes = 0;
 };
 
 // An input, and, added to `ns`, what having it takes a rank's thread: nothing of a GPU, where

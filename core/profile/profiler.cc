@@ -1,10 +1,12 @@
 #include "core/profile/profiler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/bytes.h"
 #include "core/base/check.h"
 #include "core/nn/copy_parameters.h"
 #include "core/nn/execution.h"
@@ -28,6 +30,8 @@ void Append(const WorkerSamples& more, WorkerSamples* samples) {
   for (size_t w = 0; w < more.size(); ++w) {
     ComponentSamples& all = (*samples)[w];
     Append(more[w].load_ns, &all.load_ns);
+    all.held_bytes = std::max(all.held_bytes, more[w].held_bytes);
+    all.peak_bytes = std::max(all.peak_bytes, more[w].peak_bytes);
     all.layers.resize(more[w].layers.size());
     for (size_t l = 0; l < all.layers.size(); ++l) {
       const LayerSamples& layer = more[w].layers[l];
@@ -43,6 +47,7 @@ void Append(const WorkerSamples& more, WorkerSamples* samples) {
 struct ComponentTimes {
   std::map<int, WorkerSamples> passes;  // by local batch
   WorkerSamples optimizer_steps;        // as load_ns
+  std::string left_out;  // why the last local batches were not timed; empty: all were
 };
 
 class Profiler {
@@ -57,13 +62,13 @@ class Profiler {
         on_progress_(on_progress) {}
 
   absl::StatusOr<ModelProfile> Run() {
-    ModelProfile profile;
-    profile.set_model(model_.name());
-    profile.set_device(options_.device_name);
-    profile.set_dtype(std::string(DTypeName(options_.compute_dtype)));
-    profile.set_frozen_quantum(options_.frozen_quantum);
+    described_.set_model(model_.name());
+    described_.set_device(options_.device_name);
+    described_.set_dtype(std::string(DTypeName(options_.compute_dtype)));
+    described_.set_frozen_quantum(options_.frozen_quantum);
+    described_.set_launch_overhead_ns(kNanosPerMicro);
     for (int i = 0; i < model_.num_components(); ++i) {
-      *profile.add_components() = DescribeComponent(model_.component(i), options_.compute_dtype);
+      *described_.add_components() = DescribeComponent(model_.component(i), options_.compute_dtype);
     }
     times_.resize(model_.num_components());
     const int rounds = std::max(1, options_.passes / options_.passes_a_round);
@@ -71,25 +76,47 @@ class Profiler {
       round_ = options_;
       round_.passes = options_.passes * (round + 1) / rounds - options_.passes * round / rounds;
       if (round > 0) round_.warmup_passes = std::min(1, options_.warmup_passes);
-      DPIPE_RETURN_IF_ERROR(TimeAll(profile, [&](double done) {
+      is_first_round_ = round == 0;
+      DPIPE_RETURN_IF_ERROR(TimeAll([&](double done) {
         if (on_progress_) on_progress_((round + done) / rounds);
       }));
+      passes_done_ += round_.passes;
+      if (round + 1 < rounds) TellSoFar();
     }
+    DPIPE_RETURN_IF_ERROR(LaunchOverhead());
+    return Timed();
+  }
+
+ private:
+  // What there is so far.
+  ModelProfile Timed() const {
+    ModelProfile profile = described_;
     for (int i = 0; i < model_.num_components(); ++i) {
       SetTimes(times_[i], model_.component(i).is_backbone, profile.mutable_components(i));
     }
     profile.set_cached_load_ns_per_sample(TypicalLoadTime(cached_loads_));
-    DPIPE_RETURN_IF_ERROR(LaunchOverhead(&profile));
     const bool by_graphs = options_.graphs && workers_[0]->device()->graphs() != nullptr;
     profile.set_provenance(absl::StrCat("measured on ", workers_.size(), " device(s) at once, in ",
-                                        options_.passes, " passes",
-                                        by_graphs ? ", launched as recorded graphs" : ""));
+                                        std::max(1, passes_done_), " passes",
+                                        by_graphs ? ", launched as recorded graphs" : "",
+                                        passes_done_ < options_.passes ? ", unfinished" : ""));
+    for (const ComponentTimes& times : times_) {
+      if (times.left_out.empty()) continue;
+      profile.set_provenance(absl::StrCat(profile.provenance(), "; ", times.left_out));
+    }
     return profile;
   }
 
- private:
+  void TellSoFar() const {
+    if (!options_.so_far) return;
+    for (const ComponentTimes& times : times_) {
+      if (times.passes.empty()) return;
+    }
+    options_.so_far(Timed());
+  }
+
   // One round.
-  absl::Status TimeAll(const ModelProfile& profile, const std::function<void(double)>& progress) {
+  absl::Status TimeAll(const std::function<void(double)>& progress) {
     const double parts = static_cast<double>(
         model_.num_components() + model_.backbones().size() * options_.local_batches.size());
     int done = 0;
@@ -97,8 +124,8 @@ class Profiler {
       if (!model_.component(i).is_backbone) {
         DPIPE_RETURN_IF_ERROR(Frozen(i));
       } else {
+        DPIPE_RETURN_IF_ERROR(OptimizerTimes(i, described_.components(i)));
         DPIPE_RETURN_IF_ERROR(Backbone(i, [&] { progress(++done / parts); }));
-        DPIPE_RETURN_IF_ERROR(OptimizerTimes(i, profile.components(i)));
       }
       progress(++done / parts);
     }
@@ -154,13 +181,44 @@ class Profiler {
       DPIPE_ASSIGN_OR_RETURN(parameters[i], BackboneOn(workers_[i]->device(), component.program));
       return absl::OkStatus();
     })));
+    ComponentTimes& times = times_[index];
     for (int batch : options_.local_batches) {
-      DPIPE_RETURN_IF_ERROR(OnAllWorkers(&times_[index].passes[batch], [&](int worker) {
-        return TimeBackbone(component, parameters[worker].get(), batch, inputs_, round_);
-      }));
+      if (is_first_round_) FindRoomFor(component, batch, &times);
+      if (is_first_round_ ? times.left_out.empty() : times.passes.count(batch) > 0) {
+        WorkerSamples* const samples = &times.passes[batch];
+        DPIPE_RETURN_IF_ERROR(OnAllWorkers(samples, [&](int worker) {
+          return TimeBackbone(component, parameters[worker].get(), batch, inputs_, round_);
+        }));
+        if (is_first_round_) TellSoFar();
+      }
       on_batch();
     }
     return absl::OkStatus();
+  }
+
+  // Says in `left_out` why this batch, and all larger ones, are not to be timed, if they are not.
+  // What a batch takes beyond the parameters is taken to grow by the last two batches' line, or, of
+  // one batch alone, in proportion, which is rather too much.
+  void FindRoomFor(const nn::Component& component, int batch, ComponentTimes* times) const {
+    if (!times->left_out.empty() || times->passes.empty()) return;
+    const auto last = times->passes.rbegin();
+    for (size_t w = 0; w < options_.usable_bytes.size(); ++w) {
+      const ComponentSamples& samples = last->second[w];
+      const double peak = samples.peak_bytes;
+      double a_sample = (peak - samples.held_bytes) / last->first;
+      if (times->passes.size() > 1) {
+        const auto before = std::next(last);
+        a_sample = (peak - before->second[w].peak_bytes) / (last->first - before->first);
+      }
+      const auto needed = static_cast<int64_t>(peak + a_sample * (batch - last->first));
+      if (options_.usable_bytes[w] == 0 || needed <= options_.usable_bytes[w]) continue;
+      times->left_out = absl::StrCat("local batches of ", component.name, " end before ", batch,
+                                     ", which would take ", FormatBytes(needed), " of the ",
+                                     FormatBytes(options_.usable_bytes[w]), " that ",
+                                     workers_[w]->device()->name(), " has for tensors, since ",
+                                     last->first, " took ", FormatBytes(samples.peak_bytes));
+      return;
+    }
   }
 
   static void SetTimes(const ComponentTimes& times, bool is_backbone, ComponentProfile* profile) {
@@ -229,7 +287,7 @@ class Profiler {
   }
 
   // An instruction that computes nothing: what is left is the interpreter's own cost.
-  absl::Status LaunchOverhead(ModelProfile* profile) {
+  absl::Status LaunchOverhead() {
     const nn::Program& program = model_.backbone().program;
     WorkerSamples samples;
     DPIPE_RETURN_IF_ERROR(
@@ -246,7 +304,7 @@ class Profiler {
           return result;
         }));
     const Nanos overhead = TypicalLoadTime(samples);
-    profile->set_launch_overhead_ns(std::max<Nanos>(overhead, kNanosPerMicro));
+    described_.set_launch_overhead_ns(std::max<Nanos>(overhead, kNanosPerMicro));
     return absl::OkStatus();
   }
 
@@ -277,7 +335,10 @@ class Profiler {
   const ProfilerInputs& inputs_;
   const ProfilerOptions& options_;
   const std::function<void(double)>& on_progress_;
-  ProfilerOptions round_;              // of the round that is under way
+  ModelProfile described_;  // all but times
+  ProfilerOptions round_;   // of the round that is under way
+  bool is_first_round_ = true;
+  int passes_done_ = 0;                // in finished rounds
   std::vector<ComponentTimes> times_;  // by component
   WorkerSamples cached_loads_;         // as load_ns
 };

@@ -8,9 +8,13 @@
 // have one local batch look dearer than the next. Where passes will be launched as recorded graphs,
 // so are the layers that are timed: what the host takes to enqueue them does not count then. See
 // typical_times.h for how samples become one time.
+//
+// A local batch that a device has no memory for, going by what the smaller ones took, ends the list
+// of a backbone's; the profile's provenance says which and why.
 #ifndef DPIPE_CORE_PROFILE_PROFILER_H_
 #define DPIPE_CORE_PROFILE_PROFILER_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -34,6 +38,11 @@ struct ProfilerOptions {
   bool graphs = false;             // layers run as recorded graphs, on devices that have them
   DType compute_dtype = DType::kF32;
   std::string device_name;
+  // What tensors can have of each worker's device; 0, or nothing here: no limit is known.
+  std::vector<int64_t> usable_bytes;
+  // Gets what has been timed so far whenever there is more of it, as soon as it could be planned
+  // with: after each local batch of the first round, then after each round.
+  std::function<void(const ModelProfile&)> so_far;
 };
 
 // What the profiler needs to know of the model besides its programs. Called on workers' threads.

@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A sample's one number is its loss.
 class LossNode : public nn::Node {
@@ -122,6 +123,55 @@ TEST_F(ProfilerTest, AShortDisturbanceChangesNoTime) {
           << "local batch " << timing.local_batch() << ", disturbed in part " << part;
     }
   }
+}
+
+std::vector<int> BatchesOf(const ModelProfile& profile) {
+  std::vector<int> batches;
+  for (const LayerTiming& timing : profile.components(1).layers(0).timings()) {
+    batches.push_back(timing.local_batch());
+  }
+  return batches;
+}
+
+// 16 bytes a sample are loaded: 200 take some KB, a million 16 MB.
+TEST_F(ProfilerTest, WhatWouldNotFitIsNotTried) {
+  options_.local_batches = {100, 200, 1 << 20, 1 << 21};
+  options_.usable_bytes = {int64_t{1} << 20};
+  auto profile = Profile();
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_THAT(BatchesOf(*profile), ElementsAre(100, 200));
+  EXPECT_THAT(profile->provenance(), HasSubstr("; local batches of backbone end before 1048576"));
+  EXPECT_THAT(profile->provenance(), HasSubstr("of the 1.0 MiB that cpu has for tensors"));
+  EXPECT_DOUBLE_EQ(progress_.back(), 1);
+
+  // Of a single batch what it took is known, too.
+  options_.local_batches = {100, 1 << 20};
+  profile = Profile();
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_THAT(BatchesOf(*profile), ElementsAre(100));
+
+  options_.local_batches = {100, 200, 400};
+  profile = Profile();
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_THAT(BatchesOf(*profile), ElementsAre(100, 200, 400));
+  EXPECT_THAT(profile->provenance(), Not(HasSubstr("end before")));
+}
+
+TEST_F(ProfilerTest, WhatIsTimedSoFarCanBePlannedWith) {
+  std::vector<std::vector<int>> batches;
+  options_.passes = 9;
+  options_.so_far = [&](const ModelProfile& profile) {
+    EXPECT_EQ(profile.components(0).layers(0).timings_size(), 1);
+    EXPECT_GT(profile.launch_overhead_ns(), 0);
+    EXPECT_THAT(profile.provenance(), HasSubstr("unfinished"));
+    batches.push_back(BatchesOf(profile));
+  };
+  const auto profile = Profile();
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_THAT(profile->provenance(), Not(HasSubstr("unfinished")));
+  const std::vector<int> all = {1, 2, 3, 4};
+  EXPECT_THAT(batches,
+              ElementsAre(ElementsAre(1), ElementsAre(1, 2), ElementsAre(1, 2, 3), all, all, all));
 }
 
 TEST_F(ProfilerTest, TakesAsManyPassesAsAreAskedFor) {

@@ -124,6 +124,20 @@ std::string DescribeMachine(const MachineInfo& machine) {
   std::string text = absl::StrCat(machine.cpu_model, ", ", machine.num_logical_cores,
                                   machine.num_logical_cores == 1 ? " core" : " cores");
   if (machine.memory_bytes > 0) absl::StrAppend(&text, ", ", FormatBytes(machine.memory_bytes));
+  if (!machine.gpus.empty()) absl::StrAppend(&text, ", ", DescribeGpus(machine));
+  if (!machine.gpu_driver.empty()) absl::StrAppend(&text, ", driver ", machine.gpu_driver);
+  return text;
+}
+
+std::string DescribeGpus(const MachineInfo& machine) {
+  std::string text;
+  const std::vector<std::string>& gpus = machine.gpus;
+  for (size_t begin = 0, end; begin < gpus.size(); begin = end) {
+    for (end = begin + 1; end < gpus.size() && gpus[end] == gpus[begin];) ++end;
+    if (!text.empty()) text += ", ";
+    if (end - begin > 1) absl::StrAppend(&text, end - begin, " x ");
+    text += gpus[begin];
+  }
   return text;
 }
 

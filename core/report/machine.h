@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -17,14 +18,20 @@ struct MachineInfo {
   std::string kernel;            // "Linux 6.1.0-18-amd64"
   std::string operating_system;  // "Debian GNU/Linux 12 (bookworm)"
   std::string compiler;          // that built this program: "gcc 12.2.0"
+  // Of what was measured on GPUs alone; CollectMachineInfo knows none.
+  std::vector<std::string> gpus;  // names of those that the program might use: "NVIDIA H200"
+  std::string gpu_driver;         // its version: "570.86.15"; empty where not known
 };
 
 // Reads /proc and /etc/os-release. What cannot be read stays at its "not known" value: a report
 // without the CPU's name is better than none.
 MachineInfo CollectMachineInfo();
 
-// "AMD EPYC 9B14, 2 cores, 7.8 GiB".
+// "AMD EPYC 9B14, 2 cores, 7.8 GiB", and, where there are GPUs, ", NVIDIA H200, driver 570.86.15".
 std::string DescribeMachine(const MachineInfo& machine);
+// "NVIDIA H200"; "2 x NVIDIA H100, NVIDIA A100" of several, in the order in which they are named;
+// "" where there is none.
+std::string DescribeGpus(const MachineInfo& machine);
 
 // From the text of /proc/cpuinfo: the first "model name" (or "Model", "Hardware" on ARM), and the
 // number of distinct (physical id, core id) pairs, 0 where it lists none.

@@ -46,6 +46,12 @@ TEST(MachineTest, OneLine) {
   machine.num_logical_cores = 2;
   machine.memory_bytes = int64_t{8} << 30;
   EXPECT_EQ(DescribeMachine(machine), "CPU, 2 cores, 8.0 GiB");
+  EXPECT_EQ(DescribeGpus(machine), "");
+  machine.gpus = {"NVIDIA H200"};
+  machine.gpu_driver = "570.86.15";
+  EXPECT_EQ(DescribeMachine(machine), "CPU, 2 cores, 8.0 GiB, NVIDIA H200, driver 570.86.15");
+  machine.gpus = {"A", "A", "B"};
+  EXPECT_EQ(DescribeGpus(machine), "2 x A, B");
 }
 
 }  // namespace

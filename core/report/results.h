@@ -22,8 +22,9 @@
 //                                        "measured_ms": 130.2, "predicted_ms": 121.9}, ...],
 //                 "plan": {"stages": 2, "micro_batches": 8, "micro_batch_size": 8, ...}}]}
 //
-// "storage" is there of strategies that read frozen outputs back. Files without skipped, invalid,
-// loss_check, idle_by_reason, clips_gradients or instruction_times are read too. A quantity that
+// "storage" is there of strategies that read frozen outputs back, the machine's "gpus" and
+// "gpu_driver" of what was measured on GPUs. Files without skipped, invalid, loss_check,
+// idle_by_reason, clips_gradients or instruction_times are read too. A quantity that
 // was not measured is NaN here and null in the file.
 #ifndef DPIPE_CORE_REPORT_RESULTS_H_
 #define DPIPE_CORE_REPORT_RESULTS_H_

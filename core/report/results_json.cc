@@ -15,13 +15,16 @@ constexpr char kFormat[] = "dpipe.bench_results";
 constexpr int kFormatVersion = 1;
 
 Json MachineToJson(const MachineInfo& machine) {
-  return {{"cpu_model", machine.cpu_model},
-          {"num_logical_cores", machine.num_logical_cores},
-          {"num_physical_cores", machine.num_physical_cores},
-          {"memory_bytes", machine.memory_bytes},
-          {"kernel", machine.kernel},
-          {"operating_system", machine.operating_system},
-          {"compiler", machine.compiler}};
+  Json json = {{"cpu_model", machine.cpu_model},
+               {"num_logical_cores", machine.num_logical_cores},
+               {"num_physical_cores", machine.num_physical_cores},
+               {"memory_bytes", machine.memory_bytes},
+               {"kernel", machine.kernel},
+               {"operating_system", machine.operating_system},
+               {"compiler", machine.compiler}};
+  if (!machine.gpus.empty()) json["gpus"] = machine.gpus;
+  if (!machine.gpu_driver.empty()) json["gpu_driver"] = machine.gpu_driver;
+  return json;
 }
 
 Json PlanToJson(const PlanSummary& plan) {
@@ -145,6 +148,15 @@ class Reader {
       GetInteger(item, Path(key), &values->back());
     }
   }
+  void Get(const char* key, std::vector<std::string>* values) const {
+    for (const Json& item : Items(key)) {
+      if (item.is_string()) {
+        values->push_back(item.get<std::string>());
+      } else {
+        Fail(Path(key), "a list of strings");
+      }
+    }
+  }
   void Get(const char* key, std::map<std::string, double>* values) const {
     const Json& at = At(key);
     if (!at.is_object()) return Fail(Path(key), "an object");
@@ -217,6 +229,8 @@ void ReadMachine(const Reader& reader, MachineInfo* machine) {
   reader.Get("kernel", &machine->kernel);
   reader.Get("operating_system", &machine->operating_system);
   reader.Get("compiler", &machine->compiler);
+  if (reader.Has("gpus")) reader.Get("gpus", &machine->gpus);
+  if (reader.Has("gpu_driver")) reader.Get("gpu_driver", &machine->gpu_driver);
 }
 
 void ReadPlan(const Reader& reader, PlanSummary* plan) {

@@ -123,6 +123,20 @@ TEST(ResultsJsonTest, RoundTripIsExact) {
   EXPECT_EQ(read->machine.cpu_model, "CPU \"X\" é");
 }
 
+// Files without them are of before GPUs were named, or of CPUs.
+TEST(ResultsJsonTest, GpusAreThereWhereSomethingRanOnThem) {
+  BenchResults results = MakeResults();
+  EXPECT_FALSE(nlohmann::json::parse(ResultsToJson(results))["machine"].contains("gpus"));
+  results.machine.gpus = {"NVIDIA H200", "NVIDIA H200"};
+  results.machine.gpu_driver = "570.86.15";
+  const std::string json = ResultsToJson(results);
+  const auto read = ResultsFromJson(json);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(ResultsToJson(*read), json);
+  EXPECT_EQ(read->machine.gpus, results.machine.gpus);
+  EXPECT_EQ(read->machine.gpu_driver, "570.86.15");
+}
+
 TEST(ResultsJsonTest, NotMeasuredIsNull) {
   BenchResults results;
   results.results.emplace_back();

@@ -6,6 +6,7 @@
 #include "core/base/philox.h"
 #include "core/ops/adamw.h"
 #include "core/profile/profiler.h"
+#include "core/tensor/cuda/usable_memory.h"
 #include "core/train/slowest_profile.h"
 
 namespace dpipe {
@@ -82,9 +83,22 @@ std::vector<int> CandidateLocalBatches(int global_batch) {
 
 absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
                                         const std::vector<int>& local_batches,
-                                        const std::function<void(double)>& on_progress,
-                                        int passes) {
+                                        const std::function<void(double)>& on_progress, int passes,
+                                        const std::function<void(const ModelProfile&)>& so_far) {
+  const auto add_job = [&job](ModelProfile* profile) {
+    profile->set_self_conditioning_probability(job.self_conditioning.probability);
+    profile->set_optimizer_bytes_per_parameter(OptimizerBytesPerParameter(job.optimizer));
+  };
   ProfilerOptions options;
+  std::vector<std::shared_ptr<Device>> devices;
+  for (DeviceWorker* worker : job.workers) devices.push_back(worker->device());
+  options.usable_bytes = cuda::UsableBytes(devices);
+  if (so_far) {
+    options.so_far = [&](ModelProfile profile) {
+      add_job(&profile);
+      so_far(profile);
+    };
+  }
   options.passes = passes;
   options.local_batches = local_batches;
   options.frozen_quantum = job.frozen_quantum;
@@ -103,8 +117,9 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
   };
   DPIPE_ASSIGN_OR_RETURN(ModelProfile profile,
                          ProfileModel(*job.model, job.workers, inputs, options, on_progress));
-  profile.set_self_conditioning_probability(job.self_conditioning.probability);
-  profile.set_optimizer_bytes_per_parameter(OptimizerBytesPerParameter(job.optimizer));
+  add_job(&profile);
+  // Sessions have pools of their own, which could not use what is left in the workers'.
+  if (!job.workers[0]->device()->has_host_memory()) ReleaseCachedMemory(job.workers);
   if (job.processes == nullptr) return profile;
   return SlowestProfile(job.processes, std::move(profile));
 }

@@ -65,20 +65,23 @@ std::vector<int> CandidateLocalBatches(int global_batch);
 // How often each layer is timed where a plan is to be made of it.
 inline constexpr int kProfilePasses = 15;
 
-// Times the job's model on its workers, `passes` times, in rounds; see ProfileModel. Of several
-// processes all call it, and get what the slowest of them has measured.
-absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
-                                        const std::vector<int>& local_batches,
-                                        const std::function<void(double)>& on_progress = nullptr,
-                                        int passes = kProfilePasses);
+// Times the job's model on its workers, `passes` times, in rounds, at those local batches that the
+// devices have memory for; see ProfileModel. GPUs then give back all that it took. Of several
+// processes all call it, and get what the slowest of them has measured; `so_far` (ProfilerOptions)
+// gets their own.
+absl::StatusOr<ModelProfile> ProfileJob(
+    const TrainingJob& job, const std::vector<int>& local_batches,
+    const std::function<void(double)>& on_progress = nullptr, int passes = kProfilePasses,
+    const std::function<void(const ModelProfile&)>& so_far = nullptr);
 
 // Gives the memory that profiling and finished sessions have left with the workers back to the
 // operating system. Not while a session runs.
 void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);
 
 // The job's workers as a cluster: what a message between the first and the last of them costs, and
-// an all-reduce over all of them, measured as its sessions send. Of several processes all call it,
-// and get what the first has measured. All devices are described as of one node, wherever the
+// an all-reduce over all of them, measured as its sessions send; and, of GPUs, what memory each has
+// for tensors (core/tensor/cuda/usable_memory.h). Of several processes all call it, and get what
+// the first has measured. All devices are described as of one node, wherever the
 // processes run.
 absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job);
 

@@ -11,6 +11,7 @@
 #include "core/base/time.h"
 #include "core/comm/gloo/gloo.h"
 #include "core/comm/in_process.h"
+#include "core/tensor/cuda/usable_memory.h"
 #include "core/train/job.h"
 
 namespace dpipe {
@@ -29,12 +30,17 @@ Nanos Median(std::vector<Nanos> samples) {
   return *middle;
 }
 
+std::vector<std::shared_ptr<Device>> DevicesOf(const TrainingJob& job) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (DeviceWorker* worker : job.workers) devices.push_back(worker->device());
+  return devices;
+}
+
 using Communicators = std::vector<std::unique_ptr<Communicator>>;
 
 // One for each worker of this process.
 absl::StatusOr<Communicators> Connect(const TrainingJob& job) {
-  std::vector<std::shared_ptr<Device>> devices;
-  for (DeviceWorker* worker : job.workers) devices.push_back(worker->device());
+  const std::vector<std::shared_ptr<Device>> devices = DevicesOf(job);
   if (job.processes == nullptr) {
     if (job.connect) return job.connect(devices, job.deadline);
     if (devices[0]->has_host_memory()) {
@@ -198,6 +204,8 @@ absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job) {
   cluster.set_num_nodes(1);
   cluster.set_devices_per_node(n);
   cluster.set_collectives_use_compute(on_cpus);
+  const std::vector<int64_t> usable = cuda::UsableBytes(DevicesOf(job));
+  cluster.set_memory_bytes_per_device(*std::min_element(usable.begin(), usable.end()));
   Nanos latency_ns = kNanosPerMicro;
   double bandwidth = 1e10;
   if (n > 1) {

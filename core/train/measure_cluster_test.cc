@@ -34,6 +34,7 @@ TEST(RingBandwidthTest, IsFiniteWhateverWasMeasured) {
 void ExpectMeasured(const ClusterSpec& cluster, int num_devices) {
   EXPECT_EQ(cluster.num_nodes(), 1);
   EXPECT_EQ(cluster.devices_per_node(), num_devices);
+  EXPECT_EQ(cluster.memory_bytes_per_device(), 0) << "the host's, of which nothing is said";
   EXPECT_GT(cluster.intra_node().latency_ns(), 0);
   EXPECT_GT(cluster.intra_node().bandwidth_bytes_per_s(), 1e6);
 }

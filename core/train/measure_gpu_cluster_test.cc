@@ -24,7 +24,10 @@ constexpr int kProcesses = 2, kGpusEach = 2;
 
 class MeasureGpuClusterTest : public ::testing::Test {
  protected:
-  MeasureGpuClusterTest() : nccl_(&driver_) { driver_.SetNumGpus(kProcesses * kGpusEach); }
+  MeasureGpuClusterTest() : nccl_(&driver_) {
+    driver_.gpus()[0].memory_bytes = int64_t{80} << 30;
+    driver_.SetNumGpus(kProcesses * kGpusEach);
+  }
 
   absl::StatusOr<ClusterSpec> Measure(ProcessGroup* processes) {
     DPIPE_ASSIGN_OR_RETURN(
@@ -56,6 +59,7 @@ TEST_F(MeasureGpuClusterTest, AllProcessesGetWhatTheFirstHasMeasured) {
   EXPECT_EQ(clusters[0].name(), "4 GPU(s) of 2 processes");
   EXPECT_EQ(clusters[0].devices_per_node(), 4);
   EXPECT_FALSE(clusters[0].collectives_use_compute());
+  EXPECT_EQ(clusters[0].memory_bytes_per_device(), int64_t{70} << 30) << "7/8 of a GPU's";
   EXPECT_GT(clusters[0].intra_node().latency_ns(), 0);
   EXPECT_GT(clusters[0].intra_node().bandwidth_bytes_per_s(), 0);
   EXPECT_EQ(clusters[1].SerializeAsString(), clusters[0].SerializeAsString());

@@ -38,6 +38,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   loading.global_batch = options.global_batch;
   loading.image_size = setup->model_->image_size();
   loading.seed = options.seed;
+  loading.prefetch_threads = options.prefetch_threads;
   loading.with_conditions = setup->model_->wants_conditions();
   DPIPE_ASSIGN_OR_RETURN(loading.buckets, setup->Buckets());
   DPIPE_ASSIGN_OR_RETURN(loading.patches, setup->Patches());

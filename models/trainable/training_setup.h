@@ -55,6 +55,7 @@ struct TrainingSetupOptions {
   bool mean_latents = false;  // see InputsOptions
   double offset_noise = 0;
   diffusion::TimestepSampling timesteps = diffusion::TimestepSampling::kUniform;
+  int prefetch_threads = 1;  // that decode pictures of the next steps
   std::string cache_folder;  // see CacheRequest
   // Of a model whose backbones take their own estimate: how often a step computes one first.
   double self_conditioning_probability = 0.5;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/base/time.h"
 
 namespace dpipe::cuda {
 namespace {
@@ -188,7 +189,7 @@ absl::Status FakeDriver::Record(Event event, Stream stream) {
   return Push("Record", stream, {[this, event, recording]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
                 EventState& state = events_.at(event);
                 state.done = std::max(state.done, recording);
-                state.time_ns = clock_ns_;
+                state.time_ns = by_the_clock ? MonotonicNow() : clock_ns_;
                 if (state.destroyed && state.done == state.recorded) events_.erase(event);
               }});
 }

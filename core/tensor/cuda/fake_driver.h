@@ -61,6 +61,9 @@ class FakeDriver : public Driver, public HostQueue {
   // So many GPUs like the first, numbered from 0. Before any is used.
   void SetNumGpus(int count);
   MultiprocessorRules& rules() { return rules_; }
+  // Events are reached at the time that it is, as traces want it; else after so many microseconds
+  // as there was work.
+  bool by_the_clock = false;
   // Shares that the GPU's clusters cost beyond what division gives.
   int lost_shares = 0;
 

@@ -1,0 +1,107 @@
+#include "bench/suite_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace dpipe::bench {
+namespace {
+
+// Of what a program says, what is kept for its last line.
+constexpr size_t kTail = 4096;
+
+[[noreturn]] void Become(const std::vector<char*>& argv, int standard_error) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  dup2(standard_error, STDERR_FILENO);
+  execv(argv[0], argv.data());
+  std::fprintf(stderr, "starting %s: %s\n", argv[0], strerror(errno));
+  _exit(127);
+}
+
+// Passes on what comes until its end, and gives the last of it.
+std::string PassOn(int from) {
+  std::string tail;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t count = read(from, buffer, sizeof(buffer));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return tail;
+    std::fwrite(buffer, 1, count, stderr);
+    tail.append(buffer, count);
+    if (tail.size() > kTail) tail.erase(0, tail.size() - kTail);
+  }
+}
+
+std::string LastLine(const std::string& text) {
+  const absl::string_view trimmed = absl::StripTrailingAsciiWhitespace(text);
+  const size_t end = trimmed.find_last_of("\n\r");
+  return std::string(end == absl::string_view::npos ? trimmed : trimmed.substr(end + 1));
+}
+
+}  // namespace
+
+std::vector<std::string> internal::OwnCommand(const std::vector<std::string>& started_by,
+                                              const std::vector<std::string>& given,
+                                              const std::string& more) {
+  std::vector<std::string> command = started_by;
+  if (started_by.size() <= given.size() + 1) {
+    command = {"/proc/self/exe"};
+    command.insert(command.end(), given.begin(), given.end());
+  }
+  command.push_back(more);
+  return command;
+}
+
+std::vector<std::string> OwnCommand(const std::vector<std::string>& given,
+                                    const std::string& more) {
+  std::ifstream words("/proc/self/cmdline");
+  std::vector<std::string> started_by;
+  for (std::string word; std::getline(words, word, '\0');) started_by.push_back(word);
+  return internal::OwnCommand(started_by, given, more);
+}
+
+absl::Status RunProcess(const std::vector<std::string>& command) {
+  std::vector<std::string> words = command;
+  const std::string& program = words[0];
+  int pipes[2];
+  if (pipe2(pipes, O_CLOEXEC) != 0) {
+    return absl::InternalError(absl::StrCat("a pipe for ", program, ": ", strerror(errno)));
+  }
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::fflush(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) Become(argv, pipes[1]);
+  close(pipes[1]);
+  if (pid < 0) {
+    close(pipes[0]);
+    return absl::InternalError(absl::StrCat("starting ", program, ": ", strerror(errno)));
+  }
+  const std::string said = LastLine(PassOn(pipes[0]));
+  close(pipes[0]);
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kCancelledStatus) {
+    return absl::CancelledError(said);
+  }
+  const std::string how = WIFEXITED(status) ? absl::StrCat("status ", WEXITSTATUS(status))
+                                            : absl::StrCat("signal ", WTERMSIG(status));
+  return absl::InternalError(
+      absl::StrCat("its process ended with ", how, said.empty() ? "" : ": ", said));
+}
+
+}  // namespace dpipe::bench
