@@ -259,6 +259,8 @@ int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
   const absl::Status status = dpipe::bench::Main();
   if (status.ok()) return 0;
-  std::fprintf(stderr, "train_step: %s\n", std::string(status.message()).c_str());
+  // What compare.py knows a lack of memory by, whoever found it out.
+  const char* const kind = absl::IsResourceExhausted(status) ? "out of memory: " : "";
+  std::fprintf(stderr, "train_step: %s%s\n", kind, std::string(status.message()).c_str());
   return 1;
 }
