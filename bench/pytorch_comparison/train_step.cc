@@ -19,6 +19,7 @@
 #include "core/base/run_paths.h"
 #include "core/base/scratch_folder.h"
 #include "core/base/time.h"
+#include "core/cuda/loaded_libraries.h"
 #include "core/planner/search.h"
 #include "core/report/plan_text.h"
 #include "core/tensor/safetensors.h"
@@ -238,6 +239,8 @@ absl::Status Main() {
   ready["ready"] =
       absl::StrCat(setup->model().Describe(), ", on ", setup->workers()[0]->device()->name());
   ready["plan"] = report::PlanText(session->plan());
+  // On a CPU there are none.
+  if (FLAGS_backend != "cpu") ready["libraries"] = LoadedCudaLibraries();
   std::cout << ready.dump() << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
     int steps = 0;
