@@ -32,7 +32,7 @@ shown with --cached.
         --image_size=512 --batch=64 --cached --compile --reference="MLPerf v4.0=128.9"
 
 Needs torch, diffusers, transformers and safetensors, for this comparison alone. Ends with 1 where a
-program failed or its losses were others.
+program failed or its losses were others, with 124 where there was no time for any.
 """
 
 import argparse
@@ -58,6 +58,9 @@ TORCH = os.path.join(HERE, "torch_step.py")
 # Dense bf16 TFLOP/s, from the makers' data sheets; the first whose name is in the GPU's.
 PEAKS = {"H200 NVL": 835.5, "H200": 989.4, "H100 NVL": 835.5, "H100 PCIe": 756.0, "H100": 989.4,
          "A100": 312.0, "B200": 2250.0}
+
+# The exit code where --total is over before anything is measured: that of timeout(1).
+NO_TIME_LEFT = 124
 
 # Asked for at the end: seconds that are kept for it of --total.
 COUNTING_SECONDS = 45
@@ -404,13 +407,17 @@ class Results:
             ("--folder", "--json", "--binary", "--torch=", "--total")))
         self.about = {"command": command, "revision": revision(), "machine": machine(arguments)}
 
+        self.write()  # so that what lies there from before is not taken for this
+
     def put(self, setting, rows):
         self.of_settings[setting] = rows
-        if not self.arguments.json:
-            return
         for row in rows:
             self.about["machine"].update(row.get("about", {}).get("versions", {}))
-        turns.write_json(self.arguments.json, {**self.about, "results": self.rows()})
+        self.write()
+
+    def write(self):
+        if self.arguments.json:
+            turns.write_json(self.arguments.json, {**self.about, "results": self.rows()})
 
     def rows(self):
         return [row for rows in self.of_settings.values() for row in rows]
@@ -542,7 +549,8 @@ def main():
     if bad:
         sys.exit(f"failed, or of other losses: {', '.join(bad)}")
     if not any("turns" in row for row in rows):
-        sys.exit("nothing was measured: no time was left")
+        print("nothing was measured: no time was left", file=sys.stderr)
+        sys.exit(NO_TIME_LEFT)
 
 
 if __name__ == "__main__":

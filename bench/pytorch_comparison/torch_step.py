@@ -275,6 +275,7 @@ def main():
     parser.add_argument("--compile", action="store_true", help="by torch.compile")
     parser.add_argument("--compile_mode", default="default")
     arguments = parser.parse_args()
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # all is in the folder
     if arguments.check:
         reason = lacking()
         if reason:

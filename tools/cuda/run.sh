@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Runs the tests, benchmarks and comparisons of this bundle, the most telling ones first.
 #   ./run [--results=FOLDER] [--archive=FILE] [--baseline=FOLDER] [--only=REGEX]
-#         [--timeout=SECONDS] [--total=SECONDS] [--python_packages=FOLDER] [--require_gpu]
-#         [--sanitize=TOOL]
+#         [--timeout=SECONDS] [--test_timeout=SECONDS] [--total=SECONDS]
+#         [--python_packages=FOLDER] [--require_gpu] [--sanitize=TOOL]
 # Leaves in FOLDER (default: results, beside this script) a log for each program, what benchmarks
 # write, machine.txt and summary.txt; and FILE (default: FOLDER.tar.gz) of all, written anew after
 # each program and when this ends, also by SIGTERM. FOLDER must be empty, or an earlier run's, whose
 # results are removed. Ends with "N passed, N failed, N skipped", and with 1 if anything failed.
 #   --only      what REGEX is found in, of a program's path and arguments
-#   --timeout   for each program; default: 1200
+#   --timeout   for each benchmark and comparison; default: 1200
+#   --test_timeout  for each test; default: 300, with --sanitize as long as a benchmark
 #   --total     for all of it: a program gets what is left, and those for which nothing is left are
 #               skipped; default: as long as it takes
 #   --baseline  the results of an earlier run; what is slower than there is a failure
@@ -23,7 +24,7 @@
 # Single programs are started by ./start.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-results=$root/results archive='' baseline='' only='' limit=1200 total=0 packages=''
+results=$root/results archive='' baseline='' only='' limit=1200 test_limit='' total=0 packages=''
 require_gpu=false sanitize=''
 for argument in "$@"; do
   case $argument in
@@ -32,6 +33,7 @@ for argument in "$@"; do
     --baseline=*) baseline=${argument#*=} ;;
     --only=*) only=${argument#*=} ;;
     --timeout=*) limit=${argument#*=} ;;
+    --test_timeout=*) test_limit=${argument#*=} ;;
     --total=*) total=${argument#*=} ;;
     --python_packages=*) packages=${argument#*=} ;;
     --require_gpu) require_gpu=true ;;
@@ -41,7 +43,8 @@ for argument in "$@"; do
 done
 refuse() { printf '%s\n' "$*" >&2; exit 2; }
 
-for seconds in "--timeout=$limit" "--total=$total"; do
+[ -n "$test_limit" ] || { [ -n "$sanitize" ] && test_limit=$limit || test_limit=300; }
+for seconds in "--timeout=$limit" "--test_timeout=$test_limit" "--total=$total"; do
   [[ ${seconds#*=} =~ ^[0-9]+$ ]] || refuse "$seconds: that is no number of seconds"
 done
 [[ '' =~ $only ]]
@@ -72,7 +75,7 @@ rm -f "$archive"
 workspace=$(cat "$root/workspace")
 DPIPE_REVISION=$(cat "$root/revision")
 export DPIPE_REVISION PYTHONDONTWRITEBYTECODE=1
-readonly root results archive baseline only limit total require_gpu sanitize workspace
+readonly root results archive baseline only limit test_limit total require_gpu sanitize workspace
 # What is kept of --total for a program that does not end at once, and for the archive.
 readonly reserve=15
 
@@ -97,17 +100,17 @@ trap 'stop INT' INT
 trap 'stop TERM' TERM
 
 # Sets `allowed`, the seconds that the next program may take; false where none are left.
-allow() {
-  allowed=$limit
+allow() {  # seconds, where enough are left
+  asked=$1 allowed=$1
   [ "$total" -gt 0 ] || return 0
   local left=$((total - SECONDS - reserve))
   [ "$left" -ge "$allowed" ] || allowed=$left
   [ "$left" -gt 0 ]
 }
 
-# Whether a program was ended because --total is over, and not --timeout.
+# Whether a program was ended because --total is over, and not its own time.
 out_of_time() {  # exit code
-  [ "$allowed" -lt "$limit" ] && { [ "$1" -eq 124 ] || [ "$1" -eq 137 ]; }
+  [ "$allowed" -lt "$asked" ] && { [ "$1" -eq 124 ] || [ "$1" -eq 137 ]; }
 }
 
 # Beside this shell, which can then be told to stop.
@@ -215,11 +218,12 @@ gpu_info=$(awk -F'\t' '$1 == "gpu_info" {print $2}' "$root/programs")
   grep -m1 'model name' /proc/cpuinfo
   timeout 60 nvidia-smi
 } >"$results/machine.txt" 2>&1
-allow
+allow "$test_limit"
 [ "$allowed" -gt 0 ] || allowed=1
 start "$gpu_info" >"$scratch/gpus" 2>&1
 has_gpu=$?
 gpus=$(cat "$scratch/gpus")
+gpus=${gpus:-$gpu_info ended with code $has_gpu}
 printf '%s\n' "$gpus" >>"$results/machine.txt"
 say "Revision $DPIPE_REVISION"
 say "GPU      $gpus"
@@ -232,7 +236,7 @@ while IFS=$'\t' read -r kind path arguments <&3; do
   [[ "$path $arguments" =~ $only ]] || continue
   case $kind in
     test)
-      if allow; then
+      if allow "$test_limit"; then
         run_test "$path"
       else
         skipped=$((skipped + 1))
@@ -246,14 +250,14 @@ while IFS=$'\t' read -r kind path arguments <&3; do
         reason=$gpus
       elif [[ -z $baseline && $arguments == *'{baseline}'* ]]; then
         reason="no --baseline"
-      elif ! allow; then
+      elif ! allow "$limit"; then
         reason="no time left"
       elif [ "$kind" = comparison ]; then
         how=start_script
         check_script "$path"
         reason=${lacks[$path]}
         [ -z "$reason" ] || is_lacking=true
-        allow || reason=${reason:-no time left}
+        allow "$limit" || reason=${reason:-no time left}
       fi
       if [ -z "$reason" ]; then
         run_benchmark "$how" "$path" "$arguments"

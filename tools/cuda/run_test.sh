@@ -125,6 +125,14 @@ rm -r results && tar xzf "$bundle/results.tar.gz" || fail "no archive at the end
 expect '^ended by SIGTERM: 2 passed, 0 failed, 0 skipped$' results/summary.txt
 expect '^told to stop$' results/profile.log
 
+# A test has less time than a benchmark.
+write "$files/some_test" <<'END_OF_FILE'
+#!/bin/bash
+read -r line <>never
+END_OF_FILE
+run --test_timeout=1 --only='^some' && fail "a test that took longer than it may passed"
+expect '^FAILED +some_test: 0 passed, 1 failed, 0 skipped; exit code 124'
+
 run --total=soon
 [ $? -eq 2 ] || fail "what is no number of seconds is to be refused"
 run --only='('
