@@ -529,7 +529,7 @@ def main():
     # So that what is running is ended, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
-    clock = turns.Clock(max(1, arguments.total - COUNTING_SECONDS) if arguments.total else 0)
+    clock = turns.Clock(max(1e-3, arguments.total - COUNTING_SECONDS) if arguments.total else 0)
     made = None
     if not arguments.folder:
         made = tempfile.mkdtemp(prefix="pytorch_comparison_")

@@ -60,7 +60,8 @@ class CompareTest(unittest.TestCase):
             self.assertFalse({"failed", "invalid", "skipped"} & run.rows[name].keys())
         for name in ("torch pure bf16", "torch autocast, channels last"):
             self.assertIn(name, run.errors)
-        self.assertIn("best: ours, CUDA graphs, 128.00 images/s; torch pure bf16, 64.00", run.output)
+        self.assertIn("best: ours, CUDA graphs, 128.00 images/s; torch pure bf16, 64.00; ratio 2.00",
+                      run.output)
         self.assertIn("Note: done", run.output)
 
     def test_one_without_enough_memory_gets_smaller_passes(self):
@@ -121,6 +122,11 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(run.code, 0, run.errors)
         self.assertEqual(run.rows["ours"]["images_a_second"], 64)
         self.assertNotIn("unet_tflops", run.rows["ours"])
+
+    def test_that_there_was_no_time_is_no_failure(self):
+        run = Run([[[], {}]], "--total=45")
+        self.assertEqual(run.code, 124, run.errors)
+        self.assertEqual({row["skipped"] for row in run.rows.values()}, {"no time left"})
 
     def test_only_what_is_asked_for(self):
         run = Run([[[], {}]], "--programs=^ours$|autocast$")

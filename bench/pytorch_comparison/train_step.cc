@@ -87,7 +87,9 @@ absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const std::stri
   options.graphs.say = Say;
   options.global_batch = FLAGS_batch;
   options.compute_dtype = ComputeType();
-  options.frozen_quantum = FLAGS_batch / NumDevices();
+  // As many as a pass of the backbone has, so that smaller passes take less memory throughout.
+  options.frozen_quantum =
+      std::max(1, FLAGS_batch / NumDevices() / std::max(1, FLAGS_micro_batches));
   options.seed = FLAGS_seed;
   options.caption_drop = 0;
   options.cache_folder = cache_folder;
