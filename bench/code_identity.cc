@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -23,8 +24,10 @@ namespace {
 
 constexpr char kUnknown[] = "unknown";
 
-// What git says of the workspace.
+// What git says of the workspace; of a program that was carried elsewhere, what came along.
 std::string Revision() {
+  const char* const told = std::getenv("DPIPE_REVISION");
+  if (told != nullptr) return told;
   // Single quotes in a path would end the quoting: such a workspace has no revision here.
   const std::string folder = OutputPath(".");
   if (folder.find('\'') != std::string::npos) return kUnknown;
@@ -39,7 +42,9 @@ std::string Revision() {
 }
 
 std::string ProgramFingerprint() {
-  const auto program = ReadFile("/proc/self/exe");
+  // Of a program that is started by way of the C library's loader that would be the loader.
+  const char* const told = std::getenv("DPIPE_PROGRAM_FILE");
+  const auto program = ReadFile(told != nullptr ? told : "/proc/self/exe");
   if (!program.ok()) return kUnknown;
   return Fingerprint().Add(*program).ToString().substr(0, 16);
 }

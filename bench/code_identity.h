@@ -14,6 +14,8 @@ namespace dpipe::bench {
 //                         code, so that equal ones are equal code
 //   versions["revision"]  the workspace's git revision, "-dirty" behind it where files differ from
 //                         it; "unknown" outside of one. For people: a program may be older.
+// Of a program that a bundle (//tools/cuda) starts, the environment says both: DPIPE_PROGRAM_FILE
+// and DPIPE_REVISION.
 void DescribeRun(report::BenchResults* results);
 
 // What makes results of two runs not comparable without saying so: other programs, revisions,

@@ -20,6 +20,7 @@
 #include "core/base/run_paths.h"
 #include "core/base/scratch_folder.h"
 #include "core/base/time.h"
+#include "core/cuda/loaded_libraries.h"
 #include "core/planner/search.h"
 #include "core/report/plan_text.h"
 #include "core/tensor/device.h"
@@ -82,11 +83,11 @@ int NumDevices() { return FLAGS_virtual_devices > 0 ? FLAGS_virtual_devices : FL
 
 bool OnCpus() { return FLAGS_backend == "cpu"; }
 
-// Of a device's share of the batch, all on a CPU, where PyTorch takes it in one piece, too. On a
-// GPU the largest even part of 16 images at most: a VAE encoder's first tensors of 64 images of 512
-// pixels have 2^31 elements, more than kernels count.
+// As many images as a pass of the backbone has, so that smaller passes take less memory throughout;
+// PyTorch takes as many. On a GPU the largest even part of 16 at most: a VAE encoder's first tensors
+// of 64 images of 512 pixels have 2^31 elements, more than kernels count.
 int FrozenQuantum() {
-  const int share = FLAGS_batch / NumDevices();
+  const int share = std::max(1, FLAGS_batch / NumDevices() / std::max(1, FLAGS_micro_batches));
   int quantum = OnCpus() ? share : std::min(share, 16);
   while (share % quantum != 0) --quantum;
   return quantum;
@@ -282,6 +283,8 @@ absl::Status Main() {
   ready["plan"] = report::PlanText(session->plan());
   ready["inputs"] = AboutInputs(setup->workers()[0]->device()->kind() == DeviceKind::kCuda);
   ready["frozen_quantum"] = job.frozen_quantum;
+  // On a CPU there are none.
+  if (FLAGS_backend != "cpu") ready["libraries"] = LoadedCudaLibraries();
   std::cout << ready.dump() << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
     int steps = 0;
@@ -303,6 +306,8 @@ int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
   const absl::Status status = dpipe::bench::Main();
   if (status.ok()) return 0;
-  std::fprintf(stderr, "train_step: %s\n", std::string(status.message()).c_str());
+  // What compare.py knows a lack of memory by, whoever found it out.
+  const char* const kind = absl::IsResourceExhausted(status) ? "out of memory: " : "";
+  std::fprintf(stderr, "train_step: %s%s\n", kind, std::string(status.message()).c_str());
   return 1;
 }

@@ -3,12 +3,26 @@
 def _executable(target):
     return target[DefaultInfo].files_to_run.executable
 
+def _script(target):
+    return target[DefaultInfo].files.to_list()[0]
+
+def _run_lines(ctx):
+    """Of each of `runs`: what kind of thing it starts, its path and the arguments."""
+    known = {str(b.label): ("benchmark", _executable(b)) for b in ctx.attr.benchmarks}
+    known.update([(str(c.label), ("comparison", _script(c))) for c in ctx.attr.comparisons])
+    lines = []
+    for run in ctx.attr.runs:
+        label, _, arguments = run.partition(" ")
+        kind, file = known[str(ctx.label.relative(label))]
+        lines.append("%s\t%s\t%s\n" % (kind, file.short_path, arguments))
+    return lines
+
 def _gpu_bundle_impl(ctx):
-    programs = ctx.attr.tests + ctx.attr.benchmarks.keys() + ctx.attr.programs
-    scripts = [(s[DefaultInfo].files.to_list()[0], runs) for s, runs in ctx.attr.comparisons.items()]
+    programs = ctx.attr.tests + ctx.attr.benchmarks + ctx.attr.programs
     runfiles = depset(
-        [_executable(p) for p in programs] + [file for file, _ in scripts],
-        transitive = [p[DefaultInfo].default_runfiles.files for p in programs],
+        [_executable(p) for p in programs],
+        transitive = [p[DefaultInfo].default_runfiles.files for p in programs] +
+                     [c[DefaultInfo].files for c in ctx.attr.comparisons],
     )
 
     # What goes where: "path in the bundle<TAB>file".
@@ -21,25 +35,18 @@ def _gpu_bundle_impl(ctx):
     lists = ctx.actions.declare_file(ctx.label.name + ".programs")
     ctx.actions.write(lists, "".join(
         ["test\t%s\t\n" % _executable(t).short_path for t in ctx.attr.tests] +
-        [
-            "benchmark\t%s\t%s\n" % (_executable(b).short_path, arguments)
-            for b, runs in ctx.attr.benchmarks.items()
-            for arguments in runs.split("\n")
-        ] +
+        _run_lines(ctx) +
         ["program\t%s\t\n" % _executable(p).short_path for p in ctx.attr.programs] +
-        [
-            "comparison\t%s\t%s\n" % (file.short_path, arguments)
-            for file, runs in scripts
-            for arguments in runs.split("\n")
-        ] +
         ["gpu_info\t%s\t\n" % ctx.executable.gpu_info.short_path],
     ))
 
     archive = ctx.actions.declare_file(ctx.label.name + ".tar.xz")
+    inputs = [manifest, lists, ctx.info_file, ctx.file._run, ctx.file._start, ctx.file._readme]
     ctx.actions.run(
         executable = ctx.executable._pack,
-        arguments = [archive.path, ctx.workspace_name, manifest.path, lists.path, ctx.file._run.path, ctx.file._start.path, ctx.executable.gpu_info.path, ctx.executable.gpu_info.short_path],
-        inputs = depset([manifest, lists, ctx.file._run, ctx.file._start, ctx.executable.gpu_info], transitive = [runfiles]),
+        arguments = [archive.path, ctx.workspace_name] + [file.path for file in inputs] +
+                    [ctx.executable.gpu_info.path, ctx.executable.gpu_info.short_path],
+        inputs = depset(inputs + [ctx.executable.gpu_info], transitive = [runfiles]),
         outputs = [archive],
         mnemonic = "GpuBundle",
         progress_message = "Packing %s" % archive.short_path,
@@ -51,19 +58,22 @@ def _manifest_line(file):
 
 gpu_bundle = rule(
     implementation = _gpu_bundle_impl,
-    doc = "NAME.tar.xz: unpack it anywhere and call gpu_bundle/run.",
+    doc = "NAME.tar.xz: unpack it anywhere and call gpu_bundle/run. It says of which commit it is, and so " +
+          "is packed anew with each.",
     attrs = {
-        "tests": attr.label_list(doc = "googletest programs"),
-        "benchmarks": attr.label_keyed_string_dict(
-            doc = "programs in the order to run them, and their arguments, a line for each time, in which " +
-                  "{results} is the folder for files and {baseline} that of an earlier run: without one, " +
-                  "who reads it is skipped",
-        ),
+        "tests": attr.label_list(doc = "googletest programs, which are run first, in this order"),
+        "benchmarks": attr.label_list(doc = "programs"),
         "programs": attr.label_list(doc = "that comparisons, or users, start"),
-        "comparisons": attr.label_keyed_string_dict(
+        "comparisons": attr.label_list(
             allow_files = True,
-            doc = "Python scripts, run after the benchmarks where `SCRIPT --check` says nothing, and " +
-                  "their arguments, likewise, in which {start} is the bundle's script that starts programs",
+            doc = "Python scripts, each with the files that it needs behind it; run where " +
+                  "`SCRIPT --check` ends well, and else skipped with what that says",
+        ),
+        "runs": attr.string_list(
+            doc = "benchmarks and comparisons in the order to run them: \"LABEL ARGUMENTS\", in which " +
+                  "{results} is the folder for files, {scratch} one that is removed at the end, " +
+                  "{seconds} how long it may take, {start} the bundle's script that starts programs " +
+                  "and {baseline} the folder of an earlier run: without one, who reads it is skipped",
         ),
         "gpu_info": attr.label(
             default = "//tools/cuda:gpu_info",
@@ -72,6 +82,7 @@ gpu_bundle = rule(
         ),
         "_pack": attr.label(default = "//tools/cuda:pack", executable = True, cfg = "host"),
         "_run": attr.label(default = "//tools/cuda:run.sh", allow_single_file = True),
+        "_readme": attr.label(default = "//tools/cuda:README.md", allow_single_file = True),
         "_start": attr.label(default = "//tools/cuda:start.sh", allow_single_file = True),
     },
 )

@@ -15,6 +15,17 @@ for name in libdl.so.2 libpthread.so.0 librt.so.1; do
   [ -s "gpu_bundle/lib/$name" ] || fail "no $name"
 done
 
+grep -qE '^([0-9a-f]{12}(-dirty)?|unknown)$' gpu_bundle/revision || fail "revision: $(cat gpu_bundle/revision)"
+[ -s gpu_bundle/README.md ] || fail "no README.md"
+# As on a machine without xz.
+if python3 -c 'import lzma, tarfile' 2>/dev/null; then
+  mkdir by_python && (cd by_python && python3 -m tarfile -e "$archive" >/dev/null 2>&1) ||
+    fail "unpacking by Python"
+  diff -r gpu_bundle by_python/gpu_bundle || fail "Python unpacks something else"
+  [ -x by_python/gpu_bundle/run ] || fail "Python does not make it executable"
+  rm -rf by_python
+fi
+
 run >out.txt 2>&1
 status=$?
 cat out.txt

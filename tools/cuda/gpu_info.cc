@@ -1,11 +1,14 @@
-// Says which GPUs there are and how their clocks run; ends with 3 where there is none, saying why.
+// Says which GPUs there are, how their clocks run, and which files of CUDA's libraries are used;
+// without a GPU why there is none, and ends with 3.
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "core/backend/clock_state.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/partition.h"
 #include "core/tensor/cuda/system_driver.h"
+#include "tools/cuda/cuda_libraries.h"
 
 namespace dpipe {
 namespace {
@@ -18,6 +21,7 @@ absl::Status SayGpus() {
   for (size_t i = 0; i < gpus.size(); ++i) {
     std::printf("%s, %s\n", cuda::DescribeGpu(gpus[i]).c_str(), ClockState(*devices[i]).c_str());
   }
+  for (const std::string& line : DescribeCudaLibraries()) std::printf("  %s\n", line.c_str());
   return absl::OkStatus();
 }
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Packs programs, their data and every shared library they need but CUDA's into one archive.
-#   pack ARCHIVE WORKSPACE MANIFEST PROGRAMS RUN_SCRIPT START_SCRIPT GPU_INFO GPU_INFO_PATH
-# MANIFEST: lines "path<TAB>file". The C library and its loader come along, too, so that the age of
+#   pack ARCHIVE WORKSPACE MANIFEST PROGRAMS STATUS RUN_SCRIPT START_SCRIPT README GPU_INFO
+#        GPU_INFO_PATH
+# MANIFEST: lines "path<TAB>file". STATUS: Bazel's, which has the revision. The C library and its loader come along, too, so that the age of
 # the other machine's does not matter.
 set -euo pipefail
-readonly archive=$1 workspace=$2 manifest=$3 programs=$4 run_script=$5 start_script=$6
-readonly gpu_info=$7 gpu_info_path=$8
+readonly archive=$1 workspace=$2 manifest=$3 programs=$4 status=$5 run_script=$6 start_script=$7
+readonly readme=$8 gpu_info=$9 gpu_info_path=${10}
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
@@ -42,6 +43,9 @@ done
 
 cp "$programs" "$root/programs"
 printf '%s\n' "$workspace" >"$root/workspace"
+revision=$(awk '$1 == "STABLE_REVISION" {print $2}' "$status")
+printf '%s\n' "${revision:-unknown}" >"$root/revision"
+cp -L "$readme" "$root/README.md"
 install -m 755 "$run_script" "$root/run"
 install -m 755 "$start_script" "$root/start"
 chmod -R u+w "$stage"
