@@ -24,9 +24,9 @@ namespace dpipe::cuda {
 // Blocks come from a pool of the driver that keeps what is freed: the same step repeated takes
 // nothing from the system. A block that other streams use (AddUse) goes back to the pool only when
 // they are done with it, which is looked for whenever memory is asked for; nobody waits, unless
-// memory is short. What one allocator keeps no other can use: where the GPU has no more, all of it
-// give up what they keep. Where every call to the GPU fails, blocks are addresses of no memory, for
-// work that will be refused: the error is kept, and the process goes on to tell it.
+// memory is short. What one allocator keeps no other can use: where the GPU has no more, all that
+// take from it give up what they keep. Where every call to the GPU fails, blocks are addresses of
+// no memory, for work that will be refused: the error is kept, and the process goes on to tell it.
 //
 // While the stream is captured nothing can be allocated from the pool. The capturing thread gets
 // parts of a *room*, a block that was allocated before; others wait for the end of the capture, and
