@@ -319,11 +319,13 @@ bool StreamOrderedAllocator::FreesDone() {
   return !freed_;
 }
 
+// Whoever has the lock may be waiting for the GPU.
 bool StreamOrderedAllocator::GiveUpUnused() {
-  absl::MutexLock lock(&mutex_);
+  if (!mutex_.TryLock()) return true;
   if (!captured()) Collect(/*wait=*/false);
   const bool all = FreesDone() && leaving_.empty();
   driver_->Trim(pool_).IgnoreError();
+  mutex_.Unlock();
   return !all;
 }
 
