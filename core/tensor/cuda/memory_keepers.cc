@@ -16,11 +16,13 @@ void MemoryKeepers::Remove(MemoryKeeper* keeper) {
                  keepers_.end());
 }
 
-void MemoryKeepers::GiveUpUnused(int gpu) {
+bool MemoryKeepers::GiveUpUnused(int gpu) {
   absl::MutexLock lock(&mutex_);
+  bool more = false;
   for (const auto& [of, keeper] : keepers_) {
-    if (of == gpu) keeper->GiveUpUnused();
+    if (of == gpu && keeper->GiveUpUnused()) more = true;
   }
+  return more;
 }
 
 }  // namespace dpipe::cuda

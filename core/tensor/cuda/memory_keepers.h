@@ -13,9 +13,9 @@ namespace dpipe::cuda {
 class MemoryKeeper {
  public:
   virtual ~MemoryKeeper() = default;
-  // Gives back to the GPU what nobody uses. By any thread; it waits for what is enqueued, and for
-  // no other thread to enqueue more.
-  virtual void GiveUpUnused() = 0;
+  // Gives back to the GPU what nobody uses, and waits for nothing. By any thread. Whether there
+  // will be more when the GPU has done what is enqueued.
+  virtual bool GiveUpUnused() = 0;
 };
 
 // Thread-safe.
@@ -24,9 +24,9 @@ class MemoryKeepers {
   void Add(int gpu, MemoryKeeper* keeper) ABSL_LOCKS_EXCLUDED(mutex_);
   // When it returns nobody asks the keeper for anything.
   void Remove(MemoryKeeper* keeper) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Has all of that GPU give up what they do not use, one after another. The calling thread holds
-  // no lock that one of them takes.
-  void GiveUpUnused(int gpu) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Has all of that GPU give up what they do not use, one after another; whether one of them will
+  // have more. The calling thread holds no lock that one of them takes.
+  bool GiveUpUnused(int gpu) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   absl::Mutex mutex_;

@@ -10,27 +10,32 @@ namespace {
 
 class Keeper : public MemoryKeeper {
  public:
-  Keeper(std::string name, std::string* asked) : name_(std::move(name)), asked_(asked) {}
-  void GiveUpUnused() override { *asked_ += name_; }
+  Keeper(std::string name, bool more, std::string* asked)
+      : name_(std::move(name)), more_(more), asked_(asked) {}
+  bool GiveUpUnused() override {
+    *asked_ += name_;
+    return more_;
+  }
 
  private:
   const std::string name_;
+  const bool more_;
   std::string* const asked_;
 };
 
 TEST(MemoryKeepersTest, ThoseOfTheGpuAreAskedInOrder) {
   std::string asked;
-  Keeper a("a", &asked), b("b", &asked), c("c", &asked);
+  Keeper a("a", true, &asked), b("b", false, &asked), c("c", false, &asked);
   MemoryKeepers keepers;
-  keepers.GiveUpUnused(0);
+  EXPECT_FALSE(keepers.GiveUpUnused(0));
   keepers.Add(0, &a);
   keepers.Add(1, &b);
   keepers.Add(0, &c);
-  keepers.GiveUpUnused(0);
+  EXPECT_TRUE(keepers.GiveUpUnused(0));
   EXPECT_EQ(asked, "ac");
   keepers.Remove(&a);
-  keepers.GiveUpUnused(0);
-  keepers.GiveUpUnused(1);
+  EXPECT_FALSE(keepers.GiveUpUnused(0));
+  EXPECT_FALSE(keepers.GiveUpUnused(1));
   EXPECT_EQ(asked, "accb");
 }
 

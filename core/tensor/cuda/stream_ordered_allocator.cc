@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/base/bytes.h"
 #include "core/base/check.h"
 
@@ -12,8 +14,12 @@ namespace {
 
 constexpr int64_t kGranule = 512;  // what the driver aligns to
 
-// How often others are asked for what they keep: somebody else may be the first to take it.
+// How often others are asked for what they keep, at least: somebody else may be the first to take
+// it. They are asked again while the GPU has yet to come to what they have freed; not for ever,
+// since their streams may wait for what this thread is to send.
 constexpr int kSweeps = 3;
+constexpr absl::Duration kLongestWait = absl::Seconds(10);
+constexpr absl::Duration kPoll = absl::Microseconds(50);
 
 // An address of no memory, aligned as all.
 constexpr uintptr_t kNowhere = uintptr_t{1} << 60;
@@ -40,6 +46,7 @@ StreamOrderedAllocator::~StreamOrderedAllocator() {
   driver_->memory_keepers().Remove(this);
   absl::MutexLock lock(&mutex_);
   Collect(/*wait=*/true);
+  DropMark();
   driver_->DestroyPool(pool_);
 }
 
@@ -54,11 +61,14 @@ absl::StatusOr<void*> StreamOrderedAllocator::TryAllocate(int64_t size_bytes) {
   DPIPE_RETURN_IF_ERROR(driver_->Synchronize(stream_));
   DPIPE_RETURN_IF_ERROR(driver_->Trim(pool_));
   data = driver_->Allocate(pool_, size_bytes, stream_);
-  for (int i = 0; i < kSweeps; ++i) {
+  const absl::Time until = absl::Now() + kLongestWait;
+  bool more = true;
+  for (int i = 0; i < kSweeps || (more && absl::Now() < until); ++i) {
     if (data.status().code() != absl::StatusCode::kResourceExhausted) return data;
     // What the GPU's other pools keep. Without the lock: they may be about to ask for this one's.
     mutex_.Unlock();
-    driver_->memory_keepers().GiveUpUnused(context_.gpu);
+    if (i > 0) absl::SleepFor(kPoll);
+    more = driver_->memory_keepers().GiveUpUnused(context_.gpu);
     mutex_.Lock();
     AwaitPool();
     data = driver_->Allocate(pool_, size_bytes, stream_);
@@ -261,6 +271,7 @@ void StreamOrderedAllocator::Collect(bool wait) {
   const auto free = [&](Block& block) {
     if (!UsesDone(wait, &block)) return false;
     driver_->Free(block.data, stream_).IgnoreError();
+    freed_ = true;
     return true;
   };
   leaving_.erase(std::remove_if(leaving_.begin(), leaving_.end(), free), leaving_.end());
@@ -287,30 +298,35 @@ void StreamOrderedAllocator::ReleaseCache() {
   driver_->Trim(pool_).IgnoreError();
 }
 
-absl::StatusOr<Event> StreamOrderedAllocator::Mark() {
-  DPIPE_ASSIGN_OR_RETURN(const Event event, driver_->CreateEvent(context_));
-  const absl::Status recorded = driver_->Record(event, stream_);
-  if (recorded.ok()) return event;
-  driver_->DestroyEvent(event);
-  return recorded;
+void StreamOrderedAllocator::DropMark() {
+  if (mark_ != nullptr) driver_->DestroyEvent(std::exchange(mark_, nullptr));
 }
 
-// A stream must not be waited for while it is captured, and a capture may begin once the lock is
-// gone. An event that was recorded before can be waited for at any time.
-void StreamOrderedAllocator::GiveUpUnused() {
-  absl::StatusOr<Event> freed = absl::FailedPreconditionError("captured");
-  {
-    absl::MutexLock lock(&mutex_);
-    if (!captured()) {
-      Collect(/*wait=*/true);
-      freed = Mark();
-    }
+// By an event, which may be asked for at any time: a stream must not be while it is captured.
+bool StreamOrderedAllocator::FreesDone() {
+  if (freed_ && !captured()) {
+    DropMark();
+    const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
+    if (!event.ok()) return true;  // the GPU does nothing any more
+    mark_ = *event;
+    driver_->Record(mark_, stream_).IgnoreError();
+    freed_ = false;
   }
-  if (freed.ok()) {
-    driver_->Synchronize(*freed).IgnoreError();
-    driver_->DestroyEvent(*freed);
-  }
+  if (mark_ == nullptr) return !freed_;
+  if (!driver_->Done(mark_).value_or(true)) return false;
+  driver_->Synchronize(mark_).IgnoreError();  // which tells the pool
+  DropMark();
+  return !freed_;
+}
+
+// Whoever has the lock may be waiting for the GPU.
+bool StreamOrderedAllocator::GiveUpUnused() {
+  if (!mutex_.TryLock()) return true;
+  if (!captured()) Collect(/*wait=*/false);
+  const bool all = FreesDone() && leaving_.empty();
   driver_->Trim(pool_).IgnoreError();
+  mutex_.Unlock();
+  return !all;
 }
 
 }  // namespace dpipe::cuda

@@ -24,9 +24,9 @@ namespace dpipe::cuda {
 // Blocks come from a pool of the driver that keeps what is freed: the same step repeated takes
 // nothing from the system. A block that other streams use (AddUse) goes back to the pool only when
 // they are done with it, which is looked for whenever memory is asked for; nobody waits, unless
-// memory is short. What one allocator keeps no other can use: where the GPU has no more, all of it
-// give up what they keep. Where every call to the GPU fails, blocks are addresses of no memory, for
-// work that will be refused: the error is kept, and the process goes on to tell it.
+// memory is short. What one allocator keeps no other can use: where the GPU has no more, all that
+// take from it give up what they keep. Where every call to the GPU fails, blocks are addresses of
+// no memory, for work that will be refused: the error is kept, and the process goes on to tell it.
 //
 // While the stream is captured nothing can be allocated from the pool. The capturing thread gets
 // parts of a *room*, a block that was allocated before; others wait for the end of the capture, and
@@ -47,8 +47,7 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   MemoryStats stats() const override;
   void ResetPeak() override;
   void ReleaseCache() override;
-  // While the stream is captured, of what had been freed before.
-  void GiveUpUnused() override;
+  bool GiveUpUnused() override;
   void set_poison(bool poison) override { poison_ = poison; }
 
   // The block `data` is in use, by another stream, until `event` is done; owned from here on. The
@@ -111,8 +110,9 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   // Events that are done would only pile up on a long-lived block.
   void DropDoneUses(std::vector<Event>* uses) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // After what the stream has enqueued.
-  absl::StatusOr<Event> Mark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the stream has come to all that was freed on it, so that it can be trimmed.
+  bool FreesDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropMark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Driver* const driver_;
   const Context context_;
@@ -123,6 +123,8 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   mutable absl::Mutex mutex_;
   std::unordered_map<void*, std::vector<Event>> uses_ ABSL_GUARDED_BY(mutex_);  // of live blocks
   std::vector<Block> leaving_ ABSL_GUARDED_BY(mutex_);  // freed, but still in use elsewhere
+  bool freed_ ABSL_GUARDED_BY(mutex_) = false;          // something, since the last mark
+  Event mark_ ABSL_GUARDED_BY(mutex_) = nullptr;        // after frees; null: nobody has asked
   MemoryStats stats_ ABSL_GUARDED_BY(mutex_);           // but for reserved_bytes
   std::map<char*, Room> rooms_ ABSL_GUARDED_BY(mutex_);
   std::pair<char* const, Room>* room_ ABSL_GUARDED_BY(mutex_) = nullptr;  // that `inside_` is in

@@ -100,6 +100,26 @@ TEST_F(StreamOrderedAllocatorTest, ShortMemoryIsTakenFromTheGpusOtherPools) {
   EXPECT_THAT(driver_.violations(), IsEmpty());
 }
 
+// As a stream with a message that somebody will only send when they have memory.
+TEST_F(StreamOrderedAllocatorTest, ShortMemoryDoesNotWaitForOtherStreamsWhereItIsEnough) {
+  const Stream third = *driver_.CreateStream({});
+  const auto keeper = Make(), stuck = MakeOn(third);
+  const auto allocator = MakeOn(other_);
+  driver_.set_memory_limit(4096);
+  bool sent = false;
+  ASSERT_TRUE(driver_
+                  .Enqueue(
+                      third, [] {}, [&sent] { return sent; })
+                  .ok());
+  stuck->Free(stuck->Allocate(1024), 1024);
+  keeper->Free(keeper->Allocate(3072), 3072);
+  void* const data = allocator->Allocate(3072);
+  EXPECT_EQ(stuck->stats().reserved_bytes, 1024);
+  allocator->Free(data, 3072);
+  sent = true;
+  driver_.RunAll();
+}
+
 TEST_F(StreamOrderedAllocatorTest, OtherGpusKeepTheirMemory) {
   driver_.SetNumGpus(2);
   const Context there{1, 132, nullptr};
