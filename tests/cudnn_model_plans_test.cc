@@ -1,5 +1,5 @@
-// Every convolution and attention of the reference models, in bf16, has an engine of cuDNN on an
-// H200. Skips where cuDNN is not installed.
+// Every convolution and attention of the reference models, in bf16 and at the batch sizes that they
+// are trained at, has an engine of cuDNN on an H200. Skips where cuDNN is not installed.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -11,6 +11,7 @@
 #include "core/ops/cuda/cudnn_graphs.h"
 #include "core/ops/cuda/planned_gpu.h"
 #include "gtest/gtest.h"
+#include "models/clip_text/clip_text.h"
 #include "models/controlnet/controlnet.h"
 #include "models/pixel_unet/pixel_unet.h"
 #include "models/unet/unet.h"
@@ -19,11 +20,12 @@
 namespace dpipe {
 namespace {
 
+using ops::cuda::AttentionShape;
 using ops::cuda::Convolution;
 using ops::cuda::CudnnGraph;
-using ops::cuda::UnmaskedAttention;
 
-constexpr int64_t kBatch = 8;
+constexpr int64_t kBatch = 64;
+constexpr int64_t kTokens = 77;
 constexpr int64_t kCascadeBase = 64;  // pixels a side of what is enlarged
 
 std::string Config(const std::string& file) {
@@ -33,13 +35,13 @@ std::string Config(const std::string& file) {
 }
 
 // As many zeros around the image as its sizes and the filters' leave, fewer before than after.
-Convolution ConvolutionOf(const Shape& x, const Shape& w, const Shape& y) {
+Convolution ConvolutionOf(int64_t batch, const Shape& x, const Shape& w, const Shape& y) {
   const int64_t stride = (x[0] + y[0] - 1) / y[0];
   const auto zeros = [stride](int64_t in, int64_t filter, int64_t out) {
     return std::max<int64_t>(0, (out - 1) * stride + filter - in);
   };
   const int64_t rows = zeros(x[0], w[2], y[0]), columns = zeros(x[1], w[3], y[1]);
-  return {kBatch,      x[0],
+  return {batch,       x[0],
           x[1],        x[2],
           w[0],        w[2],
           w[3],        y[0],
@@ -57,10 +59,16 @@ class CudnnModelPlansTest : public ::testing::Test {
     gpu_ = std::make_unique<ops::cuda::PlannedGpu>(*std::move(gpu));
   }
 
-  // Plans each pass of each shape once. `num_heads` of an attention by its width.
-  void ExpectPlans(const absl::StatusOr<nn::Program>& program,
-                   const std::function<int64_t(int64_t)>& num_heads) {
+  struct Attentions {
+    std::function<int64_t(int64_t)> num_heads;  // by the width
+    bool causal = false;
+  };
+
+  // Plans each pass of each shape once.
+  void ExpectPlans(const absl::StatusOr<nn::Program>& program, const Attentions& attentions,
+                   int64_t batch = kBatch) {
     ASSERT_TRUE(program.ok()) << program.status();
+    int found = 0;
     const int begin = program->layer(0).begin_node;
     const int end = program->layer(program->num_layers() - 1).end_node;
     for (int i = begin; i < end; ++i) {
@@ -69,23 +77,27 @@ class CudnnModelPlansTest : public ::testing::Test {
       if (node.node->kind() == "conv2d") {
         const Shape& w = program->parameter(node.parameters[0]).shape;
         if (w[2] > 1) {  // others are products
-          Plan(node, ConvolutionOf(shape(0), w, program->value(node.output).type.shape));
+          ++found;
+          Plan(node, ConvolutionOf(batch, shape(0), w, program->value(node.output).type.shape));
         }
       } else if (node.node->kind() == "attention") {
+        ++found;
         const int64_t width = shape(0)[1];
-        const int64_t heads = num_heads(width);
-        Plan(node, UnmaskedAttention{kBatch, heads, shape(0)[0], shape(1)[0], width / heads, 1});
+        const int64_t heads = attentions.num_heads(width);
+        Plan(node, AttentionShape{batch, heads, shape(0)[0], shape(1)[0], width / heads, 1,
+                                  attentions.causal});
       }
     }
-    EXPECT_GT(planned_.size(), 10);
+    EXPECT_GT(found, 10);
   }
 
  private:
-  using Describe = ops::cuda::CudnnContext::Describe;
+  using Plans = absl::StatusOr<std::unique_ptr<ops::cuda::CudnnPlan>>;
 
   void Plan(const nn::NodeInfo& node, const Convolution& c) {
-    const auto plan = [&](const char* pass, const Describe& describe) {
-      PlanOnce({pass, c.height, c.width, c.channels, c.outputs, c.rows, c.stride}, describe);
+    const auto plan = [&](const char* pass, const std::function<void(CudnnGraph*)>& describe) {
+      PlanOnce({pass, c.batch, c.height, c.width, c.channels, c.outputs, c.rows, c.stride},
+               [&] { return gpu_->Plan(describe); });
     };
     plan("convolution", [&](CudnnGraph* g) { DescribeConvolution(c, DType::kBf16, g); });
     if (node.input_grad_mask != 0) {
@@ -95,23 +107,27 @@ class CudnnModelPlansTest : public ::testing::Test {
       plan("its filters' gradient", [&](CudnnGraph* g) { DescribeFilterGrad(c, DType::kBf16, g); });
     }
   }
-  void Plan(const nn::NodeInfo& node, const UnmaskedAttention& a) {
-    const auto plan = [&](const char* pass, const Describe& describe) {
-      PlanOnce({pass, a.heads, a.queries, a.keys, a.size, 0, 0}, describe);
-    };
-    plan("attention", [&](CudnnGraph* g) { DescribeAttention(a, g); });
-    if (node.input_grad_mask != 0) {
-      plan("its gradient", [&](CudnnGraph* g) { DescribeAttentionGrad(a, g); });
+  void Plan(const nn::NodeInfo& node, const AttentionShape& a) {
+    PlanOnce({"attention", a.batch, a.heads, a.queries, a.keys, a.size, a.causal, 0},
+             [&] { return gpu_->PlanAttention(a); });
+    if (node.input_grad_mask == 0) return;
+    AttentionShape part = a;
+    const int64_t at_once = ops::cuda::SamplesAtOnce(a);
+    for (int64_t begin = 0; begin < a.batch; begin += at_once) {
+      part.batch = std::min(at_once, a.batch - begin);
+      PlanOnce({"its gradient", part.batch, a.heads, a.queries, a.keys, a.size, a.causal, 0},
+               [&] { return gpu_->PlanAttentionGrad(part); });
     }
   }
 
-  using Key = std::tuple<std::string, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
-  void PlanOnce(const Key& key, const Describe& describe) {
+  using Key =
+      std::tuple<std::string, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+  void PlanOnce(const Key& key, const std::function<Plans()>& make) {
     if (!planned_.insert(key).second) return;
-    const auto plan = gpu_->Plan(describe);
+    const Plans plan = make();
     EXPECT_TRUE(plan.ok()) << std::get<0>(key) << " of " << std::get<1>(key) << ", "
                            << std::get<2>(key) << ", " << std::get<3>(key) << ", "
-                           << std::get<4>(key) << ": " << plan.status();
+                           << std::get<4>(key) << ", " << std::get<5>(key) << ": " << plan.status();
   }
 
   std::unique_ptr<ops::cuda::PlannedGpu> gpu_;
@@ -138,7 +154,7 @@ models::UNetTraining Training() {
 
 TEST_F(CudnnModelPlansTest, StableDiffusionV21) {
   const models::UNetConfig config = UNet("unet_v21.json");
-  ExpectPlans(models::BuildUNetForTraining(config, {}, Training()), HeadsOf(config));
+  ExpectPlans(models::BuildUNetForTraining(config, {}, Training()), {HeadsOf(config)});
 }
 
 TEST_F(CudnnModelPlansTest, ControlNetV15) {
@@ -146,13 +162,27 @@ TEST_F(CudnnModelPlansTest, ControlNetV15) {
   const auto config = models::ParseControlNetConfig(
       Config("controlnet/testdata/controlnet_v15.json"), "controlnet_v15.json");
   ASSERT_TRUE(config.ok()) << config.status();
-  ExpectPlans(models::BuildControlNetForTraining(*config, unet, {}, Training()), HeadsOf(unet));
+  ExpectPlans(models::BuildControlNetForTraining(*config, unet, {}, Training()), {HeadsOf(unet)});
 }
 
 TEST_F(CudnnModelPlansTest, VaeEncoder) {
   const auto config = models::ParseVaeConfig(Config("testdata/vae_sd.json"), "vae_sd.json");
   ASSERT_TRUE(config.ok()) << config.status();
-  ExpectPlans(models::BuildVaeEncoder(*config, 512, 512), [](int64_t) { return 1; });
+  // Groups of samples that fill bubbles.
+  for (const int64_t samples : {4, 16}) {
+    ExpectPlans(models::BuildVaeEncoder(*config, 512, 512), {[](int64_t) { return 1; }}, samples);
+  }
+}
+
+// Frozen as they are, and trained.
+TEST_F(CudnnModelPlansTest, TextEncoders) {
+  for (const char* file : {"text_v21.json", "text_v15.json"}) {
+    const auto config = models::ParseClipTextConfig(Config(absl::StrCat("testdata/", file)), file);
+    ASSERT_TRUE(config.ok()) << config.status();
+    const int64_t heads = config->num_heads;
+    ExpectPlans(models::BuildClipText(*config, kTokens, nn::LayerKind::kTrainable),
+                {[heads](int64_t) { return heads; }, /*causal=*/true});
+  }
 }
 
 // Of both models, as they come in data/models.
@@ -167,9 +197,9 @@ TEST_F(CudnnModelPlansTest, Cascades) {
       if (config->noise_level_embed) options.low_height = options.low_width = kCascadeBase;
       const diffusion::NoiseSchedule schedule = Training().schedule;
       ExpectPlans(models::BuildPixelUNetForTraining(*config, options, {schedule, 0, schedule}),
-                  [&](int64_t width) {
+                  {[&](int64_t width) {
                     return config->head_channels == 0 ? 1 : width / config->head_channels;
-                  });
+                  }});
     }
   }
 }

@@ -104,16 +104,15 @@ class Saved {
   const Tensor q_, memory_;
 };
 
-UnmaskedAttention UnmaskedOf(const AttentionParams& params, const Tensor& q, const Tensor& k) {
-  return {q.dim(0),    params.num_heads, q.dim(1), k.dim(1), q.dim(2) / params.num_heads,
-          params.scale};
+// A mask hides nothing of a single key; cuDNN before 9.10 does not take one there.
+AttentionShape ShapeOf(const AttentionParams& params, const Tensor& q, const Tensor& k) {
+  const int64_t keys = k.dim(1);
+  return {q.dim(0),     params.num_heads,         q.dim(1), keys, q.dim(2) / params.num_heads,
+          params.scale, params.causal && keys > 1};
 }
 
-// cuDNN's attention has no engine for fp32, and the mask would be a graph of its own: only text
-// encoders have one, which are short.
-bool FitsCudnn(const AttentionParams& params, const Tensor& q) {
-  return q.dtype() == DType::kBf16 && !params.causal;
-}
+// cuDNN's attention has no engine for fp32.
+bool FitsCudnn(const Tensor& q) { return q.dtype() == DType::kBf16; }
 
 absl::Status ForwardByProducts(const AttentionParams& params, const Tensor& q, const Tensor& k,
                                const Tensor& v, const Saved& saved) {
@@ -163,8 +162,8 @@ absl::StatusOr<AttentionResult> AttentionForward(const AttentionParams& params, 
                                                  bool keep_saved) {
   const Saved saved = Saved::Make(params, q);
   absl::Status done = absl::UnimplementedError("");
-  if (FitsCudnn(params, q)) {
-    done = AttendByCudnn(UnmaskedOf(params, q, k), q, k, v, saved.y(), saved.log_sums());
+  if (FitsCudnn(q)) {
+    done = AttendByCudnn(ShapeOf(params, q, k), q, k, v, saved.y(), saved.log_sums());
   }
   if (absl::IsUnimplemented(done)) done = ForwardByProducts(params, q, k, v, saved);
   DPIPE_RETURN_IF_ERROR(done);
@@ -181,8 +180,8 @@ absl::StatusOr<AttentionGrads> AttentionInputGrad(const AttentionParams& params,
   const auto like = [](const Tensor& t) { return Tensor::Empty(t.device(), t.shape(), t.dtype()); };
   const AttentionGrads grads = {like(q), like(k), like(v)};
   absl::Status done = absl::UnimplementedError("");
-  if (FitsCudnn(params, q)) {
-    done = AttendGradByCudnn(UnmaskedOf(params, q, k), dy, q, k, v, saved.y(), saved.log_sums(),
+  if (FitsCudnn(q)) {
+    done = AttendGradByCudnn(ShapeOf(params, q, k), dy, q, k, v, saved.y(), saved.log_sums(),
                              grads.dq, grads.dk, grads.dv);
   }
   if (absl::IsUnimplemented(done)) done = GradByProducts(params, dy, q, k, v, saved, grads);

@@ -87,7 +87,6 @@ struct UpdateInt8 {
         largest_v = fmaxf(largest_v, x.v[j]);
       }
     }
-    // Once all lanes have come here, nobody reads the block's scales any more.
     largest_m = WarpMax(largest_m);
     const float largest_root = sqrtf(WarpMax(largest_v));
     for (int64_t i = Thread() % kWarp * kPack<float>; i < count; i += kNumbersOfWarp) {
@@ -95,6 +94,7 @@ struct UpdateInt8 {
       const Numbers x = Load(tensor, begin + i, of_pack, m_scale, root_scale);
       Update(tensor, begin + i, of_pack, x, largest_m, largest_root);
     }
+    WarpBarrier();  // all lanes have read the block's scales
     if (Thread() % kWarp == 0) {
       tensor.m_scales[block] = largest_m;
       tensor.root_scales[block] = largest_root;

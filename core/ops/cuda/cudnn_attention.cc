@@ -1,5 +1,9 @@
 // Attention as the chains of operations that cuDNN's engines know as such. cuDNN has single
 // operations too, the forward one since 9.13, the backward one without engines.
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
 #include "core/ops/cuda/cudnn_graphs.h"
 
 namespace dpipe::ops::cuda {
@@ -8,7 +12,7 @@ namespace {
 using Place = CudnnTensor::Place;
 
 // [batch, tokens, heads * size] as cuDNN's (batch, heads, tokens, size).
-CudnnTensor Heads(int64_t id, const UnmaskedAttention& s, int64_t tokens) {
+CudnnTensor Heads(int64_t id, const AttentionShape& s, int64_t tokens) {
   const int64_t width = s.heads * s.size;
   return {id, {s.batch, s.heads, tokens, s.size}, {tokens * width, s.size, width, 1}, DType::kBf16};
 }
@@ -19,7 +23,7 @@ CudnnTensor Transposed(CudnnTensor t) {
   return t;
 }
 // (batch, heads, rows, columns) without gaps.
-CudnnTensor Matrices(int64_t id, const UnmaskedAttention& s, int64_t rows, int64_t columns,
+CudnnTensor Matrices(int64_t id, const AttentionShape& s, int64_t rows, int64_t columns,
                      DType dtype, Place place) {
   return {id,
           {s.batch, s.heads, rows, columns},
@@ -27,7 +31,7 @@ CudnnTensor Matrices(int64_t id, const UnmaskedAttention& s, int64_t rows, int64
           dtype,
           place};
 }
-CudnnTensor OfRows(int64_t id, const UnmaskedAttention& s, Place place = Place::kMemory) {
+CudnnTensor OfRows(int64_t id, const AttentionShape& s, Place place = Place::kMemory) {
   return Matrices(id, s, s.queries, 1, DType::kF32, place);
 }
 CudnnTensor Number(int64_t id) {
@@ -37,7 +41,7 @@ CudnnTensor Number(int64_t id) {
 // Adds operations whose results are used by others, and only written where they have memory.
 class Chain {
  public:
-  Chain(const UnmaskedAttention& shape, CudnnGraph* graph) : shape_(shape), graph_(graph) {}
+  Chain(const AttentionShape& shape, CudnnGraph* graph) : shape_(shape), graph_(graph) {}
 
   const CudnnDescriptor& Tensor(const CudnnTensor& tensor) { return graph_->AddTensor(tensor); }
   // Scores, or their gradients, between operations.
@@ -54,18 +58,18 @@ class Chain {
   // to = a (mode) b; b may be null.
   const CudnnDescriptor& Pointwise(cudnnPointwiseMode_t mode, const CudnnDescriptor& a,
                                    const CudnnDescriptor* b, const CudnnTensor& to) {
-    const CudnnDescriptor& what =
-        graph_->Finish(graph_->Add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
-                           .Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, &mode)
-                           .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT));
-    const CudnnDescriptor& result = Tensor(to);
-    CudnnDescriptor& operation = graph_->AddOperation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
-                                     .Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what)
-                                     .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, a)
-                                     .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, result);
-    if (b != nullptr) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
-    graph_->Finish(operation);
-    return result;
+    return Apply(graph_->Finish(NewMode(mode)), a, b, nullptr, Tensor(to));
+  }
+  // Scores where a query sees the key, which is where the key comes no later, and `masked` where it
+  // does not.
+  const CudnnDescriptor& Causal(const CudnnDescriptor& scores, const CudnnDescriptor& masked) {
+    const CudnnDescriptor& query = IndexAlong(2, scores);
+    const CudnnDescriptor& key = IndexAlong(3, scores);
+    const CudnnDescriptor& seen =
+        Apply(graph_->Finish(NewMode(CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN)), query, &key,
+              nullptr, ScoresOf(CUDNN_DATA_BOOLEAN));
+    return Apply(graph_->Finish(NewMode(CUDNN_POINTWISE_BINARY_SELECT)), scores, &masked, &seen,
+                 Tensor(Scores()));
   }
   // Over the dimensions in which `to` has one element.
   const CudnnDescriptor& Reduction(cudnnReduceTensorOp_t mode, const CudnnDescriptor& a,
@@ -103,14 +107,95 @@ class Chain {
   }
 
  private:
-  const UnmaskedAttention& shape_;
+  CudnnDescriptor& NewMode(cudnnPointwiseMode_t mode,
+                           cudnnDataType_t arithmetic = CUDNN_DATA_FLOAT) {
+    return graph_->Add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
+        .Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, &mode)
+        .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, arithmetic);
+  }
+  // b and `where` may be null.
+  const CudnnDescriptor& Apply(const CudnnDescriptor& mode, const CudnnDescriptor& a,
+                               const CudnnDescriptor* b, const CudnnDescriptor* where,
+                               const CudnnDescriptor& to) {
+    CudnnDescriptor& operation = graph_->AddOperation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+                                     .Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, mode)
+                                     .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, a)
+                                     .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, to);
+    if (b != nullptr) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+    if (where != nullptr) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, *where);
+    graph_->Finish(operation);
+    return to;
+  }
+  // As the scores, of a type that no tensor in memory has.
+  const CudnnDescriptor& ScoresOf(cudnnDataType_t type) {
+    const CudnnTensor scores = Scores();
+    return graph_->Finish(graph_->Add(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
+                              .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, scores.id)
+                              .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
+                              .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, scores.sizes)
+                              .Set(CUDNN_ATTR_TENSOR_STRIDES, scores.strides)
+                              .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{16})
+                              .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true));
+  }
+  // Each score's index along a dimension.
+  const CudnnDescriptor& IndexAlong(int64_t dimension, const CudnnDescriptor& scores) {
+    CudnnDescriptor& mode = NewMode(CUDNN_POINTWISE_GEN_INDEX);
+    mode.Set(CUDNN_ATTR_POINTWISE_AXIS, dimension);
+    return Apply(graph_->Finish(mode), scores, nullptr, nullptr, ScoresOf(CUDNN_DATA_INT32));
+  }
+
+  const AttentionShape& shape_;
   CudnnGraph* const graph_;
   int64_t next_id_ = kFirstUnnamed;
 };
 
+// 9.10.0 and 9.10.1 have bugs, for which cudnn-frontend refuses attention and its gradient.
+void RequireSound(CudnnGraph* graph) {
+  const size_t version = graph->api().cudnnGetVersion();
+  if (version == 91000 || version == 91001) graph->Require(91002);
+}
+
+// What the gradient's workspace holds at one time. 1.5 GiB: of 64 samples of 4096 tokens in 5 heads
+// that are 8 at once, 1.34 GB.
+constexpr int64_t kMostScoreBytes = int64_t{3} << 29;
+
 }  // namespace
 
-void DescribeAttention(const UnmaskedAttention& s, CudnnGraph* graph) {
+absl::Status CheckAttention(const AttentionShape& s) {
+  if (s.size % 8 == 0) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      "cuDNN has attention of head sizes that are multiples of 8, and not of ", s.size));
+}
+
+absl::Status CheckAttentionGrad(const AttentionShape& s, int capability_major) {
+  DPIPE_RETURN_IF_ERROR(CheckAttention(s));
+  // A known issue in the release notes of 9.18.1; plans are made all the same.
+  if (s.keys == 1) {
+    return absl::UnimplementedError("cuDNN has no gradient of attention to a single key");
+  }
+  // cudnn-frontend's limits. (On Blackwell it has 256 from 9.23 on, by an engine that it names.)
+  const int64_t most = capability_major == 9 ? 256 : 128;
+  if (s.size <= most) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat(
+      "on GPUs of compute capability ", capability_major,
+      ".x cuDNN has attention's gradient up to a head size of ", most, ", and not of ", s.size));
+}
+
+int64_t SamplesAtOnce(const AttentionShape& s) {
+  const auto padded = [](int64_t tokens) { return (tokens + 127) / 128 * 128; };
+  const int64_t of_sample = s.heads * padded(s.queries) * padded(s.keys) * SizeOf(DType::kBf16);
+  const int64_t most = std::max<int64_t>(1, kMostScoreBytes / of_sample);
+  if (s.batch <= most) return s.batch;
+  // Sums of each part begin at a multiple of 16 bytes.
+  const int64_t multiple = 4 / std::gcd(int64_t{4}, s.heads * s.queries);
+  for (int64_t part = most; part > 0 && 2 * part >= most; --part) {
+    if (s.batch % part == 0 && part % multiple == 0) return part;  // one plan for all parts
+  }
+  return std::min(s.batch, std::max(multiple, most / multiple * multiple));
+}
+
+void DescribeAttention(const AttentionShape& s, CudnnGraph* graph) {
+  RequireSound(graph);
   Chain chain(s, graph);
   const CudnnDescriptor& q = chain.Tensor(Heads(kQueries, s, s.queries));
   const CudnnDescriptor& kt = chain.Tensor(Transposed(Heads(kKeys, s, s.keys)));
@@ -118,8 +203,9 @@ void DescribeAttention(const UnmaskedAttention& s, CudnnGraph* graph) {
   const CudnnDescriptor& scale = chain.Tensor(Number(kScale));
 
   // e = exp(scale * q k^T - largest), log_sums = largest + log(sums), y = e / sums v.
-  const CudnnDescriptor& scores = chain.Pointwise(
+  const CudnnDescriptor& all = chain.Pointwise(
       CUDNN_POINTWISE_MUL, chain.Product(q, kt, chain.Scores()), &scale, chain.Scores());
+  const CudnnDescriptor& scores = s.causal ? chain.Causal(all, chain.Tensor(Number(kMasked))) : all;
   const CudnnDescriptor& largest =
       chain.Reduction(CUDNN_REDUCE_TENSOR_MAX, scores, chain.Between(OfRows(0, s)));
   const CudnnDescriptor& e = chain.Pointwise(
@@ -138,9 +224,12 @@ void DescribeAttention(const UnmaskedAttention& s, CudnnGraph* graph) {
 
 // dq is the product itself, and not fp32 sums that are then rounded: with those it would be added
 // up atomically, in no order. So ds lies in the workspace in between.
-void DescribeAttentionGrad(const UnmaskedAttention& s, CudnnGraph* graph) {
+void DescribeAttentionGrad(const AttentionShape& s, int capability_major, CudnnGraph* graph) {
+  RequireSound(graph);
   // Until then engines need a mask where the last block of keys is not full.
   if (s.keys % 128 != 0) graph->Require(91501);
+  // cudnn-frontend has it deterministic on Blackwell from then on.
+  if (capability_major == 10) graph->Require(91800);
   Chain chain(s, graph);
   const CudnnDescriptor& q = chain.Tensor(Heads(kQueries, s, s.queries));
   const CudnnDescriptor& kt = chain.Tensor(Transposed(Heads(kKeys, s, s.keys)));
@@ -166,8 +255,10 @@ void DescribeAttentionGrad(const UnmaskedAttention& s, CudnnGraph* graph) {
   // p = exp(scale * q k^T - log_sums), dv = p^T dy.
   const CudnnDescriptor& scores = chain.Pointwise(
       CUDNN_POINTWISE_MUL, chain.Product(q, kt, chain.Scores()), &scale, chain.Scores());
+  const CudnnDescriptor& all =
+      chain.Pointwise(CUDNN_POINTWISE_SUB, scores, &log_sums, chain.Scores());
   const CudnnDescriptor& p = chain.Pointwise(
-      CUDNN_POINTWISE_EXP, chain.Pointwise(CUDNN_POINTWISE_SUB, scores, &log_sums, chain.Scores()),
+      CUDNN_POINTWISE_EXP, s.causal ? chain.Causal(all, chain.Tensor(Number(kMasked))) : all,
       nullptr, chain.Scores());
   chain.Product(chain.Reshape(p, chain.Between(transposed_scores)), dy,
                 Heads(kValueGrads, s, s.keys));

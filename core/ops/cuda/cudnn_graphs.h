@@ -25,6 +25,7 @@ enum CudnnId : int64_t {
   kOutputGrads,  // dy
   kUnit,         // fp32, 1, and no memory
   kGradSums,     // fp32, sums of dy * y by query; room for them
+  kMasked,       // fp32, in place of scores that a query does not see, and no memory
   kFirstUnnamed = 100,
 };
 
@@ -32,8 +33,19 @@ enum CudnnId : int64_t {
 void DescribeConvolution(const Convolution& shape, DType dtype, CudnnGraph* graph);
 void DescribeInputGrad(const Convolution& shape, DType dtype, CudnnGraph* graph);
 void DescribeFilterGrad(const Convolution& shape, DType dtype, CudnnGraph* graph);
-void DescribeAttention(const UnmaskedAttention& shape, CudnnGraph* graph);
-void DescribeAttentionGrad(const UnmaskedAttention& shape, CudnnGraph* graph);
+
+// Unimplemented for shapes that cuDNN, whatever its version, does not compute or not rightly, which
+// includes some that it makes plans for: those that NVIDIA's cudnn-frontend refuses. The gradient's
+// depend on the GPU's compute capability. Such a shape must not be described.
+absl::Status CheckAttention(const AttentionShape& shape);
+absl::Status CheckAttentionGrad(const AttentionShape& shape, int capability_major);
+void DescribeAttention(const AttentionShape& shape, CudnnGraph* graph);
+void DescribeAttentionGrad(const AttentionShape& shape, int capability_major, CudnnGraph* graph);
+
+// Of how many samples the gradient is computed at once: all, or else as many as their scores fit
+// the workspace's limit, in equal parts where the batch has such a divisor, and with log_sums of
+// each part aligned to 16 bytes (for which up to 4 samples may exceed the limit).
+int64_t SamplesAtOnce(const AttentionShape& shape);
 
 }  // namespace dpipe::ops::cuda
 

@@ -1,6 +1,7 @@
 #include "core/ops/cuda/cudnn_ops.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -32,8 +33,8 @@ CudnnContext::Key KeyOf(Graph graph, DType dtype, const Convolution& s) {
           s.pad_right};
 }
 // Attention is in bf16 always.
-CudnnContext::Key KeyOf(Graph graph, DType, const UnmaskedAttention& s) {
-  return {static_cast<int64_t>(graph), s.batch, s.heads, s.queries, s.keys, s.size};
+CudnnContext::Key KeyOf(Graph graph, DType, const AttentionShape& s) {
+  return {static_cast<int64_t>(graph), s.batch, s.heads, s.queries, s.keys, s.size, s.causal};
 }
 
 const char* NameOf(Graph graph) {
@@ -56,22 +57,25 @@ std::string ShapeText(const Convolution& s) {
                       " channels, filters of ", s.rows, " x ", s.columns, ", stride ", s.stride,
                       ", to ", s.out_height, " x ", s.out_width);
 }
-std::string ShapeText(const UnmaskedAttention& s) {
-  return absl::StrCat(s.heads, " heads of ", s.size, ", ", s.queries, " queries, ", s.keys,
-                      " keys");
+std::string ShapeText(const AttentionShape& s) {
+  return absl::StrCat(s.heads, " heads of ", s.size, ", ", s.queries, " queries, ", s.keys, " keys",
+                      s.causal ? ", causal" : "");
 }
 
 using Memory = std::vector<std::pair<int64_t, void*>>;
+
+absl::Status Emulated() {
+  return absl::UnimplementedError("cuDNN does not run on emulated devices");
+}
 
 // What cuDNN does not compute is noted with the device.
 template <typename Shape>
 absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype,
                  const Shape& shape, const CudnnContext::Describe& describe, const Memory& memory) {
-  if (StreamOf(*device).emulated) {
-    return absl::UnimplementedError("cuDNN does not run on emulated devices");
-  }
+  if (StreamOf(*device).emulated) return Emulated();
   for (const auto& [id, data] : memory) {
-    if (reinterpret_cast<uintptr_t>(data) % 16 != 0 && id != kScale && id != kUnit) {
+    const bool is_number = id == kScale || id == kUnit || id == kMasked;
+    if (reinterpret_cast<uintptr_t>(data) % 16 != 0 && !is_number) {
       return absl::UnimplementedError("cuDNN is given tensors aligned to 16 bytes only");
     }
   }
@@ -113,52 +117,67 @@ absl::Status ConvolveFilterGradByCudnn(const Convolution& shape, const Tensor& x
              {{kImage, x.raw_data()}, {kFilters, dfilters.raw_data()}, {kOutput, dy.raw_data()}});
 }
 
-absl::Status AttendByCudnn(const UnmaskedAttention& shape, const Tensor& q, const Tensor& k,
-                           const Tensor& v, const Tensor& y, float* log_sums) {
-  float scale = shape.scale;
-  return Run(q.device(), Graph::kAttention, DType::kBf16, shape,
-             [&](CudnnGraph* graph) { DescribeAttention(shape, graph); },
-             {{kQueries, q.raw_data()},
-              {kKeys, k.raw_data()},
-              {kValues, v.raw_data()},
-              {kAttended, y.raw_data()},
-              {kLogSums, log_sums},
-              {kScale, &scale}});
-}
-
 namespace {
 
-// Elements of ds, bf16, that lie in the workspace at one time: 1 GB.
-constexpr int64_t kMostScores = int64_t{512} << 20;
+absl::Status RunAttention(Graph graph, const AttentionShape& shape,
+                          const std::shared_ptr<Device>& device, const absl::Status& checked,
+                          const CudnnContext::Describe& describe, Memory memory) {
+  if (!checked.ok()) {
+    device->Note(
+        absl::StrCat(NameOf(graph), " of ", ShapeText(shape),
+                     " is computed by products instead, which is slower: ", checked.message()));
+    return checked;
+  }
+  DPIPE_ASSIGN_OR_RETURN(const CudnnApi* api, LoadCudnn());
+  float scale = shape.scale, unit = 1;
+  // exp() of either is 0; cuDNN before 9.10 is not given infinities.
+  float masked = api->cudnnGetVersion() < 91000 ? std::numeric_limits<float>::lowest()
+                                                : -std::numeric_limits<float>::infinity();
+  memory.emplace_back(kScale, &scale);
+  if (graph == Graph::kAttentionGrad) memory.emplace_back(kUnit, &unit);
+  if (shape.causal) memory.emplace_back(kMasked, &masked);
+  return Run(device, graph, DType::kBf16, shape, describe, memory);
+}
 
 }  // namespace
 
-absl::Status AttendGradByCudnn(const UnmaskedAttention& shape, const Tensor& dy, const Tensor& q,
+absl::Status AttendByCudnn(const AttentionShape& shape, const Tensor& q, const Tensor& k,
+                           const Tensor& v, const Tensor& y, float* log_sums) {
+  if (StreamOf(q).emulated) return Emulated();
+  return RunAttention(Graph::kAttention, shape, q.device(), CheckAttention(shape),
+                      [&](CudnnGraph* graph) { DescribeAttention(shape, graph); },
+                      {{kQueries, q.raw_data()},
+                       {kKeys, k.raw_data()},
+                       {kValues, v.raw_data()},
+                       {kAttended, y.raw_data()},
+                       {kLogSums, log_sums}});
+}
+
+absl::Status AttendGradByCudnn(const AttentionShape& shape, const Tensor& dy, const Tensor& q,
                                const Tensor& k, const Tensor& v, const Tensor& y,
                                const float* log_sums, const Tensor& dq, const Tensor& dk,
                                const Tensor& dv) {
-  const int64_t rows = shape.heads * shape.queries;
-  const int64_t most = std::clamp<int64_t>(kMostScores / (rows * shape.keys), 1, shape.batch);
+  if (StreamOf(q).emulated) return Emulated();
+  const int capability = dpipe::cuda::CudaDeviceOf(*q.device()).gpu().capability_major;
+  const int64_t rows = shape.heads * shape.queries, most = SamplesAtOnce(shape);
   const Tensor sums = Tensor::Empty(q.device(), {most, rows}, DType::kF32);
   for (int64_t begin = 0; begin < shape.batch; begin += most) {
-    UnmaskedAttention part = shape;
+    AttentionShape part = shape;
     part.batch = std::min(most, shape.batch - begin);
     const auto of = [&](const Tensor& t) { return t.Slice(begin, begin + part.batch).raw_data(); };
-    float scale = shape.scale, unit = 1;
-    DPIPE_RETURN_IF_ERROR(Run(q.device(), Graph::kAttentionGrad, DType::kBf16, part,
-                              [&](CudnnGraph* graph) { DescribeAttentionGrad(part, graph); },
-                              {{kQueries, of(q)},
-                               {kKeys, of(k)},
-                               {kValues, of(v)},
-                               {kAttended, of(y)},
-                               {kOutputGrads, of(dy)},
-                               {kLogSums, const_cast<float*>(log_sums) + begin * rows},
-                               {kGradSums, sums.raw_data()},
-                               {kScale, &scale},
-                               {kUnit, &unit},
-                               {kQueryGrads, of(dq)},
-                               {kKeyGrads, of(dk)},
-                               {kValueGrads, of(dv)}}));
+    DPIPE_RETURN_IF_ERROR(
+        RunAttention(Graph::kAttentionGrad, part, q.device(), CheckAttentionGrad(part, capability),
+                     [&](CudnnGraph* graph) { DescribeAttentionGrad(part, capability, graph); },
+                     {{kQueries, of(q)},
+                      {kKeys, of(k)},
+                      {kValues, of(v)},
+                      {kAttended, of(y)},
+                      {kOutputGrads, of(dy)},
+                      {kLogSums, const_cast<float*>(log_sums) + begin * rows},
+                      {kGradSums, sums.raw_data()},
+                      {kQueryGrads, of(dq)},
+                      {kKeyGrads, of(dk)},
+                      {kValueGrads, of(dv)}}));
   }
   return absl::OkStatus();
 }

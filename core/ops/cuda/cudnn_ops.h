@@ -33,18 +33,19 @@ absl::Status ConvolveInputGradByCudnn(const Convolution& shape, const Tensor& dy
 absl::Status ConvolveFilterGradByCudnn(const Convolution& shape, const Tensor& x, const Tensor& dy,
                                        const Tensor& dfilters);
 
-// q, y [batch, queries, heads * size]; k, v [batch, keys, heads * size]: bf16, without a mask.
-struct UnmaskedAttention {
+// q, y [batch, queries, heads * size]; k, v [batch, keys, heads * size]: bf16.
+struct AttentionShape {
   int64_t batch, heads, queries, keys, size;
   float scale;
+  bool causal = false;  // query i sees keys 0 to i only
 };
 
-// The gradient takes its workspace from the device, as large as one sample needs or 1 GB, and goes
-// through the batch in parts that fit. log_sums: fp32 [batch, heads, queries],
-// log(sum(exp(scale * q k^T))).
-absl::Status AttendByCudnn(const UnmaskedAttention& shape, const Tensor& q, const Tensor& k,
+// The gradient takes its workspace from the device, as large as one sample needs or 1.5 GiB, and
+// goes through the batch in parts that fit. log_sums: fp32 [batch, heads, queries],
+// log(sum(exp(scale * q k^T))) over the keys that a query sees.
+absl::Status AttendByCudnn(const AttentionShape& shape, const Tensor& q, const Tensor& k,
                            const Tensor& v, const Tensor& y, float* log_sums);
-absl::Status AttendGradByCudnn(const UnmaskedAttention& shape, const Tensor& dy, const Tensor& q,
+absl::Status AttendGradByCudnn(const AttentionShape& shape, const Tensor& dy, const Tensor& q,
                                const Tensor& k, const Tensor& v, const Tensor& y,
                                const float* log_sums, const Tensor& dq, const Tensor& dk,
                                const Tensor& dv);

@@ -20,13 +20,13 @@ absl::Status ConvolveFilterGradByCudnn(const Convolution&, const Tensor&, const 
                                        const Tensor&) {
   return WithoutCuda();
 }
-absl::Status AttendByCudnn(const UnmaskedAttention&, const Tensor&, const Tensor&, const Tensor&,
+absl::Status AttendByCudnn(const AttentionShape&, const Tensor&, const Tensor&, const Tensor&,
                            const Tensor&, float*) {
   return WithoutCuda();
 }
-absl::Status AttendGradByCudnn(const UnmaskedAttention&, const Tensor&, const Tensor&,
-                               const Tensor&, const Tensor&, const Tensor&, const float*,
-                               const Tensor&, const Tensor&, const Tensor&) {
+absl::Status AttendGradByCudnn(const AttentionShape&, const Tensor&, const Tensor&, const Tensor&,
+                               const Tensor&, const Tensor&, const float*, const Tensor&,
+                               const Tensor&, const Tensor&) {
   return WithoutCuda();
 }
 

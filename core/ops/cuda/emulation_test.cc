@@ -1,5 +1,6 @@
 #include "core/ops/cuda/emulation.h"
 
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -48,6 +49,50 @@ TEST(EmulationTest, AMissingBarrierShowsAsOtherResultsInAnotherOrder) {
     return result;
   };
   EXPECT_NE(bits(Neighbours(false, 1)), bits(Neighbours(false, 2)));
+}
+
+// y[i] = the value of the next lane of the warp, through memory; x is then overwritten.
+struct TakeFromNextLane {
+  float* x;
+  float* y;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const uint32_t i = ThreadOfAll(), next = i / kWarp * kWarp + (i + 1) % kWarp;
+    x[i] = static_cast<float>(i);
+    WarpBarrier();
+    y[i] = x[next];
+    WarpBarrier();
+    x[i] = -1;
+  }
+};
+
+TEST(EmulationTest, WarpBarrierMakesMemoryVisible) {
+  for (uint64_t order : {0, 1, 2}) {
+    std::vector<float> x(2 * kThreads), y(2 * kThreads);
+    emulation::SetOrder(order);
+    Launch(kEmulated, 2, TakeFromNextLane{x.data(), y.data()});
+    for (uint32_t i = 0; i < y.size(); ++i) {
+      EXPECT_EQ(y[i], i / kWarp * kWarp + (i + 1) % kWarp);
+    }
+  }
+  emulation::SetOrder(0);
+}
+
+// Of each warp's lanes, those below `first` being NaNs.
+struct LargestOfWarp {
+  uint32_t first;
+  float* y;
+  DPIPE_KERNEL_FUNCTION void operator()() const {
+    const uint32_t lane = Thread() % kWarp;
+    y[ThreadOfAll()] = WarpMax(lane < first ? NAN : 40.0f - static_cast<float>(lane));
+  }
+};
+
+TEST(EmulationTest, TheLargestOfAWarpLeavesOutNans) {
+  std::vector<float> y(kThreads);
+  for (const uint32_t first : {0u, 1u, 17u, 31u}) {
+    Launch(kEmulated, 1, LargestOfWarp{first, y.data()});
+    for (const float largest : y) EXPECT_EQ(largest, 40.0f - static_cast<float>(first));
+  }
 }
 
 struct Sums {

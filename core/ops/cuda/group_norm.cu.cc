@@ -60,46 +60,98 @@ struct Moments {
   DPIPE_KERNEL_FUNCTION void Finish(const ColumnWalk&, float (&)[kTerms][kPack<T>]) const {}
 };
 
-// Sums over a group of what SumRuns left, by a warp.
+// A group is a warp's, or a block's where the runs of its channels are many: the VAE's at 512 x 512
+// pixels are 8,192, of few samples. By the shape alone, so that sums have one order.
+constexpr int64_t kMostOfWarp = 512;
+bool IsOfBlock(const GroupNormShape& shape) {
+  return shape.x.channels / shape.groups * Runs(shape.x) > kMostOfWarp;
+}
+
+template <bool kOfBlock>
+struct GroupThreads {
+  static constexpr uint32_t kCount = kOfBlock ? kThreads : kWarp;
+  int64_t group;  // of all samples
+  uint32_t lane = Thread() % kCount;
+  DPIPE_KERNEL_FUNCTION GroupThreads() : group(kOfBlock ? Block() : ThreadOfAll() / kWarp) {}
+  DPIPE_KERNEL_FUNCTION double Sum(double value) const {
+    if constexpr (kOfBlock) return BlockSum(value);
+    return WarpSum(value);
+  }
+};
+
+// Sums over a group of what SumRuns left, by its threads: they lie side by side along the channels,
+// and as many times as that goes along the runs.
 struct GroupSums {
   double first, second;
 };
-template <typename Factor>
+template <typename Threads, typename Factor>
 DPIPE_KERNEL_FUNCTION GroupSums SumGroup(const GroupNormShape& shape, const float* run_sums,
-                                         int64_t sample, int64_t group, const Factor& factor) {
+                                         const Threads& threads, const Factor& factor) {
+  constexpr uint32_t kAhead = 4;  // runs that are asked for before the first is waited for
   const uint32_t width = static_cast<uint32_t>(shape.x.channels / shape.groups);
   const uint32_t runs = static_cast<uint32_t>(Runs(shape.x));
+  const uint32_t side_by_side = width < Threads::kCount ? width : Threads::kCount;
+  const uint32_t step = Threads::kCount / side_by_side, first_run = threads.lane / side_by_side;
+  const int64_t sample = threads.group / shape.groups, of_run = 2 * shape.x.channels;
   GroupSums sums = {0, 0};
-  for (uint32_t i = Thread() % kWarp; i < width * runs; i += kWarp) {
-    const int64_t channel = group * width + i % width;
-    const int64_t row = (sample * runs + i / width) * 2;
-    sums.first += factor(channel) * run_sums[row * shape.x.channels + channel];
-    sums.second += factor(channel) * run_sums[(row + 1) * shape.x.channels + channel];
+  for (uint32_t c = threads.lane % side_by_side; c < width && first_run < step; c += side_by_side) {
+    const int64_t channel = threads.group % shape.groups * width + c;
+    const float* from = run_sums + (sample * runs + first_run) * of_run + channel;
+    double first = 0, second = 0;
+    uint32_t run = first_run;
+    for (; run + (kAhead - 1) * step < runs; run += kAhead * step, from += kAhead * step * of_run) {
+      float firsts[kAhead], seconds[kAhead];
+      DPIPE_UNROLL for (uint32_t a = 0; a < kAhead; ++a) {
+        firsts[a] = from[a * step * of_run];
+        seconds[a] = from[a * step * of_run + shape.x.channels];
+      }
+      DPIPE_UNROLL for (uint32_t a = 0; a < kAhead; ++a) {
+        first += firsts[a];
+        second += seconds[a];
+      }
+    }
+    for (; run < runs; run += step, from += step * of_run) {
+      first += from[0];
+      second += from[shape.x.channels];
+    }
+    sums.first += factor(channel) * first;
+    sums.second += factor(channel) * second;
   }
-  sums.first = WarpSum(sums.first);
-  sums.second = WarpSum(sums.second);
+  sums.first = threads.Sum(sums.first);
+  sums.second = threads.Sum(sums.second);
   return sums;
 }
 
-// A warp a group.
-template <typename T>
+// Launches kernel(true or false, as a type): whether a group is a block's.
+template <typename KernelOf>
+void LaunchForGroups(const Stream& stream, const GroupNormShape& shape, const KernelOf& kernel) {
+  const int64_t groups = shape.x.batch * shape.groups;
+  if (IsOfBlock(shape)) {
+    Launch(stream, BlocksFor(groups * kThreads), kernel(std::true_type{}));
+  } else {
+    Launch(stream, BlocksFor(groups * kWarp), kernel(std::false_type{}));
+  }
+}
+
+template <typename T, bool kOfBlock>
 struct FinishMoments {
   GroupNormShape shape;
   const T* x;
   const float* run_sums;
   float* stats;
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const int64_t warp = ThreadOfAll() / kWarp;
-    if (warp >= shape.x.batch * shape.groups) return;
-    const int64_t sample = warp / shape.groups, group = warp % shape.groups;
+    const GroupThreads<kOfBlock> threads;
+    const int64_t group = threads.group;
+    if (group >= shape.x.batch * shape.groups) return;
     const auto one = [](int64_t) { return 1.0; };
-    const GroupSums sums = SumGroup(shape, run_sums, sample, group, one);
-    if (Thread() % kWarp != 0) return;
+    const GroupSums sums = SumGroup(shape, run_sums, threads, one);
+    if (threads.lane != 0) return;
     const double count = static_cast<double>(shape.x.positions) * (shape.x.channels / shape.groups);
     const double mean = sums.first / count;
     const double variance = sums.second / count - mean * mean;
-    stats[2 * warp] = static_cast<float>(mean + Shift(shape, x, sample, group));
-    stats[2 * warp + 1] =
+    const float shift = Shift(shape, x, group / shape.groups, group % shape.groups);
+    stats[2 * group] = static_cast<float>(mean + shift);
+    stats[2 * group + 1] =
         static_cast<float>(1 / sqrt((variance > 0 ? variance : 0 * variance) + shape.eps));
   }
 };
@@ -192,22 +244,22 @@ struct GradTerms {
   }
 };
 
-// The means of dz scale and of dz scale h over each group: a warp a group.
+// The means of dz scale and of dz scale h over each group.
+template <bool kOfBlock>
 struct GroupMeans {
   GroupNormShape shape;
   const float* run_sums;
   const float* scale;
   float* means;  // [batch, groups, 2]
   DPIPE_KERNEL_FUNCTION void operator()() const {
-    const int64_t warp = ThreadOfAll() / kWarp;
-    if (warp >= shape.x.batch * shape.groups) return;
+    const GroupThreads<kOfBlock> threads;
+    if (threads.group >= shape.x.batch * shape.groups) return;
     const auto factor = [this](int64_t channel) { return static_cast<double>(scale[channel]); };
-    const GroupSums sums =
-        SumGroup(shape, run_sums, warp / shape.groups, warp % shape.groups, factor);
-    if (Thread() % kWarp != 0) return;
+    const GroupSums sums = SumGroup(shape, run_sums, threads, factor);
+    if (threads.lane != 0) return;
     const double count = static_cast<double>(shape.x.positions) * (shape.x.channels / shape.groups);
-    means[2 * warp] = static_cast<float>(sums.first / count);
-    means[2 * warp + 1] = static_cast<float>(sums.second / count);
+    means[2 * threads.group] = static_cast<float>(sums.first / count);
+    means[2 * threads.group + 1] = static_cast<float>(sums.second / count);
   }
 };
 
@@ -277,8 +329,9 @@ template <typename T>
 void GroupNormValues(const Stream& stream, const GroupNormShape& shape, const T* x,
                      const float* scale, const float* bias, float* workspace, float* stats, T* y) {
   LaunchSumRuns<T>(stream, Moments<T>{shape, {x}}, shape.x, workspace);
-  Launch(stream, BlocksFor(shape.x.batch * shape.groups * kWarp),
-         FinishMoments<T>{shape, x, workspace, stats});
+  LaunchForGroups(stream, shape, [&](auto of_block) {
+    return FinishMoments<T, of_block.value>{shape, x, workspace, stats};
+  });
   const auto normalise = [&](auto silu) {
     Launch(stream, WalkBlocks<T>(shape.x),
            Normalise<T, silu.value>{shape, x, scale, bias, stats, y});
@@ -295,8 +348,9 @@ void GroupNormGradient(const Stream& stream, const GroupNormShape& shape, const 
   const auto differentiate = [&](auto silu) {
     LaunchSumRuns<T>(stream, GradTerms<T, silu.value>{shape, {x, dy}, scale, bias, stats}, shape.x,
                      run_sums);
-    Launch(stream, BlocksFor(shape.x.batch * shape.groups * kWarp),
-           GroupMeans{shape, run_sums, scale, means});
+    LaunchForGroups(stream, shape, [&](auto of_block) {
+      return GroupMeans<of_block.value>{shape, run_sums, scale, means};
+    });
     LaunchFinishSums<false>(stream, shape.x, 2, 1, 2, run_sums, sums);
     if (addend != nullptr) {
       Launch(stream, WalkBlocks<T>(shape.x),

@@ -74,6 +74,7 @@ inline uint32_t BlocksFor(int64_t n) {
 __device__ __forceinline__ uint32_t Thread() { return threadIdx.x; }
 __device__ __forceinline__ uint32_t Block() { return blockIdx.x; }
 __device__ __forceinline__ void Barrier() { __syncthreads(); }
+__device__ __forceinline__ void WarpBarrier() { __syncwarp(); }
 template <typename T>
 __device__ __forceinline__ T LaneXor(T value, uint32_t mask) {
   return __shfl_xor_sync(0xffffffffu, value, static_cast<int>(mask));
@@ -83,6 +84,8 @@ DPIPE_KERNEL_FUNCTION uint32_t Thread() { return emulation::Here().thread; }
 DPIPE_KERNEL_FUNCTION uint32_t Block() { return emulation::Here().block; }
 // No thread of a block goes on before all have come here; all see what was written before.
 DPIPE_KERNEL_FUNCTION void Barrier() { emulation::Barrier(); }
+// The same for the lanes of a warp. A shuffle is none: it orders no reading and writing.
+DPIPE_KERNEL_FUNCTION void WarpBarrier() { emulation::ExchangeXor(0, 0); }
 // The value (float or double) of lane (own ^ mask) of the warp. All lanes must call it together.
 template <typename T>
 DPIPE_KERNEL_FUNCTION T LaneXor(T value, uint32_t mask) {

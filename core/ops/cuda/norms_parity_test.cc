@@ -17,10 +17,13 @@ struct GroupCase {
   int groups;
 };
 
-// One and several runs of 128 positions, one and several tiles of 32 packs, packs that span groups.
-const GroupCase kGroupCases[] = {{{2, 5, 7, 12}, 4}, {{3, 2, 40}, 4},  {{2, 9, 13, 64}, 32},
-                                 {{1, 129, 33}, 3},  {{2, 300, 5}, 5}, {{2, 8, 8, 320}, 32},
-                                 {{1, 140, 260}, 26}};
+// One and several runs of 128 positions, one and several tiles of 32 packs, packs that span groups;
+// groups wider than a warp; groups that are a block's, with few channels of many runs and with more
+// than a block has threads.
+const GroupCase kGroupCases[] = {{{2, 5, 7, 12}, 4},  {{3, 2, 40}, 4},   {{2, 9, 13, 64}, 32},
+                                 {{1, 129, 33}, 3},   {{2, 300, 5}, 5},  {{2, 8, 8, 320}, 32},
+                                 {{1, 140, 260}, 26}, {{2, 11, 80}, 2},  {{1, 1100, 200}, 2},
+                                 {{1, 300, 600}, 2},  {{1, 1300, 64}, 2}};
 
 // Normalised values and their products with the parameters are up to 20; sums add up to 300 of
 // them. 2^-23 of that a rounding, a handful of roundings.
@@ -170,21 +173,23 @@ TEST_P(NormsParityTest, AddTerms) {
 }
 
 TEST_P(NormsParityTest, SamplesDoNotDependOnTheirNeighbours) {
-  GroupNormParams params;
-  params.groups = 3;
-  const Tensor x = OnDevice(device_, Random({3, 150, 33})),
-               dy = OnDevice(device_, Random({3, 150, 33}));
-  const Tensor scale = OnDevice(device_, Random({33}, DType::kF32));
-  const GroupNormResult all = *GroupNormForward(params, x, scale, scale);
-  const GroupNormGrads grads = *GroupNormInputGrad(params, x, dy, all.stats, scale, scale);
-  for (int b = 0; b < 3; ++b) {
-    const Tensor one = x.Slice(b, b + 1).Clone();
-    const GroupNormResult alone = *GroupNormForward(params, one, scale, scale);
-    ExpectSameBits(Here(alone.y), Here(all.y.Slice(b, b + 1)));
-    const GroupNormGrads own =
-        *GroupNormInputGrad(params, one, dy.Slice(b, b + 1), alone.stats, scale, scale);
-    ExpectSameBits(Here(own.dx), Here(grads.dx.Slice(b, b + 1)));
-    ExpectSameBits(Here(own.sums), Here(grads.sums.Slice(b, b + 1)));
+  // Groups that are a warp's, and a block's.
+  for (const Shape& shape : {Shape{3, 150, 33}, Shape{3, 400, 600}}) {
+    GroupNormParams params;
+    params.groups = 3;
+    const Tensor x = OnDevice(device_, Random(shape)), dy = OnDevice(device_, Random(shape));
+    const Tensor scale = OnDevice(device_, Random({shape[-1]}, DType::kF32));
+    const GroupNormResult all = *GroupNormForward(params, x, scale, scale);
+    const GroupNormGrads grads = *GroupNormInputGrad(params, x, dy, all.stats, scale, scale);
+    for (int b = 0; b < 3; ++b) {
+      const Tensor one = x.Slice(b, b + 1).Clone();
+      const GroupNormResult alone = *GroupNormForward(params, one, scale, scale);
+      ExpectSameBits(Here(alone.y), Here(all.y.Slice(b, b + 1)));
+      const GroupNormGrads own =
+          *GroupNormInputGrad(params, one, dy.Slice(b, b + 1), alone.stats, scale, scale);
+      ExpectSameBits(Here(own.dx), Here(grads.dx.Slice(b, b + 1)));
+      ExpectSameBits(Here(own.sums), Here(grads.sums.Slice(b, b + 1)));
+    }
   }
 }
 

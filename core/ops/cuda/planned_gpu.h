@@ -8,6 +8,7 @@
 
 #include "core/base/status.h"
 #include "core/ops/cuda/cudnn_graph.h"
+#include "core/ops/cuda/cudnn_ops.h"
 
 namespace dpipe::ops::cuda {
 
@@ -21,12 +22,17 @@ class PlannedGpu {
                                                   bool exact_fp32 = false) const;
   absl::StatusOr<CudnnEngines> EnginesFor(const CudnnContext::Describe& describe,
                                           bool exact_fp32 = false) const;
+  // As the ops would have them on such a GPU.
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> PlanAttention(const AttentionShape& shape) const;
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> PlanAttentionGrad(const AttentionShape& shape) const;
 
  private:
-  PlannedGpu(const CudnnApi& api, CudnnTarget target) : api_(&api), target_(std::move(target)) {}
+  PlannedGpu(const CudnnApi& api, CudnnTarget target, int capability_major)
+      : api_(&api), target_(std::move(target)), capability_major_(capability_major) {}
 
   const CudnnApi* api_;
   CudnnTarget target_;
+  int capability_major_;
 };
 
 }  // namespace dpipe::ops::cuda

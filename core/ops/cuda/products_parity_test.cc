@@ -1,8 +1,11 @@
+#include <string>
+
 #include "core/ops/attention.h"
 #include "core/ops/conv2d.h"
 #include "core/ops/cuda/parity.h"
 #include "core/ops/cuda/stream_of.h"
 #include "core/ops/linear.h"
+#include "gmock/gmock.h"
 
 namespace dpipe::ops::cuda {
 namespace {
@@ -13,6 +16,67 @@ class ProductsParityTest : public ParityTest {
   // are the same on both devices, so only roundings of fp32 sums count.
   Tensor Weights(const Shape& shape, int64_t terms) {
     return Random(shape, DType::kF32, 1 / std::sqrt(static_cast<float>(terms)));
+  }
+
+  struct ConvolutionCase {
+    Shape x, w;
+    Conv2dParams params;
+  };
+  void ExpectConvolution(const ConvolutionCase& c) {
+    const Shape y = Conv2dOutputShape(c.params, c.x, c.w);
+    const Tensors inputs = {Random(c.x), Weights(c.w, c.w.num_elements() / c.w[0]),
+                            Random({c.w[0]}, DType::kF32), Random(y), Random({y[0], y[3]})};
+    // On a GPU cuDNN rounds what the bias and the addend are added to, and the filters' gradients,
+    // to bf16, by up to 2^-9 of them. Without it, what is added to a sample's channels is added to
+    // a rounded product.
+    const bool is_bf16 = GetParam() == DType::kBf16, rounded = !StreamOf(*device_).emulated;
+    const Tolerance exact = {1e-5, 1e-4};
+    const Tolerance loose = is_bf16 ? Tolerance{1.0 / 256, 6e-2} : exact;
+    const auto products = [&](const Tensors& t) -> absl::StatusOr<Tensors> {
+      const Weight w(t[1]);
+      Tensor dw = t[1].Clone(), db = t[2].Clone(), dw_alone = t[1].Clone();
+      DPIPE_RETURN_IF_ERROR(Conv2dWeightGrad(c.params, t[0], t[3], &dw, &db));
+      DPIPE_RETURN_IF_ERROR(Conv2dWeightGrad(c.params, t[0], t[3], &dw_alone, nullptr));
+      return Tensors{*Conv2dForward(c.params, t[0], w, t[2]),
+                     *Conv2dForward(c.params, t[0], w, Tensor()),
+                     *Conv2dForward(c.params, t[0], w, t[2], t[3]),
+                     *Conv2dInputGrad(c.params, t[3], w, c.x),
+                     dw,
+                     db,
+                     dw_alone};
+    };
+    ExpectParity(inputs, rounded ? loose : exact, products);
+    ExpectParity(inputs, loose, [&](const Tensors& t) -> absl::StatusOr<Tensors> {
+      const Weight w(t[1]);
+      return Tensors{*Conv2dForward(c.params, t[0], w, t[2], t[4]),
+                     *Conv2dForward(c.params, t[0], w, Tensor(), t[4])};
+    });
+  }
+
+  struct AttentionCase {
+    int64_t batch, queries, keys, width;
+    int heads;
+    bool causal;
+  };
+  void ExpectAttention(const AttentionCase& c) {
+    AttentionParams params;
+    params.num_heads = c.heads;
+    params.scale = AttentionScale(c.width, c.heads);
+    params.causal = c.causal;
+    const Shape q = {c.batch, c.queries, c.width}, k = {c.batch, c.keys, c.width};
+    // Probabilities and their gradients are rounded to bf16 between the products, 2^-9 of each of
+    // numbers below 1; sums of them over the keys or queries err by as much again.
+    const Tolerance tolerance =
+        GetParam() == DType::kF32 ? Tolerance{2e-5, 2e-5} : Tolerance{0, 3e-2};
+    ExpectParity({Random(q), Random(k), Random(k), Random(q)}, tolerance,
+                 [&](const Tensors& in) -> absl::StatusOr<Tensors> {
+                   const AttentionResult kept = *AttentionForward(params, in[0], in[1], in[2]);
+                   const AttentionResult only =
+                       *AttentionForward(params, in[0], in[1], in[2], /*keep_saved=*/false);
+                   const AttentionGrads grads =
+                       *AttentionInputGrad(params, in[3], in[0], in[1], in[2], kept.saved);
+                   return Tensors{kept.y, only.y, grads.dq, grads.dk, grads.dv};
+                 });
   }
 };
 
@@ -49,11 +113,7 @@ TEST_P(ProductsParityTest, Linear) {
 }
 
 TEST_P(ProductsParityTest, Conv2d) {
-  struct Case {
-    Shape x, w;
-    Conv2dParams params;
-  };
-  const Case cases[] = {
+  const ConvolutionCase cases[] = {
       {{1, 1, 1, 1}, {1, 1, 1, 1}, Conv2dSymmetric(1, 0)},
       {{2, 5, 7, 3}, {4, 3, 3, 3}, Conv2dSymmetric(1, 1)},
       {{2, 6, 5, 9}, {7, 9, 1, 1}, Conv2dSymmetric(1, 0)},
@@ -62,67 +122,64 @@ TEST_P(ProductsParityTest, Conv2d) {
       {{1, 6, 6, 5}, {2, 5, 4, 3}, {3, 2, 1, 0, 2}},
       {{2, 4, 4, 3}, {5, 3, 1, 1}, Conv2dSymmetric(2, 0)},
   };
-  for (const Case& c : cases) {
-    const Shape y = Conv2dOutputShape(c.params, c.x, c.w);
-    const Tensors inputs = {Random(c.x), Weights(c.w, c.w.num_elements() / c.w[0]),
-                            Random({c.w[0]}, DType::kF32), Random(y), Random({y[0], y[3]})};
-    // On a GPU cuDNN rounds what the bias and the addend are added to, and the filters' gradients,
-    // to bf16. Without it, what is added to a sample's channels is added to a rounded product.
-    const bool is_bf16 = GetParam() == DType::kBf16, rounded = !StreamOf(*device_).emulated;
-    const Tolerance loose = {1e-5, is_bf16 ? 6e-2 : 1e-4};
-    const Tolerance tolerance = rounded ? loose : Tolerance{1e-5, 1e-4};
-    ExpectParity(inputs, tolerance, [&](const Tensors& t) -> absl::StatusOr<Tensors> {
-      const Weight w(t[1]);
-      Tensor dw = t[1].Clone(), db = t[2].Clone(), dw_alone = t[1].Clone();
-      DPIPE_RETURN_IF_ERROR(Conv2dWeightGrad(c.params, t[0], t[3], &dw, &db));
-      DPIPE_RETURN_IF_ERROR(Conv2dWeightGrad(c.params, t[0], t[3], &dw_alone, nullptr));
-      return Tensors{*Conv2dForward(c.params, t[0], w, t[2]),
-                     *Conv2dForward(c.params, t[0], w, Tensor()),
-                     *Conv2dForward(c.params, t[0], w, t[2], t[3]),
-                     *Conv2dInputGrad(c.params, t[3], w, c.x),
-                     dw,
-                     db,
-                     dw_alone};
-    });
-    ExpectParity(inputs, loose, [&](const Tensors& t) -> absl::StatusOr<Tensors> {
-      const Weight w(t[1]);
-      return Tensors{*Conv2dForward(c.params, t[0], w, t[2], t[4]),
-                     *Conv2dForward(c.params, t[0], w, Tensor(), t[4])};
-    });
-  }
+  for (const ConvolutionCase& c : cases) ExpectConvolution(c);
+}
+
+// A U-Net's channels, of small images, since it is the reference that takes the time.
+TEST_P(ProductsParityTest, Conv2dOfAUNet) {
+  if (StreamOf(*device_).emulated) GTEST_SKIP() << "for cuDNN's engines";
+  const ConvolutionCase cases[] = {{{2, 8, 8, 320}, {320, 320, 3, 3}, Conv2dSymmetric(1, 1)},
+                                   {{1, 8, 8, 320}, {320, 320, 3, 3}, Conv2dSymmetric(2, 1)},
+                                   {{1, 8, 8, 4}, {320, 4, 3, 3}, Conv2dSymmetric(1, 1)},
+                                   {{1, 4, 4, 1280}, {1280, 1280, 3, 3}, Conv2dSymmetric(1, 1)}};
+  for (const ConvolutionCase& c : cases) ExpectConvolution(c);
+  EXPECT_THAT(device_->notes(), ::testing::IsEmpty());
 }
 
 TEST_P(ProductsParityTest, Attention) {
-  struct Case {
-    int64_t batch, queries, keys, width;
-    int heads;
-    bool causal;
+  const AttentionCase cases[] = {{1, 1, 1, 1, 1, false},    {2, 5, 7, 12, 3, false},
+                                 {1, 64, 77, 40, 1, false}, {2, 33, 33, 16, 2, true},
+                                 {1, 70, 3, 24, 8, false},  {1, 18, 9, 320, 2, false}};
+  for (const AttentionCase& c : cases) ExpectAttention(c);
+}
+
+// Heads of 40, 64 and 80, which cuDNN has on every GPU; a text encoder's.
+TEST_P(ProductsParityTest, AttentionOfModels) {
+  const AttentionCase cases[] = {{2, 33, 33, 80, 2, false},
+                                 {1, 20, 77, 128, 2, false},
+                                 {1, 35, 21, 160, 2, false},
+                                 {2, 77, 77, 128, 2, true}};
+  for (const AttentionCase& c : cases) ExpectAttention(c);
+  EXPECT_THAT(device_->notes(), ::testing::IsEmpty());
+}
+
+// cuDNN's, in more than one part, against products of the same numbers in fp32.
+TEST_P(ProductsParityTest, AttentionOfManyTokens) {
+  if (StreamOf(*device_).emulated) GTEST_SKIP() << "takes too long emulated";
+  if (GetParam() == DType::kF32) GTEST_SKIP() << "cuDNN's attention is in bf16";
+  const Shape shape = {10, 4096, 320};
+  AttentionParams params;
+  params.num_heads = 5;
+  params.scale = AttentionScale(shape[2], params.num_heads);
+  Tensors inputs;
+  for (int i = 0; i < 4; ++i) inputs.push_back(OnDevice(device_, Random(shape)));
+  const auto attend = [&](DType dtype) -> Tensors {
+    Tensors in;
+    for (const Tensor& input : inputs) in.push_back(input.To(dtype));
+    const AttentionResult result = *AttentionForward(params, in[0], in[1], in[2]);
+    const AttentionGrads grads =
+        *AttentionInputGrad(params, in[3], in[0], in[1], in[2], result.saved);
+    return {result.y, grads.dq, grads.dk, grads.dv};
   };
-  const Case cases[] = {{1, 1, 1, 1, 1, false},
-                        {2, 5, 7, 12, 3, false},
-                        {1, 64, 77, 40, 1, false},
-                        {2, 33, 33, 16, 2, true},
-                        {1, 70, 3, 24, 8, false}};
-  // Probabilities and their gradients are rounded to bf16 between the products, 2^-9 of each of
-  // numbers below 1; sums of them over the keys or queries err by as much again.
-  const Tolerance tolerance =
-      GetParam() == DType::kF32 ? Tolerance{2e-5, 2e-5} : Tolerance{0, 3e-2};
-  for (const Case& c : cases) {
-    AttentionParams params;
-    params.num_heads = c.heads;
-    params.scale = AttentionScale(c.width, c.heads);
-    params.causal = c.causal;
-    const Shape q = {c.batch, c.queries, c.width}, k = {c.batch, c.keys, c.width};
-    ExpectParity({Random(q), Random(k), Random(k), Random(q)}, tolerance,
-                 [&](const Tensors& in) -> absl::StatusOr<Tensors> {
-                   const AttentionResult kept = *AttentionForward(params, in[0], in[1], in[2]);
-                   const AttentionResult only =
-                       *AttentionForward(params, in[0], in[1], in[2], /*keep_saved=*/false);
-                   const AttentionGrads grads =
-                       *AttentionInputGrad(params, in[3], in[0], in[1], in[2], kept.saved);
-                   return Tensors{kept.y, only.y, grads.dq, grads.dk, grads.dv};
-                 });
+  const Tensors actual = attend(DType::kBf16), again = attend(DType::kBf16);
+  const Tensors expected = attend(DType::kF32);
+  // Results are some 2^-5, of thousands of terms rounded by 2^-9 of themselves.
+  for (size_t i = 0; i < actual.size(); ++i) {
+    SCOPED_TRACE("result " + std::to_string(i));
+    ExpectClose(Here(actual[i]).To(DType::kF32), Here(expected[i]), {1.0 / 64, 2e-3});
+    ExpectSameBits(Here(again[i]), Here(actual[i]));
   }
+  EXPECT_THAT(device_->notes(), ::testing::IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, ProductsParityTest, ::testing::Values(DType::kF32, DType::kBf16));

@@ -3,6 +3,8 @@
 #ifndef DPIPE_CORE_OPS_CUDA_REDUCE_H_
 #define DPIPE_CORE_OPS_CUDA_REDUCE_H_
 
+#include <cmath>
+
 #include "core/ops/cuda/kernel.h"
 
 namespace dpipe::ops::cuda {
@@ -16,10 +18,7 @@ DPIPE_KERNEL_FUNCTION T WarpSum(T value) {
 
 // The largest, NaNs left out.
 DPIPE_KERNEL_FUNCTION float WarpMax(float value) {
-  for (uint32_t mask = kWarp / 2; mask > 0; mask /= 2) {
-    const float other = LaneXor(value, mask);
-    value = value > other ? value : other;
-  }
+  for (uint32_t mask = kWarp / 2; mask > 0; mask /= 2) value = fmaxf(value, LaneXor(value, mask));
   return value;
 }
 
