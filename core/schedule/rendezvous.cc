@@ -54,6 +54,56 @@ const char* NameOf(Part part) {
   return part == Part::kSteady ? "steady step" : "last step";
 }
 
+bool IsActive(Part part, const Instruction& instruction) {
+  if (part == Part::kSteady) return true;
+  return (instruction.step_offset() == 1) == (part == Part::kPrologue);
+}
+
+enum Way { kUp, kDown };  // to a higher rank, to a lower one
+
+Way WayOf(int rank, const Instruction& message) {
+  return (message.kind() == Instruction::SEND) == (rank < message.peer()) ? kUp : kDown;
+}
+
+// By instruction: of a message, its group among those of its run and way.
+std::vector<int> GroupsOf(const DeviceProgram& program, int rank, Part part) {
+  const auto& list = program.instructions();
+  std::vector<int> groups(list.size(), 0);
+  struct Group {
+    int number = 0;
+    std::vector<std::pair<Instruction::Kind, int>> links;
+  };
+  Group last[2];
+  for (int i = 0; i < list.size(); ++i) {
+    if (!IsActive(part, list[i])) continue;
+    if (!IsMessage(list[i])) {
+      for (Way way : {kUp, kDown}) {
+        last[way].number = 0;
+        last[way].links.clear();
+      }
+      continue;
+    }
+    Group& group = last[WayOf(rank, list[i])];
+    const std::pair<Instruction::Kind, int> link(list[i].kind(), list[i].peer());
+    if (std::find(group.links.begin(), group.links.end(), link) != group.links.end()) {
+      ++group.number;
+      group.links.clear();
+    }
+    group.links.push_back(link);
+    groups[i] = group.number;
+  }
+  return groups;
+}
+
+// Whether any run is posted in more than one group.
+bool DividesRuns(const Plan& plan, Part part) {
+  for (int r = 0; r < plan.devices_size(); ++r) {
+    const std::vector<int> groups = GroupsOf(plan.devices(r), r, part);
+    if (std::any_of(groups.begin(), groups.end(), [](int group) { return group > 0; })) return true;
+  }
+  return false;
+}
+
 // How runs of messages are posted.
 enum class Runs {
   kInGroups,  // as rendezvous.h has it
@@ -85,20 +135,12 @@ class Progress {
     }
     for (int r = 0; r < plan.devices_size(); ++r) {
       const int size = plan.devices(r).instructions_size();
-      groups_.push_back(runs == Runs::kInGroups ? GroupsOf(r) : std::vector<int>(size, 0));
+      groups_.push_back(runs == Runs::kInGroups ? GroupsOf(plan.devices(r), r, part)
+                                                : std::vector<int>(size, 0));
       times_.emplace_back(size);
     }
   }
 
-  // Whether any run is posted in more than one group.
-  bool divides_runs() const {
-    for (const std::vector<int>& groups : groups_) {
-      if (std::any_of(groups.begin(), groups.end(), [](int group) { return group > 0; })) {
-        return true;
-      }
-    }
-    return false;
-  }
   // After Run.
   const MatchTimes& times() const { return times_; }
 
@@ -123,7 +165,6 @@ class Progress {
   }
 
  private:
-  enum Way { kUp, kDown };  // to a higher rank, to a lower one
   struct RankState {
     int next = 0;          // the first instruction that is not complete
     int run_end = 0;       // of the run of messages that begins there, if it has been reached
@@ -137,10 +178,7 @@ class Progress {
     int count = 0;
   };
 
-  bool Active(const Instruction& instruction) const {
-    if (part_ == Part::kSteady) return true;
-    return (instruction.step_offset() == 1) == (part_ == Part::kPrologue);
-  }
+  bool Active(const Instruction& instruction) const { return IsActive(part_, instruction); }
 
   void Wake(int rank) {
     if (ranks_[rank].queued) return;
@@ -192,34 +230,6 @@ class Progress {
       }
     }
     return arrivals.count == static_cast<int>(members.size());
-  }
-
-  static Way WayOf(int rank, const Instruction& message) {
-    return (message.kind() == Instruction::SEND) == (rank < message.peer()) ? kUp : kDown;
-  }
-
-  // By instruction: of a message, its group among those of its run and way.
-  std::vector<int> GroupsOf(int rank) const {
-    const auto& list = plan_.devices(rank).instructions();
-    std::vector<int> groups(list.size(), 0);
-    struct Group {
-      int number = 0;
-      std::set<std::pair<Instruction::Kind, int>> links;
-    };
-    Group last[2];
-    for (int i = 0; i < list.size(); ++i) {
-      if (!Active(list[i])) continue;
-      if (!IsMessage(list[i])) {
-        last[kUp] = last[kDown] = Group();
-        continue;
-      }
-      Group& group = last[WayOf(rank, list[i])];
-      const std::pair<Instruction::Kind, int> link(list[i].kind(), list[i].peer());
-      if (group.links.count(link) > 0) group = {group.number + 1, {}};
-      group.links.insert(link);
-      groups[i] = group.number;
-    }
-    return groups;
   }
 
   bool Posted(int rank, int i) const {
@@ -399,13 +409,15 @@ absl::Status CheckRendezvous(const Plan& plan) {
 // one that is not through. Those before it in its groups' queues have earlier times, as a run is
 // through before the next one is posted. That holds for the parts too, where some are left out.
 void OrderMessages(Plan* plan) {
+  std::vector<Part> parts;
+  for (Part part : PartsOf(*plan)) {
+    if (DividesRuns(*plan, part)) parts.push_back(part);
+  }
+  if (parts.empty()) return;
   const absl::StatusOr<MatchTable> match = MatchMessages(*plan);
   if (!match.ok()) return;
   bool waits_in_circles = false;
-  for (Part part : PartsOf(*plan)) {
-    Progress progress(*plan, *match, part);
-    waits_in_circles |= progress.divides_runs() && !progress.Run().ok();
-  }
+  for (Part part : parts) waits_in_circles |= !Progress(*plan, *match, part).Run().ok();
   Progress at_once(*plan, *match, Part::kSteady, Runs::kAtOnce);
   if (!waits_in_circles || !at_once.Run().ok()) return;
   for (int r = 0; r < plan->devices_size(); ++r) {
