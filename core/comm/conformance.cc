@@ -256,6 +256,7 @@ TEST_P(ConformanceTest, MessagesOfAnySizeAndTypeArrive) {
     const Tensor halves = Vector({1, 2.5f, -3}).To(DType::kBf16);
     std::vector<float> values(kLarge);
     for (int64_t i = 0; i < kLarge; ++i) values[i] = static_cast<float>(i % 1000003);
+    DPIPE_RETURN_IF_ERROR(comm.ExpectMessages({peer}, {peer}));
     comm.BeginMessages();
     DPIPE_RETURN_IF_ERROR(comm.Send(peer, 1, {}, "nothing"));
     DPIPE_RETURN_IF_ERROR(comm.Send(peer, 2, {empty, halves, Vector(values)}, "much"));

@@ -11,6 +11,7 @@
 #include "core/schedule/param_gathers.h"
 #include "core/schedule/plan_io.h"
 #include "core/schedule/relaxation.h"
+#include "core/schedule/rendezvous.h"
 #include "core/schedule/resharding.h"
 
 namespace dpipe {
@@ -318,8 +319,11 @@ absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& sch
   }
   DPIPE_ASSIGN_OR_RETURN(Plan plan,
                          Lowering(layout, schedule, options, quantum, frozen, cost).Make());
-  if (!options.relaxation.has_value()) return plan;
-  return RelaxPlan(std::move(plan), *options.relaxation, cost);
+  if (options.relaxation.has_value()) {
+    DPIPE_ASSIGN_OR_RETURN(plan, RelaxPlan(std::move(plan), *options.relaxation, cost));
+  }
+  OrderMessages(&plan);
+  return plan;
 }
 
 }  // namespace dpipe

@@ -5,7 +5,8 @@
 // (rendezvous.h) with every lane's messages between two nodes posted together, nothing deadlocks if
 // and only if this graph has no cycle: each node before the next one of its lane; the node before a
 // SEND before the one after the RECV; the node before a RECV before the one after the SEND; the
-// members of a collective being one node.
+// members of a collective being one node. (What rendezvous.h asks beyond that, of several messages
+// of a link between two nodes, is a matter of their order, which OrderMessages sees to.)
 //
 // Nodes come with times of a run in which messages take none. Receiving each message at the first
 // node that starts no sooner than it was sent has no cycle, as every edge then goes forward in

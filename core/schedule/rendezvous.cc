@@ -1,7 +1,10 @@
 #include "core/schedule/rendezvous.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
+#include <numeric>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -51,10 +54,69 @@ const char* NameOf(Part part) {
   return part == Part::kSteady ? "steady step" : "last step";
 }
 
+bool IsActive(Part part, const Instruction& instruction) {
+  if (part == Part::kSteady) return true;
+  return (instruction.step_offset() == 1) == (part == Part::kPrologue);
+}
+
+enum Way { kUp, kDown };  // to a higher rank, to a lower one
+
+Way WayOf(int rank, const Instruction& message) {
+  return (message.kind() == Instruction::SEND) == (rank < message.peer()) ? kUp : kDown;
+}
+
+// By instruction: of a message, its group among those of its run and way.
+std::vector<int> GroupsOf(const DeviceProgram& program, int rank, Part part) {
+  const auto& list = program.instructions();
+  std::vector<int> groups(list.size(), 0);
+  struct Group {
+    int number = 0;
+    std::vector<std::pair<Instruction::Kind, int>> links;
+  };
+  Group last[2];
+  for (int i = 0; i < list.size(); ++i) {
+    if (!IsActive(part, list[i])) continue;
+    if (!IsMessage(list[i])) {
+      for (Way way : {kUp, kDown}) {
+        last[way].number = 0;
+        last[way].links.clear();
+      }
+      continue;
+    }
+    Group& group = last[WayOf(rank, list[i])];
+    const std::pair<Instruction::Kind, int> link(list[i].kind(), list[i].peer());
+    if (std::find(group.links.begin(), group.links.end(), link) != group.links.end()) {
+      ++group.number;
+      group.links.clear();
+    }
+    group.links.push_back(link);
+    groups[i] = group.number;
+  }
+  return groups;
+}
+
+// Whether any run is posted in more than one group.
+bool DividesRuns(const Plan& plan, Part part) {
+  for (int r = 0; r < plan.devices_size(); ++r) {
+    const std::vector<int> groups = GroupsOf(plan.devices(r), r, part);
+    if (std::any_of(groups.begin(), groups.end(), [](int group) { return group > 0; })) return true;
+  }
+  return false;
+}
+
+// How runs of messages are posted.
+enum class Runs {
+  kInGroups,  // as rendezvous.h has it
+  kAtOnce,    // whatever the order in them
+};
+
+// By rank and instruction: when both sides of a message were posted, the same on both.
+using MatchTimes = std::vector<std::vector<std::pair<int, int>>>;
+
 // Runs one part of a plan under blocking rendezvous.
 class Progress {
  public:
-  Progress(const Plan& plan, const MatchTable& match, Part part)
+  Progress(const Plan& plan, const MatchTable& match, Part part, Runs runs = Runs::kInGroups)
       : plan_(plan), match_(match), part_(part), ranks_(plan.devices_size()) {
     for (int r = 0; r < plan.devices_size(); ++r) all_ranks_.push_back(r);
     // Of the first stage with the same layers of the same component, which names the collective.
@@ -71,7 +133,16 @@ class Progress {
       std::vector<int>& members = members_[first_stage_.back()];
       members.insert(members.end(), stage.ranks().begin(), stage.ranks().end());
     }
+    for (int r = 0; r < plan.devices_size(); ++r) {
+      const int size = plan.devices(r).instructions_size();
+      groups_.push_back(runs == Runs::kInGroups ? GroupsOf(plan.devices(r), r, part)
+                                                : std::vector<int>(size, 0));
+      times_.emplace_back(size);
+    }
   }
+
+  // After Run.
+  const MatchTimes& times() const { return times_; }
 
   absl::Status Run() {
     for (int r = 0; r < plan_.devices_size(); ++r) Wake(r);
@@ -96,7 +167,8 @@ class Progress {
  private:
   struct RankState {
     int next = 0;          // the first instruction that is not complete
-    int posted_end = 0;    // messages before it are posted
+    int run_end = 0;       // of the run of messages that begins there, if it has been reached
+    int group[2] = {};     // of the run, by way: the last that is posted
     bool arrived = false;  // at the collective that is next
     bool queued = false;
     std::map<int, int> reductions;  // done, by stage
@@ -106,10 +178,7 @@ class Progress {
     int count = 0;
   };
 
-  bool Active(const Instruction& instruction) const {
-    if (part_ == Part::kSteady) return true;
-    return (instruction.step_offset() == 1) == (part_ == Part::kPrologue);
-  }
+  bool Active(const Instruction& instruction) const { return IsActive(part_, instruction); }
 
   void Wake(int rank) {
     if (ranks_[rank].queued) return;
@@ -163,24 +232,81 @@ class Progress {
     return arrivals.count == static_cast<int>(members.size());
   }
 
+  bool Posted(int rank, int i) const {
+    const RankState& state = ranks_[rank];
+    return i < state.next ||
+           (i < state.run_end &&
+            groups_[rank][i] <= state.group[WayOf(rank, plan_.devices(rank).instructions(i))]);
+  }
+
   // The maximal run of active messages from `next` on.
   bool AdvanceGroup(int rank) {
     RankState& state = ranks_[rank];
     const auto& list = plan_.devices(rank).instructions();
-    int end = state.next;
-    while (end < list.size() && (!Active(list[end]) || IsMessage(list[end]))) ++end;
-    if (state.posted_end < end) {
-      state.posted_end = end;
-      for (int i = state.next; i < end; ++i) {
-        if (Active(list[i]) && IsMessage(list[i])) Wake(list[i].peer());
+    if (state.run_end <= state.next) {
+      state.run_end = state.next;
+      while (state.run_end < list.size() &&
+             (!Active(list[state.run_end]) || IsMessage(list[state.run_end]))) {
+        ++state.run_end;
+      }
+      state.group[kUp] = state.group[kDown] = 0;
+      NoteTimes(rank);
+      WakePeers(rank);
+    }
+    bool all_through = true;
+    for (Way way : {kUp, kDown}) {
+      while (state.group[way] <= LastGroup(rank, way)) {
+        if (!IsThrough(rank, way)) {
+          all_through = false;
+          break;
+        }
+        ++state.group[way];
+        WakePeers(rank);
       }
     }
-    for (int i = state.next; i < end; ++i) {
-      if (!Active(list[i]) || !IsMessage(list[i])) continue;
-      if (match_[rank][i] >= ranks_[list[i].peer()].posted_end) return false;
+    if (all_through) state.next = state.run_end;
+    return all_through;
+  }
+
+  template <typename F>
+  void ForMessages(int rank, const F& f) const {
+    const auto& list = plan_.devices(rank).instructions();
+    for (int i = ranks_[rank].next; i < ranks_[rank].run_end; ++i) {
+      if (Active(list[i]) && IsMessage(list[i])) f(i, list[i]);
     }
-    state.next = end;
-    return true;
+  }
+
+  // Of the run under way.
+  int LastGroup(int rank, Way way) const {
+    int last = -1;
+    ForMessages(rank, [&](int i, const Instruction& message) {
+      if (WayOf(rank, message) == way) last = std::max(last, groups_[rank][i]);
+    });
+    return last;
+  }
+
+  // Whether the other side of each message of the group is there.
+  bool IsThrough(int rank, Way way) const {
+    bool through = true;
+    ForMessages(rank, [&](int i, const Instruction& message) {
+      if (WayOf(rank, message) != way || groups_[rank][i] != ranks_[rank].group[way]) return;
+      through = through && Posted(message.peer(), match_[rank][i]);
+    });
+    return through;
+  }
+
+  // Of the messages whose other side is there when a run is posted.
+  void NoteTimes(int rank) {
+    ++clock_;
+    ForMessages(rank, [&](int i, const Instruction& message) {
+      const int other = match_[rank][i];
+      if (!Posted(message.peer(), other)) return;
+      times_[rank][i] = times_[message.peer()][other] = {clock_, i};
+    });
+  }
+
+  void WakePeers(int rank) {
+    ForMessages(rank, [&](int i, const Instruction& message) { Wake(message.peer()); });
   }
 
   const Plan& plan_;
@@ -192,6 +318,9 @@ class Progress {
   std::vector<int> first_stage_;           // by stage: of those whose gradients are summed together
   std::vector<std::vector<int>> members_;  // by first stage: ranks
   std::vector<int> all_ranks_;
+  std::vector<std::vector<int>> groups_;  // by rank and instruction
+  int clock_ = 0;                         // runs that have been posted
+  MatchTimes times_;
 };
 
 // Messages of one kind between two ranks, in the order of their list.
@@ -241,6 +370,16 @@ absl::Status MatchLink(const Plan& plan, std::pair<int, int> link, const std::ve
                    " messages to rank ", link.second, ", which receives ", recvs.size()));
 }
 
+// Without work for the next step there is no prologue, and the last step is like the others.
+std::vector<Part> PartsOf(const Plan& plan) {
+  for (const DeviceProgram& program : plan.devices()) {
+    for (const Instruction& i : program.instructions()) {
+      if (i.step_offset() != 0) return {Part::kSteady, Part::kPrologue, Part::kLast};
+    }
+  }
+  return {Part::kSteady};
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::vector<int>>> MatchMessages(const Plan& plan) {
@@ -262,14 +401,39 @@ absl::StatusOr<std::vector<std::vector<int>>> MatchMessages(const Plan& plan) {
 
 absl::Status CheckRendezvous(const Plan& plan) {
   DPIPE_ASSIGN_OR_RETURN(const MatchTable match, MatchMessages(plan));
-  DPIPE_RETURN_IF_ERROR(Progress(plan, match, Part::kSteady).Run());
-  bool across_steps = false;
-  for (const DeviceProgram& program : plan.devices()) {
-    for (const Instruction& i : program.instructions()) across_steps |= i.step_offset() != 0;
+  for (Part part : PartsOf(plan)) DPIPE_RETURN_IF_ERROR(Progress(plan, match, part).Run());
+  return absl::OkStatus();
+}
+
+// In the order of their times no message waits in a circle, however few a group has: take the first
+// one that is not through. Those before it in its groups' queues have earlier times, as a run is
+// through before the next one is posted. That holds for the parts too, where some are left out.
+void OrderMessages(Plan* plan) {
+  std::vector<Part> parts;
+  for (Part part : PartsOf(*plan)) {
+    if (DividesRuns(*plan, part)) parts.push_back(part);
   }
-  if (!across_steps) return absl::OkStatus();  // no prologue, and the last step is like the others
-  DPIPE_RETURN_IF_ERROR(Progress(plan, match, Part::kPrologue).Run());
-  return Progress(plan, match, Part::kLast).Run();
+  if (parts.empty()) return;
+  const absl::StatusOr<MatchTable> match = MatchMessages(*plan);
+  if (!match.ok()) return;
+  bool waits_in_circles = false;
+  for (Part part : parts) waits_in_circles |= !Progress(*plan, *match, part).Run().ok();
+  Progress at_once(*plan, *match, Part::kSteady, Runs::kAtOnce);
+  if (!waits_in_circles || !at_once.Run().ok()) return;
+  for (int r = 0; r < plan->devices_size(); ++r) {
+    auto& list = *plan->mutable_devices(r)->mutable_instructions();
+    const std::vector<Instruction> old(list.begin(), list.end());
+    std::vector<int> order(list.size());
+    std::iota(order.begin(), order.end(), 0);
+    for (int begin = 0; begin < list.size(); ++begin) {
+      int end = begin;
+      while (end < list.size() && IsMessage(old[end])) ++end;
+      std::stable_sort(order.begin() + begin, order.begin() + end,
+                       [&](int a, int b) { return at_once.times()[r][a] < at_once.times()[r][b]; });
+      begin = end;
+    }
+    for (int i = 0; i < list.size(); ++i) *list.Mutable(i) = old[order[i]];
+  }
 }
 
 }  // namespace dpipe

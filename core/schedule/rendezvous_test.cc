@@ -1,5 +1,7 @@
 #include "core/schedule/rendezvous.h"
 
+#include <vector>
+
 #include "gtest/gtest.h"
 
 namespace dpipe {
@@ -38,6 +40,28 @@ TEST(RendezvousTest, PostedTogetherTheyDoNot) {
   EXPECT_TRUE(CheckRendezvous(plan).ok()) << CheckRendezvous(plan);
   const auto match = MatchMessages(plan);
   EXPECT_EQ((*match)[0], (std::vector<int>{1, 0, -1}));
+}
+
+// Rank 1 sends rank 2 something after its second message to rank 0, which has posted what rank 2
+// sends after that beside the first one.
+TEST(RendezvousTest, ASecondMessageOfALinkWaitsForThoseBeforeIt) {
+  Plan plan;
+  for (int peer : {1, 2, 1}) Add(&plan, 0, kRecv, peer);
+  for (int i = 0; i < 2; ++i) {
+    Add(&plan, 1, kSend, 0);
+    Add(&plan, 1, kWork);
+  }
+  Add(&plan, 1, kSend, 2);
+  Add(&plan, 2, kRecv, 1);
+  Add(&plan, 2, kWork);
+  Add(&plan, 2, kSend, 0);
+  EXPECT_EQ(CheckRendezvous(plan).message(),
+            "deadlock in the steady step: rank 0, instruction 0 (RECV) waits for ever for rank 1");
+  OrderMessages(&plan);
+  EXPECT_TRUE(CheckRendezvous(plan).ok()) << CheckRendezvous(plan);
+  std::vector<int> peers;
+  for (const Instruction& recv : plan.devices(0).instructions()) peers.push_back(recv.peer());
+  EXPECT_EQ(peers, (std::vector<int>{1, 1, 2}));
 }
 
 TEST(RendezvousTest, TheLastStepIsCheckedWithoutWorkForTheNext) {

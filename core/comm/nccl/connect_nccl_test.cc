@@ -245,6 +245,7 @@ TEST(ConnectNcclTest, WhoeverWaitsForADeadRanksFirstMessageSaysSo) {
       joined.Notify();
     }
     DPIPE_ASSIGN_OR_RETURN(const auto communicator, ranks.Connect(store, rank));
+    DPIPE_RETURN_IF_ERROR(store->Set(absl::StrCat("connected ", rank), ""));
     return PassDown(*communicator, ranks.device(rank));
   };
   const auto statuses = ranks.store().RunJoined(2, wait, [&] {
@@ -253,6 +254,7 @@ TEST(ConnectNcclTest, WhoeverWaitsForADeadRanksFirstMessageSaysSo) {
     const auto ids = first->Get("nccl/test/ids", "NCCL's ids");
     DPIPE_CHECK(ids.ok()) << ids.status();
     dying.Connect(*ids);
+    for (const char* key : {"connected 0", "connected 1"}) DPIPE_CHECK(first->Get(key, key).ok());
     dying.Die();
   });
   EXPECT_THAT(std::string(statuses[1].message()),

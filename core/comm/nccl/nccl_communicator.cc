@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -128,14 +129,18 @@ class NcclCommunicator : public Communicator {
   absl::StatusOr<std::shared_ptr<CommEvent>> Start(CommStream* stream,
                                                    CommStream::Operation operation);
   std::vector<CommStream*> Streams() const { return {up_.get(), down_.get(), collectives_.get()}; }
-  // Messages of a run that go over one communicator, and where the event of their end is to come.
-  struct Run {
+  // Messages that go over one communicator as one NCCL group, and where the event of their end is
+  // to come.
+  struct Group {
     std::vector<NcclMessage> messages;
     std::shared_ptr<std::shared_ptr<CommEvent>> end =
         std::make_shared<std::shared_ptr<CommEvent>>();
   };
-  CommStream::Operation OperationOf(const Run& run) const;
+  CommStream::Operation OperationOf(const Group& group) const;
+  // Adds a message to the run; one posted outside of runs is a run.
+  Group& Add(std::vector<Group>* run, NcclMessage message);
   absl::Status PostRun();
+  absl::Status PostGroups(const Group* up, const Group* down);  // null: there is none
   // For a reduction, at least so large.
   Tensor ReductionRoom(int64_t size_bytes);
   NcclCall CallOf(const CommStream::Turn& turn) const {
@@ -152,8 +157,8 @@ class NcclCommunicator : public Communicator {
   const NcclOptions options_;
   cuda::CudaDevice& device_;
   std::unique_ptr<CommStream> up_, down_, collectives_;
-  bool in_run_ = false;  // of messages
-  Run up_run_, down_run_;
+  bool in_run_ = false;                   // of messages
+  std::vector<Group> up_run_, down_run_;  // not posted yet
   std::optional<Tensor> reduction_room_;  // of all, which come one after another
   mutable absl::Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
@@ -255,8 +260,7 @@ absl::StatusOr<std::shared_ptr<CommEvent>> NcclCommunicator::Start(
 absl::Status NcclCommunicator::Send(Rank to, int64_t tag, std::vector<Tensor> tensors,
                                     const std::string& what) {
   DPIPE_RETURN_IF_ERROR(CheckPeer(rank(), size(), to, what));
-  Run& run = rank() < to ? up_run_ : down_run_;
-  run.messages.push_back(
+  Add(rank() < to ? &up_run_ : &down_run_,
       MessageTo(to.value(), absl::StrCat(what, " to rank ", to.value()), std::move(tensors)));
   return in_run_ ? absl::OkStatus() : PostRun();
 }
@@ -264,13 +268,24 @@ absl::Status NcclCommunicator::Send(Rank to, int64_t tag, std::vector<Tensor> te
 absl::StatusOr<std::unique_ptr<PendingRecv>> NcclCommunicator::PostRecv(
     Rank from, int64_t tag, std::vector<TensorSpec> specs, const std::string& what) {
   DPIPE_RETURN_IF_ERROR(CheckPeer(rank(), size(), from, what));
-  Run& run = from < rank() ? up_run_ : down_run_;
-  run.messages.push_back(MessageFrom(from.value(), absl::StrCat(what, " from rank ", from.value()),
-                                     specs, options_.device));
-  auto pending = std::make_unique<NcclRecv>(this, run.messages.back().what,
-                                            run.messages.back().tensors, run.end);
+  const Group& group =
+      Add(from < rank() ? &up_run_ : &down_run_,
+          MessageFrom(from.value(), absl::StrCat(what, " from rank ", from.value()), specs,
+                      options_.device));
+  auto pending = std::make_unique<NcclRecv>(this, group.messages.back().what,
+                                            group.messages.back().tensors, group.end);
   if (!in_run_) DPIPE_RETURN_IF_ERROR(PostRun());
   return std::unique_ptr<PendingRecv>(std::move(pending));
+}
+
+// A second message from one rank to another begins a new group, as VerifyPlan has it.
+NcclCommunicator::Group& NcclCommunicator::Add(std::vector<Group>* run, NcclMessage message) {
+  const auto is_alike = [&](const NcclMessage& other) {
+    return other.peer == message.peer && other.sends == message.sends;
+  };
+  if (run->empty() || absl::c_any_of(run->back().messages, is_alike)) run->emplace_back();
+  run->back().messages.push_back(std::move(message));
+  return run->back();
 }
 
 // A message each way that one will be sent, in a single run: NCCL connects a group's ranks all
@@ -288,44 +303,52 @@ absl::Status NcclCommunicator::ExpectMessages(absl::Span<const Rank> to,
   return EndMessages();
 }
 
-CommStream::Operation NcclCommunicator::OperationOf(const Run& run) const {
+CommStream::Operation NcclCommunicator::OperationOf(const Group& group) const {
   const auto name = [](std::string* out, const NcclMessage& message) { *out += message.what; };
-  CommStream::Operation operation{absl::StrJoin(run.messages, " and ", name),
-                                  TensorsOf(run.messages)};
+  CommStream::Operation operation{absl::StrJoin(group.messages, " and ", name),
+                                  TensorsOf(group.messages)};
   operation.enqueue = [=](const CommStream::Turn& turn) {
-    return EnqueueMessages(CallOf(turn), run.messages);
+    return EnqueueMessages(CallOf(turn), group.messages);
   };
   operation.enqueue_after = [=](const CommStream::Turn& turn) {
-    return EnqueueUnpacking(CallOf(turn), run.messages);
+    return EnqueueUnpacking(CallOf(turn), group.messages);
   };
   return operation;
 }
 
+absl::Status NcclCommunicator::PostRun() {
+  const std::vector<Group> up = std::exchange(up_run_, {}), down = std::exchange(down_run_, {});
+  for (size_t i = 0; i < std::max(up.size(), down.size()); ++i) {
+    DPIPE_RETURN_IF_ERROR(
+        PostGroups(i < up.size() ? &up[i] : nullptr, i < down.size() ? &down[i] : nullptr));
+  }
+  return absl::OkStatus();
+}
+
 // Both communicators are called before either is waited for: ranks may have to answer on both
 // before either gets on.
-absl::Status NcclCommunicator::PostRun() {
+absl::Status NcclCommunicator::PostGroups(const Group* up, const Group* down) {
   struct Part {
     CommStream* stream;
-    Run run;
+    const Group* group;
     std::string what;
     absl::Status posted;
   };
   std::vector<Part> parts;
-  for (const auto& [stream, run] : {std::pair(up_.get(), &up_run_), {down_.get(), &down_run_}}) {
-    if (!run->messages.empty()) parts.push_back({stream, std::exchange(*run, Run()), "", {}});
-  }
+  if (up != nullptr) parts.push_back({up_.get(), up, "", {}});
+  if (down != nullptr) parts.push_back({down_.get(), down, "", {}});
   for (Part& part : parts) {
-    CommStream::Operation operation = OperationOf(part.run);
+    CommStream::Operation operation = OperationOf(*part.group);
     part.what = operation.what;
     part.posted = FailureOf(part.what);
     if (part.posted.ok()) part.posted = part.stream->Post(std::move(operation));
   }
   absl::Status status;
-  for (Part& part : parts) {
+  for (const Part& part : parts) {
     using End = absl::StatusOr<std::shared_ptr<CommEvent>>;
     End end = part.posted.ok() ? part.stream->Finish() : End(part.posted);
     if (end.ok()) {
-      *part.run.end = *std::move(end);
+      *part.group->end = *std::move(end);
     } else if (status.ok()) {
       status = Explain(end.status(), part.what);
     }

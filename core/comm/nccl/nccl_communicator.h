@@ -2,22 +2,21 @@
 //
 // Messages of a rank to higher ranks go over one communicator and stream, those to lower ranks over
 // another, collectives over a third. On each, operations run one after another in the order of the
-// rank's calls: a collective, or what a run of messages (BeginMessages) has for that communicator,
-// as one NCCL group. All calls of a group are under way at once, and each waits until the other
-// side has come to it; what the group is followed by waits for all of them.
+// rank's calls: a collective, or an NCCL group of messages. A run of messages (BeginMessages) is
+// one group a communicator; but of several messages from one rank to another, the second begins a
+// new one. All messages of a group are under way at once, and each waits until the other side has
+// come to it; what the group is followed by waits for all of them.
 //
-// A plan cannot deadlock here that passes VerifyPlan, where a rank posts each run of messages when
-// all before it in its list is through, and goes on when the run is. Take that run of the plan
-// event by event. When a run is posted there, what precedes it in the list is through there, and so
-// here: its groups have their inputs, and the groups before them in their queues are through, so
-// that they are under way. When a run is through there, the other side of each of its messages has
-// been posted, so that it is under way here too. Two queues and not one, because a rank that waits
-// for what comes from below can still answer from above.
+// A plan cannot deadlock here that passes VerifyPlan, where a rank posts each group of a run of
+// messages when all before it, in its list and of its way, is through, and goes on when the run is.
+// Take what happens there one by one. When a group is posted there, what precedes it is through
+// there, and so here: it has its inputs, and the groups before it in its queue are through, so that
+// it is under way. When it is through there, the other side of each of its messages has been
+// posted, so that it is under way here too. Two queues and not one, because a rank that waits for
+// what comes from below can still answer from above.
 //
-// NCCL has one call to a rank under way at a time, and one from it, within a group; the next begins
-// when the group's others are through (nccl_message.h). So a message is one call. Of two messages
-// from one rank to another in the same run, the second does wait for the run's others on its
-// communicator.
+// NCCL has no two calls to one rank under way at a time, nor two from it; the next begins when the
+// group's others are through (nccl_message.h). So a message is one call.
 //
 // Messages have no tags on the way. MatchMessages says that the two sides of a pair of ranks call
 // in the same order; the shapes are agreed on by the plan.

@@ -193,6 +193,13 @@ TEST(NcclCommunicatorTest, MessagesOfARunDoNotWaitForEachOther) {
   ExpectToEnd({{{late, early}}, {{between}, {late}}, {{early}, {between}}});
 }
 
+// Rank 1 has something for rank 0 when rank 2 has sent it what comes after its second message
+// there.
+TEST(NcclCommunicatorTest, ASecondMessageWaitsForThoseBeforeItOnly) {
+  const Exchange twice{2, 0}, between{2, 1}, late{1, 0};
+  ExpectToEnd({{{twice, twice, late}}, {{between}, {late}}, {{twice}, {twice}, {between}}});
+}
+
 // Nor do the tensors of one message for another message: of all types, and some empty.
 TEST(NcclCommunicatorTest, TensorsOfAMessageGoTogether) {
   const TensorSpec wide{{3, 5}, DType::kF32}, half{{7}, DType::kBf16}, empty{{0, 2}, DType::kF32};
