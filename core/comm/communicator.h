@@ -48,6 +48,8 @@ class PendingCollective {
   // When it was done on this rank, on the session's clock: MonotonicNow(), unless time is emulated.
   // Valid after Wait.
   virtual Nanos end_ns() const = 0;
+  // The same of a device that runs asynchronously, which end_ns may have to wait for; else null.
+  virtual std::shared_ptr<DeviceEvent> end() const { return nullptr; }
 };
 
 // One rank's end. Used by that rank's thread, except Abort, which any thread may call.

@@ -170,6 +170,10 @@ TEST_P(ConformanceTest, CollectivesRunBesideWhatTheRankDoes) {
         EXPECT_LE(reduction->end_ns(), gathering->end_ns());
       }
       EXPECT_LE(gathering->end_ns(), MonotonicNow());
+      if (const auto end = reduction->end(); end != nullptr) {
+        EXPECT_TRUE(end->done());
+        EXPECT_LE(start, end->time_ns());
+      }
     }
     return absl::OkStatus();
   });

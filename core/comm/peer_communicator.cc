@@ -94,6 +94,7 @@ class PeerCollective : public PendingCollective {
     if (!progress_->end->done()) progress_->twin->Synchronize().IgnoreError();
     return progress_->end->time_ns();
   }
+  std::shared_ptr<DeviceEvent> end() const override { return progress_->end; }
 
  private:
   const std::unique_ptr<PendingCollective> enqueued_;

@@ -56,9 +56,10 @@ void RankExecutor::PrepareCollective(const Instruction& instruction, Prepared* p
 
 void RankExecutor::Started(const Instruction& instruction, int64_t step,
                            std::unique_ptr<PendingCollective> pending) {
-  collectives_.push_back(
-      {current_instruction_, step, start_ns_, instruction.kind() == Instruction::GATHER_PARAMS,
-       routes(instruction.stage()).component, LayersOf(instruction), std::move(pending)});
+  collectives_.push_back({current_instruction_, step, start_ns_, start_event_,
+                          instruction.kind() == Instruction::GATHER_PARAMS,
+                          routes(instruction.stage()).component, LayersOf(instruction),
+                          std::move(pending)});
 }
 
 // They run one after another, so that each begins when the one before has ended.
@@ -67,9 +68,16 @@ absl::Status RankExecutor::AwaitCollectives(size_t count) {
     const Collective& collective = collectives_[i];
     DPIPE_RETURN_IF_ERROR(collective.pending->Wait());
     if (!record_) continue;  // a device may have to be waited for to tell the end
-    AddEvent(collective.instruction, collective.step, TraceEvent::COLLECTIVE,
-             std::max(collective.start_ns, collectives_end_ns_), collective.pending->end_ns());
-    collectives_end_ns_ = collective.pending->end_ns();
+    if (const std::shared_ptr<DeviceEvent> end = collective.pending->end();
+        end != nullptr && collective.start != nullptr) {
+      AddEvent(collective.instruction, collective.step, TraceEvent::COLLECTIVE, 0, 0);
+      collective_times_.push_back({events_.size() - 1, collective.start, end});
+      continue;
+    }
+    const Nanos start_ns = std::max(collective.start_ns, collectives_end_ns_);
+    collectives_end_ns_ = std::max(start_ns, collective.pending->end_ns());
+    AddEvent(collective.instruction, collective.step, TraceEvent::COLLECTIVE, start_ns,
+             collectives_end_ns_);
   }
   collectives_.erase(collectives_.begin(), collectives_.begin() + count);
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 #include "core/runtime/rank_executor.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -202,12 +203,22 @@ void RankExecutor::MarkStart() {
   start_event_ = on_device ? resources_.device->RecordEvent() : nullptr;
 }
 
+// A device's clock and the host's run apart by some microseconds a second, and an event may be told
+// by another comparison of them than the one before.
 std::vector<TraceEvent> RankExecutor::TakeEvents() {
-  for (const DeviceTimes& times : device_times_) {
-    events_[times.event].set_start_ns(times.begin->time_ns() - resources_.epoch_ns);
-    events_[times.event].set_end_ns(times.end->time_ns() - resources_.epoch_ns);
+  const auto set = [this](const DeviceTimes& times, Nanos not_before) {
+    const Nanos begin_ns = std::max(times.begin->time_ns(), not_before);
+    const Nanos end_ns = std::max(times.end->time_ns(), begin_ns);
+    events_[times.event].set_start_ns(begin_ns - resources_.epoch_ns);
+    events_[times.event].set_end_ns(end_ns - resources_.epoch_ns);
+    return end_ns;
+  };
+  for (const DeviceTimes& times : device_times_) set(times, std::numeric_limits<Nanos>::min());
+  for (const DeviceTimes& times : collective_times_) {
+    collectives_end_ns_ = set(times, collectives_end_ns_);
   }
   device_times_.clear();
+  collective_times_.clear();
   return std::exchange(events_, {});
 }
 

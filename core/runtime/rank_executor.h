@@ -142,6 +142,7 @@ class RankExecutor {
     int instruction = 0;
     int64_t step = 0;
     Nanos start_ns = 0;
+    std::shared_ptr<DeviceEvent> start;  // as start_event_
     bool gathers = false;
     int component = 0;
     LayerRange layers;
@@ -303,7 +304,8 @@ class RankExecutor {
   int num_norm_slots_ = 0;
 
   std::vector<TraceEvent> events_;
-  std::vector<DeviceTimes> device_times_;  // of events_, where the device runs asynchronously
+  std::vector<DeviceTimes> device_times_;      // of events_, where the device runs asynchronously
+  std::vector<DeviceTimes> collective_times_;  // likewise, in their order
   std::vector<StepLosses> losses_;
   std::vector<DeviceLosses> device_losses_;
   StepOutcome outcome_;

@@ -190,6 +190,19 @@ class NcclRecv : public PendingRecv {
   const std::shared_ptr<const std::shared_ptr<CommEvent>> end_;
 };
 
+// The end of an operation on its stream, in its device's time.
+class OperationEnd : public DeviceEvent {
+ public:
+  OperationEnd(cuda::CudaDevice* device, std::shared_ptr<CommEvent> event)
+      : device_(device), event_(std::move(event)) {}
+  bool done() const override { return device_->driver().Done(event_->get()).value_or(true); }
+  Nanos time_ns() const override { return device_->TimeOf(event_->get()); }
+
+ private:
+  cuda::CudaDevice* const device_;
+  const std::shared_ptr<CommEvent> event_;
+};
+
 class NcclCollective : public PendingCollective {
  public:
   NcclCollective(NcclCommunicator* communicator, std::string what, std::shared_ptr<CommEvent> end)
@@ -203,7 +216,11 @@ class NcclCollective : public PendingCollective {
   }
   Nanos end_ns() const override {
     communicator_->device().Synchronize().IgnoreError();
-    return reached_->time_ns();
+    return end()->time_ns();
+  }
+  std::shared_ptr<DeviceEvent> end() const override {
+    if (end_ == nullptr) return reached_;
+    return std::make_shared<OperationEnd>(&communicator_->device(), end_);
   }
 
  private:

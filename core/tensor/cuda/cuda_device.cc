@@ -153,6 +153,11 @@ absl::Status CudaDevice::SetAnchor() {
   return absl::OkStatus();
 }
 
+Nanos CudaDevice::TimeOf(Event event) const {
+  absl::MutexLock lock(&mutex_);
+  return anchor_->time_ns + driver_->ElapsedNs(anchor_->event, event).value_or(0);
+}
+
 void CudaDevice::CopyFromHost(void* to, const void* host, int64_t size_bytes) {
   if (!MayUse("a copy from the host")) return;
   const RecordingGate::Use use(&gate_);

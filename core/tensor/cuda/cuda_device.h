@@ -60,6 +60,9 @@ class CudaDevice : public Device, public DeviceGraphs {
   Stream stream() const { return stream_; }
   Driver& driver() const { return *driver_; }
 
+  // When the GPU came to an event, of whatever stream of it, that it has come to.
+  Nanos TimeOf(Event event) const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Keeps the first error that is not OK, for Synchronize. Thread-safe.
   void Keep(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -96,7 +99,7 @@ class CudaDevice : public Device, public DeviceGraphs {
   PinnedStaging staging_;
   std::map<std::type_index, std::shared_ptr<void>> attached_;
   RecordingGate gate_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   absl::Status recording_error_ ABSL_GUARDED_BY(mutex_);  // the first
   absl::Status first_error_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const Anchor> anchor_ ABSL_GUARDED_BY(mutex_);
