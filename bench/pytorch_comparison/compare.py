@@ -137,6 +137,11 @@ def programs(arguments, dtype, threads):
     if arguments.device == "cuda":
         found = [ours(arguments, "ours", dtype, cores, 1),
                  ours(arguments, "ours, CUDA graphs", dtype, cores, 1, ["--cuda_graphs"])]
+        if arguments.engines:
+            # As PyTorch has cuDNN's timed (torch_step.py).
+            found.append(ours(arguments, "ours, CUDA graphs, engines timed", dtype, cores, 1,
+                              ["--cuda_graphs", f"--engines={arguments.engines}",
+                               "--time_engines"]))
     else:
         found = [ours(arguments, f"ours, {threads} thread(s), 1 device", dtype, cores, 1)]
         if threads > 1 and not arguments.one_device_only:
@@ -483,6 +488,9 @@ def main():
     parser.add_argument("--compile", action="store_true", help="PyTorch also by torch.compile")
     parser.add_argument("--max_autotune", action="store_true",
                         help="with --compile, also in its mode max-autotune-no-cudagraphs")
+    parser.add_argument("--engines", default="", metavar="FILE",
+                        help="on a GPU, ours also with cuDNN's and cuBLASLt's engines timed before "
+                        "the first turn, and kept there")
     parser.add_argument("--programs", default="", metavar="REGEX",
                         help="only those in whose names it is found")
     parser.add_argument("--reference", action="append", default=[],

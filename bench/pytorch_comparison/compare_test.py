@@ -64,6 +64,14 @@ class CompareTest(unittest.TestCase):
                       run.output)
         self.assertIn("Note: done", run.output)
 
+    def test_timed_engines_are_a_program_of_their_own(self):
+        timed = "--engines=/results/engines.json"
+        run = Run([[[], {"seconds": 2.0}]], timed,
+                  ours=[[["--cuda_graphs", timed, "--time_engines"], {"seconds": 0.25}]] + OURS)
+        self.assertEqual(run.rows["ours, CUDA graphs, engines timed"]["turns"][0], 0.25)
+        self.assertEqual(run.rows["ours, CUDA graphs"]["turns"][0], 0.5)
+        self.assertIn("best: ours, CUDA graphs, engines timed, 256.00 images/s", run.output)
+
     def test_one_without_enough_memory_gets_smaller_passes(self):
         enough = "--micro_batches=4"
         run = Run([[["--pure_bf16", enough], {}], [["--pure_bf16"], {"out_of_memory": True}],
