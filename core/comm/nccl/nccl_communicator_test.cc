@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "core/base/philox.h"
 #include "core/base/shard.h"
@@ -411,6 +412,21 @@ TEST(NcclCommunicatorTest, CallsAfterAnAbortSayWhatTheyWereFor) {
               begin + "gradients of stage 1" + end);
     EXPECT_EQ(message(comm.AllReduceSum(absl::MakeSpan(&value, 1), "loss")), begin + "loss" + end);
     return absl::OkStatus();
+  }));
+}
+
+TEST(NcclCommunicatorTest, WhatIsWaitedForInItsOwnRunIsNamed) {
+  NcclJob job(2);
+  ExpectAllOk(job.Run([](Communicator& comm, const auto& device) -> absl::Status {
+    const Rank peer(1 - comm.rank().value());
+    comm.BeginMessages();
+    DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(peer, 0, {{{1}, DType::kF32}}, "activation"));
+    EXPECT_EQ(recv->Wait().status(), absl::FailedPreconditionError(absl::StrCat(
+                                         "rank ", comm.rank().value(),
+                                         " has not posted activation from rank ", peer.value())));
+    DPIPE_RETURN_IF_ERROR(comm.Send(peer, 0, {Vector(device, {1})}, "activation"));
+    DPIPE_RETURN_IF_ERROR(comm.EndMessages());
+    return recv->Wait().status();
   }));
 }
 
