@@ -59,6 +59,7 @@ class NcclJob {
     return statuses;
   }
   FakeNccl& nccl() { return nccl_; }
+  void set_memory_limit(int64_t bytes) { driver_.set_memory_limit(bytes); }
   // As far as they come by themselves.
   void LetGpusRun() { driver_.RunAll(); }
   int64_t live_bytes() {
@@ -235,6 +236,26 @@ TEST(NcclCommunicatorTest, TensorsAreNotKeptWhenTheGpuIsThroughWithThem) {
     return absl::OkStatus();
   }));
   EXPECT_LE(most_bytes, 4 * kCount * 4);
+}
+
+// There is room for two of three tensors, and the first of them is still being sent.
+TEST(NcclCommunicatorTest, WhoeverIsShortOfMemoryWaitsForWhatIsBeingSent) {
+  constexpr int64_t kCount = 1 << 20, kBytes = kCount * 4;
+  NcclJob job(2);
+  job.set_memory_limit(5 * kBytes / 2);
+  ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
+    if (comm.rank() == Rank(1)) {
+      DPIPE_ASSIGN_OR_RETURN(const auto recv,
+                             comm.PostRecv(Rank(0), 0, {{{kCount}, DType::kF32}}, "activation"));
+      DPIPE_RETURN_IF_ERROR(recv->Wait().status());
+      return device->Synchronize();
+    }
+    // It is the first message, so that rank 1 has made room for it on return.
+    DPIPE_RETURN_IF_ERROR(
+        comm.Send(Rank(1), 0, {Tensor::Zeros(device, {kCount}, DType::kF32)}, "activation"));
+    Tensor::Zeros(device, {kCount}, DType::kF32);
+    return device->Synchronize();
+  }));
 }
 
 // Four buckets of gradients have room for one bucket's shares.
