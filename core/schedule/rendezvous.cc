@@ -1,6 +1,7 @@
 #include "core/schedule/rendezvous.h"
 
 #include <algorithm>
+#include <climits>
 #include <deque>
 #include <map>
 #include <numeric>
@@ -137,7 +138,7 @@ class Progress {
       const int size = plan.devices(r).instructions_size();
       groups_.push_back(runs == Runs::kInGroups ? GroupsOf(plan.devices(r), r, part)
                                                 : std::vector<int>(size, 0));
-      times_.emplace_back(size);
+      if (runs == Runs::kAtOnce) times_.emplace_back(size);
     }
   }
 
@@ -250,22 +251,32 @@ class Progress {
         ++state.run_end;
       }
       state.group[kUp] = state.group[kDown] = 0;
-      NoteTimes(rank);
+      if (!times_.empty()) NoteTimes(rank);
       WakePeers(rank);
     }
-    bool all_through = true;
-    for (Way way : {kUp, kDown}) {
-      while (state.group[way] <= LastGroup(rank, way)) {
-        if (!IsThrough(rank, way)) {
-          all_through = false;
-          break;
+    bool through = true;
+    while (true) {
+      through = true;
+      bool posts = false;
+      int open[2] = {INT_MAX, INT_MAX};  // the first group that is not through
+      ForMessages(rank, [&](int i, const Instruction& message) {
+        const Way way = WayOf(rank, message);
+        const int group = groups_[rank][i];
+        if (group > state.group[way] || !Posted(message.peer(), match_[rank][i])) {
+          open[way] = std::min(open[way], group);
+          through = false;
         }
-        ++state.group[way];
-        WakePeers(rank);
+      });
+      for (Way way : {kUp, kDown}) {
+        if (open[way] == INT_MAX || open[way] <= state.group[way]) continue;
+        state.group[way] = open[way];
+        posts = true;
       }
+      if (!posts) break;
+      WakePeers(rank);
     }
-    if (all_through) state.next = state.run_end;
-    return all_through;
+    if (through) state.next = state.run_end;
+    return through;
   }
 
   template <typename F>
@@ -274,25 +285,6 @@ class Progress {
     for (int i = ranks_[rank].next; i < ranks_[rank].run_end; ++i) {
       if (Active(list[i]) && IsMessage(list[i])) f(i, list[i]);
     }
-  }
-
-  // Of the run under way.
-  int LastGroup(int rank, Way way) const {
-    int last = -1;
-    ForMessages(rank, [&](int i, const Instruction& message) {
-      if (WayOf(rank, message) == way) last = std::max(last, groups_[rank][i]);
-    });
-    return last;
-  }
-
-  // Whether the other side of each message of the group is there.
-  bool IsThrough(int rank, Way way) const {
-    bool through = true;
-    ForMessages(rank, [&](int i, const Instruction& message) {
-      if (WayOf(rank, message) != way || groups_[rank][i] != ranks_[rank].group[way]) return;
-      through = through && Posted(message.peer(), match_[rank][i]);
-    });
-    return through;
   }
 
   // Of the messages whose other side is there when a run is posted.
@@ -418,8 +410,9 @@ void OrderMessages(Plan* plan) {
   if (!match.ok()) return;
   bool waits_in_circles = false;
   for (Part part : parts) waits_in_circles |= !Progress(*plan, *match, part).Run().ok();
+  if (!waits_in_circles) return;
   Progress at_once(*plan, *match, Part::kSteady, Runs::kAtOnce);
-  if (!waits_in_circles || !at_once.Run().ok()) return;
+  if (!at_once.Run().ok()) return;
   for (int r = 0; r < plan->devices_size(); ++r) {
     auto& list = *plan->mutable_devices(r)->mutable_instructions();
     const std::vector<Instruction> old(list.begin(), list.end());

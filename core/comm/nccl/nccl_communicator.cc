@@ -99,6 +99,12 @@ class NcclCommunicator : public Communicator {
     DPIPE_RETURN_IF_ERROR(FailureOf(what));
     return device_.driver().Wait(device_.stream(), event.get());
   }
+  // Of a message whose run has not ended, or has failed.
+  absl::Status NotPosted(const std::string& what) const {
+    const absl::Status failed = FailureOf(what);
+    return failed.ok() ? Own(absl::FailedPreconditionError(absl::StrCat("has not posted ", what)))
+                       : failed;
+  }
   cuda::CudaDevice& device() { return device_; }
 
  private:
@@ -178,7 +184,7 @@ class NcclRecv : public PendingRecv {
         end_(std::move(end)) {}
 
   absl::StatusOr<std::vector<Tensor>> Wait() override {
-    DPIPE_CHECK(*end_ != nullptr) << what_ << " is waited for in its own run of messages";
+    if (*end_ == nullptr) return communicator_->NotPosted(what_);
     DPIPE_RETURN_IF_ERROR(communicator_->WaitFor(**end_, what_));
     return std::move(tensors_);
   }

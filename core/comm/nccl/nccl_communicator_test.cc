@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "core/base/philox.h"
 #include "core/base/shard.h"
@@ -58,6 +59,7 @@ class NcclJob {
     return statuses;
   }
   FakeNccl& nccl() { return nccl_; }
+  void set_memory_limit(int64_t bytes) { driver_.set_memory_limit(bytes); }
   // As far as they come by themselves.
   void LetGpusRun() { driver_.RunAll(); }
   int64_t live_bytes() {
@@ -236,6 +238,26 @@ TEST(NcclCommunicatorTest, TensorsAreNotKeptWhenTheGpuIsThroughWithThem) {
   EXPECT_LE(most_bytes, 4 * kCount * 4);
 }
 
+// There is room for two of three tensors, and the first of them is still being sent.
+TEST(NcclCommunicatorTest, WhoeverIsShortOfMemoryWaitsForWhatIsBeingSent) {
+  constexpr int64_t kCount = 1 << 20, kBytes = kCount * 4;
+  NcclJob job(2);
+  job.set_memory_limit(5 * kBytes / 2);
+  ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
+    if (comm.rank() == Rank(1)) {
+      DPIPE_ASSIGN_OR_RETURN(const auto recv,
+                             comm.PostRecv(Rank(0), 0, {{{kCount}, DType::kF32}}, "activation"));
+      DPIPE_RETURN_IF_ERROR(recv->Wait().status());
+      return device->Synchronize();
+    }
+    // It is the first message, so that rank 1 has made room for it on return.
+    DPIPE_RETURN_IF_ERROR(
+        comm.Send(Rank(1), 0, {Tensor::Zeros(device, {kCount}, DType::kF32)}, "activation"));
+    Tensor::Zeros(device, {kCount}, DType::kF32);
+    return device->Synchronize();
+  }));
+}
+
 // Four buckets of gradients have room for one bucket's shares.
 TEST(NcclCommunicatorTest, BucketsShareTheRoomOfAReduction) {
   constexpr int64_t kCount = int64_t{12} << 20;  // 48 MiB: one a bucket
@@ -411,6 +433,21 @@ TEST(NcclCommunicatorTest, CallsAfterAnAbortSayWhatTheyWereFor) {
               begin + "gradients of stage 1" + end);
     EXPECT_EQ(message(comm.AllReduceSum(absl::MakeSpan(&value, 1), "loss")), begin + "loss" + end);
     return absl::OkStatus();
+  }));
+}
+
+TEST(NcclCommunicatorTest, WhatIsWaitedForInItsOwnRunIsNamed) {
+  NcclJob job(2);
+  ExpectAllOk(job.Run([](Communicator& comm, const auto& device) -> absl::Status {
+    const Rank peer(1 - comm.rank().value());
+    comm.BeginMessages();
+    DPIPE_ASSIGN_OR_RETURN(auto recv, comm.PostRecv(peer, 0, {{{1}, DType::kF32}}, "activation"));
+    EXPECT_EQ(recv->Wait().status(), absl::FailedPreconditionError(absl::StrCat(
+                                         "rank ", comm.rank().value(),
+                                         " has not posted activation from rank ", peer.value())));
+    DPIPE_RETURN_IF_ERROR(comm.Send(peer, 0, {Vector(device, {1})}, "activation"));
+    DPIPE_RETURN_IF_ERROR(comm.EndMessages());
+    return recv->Wait().status();
   }));
 }
 
