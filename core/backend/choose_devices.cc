@@ -132,6 +132,7 @@ absl::StatusOr<ChosenDevices> ChooseDevices(
   if (found.ok()) {
     ChosenDevices chosen;
     DPIPE_ASSIGN_OR_RETURN(chosen.devices, Gpus(request, *found));
+    ops::cuda::EngineChoices::OfProcess().set_deterministic(request.deterministic);
     if (!request.engines.empty()) {
       DPIPE_RETURN_IF_ERROR(
           ops::cuda::EngineChoices::OfProcess().Open(request.engines, request.time_engines));

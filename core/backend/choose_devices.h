@@ -21,6 +21,8 @@ struct DeviceRequest {
   // first that the libraries name. time_engines: operations that it lacks are timed, and added.
   std::string engines;
   bool time_engines = false;
+  // Of cuda: only by engines that compute the same every time.
+  bool deterministic = true;
   // Of a host that several processes share, each of which asks alike: the number of this one among
   // them, and theirs. A count of 0 is one device each then. All are taken to be allowed the same
   // cores, which they divide; where there are more devices than cores several share one. Of the

@@ -184,6 +184,10 @@ TEST_F(ChooseDevicesTest, EnginesComeFromAFile) {
   request.time_engines = true;
   EXPECT_TRUE(Choose(request).ok());
   EXPECT_TRUE(ops::cuda::EngineChoices::OfProcess().in_use());
+  EXPECT_TRUE(ops::cuda::EngineChoices::OfProcess().deterministic());
+  request.deterministic = false;
+  EXPECT_TRUE(Choose(request).ok());
+  EXPECT_FALSE(ops::cuda::EngineChoices::OfProcess().deterministic());
 }
 
 TEST_F(ChooseDevicesTest, RequestsThatMakeNoSenseAreRefused) {

@@ -207,7 +207,7 @@ void CudnnEngines::Keep(const absl::Status& refused) {
 
 // What an engine says of itself.
 struct CudnnEngines::Notes {
-  bool exact = true;      // deterministic, and of the accuracy asked for
+  bool exact = true;      // as deterministic and accurate as asked for
   bool compiles = false;  // its kernel is compiled when a plan is made, for seconds
 };
 
@@ -256,6 +256,8 @@ absl::StatusOr<std::string> CudnnEngines::NameOf(const CudnnDescriptor& config,
   for (int64_t i = 0; i < count; ++i) {
     switch (numerical[i]) {
       case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+        if (!graph_->any_order()) notes->exact = false;
+        break;
       case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
         notes->exact = false;
         break;
@@ -404,6 +406,7 @@ CudnnContext::~CudnnContext() {
 absl::StatusOr<CudnnEngines> CudnnContext::EnginesFor(bool exact_fp32,
                                                       const Describe& describe) const {
   auto graph = std::make_unique<CudnnGraph>(api_);
+  if (!EngineChoices::OfProcess().deterministic()) graph->AllowAnyOrder();
   describe(graph.get());
   return CudnnEngines::For(CudnnTarget(handle_), std::move(graph), exact_fp32);
 }

@@ -79,17 +79,21 @@ class CudnnGraph {
   void Require(size_t version);
   // By no engine that needs more memory than that besides its tensors.
   void LimitWorkspace(int64_t bytes) { most_workspace_bytes_ = bytes; }
+  // Also by an engine that adds in an order that varies from run to run.
+  void AllowAnyOrder() { any_order_ = true; }
 
   const CudnnApi& api() const { return api_; }
   const absl::Status& status() const { return status_; }
   const std::vector<const CudnnDescriptor*>& operations() const { return operations_; }
   int64_t most_workspace_bytes() const { return most_workspace_bytes_; }
+  bool any_order() const { return any_order_; }
 
  private:
   const CudnnApi& api_;
   std::vector<std::unique_ptr<CudnnDescriptor>> descriptors_;
   std::vector<const CudnnDescriptor*> operations_;
   int64_t most_workspace_bytes_ = std::numeric_limits<int64_t>::max();
+  bool any_order_ = false;
   absl::Status status_;
 };
 

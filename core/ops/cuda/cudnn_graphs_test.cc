@@ -171,6 +171,15 @@ TEST(SamplesAtOnceTest, PartsAreEqualWhereTheBatchDivides) {
   EXPECT_EQ(at_once(3, 10, 16384, 16384), 1);
 }
 
+TEST(SamplesAtOnceTest, InAnyOrderAllAreOnePart) {
+  AttentionShape many = {64, 5, 4096, 4096, 64, 0.125f};
+  EXPECT_TRUE(IsFasterInAnyOrder(many));
+  many.any_order = true;
+  EXPECT_EQ(SamplesAtOnce(many), 64);
+  // Of 256 tokens and 20 heads 64 samples' scores take 168 MB.
+  EXPECT_FALSE(IsFasterInAnyOrder({64, 20, 256, 256, 64, 0.125f}));
+}
+
 TEST(SamplesAtOnceTest, PartsBeginAtMultiplesOf16Bytes) {
   for (const int64_t queries : {4095, 4094, 4092, 8191, 20001}) {
     for (const int64_t heads : {1, 2, 3}) {
