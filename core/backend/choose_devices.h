@@ -41,8 +41,8 @@ struct ChosenDevices {
 };
 
 // InvalidArgument for an unknown backend, numbers that do not fit together, virtual devices of
-// several processes, engines that are to be timed without a file or by several processes, or more
-// devices than there are, naming what there is; FailedPrecondition where
+// several processes, engines that are to be timed without a file, on several GPUs or by several
+// processes, or more devices than there are, naming what there is; FailedPrecondition where
 // cuda was asked for and there is no GPU, Unimplemented where this program was built without CUDA.
 absl::StatusOr<ChosenDevices> ChooseDevices(const DeviceRequest& request);
 

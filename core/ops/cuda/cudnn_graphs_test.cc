@@ -1,6 +1,7 @@
 // cuDNN checks descriptors as they are finalized. Skips where the library is not installed.
 #include "core/ops/cuda/cudnn_graphs.h"
 
+#include "core/ops/cuda/cudnn_plan.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::ops::cuda {

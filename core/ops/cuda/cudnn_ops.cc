@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ops/backend.h"
+#include "core/ops/cuda/cudnn_context.h"
 #include "core/ops/cuda/cudnn_graphs.h"
+#include "core/ops/cuda/engine_choices.h"
 #include "core/ops/cuda/stream_of.h"
 
 namespace dpipe::ops::cuda {
