@@ -33,6 +33,8 @@ DEFINE_string(engines, "",
               "empty: everywhere the one that they name first");
 DEFINE_bool(time_engines, false,
             "time the engines of operations that --engines lacks, and add the fastest to it");
+DEFINE_bool(deterministic, true,
+            "with --backend=cuda: false lets engines add in an order that varies from run to run");
 DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,offline_cache",
               "strategies to compare, separated by commas; also compositions such as "
               "'schedule=1f1b,frozen=fill', separated by semicolons then");
@@ -116,6 +118,7 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
   setup.graphs.say = Say;
   setup.engines = FLAGS_engines.empty() ? "" : UserPath(FLAGS_engines);
   setup.time_engines = FLAGS_time_engines;
+  setup.deterministic = FLAGS_deterministic;
   setup.global_batch = FLAGS_global_batch;
   setup.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
   setup.frozen_quantum = FLAGS_frozen_quantum;

@@ -35,6 +35,8 @@ DEFINE_string(engines, "",
               "empty: everywhere the one that they name first");
 DEFINE_bool(time_engines, false,
             "time the engines of operations that --engines lacks, and add the fastest to it");
+DEFINE_bool(deterministic, true,
+            "with --backend=cuda: false lets engines add in an order that varies from run to run");
 DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in");
 DEFINE_string(local_batches, "1,2,4,8",
               "of the backbones, increasing, separated by commas; they end where a GPU would have "
@@ -72,6 +74,7 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(const std::vector<int>
   options.graphs.enabled = FLAGS_cuda_graphs;
   options.engines = FLAGS_engines.empty() ? "" : UserPath(FLAGS_engines);
   options.time_engines = FLAGS_time_engines;
+  options.deterministic = FLAGS_deterministic;
   options.global_batch = std::max(batches.back(), FLAGS_frozen_quantum);
   options.frozen_quantum = FLAGS_frozen_quantum;
   options.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;

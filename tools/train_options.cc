@@ -124,6 +124,7 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
   options.virtual_devices = config.virtual_devices();
   if (!config.engines().empty()) options.engines = UserPath(config.engines());
   options.time_engines = config.time_engines();
+  options.deterministic = config.deterministic();
   options.graphs.enabled = config.cuda_graphs();
   options.graphs.say = say;
   options.global_batch = config.global_batch();

@@ -72,6 +72,7 @@ FieldPolicy ConfigPolicy(const std::string& field) {
           {"cuda_graphs", FieldPolicy::kFree},
           {"engines", FieldPolicy::kFree},
           {"time_engines", FieldPolicy::kFree},
+          {"deterministic", FieldPolicy::kFree},
           {"micro_batches", FieldPolicy::kFree},
           {"max_micro_batch", FieldPolicy::kFree},
           {"frozen_quantum", FieldPolicy::kFree},

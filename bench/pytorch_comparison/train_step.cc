@@ -44,6 +44,7 @@ DEFINE_string(engines, "",
               "empty: everywhere the one that they name first");
 DEFINE_bool(time_engines, false,
             "time the engines of operations that --engines lacks, and add the fastest to it");
+DEFINE_bool(deterministic, true, "false lets engines add in an order that varies from run to run");
 DEFINE_int32(micro_batches, 1,
              "that a device's share of the batch, or a pipeline's, is divided into; 0: as planned");
 DEFINE_string(strategy, "data_parallel", "how several devices work together");
@@ -84,8 +85,8 @@ int NumDevices() { return FLAGS_virtual_devices > 0 ? FLAGS_virtual_devices : FL
 bool OnCpus() { return FLAGS_backend == "cpu"; }
 
 // As many images as a pass of the backbone has, so that smaller passes take less memory throughout;
-// PyTorch takes as many. On a GPU the largest even part of 16 at most: a VAE encoder's first tensors
-// of 64 images of 512 pixels have 2^31 elements, more than kernels count.
+// PyTorch takes as many. On a GPU the largest even part of 16 at most: a VAE encoder's first
+// tensors of 64 images of 512 pixels have 2^31 elements, more than kernels count.
 int FrozenQuantum() {
   const int share = std::max(1, FLAGS_batch / NumDevices() / std::max(1, FLAGS_micro_batches));
   int quantum = OnCpus() ? share : std::min(share, 16);
@@ -126,6 +127,7 @@ absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const std::stri
   options.graphs.say = Say;
   options.engines = FLAGS_engines.empty() ? "" : UserPath(FLAGS_engines);
   options.time_engines = FLAGS_time_engines;
+  options.deterministic = FLAGS_deterministic;
   options.global_batch = FLAGS_batch;
   options.compute_dtype = ComputeType();
   options.frozen_quantum = FrozenQuantum();

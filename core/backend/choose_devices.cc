@@ -132,6 +132,15 @@ absl::StatusOr<ChosenDevices> ChooseDevices(
   if (found.ok()) {
     ChosenDevices chosen;
     DPIPE_ASSIGN_OR_RETURN(chosen.devices, Gpus(request, *found));
+    // Who times waits for its GPU, which may wait over NCCL for another one whose thread wants to
+    // time, too. Shares of one GPU wait for nothing that is not enqueued.
+    if (request.time_engines && request.virtual_devices == 0 && chosen.devices.size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("engines are to be timed on ", chosen.devices.size(),
+                       " GPUs, which wait for each other: ",
+                       "let a run on one of them time them, and give its file to all"));
+    }
+    ops::cuda::EngineChoices::OfProcess().set_deterministic(request.deterministic);
     if (!request.engines.empty()) {
       DPIPE_RETURN_IF_ERROR(
           ops::cuda::EngineChoices::OfProcess().Open(request.engines, request.time_engines));

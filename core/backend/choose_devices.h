@@ -21,6 +21,8 @@ struct DeviceRequest {
   // first that the libraries name. time_engines: operations that it lacks are timed, and added.
   std::string engines;
   bool time_engines = false;
+  // Of cuda: only by engines that compute the same every time.
+  bool deterministic = true;
   // Of a host that several processes share, each of which asks alike: the number of this one among
   // them, and theirs. A count of 0 is one device each then. All are taken to be allowed the same
   // cores, which they divide; where there are more devices than cores several share one. Of the
@@ -39,8 +41,8 @@ struct ChosenDevices {
 };
 
 // InvalidArgument for an unknown backend, numbers that do not fit together, virtual devices of
-// several processes, engines that are to be timed without a file or by several processes, or more
-// devices than there are, naming what there is; FailedPrecondition where
+// several processes, engines that are to be timed without a file, on several GPUs or by several
+// processes, or more devices than there are, naming what there is; FailedPrecondition where
 // cuda was asked for and there is no GPU, Unimplemented where this program was built without CUDA.
 absl::StatusOr<ChosenDevices> ChooseDevices(const DeviceRequest& request);
 

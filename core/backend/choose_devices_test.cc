@@ -184,6 +184,10 @@ TEST_F(ChooseDevicesTest, EnginesComeFromAFile) {
   request.time_engines = true;
   EXPECT_TRUE(Choose(request).ok());
   EXPECT_TRUE(ops::cuda::EngineChoices::OfProcess().in_use());
+  EXPECT_TRUE(ops::cuda::EngineChoices::OfProcess().deterministic());
+  request.deterministic = false;
+  EXPECT_TRUE(Choose(request).ok());
+  EXPECT_FALSE(ops::cuda::EngineChoices::OfProcess().deterministic());
 }
 
 TEST_F(ChooseDevicesTest, RequestsThatMakeNoSenseAreRefused) {
@@ -201,6 +205,11 @@ TEST_F(ChooseDevicesTest, RequestsThatMakeNoSenseAreRefused) {
   DeviceRequest timing = Request("cuda", 1);
   timing.time_engines = true;
   EXPECT_THAT(Refusal(timing), HasSubstr("timed, but there is no file for what is chosen"));
+  AddGpus(1);
+  timing.engines = "engines.json";
+  timing.count = 2;
+  EXPECT_THAT(Refusal(timing), HasSubstr("timed on 2 GPUs, which wait for each other"));
+  driver_.gpus().pop_back();
   EXPECT_THAT(Refusal(Request("cuda", -1)), HasSubstr("must not be negative"));
   EXPECT_THAT(Refusal(Request("cuda", 3)), HasSubstr("asked for 3 GPUs, but there is 1: GPU 0"));
 }

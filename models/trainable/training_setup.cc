@@ -89,6 +89,7 @@ absl::Status TrainingSetup::StartDevices() {
   request.virtual_devices = options_.virtual_devices;
   request.engines = options_.engines;
   request.time_engines = options_.time_engines;
+  request.deterministic = options_.deterministic;
   DPIPE_ASSIGN_OR_RETURN(const ChosenDevices chosen,
                          options_.processes == nullptr
                              ? ChooseDevices(request)

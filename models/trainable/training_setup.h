@@ -37,8 +37,9 @@ struct TrainingSetupOptions {
   std::string backend = "cpu";  // see DeviceRequest
   int num_devices = 0;          // 0: one a core, or every GPU
   int virtual_devices = 0;      // of one GPU
-  std::string engines;          // of GPUs, these two
+  std::string engines;          // of GPUs, these three
   bool time_engines = false;
+  bool deterministic = true;
   PassGraphsOptions graphs;  // of GPUs; on others no more than a note says that there are none
   // That train together, all on CPUs or all on GPUs; outlives the setup. Each has num_devices, 0
   // being one then, and none has virtual ones. Null: this one alone.

@@ -272,9 +272,14 @@ class MatmulPlans {
     DPIPE_RETURN_IF_ERROR(
         set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kMostWorkspaceBytes}));
     // Partial sums of a divided k are kept in fp32 and added in order, in a step of its own; not in
-    // place, in the order in which they come.
+    // place, in the order in which they come, unless any order will do.
     uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    if (p.d.dtype == DType::kF32) reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    if (p.d.dtype == DType::kF32) {
+      reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+      if (!EngineChoices::OfProcess().deterministic()) {
+        reductions |= CUBLASLT_REDUCTION_SCHEME_INPLACE;
+      }
+    }
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions));
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, AlignmentOf(p.b.data)));
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, AlignmentOf(p.a.data)));

@@ -181,9 +181,23 @@ absl::Status CheckAttentionGrad(const AttentionShape& s, int capability_major) {
       ".x cuDNN has attention's gradient up to a head size of ", most, ", and not of ", s.size));
 }
 
-int64_t SamplesAtOnce(const AttentionShape& s) {
+namespace {
+
+// Of one sample's ds, as it lies in the workspace.
+int64_t ScoreBytes(const AttentionShape& s) {
   const auto padded = [](int64_t tokens) { return (tokens + 127) / 128 * 128; };
-  const int64_t of_sample = s.heads * padded(s.queries) * padded(s.keys) * SizeOf(DType::kBf16);
+  return s.heads * padded(s.queries) * padded(s.keys) * SizeOf(DType::kBf16);
+}
+
+}  // namespace
+
+bool IsFasterInAnyOrder(const AttentionShape& s) {
+  return s.batch * ScoreBytes(s) > int64_t{256} << 20;
+}
+
+int64_t SamplesAtOnce(const AttentionShape& s) {
+  if (s.any_order) return s.batch;
+  const int64_t of_sample = ScoreBytes(s);
   const int64_t most = std::max<int64_t>(1, kMostScoreBytes / of_sample);
   if (s.batch <= most) return s.batch;
   // Sums of each part begin at a multiple of 16 bytes.
@@ -222,8 +236,8 @@ void DescribeAttention(const AttentionShape& s, CudnnGraph* graph) {
                 Heads(kAttended, s, s.queries));
 }
 
-// dq is the product itself, and not fp32 sums that are then rounded: with those it would be added
-// up atomically, in no order. So ds lies in the workspace in between.
+// In order dq is the product itself, and ds lies in the workspace in between; with fp32 sums that
+// are then rounded it is added up atomically.
 void DescribeAttentionGrad(const AttentionShape& s, int capability_major, CudnnGraph* graph) {
   RequireSound(graph);
   // Until then engines need a mask where the last block of keys is not full.
@@ -272,7 +286,14 @@ void DescribeAttentionGrad(const AttentionShape& s, int capability_major, CudnnG
   chain.Product(chain.Reshape(ds, chain.Between(transposed_scores)), q,
                 Heads(kKeyGrads, s, s.keys));
   const CudnnDescriptor& k = chain.Reshape(kt, chain.Between(Heads(0, s, s.keys)));
-  chain.Product(ds, k, Heads(kQueryGrads, s, s.queries));
+  if (!s.any_order) {
+    chain.Product(ds, k, Heads(kQueryGrads, s, s.queries));
+    return;
+  }
+  graph->AllowAnyOrder();
+  const CudnnDescriptor& dq = chain.Product(
+      ds, k, Matrices(kQueryGradSums, s, s.queries, s.size, DType::kF32, Place::kMemory));
+  chain.Pointwise(CUDNN_POINTWISE_IDENTITY, dq, nullptr, Heads(kQueryGrads, s, s.queries));
 }
 
 }  // namespace dpipe::ops::cuda

@@ -10,22 +10,23 @@ namespace dpipe::ops::cuda {
 
 // Ids of the tensors, by which a plan is given their memory.
 enum CudnnId : int64_t {
-  kImage = 1,    // x, dx
-  kFilters,      // w, dw
-  kOutput,       // y, dy
-  kQueries,      // q
-  kKeys,         // k
-  kValues,       // v
-  kAttended,     // y
-  kLogSums,      // fp32
-  kScale,        // fp32, a number and no memory
-  kQueryGrads,   // dq
-  kKeyGrads,     // dk
-  kValueGrads,   // dv
-  kOutputGrads,  // dy
-  kUnit,         // fp32, 1, and no memory
-  kGradSums,     // fp32, sums of dy * y by query; room for them
-  kMasked,       // fp32, in place of scores that a query does not see, and no memory
+  kImage = 1,      // x, dx
+  kFilters,        // w, dw
+  kOutput,         // y, dy
+  kQueries,        // q
+  kKeys,           // k
+  kValues,         // v
+  kAttended,       // y
+  kLogSums,        // fp32
+  kScale,          // fp32, a number and no memory
+  kQueryGrads,     // dq
+  kKeyGrads,       // dk
+  kValueGrads,     // dv
+  kOutputGrads,    // dy
+  kUnit,           // fp32, 1, and no memory
+  kGradSums,       // fp32, sums of dy * y by query; room for them
+  kQueryGradSums,  // fp32 as dq; room for its sums, where they are added up in any order
+  kMasked,         // fp32, in place of scores that a query does not see, and no memory
   kFirstUnnamed = 100,
 };
 
@@ -41,6 +42,11 @@ absl::Status CheckAttention(const AttentionShape& shape);
 absl::Status CheckAttentionGrad(const AttentionShape& shape, int capability_major);
 void DescribeAttention(const AttentionShape& shape, CudnnGraph* graph);
 void DescribeAttentionGrad(const AttentionShape& shape, int capability_major, CudnnGraph* graph);
+
+// Whether the gradient had better be computed with dq added up atomically, where that may be: where
+// ds would take more than 256 MiB, which it then does not take. cudnn-frontend draws the line
+// there.
+bool IsFasterInAnyOrder(const AttentionShape& shape);
 
 // Of how many samples the gradient is computed at once: all, or else as many as their scores fit
 // the workspace's limit, in equal parts where the batch has such a divisor, and with log_sums of

@@ -1,6 +1,7 @@
 // cuDNN checks descriptors as they are finalized. Skips where the library is not installed.
 #include "core/ops/cuda/cudnn_graphs.h"
 
+#include "core/ops/cuda/cudnn_plan.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::ops::cuda {
@@ -169,6 +170,15 @@ TEST(SamplesAtOnceTest, PartsAreEqualWhereTheBatchDivides) {
   EXPECT_EQ(at_once(0, 5, 4096, 4096), 0);
   // A sample that does not fit goes alone.
   EXPECT_EQ(at_once(3, 10, 16384, 16384), 1);
+}
+
+TEST(SamplesAtOnceTest, InAnyOrderAllAreOnePart) {
+  AttentionShape many = {64, 5, 4096, 4096, 64, 0.125f};
+  EXPECT_TRUE(IsFasterInAnyOrder(many));
+  many.any_order = true;
+  EXPECT_EQ(SamplesAtOnce(many), 64);
+  // Of 256 tokens and 20 heads 64 samples' scores take 168 MB.
+  EXPECT_FALSE(IsFasterInAnyOrder({64, 20, 256, 256, 64, 0.125f}));
 }
 
 TEST(SamplesAtOnceTest, PartsBeginAtMultiplesOf16Bytes) {

@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ops/backend.h"
+#include "core/ops/cuda/cudnn_context.h"
 #include "core/ops/cuda/cudnn_graphs.h"
+#include "core/ops/cuda/engine_choices.h"
 #include "core/ops/cuda/stream_of.h"
 
 namespace dpipe::ops::cuda {
@@ -34,7 +36,14 @@ CudnnContext::Key KeyOf(Graph graph, DType dtype, const Convolution& s) {
 }
 // Attention is in bf16 always.
 CudnnContext::Key KeyOf(Graph graph, DType, const AttentionShape& s) {
-  return {static_cast<int64_t>(graph), s.batch, s.heads, s.queries, s.keys, s.size, s.causal};
+  return {static_cast<int64_t>(graph),
+          s.batch,
+          s.heads,
+          s.queries,
+          s.keys,
+          s.size,
+          s.causal,
+          s.any_order};
 }
 
 const char* NameOf(Graph graph) {
@@ -159,25 +168,30 @@ absl::Status AttendGradByCudnn(const AttentionShape& shape, const Tensor& dy, co
                                const Tensor& dv) {
   if (StreamOf(q).emulated) return Emulated();
   const int capability = dpipe::cuda::CudaDeviceOf(*q.device()).gpu().capability_major;
-  const int64_t rows = shape.heads * shape.queries, most = SamplesAtOnce(shape);
+  AttentionShape whole = shape;
+  whole.any_order = !EngineChoices::OfProcess().deterministic() && IsFasterInAnyOrder(shape);
+  const int64_t rows = shape.heads * shape.queries, most = SamplesAtOnce(whole);
   const Tensor sums = Tensor::Empty(q.device(), {most, rows}, DType::kF32);
+  const Tensor dq_sums =
+      whole.any_order ? Tensor::Empty(q.device(), q.shape(), DType::kF32) : Tensor();
   for (int64_t begin = 0; begin < shape.batch; begin += most) {
-    AttentionShape part = shape;
+    AttentionShape part = whole;
     part.batch = std::min(most, shape.batch - begin);
     const auto of = [&](const Tensor& t) { return t.Slice(begin, begin + part.batch).raw_data(); };
-    DPIPE_RETURN_IF_ERROR(
-        RunAttention(Graph::kAttentionGrad, part, q.device(), CheckAttentionGrad(part, capability),
-                     [&](CudnnGraph* graph) { DescribeAttentionGrad(part, capability, graph); },
-                     {{kQueries, of(q)},
-                      {kKeys, of(k)},
-                      {kValues, of(v)},
-                      {kAttended, of(y)},
-                      {kOutputGrads, of(dy)},
-                      {kLogSums, const_cast<float*>(log_sums) + begin * rows},
-                      {kGradSums, sums.raw_data()},
-                      {kQueryGrads, of(dq)},
-                      {kKeyGrads, of(dk)},
-                      {kValueGrads, of(dv)}}));
+    Memory memory = {{kQueries, of(q)},
+                     {kKeys, of(k)},
+                     {kValues, of(v)},
+                     {kAttended, of(y)},
+                     {kOutputGrads, of(dy)},
+                     {kLogSums, const_cast<float*>(log_sums) + begin * rows},
+                     {kGradSums, sums.raw_data()},
+                     {kQueryGrads, of(dq)},
+                     {kKeyGrads, of(dk)},
+                     {kValueGrads, of(dv)}};
+    if (part.any_order) memory.emplace_back(kQueryGradSums, dq_sums.raw_data());
+    DPIPE_RETURN_IF_ERROR(RunAttention(
+        Graph::kAttentionGrad, part, q.device(), CheckAttentionGrad(part, capability),
+        [&](CudnnGraph* graph) { DescribeAttentionGrad(part, capability, graph); }, memory));
   }
   return absl::OkStatus();
 }

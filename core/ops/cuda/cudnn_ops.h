@@ -38,6 +38,9 @@ struct AttentionShape {
   int64_t batch, heads, queries, keys, size;
   float scale;
   bool causal = false;  // query i sees keys 0 to i only
+  // The gradient's sums for dq are added up in an order that varies from run to run, and without
+  // ds in the workspace.
+  bool any_order = false;
 };
 
 // The gradient takes its workspace from the device, as large as one sample needs or 1.5 GiB, and

@@ -69,6 +69,18 @@ TEST_P(CudnnPlansTest, Attention) {
   }
 }
 
+TEST_P(CudnnPlansTest, GradientsInAnyOrderDoWithoutTheScores) {
+  for (AttentionShape a : {AttentionShape{64, 5, 4096, 4096, 64, 0.125f},
+                           AttentionShape{64, 10, 1024, 1024, 64, 0.125f}}) {
+    SCOPED_TRACE(::testing::Message() << a.queries << " queries, " << a.keys << " keys");
+    EXPECT_TRUE(IsFasterInAnyOrder(a));
+    a.any_order = true;
+    // At most fp32 sums of dq, which the engine may have there besides those that it is given.
+    EXPECT_LE(WorkspaceOf(gpu_->PlanAttentionGrad(a)),
+              4 * a.batch * a.heads * a.queries * a.size + 1024);
+  }
+}
+
 TEST_P(CudnnPlansTest, LargeHeads) {
   // Of Stable Diffusion v1.5's last level, and of a VAE.
   EXPECT_LE(WorkspaceOf(gpu_->PlanAttention({8, 8, 64, 64, 160, 0.125f})), 1024);

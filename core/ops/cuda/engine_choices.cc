@@ -125,14 +125,25 @@ absl::Status EngineChoices::Open(const std::string& path, bool time_others) {
   return absl::OkStatus();
 }
 
+void EngineChoices::set_deterministic(bool deterministic) {
+  absl::MutexLock lock(&mutex_);
+  deterministic_ = deterministic;
+}
+
+bool EngineChoices::deterministic() const {
+  absl::MutexLock lock(&mutex_);
+  return deterministic_;
+}
+
 bool EngineChoices::in_use() const {
   absl::MutexLock lock(&mutex_);
   return time_others_ || !choices_.empty();
 }
 
 absl::StatusOr<std::string> EngineChoices::Choose(
-    const EngineUse& use, Device& device, const std::function<std::vector<Engine>()>& engines) {
+    EngineUse use, Device& device, const std::function<std::vector<Engine>()>& engines) {
   absl::MutexLock lock(&mutex_);
+  if (!deterministic_) absl::StrAppend(&use.operation, ", in any order");
   const auto found = choices_.find(use);
   if (found != choices_.end()) return found->second.engine;
   const bool is_recording = device.graphs() != nullptr && device.graphs()->recording();

@@ -49,6 +49,11 @@ class EngineChoices {
   // each. InvalidArgument where it is no such file, naming what is wrong with it.
   absl::Status Open(const std::string& path, bool time_others) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Whether only engines may run that compute the same every time: true unless said otherwise,
+  // which is to be said before the first operation. Choices are kept apart.
+  void set_deterministic(bool deterministic) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool deterministic() const ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Whether there is anything to ask Choose for.
   bool in_use() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -56,7 +61,7 @@ class EngineChoices {
   // library's first choice first; it is called if there is no choice yet and, on this device,
   // timing may be (not while its work is being recorded). One device times at a time. An error only
   // if the file cannot be written or an engine's failure is the device's.
-  absl::StatusOr<std::string> Choose(const EngineUse& use, Device& device,
+  absl::StatusOr<std::string> Choose(EngineUse use, Device& device,
                                      const std::function<std::vector<Engine>()>& engines)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -72,6 +77,7 @@ class EngineChoices {
   mutable absl::Mutex mutex_;
   std::string path_ ABSL_GUARDED_BY(mutex_);
   bool time_others_ ABSL_GUARDED_BY(mutex_) = false;
+  bool deterministic_ ABSL_GUARDED_BY(mutex_) = true;
   std::map<EngineUse, Choice> choices_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -88,6 +88,19 @@ TEST_F(EngineChoicesTest, AChoiceIsForOneOperationDeviceAndLibrary) {
   EXPECT_EQ(Choose(&choices, use_), "quick");
 }
 
+TEST_F(EngineChoicesTest, ThoseInAnyOrderAreKeptApart) {
+  EngineChoices choices;
+  EXPECT_TRUE(choices.deterministic());
+  ASSERT_TRUE(choices.Open(path_, true).ok());
+  Choose(&choices, use_);
+  choices.set_deterministic(false);
+  EXPECT_FALSE(choices.deterministic());
+  const int runs = runs_;
+  EXPECT_EQ(Choose(&choices, use_), "quick");
+  EXPECT_GT(runs_, runs) << "timed among others";
+  EXPECT_NE(ReadFile(path_)->find("4 x 5, in any order"), std::string::npos);
+}
+
 TEST_F(EngineChoicesTest, TimedOnesAreAddedToWhatTheFileHas) {
   EngineChoices choices;
   ASSERT_TRUE(choices.Open(path_, true).ok());

@@ -4,6 +4,7 @@
 
 #include "core/base/file.h"
 #include "core/base/scratch_folder.h"
+#include "core/ops/attention.h"
 #include "core/ops/conv2d.h"
 #include "core/ops/cuda/engine_choices.h"
 #include "core/ops/linear.h"
@@ -75,6 +76,35 @@ TEST_F(EngineTimingTest, TheFastestComputesTheSameAgain) {
     double largest = 0;
     for (const double value : values) largest = std::max(largest, std::abs(value));
     ExpectClose(timed[i], untimed[i], {1.0 / 64, largest / 256});
+  }
+}
+
+// dq alone is added up in another way; from ds as large as 336 MB.
+TEST_F(EngineTimingTest, AttentionsGradientInAnyOrderIsTheSameToRounding) {
+  const auto grads = [&](bool deterministic) {
+    EngineChoices::OfProcess().set_deterministic(deterministic);
+    const auto device = (*dpipe::cuda::CreateCudaDevices(driver_, 1))[0];
+    EXPECT_TRUE(device->BindThread().ok());
+    const auto there = [&](uint64_t seed) {
+      return OnDevice(device, RandomTensor(host_, {2, 4096, 320}, DType::kBf16, seed));
+    };
+    const AttentionParams params = {5, AttentionScale(320, 5)};
+    const Tensor q = there(1), k = there(2), v = there(3), dy = there(4);
+    const AttentionResult result = *AttentionForward(params, q, k, v);
+    const AttentionGrads own = *AttentionInputGrad(params, dy, q, k, v, result.saved);
+    std::vector<Tensor> here;
+    for (const Tensor& t : {own.dq, own.dk, own.dv}) here.push_back(OnDevice(host_, t));
+    EXPECT_TRUE(device->Synchronize().ok());
+    EXPECT_TRUE(device->notes().empty()) << device->notes()[0];
+    return here;
+  };
+  const std::vector<Tensor> in_order = grads(true), in_any = grads(false);
+  EngineChoices::OfProcess().set_deterministic(true);
+  for (size_t i = 0; i < in_order.size(); ++i) {
+    SCOPED_TRACE("gradient " + std::to_string(i));
+    double largest = 0;
+    for (const double value : Values(in_order[i])) largest = std::max(largest, std::abs(value));
+    ExpectClose(in_any[i], in_order[i], {1.0 / 64, largest / 64});
   }
 }
 

@@ -7,7 +7,8 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "core/ops/cuda/cudnn_graph.h"
+#include "core/ops/cuda/cudnn_context.h"
+#include "core/ops/cuda/cudnn_plan.h"
 #include "core/ops/cuda/cudnn_ops.h"
 
 namespace dpipe::ops::cuda {
