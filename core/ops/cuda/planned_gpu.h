@@ -8,8 +8,8 @@
 
 #include "core/base/status.h"
 #include "core/ops/cuda/cudnn_context.h"
-#include "core/ops/cuda/cudnn_plan.h"
 #include "core/ops/cuda/cudnn_ops.h"
+#include "core/ops/cuda/cudnn_plan.h"
 
 namespace dpipe::ops::cuda {
 
