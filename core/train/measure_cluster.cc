@@ -20,7 +20,8 @@ namespace {
 constexpr int kRepeats = 15;
 constexpr int64_t kLargeBytes = 8 * kMiB;  // about the gradients of a small U-Net
 // Between GPUs 8 MiB take no longer than the host does to ask for them and to wait.
-constexpr int64_t kGpuBytes[] = {16 * kMiB, 128 * kMiB};
+constexpr int64_t kMostGpuBytes = 128 * kMiB;
+constexpr int kTimesSmaller = 8;
 constexpr int kGpuRoundTrips = 16;  // are enqueued before the host waits
 constexpr int kGpuReduces = 5;
 
@@ -160,12 +161,21 @@ absl::StatusOr<double> BandwidthOfCpus(int n, Nanos latency_ns, LinkProbe* probe
   return 2.0 * (n - 1) / n * kLargeBytes / transfer_ns * kNanosPerSecond;
 }
 
-absl::StatusOr<double> BandwidthOfGpus(int n, LinkProbe* probe) {
-  Nanos reduce_ns[2];
-  for (int i = 0; i < 2; ++i) {
-    DPIPE_ASSIGN_OR_RETURN(reduce_ns[i], probe->AllReduce(kGpuBytes[i], kGpuReduces));
-  }
-  return internal::RingBandwidth(n, {kGpuBytes[0], reduce_ns[0]}, {kGpuBytes[1], reduce_ns[1]});
+// Of tensors of `large` bytes at most, the same on all ranks.
+absl::StatusOr<double> BandwidthOfGpus(int n, int64_t large, LinkProbe* probe) {
+  const int64_t small = large / kTimesSmaller;
+  DPIPE_ASSIGN_OR_RETURN(const Nanos small_ns, probe->AllReduce(small, kGpuReduces));
+  DPIPE_ASSIGN_OR_RETURN(const Nanos large_ns, probe->AllReduce(large, kGpuReduces));
+  return internal::RingBandwidth(n, {small, small_ns}, {large, large_ns});
+}
+
+// A small share of what this process's GPUs hold; those of several processes are taken to hold
+// more.
+int64_t ProbeBytes(const TrainingJob& job, int64_t memory_bytes) {
+  constexpr int kPart = 16;
+  if (job.processes != nullptr) return kMostGpuBytes;
+  if (memory_bytes == 0) return kMostGpuBytes / kTimesSmaller;  // it is not known
+  return std::clamp<int64_t>(memory_bytes / kPart / kMiB * kMiB, kMiB, kMostGpuBytes);
 }
 
 // Only the first process, whose rank 0 has measured, knows.
@@ -213,7 +223,9 @@ absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job) {
     LinkProbe probe(job.workers, std::move(communicators));
     DPIPE_ASSIGN_OR_RETURN(latency_ns, probe.Message(on_cpus ? 1 : kGpuRoundTrips));
     DPIPE_ASSIGN_OR_RETURN(
-        bandwidth, on_cpus ? BandwidthOfCpus(n, latency_ns, &probe) : BandwidthOfGpus(n, &probe));
+        bandwidth,
+        on_cpus ? BandwidthOfCpus(n, latency_ns, &probe)
+                : BandwidthOfGpus(n, ProbeBytes(job, cluster.memory_bytes_per_device()), &probe));
   }
   for (Link* link : {cluster.mutable_intra_node(), cluster.mutable_inter_node()}) {
     link->set_latency_ns(latency_ns);
