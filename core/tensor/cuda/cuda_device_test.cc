@@ -100,7 +100,8 @@ TEST(CudaDeviceTest, NothingEndsTheProcessWhenTheGpuHasFailed) {
   Tensor borrowed = kept.On(devices[1]);
   const auto before = devices[0]->RecordEvent();
   driver.Break("an illegal memory access");
-  borrowed = Tensor();
+  const Tensor none;
+  borrowed = none;
   const Tensor made = Tensor::Zeros(devices[0], {2}, DType::kF32);
   const Tensor sent = Tensor::FromHost<float>(devices[0], {2}, std::vector<float>{3, 4});
   EXPECT_EQ(HostValues(made.To(DType::kBf16).To(DType::kF32)), (std::vector<float>{0, 0}));

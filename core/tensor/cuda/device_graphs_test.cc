@@ -135,12 +135,13 @@ TEST_F(DeviceGraphsTest, MoreMemoryThanWasMeasuredIsAnError) {
 // Whatever goes wrong after that, and however much more it is.
 TEST_F(DeviceGraphsTest, WhatDoesNotFitIsTheReasonThatIsTold) {
   device_->allocator().set_poison(true);
+  const Tensor none;
   Tensor a, b, c, again;
   const int64_t before = allocated_bytes();
   EXPECT_THAT(Failure([&] {
                 a = Tensor::Zeros(device_, {1 << 17}, DType::kF32);
                 b = Tensor::Zeros(device_, {1 << 19}, DType::kF32);
-                a = Tensor();
+                a = none;
                 c = Tensor::Zeros(device_, {1 << 18}, DType::kF32);
                 again = Tensor::Zeros(device_, {1 << 17}, DType::kF32);
                 return absl::InternalError("no plan");
