@@ -86,7 +86,7 @@ bool OnCpus() { return FLAGS_backend == "cpu"; }
 
 // As many images as a pass of the backbone has, so that smaller passes take less memory throughout;
 // PyTorch takes as many. On a GPU the largest even part of 16 at most: a VAE encoder's first
-// tensors of 64 images of 512 pixels have 2^31 elements, more than kernels count.
+// tensors of 64 images of 512 pixels have 2^31 elements, which nn::Forward refuses.
 int FrozenQuantum() {
   const int share = std::max(1, FLAGS_batch / NumDevices() / std::max(1, FLAGS_micro_batches));
   int quantum = OnCpus() ? share : std::min(share, 16);

@@ -31,10 +31,12 @@ absl::Status CheckTensor(const Program& program, ValueId id, const Tensor& tenso
       tensor.shape().ToString(), ", expected ", DTypeName(dtype), " ", shape.ToString()));
 }
 
-// Our kernels and cuDNN's count a tensor's elements in 32 bits.
+// Our kernels count a tensor's elements in 64 bits; whether all engines of cuDNN do, nobody has
+// tried.
 constexpr int64_t kMostElementsOnGpu = (int64_t{1} << 31) - 1;
 
-// InvalidArgument where the node's result would have more elements than a GPU's kernels count.
+// InvalidArgument where the node's result would have more elements than a GPU's libraries are
+// given.
 absl::Status CheckCountable(const Program& program, const NodeInfo& node, const Tensor& input) {
   if (input.device()->kind() != DeviceKind::kCuda || input.shape().rank() == 0) {
     return absl::OkStatus();
@@ -43,8 +45,8 @@ absl::Status CheckCountable(const Program& program, const NodeInfo& node, const 
   const int64_t elements = program.BatchShape(node.output, batch).num_elements();
   if (elements <= kMostElementsOnGpu) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("of ", batch, " samples it has ", elements, " elements, but a GPU's kernels ",
-                   "count up to ", kMostElementsOnGpu, ": it must run on ",
+      absl::StrCat("of ", batch, " samples it has ", elements, " elements, but a GPU's ",
+                   "libraries are given up to ", kMostElementsOnGpu, ": it must run on ",
                    kMostElementsOnGpu / (elements / batch), " samples at a time at most"));
 }
 

@@ -282,7 +282,7 @@ TEST(ExecutionOnGpusTest, ResultsWithMoreElementsThanKernelsCountAreRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
             "wide, layer 'widen', linear: of 65536 samples it has 2147483648 elements, but a GPU's "
-            "kernels count up to 2147483647: it must run on 65535 samples at a time at most");
+            "libraries are given up to 2147483647: it must run on 65535 samples at a time at most");
 }
 
 }  // namespace
