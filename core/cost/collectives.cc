@@ -25,11 +25,18 @@ bool IsHierarchical(const CollectiveGroup& group) {
   return group.num_nodes > 1 && group.ranks_per_node > 1;
 }
 
+bool IsUneven(const CollectiveGroup& group) { return group.ranks_per_node == 0; }
+
 // `laps`: 1 for a reduce-scatter or an all-gather, 2 for both.
-Nanos RingOrHierarchical(const CollectiveGroup& group, int laps, int64_t bytes) {
+Nanos LapsTime(const CollectiveGroup& group, int laps, int64_t bytes) {
   const double size = static_cast<double>(laps) * static_cast<double>(bytes);
   const int n = group.num_ranks;
-  Nanos time =
+  if (IsUneven(group)) {
+    return laps * (n - 1) * group.slowest.latency_ns() +
+           std::max(BytesTime(size * (n - 1) / n, group.within),
+                    BytesTime(size * group.exchanged, group.between));
+  }
+  const Nanos time =
       laps * (n - 1) * group.slowest.latency_ns() + BytesTime(size * (n - 1) / n, group.slowest);
   if (!IsHierarchical(group)) return time;
   const Nanos latency = (laps - 1) * ((group.ranks_per_node - 1) * group.within.latency_ns() +
@@ -53,6 +60,7 @@ CollectiveGroup GroupOfRanks(const ClusterSpec& cluster, std::vector<int> ranks)
   group.num_ranks = static_cast<int>(ranks.size());
   group.within = cluster.intra_node();
   group.between = cluster.inter_node();
+  const double size = group.num_ranks;
   bool within = false, even = true;
   for (size_t begin = 0; begin < ranks.size();) {
     const int node = ranks[begin] / cluster.devices_per_node();
@@ -65,6 +73,7 @@ CollectiveGroup GroupOfRanks(const ClusterSpec& cluster, std::vector<int> ranks)
     }
     within |= count > 1;  // a node that holds one of them only uses no link of its own
     even &= group.num_nodes == 0 || count == group.ranks_per_node;
+    group.exchanged = std::max(group.exchanged, count * (size - count) / size / interfaces);
     group.ranks_per_node = count;
     group.interfaces = group.num_nodes == 0 ? interfaces : std::min(group.interfaces, interfaces);
     ++group.num_nodes;
@@ -82,13 +91,14 @@ CollectiveGroup GroupOfRanks(const ClusterSpec& cluster, std::vector<int> ranks)
 
 Nanos AllReduceTime(const CollectiveGroup& group, int64_t bytes) {
   if (group.num_ranks <= 1) return 0;
+  if (IsUneven(group)) return LapsTime(group, 2, bytes);
   const Nanos tree = 2 * Depth(group.num_ranks) * group.slowest.latency_ns() +
                      BytesTime(2 * static_cast<double>(bytes), group.slowest);
-  return std::min(tree, RingOrHierarchical(group, 2, bytes));
+  return std::min(tree, LapsTime(group, 2, bytes));
 }
 
 Nanos ReduceScatterTime(const CollectiveGroup& group, int64_t bytes) {
-  return group.num_ranks <= 1 ? 0 : RingOrHierarchical(group, 1, bytes);
+  return group.num_ranks <= 1 ? 0 : LapsTime(group, 1, bytes);
 }
 
 Nanos AllGatherTime(const CollectiveGroup& group, int64_t bytes) {

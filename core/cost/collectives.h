@@ -25,8 +25,16 @@
 //                   + 2 (k-1)/k x/j beta_out
 //   reduce-scatter, all-gather: half of that
 //
-// The quickest of those that apply is taken. Every cost is a minimum of functions a + b x with
-// a, b >= 0, so it never gets cheaper by cutting a vector in two.
+// The quickest of those that apply is taken. Over NCCL the runtime does as the hierarchical one
+// does (core/comm/nccl/exact_sums.h): its chain of nodes carries 2 x/j for an all-reduce between
+// more than two nodes instead of 2 (k-1)/k x/j.
+//
+// Where the nodes hold different numbers of the ranks there is neither a ring nor a tree: every
+// rank exchanges shares with every other one, as the runtime does then. Of a lap, an interface of a
+// node with m of the ranks carries m (n-m)/n x/j, which is (n-1)/n x where m = j = 1.
+//
+// Every cost is a minimum of functions a + b x with a, b >= 0, so it never gets cheaper by cutting
+// a vector in two.
 #ifndef DPIPE_CORE_COST_COLLECTIVES_H_
 #define DPIPE_CORE_COST_COLLECTIVES_H_
 
@@ -48,8 +56,11 @@ struct CollectiveGroup {
   int num_nodes = 0;
   int ranks_per_node = 0;  // 0 where the nodes' numbers differ
   int interfaces = 0;      // the fewest that a node's ranks are attached to
-  Link slowest;            // of the links that take part
-  Link within, between;    // a node, nodes
+  // The largest part of a vector that an interface carries where each rank sends every other one
+  // its share.
+  double exchanged = 0;
+  Link slowest;          // of the links that take part
+  Link within, between;  // a node, nodes
 };
 
 // `ranks` are distinct ranks of a valid cluster, in any order. O(n log n).

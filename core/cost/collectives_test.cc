@@ -45,6 +45,16 @@ TEST(CollectivesTest, BetweenNodesTheInterfacesAreShared) {
   EXPECT_EQ(GroupOfRanks(Cluster(2, 2), {0, 1, 4}).ranks_per_node, 0);
 }
 
+// Three ranks of a node and two of another: of 5000 bytes, an interface carries 3 x 2/5 a lap.
+TEST(CollectivesTest, UnevenNodesExchangeShares) {
+  const std::vector<int> ranks = {0, 1, 2, 4, 5};
+  EXPECT_EQ(AllReduceTime(GroupOfRanks(Cluster(2, 1), ranks), 5000), 2 * 4 * 100 + 2 * 6000 * 2);
+  EXPECT_EQ(ReduceScatterTime(GroupOfRanks(Cluster(2, 1), ranks), 5000), 4 * 100 + 6000 * 2);
+  // On two interfaces, and the second node's two ranks on one.
+  EXPECT_EQ(AllGatherTime(GroupOfRanks(Cluster(2, 2), ranks), 5000), 4 * 100 + 6000 * 2);
+  EXPECT_EQ(AllGatherTime(GroupOfRanks(Cluster(2, 2), {0, 1, 2, 4, 6}), 5000), 4 * 100 + 3000 * 2);
+}
+
 TEST(CollectivesTest, RanksToInterfaces) {
   std::vector<int> interfaces;
   for (int rank = 0; rank < 8; ++rank) interfaces.push_back(InterfaceOfRank(Cluster(2, 2), rank));

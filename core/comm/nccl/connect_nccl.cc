@@ -125,6 +125,22 @@ class StorePeers : public NcclPeers {
   int listener_ = -1;
 };
 
+// The node of each rank: ranks whose processes give the same host name are on one. Returns when all
+// ranks have come.
+absl::StatusOr<std::vector<int>> MeetOnNodes(StoreClient* store, const std::string& key,
+                                             const JobRank& rank) {
+  DPIPE_ASSIGN_OR_RETURN(
+      const std::vector<std::string> hosts,
+      ExchangeTexts(store, absl::StrCat(key, "/here"), rank.rank.value(), rank.size,
+                    store->HostOf(store->process()), "to connect to", rank.deadline));
+  std::map<std::string, int> numbers;
+  std::vector<int> nodes;
+  for (const std::string& host : hosts) {
+    nodes.push_back(numbers.emplace(host, static_cast<int>(numbers.size())).first->second);
+  }
+  return nodes;
+}
+
 // From rank 0, to all.
 absl::StatusOr<NcclIds> ShareIds(const NcclApi& api, StoreClient* store, const std::string& key,
                                  const JobRank& rank) {
@@ -163,7 +179,15 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateLocalNcclCommun
         made[r] = bound;
         return;
       }
-      made[r] = CreateNcclCommunicator({api, Rank(r), size, ids, devices[r], deadline, peers});
+      NcclOptions options;
+      options.api = api;
+      options.rank = Rank(r);
+      options.size = size;
+      options.ids = ids;
+      options.device = devices[r];
+      options.deadline = deadline;
+      options.peers = peers;
+      made[r] = CreateNcclCommunicator(std::move(options));
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -180,9 +204,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> ConnectNccl(const NcclApi* api, St
   const std::string key = absl::StrCat("nccl/", rank.name);
   const auto connect = [&]() -> absl::StatusOr<std::unique_ptr<Communicator>> {
     DPIPE_RETURN_IF_ERROR(CheckQueues());
-    DPIPE_RETURN_IF_ERROR(MeetRanks(store, absl::StrCat(key, "/here"), rank.rank.value(), rank.size,
-                                    "to connect to", rank.deadline));
     NcclOptions options;
+    DPIPE_ASSIGN_OR_RETURN(options.nodes, MeetOnNodes(store, key, rank));
     options.api = api;
     options.rank = rank.rank;
     options.size = rank.size;

@@ -1,183 +1,332 @@
 #include "core/comm/nccl/exact_sums.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "core/base/check.h"
+#include "core/base/shard.h"
 
 namespace dpipe {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 
-// Of a share, as it lies in a buffer: kernels read it in pieces of 16 bytes.
-int64_t AlignedBytes(int64_t count) { return (count * kFloatBytes + 15) / 16 * 16; }
+// Kernels and NCCL are quickest with pieces of 16 bytes.
+int64_t AlignedFloats(int64_t count) { return (count + 3) / 4 * 4; }
 
-// The elements of a tensor that are the share of one of the group.
-struct Span {
-  float* data;
-  int64_t count;
-  int64_t size_bytes() const { return count * kFloatBytes; }
+// Where the chunks that are under way lie in a reduction's room. Chunk c has slot c mod the number
+// of slots; there a slice has a row for each other rank of the node, in which its share arrives,
+// and where this rank needs it, one for the sum that it adds to. Beyond the slots is the landing,
+// where a slice's sum arrives from the last node.
+class Room {
+ public:
+  explicit Room(const ExactReduction& reduction)
+      : local_(reduction.layout.LocalOf(reduction.group.own.index)),
+        // A chunk is received, added up, and sent to the next node.
+        num_slots_(reduction.layout.num_nodes == 1 ? 2 : 3) {
+    const bool scatters = !reduction.sums.empty();
+    // Where this rank's share is the first term, an all-reduce adds to it in its place.
+    const bool adds_here =
+        reduction.group.own.index >= reduction.layout.ranks_per_node || (local_ == 0 && scatters);
+    num_rows_ = reduction.layout.ranks_per_node - 1 + (adds_here ? 1 : 0);
+    has_landing_ = reduction.layout.num_nodes > 1 && scatters;
+    for (const Chunk& chunk : reduction.chunks) {
+      offsets_.emplace_back();
+      int64_t floats = 0;
+      for (const Slice& slice : chunk) {
+        offsets_.back().push_back(floats);
+        floats += AlignedFloats(slice.shares[local_].count);
+      }
+      row_floats_ = std::max(row_floats_, floats);
+    }
+  }
+
+  int64_t Floats() const { return row_floats_ * (num_slots_ * num_rows_ + (has_landing_ ? 1 : 0)); }
+  // Of another rank of the node.
+  float* RowOf(float* room, int local, int64_t chunk, size_t slice) const {
+    return Row(room, local < local_ ? local : local - 1, chunk, slice);
+  }
+  float* SumRow(float* room, int64_t chunk, size_t slice) const {
+    return Row(room, num_rows_ - 1, chunk, slice);
+  }
+  float* Landing(float* room, int64_t chunk, size_t slice) const {
+    return room + num_slots_ * num_rows_ * row_floats_ + offsets_[chunk][slice];
+  }
+
+ private:
+  float* Row(float* room, int64_t row, int64_t chunk, size_t slice) const {
+    return room + (chunk % num_slots_ * num_rows_ + row) * row_floats_ + offsets_[chunk][slice];
+  }
+
+  const int local_;
+  const int64_t num_slots_;
+  int64_t num_rows_ = 0;
+  bool has_landing_ = false;
+  int64_t row_floats_ = 0;                     // of all slices of a chunk
+  std::vector<std::vector<int64_t>> offsets_;  // of a slice in a row, by chunk
 };
 
-Span ShareOf(const Tensor& tensor, Shard shard) {
-  const int64_t n = tensor.num_elements();
-  return {tensor.data<float>() + shard.Begin(n), shard.Size(n)};
-}
+// What one rank enqueues of a reduction. Chunk c, on node a of k:
+//
+//   at step   the group of transfers                        after it
+//   c + a     exchange
+//   c+a+1     receives the sum of the nodes before          adds in order; on the last node, into
+//                                                           place
+//   c+a+2     sends its sum to the next node
+//   c+2k-a-1  receives the whole sum from the next node
+//   c+2k-a    sends it to the node before, spreads it
+//   c+k+1     reduce-scatter: last node to home             home adds it to its sums
+class ReductionSteps {
+ public:
+  ReductionSteps(const NcclCall& call, const ExactReduction& reduction, float* room)
+      : call_(call),
+        reduction_(reduction),
+        layout_(reduction.layout),
+        place_(reduction),
+        room_(room),
+        node_(layout_.NodeOf(reduction.group.own.index)),
+        local_(layout_.LocalOf(reduction.group.own.index)) {}
 
-Shard Of(const RankGroup& group, int member) { return {member, group.own.count}; }
-
-// Where the share of `member`, another rank, arrives.
-float* BufferOf(const RankGroup& group, const Tensor& buffer, int member) {
-  const int row = member < group.own.index ? member : member - 1;
-  return buffer.data<float>() + row * buffer.dim(1);
-}
-
-template <typename F>
-absl::Status ForOthers(const RankGroup& group, const F& f) {
-  for (int member = 0; member < group.own.count; ++member) {
-    if (member != group.own.index) DPIPE_RETURN_IF_ERROR(f(member, group.ranks[member]));
-  }
-  return absl::OkStatus();
-}
-
-// Every rank sends every other one its share.
-absl::Status ExchangeShares(const NcclCall& call, const RankGroup& group,
-                            absl::Span<const Tensor> tensors, absl::Span<const Tensor> buffers) {
-  return Grouped(call, [&]() -> absl::Status {
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const int64_t own_bytes = ShareOf(tensors[i], group.own).size_bytes();
-      DPIPE_RETURN_IF_ERROR(ForOthers(group, [&](int member, int rank) -> absl::Status {
-        const Span theirs = ShareOf(tensors[i], Of(group, member));
-        DPIPE_RETURN_IF_ERROR(SendBytes(call, theirs.data, theirs.size_bytes(), rank));
-        return RecvBytes(call, BufferOf(group, buffers[i], member), own_bytes, rank);
-      }));
+  absl::Status Enqueue() {
+    const int64_t end = static_cast<int64_t>(reduction_.chunks.size()) + 2 * k();
+    for (int64_t step = 0; step < end; ++step) {
+      DPIPE_RETURN_IF_ERROR(Transfer(step));
+      DPIPE_RETURN_IF_ERROR(AddInOrder(step - node_ - 1));
+      if (scatters()) DPIPE_RETURN_IF_ERROR(AddWhatLanded(step - k() - 1));
     }
     return absl::OkStatus();
-  });
-}
-
-// Adds up the shares in rank order, this rank's among them, into the first rank's place: `own` if
-// that is this rank, else its buffer. Returns that place.
-absl::StatusOr<float*> AddInOrder(const NcclCall& call, const RankGroup& group, float* own,
-                                  const Tensor& buffer, int64_t count) {
-  const auto place = [&](int member) {
-    return member == group.own.index ? own : BufferOf(group, buffer, member);
-  };
-  for (int member = 1; member < group.own.count; ++member) {
-    DPIPE_RETURN_IF_ERROR(
-        call.driver->Accumulate(place(0), place(member), count, call.turn.stream));
   }
-  return place(0);
-}
 
-// Every rank sends its own share to every other one.
-absl::Status SpreadShares(const NcclCall& call, const RankGroup& group,
-                          absl::Span<const Tensor> tensors) {
-  return Grouped(call, [&]() -> absl::Status {
-    for (const Tensor& tensor : tensors) {
-      const Span own = ShareOf(tensor, group.own);
-      DPIPE_RETURN_IF_ERROR(ForOthers(group, [&](int member, int rank) -> absl::Status {
-        const Span theirs = ShareOf(tensor, Of(group, member));
-        DPIPE_RETURN_IF_ERROR(SendBytes(call, own.data, own.size_bytes(), rank));
-        return RecvBytes(call, theirs.data, theirs.size_bytes(), rank);
-      }));
+ private:
+  int k() const { return layout_.num_nodes; }
+  bool is_last() const { return node_ == k() - 1; }
+  bool scatters() const { return !reduction_.sums.empty(); }
+  int RankAt(int node, int local) const {
+    return reduction_.group.ranks[layout_.MemberAt(node, local)];
+  }
+
+  const ElementRange& OwnOf(const Slice& slice) const { return slice.shares[local_]; }
+  int64_t OwnBytes(const Slice& slice) const { return OwnOf(slice).count * kFloatBytes; }
+  float* InTensor(const Slice& slice, const ElementRange& range) const {
+    return reduction_.tensors[slice.tensor].data<float>() + range.begin;
+  }
+  float* OwnInTensor(const Slice& slice) const { return InTensor(slice, OwnOf(slice)); }
+  // The share of a rank of the node: this rank's in its tensor, another's where it arrives.
+  float* TermOf(int local, int64_t chunk, const Slice& slice, size_t s) const {
+    return local == local_ ? OwnInTensor(slice) : place_.RowOf(room_, local, chunk, s);
+  }
+  // What this node's other terms are added to: the sum of the nodes before, on the first node the
+  // first term.
+  float* Sum(int64_t chunk, const Slice& slice, size_t s) const {
+    if (node_ > 0 || (local_ == 0 && scatters())) return place_.SumRow(room_, chunk, s);
+    return TermOf(0, chunk, slice, s);
+  }
+
+  // f(slice, its number) for the slices of a chunk; of none before the first and after the last.
+  template <typename F>
+  absl::Status ForSlices(int64_t chunk, const F& f) const {
+    if (chunk < 0 || chunk >= static_cast<int64_t>(reduction_.chunks.size())) {
+      return absl::OkStatus();
+    }
+    const Chunk& slices = reduction_.chunks[chunk];
+    for (size_t s = 0; s < slices.size(); ++s) DPIPE_RETURN_IF_ERROR(f(slices[s], s));
+    return absl::OkStatus();
+  }
+  // f(local) for the other ranks of this node.
+  template <typename F>
+  absl::Status ForNeighbours(const F& f) const {
+    for (int local = 0; local < layout_.ranks_per_node; ++local) {
+      if (local != local_) DPIPE_RETURN_IF_ERROR(f(local));
     }
     return absl::OkStatus();
-  });
-}
+  }
+
+  // The order of a pair of ranks' calls is the same on both: that of the stages, as here.
+  absl::Status Transfer(int64_t step) {
+    return Grouped(call_, [&]() -> absl::Status {
+      DPIPE_RETURN_IF_ERROR(Exchange(step - node_));
+      if (node_ > 0) DPIPE_RETURN_IF_ERROR(ReceiveSumBefore(step - node_ - 1));
+      if (!is_last()) DPIPE_RETURN_IF_ERROR(SendSum(step - node_ - 2));
+      if (scatters()) return TransferHome(step - k() - 1);
+      if (!is_last()) DPIPE_RETURN_IF_ERROR(ReceiveWhole(step - 2 * k() + node_ + 1));
+      if (node_ > 0) DPIPE_RETURN_IF_ERROR(SendWhole(step - 2 * k() + node_));
+      return Spread(step - 2 * k() + node_);
+    });
+  }
+
+  absl::Status Exchange(int64_t chunk) {
+    return ForSlices(chunk, [&](const Slice& slice, size_t s) {
+      return ForNeighbours([&](int local) -> absl::Status {
+        const int rank = RankAt(node_, local);
+        const ElementRange& theirs = slice.shares[local];
+        DPIPE_RETURN_IF_ERROR(
+            SendBytes(call_, InTensor(slice, theirs), theirs.count * kFloatBytes, rank));
+        return RecvBytes(call_, TermOf(local, chunk, slice, s), OwnBytes(slice), rank);
+      });
+    });
+  }
+  absl::Status ReceiveSumBefore(int64_t chunk) {
+    return ForSlices(chunk, [&](const Slice& slice, size_t s) {
+      return RecvBytes(call_, Sum(chunk, slice, s), OwnBytes(slice), RankAt(node_ - 1, local_));
+    });
+  }
+  absl::Status SendSum(int64_t chunk) {
+    return ForSlices(chunk, [&](const Slice& slice, size_t s) {
+      return SendBytes(call_, Sum(chunk, slice, s), OwnBytes(slice), RankAt(node_ + 1, local_));
+    });
+  }
+  absl::Status ReceiveWhole(int64_t chunk) {
+    return ForSlices(chunk, [&](const Slice& slice, size_t) {
+      return RecvBytes(call_, OwnInTensor(slice), OwnBytes(slice), RankAt(node_ + 1, local_));
+    });
+  }
+  absl::Status SendWhole(int64_t chunk) {
+    return ForSlices(chunk, [&](const Slice& slice, size_t) {
+      return SendBytes(call_, OwnInTensor(slice), OwnBytes(slice), RankAt(node_ - 1, local_));
+    });
+  }
+  absl::Status Spread(int64_t chunk) {
+    return ForSlices(chunk, [&](const Slice& slice, size_t) {
+      return ForNeighbours([&](int local) -> absl::Status {
+        const int rank = RankAt(node_, local);
+        const ElementRange& theirs = slice.shares[local];
+        DPIPE_RETURN_IF_ERROR(SendBytes(call_, OwnInTensor(slice), OwnBytes(slice), rank));
+        return RecvBytes(call_, InTensor(slice, theirs), theirs.count * kFloatBytes, rank);
+      });
+    });
+  }
+  absl::Status TransferHome(int64_t chunk) {
+    return ForSlices(chunk, [&](const Slice& slice, size_t s) -> absl::Status {
+      if (slice.home == k() - 1) return absl::OkStatus();
+      if (is_last()) {
+        return SendBytes(call_, Sum(chunk, slice, s), OwnBytes(slice), RankAt(slice.home, local_));
+      }
+      if (slice.home != node_) return absl::OkStatus();
+      return RecvBytes(call_, place_.Landing(room_, chunk, s), OwnBytes(slice),
+                       RankAt(k() - 1, local_));
+    });
+  }
+
+  absl::Status Copy(float* to, const float* from, const Slice& slice) {
+    if (OwnBytes(slice) == 0 || to == from) return absl::OkStatus();
+    return call_.driver->Copy(to, from, OwnBytes(slice), call_.turn.stream);
+  }
+  absl::Status Accumulate(float* sum, const float* term, const Slice& slice) {
+    if (OwnBytes(slice) == 0) return absl::OkStatus();
+    return call_.driver->Accumulate(sum, term, OwnOf(slice).count, call_.turn.stream);
+  }
+
+  absl::Status AddInOrder(int64_t chunk) {
+    return ForSlices(chunk, [&](const Slice& slice, size_t s) -> absl::Status {
+      float* const sum = Sum(chunk, slice, s);
+      for (int local = 0; local < layout_.ranks_per_node; ++local) {
+        const float* const term = TermOf(local, chunk, slice, s);
+        if (node_ > 0 || local > 0) {
+          DPIPE_RETURN_IF_ERROR(Accumulate(sum, term, slice));
+        } else {
+          DPIPE_RETURN_IF_ERROR(Copy(sum, term, slice));
+        }
+      }
+      if (!is_last()) return absl::OkStatus();
+      if (!scatters()) return Copy(OwnInTensor(slice), sum, slice);
+      return slice.home == node_ ? AddToSums(slice, sum) : absl::OkStatus();
+    });
+  }
+  absl::Status AddWhatLanded(int64_t chunk) {
+    if (is_last()) return absl::OkStatus();
+    return ForSlices(chunk, [&](const Slice& slice, size_t s) {
+      if (slice.home != node_) return absl::OkStatus();
+      return AddToSums(slice, place_.Landing(room_, chunk, s));
+    });
+  }
+  absl::Status AddToSums(const Slice& slice, const float* sum) {
+    const int64_t begin =
+        reduction_.group.own.Begin(reduction_.tensors[slice.tensor].num_elements());
+    return Accumulate(reduction_.sums[slice.tensor].data<float>() + OwnOf(slice).begin - begin, sum,
+                      slice);
+  }
+
+  const NcclCall& call_;
+  const ExactReduction& reduction_;
+  const NodeLayout layout_;
+  const Room place_;
+  float* const room_;
+  const int node_, local_;
+};
 
 }  // namespace
 
-absl::Status Group(const NcclCall& call, const std::function<absl::Status()>& calls) {
-  const NcclApi& api = *call.api;
-  DPIPE_RETURN_IF_ERROR(CommStream::ToStatus(api, api.ncclGroupStart(), "ncclGroupStart"));
-  const absl::Status status = calls();
-  const absl::Status ended = CommStream::ToStatus(api, api.ncclGroupEnd(), "ncclGroupEnd");
-  DPIPE_RETURN_IF_ERROR(status);
-  return ended;
+ExactReduction AllReduceOf(RankGroup group, NodeLayout layout, int64_t chunk_bytes,
+                           std::vector<Tensor> tensors) {
+  std::vector<Chunk> chunks = AllReduceChunks(tensors, layout, chunk_bytes);
+  return {std::move(group), layout, std::move(tensors), {}, std::move(chunks)};
 }
 
-absl::Status Grouped(const NcclCall& call, const std::function<absl::Status()>& calls) {
-  DPIPE_RETURN_IF_ERROR(Group(call, calls));
-  return call.turn.settle();
-}
-
-absl::Status SendBytes(const NcclCall& call, const void* data, int64_t size_bytes, int peer) {
-  if (size_bytes == 0) return absl::OkStatus();
-  return CommStream::ToStatus(
-      *call.api,
-      call.api->ncclSend(data, size_bytes, ncclUint8, peer, call.turn.comm, call.turn.stream),
-      "ncclSend");
-}
-
-absl::Status RecvBytes(const NcclCall& call, void* data, int64_t size_bytes, int peer) {
-  if (size_bytes == 0) return absl::OkStatus();
-  return CommStream::ToStatus(
-      *call.api,
-      call.api->ncclRecv(data, size_bytes, ncclUint8, peer, call.turn.comm, call.turn.stream),
-      "ncclRecv");
-}
-
-int64_t ShareBytes(const RankGroup& group, absl::Span<const Tensor> tensors, int rows) {
-  int64_t bytes = 0;
-  for (const Tensor& tensor : tensors) {
-    bytes += rows * AlignedBytes(group.own.Size(tensor.num_elements()));
-  }
-  return bytes;
-}
-
-std::vector<Tensor> ShareBuffers(const RankGroup& group, absl::Span<const Tensor> tensors, int rows,
-                                 const Tensor& room) {
-  std::vector<Tensor> buffers;
-  int64_t begin = 0;
-  for (const Tensor& tensor : tensors) {
-    const int64_t row = AlignedBytes(group.own.Size(tensor.num_elements())) / kFloatBytes;
-    buffers.push_back(room.Slice(begin, begin + rows * row).Reshape({rows, row}));
-    begin += rows * row;
-  }
-  return buffers;
-}
-
-absl::Status EnqueueAllReduce(const NcclCall& call, const RankGroup& group,
-                              absl::Span<const Tensor> tensors, absl::Span<const Tensor> buffers) {
-  DPIPE_RETURN_IF_ERROR(ExchangeShares(call, group, tensors, buffers));
+ExactReduction ReduceScatterOf(RankGroup group, NodeLayout layout, int64_t chunk_bytes,
+                               std::vector<Tensor> tensors, std::vector<Tensor> sums) {
+  DPIPE_CHECK_EQ(tensors.size(), sums.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const Span own = ShareOf(tensors[i], group.own);
-    if (own.count == 0) continue;
-    DPIPE_ASSIGN_OR_RETURN(float* const sum,
-                           AddInOrder(call, group, own.data, buffers[i], own.count));
-    if (sum == own.data) continue;
-    DPIPE_RETURN_IF_ERROR(call.driver->Copy(own.data, sum, own.size_bytes(), call.turn.stream));
+    DPIPE_CHECK_EQ(sums[i].num_elements(), group.own.Size(tensors[i].num_elements()));
   }
-  return SpreadShares(call, group, tensors);
+  std::vector<Chunk> chunks = ReduceScatterChunks(tensors, layout, chunk_bytes);
+  return {std::move(group), layout, std::move(tensors), std::move(sums), std::move(chunks)};
 }
 
-absl::Status EnqueueReduceScatter(const NcclCall& call, const RankGroup& group,
-                                  absl::Span<const Tensor> full, absl::Span<const Tensor> buffers,
-                                  absl::Span<const Tensor> sums) {
-  DPIPE_RETURN_IF_ERROR(ExchangeShares(call, group, full, buffers));
-  for (size_t i = 0; i < full.size(); ++i) {
-    const Span own = ShareOf(full[i], group.own);
-    DPIPE_CHECK_EQ(sums[i].num_elements(), own.count);
-    if (own.count == 0) continue;
-    // `full` stays as it is.
-    float* const copy = buffers[i].data<float>() + (group.own.count - 1) * buffers[i].dim(1);
-    DPIPE_RETURN_IF_ERROR(call.driver->Copy(copy, own.data, own.size_bytes(), call.turn.stream));
-    DPIPE_ASSIGN_OR_RETURN(float* const sum, AddInOrder(call, group, copy, buffers[i], own.count));
-    DPIPE_RETURN_IF_ERROR(
-        call.driver->Accumulate(sums[i].data<float>(), sum, own.count, call.turn.stream));
-  }
-  return absl::OkStatus();
+int64_t RoomBytes(const ExactReduction& reduction) {
+  return Room(reduction).Floats() * kFloatBytes;
 }
 
-absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group,
+absl::Status EnqueueReduction(const NcclCall& call, const ExactReduction& reduction,
+                              const Tensor& room) {
+  return ReductionSteps(call, reduction, room.data<float>()).Enqueue();
+}
+
+absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group, NodeLayout layout,
                               absl::Span<const Tensor> shards, absl::Span<const Tensor> full) {
+  const int node = layout.NodeOf(group.own.index), local = layout.LocalOf(group.own.index);
+  // Sends the share of member `sent` of every tensor to member `with` and receives that of
+  // `received` from it.
+  const auto swap = [&](int sent, int received, int with) -> absl::Status {
+    for (const Tensor& tensor : full) {
+      const auto share = [&](int member) { return Shard{member, group.own.count}; };
+      const int64_t n = tensor.num_elements();
+      float* const data = tensor.data<float>();
+      const int rank = group.ranks[with];
+      DPIPE_RETURN_IF_ERROR(
+          SendBytes(call, data + share(sent).Begin(n), share(sent).Size(n) * kFloatBytes, rank));
+      DPIPE_RETURN_IF_ERROR(RecvBytes(call, data + share(received).Begin(n),
+                                      share(received).Size(n) * kFloatBytes, rank));
+    }
+    return absl::OkStatus();
+  };
   for (size_t i = 0; i < full.size(); ++i) {
-    const Span own = ShareOf(full[i], group.own);
-    DPIPE_CHECK_EQ(shards[i].num_elements(), own.count);
-    if (own.count == 0) continue;
-    DPIPE_RETURN_IF_ERROR(
-        call.driver->Copy(own.data, shards[i].data<float>(), own.size_bytes(), call.turn.stream));
+    const int64_t n = full[i].num_elements();
+    DPIPE_CHECK_EQ(shards[i].num_elements(), group.own.Size(n));
+    if (shards[i].num_elements() == 0) continue;
+    DPIPE_RETURN_IF_ERROR(call.driver->Copy(full[i].data<float>() + group.own.Begin(n),
+                                            shards[i].data<float>(), shards[i].size_bytes(),
+                                            call.turn.stream));
   }
-  return SpreadShares(call, group, full);
+  if (layout.num_nodes > 1) {
+    DPIPE_RETURN_IF_ERROR(Grouped(call, [&]() -> absl::Status {
+      for (int other = 0; other < layout.num_nodes; ++other) {
+        if (other == node) continue;
+        const int peer = layout.MemberAt(other, local);
+        DPIPE_RETURN_IF_ERROR(swap(group.own.index, peer, peer));
+      }
+      return absl::OkStatus();
+    }));
+  }
+  return Grouped(call, [&]() -> absl::Status {
+    for (int other = 0; other < layout.ranks_per_node; ++other) {
+      if (other == local) continue;
+      for (int of = 0; of < layout.num_nodes; ++of) {
+        DPIPE_RETURN_IF_ERROR(swap(layout.MemberAt(of, local), layout.MemberAt(of, other),
+                                   layout.MemberAt(node, other)));
+      }
+    }
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace dpipe

@@ -1,54 +1,62 @@
 // Collectives made of NCCL's sends and receives, with sums in rank order.
+//
+// The ranks of a group lie on k nodes, l = n / k neighbouring ones on each. A node's ranks divide
+// every slice of a tensor into l shares, one for each of them; the ranks that are number i of their
+// nodes form a chain for share number i:
+//
+//   exchange   each rank receives its share from the other ranks of its node
+//   chain      node after node adds its ranks' shares, in rank order, to the sum that it receives
+//              from the node before
+//   return     the last node's sum goes back through the chain (all-reduce), or to the node whose
+//              ranks it is for (reduce-scatter)
+//   spread     each rank sends its share of the sum to the other ranks of its node (all-reduce)
+//
+// Chunks of slices follow each other through these stages, one step each, so that the links within
+// nodes and those between them are in use at the same time. A node's network interfaces carry the
+// tensor once each way for the chain and once for its return, whatever l is; if every rank
+// exchanged shares with every other rank, it would be l times as much. On one node, k = 1, there is
+// no chain.
 #ifndef DPIPE_CORE_COMM_NCCL_EXACT_SUMS_H_
 #define DPIPE_CORE_COMM_NCCL_EXACT_SUMS_H_
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "core/base/status.h"
 #include "core/comm/contract.h"
-#include "core/comm/nccl/comm_stream.h"
-#include "core/cuda/nccl_api.h"
-#include "core/tensor/cuda/driver.h"
-#include "core/tensor/device.h"
+#include "core/comm/nccl/nccl_call.h"
+#include "core/comm/nccl/reduction_slices.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe {
 
-// What an enqueued operation works with.
-struct NcclCall {
-  const NcclApi* api;
-  cuda::Driver* driver;
-  CommStream::Turn turn;
+// An all-reduce or a reduce-scatter of fp32 tensors.
+struct ExactReduction {
+  RankGroup group;
+  NodeLayout layout;
+  std::vector<Tensor> tensors;  // that this rank brings
+  std::vector<Tensor> sums;     // empty for an all-reduce
+  std::vector<Chunk> chunks;
 };
+// The sums replace the tensors on every rank.
+ExactReduction AllReduceOf(RankGroup group, NodeLayout layout, int64_t chunk_bytes,
+                           std::vector<Tensor> tensors);
+// The sum of this rank's share of tensors[i], Shard{its place, group size}, is added to sums[i].
+// The tensors stay as they are.
+ExactReduction ReduceScatterOf(RankGroup group, NodeLayout layout, int64_t chunk_bytes,
+                               std::vector<Tensor> tensors, std::vector<Tensor> sums);
 
-// Room for shares of `tensors`, `rows` of each: how many bytes of fp32, and buffers out of `room`,
-// which has as many or more, one a tensor, [rows, share or a little more].
-int64_t ShareBytes(const RankGroup& group, absl::Span<const Tensor> tensors, int rows);
-std::vector<Tensor> ShareBuffers(const RankGroup& group, absl::Span<const Tensor> tensors, int rows,
-                                 const Tensor& room);
+// How many bytes of fp32 memory a reduction works with besides its tensors.
+int64_t RoomBytes(const ExactReduction& reduction);
+// Enqueues all of it on the call's stream. `room` has as many bytes or more.
+absl::Status EnqueueReduction(const NcclCall& call, const ExactReduction& reduction,
+                              const Tensor& room);
 
-// All of these enqueue on the call's stream; fp32. The sum of this rank's share of every tensor, in
-// rank order: into the tensor itself (all reduce, which then sends it to all), or added to sums[i]
-// (reduce and scatter). `buffers` have a row for each other rank; to reduce and scatter, one more.
-absl::Status EnqueueAllReduce(const NcclCall& call, const RankGroup& group,
-                              absl::Span<const Tensor> tensors, absl::Span<const Tensor> buffers);
-absl::Status EnqueueReduceScatter(const NcclCall& call, const RankGroup& group,
-                                  absl::Span<const Tensor> full, absl::Span<const Tensor> buffers,
-                                  absl::Span<const Tensor> sums);
-// Fills `full` from the ranks' shards.
-absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group,
+// Enqueues on the call's stream. Fills full[i] with the shards of all ranks of the group, of which
+// shards[i] is this rank's. A shard goes to each other node once, and from rank to rank there.
+absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group, NodeLayout layout,
                               absl::Span<const Tensor> shards, absl::Span<const Tensor> full);
-
-// Calls between ncclGroupStart and ncclGroupEnd, which ends also after an error. They come to the
-// stream when the turn's `settle` has returned; after Grouped they are there.
-absl::Status Group(const NcclCall& call, const std::function<absl::Status()>& calls);
-absl::Status Grouped(const NcclCall& call, const std::function<absl::Status()>& calls);
-// Bytes of any kind.
-absl::Status SendBytes(const NcclCall& call, const void* data, int64_t size_bytes, int peer);
-absl::Status RecvBytes(const NcclCall& call, void* data, int64_t size_bytes, int peer);
 
 }  // namespace dpipe
 

@@ -83,6 +83,7 @@ struct State {
   std::map<int, ncclResult_t> broken ABSL_GUARDED_BY(mutex);
   int live ABSL_GUARDED_BY(mutex) = 0;
   std::vector<std::string> violations ABSL_GUARDED_BY(mutex);
+  std::map<Link, int64_t> sent_bytes ABSL_GUARDED_BY(mutex);
 };
 State* state = nullptr;
 
@@ -161,7 +162,10 @@ void Run(Round* round) {
           absl::StrCat("a message of ", from.size_bytes, " bytes was received as ", to.size_bytes));
       continue;
     }
-    if (!call->copied) std::memcpy(to.data, from.data, from.size_bytes);
+    if (!call->copied) {
+      std::memcpy(to.data, from.data, from.size_bytes);
+      state->sent_bytes[call->link] += from.size_bytes;
+    }
     call->copied = call->other->copied = true;
   }
 }
@@ -328,6 +332,11 @@ void FakeNccl::Break(int rank, ncclResult_t error) {
 std::vector<std::string> FakeNccl::violations() const {
   absl::MutexLock lock(&state->mutex);
   return state->violations;
+}
+
+int64_t FakeNccl::SentBytes(int from, int to) const {
+  absl::MutexLock lock(&state->mutex);
+  return state->sent_bytes[{from, to}];
 }
 
 int FakeNccl::num_live_communicators() const {

@@ -2,6 +2,7 @@
 #ifndef DPIPE_CORE_COMM_NCCL_FAKE_NCCL_H_
 #define DPIPE_CORE_COMM_NCCL_FAKE_NCCL_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ class FakeNccl {
   // Messages whose sides were not of one size, calls of communicators that had one in progress,
   // groups of several communicators, and aborts that wait for ever, in words; empty: none.
   std::vector<std::string> violations() const;
+  // How many bytes have gone from one rank to another.
+  int64_t SentBytes(int from, int to) const;
   // Communicators that have been neither aborted nor destroyed.
   int num_live_communicators() const;
 

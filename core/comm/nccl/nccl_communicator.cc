@@ -24,20 +24,6 @@
 namespace dpipe {
 namespace {
 
-// Of other ranks' shares that a reduction takes room for at a time.
-constexpr int64_t kBucketBytes = int64_t{64} << 20;
-
-// Where the bucket of `tensors` that begins at `begin` ends. Buckets bound the room that a
-// reduction takes; one more operation each.
-size_t BucketEnd(absl::Span<const Tensor> tensors, size_t begin) {
-  size_t end = begin;
-  int64_t bytes = 0;
-  do {
-    bytes += tensors[end++].size_bytes();
-  } while (end < tensors.size() && bytes + tensors[end].size_bytes() <= kBucketBytes);
-  return end;
-}
-
 class NcclCommunicator : public Communicator {
  public:
   explicit NcclCommunicator(NcclOptions options)
@@ -147,8 +133,12 @@ class NcclCommunicator : public Communicator {
   Group& Add(std::vector<Group>* run, NcclMessage message);
   absl::Status PostRun();
   absl::Status PostGroups(const Group* up, const Group* down);  // null: there is none
-  // For a reduction, at least so large.
+  // Memory for a reduction, of that size or more.
   Tensor ReductionRoom(int64_t size_bytes);
+  int64_t ChunkBytes(NodeLayout layout) const {
+    return options_.chunk_bytes > 0 ? options_.chunk_bytes : ChunkBytesFor(layout);
+  }
+  StartedCollective StartReduction(ExactReduction reduction, const std::string& what);
   NcclCall CallOf(const CommStream::Turn& turn) const {
     return {options_.api, &device_.driver(), turn};
   }
@@ -389,24 +379,36 @@ Tensor NcclCommunicator::ReductionRoom(int64_t size_bytes) {
   return *reduction_room_;
 }
 
+Communicator::StartedCollective NcclCommunicator::StartReduction(ExactReduction reduction,
+                                                                 const std::string& what) {
+  const Tensor room = ReductionRoom(RoomBytes(reduction));
+  CommStream::Operation operation{what, reduction.tensors};
+  operation.tensors.insert(operation.tensors.end(), reduction.sums.begin(), reduction.sums.end());
+  operation.tensors.push_back(room);
+  operation.enqueue = [this, room, reduction = std::move(reduction)](const CommStream::Turn& turn) {
+    return EnqueueReduction(CallOf(turn), reduction, room);
+  };
+  DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<CommEvent> end,
+                         Start(collectives_.get(), std::move(operation)));
+  return std::make_unique<NcclCollective>(this, what, std::move(end));
+}
+
 Communicator::StartedCollective NcclCommunicator::StartAllReduceSum(absl::Span<const Rank> group,
                                                                     std::vector<Tensor> tensors,
                                                                     const std::string& what) {
   const RankGroup ranks = GroupOf(rank(), group, what);
-  std::shared_ptr<CommEvent> end;
-  for (size_t begin = 0, stop = 0; ranks.own.count > 1 && begin < tensors.size(); begin = stop) {
-    stop = BucketEnd(tensors, begin);
-    const std::vector<Tensor> bucket(tensors.begin() + begin, tensors.begin() + stop);
-    const Tensor room = ReductionRoom(ShareBytes(ranks, bucket, ranks.own.count - 1));
-    CommStream::Operation operation{what, bucket};
-    operation.tensors.push_back(room);
-    operation.enqueue = [=](const CommStream::Turn& turn) {
-      const auto buffers = ShareBuffers(ranks, bucket, ranks.own.count - 1, room);
-      return EnqueueAllReduce(CallOf(turn), ranks, bucket, buffers);
-    };
-    DPIPE_ASSIGN_OR_RETURN(end, Start(collectives_.get(), std::move(operation)));
-  }
-  return std::make_unique<NcclCollective>(this, what, end);
+  if (ranks.size() == 1) return std::make_unique<NcclCollective>(this, what, nullptr);
+  const NodeLayout layout = LayoutOf(ranks, options_.nodes);
+  return StartReduction(AllReduceOf(ranks, layout, ChunkBytes(layout), std::move(tensors)), what);
+}
+
+Communicator::StartedCollective NcclCommunicator::StartReduceScatterSum(
+    absl::Span<const Rank> group, std::vector<Tensor> full, std::vector<Tensor> shards,
+    const std::string& what) {
+  const RankGroup ranks = GroupOf(rank(), group, what);
+  const NodeLayout layout = LayoutOf(ranks, options_.nodes);
+  return StartReduction(
+      ReduceScatterOf(ranks, layout, ChunkBytes(layout), std::move(full), std::move(shards)), what);
 }
 
 Communicator::StartedCollective NcclCommunicator::StartAllGather(absl::Span<const Rank> group,
@@ -415,36 +417,14 @@ Communicator::StartedCollective NcclCommunicator::StartAllGather(absl::Span<cons
                                                                  const std::string& what) {
   DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
   const RankGroup ranks = GroupOf(rank(), group, what);
+  const NodeLayout layout = LayoutOf(ranks, options_.nodes);
   CommStream::Operation operation{what, full};
   operation.tensors.insert(operation.tensors.end(), shards.begin(), shards.end());
   operation.enqueue = [=](const CommStream::Turn& turn) {
-    return EnqueueAllGather(CallOf(turn), ranks, shards, full);
+    return EnqueueAllGather(CallOf(turn), ranks, layout, shards, full);
   };
   DPIPE_ASSIGN_OR_RETURN(std::shared_ptr<CommEvent> end,
                          Start(collectives_.get(), std::move(operation)));
-  return std::make_unique<NcclCollective>(this, what, std::move(end));
-}
-
-Communicator::StartedCollective NcclCommunicator::StartReduceScatterSum(
-    absl::Span<const Rank> group, std::vector<Tensor> full, std::vector<Tensor> shards,
-    const std::string& what) {
-  DPIPE_CHECK_EQ(shards.size(), full.size()) << what;
-  const RankGroup ranks = GroupOf(rank(), group, what);
-  std::shared_ptr<CommEvent> end;
-  for (size_t begin = 0, stop = 0; begin < full.size(); begin = stop) {
-    stop = BucketEnd(full, begin);
-    const std::vector<Tensor> bucket(full.begin() + begin, full.begin() + stop);
-    const std::vector<Tensor> sums(shards.begin() + begin, shards.begin() + stop);
-    const Tensor room = ReductionRoom(ShareBytes(ranks, bucket, ranks.own.count));
-    CommStream::Operation operation{what, bucket};
-    operation.tensors.insert(operation.tensors.end(), sums.begin(), sums.end());
-    operation.tensors.push_back(room);
-    operation.enqueue = [=](const CommStream::Turn& turn) {
-      const auto buffers = ShareBuffers(ranks, bucket, ranks.own.count, room);
-      return EnqueueReduceScatter(CallOf(turn), ranks, bucket, buffers, sums);
-    };
-    DPIPE_ASSIGN_OR_RETURN(end, Start(collectives_.get(), std::move(operation)));
-  }
   return std::make_unique<NcclCollective>(this, what, std::move(end));
 }
 

@@ -21,9 +21,9 @@
 // Messages have no tags on the way. MatchMessages says that the two sides of a pair of ranks call
 // in the same order; the shapes are agreed on by the plan.
 //
-// Sums are taken in rank order, as the contract has it and NCCL's own reductions do not: each rank
-// receives its share of every other rank's tensor, adds them up, and sends the sum to all. That is
-// as much traffic as a ring's.
+// Sums are taken in rank order, as the contract has it and NCCL's own reductions do not: within a
+// node each rank receives its share of every other rank's tensor and adds them up; the sums go from
+// node to node (exact_sums.h). That is as much traffic as a ring's, within nodes and between them.
 //
 // Waits are put on the device's stream. The rank's thread is held up by creation, by the sum of
 // doubles, and where two ranks talk for the first time: NCCL connects them when both have called,
@@ -37,9 +37,11 @@
 #ifndef DPIPE_CORE_COMM_NCCL_NCCL_COMMUNICATOR_H_
 #define DPIPE_CORE_COMM_NCCL_NCCL_COMMUNICATOR_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "core/base/status.h"
@@ -81,6 +83,8 @@ struct NcclOptions {
   std::shared_ptr<Device> device;  // a GPU that no other rank of the job has
   absl::Duration deadline = absl::Seconds(120);
   std::shared_ptr<NcclPeers> peers;
+  std::vector<int> nodes;   // where each rank is, numbered in any way; empty: all on one node
+  int64_t chunk_bytes = 0;  // of a reduction's tensors a step (exact_sums.h); 0: ChunkBytesFor
 };
 
 // Returns when all ranks have come; a rank that cannot tells the others. FailedPrecondition for a

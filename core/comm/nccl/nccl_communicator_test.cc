@@ -15,6 +15,7 @@
 #include "core/base/shard.h"
 #include "core/comm/nccl/connect_nccl.h"
 #include "core/comm/nccl/fake_nccl.h"
+#include "core/comm/nccl/reduction_slices.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/host_values.h"
 #include "gmock/gmock.h"
@@ -258,9 +259,9 @@ TEST(NcclCommunicatorTest, WhoeverIsShortOfMemoryWaitsForWhatIsBeingSent) {
   }));
 }
 
-// Four buckets of gradients have room for one bucket's shares.
-TEST(NcclCommunicatorTest, BucketsShareTheRoomOfAReduction) {
-  constexpr int64_t kCount = int64_t{12} << 20;  // 48 MiB: one a bucket
+// A reduction works with room for two chunks' shares, however many there are.
+TEST(NcclCommunicatorTest, ChunksShareTheRoomOfAReduction) {
+  constexpr int64_t kCount = int64_t{12} << 20;  // 48 MiB
   NcclJob job(2);
   std::atomic<int64_t> most_bytes{0};
   ExpectAllOk(job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
@@ -275,7 +276,8 @@ TEST(NcclCommunicatorTest, BucketsShareTheRoomOfAReduction) {
     DPIPE_RETURN_IF_ERROR(pending->Wait());
     return device->Synchronize();
   }));
-  const int64_t gradients_bytes = 2 * 4 * kCount * 4, room_bytes = 2 * kCount * 4 / 2;
+  const int64_t gradients_bytes = 2 * 4 * kCount * 4;
+  const int64_t room_bytes = 2 * 2 * ChunkBytesFor({1, 2}) / 2;
   EXPECT_LE(most_bytes, gradients_bytes + room_bytes + 4096);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/comm/contract.h"
+
 namespace dpipe {
 namespace {
 

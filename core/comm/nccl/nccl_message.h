@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
-#include "core/comm/nccl/exact_sums.h"
+#include "core/comm/nccl/nccl_call.h"
 #include "core/tensor/device.h"
 #include "core/tensor/tensor.h"
 

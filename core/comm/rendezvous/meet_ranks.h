@@ -3,6 +3,7 @@
 #define DPIPE_CORE_COMM_RENDEZVOUS_MEET_RANKS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "core/base/status.h"
@@ -15,6 +16,11 @@ namespace dpipe {
 // Costs `size` messages to the store from each rank.
 absl::Status MeetRanks(StoreClient* store, const std::string& key, int rank, int size,
                        const std::string& why, absl::Duration deadline = absl::InfiniteDuration());
+
+// The same, where every rank says something: the texts of all, by rank.
+absl::StatusOr<std::vector<std::string>> ExchangeTexts(
+    StoreClient* store, const std::string& key, int rank, int size, const std::string& text,
+    const std::string& why, absl::Duration deadline = absl::InfiniteDuration());
 
 }  // namespace dpipe
 

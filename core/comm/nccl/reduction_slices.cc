@@ -1,0 +1,127 @@
+#include "core/comm/nccl/reduction_slices.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/shard.h"
+
+namespace dpipe {
+namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+// Kernels and NCCL are quickest with pieces of 16 bytes.
+constexpr int64_t kAlignedFloats = 16 / kFloatBytes;
+
+// Number `shard.index` of the parts of n elements, which begin at aligned ones.
+ElementRange AlignedPart(Shard shard, int64_t n) {
+  const auto aligned = [&](int64_t element) {
+    return element == n ? n : element / kAlignedFloats * kAlignedFloats;
+  };
+  const int64_t begin = aligned(shard.Begin(n));
+  return {begin, aligned(shard.End(n)) - begin};
+}
+
+int64_t ElementsOf(const Slice& slice) {
+  int64_t count = 0;
+  for (const ElementRange& share : slice.shares) count += share.count;
+  return count;
+}
+
+// Fills chunks one after another.
+class ChunkBuilder {
+ public:
+  explicit ChunkBuilder(int64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
+
+  // How many slices so much of a tensor has to be.
+  int NumParts(int64_t num_elements) const {
+    return static_cast<int>((num_elements * kFloatBytes + chunk_bytes_ - 1) / chunk_bytes_);
+  }
+  void Add(Slice slice) {
+    const int64_t bytes = ElementsOf(slice) * kFloatBytes;
+    if (bytes == 0) return;
+    if (chunks_.empty() || bytes_ + bytes > chunk_bytes_) {
+      chunks_.emplace_back();
+      bytes_ = 0;
+    }
+    chunks_.back().push_back(std::move(slice));
+    bytes_ += bytes;
+  }
+  std::vector<Chunk> Take() { return std::move(chunks_); }
+
+ private:
+  const int64_t chunk_bytes_;
+  std::vector<Chunk> chunks_;
+  int64_t bytes_ = 0;  // of the last
+};
+
+}  // namespace
+
+NodeLayout LayoutOf(const RankGroup& group, absl::Span<const int> nodes) {
+  const int size = group.size();
+  const NodeLayout one_node{1, size};
+  if (nodes.empty()) return one_node;
+  // Where each node's ranks begin.
+  std::vector<int> begins, seen;
+  for (int member = 0; member < size; ++member) {
+    const int node = nodes[group.ranks[member]];
+    if (!seen.empty() && seen.back() == node) continue;
+    if (std::find(seen.begin(), seen.end(), node) != seen.end()) return one_node;
+    seen.push_back(node);
+    begins.push_back(member);
+  }
+  const int num_nodes = static_cast<int>(begins.size());
+  if (size % num_nodes != 0) return one_node;
+  const NodeLayout layout{num_nodes, size / num_nodes};
+  if (layout.ranks_per_node == 1) return one_node;
+  for (int node = 0; node < num_nodes; ++node) {
+    if (begins[node] != layout.MemberAt(node, 0)) return one_node;
+  }
+  return layout;
+}
+
+int64_t ChunkBytesFor(NodeLayout layout) {
+  return layout.num_nodes == 1 ? int64_t{32} << 20 : int64_t{16} << 20;
+}
+
+std::vector<Chunk> AllReduceChunks(absl::Span<const Tensor> tensors, NodeLayout layout,
+                                   int64_t chunk_bytes) {
+  ChunkBuilder chunks(chunk_bytes);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const int64_t n = tensors[i].num_elements();
+    const int num_parts = chunks.NumParts(n);
+    for (int part = 0; part < num_parts; ++part) {
+      const ElementRange whole = AlignedPart({part, num_parts}, n);
+      Slice slice{i, -1, {}};
+      for (int local = 0; local < layout.ranks_per_node; ++local) {
+        const ElementRange share = AlignedPart({local, layout.ranks_per_node}, whole.count);
+        slice.shares.push_back({whole.begin + share.begin, share.count});
+      }
+      chunks.Add(std::move(slice));
+    }
+  }
+  return chunks.Take();
+}
+
+std::vector<Chunk> ReduceScatterChunks(absl::Span<const Tensor> tensors, NodeLayout layout,
+                                       int64_t chunk_bytes) {
+  ChunkBuilder chunks(chunk_bytes);
+  const int size = layout.num_nodes * layout.ranks_per_node;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const int64_t n = tensors[i].num_elements();
+    const int num_parts = chunks.NumParts((n + layout.num_nodes - 1) / layout.num_nodes);
+    for (int home = 0; home < layout.num_nodes; ++home) {
+      for (int part = 0; part < num_parts; ++part) {
+        Slice slice{i, home, {}};
+        for (int local = 0; local < layout.ranks_per_node; ++local) {
+          const Shard rank{layout.MemberAt(home, local), size};
+          const ElementRange share = AlignedPart({part, num_parts}, rank.Size(n));
+          slice.shares.push_back({rank.Begin(n) + share.begin, share.count});
+        }
+        chunks.Add(std::move(slice));
+      }
+    }
+  }
+  return chunks.Take();
+}
+
+}  // namespace dpipe
