@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
 #include "core/nn/execution.h"
+#include "core/proto/instruction_parts.h"
 #include "core/train/adamw_optimizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -98,7 +99,7 @@ class Worker {
         scale_(1.0f / static_cast<float>(kMicroBatchSize * PerUpdate())),
         whole_(program, program.all_layers(), Device::Cpu()) {
     for (const Stage& stage : plan.stages()) {
-      const LayerRange layers{stage.layers().begin(), stage.layers().end()};
+      const LayerRange layers = LayersIn(stage);
       stages_.push_back(std::make_unique<nn::ParameterSet>(program, layers, Device::Cpu()));
       EXPECT_TRUE(stages_.back()->Load(initial).ok());
       optimizers_.push_back(AdamWFactory(optimizer)(*stages_.back()));

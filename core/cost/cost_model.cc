@@ -6,6 +6,7 @@
 #include "core/base/check.h"
 #include "core/cost/collectives.h"
 #include "core/cost/validate.h"
+#include "core/proto/instruction_parts.h"
 
 namespace dpipe {
 namespace {
@@ -183,7 +184,7 @@ Nanos CostModel::InstructionTime(const Plan& plan, const Instruction& instructio
   if (!has_component && instruction.stage() >= 0) {
     component = plan.stages(instruction.stage()).component();
   }
-  const LayerRange layers{instruction.layers().begin(), instruction.layers().end()};
+  const LayerRange layers = LayersIn(instruction);
   const int batch = instruction.samples().end() - instruction.samples().begin();
   return OnRank(PassTime(instruction.kind(), component, layers, batch), rank);
 }

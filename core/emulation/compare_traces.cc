@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/proto/instruction_parts.h"
 #include "core/runtime/instruction_name.h"
 
 namespace dpipe {
@@ -25,7 +26,7 @@ SteadyStep StepOf(const Plan& plan, const std::vector<StreamEvent>& events, bool
   SteadyStep step;
   for (const StreamEvent& event : events) {
     const Instruction::Kind kind = plan.devices(event.rank).instructions(event.instruction).kind();
-    if (event.stream != TraceEvent::COMPUTE || !IsBusyKind(kind)) continue;
+    if (event.stream != TraceEvent::COMPUTE || !IsBusy(kind)) continue;
     Nanos* boundary = event.step == last       ? &step.end_ns
                       : event.step == last - 1 ? &step.start_ns
                                                : nullptr;

@@ -3,15 +3,10 @@
 #include <algorithm>
 
 #include "core/base/check.h"
-#include "core/schedule/instruction_parts.h"
+#include "core/proto/instruction_parts.h"
 
 namespace dpipe {
 namespace {
-
-bool IsGradient(Instruction::Kind kind) {
-  return kind == Instruction::BACKWARD || kind == Instruction::INPUT_GRAD ||
-         kind == Instruction::WEIGHT_GRAD;
-}
 
 // The number of each instruction among the compute instructions; that of the next one for a
 // message.
@@ -80,7 +75,7 @@ class RankTimeline {
   RankTimeline(const Plan& plan, const StepEvents& events, int rank)
       : program_(plan.devices(rank)), events_(events), rank_(rank) {
     for (int i = 0; i < program_.instructions_size(); ++i) {
-      if (IsGradient(Kind(i))) first_gradient_ = std::min(first_gradient_, i);
+      if (IsBackward(Kind(i))) first_gradient_ = std::min(first_gradient_, i);
       if (Kind(i) == Instruction::FORWARD) last_forward_ = i;
     }
   }

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/proto/instruction_parts.h"
+
 namespace dpipe::report {
 namespace {
 
@@ -14,11 +16,6 @@ struct Interval {
   Nanos start_ns;
   Nanos end_ns;
 };
-
-bool IsBackward(Instruction::Kind kind) {
-  return kind == Instruction::BACKWARD || kind == Instruction::INPUT_GRAD ||
-         kind == Instruction::WEIGHT_GRAD;
-}
 
 // What decides the reasons of one device's idle time in one step.
 struct Phases {

@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "core/proto/instruction_parts.h"
 #include "core/report/trace_index.h"
 
 namespace dpipe::report {
@@ -15,12 +16,6 @@ std::string RangeText(const Range& range) {
 }
 
 bool IsEmpty(const Range& range) { return range.end() <= range.begin(); }
-
-std::string ComponentName(const Plan& plan, int component) {
-  if (component < 0 || component >= plan.components_size())
-    return absl::StrCat("component ", component);
-  return plan.components(component).name();
-}
 
 std::string MessageName(const Plan& plan, const Instruction& instruction) {
   std::string what;
@@ -217,22 +212,6 @@ std::string DescribeInstruction(const Plan& plan, const Instruction& instruction
   }
   if (instruction.step_offset() > 0) text += ", for the next step";
   return text;
-}
-
-bool IsBusy(Instruction::Kind kind) {
-  switch (kind) {
-    case Instruction::LOAD_BATCH:
-    case Instruction::FORWARD:
-    case Instruction::RECOMPUTE:
-    case Instruction::BACKWARD:
-    case Instruction::INPUT_GRAD:
-    case Instruction::WEIGHT_GRAD:
-    case Instruction::FROZEN_FORWARD:
-    case Instruction::OPTIMIZER_STEP:
-      return true;
-    default:
-      return false;
-  }
 }
 
 }  // namespace dpipe::report

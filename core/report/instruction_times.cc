@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/time.h"
+#include "core/proto/instruction_parts.h"
 #include "core/report/stats.h"
 
 namespace dpipe::report {

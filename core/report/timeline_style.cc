@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/proto/instruction_parts.h"
 #include "core/report/palette.h"
 #include "core/report/trace_index.h"
 
@@ -22,9 +23,7 @@ std::string MessageClass(const Instruction& message) {
 }
 
 bool IsPass(Instruction::Kind kind) {
-  return kind == Instruction::FORWARD || kind == Instruction::RECOMPUTE ||
-         kind == Instruction::BACKWARD || kind == Instruction::INPUT_GRAD ||
-         kind == Instruction::WEIGHT_GRAD;
+  return kind == Instruction::FORWARD || kind == Instruction::RECOMPUTE || IsBackward(kind);
 }
 
 const char* PassName(Pass pass) {

@@ -101,10 +101,6 @@ std::string DescribeWork(const Plan& plan, const Instruction& instruction);
 // The stage of this id; null if there is none.
 const Stage* FindStage(const Plan& plan, int id);
 
-// Whether the instruction is computing that a device is not idle in; waiting, messages and
-// collectives are not.
-bool IsBusy(Instruction::Kind kind);
-
 }  // namespace dpipe::report
 
 #endif  // DPIPE_CORE_REPORT_TRACE_INDEX_H_

@@ -3,18 +3,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/proto/instruction_parts.h"
 #include "core/runtime/rank_executor.h"
 
 namespace dpipe {
 namespace {
 
-SampleRange SamplesOf(const Instruction& instruction) {
-  return {instruction.samples().begin(), instruction.samples().end()};
-}
-
 // An instruction that names no layers means the whole stage.
 LayerRange LayersOf(const Instruction& instruction, LayerRange stage) {
-  const LayerRange layers{instruction.layers().begin(), instruction.layers().end()};
+  const LayerRange layers = LayersIn(instruction);
   return layers.empty() ? stage : layers;
 }
 
@@ -169,7 +166,7 @@ absl::Status RankExecutor::Forward(const Instruction& instruction, int64_t step)
       return absl::FailedPreconditionError("this micro-batch is already in flight");
     }
     MicroBatch begun;
-    begun.samples = SamplesOf(instruction);
+    begun.samples = SamplesIn(instruction);
     begun.forward_end = layers.begin;
     if (stashes()) begun.weight_version = versions_[key.first]->Pin();
     DPIPE_ASSIGN_OR_RETURN(begun.values, TakeActivations(key, begun.samples));

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/proto/instruction_parts.h"
 #include "core/runtime/rank_executor.h"
 
 namespace dpipe {
@@ -25,7 +26,7 @@ absl::StatusOr<Tensor> RankExecutor::LoadOntoDevice(const std::string& component
 // come at once, so that a GPU gets one copy instead of as many as there are samples.
 absl::Status RankExecutor::LoadBatch(const Instruction& instruction, int64_t step) {
   const nn::Component& target = component(instruction.component());
-  const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
+  const SampleRange samples = SamplesIn(instruction);
   const int piece = target.is_backbone ? samples.size() : frozen_.quantum();
   for (int begin = samples.begin; begin < samples.end; begin += piece) {
     const SampleRange range{begin, std::min(begin + piece, samples.end)};
@@ -46,7 +47,7 @@ absl::Status RankExecutor::LoadBatch(const Instruction& instruction, int64_t ste
 }
 
 absl::Status RankExecutor::FrozenForward(const Instruction& instruction, int64_t step) {
-  const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
+  const SampleRange samples = SamplesIn(instruction);
   for (const auto& [input, source] : component(instruction.component()).sources) {
     DPIPE_RETURN_IF_ERROR(ReceiveFrozen(model().FindComponent(source.component), step, samples));
   }
@@ -61,7 +62,7 @@ absl::Status RankExecutor::FrozenQuantum(const Instruction& instruction, int64_t
                                          SampleRange samples) {
   const int index = instruction.component();
   const nn::Program& program = component(index).program;
-  const LayerRange layers{instruction.layers().begin(), instruction.layers().end()};
+  const LayerRange layers = LayersIn(instruction);
   const std::tuple<int64_t, int, int> key(step, index, samples.begin);
   nn::ValueMap& values = frozen_values_[key];
   for (ValueId id : program.InputsReadBy(layers)) {

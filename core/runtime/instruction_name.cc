@@ -1,22 +1,13 @@
 #include "core/runtime/instruction_name.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/proto/instruction_parts.h"
 
 namespace dpipe {
 namespace {
 
 std::string RangeName(const Range& range) {
   return absl::StrCat("[", range.begin(), ", ", range.end(), ")");
-}
-
-std::string ComponentName(const Plan& plan, int component) {
-  if (component < 0 || component >= plan.components_size())
-    return absl::StrCat("component ", component);
-  return plan.components(component).name();
-}
-
-bool IsMessage(const Instruction& instruction) {
-  return instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
 }
 
 std::string MessageName(const Plan& plan, const Instruction& instruction) {

@@ -8,6 +8,7 @@
 #include "core/base/shard.h"
 #include "core/comm/in_process.h"
 #include "core/nn/copy_parameters.h"
+#include "core/proto/instruction_parts.h"
 #include "core/runtime/session_checks.h"
 #include "core/runtime/session_processes.h"
 #include "core/runtime/step_clock.h"
@@ -145,7 +146,7 @@ absl::Status LocalSession::SetUpStages(int local, ParametersByLayers* by_layers,
     own->stage_parameters.push_back(nullptr);
     own->stage_shards.push_back(nullptr);
     if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
-    const LayerRange layers{stage.layers().begin(), stage.layers().end()};
+    const LayerRange layers = LayersIn(stage);
     const nn::Program& program = options_.model->component(stage.component()).program;
     auto& [parameters, on_demand] = (*by_layers)[{stage.component(), layers}];
     if (parameters == nullptr) {

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/proto/instruction_parts.h"
 #include "core/runtime/instruction_name.h"
 #include "core/runtime/rank_executor.h"
 
@@ -23,7 +24,7 @@ int64_t MessageTag(const Instruction& instruction) {
 
 // Samples of an instruction relative to the first one of the micro-batch that holds them.
 absl::StatusOr<SampleRange> RowsOf(const Instruction& instruction, SampleRange held) {
-  const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
+  const SampleRange samples = SamplesIn(instruction);
   if (!held.Contains(samples)) {
     return absl::FailedPreconditionError(
         absl::StrCat("samples ", samples.ToString(), " of a micro-batch with ", held.ToString()));
@@ -113,7 +114,7 @@ absl::Status RankExecutor::Send(const Instruction& instruction, int64_t step) {
 
 std::vector<TensorSpec> RankExecutor::PayloadSpecs(const Instruction& instruction,
                                                    const nn::Model& model) const {
-  const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
+  const SampleRange samples = SamplesIn(instruction);
   std::vector<TensorSpec> specs;
   auto add = [&](const nn::Program& program, ValueId id, int batch) {
     specs.push_back({program.BatchShape(id, batch),
@@ -141,8 +142,7 @@ absl::Status RankExecutor::PostRecv(const Instruction& instruction, int64_t step
   DPIPE_ASSIGN_OR_RETURN(auto message, resources_.communicator->PostRecv(
                                            Rank(instruction.peer()), prepared.tag,
                                            prepared.specs[current_model_], prepared.awaited));
-  Incoming incoming{{instruction.samples().begin(), instruction.samples().end()},
-                    std::move(message)};
+  Incoming incoming{SamplesIn(instruction), std::move(message)};
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
   switch (instruction.payload()) {
     case Instruction::FROZEN_OUTPUT:

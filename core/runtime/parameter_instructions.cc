@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/proto/instruction_parts.h"
 #include "core/runtime/rank_executor.h"
 
 namespace dpipe {
@@ -14,10 +15,6 @@ namespace {
 // Numbers that are summed as one tensor, 64 MB: communicators take room by tensors.
 constexpr int64_t kMostInRow = int64_t{16} << 20;
 
-LayerRange LayersOf(const Instruction& instruction) {
-  return {instruction.layers().begin(), instruction.layers().end()};
-}
-
 }  // namespace
 
 std::vector<Rank> RankExecutor::ReductionGroup(const Instruction& instruction) const {
@@ -25,8 +22,8 @@ std::vector<Rank> RankExecutor::ReductionGroup(const Instruction& instruction) c
   const Stage& own = plan().stages(instruction.stage());
   for (const Stage& stage : plan().stages()) {
     if (stage.forward_only() || stage.component() != own.component()) continue;
-    const LayerRange layers{stage.layers().begin(), stage.layers().end()};
-    if (layers.Contains(LayersOf(instruction))) {
+    const LayerRange layers = LayersIn(stage);
+    if (layers.Contains(LayersIn(instruction))) {
       ranks.insert(stage.ranks().begin(), stage.ranks().end());
     }
   }
@@ -40,14 +37,14 @@ void RankExecutor::PrepareCollective(const Instruction& instruction, Prepared* p
   prepared->group = ReductionGroup(instruction);
   nn::ParameterSet* shards = now().stage_shards[instruction.stage()];
   nn::ParameterSet* held = shards != nullptr ? shards : now().stage_parameters[instruction.stage()];
-  const auto [begin, end] = program(instruction.stage()).ParameterRange(LayersOf(instruction));
+  const auto [begin, end] = program(instruction.stage()).ParameterRange(LayersIn(instruction));
   for (nn::ParameterId id : gathers ? held->ids() : held->trainable_ids()) {
     if (id.value() < begin || end <= id.value()) continue;
     prepared->parameters.push_back(id);
     prepared->tensors.push_back(gathers ? held->weight(id).master() : *held->grad(id));
   }
   if (gathers || shards != nullptr) return;
-  const Tensor row = held->GradRow(LayersOf(instruction));
+  const Tensor row = held->GradRow(LayersIn(instruction));
   const int64_t size = row.defined() ? row.num_elements() : 0;
   for (int64_t at = 0; at < size; at += kMostInRow) {
     prepared->rows.push_back(row.Slice(at, std::min(at + kMostInRow, size)));
@@ -58,7 +55,7 @@ void RankExecutor::Started(const Instruction& instruction, int64_t step,
                            std::unique_ptr<PendingCollective> pending) {
   collectives_.push_back({current_instruction_, step, start_ns_, start_event_,
                           instruction.kind() == Instruction::GATHER_PARAMS,
-                          routes(instruction.stage()).component, LayersOf(instruction),
+                          routes(instruction.stage()).component, LayersIn(instruction),
                           std::move(pending)});
 }
 
@@ -104,7 +101,7 @@ absl::Status RankExecutor::GatherParams(const Instruction& instruction, int64_t 
     return absl::FailedPreconditionError("its parameters are not divided over ranks");
   }
   nn::ParameterSet* parameters = now().stage_parameters[instruction.stage()];
-  parameters->AllocateMasters(LayersOf(instruction));
+  parameters->AllocateMasters(LayersIn(instruction));
   const Prepared& prepared = prepared_now();
   std::vector<Tensor> full;
   for (nn::ParameterId id : prepared.parameters) {
@@ -119,9 +116,9 @@ absl::Status RankExecutor::GatherParams(const Instruction& instruction, int64_t 
 }
 
 absl::Status RankExecutor::ReleaseParams(const Instruction& instruction) {
-  DPIPE_RETURN_IF_ERROR(AwaitGathered(instruction.stage(), LayersOf(instruction)));
+  DPIPE_RETURN_IF_ERROR(AwaitGathered(instruction.stage(), LayersIn(instruction)));
   if (routes(instruction.stage()).sharded) {
-    now().stage_parameters[instruction.stage()]->ReleaseMasters(LayersOf(instruction));
+    now().stage_parameters[instruction.stage()]->ReleaseMasters(LayersIn(instruction));
   }
   return absl::OkStatus();
 }
@@ -142,7 +139,7 @@ absl::Status RankExecutor::ReduceGrads(const Instruction& instruction, int64_t s
     return absl::OkStatus();
   }
   nn::ParameterSet* parameters = now().stage_parameters[instruction.stage()];
-  if (!parameters->HasGrads(LayersOf(instruction))) {
+  if (!parameters->HasGrads(LayersIn(instruction))) {
     return absl::FailedPreconditionError("there are no gradients to reduce");
   }
   const auto last_reduction =
@@ -152,7 +149,7 @@ absl::Status RankExecutor::ReduceGrads(const Instruction& instruction, int64_t s
   MarkStart();
   std::vector<Tensor> full;
   for (nn::ParameterId id : prepared.parameters) full.push_back(*parameters->grad(id));
-  parameters->ReleaseGrads(LayersOf(instruction));
+  parameters->ReleaseGrads(LayersIn(instruction));
   DPIPE_ASSIGN_OR_RETURN(auto pending,
                          communicator.StartReduceScatterSum(prepared.group, std::move(full),
                                                             prepared.tensors, prepared.awaited));

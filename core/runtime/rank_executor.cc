@@ -7,15 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/proto/instruction_parts.h"
 #include "core/runtime/instruction_name.h"
 
 namespace dpipe {
 
 namespace {
-
-bool IsMessage(const Instruction& instruction) {
-  return instruction.kind() == Instruction::SEND || instruction.kind() == Instruction::RECV;
-}
 
 // Cached outputs are loaded by whichever samples a rank needs, sample by sample.
 int QuantumOf(const Plan& plan) {

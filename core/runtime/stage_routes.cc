@@ -6,11 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/proto/instruction_parts.h"
 
 namespace dpipe {
 namespace {
-
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 // One lap: values are followed through its stages.
 class LapRouter {
@@ -113,7 +112,7 @@ void Describe(const Plan& plan, const nn::Model& model, int first, int s, StageR
   const nn::Component& component = model.component(stage.component());
   routes->component = stage.component();
   routes->backbone = model.BackboneNumber(stage.component());
-  routes->layers = {stage.layers().begin(), stage.layers().end()};
+  routes->layers = LayersIn(stage);
   routes->chain = stage.chain();
   routes->lap = first;
   routes->ends_lap = routes->layers.end == component.program.num_layers();
@@ -147,19 +146,20 @@ absl::Status RouteLap(const Plan& plan, const nn::Model& model, int component, i
     if (stage.component() != component || stage.layers().begin() != next_layer ||
         stage.layers().end() <= next_layer || stage.ranks().empty() ||
         stage.forward_only() != plan.stages(first).forward_only()) {
-      return Bad(absl::StrCat(place, "stage ", s, " does not continue it at layer ", next_layer));
+      return absl::InvalidArgumentError(
+          absl::StrCat(place, "stage ", s, " does not continue it at layer ", next_layer));
     }
     next_layer = stage.layers().end();
     Describe(plan, model, first, s, &(*routes)[s]);
     if (s > first && (*routes)[s].self_conditioning != ValueId()) {
-      return Bad(absl::StrCat(place, "stage ", s, " reads the self-conditioning input ",
-                              model.component(component).self_conditioning.input,
-                              ", which only the first stage has"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          place, "stage ", s, " reads the self-conditioning input ",
+          model.component(component).self_conditioning.input, ", which only the first stage has"));
     }
   }
   const nn::Program& program = model.component(component).program;
   if (next_layer != program.num_layers()) {
-    return Bad(
+    return absl::InvalidArgumentError(
         absl::StrCat(place, "its stages end at layer ", next_layer, " of ", program.num_layers()));
   }
   LapRouter(plan, program, first, count, routes).Route();
@@ -171,20 +171,22 @@ absl::Status RouteChain(const Plan& plan, const nn::Model& model, const Pipeline
   const int first = chain.first_stage(), count = chain.num_stages();
   if (chain.component() < 0 || chain.component() >= model.num_components() ||
       !model.component(chain.component()).is_backbone) {
-    return Bad(absl::StrCat("a chain of component ", chain.component(), ", which is no backbone"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a chain of component ", chain.component(), ", which is no backbone"));
   }
   if (first < 0 || count < 1 || first + count > plan.stages_size()) {
-    return Bad(absl::StrCat("a chain of ", count, " stages from ", first, "; the plan has ",
-                            plan.stages_size()));
+    return absl::InvalidArgumentError(absl::StrCat("a chain of ", count, " stages from ", first,
+                                                   "; the plan has ", plan.stages_size()));
   }
   const nn::Component& component = model.component(chain.component());
   const bool two_laps = plan.stages(first).forward_only();
   const int lap = two_laps ? count / 2 : count;
   if (two_laps && (count % 2 != 0 || component.self_conditioning.input.empty())) {
-    return Bad(absl::StrCat("model ", model.name(), ": component ", component.name,
-                            count % 2 != 0 ? " has laps of unequal length"
-                                           : " declares no self-conditioning, but the plan runs it "
-                                             "twice a micro-batch"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("model ", model.name(), ": component ", component.name,
+                     count % 2 != 0 ? " has laps of unequal length"
+                                    : " declares no self-conditioning, but the plan runs it "
+                                      "twice a micro-batch"));
   }
   for (int begin = first; begin < first + count; begin += lap) {
     DPIPE_RETURN_IF_ERROR(RouteLap(plan, model, chain.component(), begin, lap, routes));
@@ -217,8 +219,9 @@ absl::Status CheckShards(const Plan& plan) {
                                         other.ranks().begin(), other.ranks().end())) {
         continue;
       }
-      return Bad(absl::StrCat("stage ", stage.id(), " is divided over its ranks, and stage ",
-                              other.id(), " holds layers of it in another way"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("stage ", stage.id(), " is divided over its ranks, and stage ", other.id(),
+                       " holds layers of it in another way"));
     }
   }
   return absl::OkStatus();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/proto/instruction_parts.h"
+
 namespace dpipe {
 namespace {
 
@@ -68,8 +70,7 @@ ChainBoundaries BoundariesOf(const Plan& plan, int chain, const CostModel& cost)
   for (int k = 0; k < in_plan.num_stages(); ++k) {
     const Stage& stage = plan.stages(in_plan.first_stage() + k);
     // Devices are disjoint sets of ranks, so the first one names them.
-    stages.push_back(
-        {{stage.layers().begin(), stage.layers().end()}, stage.ranks(0), stage.forward_only()});
+    stages.push_back({LayersIn(stage), stage.ranks(0), stage.forward_only()});
   }
   return ChainBoundaries(cost, in_plan.component(), stages);
 }

@@ -1,15 +1,9 @@
 #include "core/schedule/frozen_ledger.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/schedule/instruction_parts.h"
+#include "core/proto/instruction_parts.h"
 
 namespace dpipe {
-namespace {
-
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
-}  // namespace
-
 FrozenLedger::FrozenLedger(const Plan& plan, const PlanShape& shape, const CostModel& cost,
                            int rank)
     : plan_(plan),
@@ -52,7 +46,7 @@ FrozenLedger::FrozenLedger(const Plan& plan, const PlanShape& shape, const CostM
     const SampleRange samples = SamplesIn(instruction);
     const int component = instruction.component();
     if (runs) {
-      mark_read(component, {instruction.layers().begin(), instruction.layers().end()}, samples);
+      mark_read(component, LayersIn(instruction), samples);
     }
     const bool makes =
         receives || (runs && instruction.layers().end() == plan.components(component).num_layers());
@@ -64,26 +58,30 @@ FrozenLedger::FrozenLedger(const Plan& plan, const PlanShape& shape, const CostM
 absl::Status FrozenLedger::CheckAligned(const InstructionAt& at, const Range& samples) const {
   const int quantum = plan_.frozen_quantum();
   if (samples.begin() % quantum == 0 && samples.end() % quantum == 0) return absl::OkStatus();
-  return Bad(absl::StrCat(at.Name(), "samples [", samples.begin(), ", ", samples.end(),
-                          ") are not aligned to the frozen quantum, ", quantum));
+  return absl::InvalidArgumentError(
+      absl::StrCat(at.Name(), "samples [", samples.begin(), ", ", samples.end(),
+                   ") are not aligned to the frozen quantum, ", quantum));
 }
 
 absl::Status FrozenLedger::LoadCached(const InstructionAt& at, const Instruction& load) {
   if (reads_cached_[load.component()].empty()) {
-    return Bad(absl::StrCat(at.Name(), "no stage of the rank is of component ", load.component(),
-                            " and reads a frozen output"));
+    return absl::InvalidArgumentError(absl::StrCat(at.Name(),
+                                                   "no stage of the rank is of component ",
+                                                   load.component(), " and reads a frozen output"));
   }
   if (load.step_offset() != 0) {
-    return Bad(absl::StrCat(at.Name(), "step_offset is ", load.step_offset(),
-                            " and must be 0 for cached outputs"));
+    return absl::InvalidArgumentError(absl::StrCat(at.Name(), "step_offset is ", load.step_offset(),
+                                                   " and must be 0 for cached outputs"));
   }
   const SampleRange samples = SamplesIn(load);
   for (int n = samples.begin; n < samples.end; ++n) {
     if (!reads_cached_[load.component()][n]) {
-      return Bad(absl::StrCat(at.Name(), "sample ", n, " is not trained on by this rank"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(at.Name(), "sample ", n, " is not trained on by this rank"));
     }
     if (cached_[load.component()][n]) {
-      return Bad(absl::StrCat(at.Name(), "sample ", n, " is loaded already"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(at.Name(), "sample ", n, " is loaded already"));
     }
     cached_[load.component()][n] = true;
   }
@@ -93,16 +91,17 @@ absl::Status FrozenLedger::LoadCached(const InstructionAt& at, const Instruction
 absl::Status FrozenLedger::Load(const InstructionAt& at, const Instruction& load) {
   const bool of_backbone = cost_.IsBackbone(load.component());
   if (of_backbone != IsCached()) {
-    return Bad(absl::StrCat(at.Name(), "component ", load.component(), " is",
-                            of_backbone ? "" : " not", " a backbone, and frozen outputs are",
-                            IsCached() ? "" : " not", " cached"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "component ", load.component(), " is", of_backbone ? "" : " not",
+                     " a backbone, and frozen outputs are", IsCached() ? "" : " not", " cached"));
   }
   if (IsCached()) return LoadCached(at, load);
   DPIPE_RETURN_IF_ERROR(CheckAligned(at, load.samples()));
   Component& component = components_[load.component()];
   for (int n = load.samples().begin(); n < load.samples().end(); ++n) {
     if (component.next_layer[0][n] != kNotLoaded || component.next_layer[1][n] != kNotLoaded) {
-      return Bad(absl::StrCat(at.Name(), "sample ", n, " is loaded already"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(at.Name(), "sample ", n, " is loaded already"));
     }
     component.next_layer[load.step_offset()][n] = 0;
   }
@@ -110,10 +109,12 @@ absl::Status FrozenLedger::Load(const InstructionAt& at, const Instruction& load
 }
 
 absl::Status FrozenLedger::Run(const InstructionAt& at, const Instruction& work) {
-  if (cost_.IsBackbone(work.component())) return Bad(at.Name() + "a backbone is not frozen");
-  if (IsCached()) return Bad(at.Name() + "frozen outputs are cached, so none is computed");
+  if (cost_.IsBackbone(work.component()))
+    return absl::InvalidArgumentError(at.Name() + "a backbone is not frozen");
+  if (IsCached())
+    return absl::InvalidArgumentError(at.Name() + "frozen outputs are cached, so none is computed");
   DPIPE_RETURN_IF_ERROR(CheckAligned(at, work.samples()));
-  const LayerRange layers{work.layers().begin(), work.layers().end()};
+  const LayerRange layers = LayersIn(work);
   const SampleRange samples = SamplesIn(work);
   const int offset = work.step_offset();
   DPIPE_RETURN_IF_ERROR(
@@ -123,9 +124,10 @@ absl::Status FrozenLedger::Run(const InstructionAt& at, const Instruction& work)
   for (int n = samples.begin; n < samples.end; ++n) {
     int& next = component.next_layer[offset][n];
     if (next == kNotLoaded)
-      return Bad(absl::StrCat(at.Name(), "sample ", n, " is not loaded here"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(at.Name(), "sample ", n, " is not loaded here"));
     if (next != layers.begin) {
-      return Bad(
+      return absl::InvalidArgumentError(
           absl::StrCat(at.Name(), "sample ", n, " is at layer ", next, ", not at ", layers.begin));
     }
     next = layers.end;
@@ -140,8 +142,9 @@ absl::Status FrozenLedger::Send(const InstructionAt& at, const Instruction& send
   for (int n = send.samples().begin(); n < send.samples().end(); ++n) {
     const int next = component.next_layer[send.step_offset()][n];
     if (next == end) continue;
-    return Bad(absl::StrCat(at.Name(), "outputs of component ", send.component(), " for sample ", n,
-                            " are not computed here: its chain is at layer ", next, " of ", end));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "outputs of component ", send.component(), " for sample ", n,
+                     " are not computed here: its chain is at layer ", next, " of ", end));
   }
   return absl::OkStatus();
 }
@@ -151,16 +154,18 @@ absl::Status FrozenLedger::Receive(const InstructionAt& at, const Instruction& r
   const int offset = receive.step_offset();
   for (int n = receive.samples().begin(); n < receive.samples().end(); ++n) {
     if (!component.read[n]) {
-      return Bad(absl::StrCat(at.Name(), "sample ", n, " of component ", receive.component(),
-                              " is not read on this rank"));
+      return absl::InvalidArgumentError(absl::StrCat(at.Name(), "sample ", n, " of component ",
+                                                     receive.component(),
+                                                     " is not read on this rank"));
     }
     const bool twice = component.at_hand[0][n] || component.at_hand[1][n] ||
                        (offset == 0 && component.from_before[n]) ||
                        component.next_layer[0][n] != kNotLoaded ||
                        component.next_layer[1][n] != kNotLoaded;
     if (twice) {
-      return Bad(absl::StrCat(at.Name(), "sample ", n, " of component ", receive.component(),
-                              " is at hand without it"));
+      return absl::InvalidArgumentError(absl::StrCat(at.Name(), "sample ", n, " of component ",
+                                                     receive.component(),
+                                                     " is at hand without it"));
     }
     component.at_hand[offset][n] = true;
   }
@@ -174,8 +179,8 @@ absl::Status FrozenLedger::CheckSources(const InstructionAt& at, const std::vect
     for (int n = samples.begin; n < samples.end; ++n) {
       if (from.at_hand[step_offset][n]) continue;
       if (step_offset == 0 && from.from_before[n]) continue;
-      return Bad(absl::StrCat(at.Name(), "outputs of component ", source, " for sample ", n,
-                              " are not at hand"));
+      return absl::InvalidArgumentError(absl::StrCat(at.Name(), "outputs of component ", source,
+                                                     " for sample ", n, " are not at hand"));
     }
   }
   return absl::OkStatus();
@@ -191,7 +196,8 @@ absl::Status FrozenLedger::CheckReadable(const InstructionAt& at, int stage,
   const std::vector<bool>& loaded = cached_[shape_.stage(stage).component];
   for (int n = samples.begin; n < samples.end; ++n) {
     if (loaded[n]) continue;
-    return Bad(absl::StrCat(at.Name(), "the cached outputs for sample ", n, " are not loaded"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "the cached outputs for sample ", n, " are not loaded"));
   }
   return absl::OkStatus();
 }
@@ -203,8 +209,9 @@ absl::Status FrozenLedger::Finish(std::vector<std::vector<int>>* computed) const
         const int next = components_[c].next_layer[offset][n];
         if (next == kNotLoaded) continue;
         if (next != cost_.num_layers(c)) {
-          return Bad(absl::StrCat("rank ", rank_, ": component ", c, ", sample ", n,
-                                  " stops at layer ", next, " of ", cost_.num_layers(c)));
+          return absl::InvalidArgumentError(absl::StrCat("rank ", rank_, ": component ", c,
+                                                         ", sample ", n, " stops at layer ", next,
+                                                         " of ", cost_.num_layers(c)));
         }
         ++(*computed)[c][n];
       }

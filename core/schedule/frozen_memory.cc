@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/schedule/instruction_parts.h"
+#include "core/proto/instruction_parts.h"
 
 namespace dpipe {
 namespace {
@@ -58,7 +58,7 @@ void FrozenMemory::IndexReaders(const std::vector<int>& stages,
   };
   for (size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = plan_.stages(stages[s]);
-    const LayerRange layers{stage.layers().begin(), stage.layers().end()};
+    const LayerRange layers = LayersIn(stage);
     const std::vector<int> sources = cost_.SourcesOf(stage.component(), layers);
     for (const PassIndices& pass : passes[s]) {
       if (sources.empty()) break;

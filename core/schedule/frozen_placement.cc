@@ -9,8 +9,6 @@
 namespace dpipe {
 namespace {
 
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 // The samples that each of a group's ranks runs through the frozen components: where one device of
 // the schedule holds everything, those that the rank itself will train on (of the first backbone);
 // else an even share.
@@ -133,17 +131,19 @@ absl::StatusOr<FrozenPlacement> PlaceFillItems(const PipelineLayout& layout, con
   placement.items.resize(layout.num_devices);
   for (const FillItem& item : fill) {
     if (item.rank < 0 || item.rank >= layout.num_devices) {
-      return Bad(absl::StrCat("a fill item is on rank ", item.rank, " of ", layout.num_devices));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a fill item is on rank ", item.rank, " of ", layout.num_devices));
     }
     if (item.component < 0 || item.component >= cost.num_components() ||
         cost.IsBackbone(item.component)) {
-      return Bad(absl::StrCat("a fill item of rank ", item.rank, " is of component ",
-                              item.component, ", which is no frozen one"));
+      return absl::InvalidArgumentError(absl::StrCat("a fill item of rank ", item.rank,
+                                                     " is of component ", item.component,
+                                                     ", which is no frozen one"));
     }
     if (item.step_offset == 0 && item.position != 0) {
-      return Bad(absl::StrCat("a fill item of rank ", item.rank,
-                              " with step_offset 0 is at position ", item.position,
-                              "; this step's frozen work comes first, at 0"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a fill item of rank ", item.rank, " with step_offset 0 is at position ",
+                       item.position, "; this step's frozen work comes first, at 0"));
     }
     placement.items[item.rank].push_back(item);
   }

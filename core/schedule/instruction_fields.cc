@@ -3,21 +3,21 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/proto/instruction_parts.h"
 
 namespace dpipe {
 namespace {
 
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 absl::Status Empty(const std::string& where, const char* field, int64_t value, int64_t empty) {
   if (value == empty) return absl::OkStatus();
-  return Bad(
+  return absl::InvalidArgumentError(
       absl::StrCat(where, field, " is ", value, " and means nothing here; it must be ", empty));
 }
 
 absl::Status Within(const std::string& where, const char* field, int64_t value, int64_t count) {
   if (0 <= value && value < count) return absl::OkStatus();
-  return Bad(absl::StrCat(where, field, " is ", value, " and must be in [0, ", count, ")"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, field, " is ", value, " and must be in [0, ", count, ")"));
 }
 
 absl::Status RangeWithin(const std::string& where, const char* field, const Range& range,
@@ -25,8 +25,9 @@ absl::Status RangeWithin(const std::string& where, const char* field, const Rang
   if (0 <= range.begin() && range.begin() < range.end() && range.end() <= count) {
     return absl::OkStatus();
   }
-  return Bad(absl::StrCat(where, field, " [", range.begin(), ", ", range.end(),
-                          ") must be not empty and within [0, ", count, ")"));
+  return absl::InvalidArgumentError(absl::StrCat(where, field, " [", range.begin(), ", ",
+                                                 range.end(), ") must be not empty and within [0, ",
+                                                 count, ")"));
 }
 
 // Which fields an instruction uses.
@@ -83,15 +84,17 @@ absl::Status CheckKind(const std::string& where, const Instruction& instruction)
   const bool has_payload = instruction.payload() == Instruction::ACTIVATION ||
                            instruction.payload() == Instruction::GRADIENT ||
                            instruction.payload() == Instruction::FROZEN_OUTPUT;
-  if (message && !has_payload) return Bad(where + "a message with no payload");
+  if (message && !has_payload)
+    return absl::InvalidArgumentError(where + "a message with no payload");
   if (!message) DPIPE_RETURN_IF_ERROR(Empty(where, "payload", instruction.payload(), 0));
   switch (instruction.kind()) {
     case Instruction::KIND_UNSPECIFIED:
-      return Bad(where + "no kind");
+      return absl::InvalidArgumentError(where + "no kind");
     default:
       return Instruction::Kind_IsValid(instruction.kind())
                  ? absl::OkStatus()
-                 : Bad(absl::StrCat(where, "kind ", static_cast<int>(instruction.kind())));
+                 : absl::InvalidArgumentError(
+                       absl::StrCat(where, "kind ", static_cast<int>(instruction.kind())));
   }
 }
 
@@ -103,7 +106,8 @@ absl::Status CheckStage(const std::string& where, const PlanShape& shape, int ra
   for (int s : shape.device_of(rank).stages) {
     absl::StrAppend(&held, held.empty() ? "" : ", ", s);
   }
-  return Bad(absl::StrCat(where, "stage is ", stage, " and the rank holds ", held));
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, "stage is ", stage, " and the rank holds ", held));
 }
 
 absl::Status CheckSamples(const std::string& where, const Plan& plan, const Uses& uses,
@@ -123,11 +127,12 @@ absl::Status CheckLayers(const std::string& where, const Plan& plan, const PlanS
     return RangeWithin(where, "layers", instruction.layers(),
                        plan.components(instruction.component()).num_layers());
   }
-  const LayerRange layers{instruction.layers().begin(), instruction.layers().end()};
+  const LayerRange layers = LayersIn(instruction);
   const LayerRange& held = shape.stage(instruction.stage()).layers;
   if (!layers.empty() && held.Contains(layers)) return absl::OkStatus();
-  return Bad(absl::StrCat(where, "layers ", layers.ToString(),
-                          " must be not empty and within the stage's ", held.ToString()));
+  return absl::InvalidArgumentError(absl::StrCat(where, "layers ", layers.ToString(),
+                                                 " must be not empty and within the stage's ",
+                                                 held.ToString()));
 }
 
 absl::Status CheckMicroBatch(const Plan& plan, const PlanShape& shape, const Uses& uses,

@@ -11,21 +11,20 @@
 namespace dpipe {
 namespace {
 
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 absl::Status CheckDevices(const PipelineLayout& layout, const CostModel& cost) {
   if (layout.num_devices != cost.num_devices()) {
-    return Bad(absl::StrCat("the layout has ", layout.num_devices, " devices and the cluster ",
-                            cost.num_devices()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the layout has ", layout.num_devices, " devices and the cluster ", cost.num_devices()));
   }
   for (size_t d = 0; d < layout.replicas.size(); ++d) {
     if (layout.replicas[d] >= 1) continue;
-    return Bad(absl::StrCat("device ", d, " of the schedule has ", layout.replicas[d],
-                            " ranks; it needs at least one"));
+    return absl::InvalidArgumentError(absl::StrCat("device ", d, " of the schedule has ",
+                                                   layout.replicas[d],
+                                                   " ranks; it needs at least one"));
   }
   const int in_pipeline = layout.devices_per_pipeline();
   if (in_pipeline < 1 || layout.num_devices % in_pipeline != 0) {
-    return Bad(
+    return absl::InvalidArgumentError(
         absl::StrCat(layout.num_devices, " devices do not divide into pipelines of ", in_pipeline));
   }
   return absl::OkStatus();
@@ -33,49 +32,52 @@ absl::Status CheckDevices(const PipelineLayout& layout, const CostModel& cost) {
 
 // Samples: chains of a backbone follow on each other, and every backbone sees as many.
 absl::Status CheckChains(const PipelineLayout& layout, const CostModel& cost) {
-  if (layout.chains.empty()) return Bad("the layout has no chain of stages");
+  if (layout.chains.empty()) return absl::InvalidArgumentError("the layout has no chain of stages");
   std::map<int, int> next_sample;  // by backbone
   int next_stage = 0;
   for (size_t c = 0; c < layout.chains.size(); ++c) {
     const ChainPlacement& chain = layout.chains[c];
     if (chain.num_micro_batches < 1 || chain.micro_batch_size < 1) {
-      return Bad(absl::StrCat(chain.num_micro_batches, " micro-batches of ", chain.micro_batch_size,
-                              " samples; at least one of each"));
+      return absl::InvalidArgumentError(absl::StrCat(chain.num_micro_batches, " micro-batches of ",
+                                                     chain.micro_batch_size,
+                                                     " samples; at least one of each"));
     }
     if (BackboneComponent(cost, chain.backbone) < 0) {
-      return Bad(
+      return absl::InvalidArgumentError(
           absl::StrCat("chain ", c, ": the profile has no backbone number ", chain.backbone));
     }
     if (chain.first_stage != next_stage || chain.num_stages < 1) {
-      return Bad(absl::StrCat("chain ", c, ": ", chain.num_stages, " stages from ",
-                              chain.first_stage, " on; they must begin at ", next_stage));
+      return absl::InvalidArgumentError(absl::StrCat("chain ", c, ": ", chain.num_stages,
+                                                     " stages from ", chain.first_stage,
+                                                     " on; they must begin at ", next_stage));
     }
     next_stage += chain.num_stages;
     int& sample = next_sample[chain.backbone];
     if (chain.first_sample != sample) {
-      return Bad(absl::StrCat("chain ", c, ": its samples begin at ", chain.first_sample,
-                              " of a group's and must begin at ", sample));
+      return absl::InvalidArgumentError(absl::StrCat("chain ", c, ": its samples begin at ",
+                                                     chain.first_sample,
+                                                     " of a group's and must begin at ", sample));
     }
     sample += chain.num_micro_batches * chain.micro_batch_size;
   }
   if (next_stage != static_cast<int>(layout.stages.size())) {
-    return Bad(absl::StrCat("the chains have ", next_stage, " stages and the layout ",
-                            layout.stages.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the chains have ", next_stage, " stages and the layout ", layout.stages.size()));
   }
   for (const auto& [backbone, samples] : next_sample) {
     if (samples == layout.samples_per_group()) continue;
-    return Bad(absl::StrCat("backbone ", backbone, " trains on ", samples,
-                            " samples of a pipeline group and backbone ", layout.chains[0].backbone,
-                            " on ", layout.samples_per_group()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "backbone ", backbone, " trains on ", samples, " samples of a pipeline group and backbone ",
+        layout.chains[0].backbone, " on ", layout.samples_per_group()));
   }
   for (const ChainPlacement& chain : layout.chains) {
     for (const ChainPlacement& other : layout.chains) {
       if (other.backbone != chain.backbone || other.micro_batch_size == chain.micro_batch_size) {
         continue;
       }
-      return Bad(absl::StrCat("chains of backbone ", chain.backbone, " have micro-batches of ",
-                              chain.micro_batch_size, " and of ", other.micro_batch_size,
-                              " samples"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("chains of backbone ", chain.backbone, " have micro-batches of ",
+                       chain.micro_batch_size, " and of ", other.micro_batch_size, " samples"));
     }
   }
   return absl::OkStatus();
@@ -84,18 +86,20 @@ absl::Status CheckChains(const PipelineLayout& layout, const CostModel& cost) {
 absl::Status CheckStage(const PipelineLayout& layout, int s, int begin) {
   const StagePlacement& stage = layout.stages[s];
   if (stage.device < 0 || stage.device >= static_cast<int>(layout.replicas.size())) {
-    return Bad(absl::StrCat("stage ", s, ": device ", stage.device, " is not one of the ",
-                            layout.replicas.size()));
+    return absl::InvalidArgumentError(absl::StrCat("stage ", s, ": device ", stage.device,
+                                                   " is not one of the ", layout.replicas.size()));
   }
   if (stage.layers.begin != begin || stage.layers.empty()) {
-    return Bad(absl::StrCat("stage ", s, ": layers ", stage.layers.ToString(), " must begin at ",
-                            begin, " and not be empty"));
+    return absl::InvalidArgumentError(absl::StrCat("stage ", s, ": layers ",
+                                                   stage.layers.ToString(), " must begin at ",
+                                                   begin, " and not be empty"));
   }
   const int size = layout.chains[stage.chain].micro_batch_size;
   const int replicas = layout.replicas[stage.device];
   if (replicas >= 1 && size % replicas == 0) return absl::OkStatus();
-  return Bad(absl::StrCat("stage ", s, ": a micro-batch of ", size,
-                          " samples is not divisible over ", replicas, " ranks"));
+  return absl::InvalidArgumentError(absl::StrCat("stage ", s, ": a micro-batch of ", size,
+                                                 " samples is not divisible over ", replicas,
+                                                 " ranks"));
 }
 
 // Layers of one chain: forward-only stages hold what those after them hold, on the same devices.
@@ -107,10 +111,12 @@ absl::Status CheckCuts(const PipelineLayout& layout, int c, const CostModel& cos
   for (int s = chain.first_stage; s < end_stage; ++s) {
     const StagePlacement& stage = layout.stages[s];
     if (stage.chain != c) {
-      return Bad(absl::StrCat("stage ", s, " is of chain ", stage.chain, " and must be of ", c));
+      return absl::InvalidArgumentError(
+          absl::StrCat("stage ", s, " is of chain ", stage.chain, " and must be of ", c));
     }
     if (stage.forward_only && forward_only < s - chain.first_stage) {
-      return Bad(absl::StrCat("stage ", s, " is forward-only and stage ", s - 1, " is not"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("stage ", s, " is forward-only and stage ", s - 1, " is not"));
     }
     forward_only += stage.forward_only;
     if (s == chain.first_stage + forward_only && forward_only > 0) {
@@ -121,19 +127,21 @@ absl::Status CheckCuts(const PipelineLayout& layout, int c, const CostModel& cos
     next_layer = stage.layers.end;
   }
   if (next_layer != num_layers) {
-    return Bad(
+    return absl::InvalidArgumentError(
         absl::StrCat("the stages hold ", next_layer, " layers of the backbone's ", num_layers));
   }
   if (forward_only > 0 && 2 * forward_only != chain.num_stages) {
-    return Bad(absl::StrCat("chain ", c, ": ", forward_only, " forward-only stages before ",
-                            chain.num_stages - forward_only, " others; they must be as many"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("chain ", c, ": ", forward_only, " forward-only stages before ",
+                     chain.num_stages - forward_only, " others; they must be as many"));
   }
   for (int s = chain.first_stage; s < chain.first_stage + forward_only; ++s) {
     const StagePlacement &first = layout.stages[s], &second = layout.stages[s + forward_only];
     if (first.layers == second.layers && first.device == second.device) continue;
-    return Bad(absl::StrCat("stage ", s, " holds layers ", first.layers.ToString(), " on device ",
-                            first.device, " and stage ", s + forward_only, ", its second lap, ",
-                            second.layers.ToString(), " on device ", second.device));
+    return absl::InvalidArgumentError(
+        absl::StrCat("stage ", s, " holds layers ", first.layers.ToString(), " on device ",
+                     first.device, " and stage ", s + forward_only, ", its second lap, ",
+                     second.layers.ToString(), " on device ", second.device));
   }
   return absl::OkStatus();
 }
@@ -145,17 +153,18 @@ absl::Status CheckTwins(const PipelineLayout& layout) {
     const ChainPlacement& chain = layout.chains[c];
     const ChainPlacement& twin = layout.chains[first.emplace(chain.backbone, c).first->second];
     if (chain.num_stages != twin.num_stages) {
-      return Bad(absl::StrCat("chain ", c, " has ", chain.num_stages,
-                              " stages and another of its backbone ", twin.num_stages));
+      return absl::InvalidArgumentError(absl::StrCat("chain ", c, " has ", chain.num_stages,
+                                                     " stages and another of its backbone ",
+                                                     twin.num_stages));
     }
     for (int k = 0; k < chain.num_stages; ++k) {
       const StagePlacement& stage = layout.stages[chain.first_stage + k];
       const StagePlacement& other = layout.stages[twin.first_stage + k];
       const LayerRange &layers = stage.layers, &others = other.layers;
       if (layers == others && stage.forward_only == other.forward_only) continue;
-      return Bad(absl::StrCat("stage ", chain.first_stage + k, " holds layers ", layers.ToString(),
-                              " and stage ", twin.first_stage + k, " of the same backbone ",
-                              others.ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "stage ", chain.first_stage + k, " holds layers ", layers.ToString(), " and stage ",
+          twin.first_stage + k, " of the same backbone ", others.ToString()));
     }
   }
   return absl::OkStatus();
@@ -170,8 +179,9 @@ absl::Status CheckCopies(const PipelineLayout& layout) {
     const auto [entry, added] = first.emplace(
         std::make_tuple(stage.device, layout.chains[stage.chain].backbone, stage.layers.begin), s);
     if (added) continue;
-    return Bad(absl::StrCat("stages ", entry->second, " and ", s, " hold the same layers ",
-                            stage.layers.ToString(), " on device ", stage.device));
+    return absl::InvalidArgumentError(
+        absl::StrCat("stages ", entry->second, " and ", s, " hold the same layers ",
+                     stage.layers.ToString(), " on device ", stage.device));
   }
   return absl::OkStatus();
 }
@@ -197,13 +207,14 @@ absl::Status CheckSeating(const std::vector<int>& seating, int num_devices) {
   std::vector<bool> seen(num_devices, false);
   for (int device : seating) {
     if (device < 0 || device >= num_devices || seen[device]) {
-      return Bad(absl::StrCat("the seating names device ", device, " of ", num_devices,
-                              " twice or wrongly"));
+      return absl::InvalidArgumentError(absl::StrCat("the seating names device ", device, " of ",
+                                                     num_devices, " twice or wrongly"));
     }
     seen[device] = true;
   }
   if (static_cast<int>(seating.size()) == num_devices) return absl::OkStatus();
-  return Bad(absl::StrCat("the seating names ", seating.size(), " of ", num_devices, " devices"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the seating names ", seating.size(), " of ", num_devices, " devices"));
 }
 
 int SeatedAt(const PipelineLayout& layout, int place) {
@@ -215,7 +226,7 @@ int SeatedAt(const PipelineLayout& layout, int place) {
 absl::StatusOr<PipelineLayout> MakeLayout(const Schedule& schedule, const LayoutOptions& options) {
   const auto check = [](const char* what, size_t size, size_t expected, bool optional) {
     if (size == expected || (optional && size == 0)) return absl::OkStatus();
-    return Bad(
+    return absl::InvalidArgumentError(
         absl::StrCat("the schedule has ", expected, " ", what, " and ", size, " are given values"));
   };
   int num_backbones = 0;
@@ -276,8 +287,8 @@ absl::Status CheckLayout(const PipelineLayout& layout, const CostModel& cost) {
 
 absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule) {
   const auto differ = [&](const char* what, int scheduled, int laid_out) {
-    return Bad(absl::StrCat("schedule ", schedule.name(), " has ", scheduled, " ", what,
-                            " and the layout ", laid_out));
+    return absl::InvalidArgumentError(absl::StrCat("schedule ", schedule.name(), " has ", scheduled,
+                                                   " ", what, " and the layout ", laid_out));
   };
   const int num_stages = static_cast<int>(layout.stages.size());
   const int num_chains = static_cast<int>(layout.chains.size());
@@ -297,9 +308,10 @@ absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule) {
       return differ("micro-batches", chain.num_micro_batches, place.num_micro_batches);
     }
     if (chain.backbone != place.backbone || schedule.FirstStageOf(c) != place.first_stage) {
-      return Bad(absl::StrCat("schedule ", schedule.name(), ", chain ", c, ": backbone ",
-                              chain.backbone, ", first stage ", schedule.FirstStageOf(c),
-                              "; the layout has ", place.backbone, " and ", place.first_stage));
+      return absl::InvalidArgumentError(
+          absl::StrCat("schedule ", schedule.name(), ", chain ", c, ": backbone ", chain.backbone,
+                       ", first stage ", schedule.FirstStageOf(c), "; the layout has ",
+                       place.backbone, " and ", place.first_stage));
     }
   }
   for (int s = 0; s < num_stages; ++s) {
@@ -308,10 +320,10 @@ absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule) {
         stage.forward_only == schedule.IsForwardOnly(s)) {
       continue;
     }
-    return Bad(absl::StrCat("schedule ", schedule.name(), ", stage ", s, ": device ",
-                            schedule.DeviceOf(s), ", chain ", schedule.ChainOf(s),
-                            "; the layout has device ", stage.device, ", chain ", stage.chain,
-                            ", or they differ in whether it is forward-only"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule ", schedule.name(), ", stage ", s, ": device ", schedule.DeviceOf(s),
+                     ", chain ", schedule.ChainOf(s), "; the layout has device ", stage.device,
+                     ", chain ", stage.chain, ", or they differ in whether it is forward-only"));
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/proto/instruction_parts.h"
 #include "core/schedule/boundary.h"
 #include "core/schedule/gradient_groups.h"
 #include "core/schedule/param_gathers.h"
@@ -16,8 +17,6 @@
 
 namespace dpipe {
 namespace {
-
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 Instruction* Add(Instruction::Kind kind, DeviceProgram* program) {
   Instruction* instruction = program->add_instructions();
@@ -39,17 +38,14 @@ void SetRange(const R& range, Range* proto) {
   proto->set_end(range.end);
 }
 
-bool IsMessage(Instruction::Kind kind) {
-  return kind == Instruction::SEND || kind == Instruction::RECV;
-}
-
 // Copies of weights on other ranks cannot be divided too: a shard has one holder.
 absl::Status CheckShards(const PipelineLayout& layout) {
   const std::vector<int> twins = TwinStages(layout);
   for (int s = 0; s < static_cast<int>(twins.size()); ++s) {
     if (twins[s] < 0 || twins[s] == s) continue;
-    return Bad(absl::StrCat("stages ", twins[s], " and ", s,
-                            " are copies of the same layers, which cannot be sharded"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("stages ", twins[s], " and ", s,
+                     " are copies of the same layers, which cannot be sharded"));
   }
   return absl::OkStatus();
 }
@@ -275,9 +271,9 @@ absl::Status Lowering::AddRank(int rank, Plan* plan) const {
   }
   add_fill();
   if (next_item < items.size()) {
-    return Bad(absl::StrCat("a fill item of rank ", rank, " is at position ",
-                            items[next_item].position, "; the rank has ", position,
-                            " compute instructions"));
+    return absl::InvalidArgumentError(absl::StrCat("a fill item of rank ", rank, " is at position ",
+                                                   items[next_item].position, "; the rank has ",
+                                                   position, " compute instructions"));
   }
   if (flush_) AddFlush(program);
   AddExchange(rank, 1, program);
@@ -304,8 +300,9 @@ absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& sch
   const bool computes_frozen =
       options.frozen != FrozenPolicy::kCached && !cost.frozen_components().empty();
   if (computes_frozen && layout.samples_per_group() % quantum != 0) {
-    return Bad(absl::StrCat("a pipeline group's ", layout.samples_per_group(),
-                            " samples are no multiple of the frozen quantum, ", quantum));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a pipeline group's ", layout.samples_per_group(),
+                     " samples are no multiple of the frozen quantum, ", quantum));
   }
   if (options.shard != ShardPolicy::kNone) DPIPE_RETURN_IF_ERROR(CheckShards(layout));
   FrozenPlacement frozen;

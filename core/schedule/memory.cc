@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
 #include "core/base/range.h"
+#include "core/proto/instruction_parts.h"
 #include "core/schedule/frozen_memory.h"
 #include "core/schedule/memory_timeline.h"
 #include "core/schedule/pass_memory.h"
@@ -31,13 +32,11 @@ RankMemory PlanMemory::OfRank(int rank) const {
   for (int s : stages_[rank]) {
     const Stage& stage = plan_.stages(s);
     if (stage.forward_only()) continue;
-    const int64_t state =
-        cost_.StateBytes(stage.component(), {stage.layers().begin(), stage.layers().end()});
+    const int64_t state = cost_.StateBytes(stage.component(), LayersIn(stage));
     const int64_t shards = stage.sharded() ? stage.ranks_size() * cost_.num_groups() : 1;
     memory.state_bytes += (state + shards - 1) / shards;
     memory.state_bytes +=
-        WeightCopies(plan_, rank) *
-        cost_.ParameterBytes(stage.component(), {stage.layers().begin(), stage.layers().end()});
+        WeightCopies(plan_, rank) * cost_.ParameterBytes(stage.component(), LayersIn(stage));
   }
   memory.instruction_bytes = timeline.Held(memory.state_bytes);
   memory.peak_bytes = memory.state_bytes;

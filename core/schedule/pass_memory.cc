@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "core/schedule/instruction_parts.h"
+#include "core/proto/instruction_parts.h"
 #include "core/schedule/param_gathers.h"
 
 namespace dpipe {
@@ -92,8 +92,7 @@ void PassMemory::AddSaved(int i, MemoryTimeline* timeline) const {
   const int64_t samples = SamplesIn(instruction).size();
   const LayerRange layers = LayersIn(instruction);
   timeline->HoldDuring(i, cost_.WorkspaceBytesPerSample(component, layers) * samples);
-  const bool completes =
-      instruction.kind() == Instruction::BACKWARD || instruction.kind() == Instruction::WEIGHT_GRAD;
+  const bool completes = AddsWeightGrad(instruction.kind());
   const PassIndices* pass = Find(instruction.stage(), instruction.micro_batch());
   if (!completes || pass == nullptr) return;
   // What the forward pass of these layers saved ends here.

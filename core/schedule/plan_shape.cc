@@ -4,18 +4,17 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "core/proto/instruction_parts.h"
 #include "core/schedule/plan_io.h"
 #include "core/schedule/relaxation.h"
 
 namespace dpipe {
 namespace {
 
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 template <typename T, typename U>
 absl::Status Same(const std::string& what, const T& planned, const U& expected) {
   if (planned == expected) return absl::OkStatus();
-  return Bad(absl::StrCat(what, " is ", planned, " and must be ", expected));
+  return absl::InvalidArgumentError(absl::StrCat(what, " is ", planned, " and must be ", expected));
 }
 
 absl::Status CheckHeader(const Plan& plan, const CostModel& cost) {
@@ -31,15 +30,17 @@ absl::Status CheckHeader(const Plan& plan, const CostModel& cost) {
   }
   const int in_pipeline = plan.devices_per_pipeline();
   if (in_pipeline < 1 || plan.num_devices() % in_pipeline != 0) {
-    return Bad(absl::StrCat("devices_per_pipeline is ", in_pipeline, " and must divide ",
-                            plan.num_devices()));
+    return absl::InvalidArgumentError(absl::StrCat("devices_per_pipeline is ", in_pipeline,
+                                                   " and must divide ", plan.num_devices()));
   }
   if (plan.num_micro_batches() < 1 || plan.micro_batch_size() < 1) {
-    return Bad(absl::StrCat(plan.num_micro_batches(), " micro-batches of ", plan.micro_batch_size(),
-                            " samples; at least one of each"));
+    return absl::InvalidArgumentError(absl::StrCat(plan.num_micro_batches(), " micro-batches of ",
+                                                   plan.micro_batch_size(),
+                                                   " samples; at least one of each"));
   }
   if (plan.frozen_quantum() < 1) {
-    return Bad(absl::StrCat("frozen_quantum is ", plan.frozen_quantum(), "; it is at least 1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("frozen_quantum is ", plan.frozen_quantum(), "; it is at least 1"));
   }
   return absl::OkStatus();
 }
@@ -71,12 +72,13 @@ absl::Status CheckComponents(const Plan& plan, const CostModel& cost) {
 
 absl::Status Within(const std::string& where, const char* what, int64_t value, int64_t count) {
   if (0 <= value && value < count) return absl::OkStatus();
-  return Bad(absl::StrCat(where, what, " is ", value, " and must be in [0, ", count, ")"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, what, " is ", value, " and must be in [0, ", count, ")"));
 }
 
 // Chains in order: stages follow on each other, and chains of one backbone share a group's samples.
 absl::Status CheckChains(const Plan& plan, const CostModel& cost) {
-  if (plan.chains_size() == 0) return Bad("the plan has no chain of stages");
+  if (plan.chains_size() == 0) return absl::InvalidArgumentError("the plan has no chain of stages");
   DPIPE_RETURN_IF_ERROR(Same("chain 0: component", plan.chains(0).component(), cost.backbone()));
   std::vector<int64_t> next_sample(cost.num_components(), 0);
   std::vector<int> first_chain(cost.num_components(), -1);
@@ -86,14 +88,16 @@ absl::Status CheckChains(const Plan& plan, const CostModel& cost) {
     const std::string where = absl::StrCat("chain ", c, ": ");
     DPIPE_RETURN_IF_ERROR(Within(where, "component", chain.component(), cost.num_components()));
     if (!cost.IsBackbone(chain.component())) {
-      return Bad(absl::StrCat(where, "component ", chain.component(), " is no backbone"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, "component ", chain.component(), " is no backbone"));
     }
     DPIPE_RETURN_IF_ERROR(Same(where + "first_stage", chain.first_stage(), next_stage));
     if (chain.num_stages() < 1 || chain.num_stages() > plan.stages_size() - next_stage ||
         chain.num_micro_batches() < 1 || chain.micro_batch_size() < 1) {
-      return Bad(absl::StrCat(where, chain.num_stages(), " of ", plan.stages_size() - next_stage,
-                              " stages left, ", chain.num_micro_batches(), " micro-batches of ",
-                              chain.micro_batch_size(), " samples; at least one of each"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, chain.num_stages(), " of ", plan.stages_size() - next_stage,
+                       " stages left, ", chain.num_micro_batches(), " micro-batches of ",
+                       chain.micro_batch_size(), " samples; at least one of each"));
     }
     next_stage += chain.num_stages();
     int64_t& sample = next_sample[chain.component()];
@@ -144,7 +148,8 @@ absl::StatusOr<PlanShape> PlanShape::Create(const Plan& plan, const CostModel& c
   }
   DPIPE_RETURN_IF_ERROR(shape.AddStages(plan, cost));
   for (int r = 0; r < plan.num_devices(); ++r) {
-    if (shape.places_[r].device < 0) return Bad(absl::StrCat("rank ", r, " holds no stage"));
+    if (shape.places_[r].device < 0)
+      return absl::InvalidArgumentError(absl::StrCat("rank ", r, " holds no stage"));
   }
   DPIPE_RETURN_IF_ERROR(shape.CheckLaps());
   DPIPE_RETURN_IF_ERROR(shape.AddTwins(plan));
@@ -171,12 +176,14 @@ absl::Status PlanShape::AddStages(const Plan& plan, const CostModel& cost) {
       if (second_lap) next_layer = 0;
       DPIPE_RETURN_IF_ERROR(Same(where + "layers.begin", stage.layers().begin(), next_layer));
       if (stage.layers().end() <= next_layer || stage.layers().end() > num_layers) {
-        return Bad(absl::StrCat(where, "layers [", next_layer, ", ", stage.layers().end(),
-                                ") must be not empty and within [0, ", num_layers, ")"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(where, "layers [", next_layer, ", ", stage.layers().end(),
+                         ") must be not empty and within [0, ", num_layers, ")"));
       }
       next_layer = stage.layers().end();
       if (stage.recompute() && stage.forward_only()) {
-        return Bad(where + "it is forward-only, so there is nothing to recompute for");
+        return absl::InvalidArgumentError(
+            where + "it is forward-only, so there is nothing to recompute for");
       }
       DPIPE_RETURN_IF_ERROR(AddDevice(plan, s));
     }
@@ -194,16 +201,17 @@ absl::Status PlanShape::AddDevice(const Plan& plan, int s) {
   const int size = plan.chains(stage.chain()).micro_batch_size();
   const int replicas = stage.ranks_size() / num_groups;
   if (replicas < 1 || stage.ranks_size() % num_groups != 0 || size % replicas != 0) {
-    return Bad(absl::StrCat(where, stage.ranks_size(), " ranks over ", num_groups,
-                            " pipeline groups cannot share micro-batches of ", size,
-                            " samples evenly"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, stage.ranks_size(), " ranks over ", num_groups,
+                     " pipeline groups cannot share micro-batches of ", size, " samples evenly"));
   }
   for (int i = 0; i < stage.ranks_size(); ++i) {
     const int rank = stage.ranks(i), group = i / replicas;
     DPIPE_RETURN_IF_ERROR(Within(where, "rank", rank, plan.num_devices()));
     if (rank / plan.devices_per_pipeline() != group || (i > 0 && rank <= stage.ranks(i - 1))) {
-      return Bad(absl::StrCat(where, "rank ", rank, " at place ", i, " is not of pipeline group ",
-                              group, " or not in order"));
+      return absl::InvalidArgumentError(absl::StrCat(where, "rank ", rank, " at place ", i,
+                                                     " is not of pipeline group ", group,
+                                                     " or not in order"));
     }
   }
   int device = places_[stage.ranks(0)].device;
@@ -213,23 +221,24 @@ absl::Status PlanShape::AddDevice(const Plan& plan, int s) {
     for (int i = 0; i < stage.ranks_size(); ++i) {
       RankPlace& place = places_[ranks[i]];
       if (place.device >= 0) {
-        return Bad(absl::StrCat("rank ", ranks[i], " holds stage ",
-                                devices_[place.device].stages[0], " and stage ", s,
-                                ", which have other ranks that differ"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("rank ", ranks[i], " holds stage ", devices_[place.device].stages[0],
+                         " and stage ", s, ", which have other ranks that differ"));
       }
       place = {device, i / replicas, i % replicas};
     }
     devices_.push_back({ranks, replicas, {}});
   } else if (devices_[device].ranks != ranks) {
-    return Bad(absl::StrCat("rank ", ranks[0], " holds stage ", devices_[device].stages[0],
-                            " and stage ", s, ", which have other ranks that differ"));
+    return absl::InvalidArgumentError(absl::StrCat("rank ", ranks[0], " holds stage ",
+                                                   devices_[device].stages[0], " and stage ", s,
+                                                   ", which have other ranks that differ"));
   }
   devices_[device].stages.push_back(s);
   StageShape shape;
   shape.chain = stage.chain();
   shape.component = stage.component();
   shape.device = device;
-  shape.layers = {stage.layers().begin(), stage.layers().end()};
+  shape.layers = LayersIn(stage);
   shape.forward_only = stage.forward_only();
   shape.recompute = stage.recompute();
   shape.sharded = stage.sharded();
@@ -246,19 +255,21 @@ absl::Status PlanShape::CheckLaps() const {
     while (laps_end < end && stages_[laps_end].forward_only) ++laps_end;
     const int lap = laps_end - chain.first_stage;
     if (lap > 0 && 2 * lap != chain.num_stages) {
-      return Bad(absl::StrCat("stage ", chain.first_stage, ": ", lap, " of the chain's ",
-                              chain.num_stages, " stages are forward-only; none or half must be"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("stage ", chain.first_stage, ": ", lap, " of the chain's ", chain.num_stages,
+                       " stages are forward-only; none or half must be"));
     }
     for (int s = laps_end; s < end; ++s) {
       if (stages_[s].forward_only) {
-        return Bad(absl::StrCat("stage ", s, " is forward-only and stage ", s - 1, " is not"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("stage ", s, " is forward-only and stage ", s - 1, " is not"));
       }
       if (lap == 0) continue;
       const StageShape& first = stages_[s - lap];
       if (first.layers != stages_[s].layers || first.device != stages_[s].device) {
-        return Bad(absl::StrCat("stage ", s - lap, " holds layers ", first.layers.ToString(),
-                                " and stage ", s, ", its second lap, ",
-                                stages_[s].layers.ToString(), ", or they have other ranks"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "stage ", s - lap, " holds layers ", first.layers.ToString(), " and stage ", s,
+            ", its second lap, ", stages_[s].layers.ToString(), ", or they have other ranks"));
       }
     }
   }
@@ -274,10 +285,10 @@ absl::Status PlanShape::AddTwins(const Plan& plan) {
       const int s = chains_[c].first_stage + k, model = first.first_stage + k;
       if (stages_[s].layers != stages_[model].layers ||
           stages_[s].forward_only != stages_[model].forward_only) {
-        return Bad(absl::StrCat("stage ", s, " holds layers ", stages_[s].layers.ToString(),
-                                " and stage ", model, " of another chain of its backbone ",
-                                stages_[model].layers.ToString(),
-                                ", or one of them is forward-only"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("stage ", s, " holds layers ", stages_[s].layers.ToString(), " and stage ",
+                         model, " of another chain of its backbone ",
+                         stages_[model].layers.ToString(), ", or one of them is forward-only"));
       }
       if (stages_[s].forward_only) continue;
       if (s == model) {
@@ -288,7 +299,7 @@ absl::Status PlanShape::AddTwins(const Plan& plan) {
       TwinShape& twins = twins_[stages_[s].twins];
       for (int other : twins.stages) {
         if (stages_[other].device != stages_[s].device) continue;
-        return Bad(
+        return absl::InvalidArgumentError(
             absl::StrCat("stages ", other, " and ", s, " hold the same layers on the same ranks"));
       }
       twins.stages.push_back(s);
@@ -305,9 +316,9 @@ absl::Status PlanShape::AddTwins(const Plan& plan) {
     DPIPE_RETURN_IF_ERROR(
         Same(absl::StrCat("stage ", s, ": sharded"), int{stages_[s].sharded}, int{holder.sharded}));
     if (!holder.sharded || (twins.stages.size() == 1 && twins.ranks.size() > 1)) continue;
-    return Bad(absl::StrCat("stage ", s, " is sharded, and its layers have ", twins.stages.size(),
-                            " copies on ", twins.ranks.size(),
-                            " ranks; they must have one on several"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("stage ", s, " is sharded, and its layers have ", twins.stages.size(),
+                     " copies on ", twins.ranks.size(), " ranks; they must have one on several"));
   }
   return absl::OkStatus();
 }

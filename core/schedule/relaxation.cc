@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/schedule/instruction_parts.h"
+#include "core/proto/instruction_parts.h"
 
 namespace dpipe {
 namespace {
@@ -19,13 +19,13 @@ absl::Status Bad(const std::string& what) {
 
 // Whether the pass is the last of its micro-batch that adds weight gradients.
 bool CompletesGradients(const Plan& plan, const Instruction& pass) {
-  const bool adds = pass.kind() == Instruction::BACKWARD || pass.kind() == Instruction::WEIGHT_GRAD;
+  const bool adds = AddsWeightGrad(pass.kind());
   return adds && pass.layers().begin() == plan.stages(pass.stage()).layers().begin();
 }
 
 // Whether it is the last that reads the weights.
 bool ReadsWeightsLast(const Plan& plan, const Instruction& pass) {
-  const bool reads = pass.kind() == Instruction::BACKWARD || pass.kind() == Instruction::INPUT_GRAD;
+  const bool reads = PropagatesGradient(pass.kind());
   return reads && pass.layers().begin() == plan.stages(pass.stage()).layers().begin();
 }
 
@@ -77,8 +77,7 @@ class RankRelaxer {
     Instruction sync = Blank(Instruction::SYNC_PARAMS);
     sync.set_stage(stage_.id());
     *sync.mutable_layers() = stage_.layers();
-    sync.set_bytes(
-        cost_.GradientBytes(stage_.component(), {stage_.layers().begin(), stage_.layers().end()}));
+    sync.set_bytes(cost_.GradientBytes(stage_.component(), LayersIn(stage_)));
     *program_->add_instructions() = sync;
   }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/schedule/instruction_parts.h"
+#include "core/proto/instruction_parts.h"
 
 namespace dpipe {
 namespace {

@@ -11,8 +11,6 @@ namespace {
 
 constexpr Nanos kNotDone = -1;
 
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 bool AddsWeights(Pass pass) { return pass == Pass::kBackward || pass == Pass::kWeightGrad; }
 bool GivesGradient(Pass pass) { return pass == Pass::kBackward || pass == Pass::kInputGrad; }
 
@@ -141,24 +139,28 @@ bool Schedule::IsStraight() const {
 
 absl::Status Schedule::VerifyChains() const {
   if (slots_.empty() || chains_.empty()) {
-    return Bad(absl::StrCat("schedule ", name_, ": ", slots_.size(), " devices and ",
-                            chains_.size(), " chains; there must be at least one of each"));
+    return absl::InvalidArgumentError(absl::StrCat("schedule ", name_, ": ", slots_.size(),
+                                                   " devices and ", chains_.size(),
+                                                   " chains; there must be at least one of each"));
   }
   for (int c = 0; c < static_cast<int>(chains_.size()); ++c) {
     const ScheduleChain& chain = chains_[c];
     const std::string where = absl::StrCat("schedule ", name_, ", chain ", c, ": ");
     if (chain.devices.empty() || chain.num_micro_batches < 1) {
-      return Bad(absl::StrCat(where, chain.devices.size(), " stages and ", chain.num_micro_batches,
-                              " micro-batches; there must be at least one of each"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, chain.devices.size(), " stages and ", chain.num_micro_batches,
+                       " micro-batches; there must be at least one of each"));
     }
     if (chain.num_forward_only < 0 ||
         chain.num_forward_only >= static_cast<int>(chain.devices.size())) {
-      return Bad(absl::StrCat(where, chain.num_forward_only, " of ", chain.devices.size(),
-                              " stages have forward passes only"));
+      return absl::InvalidArgumentError(absl::StrCat(where, chain.num_forward_only, " of ",
+                                                     chain.devices.size(),
+                                                     " stages have forward passes only"));
     }
     for (int device : chain.devices) {
       if (device >= 0 && device < num_devices()) continue;
-      return Bad(absl::StrCat(where, "device ", device, " is not one of the ", num_devices()));
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, "device ", device, " is not one of the ", num_devices()));
     }
   }
   return absl::OkStatus();
@@ -182,7 +184,8 @@ absl::Status Schedule::VerifyStages() const {
         fault = FaultOf(slot, stages_[slot.stage].forward_only, &histories[slot.stage]);
       }
       if (fault.empty()) continue;
-      return Bad(absl::StrCat("device ", d, ", slot ", i, " (", Describe(slot), "): ", fault));
+      return absl::InvalidArgumentError(
+          absl::StrCat("device ", d, ", slot ", i, " (", Describe(slot), "): ", fault));
     }
   }
   for (int s = 0; s < num_stages(); ++s) {
@@ -193,7 +196,8 @@ absl::Status Schedule::VerifyStages() const {
                                                        histories[s].forward.end(), true))
                          : histories[s].next_weight;
     if (done == count) continue;
-    return Bad(absl::StrCat("stage ", s, ": ", done, " of ", count, " micro-batches are computed"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("stage ", s, ": ", done, " of ", count, " micro-batches are computed"));
   }
   return absl::OkStatus();
 }
@@ -205,8 +209,9 @@ absl::Status Schedule::Verify() const {
   for (int d = 0; d < num_devices(); ++d) {
     const size_t done = run.start[d].size();
     if (done == slots_[d].size()) continue;
-    return Bad(absl::StrCat("device ", d, ", slot ", done, " (", Describe(slots_[d][done]),
-                            "): waits for a pass that never comes"));
+    return absl::InvalidArgumentError(absl::StrCat("device ", d, ", slot ", done, " (",
+                                                   Describe(slots_[d][done]),
+                                                   "): waits for a pass that never comes"));
   }
   return absl::OkStatus();
 }

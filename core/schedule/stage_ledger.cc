@@ -1,19 +1,14 @@
 #include "core/schedule/stage_ledger.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/schedule/instruction_parts.h"
+#include "core/proto/instruction_parts.h"
 #include "core/schedule/param_gathers.h"
 
 namespace dpipe {
-namespace {
-
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
-}  // namespace
-
 absl::Status CheckBytes(const InstructionAt& at, const Instruction& instruction, int64_t expected) {
   if (instruction.bytes() == expected) return absl::OkStatus();
-  return Bad(absl::StrCat(at.Name(), "bytes is ", instruction.bytes(), " and must be ", expected));
+  return absl::InvalidArgumentError(
+      absl::StrCat(at.Name(), "bytes is ", instruction.bytes(), " and must be ", expected));
 }
 
 StageLedger::StageLedger(const PlanShape& shape, const CostModel& cost, int rank)
@@ -53,20 +48,23 @@ StageLedger::StageState& StageLedger::StateOf(int stage) {
 absl::Status StageLedger::CheckSamples(const InstructionAt& at, const Instruction& pass) const {
   const SampleRange own = shape_.SamplesOf(rank_, pass.stage(), pass.micro_batch());
   if (SamplesIn(pass) == own) return absl::OkStatus();
-  return Bad(absl::StrCat(at.Name(), "samples ", SamplesIn(pass).ToString(), " of micro-batch ",
-                          pass.micro_batch(), "; this rank's are ", own.ToString()));
+  return absl::InvalidArgumentError(absl::StrCat(at.Name(), "samples ", SamplesIn(pass).ToString(),
+                                                 " of micro-batch ", pass.micro_batch(),
+                                                 "; this rank's are ", own.ToString()));
 }
 
 absl::Status StageLedger::CheckForward(const InstructionAt& at, const Instruction& pass,
                                        const StageState& state, int next_layer) const {
   const LayerRange layers = LayersIn(pass);
   if (!state.shape->sharded && layers != state.shape->layers) {
-    return Bad(absl::StrCat(at.Name(), "layers ", layers.ToString(), " of the stage's ",
-                            state.shape->layers.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(at.Name(), "layers ", layers.ToString(),
+                                                   " of the stage's ",
+                                                   state.shape->layers.ToString()));
   }
   if (layers.begin != next_layer) {
-    return Bad(absl::StrCat(at.Name(), "layers ", layers.ToString(), " of micro-batch ",
-                            pass.micro_batch(), ", which has come to layer ", next_layer));
+    return absl::InvalidArgumentError(absl::StrCat(at.Name(), "layers ", layers.ToString(),
+                                                   " of micro-batch ", pass.micro_batch(),
+                                                   ", which has come to layer ", next_layer));
   }
   return CheckGathered(at, pass, state);
 }
@@ -77,7 +75,8 @@ absl::Status StageLedger::CheckGathered(const InstructionAt& at, const Instructi
   const std::vector<uint8_t>& gathered = gathered_[state.shape->component];
   for (int l = pass.layers().begin(); l < pass.layers().end(); ++l) {
     if (gathered[l]) continue;
-    return Bad(absl::StrCat(at.Name(), "the parameters of layer ", l, " are not gathered"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "the parameters of layer ", l, " are not gathered"));
   }
   return absl::OkStatus();
 }
@@ -87,8 +86,9 @@ absl::Status StageLedger::CheckReceived(const InstructionAt& at, const char* wha
                                         int micro_batch) const {
   const int count = received.count[micro_batch];
   if (count == state.share) return absl::OkStatus();
-  return Bad(absl::StrCat(at.Name(), what, " of ", count, " of the ", state.share,
-                          " samples of micro-batch ", micro_batch, " have been received"));
+  return absl::InvalidArgumentError(absl::StrCat(at.Name(), what, " of ", count, " of the ",
+                                                 state.share, " samples of micro-batch ",
+                                                 micro_batch, " have been received"));
 }
 
 absl::Status StageLedger::Forward(const InstructionAt& at, const Instruction& pass) {
@@ -96,12 +96,14 @@ absl::Status StageLedger::Forward(const InstructionAt& at, const Instruction& pa
   const int m = pass.micro_batch();
   DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
   if (IsForward(state, m)) {
-    return Bad(absl::StrCat(at.Name(), "a second forward pass of micro-batch ", m));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "a second forward pass of micro-batch ", m));
   }
   DPIPE_RETURN_IF_ERROR(CheckForward(at, pass, state, state.forward_layer[m]));
   if (state.shape->local_previous && !IsForward(StateOf(state.shape->previous), m)) {
-    return Bad(absl::StrCat(at.Name(), "stage ", state.shape->previous,
-                            " of this rank has not computed micro-batch ", m));
+    return absl::InvalidArgumentError(absl::StrCat(at.Name(), "stage ", state.shape->previous,
+                                                   " of this rank has not computed micro-batch ",
+                                                   m));
   }
   if (state.shape->previous >= 0 && !state.shape->local_previous) {
     DPIPE_RETURN_IF_ERROR(CheckReceived(at, "activations", state.activations, state, m));
@@ -115,13 +117,16 @@ absl::Status StageLedger::Recompute(const InstructionAt& at, const Instruction& 
   const int m = pass.micro_batch();
   DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
   if (!state.shape->recompute) {
-    return Bad(absl::StrCat(at.Name(), "stage ", pass.stage(), " keeps what it computes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "stage ", pass.stage(), " keeps what it computes"));
   }
   if (!IsForward(state, m)) {
-    return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " has had no forward pass"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "micro-batch ", m, " has had no forward pass"));
   }
   if (IsRecomputed(state, m)) {
-    return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " is recomputed already"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "micro-batch ", m, " is recomputed already"));
   }
   DPIPE_RETURN_IF_ERROR(CheckForward(at, pass, state, state.recomputed_layer[m]));
   state.recomputed_layer[m] = LayersIn(pass).end;
@@ -132,21 +137,24 @@ absl::Status StageLedger::InputGrad(const InstructionAt& at, const Instruction& 
   StageState& state = StateOf(pass.stage());
   const int m = pass.micro_batch();
   if (state.shape->forward_only) {
-    return Bad(absl::StrCat(at.Name(), "stage ", pass.stage(), " is forward-only"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "stage ", pass.stage(), " is forward-only"));
   }
   DPIPE_RETURN_IF_ERROR(CheckSamples(at, pass));
   if (!IsForward(state, m)) {
-    return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " has had no forward pass"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "micro-batch ", m, " has had no forward pass"));
   }
   if (state.shape->recompute && !IsRecomputed(state, m)) {
-    return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " is not recomputed"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "micro-batch ", m, " is not recomputed"));
   }
   DPIPE_RETURN_IF_ERROR(CheckGathered(at, pass, state));
   const LayerRange layers = LayersIn(pass);
   if (layers.end != state.gradient_layer[m]) {
-    return Bad(absl::StrCat(at.Name(), "layers ", layers.ToString(),
-                            ", and gradients of micro-batch ", m, " have come down to layer ",
-                            state.gradient_layer[m]));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "layers ", layers.ToString(), ", and gradients of micro-batch ", m,
+                     " have come down to layer ", state.gradient_layer[m]));
   }
   if (layers.end == state.shape->layers.end && state.shape->next >= 0) {
     if (!state.shape->local_next) {
@@ -154,9 +162,10 @@ absl::Status StageLedger::InputGrad(const InstructionAt& at, const Instruction& 
     } else {
       const StageState& next = StateOf(state.shape->next);
       if (next.gradient_layer[m] != next.shape->layers.begin) {
-        return Bad(absl::StrCat(at.Name(), "gradients of micro-batch ", m, " in stage ", next.stage,
-                                " of this rank have come down to layer ", next.gradient_layer[m],
-                                ", not to ", next.shape->layers.begin));
+        return absl::InvalidArgumentError(
+            absl::StrCat(at.Name(), "gradients of micro-batch ", m, " in stage ", next.stage,
+                         " of this rank have come down to layer ", next.gradient_layer[m],
+                         ", not to ", next.shape->layers.begin));
       }
     }
   }
@@ -171,15 +180,16 @@ absl::Status StageLedger::WeightGrad(const InstructionAt& at, const Instruction&
   DPIPE_RETURN_IF_ERROR(CheckGathered(at, pass, state));
   const LayerRange layers = LayersIn(pass);
   if (layers.begin < state.gradient_layer[m]) {
-    return Bad(absl::StrCat(at.Name(), "layers ", layers.ToString(),
-                            ", and gradients of micro-batch ", m, " have come down to layer ",
-                            state.gradient_layer[m]));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "layers ", layers.ToString(), ", and gradients of micro-batch ", m,
+                     " have come down to layer ", state.gradient_layer[m]));
   }
   for (int l = layers.begin; l < layers.end; ++l) {
     int& next = state.next_weight[l - state.shape->layers.begin];
     if (next != m) {
-      return Bad(absl::StrCat(at.Name(), "layer ", l, " adds the weight gradient of micro-batch ",
-                              m, "; next in order is ", next));
+      return absl::InvalidArgumentError(absl::StrCat(at.Name(), "layer ", l,
+                                                     " adds the weight gradient of micro-batch ", m,
+                                                     "; next in order is ", next));
     }
     ++next;
   }
@@ -194,16 +204,19 @@ absl::Status StageLedger::CheckRoute(const InstructionAt& at, const Instruction&
   const StageShape& stage = *state.shape;
   const int other = to_next ? stage.next : stage.previous;
   if (other < 0 || message.peer_stage() != other || !shape_.Holds(message.peer(), other)) {
-    return Bad(absl::StrCat(at.Name(), "peer ", message.peer(), " of peer_stage ",
-                            message.peer_stage(), "; the neighbour is stage ", other));
+    return absl::InvalidArgumentError(absl::StrCat(at.Name(), "peer ", message.peer(),
+                                                   " of peer_stage ", message.peer_stage(),
+                                                   "; the neighbour is stage ", other));
   }
   if (to_next ? stage.local_next : stage.local_previous) {
-    return Bad(absl::StrCat(at.Name(), "stages ", state.stage, " and ", other,
-                            " lie on the same rank, which hands over by itself"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "stages ", state.stage, " and ", other,
+                     " lie on the same rank, which hands over by itself"));
   }
   const StageShape& front = to_next ? stage : shape_.stage(other);
   if (!activation && front.forward_only) {
-    return Bad(absl::StrCat(at.Name(), "no gradient comes back to a forward-only stage"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "no gradient comes back to a forward-only stage"));
   }
   const int front_stage = to_next ? state.stage : other;
   const int64_t per_sample =
@@ -219,21 +232,23 @@ absl::Status StageLedger::Message(const InstructionAt& at, const Instruction& me
   const SampleRange samples = SamplesIn(message);
   const SampleRange own = shape_.SamplesOf(rank_, state.stage, m);
   if (!own.Contains(samples)) {
-    return Bad(absl::StrCat(at.Name(), "samples ", samples.ToString(), " of micro-batch ", m,
-                            "; this rank's are ", own.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(at.Name(), "samples ", samples.ToString(),
+                                                   " of micro-batch ", m, "; this rank's are ",
+                                                   own.ToString()));
   }
   if (message.kind() == Instruction::SEND) {
     const bool made =
         activation ? IsForward(state, m) : state.gradient_layer[m] == state.shape->layers.begin;
     if (made) return absl::OkStatus();
-    return Bad(absl::StrCat(at.Name(), "micro-batch ", m, " is not computed yet"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "micro-batch ", m, " is not computed yet"));
   }
   Received& received = activation ? state.activations : state.gradients;
   for (int n = samples.begin; n < samples.end; ++n) {
     uint8_t& sample = received.samples[static_cast<size_t>(m) * state.share + n - own.begin];
     if (sample != 0) {
-      return Bad(absl::StrCat(at.Name(), "samples ", samples.ToString(), "; sample ", n,
-                              " has been received already"));
+      return absl::InvalidArgumentError(absl::StrCat(at.Name(), "samples ", samples.ToString(),
+                                                     "; sample ", n, " has been received already"));
     }
     sample = 1;
   }
@@ -245,20 +260,24 @@ absl::Status StageLedger::CheckWeights(const InstructionAt& at, const StageState
                                        int layer) const {
   const int done = state.next_weight[layer - state.shape->layers.begin];
   if (done == state.shape->num_micro_batches) return absl::OkStatus();
-  return Bad(absl::StrCat(at.Name(), "layer ", layer, " has the gradients of ", done, " of ",
-                          state.shape->num_micro_batches, " micro-batches"));
+  return absl::InvalidArgumentError(absl::StrCat(at.Name(), "layer ", layer,
+                                                 " has the gradients of ", done, " of ",
+                                                 state.shape->num_micro_batches, " micro-batches"));
 }
 
 absl::Status StageLedger::Reduce(const InstructionAt& at, const Instruction& reduce) {
   StageState& state = StateOf(reduce.stage());
   const LayerRange layers = LayersIn(reduce);
-  if (!IsReduced(state)) return Bad(at.Name() + "no other rank holds the stage");
+  if (!IsReduced(state))
+    return absl::InvalidArgumentError(at.Name() + "no other rank holds the stage");
   DPIPE_RETURN_IF_ERROR(
       CheckBytes(at, reduce, cost_.GradientBytes(state.shape->component, layers)));
   for (int l = layers.begin; l < layers.end; ++l) {
     DPIPE_RETURN_IF_ERROR(CheckWeights(at, state, l));
     uint8_t& reduced = state.reduced[l - state.shape->layers.begin];
-    if (reduced != 0) return Bad(absl::StrCat(at.Name(), "layer ", l, " is reduced already"));
+    if (reduced != 0)
+      return absl::InvalidArgumentError(
+          absl::StrCat(at.Name(), "layer ", l, " is reduced already"));
     reduced = 1;
   }
   collectives_.push_back({state.shape->twins, false, layers});
@@ -269,13 +288,16 @@ absl::Status StageLedger::Gather(const InstructionAt& at, const Instruction& gat
   const StageShape& stage = *StateOf(gather.stage()).shape;
   const LayerRange layers = LayersIn(gather);
   if (!stage.sharded) {
-    return Bad(absl::StrCat(at.Name(), "the parameters of stage ", gather.stage(),
-                            " are not sharded, so there is nothing to gather"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "the parameters of stage ", gather.stage(),
+                     " are not sharded, so there is nothing to gather"));
   }
   DPIPE_RETURN_IF_ERROR(CheckBytes(at, gather, GatheredBytes(cost_, stage.component, layers)));
   for (int l = layers.begin; l < layers.end; ++l) {
     uint8_t& gathered = gathered_[stage.component][l];
-    if (gathered) return Bad(absl::StrCat(at.Name(), "layer ", l, " is gathered already"));
+    if (gathered)
+      return absl::InvalidArgumentError(
+          absl::StrCat(at.Name(), "layer ", l, " is gathered already"));
     gathered = 1;
   }
   collectives_.push_back({stage.weights, true, layers});
@@ -285,12 +307,14 @@ absl::Status StageLedger::Gather(const InstructionAt& at, const Instruction& gat
 absl::Status StageLedger::Release(const InstructionAt& at, const Instruction& release) {
   const StageShape& stage = *StateOf(release.stage()).shape;
   if (!stage.sharded) {
-    return Bad(absl::StrCat(at.Name(), "the parameters of stage ", release.stage(),
-                            " are not sharded, so there is nothing to release"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(at.Name(), "the parameters of stage ", release.stage(),
+                     " are not sharded, so there is nothing to release"));
   }
   for (int l = release.layers().begin(); l < release.layers().end(); ++l) {
     uint8_t& gathered = gathered_[stage.component][l];
-    if (!gathered) return Bad(absl::StrCat(at.Name(), "layer ", l, " is not gathered"));
+    if (!gathered)
+      return absl::InvalidArgumentError(absl::StrCat(at.Name(), "layer ", l, " is not gathered"));
     gathered = 0;
   }
   return absl::OkStatus();
@@ -301,19 +325,21 @@ absl::Status StageLedger::Update(const InstructionAt& at, const Instruction& upd
   const int per_sync = shape_.relaxation().updates_per_sync();
   for (const StageState& state : states_) {
     if (SharesUpdates(state) && NumUnshared() >= per_sync) {
-      return Bad(
+      return absl::InvalidArgumentError(
           absl::StrCat(at.Name(), "the ", NumUnshared(), " updates before it are not shared"));
     }
     const int end = ++updates_ * per_update;
     if (update.micro_batch() != end - 1) {
-      return Bad(absl::StrCat(at.Name(), "micro_batch is ", update.micro_batch(), "; update ",
-                              updates_ - 1, " ends with micro-batch ", end - 1));
+      return absl::InvalidArgumentError(
+          absl::StrCat(at.Name(), "micro_batch is ", update.micro_batch(), "; update ",
+                       updates_ - 1, " ends with micro-batch ", end - 1));
     }
     for (int l = state.shape->layers.begin; l < state.shape->layers.end; ++l) {
       const int done = state.next_weight[l - state.shape->layers.begin];
       if (done == end) continue;
-      return Bad(absl::StrCat(at.Name(), "layer ", l, " has the gradients of ", done,
-                              " micro-batches and must have those of ", end));
+      return absl::InvalidArgumentError(
+          absl::StrCat(at.Name(), "layer ", l, " has the gradients of ", done,
+                       " micro-batches and must have those of ", end));
     }
   }
   return absl::OkStatus();
@@ -325,15 +351,16 @@ absl::Status StageLedger::Sync(const InstructionAt& at, const Instruction& sync)
   const LayerRange layers = LayersIn(sync);
   const int per_sync = shape_.relaxation().updates_per_sync();
   if (!SharesUpdates(state)) {
-    return Bad(at.Name() + "no other rank's updates are to be shared");
+    return absl::InvalidArgumentError(at.Name() + "no other rank's updates are to be shared");
   }
   if (layers != stage.layers) {
-    return Bad(absl::StrCat(at.Name(), "layers ", layers.ToString(), " of the stage's ",
-                            stage.layers.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(at.Name(), "layers ", layers.ToString(),
+                                                   " of the stage's ", stage.layers.ToString()));
   }
   if (updates_ != (syncs_ + 1) * per_sync) {
-    return Bad(absl::StrCat(at.Name(), "it follows update ", updates_ - 1, " and must follow ",
-                            (syncs_ + 1) * per_sync - 1));
+    return absl::InvalidArgumentError(absl::StrCat(at.Name(), "it follows update ", updates_ - 1,
+                                                   " and must follow ",
+                                                   (syncs_ + 1) * per_sync - 1));
   }
   ++syncs_;
   DPIPE_RETURN_IF_ERROR(CheckBytes(at, sync, cost_.GradientBytes(stage.component, layers)));
@@ -344,7 +371,7 @@ absl::Status StageLedger::Sync(const InstructionAt& at, const Instruction& sync)
 absl::Status StageLedger::CheckShared(int rank) const {
   for (const StageState& state : states_) {
     if (!SharesUpdates(state) || NumUnshared() == 0) continue;
-    return Bad(
+    return absl::InvalidArgumentError(
         absl::StrCat("rank ", rank, ": the last ", NumUnshared(), " updates are not shared"));
   }
   return absl::OkStatus();
@@ -355,26 +382,27 @@ absl::Status StageLedger::OptimizerStep(const InstructionAt& at) const {
     const LayerRange& layers = state.shape->layers;
     for (int l = layers.begin; state.shape->sharded && l < layers.end; ++l) {
       if (!gathered_[state.shape->component][l]) continue;
-      return Bad(absl::StrCat(at.Name(), "the parameters of layer ", l, " are not released"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(at.Name(), "the parameters of layer ", l, " are not released"));
     }
     for (int m = 0; m < state.shape->num_micro_batches; ++m) {
       if (state.shape->forward_only) {
         if (IsForward(state, m)) continue;
-        return Bad(
+        return absl::InvalidArgumentError(
             absl::StrCat(at.Name(), "stage ", state.stage, " has not computed micro-batch ", m));
       }
       if (state.gradient_layer[m] == layers.begin) continue;
-      return Bad(absl::StrCat(at.Name(), "gradients of micro-batch ", m,
-                              " have come down to layer ", state.gradient_layer[m], ", not to ",
-                              layers.begin));
+      return absl::InvalidArgumentError(
+          absl::StrCat(at.Name(), "gradients of micro-batch ", m, " have come down to layer ",
+                       state.gradient_layer[m], ", not to ", layers.begin));
     }
     if (state.shape->forward_only) continue;
     for (int l = layers.begin; l < layers.end; ++l) {
       DPIPE_RETURN_IF_ERROR(CheckWeights(at, state, l));
       if (!IsReduced(state) || state.reduced[l - layers.begin]) continue;
-      return Bad(absl::StrCat(at.Name(), "layer ", l, " is not reduced over the ",
-                              shape_.twins()[state.shape->twins].ranks.size(), " ranks of stage ",
-                              state.stage));
+      return absl::InvalidArgumentError(absl::StrCat(
+          at.Name(), "layer ", l, " is not reduced over the ",
+          shape_.twins()[state.shape->twins].ranks.size(), " ranks of stage ", state.stage));
     }
   }
   return absl::OkStatus();

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/schedule/instruction_parts.h"
+#include "core/proto/instruction_parts.h"
 #include "core/schedule/symbolic_rank.h"
 #include "core/schedule/symbolic_values.h"
 

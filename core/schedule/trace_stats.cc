@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/proto/instruction_parts.h"
 
 namespace dpipe {
 namespace {
@@ -61,22 +62,6 @@ std::vector<std::vector<Nanos>> StepEnds(const KindTable& kinds, int num_ranks,
 
 }  // namespace
 
-bool IsBusyKind(Instruction::Kind kind) {
-  switch (kind) {
-    case Instruction::LOAD_BATCH:
-    case Instruction::FORWARD:
-    case Instruction::RECOMPUTE:
-    case Instruction::BACKWARD:
-    case Instruction::INPUT_GRAD:
-    case Instruction::WEIGHT_GRAD:
-    case Instruction::FROZEN_FORWARD:
-    case Instruction::OPTIMIZER_STEP:
-      return true;
-    default:
-      return false;
-  }
-}
-
 bool WorksAcrossSteps(const Plan& plan) {
   for (const DeviceProgram& program : plan.devices()) {
     for (const Instruction& instruction : program.instructions()) {
@@ -123,7 +108,7 @@ absl::StatusOr<TraceStats> ComputeTraceStats(const Plan& plan,
   stats.busy_ns.assign(plan.devices_size(), 0);
   for (const StreamEvent& event : events) {
     if (event.step < first || event.step > last) continue;
-    if (IsBusyKind(kinds.Of(event))) stats.busy_ns[event.rank] += event.end_ns - event.start_ns;
+    if (IsBusy(kinds.Of(event))) stats.busy_ns[event.rank] += event.end_ns - event.start_ns;
   }
   Nanos busy = 0;
   for (Nanos& of_rank : stats.busy_ns) {

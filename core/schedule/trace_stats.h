@@ -38,7 +38,6 @@ struct TraceStats {
   int num_steady_steps = 0;
 };
 
-bool IsBusyKind(Instruction::Kind kind);
 // Whether any instruction works for the next step.
 bool WorksAcrossSteps(const Plan& plan);
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/proto/instruction_parts.h"
 #include "core/schedule/frozen_ledger.h"
 #include "core/schedule/instruction_fields.h"
-#include "core/schedule/instruction_parts.h"
 #include "core/schedule/memory.h"
 #include "core/schedule/plan_shape.h"
 #include "core/schedule/rendezvous.h"
@@ -15,8 +15,6 @@
 
 namespace dpipe {
 namespace {
-
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
 
 // Walks one rank's list, whose fields are in range, and proves that each instruction finds what it
 // needs.
@@ -35,11 +33,13 @@ class RankWalk {
       const InstructionAt at{&plan_, rank_, i};
       const Instruction::Kind kind = plan_.devices(rank_).instructions(i).kind();
       if (stepped_ && kind != Instruction::SYNC_PARAMS) {
-        return Bad(at.Name() + "it follows the last OPTIMIZER_STEP");
+        return absl::InvalidArgumentError(at.Name() + "it follows the last OPTIMIZER_STEP");
       }
       DPIPE_RETURN_IF_ERROR(Visit(at, plan_.devices(rank_).instructions(i)));
     }
-    if (!stepped_) return Bad(absl::StrCat("rank ", rank_, ": there is no OPTIMIZER_STEP"));
+    if (!stepped_)
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank ", rank_, ": there is no OPTIMIZER_STEP"));
     DPIPE_RETURN_IF_ERROR(stages_.CheckShared(rank_));
     return frozen_.Finish(computed);
   }
@@ -82,7 +82,8 @@ class RankWalk {
       case Instruction::RELEASE_PARAMS:
         return stages_.Release(at, instruction);
       case Instruction::SYNC_PARAMS:
-        if (!plan_.has_relaxation()) return Bad(at.Name() + "the plan is not relaxed");
+        if (!plan_.has_relaxation())
+          return absl::InvalidArgumentError(at.Name() + "the plan is not relaxed");
         return stages_.Sync(at, instruction);
       default:  // CheckFields has let only OPTIMIZER_STEP through
         if (plan_.has_relaxation()) DPIPE_RETURN_IF_ERROR(stages_.Update(at, instruction));
@@ -93,7 +94,8 @@ class RankWalk {
   }
 
   absl::Status FrozenMessage(const InstructionAt& at, const Instruction& message) {
-    if (cost_.IsBackbone(message.component())) return Bad(at.Name() + "a backbone is not frozen");
+    if (cost_.IsBackbone(message.component()))
+      return absl::InvalidArgumentError(at.Name() + "a backbone is not frozen");
     DPIPE_RETURN_IF_ERROR(CheckBytes(
         at, message, cost_.OutputBytesPerSample(message.component()) * SamplesIn(message).size()));
     if (message.kind() == Instruction::SEND) return frozen_.Send(at, message);
@@ -133,9 +135,9 @@ absl::Status CheckCollectives(const PlanShape& shape,
         return absl::StrCat(list[i].first ? "GATHER_PARAMS" : "REDUCE_GRADS", " of layers ",
                             list[i].second.ToString());
       };
-      return Bad(absl::StrCat("stage ", twins.stages[0], ": collective number ", i, " is ",
-                              name(first), " on rank ", twins.ranks[0], " and ", name(other),
-                              " on rank ", rank));
+      return absl::InvalidArgumentError(
+          absl::StrCat("stage ", twins.stages[0], ": collective number ", i, " is ", name(first),
+                       " on rank ", twins.ranks[0], " and ", name(other), " on rank ", rank));
     }
   }
   return absl::OkStatus();
@@ -145,8 +147,9 @@ absl::Status CheckCollectives(const PlanShape& shape,
 absl::Status CheckFlushes(const std::vector<std::vector<int>>& flushes) {
   for (size_t r = 1; r < flushes.size(); ++r) {
     if (flushes[r] == flushes[0]) continue;
-    return Bad(absl::StrCat("rank ", r, " has ", flushes[r].size(), " FLUSHes and rank 0 has ",
-                            flushes[0].size(), ", or their step_offsets differ"));
+    return absl::InvalidArgumentError(absl::StrCat("rank ", r, " has ", flushes[r].size(),
+                                                   " FLUSHes and rank 0 has ", flushes[0].size(),
+                                                   ", or their step_offsets differ"));
   }
   return absl::OkStatus();
 }
@@ -157,9 +160,9 @@ absl::Status CheckComputedOnce(const Plan& plan, const CostModel& cost,
   for (int component : cost.frozen_components()) {
     for (int n = 0; n < plan.global_batch(); ++n) {
       if (computed[component][n] == expected) continue;
-      return Bad(absl::StrCat("component ", component, " '", plan.components(component).name(),
-                              "', sample ", n, ": computed ", computed[component][n],
-                              " times and must be ", expected));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "component ", component, " '", plan.components(component).name(), "', sample ", n,
+          ": computed ", computed[component][n], " times and must be ", expected));
     }
   }
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/proto/instruction_parts.h"
 #include "core/schedule/gradient_groups.h"
 #include "core/schedule/param_gathers.h"
 #include "core/schedule/recv_positions.h"
@@ -206,7 +207,7 @@ Nanos Ordering::ReadyAt(const WorkItem& item) const {
     const int previous = schedule_.Previous(item.stage);
     return previous < 0 ? 0 : forward_[previous][m];
   }
-  const bool reads = item.kind == Instruction::BACKWARD || item.kind == Instruction::INPUT_GRAD;
+  const bool reads = PropagatesGradient(item.kind);
   const int next = schedule_.Next(item.stage);
   return reads && next >= 0 ? gradient_[next][m] : 0;
 }
@@ -231,8 +232,7 @@ void Ordering::SetTimes() {
             item.layers.end == layout_.stages[item.stage].layers.end) {
           forward_[item.stage][item.micro_batch] = node.end;
         }
-        const bool gives =
-            item.kind == Instruction::BACKWARD || item.kind == Instruction::INPUT_GRAD;
+        const bool gives = PropagatesGradient(item.kind);
         if (gives && item.layers.begin == layout_.stages[item.stage].layers.begin) {
           gradient_[item.stage][item.micro_batch] = node.end;
         }
@@ -248,7 +248,7 @@ void Ordering::AddReductions() {
   for (const std::vector<Node>& lane : lanes_) {
     for (const Node& node : lane) {
       const WorkItem& item = node.item;
-      const bool adds = item.kind == Instruction::BACKWARD || item.kind == Instruction::WEIGHT_GRAD;
+      const bool adds = AddsWeightGrad(item.kind);
       if (!adds || !IsReduced(item.stage) ||
           !IsLastOfStage({Pass::kForward, item.micro_batch, item.stage})) {
         continue;
@@ -315,7 +315,7 @@ void Ordering::IndexSlots() {
         if (reads.node < 0) reads = {d, n};
         makes_value_[item.stage][item.micro_batch] = {d, n};
       }
-      if (item.kind == Instruction::BACKWARD || item.kind == Instruction::INPUT_GRAD) {
+      if (PropagatesGradient(item.kind)) {
         Position& reads = reads_gradient_[item.stage][item.micro_batch];
         if (reads.node < 0) reads = {d, n};
         makes_gradient_[item.stage][item.micro_batch] = {d, n};
@@ -370,7 +370,7 @@ void Ordering::AddMessages() {
           AddMessage(item.stage, next, item.micro_batch, true);
         }
       }
-      const bool gives = item.kind == Instruction::BACKWARD || item.kind == Instruction::INPUT_GRAD;
+      const bool gives = PropagatesGradient(item.kind);
       if (!gives || item.layers.begin != layout_.stages[item.stage].layers.begin) continue;
       const int previous = schedule_.Previous(item.stage);
       if (previous < 0 || schedule_.IsForwardOnly(previous) ||

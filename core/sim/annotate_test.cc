@@ -1,6 +1,7 @@
 #include "core/sim/annotate.h"
 
 #include "core/base/philox.h"
+#include "core/proto/instruction_parts.h"
 #include "core/schedule/random_plan.h"
 #include "core/sim/lower_bound.h"
 #include "core/sim/simulator.h"
@@ -25,7 +26,7 @@ TEST(AnnotateTest, PredictionsAreTheSimulationsOwn) {
       int64_t end = 0;  // of the compute stream
       for (const Instruction& instruction : program.instructions()) {
         EXPECT_GE(instruction.predicted_start_ns(), 0);
-        if (!IsBusyKind(instruction.kind())) continue;
+        if (!IsBusy(instruction.kind())) continue;
         EXPECT_GE(instruction.predicted_start_ns(), end);
         end = instruction.predicted_start_ns() + instruction.predicted_duration_ns();
         busy += instruction.predicted_duration_ns();

@@ -9,8 +9,6 @@
 namespace dpipe {
 namespace {
 
-absl::Status Bad(const std::string& what) { return absl::InvalidArgumentError(what); }
-
 bool UsesStage(Instruction::Kind kind) {
   switch (kind) {
     case Instruction::FORWARD:
@@ -42,8 +40,8 @@ class IndexChecker {
 
   absl::Status Check() {
     if (plan_.devices_size() != cost_.num_devices()) {
-      return Bad(absl::StrCat("the plan has ", plan_.devices_size(), " devices and the cluster ",
-                              cost_.num_devices()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the plan has ", plan_.devices_size(), " devices and the cluster ", cost_.num_devices()));
     }
     DPIPE_RETURN_IF_ERROR(CheckMicroBatches());
     for (int s = 0; s < plan_.stages_size(); ++s) DPIPE_RETURN_IF_ERROR(CheckStage(s));
@@ -66,20 +64,23 @@ class IndexChecker {
       longest = std::max(longest, program.instructions_size());
     }
     if (most_micro_batches_ <= longest) return absl::OkStatus();
-    return Bad(absl::StrCat("num_micro_batches ", most_micro_batches_,
-                            " of a plan whose longest list has ", longest, " instructions"));
+    return absl::InvalidArgumentError(absl::StrCat("num_micro_batches ", most_micro_batches_,
+                                                   " of a plan whose longest list has ", longest,
+                                                   " instructions"));
   }
 
   absl::Status CheckStage(int s) const {
     const Stage& stage = plan_.stages(s);
     if (stage.component() < 0 || stage.component() >= cost_.num_components()) {
-      return Bad(absl::StrCat("stage ", s, ": component ", stage.component(), " is not one of the ",
-                              cost_.num_components()));
+      return absl::InvalidArgumentError(absl::StrCat("stage ", s, ": component ", stage.component(),
+                                                     " is not one of the ",
+                                                     cost_.num_components()));
     }
     const Range& layers = stage.layers();
     const int num_layers = cost_.num_layers(stage.component());
     if (layers.begin() < 0 || layers.begin() > layers.end() || layers.end() > num_layers) {
-      return Bad(absl::StrCat("stage ", s, ": layers.end ", layers.end(), " of ", num_layers));
+      return absl::InvalidArgumentError(
+          absl::StrCat("stage ", s, ": layers.end ", layers.end(), " of ", num_layers));
     }
     return absl::OkStatus();
   }
@@ -90,13 +91,15 @@ class IndexChecker {
     for (int s = 0; s < plan_.stages_size(); ++s) {
       for (int rank : plan_.stages(s).ranks()) {
         if (rank < 0 || rank >= count) {
-          return Bad(absl::StrCat("stage ", s, ": rank ", rank, " of ", count));
+          return absl::InvalidArgumentError(
+              absl::StrCat("stage ", s, ": rank ", rank, " of ", count));
         }
         stages_of_[rank].push_back(s);
       }
     }
     for (int rank = 0; rank < count; ++rank) {
-      if (stages_of_[rank].empty()) return Bad(absl::StrCat("rank ", rank, " holds no stage"));
+      if (stages_of_[rank].empty())
+        return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " holds no stage"));
     }
     return absl::OkStatus();
   }
@@ -105,8 +108,8 @@ class IndexChecker {
     const Instruction& instruction = plan_.devices(rank).instructions(index);
     const Instruction::Kind kind = instruction.kind();
     const auto bad = [&](const char* field, int64_t value, int64_t count) {
-      return Bad(absl::StrCat("rank ", rank, ", instruction ", index, ": ", field, " ", value,
-                              " is not below ", count));
+      return absl::InvalidArgumentError(absl::StrCat("rank ", rank, ", instruction ", index, ": ",
+                                                     field, " ", value, " is not below ", count));
     };
     int component = -1;
     if (UsesStage(kind)) {
@@ -115,9 +118,9 @@ class IndexChecker {
         return bad("stage", stage, plan_.stages_size());
       }
       if (!held[stage]) {
-        return Bad(absl::StrCat("rank ", rank, ", instruction ", index, ": stage ", stage,
-                                "; the rank holds stage ", stages_of_[rank][0],
-                                stages_of_[rank].size() > 1 ? " and others" : ""));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "rank ", rank, ", instruction ", index, ": stage ", stage, "; the rank holds stage ",
+            stages_of_[rank][0], stages_of_[rank].size() > 1 ? " and others" : ""));
       }
       component = plan_.stages(stage).component();
     } else if (Computes(kind)) {
@@ -154,8 +157,9 @@ class IndexChecker {
       return absl::OkStatus();
     }
     const auto bad = [&](const char* field, int64_t value) {
-      return Bad(absl::StrCat("rank ", rank, ", instruction ", index, ": ", field, " ", value,
-                              " does not exist or is not another rank's or this one's"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank ", rank, ", instruction ", index, ": ", field, " ", value,
+                       " does not exist or is not another rank's or this one's"));
     };
     if (message.peer() < 0 || message.peer() >= plan_.devices_size() || message.peer() == rank) {
       return bad("peer", message.peer());

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/schedule/instruction_parts.h"
+#include "core/proto/instruction_parts.h"
 #include "core/schedule/trace_stats.h"
 #include "core/sim/check_plan.h"
 #include "core/sim/frozen_inbox.h"
@@ -15,8 +15,6 @@
 
 namespace dpipe {
 namespace {
-
-LayerRange LayersOf(const Stage& stage) { return {stage.layers().begin(), stage.layers().end()}; }
 
 class GraphBuilder {
  public:
@@ -42,7 +40,7 @@ class GraphBuilder {
     stages_of_.resize(plan_.devices_size());
     for (int s = 0; s < plan_.stages_size(); ++s) {
       for (int rank : plan_.stages(s).ranks()) stages_of_[rank].push_back(s);
-      sources_.push_back(cost_.SourcesOf(plan_.stages(s).component(), LayersOf(plan_.stages(s))));
+      sources_.push_back(cost_.SourcesOf(plan_.stages(s).component(), LayersIn(plan_.stages(s))));
     }
     inbox_of_stage_.assign(plan_.stages_size(), -1);
     for (int rank = 0; rank < plan_.devices_size(); ++rank) DPIPE_RETURN_IF_ERROR(AddRank(rank));
@@ -239,7 +237,7 @@ class GraphBuilder {
   void AwaitFrozen(int component, const Instruction& pass) {
     if (frozen_.empty()) return;
     const bool whole_stage = pass.kind() == Instruction::FORWARD &&
-                             LayersIn(pass) == LayersOf(plan_.stages(pass.stage()));
+                             LayersIn(pass) == LayersIn(plan_.stages(pass.stage()));
     const std::vector<int> part =
         whole_stage ? std::vector<int>() : cost_.SourcesOf(component, LayersIn(pass));
     for (int source : whole_stage ? sources_[pass.stage()] : part) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/proto/instruction_parts.h"
 #include "core/sim/check_plan.h"
 #include "core/sim/optimizer_time.h"
 
@@ -70,7 +71,7 @@ class TimesCollector {
     const int replicas = stage.ranks_size() * plan_.devices_per_pipeline() / plan_.num_devices();
     const LayerTimes& times =
         cost_.Times(stage.component(), chain.micro_batch_size() / std::max(1, replicas));
-    const LayerRange layers{stage.layers().begin(), stage.layers().end()};
+    const LayerRange layers = LayersIn(stage);
     t.forward = t.gradient = t.backward = kNone;
     for (int rank : stage.ranks()) {
       Least(cost_.OnRank(times.Forward(layers), rank), &t.forward);

@@ -11,6 +11,7 @@
 #include "core/cost/cost_model.h"
 #include "core/cost/fake_profile.h"
 #include "core/planner/fill/fill_plan.h"
+#include "core/proto/instruction_parts.h"
 #include "core/schedule/layout.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/verify.h"
@@ -183,7 +184,7 @@ class DirectPlanner {
     pass->mutable_layers()->set_begin(layers.begin);
     pass->mutable_layers()->set_end(layers.end);
     if (!sharded_) return;
-    if (kind == Instruction::BACKWARD || kind == Instruction::WEIGHT_GRAD) {
+    if (AddsWeightGrad(kind)) {
       AddCollective(Instruction::REDUCE_GRADS, slot.stage, layers);
     }
     AddCollective(Instruction::RELEASE_PARAMS, slot.stage, layers);

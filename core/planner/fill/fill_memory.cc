@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/range.h"
+#include "core/proto/instruction_parts.h"
 #include "core/schedule/lower.h"
 
 namespace dpipe {
@@ -97,9 +98,8 @@ void FillMemory::AppendMessages(int rank, const std::vector<FillItem>& items,
   for (const Instruction& instruction : plan_.devices(rank).instructions()) {
     if (instruction.kind() != Instruction::FORWARD) continue;
     const Stage& stage = plan_.stages(instruction.stage());
-    const SampleRange samples{instruction.samples().begin(), instruction.samples().end()};
-    for (int source :
-         cost_.SourcesOf(stage.component(), {stage.layers().begin(), stage.layers().end()})) {
+    const SampleRange samples = SamplesIn(instruction);
+    for (int source : cost_.SourcesOf(stage.component(), LayersIn(stage))) {
       read[source].push_back(samples);
     }
   }

@@ -5,15 +5,14 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/proto/instruction_parts.h"
 #include "core/sim/simulator.h"
 
 namespace dpipe {
 namespace {
 
 bool IsPass(Instruction::Kind kind) {
-  return kind == Instruction::FORWARD || kind == Instruction::BACKWARD ||
-         kind == Instruction::INPUT_GRAD || kind == Instruction::WEIGHT_GRAD ||
-         kind == Instruction::RECOMPUTE;
+  return kind == Instruction::FORWARD || IsBackward(kind) || kind == Instruction::RECOMPUTE;
 }
 
 const Instruction& InstructionOf(const Plan& plan, const StreamEvent& event) {
