@@ -174,8 +174,10 @@ TEST(ToolsTest, ASignalSavesWhatThereIs) {
   command += " & until grep -qs step '" + out + ".log.jsonl'; do kill -0 $! || exit 99; done;" +
              " kill -TERM $!; wait $!";
   const ProgramOutcome run = RunProgram("/bin/bash", {"-c", command});
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("Stopped by SIGTERM"));
+  ASSERT_EQ(run.exit_code, 128 + 15) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("SIGTERM: saving and ending after this step"));
+  EXPECT_THAT(run.out, HasSubstr("Stopped by SIGTERM at step "));
+  EXPECT_THAT(run.out, HasSubstr("Go on:    bazel run //tools:train -- "));
   const json record = json::parse(*ReadFile(out + "/training.json"));
   EXPECT_GE(record["steps"], 1);
   EXPECT_EQ(static_cast<size_t>(record["steps"]), ReadLog(out + ".log.jsonl").size());
