@@ -43,7 +43,8 @@ void SayHowToGoOn(const TrainerOptions& options, const TrainerResult& result) {
   if (result.stopped_by.empty()) return;
   Say(absl::StrCat("Stopped by ", result.stopped_by, " at step ", result.steps, " of ",
                    result.num_steps, "."));
-  Say(absl::StrCat("Go on:    ", options.command, " --resume=auto"));
+  const bool resumes = options.checkpoints.resume == "auto";  // already by its flags
+  Say(absl::StrCat("Go on:    ", options.command, resumes ? "" : " --resume=auto"));
 }
 
 // As shells have it of a program that a signal ends; 0 where all is done, or where the run was to
