@@ -200,7 +200,7 @@ std::string ContinueCommand(const std::string& out, const std::vector<std::strin
 TEST(ToolsTest, ASignalStopsSamplesOnTheWay) {
   const std::string out = FreshPath("stopped_drawing");
   std::string command = ContinueCommand(
-      out, {"--steps=100000", "--sample_every=7", "--sample_steps=1000", "--output.store=fp16"});
+      out, {"--steps=100000", "--sample_every=7", "--sample_steps=900", "--output.store=fp16"});
   command += " 2> '" + out + ".err' & until grep -qs drawing '" + out + ".err'; do kill -0 $! || " +
              "exit 99; done; kill -HUP $!; wait $!";
   const ProgramOutcome run = RunProgram("/bin/bash", {"-c", command});

@@ -128,14 +128,14 @@ TEST_F(TrainingCheckpointsTest, TheConfigurationMustMatch) {
   EXPECT_EQ(FirstStep("auto"), 10);
   config_["optimizer.lr"] = "0.002";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("with --allow_config_change alone it goes on with another "
+  EXPECT_THAT(error_, HasSubstr("with --allow_config_change alone it goes on with a change of "
                                 "optimizer.lr: 0.001 -> 0.002"));
   options_.allow_config_change = true;
   EXPECT_EQ(FirstStep("auto"), 10);
   EXPECT_THAT(said_, HasSubstr("Changed:  optimizer.lr: 0.001 -> 0.002"));
   config_["seed"] = "2";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("cannot go on with another seed: 1 -> 2"));
+  EXPECT_THAT(error_, HasSubstr("cannot go on with a change of seed: 1 -> 2"));
   EXPECT_EQ(FirstStep("never"), 0);
 }
 
@@ -149,7 +149,7 @@ TEST_F(TrainingCheckpointsTest, WhatAnEarlierVersionDidNotKnowHadItsDefault) {
   EXPECT_EQ(FirstStep("auto"), 10);
   config_["data.max_aspect"] = "2";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("cannot go on with another data.max_aspect: 1 -> 2"));
+  EXPECT_THAT(error_, HasSubstr("cannot go on with a change of data.max_aspect: 1 -> 2"));
 }
 
 TEST_F(TrainingCheckpointsTest, ThePlansAreKeptWhileTheyFit) {
