@@ -53,12 +53,12 @@ class Trainer {
     DPIPE_RETURN_IF_ERROR(CheckWritable(options_.out));
     DPIPE_RETURN_IF_ERROR(MakeParentFolder(options_.config_path));
     DPIPE_RETURN_IF_ERROR(PutTogether());
+    stop_.emplace(SignalFolders(), others_.has_value() ? &*others_ : nullptr);
     // Only now, when it is known that the run can begin.
     DPIPE_RETURN_IF_ERROR(SetAside());
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options_.config_path, options_.config));
     say_(absl::StrCat("Written:  ", options_.config_path, ", the whole configuration"));
     DPIPE_RETURN_IF_ERROR(StartObservers());
-    stop_.emplace(SignalFolders(), others_.has_value() ? &*others_ : nullptr);
     absl::Status status = TrainAndSave();
     SayNotes();  // of the last evaluation and samples
     if (left_out_ && result_.stopped_by.empty()) result_.stopped_by = stop_->reason();
