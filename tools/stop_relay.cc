@@ -35,7 +35,8 @@ StopReceiver::StopReceiver(ProcessGroup* processes) : processes_(processes) {
   processes_->store().OnNote(kNote, [this](const std::string& wish) {
     absl::MutexLock lock(&mutex_);
     wish_ = wish;
-    std::fprintf(stderr, "%s: %s\n", wish.c_str(), kStopAcknowledgment);
+    // A launcher signals all processes; once is enough.
+    if (!SignalWasNoted()) std::fprintf(stderr, "%s: %s\n", wish.c_str(), kStopAcknowledgment);
   });
 }
 

@@ -79,6 +79,8 @@ StopRequest::~StopRequest() {
 
 const char* StopRequest::signal() const { return NameOf(noted_signal); }
 
+bool SignalWasNoted() { return noted_signal != 0; }
+
 int SignalNamed(absl::string_view text) {
   for (const KnownSignal& known : kSignals) {
     if (absl::StartsWith(text, known.name)) return known.number;

@@ -34,6 +34,9 @@ class StopRequest {
   std::array<struct sigaction, 3> old_;
 };
 
+// Whether a signal has come since the last StopRequest was made. Thread-safe.
+bool SignalWasNoted();
+
 // The number of the signal whose name `text` begins with, as "SIGTERM to rank 2"; 0 where there is
 // none.
 int SignalNamed(absl::string_view text);

@@ -22,7 +22,9 @@ TEST(StopRequestTest, TheFirstSignalIsNoted) {
 TEST(StopRequestTest, ItIsAcknowledgedAtOnce) {
   StopRequest request("saving");
   testing::internal::CaptureStderr();
+  EXPECT_FALSE(SignalWasNoted());
   std::raise(SIGTERM);
+  EXPECT_TRUE(SignalWasNoted());
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "SIGTERM: saving\n");
 }
 
