@@ -1,6 +1,7 @@
 // The held-out loss against losses put together by hand, layer ranges and all.
 #include "core/train/held_out_loss.h"
 
+#include <atomic>
 #include <numeric>
 
 #include "core/base/bytes.h"
@@ -129,6 +130,17 @@ class HeldOutLossTest : public ::testing::TestWithParam<bool> {
   std::vector<std::unique_ptr<InputProvider>> inputs_;
   std::vector<std::unique_ptr<DeviceWorker>> workers_;
 };
+
+TEST_P(HeldOutLossTest, IsStopped) {
+  const auto loss = HeldOutLoss::Create(Options(/*batch=*/3));
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  std::atomic<int> asked{0};
+  const auto stopped = (*loss)->Evaluate(parameters_.backbone, {workers_[0].get()}, nullptr,
+                                         [&] { return ++asked > 1; });
+  EXPECT_TRUE(absl::IsCancelled(stopped.status())) << stopped.status();
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(Evaluate(loss->get(), 1).by_quantile.size(), 3u) << "another one is not";
+}
 
 TEST_P(HeldOutLossTest, IsTheMeanOverSamplesOfEachQuantile) {
   const auto loss = HeldOutLoss::Create(Options(/*batch=*/3));

@@ -165,7 +165,7 @@ TEST(ProcessTrainingTest, AskedByAFileOrASignalToAnyOfThemAllSaveAndStop) {
   ASSERT_TRUE(WriteFileAtomically(out + ".checkpoints/SAVE_NOW", "").ok());
   wait_while([&] { return checkpoints().empty(); });
   pair->program(1).Signal(SIGTERM);
-  EXPECT_EQ(pair->ExitCode(0), 0) << pair->Said(0);
+  EXPECT_EQ(pair->ExitCode(0), 128 + SIGTERM) << pair->Said(0);
   EXPECT_EQ(pair->ExitCode(1), 0) << pair->Said(1);
   EXPECT_THAT(pair->Said(0), HasSubstr("Stopped by SIGTERM to rank 1 (pid "));
   EXPECT_EQ(pair->Said(1), "");

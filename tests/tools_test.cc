@@ -1,5 +1,6 @@
 // Training, sampling and scoring as a user runs them: small but whole, and with bad input.
 #include <filesystem>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -174,11 +175,88 @@ TEST(ToolsTest, ASignalSavesWhatThereIs) {
   command += " & until grep -qs step '" + out + ".log.jsonl'; do kill -0 $! || exit 99; done;" +
              " kill -TERM $!; wait $!";
   const ProgramOutcome run = RunProgram("/bin/bash", {"-c", command});
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("Stopped by SIGTERM"));
+  ASSERT_EQ(run.exit_code, 128 + 15) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("SIGTERM: saving and ending after this step"));
+  EXPECT_THAT(run.out, HasSubstr("Stopped by SIGTERM at step "));
+  EXPECT_THAT(run.out, HasSubstr("Go on:    bazel run //tools:train -- "));
   const json record = json::parse(*ReadFile(out + "/training.json"));
   EXPECT_GE(record["steps"], 1);
   EXPECT_EQ(static_cast<size_t>(record["steps"]), ReadLog(out + ".log.jsonl").size());
+}
+
+// What a shell runs in a process of its own: the run goes on from TrainedModel's end with `flags`.
+std::string ContinueCommand(const std::string& out, const std::vector<std::string>& flags) {
+  fs::remove_all(out + ".checkpoints");
+  fs::copy(TrainedModel() + ".checkpoints", out + ".checkpoints", fs::copy_options::recursive);
+  std::vector<std::string> all = TrainFlags(out);
+  all.insert(all.end(), {"--resume=auto", "--allow_config_change"});
+  all.insert(all.end(), flags.begin(), flags.end());
+  std::string command = "tools/train";
+  for (const std::string& flag : all) command += " '" + flag + "'";
+  return command;
+}
+
+// A grid of samples that would take minutes.
+TEST(ToolsTest, ASignalStopsSamplesOnTheWay) {
+  const std::string out = FreshPath("stopped_drawing");
+  std::string command = ContinueCommand(
+      out, {"--steps=100000", "--sample_every=7", "--sample_steps=900", "--output.store=fp16"});
+  command += " 2> '" + out + ".err' & until grep -qs drawing '" + out + ".err'; do kill -0 $! || " +
+             "exit 99; done; kill -HUP $!; wait $!";
+  const ProgramOutcome run = RunProgram("/bin/bash", {"-c", command});
+  const std::string said = ReadFile(out + ".err").value_or("");
+  ASSERT_EQ(run.exit_code, 128 + 1) << said;
+  EXPECT_THAT(said, HasSubstr("[train] drawing samples after step 7 · "));
+  EXPECT_THAT(said, HasSubstr("SIGHUP: saving and ending after this step"));
+  EXPECT_THAT(run.out, HasSubstr("Stopped by SIGHUP at step 7 of 100000"));
+  EXPECT_EQ(json::parse(*ReadFile(out + "/training.json"))["steps"], 7);
+  EXPECT_TRUE(fs::exists(out + ".checkpoints/step_00000007"));
+  EXPECT_FALSE(fs::exists(out + ".samples/step_000007.png"));
+}
+
+TEST(ToolsTest, GoesOnWhenNobodyReadsWhatItSays) {
+  const std::string out = FreshPath("unread");
+  const std::string command = ContinueCommand(out, {"--steps=8", "--samples=false"});
+  const ProgramOutcome run =
+      RunProgram("/bin/bash", {"-c", command + " | head -1; exit ${PIPESTATUS[0]}"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json::parse(*ReadFile(out + "/training.json"))["steps"], 8);
+}
+
+TEST(ToolsTest, ANewRunSetsAFinishedOneAsideAsAWhole) {
+  const std::string out = FreshPath("again");
+  const ProgramOutcome first =
+      RunProgram("/bin/bash", {"-c", ContinueCommand(out, {"--steps=7", "--samples=false"})});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const std::string model = *ReadFile(out + "/training.json");
+  const std::string log = *ReadFile(out + ".log.jsonl");
+  // One that fails to start leaves everything where it is.
+  EXPECT_EQ(Train(out, {"--data=/no/such/folder"}).exit_code, 1);
+  EXPECT_TRUE(fs::exists(out + ".checkpoints/step_00000007"));
+  EXPECT_FALSE(fs::exists(out + ".aside"));
+
+  const ProgramOutcome second = Train(out, {"--steps=1", "--samples=false"});
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.out, HasSubstr("the run that was in " + out + " is now " + out + ".aside"));
+  EXPECT_EQ(ReadFile(out + ".aside/training.json").value_or(""), model);
+  EXPECT_EQ(ReadFile(out + ".aside.log.jsonl").value_or(""), log);
+  EXPECT_EQ(ReadLog(out + ".log.jsonl").size(), 1u);
+  // Event files of two runs in one folder would be shown as one curve.
+  for (const std::string& folder : {out + ".tensorboard", out + ".aside.tensorboard"}) {
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1) << folder;
+  }
+  const ProgramOutcome back = Train(
+      out + ".aside", {"--steps=7", "--samples=false", "--resume=auto", "--allow_config_change"});
+  EXPECT_EQ(back.exit_code, 0) << back.err;
+  EXPECT_THAT(back.out, HasSubstr("Resumed:  " + out + ".aside.checkpoints/step_00000007"));
+}
+
+TEST(ToolsTest, AFailedStartLeavesNothing) {
+  const std::string out = FreshPath("failed_start");
+  EXPECT_EQ(Train(out, {"--data=/no/such/folder"}).exit_code, 1);
+  for (const auto& entry : fs::directory_iterator(::testing::TempDir())) {
+    EXPECT_NE(entry.path().filename().string().rfind("failed_start", 0), 0u) << entry.path();
+  }
 }
 
 TEST(ToolsTest, SamplesDependOnPromptAndSeedOnly) {

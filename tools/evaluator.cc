@@ -35,9 +35,14 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(models::TrainingSet
 
 absl::StatusOr<EvaluationReport> Evaluator::Evaluate(const models::NamedTensors& weights,
                                                      const std::string& name, int64_t step,
-                                                     double epoch, TrainingObserver* observer) {
+                                                     double epoch, LongTask* task,
+                                                     TrainingObserver* observer) {
   const Nanos start = MonotonicNow();
-  DPIPE_ASSIGN_OR_RETURN(const HeldOutLosses losses, loss_->Evaluate(weights, setup_->workers()));
+  DPIPE_ASSIGN_OR_RETURN(
+      const HeldOutLosses losses,
+      loss_->Evaluate(
+          weights, setup_->workers(), [task](double done) { task->OnProgress(done); },
+          [task] { return task->should_stop(); }));
   EvaluationReport report;
   report.step = step;
   report.weights = name;

@@ -10,6 +10,7 @@
 #include "core/base/status.h"
 #include "core/train/held_out_loss.h"
 #include "models/trainable/training_setup.h"
+#include "tools/long_task.h"
 #include "tools/training_observer.h"
 
 namespace dpipe::tools {
@@ -20,10 +21,11 @@ class Evaluator {
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(models::TrainingSetup* setup,
                                                            const std::vector<double>& quantiles);
 
-  // Tells `observer`, and returns what it told. `name`: which weights these are.
+  // Tells `observer`, and returns what it told. `name`: which weights these are. Cancelled where
+  // `task` is stopped.
   absl::StatusOr<EvaluationReport> Evaluate(const models::NamedTensors& weights,
                                             const std::string& name, int64_t step, double epoch,
-                                            TrainingObserver* observer);
+                                            LongTask* task, TrainingObserver* observer);
 
  private:
   Evaluator() = default;

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/count.h"
 #include "core/train/batch_dump.h"
 
 namespace dpipe::tools {
@@ -16,14 +18,15 @@ constexpr size_t kImagesNamed = 5;
 void FaultWatch::OnStep(const StepResult& step) {
   if (step.applied) return;
   ++num_skipped_;
+  const bool goes_on = options_.max_skipped_in_a_row > 0;  // else the run's error says the rest
   std::string line =
       absl::StrCat("Warning:  step ", step.step + 1, " is not finite (loss ", step.loss,
-                   ", gradient norm ", step.grad_norm, "): it changes nothing");
+                   ", gradient norm ", step.grad_norm, ")", goes_on ? ": it changes nothing" : "");
   if (num_dumped_ < options_.num_dumps) {
     ++num_dumped_;
     const auto path = Dump(step);
     absl::StrAppend(&line, path.ok() ? absl::StrCat("; its batch is in ", *path)
-                                     : absl::StrCat("; its batch could not be written down: ",
+                                     : absl::StrCat("; its batch could not be written: ",
                                                     path.status().message()));
   }
   lines_.push_back(std::move(line));
@@ -48,14 +51,18 @@ std::vector<std::string> FaultWatch::TakeLines() { return std::exchange(lines_, 
 std::vector<std::string> FaultWatch::Summary() const {
   std::vector<std::string> lines;
   if (num_skipped_ > 0) {
-    lines.push_back(absl::StrCat("Skipped:  ", num_skipped_, " steps that were not finite"));
+    lines.push_back(absl::StrCat("Skipped:  ", Count(num_skipped_, "step"),
+                                 num_skipped_ == 1 ? " that was" : " that were", " not finite"));
   }
   const std::vector<QuarantinedSample> images = loader_->Quarantine();
   if (images.empty()) return lines;
-  lines.push_back(absl::StrCat("Skipped:  ", images.size(),
-                               " images that cannot be decoded, whose place others took"));
+  lines.push_back(absl::StrCat("Skipped:  ", Count(images.size(), "image"),
+                               " that cannot be decoded, whose place others took"));
   for (size_t i = 0; i < images.size() && i < kImagesNamed; ++i) {
-    lines.push_back(absl::StrCat("          ", images[i].path, ": ", images[i].reason));
+    // Most reasons name the file themselves.
+    const bool is_named = absl::StartsWith(images[i].reason, images[i].path);
+    lines.push_back(
+        absl::StrCat("          ", is_named ? "" : images[i].path + ": ", images[i].reason));
   }
   if (images.size() > kImagesNamed) {
     lines.push_back(absl::StrCat("          and ", images.size() - kImagesNamed, " more"));

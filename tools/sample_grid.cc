@@ -37,10 +37,13 @@ absl::StatusOr<std::string> DrawSampleGrid(const models::TrainableModel& model,
                                            const models::NamedTensors& weights,
                                            const models::DrawRequest& request,
                                            const std::vector<DeviceWorker*>& workers,
-                                           const std::string& folder, int64_t step,
+                                           const std::string& folder, int64_t step, LongTask* task,
                                            TrainingObserver* observer) {
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images,
-                         model.Draw(weights, request, workers, /*on_progress=*/nullptr));
+  models::DrawRequest stoppable = request;
+  stoppable.options.should_stop = [task] { return task->should_stop(); };
+  DPIPE_ASSIGN_OR_RETURN(
+      const std::vector<Image> images,
+      model.Draw(weights, stoppable, workers, [task](double done) { task->OnProgress(done); }));
   const int columns = static_cast<int>(std::ceil(std::sqrt(static_cast<double>(images.size()))));
   const Image grid = models::MakeGrid(images, columns, /*margin=*/4, /*zoom=*/2);
   DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(grid));

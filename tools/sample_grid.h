@@ -10,6 +10,7 @@
 #include "core/tensor/device_worker.h"
 #include "data/loader.h"
 #include "models/trainable/trainable_model.h"
+#include "tools/long_task.h"
 #include "tools/training_observer.h"
 
 namespace dpipe::tools {
@@ -21,12 +22,12 @@ absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& mo
                                                 DataLoader* loader);
 
 // Draws the request's prompts with these weights into FOLDER/step_000500.png, about as many in a
-// row as there are rows, and tells `observer`. Returns the path.
+// row as there are rows, and tells `observer`. Returns the path. Cancelled where `task` is stopped.
 absl::StatusOr<std::string> DrawSampleGrid(const models::TrainableModel& model,
                                            const models::NamedTensors& weights,
                                            const models::DrawRequest& request,
                                            const std::vector<DeviceWorker*>& workers,
-                                           const std::string& folder, int64_t step,
+                                           const std::string& folder, int64_t step, LongTask* task,
                                            TrainingObserver* observer);
 
 }  // namespace dpipe::tools

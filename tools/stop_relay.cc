@@ -1,5 +1,7 @@
 #include "tools/stop_relay.h"
 
+#include <cstdio>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
@@ -33,6 +35,8 @@ StopReceiver::StopReceiver(ProcessGroup* processes) : processes_(processes) {
   processes_->store().OnNote(kNote, [this](const std::string& wish) {
     absl::MutexLock lock(&mutex_);
     wish_ = wish;
+    // A launcher signals all processes; once is enough.
+    if (!SignalWasNoted()) std::fprintf(stderr, "%s: %s\n", wish.c_str(), kStopAcknowledgment);
   });
 }
 

@@ -14,7 +14,7 @@
 
 namespace dpipe::tools {
 
-// Of a process that follows: the first SIGINT or SIGTERM that it gets is told to the first process,
+// Of a process that follows: the first signal to stop that it gets is told to the first process,
 // and does nothing else. `processes` outlives this.
 class StopSender {
  public:
@@ -30,7 +30,7 @@ class StopSender {
   std::thread thread_;
 };
 
-// Of the first process. `processes` outlives this.
+// Of the first process: acknowledges the wish on standard error. `processes` outlives this.
 class StopReceiver {
  public:
   explicit StopReceiver(ProcessGroup* processes);

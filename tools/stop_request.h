@@ -1,26 +1,45 @@
-// A user's wish to stop, as SIGINT (Ctrl-C) or SIGTERM (what schedulers send).
+// A user's wish to stop, as SIGINT (Ctrl-C), SIGTERM (what schedulers send) or SIGHUP (the terminal
+// has gone).
 #ifndef DPIPE_TOOLS_STOP_REQUEST_H_
 #define DPIPE_TOOLS_STOP_REQUEST_H_
 
+#include <array>
 #include <csignal>
+
+#include "absl/strings/string_view.h"
 
 namespace dpipe::tools {
 
+// What is written when the first signal comes.
+inline constexpr char kStopAcknowledgment[] =
+    "saving and ending after this step; a second signal ends at once, without saving";
+
 // While one exists, the first of these signals is only noted, so that work can be finished and
-// saved; the second does what it always does. At most one exists at a time.
+// saved; a second SIGINT or SIGTERM does what it always does. (A terminal that goes may send SIGHUP
+// twice, which means the same once.) SIGHUP stays ignored where it was, as by nohup. At most one
+// exists at a time.
 class StopRequest {
  public:
-  StopRequest();
+  // `acknowledgment`: written to standard error behind the signal's name when the first one comes;
+  // null: nothing is. Outlives this.
+  explicit StopRequest(const char* acknowledgment = nullptr);
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  // "SIGINT", "SIGTERM", or null where none has come.
+  // "SIGINT", "SIGTERM", "SIGHUP", or null where none has come. Thread-safe.
   const char* signal() const;
 
  private:
-  struct sigaction old_int_, old_term_;
+  std::array<struct sigaction, 3> old_;
 };
+
+// Whether a signal has come since the last StopRequest was made. Thread-safe.
+bool SignalWasNoted();
+
+// The number of the signal whose name `text` begins with, as "SIGTERM to rank 2"; 0 where there is
+// none.
+int SignalNamed(absl::string_view text);
 
 }  // namespace dpipe::tools
 

@@ -1,6 +1,7 @@
 // Trains a diffusion model by a pipeline strategy and leaves it in diffusers layout.
 //   bazel run //tools:train -- --minutes=10
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -9,11 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/base/count.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "models/config/model_index.h"
 #include "tools/command_line.h"
 #include "tools/config_flags.h"
+#include "tools/shell_quote.h"
+#include "tools/stop_request.h"
 #include "tools/train_options.h"
 #include "tools/train_processes.h"
 #include "tools/trainer.h"
@@ -34,18 +38,33 @@ constexpr char kUsage[] =
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
+// Of a run that was stopped; what comes last stays in sight, but this is what is needed first.
+void SayHowToGoOn(const TrainerOptions& options, const TrainerResult& result) {
+  if (result.stopped_by.empty()) return;
+  Say(absl::StrCat("Stopped by ", result.stopped_by, " at step ", result.steps, " of ",
+                   result.num_steps, "."));
+  const bool resumes = options.checkpoints.resume == "auto";  // already by its flags
+  Say(absl::StrCat("Go on:    ", options.command, resumes ? "" : " --resume=auto"));
+}
+
+// As shells have it of a program that a signal ends; 0 where all is done, or where the run was to
+// end so.
+int ExitCodeOf(const TrainerResult& result) {
+  const int signal = SignalNamed(result.stopped_by);
+  return signal == 0 ? 0 : 128 + signal;
+}
+
 void SayWhatHappened(const TrainerOptions& options, const TrainerResult& result) {
   const double seconds = static_cast<double>(result.training_ns) / kNanosPerSecond;
-  if (!result.stopped_by.empty()) Say(absl::StrCat("Stopped by ", result.stopped_by, "."));
   // Of a run that went on, what this process did.
   const int64_t steps = result.steps - result.first_step;
   const int64_t images = result.images * steps / std::max<int64_t>(1, result.steps);
-  Say(absl::StrFormat("\nTrained %d steps, %d images, in %s: %.1f img/s, loss %.4f", steps, images,
-                      FormatDuration(result.training_ns), seconds > 0 ? images / seconds : 0,
-                      result.loss));
+  Say(absl::StrFormat("\nTrained %s, %s, in %s: %.1f img/s, loss %.4f", Count(steps, "step"),
+                      Count(images, "image"), FormatDuration(result.training_ns),
+                      seconds > 0 ? images / seconds : 0, result.loss));
   if (result.first_step > 0) {
-    Say(absl::StrCat("          after ", result.first_step, " steps before: ", result.steps,
-                     " in all"));
+    Say(absl::StrCat("          after ", Count(result.first_step, "step"),
+                     " before: ", result.steps, " in all"));
   }
   for (const std::string& line : result.faults) Say(line);
   if (!result.evaluation.empty()) Say(absl::StrCat("Held out: ", result.evaluation));
@@ -78,9 +97,9 @@ void SayWhatIsNext(const TrainConfig& config, const TrainerOptions& options) {
   }
 }
 
-// Of a run of several processes, this one's part; the first one says what happens.
-absl::Status TrainAs(const TrainConfig& config, const std::vector<std::string>& arguments,
-                     ProcessGroup* processes) {
+// Of a run of several processes, this one's part; the first one says what happens. The exit code.
+absl::StatusOr<int> TrainAs(const TrainConfig& config, const std::vector<std::string>& arguments,
+                            ProcessGroup* processes) {
   const bool leads = processes == nullptr || processes->is_leader();
   const auto say = [leads](const std::string& line) {
     if (leads) Say(line);
@@ -94,25 +113,29 @@ absl::Status TrainAs(const TrainConfig& config, const std::vector<std::string>& 
   DPIPE_RETURN_IF_ERROR(processes == nullptr ? find()
                                              : processes->FirstOnHostFirst("the data set", find));
   options.setup.processes = processes;
-  if (!leads) return FollowTraining(options);
-  options.command = absl::StrCat("bazel run //tools:train -- ", absl::StrJoin(arguments, " "));
+  if (!leads) {
+    DPIPE_RETURN_IF_ERROR(FollowTraining(options));
+    return 0;
+  }
+  options.command = absl::StrCat("bazel run //tools:train -- ", ShellCommand(arguments));
   const std::vector<std::string> changed = ConfigDifferences(config);
-  Say(absl::StrCat("Config:   ", changed.empty() ? "defaults" : absl::StrJoin(changed, " "),
-                   "\n          all of it in ", options.config_path));
+  Say(absl::StrCat("Config:   ", changed.empty() ? "defaults" : absl::StrJoin(changed, " ")));
   DPIPE_ASSIGN_OR_RETURN(const TrainerResult result, Train(options, Say));
+  SayHowToGoOn(options, result);
   SayWhatHappened(options, result);
   SayWhatIsNext(config, options);
-  return absl::OkStatus();
+  return ExitCodeOf(result);
 }
 
-// An error of one process is all processes' end.
-absl::Status TrainTogether(const TrainConfig& config, const std::vector<std::string>& arguments) {
+// An error of one process is all processes' end. The exit code.
+absl::StatusOr<int> TrainTogether(const TrainConfig& config,
+                                  const std::vector<std::string>& arguments) {
   DPIPE_ASSIGN_OR_RETURN(const auto processes, JoinProcesses(config));
   if (processes == nullptr) return TrainAs(config, arguments, nullptr);
   const EndWithJob end(&processes->store());
-  const absl::Status status = TrainAs(config, arguments, processes.get());
-  if (!status.ok()) processes->store().Fail(status);
-  return status;
+  absl::StatusOr<int> exit_code = TrainAs(config, arguments, processes.get());
+  if (!exit_code.ok()) processes->store().Fail(exit_code.status());
+  return exit_code;
 }
 
 // The exit code.
@@ -129,14 +152,15 @@ absl::StatusOr<int> Main(const std::vector<std::string>& arguments) {
   }
   DPIPE_ASSIGN_OR_RETURN(const std::optional<int> ended, RunProcesses(command.config, arguments));
   if (ended.has_value()) return *ended;
-  DPIPE_RETURN_IF_ERROR(TrainTogether(command.config, arguments));
-  return 0;
+  return TrainTogether(command.config, arguments);
 }
 
 }  // namespace
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
+  // Whoever reads what this says may go (`| head`): training goes on, and so do its logs.
+  std::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const absl::StatusOr<int> exit_code = dpipe::tools::Main(arguments);
   return exit_code.ok() ? *exit_code : dpipe::tools::ExitCode("train", exit_code.status());

@@ -1,11 +1,16 @@
 #include "tools/train_options.h"
 
+#include <cmath>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "baselines/registry.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/time.h"
+#include "google/protobuf/message.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/find_data.h"
 #include "tools/command_line.h"
@@ -22,6 +27,30 @@ absl::Status AsCommandLineError(const absl::Status& status) {
 absl::Status ReadConfigFile(const std::string& path, TrainConfig* config) {
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(UserPath(path)));
   return AsCommandLineError(MergeConfigText(text, path, config));
+}
+
+// Ten years; what does not end before has no limit.
+constexpr double kMaxMinutes = 10.0 * 365 * 24 * 60;
+
+// "optimizer.lr" of the first number that is NaN or infinite; empty where all are finite.
+std::string FieldNotFinite(const google::protobuf::Message& message) {
+  using google::protobuf::FieldDescriptor;
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      const std::string inner = FieldNotFinite(reflection.GetMessage(message, field));
+      if (!inner.empty()) return absl::StrCat(field->name(), ".", inner);
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+      bool finite = field->is_repeated() || std::isfinite(reflection.GetDouble(message, field));
+      for (int i = 0; field->is_repeated() && i < reflection.FieldSize(message, field); ++i) {
+        finite = finite && std::isfinite(reflection.GetRepeatedDouble(message, field, i));
+      }
+      if (!finite) return field->name();
+    }
+  }
+  return "";
 }
 
 // Checkpoints have all that a run goes on from, so what they have not is not trained by.
@@ -238,10 +267,20 @@ absl::StatusOr<TrainCommand> ParseTrainCommand(const std::vector<std::string>& a
 
 absl::Status CheckTrainConfig(const TrainConfig& config) {
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(CheckConfig(config)));
+  const std::string not_finite = FieldNotFinite(config);
+  if (!not_finite.empty()) {
+    return CommandLineError(absl::StrCat("--", not_finite, "=", ConfigValues(config).at(not_finite),
+                                         ": it must be a finite number"));
+  }
   if (config.model().lora_rank() > 0 && config.model().init() == "random") {
     return CommandLineError(absl::StrCat("--model.lora_rank=", config.model().lora_rank(),
                                          " adapts a trained model, but --init=random; it goes "
                                          "with --init=checkpoint"));
+  }
+  if (config.minutes() > kMaxMinutes) {
+    return CommandLineError(absl::StrFormat(
+        "--minutes=%g is more than %.0f, ten years; --minutes=0 with --steps sets no limit",
+        config.minutes(), kMaxMinutes));
   }
   if (config.steps() == 0 && config.minutes() == 0) {
     return CommandLineError("--steps=0 and --minutes=0: one of them must end training");

@@ -172,6 +172,15 @@ TEST(TrainOptionsTest, StrategiesWhoseStateNoCheckpointHasAreRefused) {
   EXPECT_EQ(refusal("data_parallel"), "");
 }
 
+TEST(TrainOptionsTest, NumbersAreFiniteAndTimeHasALimit) {
+  EXPECT_THAT(ErrorOf({"--minutes=inf"}), HasSubstr("--minutes=inf: it must be a finite number"));
+  EXPECT_THAT(ErrorOf({"--optimizer.lr=1e999"}), HasSubstr("--optimizer.lr="));
+  EXPECT_THAT(ErrorOf({"--max_grad_norm=inf"}),
+              HasSubstr("--optimizer.max_grad_norm=inf: it must be a finite number"));
+  EXPECT_THAT(ErrorOf({"--minutes=1e30"}),
+              HasSubstr("--minutes=1e+30 is more than 5256000, ten years"));
+}
+
 TEST(TrainOptionsTest, ImpossibleCombinationsAreNamed) {
   EXPECT_THAT(ErrorOf({"--steps=0", "--minutes=0"}), HasSubstr("--steps=0 and --minutes=0"));
   EXPECT_THAT(ErrorOf({"--model.lora_rank=4"}), HasSubstr("it goes with --init=checkpoint"));

@@ -89,9 +89,11 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
   const std::string staged = folder + ".partial";
   std::error_code error;
   fs::remove_all(staged, error);  // of a run that was killed
-  DPIPE_RETURN_IF_ERROR(model.Save(staged, parameters, format));
-  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(staged + "/" + kRecordFile, RecordJson(record)));
-  return ReplaceFolder(staged, folder);
+  absl::Status status = model.Save(staged, parameters, format);
+  if (status.ok()) status = WriteFileAtomically(staged + "/" + kRecordFile, RecordJson(record));
+  if (status.ok()) return ReplaceFolder(staged, folder);
+  fs::remove_all(staged, error);  // half a model is of no use, and takes room on a full disk
+  return status;
 }
 
 absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(

@@ -6,16 +6,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/count.h"
 #include "core/base/file.h"
 #include "core/report/progress.h"
 #include "core/train/signal_files.h"
 #include "core/train/training_loop.h"
 #include "tools/evaluator.h"
+#include "tools/long_task.h"
 #include "tools/mllog.h"
 #include "tools/run_logs.h"
+#include "tools/run_stop.h"
 #include "tools/sample_grid.h"
+#include "tools/set_aside.h"
 #include "tools/stop_relay.h"
-#include "tools/stop_request.h"
 #include "tools/trained_model.h"
 #include "tools/training_log.h"
 #include "tools/training_progress.h"
@@ -50,10 +53,15 @@ class Trainer {
     DPIPE_RETURN_IF_ERROR(CheckWritable(options_.out));
     DPIPE_RETURN_IF_ERROR(MakeParentFolder(options_.config_path));
     DPIPE_RETURN_IF_ERROR(PutTogether());
+    stop_.emplace(SignalFolders(), others_.has_value() ? &*others_ : nullptr);
+    // Only now, when it is known that the run can begin.
+    DPIPE_RETURN_IF_ERROR(SetAside());
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options_.config_path, options_.config));
+    say_(absl::StrCat("Written:  ", options_.config_path, ", the whole configuration"));
     DPIPE_RETURN_IF_ERROR(StartObservers());
     absl::Status status = TrainAndSave();
     SayNotes();  // of the last evaluation and samples
+    if (left_out_ && result_.stopped_by.empty()) result_.stopped_by = stop_->reason();
     if (faults_ != nullptr) result_.faults = faults_->Summary();
     observers_.OnEnd({result_.steps, result_.images, result_.stopped_by, status});
     DPIPE_RETURN_IF_ERROR(status);
@@ -82,11 +90,22 @@ class Trainer {
     return absl::OkStatus();
   }
 
+  // What the run would replace, or be mixed with.
+  absl::Status SetAside() {
+    TrainingCheckpoints& checkpoints = run_->checkpoints();
+    if (checkpoints.goes_on_here()) return checkpoints.SetLaterAside();
+    DPIPE_ASSIGN_OR_RETURN(const RunAside aside,
+                           SetRunAside(options_.out, options_.log_path, checkpoints.folder()));
+    if (!aside.paths.empty()) say_(DescribeAside(options_.out, aside));
+    return absl::OkStatus();
+  }
+
   // Takes over what the run knew when it was saved.
   void GoOn() {
     run_->checkpoints().SayTo(say_);
     const CheckpointInfo before = run_->resumed() != nullptr ? *run_->resumed() : CheckpointInfo();
     result_.steps = result_.first_step = before.step;
+    result_.num_steps = run_->num_steps();
     result_.images = before.step * run_->plan().global_batch();
     training_ns_before_ = before.training_ns;
     loss_.Restore(before.loss_sum, before.loss_weight);
@@ -125,16 +144,25 @@ class Trainer {
     return options_.sample_at_end ? DrawSamples() : absl::OkStatus();
   }
 
+  // "Training: 400 steps, at most 10 min 00 s; Ctrl-C saves and ends it".
+  void SayTraining() const {
+    std::string until = Count(run_->num_steps(), "step");
+    if (options_.time_limit_ns > 0) {
+      absl::StrAppend(&until, ", at most ", FormatDuration(options_.time_limit_ns));
+    }
+    say_(absl::StrCat("Training: ", until, "; Ctrl-C saves and ends it"));
+  }
+
   absl::Status TrainAll() {
     // A run that was killed between its last step and the end of the program.
     if (run_->first_step() == run_->num_steps()) return absl::OkStatus();
-    StopRequest stop;
+    SayTraining();
     TrainingLoopOptions loop;
     loop.first_step = run_->first_step();
     loop.num_steps = run_->num_steps();
     loop.time_limit_ns = options_.time_limit_ns;
     loop.on_step = [this](const StepResult& step) { OnStep(step); };
-    loop.should_stop = [this, &stop] { return !WhoStops(stop).empty(); };
+    loop.should_stop = [this] { return stop_->is_requested(); };
     loop.after_piece = [this](int64_t) { return AfterPiece(); };
     if (options_.checkpoints.every > 0) {
       loop.pauses.push_back(
@@ -155,27 +183,18 @@ class Trainer {
     DPIPE_ASSIGN_OR_RETURN(const TrainingLoopResult done, trained);
     result_.training_ns = done.training_ns;
     if (done.reason == StopReason::kTimeLimit) result_.stopped_by = "the time limit";
-    if (done.reason == StopReason::kAsked) result_.stopped_by = WhoStops(stop);
+    if (done.reason == StopReason::kAsked) result_.stopped_by = stop_->reason();
     return observers_.Flush();
   }
 
-  // A signal, or the file STOP; empty where there is no such wish.
-  std::string WhoStops(const StopRequest& stop) {
-    if (stop.signal() != nullptr) return stop.signal();
-    if (others_.has_value() && !others_->wish().empty()) return others_->wish();
-    stop_file_ = stop_file_ || TakesSignal(kStopFile);
-    return stop_file_ ? "the file STOP" : "";
-  }
-
   // In the model's folder, as long as it is not replaced, or beside the checkpoints.
-  bool TakesSignal(const char* name) const {
-    const bool in_model = TakeSignalFile(options_.out, name);
-    return TakeSignalFile(options_.checkpoints.folder, name) || in_model;
+  std::vector<std::string> SignalFolders() const {
+    return {options_.out, options_.checkpoints.folder};
   }
 
   absl::Status AfterPiece() {
     SayNotes();
-    return TakesSignal(kSaveNowFile) ? SaveCheckpoint() : absl::OkStatus();
+    return TakeSignalFileOf(SignalFolders(), kSaveNowFile) ? SaveCheckpoint() : absl::OkStatus();
   }
 
   void SayNotes() {
@@ -206,7 +225,8 @@ class Trainer {
     StepReport report;
     report.step = result_.steps;
     report.loss = step.loss;
-    report.mean_loss = loss_.mean();
+    // Until there is one, what is not finite is shown.
+    report.mean_loss = loss_.weight() > 0 ? loss_.mean() : step.loss;
     report.learning_rate = run_->job().optimizer.learning_rate.At(step.step);
     report.images_per_second =
         static_cast<double>(global_batch) * kNanosPerSecond / step.duration_ns;
@@ -229,8 +249,31 @@ class Trainer {
     return SaveTrainedModel(run_->setup().model(), weights, options_.format, record, options_.out);
   }
 
+  // What may take long is left out, or given up, once the run is to stop. `work` is of this step,
+  // which `last_step` notes when it is done.
+  absl::Status DoUnlessStopped(int64_t* last_step, const std::function<absl::Status()>& work) {
+    if (*last_step == result_.steps) return absl::OkStatus();
+    if (stop_->is_requested()) {
+      left_out_ = true;
+      return absl::OkStatus();
+    }
+    const absl::Status status = work();
+    if (absl::IsCancelled(status) && stop_->is_requested()) {
+      left_out_ = true;
+      return absl::OkStatus();
+    }
+    if (status.ok()) *last_step = result_.steps;
+    return status;
+  }
+
   absl::Status Evaluate() {
     if (evaluator_ == nullptr) return absl::OkStatus();
+    return DoUnlessStopped(&evaluated_step_, [this] { return EvaluateAll(); });
+  }
+
+  // The first line is of the weights that are saved, where they are evaluated.
+  absl::Status EvaluateAll() {
+    result_.evaluation.clear();
     if (options_.evaluate_saved || !run_->has_averages()) {
       DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
       DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, run_->has_averages() ? "average" : "trained"));
@@ -243,15 +286,27 @@ class Trainer {
   }
 
   absl::Status EvaluateWeights(const models::NamedTensors& weights, const char* name) {
+    LongTask task = Task(absl::StrCat("evaluating after step ", result_.steps),
+                         run_->setup().held_out()->options().global_batch);
     DPIPE_ASSIGN_OR_RETURN(const EvaluationReport report,
                            evaluator_->Evaluate(weights, name, result_.steps,
-                                                run_->Epoch(result_.steps), &observers_));
-    result_.evaluation = EvaluationText(report);
-    say_(absl::StrCat("Step ", result_.steps, ", held out: ", result_.evaluation));
+                                                run_->Epoch(result_.steps), &task, &observers_));
+    const std::string text = EvaluationText(report);
+    if (result_.evaluation.empty()) result_.evaluation = text;
+    say_(absl::StrCat("Step ", result_.steps, ", held out: ", text));
     return absl::OkStatus();
   }
 
+  LongTask Task(const std::string& phase, int num_images) {
+    return LongTask(report::StandardErrorProgress("train"), phase, num_images,
+                    [this] { return stop_->is_requested(); });
+  }
+
   absl::Status DrawSamples() {
+    return DoUnlessStopped(&sampled_step_, [this] { return DrawGrid(); });
+  }
+
+  absl::Status DrawGrid() {
     models::TrainingSetup& setup = run_->setup();
     DataLoader* shown = setup.held_out() != nullptr ? setup.held_out() : &setup.loader();
     DPIPE_ASSIGN_OR_RETURN(models::DrawRequest request,
@@ -259,21 +314,26 @@ class Trainer {
     request.options = options_.draw;
     request.compute_dtype = options_.setup.compute_dtype;
     DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-    DPIPE_ASSIGN_OR_RETURN(result_.last_samples,
-                           DrawSampleGrid(setup.model(), weights, request, setup.workers(),
-                                          options_.sample_folder, result_.steps, &observers_));
+    LongTask task = Task(absl::StrCat("drawing samples after step ", result_.steps),
+                         static_cast<int>(request.prompts.size()));
+    DPIPE_ASSIGN_OR_RETURN(
+        result_.last_samples,
+        DrawSampleGrid(setup.model(), weights, request, setup.workers(), options_.sample_folder,
+                       result_.steps, &task, &observers_));
     return absl::OkStatus();
   }
 
   const TrainerOptions& options_;
   const std::function<void(const std::string&)>& say_;
   std::optional<StopReceiver> others_;  // of several processes
+  std::optional<RunStop> stop_;         // once the run has begun
   std::unique_ptr<TrainingRun> run_;
   std::unique_ptr<Evaluator> evaluator_;  // null where nothing is held out
   TrainingObservers observers_;
   const int64_t init_start_ms_ = UnixMillis();
   std::unique_ptr<FaultWatch> faults_;
-  bool stop_file_ = false;
+  int64_t evaluated_step_ = -1, sampled_step_ = -1;  // the last ones
+  bool left_out_ = false;         // an evaluation or samples, because the run is to stop
   Nanos training_ns_before_ = 0;  // of processes before this one
   Nanos training_ns_ = 0;         // of this one's steps
   Nanos start_ns_ = 0;

@@ -16,12 +16,16 @@ namespace dpipe::tools {
 struct TrainerResult {
   int64_t steps = 0;       // of the whole run
   int64_t first_step = 0;  // those of processes before
+  int64_t num_steps = 0;   // when it is to end
   int64_t images = 0;
   double loss = 0;  // running mean
   Nanos training_ns = 0;
-  std::string stopped_by;    // "" where all steps were done; else "the time limit", "SIGINT", ...
+  // "" where all was done; else "the time limit", "the file STOP", "SIGINT",
+  // "SIGTERM to rank 2 (...)": see SignalNamed.
+  std::string stopped_by;
   std::string last_samples;  // path; "" where none were drawn
-  std::string evaluation;    // the last one in words; "" where nothing is held out
+  std::string evaluation;    // the last one in words, of the weights that are saved if they were
+                             // evaluated; "" where there was none
   std::vector<std::string> faults;  // lines about what went wrong and was got over; mostly none
 };
 

@@ -1,5 +1,7 @@
 #include "tools/training_checkpoints.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -9,9 +11,12 @@
 #include "absl/strings/str_join.h"
 #include "core/base/available_memory.h"
 #include "core/base/bytes.h"
+#include "core/base/count.h"
 #include "core/base/time.h"
 #include "core/schedule/plan_io.h"
 #include "google/protobuf/text_format.h"
+#include "tools/set_aside.h"
+#include "tools/shell_quote.h"
 
 namespace dpipe::tools {
 namespace {
@@ -130,14 +135,21 @@ absl::Status TrainingCheckpoints::Choose() {
     // It need not be saved again where it lies among this run's own.
     if (checkpoint_->folder() == folder_->PathOf(resumed_->step)) last_asked_step_ = resumed_->step;
   }
-  // Of this run there is nothing newer than where it goes on.
-  DPIPE_ASSIGN_OR_RETURN(const int others,
-                         folder_->SetAsideAfter(checkpoint_ == nullptr ? -1 : resumed()->step));
-  if (others > 0) {
-    say_(absl::StrCat("Aside:    ", others, " checkpoints that this run does not go on from: ",
-                      folder_->path(), "/*.aside"));
-  }
-  if (checkpoint_ != nullptr) say_(absl::StrCat("Resumed:  ", checkpoint_->folder()));
+  if (checkpoint_ == nullptr) return absl::OkStatus();
+  std::error_code error;
+  const auto parent = std::filesystem::absolute(checkpoint_->folder()).parent_path();
+  goes_on_here_ = std::filesystem::equivalent(parent, folder_->path(), error);
+  say_(absl::StrCat("Resumed:  ", checkpoint_->folder()));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingCheckpoints::SetLaterAside() {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> aside,
+                         folder_->SetAsideAfter(resumed()->step));
+  if (aside.empty()) return absl::OkStatus();
+  say_(absl::StrCat("Aside:    ", Count(aside.size(), "later checkpoint"),
+                    " that this run does not go on from (", FormatBytes(BytesIn(aside)),
+                    ")\n          delete: rm -r ", ShellCommand(aside)));
   return absl::OkStatus();
 }
 
@@ -231,8 +243,9 @@ absl::Status TrainingCheckpoints::Finish() {
   DPIPE_RETURN_IF_ERROR(Tolerate(saver_->Wait()));
   const CheckpointSaver::Stats& stats = saver_->stats();
   if (stats.num_saved == 0) return absl::OkStatus();
-  say_(absl::StrFormat("Saved:    %s, %s, the last of %d; training waited %s a checkpoint",
-                       folder_->PathOf(stats.last_step), FormatBytes(stats.bytes), stats.num_saved,
+  say_(absl::StrFormat("Saved:    %s, %s, the last of %s; training waited %s for each",
+                       folder_->PathOf(stats.last_step), FormatBytes(stats.bytes),
+                       Count(stats.num_saved, "checkpoint"),
                        FormatDuration(stats.total_stall_ns / stats.num_saved)));
   return absl::OkStatus();
 }

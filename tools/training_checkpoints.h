@@ -54,8 +54,8 @@ class TrainingCheckpoints {
   using Say = std::function<void(const std::string& line)>;
 
   // Takes the folder, finds out what to go on from, and checks that it belongs to this
-  // configuration: `config` field by field, and as text for a person. FailedPrecondition names the
-  // fields that do not match, or the run that would be lost.
+  // configuration; nothing is changed yet: `config` field by field, and as text for a person.
+  // FailedPrecondition names the fields that do not match, or the run that would be lost.
   static absl::StatusOr<std::unique_ptr<TrainingCheckpoints>> Open(const CheckpointOptions& options,
                                                                    const ConfigFields& config,
                                                                    const std::string& config_text,
@@ -63,6 +63,13 @@ class TrainingCheckpoints {
 
   // From now on lines go there.
   void SayTo(const Say& say) { say_ = say; }
+
+  // Whether the run goes on where its checkpoint lies; else what is there is another run's.
+  bool goes_on_here() const { return goes_on_here_; }
+  // Before the first step of a run that goes on here: sets checkpoints of later steps aside, and
+  // says so.
+  absl::Status SetLaterAside();
+  CheckpointFolder* folder() { return folder_.get(); }
 
   // Null where the run begins.
   const CheckpointInfo* resumed() const { return resumed_.has_value() ? &*resumed_ : nullptr; }
@@ -98,6 +105,7 @@ class TrainingCheckpoints {
   Say say_;
   std::unique_ptr<CheckpointFolder> folder_;
   std::optional<CheckpointInfo> resumed_;
+  bool goes_on_here_ = false;
   std::unique_ptr<Checkpoint> checkpoint_;  // until its state has been restored
   std::unique_ptr<CheckpointSaver> saver_;  // after folder_, which it uses
   int64_t last_asked_step_ = -1;

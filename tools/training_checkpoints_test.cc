@@ -71,23 +71,48 @@ TEST_F(TrainingCheckpointsTest, AnUnfinishedRunIsNotLost) {
   EXPECT_THAT(Steps(), ElementsAre(10, 20));
   EXPECT_EQ(FirstStep("auto"), 20);
   EXPECT_EQ(FirstStep("never"), 0);
-  EXPECT_THAT(Steps(), IsEmpty());
-  EXPECT_TRUE(std::filesystem::exists(options_.folder + "/step_00000020.aside"));
+  EXPECT_THAT(Steps(), ElementsAre(10, 20)) << "until the new run is known to start";
 }
 
 TEST_F(TrainingCheckpointsTest, AFinishedRunIsFollowedByAnother) {
   WriteCheckpoint(100);
   EXPECT_EQ(FirstStep("auto"), 100);
   EXPECT_EQ(FirstStep(""), 0);
-  EXPECT_THAT(Steps(), IsEmpty());
+  EXPECT_FALSE((*Open(""))->goes_on_here());
+  EXPECT_THAT(Steps(), ElementsAre(100)) << "until the new run is known to start";
+}
+
+TEST_F(TrainingCheckpointsTest, LeavesNoFolderWhereThereWasNone) {
+  EXPECT_EQ(FirstStep(""), 0);
+  EXPECT_FALSE(std::filesystem::exists(options_.folder));
 }
 
 // A run that goes back must not find the later checkpoints of what it left.
 TEST_F(TrainingCheckpointsTest, GoesBackToAChosenOne) {
   for (int step : {10, 20, 30}) WriteCheckpoint(step);
-  EXPECT_EQ(FirstStep(options_.folder + "/step_00000020"), 20);
+  {
+    const auto opened = Open(options_.folder + "/step_00000020");
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    EXPECT_EQ((*opened)->resumed()->step, 20);
+    EXPECT_TRUE((*opened)->goes_on_here());
+    ASSERT_TRUE((*opened)->SetLaterAside().ok());
+    EXPECT_THAT(said_, HasSubstr("1 later checkpoint that this run does not go on from ("));
+    EXPECT_THAT(said_, HasSubstr("rm -r " + options_.folder + "/step_00000030.aside"));
+  }
   EXPECT_THAT(Steps(), ElementsAre(10, 20));
   EXPECT_EQ(FirstStep("auto"), 20);
+}
+
+// What lies where the new run is to be is another run's.
+TEST_F(TrainingCheckpointsTest, GoesOnFromOneOfAnotherRun) {
+  WriteCheckpoint(20);
+  const std::string other = options_.folder + "/step_00000020";
+  options_.folder += ".new";
+  std::filesystem::remove_all(options_.folder);
+  const auto opened = Open(other);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ((*opened)->resumed()->step, 20);
+  EXPECT_FALSE((*opened)->goes_on_here());
 }
 
 TEST_F(TrainingCheckpointsTest, SkipsDamagedOnesAndSaysSo) {
@@ -103,14 +128,14 @@ TEST_F(TrainingCheckpointsTest, TheConfigurationMustMatch) {
   EXPECT_EQ(FirstStep("auto"), 10);
   config_["optimizer.lr"] = "0.002";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("with --allow_config_change alone it goes on with another "
+  EXPECT_THAT(error_, HasSubstr("with --allow_config_change alone it goes on with a change of "
                                 "optimizer.lr: 0.001 -> 0.002"));
   options_.allow_config_change = true;
   EXPECT_EQ(FirstStep("auto"), 10);
   EXPECT_THAT(said_, HasSubstr("Changed:  optimizer.lr: 0.001 -> 0.002"));
   config_["seed"] = "2";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("cannot go on with another seed: 1 -> 2"));
+  EXPECT_THAT(error_, HasSubstr("cannot go on with a change of seed: 1 -> 2"));
   EXPECT_EQ(FirstStep("never"), 0);
 }
 
@@ -124,7 +149,7 @@ TEST_F(TrainingCheckpointsTest, WhatAnEarlierVersionDidNotKnowHadItsDefault) {
   EXPECT_EQ(FirstStep("auto"), 10);
   config_["data.max_aspect"] = "2";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("cannot go on with another data.max_aspect: 1 -> 2"));
+  EXPECT_THAT(error_, HasSubstr("cannot go on with a change of data.max_aspect: 1 -> 2"));
 }
 
 TEST_F(TrainingCheckpointsTest, ThePlansAreKeptWhileTheyFit) {

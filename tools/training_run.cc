@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
   if (run->leads()) {
     say(absl::StrCat("Plan:     ", options.strategy.name(), ", ",
                      report::PlanText(run->plans_.plan)));
-    run->ChooseSteps(say);
+    run->ChooseSteps();
   }
   DPIPE_RETURN_IF_ERROR(run->TakeOrders());
   DPIPE_RETURN_IF_ERROR(run->Start());
@@ -151,7 +151,7 @@ absl::Status TrainingRun::MakeThePlans(const ShowProgress& show) {
   return absl::OkStatus();
 }
 
-void TrainingRun::ChooseSteps(const Say& say) {
+void TrainingRun::ChooseSteps() {
   num_steps_ = options_.num_steps;
   if (num_steps_ == 0 && resumed() != nullptr) {
     num_steps_ = resumed()->num_steps;  // the learning rate goes on by the same schedule
@@ -160,11 +160,6 @@ void TrainingRun::ChooseSteps(const Say& say) {
     // Some slower than predicted, so that the learning rate's decay ends before the time does.
     num_steps_ = std::max<int64_t>(1, options_.time_limit_ns / step_ns * 4 / 5);
   }
-  std::string until = absl::StrCat(num_steps_, " steps");
-  if (options_.time_limit_ns > 0) {
-    absl::StrAppend(&until, ", at most ", FormatDuration(options_.time_limit_ns));
-  }
-  say(absl::StrCat("Training: ", until, "; Ctrl-C saves and ends it"));
 }
 
 absl::Status TrainingRun::SaveCheckpoint(CheckpointInfo info) {

@@ -71,7 +71,7 @@ class TrainingRun {
   absl::Status FindThePlans(const Say& say, const ShowProgress& show);
   absl::Status MakeThePlans(const ShowProgress& show);
   std::map<std::string, std::string> PlanIsFor() const;
-  void ChooseSteps(const Say& say);
+  void ChooseSteps();
   absl::Status TakeOrders();
   absl::Status Start();
 

@@ -259,7 +259,7 @@ absl::Status LocalSession::CountSkipped(int local, int64_t step) {
   double nothing = 0;
   DPIPE_RETURN_IF_ERROR(ranks_[local]->communicator->AllReduceSum(absl::MakeSpan(&nothing, 1),
                                                                   "the end of a skipped step"));
-  std::string message = absl::StrCat("step ", step, " (from 0): the gradients' global norm is ",
+  std::string message = absl::StrCat("step ", step + 1, ": the gradients' global norm is ",
                                      outcome.global_norm, " and ", outcome.num_bad_losses, " of ",
                                      options_.plan.global_batch(), " losses are not finite");
   if (options_.max_skipped_in_a_row > 0) {

@@ -134,7 +134,7 @@ absl::Status RankExecutor::CheckLosses(int64_t step) {
   const int64_t bad = NumBadLosses();
   if (bad == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("step ", step, " (from 0): ", bad, " of ", plan().global_batch(),
+      absl::StrCat("step ", step + 1, ": ", bad, " of ", plan().global_batch(),
                    " losses are not finite, and weights have been updated by them, as this plan "
                    "does it within a step: the training has diverged; go on from the newest "
                    "checkpoint with a lower learning rate"));

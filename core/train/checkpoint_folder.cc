@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -74,32 +75,55 @@ std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps,
   return doomed;
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const std::string& path) {
-  DPIPE_RETURN_IF_ERROR(MakeFolder(path));
-  const std::string lock = absl::StrCat(path, "/", kLockFile);
+// The descriptor of the lock file, which this process holds.
+absl::StatusOr<int> Lock(const std::string& folder, const std::string& lock) {
   const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) {
     return absl::UnavailableError(absl::StrCat("cannot open ", lock, ": ", std::strerror(errno)));
   }
   // The system gives the lock back when the process ends, however it ends.
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    const bool taken = errno == EWOULDBLOCK;
-    const std::string why = std::strerror(errno);
-    ::close(fd);
-    if (taken) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("another process is training into ", path, ": it holds ", lock));
-    }
-    return absl::UnavailableError(absl::StrCat("cannot lock ", lock, ": ", why));
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  const bool taken = errno == EWOULDBLOCK;
+  const std::string why = std::strerror(errno);
+  ::close(fd);
+  if (taken) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("another process is training into ", folder, ": it holds ", lock));
   }
+  return absl::UnavailableError(absl::StrCat("cannot lock ", lock, ": ", why));
+}
+
+// Whether the path still leads to the open file.
+bool IsFile(int fd, const std::string& path) {
+  struct stat open_file, file;
+  return ::fstat(fd, &open_file) == 0 && ::stat(path.c_str(), &file) == 0 &&
+         open_file.st_dev == file.st_dev && open_file.st_ino == file.st_ino;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const std::string& path) {
+  const std::string lock = absl::StrCat(path, "/", kLockFile);
+  int fd = -1;
+  do {
+    if (fd >= 0) ::close(fd);
+    DPIPE_RETURN_IF_ERROR(MakeFolder(path));
+    DPIPE_ASSIGN_OR_RETURN(fd, Lock(path, lock));
+  } while (!IsFile(fd, lock));  // whoever had it before has removed it with the folder
   auto folder = std::unique_ptr<CheckpointFolder>(new CheckpointFolder(path, fd));
   DPIPE_RETURN_IF_ERROR(folder->RemoveUnfinished());
   return folder;
 }
 
-CheckpointFolder::~CheckpointFolder() { ::close(lock_fd_); }
+CheckpointFolder::~CheckpointFolder() {
+  const auto names = Names(path_);
+  // Nobody else can take the folder meanwhile.
+  if (names.ok() && *names == std::vector<std::string>{kLockFile}) {
+    ::unlink(absl::StrCat(path_, "/", kLockFile).c_str());
+    ::rmdir(path_.c_str());
+  }
+  ::close(lock_fd_);
+}
 
 absl::Status CheckpointFolder::RemoveUnfinished() const {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(path_));
@@ -142,18 +166,33 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointFolder::OpenNewest(
   return std::unique_ptr<Checkpoint>();
 }
 
-absl::StatusOr<int> CheckpointFolder::SetAsideAfter(int64_t step) {
+absl::StatusOr<std::vector<std::string>> CheckpointFolder::SetAsideAfter(int64_t step) {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, Steps());
   std::error_code error;
-  int count = 0;
+  std::vector<std::string> aside;
   for (const int64_t later : steps) {
     if (later <= step) continue;
     std::string name = PathOf(later) + kAsideSuffix;
     for (int i = 2; fs::exists(name, error); ++i)
       name = absl::StrCat(PathOf(later), kAsideSuffix, i);
     DPIPE_RETURN_IF_ERROR(Rename(PathOf(later), name));
+    aside.push_back(std::move(name));
+  }
+  DPIPE_RETURN_IF_ERROR(SyncFolder(path_));
+  return aside;
+}
+
+absl::StatusOr<int> CheckpointFolder::MoveAllTo(const std::string& other) {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(path_));
+  int count = 0;
+  for (const std::string& name : names) {  // sorted: the newest is the last one
+    if (!absl::StartsWith(name, kPrefix)) continue;
+    if (count == 0) DPIPE_RETURN_IF_ERROR(MakeFolder(other));
+    DPIPE_RETURN_IF_ERROR(Rename(path_ + "/" + name, other + "/" + name));
     ++count;
   }
+  if (count == 0) return 0;
+  DPIPE_RETURN_IF_ERROR(SyncFolder(other));
   DPIPE_RETURN_IF_ERROR(SyncFolder(path_));
   return count;
 }

@@ -25,7 +25,8 @@ class CheckpointFolder {
  public:
   // Makes the folder where there is none, takes it for this process until the end of the object or
   // of the process, and removes what others have left unfinished. FailedPrecondition where another
-  // process has it; Unavailable where the folder cannot be made.
+  // process has it; Unavailable where the folder cannot be made. The destructor removes the folder
+  // if there is nothing in it.
   static absl::StatusOr<std::unique_ptr<CheckpointFolder>> Open(const std::string& path);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
@@ -44,8 +45,12 @@ class CheckpointFolder {
 
   // Before a run goes on from `step`, which may not be the newest: gives those of later steps names
   // that no one takes for this run's ("step_00001234.aside"), so that nothing is lost. Returns
-  // how many there were.
-  absl::StatusOr<int> SetAsideAfter(int64_t step);
+  // their paths.
+  absl::StatusOr<std::vector<std::string>> SetAsideAfter(int64_t step);
+  // Before another run begins: moves all of them, also those that were set aside, to the folder
+  // `other`, which is made and must be on the same file system; the newest last. Returns how many
+  // there were.
+  absl::StatusOr<int> MoveAllTo(const std::string& other);
 
   // Writes the checkpoint of content.info.step, as WriteCheckpoint does. Returns the bytes written.
   absl::StatusOr<int64_t> Write(const CheckpointContent& content);

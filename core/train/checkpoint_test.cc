@@ -249,6 +249,32 @@ TEST_F(CheckpointTest, RetentionNeverLeavesOnlyDamagedOnes) {
   EXPECT_TRUE(fs::exists(folder->PathOf(20) + ".aside2"));
 }
 
+TEST_F(CheckpointTest, AllMoveToAnotherFolder) {
+  auto folder = Open();
+  ASSERT_TRUE(folder->Write(MakeContent(10)).ok());
+  ASSERT_TRUE(folder->Write(MakeContent(20)).ok());
+  ASSERT_TRUE(folder->SetAsideAfter(10).ok());
+  const std::string other = folder->path() + ".other";
+  fs::remove_all(other);
+  EXPECT_EQ(*folder->MoveAllTo(other), 2);
+  EXPECT_THAT(*folder->Steps(), ElementsAre());
+  EXPECT_EQ(*folder->MoveAllTo(other + "2"), 0);
+  EXPECT_FALSE(fs::exists(other + "2"));
+  EXPECT_TRUE(fs::exists(other + "/step_00000020.aside"));
+  EXPECT_TRUE(Checkpoint::Open(other + "/step_00000010").ok());
+}
+
+// As a start that fails would leave it.
+TEST_F(CheckpointTest, AnEmptyFolderDoesNotStay) {
+  std::string path;
+  {
+    auto folder = Open();
+    path = folder->path();
+    EXPECT_TRUE(fs::exists(path));
+  }
+  EXPECT_FALSE(fs::exists(path));
+}
+
 TEST_F(CheckpointTest, AStepIsReplacedAsAWhole) {
   auto folder = Open();
   CheckpointContent content = MakeContent(5);

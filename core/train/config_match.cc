@@ -41,11 +41,11 @@ absl::Status CheckDifferences(const std::vector<FieldDifference>& differences, b
   }
   std::string message;
   if (!fixed.empty()) {
-    message = absl::StrCat("the run cannot go on with another ", absl::StrJoin(fixed, "; "));
+    message = absl::StrCat("the run cannot go on with a change of ", absl::StrJoin(fixed, "; "));
   }
   if (!risky.empty()) {
     absl::StrAppend(&message, message.empty() ? "" : "; also, ", "with ", risk_flag,
-                    " alone it goes on with another ", absl::StrJoin(risky, "; "));
+                    " alone it goes on with a change of ", absl::StrJoin(risky, "; "));
   }
   return message.empty() ? absl::OkStatus() : absl::FailedPreconditionError(message);
 }

@@ -28,19 +28,22 @@ TEST(ConfigMatchTest, FreeFieldsMayChange) {
 
 TEST(ConfigMatchTest, RiskyOnesIfAskedFor) {
   const ConfigFields saved = {{"lr", "1"}, {"out", "a"}}, now = {{"lr", "2"}, {"out", "b"}};
-  EXPECT_EQ(Message(saved, now, false), "with --allow alone it goes on with another lr: 1 -> 2");
+  EXPECT_EQ(Message(saved, now, false),
+            "with --allow alone it goes on with a change of lr: 1 -> 2");
   EXPECT_EQ(Message(saved, now, true), "");
 }
 
 TEST(ConfigMatchTest, FixedOnesNeverAndAllAreNamed) {
   const ConfigFields saved = {{"lr", "1"}, {"model", "a"}, {"old", "x"}};
   const ConfigFields now = {{"lr", "2"}, {"model", ""}, {"new", "y"}};
-  EXPECT_EQ(Message(saved, now, true),
-            "the run cannot go on with another model: a -> (empty); new: (none) -> y; old: x -> "
-            "(none)");
-  EXPECT_EQ(Message(saved, now, false),
-            "the run cannot go on with another model: a -> (empty); new: (none) -> y; old: x -> "
-            "(none); also, with --allow alone it goes on with another lr: 1 -> 2");
+  EXPECT_EQ(
+      Message(saved, now, true),
+      "the run cannot go on with a change of model: a -> (empty); new: (none) -> y; old: x -> "
+      "(none)");
+  EXPECT_EQ(
+      Message(saved, now, false),
+      "the run cannot go on with a change of model: a -> (empty); new: (none) -> y; old: x -> "
+      "(none); also, with --allow alone it goes on with a change of lr: 1 -> 2");
 }
 
 }  // namespace

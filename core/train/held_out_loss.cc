@@ -44,9 +44,10 @@ absl::StatusOr<std::unique_ptr<HeldOutLoss>> HeldOutLoss::Create(
 HeldOutLoss::HeldOutLoss(const HeldOutLossOptions& options)
     : options_(options), timed_(DependsOnTimesteps(*options.model)) {}
 
-absl::StatusOr<HeldOutLosses> HeldOutLoss::Evaluate(
-    const std::map<std::string, Tensor>& parameters, const std::vector<DeviceWorker*>& workers,
-    const std::function<void(double)>& on_progress) {
+absl::StatusOr<HeldOutLosses> HeldOutLoss::Evaluate(const std::map<std::string, Tensor>& parameters,
+                                                    const std::vector<DeviceWorker*>& workers,
+                                                    const std::function<void(double)>& on_progress,
+                                                    const std::function<bool()>& should_stop) {
   DPIPE_ASSIGN_OR_RETURN(const Backbones backbones, LoadBackbones(parameters));
   Passes passes;
   for (size_t i = 0, next_backbone = 0; i < timed_.size(); ++i) {
@@ -62,8 +63,8 @@ absl::StatusOr<HeldOutLosses> HeldOutLoss::Evaluate(
   const auto statuses = RunOnAll(chosen.workers(), [&](int worker) -> absl::Status {
     for (int batch = next++; batch < num_batches; batch = next++) {
       losses[batch].resize(num_quantiles);
-      DPIPE_RETURN_IF_ERROR(
-          EvaluateBatch(batch, passes, chosen.workers()[worker]->device(), &losses[batch]));
+      DPIPE_RETURN_IF_ERROR(EvaluateBatch(batch, passes, chosen.workers()[worker]->device(),
+                                          should_stop, &losses[batch]));
       if (worker == 0 && on_progress) on_progress(static_cast<double>(batch + 1) / num_batches);
     }
     return absl::OkStatus();
@@ -106,6 +107,7 @@ int64_t HeldOutLoss::DeviceBytes() const {
 
 absl::Status HeldOutLoss::EvaluateBatch(int batch, const Passes& passes,
                                         const std::shared_ptr<Device>& device,
+                                        const std::function<bool()>& should_stop,
                                         std::vector<std::vector<double>>* losses) {
   const int first = batch * options_.batch;
   const SampleRange samples{first, std::min(first + options_.batch, options_.num_samples)};
@@ -127,6 +129,7 @@ absl::Status HeldOutLoss::EvaluateBatch(int batch, const Passes& passes,
     }
   }
   for (size_t quantile = 0; quantile < losses->size(); ++quantile) {
+    if (should_stop && should_stop()) return absl::CancelledError("the evaluation was stopped");
     Outputs outputs = frozen;
     DPIPE_RETURN_IF_ERROR(RunFrozen(passes, samples, quantile, /*timed=*/true, device, &outputs));
     std::vector<double>& sums = (*losses)[quantile];

@@ -47,10 +47,12 @@ class HeldOutLoss {
 
   // With these parameters of the backbones, which are copied. Batches are spread over the workers,
   // or over the CPU's cores where GPUs have no room left; the numbers do not depend on how many
-  // there are.
+  // there are. `on_progress` is called by one thread; `should_stop`, asked by all of them again and
+  // again, ends the evaluation with Cancelled.
   absl::StatusOr<HeldOutLosses> Evaluate(
       const std::map<std::string, Tensor>& parameters, const std::vector<DeviceWorker*>& workers,
-      const std::function<void(double share_done)>& on_progress = nullptr);
+      const std::function<void(double share_done)>& on_progress = nullptr,
+      const std::function<bool()>& should_stop = nullptr);
 
  private:
   // Outputs that feed other components, by component and name.
@@ -64,6 +66,7 @@ class HeldOutLoss {
   int64_t DeviceBytes() const;
   // `losses`: by quantile, one a sample of the batch.
   absl::Status EvaluateBatch(int batch, const Passes& passes, const std::shared_ptr<Device>& device,
+                             const std::function<bool()>& should_stop,
                              std::vector<std::vector<double>>* losses);
   // The frozen components that `timed` says, of which only those depend on the quantile.
   absl::Status RunFrozen(const Passes& passes, SampleRange samples, int quantile, bool timed,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "core/base/bytes.h"
+#include "core/base/count.h"
 #include "core/base/time.h"
 #include "core/comm/gloo/gloo.h"
 #include "core/comm/in_process.h"
@@ -208,7 +209,7 @@ absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job) {
   const int num_processes = job.processes == nullptr ? 1 : job.processes->num_processes();
   const int n = job.processes == nullptr ? own : job.processes->num_ranks();
   const bool on_cpus = job.workers[0]->device()->has_host_memory();
-  const std::string devices = absl::StrCat(n, on_cpus ? " CPU device(s)" : " GPU(s)");
+  const std::string devices = Count(n, on_cpus ? "CPU device" : "GPU");
   cluster.set_name(num_processes == 1 ? absl::StrCat("this machine: ", devices, " of one process")
                                       : absl::StrCat(devices, " of ", num_processes, " processes"));
   cluster.set_num_nodes(1);

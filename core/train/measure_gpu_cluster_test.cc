@@ -56,7 +56,7 @@ TEST_F(MeasureGpuClusterTest, AllProcessesGetWhatTheFirstHasMeasured) {
     ASSERT_TRUE(cluster.ok()) << cluster.status();
     clusters[member.address.process] = *cluster;
   });
-  EXPECT_EQ(clusters[0].name(), "4 GPU(s) of 2 processes");
+  EXPECT_EQ(clusters[0].name(), "4 GPUs of 2 processes");
   EXPECT_EQ(clusters[0].devices_per_node(), 4);
   EXPECT_FALSE(clusters[0].collectives_use_compute());
   EXPECT_EQ(clusters[0].memory_bytes_per_device(), int64_t{70} << 30) << "7/8 of a GPU's";

@@ -85,6 +85,9 @@ absl::StatusOr<Tensor> CascadeSampler::SampleWith(int part, const Conditions& co
   Tensor estimate;
   diffusion::PredictFn predict = [&](const Tensor& x,
                                      const Tensor& timesteps) -> absl::StatusOr<Tensor> {
+    if (options.should_stop && options.should_stop()) {
+      return absl::CancelledError("drawing was stopped");
+    }
     nn::ValueMap values = {{network.program->InputNamed("noisy_pixels"), x},
                            {network.program->InputNamed("timesteps"), timesteps}};
     for (const auto& [name, tensor] : conditions) {

@@ -3,6 +3,7 @@
 #define DPIPE_MODELS_DIFFUSION_DRAW_OPTIONS_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "models/diffusion/sampler.h"
 
@@ -14,6 +15,9 @@ struct DrawOptions {
   uint64_t seed = 0;
   diffusion::SamplerKind kind = diffusion::SamplerKind::kDdim;
   int batch = 8;  // prompts drawn together on one device
+  // Asked before each denoising step, by several threads; true ends drawing with Cancelled. May be
+  // empty.
+  std::function<bool()> should_stop;
 };
 
 }  // namespace dpipe::models

@@ -154,6 +154,9 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
                          model_->vae_config().downscale());
   }
   auto predict = [&](const Tensor& x, const Tensor& timesteps) -> absl::StatusOr<Tensor> {
+    if (options.should_stop && options.should_stop()) {
+      return absl::CancelledError("drawing was stopped");
+    }
     inputs["noisy_latents"] = x;
     inputs["timesteps"] = timesteps;
     if (unet.self_conditioning() && inputs.count("estimate") == 0) {

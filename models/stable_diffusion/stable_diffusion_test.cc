@@ -282,6 +282,9 @@ TEST(ImageSamplerTest, GuidanceOfOneIsTheLimitOfGuidance) {
   DrawOptions options;
   options.num_steps = 3;
   options.guidance = 1;
+  options.should_stop = [] { return true; };
+  EXPECT_TRUE(absl::IsCancelled((*sampler)->Draw(prompts, options, {workers[0].get()}).status()));
+  options.should_stop = nullptr;
   const auto alone = (*sampler)->Draw(prompts, options, {workers[0].get()});
   options.guidance = 1 + 1e-6f;
   const auto guided = (*sampler)->Draw(prompts, options, {workers[0].get()});

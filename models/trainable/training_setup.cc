@@ -10,6 +10,7 @@
 #include "core/backend/choose_devices.h"
 #include "core/backend/choose_together.h"
 #include "core/backend/connect_ranks.h"
+#include "core/base/count.h"
 #include "core/report/machine.h"
 #include "models/trainable/load.h"
 
@@ -191,7 +192,7 @@ InputsOptions TrainingSetup::inputs_options() const {
 
 std::string TrainingSetup::Describe() const {
   const report::MachineInfo machine = report::CollectMachineInfo();
-  std::string data = absl::StrCat(data_.training->dataset().size(), " images in ",
+  std::string data = absl::StrCat(Count(data_.training->dataset().size(), "image"), " in ",
                                   data_.training->dataset().name());
   const std::vector<DataLoader::SizeInUse> sizes = data_.training->SizesInUse();
   if (sizes.size() > 1) {
@@ -207,13 +208,13 @@ std::string TrainingSetup::Describe() const {
   const Device& device = *workers_[0]->device();
   const std::string devices = absl::StrCat(
       device.kind() == DeviceKind::kCuda
-          ? absl::StrCat(" device(s), the first ", device.name())
-          : absl::StrCat(" device(s) of ", device.num_threads(), " core(s) each"),
+          ? absl::StrCat(", the first ", device.name())
+          : absl::StrCat(" of ", Count(device.num_threads(), "core"), " each"),
       num_processes() > 1 ? absl::StrCat(", as in each of ", num_processes(), " processes") : "");
   return absl::StrCat("Model:    ", model_->Describe(), ", ", DTypeName(options_.compute_dtype),
                       "\n", "Data:     ", data, "\n",
-                      "Machine:  ", report::DescribeMachine(machine), "; ", workers_.size(),
-                      devices,
+                      "Machine:  ", report::DescribeMachine(machine), "; ",
+                      Count(workers_.size(), "device"), devices,
                       device_note_.empty() ? "" : absl::StrCat("\n          ", device_note_));
 }
 

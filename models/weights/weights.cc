@@ -145,15 +145,33 @@ absl::StatusOr<std::map<std::string, const SafetensorsView*>> Match(
   return found;
 }
 
-// Copies each parameter's values to where `place` says; places are asked for once all is checked.
+// Training on what is not a number, or drawing with it, gives nothing.
+absl::Status CheckFinite(const WeightFiles& weights, const SafetensorsView& view,
+                         absl::Span<const float> values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(weights.name, ": ", view.name, " holds ", values[i], " (element ", i,
+                     "): these weights are damaged or of a training that diverged; use an earlier "
+                     "checkpoint or another model"));
+  }
+  return absl::OkStatus();
+}
+
+// Copies each parameter's values to where `place` says; places are asked for once all is checked
+// but the values themselves.
 absl::Status Read(const std::string& path, const Expected& expected,
                   const LoadWeightsOptions& options,
                   const std::function<float*(const nn::ParameterInfo&)>& place) {
   DPIPE_ASSIGN_OR_RETURN(const WeightFiles weights, OpenWeights(path));
   DPIPE_ASSIGN_OR_RETURN(const auto found, Match(weights, expected, options));
   for (const auto& [name, view] : found) {
-    CopyTo(*view, place(*expected.at(name)));
+    const nn::ParameterInfo& parameter = *expected.at(name);
+    float* const values = place(parameter);
+    CopyTo(*view, values);
     GiveBackPages(*view);
+    const size_t count = parameter.shape.num_elements();
+    DPIPE_RETURN_IF_ERROR(CheckFinite(weights, *view, absl::MakeConstSpan(values, count)));
   }
   return absl::OkStatus();
 }

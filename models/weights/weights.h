@@ -34,7 +34,8 @@ struct LoadWeightsOptions {
 // layer's weight [out, in] may be stored as a 1 x 1 convolution's [out, in, 1, 1] and the other way
 // round: transformers' projections and a VAE's attention come as both. InvalidArgument lists every
 // parameter that is missing, every tensor that is surplus, and every wrong shape or dtype with both
-// values. Errors of the format are SafetensorsFile's.
+// values, or names the first value that is NaN or infinite. Errors of the format are
+// SafetensorsFile's.
 //
 // Memory: the tensors that are returned and, for a moment, the largest one again; pages of the file
 // are given back as soon as they are read.
@@ -44,7 +45,7 @@ absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
                                          const LoadWeightsOptions& options = {});
 
 // The same straight into the parameters of a set, without a copy beside it. After an error it
-// holds what it held before.
+// holds what it held before; after one of a value that is not finite, a part of the file.
 absl::Status LoadWeightsInto(const std::string& path, nn::ParameterSet* parameters,
                              const LoadWeightsOptions& options = {});
 

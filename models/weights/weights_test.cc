@@ -58,6 +58,22 @@ TEST(WeightsTest, ReadsAllThreeTypesAndOldNames) {
             (std::vector<float>{1, -2, 0.333251953125f, std::ldexp(1.0f, -24), 65504, 0}));
 }
 
+TEST(WeightsTest, WhatIsNotFiniteIsRefused) {
+  const nn::Program program = Small("a");
+  for (const float bad : {NAN, INFINITY}) {
+    const std::vector<float> six(6), two = {0, bad};
+    const std::string path = TestPath("not_finite.safetensors");
+    ASSERT_TRUE(WriteSafetensors(
+                    path, {View("a.weight", "F32", {2, 3}, six), View("a.bias", "F32", {2}, two)})
+                    .ok());
+    const std::string message(LoadWeights(path, {&program}, Device::Cpu()).status().message());
+    EXPECT_NE(message.find(path + ": a.bias holds " + (std::isnan(bad) ? "nan" : "inf") +
+                           " (element 1): "),
+              std::string::npos)
+        << message;
+  }
+}
+
 TEST(WeightsTest, ListsEverythingThatDoesNotFit) {
   const nn::Program a = Small("a"), b = Small("b");
   const std::vector<float> six(6), two(2);

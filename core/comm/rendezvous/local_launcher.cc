@@ -57,6 +57,7 @@ class Launcher {
     }
     sigaction(SIGINT, &old_int_, nullptr);
     sigaction(SIGTERM, &old_term_, nullptr);
+    sigaction(SIGHUP, &old_hup_, nullptr);
     sigaction(SIGCHLD, &old_child_, nullptr);
   }
 
@@ -68,7 +69,10 @@ class Launcher {
     listener_ = Socket();  // process 0 has its own
     while (NumRunning() > 0) {
       ForwardOutput();
-      if (signal_to_pass_on != 0) Signal(std::exchange(signal_to_pass_on, 0));
+      if (signal_to_pass_on != 0) {
+        passed_on_ = std::exchange(signal_to_pass_on, 0);
+        Signal(passed_on_);
+      }
       Reap();
       if (MonotonicNow() > kill_at_ns_) {
         Say(absl::StrCat(NumRunning(), " processes have not ended ",
@@ -96,6 +100,9 @@ class Launcher {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, &old_int_);
     sigaction(SIGTERM, &action, &old_term_);
+    // Ignored where it was, as by nohup.
+    sigaction(SIGHUP, nullptr, &old_hup_);
+    if (old_hup_.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
     // Where it is ignored, which a program may have handed down, nobody learns how a child ended.
     action.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &action, &old_child_);
@@ -227,7 +234,10 @@ class Launcher {
       const Ending ending = EndingOf(children_[i].pid);
       children_[i].running = ending.runs;
       if (ending.runs || ending.code == 0 || told) continue;
-      Say(absl::StrCat("process ", i, " (pid ", children_[i].pid, ") ", ending.words));
+      // Who ends so has saved because of the signal, and has said so.
+      if (passed_on_ == 0 || ending.code != 128 + passed_on_ || ending.by_signal) {
+        Say(absl::StrCat("process ", i, " (pid ", children_[i].pid, ") ", ending.words));
+      }
       if (exit_code_ != 0 && (by_signal || !ending.by_signal)) continue;
       exit_code_ = ending.code;
       by_signal = ending.by_signal;
@@ -270,8 +280,9 @@ class Launcher {
   std::string job_;
   std::vector<Child> children_;
   int exit_code_ = 0;
+  int passed_on_ = 0;          // the last signal that all have got
   Nanos kill_at_ns_ = kNever;  // what still runs, after a failure
-  struct sigaction old_int_, old_term_, old_child_;
+  struct sigaction old_int_, old_term_, old_hup_, old_child_;
 };
 
 }  // namespace

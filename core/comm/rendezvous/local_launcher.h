@@ -2,7 +2,7 @@
 //
 // They find each other by torchrun's variables (see job_address.h); process 0 gets the socket that
 // it listens on already open, so that no other program can take its port. What they print comes out
-// line by line with "[2] " before it. SIGINT and SIGTERM are handed on to all of them. When one
+// line by line with "[2] " before it. SIGINT, SIGTERM and SIGHUP are handed on to all of them. When one
 // fails, the others have some time to say why and to end; then they are killed. None outlives the
 // launcher, however that ends.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_LOCAL_LAUNCHER_H_

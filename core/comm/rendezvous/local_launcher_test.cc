@@ -135,6 +135,19 @@ TEST(LocalLauncherTest, ASignalReachesAll) {
   EXPECT_EQ(WEXITSTATUS(status), 5);
 }
 
+// As //tools:train does when it has saved: an exit code, and no failure.
+TEST(LocalLauncherTest, EndingBecauseOfASignalIsNoFailure) {
+  const std::string folder = ::testing::TempDir() + "/hung_up";
+  testing::internal::CaptureStderr();
+  const pid_t launcher = ForkLauncher(2, folder, "trap \"exit $((129 - 129 * RANK))\" HUP");
+  for (int i : {0, 1}) AwaitPid(absl::StrCat(folder, "/", i));
+  kill(launcher, SIGHUP);
+  int status = 0;
+  ASSERT_EQ(waitpid(launcher, &status, 0), launcher);
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGHUP);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 TEST(LocalLauncherTest, NoneOutlivesALauncherThatIsKilled) {
   const std::string folder = ::testing::TempDir() + "/killed";
   const pid_t launcher = ForkLauncher(2, folder, "true");

@@ -233,9 +233,11 @@ absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Durat
       reason = socket.status();
     }
     if (whole.left() <= kRetryInterval) {
-      return absl::DeadlineExceededError(absl::StrCat("no connection to ", HostPort(host, port),
-                                                      " within ", absl::FormatDuration(deadline),
-                                                      ": ", reason.message()));
+      return absl::DeadlineExceededError(
+          absl::StrCat("no connection to ", HostPort(host, port), " within ",
+                       absl::FormatDuration(
+                           absl::Trunc(deadline + absl::Milliseconds(50), absl::Milliseconds(100))),
+                       ": ", reason.message()));
     }
     absl::SleepFor(kRetryInterval);
   }

@@ -1,0 +1,120 @@
+#include "tools/set_aside.h"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/bytes.h"
+#include "tools/shell_quote.h"
+
+namespace dpipe::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a run writes beside its model; its checkpoints are not renamed as a whole, since this
+// process holds their folder.
+constexpr const char* kSuffixes[] = {"",         ".log.jsonl",        ".mllog",      ".tensorboard",
+                                     ".samples", ".config.textproto", ".bad_batches"};
+constexpr char kCheckpoints[] = ".checkpoints";
+
+struct Renaming {
+  std::string from, to;
+};
+
+std::vector<Renaming> RenamingsTo(const std::string& out, const std::string& log_path,
+                                  const std::string& ending) {
+  std::vector<Renaming> all;
+  for (const char* suffix : kSuffixes) all.push_back({out + suffix, out + ending + suffix});
+  if (log_path != out + ".log.jsonl") all.push_back({log_path, log_path + ending});
+  return all;
+}
+
+// Empty folders are not worth keeping, and /dev/null is no log.
+bool HasContent(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return !fs::is_empty(path, error);
+  return fs::is_regular_file(path, error);
+}
+
+bool IsFree(const std::string& out, const std::vector<Renaming>& renamings,
+            const std::string& ending) {
+  std::error_code error;
+  for (const Renaming& renaming : renamings) {
+    if (fs::exists(fs::symlink_status(renaming.to, error))) return false;
+  }
+  return !fs::exists(out + ending + kCheckpoints, error);
+}
+
+// Where their folder is on another file system they stay in it, under other names.
+absl::Status SetCheckpointsAside(const std::string& folder, CheckpointFolder* checkpoints,
+                                 RunAside* aside) {
+  const auto moved = checkpoints->MoveAllTo(folder);
+  if (moved.ok()) {
+    aside->has_checkpoints = *moved > 0;
+    if (*moved > 0) aside->paths.push_back(folder);
+    return absl::OkStatus();
+  }
+  std::error_code error;
+  fs::remove(folder, error);  // which is empty
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> renamed, checkpoints->SetAsideAfter(-1));
+  aside->paths.insert(aside->paths.end(), renamed.begin(), renamed.end());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RunAside> SetRunAside(const std::string& out, const std::string& log_path,
+                                     CheckpointFolder* checkpoints) {
+  std::string ending = ".aside";
+  std::vector<Renaming> renamings = RenamingsTo(out, log_path, ending);
+  for (int i = 2; !IsFree(out, renamings, ending); ++i) {
+    ending = absl::StrCat(".aside", i);
+    renamings = RenamingsTo(out, log_path, ending);
+  }
+  RunAside aside;
+  aside.out = out + ending;
+  for (const Renaming& renaming : renamings) {
+    if (!HasContent(renaming.from)) continue;
+    std::error_code error;
+    fs::rename(renaming.from, renaming.to, error);
+    if (error) {
+      return absl::UnavailableError(absl::StrCat(
+          "the run that is in ", out, " cannot be set aside: cannot rename ", renaming.from, " to ",
+          renaming.to, ": ", error.message(), "; choose another --out"));
+    }
+    aside.paths.push_back(renaming.to);
+  }
+  // The last: as long as they are there, an unfinished run is not begun anew.
+  DPIPE_RETURN_IF_ERROR(SetCheckpointsAside(aside.out + kCheckpoints, checkpoints, &aside));
+  aside.bytes = BytesIn(aside.paths);
+  return aside;
+}
+
+std::string DescribeAside(const std::string& out, const RunAside& aside) {
+  std::string text = absl::StrCat("Aside:    the run that was in ", out, " is now ", aside.out,
+                                  " (", FormatBytes(aside.bytes), ")");
+  if (aside.has_checkpoints) {
+    absl::StrAppend(&text, "\n          go on with it: ", ShellCommand({"--out=" + aside.out}),
+                    " --resume=auto");
+  }
+  absl::StrAppend(&text, "\n          delete it: rm -r ", ShellCommand(aside.paths));
+  return text;
+}
+
+int64_t BytesIn(const std::vector<std::string>& paths) {
+  int64_t bytes = 0;
+  std::error_code error;
+  for (const std::string& path : paths) {
+    if (fs::is_regular_file(path, error)) bytes += fs::file_size(path, error);
+    for (fs::recursive_directory_iterator it(path, error), end; !error && it != end;
+         it.increment(error)) {
+      std::error_code of_entry;
+      if (it->is_regular_file(of_entry)) bytes += it->file_size(of_entry);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace dpipe::tools

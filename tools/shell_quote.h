@@ -1,0 +1,16 @@
+// Words as a shell reads them.
+#ifndef DPIPE_TOOLS_SHELL_QUOTE_H_
+#define DPIPE_TOOLS_SHELL_QUOTE_H_
+
+#include <string>
+#include <vector>
+
+namespace dpipe::tools {
+
+// Words with a space between them, each in quotes where it needs them: what can be copied into a
+// shell.
+std::string ShellCommand(const std::vector<std::string>& words);
+
+}  // namespace dpipe::tools
+
+#endif  // DPIPE_TOOLS_SHELL_QUOTE_H_
