@@ -12,7 +12,7 @@
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "tools/config_tree.h"
-#include "tools/word_wrap.h"
+#include "core/command_line/word_wrap.h"
 
 namespace dpipe::tools {
 namespace {

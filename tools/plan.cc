@@ -12,7 +12,7 @@
 #include "core/schedule/torch_csv.h"
 #include "core/schedule/verify.h"
 #include "gflags/gflags.h"
-#include "tools/command_line.h"
+#include "core/command_line/command_line.h"
 #include "tools/plan_result_text.h"
 #include "tools/proto_file.h"
 #include "tools/schedule_text.h"
@@ -179,5 +179,5 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"plan", dpipe::tools::kUsage}, dpipe::tools::Main);
+  return dpipe::RunCommand(argc, argv, {"plan", dpipe::tools::kUsage}, dpipe::tools::Main);
 }

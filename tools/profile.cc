@@ -16,7 +16,7 @@
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/find_data.h"
 #include "models/trainable/training_setup.h"
-#include "tools/command_line.h"
+#include "core/command_line/command_line.h"
 #include "tools/profile_text.h"
 #include "tools/proto_file.h"
 
@@ -139,6 +139,6 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"profile", dpipe::tools::kUsage},
+  return dpipe::RunCommand(argc, argv, {"profile", dpipe::tools::kUsage},
                                   dpipe::tools::Main);
 }

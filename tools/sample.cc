@@ -13,7 +13,7 @@
 #include "data/image_encode.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/sampler.h"
-#include "tools/command_line.h"
+#include "core/command_line/command_line.h"
 #include "tools/prompts.h"
 #include "tools/trained_model.h"
 
@@ -101,5 +101,5 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"sample", dpipe::tools::kUsage}, dpipe::tools::Main);
+  return dpipe::RunCommand(argc, argv, {"sample", dpipe::tools::kUsage}, dpipe::tools::Main);
 }

@@ -18,7 +18,7 @@
 #include "models/stable_diffusion/sampler.h"
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
-#include "tools/command_line.h"
+#include "core/command_line/command_line.h"
 #include "tools/following.h"
 #include "tools/scoring.h"
 
@@ -174,6 +174,6 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"score_control", dpipe::tools::kUsage},
+  return dpipe::RunCommand(argc, argv, {"score_control", dpipe::tools::kUsage},
                                   dpipe::tools::Main);
 }

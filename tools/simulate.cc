@@ -8,7 +8,7 @@
 #include "core/emulation/emulate.h"
 #include "core/sim/simulator.h"
 #include "gflags/gflags.h"
-#include "tools/command_line.h"
+#include "core/command_line/command_line.h"
 #include "tools/proto_file.h"
 #include "tools/simulation_text.h"
 
@@ -104,6 +104,6 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"simulate", dpipe::tools::kUsage},
+  return dpipe::RunCommand(argc, argv, {"simulate", dpipe::tools::kUsage},
                                   dpipe::tools::Main);
 }

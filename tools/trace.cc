@@ -16,7 +16,7 @@
 #include "core/report/trace_page.h"
 #include "core/sim/simulator.h"
 #include "gflags/gflags.h"
-#include "tools/command_line.h"
+#include "core/command_line/command_line.h"
 #include "tools/proto_file.h"
 
 DEFINE_string(trace, "", "a trace: of //tools:simulate, or of a run");
@@ -158,5 +158,5 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"trace", dpipe::tools::kUsage}, dpipe::tools::Main);
+  return dpipe::RunCommand(argc, argv, {"trace", dpipe::tools::kUsage}, dpipe::tools::Main);
 }

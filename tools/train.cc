@@ -12,7 +12,7 @@
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "models/config/model_index.h"
-#include "tools/command_line.h"
+#include "core/command_line/command_line.h"
 #include "tools/config_flags.h"
 #include "tools/train_options.h"
 #include "tools/train_processes.h"
@@ -139,5 +139,5 @@ absl::StatusOr<int> Main(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const absl::StatusOr<int> exit_code = dpipe::tools::Main(arguments);
-  return exit_code.ok() ? *exit_code : dpipe::tools::ExitCode("train", exit_code.status());
+  return exit_code.ok() ? *exit_code : dpipe::ExitCode("train", exit_code.status());
 }

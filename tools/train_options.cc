@@ -8,7 +8,7 @@
 #include "core/base/run_paths.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/find_data.h"
-#include "tools/command_line.h"
+#include "core/command_line/command_line.h"
 #include "tools/config_flags.h"
 #include "tools/prompts.h"
 
