@@ -378,7 +378,7 @@ absl::StatusOr<std::map<std::string, double>> IdleByReason(const Trace& trace) {
 absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,
                                              const ComparisonOptions& options,
                                              report::Progress* progress) {
-  if (options.strategies.empty()) return absl::InvalidArgumentError("no strategy was asked for");
+  if (options.strategies.empty()) return absl::InvalidArgumentError("no strategy was requested");
   if (options.global_batch < 1 || options.steps < 1 || options.repeats < 1 ||
       options.warmup_steps < 1 || options.profiles < 1 || options.reference_steps < 0 ||
       options.slow_down < 0) {
