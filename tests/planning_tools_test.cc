@@ -280,7 +280,7 @@ TEST_F(PlanningToolsTest, BadFilesSayWhere) {
   WriteInputs();
   ASSERT_TRUE(WriteFileAtomically(Path("plan.pb"), "\xff\xff").ok());
   EXPECT_THAT(Run("simulate", {"--plan=" + Path("plan.pb")}).err,
-              HasSubstr("2 bytes are no dpipe.Plan in the wire format"));
+              HasSubstr("2 bytes are not a dpipe.Plan in the wire format"));
   EXPECT_THAT(Run("simulate", {"--plan=" + Path("plan.txt")}).err,
               HasSubstr("plan.txt: the name must end in .textproto"));
   EXPECT_THAT(Run("plan", {"--global_batch=16", "--strategy=nix"}).err,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -277,7 +278,10 @@ std::string ConfigHelp(const Message& config) {
   constexpr size_t kIndent = 36;
   std::string text;
   const std::unique_ptr<Message> defaults(config.New());
+  const FieldDescriptor* section = nullptr;
   for (const ConfigLeaf& leaf : ConfigLeaves(*config.GetDescriptor())) {
+    const FieldDescriptor* const own = leaf.sections.empty() ? nullptr : leaf.sections[0];
+    if (std::exchange(section, own) != own && !text.empty()) text += "\n";
     const std::string value = ValueText(leaf, *defaults);
     std::string doc = leaf.info.doc();
     if (!leaf.info.alias().empty()) {

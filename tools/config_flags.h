@@ -41,7 +41,7 @@ absl::Status ApplyConfigFlag(const ConfigFlag& flag, google::protobuf::Message* 
 // That every field's value is one that its FieldInfo allows.
 absl::Status CheckConfig(const google::protobuf::Message& config);
 
-// A line or more a field: flags, defaults, what they mean.
+// A line or more for each field: flags, defaults, what they mean; a blank line between sections.
 std::string ConfigHelp(const google::protobuf::Message& config);
 
 // All of it as text, the defaults too: what a run was made with, whatever defaults become later.

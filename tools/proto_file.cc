@@ -42,7 +42,7 @@ absl::Status ReadProto(const std::string& path, google::protobuf::Message* messa
   if (IsText(path)) return ReadTextProto(path, message);
   DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   if (message->ParseFromString(bytes)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", bytes.size(), " bytes are no ",
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", bytes.size(), " bytes are not a ",
                                                  message->GetTypeName(), " in the wire format"));
 }
 

@@ -11,8 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/process_group.h"
-#include "models/config/model_index.h"
 #include "core/command_line/command_line.h"
+#include "models/config/model_index.h"
 #include "tools/config_flags.h"
 #include "tools/train_options.h"
 #include "tools/train_processes.h"
@@ -28,9 +28,14 @@ constexpr char kUsage[] =
     "  bazel run //tools:train -- --nproc=2\n"
     "  bazel run //tools:train -- --nproc=8 --backend=cuda     a process for each of 8 GPUs\n"
     "\n"
+    "Exit codes: 0 done, 1 refused (why is on standard error), 2 wrong command line, 3 nothing "
+    "fits in\n"
+    "memory.\n"
+    "\n"
     "Every field of tools/train_config.proto is a flag. Short names are in brackets.\n"
-    "  --config=FILE                     fields as text, which flags overwrite\n"
-    "  --print_config                    say the whole config, and end\n";
+    "  --config=FILE                     file with fields as text, which flags overwrite\n"
+    "  --print_config                    print the whole configuration, and exit\n"
+    "\n";
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
