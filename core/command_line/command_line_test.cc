@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 
 DEFINE_int32(steps, 30, "denoising steps");
-DEFINE_double(guidance, 4, "scale of the guidance");
+DEFINE_double(guidance, 0.99, "scale of the guidance");
 DEFINE_uint64(seed, 1, "seed for the noise");
 DEFINE_bool(messages, true, "draw messages");
 DEFINE_string(out, "", "file to write");
@@ -97,6 +97,7 @@ TEST_F(CommandLineTest, HelpHasTheProgramsFlagsByGroup) {
     EXPECT_EQ(outcome.err, "");
     EXPECT_FALSE(outcome.has_run);
     EXPECT_EQ(outcome.out.find("Draws.\n\nHow:\n  --steps=30 "), 0u) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("\n  --guidance=0.99 "));
     EXPECT_THAT(outcome.out, HasSubstr("\nOther flags:\n  --messages=true "));
     EXPECT_THAT(outcome.out, HasSubstr("  --out                     file to write [--output]\n"));
     EXPECT_THAT(outcome.out, Not(HasSubstr("tab_completion")));

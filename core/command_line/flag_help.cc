@@ -3,6 +3,7 @@
 #include <map>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/command_line/parse_flags.h"
@@ -13,13 +14,20 @@ namespace {
 
 using gflags::CommandLineFlagInfo;
 
+// gflags writes 17 digits of a double.
+std::string DefaultOf(const CommandLineFlagInfo& flag) {
+  double value;
+  const bool is_double = flag.type == "double" && absl::SimpleAtod(flag.default_value, &value);
+  return is_double ? absl::StrCat(value) : flag.default_value;
+}
+
 std::string FlagHelp(const CommandLineFlagInfo& flag) {
   constexpr size_t kIndent = 28;
   const bool is_empty = flag.type == "string" && flag.default_value.empty();
   const std::string other = OtherName(flag.name);
   return WrapWords(
-      absl::StrCat("  --", flag.name, is_empty ? "" : absl::StrCat("=", flag.default_value)),
-      kIndent, absl::StrCat(flag.description, other.empty() ? "" : " [--" + other + "]"));
+      absl::StrCat("  --", flag.name, is_empty ? "" : absl::StrCat("=", DefaultOf(flag))), kIndent,
+      absl::StrCat(flag.description, other.empty() ? "" : " [--" + other + "]"));
 }
 
 }  // namespace
