@@ -225,7 +225,8 @@ class ComparisonRun {
       DPIPE_ASSIGN_OR_RETURN(
           const std::string text,
           job_.processes->FromLeader("the plan of " + contender->name, plan.SerializeAsString()));
-      if (!plan.ParseFromString(text)) return absl::InternalError("the leader's plan cannot be parsed");
+      if (!plan.ParseFromString(text))
+        return absl::InternalError("the leader's plan cannot be parsed");
     }
     if (plan.devices_size() == 0) return absl::OkStatus();
     contender->result.is_unfilled_pipeline =

@@ -132,7 +132,8 @@ class Member {
     }
     DPIPE_ASSIGN_OR_RETURN(const std::string text,
                            processes_->FromLeader("a plan", plan.SerializeAsString()));
-    if (!plan.ParseFromString(text)) return absl::InternalError("the leader's plan cannot be parsed");
+    if (!plan.ParseFromString(text))
+      return absl::InternalError("the leader's plan cannot be parsed");
     const Nanos start = MonotonicNow();
     DPIPE_ASSIGN_OR_RETURN(const auto actual, testlib::GradientsOf(job, plan, FLAGS_steps));
     if (leads()) Compare(strategy, num_stages, plan, actual, MonotonicNow() - start);
