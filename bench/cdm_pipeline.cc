@@ -6,7 +6,7 @@
 int main(int argc, char** argv) {
   dpipe::bench::PipelineProgram program;
   program.name = "cdm_pipeline";
-  program.summary = "trains a cascade of two pixel-space models";
+  program.summary = "Trains a cascade of two pixel-space models";
   program.model.kind = "cascade";
   // No offline cache: there is nothing frozen.
   program.defaults = {{"model", "tiny_cdm"},

@@ -15,6 +15,7 @@
 #include "bench/curve_chart.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/command_line/command_line.h"
 #include "core/planner/search.h"
 #include "core/report/machine.h"
 #include "core/report/table.h"
@@ -24,18 +25,21 @@
 #include "models/trainable/training_setup.h"
 #include "nlohmann/json.hpp"
 
-DEFINE_string(model, "tiny_sd", "a built-in model's name, or a folder in diffusers layout");
+DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_string(methods, "exact,pipedream,xpipe,hetpipe,l-greco,cupcake,speed,patches",
-              "which to train by, separated by commas");
-DEFINE_int32(devices, 0, "devices to train on; 0: one for each core");
-DEFINE_int32(batch, 32, "images of an update, over all devices");
-DEFINE_int32(updates, 320, "updates in all, a multiple of --window and of --points");
-DEFINE_int32(window, 8, "updates of a step where weights lag behind: then all are at one again");
-DEFINE_int32(points, 10, "evaluations on the way");
+              "methods to train by, separated by commas");
+DEFINE_int32(devices, 0, "number of devices to train on; 0: one for each core");
+DEFINE_int32(batch, 32, "images of an update of the weights, over all devices");
+DEFINE_int32(updates, 320,
+             "total number of updates of the weights, a multiple of --window and of --points");
+DEFINE_int32(window, 8,
+             "updates in a step of methods whose weights lag behind; at its end all weights agree "
+             "again");
+DEFINE_int32(points, 10, "number of evaluations during training");
 DEFINE_double(lr, 1.5e-3,
               "learning rate of AdamW, after some 20 updates; gradients are not clipped");
-DEFINE_uint64(seed, 1, "of initial weights, order of the data, noise and timesteps");
+DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(out, "", "folder for the results; empty: out/ and the benchmark's name");
 
 namespace dpipe::bench {
@@ -77,7 +81,8 @@ absl::StatusOr<Method> FindMethod(const std::string& name) {
     if (method.name == name) return method;
     absl::StrAppend(&known, known.empty() ? "" : ", ", method.name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("unknown method '", name, "'; there are ", known));
+  return CommandLineError(
+      absl::StrCat("--methods: unknown method '", name, "'; there are ", known));
 }
 
 struct Outcome {
@@ -260,12 +265,12 @@ absl::Status Write(const std::string& folder, const std::vector<Outcome>& outcom
 
 absl::Status CheckFlags() {
   if (FLAGS_updates < 1 || FLAGS_points < 1 || FLAGS_window < 1 || FLAGS_batch < 1) {
-    return absl::InvalidArgumentError("--updates, --points, --window and --batch are at least 1");
+    return CommandLineError("--updates, --points, --window and --batch must be at least 1");
   }
   if (FLAGS_updates % (FLAGS_points * FLAGS_window) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--updates=", FLAGS_updates,
-                                                   " is no multiple of --points=", FLAGS_points,
-                                                   " times --window=", FLAGS_window));
+    return CommandLineError(absl::StrCat("--updates=", FLAGS_updates,
+                                         " is not a multiple of --points=", FLAGS_points,
+                                         " times --window=", FLAGS_window));
   }
   return absl::OkStatus();
 }
@@ -278,7 +283,7 @@ absl::Status Run() {
     DPIPE_ASSIGN_OR_RETURN(methods.emplace_back(), FindMethod(name));
   }
   if (methods.empty() || methods[0].name != "exact") {
-    return absl::InvalidArgumentError("--methods begins with exact, which others are compared to");
+    return CommandLineError("--methods begins with exact, which others are compared to");
   }
   const auto say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   DPIPE_ASSIGN_OR_RETURN(const std::string data, models::FindDataFolder(FLAGS_data, say));
@@ -301,12 +306,10 @@ absl::Status Run() {
 }  // namespace dpipe::bench
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage(
-      "Trains a model by methods that change the mathematics, and by an exact one, and compares "
-      "their losses on held-out pictures.");
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
-  const absl::Status status = dpipe::bench::Run();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "changed_mathematics: %s\n", std::string(status.message()).c_str());
-  return 1;
+  const dpipe::Command command = {
+      "changed_mathematics",
+      "Trains a model by methods that change the mathematics, and by an exact one, and compares\n"
+      "their losses on held-out images.\n"
+      "  bazel run //bench:changed_mathematics -- --methods=exact,pipedream\n"};
+  return dpipe::RunCommand(argc, argv, command, dpipe::bench::Run);
 }

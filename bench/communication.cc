@@ -21,21 +21,26 @@
 #include "core/comm/rendezvous/job_address.h"
 #include "core/comm/rendezvous/local_launcher.h"
 #include "core/comm/rendezvous/process_group.h"
+#include "core/command_line/command_line.h"
 #include "core/tensor/cuda/system_driver.h"
 #include "core/tensor/device_worker.h"
 #include "gflags/gflags.h"
 #include "nlohmann/json.hpp"
 
 DEFINE_string(transports, "gloo,in_process,nccl",
-              "gloo: ranks are processes of this machine; in_process: threads, a message a "
-              "reference; nccl: GPUs, if there are two or more");
-DEFINE_string(ranks, "2,4", "numbers of ranks; nccl also takes as many as there are GPUs");
-DEFINE_int64(min_bytes, 1024, "of the smallest tensor");
-DEFINE_int64(max_bytes, 256 << 20, "of the largest tensor");
-DEFINE_int32(factor, 4, "from one size to the next");
-DEFINE_int32(milliseconds, 100, "of repeats, for each size and kind of traffic");
+              "transports to measure, separated by commas. gloo: ranks are processes of this "
+              "machine; in_process: ranks are threads, and a message is a reference; nccl: ranks "
+              "are GPUs, if there are two or more");
+DEFINE_string(ranks, "2,4",
+              "numbers of ranks, separated by commas; nccl is also measured on all GPUs");
+DEFINE_int64(min_bytes, 1024, "smallest tensor size in bytes");
+DEFINE_int64(max_bytes, 256 << 20, "largest tensor size in bytes");
+DEFINE_int32(factor, 4, "factor between consecutive sizes");
+DEFINE_int32(milliseconds, 100, "time in milliseconds to repeat each size and kind of traffic for");
 DEFINE_string(out, "", "folder for results.json and table.md; empty: out/communication");
-DEFINE_string(part, "", "where the processes of gloo leave what they have measured");
+DEFINE_string(
+    part, "",
+    "file for the measurements of the processes of gloo, which this program starts itself");
 
 namespace dpipe::bench {
 namespace {
@@ -144,7 +149,7 @@ absl::StatusOr<std::vector<int>> RankNumbers() {
   for (const auto& text : absl::StrSplit(FLAGS_ranks, ',')) {
     int number = 0;
     if (!absl::SimpleAtoi(text, &number) || number < 2) {
-      return absl::InvalidArgumentError(
+      return CommandLineError(
           absl::StrCat("--ranks=", FLAGS_ranks, " must be numbers of at least 2"));
     }
     numbers.push_back(number);
@@ -176,12 +181,15 @@ absl::Status Write(const std::vector<CommunicationTimes>& all, const std::string
 
 absl::Status Main(const std::vector<std::string>& arguments, const std::string& command_line) {
   if (FLAGS_min_bytes < 4 || FLAGS_max_bytes < FLAGS_min_bytes || FLAGS_factor < 2) {
-    return absl::InvalidArgumentError(absl::StrCat(
+    return CommandLineError(absl::StrCat(
         "sizes from --min_bytes=", FLAGS_min_bytes, " to --max_bytes=", FLAGS_max_bytes,
         " by --factor=", FLAGS_factor, " must be at least 4 and grow"));
   }
   DPIPE_ASSIGN_OR_RETURN(const std::vector<int> rank_numbers, RankNumbers());
   std::vector<std::string> transports = absl::StrSplit(FLAGS_transports, ',');
+  for (const std::string& transport : transports) {
+    DPIPE_RETURN_IF_ERROR(CheckChoice("transports", transport, {"gloo", "in_process", "nccl"}));
+  }
   // Processes are started while this one has no threads.
   std::stable_partition(transports.begin(), transports.end(),
                         [](const std::string& name) { return name == "gloo"; });
@@ -195,11 +203,8 @@ absl::Status Main(const std::vector<std::string>& arguments, const std::string& 
       Say(absl::StrCat("measuring ", transport, " with ", num_ranks, " ranks"));
       if (transport == "gloo") {
         DPIPE_ASSIGN_OR_RETURN(all.emplace_back(), MeasureGloo(num_ranks, arguments));
-      } else if (transport == "in_process") {
-        DPIPE_ASSIGN_OR_RETURN(all.emplace_back(), MeasureInProcess(num_ranks));
       } else {
-        return absl::InvalidArgumentError(absl::StrCat("unknown transport '", transport,
-                                                       "'; there are gloo, in_process and nccl"));
+        DPIPE_ASSIGN_OR_RETURN(all.emplace_back(), MeasureInProcess(num_ranks));
       }
     }
   }
@@ -213,12 +218,12 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   std::string command_line = "bazel run -c opt //bench:communication --";
   for (const std::string& argument : arguments) absl::StrAppend(&command_line, " ", argument);
-  gflags::SetUsageMessage("Measures messages and collectives of every transport, by size.");
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
-  const absl::Status status = dpipe::StartedByLauncher()
-                                  ? dpipe::bench::MeasureAsProcess()
-                                  : dpipe::bench::Main(arguments, command_line);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "communication: %s\n", std::string(status.message()).c_str());
-  return 1;
+  const dpipe::Command command = {
+      "communication",
+      "Measures messages and collectives of every transport, by size.\n"
+      "  bazel run -c opt //bench:communication -- --transports=in_process --ranks=2\n"};
+  return dpipe::RunCommand(argc, argv, command, [&] {
+    return dpipe::StartedByLauncher() ? dpipe::bench::MeasureAsProcess()
+                                      : dpipe::bench::Main(arguments, command_line);
+  });
 }

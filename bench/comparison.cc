@@ -225,7 +225,8 @@ class ComparisonRun {
       DPIPE_ASSIGN_OR_RETURN(
           const std::string text,
           job_.processes->FromLeader("the plan of " + contender->name, plan.SerializeAsString()));
-      if (!plan.ParseFromString(text)) return absl::InternalError("the leader's plan is no Plan");
+      if (!plan.ParseFromString(text))
+        return absl::InternalError("the leader's plan cannot be parsed");
     }
     if (plan.devices_size() == 0) return absl::OkStatus();
     contender->result.is_unfilled_pipeline =
@@ -378,7 +379,7 @@ absl::StatusOr<std::map<std::string, double>> IdleByReason(const Trace& trace) {
 absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,
                                              const ComparisonOptions& options,
                                              report::Progress* progress) {
-  if (options.strategies.empty()) return absl::InvalidArgumentError("no strategy was asked for");
+  if (options.strategies.empty()) return absl::InvalidArgumentError("no strategy was requested");
   if (options.global_batch < 1 || options.steps < 1 || options.repeats < 1 ||
       options.warmup_steps < 1 || options.profiles < 1 || options.reference_steps < 0 ||
       options.slow_down < 0) {

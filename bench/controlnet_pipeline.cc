@@ -6,7 +6,7 @@
 int main(int argc, char** argv) {
   dpipe::bench::PipelineProgram program;
   program.name = "controlnet_pipeline";
-  program.summary = "trains a ControlNet";
+  program.summary = "Trains a ControlNet";
   program.model.kind = "controlnet";
   program.caption_drop = 0.5;
   // No offline cache: what the locked encoder gives depends on the step's noise.

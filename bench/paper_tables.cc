@@ -17,26 +17,33 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/base/time.h"
+#include "core/command_line/command_line.h"
 #include "core/schedule/plan_io.h"
 #include "gflags/gflags.h"
 
-DEFINE_string(models, "", "profiles by file name, separated by commas; empty: the default grid's");
-DEFINE_string(device, "", "a100, h100 or h200, for every model; empty: the default grid's");
-DEFINE_string(devices, "8,16,32,64", "numbers of devices, multiples of 8");
-DEFINE_string(device_batches, "", "samples a device, rising; empty: the default grid's");
+DEFINE_string(models, "", "file names of profiles, separated by commas; empty: the default grid's");
+DEFINE_string(device, "", "GPU of every model, a100, h100 or h200; empty: the default grid's");
+DEFINE_string(devices, "8,16,32,64", "numbers of devices, multiples of 8, separated by commas");
+DEFINE_string(
+    device_batches, "",
+    "samples of a step on each device, increasing, separated by commas; empty: the default "
+    "grid's");
 DEFINE_string(strategies, "",
-              "separated by semicolons, \"all\" for every named one; empty: default");
-DEFINE_bool(ablations, true, "also diffusionpipe with parts of it taken away, on 8 devices");
+              "strategies, separated by semicolons; all: every one with a name; empty: the default "
+              "grid's");
+DEFINE_bool(ablations, true, "also diffusionpipe without parts of it, on 8 devices");
 DEFINE_bool(combined, true,
             "also the grid of opendiffusionpipe against diffusionpipe at equal S, M");
 DEFINE_bool(quick, false, "one model, 8 devices, one batch, and no combined grid");
-DEFINE_int64(simulation_budget, 0, "of each search: PlanOptions.simulation_budget; 0: its default");
-DEFINE_int32(jobs, 1, "threads that plan");
-DEFINE_bool(resume, true, "keep the cases that --out already holds");
-DEFINE_bool(report_only, false, "plan nothing: tables of the cases that --out already holds");
+DEFINE_int64(simulation_budget, 0,
+             "number of instructions that each search may simulate; 0: the planner's default");
+DEFINE_int32(jobs, 1, "number of threads that plan");
+DEFINE_bool(resume, true, "keep the cases that --out already has");
+DEFINE_bool(report_only, false,
+            "plan nothing; only write the tables of the cases that --out already has");
 DEFINE_string(profiles, "", "folder of modelled profiles; empty: data/profiles/modelled");
 DEFINE_string(clusters, "", "folder of clusters; empty: data/clusters");
-DEFINE_string(date, "", "to write into the tables; empty: today");
+DEFINE_string(date, "", "date to write into the tables; empty: today");
 DEFINE_string(out, "out/paper_tables", "folder for README.md, results.json and plots");
 
 namespace dpipe::bench {
@@ -47,12 +54,12 @@ absl::StatusOr<std::vector<int>> Numbers(const char* flag, const std::string& te
   for (const auto& part : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
     int number = 0;
     if (!absl::SimpleAtoi(part, &number) || number < 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--", flag, ": '", part, "' is no number of at least 1"));
+      return CommandLineError(
+          absl::StrCat("--", flag, ": '", part, "' is not a number of at least 1"));
     }
     numbers.push_back(number);
   }
-  if (numbers.empty()) return absl::InvalidArgumentError(absl::StrCat("--", flag, " names none"));
+  if (numbers.empty()) return CommandLineError(absl::StrCat("--", flag, " names none"));
   return numbers;
 }
 
@@ -176,16 +183,13 @@ absl::Status Run(const std::string& command_line) {
 }  // namespace dpipe::bench
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage(
+  std::string command_line = "bazel run //bench:paper_tables --";
+  for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
+  const dpipe::Command command = {
+      "paper_tables",
       "Plans and simulates every strategy for models, cluster sizes and batches.\n"
       "The default grid writes out/paper_tables/README.md. An aborted run goes on where it was.\n"
       "  bazel run //bench:paper_tables -- --quick\n"
-      "  bazel run //bench:paper_tables -- --models=sdxl_1024 --devices=8 --device_batches=4");
-  std::string command_line = "bazel run //bench:paper_tables --";
-  for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  const absl::Status status = dpipe::bench::Run(command_line);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "paper_tables: %s\n", std::string(status.message()).c_str());
-  return 1;
+      "  bazel run //bench:paper_tables -- --models=sdxl_1024 --devices=8 --device_batches=4\n"};
+  return dpipe::RunCommand(argc, argv, command, [&] { return dpipe::bench::Run(command_line); });
 }

@@ -10,6 +10,7 @@
 #include "baselines/registry.h"
 #include "core/base/scratch_folder.h"
 #include "core/base/time.h"
+#include "core/planner/possible_shapes.h"
 #include "core/report/progress.h"
 
 namespace dpipe::bench {
@@ -86,6 +87,26 @@ absl::StatusOr<report::StorageCost> BuildCache(const PipelineComparisonOptions& 
   return cost;
 }
 
+// That every strategy can divide the batch, before anything is timed.
+absl::Status CheckBatch(const PipelineComparisonOptions& options,
+                        const models::TrainingSetup& setup) {
+  if (options.comparison.skip_impossible) return absl::OkStatus();
+  const TrainingJob& job = setup.job();
+  const ProcessGroup* processes = options.setup.processes;
+  ShapeRequest request;
+  request.num_devices = static_cast<int>(job.workers.size()) *
+                        (processes == nullptr ? 1 : processes->num_processes());
+  request.global_batch = options.setup.global_batch;
+  request.num_micro_batches = options.comparison.num_micro_batches;
+  const bool has_frozen = job.model->num_components() > job.model->backbones().size();
+  request.frozen_quantum = has_frozen ? job.frozen_quantum : 1;
+  for (const std::string& name : options.comparison.strategies) {
+    DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy(name));
+    DPIPE_RETURN_IF_ERROR(CheckShapesExist(strategy, request));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::vector<std::string> SplitStrategies(const std::string& text) {
@@ -115,6 +136,7 @@ absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& giv
   }
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options.setup));
   if (Leads(options)) say(setup->Describe());
+  DPIPE_RETURN_IF_ERROR(CheckBatch(options, *setup));
   report::StorageCost storage;
   if (needs_cache) {
     DPIPE_ASSIGN_OR_RETURN(storage, BuildCache(options, setup.get()));

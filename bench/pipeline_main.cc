@@ -14,46 +14,51 @@
 #include "core/comm/rendezvous/job_address.h"
 #include "core/comm/rendezvous/local_launcher.h"
 #include "core/comm/rendezvous/process_group.h"
+#include "core/command_line/command_line.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/find_data.h"
 
-DEFINE_string(model, "tiny_sd", "a built-in model's name, or a folder in diffusers layout");
+DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
 DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda where there is a GPU, else cpu");
-DEFINE_int32(devices, 0, "devices to train on; 0: one for each core, or every GPU");
+DEFINE_int32(devices, 0, "number of devices to train on; 0: one for each core, or every GPU");
 DEFINE_int32(nproc, 1,
-             "processes to train by, started here, with --devices each (0: one each then); their "
-             "messages go over Gloo, or NCCL between GPUs");
-DEFINE_int32(virtual_devices, 0, "with --backend=cuda: divide one GPU into so many devices");
+             "number of processes to start on this machine, with --devices each (0: one each "
+             "then); messages between them go over Gloo, or NCCL between GPUs");
+DEFINE_int32(virtual_devices, 0,
+             "with --backend=cuda: split one GPU into this many virtual devices; 0: whole GPUs");
 DEFINE_bool(
     cuda_graphs, false,
     "with --backend=cuda: record passes that repeat as CUDA graphs; never run on a GPU yet");
 DEFINE_string(engines, "",
-              "with --backend=cuda: a file of which of cuDNN's and cuBLASLt's engines runs what; "
-              "empty: everywhere the one that they name first");
+              "with --backend=cuda: JSON file that says which engines of cuDNN and cuBLASLt to "
+              "use; empty: the first that the libraries propose");
 DEFINE_bool(time_engines, false,
-            "time the engines of operations that --engines lacks, and add the fastest to it");
+            "time the engines of operations that --engines lacks, and add the fastest to the file");
 DEFINE_bool(deterministic, true,
             "with --backend=cuda: false lets engines add in an order that varies from run to run");
 DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,offline_cache",
-              "strategies to compare, separated by commas; also compositions such as "
-              "'schedule=1f1b,frozen=fill', separated by semicolons then");
+              "strategies to compare, separated by commas; or, separated by semicolons, also "
+              "compositions such as 'schedule=1f1b,frozen=fill'; bazel run //tools:plan -- --list "
+              "shows all");
 DEFINE_int32(global_batch, 32, "images of a training step, over all devices");
-DEFINE_int32(micro_batches, 0, "micro-batches of a pipeline; 0: each strategy's best");
-DEFINE_int32(steps, 4, "measured steps, a repeat");
-DEFINE_int32(warmup_steps, 1, "steps before the measured ones, a repeat");
+DEFINE_int32(micro_batches, 0,
+             "number of micro-batches of a pipeline; 0: the best number for each strategy");
+DEFINE_int32(steps, 4, "number of measured training steps in each turn");
+DEFINE_int32(warmup_steps, 1, "number of steps before the measured ones in each turn");
 DEFINE_int32(repeats, 15,
-             "turns that every strategy gets: many short ones, so that drift hits all alike");
+             "number of turns of each strategy; strategies take turns so that drift of the "
+             "machine's speed affects all alike");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_string(dtype, "fp32",
-              "fp32 or bf16: what is computed in; weights are fp32. On CPUs without AMX, or "
-              "AMD's AVX512-BF16, fp32 is the faster");
+              "element type of the computation, fp32 or bf16; weights are fp32. On CPUs without "
+              "AMX, or AMD's AVX512-BF16, fp32 is the faster");
 DEFINE_int32(frozen_quantum, 0,
-             "frozen components run on this many samples at a time; 0: up to 4, as "
-             "many as divide a device's share of the batch");
-DEFINE_uint64(seed, 1, "of initial weights, order of the data, noise and timesteps");
+             "number of samples that frozen components run on at a time; 0: up to 4, as many as "
+             "divide a device's share of the batch");
+DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(out, "", "folder for the report, traces and results; empty: out/ and its name");
-DEFINE_string(json, "", "also write the results there");
+DEFINE_string(json, "", "file to write the results to as well");
 
 namespace dpipe::bench {
 namespace {
@@ -61,34 +66,36 @@ namespace {
 // Steps that the progress line cannot speak of, because they come before the comparison.
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
+// The plan's simulation, beside which the measured steps are shown, needs one steady step between
+// the first and the last of a strategy that does the next step's frozen work.
+absl::Status CheckNumSteps(const Strategy& strategy) {
+  constexpr int kFewest = 3;
+  if (strategy.frozen() != "fill" || FLAGS_warmup_steps + FLAGS_steps >= kFewest) {
+    return absl::OkStatus();
+  }
+  return CommandLineError(absl::StrCat("--warmup_steps=", FLAGS_warmup_steps,
+                                       " and --steps=", FLAGS_steps, " must be at least ", kFewest,
+                                       " together with strategy ", strategy.name(),
+                                       ", which works for the next step, too"));
+}
+
 absl::Status CheckFlags(const std::vector<std::string>& strategies) {
-  if (FLAGS_backend != "auto" && FLAGS_backend != "cpu" && FLAGS_backend != "cuda") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown --backend=", FLAGS_backend, "; there are auto, cpu and cuda"));
-  }
-  if (FLAGS_dtype != "fp32" && FLAGS_dtype != "bf16") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown --dtype=", FLAGS_dtype, "; there are fp32 and bf16"));
-  }
-  struct Bound {
-    const char* name;
-    int value, least;
-  };
-  for (const Bound& flag :
-       {Bound{"global_batch", FLAGS_global_batch, 1}, Bound{"steps", FLAGS_steps, 1},
-        Bound{"warmup_steps", FLAGS_warmup_steps, 1}, Bound{"repeats", FLAGS_repeats, 1},
-        Bound{"nproc", FLAGS_nproc, 1}, Bound{"devices", FLAGS_devices, 0},
-        Bound{"micro_batches", FLAGS_micro_batches, 0},
-        Bound{"virtual_devices", FLAGS_virtual_devices, 0},
-        Bound{"frozen_quantum", FLAGS_frozen_quantum, 0}}) {
-    if (flag.value < flag.least) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--", flag.name, "=", flag.value, " must be at least ", flag.least));
-    }
-  }
-  if (strategies.empty()) return absl::InvalidArgumentError("--strategies names none");
-  for (const std::string& strategy : strategies) {
-    DPIPE_RETURN_IF_ERROR(FindStrategy(strategy).status());
+  DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"auto", "cpu", "cuda"}));
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
+  DPIPE_RETURN_IF_ERROR(CheckAtLeast({{"global_batch", FLAGS_global_batch, 1},
+                                      {"steps", FLAGS_steps, 1},
+                                      {"warmup_steps", FLAGS_warmup_steps, 1},
+                                      {"repeats", FLAGS_repeats, 1},
+                                      {"nproc", FLAGS_nproc, 1},
+                                      {"devices", FLAGS_devices, 0},
+                                      {"micro_batches", FLAGS_micro_batches, 0},
+                                      {"virtual_devices", FLAGS_virtual_devices, 0},
+                                      {"frozen_quantum", FLAGS_frozen_quantum, 0}}));
+  if (strategies.empty()) return CommandLineError("--strategies names none");
+  for (const std::string& name : strategies) {
+    const absl::StatusOr<Strategy> strategy = FindStrategy(name);
+    DPIPE_RETURN_IF_ERROR(AsCommandLineError(strategy.status()));
+    DPIPE_RETURN_IF_ERROR(CheckNumSteps(*strategy));
   }
   return absl::OkStatus();
 }
@@ -120,7 +127,7 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
   setup.time_engines = FLAGS_time_engines;
   setup.deterministic = FLAGS_deterministic;
   setup.global_batch = FLAGS_global_batch;
-  setup.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
+  DPIPE_ASSIGN_OR_RETURN(setup.compute_dtype, ParseComputeDType(FLAGS_dtype));
   setup.frozen_quantum = FLAGS_frozen_quantum;
   setup.seed = FLAGS_seed;
   setup.caption_drop = program.caption_drop;
@@ -194,25 +201,27 @@ absl::Status Main(const PipelineProgram& program, const std::vector<std::string>
 
 int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const std::string command = absl::StrCat("bazel run //bench:", program.name, " --");
-  std::string command_line = command;
-  for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
-  gflags::SetUsageMessage(
-      absl::StrCat(program.summary, " by several strategies, interleaved, and compares their ",
-                   "speed.\n  ", command, " --strategies=gpipe,diffusionpipe --steps=20"));
+  const std::string start = absl::StrCat("bazel run //bench:", program.name, " --");
+  std::string command_line = start;
+  for (const std::string& argument : arguments) absl::StrAppend(&command_line, " ", argument);
   for (const auto& [flag, value] : program.defaults) {
     gflags::SetCommandLineOptionWithMode(flag.c_str(), value.c_str(), gflags::SET_FLAGS_DEFAULT);
   }
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  if (argc > 1) {
-    std::fprintf(stderr, "%s: unexpected argument '%s'; see --help\n", program.name.c_str(),
-                 argv[1]);
-    return 1;
-  }
-  const absl::Status status = Main(program, arguments, command_line);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "%s: %s\n", program.name.c_str(), std::string(status.message()).c_str());
-  return 1;
+  Command command;
+  command.name = program.name;
+  command.usage = absl::StrCat(program.summary,
+                               " by several strategies in turns on this machine and compares their "
+                               "speed.\n  ",
+                               start, " --strategies=gpipe,diffusionpipe --repeats=5\n");
+  command.groups = {
+      {"What is trained", {"model", "data", "global_batch", "dtype", "seed"}},
+      {"How", {"strategies", "micro_batches", "frozen_quantum"}},
+      {"Measurement", {"steps", "warmup_steps", "repeats"}},
+      {"Results", {"out", "json"}},
+      {"Devices", {"backend", "devices", "nproc", "virtual_devices"}},
+      {"GPU libraries", {"engines", "time_engines", "deterministic", "cuda_graphs"}},
+  };
+  return RunCommand(argc, argv, command, [&] { return Main(program, arguments, command_line); });
 }
 
 }  // namespace dpipe::bench

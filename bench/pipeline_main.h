@@ -12,7 +12,7 @@ namespace dpipe::bench {
 // What one benchmark has of its own.
 struct PipelineProgram {
   std::string name;     // "sd_pipeline", also of its output folder
-  std::string summary;  // "trains Stable Diffusion", for --help
+  std::string summary;  // "Trains Stable Diffusion", for --help
   // Of flags whose value is not the common one: {"strategies", "gpipe,1f1b"}.
   std::map<std::string, std::string> defaults;
   models::LoadModelOptions model;

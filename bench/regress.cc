@@ -21,31 +21,41 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/base/time.h"
+#include "core/command_line/command_line.h"
 #include "gflags/gflags.h"
 
-DEFINE_string(old, "", "results to compare with: a suite's folder, or its results.json");
-DEFINE_string(new, "", "results in question, likewise");
-DEFINE_string(baselines, "bench/results/baselines",
-              "stored baselines, <machine class>/<suite>.json: instead of --old");
+DEFINE_string(old, "",
+              "results to compare with: the folder of a suite's results, or its results.json");
+DEFINE_string(new, "", "results to judge: the folder of a suite's results, or its results.json");
+DEFINE_string(
+    baselines, "bench/results/baselines",
+    "folder of stored baselines, <machine class>/<suite>.json, to compare with where --old is "
+    "empty");
 DEFINE_bool(store, false, "make --new the baseline of its machine class and suite");
-DEFINE_string(old_program, "", "run this //bench:suite in turns with --new_program");
-DEFINE_string(new_program, "", "see --old_program");
-DEFINE_string(suite, "gate", "what the programs run");
-DEFINE_string(old_flags, "", "further flags of the old program, separated by blanks");
-DEFINE_string(new_flags, "", "likewise of the new one");
+DEFINE_string(old_program, "",
+              "program //bench:suite of before the change, run in turns with --new_program");
+DEFINE_string(new_program, "",
+              "program //bench:suite with the change, run in turns with --old_program");
+DEFINE_string(suite, "gate", "name or path of the suite that both programs run");
+DEFINE_string(old_flags, "", "further flags for the old program, separated by blanks");
+DEFINE_string(new_flags, "", "further flags for the new program, separated by blanks");
 DEFINE_bool(own_profiles, false,
-            "each program plans from a profile of its own: needed where they divide a model into "
-            "layers differently; else they plan from one, as noise must not give them other plans");
+            "let each program plan from its own profile, which is needed where they divide a model "
+            "into layers differently; otherwise both plan from one, so that noise cannot give them "
+            "different plans");
 DEFINE_int32(
     rounds, 12,
-    "the programs run the suite so many times at most, an even number, until a slowdown of "
-    "5 % is found or ruled out");
-DEFINE_string(out, "", "folder of what the programs leave; empty: out/regress");
-DEFINE_double(confidence, 0.99, "that nothing is called slower or faster by chance");
-DEFINE_double(tolerance, 0.01, "what is slower by less is no regression");
-DEFINE_double(tolerance_apart, 0.05, "likewise, of results that were not measured in turns");
+    "largest number of rounds, an even number, in which the programs run the suite until a "
+    "slowdown of 5 % is found or ruled out");
+DEFINE_string(out, "", "folder for the programs' results; empty: out/regress");
+DEFINE_double(confidence, 0.99, "probability that nothing is called slower or faster by chance");
+DEFINE_double(tolerance, 0.01, "share by which a result may be slower without being a regression");
+DEFINE_double(
+    tolerance_apart, 0.05,
+    "share by which a result that was not measured in turns may be slower without being a "
+    "regression");
 DEFINE_bool(other_machines, false, "compare results of different machine classes");
-DEFINE_string(markdown, "", "also write the verdict there");
+DEFINE_string(markdown, "", "file to write the verdict to as well, as Markdown");
 
 namespace dpipe::bench {
 namespace {
@@ -175,24 +185,23 @@ absl::StatusOr<int> Main() {
   const bool is_path = FLAGS_suite.find(".textproto") != std::string::npos;
   if (is_path) FLAGS_suite = UserPath(FLAGS_suite);
   if (FLAGS_confidence <= 0 || FLAGS_confidence >= 1) {
-    return absl::InvalidArgumentError(
+    return CommandLineError(
         absl::StrCat("--confidence=", FLAGS_confidence, " is not between 0 and 1"));
   }
   if (FLAGS_old_program.empty() != FLAGS_new_program.empty()) {
-    return absl::InvalidArgumentError("--old_program and --new_program belong together");
+    return CommandLineError("--old_program and --new_program belong together");
   }
   if (FLAGS_rounds < 2 || FLAGS_rounds % 2 == 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--rounds=", FLAGS_rounds,
-                     " is no even number from 2 on: who is started first alternates"));
+    return CommandLineError(absl::StrCat(
+        "--rounds=", FLAGS_rounds,
+        " must be an even number of at least 2: the program that is started first alternates"));
   }
   if (!FLAGS_old_program.empty() && FLAGS_store) {
-    return absl::InvalidArgumentError(
-        "--store goes with --new: baselines are of one program alone");
+    return CommandLineError("--store needs --new, and neither --old nor --old_program");
   }
   if (!FLAGS_old_program.empty()) return ComparePrograms();
   if (FLAGS_new.empty()) {
-    return absl::InvalidArgumentError("nothing to compare: see --new and --new_program in --help");
+    return CommandLineError("nothing to compare: --new or --new_program is missing");
   }
   FLAGS_new = UserPath(FLAGS_new);
   if (!FLAGS_old.empty()) FLAGS_old = UserPath(FLAGS_old);
@@ -220,19 +229,22 @@ absl::StatusOr<int> Main() {
 }  // namespace dpipe::bench
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage(
-      "compares two results of a suite, row by row.\n"
+  dpipe::Command command;
+  command.name = "regress";
+  command.usage =
+      "Compares two results of a suite, row by row, and says whether anything got slower.\n"
       "  bazel run //bench:regress -- --old=out/suite/before --new=out/suite/quick\n"
-      "  bazel run //bench:regress -- --old_program=/tmp/before "
-      "--new_program=bazel-bin/bench/suite\n"
-      "Exit status: 0; 1 for an error; 2 for a regression");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  if (argc > 1) {
-    std::fprintf(stderr, "regress: unexpected argument '%s'; see --help\n", argv[1]);
-    return 1;
-  }
-  const auto status = dpipe::bench::Main();
-  if (status.ok()) return *status;
-  std::fprintf(stderr, "regress: %s\n", std::string(status.status().message()).c_str());
-  return 1;
+      "  bazel run //bench:regress -- --new=out/suite/quick       with the stored baseline\n"
+      "  bazel run //bench:regress -- --old_program=/tmp/before \\\n"
+      "      --new_program=bazel-bin/bench/suite                  both in turns on this machine\n\n"
+      "Exit codes: 0 nothing is slower, 1 refused or a wrong command line (why is on standard "
+      "error),\n"
+      "2 a regression.\n";
+  command.groups = {{"Comparing results", {"old", "new", "baselines", "store", "other_machines"}},
+                    {"Comparing programs",
+                     {"old_program", "new_program", "suite", "old_flags", "new_flags",
+                      "own_profiles", "rounds", "out"}},
+                    {"Verdict", {"confidence", "tolerance", "tolerance_apart", "markdown"}}};
+  command.wrong_command_line = 1;  // 2 is a result
+  return dpipe::RunCommandWithCode(argc, argv, command, dpipe::bench::Main);
 }

@@ -15,6 +15,7 @@
 #include "baselines/registry.h"
 #include "bench/pipeline_comparison.h"
 #include "core/comm/in_process.h"
+#include "core/command_line/command_line.h"
 #include "core/planner/search.h"
 #include "core/report/machine.h"
 #include "core/report/stats.h"
@@ -25,13 +26,13 @@
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/training_setup.h"
 
-DEFINE_string(model, "tiny_sd", "a built-in model's name, or a folder in diffusers layout");
-DEFINE_int32(devices, 0, "devices to train on; 0: one for each core");
+DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
+DEFINE_int32(devices, 0, "number of devices to train on; 0: one for each core");
 DEFINE_string(strategies, "data_parallel,gpipe,1f1b,diffusionpipe,opendiffusionpipe,offline_cache",
-              "separated by commas");
+              "strategies to measure, separated by commas");
 DEFINE_int32(global_batch, 32, "images of a training step, over all devices");
-DEFINE_int32(steps, 5, "measured steps of a turn");
-DEFINE_int32(repeats, 9, "turns of each strategy; what is shown are medians over them");
+DEFINE_int32(steps, 5, "number of measured training steps in each turn");
+DEFINE_int32(repeats, 9, "number of turns of each strategy; medians over the turns are shown");
 
 namespace dpipe::bench {
 namespace {
@@ -168,10 +169,9 @@ absl::Status Main() {
 }  // namespace dpipe::bench
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage("Measures what the runtime costs beside what it computes.");
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
-  const absl::Status status = dpipe::bench::Main();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "runtime_overhead: %s\n", std::string(status.message()).c_str());
-  return 1;
+  const dpipe::Command command = {
+      "runtime_overhead",
+      "Measures the time of a training step in which the runtime neither computes nor waits.\n"
+      "  bazel run -c opt //bench:runtime_overhead -- --strategies=1f1b,diffusionpipe\n"};
+  return dpipe::RunCommand(argc, argv, command, dpipe::bench::Main);
 }

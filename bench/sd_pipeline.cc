@@ -6,6 +6,6 @@
 int main(int argc, char** argv) {
   dpipe::bench::PipelineProgram program;
   program.name = "sd_pipeline";
-  program.summary = "trains Stable Diffusion";
+  program.summary = "Trains Stable Diffusion";
   return dpipe::bench::PipelineMain(program, argc, argv);
 }

@@ -15,24 +15,27 @@
 #include "bench/turns.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/command_line/command_line.h"
 #include "gflags/gflags.h"
 
-DEFINE_string(suite, "quick", "a suite of bench/suites, or the path of a .textproto");
-DEFINE_string(out, "", "folder of the results; empty: out/suite/ and the suite's name");
-DEFINE_bool(fresh, false, "measure everything anew; else an interrupted suite goes on");
-DEFINE_bool(mix, false,
-            "keep finished cases of other code or another machine; the report says which");
-DEFINE_bool(list, false, "print the suite's cases, run nothing");
+DEFINE_string(suite, "quick", "name of a suite in bench/suites, or path of a .textproto");
+DEFINE_string(out, "", "folder for the results; empty: out/suite/ and the suite's name");
+DEFINE_bool(fresh, false, "measure everything anew instead of going on from an interrupted run");
+DEFINE_bool(
+    mix, false,
+    "keep finished cases that other code or another machine measured; the report says which");
+DEFINE_bool(list, false, "print the suite's cases and run nothing");
 DEFINE_double(slow_down, 0,
-              "make every executed step longer by this share, to test what finds slowdowns");
+              "share by which to slow down every executed step, to test what finds slowdowns");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
-DEFINE_string(
-    profiles, "",
-    "folder of profiles to plan from; those that are missing are measured and left there");
+DEFINE_string(profiles, "",
+              "folder of profiles to plan from; missing ones are measured and written there");
 DEFINE_string(only, "",
-              "run the case of this id alone and leave its files in the results' folder, as the "
-              "suite has each of its cases on a GPU run by another such program");
-DEFINE_string(turns, "", "READ,WRITE,NAME: pipes and name of //bench:regress, which gives turns");
+              "id of a single case to run, whose files are left in the results' folder; the suite "
+              "runs each case on a GPU in such a process of its own");
+DEFINE_string(turns, "",
+              "READ,WRITE,NAME: file descriptors and name that //bench:regress passes to run two "
+              "suites in turns");
 
 namespace dpipe::bench {
 namespace {
@@ -43,7 +46,7 @@ absl::Status TakeTurns(SuiteRunOptions* options) {
   if (FLAGS_turns.empty()) return absl::OkStatus();
   const size_t comma = FLAGS_turns.rfind(',');
   if (comma == std::string::npos) {
-    return absl::InvalidArgumentError("--turns is not READ,WRITE,NAME");
+    return CommandLineError("--turns=" + FLAGS_turns + " is not READ,WRITE,NAME");
   }
   DPIPE_ASSIGN_OR_RETURN(const TurnPipes pipes, ParseTurnPipes(FLAGS_turns.substr(0, comma)));
   options->turns = FLAGS_turns.substr(comma + 1);
@@ -92,8 +95,7 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
     return 0;
   }
   if (FLAGS_slow_down < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--slow_down=", FLAGS_slow_down, " is negative"));
+    return CommandLineError(absl::StrCat("--slow_down=", FLAGS_slow_down, " must not be negative"));
   }
   SuiteRunOptions options;
   options.folder =
@@ -138,17 +140,22 @@ int main(int argc, char** argv) {
     // Results name what the user started.
     if (!absl::StartsWith(argument, "--only=")) absl::StrAppend(&command_line, " ", argument);
   }
-  gflags::SetUsageMessage(
-      "runs a benchmark suite and goes on from an interrupted one.\n"
-      "  bazel run //bench:suite -- --suite=quick\n"
-      "Exit status: 0; 1 for an error; 2 where a result does not count or a case failed");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  if (argc > 1) {
-    std::fprintf(stderr, "suite: unexpected argument '%s'; see --help\n", argv[1]);
-    return 1;
-  }
-  const auto status = dpipe::bench::Main(command_line, given);
-  if (status.ok()) return *status;
-  std::fprintf(stderr, "suite: %s\n", std::string(status.status().message()).c_str());
-  return absl::IsCancelled(status.status()) ? dpipe::bench::kCancelledStatus : 1;
+  dpipe::Command command;
+  command.name = "suite";
+  command.usage =
+      "Runs a benchmark suite, or goes on with an interrupted one.\n"
+      "  bazel run //bench:suite -- --suite=quick\n\n"
+      "Exit codes: 0 done, 1 refused or a wrong command line (why is on standard error), 2 a "
+      "result\n"
+      "does not count or a case failed, 3 stopped by //bench:regress.\n";
+  command.groups = {{"What is run", {"suite", "list", "data", "profiles"}},
+                    {"Results", {"out", "fresh", "mix"}},
+                    {"For other programs", {"only", "turns", "slow_down"}}};
+  command.wrong_command_line = 1;  // 2 is a result
+  return dpipe::RunCommandWithCode(argc, argv, command, [&]() -> absl::StatusOr<int> {
+    const absl::StatusOr<int> code = dpipe::bench::Main(command_line, given);
+    if (code.ok()) return code;
+    std::fprintf(stderr, "suite: %s\n", std::string(code.status().message()).c_str());
+    return absl::IsCancelled(code.status()) ? dpipe::bench::kCancelledStatus : 1;
+  });
 }

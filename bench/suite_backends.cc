@@ -75,7 +75,7 @@ absl::StatusOr<Comparison> RunHere(const SuiteCase& one, const CaseOptions& opti
     setup.num_devices = one.num_devices;
   }
   setup.global_batch = one.global_batch;
-  setup.compute_dtype = one.settings.dtype() == "bf16" ? DType::kBf16 : DType::kF32;
+  DPIPE_ASSIGN_OR_RETURN(setup.compute_dtype, ParseComputeDType(one.settings.dtype()));
   setup.seed = 1;
   setup.caption_drop = one.model.caption_drop();
   setup.optimizer.learning_rate.peak = 1e-3f;

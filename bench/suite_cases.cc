@@ -57,7 +57,7 @@ absl::Status CheckGroup(const SuiteGroup& group, const std::string& where) {
     if (devices < 1) return wrong(devices, " devices are less than 1");
   }
   if (group.dtype() != "fp32" && group.dtype() != "bf16") {
-    return wrong("dtype is '", group.dtype(), "'; there are fp32 and bf16");
+    return wrong("dtype is '", group.dtype(), "'; expected fp32 or bf16");
   }
   for (const int count : {group.repeats(), group.steps(), group.warmup_steps(), group.profiles(),
                           group.reference_steps()}) {

@@ -163,7 +163,7 @@ absl::StatusOr<SuiteResults> SuiteResultsFromJson(const std::string& json) {
   if (rounds != parsed.end()) {  // one, in older files
     if (!rounds->is_number_integer() || *rounds < 1) {
       return absl::InvalidArgumentError(absl::StrCat("suite results: rounds is ", rounds->dump(),
-                                                     ", which is no number from 1 on"));
+                                                     ", which is not a number of at least 1"));
     }
     results.rounds = rounds->get<int>();
   }

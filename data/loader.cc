@@ -212,9 +212,9 @@ absl::Status DataLoader::CheckRange(int64_t step, SampleRange samples) const {
       samples.end <= options_.global_batch) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("data loader: step ", step, ", samples ",
-                                                 samples.ToString(), " of a global batch of ",
-                                                 options_.global_batch));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data loader: samples ", samples.ToString(), " of step ", step,
+      " are not within the global batch of ", options_.global_batch, " samples (--global_batch)"));
 }
 
 int32_t DataLoader::SampleAt(int64_t position, int32_t skip) const {

@@ -429,7 +429,9 @@ TEST_F(LoaderTest, ImpossibleOptionsAndRangesAreNamed) {
   const auto loader = Load();
   const absl::Status status = loader->LoadPixels(0, {2, 5}, nullptr);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("samples [2, 5) of a global batch of 4"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("samples [2, 5) of step 0 are not within the global batch of 4 "
+                        "samples (--global_batch)"));
   EXPECT_FALSE(loader->Captions(-1, {0, 1}).ok());
   options_.global_batch = 0;
   EXPECT_THAT(

@@ -6,22 +6,22 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "core/command_line/command_line.h"
 #include "data/generator.h"
 
-DEFINE_string(out, "", "folder to write; made if it does not exist");
+DEFINE_string(out, "", "folder to write; created if it does not exist");
 DEFINE_int32(count, 4096, "number of images");
-DEFINE_uint64(seed, 1, "which endless sequence of scenes to take the first --count of");
-DEFINE_int32(size, 64, "pixels a side, of the shorter one");
-DEFINE_double(max_aspect, 1, "of the longer side to the shorter, at most; 1: square images");
-DEFINE_bool(conditions, false, "write the outlines of each image too, as condition pictures");
+DEFINE_uint64(seed, 1, "seed for the scenes");
+DEFINE_int32(size, 64, "length of the shorter side in pixels");
+DEFINE_double(max_aspect, 1,
+              "largest ratio of the longer side to the shorter one; 1: square images");
+DEFINE_bool(conditions, false, "also write the outlines of each image, as condition images");
 
-int main(int argc, char** argv) {
-  gflags::SetUsageMessage("Writes the built-in image-caption data set into a folder.");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  if (FLAGS_out.empty()) {
-    std::fprintf(stderr, "make_dataset: --out=FOLDER is missing\n");
-    return 2;
-  }
+namespace {
+
+absl::Status Run() {
+  DPIPE_RETURN_IF_ERROR(dpipe::RequireFlag("out", FLAGS_out));
+  DPIPE_RETURN_IF_ERROR(dpipe::CheckAtLeast({{"count", FLAGS_count, 1}, {"size", FLAGS_size, 1}}));
   dpipe::BuiltInDatasetOptions options;
   options.count = FLAGS_count;
   options.seed = FLAGS_seed;
@@ -31,11 +31,16 @@ int main(int argc, char** argv) {
   options.progress = [](int done, int count) {
     std::fprintf(stderr, "\rscenes: %d of %d%s", done, count, done == count ? "\n" : "");
   };
-  const absl::Status status = dpipe::EnsureBuiltInDataset(FLAGS_out, options);
-  if (!status.ok()) {
-    std::fprintf(stderr, "make_dataset: %s\n", std::string(status.message()).c_str());
-    return 1;
-  }
+  DPIPE_RETURN_IF_ERROR(dpipe::EnsureBuiltInDataset(FLAGS_out, options));
   std::printf("%s\n", FLAGS_out.c_str());
-  return 0;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const dpipe::Command command = {"make_dataset",
+                                  "Writes the built-in image-caption data set into a folder.\n"
+                                  "  bazel run //data:make_dataset -- --out=FOLDER\n"};
+  return dpipe::RunCommand(argc, argv, command, Run);
 }

@@ -7,23 +7,35 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/command_line/command_line.h"
 #include "gflags/gflags.h"
 
-DEFINE_int32(kills, 200, "how many");
-DEFINE_int32(freeze_every, 0, "every so many-th process is stopped and not killed; 0: none");
-DEFINE_uint64(seed, 1, "of the instants and ranks");
-DEFINE_int32(while_training, 0, "so many runs, the first, are hit only when they train");
-DEFINE_int32(processes, 3, "of a run");
-DEFINE_int32(max_life_ms, 6000,
-             "of a run; every other one goes on from a checkpoint, and soon trains");
-DEFINE_int32(death_deadline_ms, 15000, "until all others must have ended, after a death");
-DEFINE_double(silence, 3, "seconds after which a silent process counts as frozen");
-DEFINE_string(strategy, "diffusionpipe", "of the runs");
-DEFINE_string(data, "", "folder of images; empty: the built-in data set");
-DEFINE_string(folder, "/tmp/kill_ranks", "for the files of the experiment; is emptied first");
+DEFINE_int32(kills, 200, "number of processes to kill or freeze, one in each training run");
+DEFINE_int32(freeze_every, 0,
+             "every process at a multiple of this number is frozen instead of killed; 0: none");
+DEFINE_uint64(seed, 1, "seed for the instants and ranks");
+DEFINE_int32(while_training, 0,
+             "number of runs, the first ones, that are hit only when they train");
+DEFINE_int32(processes, 3, "number of processes of a run");
+DEFINE_int32(
+    max_life_ms, 6000,
+    "longest time in milliseconds from the start of a run to the kill; every other run goes "
+    "on from a checkpoint, and soon trains");
+DEFINE_int32(death_deadline_ms, 15000,
+             "time in milliseconds after a death within which all others must have ended");
+DEFINE_double(silence, 3, "seconds of silence after which a process counts as frozen");
+DEFINE_string(strategy, "diffusionpipe", "training strategy of the runs");
+DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
+DEFINE_string(folder, "/tmp/kill_ranks", "folder for the files of the experiment; emptied first");
 
-int main(int argc, char** argv) {
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
+namespace {
+
+absl::Status Run() {
+  DPIPE_RETURN_IF_ERROR(dpipe::CheckAtLeast({{"kills", FLAGS_kills, 1},
+                                             {"processes", FLAGS_processes, 2},
+                                             {"freeze_every", FLAGS_freeze_every, 0},
+                                             {"while_training", FLAGS_while_training, 0},
+                                             {"max_life_ms", FLAGS_max_life_ms, 1}}));
   dpipe::testlib::KillRanksOptions options;
   options.train_program = "tools/train";
   options.folder = FLAGS_folder;
@@ -50,16 +62,26 @@ int main(int argc, char** argv) {
                    "--job.join=8"};
   const auto report = dpipe::testlib::KillRanks(options);
   if (!report.ok()) {
-    std::printf("FAILED: %s\n", std::string(report.status().message()).c_str());
-    return 1;
+    return absl::InternalError(absl::StrCat("FAILED: ", report.status().message()));
   }
   std::printf(
       "%d kills: the others had ended %.2f s later on average, %.2f s at most\n"
       "%d freezes, known after %.1f s: %.2f s on average, %.2f s at most\n"
-      "%d before all processes had come, %d while they trained; every message names the rank, but "
-      "for %d times that a process came when all others had ended\n",
+      "%d before all processes had come, %d while they trained; every message names the rank, "
+      "except for %d times that a process came when all others had ended\n",
       report->kills, report->mean_death_s, report->longest_death_s, report->freezes, FLAGS_silence,
       report->mean_silence_s, report->longest_silence_s, report->before_all_had_come,
       report->while_training, report->came_too_late);
-  return 0;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const dpipe::Command command = {"kill_ranks",
+                                  "Kills, or freezes, one process at a random instant of training "
+                                  "runs of tiny_sd by several, and\n"
+                                  "shows that all others end in time and name it.\n"
+                                  "  bazel run //tests:kill_ranks -- --kills=200\n"};
+  return dpipe::RunCommand(argc, argv, command, Run);
 }

@@ -6,21 +6,30 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/command_line/command_line.h"
 #include "gflags/gflags.h"
 
-DEFINE_int32(kills, 100, "how many");
-DEFINE_uint64(seed, 1, "of the instants");
-DEFINE_int32(steps, 300, "of a run; there are as many runs as the kills take");
-DEFINE_int32(checkpoint_every, 5, "steps from one checkpoint to the next");
-DEFINE_int32(max_life_ms, 3000, "of a process");
-DEFINE_int32(max_saving_ms, 100, "from the beginning of a save to a kill that is aimed at it");
-DEFINE_int32(devices, 2, "to train on");
-DEFINE_string(strategy, "diffusionpipe", "of the run");
-DEFINE_string(dtype, "fp32", "fp32 or bf16");
-DEFINE_string(folder, "/tmp/kill_resume", "for the files of the experiment; is emptied first");
+DEFINE_int32(kills, 100, "number of times that the training run is killed");
+DEFINE_uint64(seed, 1, "seed for the instants of the kills");
+DEFINE_int32(steps, 300, "training steps of a run; there are as many runs as the kills take");
+DEFINE_int32(checkpoint_every, 5, "steps between checkpoints");
+DEFINE_int32(max_life_ms, 3000,
+             "longest time in milliseconds from the start of a process to its kill");
+DEFINE_int32(
+    max_saving_ms, 100,
+    "longest time in milliseconds from the beginning of a save to a kill that is aimed at it");
+DEFINE_int32(devices, 2, "number of devices to train on");
+DEFINE_string(strategy, "diffusionpipe", "training strategy of the run");
+DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
+DEFINE_string(folder, "/tmp/kill_resume", "folder for the files of the experiment; emptied first");
 
-int main(int argc, char** argv) {
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
+namespace {
+
+absl::Status Run() {
+  DPIPE_RETURN_IF_ERROR(dpipe::CheckAtLeast({{"kills", FLAGS_kills, 1},
+                                             {"steps", FLAGS_steps, 1},
+                                             {"devices", FLAGS_devices, 1},
+                                             {"max_life_ms", FLAGS_max_life_ms, 1}}));
   dpipe::testlib::KillResumeOptions options;
   options.train_program = "tools/train";
   options.folder = FLAGS_folder;
@@ -44,13 +53,22 @@ int main(int argc, char** argv) {
                    "--output.tensorboard=false"};
   const auto report = dpipe::testlib::KillAndResume(options);
   if (!report.ok()) {
-    std::printf("FAILED: %s\n", std::string(report.status().message()).c_str());
-    return 1;
+    return absl::InternalError(absl::StrCat("FAILED: ", report.status().message()));
   }
   std::printf(
       "%d kills, %d of them while saving and %d before a step was trained, in %d runs of %d steps, "
       "each equal to the undisturbed one in every loss and every weight; %d steps trained again\n",
       report->kills, report->while_saving, report->before_a_step, report->runs,
       static_cast<int>(report->steps), static_cast<int>(report->steps_again));
-  return 0;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const dpipe::Command command = {"kill_resume",
+                                  "Kills a training run of tiny_sd at random instants, and shows "
+                                  "that what it learns is the same.\n"
+                                  "  bazel run //tests:kill_resume -- --kills=100\n"};
+  return dpipe::RunCommand(argc, argv, command, Run);
 }

@@ -18,6 +18,7 @@
 #include "core/comm/rendezvous/job_address.h"
 #include "core/comm/rendezvous/local_launcher.h"
 #include "core/comm/rendezvous/process_group.h"
+#include "core/command_line/command_line.h"
 #include "data/generator.h"
 #include "gflags/gflags.h"
 #include "models/trainable/training_setup.h"
@@ -25,10 +26,11 @@
 #include "tests/testlib/training.h"
 
 DEFINE_string(processes, "2,4,8", "numbers of processes, separated by commas");
-DEFINE_string(strategies, "", "separated by commas; empty: every exact one");
+DEFINE_string(strategies, "",
+              "strategies to train by, separated by commas; empty: every exact one");
 DEFINE_bool(search, true,
-            "besides pipelines over all processes, what each strategy's own search chooses");
-DEFINE_int32(steps, 2, "of training, by each");
+            "besides pipelines over all processes, also run what each strategy's search chooses");
+DEFINE_int32(steps, 2, "number of training steps of each strategy");
 DEFINE_string(data, "/tmp/process_strategies", "folder for the built-in pictures");
 
 namespace dpipe {
@@ -130,7 +132,8 @@ class Member {
     }
     DPIPE_ASSIGN_OR_RETURN(const std::string text,
                            processes_->FromLeader("a plan", plan.SerializeAsString()));
-    if (!plan.ParseFromString(text)) return absl::InternalError("the leader's plan is no Plan");
+    if (!plan.ParseFromString(text))
+      return absl::InternalError("the leader's plan cannot be parsed");
     const Nanos start = MonotonicNow();
     DPIPE_ASSIGN_OR_RETURN(const auto actual, testlib::GradientsOf(job, plan, FLAGS_steps));
     if (leads()) Compare(strategy, num_stages, plan, actual, MonotonicNow() - start);
@@ -196,10 +199,12 @@ absl::Status RunAll(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
-  const absl::Status status =
-      dpipe::StartedByLauncher() ? dpipe::RunMember() : dpipe::RunAll(arguments);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "FAILED: %s\n", std::string(status.message()).c_str());
-  return 1;
+  const dpipe::Command command = {"process_strategies",
+                                  "Trains tiny_sd by every exact strategy on several processes, "
+                                  "and compares the gradients with "
+                                  "one\ndevice's.\n"
+                                  "  bazel run //tests:process_strategies -- --processes=2,4,8\n"};
+  return dpipe::RunCommand(argc, argv, command, [&] {
+    return dpipe::StartedByLauncher() ? dpipe::RunMember() : dpipe::RunAll(arguments);
+  });
 }

@@ -80,11 +80,12 @@ TEST_F(ProfileToolTest, ControlNetAndCascadesAreTimed) {
 TEST_F(ProfileToolTest, WhatMakesNoSenseIsRefused) {
   const auto refusal = [](const std::vector<std::string>& flags) {
     const ProgramOutcome run = RunProgram("tools/profile", flags);
-    EXPECT_NE(run.exit_code, 0);
+    EXPECT_NE(run.exit_code, 0) << run.out;
     return run.err;
   };
   EXPECT_THAT(refusal({"--model=no_such"}), HasSubstr("unknown --model=no_such"));
-  EXPECT_THAT(refusal({"--local_batches=4,2"}), HasSubstr("'4,2' must be positive and increasing"));
+  EXPECT_THAT(refusal({"--local_batches=4,2"}),
+              HasSubstr("--local_batches=4,2 must be positive and increasing"));
   EXPECT_THAT(refusal({"--backend=tpu"}), HasSubstr("backend"));
   EXPECT_THAT(refusal({"--output=profile.txt"}), HasSubstr("profile.txt"));
 }

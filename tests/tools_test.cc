@@ -314,6 +314,7 @@ TEST_P(BadToolFlagsTest, OneClearSentenceAndAnExitStatus) {
   const std::string out = FreshPath("never");
   std::vector<std::string> flags = {"--out=" + out};
   if (bad.program == std::string("tools/train")) flags = TrainFlags(out);
+  if (bad.program == std::string("tools/sample")) flags = {"--out=" + out + ".png"};
   if (bad.program == std::string("tools/score")) flags.clear();
   flags.insert(flags.end(), bad.flags.begin(), bad.flags.end());
   const ProgramOutcome run = RunProgram(bad.program, flags);
@@ -335,7 +336,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--dtype=fp8"},
                 "--dtype=fp8: it must be one of fp32, bf16",
                 2},
-        BadCase{"UnknownStrategy", "tools/train", {"--strategy=magic"}, "magic"},
+        BadCase{"UnknownStrategy", "tools/train", {"--strategy=magic"}, "magic", 2},
         BadCase{
             "UnknownSchedule", "tools/train", {"--lr_schedule=steps"}, "--lr_schedule=steps", 2},
         BadCase{
@@ -354,7 +355,32 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"TooManyDevices", "tools/train", {"--devices=4000"}, "4000 CPU devices"},
         BadCase{"BatchDoesNotDivide", "tools/train", {"--global_batch=5"}, "--global_batch=5", 2},
         BadCase{"Endless", "tools/train", {"--steps=0"}, "--steps=0 and --minutes=0", 2},
-        BadCase{"SampleWithoutPrompt", "tools/sample", {}, "--prompt"},
+        BadCase{"SampleWithoutPrompt", "tools/sample", {}, "--prompt", 2},
+        BadCase{"SampleIntoAFolder",
+                "tools/sample",
+                {"--prompt=a red circle", "--out=" + ::testing::TempDir()},
+                "is a folder; expected the name of a .png file",
+                2},
+        BadCase{"SampleAsJpeg",
+                "tools/sample",
+                {"--prompt=a red circle", "--out=a.jpg"},
+                "--out=a.jpg must end in .png",
+                2},
+        BadCase{"NegativeGuidance",
+                "tools/sample",
+                {"--prompt=a red circle", "--guidance=-3"},
+                "--guidance=-3 must be at least 0",
+                2},
+        BadCase{"NoSampleSteps",
+                "tools/sample",
+                {"--prompt=a red circle", "--steps=0"},
+                "--steps=0 must be at least 1",
+                2},
+        BadCase{"SampleTypo",
+                "tools/sample",
+                {"--promt=a red circle"},
+                "sample: there is no flag --promt; did you mean --prompt?",
+                2},
         BadCase{"SampleOfMissingModel",
                 "tools/sample",
                 {"--prompt=a red circle", "--model=/no/such/model"},
@@ -363,9 +389,53 @@ INSTANTIATE_TEST_SUITE_P(
                 "tools/sample",
                 {"--prompt=a red circle", "--steps=5000"},
                 "5000"},
-        BadCase{"ScoreOfNothing", "tools/score", {"--count=0"}, "--count=0"},
+        BadCase{"ScoreOfNothing", "tools/score", {"--count=0"}, "--count=0", 2},
+        BadCase{"NotAMultipleOfTheQuantum",
+                "tools/train",
+                {"--global_batch=6", "--micro_batches=0", "--frozen_quantum=4"},
+                "6 samples are not a multiple of the 4 samples that frozen components are profiled "
+                "and run on at a time (--frozen_quantum)"},
         BadCase{"StrayArgument", "tools/score", {"now"}, "unexpected argument 'now'", 2}),
     [](const ::testing::TestParamInfo<BadCase>& info) { return std::string(info.param.name); });
+
+// The default frozen quantum suits any batch; what a run was saved with does not matter to it.
+TEST(ToolsTest, SmallBatchesTrainByDefault) {
+  for (const std::string batch : {"1", "3"}) {
+    const std::string out = FreshPath("batch_of_" + batch);
+    const ProgramOutcome run = RunProgram(
+        "tools/train", {"--data=" + DataFolder(), "--out=" + out, "--global_batch=" + batch,
+                        "--devices=2", "--steps=1", "--samples=false"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("Trained 1 steps, " + batch + " images"));
+  }
+}
+
+TEST(ToolsTest, ARunOfAnotherFrozenQuantumIsResumed) {
+  const std::string out = FreshPath("of_quantum_4");
+  const std::vector<std::string> flags = {
+      "--data=" + DataFolder(), "--out=" + out, "--global_batch=4", "--devices=2", "--minutes=0",
+      "--samples=false"};
+  std::vector<std::string> first = flags, second = flags;
+  first.insert(first.end(), {"--frozen_quantum=4", "--steps=2"});
+  ASSERT_EQ(RunProgram("tools/train", first).exit_code, 0);
+  second.insert(second.end(), {"--steps=3", "--resume=auto", "--allow_config_change"});
+  const ProgramOutcome resumed = RunProgram("tools/train", second);
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, HasSubstr("after 2 steps before: 3 in all"));
+}
+
+TEST(ToolsTest, APromptThatIsCutIsSaid) {
+  std::string prompt;
+  for (int i = 0; i < 100; ++i) prompt += "red circle ";
+  const ProgramOutcome run = RunProgram(
+      "tools/sample", {"--model=" + TrainedModel(), "--prompt=" + prompt + "|a blue star",
+                       "--steps=1", "--output=" + FreshPath("long.png")});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out,
+              HasSubstr("Warning:  the prompt 'red circle red circle red circle red cir...' "
+                        "has "));
+  EXPECT_THAT(run.out, HasSubstr(" tokens, of which the model reads the first "));
+}
 
 TEST(ToolsTest, AUsersFolderIsNotWrittenOver) {
   const std::string out = FreshPath("mine");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -9,10 +10,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/command_line/did_you_mean.h"
+#include "core/command_line/word_wrap.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 #include "tools/config_tree.h"
-#include "tools/word_wrap.h"
 
 namespace dpipe::tools {
 namespace {
@@ -21,48 +23,19 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Levenshtein's.
-size_t EditDistance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
-// "; did you mean a, b?" of names that differ little, or "".
-std::string DidYouMean(const std::string& name, const std::vector<std::string>& names) {
-  std::vector<std::string> near;
-  size_t nearest = name.size();
-  for (const std::string& candidate : names) {
-    const size_t distance = EditDistance(name, candidate);
-    if (distance > std::max<size_t>(1, name.size() / 4) || distance > nearest) continue;
-    if (distance < nearest) near.clear();
-    nearest = distance;
-    near.push_back(candidate);
-  }
-  return near.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(near, " or "), "?");
-}
-
 std::vector<std::string> FlagNames(const std::vector<ConfigLeaf>& leaves) {
   std::vector<std::string> names;
   for (const ConfigLeaf& leaf : leaves) {
-    names.push_back(absl::StrCat("--", leaf.path));
-    if (!leaf.info.alias().empty()) names.push_back(absl::StrCat("--", leaf.info.alias()));
+    names.push_back(leaf.path);
+    names.insert(names.end(), leaf.info.alias().begin(), leaf.info.alias().end());
   }
   return names;
 }
 
 const ConfigLeaf* FindLeaf(const std::vector<ConfigLeaf>& leaves, const std::string& name) {
   for (const ConfigLeaf& leaf : leaves) {
-    if (leaf.path == name || (!leaf.info.alias().empty() && leaf.info.alias() == name)) {
+    const auto& aliases = leaf.info.alias();
+    if (leaf.path == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end()) {
       return &leaf;
     }
   }
@@ -81,8 +54,8 @@ absl::StatusOr<const ConfigLeaf*> LeafOfFlag(const std::vector<ConfigLeaf>& leav
       return leaf;
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "there is no flag --", name, DidYouMean(absl::StrCat("--", name), FlagNames(leaves))));
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no flag --", name, DidYouMean(name, FlagNames(leaves), "--")));
 }
 
 // What a value should have been, for messages.
@@ -273,9 +246,14 @@ absl::Status ApplyConfigFlag(const ConfigFlag& flag, Message* config) {
     items = absl::StrSplit(value, leaf->is_text() ? '|' : ',', absl::SkipEmpty());
   }
   for (const std::string& item : items) {
-    if (StoreItem(*leaf, item, holder)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", flag.name, "=", value, ": '", item, "' is not ", Allowed(*leaf)));
+    if (!StoreItem(*leaf, item, holder)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", flag.name, "=", value, ": '", item, "' is not ", Allowed(*leaf)));
+    }
+    if (!IsAllowed(leaf->info, item)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", flag.name, "=", value, ": it must be ", Allowed(*leaf)));
+    }
   }
   return absl::OkStatus();
 }
@@ -289,9 +267,8 @@ absl::Status CheckConfig(const Message& config) {
     }
     for (const std::string& item : items) {
       if (IsAllowed(leaf.info, item)) continue;
-      const std::string& name = leaf.info.alias().empty() ? leaf.path : leaf.info.alias();
       return absl::InvalidArgumentError(
-          absl::StrCat("--", name, "=", value, ": it must be ", Allowed(leaf)));
+          absl::StrCat(leaf.path, "=", value, ": it must be ", Allowed(leaf)));
     }
   }
   return absl::OkStatus();
@@ -301,10 +278,15 @@ std::string ConfigHelp(const Message& config) {
   constexpr size_t kIndent = 36;
   std::string text;
   const std::unique_ptr<Message> defaults(config.New());
+  const FieldDescriptor* section = nullptr;
   for (const ConfigLeaf& leaf : ConfigLeaves(*config.GetDescriptor())) {
+    const FieldDescriptor* const own = leaf.sections.empty() ? nullptr : leaf.sections[0];
+    if (std::exchange(section, own) != own && !text.empty()) text += "\n";
     const std::string value = ValueText(leaf, *defaults);
     std::string doc = leaf.info.doc();
-    if (!leaf.info.alias().empty()) absl::StrAppend(&doc, " [--", leaf.info.alias(), "]");
+    if (!leaf.info.alias().empty()) {
+      absl::StrAppend(&doc, " [--", absl::StrJoin(leaf.info.alias(), ", --"), "]");
+    }
     text +=
         WrapWords(absl::StrCat("  --", leaf.path, value.empty() ? "" : "=", value), kIndent, doc);
   }

@@ -30,18 +30,18 @@ struct ConfigFlag {
   bool has_value = false;
 };
 
-// "--a=1 -b=2 --c" -> flags. A flag of a field that is no bool takes the next argument as its value
-// where it has none of its own.
+// "--a=1 -b=2 --c" -> flags. A flag of a field that is not a bool takes the next argument as its
+// value where it has none of its own.
 absl::StatusOr<std::vector<ConfigFlag>> SplitFlags(const std::vector<std::string>& arguments,
                                                    const google::protobuf::Message& config);
 
-// Sets the field that the flag names.
+// Sets the field that the flag names, if its FieldInfo allows the value.
 absl::Status ApplyConfigFlag(const ConfigFlag& flag, google::protobuf::Message* config);
 
 // That every field's value is one that its FieldInfo allows.
 absl::Status CheckConfig(const google::protobuf::Message& config);
 
-// A line or more a field: flags, defaults, what they mean.
+// A line or more for each field: flags, defaults, what they mean; a blank line between sections.
 std::string ConfigHelp(const google::protobuf::Message& config);
 
 // All of it as text, the defaults too: what a run was made with, whatever defaults become later.

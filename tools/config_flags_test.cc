@@ -26,6 +26,11 @@ std::string ErrorOf(const std::vector<std::string>& arguments) {
 }
 
 TEST(ConfigFlagsTest, PathsAndShortNamesSetTheSameField) {
+  for (const char* flag : {"--output.path=/m", "--out=/m", "--output=/m"}) {
+    TrainConfig config;
+    ASSERT_TRUE(Apply({flag}, &config).ok()) << flag;
+    EXPECT_EQ(config.output().path(), "/m") << flag;
+  }
   for (const char* flag : {"--optimizer.lr=2e-4", "--lr=2e-4", "-lr=2e-4"}) {
     TrainConfig config;
     ASSERT_TRUE(Apply({flag}, &config).ok());
@@ -55,6 +60,11 @@ TEST(ConfigFlagsTest, ErrorsNameFlagValueAndWhatIsAllowed) {
   EXPECT_EQ(ErrorOf({"--stepz=3"}), "there is no flag --stepz; did you mean --steps?");
   EXPECT_EQ(ErrorOf({"--optimizer.lrr=3"}),
             "there is no flag --optimizer.lrr; did you mean --optimizer.lr?");
+  EXPECT_EQ(ErrorOf({"--setps=3"}), "there is no flag --setps; did you mean --steps?");
+  EXPECT_EQ(ErrorOf({"--lora_rank=4"}),
+            "there is no flag --lora_rank; did you mean --model.lora_rank?");
+  EXPECT_EQ(ErrorOf({"--image_size=64"}),
+            "there is no flag --image_size; did you mean --model.image_size?");
   EXPECT_EQ(ErrorOf({"--qqqq=3"}), "there is no flag --qqqq");
   EXPECT_EQ(ErrorOf({"steps=3"}), "unexpected argument 'steps=3'");
   EXPECT_EQ(ErrorOf({"--steps"}), "--steps has no value; it must be a whole number, at least 0");
@@ -68,6 +78,11 @@ TEST(ConfigFlagsTest, ErrorsNameFlagValueAndWhatIsAllowed) {
   EXPECT_EQ(ErrorOf({"--ema=1"}), "--ema=1: it must be a number, at least 0 and less than 1");
   EXPECT_EQ(ErrorOf({"--lr=nan"}), "--lr=nan: it must be a number, more than 0");
   EXPECT_EQ(ErrorOf({"--dtype=fp8"}), "--dtype=fp8: it must be one of fp32, bf16");
+  for (const char* flag : {"--lr.shape=cosin", "--lr_schedule=cosin"}) {
+    EXPECT_EQ(ErrorOf({flag}), std::string(flag) +
+                                   ": it must be one of constant, linear, cosine, "
+                                   "polynomial, cosine_restarts");
+  }
   EXPECT_EQ(ErrorOf({"--evaluation.quantiles=0.5,1"}),
             "--evaluation.quantiles=0.5,1: it must be a number, at least 0 and less than 1");
   EXPECT_EQ(ErrorOf({"--evaluation.quantiles=0.5,half"}),
@@ -114,6 +129,14 @@ TEST(ConfigFlagsTest, TheWholeConfigRoundTrips) {
   EXPECT_TRUE(again.ema().has_decay());
 }
 
+TEST(TrainConfigTest, WrongValuesOfAFileAreNamedByTheirField) {
+  TrainConfig config;
+  ASSERT_TRUE(MergeConfigText("lr { shape: 'cosin' }", "f.textproto", &config).ok());
+  EXPECT_EQ(CheckConfig(config).message(),
+            "lr.shape=cosin: it must be one of constant, linear, cosine, polynomial, "
+            "cosine_restarts");
+}
+
 // Every field is documented, every short name is its own, and every default is allowed.
 TEST(TrainConfigTest, EveryFieldIsDocumented) {
   const TrainConfig config;
@@ -129,8 +152,8 @@ TEST(TrainConfigTest, EveryFieldIsDocumented) {
           }
           const FieldInfo& about = field->options().GetExtension(info);
           EXPECT_FALSE(about.doc().empty()) << field->full_name();
-          if (!about.alias().empty()) {
-            EXPECT_TRUE(names.insert(about.alias()).second) << about.alias() << " is there twice";
+          for (const std::string& alias : about.alias()) {
+            EXPECT_TRUE(names.insert(alias).second) << alias << " is there twice";
           }
         }
       };

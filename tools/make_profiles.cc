@@ -8,7 +8,7 @@
 #include "core/base/status.h"
 #include "core/cost/roofline/catalogue.h"
 #include "gflags/gflags.h"
-#include "tools/command_line.h"
+#include "core/command_line/command_line.h"
 
 DEFINE_string(output, "", "folder to write DEVICE/MODEL_RESOLUTION.textproto into");
 DEFINE_string(only, "", "write only paths that contain this text");
@@ -41,6 +41,6 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"make_profiles", dpipe::tools::kUsage},
+  return dpipe::RunCommand(argc, argv, {"make_profiles", dpipe::tools::kUsage},
                                   dpipe::tools::Main);
 }

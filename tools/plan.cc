@@ -7,37 +7,45 @@
 #include "baselines/registry.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/command_line/command_line.h"
 #include "core/planner/search.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/torch_csv.h"
 #include "core/schedule/verify.h"
 #include "gflags/gflags.h"
-#include "tools/command_line.h"
 #include "tools/plan_result_text.h"
 #include "tools/proto_file.h"
 #include "tools/schedule_text.h"
 
-DEFINE_string(profile, "", "what the model costs: a ModelProfile");
-DEFINE_string(cluster, "", "what it is to run on: a ClusterSpec");
-DEFINE_string(strategy, "opendiffusionpipe", "a name of --list, or a composition");
-DEFINE_int32(global_batch, 0, "samples of a training step, over all devices");
-DEFINE_int32(num_stages, 0, "devices that a pipeline is cut over; 0: search");
-DEFINE_int32(num_micro_batches, 0, "micro-batches of a pipeline group; 0: search");
+DEFINE_string(profile, "", "file of the model's profile (ModelProfile)");
+DEFINE_string(cluster, "", "file of the cluster to run on (ClusterSpec)");
+DEFINE_string(strategy, "opendiffusionpipe",
+              "strategy: a name or a composition of the words that --list shows");
+DEFINE_int32(global_batch, 0,
+             "samples of a training step, over all devices; required with --profile");
+DEFINE_int32(num_stages, 0, "number of stages of a pipeline; 0: search");
+DEFINE_int32(num_micro_batches, 0, "number of micro-batches of a pipeline group; 0: search");
 DEFINE_int32(micro_batch_size, 0, "samples of a micro-batch; 0: search");
-DEFINE_int32(devices_per_pipeline, 0, "devices of a pipeline group; 0: search");
-DEFINE_int32(stages_per_device, 0, "for schedules that leave it open; 0: their default");
-DEFINE_int64(simulation_budget, dpipe::PlanOptions().simulation_budget,
-             "instructions that the search may simulate, about: more looks further");
-DEFINE_bool(exact, false, "fill bubbles optimally: small instances only");
-DEFINE_int32(candidates, 8, "how many of the candidates to show");
-DEFINE_string(output, "", "file to write the plan to");
-DEFINE_string(output_self_conditioned, "",
-              "file for the plan of the steps that run the backbone twice, if there is one");
-DEFINE_bool(list, false, "show the strategies, schedules and partitioners, and end");
-DEFINE_string(schedule, "", "with --to_torch_csv: a schedule instead of a plan's");
-DEFINE_string(to_torch_csv, "", "file for the schedule, as torch.distributed.pipelining reads it");
-DEFINE_bool(csv_messages, false, "with --to_torch_csv: also the messages between devices");
-DEFINE_string(from_torch_csv, "", "read such a file, say what it holds, and end");
+DEFINE_int32(devices_per_pipeline, 0, "number of devices of a pipeline group; 0: search");
+DEFINE_int32(
+    stages_per_device, 0,
+    "number of stages on each device, of schedules that leave it open; 0: the schedule's default");
+DEFINE_int64(
+    simulation_budget, dpipe::PlanOptions().simulation_budget,
+    "approximate number of instructions that the search may simulate; more finds better plans");
+DEFINE_bool(exact, false, "fill bubbles optimally, which is possible for small instances only");
+DEFINE_int32(candidates, 8, "number of candidates to show");
+DEFINE_string(output, "", "file to write the plan to; empty: none");
+DEFINE_string(
+    output_self_conditioned, "",
+    "file to write the plan to of steps with self-conditioning, which run the backbone twice");
+DEFINE_bool(list, false, "show the strategies, schedules and partitioners, and exit");
+DEFINE_string(schedule, "", "with --to_torch_csv: schedule to write instead of a plan's");
+DEFINE_string(to_torch_csv, "",
+              "file to write the schedule to, as torch.distributed.pipelining reads it");
+DEFINE_bool(csv_messages, false, "with --to_torch_csv: also write the messages between devices");
+DEFINE_string(from_torch_csv, "",
+              "file of torch.distributed.pipelining to read and describe instead of planning");
 
 namespace dpipe::tools {
 namespace {
@@ -55,21 +63,13 @@ constexpr char kUsage[] =
     "standard\nerror), 2 wrong command line, 3 nothing fits in memory.\n";
 
 absl::Status CheckCounts() {
-  struct Count {
-    const char* name;
-    int value, least;
-  };
-  for (const Count& flag : {Count{"num_stages", FLAGS_num_stages, 0},
-                            Count{"num_micro_batches", FLAGS_num_micro_batches, 0},
-                            Count{"micro_batch_size", FLAGS_micro_batch_size, 0},
-                            Count{"devices_per_pipeline", FLAGS_devices_per_pipeline, 0},
-                            Count{"stages_per_device", FLAGS_stages_per_device, 0},
-                            Count{"candidates", FLAGS_candidates, 1}}) {
-    if (flag.value >= flag.least) continue;
-    return CommandLineError(
-        absl::StrCat("--", flag.name, "=", flag.value, " must be at least ", flag.least));
-  }
-  return absl::OkStatus();
+  return CheckAtLeast({{"num_stages", FLAGS_num_stages, 0},
+                       {"num_micro_batches", FLAGS_num_micro_batches, 0},
+                       {"micro_batch_size", FLAGS_micro_batch_size, 0},
+                       {"devices_per_pipeline", FLAGS_devices_per_pipeline, 0},
+                       {"stages_per_device", FLAGS_stages_per_device, 0},
+                       {"candidates", FLAGS_candidates, 1},
+                       {"simulation_budget", FLAGS_simulation_budget, 1}});
 }
 
 absl::Status WriteTorchCsv(const Schedule& schedule) {
@@ -111,13 +111,11 @@ absl::Status MakeAndWriteSchedule() {
 absl::Status CheckPlanFlags() {
   DPIPE_RETURN_IF_ERROR(RequireFlag("profile", FLAGS_profile));
   DPIPE_RETURN_IF_ERROR(RequireFlag("cluster", FLAGS_cluster));
-  if (FLAGS_global_batch < 1) {
-    return CommandLineError(
-        absl::StrCat("--global_batch=", FLAGS_global_batch, " must be at least 1"));
-  }
+  DPIPE_RETURN_IF_ERROR(CheckAtLeast({{"global_batch", FLAGS_global_batch, 1}}));
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(FindStrategy(FLAGS_strategy).status()));
   // Before a search that would be lost otherwise.
   for (const std::string& path : {FLAGS_output, FLAGS_output_self_conditioned}) {
-    if (!path.empty()) DPIPE_RETURN_IF_ERROR(CheckProtoPath(path));
+    if (!path.empty()) DPIPE_RETURN_IF_ERROR(AsCommandLineError(CheckProtoPath(path)));
   }
   return absl::OkStatus();
 }
@@ -179,5 +177,14 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"plan", dpipe::tools::kUsage}, dpipe::tools::Main);
+  const dpipe::Command command = {
+      "plan",
+      dpipe::tools::kUsage,
+      {{"What is planned", {"profile", "cluster", "strategy", "global_batch", "list"}},
+       {"Results", {"output", "output_self_conditioned", "candidates"}},
+       {"Search",
+        {"num_stages", "num_micro_batches", "micro_batch_size", "devices_per_pipeline",
+         "stages_per_device", "simulation_budget", "exact"}},
+       {"PyTorch schedules", {"to_torch_csv", "schedule", "csv_messages", "from_torch_csv"}}}};
+  return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);
 }

@@ -10,44 +10,53 @@
 #include "core/backend/clock_state.h"
 #include "core/base/run_paths.h"
 #include "core/base/status.h"
+#include "core/command_line/command_line.h"
 #include "core/report/progress.h"
 #include "core/train/job.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/find_data.h"
 #include "models/trainable/training_setup.h"
-#include "tools/command_line.h"
 #include "tools/profile_text.h"
 #include "tools/proto_file.h"
 
-DEFINE_string(model, "tiny_sd", "a built-in model's name, or a folder in diffusers layout");
-DEFINE_string(kind, "", "stable_diffusion, controlnet or cascade; empty: what the folder says");
-DEFINE_string(init, "random", "random or checkpoint: times do not depend on the weights");
-DEFINE_int32(image_size, 0, "pixels a side; 0: what the model was made for");
+DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
+DEFINE_string(
+    kind, "",
+    "kind of model, stable_diffusion, controlnet or cascade; empty: what the folder says");
+DEFINE_string(
+    init, "random",
+    "weights to run with, random or checkpoint (the folder's); times do not depend on them");
+DEFINE_int32(image_size, 0, "image size in pixels a side; 0: the size that the model was made for");
 DEFINE_string(backend, "cpu", "cpu, cuda, or auto: cuda where there is a GPU, else cpu");
-DEFINE_int32(devices, 1, "devices that are timed at the same time; 0: one for each core, or GPU");
-DEFINE_int32(virtual_devices, 0, "with --backend=cuda: divide one GPU into so many devices");
+DEFINE_int32(
+    devices, 1,
+    "number of devices that are timed at the same time; 0: one for each core, or every GPU");
+DEFINE_int32(virtual_devices, 0,
+             "with --backend=cuda: split one GPU into this many virtual devices; 0: whole GPUs");
 DEFINE_bool(cuda_graphs, false,
             "with --backend=cuda: layers run as recorded CUDA graphs, for runs "
             "that record their passes; never run on a GPU yet");
 DEFINE_string(engines, "",
-              "with --backend=cuda: a file of which of cuDNN's and cuBLASLt's engines runs what; "
-              "empty: everywhere the one that they name first");
+              "with --backend=cuda: JSON file that says which engines of cuDNN and cuBLASLt to "
+              "use; empty: the first that the libraries propose");
 DEFINE_bool(time_engines, false,
-            "time the engines of operations that --engines lacks, and add the fastest to it");
+            "time the engines of operations that --engines lacks, and add the fastest to the file");
 DEFINE_bool(deterministic, true,
             "with --backend=cuda: false lets engines add in an order that varies from run to run");
-DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in");
+DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
 DEFINE_string(local_batches, "1,2,4,8",
-              "of the backbones, increasing, separated by commas; they end where a GPU would have "
-              "no memory for the next");
-DEFINE_int32(frozen_quantum, 4, "the local batch of frozen components");
+              "local batches at which backbones are timed, increasing, separated by commas; those "
+              "for which a GPU has no memory are left out");
+DEFINE_int32(frozen_quantum, 4, "local batch at which frozen components are timed");
 DEFINE_int32(passes, 15,
-             "timed passes over each component and local batch, in rounds of at least three, each "
-             "of which begins with one or two to warm up");
+             "number of timed passes over each component and local batch, in rounds of at least "
+             "three, each after one or two passes to warm up");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
-DEFINE_string(output, "", "the profile: .textproto or .pb; empty: out/profile.textproto");
-DEFINE_string(cluster, "", "also write what messages between the devices cost, as a cluster");
+DEFINE_string(output, "", "file for the profile, .textproto or .pb; empty: out/profile.textproto");
+DEFINE_string(
+    cluster, "",
+    "file for the cluster, the measured cost of messages between the devices; empty: none");
 
 namespace dpipe::tools {
 namespace {
@@ -77,20 +86,21 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(const std::vector<int>
   options.deterministic = FLAGS_deterministic;
   options.global_batch = std::max(batches.back(), FLAGS_frozen_quantum);
   options.frozen_quantum = FLAGS_frozen_quantum;
-  options.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
+  DPIPE_ASSIGN_OR_RETURN(options.compute_dtype, ParseComputeDType(FLAGS_dtype));
   options.init_random = FLAGS_init == "random";
   return options;
 }
 
 absl::Status CheckFlags() {
   DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"cpu", "cuda", "auto"}));
-  DPIPE_RETURN_IF_ERROR(CheckChoice("dtype", FLAGS_dtype, {"fp32", "bf16"}));
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
   DPIPE_RETURN_IF_ERROR(CheckChoice("init", FLAGS_init, {"random", "checkpoint"}));
-  if (FLAGS_passes < 1 || FLAGS_frozen_quantum < 1) {
-    return CommandLineError(absl::StrCat("--passes=", FLAGS_passes, " and --frozen_quantum=",
-                                         FLAGS_frozen_quantum, " must be at least 1"));
-  }
-  return absl::OkStatus();
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseLocalBatches(FLAGS_local_batches).status()));
+  return CheckAtLeast({{"passes", FLAGS_passes, 1},
+                       {"frozen_quantum", FLAGS_frozen_quantum, 1},
+                       {"devices", FLAGS_devices, 0},
+                       {"virtual_devices", FLAGS_virtual_devices, 0},
+                       {"image_size", FLAGS_image_size, 0}});
 }
 
 absl::Status Main() {
@@ -98,8 +108,10 @@ absl::Status Main() {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<int> batches, ParseLocalBatches(FLAGS_local_batches));
   const std::string output =
       FLAGS_output.empty() ? OutputPath("out/profile.textproto") : UserPath(FLAGS_output);
-  DPIPE_RETURN_IF_ERROR(CheckProtoPath(output));
-  if (!FLAGS_cluster.empty()) DPIPE_RETURN_IF_ERROR(CheckProtoPath(FLAGS_cluster));
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(CheckProtoPath(output)));
+  if (!FLAGS_cluster.empty()) {
+    DPIPE_RETURN_IF_ERROR(AsCommandLineError(CheckProtoPath(FLAGS_cluster)));
+  }
   DPIPE_ASSIGN_OR_RETURN(const models::TrainingSetupOptions options, SetupOptions(batches));
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
   Say(setup->Describe());
@@ -139,6 +151,13 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"profile", dpipe::tools::kUsage},
-                                  dpipe::tools::Main);
+  const dpipe::Command command = {
+      "profile",
+      dpipe::tools::kUsage,
+      {{"What is timed", {"model", "kind", "image_size", "init", "dtype", "data"}},
+       {"How", {"local_batches", "frozen_quantum", "passes"}},
+       {"Results", {"output", "cluster"}},
+       {"Devices", {"backend", "devices", "virtual_devices"}},
+       {"GPU libraries", {"engines", "time_engines", "deterministic", "cuda_graphs"}}}};
+  return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);
 }

@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<int>> ParseLocalBatches(absl::string_view text) {
     if (!absl::SimpleAtoi(part, &batch) || batch < 1 ||
         (!batches.empty() && batch <= batches.back())) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "local batches '", text, "' must be positive and increasing numbers, as 1,2,4"));
+          "--local_batches=", text, " must be positive and increasing numbers, such as 1,2,4"));
     }
     batches.push_back(batch);
   }

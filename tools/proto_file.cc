@@ -22,6 +22,13 @@ absl::Status InFile(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
 }
 
+absl::Status MadeForAnother(const std::string& path, const std::string& what,
+                            const std::string& planned, const std::string& given) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": the plan was made for another ", what, " (its fingerprint is ", planned,
+      ", that of --", what, " is ", given, "); --what_if takes it all the same, if it fits"));
+}
+
 }  // namespace
 
 absl::Status CheckProtoPath(const std::string& path) {
@@ -35,7 +42,7 @@ absl::Status ReadProto(const std::string& path, google::protobuf::Message* messa
   if (IsText(path)) return ReadTextProto(path, message);
   DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   if (message->ParseFromString(bytes)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", bytes.size(), " bytes are no ",
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", bytes.size(), " bytes are not a ",
                                                  message->GetTypeName(), " in the wire format"));
 }
 
@@ -74,7 +81,16 @@ absl::StatusOr<Plan> ReadVerifiedPlan(const std::string& path, const CostModel& 
   Plan plan;
   DPIPE_RETURN_IF_ERROR(ReadProto(path, &plan));
   const std::string profile = Fingerprint(cost.profile()), cluster = Fingerprint(cost.cluster());
-  if (what_if && (plan.profile_fingerprint() != profile || plan.cluster_fingerprint() != cluster)) {
+  const bool same_profile = plan.profile_fingerprint() == profile;
+  const bool same_cluster = plan.cluster_fingerprint() == cluster;
+  if (!what_if) {
+    if (!same_profile) {
+      return MadeForAnother(path, "profile", plan.profile_fingerprint(), profile);
+    }
+    if (!same_cluster) {
+      return MadeForAnother(path, "cluster", plan.cluster_fingerprint(), cluster);
+    }
+  } else if (!same_profile || !same_cluster) {
     plan.set_profile_fingerprint(profile);
     plan.set_cluster_fingerprint(cluster);
     plan.clear_prediction();

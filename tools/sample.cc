@@ -3,33 +3,38 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/command_line/command_line.h"
 #include "data/image_encode.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/sampler.h"
-#include "tools/command_line.h"
 #include "tools/prompts.h"
 #include "tools/trained_model.h"
 
-DEFINE_string(model, "", "folder in diffusers layout, or tiny_sd; empty: out/train, else tiny_sd");
-DEFINE_string(prompt, "", "what to draw; several are separated by |");
-DEFINE_string(prompts_file, "", "more prompts, one a line");
-DEFINE_int32(count, 1, "images of each prompt");
+DEFINE_string(
+    model, "",
+    "folder in diffusers layout, or tiny_sd; empty: out/train if it exists, else tiny_sd");
+DEFINE_string(prompt, "", "prompt to draw; several are separated by |");
+DEFINE_string(prompts_file, "", "text file with more prompts, one a line");
+DEFINE_int32(count, 1, "number of images of each prompt");
 DEFINE_int32(steps, 30, "denoising steps");
-DEFINE_double(guidance, 4, "classifier-free guidance; 1: none");
-DEFINE_string(sampler, "ddim", "ddim, ddpm or dpm++ (DPM-Solver++ 2M)");
-DEFINE_uint64(seed, 1, "of the noise that drawing begins with");
-DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in");
-DEFINE_int32(devices, 0, "CPU devices that share the work; 0: one for each core");
-DEFINE_int32(columns, 0, "images in a row; 0: about as many as rows, or --count");
-DEFINE_int32(zoom, 2, "pixels of the PNG for a pixel of an image");
-DEFINE_string(out, "", "PNG to write; empty: out/samples.png");
+DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
+DEFINE_string(sampler, "ddim", "sampler: ddim, ddpm or dpm++ (DPM-Solver++ 2M)");
+DEFINE_uint64(seed, 1, "seed for the initial noise");
+DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
+DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one for each core");
+DEFINE_int32(
+    columns, 0,
+    "number of images in a row; 0: --count, or where that is 1, about as many as there are rows");
+DEFINE_int32(zoom, 2, "factor by which images are enlarged in the PNG, 1 to 64");
+DEFINE_string(out, "", "PNG file to write, *.png; empty: out/samples.png");
 
 namespace dpipe::tools {
 namespace {
@@ -40,15 +45,57 @@ constexpr char kUsage[] =
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
-absl::Status CheckFlags() {
-  DPIPE_RETURN_IF_ERROR(CheckChoice("dtype", FLAGS_dtype, {"fp32", "bf16"}));
-  DPIPE_RETURN_IF_ERROR(diffusion::ParseSamplerKind(FLAGS_sampler).status());
-  if (FLAGS_zoom < 1 || FLAGS_zoom > 64 || FLAGS_columns < 0 || FLAGS_devices < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--zoom=", FLAGS_zoom, " must be from 1 to 64, --columns=", FLAGS_columns,
-                     " and --devices=", FLAGS_devices, " must not be negative"));
+constexpr int kMaxZoom = 64;
+
+std::string OutPath() {
+  return FLAGS_out.empty() ? OutputPath("out/samples.png") : UserPath(FLAGS_out);
+}
+
+// Before images are drawn that could not be written.
+absl::Status CheckOut() {
+  const std::string path = OutPath();
+  if (IsFolder(path)) {
+    return CommandLineError(
+        absl::StrCat("--out=", FLAGS_out, " is a folder; expected the name of a .png file"));
   }
-  return absl::OkStatus();
+  if (!absl::EndsWithIgnoreCase(path, ".png")) {
+    return CommandLineError(
+        absl::StrCat("--out=", FLAGS_out, " must end in .png, the format that is written"));
+  }
+  return MakeParentFolder(path);
+}
+
+absl::Status CheckFlags() {
+  if (FLAGS_prompt.empty() && FLAGS_prompts_file.empty()) {
+    return CommandLineError("--prompt=\"a large red circle\" or --prompts_file is missing");
+  }
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(diffusion::ParseSamplerKind(FLAGS_sampler).status()));
+  DPIPE_RETURN_IF_ERROR(CheckAtLeast({{"count", FLAGS_count, 1},
+                                      {"steps", FLAGS_steps, 1},
+                                      {"zoom", FLAGS_zoom, 1},
+                                      {"columns", FLAGS_columns, 0},
+                                      {"devices", FLAGS_devices, 0}}));
+  if (FLAGS_zoom > kMaxZoom) {
+    return CommandLineError(absl::StrCat("--zoom=", FLAGS_zoom, " must be at most ", kMaxZoom));
+  }
+  if (!(FLAGS_guidance >= 0)) {
+    return CommandLineError(absl::StrCat("--guidance=", FLAGS_guidance, " must be at least 0"));
+  }
+  return CheckOut();
+}
+
+// CLIP reads no more tokens than its context has: says what it does not see.
+void WarnOfLongPrompts(const ClipTokenizer& tokenizer, const std::vector<std::string>& prompts) {
+  const size_t most = tokenizer.max_length() - 2;  // without the start and end tokens
+  std::set<std::string> seen;
+  for (const std::string& prompt : prompts) {
+    const size_t tokens = tokenizer.EncodeText(prompt).size();
+    if (tokens <= most || !seen.insert(prompt).second) continue;
+    const std::string shown = prompt.size() <= 40 ? prompt : prompt.substr(0, 40) + "...";
+    Say(absl::StrCat("Warning:  the prompt '", shown, "' has ", tokens,
+                     " tokens, of which the model reads the first ", most));
+  }
 }
 
 int Columns(size_t num_images) {
@@ -65,7 +112,7 @@ absl::StatusOr<std::vector<Image>> DrawAll(const models::StableDiffusion& model,
   std::vector<DeviceWorker*> workers;
   for (const auto& worker : owners) workers.push_back(worker.get());
   DPIPE_ASSIGN_OR_RETURN(const auto unet, model.LoadUNet());
-  const DType dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
+  DPIPE_ASSIGN_OR_RETURN(const DType dtype, ParseComputeDType(FLAGS_dtype));
   DPIPE_ASSIGN_OR_RETURN(const auto sampler, models::ImageSampler::Create(&model, unet, dtype));
   models::DrawOptions options;
   options.num_steps = FLAGS_steps;
@@ -85,12 +132,11 @@ absl::Status Main() {
                          CollectPrompts(FLAGS_prompt, file, FLAGS_count));
   DPIPE_ASSIGN_OR_RETURN(const auto model,
                          LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say));
+  WarnOfLongPrompts(model->tokenizer(), prompts);
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images, DrawAll(*model, prompts));
   const Image grid = models::MakeGrid(images, Columns(images.size()), /*margin=*/4, FLAGS_zoom);
   DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(grid));
-  const std::string out = FLAGS_out.empty() ? OutputPath("out/samples.png") : UserPath(FLAGS_out);
-  const std::string folder = std::filesystem::path(out).parent_path().string();
-  if (!folder.empty()) DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
+  const std::string out = OutPath();
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(out, png));
   std::printf("Model:    %s\nSamples:  %s (%d images, by rows in the order of the prompts)\n",
               model->folder().c_str(), out.c_str(), static_cast<int>(images.size()));
@@ -101,5 +147,11 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"sample", dpipe::tools::kUsage}, dpipe::tools::Main);
+  const dpipe::Command command = {
+      "sample",
+      dpipe::tools::kUsage,
+      {{"What is drawn", {"model", "prompt", "prompts_file", "count"}},
+       {"How", {"steps", "guidance", "sampler", "seed", "dtype", "devices"}},
+       {"Picture", {"out", "columns", "zoom"}}}};
+  return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);
 }

@@ -9,24 +9,27 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/command_line/command_line.h"
 #include "core/report/progress.h"
 #include "data/scene.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/sampler.h"
-#include "tools/command_line.h"
 #include "tools/scoring.h"
 #include "tools/trained_model.h"
 
-DEFINE_string(model, "", "folder in diffusers layout, or tiny_sd; empty: out/train, else tiny_sd");
-DEFINE_int32(count, 64, "images with one object, and as many with two");
-DEFINE_bool(untrained, false, "also random weights, and real images through the VAE and back");
+DEFINE_string(
+    model, "",
+    "folder in diffusers layout, or tiny_sd; empty: out/train if it exists, else tiny_sd");
+DEFINE_int32(count, 64, "number of images with one object, and of images with two");
+DEFINE_bool(untrained, false,
+            "also score random weights, and real images through the VAE and back");
 DEFINE_int32(steps, 30, "denoising steps");
-DEFINE_double(guidance, 4, "classifier-free guidance; 1: none");
-DEFINE_uint64(seed, 1, "of the noise that drawing begins with");
-DEFINE_uint64(scene_seed, 20000, "of the captions; the built-in data set has 1");
-DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in");
-DEFINE_int32(devices, 0, "CPU devices that share the work; 0: one for each core");
-DEFINE_string(json, "", "also write the scores there");
+DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
+DEFINE_uint64(seed, 1, "seed for the initial noise");
+DEFINE_uint64(scene_seed, 20000, "seed for the captions; the built-in data set has seed 1");
+DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
+DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one for each core");
+DEFINE_string(json, "", "file to write the scores to as well");
 
 namespace dpipe::tools {
 namespace {
@@ -38,13 +41,12 @@ constexpr char kUsage[] =
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
 absl::Status CheckFlags() {
-  DPIPE_RETURN_IF_ERROR(CheckChoice("dtype", FLAGS_dtype, {"fp32", "bf16"}));
-  if (FLAGS_count < 1 || FLAGS_devices < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--count=", FLAGS_count,
-                                                   " must be at least 1, --devices=", FLAGS_devices,
-                                                   " must not be negative"));
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
+  if (!(FLAGS_guidance >= 0)) {
+    return CommandLineError(absl::StrCat("--guidance=", FLAGS_guidance, " must be at least 0"));
   }
-  return absl::OkStatus();
+  return CheckAtLeast(
+      {{"count", FLAGS_count, 1}, {"steps", FLAGS_steps, 1}, {"devices", FLAGS_devices, 0}});
 }
 
 // Judges one model's images, and real ones, on the same captions.
@@ -105,7 +107,7 @@ class Scorer {
 
   absl::StatusOr<std::unique_ptr<models::ImageSampler>> MakeSampler(
       const std::map<std::string, Tensor>& unet) const {
-    const DType dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
+    DPIPE_ASSIGN_OR_RETURN(const DType dtype, ParseComputeDType(FLAGS_dtype));
     return models::ImageSampler::Create(model_, unet, dtype);
   }
 
@@ -158,5 +160,11 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"score", dpipe::tools::kUsage}, dpipe::tools::Main);
+  return dpipe::RunCommand(argc, argv,
+                           {"score",
+                            dpipe::tools::kUsage,
+                            {{"What is scored", {"model", "untrained", "count", "scene_seed"}},
+                             {"How", {"steps", "guidance", "seed", "dtype", "devices"}},
+                             {"Results", {"json"}}}},
+                           dpipe::tools::Main);
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/command_line/command_line.h"
 #include "core/report/progress.h"
 #include "core/tensor/device_worker.h"
 #include "data/image_encode.h"
@@ -18,24 +19,23 @@
 #include "models/stable_diffusion/sampler.h"
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
-#include "tools/command_line.h"
 #include "tools/following.h"
 #include "tools/scoring.h"
 
-DEFINE_string(model, "", "folder in diffusers layout, with controlnet/");
-DEFINE_int32(count, 64, "images, of one object each");
-DEFINE_int32(shown, 8, "as many of them in the picture");
+DEFINE_string(model, "", "folder in diffusers layout that has a controlnet/");
+DEFINE_int32(count, 64, "number of images, of one object each");
+DEFINE_int32(shown, 8, "number of images shown in the picture");
 DEFINE_int32(steps, 30, "denoising steps");
-DEFINE_double(guidance, 4, "classifier-free guidance; 1: none");
-DEFINE_uint64(seed, 1, "of the noise that drawing begins with");
-DEFINE_uint64(scene_seed, 20000, "of the scenes; the built-in data set has 1");
-DEFINE_int32(devices, 0, "CPU devices that share the work; 0: one for each core");
-DEFINE_string(picture, "", "file for the picture; empty: out/score_control.png");
-DEFINE_string(json, "", "also write the scores there");
+DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
+DEFINE_uint64(seed, 1, "seed for the initial noise");
+DEFINE_uint64(scene_seed, 20000, "seed for the scenes; the built-in data set has seed 1");
+DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one for each core");
+DEFINE_string(picture, "", "PNG file for the picture; empty: out/score_control.png");
+DEFINE_string(json, "", "file to write the scores to as well");
 DEFINE_string(
     images, "",
-    "folder for each of the shown pictures that have an outline and a caption, with both "
-    "and all that they were drawn from, for models/controlnet/testdata/check_pictures.py");
+    "folder to write the shown images to that were drawn from an outline and a caption, with "
+    "their outlines and captions, for models/controlnet/testdata/check_pictures.py");
 
 namespace dpipe::tools {
 namespace {
@@ -46,12 +46,11 @@ constexpr char kUsage[] =
 
 absl::Status CheckFlags() {
   DPIPE_RETURN_IF_ERROR(RequireFlag("model", FLAGS_model));
-  if (FLAGS_shown < 1 || FLAGS_count < FLAGS_shown || FLAGS_devices < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--shown=", FLAGS_shown, " must be at least 1 and at most --count=", FLAGS_count,
-        ", --devices=", FLAGS_devices, " must not be negative"));
-  }
-  return absl::OkStatus();
+  DPIPE_RETURN_IF_ERROR(CheckAtLeast(
+      {{"shown", FLAGS_shown, 1}, {"steps", FLAGS_steps, 1}, {"devices", FLAGS_devices, 0}}));
+  if (FLAGS_count >= FLAGS_shown) return absl::OkStatus();
+  return CommandLineError(
+      absl::StrCat("--shown=", FLAGS_shown, " must be at most --count=", FLAGS_count));
 }
 
 // Draws the same scenes by several models and judges them.
@@ -174,6 +173,5 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"score_control", dpipe::tools::kUsage},
-                                  dpipe::tools::Main);
+  return dpipe::RunCommand(argc, argv, {"score_control", dpipe::tools::kUsage}, dpipe::tools::Main);
 }

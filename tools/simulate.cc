@@ -4,25 +4,28 @@
 #include <string>
 
 #include "core/base/run_paths.h"
+#include "core/command_line/command_line.h"
 #include "core/emulation/compare_traces.h"
 #include "core/emulation/emulate.h"
 #include "core/sim/simulator.h"
 #include "gflags/gflags.h"
-#include "tools/command_line.h"
 #include "tools/proto_file.h"
 #include "tools/simulation_text.h"
 
-DEFINE_string(plan, "", "the plan, as //tools:plan writes it");
-DEFINE_string(profile, "", "the profile of the model that it is for");
-DEFINE_string(cluster, "", "the cluster that it is for");
-DEFINE_bool(what_if, false, "take a plan made for another profile or cluster, if it fits this one");
-DEFINE_int32(steps, 4, "training steps to run; the first and the last are not counted");
+DEFINE_string(plan, "", "file of the plan, as //tools:plan writes it");
+DEFINE_string(profile, "", "file of the profile that the plan was made for");
+DEFINE_string(cluster, "", "file of the cluster that the plan was made for");
+DEFINE_bool(what_if, false,
+            "take a plan that was made for another profile or cluster, if it fits these");
+DEFINE_int32(steps, 4,
+             "number of training steps to run, 3 to 1000; the first and the last are not counted");
 DEFINE_string(backend, "simulated",
-              "simulated; or emulated: run by the real runtime, with a thread a device, on devices "
-              "that wait as long as the profile says");
-DEFINE_double(time_scale, 0,
-              "emulated: real time that a unit of emulated time takes at least; 0: none");
-DEFINE_string(output, "", "also write the trace there, for //tools:trace");
+              "simulated; or emulated: run by the real runtime, one thread for each device, on "
+              "devices that wait as long as the profile says");
+DEFINE_double(
+    time_scale, 0,
+    "with --backend=emulated: least real time of a unit of emulated time; 0: as fast as possible");
+DEFINE_string(output, "", "file to write the trace to, for //tools:trace; empty: none");
 
 namespace dpipe::tools {
 namespace {
@@ -51,7 +54,7 @@ absl::Status CheckFlags() {
     return CommandLineError("--time_scale=" + std::to_string(FLAGS_time_scale) +
                             " must not be negative");
   }
-  return FLAGS_output.empty() ? absl::OkStatus() : CheckProtoPath(FLAGS_output);
+  return FLAGS_output.empty() ? absl::OkStatus() : AsCommandLineError(CheckProtoPath(FLAGS_output));
 }
 
 // Says how the emulated run differs, and puts it in the simulated one's place.
@@ -104,6 +107,5 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"simulate", dpipe::tools::kUsage},
-                                  dpipe::tools::Main);
+  return dpipe::RunCommand(argc, argv, {"simulate", dpipe::tools::kUsage}, dpipe::tools::Main);
 }

@@ -10,29 +10,33 @@
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/command_line/command_line.h"
 #include "core/report/perfetto.h"
 #include "core/report/timeline_svg.h"
 #include "core/report/trace_index.h"
 #include "core/report/trace_page.h"
 #include "core/sim/simulator.h"
 #include "gflags/gflags.h"
-#include "tools/command_line.h"
 #include "tools/proto_file.h"
 
-DEFINE_string(trace, "", "a trace: of //tools:simulate, or of a run");
-DEFINE_string(plan, "", "instead of a trace: a plan, which is simulated");
+DEFINE_string(trace, "", "file of a trace, of //tools:simulate or of a run");
+DEFINE_string(plan, "", "file of a plan, which is simulated, instead of a trace");
 DEFINE_string(compare, "",
-              "another of the same kind, drawn under it on the same time axis; several are "
-              "separated by commas");
-DEFINE_string(profile, "", "with --plan: the profile that it is for");
-DEFINE_string(cluster, "", "with --plan: the cluster that it is for; else for memory limits alone");
-DEFINE_bool(what_if, false, "take a plan made for another profile or cluster, if it fits this one");
+              "file of another trace (or plan), drawn under the first on the same time axis; "
+              "several are separated by commas");
+DEFINE_string(profile, "", "with --plan: file of the profile that the plan was made for");
+DEFINE_string(
+    cluster, "",
+    "with --plan: file of the cluster that the plan was made for; with --trace: for memory "
+    "limits only");
+DEFINE_bool(what_if, false,
+            "take a plan that was made for another profile or cluster, if it fits these");
 DEFINE_bool(messages, true, "draw messages (.svg, .html)");
 DEFINE_bool(memory, true, "draw memory over time, where the trace has it (.svg, .html)");
 DEFINE_bool(critical_path, true, "outline the critical path, where the trace has it (.svg, .html)");
 DEFINE_int32(first_step, -1, "first step to draw (.svg, .html); -1: two from the middle");
-DEFINE_int32(steps, 2, "with --first_step: how many steps to draw");
-DEFINE_int32(devices, 0, "draw only the first so many (.svg, .html); 0: all");
+DEFINE_int32(steps, 2, "number of steps to draw, with --first_step");
+DEFINE_int32(devices, 0, "number of devices to draw, the first ones (.svg, .html); 0: all");
 DEFINE_string(output, "", "file to write: .svg, .html, or .json for ui.perfetto.dev");
 
 namespace dpipe::tools {
@@ -158,5 +162,10 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::tools::RunCommand(argc, argv, {"trace", dpipe::tools::kUsage}, dpipe::tools::Main);
+  const dpipe::Command command = {
+      "trace",
+      dpipe::tools::kUsage,
+      {{"What is drawn", {"trace", "plan", "profile", "cluster", "what_if", "compare", "output"}},
+       {"How", {"first_step", "steps", "devices", "messages", "memory", "critical_path"}}}};
+  return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);
 }

@@ -13,8 +13,8 @@
 #include "core/base/count.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/process_group.h"
+#include "core/command_line/command_line.h"
 #include "models/config/model_index.h"
-#include "tools/command_line.h"
 #include "tools/config_flags.h"
 #include "tools/shell_quote.h"
 #include "tools/stop_request.h"
@@ -32,9 +32,14 @@ constexpr char kUsage[] =
     "  bazel run //tools:train -- --nproc=2\n"
     "  bazel run //tools:train -- --nproc=8 --backend=cuda     a process for each of 8 GPUs\n"
     "\n"
+    "Exit codes: 0 done, 1 refused (why is on standard error), 2 wrong command line, 3 nothing "
+    "fits in\n"
+    "memory.\n"
+    "\n"
     "Every field of tools/train_config.proto is a flag. Short names are in brackets.\n"
-    "  --config=FILE                     fields as text, which flags overwrite\n"
-    "  --print_config                    say the whole config, and end\n";
+    "  --config=FILE                     file with fields as text, which flags overwrite\n"
+    "  --print_config                    print the whole configuration, and exit\n"
+    "\n";
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
@@ -163,5 +168,5 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const absl::StatusOr<int> exit_code = dpipe::tools::Main(arguments);
-  return exit_code.ok() ? *exit_code : dpipe::tools::ExitCode("train", exit_code.status());
+  return exit_code.ok() ? *exit_code : dpipe::ExitCode("train", exit_code.status());
 }

@@ -10,19 +10,15 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/base/time.h"
+#include "core/command_line/command_line.h"
 #include "google/protobuf/message.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/find_data.h"
-#include "tools/command_line.h"
 #include "tools/config_flags.h"
 #include "tools/prompts.h"
 
 namespace dpipe::tools {
 namespace {
-
-absl::Status AsCommandLineError(const absl::Status& status) {
-  return status.ok() ? status : CommandLineError(std::string(status.message()));
-}
 
 absl::Status ReadConfigFile(const std::string& path, TrainConfig* config) {
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(UserPath(path)));
@@ -55,7 +51,9 @@ std::string FieldNotFinite(const google::protobuf::Message& message) {
 
 // Checkpoints have all that a run goes on from, so what they have not is not trained by.
 absl::StatusOr<Strategy> ResumableStrategy(const std::string& spec) {
-  DPIPE_ASSIGN_OR_RETURN(Strategy strategy, FindStrategy(spec));
+  auto found = FindStrategy(spec);
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(found.status()));
+  Strategy strategy = *std::move(found);
   if (strategy.compress().empty() || strategy.compress() == "none") return strategy;
   return CommandLineError(absl::StrCat("--strategy=", spec, ": compressed gradients (compress='",
                                        strategy.compress(), "') keep what they have left out, ",
@@ -157,7 +155,7 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
   options.graphs.enabled = config.cuda_graphs();
   options.graphs.say = say;
   options.global_batch = config.global_batch();
-  options.compute_dtype = config.dtype() == "bf16" ? DType::kBf16 : DType::kF32;
+  DPIPE_ASSIGN_OR_RETURN(options.compute_dtype, ParseComputeDType(config.dtype()));
   options.frozen_quantum = config.frozen_quantum();
   options.max_aspect = config.data().max_aspect();
   options.patch_share = config.data().patch_share();
@@ -252,7 +250,7 @@ absl::StatusOr<TrainCommand> ParseTrainCommand(const std::vector<std::string>& a
     }
   }
   for (const ConfigFlag& flag : *flags) {
-    if (flag.name == "help") {
+    if (flag.name == "help" || flag.name == "h") {
       command.help = true;
     } else if (flag.name == "print_config") {
       command.print_config = true;
@@ -296,6 +294,7 @@ absl::Status CheckTrainConfig(const TrainConfig& config) {
         absl::StrCat("--evaluation.every=", config.evaluation().every(),
                      " needs held-out data: --evaluation.share or --evaluation.data"));
   }
+  DPIPE_RETURN_IF_ERROR(ResumableStrategy(config.strategy()).status());
   if (config.micro_batches() > 0 && config.global_batch() % config.micro_batches() != 0) {
     return CommandLineError(
         absl::StrCat("--global_batch=", config.global_batch(),

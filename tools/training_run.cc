@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/planner/possible_shapes.h"
 #include "core/planner/search.h"
 #include "core/report/plan_text.h"
 #include "core/train/job.h"
@@ -130,8 +131,20 @@ std::map<std::string, std::string> TrainingRun::PlanIsFor() const {
   return plan_for;
 }
 
+absl::Status TrainingRun::CheckBatch() const {
+  ShapeRequest request;
+  const int num_processes = processes() == nullptr ? 1 : processes()->num_processes();
+  request.num_devices = static_cast<int>(job_.workers.size()) * num_processes;
+  request.global_batch = options_.setup.global_batch;
+  request.num_micro_batches = options_.num_micro_batches;
+  const bool has_frozen = job_.model->num_components() > job_.model->backbones().size();
+  request.frozen_quantum = has_frozen ? job_.frozen_quantum : 1;
+  return CheckShapesExist(strategy_, request);
+}
+
 // All processes measure, at the same time; the first one plans.
 absl::Status TrainingRun::MakeThePlans(const ShowProgress& show) {
+  DPIPE_RETURN_IF_ERROR(CheckBatch());
   auto on_progress = [&](double done) { show("profiling the model on this machine", done); };
   on_progress(0);
   DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(job_));

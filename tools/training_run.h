@@ -69,6 +69,8 @@ class TrainingRun {
   absl::Status BuildCache(const ShowProgress& show);
   // The saved plans where they fit, else new ones.
   absl::Status FindThePlans(const Say& say, const ShowProgress& show);
+  // That the batch divides, before anything is timed.
+  absl::Status CheckBatch() const;
   absl::Status MakeThePlans(const ShowProgress& show);
   std::map<std::string, std::string> PlanIsFor() const;
   void ChooseSteps();

@@ -17,11 +17,12 @@
 #include "bench/emulation/emulation_report.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/command_line/command_line.h"
 #include "core/report/machine.h"
 #include "core/schedule/plan_io.h"
 #include "gflags/gflags.h"
 
-DEFINE_string(backend, "emulated", "emulated, the only one here");
+DEFINE_string(backend, "emulated", "emulated, the only backend here");
 DEFINE_string(profile,
               "data/profiles/modelled/a100_80gb/stable_diffusion_v2_1_512.textproto,"
               "data/profiles/modelled/a100_80gb/controlnet_v1_0_512.textproto,"
@@ -29,16 +30,16 @@ DEFINE_string(profile,
               "profiles, separated by commas");
 DEFINE_string(cluster, "data/clusters/a100_8x1.textproto,data/clusters/a100_8x2.textproto",
               "clusters, separated by commas");
-DEFINE_string(strategies, "all", "separated by semicolons; \"all\": every one with a name");
-DEFINE_int32(device_batch, 16, "samples a device: the global batch is that times the devices");
+DEFINE_string(strategies, "all", "strategies, separated by semicolons; all: every one with a name");
+DEFINE_int32(device_batch, 16,
+             "samples of a step on each device: the global batch is this times the devices");
 DEFINE_int32(steps, 4, "training steps to run; the first and the last are not counted");
-DEFINE_double(time_scale, 0,
-              "real time that a unit of emulated time takes at least; 0: as quick as can be");
+DEFINE_double(time_scale, 0, "least real time of a unit of emulated time; 0: as fast as possible");
 DEFINE_bool(charge_host_time, true,
-            "what the runtime itself computes counts as the ranks' time, as measured");
-DEFINE_string(date, "", "to write into the tables; empty: today");
+            "count what the runtime itself computes as the ranks' time, as measured");
+DEFINE_string(date, "", "date to write into the tables; empty: today");
 DEFINE_string(out, "out/emulation", "folder for README.md and results.json");
-DEFINE_double(fail_above, 0, "exit with 1 if any step differs by more than this part; 0: never");
+DEFINE_double(fail_above, 0, "exit with 1 if any step differs by more than this share; 0: never");
 
 namespace dpipe::bench {
 namespace {
@@ -57,19 +58,18 @@ std::string InputPath(const std::string& path) {
 
 absl::Status CheckFlags() {
   if (FLAGS_backend != "emulated") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown --backend=", FLAGS_backend, "; there is emulated"));
+    return CommandLineError(
+        absl::StrCat("unknown --backend=", FLAGS_backend, "; expected emulated"));
   }
   if (FLAGS_steps < 3 || FLAGS_steps > 1000) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--steps=", FLAGS_steps, " must be from 3 to 1000"));
+    return CommandLineError(absl::StrCat("--steps=", FLAGS_steps, " must be from 3 to 1000"));
   }
   if (FLAGS_device_batch < 1) {
-    return absl::InvalidArgumentError(
+    return CommandLineError(
         absl::StrCat("--device_batch=", FLAGS_device_batch, " must be at least 1"));
   }
   if (FLAGS_time_scale < 0) {
-    return absl::InvalidArgumentError(
+    return CommandLineError(
         absl::StrCat("--time_scale=", FLAGS_time_scale, " must not be negative"));
   }
   for (const std::string& strategy : Strategies()) {
@@ -142,14 +142,11 @@ absl::Status Main(const std::string& command_line) {
 int main(int argc, char** argv) {
   std::string command_line = "bazel run //bench:emulation --";
   for (int i = 1; i < argc; ++i) command_line += std::string(" ") + argv[i];
-  gflags::SetUsageMessage(
+  const dpipe::Command command = {
+      "emulation",
       "Compares simulated with emulated steps: every strategy's plan for every profile and cluster "
       "is\nsimulated, and run by the real runtime on devices that wait as long as the profile "
       "says.\n\n  bazel run //bench:emulation -- --backend=emulated \\\n      "
-      "--cluster=data/clusters/a100_8x8.textproto --strategies='1f1b;diffusionpipe'\n");
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
-  const absl::Status status = dpipe::bench::Main(command_line);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "emulation: %s\n", std::string(status.message()).c_str());
-  return 1;
+      "--cluster=data/clusters/a100_8x8.textproto --strategies='1f1b;diffusionpipe'\n"};
+  return dpipe::RunCommand(argc, argv, command, [&] { return dpipe::bench::Main(command_line); });
 }

@@ -17,6 +17,7 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/base/time.h"
+#include "core/command_line/command_line.h"
 #include "core/planner/search.h"
 #include "core/report/machine.h"
 #include "core/report/plan_text.h"
@@ -27,19 +28,21 @@
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
 
-DEFINE_string(model, "stable_diffusion_v2_1", "a built-in model's name, or a folder");
+DEFINE_string(model, "stable_diffusion_v2_1",
+              "name of a built-in model, or a folder in diffusers layout");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
-DEFINE_int32(image_size, 256, "pixels a side");
-DEFINE_int32(stages, 2, "pipeline stages, each on a CPU device with its share of the cores");
-DEFINE_int32(global_batch, 2, "images of a step");
-DEFINE_int32(micro_batches, 2, "of the pipeline");
-DEFINE_int32(steps, 3, "to train, by either");
-DEFINE_string(dtype, "bf16", "fp32 or bf16: what is computed in; weights are fp32");
-DEFINE_string(strategy, "diffusionpipe", "of the pipeline");
+DEFINE_int32(image_size, 256, "image size in pixels a side");
+DEFINE_int32(stages, 2,
+             "number of pipeline stages, each on a CPU device with its share of the cores");
+DEFINE_int32(global_batch, 2, "images of a training step");
+DEFINE_int32(micro_batches, 2, "number of micro-batches of a training step");
+DEFINE_int32(steps, 3, "number of training steps, of the pipeline and of the one device");
+DEFINE_string(dtype, "bf16", "element type of the computation, fp32 or bf16; weights are fp32");
+DEFINE_string(strategy, "diffusionpipe", "strategy of the pipeline");
 DEFINE_double(lr, 1e-5, "learning rate of AdamW");
-DEFINE_uint64(seed, 1, "of initial weights, order of the data, noise and timesteps");
-DEFINE_bool(one_device, true, "train the same steps on one device and compare");
-DEFINE_string(json, "", "also write the results there");
+DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
+DEFINE_bool(one_device, true, "also train the same steps on one device, and compare the losses");
+DEFINE_string(json, "", "file to write the results to as well");
 
 namespace dpipe::bench {
 namespace {
@@ -94,7 +97,7 @@ class FullSize {
     DPIPE_ASSIGN_OR_RETURN(loader_, DataLoader::Create(std::move(dataset), reading));
     models::InputsOptions drawing;
     drawing.seed = FLAGS_seed;
-    drawing.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
+    DPIPE_ASSIGN_OR_RETURN(drawing.compute_dtype, ParseComputeDType(FLAGS_dtype));
     DPIPE_ASSIGN_OR_RETURN(inputs_, model_->MakeInputs(loader_.get(), drawing));
     DPIPE_ASSIGN_OR_RETURN(const auto devices, Device::PartitionCpu(FLAGS_stages));
     workers_ = StartWorkers(devices);
@@ -111,7 +114,7 @@ class FullSize {
         job.backbone_parameters,
         model_->InitialParameters(models::TrainableModel::Start::kRandom, FLAGS_seed));
     job.optimizer.learning_rate.peak = static_cast<float>(FLAGS_lr);
-    job.compute_dtype = FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32;
+    DPIPE_ASSIGN_OR_RETURN(job.compute_dtype, ParseComputeDType(FLAGS_dtype));
     job.frozen_quantum = FLAGS_global_batch / FLAGS_micro_batches;
     job.deadline = absl::Minutes(20);  // a pass of a stage takes seconds
     return job;
@@ -203,13 +206,13 @@ class FullSize {
 };
 
 absl::Status Main(const std::string& command_line) {
-  if (FLAGS_dtype != "fp32" && FLAGS_dtype != "bf16") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--dtype=", FLAGS_dtype, ": there are fp32 and bf16"));
-  }
-  if (FLAGS_micro_batches < 1 || FLAGS_global_batch < 1 ||
-      FLAGS_global_batch % FLAGS_micro_batches != 0) {
-    return absl::InvalidArgumentError(
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
+  DPIPE_RETURN_IF_ERROR(CheckAtLeast({{"micro_batches", FLAGS_micro_batches, 1},
+                                      {"global_batch", FLAGS_global_batch, 1},
+                                      {"stages", FLAGS_stages, 1},
+                                      {"steps", FLAGS_steps, 1}}));
+  if (FLAGS_global_batch % FLAGS_micro_batches != 0) {
+    return CommandLineError(
         absl::StrCat("--global_batch=", FLAGS_global_batch,
                      " does not divide into --micro_batches=", FLAGS_micro_batches));
   }
@@ -222,10 +225,9 @@ absl::Status Main(const std::string& command_line) {
 int main(int argc, char** argv) {
   std::string command_line = "bazel run -c opt //bench/full_size --";
   for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
-  gflags::SetUsageMessage("trains a full-size model as a pipeline and on one device, and compares");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  const absl::Status status = dpipe::bench::Main(command_line);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "full_size: %s\n", std::string(status.message()).c_str());
-  return 1;
+  const dpipe::Command command = {
+      "full_size",
+      "Trains a full-size model as a pipeline and on one device, and compares the losses.\n"
+      "  bazel run -c opt //bench/full_size -- --model=stable_diffusion_v2_1 --steps=3\n"};
+  return dpipe::RunCommand(argc, argv, command, [&] { return dpipe::bench::Main(command_line); });
 }

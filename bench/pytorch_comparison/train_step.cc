@@ -20,6 +20,7 @@
 #include "core/base/run_paths.h"
 #include "core/base/scratch_folder.h"
 #include "core/base/time.h"
+#include "core/command_line/command_line.h"
 #include "core/cuda/loaded_libraries.h"
 #include "core/planner/search.h"
 #include "core/report/plan_text.h"
@@ -31,41 +32,40 @@
 #include "models/trainable/training_setup.h"
 #include "nlohmann/json.hpp"
 
-DEFINE_string(model, "tiny_sd", "a built-in model's name, or a folder in diffusers layout");
+DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
-DEFINE_int32(image_size, 0, "pixels a side; 0: the size that the model was made for");
-DEFINE_int32(batch, 8, "images of a step, over all devices");
+DEFINE_int32(image_size, 0, "image size in pixels a side; 0: the size that the model was made for");
+DEFINE_int32(batch, 8, "images of a training step, over all devices");
 DEFINE_string(backend, "cpu", "cpu, cuda or auto");
-DEFINE_int32(devices, 1, "devices, which share this process's cores, or GPUs");
-DEFINE_int32(virtual_devices, 0, "divide one GPU into so many devices instead");
+DEFINE_int32(devices, 1, "number of devices, which share this process's cores, or GPUs");
+DEFINE_int32(virtual_devices, 0, "split one GPU into this many virtual devices; 0: whole GPUs");
 DEFINE_bool(cuda_graphs, false, "record passes that repeat on a GPU, and launch them as graphs");
 DEFINE_string(engines, "",
-              "a file of which of cuDNN's and cuBLASLt's engines runs what; "
-              "empty: everywhere the one that they name first");
+              "JSON file that says which engines of cuDNN and cuBLASLt to use; empty: the first "
+              "that the libraries propose");
 DEFINE_bool(time_engines, false,
-            "time the engines of operations that --engines lacks, and add the fastest to it");
+            "time the engines of operations that --engines lacks, and add the fastest to the file");
 DEFINE_bool(deterministic, true, "false lets engines add in an order that varies from run to run");
-DEFINE_int32(micro_batches, 1,
-             "that a device's share of the batch, or a pipeline's, is divided into; 0: as planned");
-DEFINE_string(strategy, "data_parallel", "how several devices work together");
+DEFINE_int32(
+    micro_batches, 1,
+    "number of micro-batches of a device's or a pipeline's share of the batch; 0: as planned");
+DEFINE_string(strategy, "data_parallel", "strategy of several devices");
 DEFINE_int32(cached_steps, 0,
-             "compute the latents and text embeddings of so many steps first, and train the U-Net "
-             "on them alone, by --strategy=offline_cache; 0: compute them in each step");
-DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in; weights are fp32");
+             "number of steps whose latents and text embeddings are computed first, for training "
+             "the U-Net alone by --strategy=offline_cache; 0: compute them in each step");
+DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16; weights are fp32");
 DEFINE_double(lr, 1e-5, "learning rate of AdamW");
-DEFINE_double(max_grad_norm, 1, "gradients are clipped to this global norm");
-DEFINE_uint64(seed, 1, "of initial weights, order of the data, noise and timesteps");
+DEFINE_double(max_grad_norm, 1, "global norm that gradients are clipped to");
+DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(export_folder, "",
-              "write the model, with the weights that training starts from, and the inputs of the "
-              "first --export_steps steps there, and end");
-DEFINE_int32(export_steps, 3, "see --export_folder");
+              "folder to write the model to, with the weights that training starts from, and the "
+              "inputs of the first --export_steps steps; nothing is trained then");
+DEFINE_int32(export_steps, 3, "number of steps whose inputs --export_folder gets");
 
 namespace dpipe::bench {
 namespace {
 
 void Say(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
-
-DType ComputeType() { return FLAGS_dtype == "bf16" ? DType::kBf16 : DType::kF32; }
 
 AdamWOptions Optimizer() {
   AdamWOptions options;
@@ -129,7 +129,7 @@ absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const std::stri
   options.time_engines = FLAGS_time_engines;
   options.deterministic = FLAGS_deterministic;
   options.global_batch = FLAGS_batch;
-  options.compute_dtype = ComputeType();
+  DPIPE_ASSIGN_OR_RETURN(options.compute_dtype, ParseComputeDType(FLAGS_dtype));
   options.frozen_quantum = FrozenQuantum();
   options.prefetch_threads = PrefetchThreads();
   options.seed = FLAGS_seed;
@@ -259,13 +259,10 @@ absl::StatusOr<nlohmann::json> TrainSteps(LocalSession* session, int steps) {
 }
 
 absl::Status Main() {
-  if (FLAGS_dtype != "fp32" && FLAGS_dtype != "bf16") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--dtype=", FLAGS_dtype, ": there are fp32 and bf16"));
-  }
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
   if (FLAGS_devices < 1 || FLAGS_batch < 1 || FLAGS_virtual_devices < 0 ||
       FLAGS_batch % NumDevices() != 0) {
-    return absl::InvalidArgumentError(
+    return CommandLineError(
         absl::StrCat("--batch=", FLAGS_batch, " does not divide among ", NumDevices(), " devices"));
   }
   const ScratchFolder cache;
@@ -291,7 +288,7 @@ absl::Status Main() {
   for (std::string line; std::getline(std::cin, line);) {
     int steps = 0;
     if (!absl::SimpleAtoi(line, &steps) || steps < 1) {
-      return absl::InvalidArgumentError(absl::StrCat("'", line, "' is no number of steps"));
+      return absl::InvalidArgumentError(absl::StrCat("'", line, "' is not a number of steps"));
     }
     DPIPE_ASSIGN_OR_RETURN(const nlohmann::json json, TrainSteps(session.get(), steps));
     std::cout << json.dump() << std::endl;
@@ -304,12 +301,13 @@ absl::Status Main() {
 }  // namespace dpipe::bench
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage("trains steps on demand, for compare.py");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  const absl::Status status = dpipe::bench::Main();
-  if (status.ok()) return 0;
-  // What compare.py knows a lack of memory by, whoever found it out.
-  const char* const kind = absl::IsResourceExhausted(status) ? "out of memory: " : "";
-  std::fprintf(stderr, "train_step: %s%s\n", kind, std::string(status.message()).c_str());
-  return 1;
+  const dpipe::Command command = {
+      "train_step",
+      "Trains steps on demand, for compare.py: reads numbers of steps from standard input.\n"};
+  return dpipe::RunCommand(argc, argv, command, []() -> absl::Status {
+    const absl::Status status = dpipe::bench::Main();
+    if (!absl::IsResourceExhausted(status)) return status;
+    // What compare.py knows a lack of memory by, whoever found it out.
+    return absl::ResourceExhaustedError(absl::StrCat("out of memory: ", status.message()));
+  });
 }

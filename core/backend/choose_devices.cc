@@ -15,7 +15,7 @@ using Devices = std::vector<std::shared_ptr<Device>>;
 absl::Status Check(const DeviceRequest& request) {
   if (request.backend != "cpu" && request.backend != "cuda" && request.backend != "auto") {
     return absl::InvalidArgumentError(
-        absl::StrCat("unknown backend '", request.backend, "'; there are auto, cpu and cuda"));
+        absl::StrCat("unknown --backend=", request.backend, "; expected auto, cpu or cuda"));
   }
   if (request.count < 0 || request.virtual_devices < 0) {
     return absl::InvalidArgumentError(absl::StrCat(request.count, " devices and ",
@@ -43,8 +43,9 @@ absl::Status Check(const DeviceRequest& request) {
   }
   if (request.virtual_devices > 0 && request.count > 0 &&
       request.count != request.virtual_devices) {
-    return absl::InvalidArgumentError(absl::StrCat("asked for ", request.count, " devices and for ",
-                                                   request.virtual_devices, " virtual ones"));
+    return absl::InvalidArgumentError(absl::StrCat("requested ", request.count, " devices and ",
+                                                   request.virtual_devices,
+                                                   " virtual ones; they must be equal"));
   }
   return absl::OkStatus();
 }

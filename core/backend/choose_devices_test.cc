@@ -191,9 +191,10 @@ TEST_F(ChooseDevicesTest, EnginesComeFromAFile) {
 }
 
 TEST_F(ChooseDevicesTest, RequestsThatMakeNoSenseAreRefused) {
-  EXPECT_EQ(Refusal(Request("tpu")), "unknown backend 'tpu'; there are auto, cpu and cuda");
+  EXPECT_EQ(Refusal(Request("tpu")), "unknown --backend=tpu; expected auto, cpu or cuda");
   EXPECT_THAT(Refusal(Request("cpu", 0, 4)), HasSubstr("need the cuda backend, not cpu"));
-  EXPECT_EQ(Refusal(Request("cuda", 2, 4)), "asked for 2 devices and for 4 virtual ones");
+  EXPECT_EQ(Refusal(Request("cuda", 2, 4)),
+            "requested 2 devices and 4 virtual ones; they must be equal");
   DeviceRequest stranger = Request("cpu", 1);
   for (const auto& [number, count] :
        std::vector<std::pair<int, int>>{{2, 2}, {-1, 2}, {1, 1}, {0, 0}}) {
@@ -211,7 +212,7 @@ TEST_F(ChooseDevicesTest, RequestsThatMakeNoSenseAreRefused) {
   EXPECT_THAT(Refusal(timing), HasSubstr("timed on 2 GPUs, which wait for each other"));
   driver_.gpus().pop_back();
   EXPECT_THAT(Refusal(Request("cuda", -1)), HasSubstr("must not be negative"));
-  EXPECT_THAT(Refusal(Request("cuda", 3)), HasSubstr("asked for 3 GPUs, but there is 1: GPU 0"));
+  EXPECT_THAT(Refusal(Request("cuda", 3)), HasSubstr("requested 3 GPUs, but there is 1: GPU 0"));
 }
 
 }  // namespace

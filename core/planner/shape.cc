@@ -76,9 +76,10 @@ absl::Status CheckBatch(const PipelineShape& shape, const ShapeRequest& request)
                                       " devices of a stage"));
   }
   if (samples % request.frozen_quantum != 0) {
-    return DoesNotDivide(absl::StrCat("a pipeline's ", samples, " samples are no multiple of the ",
-                                      request.frozen_quantum,
-                                      " samples that frozen work is cut at"));
+    return DoesNotDivide(absl::StrCat("a pipeline's ", samples,
+                                      " samples are not a multiple of the ", request.frozen_quantum,
+                                      " samples that frozen components are profiled and run on at "
+                                      "a time (--frozen_quantum)"));
   }
   return absl::OkStatus();
 }
@@ -132,7 +133,7 @@ absl::Status CheckShape(const PipelineShape& shape, const ShapeRequest& request)
 absl::Status CheckStages(const ShapeRequest& request) {
   if (request.schedule == "single" && request.num_stages > 1) {
     return DoesNotDivide(
-        absl::StrCat("schedule 'single' has 1 stage; asked for ", request.num_stages));
+        absl::StrCat("schedule 'single' has 1 stage; requested ", request.num_stages));
   }
   if (request.num_stages > request.num_devices) {
     return DoesNotDivide(absl::StrCat(request.num_stages,

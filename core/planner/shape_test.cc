@@ -91,10 +91,11 @@ TEST(ShapeTest, ErrorsNameBothValues) {
   request = Request("1f1b", 2, 6);
   request.frozen_quantum = 4;
   EXPECT_EQ(Why(request),
-            "a pipeline's 6 samples are no multiple of the 4 samples that frozen work is cut at");
+            "a pipeline's 6 samples are not a multiple of the 4 samples that frozen components are "
+            "profiled and run on at a time (--frozen_quantum)");
   request = Request("single", 2, 6);
   request.num_stages = 2;
-  EXPECT_EQ(Why(request), "schedule 'single' has 1 stage; asked for 2");
+  EXPECT_EQ(Why(request), "schedule 'single' has 1 stage; requested 2");
   request = Request("1f1b", 3, 6);
   request.num_stages = 2;
   EXPECT_EQ(Why(request), "3 devices do not divide over 2 stages");

@@ -357,7 +357,7 @@ absl::StatusOr<ModelProfile> ProfileModel(const nn::Model& model,
         absl::StrCat("profiling needs at least one local batch (there are ",
                      options.local_batches.size(), "), a frozen quantum of at least 1 (it is ",
                      options.frozen_quantum, ") and at least one pass (", options.passes,
-                     " are asked for, ", options.passes_a_round, " a round)"));
+                     " are requested, ", options.passes_a_round, " a round)"));
   }
   return Profiler(model, workers, inputs, options, on_progress).Run();
 }

@@ -183,7 +183,7 @@ TEST_F(ProfilerTest, TakesAsManyPassesAsAreAskedFor) {
     EXPECT_EQ(num_loads_, passes * (1 + 2 * 4));
   }
   options_.passes = 0;
-  EXPECT_THAT(std::string(Profile().status().message()), HasSubstr("0 are asked for"));
+  EXPECT_THAT(std::string(Profile().status().message()), HasSubstr("0 are requested"));
 }
 
 }  // namespace

@@ -18,10 +18,10 @@ absl::Status Same(const std::string& what, const T& planned, const U& expected) 
 }
 
 absl::Status CheckHeader(const Plan& plan, const CostModel& cost) {
-  DPIPE_RETURN_IF_ERROR(
-      Same("profile_fingerprint", plan.profile_fingerprint(), Fingerprint(cost.profile())));
-  DPIPE_RETURN_IF_ERROR(
-      Same("cluster_fingerprint", plan.cluster_fingerprint(), Fingerprint(cost.cluster())));
+  DPIPE_RETURN_IF_ERROR(Same("the plan was made for another profile: profile_fingerprint",
+                             plan.profile_fingerprint(), Fingerprint(cost.profile())));
+  DPIPE_RETURN_IF_ERROR(Same("the plan was made for another cluster: cluster_fingerprint",
+                             plan.cluster_fingerprint(), Fingerprint(cost.cluster())));
   DPIPE_RETURN_IF_ERROR(Same("num_devices", plan.num_devices(), cost.num_devices()));
   DPIPE_RETURN_IF_ERROR(
       Same("the number of device programs", plan.devices_size(), cost.num_devices()));
@@ -89,7 +89,7 @@ absl::Status CheckChains(const Plan& plan, const CostModel& cost) {
     DPIPE_RETURN_IF_ERROR(Within(where, "component", chain.component(), cost.num_components()));
     if (!cost.IsBackbone(chain.component())) {
       return absl::InvalidArgumentError(
-          absl::StrCat(where, "component ", chain.component(), " is no backbone"));
+          absl::StrCat(where, "component ", chain.component(), " is not a backbone"));
     }
     DPIPE_RETURN_IF_ERROR(Same(where + "first_stage", chain.first_stage(), next_stage));
     if (chain.num_stages() < 1 || chain.num_stages() > plan.stages_size() - next_stage ||

@@ -78,7 +78,8 @@ absl::StatusOr<Simulation> Simulate(const Plan& plan, const CostModel& cost,
   const int fewest = skip_last ? 3 : 2;
   if (options.num_steps < fewest) {
     return absl::InvalidArgumentError(
-        absl::StrCat("num_steps ", options.num_steps, " leaves no steady step; it takes ", fewest));
+        absl::StrCat("num_steps is ", options.num_steps,
+                     ", which leaves no steady step to measure; it must be at least ", fewest));
   }
   EventEngine engine(graph, cost.cluster(), cost.GlobalNorm(), options.num_steps, periodic);
   DPIPE_RETURN_IF_ERROR(engine.Run());

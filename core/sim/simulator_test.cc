@@ -370,7 +370,7 @@ TEST(SimulatorTest, PrologueAndLastStepByHand) {
   EXPECT_EQ(simulation->stats.num_steady_steps, 2);
   run.num_steps = 2;
   EXPECT_EQ(Simulate(*plan, *cost, run).status().message(),
-            "num_steps 2 leaves no steady step; it takes 3");
+            "num_steps is 2, which leaves no steady step to measure; it must be at least 3");
 }
 
 // As in the runtime: all ranks meet after the prologue, however long each one's takes.

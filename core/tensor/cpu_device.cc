@@ -58,11 +58,11 @@ absl::StatusOr<std::vector<std::shared_ptr<Device>>> Device::PartitionCpu(int co
   const std::vector<int> cores = AllowedCores();
   if (count < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("asked for ", count, " CPU devices; at least 1 is needed"));
+        absl::StrCat("requested ", count, " CPU devices; at least 1 is needed"));
   }
   if (count > static_cast<int>(cores.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("asked for ", count, " CPU devices, but only ",
-                                                   cores.size(), " cores may be used"));
+    return absl::InvalidArgumentError(absl::StrCat("requested ", count, " CPU devices, but only ",
+                                                   cores.size(), " cores are available"));
   }
   // Even shares; cores that do not divide stay unused, since unequal devices would make unequal
   // stages.

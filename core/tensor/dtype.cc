@@ -20,12 +20,12 @@ absl::string_view DTypeName(DType dtype) {
   return "";
 }
 
-absl::StatusOr<DType> ParseDType(absl::string_view name) {
-  for (DType dtype : {DType::kF32, DType::kBf16, DType::kI32}) {
+absl::StatusOr<DType> ParseComputeDType(absl::string_view name) {
+  for (DType dtype : {DType::kF32, DType::kBf16}) {
     if (DTypeName(dtype) == name) return dtype;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown dtype '", name, "'; there are fp32, bf16 and int32"));
+      absl::StrCat("unknown --dtype=", name, "; expected fp32 or bf16"));
 }
 
 }  // namespace dpipe

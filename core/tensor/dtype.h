@@ -15,8 +15,9 @@ enum class DType { kF32, kBf16, kI32 };
 
 int64_t SizeOf(DType dtype);               // bytes of one element
 absl::string_view DTypeName(DType dtype);  // "fp32", "bf16", "int32"
-// InvalidArgument names `name` and lists what there is.
-absl::StatusOr<DType> ParseDType(absl::string_view name);
+// What a program computes in, from its --dtype: "fp32" or "bf16". InvalidArgument names the flag,
+// its value and these.
+absl::StatusOr<DType> ParseComputeDType(absl::string_view name);
 
 // The DType of a C++ element type.
 template <typename T>

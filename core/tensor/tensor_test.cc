@@ -72,9 +72,9 @@ TEST(DeviceTest, PartitionNamesBothNumbers) {
   ASSERT_TRUE(devices.ok()) << devices.status();
   EXPECT_EQ(devices->size(), cores);
   const auto too_many = Device::PartitionCpu(cores + 1);
-  EXPECT_EQ(too_many.status().message(), "asked for " + std::to_string(cores + 1) +
+  EXPECT_EQ(too_many.status().message(), "requested " + std::to_string(cores + 1) +
                                              " CPU devices, but only " + std::to_string(cores) +
-                                             " cores may be used");
+                                             " cores are available");
 }
 
 TEST(TensorTest, OnAnotherDeviceSharesTheStorage) {

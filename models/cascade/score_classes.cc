@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/command_line/command_line.h"
 #include "data/image_encode.h"
 #include "data/image_resize.h"
 #include "data/scene_recognizer.h"
@@ -16,13 +17,13 @@
 #include "models/cascade/cascade.h"
 #include "models/stable_diffusion/sampler.h"
 
-DEFINE_string(model, "", "folder of the cascade");
-DEFINE_bool(random, false, "random weights instead of the folder's, to compare with");
-DEFINE_int32(per_class, 2, "pictures of each class");
+DEFINE_string(model, "", "folder of the cascade in diffusers layout");
+DEFINE_bool(random, false, "use random weights instead of the folder's, to compare with");
+DEFINE_int32(per_class, 2, "number of images of each class");
 DEFINE_int32(steps, 30, "denoising steps of each of the two models");
-DEFINE_double(guidance, 3, "classifier-free guidance");
-DEFINE_uint64(seed, 1, "of the noise");
-DEFINE_string(grid, "", "PNG file for one picture of each class; empty: none");
+DEFINE_double(guidance, 3, "classifier-free guidance scale; 1: no guidance");
+DEFINE_uint64(seed, 1, "seed for the initial noise");
+DEFINE_string(grid, "", "PNG file to write with one image of each class; empty: none");
 
 namespace dpipe::models {
 namespace {
@@ -47,6 +48,9 @@ absl::StatusOr<Score> ScoreOf(const std::vector<Image>& images,
 }
 
 absl::Status Main() {
+  DPIPE_RETURN_IF_ERROR(RequireFlag("model", FLAGS_model));
+  DPIPE_RETURN_IF_ERROR(
+      CheckAtLeast({{"per_class", FLAGS_per_class, 1}, {"steps", FLAGS_steps, 1}}));
   DPIPE_ASSIGN_OR_RETURN(const auto model, Cascade::Load(UserPath(FLAGS_model), {}));
   const ClassLabels* labels = static_cast<const Cascade&>(*model).labels();
   if (labels == nullptr) return absl::InvalidArgumentError("the cascade has no classes");
@@ -82,10 +86,8 @@ absl::Status Main() {
 }  // namespace dpipe::models
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage("draws every class of a cascade and scores the pictures");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  const absl::Status status = dpipe::models::Main();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "score_classes: %s\n", std::string(status.message()).c_str());
-  return 1;
+  const dpipe::Command command = {"score_classes",
+                                  "Draws every class of a cascade and scores the images.\n"
+                                  "  bazel run //models/cascade:score_classes -- --model=FOLDER\n"};
+  return dpipe::RunCommand(argc, argv, command, dpipe::models::Main);
 }

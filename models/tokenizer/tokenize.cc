@@ -4,7 +4,9 @@
 #include <iostream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "core/base/run_paths.h"
+#include "core/command_line/command_line.h"
 #include "gflags/gflags.h"
 #include "models/tokenizer/clip_tokenizer.h"
 #include "nlohmann/json.hpp"
@@ -13,22 +15,29 @@ DEFINE_string(
     tokenizer, "data/tiny_sd/tokenizer",
     "folder with vocab.json and merges.txt, or tokenizer.json, and tokenizer_config.json");
 
-int main(int argc, char** argv) {
-  gflags::SetUsageMessage("captions, as lines of JSON on the input, to token ids");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  const auto tokenizer = dpipe::ClipTokenizer::Load(dpipe::UserPath(FLAGS_tokenizer));
-  if (!tokenizer.ok()) {
-    std::cerr << tokenizer.status().message() << "\n";
-    return 1;
-  }
+namespace {
+
+absl::Status Run() {
+  DPIPE_ASSIGN_OR_RETURN(const auto tokenizer,
+                         dpipe::ClipTokenizer::Load(dpipe::UserPath(FLAGS_tokenizer)));
   std::string line;
   for (int number = 1; std::getline(std::cin, line); ++number) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || !json.contains("text") || !json["text"].is_string()) {
-      std::cerr << "line " << number << " is not a JSON object with a \"text\"\n";
-      return 1;
+      return absl::InvalidArgumentError(
+          absl::StrCat("line ", number, " is not a JSON object with a \"text\""));
     }
-    std::cout << nlohmann::json(tokenizer->Encode(json["text"].get<std::string>())).dump() << "\n";
+    std::cout << nlohmann::json(tokenizer.Encode(json["text"].get<std::string>())).dump() << "\n";
   }
-  return 0;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const dpipe::Command command = {
+      "tokenize",
+      "Turns captions on standard input, lines of JSON with a \"text\", into token ids.\n"
+      "  bazel run //models/tokenizer:tokenize < FOLDER/metadata.jsonl\n"};
+  return dpipe::RunCommand(argc, argv, command, Run);
 }

@@ -9,13 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
+#include "core/command_line/command_line.h"
 #include "models/tokenizer/bpe_trainer.h"
 #include "nlohmann/json.hpp"
 
-DEFINE_string(captions, "", "metadata.jsonl whose \"text\" fields to learn from");
+DEFINE_string(captions, "", "path of a metadata.jsonl whose \"text\" fields to learn from");
 DEFINE_string(out, "", "folder for vocab.json, merges.txt and the two configs");
-DEFINE_int32(max_merges, 200, "merges to learn at most");
-DEFINE_int32(max_length, 32, "tokens of a caption, with the start and end marks");
+DEFINE_int32(max_merges, 200, "largest number of merges to learn");
+DEFINE_int32(max_length, 32, "tokens of a caption, including the start and end marks");
 
 namespace dpipe {
 namespace {
@@ -38,9 +39,8 @@ absl::StatusOr<std::vector<std::string>> ReadCaptions(const std::string& path) {
 }
 
 absl::Status Run() {
-  if (FLAGS_captions.empty() || FLAGS_out.empty()) {
-    return absl::InvalidArgumentError("--captions=FILE and --out=FOLDER are both needed");
-  }
+  DPIPE_RETURN_IF_ERROR(RequireFlag("captions", FLAGS_captions));
+  DPIPE_RETURN_IF_ERROR(RequireFlag("out", FLAGS_out));
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> captions, ReadCaptions(FLAGS_captions));
   BpeTrainerOptions options;
   options.max_merges = FLAGS_max_merges;
@@ -55,10 +55,9 @@ absl::Status Run() {
 }  // namespace dpipe
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage("Learns a byte-pair vocabulary from captions.");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  const absl::Status status = dpipe::Run();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "train_bpe: %s\n", std::string(status.message()).c_str());
-  return 1;
+  const dpipe::Command command = {
+      "train_bpe",
+      "Learns a byte-pair vocabulary from captions.\n"
+      "  bazel run //models/tokenizer:train_bpe -- --captions=FILE --out=FOLDER\n"};
+  return dpipe::RunCommand(argc, argv, command, dpipe::Run);
 }

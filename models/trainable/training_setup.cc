@@ -12,21 +12,10 @@
 #include "core/backend/connect_ranks.h"
 #include "core/base/count.h"
 #include "core/report/machine.h"
+#include "models/trainable/frozen_quantum.h"
 #include "models/trainable/load.h"
 
 namespace dpipe::models {
-
-namespace {
-
-// Larger quanta have less overhead; beyond 4 images of 64 x 64 the kernels gain nothing more.
-int DefaultFrozenQuantum(int global_batch, int num_devices) {
-  for (int quantum : {4, 2}) {
-    if (global_batch % (quantum * num_devices) == 0) return quantum;
-  }
-  return 1;
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     const TrainingSetupOptions& options) {
@@ -160,11 +149,10 @@ absl::Status TrainingSetup::FillJob() {
   job_.optimizer = options_.optimizer;
   job_.compute_dtype = options_.compute_dtype;
   job_.graphs = options_.graphs;
-  job_.frozen_quantum =
-      options_.frozen_quantum > 0
-          ? options_.frozen_quantum
-          : DefaultFrozenQuantum(options_.global_batch,
-                                 static_cast<int>(workers_.size()) * num_processes());
+  const int num_devices = static_cast<int>(workers_.size()) * num_processes();
+  job_.frozen_quantum = options_.frozen_quantum > 0
+                            ? options_.frozen_quantum
+                            : DefaultFrozenQuantum(options_.global_batch, num_devices);
   return absl::OkStatus();
 }
 

@@ -47,9 +47,8 @@ struct TrainingSetupOptions {
   absl::Duration deadline = absl::Seconds(120);  // of any one wait between ranks
   int global_batch = 32;
   DType compute_dtype = DType::kF32;
-  // Frozen components run on this many samples at a time; 0: 4, or as many as divide a device's
-  // share of the batch. A part of the numerics: results depend on it (to rounding), never on where
-  // the work runs.
+  // Frozen components run on this many samples at a time; 0: DefaultFrozenQuantum. A part of the
+  // numerics: results depend on it (to rounding), never on where the work runs.
   int frozen_quantum = 0;
   uint64_t seed = 0;
   double caption_drop = 0.1;

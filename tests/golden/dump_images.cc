@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/command_line/command_line.h"
 #include "core/nn/execution.h"
 #include "gflags/gflags.h"
 #include "models/diffusion/draws.h"
@@ -20,13 +21,13 @@
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
 
-DEFINE_string(model, "tiny_sd", "a built-in model, or a folder in diffusers layout");
-DEFINE_string(out, "", "where to write");
+DEFINE_string(model, "tiny_sd", "name of a built-in model, or a folder in diffusers layout");
+DEFINE_string(out, "", "folder to write to");
 DEFINE_string(prompts, "a large red circle|a small blue square left of a green star",
-              "captions, with | between them");
-DEFINE_string(store, "fp32", "fp32, fp16 or bf16: how the U-Net's weights are stored");
-DEFINE_int32(steps, 6, "sampling steps, DDIM");
-DEFINE_double(guidance, 4, "classifier-free guidance");
+              "captions, separated by |");
+DEFINE_string(store, "fp32", "element type of the stored U-Net's weights: fp32, fp16 or bf16");
+DEFINE_int32(steps, 6, "denoising steps of DDIM");
+DEFINE_double(guidance, 4, "classifier-free guidance scale");
 
 namespace dpipe::models {
 namespace {
@@ -101,7 +102,7 @@ absl::StatusOr<NamedTensors> Draw(const StableDiffusion& model, const NamedTenso
 }
 
 absl::Status Main() {
-  if (FLAGS_out.empty()) return absl::InvalidArgumentError("--out is not given");
+  DPIPE_RETURN_IF_ERROR(RequireFlag("out", FLAGS_out));
   const std::string out = UserPath(FLAGS_out);
   DPIPE_ASSIGN_OR_RETURN(const StoredFormat format, ParseStoredFormat(FLAGS_store));
   DPIPE_ASSIGN_OR_RETURN(const std::string folder, FindModelFolder(FLAGS_model));
@@ -123,9 +124,8 @@ absl::Status Main() {
 }  // namespace dpipe::models
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage("writes a model folder and images drawn with it");
-  gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
-  const absl::Status status = dpipe::models::Main();
-  if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
-  return status.ok() ? 0 : 1;
+  const dpipe::Command command = {"dump_images",
+                                  "Writes a model folder, and images drawn with it.\n"
+                                  "  bazel run //tests/golden:dump_images -- --out=FOLDER\n"};
+  return dpipe::RunCommand(argc, argv, command, dpipe::models::Main);
 }

@@ -290,7 +290,7 @@ class Launcher {
 absl::StatusOr<int> LaunchLocalProcesses(const LaunchOptions& options) {
   if (options.num_processes < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("asked for ", options.num_processes, " processes, must be at least 1"));
+        absl::StrCat("requested ", options.num_processes, " processes; at least 1 is needed"));
   }
   return Launcher(options).Run();
 }

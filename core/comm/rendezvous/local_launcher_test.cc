@@ -167,7 +167,7 @@ TEST(LocalLauncherTest, NothingToStartIsRefused) {
   LaunchOptions options;
   options.num_processes = 0;
   EXPECT_EQ(LaunchLocalProcesses(options).status().message(),
-            "asked for 0 processes, must be at least 1");
+            "requested 0 processes; at least 1 is needed");
 }
 
 }  // namespace

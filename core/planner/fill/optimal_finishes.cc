@@ -2,6 +2,8 @@
 // has them.
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
+#include "core/command_line/command_line.h"
 #include "core/planner/fill/exact.h"
 #include "core/planner/fill/random_fill.h"
 #include "gflags/gflags.h"
@@ -10,9 +12,9 @@ DEFINE_int32(begin, 0, "the first instance (random_fill.h)");
 DEFINE_int32(end, 10, "one past the last instance");
 DEFINE_double(time_limit_s, 120, "processor seconds for each, after which the bound is less tight");
 
-int main(int argc, char** argv) {
-  gflags::SetUsageMessage("prints the optimal finish of random filling instances");
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
+namespace {
+
+absl::Status Run() {
   dpipe::ExactOptions options;
   options.minimise_leftover = false;
   options.time_limit_s = FLAGS_time_limit_s;
@@ -20,12 +22,20 @@ int main(int argc, char** argv) {
     const dpipe::RandomFillInstance instance = dpipe::RandomFillNumber(i);
     const auto exact = dpipe::AssignUnitsExactly(instance.work, instance.devices, {}, options);
     if (!exact.ok()) {
-      std::fprintf(stderr, "instance %d: %s\n", i, exact.status().ToString().c_str());
-      return 1;
+      return absl::Status(exact.status().code(),
+                          absl::StrCat("instance ", i, ": ", exact.status().message()));
     }
     std::printf("%d,%lld,%lld\n", i, static_cast<long long>(exact->finish_ns),
                 static_cast<long long>(exact->finish_bound_ns));
     std::fflush(stdout);
   }
-  return 0;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const dpipe::Command command = {"optimal_finishes",
+                                  "Prints the optimal finish of random filling instances.\n"};
+  return dpipe::RunCommand(argc, argv, command, Run);
 }

@@ -10,7 +10,7 @@ absl::StatusOr<Partition> PartitionNone(const PartitionProblem& problem) {
   DPIPE_RETURN_IF_ERROR(CheckPartitionProblem(problem));
   if (problem.num_stages() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("partitioner 'none' makes 1 stage; asked for ", problem.num_stages()));
+        absl::StrCat("partitioner 'none' makes 1 stage; requested ", problem.num_stages()));
   }
   return FinishPartition(problem, {{0, problem.costs->num_layers()}});
 }

@@ -116,7 +116,7 @@ absl::Status WhyNone(const PairProblem& problem, const std::vector<DeviceSeat>& 
 absl::StatusOr<PairPartition> PartitionPair(const PairProblem& problem) {
   DPIPE_CHECK(problem.down != nullptr && problem.up != nullptr);
   if (problem.num_devices() < 1) {
-    return absl::InvalidArgumentError("a pipeline needs at least 1 device; asked for 0");
+    return absl::InvalidArgumentError("a pipeline needs at least 1 device; requested 0");
   }
   DPIPE_RETURN_IF_ERROR(CheckSide(problem, *problem.down, "down"));
   DPIPE_RETURN_IF_ERROR(CheckSide(problem, *problem.up, "up"));

@@ -136,7 +136,7 @@ std::vector<DeviceSeat> SeatsOfDevices(const PartitionProblem& problem, bool rec
 absl::Status CheckStraight(const PartitionProblem& problem, const char* partitioner) {
   if (IsStraight(problem)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("partitioner '", partitioner, "' cuts straight pipelines only; asked for ",
+      absl::StrCat("partitioner '", partitioner, "' cuts straight pipelines only; requested ",
                    problem.num_stages(), " stages in ", problem.num_copies(), " copies on ",
                    problem.num_devices(), " devices"));
 }
@@ -145,7 +145,7 @@ absl::Status CheckPartitionProblem(const PartitionProblem& problem) {
   DPIPE_CHECK(problem.costs != nullptr);
   if (problem.num_stages() < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a pipeline needs at least 1 stage; asked for ", problem.num_stages()));
+        absl::StrCat("a pipeline needs at least 1 stage; requested ", problem.num_stages()));
   }
   if (problem.num_stages() > problem.costs->num_layers()) {
     return absl::InvalidArgumentError(absl::StrCat(problem.num_stages(),

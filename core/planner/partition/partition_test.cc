@@ -77,7 +77,7 @@ TEST(PartitionTest, ErrorsNameBothValues) {
   EXPECT_EQ(PartitionBalanced(StraightProblem(costs, 4, 1)).status().message(),
             "4 stages cannot be cut from a backbone of 3 layers");
   EXPECT_EQ(PartitionBalanced(StraightProblem(costs, 0, 1)).status().message(),
-            "a pipeline needs at least 1 stage; asked for 0");
+            "a pipeline needs at least 1 stage; requested 0");
   costs.memory = {100, 100, 300};
   costs.stash = {2, 1};
   costs.limit = 250;

@@ -134,7 +134,7 @@ TEST(ReplicatedTest, RefusesWhatIsNotStraight) {
   v.devices_of_stage = {{0}, {1}, {1}, {0}};
   v.replicas = {1, 1};
   EXPECT_EQ(PartitionSpp(v).status().message(),
-            "partitioner 'spp' cuts straight pipelines only; asked for 4 stages in 1 copies on 2 "
+            "partitioner 'spp' cuts straight pipelines only; requested 4 stages in 1 copies on 2 "
             "devices");
 }
 

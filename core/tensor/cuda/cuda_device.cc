@@ -285,7 +285,7 @@ absl::StatusOr<std::vector<std::shared_ptr<Device>>> CreateCudaDevices(Driver* d
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Gpu> gpus, driver->Gpus());
   if (count < 1 || first + count > static_cast<int>(gpus.size())) {
     return absl::InvalidArgumentError(
-        absl::StrCat("asked for ", first + count, " GPUs, but ", DescribeGpus(gpus)));
+        absl::StrCat("requested ", first + count, " GPUs, but ", DescribeGpus(gpus)));
   }
   std::vector<std::shared_ptr<Device>> devices;
   for (int i = first; i < first + count; ++i) {

@@ -238,7 +238,7 @@ TEST(CreateCudaDevicesTest, TooFewGpusAreNamed) {
   FakeDriver driver;
   EXPECT_EQ((*CreateCudaDevices(&driver, 1))[0]->name(), "cuda:0");
   EXPECT_THAT(std::string(CreateCudaDevices(&driver, 4).status().message()),
-              AllOf(HasSubstr("asked for 4 GPUs, but there is 1: GPU 0 (Fake GPU"),
+              AllOf(HasSubstr("requested 4 GPUs, but there is 1: GPU 0 (Fake GPU"),
                     HasSubstr("132 multiprocessors")));
   driver.gpus().clear();
   EXPECT_EQ(CreateCudaDevices(&driver, 1).status().code(), absl::StatusCode::kFailedPrecondition);

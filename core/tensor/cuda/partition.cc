@@ -16,7 +16,7 @@ std::string DescribeGpu(const Gpu& gpu) {
 absl::StatusOr<int> MultiprocessorsOfShare(Driver* driver, const Gpu& gpu, int count) {
   if (count < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("asked for ", count, " virtual GPUs; at least 1 is needed"));
+        absl::StrCat("requested ", count, " virtual GPUs; at least 1 is needed"));
   }
   DPIPE_ASSIGN_OR_RETURN(const MultiprocessorRules rules, driver->Rules(gpu.index));
   const int step = std::max(1, rules.multiple_of);
@@ -26,7 +26,7 @@ absl::StatusOr<int> MultiprocessorsOfShare(Driver* driver, const Gpu& gpu, int c
     if (shares >= count) return share;
   }
   DPIPE_ASSIGN_OR_RETURN(const int most, driver->NumShares(gpu.index, smallest));
-  return absl::InvalidArgumentError(absl::StrCat("asked for ", count, " virtual GPUs, but ",
+  return absl::InvalidArgumentError(absl::StrCat("requested ", count, " virtual GPUs, but ",
                                                  DescribeGpu(gpu), " can be divided into at most ",
                                                  most, ", of ", smallest, " multiprocessors each"));
 }

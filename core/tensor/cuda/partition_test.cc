@@ -31,7 +31,7 @@ TEST(PartitionTest, TooManySharesNameTheGpuAndTheLimit) {
   const auto share = MultiprocessorsOfShare(&driver, gpu, 17);
   EXPECT_EQ(share.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(share.status().message()),
-              HasSubstr("asked for 17 virtual GPUs, but GPU 0 (Fake GPU, compute capability 9.0, "
+              HasSubstr("requested 17 virtual GPUs, but GPU 0 (Fake GPU, compute capability 9.0, "
                         "132 multiprocessors"));
   EXPECT_THAT(std::string(share.status().message()),
               HasSubstr("at most 16, of 8 multiprocessors each"));

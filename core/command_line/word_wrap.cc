@@ -1,11 +1,11 @@
-#include "tools/word_wrap.h"
+#include "core/command_line/word_wrap.h"
 
 #include <algorithm>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
 
-namespace dpipe::tools {
+namespace dpipe {
 namespace {
 
 constexpr size_t kScreenWidth = 100;
@@ -31,4 +31,4 @@ std::string WrapWords(const std::string& head, size_t indent, const std::string&
   return absl::StrCat(result, line, "\n");
 }
 
-}  // namespace dpipe::tools
+}  // namespace dpipe

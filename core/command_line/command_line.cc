@@ -1,0 +1,93 @@
+#include "core/command_line/command_line.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/command_line/flag_help.h"
+#include "core/command_line/parse_flags.h"
+
+namespace dpipe {
+namespace {
+
+constexpr char kCommandLineError[] = "dpipe.command_line";
+constexpr int kWrongCommandLine = 2;
+
+// "fp32, bf16 or int8".
+std::string JoinChoices(const std::vector<std::string>& choices) {
+  std::string text;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ", choices[i]);
+  }
+  return text;
+}
+
+int CodeOf(const Command& command, const absl::Status& status) {
+  const int code = ExitCode(command.name, status);
+  return code == kWrongCommandLine ? command.wrong_command_line : code;
+}
+
+}  // namespace
+
+int RunCommand(int argc, char** argv, const Command& command,
+               const std::function<absl::Status()>& run) {
+  return RunCommandWithCode(argc, argv, command, [&run]() -> absl::StatusOr<int> {
+    DPIPE_RETURN_IF_ERROR(run());
+    return 0;
+  });
+}
+
+int RunCommandWithCode(int argc, char** argv, const Command& command,
+                       const std::function<absl::StatusOr<int>()>& run) {
+  const absl::StatusOr<bool> wants_help = ParseFlags({argv + 1, argv + argc});
+  if (!wants_help.ok()) return CodeOf(command, wants_help.status());
+  if (*wants_help) {
+    std::fputs(HelpText(command).c_str(), stdout);
+    return 0;
+  }
+  const absl::StatusOr<int> code = run();
+  return code.ok() ? *code : CodeOf(command, code.status());
+}
+
+int ExitCode(const std::string& name, const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s: %s\n", name.c_str(), std::string(status.message()).c_str());
+  if (status.GetPayload(kCommandLineError)) return kWrongCommandLine;
+  return absl::IsResourceExhausted(status) ? 3 : 1;
+}
+
+absl::Status CommandLineError(const std::string& message) {
+  absl::Status status = absl::InvalidArgumentError(
+      absl::StrCat(message, absl::EndsWith(message, "?") ? " See --help" : "; see --help"));
+  status.SetPayload(kCommandLineError, absl::Cord());
+  return status;
+}
+
+absl::Status AsCommandLineError(const absl::Status& status) {
+  if (status.ok() || status.GetPayload(kCommandLineError)) return status;
+  return CommandLineError(std::string(status.message()));
+}
+
+absl::Status CheckChoice(const std::string& name, const std::string& value,
+                         const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
+  return CommandLineError(
+      absl::StrCat("unknown --", name, "=", value, "; expected ", JoinChoices(choices)));
+}
+
+absl::Status RequireFlag(const std::string& name, const std::string& value) {
+  if (!value.empty()) return absl::OkStatus();
+  return CommandLineError(absl::StrCat("--", name, " is missing"));
+}
+
+absl::Status CheckAtLeast(const std::vector<LowerBound>& flags) {
+  for (const LowerBound& flag : flags) {
+    if (flag.value >= flag.least) continue;
+    return CommandLineError(
+        absl::StrCat("--", flag.name, "=", flag.value, " must be at least ", flag.least));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace dpipe

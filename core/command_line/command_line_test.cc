@@ -1,0 +1,123 @@
+#include "core/command_line/command_line.h"
+
+#include "gflags/gflags.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+DEFINE_int32(steps, 30, "denoising steps");
+DEFINE_double(guidance, 0.99, "scale of the guidance");
+DEFINE_uint64(seed, 1, "seed for the noise");
+DEFINE_bool(messages, true, "draw messages");
+DEFINE_string(out, "", "file to write");
+
+namespace dpipe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::internal::CaptureStderr;
+using ::testing::internal::CaptureStdout;
+using ::testing::internal::GetCapturedStderr;
+using ::testing::internal::GetCapturedStdout;
+
+struct Outcome {
+  int code = -1;
+  bool has_run = false;
+  std::string out, err;
+};
+
+class CommandLineTest : public ::testing::Test {
+ protected:
+  Outcome Run(std::vector<std::string> arguments, absl::Status result = absl::OkStatus()) {
+    std::vector<char*> argv = {program_.data()};
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    Outcome outcome;
+    CaptureStdout();
+    CaptureStderr();
+    outcome.code = RunCommand(static_cast<int>(argv.size()), argv.data(), command_, [&] {
+      outcome.has_run = true;
+      return result;
+    });
+    outcome.out = GetCapturedStdout();
+    outcome.err = GetCapturedStderr();
+    return outcome;
+  }
+
+  void ExpectWrong(const std::vector<std::string>& arguments, const std::string& message) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.code, 2) << message;
+    EXPECT_EQ(outcome.err, "draw: " + message + "\n");
+    EXPECT_FALSE(outcome.has_run);
+  }
+
+  std::string program_ = "bin/draw";
+  Command command_ = {"draw", "Draws.\n", {{"How", {"steps", "guidance"}}}};
+  gflags::FlagSaver saver_;
+};
+
+TEST_F(CommandLineTest, AllWaysToSetAFlag) {
+  const Outcome outcome =
+      Run({"--steps=3", "-guidance=0.5", "--seed", "9", "--nomessages", "--out=a=b"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(outcome.has_run);
+  EXPECT_EQ(FLAGS_steps, 3);
+  EXPECT_EQ(FLAGS_guidance, 0.5);
+  EXPECT_EQ(FLAGS_seed, 9u);
+  EXPECT_FALSE(FLAGS_messages);
+  EXPECT_EQ(FLAGS_out, "a=b");
+  EXPECT_EQ(Run({"--messages", "--output=c", "--guidance", "-1"}).code, 0);
+  EXPECT_TRUE(FLAGS_messages);
+  EXPECT_EQ(FLAGS_out, "c");
+  EXPECT_EQ(FLAGS_guidance, -1);
+}
+
+TEST_F(CommandLineTest, WrongCommandLinesSayWhatIsWrong) {
+  ExpectWrong({"--setps=3"}, "there is no flag --setps; did you mean --steps? See --help");
+  ExpectWrong({"--nomesages"}, "there is no flag --nomesages; see --help");
+  ExpectWrong({"--mesages"}, "there is no flag --mesages; did you mean --messages? See --help");
+  ExpectWrong({"--tab_completion_word=a"}, "there is no flag --tab_completion_word; see --help");
+  ExpectWrong({"--steps=many"}, "--steps=many: 'many' is not a whole number; see --help");
+  ExpectWrong({"--steps=1.5"}, "--steps=1.5: '1.5' is not a whole number; see --help");
+  ExpectWrong({"--steps="}, "--steps=: '' is not a whole number; see --help");
+  ExpectWrong({"--seed=-1"}, "--seed=-1: '-1' is out of the range of uint64; see --help");
+  ExpectWrong({"--steps=99999999999"},
+              "--steps=99999999999: '99999999999' is out of the range of int32; see --help");
+  ExpectWrong({"--guidance=x"}, "--guidance=x: 'x' is not a number; see --help");
+  ExpectWrong({"--messages=maybe"}, "--messages=maybe: 'maybe' is not true or false; see --help");
+  ExpectWrong({"--nomessages=1"}, "--nomessages takes no value; see --help");
+  ExpectWrong({"--steps"}, "--steps has no value; see --help");
+  ExpectWrong({"steps=3"}, "unexpected argument 'steps=3'; see --help");
+  ExpectWrong({"--"}, "unexpected argument '--'; see --help");
+}
+
+TEST_F(CommandLineTest, HelpHasTheProgramsFlagsByGroup) {
+  for (const char* flag : {"--help", "-h", "-help"}) {
+    const Outcome outcome = Run({flag});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_FALSE(outcome.has_run);
+    EXPECT_EQ(outcome.out.find("Draws.\n\nHow:\n  --steps=30 "), 0u) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("\n  --guidance=0.99 "));
+    EXPECT_THAT(outcome.out, HasSubstr("\nOther flags:\n  --messages=true "));
+    EXPECT_THAT(outcome.out, HasSubstr("  --out                     file to write [--output]\n"));
+    EXPECT_THAT(outcome.out, Not(HasSubstr("tab_completion")));
+  }
+}
+
+TEST_F(CommandLineTest, StatusesBecomeExitCodes) {
+  EXPECT_EQ(Run({}, absl::NotFoundError("no file")).code, 1);
+  EXPECT_EQ(Run({}, absl::NotFoundError("no file")).err, "draw: no file\n");
+  EXPECT_EQ(Run({}, absl::ResourceExhaustedError("too large")).code, 3);
+  EXPECT_EQ(Run({}, CheckAtLeast({{"seed", 1, 0}, {"steps", 0, 1}})).code, 2);
+  EXPECT_EQ(Run({}, CheckAtLeast({{"seed", 1, 0}, {"steps", 0, 1}})).err,
+            "draw: --steps=0 must be at least 1; see --help\n");
+  EXPECT_EQ(Run({}, CheckChoice("dtype", "fp8", {"fp32", "fp16", "bf16"})).err,
+            "draw: unknown --dtype=fp8; expected fp32, fp16 or bf16; see --help\n");
+  EXPECT_EQ(Run({}, RequireFlag("out", "")).err, "draw: --out is missing; see --help\n");
+  EXPECT_EQ(Run({}, AsCommandLineError(absl::NotFoundError("no such sampler"))).code, 2);
+  command_.wrong_command_line = 1;
+  EXPECT_EQ(Run({"--setps=3"}).code, 1);
+}
+
+}  // namespace
+}  // namespace dpipe

@@ -1,0 +1,53 @@
+#include "core/command_line/flag_help.h"
+
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/command_line/parse_flags.h"
+#include "core/command_line/word_wrap.h"
+
+namespace dpipe {
+namespace {
+
+using gflags::CommandLineFlagInfo;
+
+// gflags writes 17 digits of a double.
+std::string DefaultOf(const CommandLineFlagInfo& flag) {
+  double value;
+  const bool is_double = flag.type == "double" && absl::SimpleAtod(flag.default_value, &value);
+  return is_double ? absl::StrCat(value) : flag.default_value;
+}
+
+std::string FlagHelp(const CommandLineFlagInfo& flag) {
+  constexpr size_t kIndent = 28;
+  const bool is_empty = flag.type == "string" && flag.default_value.empty();
+  const std::string other = OtherName(flag.name);
+  return WrapWords(
+      absl::StrCat("  --", flag.name, is_empty ? "" : absl::StrCat("=", DefaultOf(flag))), kIndent,
+      absl::StrCat(flag.description, other.empty() ? "" : " [--" + other + "]"));
+}
+
+}  // namespace
+
+std::string HelpText(const Command& command) {
+  std::map<std::string, CommandLineFlagInfo> left;
+  for (const CommandLineFlagInfo& flag : ProgramFlags()) left[flag.name] = flag;
+  std::string text = command.usage;
+  if (!absl::EndsWith(text, "\n")) text += "\n";
+  for (const FlagGroup& group : command.groups) {
+    absl::StrAppend(&text, "\n", group.title, ":\n");
+    for (const std::string& name : group.flags) {
+      DPIPE_CHECK(left.count(name) > 0) << "no flag --" << name << ", or it is in two groups";
+      text += FlagHelp(left[name]);
+      left.erase(name);
+    }
+  }
+  if (!left.empty()) text += command.groups.empty() ? "\nFlags:\n" : "\nOther flags:\n";
+  for (const auto& [name, flag] : left) text += FlagHelp(flag);
+  return text;
+}
+
+}  // namespace dpipe
