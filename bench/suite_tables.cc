@@ -21,7 +21,9 @@ namespace {
 using report::PercentText;
 
 constexpr char kColumns[] =
-    "img/s: median over turns, without those of a warm-up, with its 95 % bootstrap interval. vs "
+    "img/s: median over turns, without those of a warm-up, with its 95 % interval: by bootstrap; "
+    "of fewer "
+    "than 6 turns Student's, which supposes that they scatter normally. vs "
     "data parallel, vs pipeline: median ratio of turns taken one after another, over data_parallel "
     "and over the fastest pipeline with unfilled bubbles, with its interval. bubble: idle compute "
     "time over devices times step, measured (simulated where nothing is executed) and predicted. "
