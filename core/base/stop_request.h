@@ -1,10 +1,10 @@
 // A user's wish to stop, as SIGINT (Ctrl-C) or SIGTERM (what schedulers send).
-#ifndef DPIPE_TOOLS_STOP_REQUEST_H_
-#define DPIPE_TOOLS_STOP_REQUEST_H_
+#ifndef DPIPE_CORE_BASE_STOP_REQUEST_H_
+#define DPIPE_CORE_BASE_STOP_REQUEST_H_
 
 #include <csignal>
 
-namespace dpipe::tools {
+namespace dpipe {
 
 // While one exists, the first of these signals is only noted, so that work can be finished and
 // saved; the second does what it always does. At most one exists at a time.
@@ -22,6 +22,6 @@ class StopRequest {
   struct sigaction old_int_, old_term_;
 };
 
-}  // namespace dpipe::tools
+}  // namespace dpipe
 
-#endif  // DPIPE_TOOLS_STOP_REQUEST_H_
+#endif  // DPIPE_CORE_BASE_STOP_REQUEST_H_

@@ -1,10 +1,10 @@
-#include "tools/stop_request.h"
+#include "core/base/stop_request.h"
 
 #include <string>
 
 #include "gtest/gtest.h"
 
-namespace dpipe::tools {
+namespace dpipe {
 namespace {
 
 TEST(StopRequestTest, TheFirstSignalIsNoted) {
@@ -33,4 +33,4 @@ TEST(StopRequestTest, WithoutOneSignalsDoWhatTheyDid) {
 }
 
 }  // namespace
-}  // namespace dpipe::tools
+}  // namespace dpipe

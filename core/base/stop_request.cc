@@ -1,8 +1,8 @@
-#include "tools/stop_request.h"
+#include "core/base/stop_request.h"
 
 #include <cstring>
 
-namespace dpipe::tools {
+namespace dpipe {
 namespace {
 
 // Written by the handler: nothing but a sig_atomic_t may be.
@@ -40,4 +40,4 @@ const char* StopRequest::signal() const {
   }
 }
 
-}  // namespace dpipe::tools
+}  // namespace dpipe
