@@ -171,7 +171,7 @@ std::string ThroughputChart(const BenchResults& results, const std::vector<Sampl
     if (result.counts()) best = std::fmax(best, result.MedianImagesPerSecond());
   }
   const StrategyResult* data_parallel = results.Find("data_parallel");
-  const bool refers = data_parallel != nullptr && !data_parallel->images_per_second.empty();
+  const bool refers = data_parallel != nullptr && data_parallel->counts();
   const double reference = refers ? data_parallel->MedianImagesPerSecond() : 0;
   std::string html = "<ul class=\"rows throughput\" aria-label=\"images per second\">\n";
   for (size_t i = 0; i < results.results.size(); ++i) {
