@@ -58,6 +58,9 @@ void KeepTurns(int turns, const ComparisonOptions& options, Contender* contender
   KeepFirst(count, &contender->result.images_per_second);
   KeepFirst(count, &contender->bubble_ratios);
   KeepFirst(count * options.steps, &contender->result.step_ms);
+  const size_t all_steps = count * (options.warmup_steps + options.steps);
+  KeepFirst(all_steps, &contender->result.losses);
+  KeepFirst(all_steps, &contender->result.gradient_norms);
 }
 
 absl::Status SummarizeTurns(Contender* contender) {

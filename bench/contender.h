@@ -30,8 +30,7 @@ struct Contender {
 // Adds what a turn of the options' warm-up and measured steps has found.
 absl::Status AddTurn(const ComparisonOptions& options, RunResult run, Contender* contender);
 
-// Drops the turns after the first `turns`, which others have not taken. Their losses stay: they are
-// as right or wrong as any.
+// Drops the turns after the first `turns`, which others have not taken.
 void KeepTurns(int turns, const ComparisonOptions& options, Contender* contender);
 
 // What all turns say together: the median bubble ratio, and the trace of a typical turn with why

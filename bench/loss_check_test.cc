@@ -11,7 +11,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr StepTolerance kTolerance = {1e-4, 1e-3};
+constexpr StepTolerance kTolerance = {1e-4, 0.1, 1e-3};
 
 report::StrategyResult Result(const std::string& name, std::vector<double> losses,
                               std::vector<double> gradient_norms = {}) {
@@ -54,6 +54,21 @@ TEST(LossCheckTest, AWrongScaleOfGradientsIsInvalidWhereLossesAgree) {
   EXPECT_TRUE(results[1].counts()) << results[1].invalid;
   EXPECT_TRUE(results[2].counts()) << results[2].invalid;
   EXPECT_NEAR(results[2].loss_check.max_gradient_norm_difference, 1e-4 / 1.5, 1e-7);
+}
+
+// Rounding has moved the weights apart by then.
+TEST(LossCheckTest, NormsOfLaterStepsMayBeFurtherApart) {
+  std::vector<double> norms(kEarlySteps + 2, 2), losses(kEarlySteps + 2, 1);
+  std::vector<report::StrategyResult> results = {Result("gpipe", losses, norms),
+                                                 Result("1f1b", losses, norms),
+                                                 Result("wrong", losses, norms)};
+  results[0].gradient_norms[kEarlySteps] = 2.1;
+  results[1].gradient_norms[kEarlySteps - 1] = 2.1;
+  results[2].gradient_norms[kEarlySteps] = 4;
+  CheckSteps({losses, norms}, kTolerance, &results);
+  EXPECT_TRUE(results[0].counts()) << results[0].invalid;
+  EXPECT_FALSE(results[1].counts());
+  EXPECT_THAT(results[2].invalid, HasSubstr("over 1.0e-01"));
 }
 
 TEST(LossCheckTest, TheEarlierOfTwoDifferencesIsNamed) {
