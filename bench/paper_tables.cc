@@ -17,6 +17,7 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/base/time.h"
+#include "core/planner/search.h"
 #include "core/schedule/plan_io.h"
 #include "gflags/gflags.h"
 
@@ -30,7 +31,8 @@ DEFINE_bool(ablations, true, "also diffusionpipe with parts of it taken away, on
 DEFINE_bool(combined, true,
             "also the grid of opendiffusionpipe against diffusionpipe at equal S, M");
 DEFINE_bool(quick, false, "one model, 8 devices, one batch, and no combined grid");
-DEFINE_int64(simulation_budget, 0, "of each search: PlanOptions.simulation_budget; 0: its default");
+DEFINE_int64(simulation_budget, dpipe::PlanOptions().simulation_budget,
+             "instructions that each search may simulate, about; at least 1");
 DEFINE_int32(jobs, 1, "threads that plan");
 DEFINE_bool(resume, true, "keep the cases that --out already holds");
 DEFINE_bool(report_only, false, "plan nothing: tables of the cases that --out already holds");

@@ -34,7 +34,7 @@ std::string SampleDots(const StrategyResult& result, const SampleMarks& marks, d
     const bool warm_up = static_cast<int>(i) < marks.warm_up;
     absl::StrAppend(&svg, "<circle class=\"sample", outlier ? " outlier" : "",
                     warm_up ? " warm-up" : "", "\" cx=\"", percent(result.images_per_second[i]),
-                    "%\" cy=\"", y, "\" r=\"", outlier ? "3.5" : "2", "\"><title>turn ", i + 1,
+                    "%\" cy=\"", y, "\" r=\"", outlier ? "3.5" : "2.5", "\"><title>turn ", i + 1,
                     ": ", NumberText(result.images_per_second[i]), " img/s",
                     outlier ? ", an outlier" : "", warm_up ? ", warm-up" : "", "</title></circle>");
   }

@@ -32,7 +32,7 @@ svg { display: block; }
 svg text { fill: var(--fg); font-family: inherit; }
 svg .mut { fill: var(--muted); }
 .bar { fill: var(--soft); } .bar.best { fill: var(--accent); }
-.sample { fill: var(--fg); stroke: var(--card); stroke-width: 1; paint-order: stroke; } .whisker { stroke: var(--fg); stroke-opacity: .65; stroke-width: 1.2; }
+.sample { fill: var(--fg); stroke: var(--card); stroke-width: 1.5; paint-order: stroke; } .whisker { stroke: var(--fg); stroke-opacity: .65; stroke-width: 1.2; }
 .sample.outlier { fill: var(--card); stroke: var(--fg); stroke-width: 1.5; } .sample.warm-up { opacity: .3; }
 .rows { list-style: none; margin: 8px 0; padding: 0; font-size: 14px; }
 .rows li { margin: 0 0 12px; } .rows svg { margin-top: 3px; overflow: visible; }
