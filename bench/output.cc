@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "bench/case_analysis.h"
 #include "bench/code_identity.h"
 #include "core/base/file.h"
 #include "core/report/html_report.h"
@@ -109,6 +110,8 @@ absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options)
   DPIPE_RETURN_IF_ERROR(WriteFiles(*comparison, options));
   std::printf("\n%s\n%s\n\n", report::ResultsTable(comparison->results).ToText().c_str(),
               report::ResultsTableNotes().c_str());
+  const std::string groups = GroupsNote(comparison->results);
+  if (!groups.empty()) std::printf("Note: %s\n", groups.c_str());
   const std::string& interrupted = comparison->results.interrupted;
   if (!interrupted.empty()) std::printf("Note: stopped by %s.\n", interrupted.c_str());
   for (const report::StrategyResult& result : comparison->results.results) {
