@@ -15,7 +15,7 @@ using report::NumberText;
 
 constexpr int kWidth = 960, kPlotHeight = 300;
 constexpr int kLeft = 64, kRight = 16, kTop = 40, kLabels = 28, kLegendRow = 20;
-constexpr int kLegendColumns = 4;
+constexpr int kLegendColumns = 4, kReferenceColumns = 2;
 constexpr double kGroupGap = 0.2;  // of a group's width
 
 struct Scale {
@@ -52,11 +52,11 @@ std::string SeriesCss(size_t count) {
   }
   return absl::StrCat(
       "<style>text{font:12px system-ui,sans-serif;fill:#1b1b1f}.t{font-size:15px;font-weight:600}"
-      ".s{fill:#fff}.g{stroke:#d8d8de}.r{stroke:#b3261e;stroke-dasharray:6 4}.rt{fill:#b3261e;"
-      "paint-order:stroke;stroke:#fff;stroke-width:4px}",
+      ".s{fill:#fff}.g{stroke:#d8d8de}.r{stroke:#b3261e;stroke-width:1.5;"
+      "stroke-dasharray:8 4}.r2{stroke-dasharray:2 3}",
       light,
       "@media(prefers-color-scheme:dark){text{fill:#ececf1}.s{fill:#17171b}.g{stroke:#3a3a42}"
-      ".r{stroke:#ff8a80}.rt{fill:#ff8a80;stroke:#17171b}",
+      ".r{stroke:#ff8a80}",
       dark, "}</style>\n");
 }
 
@@ -70,6 +70,9 @@ std::string Line(double y, const std::string& css_class) {
   return absl::StrCat("<line x1=\"", kLeft, "\" x2=\"", kWidth - kRight, "\" y1=\"", NumberText(y),
                       "\" y2=\"", NumberText(y), "\" class=\"", css_class, "\"/>\n");
 }
+
+// Told apart by their dashes.
+const char* ReferenceClass(size_t number) { return number % 2 == 0 ? "" : " r2"; }
 
 std::string Axis(const BarChart& chart, const Scale& scale) {
   std::string svg;
@@ -103,6 +106,22 @@ std::string Bars(const BarChart& chart, const Scale& scale) {
   return svg;
 }
 
+// Levels are named here, because over the bars their names could not be read.
+std::string ReferenceLegend(const BarChart& chart, int top) {
+  std::string svg;
+  const int column_width = (kWidth - kLeft - kRight) / kReferenceColumns;
+  for (size_t i = 0; i < chart.references.size(); ++i) {
+    const int x = kLeft + static_cast<int>(i % kReferenceColumns) * column_width;
+    const int y = top + static_cast<int>(i / kReferenceColumns) * kLegendRow;
+    absl::StrAppend(&svg, "<line x1=\"", x, "\" x2=\"", x + 34, "\" y1=\"", y + 7, "\" y2=\"",
+                    y + 7, "\" class=\"r", ReferenceClass(i), "\"/>\n");
+    svg += Text(x + 42, y + 11, "start", "a", chart.references[i].name);
+  }
+  return svg;
+}
+
+int Rows(size_t items, int columns) { return (static_cast<int>(items) + columns - 1) / columns; }
+
 std::string Legend(const BarChart& chart, int top) {
   std::string svg;
   const int column_width = (kWidth - kLeft - kRight) / kLegendColumns;
@@ -119,10 +138,10 @@ std::string Legend(const BarChart& chart, int top) {
 }  // namespace
 
 std::string BarChartSvg(const BarChart& chart) {
-  const int legend_rows =
-      static_cast<int>((chart.series.size() + kLegendColumns - 1) / kLegendColumns);
   const int legend_top = kTop + kPlotHeight + kLabels + 8;
-  const int height = legend_top + legend_rows * kLegendRow + 8;
+  const int references_top = legend_top + Rows(chart.series.size(), kLegendColumns) * kLegendRow;
+  const int height =
+      references_top + Rows(chart.references.size(), kReferenceColumns) * kLegendRow + 8;
   std::string svg = absl::StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kWidth,
                                  " ", height, "\" width=\"", kWidth, "\" height=\"", height,
                                  "\" role=\"img\">\n", SeriesCss(chart.series.size()),
@@ -133,11 +152,10 @@ std::string BarChartSvg(const BarChart& chart) {
     return svg + Text(kLeft, kTop + 40, "start", "a", "nothing to show") + "</svg>\n";
   }
   svg += Axis(chart, scale) + Bars(chart, scale);
-  for (const ReferenceLine& line : chart.references) {
-    svg += Line(scale.Y(line.value), "r");
-    svg += Text(kWidth - kRight, scale.Y(line.value) - 4, "end", "rt", line.name);
+  for (size_t i = 0; i < chart.references.size(); ++i) {
+    svg += Line(scale.Y(chart.references[i].value), absl::StrCat("r", ReferenceClass(i)));
   }
-  return svg + Legend(chart, legend_top) + "</svg>\n";
+  return svg + Legend(chart, legend_top) + ReferenceLegend(chart, references_top) + "</svg>\n";
 }
 
 }  // namespace dpipe::bench

@@ -12,7 +12,7 @@ struct BarSeries {
   std::vector<double> values;  // one a group; NaN: no bar
 };
 
-// A level to compare with, drawn as a dashed line: "published: up to 1.28x".
+// A level to compare with, drawn as a dashed line and named below: "published: up to 1.28x".
 struct ReferenceLine {
   std::string name;
   double value = 0;

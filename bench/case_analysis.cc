@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "bench/statistics/outliers.h"
 #include "bench/statistics/warm_up.h"
 
@@ -13,14 +15,17 @@ namespace {
 
 constexpr Interval kUnknown = {report::kNotMeasured, report::kNotMeasured, report::kNotMeasured};
 
-// NaN unless both count and took the same turns.
+// NaN unless both count and took as many turns.
 Interval Ratio(const report::StrategyResult& of, const report::StrategyResult* over, int warm_up) {
   if (over == nullptr || !of.counts() || !over->counts() ||
       of.images_per_second.size() != over->images_per_second.size()) {
     return kUnknown;
   }
-  return PairedRatioInterval(WithoutFirst(of.images_per_second, warm_up),
-                             WithoutFirst(over->images_per_second, warm_up));
+  const std::vector<double> numerators = WithoutFirst(of.images_per_second, warm_up);
+  const std::vector<double> denominators = WithoutFirst(over->images_per_second, warm_up);
+  // Turns of two groups lie far apart, whatever their numbers.
+  return of.session_group == over->session_group ? PairedRatioInterval(numerators, denominators)
+                                                 : RatioInterval(numerators, denominators);
 }
 
 const report::StrategyResult* BestUnfilledPipeline(const report::BenchResults& results) {
@@ -41,6 +46,25 @@ int Decimals(double value) { return value >= 100 ? 1 : value >= 10 ? 2 : value >
 
 std::vector<double> WithoutFirst(const std::vector<double>& samples, int first) {
   return {samples.begin() + std::min<size_t>(first, samples.size()), samples.end()};
+}
+
+std::string GroupsNote(const report::BenchResults& results) {
+  std::map<int, std::vector<std::string>> groups;
+  for (const report::StrategyResult& result : results.results) {
+    if (result.skipped.empty()) groups[result.session_group].push_back(result.strategy);
+  }
+  if (groups.size() < 2) return "";
+  std::string text =
+      "The devices had no memory for all strategies together, so that groups were measured one "
+      "behind another: ";
+  const char* separator = "";
+  for (const auto& [number, strategies] : groups) {
+    absl::StrAppend(&text, separator, absl::StrJoin(strategies, ", "));
+    separator = "; then ";
+  }
+  return text +
+         ". Ratios between strategies of different groups are of medians, not of turns taken one "
+         "after another: what else the machine did meanwhile is in them.";
 }
 
 CaseAnalysis AnalyseCase(const report::BenchResults& results) {

@@ -14,7 +14,8 @@ struct StrategyAnalysis {
   const report::StrategyResult* result = nullptr;  // not owned
   // Of its turns' images per second, without the warm-up; all NaN where it does not count.
   Interval images_per_second;
-  Interval vs_data_parallel;   // of pairs of turns; NaN without that rival
+  // Of pairs of turns; of medians where the two were in different groups; NaN without that rival.
+  Interval vs_data_parallel;
   Interval vs_best_pipeline;   // over the unfilled pipeline of the highest median
   std::vector<bool> outliers;  // a turn, the warm-up's too; they are counted like others
 };
@@ -27,6 +28,10 @@ struct CaseAnalysis {
 
 // `results` outlives the analysis.
 CaseAnalysis AnalyseCase(const report::BenchResults& results);
+
+// Which strategies took turns with which, in a sentence, where there were groups
+// (session_groups.h); else "".
+std::string GroupsNote(const report::BenchResults& results);
 
 // Samples from `first` on.
 std::vector<double> WithoutFirst(const std::vector<double>& samples, int first);

@@ -9,6 +9,7 @@ namespace dpipe::bench {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 report::StrategyResult Result(const std::string& name, std::vector<double> images_per_second) {
   report::StrategyResult result;
@@ -31,6 +32,24 @@ TEST(CaseAnalysisTest, SpeedupsAreOfPairsOfTurns) {
   EXPECT_NEAR(ours.vs_data_parallel.high, 1.1, 1e-9);
   EXPECT_NEAR(ours.vs_best_pipeline.estimate, 110.0 / 90, 1e-9);
   EXPECT_LT(ours.images_per_second.low, 60);
+}
+
+// The machine is half as fast in every other turn, and the groups' turns do not meet.
+TEST(CaseAnalysisTest, TurnsOfDifferentGroupsAreNoPairs) {
+  report::BenchResults results;
+  results.results = {Result("data_parallel", {100, 50, 102, 51, 101, 50}),
+                     Result("1f1b", {90, 45, 91.8, 45.9, 90.9, 45}),
+                     Result("diffusionpipe", {110, 55, 112.2, 56.1, 111.1, 55})};
+  EXPECT_EQ(GroupsNote(results), "");
+  results.results[2].session_group = 1;
+  const CaseAnalysis analysis = AnalyseCase(results);
+  const StrategyAnalysis& apart = analysis.strategies[2];
+  EXPECT_NEAR(apart.vs_data_parallel.estimate, 1.1, 1e-9);
+  EXPECT_LT(apart.vs_data_parallel.low, 0.8);
+  EXPECT_GT(apart.vs_data_parallel.high, 1.5);
+  EXPECT_NEAR(analysis.strategies[1].vs_data_parallel.low, 0.9, 1e-9);
+  EXPECT_NEAR(analysis.strategies[1].vs_data_parallel.high, 0.9, 1e-9);
+  EXPECT_THAT(GroupsNote(results), HasSubstr("data_parallel, 1f1b; then diffusionpipe. Ratios"));
 }
 
 TEST(CaseAnalysisTest, TurnsOfAnyStrategysWarmUpAreLeftOutOfAll) {

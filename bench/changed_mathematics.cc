@@ -248,7 +248,7 @@ nlohmann::json ToJson(const std::vector<Outcome>& outcomes, int num_devices) {
 }
 
 absl::Status Write(const std::string& folder, const std::vector<Outcome>& outcomes) {
-  CurveChart chart{"Held-out loss by images seen", "images", "", {}};
+  CurveChart chart{"Held-out loss by images seen", "images", "held-out loss", {}};
   for (const Outcome& outcome : outcomes) {
     // Without what every method begins with, which is far above the rest.
     const auto first = outcome.losses.begin() + std::min<size_t>(1, outcome.losses.size() - 1);

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "baselines/registry.h"
+#include "bench/contender.h"
 #include "bench/loss_check.h"
 #include "bench/session_groups.h"
 #include "core/cost/cost_model.h"
@@ -16,25 +18,12 @@
 #include "core/report/bubbles.h"
 #include "core/report/instruction_times.h"
 #include "core/report/plan_text.h"
-#include "core/report/stats.h"
 #include "core/schedule/plan_io.h"
-#include "core/schedule/trace_stats.h"
 #include "core/sim/annotate.h"
 #include "core/sim/simulator.h"
 
 namespace dpipe::bench {
 namespace {
-
-// One strategy under measurement.
-struct Contender {
-  std::string name;
-  Strategy strategy;
-  StrategyOutcome outcome;
-  report::StrategyResult result;
-  std::vector<double> bubble_ratios;  // one a repeat
-  report::WorkTimes work_times;       // of all measured steps
-  std::unique_ptr<LocalSession> session;
-};
 
 // Profiling takes this share of the time that the progress line speaks of.
 constexpr double kProfilingShare = 0.2;
@@ -53,15 +42,6 @@ void AddLocalBatches(const Plan& plan, std::set<int>* batches) {
   }
 }
 
-std::vector<StreamEvent> EventsOf(const Trace& trace) {
-  std::vector<StreamEvent> events;
-  for (const TraceEvent& event : trace.events()) {
-    events.push_back({event.rank(), event.stream(), event.step(), event.instruction(),
-                      event.start_ns(), event.end_ns()});
-  }
-  return events;
-}
-
 class ComparisonRun {
  public:
   ComparisonRun(const TrainingJob& job, const ComparisonOptions& options,
@@ -77,26 +57,85 @@ class ComparisonRun {
       DPIPE_ASSIGN_OR_RETURN(contender.strategy, FindStrategy(name));
       contenders_.push_back(std::move(contender));
     }
-    DPIPE_RETURN_IF_ERROR(Profile());
-    for (Contender& contender : contenders_) DPIPE_RETURN_IF_ERROR(PlanFor(&contender));
-    DPIPE_ASSIGN_OR_RETURN(groups_, Groups());
+    DPIPE_RETURN_IF_ERROR(Prepare());
     if (groups_.groups.empty()) return Conclude();
-    if (options_.reference_steps > 0 && leads()) {
-      DPIPE_ASSIGN_OR_RETURN(reference_losses_,
-                             OneDeviceLosses(job_, comparison_.profile, options_.global_batch,
-                                             options_.reference_steps));
+    for (size_t i = 0; i < groups_.groups.size(); ++i) {
+      DPIPE_ASSIGN_OR_RETURN(const bool stops, Stops());
+      DPIPE_RETURN_IF_ERROR(stops ? LeaveOut(groups_.groups[i])
+                                  : MeasureGroup(static_cast<int>(i)));
     }
-    for (const std::vector<int>& group : groups_.groups) {
-      DPIPE_RETURN_IF_ERROR(StartSessions(group));
-      DPIPE_RETURN_IF_ERROR(TakeTurns(group));
-      DPIPE_RETURN_IF_ERROR(EndSessions(group));
-    }
-    if (leads()) DPIPE_RETURN_IF_ERROR(Predict());
+    if (!AnyTurn()) return Stopped();
+    if (leads()) DPIPE_RETURN_IF_ERROR(Summarize());
     return Conclude();
   }
 
  private:
   bool leads() const { return job_.processes == nullptr || job_.processes->is_leader(); }
+
+  // Profiles, plans, and what one device computes: all before the first turn.
+  absl::Status Prepare() {
+    DPIPE_RETURN_IF_ERROR(Profile());
+    for (Contender& contender : contenders_) {
+      DPIPE_ASSIGN_OR_RETURN(const bool stops, Stops());
+      if (stops) return Stopped();
+      DPIPE_RETURN_IF_ERROR(PlanFor(&contender));
+    }
+    DPIPE_ASSIGN_OR_RETURN(groups_, Groups());
+    if (groups_.groups.empty() || options_.reference_steps == 0 || !leads()) {
+      return absl::OkStatus();
+    }
+    DPIPE_ASSIGN_OR_RETURN(
+        reference_,
+        OneDeviceSteps(job_, comparison_.profile, options_.global_batch, options_.reference_steps));
+    return absl::OkStatus();
+  }
+
+  // Whether somebody wishes that this ends; alike in all processes. Stays so.
+  absl::StatusOr<bool> Stops() {
+    if (!options_.stop_requested || !stopped_by_.empty()) return !stopped_by_.empty();
+    stopped_by_ = options_.stop_requested();
+    if (job_.processes != nullptr) {
+      DPIPE_ASSIGN_OR_RETURN(stopped_by_,
+                             job_.processes->FromLeader("whether to go on", stopped_by_));
+    }
+    return !stopped_by_.empty();
+  }
+
+  absl::Status Stopped() const {
+    return absl::CancelledError(
+        absl::StrCat("stopped by ", stopped_by_, " before every strategy had taken a turn"));
+  }
+
+  bool AnyTurn() const {
+    return std::any_of(contenders_.begin(), contenders_.end(), [](const Contender& contender) {
+      return contender.planned() && contender.result.skipped.empty();
+    });
+  }
+
+  // The group's strategies have not all taken a turn.
+  absl::Status LeaveOut(const std::vector<int>& group) {
+    for (const int i : group) {
+      Contender& contender = contenders_[i];
+      contender.result.skipped =
+          absl::StrCat("stopped by ", stopped_by_, " before all of its group had taken a turn");
+      contender.outcome = StrategyOutcome();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureGroup(int number) {
+    const std::vector<int>& group = groups_.groups[number];
+    DPIPE_RETURN_IF_ERROR(StartSessions(group));
+    for (const int i : group) contenders_[i].result.session_group = number;
+    DPIPE_ASSIGN_OR_RETURN(const int turns, TakeTurns(group));
+    DPIPE_RETURN_IF_ERROR(EndSessions(group));
+    if (turns == options_.repeats) return absl::OkStatus();
+    comparison_.results.interrupted =
+        absl::StrCat(stopped_by_, " after ", turns, " of ", options_.repeats, " turns");
+    if (turns == 0) return LeaveOut(group);
+    for (const int i : group) KeepTurns(turns, options_, &contenders_[i]);
+    return absl::OkStatus();
+  }
 
   // Alike in all processes, which have the same plans, profile and cluster.
   absl::StatusOr<SessionGroups> Groups() {
@@ -128,7 +167,8 @@ class ComparisonRun {
     return absl::OkStatus();
   }
 
-  absl::Status TakeTurns(const std::vector<int>& group) {
+  // The number of turns that every strategy of the group has taken: fewer where somebody stops it.
+  absl::StatusOr<int> TakeTurns(const std::vector<int>& group) {
     for (int repeat = 0; repeat < options_.repeats; ++repeat) {
       if (options_.before_turn) DPIPE_RETURN_IF_ERROR(options_.before_turn());
       const int most = std::min(options_.profiles, options_.repeats);
@@ -138,10 +178,12 @@ class ComparisonRun {
       // Each repeat begins with another strategy, so that none always follows the same one.
       for (size_t i = 0; i < group.size(); ++i) {
         if (i > 0 && options_.before_turn) DPIPE_RETURN_IF_ERROR(options_.before_turn());
+        DPIPE_ASSIGN_OR_RETURN(const bool stops, Stops());
+        if (stops) return repeat;
         DPIPE_RETURN_IF_ERROR(Measure(&contenders_[group[(repeat + i) % group.size()]], repeat));
       }
     }
-    return absl::OkStatus();
+    return options_.repeats;
   }
 
   // In the order that all processes have. The others' wait until the leader's end.
@@ -232,6 +274,7 @@ class ComparisonRun {
     contender->result.is_unfilled_pipeline =
         contender->strategy.frozen() == "first" && plan.stages_size() > 1;
     contender->result.clips_gradients = plan.global_norm();
+    contender->result.changes_mathematics = plan.has_relaxation() || !plan.compression().empty();
     contender->result.plan = SummarizePlan(plan);
     contender->result.step_ms_planned =
         static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli;
@@ -239,32 +282,38 @@ class ComparisonRun {
     return absl::OkStatus();
   }
 
-  // From the profiles between the turns.
-  absl::Status Predict() {
+  // What the turns say, beside what the profiles between them predict.
+  absl::Status Summarize() {
     DPIPE_ASSIGN_OR_RETURN(comparison_.profile_between_turns, MedianProfile(profiles_));
     DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MedianCluster(clusters_));
     DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
                            CostModel::Create(comparison_.profile_between_turns, cluster));
     for (Contender& contender : contenders_) {
-      Plan plan = contender.outcome.plan;
-      if (plan.devices_size() == 0) continue;
-      DPIPE_RETURN_IF_ERROR(
-          AnnotatePrediction(&plan, cost, plan.prediction().unfilled_bubble_ratio()));
-      report::StrategyResult& result = contender.result;
-      result.step_ms_predicted = static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli;
-      result.bubble_ratio_predicted = plan.prediction().bubble_ratio();
-      result.step_over_bound = result.MedianStepMs() * kNanosPerMilli /
-                               std::max<double>(1, plan.prediction().lower_bound_ns());
-      SimulateOptions simulate;
-      simulate.num_steps = options_.warmup_steps + options_.steps;
-      DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan, cost, simulate));
-      contender.outcome.predicted = ToTrace(simulation, plan);
-      DPIPE_ASSIGN_OR_RETURN(const report::TraceIndex index,
-                             report::TraceIndex::Create(contender.outcome.predicted));
-      report::WorkTimes predicted;
-      DPIPE_RETURN_IF_ERROR(predicted.Add(contender.outcome.predicted, index.SteadySteps()));
-      result.instruction_times = report::CompareTimes(contender.work_times, predicted);
+      if (!contender.planned()) continue;
+      DPIPE_RETURN_IF_ERROR(SummarizeTurns(&contender));
+      DPIPE_RETURN_IF_ERROR(Predict(cost, &contender));
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status Predict(const CostModel& cost, Contender* contender) const {
+    Plan plan = contender->outcome.plan;
+    DPIPE_RETURN_IF_ERROR(
+        AnnotatePrediction(&plan, cost, plan.prediction().unfilled_bubble_ratio()));
+    report::StrategyResult& result = contender->result;
+    result.step_ms_predicted = static_cast<double>(plan.prediction().step_ns()) / kNanosPerMilli;
+    result.bubble_ratio_predicted = plan.prediction().bubble_ratio();
+    result.step_over_bound = result.MedianStepMs() * kNanosPerMilli /
+                             std::max<double>(1, plan.prediction().lower_bound_ns());
+    SimulateOptions simulate;
+    simulate.num_steps = options_.warmup_steps + options_.steps;
+    DPIPE_ASSIGN_OR_RETURN(const Simulation simulation, Simulate(plan, cost, simulate));
+    contender->outcome.predicted = ToTrace(simulation, plan);
+    DPIPE_ASSIGN_OR_RETURN(const report::TraceIndex index,
+                           report::TraceIndex::Create(contender->outcome.predicted));
+    report::WorkTimes predicted;
+    DPIPE_RETURN_IF_ERROR(predicted.Add(contender->outcome.predicted, index.SteadySteps()));
+    result.instruction_times = report::CompareTimes(contender->work_times, predicted);
     return absl::OkStatus();
   }
 
@@ -274,29 +323,7 @@ class ComparisonRun {
     auto on_step = [&](const StepResult& step) { Show(*contender, repeat, step); };
     DPIPE_ASSIGN_OR_RETURN(RunResult run, contender->session->Run(count, /*is_last=*/false,
                                                                   /*record=*/true, on_step));
-    report::StrategyResult& result = contender->result;
-    DPIPE_ASSIGN_OR_RETURN(result.idle_by_reason, IdleByReason(run.trace));
-    std::vector<double> step_ms;
-    for (int i = 0; i < count; ++i) {
-      result.losses.push_back(run.steps[i].loss);
-      if (i < options_.warmup_steps) continue;
-      step_ms.push_back(static_cast<double>(run.steps[i].duration_ns) / kNanosPerMilli);
-    }
-    result.step_ms.insert(result.step_ms.end(), step_ms.begin(), step_ms.end());
-    // Of the turn's median step: one that another program disturbed does not count for all.
-    result.images_per_second.push_back(1000.0 * options_.global_batch / report::Median(step_ms));
-    DPIPE_ASSIGN_OR_RETURN(const TraceStats stats,
-                           ComputeTraceStats(contender->outcome.plan, EventsOf(run.trace),
-                                             options_.warmup_steps, /*skip_last=*/false));
-    contender->bubble_ratios.push_back(stats.bubble_ratio);
-    result.peak_memory_bytes.resize(run.peak_memory_bytes.size());
-    for (size_t i = 0; i < run.peak_memory_bytes.size(); ++i) {
-      result.peak_memory_bytes[i] = std::max(result.peak_memory_bytes[i], run.peak_memory_bytes[i]);
-    }
-    DPIPE_RETURN_IF_ERROR(
-        contender->work_times.Add(run.trace, {options_.warmup_steps, options_.steps}));
-    contender->outcome.measured = std::move(run.trace);
-    return absl::OkStatus();
+    return AddTurn(options_, std::move(run), contender);
   }
 
   // On a thread of the session's, one at a time.
@@ -317,17 +344,29 @@ class ComparisonRun {
     progress_->Update(state);
   }
 
+  // Whether the strategies computed what they should. Where they disagree in a step that the
+  // reference does not have, one device trains up to there.
+  void Judge() {
+    const StepTolerance tolerance = ToleranceOf(job_.compute_dtype);
+    std::vector<report::StrategyResult>* results = &comparison_.results.results;
+    const std::optional<int> open = CheckSteps(reference_, tolerance, results);
+    if (!open.has_value() || !stopped_by_.empty()) return;
+    progress_->Message(absl::StrCat("strategies disagree in step ", *open,
+                                    ": one device trains as far to say which is right"));
+    auto longer = OneDeviceSteps(job_, comparison_.profile, options_.global_batch, *open + 1);
+    if (longer.ok()) {
+      CheckSteps(*longer, tolerance, results);
+    } else {
+      progress_->Message(absl::StrCat("one device alone cannot: ", longer.status().message()));
+    }
+  }
+
   Comparison Conclude() {
     for (Contender& contender : contenders_) {
-      report::StrategyResult& result = contender.result;
-      result.bubble_ratio_measured = report::Median(contender.bubble_ratios);
-      comparison_.results.results.push_back(std::move(result));
+      comparison_.results.results.push_back(std::move(contender.result));
       comparison_.outcomes.push_back(std::move(contender.outcome));
     }
-    if (options_.reference_steps > 0) {
-      CheckLosses(reference_losses_, LossTolerance(job_.compute_dtype),
-                  &comparison_.results.results);
-    }
+    if (leads()) Judge();
     comparison_.results.num_devices =
         static_cast<int>(job_.workers.size()) *
         (job_.processes == nullptr ? 1 : job_.processes->num_processes());
@@ -345,7 +384,8 @@ class ComparisonRun {
   SessionGroups groups_;
   std::vector<ModelProfile> profiles_;  // taken between the turns
   std::vector<ClusterSpec> clusters_;
-  std::vector<double> reference_losses_;
+  StepNumbers reference_;
+  std::string stopped_by_;  // empty: nobody wishes that this ends
   Comparison comparison_;
   int steps_done_ = 0;
 };

@@ -37,7 +37,9 @@ struct ComparisonOptions {
   int warmup_steps = 1;       // before them, a repeat
   int repeats = 15;
   int profiles = 15;  // taken between the turns; at most one a repeat
-  // Steps of one device alone that all losses are compared with (CheckLosses); 0: not at all.
+  // Steps of one device alone that the strategies' are compared with before anything is measured
+  // (loss_check.h). With 0 strategies are compared with each other, and with one device only where
+  // they disagree.
   int reference_steps = 0;
   // Strategies for which there is no plan are skipped, with the reason, instead of being an error.
   bool skip_impossible = false;
@@ -48,11 +50,15 @@ struct ComparisonOptions {
   // Called before each turn of a strategy, with the profiling that it begins with: another program
   // may have its turn meanwhile. An error ends the comparison.
   std::function<absl::Status()> before_turn;
+  // Asked before each turn: who wishes that this ends ("SIGINT"), or "". What all strategies have
+  // measured by then is the result (BenchResults::interrupted); Cancelled where that is nothing.
+  // All processes of a job have one, or none; what the first one's says counts.
+  std::function<std::string()> stop_requested;
 };
 
 struct StrategyOutcome {
   Plan plan;
-  Trace measured;   // of the last repeat
+  Trace measured;   // of the turn whose steps are nearest the median of all turns'
   Trace predicted;  // as many steps, simulated with profile_between_turns
 };
 

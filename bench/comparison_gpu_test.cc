@@ -99,6 +99,8 @@ TEST_F(ComparisonGpuTest, WhatDoesNotFitTogetherIsMeasuredOneBehindAnother) {
     EXPECT_EQ(result.invalid, "");
     EXPECT_THAT(result.images_per_second, SizeIs(2));
     EXPECT_THAT(result.losses, SizeIs(4));
+    EXPECT_EQ(result.session_group, i);
+    EXPECT_EQ(together->results.results[i].session_group, 0);
   }
 }
 

@@ -41,17 +41,18 @@ std::string Css(const CurveChart& chart) {
   const double count = static_cast<double>(std::max<size_t>(1, chart.curves.size()));
   for (size_t i = 0; i < chart.curves.size(); ++i) {
     const double hue = 250 + 360.0 * static_cast<double>(i) / count;
+    const double step = i % 2 == 0 ? 0 : 0.14;  // neighbours also differ in lightness
     absl::StrAppend(&light, ".c", i,
-                    "{stroke:", report::HexText(report::OklchToRgb(0.5, 0.13, hue)), "}");
+                    "{stroke:", report::HexText(report::OklchToRgb(0.56 + step, 0.15, hue)), "}");
     absl::StrAppend(&dark, ".c", i,
-                    "{stroke:", report::HexText(report::OklchToRgb(0.72, 0.13, hue)), "}");
+                    "{stroke:", report::HexText(report::OklchToRgb(0.82 - step, 0.13, hue)), "}");
   }
   return absl::StrCat(
       "<style>text{font:12px system-ui,sans-serif;fill:#1b1b1f}.t{font-size:15px;font-weight:600}"
-      ".s{fill:#fff}.g{stroke:#d8d8de}.l{fill:none;stroke-width:2}.d{stroke-dasharray:6 4}",
-      light,
+      ".s{fill:#fff}.g{stroke:#d8d8de}.l{fill:none;stroke-width:2}",
+      light, ".d{stroke:#1b1b1f;stroke-width:3;stroke-dasharray:7 5}",
       "@media(prefers-color-scheme:dark){text{fill:#ececf1}.s{fill:#17171b}.g{stroke:#3a3a42}",
-      dark, "}</style>\n");
+      dark, ".d{stroke:#ececf1}}</style>\n");
 }
 
 std::string Text(double x, double y, const char* anchor, const char* css_class,
@@ -76,7 +77,10 @@ std::string Axes(const CurveChart& chart, const Scale& x, const Scale& y) {
     const double value = x.low + i * x.tick;
     svg += Text(x.At(value), kTop + kPlotHeight + 18, "middle", "a", NumberText(value));
   }
-  svg += Text(kLeft - 8, kTop - 12, "end", "a", chart.y_unit);
+  if (!chart.y_unit.empty()) {
+    absl::StrAppend(&svg, "<g transform=\"translate(14 ", kTop + kPlotHeight / 2,
+                    ") rotate(-90)\">", Text(0, 0, "middle", "a", chart.y_unit), "</g>\n");
+  }
   return svg + Text(x.to, kTop + kPlotHeight + 36, "end", "a", chart.x_unit);
 }
 
@@ -85,7 +89,7 @@ bool IsShown(const std::pair<double, double>& point) {
 }
 
 std::string Curves(const CurveChart& chart, const Scale& x, const Scale& y) {
-  std::string svg;
+  std::string svg, references;
   for (size_t i = 0; i < chart.curves.size(); ++i) {
     std::string points;
     for (const auto& point : chart.curves[i].points) {
@@ -93,11 +97,12 @@ std::string Curves(const CurveChart& chart, const Scale& x, const Scale& y) {
       absl::StrAppend(&points, points.empty() ? "" : " ", NumberText(x.At(point.first)), ",",
                       NumberText(y.At(point.second)));
     }
-    absl::StrAppend(&svg, "<polyline class=\"l c", i, chart.curves[i].dashed ? " d" : "",
-                    "\" points=\"", points, "\"><title>", EscapeMarkup(chart.curves[i].name),
-                    "</title></polyline>\n");
+    const bool is_reference = chart.curves[i].reference;
+    absl::StrAppend(is_reference ? &references : &svg, "<polyline class=\"l c", i,
+                    is_reference ? " d" : "", "\" points=\"", points, "\"><title>",
+                    EscapeMarkup(chart.curves[i].name), "</title></polyline>\n");
   }
-  return svg;
+  return svg + references;
 }
 
 std::string Legend(const CurveChart& chart, int top) {
@@ -106,8 +111,8 @@ std::string Legend(const CurveChart& chart, int top) {
   for (size_t i = 0; i < chart.curves.size(); ++i) {
     const int x = kLeft + static_cast<int>(i % kLegendColumns) * column_width;
     const int y = top + static_cast<int>(i / kLegendColumns) * kLegendRow;
-    absl::StrAppend(&svg, "<line class=\"l c", i, chart.curves[i].dashed ? " d" : "", "\" x1=\"", x,
-                    "\" x2=\"", x + 24, "\" y1=\"", y + 7, "\" y2=\"", y + 7, "\"/>\n");
+    absl::StrAppend(&svg, "<line class=\"l c", i, chart.curves[i].reference ? " d" : "", "\" x1=\"",
+                    x, "\" x2=\"", x + 24, "\" y1=\"", y + 7, "\" y2=\"", y + 7, "\"/>\n");
     svg += Text(x + 32, y + 11, "start", "a", chart.curves[i].name);
   }
   return svg;

@@ -11,7 +11,7 @@ namespace dpipe::bench {
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;  // x increasing; what is not finite is left out
-  bool dashed = false;
+  bool reference = false;  // what the others are compared with: dashed, over all of them
 };
 
 struct CurveChart {
@@ -20,8 +20,8 @@ struct CurveChart {
   std::vector<Curve> curves;
 };
 
-// Axes begin where the points do. Light and dark after the reader's system; a chart without two
-// different points says so. Deterministic.
+// Axes begin where the points do; y_unit stands along the y axis. Light and dark after the reader's
+// system; a chart without two different points says so. Deterministic.
 std::string CurveChartSvg(const CurveChart& chart);
 
 }  // namespace dpipe::bench

@@ -18,9 +18,19 @@ TEST(CurveChartTest, PointsAreWhereTheyBelong) {
   EXPECT_THAT(svg, HasSubstr("points=\"64,380 504,210 944,40\""));
   EXPECT_THAT(svg, HasSubstr("a &amp; b"));
   EXPECT_THAT(svg, Not(HasSubstr("c0 d")));
-  chart.curves[0].dashed = true;
+  chart.curves[0].reference = true;
   chart.curves[0].points[1].second = std::nan("");
   EXPECT_THAT(CurveChartSvg(chart), HasSubstr("class=\"l c0 d\" points=\"64,380 944,40\""));
+}
+
+TEST(CurveChartTest, TheReferenceLiesOverTheOthersAndTheYAxisIsNamed) {
+  const std::string svg =
+      CurveChartSvg({"loss",
+                     "images",
+                     "held-out loss",
+                     {{"exact", {{0, 1}, {1, 2}}, true}, {"other", {{0, 1}, {1, 2}}, false}}});
+  EXPECT_LT(svg.find("<polyline class=\"l c1\""), svg.find("<polyline class=\"l c0 d\""));
+  EXPECT_THAT(svg, HasSubstr(">held-out loss</text>"));
 }
 
 TEST(CurveChartTest, NothingToShowIsSaid) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "baselines/registry.h"
 #include "core/planner/search.h"
@@ -10,30 +12,120 @@
 namespace dpipe::bench {
 namespace {
 
-// Why the losses do not count, or "".
-std::string WhatIsWrong(const std::vector<double>& losses, const std::vector<double>& expected,
-                        report::LossCheck* check) {
-  check->max_relative_difference = 0;
-  for (size_t i = 0; i < losses.size(); ++i) {
-    if (!std::isfinite(losses[i])) {
-      return absl::StrFormat("the loss of step %d is %g", i, losses[i]);
+using report::LossCheck;
+using report::StrategyResult;
+
+constexpr char kOneDevice[] = "one device";
+constexpr char kOthers[] = "the other strategies";
+
+// One of the numbers of a step.
+struct Quantity {
+  const char* name;
+  double tolerance, early_tolerance;
+  std::vector<double> StepNumbers::*numbers;
+  double LossCheck::*largest;  // difference
+
+  double ToleranceAt(int step) const { return step < kEarlySteps ? early_tolerance : tolerance; }
+};
+
+std::vector<Quantity> Quantities(const StepTolerance& tolerance) {
+  return {{"loss", tolerance.loss, tolerance.loss, &StepNumbers::losses,
+           &LossCheck::max_relative_difference},
+          {"gradients' global norm", tolerance.gradient_norm, tolerance.early_gradient_norm,
+           &StepNumbers::gradient_norms, &LossCheck::max_gradient_norm_difference}};
+}
+
+// Where two sequences of steps part.
+struct Parting {
+  int step = 0;
+  Quantity quantity;
+  double one = 0, other = 0;
+};
+
+double Apart(double a, double b) {
+  return a == b ? 0 : std::abs(a - b) / std::max(std::abs(a), std::abs(b));
+}
+
+StepNumbers NumbersOf(const StrategyResult& result) {
+  return {result.losses, result.gradient_norms};
+}
+
+std::string WhatIsNotFinite(const StrategyResult& result) {
+  const StepNumbers numbers = NumbersOf(result);
+  for (const Quantity& quantity : Quantities({})) {
+    const std::vector<double>& values = numbers.*quantity.numbers;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (std::isfinite(values[i])) continue;
+      return absl::StrFormat("the %s of step %d is %g", quantity.name, i, values[i]);
     }
-    if (i >= expected.size()) continue;
-    const double difference = std::abs(losses[i] - expected[i]) / std::abs(expected[i]);
-    check->max_relative_difference = std::max(check->max_relative_difference, difference);
-    check->num_steps = static_cast<int>(i) + 1;
-    if (difference <= check->tolerance) continue;
-    return absl::StrFormat("the loss of step %d is %.9g, but %.9g on %s: %.1e apart, over %.1e", i,
-                           losses[i], expected[i], check->reference, difference, check->tolerance);
   }
-  return losses.empty() ? "it has no losses" : "";
+  return result.losses.empty() ? "it has no losses" : "";
+}
+
+// Compares the steps from `first_step` on that both have. `check` keeps the largest differences.
+std::optional<Parting> FirstParting(const StepNumbers& one, const StepNumbers& other,
+                                    int first_step, const StepTolerance& tolerance,
+                                    LossCheck* check) {
+  std::optional<Parting> parting;
+  for (const Quantity& quantity : Quantities(tolerance)) {
+    const std::vector<double>& a = one.*quantity.numbers;
+    const std::vector<double>& b = other.*quantity.numbers;
+    double& largest = check->*quantity.largest;
+    const int steps = static_cast<int>(std::min(a.size(), b.size()));
+    for (int i = first_step; i < steps; ++i) {
+      const double apart = Apart(a[i], b[i]);
+      largest = std::fmax(largest, apart);  // which ignores a NaN
+      if (apart <= quantity.ToleranceAt(i) || (parting.has_value() && parting->step <= i)) continue;
+      parting = {i, quantity, a[i], b[i]};
+    }
+  }
+  const size_t both = std::min(one.losses.size(), other.losses.size());
+  if (both > static_cast<size_t>(first_step)) {
+    check->num_steps = std::max(check->num_steps, static_cast<int>(both));
+  }
+  return parting;
+}
+
+std::string HowFar(const Parting& parting) {
+  return absl::StrFormat("%.1e apart, over %.1e", Apart(parting.one, parting.other),
+                         parting.quantity.ToleranceAt(parting.step));
+}
+
+// Compares those that have passed with each other, from `first_step` on.
+std::optional<int> CheckAgainstEachOther(const std::vector<StrategyResult*>& passed, int first_step,
+                                         const StepTolerance& tolerance) {
+  std::optional<Parting> earliest;
+  const StrategyResult* parted = nullptr;
+  for (size_t i = 1; i < passed.size(); ++i) {
+    StrategyResult &first = *passed[0], &other = *passed[i];
+    const int compared_before = other.loss_check.num_steps;
+    const auto parting =
+        FirstParting(NumbersOf(first), NumbersOf(other), first_step, tolerance, &other.loss_check);
+    if (other.loss_check.num_steps > compared_before) {
+      FirstParting(NumbersOf(other), NumbersOf(first), first_step, tolerance, &first.loss_check);
+      for (StrategyResult* result : {&first, &other}) {
+        std::string& reference = result->loss_check.reference;
+        reference = first_step == 0 ? kOthers : absl::StrCat(kOneDevice, ", then ", kOthers);
+      }
+    }
+    if (!parting.has_value() || (earliest.has_value() && earliest->step <= parting->step)) continue;
+    earliest = parting;
+    parted = &other;
+  }
+  if (!earliest.has_value()) return std::nullopt;
+  const std::string reason = absl::StrFormat(
+      "strategies that should agree differ, and no reference says which is right: the %s of step "
+      "%d is %.9g by %s, but %.9g by %s: %s",
+      earliest->quantity.name, earliest->step, earliest->one, passed[0]->strategy, earliest->other,
+      parted->strategy, HowFar(*earliest));
+  for (StrategyResult* result : passed) result->invalid = reason;
+  return earliest->step;
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<double>> OneDeviceLosses(const TrainingJob& job,
-                                                    const ModelProfile& profile, int global_batch,
-                                                    int num_steps) {
+absl::StatusOr<StepNumbers> OneDeviceSteps(const TrainingJob& job, const ModelProfile& profile,
+                                           int global_batch, int num_steps) {
   TrainingJob one_device = job;
   one_device.workers.resize(1);
   one_device.processes = nullptr;
@@ -45,26 +137,41 @@ absl::StatusOr<std::vector<double>> OneDeviceLosses(const TrainingJob& job,
   DPIPE_ASSIGN_OR_RETURN(const auto session, StartSession(one_device, planned.plan));
   DPIPE_ASSIGN_OR_RETURN(const RunResult run,
                          session->Run(num_steps, /*is_last=*/true, /*record=*/false));
-  std::vector<double> losses;
-  for (const StepResult& step : run.steps) losses.push_back(step.loss);
-  return losses;
+  StepNumbers numbers;
+  for (const StepResult& step : run.steps) {
+    numbers.losses.push_back(step.loss);
+    if (step.grad_norm >= 0) numbers.gradient_norms.push_back(step.grad_norm);
+  }
+  return numbers;
 }
 
-double LossTolerance(DType compute_dtype) { return compute_dtype == DType::kF32 ? 1e-4 : 2e-2; }
+StepTolerance ToleranceOf(DType compute_dtype) {
+  return compute_dtype == DType::kF32 ? StepTolerance{1e-4, 1e-3, 1e-3}
+                                      : StepTolerance{2e-2, 0.2, 2e-2};
+}
 
-void CheckLosses(const std::vector<double>& reference, double tolerance,
-                 std::vector<report::StrategyResult>* results) {
-  std::vector<double> expected = reference;
-  std::string name = reference.empty() ? "" : "one device";
-  for (report::StrategyResult& result : *results) {
+std::optional<int> CheckSteps(const StepNumbers& reference, const StepTolerance& tolerance,
+                              std::vector<StrategyResult>* results) {
+  std::vector<StrategyResult*> passed;
+  for (StrategyResult& result : *results) {
     if (!result.skipped.empty()) continue;
-    result.loss_check.reference = name;
-    result.loss_check.tolerance = tolerance;
-    result.invalid = WhatIsWrong(result.losses, expected, &result.loss_check);
-    if (!result.invalid.empty() || result.losses.size() <= expected.size()) continue;
-    expected.insert(expected.end(), result.losses.begin() + expected.size(), result.losses.end());
-    name = name.empty() ? result.strategy : name + ", then " + result.strategy;
+    LossCheck& check = result.loss_check;
+    check = LossCheck();
+    check.tolerance = tolerance.loss;
+    check.gradient_norm_tolerance = tolerance.gradient_norm;
+    result.invalid = WhatIsNotFinite(result);
+    if (!result.invalid.empty() || result.changes_mathematics) continue;
+    if (!reference.losses.empty()) check.reference = kOneDevice;
+    const auto parting = FirstParting(NumbersOf(result), reference, 0, tolerance, &check);
+    if (parting.has_value()) {
+      result.invalid = absl::StrFormat("the %s of step %d is %.9g, but %.9g on %s: %s",
+                                       parting->quantity.name, parting->step, parting->one,
+                                       parting->other, kOneDevice, HowFar(*parting));
+    } else {
+      passed.push_back(&result);
+    }
   }
+  return CheckAgainstEachOther(passed, static_cast<int>(reference.losses.size()), tolerance);
 }
 
 }  // namespace dpipe::bench

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "bench/case_analysis.h"
 #include "bench/code_identity.h"
 #include "core/base/file.h"
 #include "core/report/html_report.h"
@@ -43,7 +44,9 @@ absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& optio
   std::vector<report::StrategyTraces> traces;
   for (size_t i = 0; i < comparison.outcomes.size(); ++i) {
     const StrategyOutcome& outcome = comparison.outcomes[i];
-    const std::string& strategy = comparison.results.results[i].strategy;
+    const report::StrategyResult& result = comparison.results.results[i];
+    if (!result.skipped.empty()) continue;
+    const std::string& strategy = result.strategy;
     DPIPE_ASSIGN_OR_RETURN(const std::string perfetto, report::PerfettoJson(outcome.measured));
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(
         absl::StrCat(options.folder, "/trace.", FileName(strategy), ".json"), perfetto));
@@ -57,33 +60,49 @@ absl::Status WriteFiles(const Comparison& comparison, const OutputOptions& optio
 
 }  // namespace
 
-std::string CompareLosses(const report::BenchResults& results) {
-  std::vector<std::vector<double>> losses;
-  std::vector<std::string> lagging;
+std::string LossesText(const report::BenchResults& results) {
+  std::string text;
+  std::vector<std::string> left_out;
+  double loss = 0, gradient_norm = 0;
+  int compared = 0, steps = 0;
   for (const report::StrategyResult& result : results.results) {
-    // Weights lag behind where gradients are not clipped: other gradients, other losses.
-    if (!result.clips_gradients) {
-      lagging.push_back(result.strategy);
-    } else {
-      losses.push_back(result.losses);
+    if (!result.skipped.empty()) continue;
+    const report::LossCheck& check = result.loss_check;
+    if (!result.invalid.empty()) {
+      absl::StrAppend(&text, "INVALID ", result.strategy, ": ", result.invalid, ".\n");
+    } else if (result.changes_mathematics) {
+      left_out.push_back(result.strategy);
+    } else if (check.num_steps > 0) {
+      ++compared;
+      steps = std::max(steps, check.num_steps);
+      loss = std::fmax(loss, check.max_relative_difference);
+      gradient_norm = std::fmax(gradient_norm, check.max_gradient_norm_difference);
     }
   }
-  if (losses.size() < 2) return "";
-  double largest = 0;
-  for (const std::vector<double>& other : losses) {
-    for (size_t i = 0; i < losses[0].size(); ++i) {
-      largest = std::max(largest, std::abs(other[i] - losses[0][i]) / std::abs(losses[0][i]));
-    }
+  if (!text.empty()) {
+    absl::StrAppend(&text, "Strategies must compute the same on the same samples: what is INVALID ",
+                    "has no speedup, and its speed means nothing.\n");
   }
-  const std::string left_out =
-      lagging.empty() ? "" : absl::StrCat(" Not compared: ", absl::StrJoin(lagging, ", "), ".");
-  const std::string steps = absl::StrCat("over ", losses[0].size(), " steps on the same samples, ");
-  if (largest == 0) {
-    return absl::StrCat("Losses: ", steps, "all strategies agree bit for bit.", left_out);
+  if (compared > 1) {
+    absl::StrAppend(
+        &text, "Losses: over ", steps, " steps on the same samples, ",
+        loss == 0 && gradient_norm == 0
+            ? absl::StrCat("all ", compared, " strategies that count agree bit for bit.")
+            : absl::StrFormat("the %d strategies that count differ by at most %.1e, and their "
+                              "gradients' global norms by %.1e (relative; order of summation).",
+                              compared, loss, gradient_norm));
   }
-  return absl::StrCat("Losses: ", steps, "the strategies differ by at most ",
-                      absl::StrFormat("%.1e", largest), " (relative; order of summation).",
-                      left_out);
+  if (!left_out.empty()) {
+    absl::StrAppend(
+        &text, text.empty() || text.back() == '\n' ? "" : " ",
+        "Not compared, because its mathematics is another: ", absl::StrJoin(left_out, ", "), ".");
+  }
+  return text;
+}
+
+bool AnyInvalid(const report::BenchResults& results) {
+  return std::any_of(results.results.begin(), results.results.end(),
+                     [](const report::StrategyResult& result) { return !result.invalid.empty(); });
 }
 
 absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options) {
@@ -91,12 +110,20 @@ absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options)
   DPIPE_RETURN_IF_ERROR(WriteFiles(*comparison, options));
   std::printf("\n%s\n%s\n\n", report::ResultsTable(comparison->results).ToText().c_str(),
               report::ResultsTableNotes().c_str());
+  const std::string groups = GroupsNote(comparison->results);
+  if (!groups.empty()) std::printf("Note: %s\n", groups.c_str());
+  const std::string& interrupted = comparison->results.interrupted;
+  if (!interrupted.empty()) std::printf("Note: stopped by %s.\n", interrupted.c_str());
   for (const report::StrategyResult& result : comparison->results.results) {
+    if (!result.skipped.empty()) {
+      std::printf("Note: %s has no result: %s.\n", result.strategy.c_str(), result.skipped.c_str());
+      continue;
+    }
     for (const std::string& note : report::StrategyNotes(result)) {
       std::printf("Note: %s\n", note.c_str());
     }
   }
-  std::printf("%s\n", CompareLosses(comparison->results).c_str());
+  std::printf("%s\n", LossesText(comparison->results).c_str());
   const std::string predictions = report::PredictionText(comparison->results);
   if (!predictions.empty()) std::printf("\n%s\n", predictions.c_str());
   std::printf(

@@ -20,9 +20,13 @@ struct OutputOptions {
 // and where the files are.
 absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options);
 
-// How far the strategies' losses are apart, in a sentence: all trained on the same samples. Those
-// whose weights lag behind are left out, and named.
-std::string CompareLosses(const report::BenchResults& results);
+// Whether the strategies computed the same on the same samples: a line for each that does not
+// count, with the reason, and how far the losses and gradients of the others are apart (CheckSteps
+// has compared them). Those of another mathematics are named as not compared.
+std::string LossesText(const report::BenchResults& results);
+
+// Whether any strategy's numbers do not count.
+bool AnyInvalid(const report::BenchResults& results);
 
 }  // namespace dpipe::bench
 

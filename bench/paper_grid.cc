@@ -111,7 +111,7 @@ absl::StatusOr<CaseResult> RunCase(const GridOptions& options, const GridCase& c
   plan_options.global_batch = c.global_batch;
   plan_options.num_stages = plan_options.devices_per_pipeline = c.num_stages;
   plan_options.num_micro_batches = c.num_micro_batches;
-  if (options.simulation_budget > 0) plan_options.simulation_budget = options.simulation_budget;
+  plan_options.simulation_budget = options.simulation_budget;
   CaseResult result;
   result.model = c.model;
   result.cluster = ClusterName(c);

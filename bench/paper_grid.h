@@ -9,6 +9,7 @@
 
 #include "core/base/status.h"
 #include "core/base/time.h"
+#include "core/planner/search.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/plan.pb.h"
 #include "core/proto/profile.pb.h"
@@ -91,8 +92,8 @@ struct GridOptions {
   // <profiles>/{a100_80gb,h100_sxm,h200_sxm}/<model>.textproto
   std::string profiles_folder = "data/profiles/modelled";
   std::string clusters_folder = "data/clusters";  // <clusters>/<device>_8x<nodes>.textproto
-  int64_t simulation_budget = 0;                  // PlanOptions's; 0: its default
-  int jobs = 1;                                   // threads that plan cases, one each
+  int64_t simulation_budget = PlanOptions().simulation_budget;  // of each search; at least 1
+  int jobs = 1;                                                 // threads that plan cases, one each
 };
 
 // Results in the order of the cases. Contenders that cannot be planned, or whose plan leaves out a

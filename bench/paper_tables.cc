@@ -18,6 +18,7 @@
 #include "core/base/run_paths.h"
 #include "core/base/time.h"
 #include "core/command_line/command_line.h"
+#include "core/planner/search.h"
 #include "core/schedule/plan_io.h"
 #include "gflags/gflags.h"
 
@@ -35,8 +36,8 @@ DEFINE_bool(ablations, true, "also diffusionpipe without parts of it, on 8 devic
 DEFINE_bool(combined, true,
             "also the grid of opendiffusionpipe against diffusionpipe at equal S, M");
 DEFINE_bool(quick, false, "one model, 8 devices, one batch, and no combined grid");
-DEFINE_int64(simulation_budget, 0,
-             "number of instructions that each search may simulate; 0: the planner's default");
+DEFINE_int64(simulation_budget, dpipe::PlanOptions().simulation_budget,
+             "number of instructions that each search may simulate, about; at least 1");
 DEFINE_int32(jobs, 1, "number of threads that plan");
 DEFINE_bool(resume, true, "keep the cases that --out already has");
 DEFINE_bool(report_only, false,

@@ -41,6 +41,17 @@ CaseResult ByHand() {
   return c;
 }
 
+// A level's name lies below the plot, where no bar hides it.
+TEST(BarChartTest, LevelsAreNamedInTheLegend) {
+  const BarChart chart{"t", "x", {"a"}, {{"s", {2}}}, {{"published: 1.28x", 1.28}, {"other", 1}}};
+  const std::string svg = BarChartSvg(chart);
+  const size_t name = svg.find(">published: 1.28x</text>");
+  ASSERT_NE(name, std::string::npos);
+  const size_t y = svg.rfind("y=\"", name) + 3;
+  EXPECT_GT(std::stoi(svg.substr(y, 4)), 340 + 28) << "the plot ends at 340";
+  EXPECT_NE(svg.find("class=\"r r2\""), std::string::npos);
+}
+
 TEST(PaperGridTest, SpeedupsByHand) {
   const CaseResult c = ByHand();
   const Outcome* ours = c.Find("diffusionpipe");

@@ -10,6 +10,7 @@
 #include "bench/output.h"
 #include "bench/pipeline_comparison.h"
 #include "core/base/run_paths.h"
+#include "core/base/stop_request.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/job_address.h"
 #include "core/comm/rendezvous/local_launcher.h"
@@ -62,6 +63,8 @@ DEFINE_string(json, "", "file to write the results to as well");
 
 namespace dpipe::bench {
 namespace {
+
+constexpr int kDone = 0, kInvalid = 2, kInterrupted = 130;  // exit statuses
 
 // Steps that the progress line cannot speak of, because they come before the comparison.
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
@@ -141,8 +144,9 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
   return options;
 }
 
-absl::Status Write(const PipelineProgram& program, const std::string& command_line,
-                   Comparison* comparison) {
+// The exit status: see PipelineMain.
+absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& command_line,
+                          Comparison* comparison) {
   report::BenchResults& results = comparison->results;
   results.command_line = command_line;
   std::vector<gflags::CommandLineFlagInfo> flags;
@@ -155,35 +159,42 @@ absl::Status Write(const PipelineProgram& program, const std::string& command_li
   OutputOptions output;
   output.folder = FLAGS_out.empty() ? OutputPath("out/" + program.name) : UserPath(FLAGS_out);
   if (!FLAGS_json.empty()) output.json_path = UserPath(FLAGS_json);
-  return WriteAndPrint(comparison, output);
+  DPIPE_RETURN_IF_ERROR(WriteAndPrint(comparison, output));
+  if (!results.interrupted.empty()) return kInterrupted;
+  return AnyInvalid(results) ? kInvalid : kDone;
 }
 
 // Of several processes this one's part; the first one has the results.
-absl::Status CompareAs(const PipelineProgram& program, const std::string& command_line,
-                       const std::vector<std::string>& strategies, ProcessGroup* processes) {
-  DPIPE_ASSIGN_OR_RETURN(const PipelineComparisonOptions options,
+absl::StatusOr<int> CompareAs(const PipelineProgram& program, const std::string& command_line,
+                              const std::vector<std::string>& strategies, ProcessGroup* processes) {
+  const StopRequest stop;
+  DPIPE_ASSIGN_OR_RETURN(PipelineComparisonOptions options,
                          Options(program, strategies, processes));
+  options.comparison.stop_requested = [&]() -> std::string {
+    return stop.signal() == nullptr ? "" : stop.signal();
+  };
   DPIPE_ASSIGN_OR_RETURN(Comparison comparison, ComparePipelines(options, Say));
-  if (processes != nullptr && !processes->is_leader()) return absl::OkStatus();
+  if (processes != nullptr && !processes->is_leader()) return kDone;
   return Write(program, command_line, &comparison);
 }
 
 // A process that the launcher has started. An error of one is all processes' end.
-absl::Status CompareAsProcess(const PipelineProgram& program, const std::string& command_line,
-                              const std::vector<std::string>& strategies) {
+absl::StatusOr<int> CompareAsProcess(const PipelineProgram& program,
+                                     const std::string& command_line,
+                                     const std::vector<std::string>& strategies) {
   DPIPE_ASSIGN_OR_RETURN(const auto address, JobAddressFromEnvironment(ProcessEnvironment));
   ProcessGroupOptions options;
   options.ranks_per_process = std::max(1, FLAGS_devices);
   options.listener_fd = InheritedListener().value_or(-1);
   DPIPE_ASSIGN_OR_RETURN(const auto processes, ProcessGroup::Join(*address, options));
   const EndWithJob end(&processes->store());
-  const absl::Status status = CompareAs(program, command_line, strategies, processes.get());
-  if (!status.ok()) processes->store().Fail(status);
-  return status;
+  const absl::StatusOr<int> done = CompareAs(program, command_line, strategies, processes.get());
+  if (!done.ok()) processes->store().Fail(done.status());
+  return done;
 }
 
-absl::Status Main(const PipelineProgram& program, const std::vector<std::string>& arguments,
-                  const std::string& command_line) {
+absl::StatusOr<int> Main(const PipelineProgram& program, const std::vector<std::string>& arguments,
+                         const std::string& command_line) {
   const std::vector<std::string> strategies = SplitStrategies(FLAGS_strategies);
   DPIPE_RETURN_IF_ERROR(CheckFlags(strategies));
   if (StartedByLauncher()) return CompareAsProcess(program, command_line, strategies);
@@ -192,7 +203,7 @@ absl::Status Main(const PipelineProgram& program, const std::vector<std::string>
   launch.num_processes = FLAGS_nproc;
   launch.arguments = arguments;
   DPIPE_ASSIGN_OR_RETURN(const int exit_code, LaunchLocalProcesses(launch));
-  if (exit_code == 0) return absl::OkStatus();
+  if (exit_code == kDone || exit_code == kInvalid || exit_code == kInterrupted) return exit_code;
   return absl::InternalError(
       absl::StrCat(FLAGS_nproc, " processes have ended with exit code ", exit_code));
 }
@@ -221,7 +232,12 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
       {"Devices", {"backend", "devices", "nproc", "virtual_devices"}},
       {"GPU libraries", {"engines", "time_engines", "deterministic", "cuda_graphs"}},
   };
-  return RunCommand(argc, argv, command, [&] { return Main(program, arguments, command_line); });
+  return RunCommandWithCode(argc, argv, command, [&]() -> absl::StatusOr<int> {
+    const absl::StatusOr<int> done = Main(program, arguments, command_line);
+    if (!absl::IsCancelled(done.status())) return done;
+    ExitCode(program.name, done.status());  // says why
+    return kInterrupted;
+  });
 }
 
 }  // namespace dpipe::bench

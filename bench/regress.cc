@@ -122,7 +122,11 @@ absl::StatusOr<int> Report(const Regression& regression, const RegressionOptions
     DPIPE_RETURN_IF_ERROR(
         WriteFileAtomically(UserPath(FLAGS_markdown), RegressionMarkdown(regression, options)));
   }
-  return regression.failed() ? kRegression : kPass;
+  if (regression.failed()) return kRegression;
+  if (regression.compared()) return kPass;
+  return absl::FailedPreconditionError(
+      "no row could be compared: the two results have no strategy of one case that was measured in "
+      "both; see above, and the suites' own output, for why");
 }
 
 absl::StatusOr<int> Compare(const SuiteResults& old_results, const SuiteResults& new_results) {

@@ -122,7 +122,10 @@ class Comparer {
       const report::StrategyResult* new_result =
           new_case == nullptr ? nullptr : new_case->results.Find(old_result.strategy);
       RegressionRow row = Row(old_case.id, old_result.strategy);
-      if (new_result == nullptr || !new_result->skipped.empty()) {
+      if (new_case != nullptr && new_case->state == CaseState::kFailed) {
+        row.verdict = Verdict::kInvalid;
+        row.reason = new_case->reason;
+      } else if (new_result == nullptr || !new_result->skipped.empty()) {
         row.verdict = Verdict::kMissing;
         row.reason = new_result != nullptr ? new_result->skipped
                      : new_case != nullptr ? new_case->reason
@@ -138,6 +141,20 @@ class Comparer {
       }
       regression_.rows.push_back(row);
     }
+    if (new_case != nullptr) AddNewStrategies(old_case.results, *new_case);
+  }
+
+  // Those that the old result of the case lacks, or had skipped.
+  void AddNewStrategies(const report::BenchResults& old_results, const SuiteCaseResult& new_case) {
+    for (const report::StrategyResult& result : new_case.results.results) {
+      if (!result.skipped.empty()) continue;
+      const report::StrategyResult* before = old_results.Find(result.strategy);
+      if (before != nullptr && before->skipped.empty()) continue;
+      RegressionRow row = Row(new_case.id, result.strategy);
+      row.verdict = result.counts() ? Verdict::kNew : Verdict::kInvalid;
+      row.reason = result.invalid;
+      regression_.rows.push_back(row);
+    }
   }
 
   // Not of results in turns: the two of a pair are as warm as each other.
@@ -147,14 +164,13 @@ class Comparer {
     return std::max(old_turns, AnalyseCase(new_case->results).warm_up_turns);
   }
 
+  // Of a case that the old result has not measured.
   void AddNew(const SuiteCaseResult& one) {
-    for (const report::StrategyResult& result : one.results.results) {
-      if (!result.skipped.empty()) continue;
-      RegressionRow row = Row(one.id, result.strategy);
-      row.verdict = result.counts() ? Verdict::kNew : Verdict::kInvalid;
-      row.reason = result.invalid;
-      regression_.rows.push_back(row);
-    }
+    if (one.state != CaseState::kFailed) return AddNewStrategies(report::BenchResults(), one);
+    RegressionRow row = Row(one.id, "");
+    row.verdict = Verdict::kInvalid;
+    row.reason = one.reason;
+    regression_.rows.push_back(row);
   }
 
   static RegressionRow Row(const std::string& case_id, const std::string& strategy) {
@@ -263,8 +279,10 @@ report::Table RowsTable(const Regression& regression) {
 std::string Conclusion(const Regression& regression, const RegressionOptions& options) {
   std::map<Verdict, int> counts;
   for (const RegressionRow& row : regression.rows) ++counts[row.verdict];
-  std::string text = absl::StrCat(
-      regression.failed() ? "REGRESSION: " : "No regression: ", regression.rows.size(), " rows");
+  const char* verdict = regression.failed()     ? "REGRESSION: "
+                        : regression.compared() ? "No regression: "
+                                                : "NOTHING COMPARED: ";
+  std::string text = absl::StrCat(verdict, regression.rows.size(), " rows");
   for (const auto& [verdict, count] : counts) {
     absl::StrAppend(&text, ", ", count, " ", VerdictName(verdict));
   }
@@ -294,6 +312,11 @@ bool Regression::failed() const {
     return row.verdict == Verdict::kSlower || row.verdict == Verdict::kInvalid ||
            row.verdict == Verdict::kMissing;
   });
+}
+
+bool Regression::compared() const {
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const RegressionRow& row) { return !std::isnan(row.ratio.estimate); });
 }
 
 bool Regression::settled() const {

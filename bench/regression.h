@@ -46,12 +46,12 @@ enum class Verdict {
   kNew,      // the old result has no such row, or it does not count there
   kMissing,  // the new one has not
   kSlower,
-  kInvalid,  // the new one has, and its numbers do not count
+  kInvalid,  // the new one's numbers do not count, or its case failed
 };
 
 struct RegressionRow {
-  std::string case_id;  // "all rows" of the last
-  std::string strategy;
+  std::string case_id;   // "all rows" of the last
+  std::string strategy;  // "" of a whole case
   bool in_turns = false;
   Interval ratio;  // of step times, new over old; NaN where there is none
   Verdict verdict = Verdict::kSame;
@@ -64,6 +64,8 @@ struct Regression {
 
   // Some row is slower or invalid, or missing where the old result has it.
   bool failed() const;
+  // Some row has numbers in both results. Without any, nothing is known, and nothing has passed.
+  bool compared() const;
   // It failed, or the row of all strategies together is clear. Single rows may be unclear then: a
   // slowdown of one strategy alone may take more turns than this asks for. Where there is no such
   // row (a single row, or some row not in turns, or no clock measured any), none is unclear.

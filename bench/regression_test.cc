@@ -214,8 +214,9 @@ TEST(RegressionTest, WithoutARowOfAllAnUnclearOneMustBeSettled) {
   old_results.cases[0].results.results.resize(1);
   new_results.cases[0].results.results.resize(2);
   const Regression regression = CompareResults(old_results, new_results);
-  ASSERT_EQ(regression.rows.size(), 1u);
+  ASSERT_EQ(regression.rows.size(), 2u);
   EXPECT_EQ(regression.rows[0].verdict, Verdict::kUnclear);
+  EXPECT_EQ(regression.rows[1].verdict, Verdict::kNew);
   EXPECT_FALSE(regression.settled());
   new_results.cases.push_back(new_results.cases[0]);
   new_results.cases[1].id = "cpu.new";
@@ -346,6 +347,70 @@ TEST(RegressionTest, InvalidAndMissingRowsFailAndNewOnesDoNot) {
   regression = CompareResults(new_results, old_results);
   EXPECT_EQ(regression.rows[4].verdict, Verdict::kNew);
   EXPECT_FALSE(regression.failed());
+}
+
+TEST(RegressionTest, StrategiesThatAKnownCaseLackedAreNewOrInvalid) {
+  SuiteResults old_results = Measure({5, 0, 0, 0.01, 0});
+  const SuiteResults new_results = old_results;
+  std::vector<report::StrategyResult>& strategies = old_results.cases[0].results.results;
+  strategies[2].skipped = "needs 4 devices";
+  strategies.pop_back();
+  Regression regression = CompareResults(old_results, new_results);
+  ASSERT_EQ(regression.rows.size(), 9u);  // 2 compared, 2 new, 4 of the other case, all
+  EXPECT_EQ(regression.rows[2].strategy, "1f1b");
+  EXPECT_EQ(regression.rows[2].verdict, Verdict::kNew);
+  EXPECT_EQ(regression.rows[3].strategy, "diffusionpipe");
+  EXPECT_EQ(regression.rows[3].verdict, Verdict::kNew);
+  EXPECT_FALSE(regression.failed());
+
+  SuiteResults invalid = new_results;
+  invalid.cases[0].results.results[3].invalid = "its losses differ";
+  invalid.cases[0].results.results[2].skipped = "needs 4 devices";
+  regression = CompareResults(old_results, invalid);
+  ASSERT_EQ(regression.rows.size(), 8u);
+  EXPECT_EQ(regression.rows[2].strategy, "diffusionpipe");
+  EXPECT_EQ(regression.rows[2].verdict, Verdict::kInvalid);
+  EXPECT_EQ(regression.rows[2].reason, "its losses differ");
+  EXPECT_TRUE(regression.failed());
+}
+
+TEST(RegressionTest, ACaseThatFailedIsInvalidWithItsReason) {
+  const SuiteResults old_results = Measure({5, 0, 0, 0.01, 0});
+  SuiteResults failed = old_results;
+  for (SuiteCaseResult& one : failed.cases) {
+    one.state = CaseState::kFailed;
+    one.reason = "no model of this name";
+    one.results.results.clear();
+  }
+  // Where it was measured before: each of its strategies.
+  Regression regression = CompareResults(old_results, failed);
+  ASSERT_EQ(regression.rows.size(), 8u);
+  EXPECT_EQ(regression.rows[0].verdict, Verdict::kInvalid);
+  EXPECT_EQ(regression.rows[0].reason, "no model of this name");
+  // Where it failed before, too, and where it was not there.
+  for (const SuiteResults& before : {failed, SuiteResults()}) {
+    regression = CompareResults(before, failed);
+    ASSERT_EQ(regression.rows.size(), 2u);
+    EXPECT_EQ(regression.rows[1].case_id, "cpu.b");
+    EXPECT_EQ(regression.rows[1].verdict, Verdict::kInvalid);
+    EXPECT_TRUE(regression.failed());
+    EXPECT_FALSE(regression.compared());
+    EXPECT_THAT(RegressionText(regression, {}), HasSubstr("REGRESSION: 2 rows, 2 INVALID"));
+  }
+}
+
+TEST(RegressionTest, WhereNothingIsComparedNothingHasPassed) {
+  SuiteResults skipped = Measure({5, 0, 0, 0.01, 0});
+  for (SuiteCaseResult& one : skipped.cases) {
+    one.state = CaseState::kSkipped;
+    one.results.results.clear();
+  }
+  const Regression regression = CompareResults(skipped, skipped);
+  EXPECT_FALSE(regression.compared());
+  EXPECT_FALSE(regression.failed());
+  EXPECT_THAT(RegressionText(regression, {}), HasSubstr("NOTHING COMPARED: 0 rows"));
+  const SuiteResults measured = Measure({5, 0, 0, 0.01, 0});
+  EXPECT_TRUE(CompareResults(measured, measured).compared());
 }
 
 TEST(RegressionTest, WhatDiffersBesidesTheCodeIsSaid) {

@@ -240,8 +240,7 @@ std::string SuiteChartCss() {
   constexpr double kHues[] = {85, 30, 330, 265, 200};
   std::string css =
       ".band{fill:var(--line);opacity:.5}.ideal{stroke:var(--muted)}"
-      ".grid{stroke:var(--line)}section h3{margin-top:14px}.warning{border-left:4px solid "
-      "#d97706}\n";
+      ".grid{stroke:var(--line)}section h3{margin-top:14px}\n";
   for (const report::Theme theme : {report::Theme::kLight, report::Theme::kDark}) {
     if (theme == report::Theme::kDark) css += "@media (prefers-color-scheme:dark){";
     for (size_t k = 0; k < std::size(kHues); ++k) {

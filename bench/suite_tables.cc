@@ -21,14 +21,16 @@ namespace {
 using report::PercentText;
 
 constexpr char kColumns[] =
-    "img/s: median over turns, without those of a warm-up, with its 95 % bootstrap interval. vs "
-    "data parallel, vs pipeline: median ratio of turns taken one after another, over data_parallel "
-    "and over the fastest pipeline with unfilled bubbles, with its interval. bubble: idle compute "
-    "time over devices times step, measured (simulated where nothing is executed) and predicted. "
-    "step predicted / measured: step time simulated from a profile of the same minutes over the "
-    "median "
-    "step. memory: of the fullest device. losses: largest relative difference to one device on the "
-    "same samples.";
+    "img/s: median over turns, without those of a warm-up, with its 95 % interval (bootstrap; of "
+    "fewer than 6 turns Student's, as if they scattered normally). vs data parallel, vs pipeline: "
+    "median ratio of turns taken one after another (ratio of medians, where a note says that "
+    "groups were measured one behind another), over data_parallel and over the fastest pipeline "
+    "with unfilled bubbles, with its interval. bubble: idle compute time over devices times step, "
+    "measured (simulated where nothing is executed) and predicted. step predicted / measured: step "
+    "time simulated from a profile of the same minutes over the median step. memory: of the "
+    "fullest device. losses: largest relative difference to one device, or to the other strategies "
+    "in steps beyond those of one device, on the same samples; gradients' global norms are "
+    "compared likewise.";
 
 std::string LossText(const report::StrategyResult& result) {
   if (!result.invalid.empty()) return "INVALID";
@@ -132,6 +134,8 @@ std::vector<std::string> CaseNotes(const SuiteCaseResult& result) {
     notes.push_back(absl::StrCat("Left out as warm-up: the first ", analysis.warm_up_turns,
                                  analysis.warm_up_turns == 1 ? " turn." : " turns."));
   }
+  const std::string groups = GroupsNote(result.results);
+  if (!groups.empty()) notes.push_back(groups);
   const std::string predictions = report::PredictionText(result.results);
   for (absl::string_view line : absl::StrSplit(predictions, '\n', absl::SkipEmpty())) {
     notes.push_back(std::string(line));

@@ -212,6 +212,18 @@ TEST_F(RegressTest, AProgramThatFailsIsNamedWithWhatItSaid) {
               AllOf(HasSubstr("the new program ended with status 1"), HasSubstr("no_such_flag")));
 }
 
+TEST_F(RegressTest, WhatWasNotMeasuredHasNotPassed) {
+  WriteSuite(R"(groups { backends: "cpu" models { name: "tiny_sd" } strategies: "data_parallel"
+    devices: 4096 global_batches: 4096 })");
+  const ProgramOutcome suite = Suite({});
+  ASSERT_EQ(suite.exit_code, 0) << suite.err;
+  const std::string results = folder_ + "/out";
+  const ProgramOutcome run = RunProgram("bench/regress", {"--old=" + results, "--new=" + results});
+  EXPECT_EQ(run.exit_code, 1) << run.out;
+  EXPECT_THAT(run.out, HasSubstr("NOTHING COMPARED: 0 rows"));
+  EXPECT_THAT(run.err, HasSubstr("no row could be compared"));
+}
+
 TEST_F(RegressTest, ResultsAreComparedWithTheBaselineOfTheirMachineClass) {
   WriteSuite(R"(groups { backends: "simulated"
     models { name: "sd" profile:

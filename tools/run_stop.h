@@ -8,8 +8,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/stop_request.h"
 #include "tools/stop_relay.h"
-#include "tools/stop_request.h"
 
 namespace dpipe::tools {
 

@@ -9,8 +9,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "core/base/stop_request.h"
 #include "core/comm/rendezvous/process_group.h"
-#include "tools/stop_request.h"
 
 namespace dpipe::tools {
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/count.h"
 #include "core/base/file.h"
+#include "core/base/stop_request.h"
 #include "core/report/progress.h"
 #include "core/train/signal_files.h"
 #include "core/train/training_loop.h"

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "bench/statistics/mean_interval.h"
 #include "core/base/check.h"
 #include "core/base/philox.h"
 #include "core/report/stats.h"
@@ -40,11 +41,32 @@ Interval Bootstrap(double estimate, const BootstrapOptions& options,
           statistics[static_cast<size_t>(std::ceil((1 - tail) * last))]};
 }
 
+std::vector<double> Logarithms(const std::vector<double>& samples) {
+  std::vector<double> logs;
+  for (const double sample : samples) logs.push_back(std::log(sample));
+  return logs;
+}
+
+// Of ratios, from one of their logarithms.
+Interval Exponential(const Interval& logs) {
+  return {std::exp(logs.estimate), std::exp(logs.low), std::exp(logs.high)};
+}
+
+bool IsFew(const std::vector<double>& samples) { return samples.size() < kFewestResampled; }
+
 }  // namespace
 
 Interval MedianInterval(const std::vector<double>& samples, const BootstrapOptions& options) {
   if (samples.empty()) return kUnknown;
-  return Bootstrap(report::Median(samples), options,
+  const double median = report::Median(samples);
+  const auto [least, most] = std::minmax_element(samples.begin(), samples.end());
+  if (*least == *most) return {median, median, median};
+  if (IsFew(samples)) {
+    // Of skewed samples the median may lie beyond, where the confidence is low.
+    const Interval mean = MeanInterval(samples, options.confidence);
+    return {median, std::min(median, mean.low), std::max(median, mean.high)};
+  }
+  return Bootstrap(median, options,
                    [&](RandomStream* random) { return report::Median(Resample(samples, random)); });
 }
 
@@ -52,6 +74,12 @@ Interval RatioInterval(const std::vector<double>& numerators,
                        const std::vector<double>& denominators, const BootstrapOptions& options) {
   if (numerators.empty() || denominators.empty()) return kUnknown;
   const double estimate = report::Median(numerators) / report::Median(denominators);
+  if (numerators.size() == 1 && denominators.size() == 1) return {estimate, estimate, estimate};
+  if (IsFew(numerators) || IsFew(denominators)) {
+    const Interval ratio = Exponential(MeanDifferenceInterval(
+        Logarithms(numerators), Logarithms(denominators), options.confidence));
+    return {estimate, std::min(estimate, ratio.low), std::max(estimate, ratio.high)};
+  }
   return Bootstrap(estimate, options, [&](RandomStream* random) {
     const double numerator = report::Median(Resample(numerators, random));
     return numerator / report::Median(Resample(denominators, random));
@@ -68,8 +96,7 @@ Interval PairedRatioInterval(const std::vector<double>& numerators,
   for (size_t i = 0; i < numerators.size(); ++i) {
     logs.push_back(std::log(numerators[i] / denominators[i]));
   }
-  const Interval interval = MedianInterval(logs, options);
-  return {std::exp(interval.estimate), std::exp(interval.low), std::exp(interval.high)};
+  return Exponential(MedianInterval(logs, options));
 }
 
 }  // namespace dpipe::bench

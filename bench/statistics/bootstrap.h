@@ -5,23 +5,22 @@
 // look at the jackknife", 1979) draws as many samples from the measured ones, with replacement,
 // takes their median, and repeats; the middle 95 % of those medians are the interval (percentile
 // method). It is short of its confidence by a few points for few samples: of 15 normal ones it
-// holds the true median in about 93 of 100 cases (bootstrap_test).
+// holds the true median in about 93 of 100 cases (bootstrap_test). Of 3 it would hold it in 74
+// only, because resampling cannot go beyond the samples. So fewer than kFewestResampled samples
+// have Student's interval instead (mean_interval.h), around the median; a single one has no
+// interval, that is, one of no width.
 #ifndef DPIPE_BENCH_STATISTICS_BOOTSTRAP_H_
 #define DPIPE_BENCH_STATISTICS_BOOTSTRAP_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "bench/statistics/interval.h"
+
 namespace dpipe::bench {
 
-// An estimate and what it may be. All NaN where there are no samples.
-struct Interval {
-  double estimate = 0;
-  double low = 0;
-  double high = 0;
-
-  bool Contains(double value) const { return low <= value && value <= high; }
-};
+inline constexpr size_t kFewestResampled = 6;
 
 struct BootstrapOptions {
   double confidence = 0.95;  // in (0, 1)
@@ -32,7 +31,9 @@ struct BootstrapOptions {
 Interval MedianInterval(const std::vector<double>& samples, const BootstrapOptions& options = {});
 
 // Median of `numerators` over median of `denominators`, which were taken independently and may
-// differ in number. All samples are positive.
+// differ in number. All samples are positive. Where either are few, Welch's interval of the
+// logarithms' difference; unbounded where only one of the two is a single sample, whose noise
+// nothing tells.
 Interval RatioInterval(const std::vector<double>& numerators,
                        const std::vector<double>& denominators,
                        const BootstrapOptions& options = {});

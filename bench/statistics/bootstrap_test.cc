@@ -26,13 +26,22 @@ BootstrapOptions Fast(double confidence = 0.95) {
 }
 
 TEST(BootstrapTest, EstimateIsTheMedianOfWhatWasMeasured) {
-  const Interval interval = MedianInterval({4, 1, 2, 3, 100});
+  const Interval interval = MedianInterval({4, 1, 2, 3, 3, 100});
   EXPECT_EQ(interval.estimate, 3);
   EXPECT_GE(interval.low, 1);
   EXPECT_LE(interval.high, 100);
 }
 
+TEST(BootstrapTest, OfFewSamplesTheEstimateIsTheirMedianToo) {
+  const Interval interval = MedianInterval({4, 1, 2, 3, 100});
+  EXPECT_EQ(interval.estimate, 3);
+  EXPECT_LT(interval.low, 1);
+  EXPECT_GT(interval.high, 50);
+}
+
 TEST(BootstrapTest, EqualSamplesLeaveNoDoubtAndNoSamplesLeaveNothing) {
+  EXPECT_EQ(MedianInterval({0.1, 0.1, 0.1}).low, 0.1);
+  EXPECT_EQ(MedianInterval({0.1, 0.1, 0.1}).high, 0.1);
   const Interval sure = MedianInterval({5, 5, 5, 5});
   EXPECT_EQ(sure.low, 5);
   EXPECT_EQ(sure.high, 5);
@@ -59,6 +68,42 @@ TEST(BootstrapTest, MedianIntervalsHoldTheTrueMedianAboutAsOftenAsTheySay) {
     EXPECT_GT(skewed, 0.90) << count;
     EXPECT_LT(skewed, 0.99) << count;
   }
+}
+
+// A resampling's median is never beyond the samples, which of few lie all on one side of the truth
+// too often.
+TEST(BootstrapTest, IntervalsOfFewSamplesHoldTheTruthAsOftenAsTheySay) {
+  for (const uint32_t count : {2, 3, 4, 5}) {
+    const auto samples = [=](uint32_t trial) { return NormalSamples(count, 10, 1, trial); };
+    const double median =
+        Coverage(10, [&](uint32_t trial) { return MedianInterval(samples(trial), Fast()); });
+    const double skewed = Coverage(10, [&](uint32_t trial) {
+      return MedianInterval(SkewedSamples(count, 10, 1, trial), Fast());
+    });
+    const double paired = Coverage(1, [&](uint32_t trial) {
+      return PairedRatioInterval(samples(2 * trial), samples(2 * trial + 1), Fast());
+    });
+    const double apart = Coverage(1, [&](uint32_t trial) {
+      return RatioInterval(samples(2 * trial), samples(2 * trial + 1), Fast());
+    });
+    EXPECT_GT(median, 0.925) << count;
+    EXPECT_GT(skewed, 0.90) << count;
+    EXPECT_GT(paired, 0.925) << count;
+    EXPECT_GT(apart, 0.925) << count;
+    EXPECT_LT(median, 0.975) << count;
+    EXPECT_LT(paired, 0.975) << count;
+  }
+}
+
+TEST(BootstrapTest, OneSampleIsExactBesideAnotherAndUnknownBesideMany) {
+  const Interval exact = RatioInterval({3}, {2});
+  EXPECT_EQ(exact.low, 1.5);
+  EXPECT_EQ(exact.high, 1.5);
+  EXPECT_EQ(MedianInterval({7}).low, 7);
+  const Interval unknown = RatioInterval({3}, {2, 2, 2});
+  EXPECT_EQ(unknown.estimate, 1.5);
+  EXPECT_EQ(unknown.low, 0);
+  EXPECT_TRUE(std::isinf(unknown.high));
 }
 
 TEST(BootstrapTest, MoreConfidenceIsAWiderInterval) {

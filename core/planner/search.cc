@@ -433,6 +433,11 @@ class Search {
 absl::StatusOr<PlanResult> MakePlan(const Strategy& strategy, const ModelProfile& profile,
                                     const ClusterSpec& cluster, const PlanOptions& options) {
   DPIPE_RETURN_IF_ERROR(CheckStrategy(strategy));
+  if (options.simulation_budget < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the simulation budget of a search is ", options.simulation_budget,
+        " instructions, but must be at least 1; the default is ", PlanOptions().simulation_budget));
+  }
   DPIPE_ASSIGN_OR_RETURN(const CostModel cost, CostModel::Create(profile, cluster));
   return Search(strategy, cost, options).Run();
 }

@@ -163,6 +163,12 @@ TEST(SearchTest, ImpossibleRequestsNameBothValues) {
             "num_micro_batches must be at least 1, or 0 for a search; got -1");
   EXPECT_EQ(Error(Make("single", "first"), model, IdealCluster(2), Batch(7)),
             "a global batch of 7 samples does not divide over 2 pipelines");
+  options = Batch(8);
+  options.simulation_budget = 0;
+  EXPECT_EQ(
+      Error(pipeline, model, IdealCluster(2), options),
+      "the simulation budget of a search is 0 instructions, but must be at least 1; the default "
+      "is 1000000");
   options = Batch(16);
   options.num_stages = 16;
   EXPECT_EQ(Error(pipeline, model, IdealCluster(16), options),

@@ -34,7 +34,7 @@ std::string SampleDots(const StrategyResult& result, const SampleMarks& marks, d
     const bool warm_up = static_cast<int>(i) < marks.warm_up;
     absl::StrAppend(&svg, "<circle class=\"sample", outlier ? " outlier" : "",
                     warm_up ? " warm-up" : "", "\" cx=\"", percent(result.images_per_second[i]),
-                    "%\" cy=\"", y, "\" r=\"", outlier ? "3.5" : "2", "\"><title>turn ", i + 1,
+                    "%\" cy=\"", y, "\" r=\"", outlier ? "3.5" : "2.5", "\"><title>turn ", i + 1,
                     ": ", NumberText(result.images_per_second[i]), " img/s",
                     outlier ? ", an outlier" : "", warm_up ? ", warm-up" : "", "</title></circle>");
   }
@@ -171,7 +171,7 @@ std::string ThroughputChart(const BenchResults& results, const std::vector<Sampl
     if (result.counts()) best = std::fmax(best, result.MedianImagesPerSecond());
   }
   const StrategyResult* data_parallel = results.Find("data_parallel");
-  const bool refers = data_parallel != nullptr && !data_parallel->images_per_second.empty();
+  const bool refers = data_parallel != nullptr && data_parallel->counts();
   const double reference = refers ? data_parallel->MedianImagesPerSecond() : 0;
   std::string html = "<ul class=\"rows throughput\" aria-label=\"images per second\">\n";
   for (size_t i = 0; i < results.results.size(); ++i) {

@@ -25,7 +25,7 @@ std::string Title(const BenchResults& results) {
 const StrategyResult* Fastest(const BenchResults& results) {
   const StrategyResult* best = nullptr;
   for (const StrategyResult& result : results.results) {
-    if (result.images_per_second.empty()) continue;
+    if (!result.counts()) continue;
     if (best == nullptr || result.MedianImagesPerSecond() > best->MedianImagesPerSecond())
       best = &result;
   }
@@ -35,7 +35,7 @@ const StrategyResult* Fastest(const BenchResults& results) {
 // What is known of diffusionpipe, or of the fastest strategy where it did not run.
 std::string Tiles(const BenchResults& results) {
   const StrategyResult* result = results.Find("diffusionpipe");
-  if (result == nullptr || result->images_per_second.empty()) result = Fastest(results);
+  if (result == nullptr || !result->counts()) result = Fastest(results);
   if (result == nullptr) return "";
   std::string html = "<div class=\"tiles\">\n";
   html +=
@@ -54,9 +54,25 @@ std::string Tiles(const BenchResults& results) {
   }
   if (!std::isnan(result->step_over_bound)) {
     html += TileHtml(absl::StrFormat("%.2f×", result->step_over_bound),
-                     "the proven lower bound of a step");
+                     "the lower bound of a step, proven for the profiled times");
   }
   return html + "</div>\n";
+}
+
+// What to know before any number: what does not count, and that turns are missing.
+std::string Warnings(const BenchResults& results) {
+  std::string html;
+  const auto add = [&](const std::string& line) {
+    absl::StrAppend(&html, "<p>", EscapeMarkup(line), "</p>\n");
+  };
+  for (const StrategyResult& result : results.results) {
+    if (!result.invalid.empty()) add("INVALID " + result.strategy + ": " + result.invalid + ".");
+    if (!result.skipped.empty()) add(result.strategy + " has no result: " + result.skipped + ".");
+  }
+  if (!results.interrupted.empty()) add("Stopped by " + results.interrupted + ".");
+  if (html.empty()) return "";
+  return absl::StrCat("<section class=\"warning\"><h2>To be read first</h2>\n", html,
+                      "</section>\n");
 }
 
 std::string ResultsHtml(const BenchResults& results) {
@@ -148,18 +164,18 @@ absl::StatusOr<std::string> HtmlReport(const BenchResults& results,
       "</style>\n</head>\n<body>\n<main>\n<h1>", title, "</h1>\n<p class=\"sub\">",
       EscapeMarkup(DescribeMachine(results.machine)), " · ", EscapeMarkup(results.dtype),
       " · global batch ", results.global_batch, " · ", EscapeMarkup(results.created), "</p>\n",
-      Tiles(results),
+      Warnings(results), Tiles(results),
       "<section><h2>Throughput</h2>\n<p class=\"note\">Median images per second, and how "
-      "many times data parallel (dashed); a dot is one repeat.</p>\n",
+      "many times data parallel (dashed); a dot is one turn.</p>\n",
       ThroughputChart(results),
       "</section>\n"
       "<section><h2>Results</h2>\n",
       ResultsHtml(results), "</section>\n");
   if (!timelines.empty()) {
-    absl::StrAppend(
-        &html,
-        "<section><h2>Timelines</h2>\n<p class=\"note\">Two typical steps of each strategy.</p>\n",
-        timelines, "</section>\n", kHowToReadTimelines);
+    absl::StrAppend(&html,
+                    "<section><h2>Timelines</h2>\n<p class=\"note\">Two steps of each strategy, "
+                    "those nearest its median step, of the turn that is nearest it.</p>\n",
+                    timelines, "</section>\n", kHowToReadTimelines);
   }
   absl::StrAppend(&html, LossesHtml(results), SetupHtml(results), "</main>\n<script>",
                   kReportScript, "</script>\n</body>\n</html>\n");

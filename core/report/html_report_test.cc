@@ -82,6 +82,18 @@ TEST_F(HtmlReportTest, SaysWhatWasMeasured) {
   EXPECT_THAT(html, HasSubstr("within 1e-05 of data_parallel"));
 }
 
+TEST_F(HtmlReportTest, WhatDoesNotCountIsSaidFirst) {
+  EXPECT_THAT(*HtmlReport(results_, {}), Not(HasSubstr("To be read first")));
+  results_.results[0].invalid = "its losses differ";
+  results_.interrupted = "SIGINT after 3 of 15 turns";
+  ComputeSpeedups(&results_);
+  const std::string html = *HtmlReport(results_, {});
+  EXPECT_THAT(html, HasSubstr("INVALID data_parallel: its losses differ."));
+  EXPECT_THAT(html, HasSubstr("Stopped by SIGINT after 3 of 15 turns."));
+  EXPECT_LT(html.find("INVALID data_parallel"), html.find("<div class=\"tiles\">"));
+  EXPECT_THAT(html, Not(HasSubstr("the throughput of data parallel")));
+}
+
 TEST_F(HtmlReportTest, WorksWithoutTracesAndWithoutResults) {
   const auto without_traces = HtmlReport(results_, {});
   ASSERT_TRUE(without_traces.ok());

@@ -58,6 +58,10 @@ absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const Str
   if (main == nullptr) return std::string();
   TimelineOptions options;
   options.id_prefix = id_prefix + "m";
+  const bool has_steps = result != nullptr && !result->step_ms.empty();
+  if (main == traces.measured && has_steps) {
+    options.typical_step_ns = static_cast<Nanos>(result->MedianStepMs() * kNanosPerMilli);
+  }
   DPIPE_ASSIGN_OR_RETURN(const TimelineParts parts, MakeTimelineParts(*main, options));
   DPIPE_ASSIGN_OR_RETURN(const TraceIndex index, TraceIndex::Create(*main));
   std::string html = absl::StrCat("<div class=\"strategy\"><div class=\"head-line\"><h3>",
@@ -69,6 +73,7 @@ absl::StatusOr<std::string> StrategyHtml(const StrategyTraces& traces, const Str
   }
   if (main == traces.measured && traces.predicted != nullptr) {
     options.id_prefix = id_prefix + "p";
+    options.typical_step_ns = 0;
     DPIPE_ASSIGN_OR_RETURN(const TimelineParts predicted,
                            MakeTimelineParts(*traces.predicted, options));
     absl::StrAppend(&html, "<details><summary>the same steps as predicted</summary>",

@@ -22,6 +22,7 @@ h1, h2, h3, p, li, .tile span { overflow-wrap: anywhere; }
 .note { font-size: 13px; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 12px;
   padding: 18px 20px; margin: 18px 0; box-shadow: var(--shadow); }
+.warning { border-left: 4px solid #d97706; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin: 18px 0; }
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 12px 16px;
   box-shadow: var(--shadow); }
@@ -31,8 +32,8 @@ svg { display: block; }
 svg text { fill: var(--fg); font-family: inherit; }
 svg .mut { fill: var(--muted); }
 .bar { fill: var(--soft); } .bar.best { fill: var(--accent); }
-.sample { fill: var(--fg); opacity: .65; } .whisker { stroke: var(--fg); stroke-opacity: .65; stroke-width: 1.2; }
-.sample.outlier { fill: none; stroke: var(--fg); stroke-width: 1.5; } .sample.warm-up { opacity: .3; }
+.sample { fill: var(--fg); stroke: var(--card); stroke-width: 1.5; paint-order: stroke; } .whisker { stroke: var(--fg); stroke-opacity: .65; stroke-width: 1.2; }
+.sample.outlier { fill: var(--card); stroke: var(--fg); stroke-width: 1.5; } .sample.warm-up { opacity: .3; }
 .rows { list-style: none; margin: 8px 0; padding: 0; font-size: 14px; }
 .rows li { margin: 0 0 12px; } .rows svg { margin-top: 3px; overflow: visible; }
 .rows div { display: flex; justify-content: space-between; align-items: end; gap: 0 12px; line-height: 1.3; }
@@ -41,6 +42,8 @@ svg .mut { fill: var(--muted); }
 .wide { overflow-x: auto; margin: 8px -4px 0; padding: 0 4px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; white-space: nowrap; }
 .wide table { width: 100%; }
+.wide th { white-space: normal; vertical-align: bottom; line-height: 1.25; }
+.wide th, .wide td { padding: 7px 8px; }
 th, td { padding: 7px 12px; text-align: left; border-bottom: 1px solid var(--line); }
 th { color: var(--muted); font-weight: 600; font-size: 12.5px; }
 .n { text-align: right; }

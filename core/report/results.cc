@@ -9,7 +9,19 @@ namespace dpipe::report {
 
 double StrategyResult::MedianImagesPerSecond() const { return Median(images_per_second); }
 
-double StrategyResult::MedianStepMs() const { return Median(step_ms); }
+// A turn's throughput is of its median step, and all turns' the median of those: so is this. Of an
+// even number of turns the median is a mean of two, of throughputs here too, so that a batch over
+// this is the median throughput.
+double StrategyResult::MedianStepMs() const {
+  const size_t turns = images_per_second.size();
+  if (turns == 0 || step_ms.size() % turns != 0) return Median(step_ms);
+  const size_t steps = step_ms.size() / turns;
+  std::vector<double> rates;
+  for (auto turn = step_ms.begin(); turn != step_ms.end(); turn += static_cast<int64_t>(steps)) {
+    rates.push_back(1 / Median({turn, turn + static_cast<int64_t>(steps)}));
+  }
+  return 1 / Median(rates);
+}
 
 int64_t StrategyResult::LargestPeakMemoryBytes() const {
   if (peak_memory_bytes.empty()) return 0;
@@ -34,7 +46,7 @@ void ComputeSpeedups(BenchResults* results) {
     if (result.is_unfilled_pipeline) best_unfilled = std::fmax(best_unfilled, median);
   }
   for (StrategyResult& result : results->results) {
-    const double median = result.MedianImagesPerSecond();
+    const double median = result.counts() ? result.MedianImagesPerSecond() : kNotMeasured;
     result.speedup_vs_data_parallel = median / data_parallel;
     result.speedup_vs_best_unfilled_pipeline = median / best_unfilled;
   }

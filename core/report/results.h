@@ -14,8 +14,11 @@
 //                 "spread": {"min": 142.1, "max": 143.3, "mad": 0.4},
 //                 "idle_by_reason": {"warm-up": 0.012, ...}, "skipped": "", "invalid": "",
 //                 "loss_check": {"reference": "one device", "steps": 8,
-//                                "max_relative_difference": 1.6e-07, "tolerance": 0.0001},
-//                 "clips_gradients": true,
+//                                "max_relative_difference": 1.6e-07, "tolerance": 0.0001,
+//                                "max_gradient_norm_difference": 3.1e-07,
+//                                "gradient_norm_tolerance": 0.001},
+//                 "clips_gradients": true, "changes_mathematics": false, "session_group": 0,
+//                 "gradient_norms": [...],
 //                 "storage": {"disk_bytes": 9175040, "images": 480, "captions": 311,
 //                             "fill_ms": 2310.5},
 //                 "instruction_times": [{"work": "backward, stage 1", "device": 1, "per_step": 8,
@@ -24,8 +27,9 @@
 //
 // "storage" is there of strategies that read frozen outputs back, the machine's "gpus" and
 // "gpu_driver" of what was measured on GPUs. Files without skipped, invalid, loss_check,
-// idle_by_reason, clips_gradients or instruction_times are read too. A quantity that
-// was not measured is NaN here and null in the file.
+// idle_by_reason, clips_gradients, changes_mathematics, session_group, gradient_norms, interrupted
+// or instruction_times are read too. A quantity that was not measured is NaN here and null in the
+// file.
 #ifndef DPIPE_CORE_REPORT_RESULTS_H_
 #define DPIPE_CORE_REPORT_RESULTS_H_
 
@@ -52,12 +56,16 @@ struct PlanSummary {
   std::string description;
 };
 
-// Whether a strategy computed what it should have: its losses beside others on the same samples.
+// Whether a strategy computed what it should have: its losses and its gradients' global norms
+// beside others on the same samples. Losses alone do not show gradients of a wrong scale, which
+// clipping and AdamW nearly cancel.
 struct LossCheck {
-  std::string reference;  // "one device"; empty: nothing was checked
+  std::string reference;  // "one device", "the other strategies"; empty: nothing was compared
   int num_steps = 0;      // compared
   double max_relative_difference = kNotMeasured;
   double tolerance = kNotMeasured;
+  double max_gradient_norm_difference = kNotMeasured;  // relative, likewise
+  double gradient_norm_tolerance = kNotMeasured;  // of later steps; the first are held to more
 };
 
 // What a strategy that reads frozen components' outputs back keeps on disk, and what making it
@@ -93,6 +101,12 @@ struct StrategyResult {
   bool is_unfilled_pipeline = false;
   // Not where weights lag behind: there no stage knows the norm of all gradients.
   bool clips_gradients = true;
+  // Weights lag behind or gradients are compressed: its losses are not those of one device, and are
+  // compared with no others.
+  bool changes_mathematics = false;
+  // Of strategies that a device has no memory for together, those of one group take turns with each
+  // other, and groups come one behind another.
+  int session_group = 0;
   std::vector<double> images_per_second;  // one a repeat
   std::vector<double> step_ms;            // one a measured step, all repeats
   double speedup_vs_data_parallel = kNotMeasured;
@@ -104,6 +118,8 @@ struct StrategyResult {
   double step_over_bound = kNotMeasured;   // measured median step over the plan's lower bound
   std::vector<int64_t> peak_memory_bytes;  // by device
   std::vector<double> losses;              // by step; the same samples for every strategy
+  // By step, before clipping; empty where the plan does not compute them.
+  std::vector<double> gradient_norms;
   // Idle share of all devices' time, by the name of its reason (BubbleReasonName).
   std::map<std::string, double> idle_by_reason;
   StorageCost storage;
@@ -113,8 +129,8 @@ struct StrategyResult {
 
   // It ran, and its numbers count.
   bool counts() const { return skipped.empty() && invalid.empty() && !images_per_second.empty(); }
-  double MedianImagesPerSecond() const;
-  double MedianStepMs() const;
+  double MedianImagesPerSecond() const;    // of the turns
+  double MedianStepMs() const;             // of the turns' median steps
   int64_t LargestPeakMemoryBytes() const;  // over devices; 0 if not measured
 };
 
@@ -127,6 +143,7 @@ struct BenchResults {
   int global_batch = 0;
   std::string created;  // UTC, "2026-01-31T12:00:00Z"
   std::string command_line;
+  std::string interrupted;  // "SIGINT after 3 of 15 turns"; empty: all turns were taken
   MachineInfo machine;
   std::map<std::string, std::string> versions;  // library → version
   std::map<std::string, std::string> flags;     // every flag → its value
@@ -136,7 +153,7 @@ struct BenchResults {
 };
 
 // Fills both speedups of every result from the medians of images per second; those with no rival
-// measured stay NaN.
+// measured, and those of results that do not count, stay NaN.
 void ComputeSpeedups(BenchResults* results);
 
 // JSON, indented, ending in a newline. Doubles are written so that reading gives the same bits.

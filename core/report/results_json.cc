@@ -39,7 +39,9 @@ Json LossCheckToJson(const LossCheck& check) {
   return {{"reference", check.reference},
           {"steps", check.num_steps},
           {"max_relative_difference", check.max_relative_difference},
-          {"tolerance", check.tolerance}};
+          {"tolerance", check.tolerance},
+          {"max_gradient_norm_difference", check.max_gradient_norm_difference},
+          {"gradient_norm_tolerance", check.gradient_norm_tolerance}};
 }
 
 Json StorageToJson(const StorageCost& storage) {
@@ -80,12 +82,15 @@ Json ResultToJson(const StrategyResult& result) {
   json["peak_memory_bytes"] = result.LargestPeakMemoryBytes();
   json["peak_memory_bytes_by_device"] = result.peak_memory_bytes;
   json["losses"] = result.losses;
+  json["gradient_norms"] = result.gradient_norms;
   json["spread"] = {{"min", spread.min}, {"max", spread.max}, {"mad", spread.mad}};
   json["skipped"] = result.skipped;
   json["invalid"] = result.invalid;
   json["loss_check"] = LossCheckToJson(result.loss_check);
   json["idle_by_reason"] = result.idle_by_reason;
   json["clips_gradients"] = result.clips_gradients;
+  json["changes_mathematics"] = result.changes_mathematics;
+  json["session_group"] = result.session_group;
   if (result.storage.num_images > 0) json["storage"] = StorageToJson(result.storage);
   json["instruction_times"] = InstructionTimesToJson(result.instruction_times);
   json["plan"] = PlanToJson(result.plan);
@@ -246,6 +251,9 @@ void ReadLossCheck(const Reader& reader, LossCheck* check) {
   reader.Get("steps", &check->num_steps);
   reader.Get("max_relative_difference", &check->max_relative_difference);
   reader.Get("tolerance", &check->tolerance);
+  if (!reader.Has("gradient_norm_tolerance")) return;
+  reader.Get("max_gradient_norm_difference", &check->max_gradient_norm_difference);
+  reader.Get("gradient_norm_tolerance", &check->gradient_norm_tolerance);
 }
 
 void ReadStorage(const Reader& reader, StorageCost* storage) {
@@ -281,11 +289,18 @@ StrategyResult ReadResult(const Reader& reader) {
   reader.Get("step_over_bound", &result.step_over_bound);
   reader.Get("peak_memory_bytes_by_device", &result.peak_memory_bytes);
   reader.Get("losses", &result.losses);
+  if (reader.Has("gradient_norms")) reader.Get("gradient_norms", &result.gradient_norms);
   if (reader.Has("skipped")) reader.Get("skipped", &result.skipped);
   if (reader.Has("invalid")) reader.Get("invalid", &result.invalid);
   if (reader.Has("loss_check")) ReadLossCheck(reader.Child("loss_check"), &result.loss_check);
   if (reader.Has("idle_by_reason")) reader.Get("idle_by_reason", &result.idle_by_reason);
   if (reader.Has("clips_gradients")) reader.Get("clips_gradients", &result.clips_gradients);
+  if (reader.Has("changes_mathematics")) {
+    reader.Get("changes_mathematics", &result.changes_mathematics);
+  } else {
+    result.changes_mathematics = !result.clips_gradients;
+  }
+  if (reader.Has("session_group")) reader.Get("session_group", &result.session_group);
   if (reader.Has("storage")) ReadStorage(reader.Child("storage"), &result.storage);
   if (reader.Has("instruction_times")) {
     for (const Reader& child : reader.Children("instruction_times")) {
@@ -310,6 +325,7 @@ std::string ResultsToJson(const BenchResults& results) {
   json["global_batch"] = results.global_batch;
   json["created"] = results.created;
   json["command_line"] = results.command_line;
+  json["interrupted"] = results.interrupted;
   json["machine"] = MachineToJson(results.machine);
   json["versions"] = results.versions;
   json["flags"] = results.flags;
@@ -346,6 +362,7 @@ absl::StatusOr<BenchResults> ResultsFromJson(absl::string_view json) {
   reader.Get("global_batch", &results.global_batch);
   reader.Get("created", &results.created);
   reader.Get("command_line", &results.command_line);
+  if (reader.Has("interrupted")) reader.Get("interrupted", &results.interrupted);
   ReadMachine(reader.Child("machine"), &results.machine);
   reader.Get("versions", &results.versions);
   reader.Get("flags", &results.flags);

@@ -23,8 +23,10 @@ std::string Fixed(double value, int decimals, const char* unit = "") {
 int Decimals(double value) { return value >= 100 ? 1 : value >= 10 ? 2 : 3; }
 
 std::string ThroughputText(const StrategyResult& result) {
+  if (!result.invalid.empty()) return "INVALID";
   if (result.images_per_second.empty()) return "-";
   const double median = result.MedianImagesPerSecond();
+  if (result.images_per_second.size() == 1) return Fixed(median, Decimals(median));
   return absl::StrFormat("%.*f ±%.*f", Decimals(median), median, Decimals(median),
                          SpreadOf(result.images_per_second).mad);
 }
@@ -87,16 +89,16 @@ std::vector<std::string> StrategyNotes(const StrategyResult& result) {
 }
 
 std::string ResultsTableNotes() {
-  return "img/s: median over repeats, half of which lie within ±. vs data par., vs pipeline: "
-         "speedup over "
-         "data_parallel and over the faster pipeline with unfilled bubbles. bubble: idle compute "
-         "time ÷ "
-         "(devices × step), steady state, measured and predicted. predicted: simulated from the "
-         "model's profile, taken again between the turns where others use the machine too. "
-         "÷ bound: measured step ÷ proven lower bound. "
-         "peak memory: of the fullest device. loss: after the same samples. S×M×b: stages × "
-         "micro-batches × "
-         "samples of a micro-batch. on disk: the frozen components' outputs that are read back.";
+  return "img/s: median over turns ± median absolute deviation (half of the turns lie within it). "
+         "vs data par., vs pipeline: speedup over data_parallel and over the faster pipeline with "
+         "unfilled bubbles. bubble: idle compute time ÷ (devices × step), steady state, measured "
+         "and predicted. step ms: median over turns of a turn's median step. predicted: simulated "
+         "from the model's profile, taken again between the turns where others use the machine "
+         "too. ÷ bound: measured step ÷ lower bound, which is proven for the profiled times; steps "
+         "that were faster than those may be below it. peak memory: of the fullest device. loss: "
+         "after the same samples. S×M×b: stages × micro-batches × samples of a micro-batch. on "
+         "disk: the frozen components' outputs that are read back. INVALID: the strategy did not "
+         "compute what it should; its numbers do not count.";
 }
 
 std::string PredictionText(const BenchResults& results) {

@@ -10,7 +10,8 @@
 
 namespace dpipe::report {
 
-// Columns: strategy; images/s, median and spread (half of the samples lie within ±); speedup over
+// Columns: strategy; images/s, median and, of several turns, their median absolute deviation, or
+// INVALID where they do not count; speedup over
 // data_parallel and over the best unfilled pipeline; bubble ratio and step time, each measured and
 // predicted; step over its lower bound; largest peak memory of a device; last loss; the plan as
 // stages x micro-batches x micro-batch size; where a strategy keeps anything on disk, also how

@@ -35,6 +35,24 @@ TEST(ResultsTableTest, OneRowAStrategy) {
   EXPECT_TRUE(table.IsRightAligned(1));
 }
 
+TEST(ResultsTableTest, ASingleTurnHasNoSpread) {
+  BenchResults results;
+  results.results.resize(1);
+  results.results[0].images_per_second = {100};
+  EXPECT_EQ(ResultsTable(results).rows()[0][1], "100.0");
+}
+
+TEST(ResultsTableTest, WhatDoesNotCountIsMarked) {
+  BenchResults results;
+  results.results.resize(1);
+  results.results[0].strategy = "data_parallel";
+  results.results[0].images_per_second = {100, 101};
+  results.results[0].invalid = "its losses differ";
+  ComputeSpeedups(&results);
+  EXPECT_EQ(ResultsTable(results).rows()[0][1], "INVALID");
+  EXPECT_EQ(ResultsTable(results).rows()[0][2], "-");
+}
+
 TEST(ResultsTableTest, WhatIsKeptOnDiskIsShownWhereAnythingIs) {
   BenchResults results;
   results.results.resize(2);

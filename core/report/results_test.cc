@@ -24,7 +24,9 @@ StrategyResult MakeResult(const std::string& strategy, std::vector<double> image
   result.step_over_bound = 1.0625;
   result.peak_memory_bytes = {5, 7};
   result.losses = {0.1, 0.30000000000000004};
-  result.loss_check = {"one device", 2, 1e-7, 1e-4};
+  result.gradient_norms = {2.5, 2.25};
+  result.session_group = 1;
+  result.loss_check = {"one device", 2, 1e-7, 1e-4, 2e-7, 1e-3};
   result.idle_by_reason = {{"steady", 0.1}, {"warm-up", 0.025}};
   result.instruction_times = {{"backward, stage 1", 1, 8, 130.25, 121.5}};
   result.plan = {2, 8, 4, 2, "layers 0-20 | 21-41"};
@@ -40,6 +42,7 @@ BenchResults MakeResults() {
   results.num_devices = 2;
   results.global_batch = 32;
   results.created = "2026-01-31T12:00:00Z";
+  results.interrupted = "SIGINT after 3 of 15 turns";
   results.command_line = "sd_pipeline --steps=3 --data=\"a b\"";
   results.machine.cpu_model = "CPU \"X\" é";
   results.machine.memory_bytes = int64_t{1} << 40;
@@ -62,11 +65,26 @@ TEST(SpeedupTest, RatiosOfMedians) {
   EXPECT_EQ(results.Find("zero3"), nullptr);
 }
 
+// Five turns of two steps and a batch of 32, in some of which another program slowed one step.
+TEST(StrategyResultTest, ThroughputAndStepTimeAreOneStatistic) {
+  for (const size_t turns : {5, 4}) {
+    StrategyResult result;
+    const std::vector<double> all = {800, 1900, 810, 820, 900, 2500, 790, 800, 805, 1700};
+    for (size_t turn = 0; turn < turns; ++turn) {
+      const double a = all[2 * turn], b = all[2 * turn + 1];
+      result.step_ms.insert(result.step_ms.end(), {a, b});
+      result.images_per_second.push_back(32e3 / ((a + b) / 2));
+    }
+    EXPECT_NEAR(32e3 / result.MedianStepMs(), result.MedianImagesPerSecond(), 1e-9) << turns;
+  }
+}
+
 TEST(SpeedupTest, InvalidRivalsDoNotCount) {
   BenchResults results = MakeResults();
   results.results[2].invalid = "its losses differ";
   ComputeSpeedups(&results);
   EXPECT_EQ(results.Find("diffusionpipe")->speedup_vs_best_unfilled_pipeline, 150.0 / 80.0);
+  EXPECT_TRUE(std::isnan(results.Find("1f1b")->speedup_vs_data_parallel));
 }
 
 TEST(SpeedupTest, NoRivalNoSpeedup) {

@@ -13,15 +13,17 @@ namespace {
 
 constexpr int kMarginPx = 12;
 
-absl::StatusOr<StepWindow> ChooseWindow(const TraceIndex& index, const StepWindow& wanted) {
+absl::StatusOr<StepWindow> ChooseWindow(const TraceIndex& index, const TimelineOptions& options) {
+  const StepWindow& wanted = options.window;
   if (index.num_steps() == 0) {
     return absl::InvalidArgumentError(absl::StrCat("timeline of ", index.plan().strategy(),
                                                    ": the trace holds no complete step"));
   }
   if (wanted.num_steps <= 0) {
-    if (index.critical_path().empty()) return index.TypicalSteps(2);
+    if (index.critical_path().empty()) return index.TypicalSteps(2, options.typical_step_ns);
     const int step = index.critical_path().back().item.event->step();
-    if (step < 0 || step >= index.num_steps()) return index.TypicalSteps(2);
+    if (step < 0 || step >= index.num_steps())
+      return index.TypicalSteps(2, options.typical_step_ns);
     return StepWindow{std::max(0, step - 1), std::min(2, step + 1)};
   }
   if (wanted.first_step < 0 || wanted.first_step + wanted.num_steps > index.num_steps()) {
@@ -98,7 +100,7 @@ std::string SectionSvg(const TimelineDrawing& drawing, const std::string& title,
 absl::StatusOr<TimelineParts> MakeTimelineParts(const Trace& trace,
                                                 const TimelineOptions& options) {
   DPIPE_ASSIGN_OR_RETURN(const TraceIndex index, TraceIndex::Create(trace));
-  DPIPE_ASSIGN_OR_RETURN(const StepWindow window, ChooseWindow(index, options.window));
+  DPIPE_ASSIGN_OR_RETURN(const StepWindow window, ChooseWindow(index, options));
   const TimelineDrawing drawing = DrawTimeline(index, window, options);
   TimelineParts parts;
   parts.height_px = drawing.height_px;
@@ -120,7 +122,7 @@ int64_t LargestMemory(const Trace& trace) {
 
 absl::StatusOr<Nanos> WindowLength(const Trace& trace, const TimelineOptions& options) {
   DPIPE_ASSIGN_OR_RETURN(const TraceIndex index, TraceIndex::Create(trace));
-  DPIPE_ASSIGN_OR_RETURN(const StepWindow window, ChooseWindow(index, options.window));
+  DPIPE_ASSIGN_OR_RETURN(const StepWindow window, ChooseWindow(index, options));
   return index.StepEnd(window.first_step + window.num_steps - 1) -
          index.StepStart(window.first_step);
 }
@@ -144,7 +146,7 @@ absl::StatusOr<std::string> ComparisonSvg(const std::vector<TitledTrace>& traces
   for (size_t i = 0; i < traces.size(); ++i) {
     if (traces.size() > 1) own.id_prefix = absl::StrCat(options.id_prefix, i);
     DPIPE_ASSIGN_OR_RETURN(const TraceIndex index, TraceIndex::Create(*traces[i].trace));
-    DPIPE_ASSIGN_OR_RETURN(const StepWindow window, ChooseWindow(index, own.window));
+    DPIPE_ASSIGN_OR_RETURN(const StepWindow window, ChooseWindow(index, own));
     const TimelineDrawing drawing = DrawTimeline(index, window, own);
     absl::StrAppend(&sections, SectionSvg(drawing, traces[i].title, width, &y));
     absl::StrAppend(&titles, i > 0 ? "; " : "", traces[i].title);

@@ -24,6 +24,9 @@ struct TimelineOptions {
   // num_steps 0: two typical steady steps (fewer if the trace has fewer), or the one whose critical
   // path the trace has and the one before it.
   StepWindow window;
+  // A step's usual time, as the results have it: steps near it are the typical ones. 0: the trace's
+  // own median.
+  Nanos typical_step_ns = 0;
   // Pixels of the time axis by which it is decided where a name fits.
   double nominal_width_px = 1080;
   int num_devices = 0;  // only the first so many; 0: all

@@ -143,7 +143,7 @@ StepWindow TraceIndex::SteadySteps() const {
   return steps >= 3 ? StepWindow{1, steps - 2} : StepWindow{0, steps};
 }
 
-StepWindow TraceIndex::TypicalSteps(int num_steps) const {
+StepWindow TraceIndex::TypicalSteps(int num_steps, Nanos typical_ns) const {
   const StepWindow steady = SteadySteps();
   if (steady.num_steps <= num_steps) return steady;
   const int num_windows = steady.num_steps - num_steps + 1;
@@ -152,10 +152,11 @@ StepWindow TraceIndex::TypicalSteps(int num_steps) const {
     const int first = steady.first_step + i;
     lengths.push_back(static_cast<double>(StepStart(first + num_steps) - StepStart(first)));
   }
-  const double median = Median(lengths);
+  const double typical =
+      typical_ns > 0 ? static_cast<double>(typical_ns) * num_steps : Median(lengths);
   int best = 0;
   for (int i = 1; i < num_windows; ++i) {
-    if (std::abs(lengths[i] - median) < std::abs(lengths[best] - median)) best = i;
+    if (std::abs(lengths[i] - typical) < std::abs(lengths[best] - typical)) best = i;
   }
   return {steady.first_step + best, num_steps};
 }

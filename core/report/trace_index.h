@@ -66,9 +66,10 @@ class TraceIndex {
   // works ahead for none; everything where that leaves nothing.
   StepWindow SteadySteps() const;
 
-  // The `num_steps` consecutive steady steps whose total length is closest to the median of all
-  // such.
-  StepWindow TypicalSteps(int num_steps) const;
+  // The `num_steps` consecutive steady steps whose total length is closest to that of as many steps
+  // of `typical_ns`; with 0, to the median of all such in the trace, which of a short trace need
+  // not be typical of a longer run.
+  StepWindow TypicalSteps(int num_steps, Nanos typical_ns = 0) const;
 
  private:
   TraceIndex() = default;

@@ -1,14 +1,14 @@
 // A user's wish to stop, as SIGINT (Ctrl-C), SIGTERM (what schedulers send) or SIGHUP (the terminal
 // has gone).
-#ifndef DPIPE_TOOLS_STOP_REQUEST_H_
-#define DPIPE_TOOLS_STOP_REQUEST_H_
+#ifndef DPIPE_CORE_BASE_STOP_REQUEST_H_
+#define DPIPE_CORE_BASE_STOP_REQUEST_H_
 
 #include <array>
 #include <csignal>
 
 #include "absl/strings/string_view.h"
 
-namespace dpipe::tools {
+namespace dpipe {
 
 // What is written when the first signal comes.
 inline constexpr char kStopAcknowledgment[] =
@@ -41,6 +41,6 @@ bool SignalWasNoted();
 // none.
 int SignalNamed(absl::string_view text);
 
-}  // namespace dpipe::tools
+}  // namespace dpipe
 
-#endif  // DPIPE_TOOLS_STOP_REQUEST_H_
+#endif  // DPIPE_CORE_BASE_STOP_REQUEST_H_

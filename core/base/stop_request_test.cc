@@ -1,10 +1,10 @@
-#include "tools/stop_request.h"
+#include "core/base/stop_request.h"
 
 #include <string>
 
 #include "gtest/gtest.h"
 
-namespace dpipe::tools {
+namespace dpipe {
 namespace {
 
 TEST(StopRequestTest, TheFirstSignalIsNoted) {
@@ -75,4 +75,4 @@ TEST(StopRequestTest, NamesMayHaveMoreBehindThem) {
 }
 
 }  // namespace
-}  // namespace dpipe::tools
+}  // namespace dpipe

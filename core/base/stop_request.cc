@@ -1,4 +1,4 @@
-#include "tools/stop_request.h"
+#include "core/base/stop_request.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 
-namespace dpipe::tools {
+namespace dpipe {
 namespace {
 
 struct KnownSignal {
@@ -88,4 +88,4 @@ int SignalNamed(absl::string_view text) {
   return 0;
 }
 
-}  // namespace dpipe::tools
+}  // namespace dpipe
