@@ -55,7 +55,7 @@ std::vector<std::string> FaultWatch::Summary() const {
   lines.push_back(absl::StrCat("Skipped:  ", images.size(),
                                " images that cannot be decoded, whose place others took"));
   for (size_t i = 0; i < images.size() && i < kImagesNamed; ++i) {
-    lines.push_back(absl::StrCat("          ", images[i].path, ": ", images[i].reason));
+    lines.push_back(absl::StrCat("          ", images[i].ToString()));
   }
   if (images.size() > kImagesNamed) {
     lines.push_back(absl::StrCat("          and ", images.size() - kImagesNamed, " more"));
