@@ -191,7 +191,9 @@ TEST(ImageDecodeTest, LargeJpegsAreDecodedSmaller) {
     const auto decoded = DecodeImage(bytes, "large.jpg", limits);
     const auto size = DecodeImageSize(bytes, "large.jpg", limits);
     EXPECT_EQ(decoded.status().code(), size.status().code());
-    if (decoded.ok()) EXPECT_EQ(decoded->width, size->width);
+    if (decoded.ok()) {
+      EXPECT_EQ(decoded->width, size->width);
+    }
     return decoded;
   };
   DecodeLimits limits;

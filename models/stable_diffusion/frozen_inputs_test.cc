@@ -204,7 +204,7 @@ TEST(FrozenCacheTest, AFolderKeepsEachSize) {
     EXPECT_TRUE(cached.ok()) << cached.status();
     const auto latents = (*setup)->job().inputs->Load("unet", "latents", 0, {0, 4}, Device::Cpu());
     EXPECT_TRUE(latents.ok()) << latents.status();
-    return std::make_pair((*cached)->num_computed, latents.ok() ? latents->shape().dim(1) : 0);
+    return std::make_pair((*cached)->num_computed, latents.ok() ? latents->dim(1) : 0);
   };
   const auto [num_first, first_height] = build(64);
   EXPECT_EQ(first_height, 64 / 4);
