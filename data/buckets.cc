@@ -13,7 +13,6 @@ namespace dpipe {
 namespace {
 
 constexpr int kMaxSide = 16384;
-constexpr size_t kRecentEpochs = 4;
 
 }  // namespace
 
@@ -158,11 +157,10 @@ int32_t BucketedOrder::SampleOf(const Batch& batch, int place, int32_t skip) con
 }
 
 BucketedOrder::Schedule BucketedOrder::ScheduleOf(int64_t epoch) const {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = recent_.find(epoch);
-    if (found != recent_.end()) return found->second;
-  }
+  return recent_.Get(epoch, [&] { return MakeSchedule(epoch); });
+}
+
+std::vector<BucketedOrder::Batch> BucketedOrder::MakeSchedule(int64_t epoch) const {
   std::vector<Batch> batches;
   for (size_t b = 0; b < members_.size(); ++b) {
     const int64_t size = static_cast<int64_t>(members_[b].size());
@@ -174,12 +172,7 @@ BucketedOrder::Schedule BucketedOrder::ScheduleOf(int64_t epoch) const {
   for (size_t i = batches.size(); i > 1; --i) {
     std::swap(batches[i - 1], batches[random.NextBelow(static_cast<uint32_t>(i))]);
   }
-  const auto schedule = std::make_shared<const std::vector<Batch>>(std::move(batches));
-  std::lock_guard<std::mutex> lock(mutex_);
-  // The smallest epoch goes first: training moves forward.
-  if (recent_.size() >= kRecentEpochs) recent_.erase(recent_.begin());
-  recent_.emplace(epoch, schedule);
-  return schedule;
+  return batches;
 }
 
 }  // namespace dpipe

@@ -6,14 +6,13 @@
 #define DPIPE_DATA_BUCKETS_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/base/status.h"
 #include "data/image.h"
+#include "data/recent_epochs.h"
 #include "data/sample_order.h"
 
 namespace dpipe {
@@ -88,14 +87,14 @@ class BucketedOrder {
  private:
   using Schedule = std::shared_ptr<const std::vector<Batch>>;
   Schedule ScheduleOf(int64_t epoch) const;
+  std::vector<Batch> MakeSchedule(int64_t epoch) const;
 
   const uint64_t seed_;
   const int64_t batch_;
   const int64_t num_samples_;
   std::vector<std::vector<int32_t>> members_;         // sample indices by bucket
   std::vector<std::unique_ptr<SampleOrder>> orders_;  // by bucket; null for an empty one
-  mutable std::mutex mutex_;
-  mutable std::map<int64_t, Schedule> recent_;  // by epoch; a few
+  mutable RecentEpochs<std::vector<Batch>> recent_;
 };
 
 }  // namespace dpipe

@@ -17,6 +17,11 @@ absl::string_view WithoutByteOrderMark(absl::string_view text);
 // not part of well-formed UTF-8 becomes U+FFFD, as the tokenizer would have it.
 std::string CaptionText(absl::string_view bytes);
 
+// What to do about pictures without a caption, for messages.
+inline constexpr char kWithoutCaptions[] =
+    "--data.default_caption=TEXT gives such pictures a caption, --data.optional_captions trains on "
+    "them without one";
+
 // Whether JSON may be read from these bytes; InvalidArgument names the first that is not UTF-8 and
 // its place, counted from 1.
 absl::Status CheckUtf8(absl::string_view bytes);

@@ -2,34 +2,34 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <system_error>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "core/base/file.h"
 #include "data/caption_text.h"
 #include "data/file_part.h"
+#include "data/fingerprint.h"
+#include "data/metadata_rows.h"
+#include "data/sidecar_files.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe {
 namespace {
 
-namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
-constexpr int64_t kMaxCaptionBytes = 1 << 20;
+constexpr const char* kMetadataFiles[] = {"metadata.jsonl", "metadata.csv"};
+constexpr const char* kFileColumn = "file_name";
 constexpr const char* kConditionColumn = "conditioning_image";
-constexpr const char* kConditionSuffixes[] = {".cond.png", ".conditioning.png"};
 constexpr size_t kMaxSamples = std::numeric_limits<int32_t>::max();
 
-bool IsFile(const std::string& path) {
+// In bytes; -1 where there is no such file.
+int64_t FileSize(const std::string& path) {
   struct stat info;
-  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) ? int64_t{info.st_size} : -1;
 }
 
 // Whether a relative path stays below the folder it is relative to.
@@ -43,34 +43,24 @@ bool StaysInside(const std::string& file_name) {
   return true;
 }
 
-bool HasImageExtension(const std::string& name) {
-  const std::string lower = absl::AsciiStrToLower(name);
-  return absl::EndsWith(lower, ".jpg") || absl::EndsWith(lower, ".jpeg") ||
-         absl::EndsWith(lower, ".png") || absl::EndsWith(lower, ".webp");
+absl::Status NoColumn(const std::string& wanted, const Json& row) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("no column ", wanted, "; the row has ", ColumnsText(row)));
 }
 
-// Whether a file beside the images is a condition picture.
-bool HasConditionSuffix(const std::string& name) {
-  const std::string lower = absl::AsciiStrToLower(name);
-  for (const char* suffix : kConditionSuffixes) {
-    if (absl::EndsWith(lower, suffix)) return true;
-  }
-  return false;
+absl::Status NotAString(const char* column, const Json& value) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", column, "\" is ", value.dump().substr(0, 40), ", not a string"));
 }
 
-// Names of the images directly in `folder`, in byte order.
-absl::StatusOr<std::vector<std::string>> ListImages(const std::string& folder) {
-  std::error_code error;
-  std::vector<std::string> names;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (HasImageExtension(name) && !HasConditionSuffix(name)) names.push_back(name);
-  }
-  if (error) {
-    return absl::UnavailableError(absl::StrCat("cannot list ", folder, ": ", error.message()));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+// A column that names a file below the folder.
+absl::StatusOr<std::string> FileIn(const Json& row, const char* column) {
+  const Json& value = row[column];
+  if (!value.is_string()) return NotAString(column, value);
+  std::string file_name = value.get<std::string>();
+  if (StaysInside(file_name)) return file_name;
+  return absl::InvalidArgumentError(
+      absl::StrCat(column, " \"", file_name, "\" is not a path below the folder"));
 }
 
 }  // namespace
@@ -78,97 +68,108 @@ absl::StatusOr<std::vector<std::string>> ListImages(const std::string& folder) {
 absl::StatusOr<FolderDataset> FolderDataset::Open(const std::string& folder,
                                                   const FolderDatasetOptions& options) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) {
+  if (!std::filesystem::is_directory(folder, error)) {
     return absl::NotFoundError(absl::StrCat("data set ", folder, ": no such folder"));
   }
   FolderDataset dataset(folder, options);
-  const std::string metadata = absl::StrCat(folder, "/metadata.jsonl");
-  DPIPE_RETURN_IF_ERROR(IsFile(metadata) ? dataset.ReadMetadata(metadata) : dataset.ReadSidecars());
+  std::string metadata;
+  for (const char* file : kMetadataFiles) {
+    if (metadata.empty() && FileSize(dataset.PathOf(file)) >= 0) metadata = dataset.PathOf(file);
+  }
+  DPIPE_RETURN_IF_ERROR(metadata.empty() ? dataset.ReadSidecars() : dataset.ReadMetadata(metadata));
   if (dataset.samples_.size() > kMaxSamples) {
     return absl::InvalidArgumentError(absl::StrCat(
         "data set ", folder, ": ", dataset.samples_.size(), " samples, more than ", kMaxSamples));
   }
+  DPIPE_RETURN_IF_ERROR(dataset.LookForFiles(metadata.empty() ? folder : metadata));
   return dataset;
 }
 
 absl::Status FolderDataset::ReadMetadata(const std::string& path) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string content, ReadFile(path));
-  int64_t line_number = 0;
-  for (absl::string_view line : absl::StrSplit(WithoutByteOrderMark(content), '\n')) {
-    ++line_number;
-    line = absl::StripAsciiWhitespace(line);
-    if (line.empty()) continue;
-    auto sample = ParseLine(std::string(line));
-    if (!sample.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, " line ", line_number, ": ", sample.status().message()));
-    }
-    samples_.push_back(*std::move(sample));
-  }
-  if (!samples_.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(path, ": no samples"));
+  return ReadMetadataRows(path, [this](const absl::StatusOr<Json>& row) {
+    DPIPE_RETURN_IF_ERROR(row.status());
+    DPIPE_ASSIGN_OR_RETURN(Sample sample, ParseRow(*row));
+    samples_.push_back(std::move(sample));
+    return absl::OkStatus();
+  });
 }
 
-absl::StatusOr<FolderDataset::Sample> FolderDataset::ParseLine(const std::string& line) const {
-  DPIPE_RETURN_IF_ERROR(CheckUtf8(line));
-  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");
-  const auto is_string = [&json](const std::string& key) {
-    return json.contains(key) && json[key].is_string();
-  };
-  std::string column = options_.caption_column;
-  if (column.empty())
-    column = !json.contains("text") && json.contains("caption") ? "caption" : "text";
-  for (const std::string& key : {std::string("file_name"), column}) {
-    if (!is_string(key)) return absl::InvalidArgumentError(absl::StrCat("no string \"", key, "\""));
-  }
-  Sample sample = {json["file_name"], CaptionText(json[column].get<std::string>()), ""};
-  DPIPE_RETURN_IF_ERROR(CheckFile("file_name", sample.file_name));
-  if (!json.contains(kConditionColumn) || json[kConditionColumn].is_null()) return sample;
-  if (!is_string(kConditionColumn)) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", kConditionColumn, "\" is no string"));
-  }
-  sample.condition = json[kConditionColumn];
-  DPIPE_RETURN_IF_ERROR(CheckFile(kConditionColumn, sample.condition));
+absl::StatusOr<FolderDataset::Sample> FolderDataset::ParseRow(const Json& row) {
+  if (!row.contains(kFileColumn)) return NoColumn(absl::StrCat("\"", kFileColumn, "\""), row);
+  Sample sample;
+  DPIPE_ASSIGN_OR_RETURN(sample.file_name, FileIn(row, kFileColumn));
+  DPIPE_ASSIGN_OR_RETURN(sample.caption, CaptionOf(row));
+  if (!row.contains(kConditionColumn) || row[kConditionColumn].is_null()) return sample;
+  DPIPE_ASSIGN_OR_RETURN(sample.condition, FileIn(row, kConditionColumn));
   return sample;
 }
 
-absl::Status FolderDataset::CheckFile(const char* what, const std::string& file_name) const {
-  if (!StaysInside(file_name)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, " \"", file_name, "\" is not a path below the folder"));
+absl::StatusOr<std::string> FolderDataset::CaptionOf(const Json& row) {
+  const std::string& named = options_.caption_column;
+  const bool has_other_name = !row.contains("text") && row.contains("caption");
+  const std::string column = !named.empty() ? named : has_other_name ? "caption" : "text";
+  const bool is_there = row.contains(column);
+  if (is_there && row[column].is_string()) return CaptionText(row[column].get<std::string>());
+  if (is_there && !row[column].is_null()) return NotAString(column.c_str(), row[column]);
+  if (options_.default_caption.has_value()) {
+    ++num_without_caption_;
+    return *options_.default_caption;
   }
-  if (IsFile(absl::StrCat(folder_, "/", file_name))) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("no such image: ", file_name));
+  if (is_there) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", column, "\" has no caption (", kWithoutCaptions, ")"));
+  }
+  return NoColumn(
+      named.empty()
+          ? "\"text\" or \"caption\": name the one that has captions with --data.caption_column"
+          : absl::StrCat("\"", named, "\" (--data.caption_column)"),
+      row);
 }
 
 absl::Status FolderDataset::ReadSidecars() {
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListImages(folder_));
-  if (names.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data set ", folder_, ": neither metadata.jsonl nor any JPEG, PNG or WebP image"));
+  DPIPE_ASSIGN_OR_RETURN(SidecarFiles files, FindSidecarFiles(folder_, options_.default_caption));
+  for (SidecarSample& found : files.samples) {
+    num_without_caption_ += found.has_default_caption;
+    samples_.push_back(
+        {std::move(found.image), std::move(found.caption), std::move(found.condition)});
   }
-  for (const std::string& name : names) {
-    const std::string stem = name.substr(0, name.rfind('.'));
-    const std::string caption_path = absl::StrCat(folder_, "/", stem, ".txt");
-    const auto caption = ReadFile(caption_path, kMaxCaptionBytes);
-    if (!caption.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("data set ", folder_, ": no metadata.jsonl, and the caption of ", name,
-                       " cannot be read: ", caption.status().message()));
-    }
-    Sample sample = {name, CaptionText(*caption), ""};
-    for (const char* suffix : kConditionSuffixes) {
-      const std::string condition = absl::StrCat(stem, suffix);
-      if (IsFile(absl::StrCat(folder_, "/", condition))) sample.condition = condition;
-    }
-    samples_.push_back(std::move(sample));
+  notes_ = std::move(files.notes);
+  return absl::OkStatus();
+}
+
+absl::Status FolderDataset::LookForFiles(const std::string& list) {
+  Fingerprint fingerprint;
+  int64_t num_missing = 0;
+  std::string first_missing;
+  for (const Sample& sample : samples_) {
+    const int64_t size = FileSize(PathOf(sample.file_name));
+    if (size < 0 && num_missing++ == 0) first_missing = PathOf(sample.file_name);
+    fingerprint.Add(sample.file_name).Add(sample.caption).Add(sample.condition).AddNumber(size);
+  }
+  fingerprint_ = fingerprint.ToString();
+  if (num_missing == static_cast<int64_t>(samples_.size())) {
+    return absl::NotFoundError(absl::StrCat("none of the ", num_missing, " images that ", list,
+                                            " names is there, the first is ", first_missing));
+  }
+  if (num_missing > 0) {
+    notes_.push_back(absl::StrCat(num_missing, " of the ", samples_.size(),
+                                  " images are missing and will be skipped, the first is ",
+                                  first_missing));
+  }
+  if (num_without_caption_ > 0) {
+    notes_.push_back(absl::StrCat(num_without_caption_, " of the ", samples_.size(),
+                                  " images have no caption and get \"", *options_.default_caption,
+                                  "\""));
   }
   return absl::OkStatus();
 }
 
+std::string FolderDataset::PathOf(const std::string& file_name) const {
+  return absl::StrCat(folder_, "/", file_name);
+}
+
 std::string FolderDataset::image_path(int32_t index) const {
-  return absl::StrCat(folder_, "/", samples_[index].file_name);
+  return PathOf(samples_[index].file_name);
 }
 
 absl::StatusOr<Image> FolderDataset::LoadImage(int32_t index) const {
@@ -191,7 +192,7 @@ absl::StatusOr<Image> FolderDataset::LoadCondition(int32_t index) const {
   if (!has_condition(index)) {
     return absl::NotFoundError(absl::StrCat(image_path(index), ": no condition picture"));
   }
-  return ReadImage(absl::StrCat(folder_, "/", samples_[index].condition), options_.decode_limits);
+  return ReadImage(PathOf(samples_[index].condition), options_.decode_limits);
 }
 
 }  // namespace dpipe

@@ -1,5 +1,7 @@
 #include "data/folder_dataset.h"
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
@@ -11,7 +13,10 @@
 namespace dpipe {
 namespace {
 
+using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class FolderDatasetTest : public testing::Test {
  protected:
@@ -51,7 +56,8 @@ TEST_F(FolderDatasetTest, CaptionColumnMayBeNamed) {
   EXPECT_EQ(FolderDataset::Open(folder_, options)->caption(0), "un");
   options.caption_column = "de";
   EXPECT_THAT(std::string(FolderDataset::Open(folder_, options).status().message()),
-              HasSubstr("line 1: no string \"de\""));
+              HasSubstr("line 1: no column \"de\" (--data.caption_column); the row has "
+                        "\"file_name\", \"text\", \"fr\""));
 }
 
 TEST_F(FolderDatasetTest, ReadsSidecarsByName) {
@@ -66,7 +72,7 @@ TEST_F(FolderDatasetTest, ReadsSidecarsByName) {
   EXPECT_EQ(dataset->caption(0), "first");
   EXPECT_EQ(dataset->caption(1), "second");
   WriteImage("c.jpg");
-  EXPECT_THAT(OpenError(), HasSubstr("the caption of c.jpg cannot be read"));
+  EXPECT_THAT(OpenError(), HasSubstr("1 of its 3 images have no caption: c.jpg (no c.txt). "));
 }
 
 TEST_F(FolderDatasetTest, CaptionsAreCleanedWhereverTheyStand) {
@@ -112,23 +118,30 @@ TEST_F(FolderDatasetTest, ReadsConditions) {
 
 TEST_F(FolderDatasetTest, ErrorsNameFileAndLine) {
   EXPECT_EQ(FolderDataset::Open("/no/such").status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(OpenError(), HasSubstr("neither metadata.jsonl nor any"));
+  EXPECT_THAT(OpenError(), HasSubstr("neither metadata.jsonl nor metadata.csv nor any"));
   WriteImage("a.png");
   const std::string good = "{\"file_name\": \"a.png\", \"text\": \"x\"}\n";
   const std::pair<const char*, const char*> cases[] = {
-      {"{\"file_name\": \"gone.png\", \"text\": \"x\"}", "no such image: gone.png"},
-      {"{\"file_name\": \"a.png\"}", "no string \"text\""},
-      {"{\"file_name\": 5, \"text\": \"x\"}", "no string \"file_name\""},
-      {"{\"file_name\": \"a.png\", \"text\": null}", "no string \"text\""},
+      {"{\"file_name\": \"a.png\", \"prompt\": \"x\"}",
+       "no column \"text\" or \"caption\": name the one that has captions with "
+       "--data.caption_column; the row has \"file_name\", \"prompt\""},
+      {"{}", "no column \"file_name\"; the row has no columns"},
+      {"{\"file_name\": 5, \"text\": \"x\"}", "\"file_name\" is 5, not a string"},
+      {"{\"file_name\": \"a.png\", \"text\": 5}", "\"text\" is 5, not a string"},
+      {"{\"file_name\": \"a.png\", \"text\": null}",
+       "\"text\" has no caption (--data.default_caption=TEXT gives such pictures a caption, "
+       "--data.optional_captions"},
       {"{\"file_name\": \"../a.png\", \"text\": \"x\"}", "not a path below the folder"},
       {"{\"file_name\": \"/etc/passwd\", \"text\": \"x\"}", "not a path below the folder"},
       {"{\"file_name\": \"\", \"text\": \"x\"}", "not a path below the folder"},
       {"{\"file_name\": \"a.png\", \"te", "not a JSON object"},
-      {"{\"file_name\": \"a.png\", \"text\": \"x\", \"conditioning_image\": 5}", "is no string"},
+      {"{\"file_name\": \"a.png\", \"text\": \"x\", \"conditioning_image\": 5}",
+       "\"conditioning_image\" is 5, not a string"},
       {"{\"file_name\": \"a.png\", \"text\": \"x\", \"conditioning_image\": \"../a.png\"}",
        "conditioning_image \"../a.png\" is not a path below the folder"},
       {"{\"file_name\": \"a.png\", \"text\": \"caf\xe9\"}", "not UTF-8: byte 36 is 0xe9"},
-      {"[]", "not a JSON object"}};
+      {"null", "not a JSON object, but null"},
+      {"[5]", "not a JSON object, but [5]"}};
   for (const auto& [line, expected] : cases) {
     Write("metadata.jsonl", good + line);
     EXPECT_THAT(OpenError(), HasSubstr("/metadata.jsonl line 2: ")) << line;
@@ -136,6 +149,126 @@ TEST_F(FolderDatasetTest, ErrorsNameFileAndLine) {
   }
   Write("metadata.jsonl", "\n\n");
   EXPECT_THAT(OpenError(), HasSubstr("no samples"));
+}
+
+TEST_F(FolderDatasetTest, TheFirstFiveBadRowsAreNamed) {
+  WriteImage("a.png");
+  std::string lines;
+  for (int i = 1; i <= 9; ++i) {
+    absl::StrAppend(&lines, i == 2 ? "{\"file_name\": \"a.png\", \"text\": \"x\"}\n" : "5\n");
+  }
+  Write("metadata.jsonl", lines);
+  const std::string error = OpenError(), path = folder_ + "/metadata.jsonl";
+  for (const int line : {1, 3, 4, 5, 6}) {
+    EXPECT_THAT(error,
+                HasSubstr(absl::StrCat(path, " line ", line, ": not a JSON object, but 5\n")));
+  }
+  EXPECT_THAT(error, Not(HasSubstr("line 7")));
+  EXPECT_THAT(error, HasSubstr(path + ": 8 of its 9 rows cannot be used"));
+}
+
+TEST_F(FolderDatasetTest, ReadsCsv) {
+  ASSERT_TRUE(MakeFolder(folder_ + "/sub").ok());
+  WriteImage("b.png");
+  WriteImage("sub/a.png");
+  WriteImage("c.png");
+  Write("metadata.csv",
+        "\xef\xbb\xbf"
+        "file_name,size,text,conditioning_image\r\n"
+        "b.png,5,\"one, \"\"two\"\"\",c.png\r\n\r\nsub/a.png,6,\" three\nfour \",\r\n");
+  {
+    const auto dataset = FolderDataset::Open(folder_);
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    ASSERT_EQ(dataset->size(), 2);
+    EXPECT_EQ(dataset->caption(0), "one, \"two\"");
+    EXPECT_EQ(dataset->caption(1), "three\nfour");
+    EXPECT_EQ(dataset->image_path(1), folder_ + "/sub/a.png");
+    EXPECT_TRUE(dataset->has_condition(0));
+    EXPECT_FALSE(dataset->has_condition(1));
+  }
+  Write("metadata.csv", "file_name,text\nb.png\nb.png,\nb.png,x\n");
+  EXPECT_THAT(OpenError(), HasSubstr("/metadata.csv line 2: 1 cells, but the first line names 2"));
+  EXPECT_THAT(OpenError(), HasSubstr("/metadata.csv line 3: \"text\" has no caption"));
+  EXPECT_THAT(OpenError(), HasSubstr("2 of its 3 rows"));
+  Write("metadata.csv", "file_name,text\nb.png,\"x\n");
+  EXPECT_THAT(OpenError(), HasSubstr("/metadata.csv line 2: the quote that a cell begins with"));
+  Write("metadata.csv", "file_name,text\n");
+  EXPECT_THAT(OpenError(), HasSubstr("/metadata.csv: no samples"));
+  // The other file is what was read before there was this one.
+  Write("metadata.jsonl", "{\"file_name\": \"c.png\", \"text\": \"five\"}");
+  EXPECT_EQ(FolderDataset::Open(folder_)->caption(0), "five");
+}
+
+TEST_F(FolderDatasetTest, MissingImagesAreSamplesThatCannotBeLoaded) {
+  WriteImage("a.png");
+  Write("metadata.jsonl",
+        "{\"file_name\": \"gone.png\", \"text\": \"x\"}\n"
+        "{\"file_name\": \"a.png\", \"text\": \"y\"}\n");
+  const auto dataset = FolderDataset::Open(folder_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ(dataset->size(), 2);
+  EXPECT_EQ(dataset->LoadImage(0).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(dataset->LoadImageSize(0).ok());
+  EXPECT_TRUE(dataset->LoadImage(1).ok());
+  EXPECT_THAT(dataset->notes(),
+              ElementsAre("1 of the 2 images are missing and will be skipped, the first is " +
+                          folder_ + "/gone.png"));
+  Write("metadata.jsonl", "{\"file_name\": \"gone.png\", \"text\": \"x\"}\n");
+  EXPECT_THAT(OpenError(),
+              HasSubstr("none of the 1 images that " + folder_ +
+                        "/metadata.jsonl names is there, the first is " + folder_ + "/gone.png"));
+}
+
+TEST_F(FolderDatasetTest, CaptionsMayBeOptional) {
+  WriteImage("a.png");
+  WriteImage("b.png");
+  Write("a.txt", "one");
+  FolderDatasetOptions options;
+  options.default_caption = "photo of sks dog";
+  const auto expect_default = [&] {
+    const auto dataset = FolderDataset::Open(folder_, options);
+    ASSERT_TRUE(dataset.ok()) << dataset.status();
+    EXPECT_EQ(dataset->caption(0), "one");
+    EXPECT_EQ(dataset->caption(1), *options.default_caption);
+    EXPECT_THAT(dataset->notes(), Contains("1 of the 2 images have no caption and get \"" +
+                                           *options.default_caption + "\""));
+  };
+  expect_default();
+  options.default_caption = "";
+  expect_default();
+  for (const char* second : {"", ", \"text\": null"}) {
+    Write("metadata.jsonl", absl::StrCat("{\"file_name\": \"a.png\", \"text\": \"one\"}\n",
+                                         "{\"file_name\": \"b.png\"", second, "}"));
+    expect_default();
+  }
+}
+
+TEST_F(FolderDatasetTest, FingerprintIsOfNamesSizesAndCaptions) {
+  const ScratchFolder elsewhere;
+  const auto fingerprint = [](const std::string& folder) {
+    return FolderDataset::Open(folder)->fingerprint();
+  };
+  for (const std::string& folder : {folder_, elsewhere.path()}) {
+    for (const char* name : {"/a", "/b"}) {
+      ASSERT_TRUE(WriteFileAtomically(folder + name + ".png", EncodePng(Image(4, 4)).value()).ok());
+      ASSERT_TRUE(WriteFileAtomically(folder + name + ".txt", "x").ok());
+    }
+  }
+  const std::string before = fingerprint(folder_);
+  EXPECT_EQ(fingerprint(elsewhere.path()), before);
+  WriteImage("a.png");  // its time alone is another one
+  EXPECT_EQ(fingerprint(folder_), before);
+  std::set<std::string> all = {before};
+  Write("b.txt", "y");
+  all.insert(fingerprint(folder_));
+  Write("b.png", EncodePng(Image(40, 40)).value());
+  all.insert(fingerprint(folder_));
+  ASSERT_EQ(rename((folder_ + "/b.png").c_str(), (folder_ + "/c.png").c_str()), 0);
+  ASSERT_EQ(rename((folder_ + "/b.txt").c_str(), (folder_ + "/c.txt").c_str()), 0);
+  all.insert(fingerprint(folder_));
+  Write("a.cond.png", EncodePng(Image(4, 4)).value());
+  all.insert(fingerprint(folder_));
+  EXPECT_EQ(all.size(), 5u);
 }
 
 TEST_F(FolderDatasetTest, FlippedBytesOfMetadataDoNoHarm) {

@@ -1,10 +1,15 @@
 #include "data/held_out.h"
 
+#include <filesystem>
+#include <system_error>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "data/fingerprint.h"
 
 namespace dpipe {
 namespace {
@@ -33,7 +38,59 @@ std::string RelativePath(const SampleSource& source, int32_t index) {
   return std::string(relative);
 }
 
+// Paths without links and "..", by which files can be compared.
+class CanonicalPaths {
+ public:
+  std::string Of(const std::string& path) {
+    const size_t base = path.rfind('/') + 1;  // 0 where there is no slash
+    const std::string folder = path.substr(0, base);
+    const auto [place, is_new] = folders_.emplace(folder, "");
+    if (is_new) {
+      std::error_code error;
+      place->second = std::filesystem::weakly_canonical(folder.empty() ? "." : folder, error) / "";
+      if (error) place->second = folder;
+    }
+    return place->second + path.substr(base);
+  }
+
+ private:
+  std::unordered_map<std::string, std::string> folders_;  // as they are written
+};
+
 }  // namespace
+
+std::string SampleSubset::fingerprint() const {
+  Fingerprint fingerprint;
+  fingerprint.Add(source_->fingerprint());
+  for (const int32_t index : indices_) fingerprint.AddNumber(index);
+  return fingerprint.ToString();
+}
+
+absl::Status CheckNothingShared(const SampleSource& training, const SampleSource& held_out) {
+  const auto error = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--evaluation.data=", held_out.name(), " is not held out of --data=", training.name(), ": ",
+        what,
+        "; give --evaluation.data pictures that are not trained on, or set a part of --data "
+        "aside with --evaluation.share"));
+  };
+  CanonicalPaths paths;
+  std::unordered_set<std::string> trained_on;
+  for (int32_t i = 0; i < training.size(); ++i) trained_on.insert(paths.Of(training.image_path(i)));
+  int32_t num_shared = 0, first = 0;
+  for (int32_t i = held_out.size() - 1; i >= 0; --i) {
+    if (trained_on.count(paths.Of(held_out.image_path(i))) == 0) continue;
+    ++num_shared;
+    first = i;
+  }
+  if (num_shared > 0) {
+    return error(absl::StrCat(num_shared, " of its ", held_out.size(),
+                              " samples are trained on, the first ", held_out.image_path(first)));
+  }
+  if (training.fingerprint() != held_out.fingerprint()) return absl::OkStatus();
+  return error(absl::StrCat("both have the same ", held_out.size(),
+                            " samples, by their names, sizes and captions"));
+}
 
 double HeldOutRank(const SampleSource& source, int32_t index) {
   return static_cast<double>(Hash(RelativePath(source, index)) >> 11) * 0x1p-53;

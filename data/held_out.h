@@ -25,6 +25,7 @@ class SampleSubset : public SampleSource {
       : source_(std::move(source)), indices_(std::move(indices)) {}
 
   int32_t size() const override { return static_cast<int32_t>(indices_.size()); }
+  std::string fingerprint() const override;
   const std::string& name() const override { return source_->name(); }
   std::string image_path(int32_t i) const override { return source_->image_path(indices_[i]); }
   bool has_condition(int32_t i) const override { return source_->has_condition(indices_[i]); }
@@ -57,6 +58,10 @@ struct DividedSource {
 // Holds out the samples whose rank is below `share`. InvalidArgument where the share is not in
 // (0, 1), or one side would be empty; it names the data set, its size and the share.
 absl::StatusOr<DividedSource> HoldOut(std::unique_ptr<SampleSource> source, double share);
+
+// InvalidArgument where samples to evaluate on are trained on: a file that both sources name,
+// however it is reached, or, of copies, the same samples in all. It names both and says how many.
+absl::Status CheckNothingShared(const SampleSource& training, const SampleSource& held_out);
 
 }  // namespace dpipe
 

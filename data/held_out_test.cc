@@ -1,13 +1,18 @@
 #include "data/held_out.h"
 
+#include <filesystem>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/scratch_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
 namespace {
+
+using testing::HasSubstr;
 
 // Samples with these file names in a folder.
 class NamedSamples : public SampleSource {
@@ -19,6 +24,7 @@ class NamedSamples : public SampleSource {
   const std::string& name() const override { return folder_; }
   std::string image_path(int32_t i) const override { return absl::StrCat(folder_, "/", files_[i]); }
   bool has_condition(int32_t) const override { return false; }
+  std::string fingerprint() const override { return absl::StrJoin(files_, " "); }
   absl::StatusOr<std::string> LoadCaption(int32_t i) const override { return files_[i]; }
   absl::StatusOr<Image> LoadImage(int32_t) const override { return Image(1, 1); }
   absl::StatusOr<ImageSize> LoadImageSize(int32_t) const override { return ImageSize{1, 1}; }
@@ -84,6 +90,37 @@ TEST(HeldOutTest, ImpossibleSharesAreNamed) {
   };
   EXPECT_THAT(error(10, 1.5), ::testing::HasSubstr("share is 1.5"));
   EXPECT_THAT(error(1, 0.5), ::testing::HasSubstr("of the 1 samples in /a leaves"));
+}
+
+TEST(HeldOutTest, PartsHaveFingerprintsOfTheirOwn) {
+  const auto divide = [](const std::string& folder, int last) {
+    return *HoldOut(std::make_unique<NamedSamples>(folder, Files(0, last)), 0.3);
+  };
+  const DividedSource divided = divide("/data", 40);
+  EXPECT_NE(divided.training->fingerprint(), divided.held_out->fingerprint());
+  EXPECT_EQ(divided.training->fingerprint(), divide("/moved", 40).training->fingerprint());
+  EXPECT_NE(divided.training->fingerprint(), divide("/data", 41).training->fingerprint());
+}
+
+TEST(HeldOutTest, TrainedOnSamplesAreNotHeldOut) {
+  const ScratchFolder scratch;
+  const std::string& folder = scratch.path();
+  std::filesystem::create_directories(folder + "/all/sub");
+  std::filesystem::create_directory_symlink(folder + "/all", folder + "/link");
+  const auto error = [](const NamedSamples& training, const NamedSamples& held_out) {
+    return std::string(CheckNothingShared(training, held_out).message());
+  };
+  const NamedSamples training(folder + "/all", {"1.png", "2.png", "sub/3.png"});
+  EXPECT_EQ(error(training, NamedSamples(folder + "/all/sub", {"1.png", "4.png"})), "");
+  EXPECT_THAT(
+      error(training, NamedSamples(folder + "/link/../all", {"0.png", "2.png"})),
+      HasSubstr("1 of its 2 samples are trained on, the first " + folder + "/link/../all/2.png"));
+  EXPECT_THAT(error(training, NamedSamples(folder + "/link/sub", {"3.png"})),
+              HasSubstr("--evaluation.data=" + folder + "/link/sub is not held out of --data=" +
+                        folder + "/all: 1 of its 1 samples are trained on"));
+  // A copy elsewhere.
+  EXPECT_THAT(error(training, NamedSamples("/copy", {"1.png", "2.png", "sub/3.png"})),
+              HasSubstr("both have the same 3 samples"));
 }
 
 }  // namespace

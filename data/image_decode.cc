@@ -84,13 +84,18 @@ absl::StatusOr<Image> ReadImage(const std::string& path, const DecodeLimits& lim
 
 namespace internal {
 
+bool FitsLimits(const DecodeLimits& limits, int64_t width, int64_t height) {
+  return width <= limits.max_side && height <= limits.max_side &&
+         width * height <= limits.max_pixels;
+}
+
 absl::StatusOr<ImageSize> CheckedSize(const ImageSource& source, int64_t width, int64_t height) {
   const DecodeLimits& limits = source.limits;
   if (width < 1 || height < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat(source.name, ": ", width, " x ", height, " pixels"));
   }
-  if (width > limits.max_side || height > limits.max_side || width * height > limits.max_pixels) {
+  if (!FitsLimits(limits, width, height)) {
     return absl::ResourceExhaustedError(
         absl::StrCat(source.name, ": ", width, " x ", height, " pixels, more than the limit of ",
                      limits.max_side, " a side or ", limits.max_pixels, " in all"));

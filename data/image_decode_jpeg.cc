@@ -53,6 +53,20 @@ void CheckScans(j_common_ptr info) {
   longjmp(reader->jump, 1);
 }
 
+// Sets the scale to the largest that the limits allow; to 1 where they allow none.
+void ChooseScale(const DecodeLimits& limits, jpeg_decompress_struct* info) {
+  const int64_t stored = int64_t{info->image_width} * info->image_height;
+  info->scale_num = 1;
+  for (const unsigned denominator : {1, 2, 4, 8}) {
+    info->scale_denom = denominator;
+    jpeg_calc_output_dimensions(info);
+    if (FitsLimits(limits, info->output_width, info->output_height)) return;
+    if (jpeg_has_multiple_scans(info) || stored > limits.max_stored_pixels) break;
+  }
+  info->scale_denom = 1;
+  jpeg_calc_output_dimensions(info);
+}
+
 bool ReadHeader(const ImageSource& source, JpegReader* reader) {
   if (setjmp(reader->jump) != 0) return false;
   jpeg_create_decompress(&reader->info);
@@ -62,6 +76,7 @@ bool ReadHeader(const ImageSource& source, JpegReader* reader) {
   jpeg_mem_src(&reader->info, reinterpret_cast<const unsigned char*>(source.bytes.data()),
                source.bytes.size());
   jpeg_read_header(&reader->info, TRUE);
+  ChooseScale(source.limits, &reader->info);
   return true;
 }
 
@@ -117,7 +132,7 @@ absl::StatusOr<Image> DecodeJpeg(const ImageSource& source, int* orientation) {
   absl::StatusOr<Image> image = CorruptImage(source, "JPEG", "");
   if (ReadHeader(source, &reader)) {
     *orientation = OrientationOf(reader.info);
-    image = AllocateImage(source, reader.info.image_width, reader.info.image_height);
+    image = AllocateImage(source, reader.info.output_width, reader.info.output_height);
     if (image.ok()) {
       const J_COLOR_SPACE space = reader.info.jpeg_color_space;
       std::vector<uint8_t> cmyk_row;
@@ -138,7 +153,7 @@ absl::StatusOr<ImageSize> JpegSize(const ImageSource& source, int* orientation) 
   absl::StatusOr<ImageSize> size = ImageSize();
   if (ReadHeader(source, &reader)) {
     *orientation = OrientationOf(reader.info);
-    size = CheckedSize(source, reader.info.image_width, reader.info.image_height);
+    size = CheckedSize(source, reader.info.output_width, reader.info.output_height);
   } else {
     size = CorruptImage(source, "JPEG", reader.message);
   }

@@ -138,9 +138,87 @@ TEST(ImageDecodeTest, ExifAtTheEndOfAWebpIsFound) {
   EXPECT_EQ(DecodeImage(bytes, "upright")->width, image.height);
 }
 
-TEST(ImageDecodeTest, AnimationIsRefused) {
-  const auto image = ReadImage(TestFile("animated.webp"));
-  EXPECT_EQ(image.status().code(), absl::StatusCode::kUnimplemented);
+TEST(ImageDecodeTest, OfAnAnimationTheFirstFrameCounts) {
+  const std::string bytes = BytesOf("animated.webp");
+  const auto image = DecodeImage(bytes, "animated");
+  ASSERT_TRUE(image.ok()) << image.status();
+  const Image first = ReadImage(TestFile("color.png")).value();
+  EXPECT_EQ(image->pixels, first.pixels);
+  EXPECT_EQ(DecodeImageSize(bytes, "animated")->width, first.width);
+  EXPECT_EQ(DecodeImageSize(bytes, "animated")->height, first.height);
+  EXPECT_THAT(std::string(DecodeImage(bytes.substr(0, 400), "cut.webp").status().message()),
+              HasSubstr("cut.webp: corrupt WebP: "));
+  DecodeLimits limits;
+  limits.max_side = first.width - 1;
+  EXPECT_EQ(DecodeImage(bytes, "animated", limits).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+// A frame that is smaller than the animation's canvas.
+TEST(ImageDecodeTest, AFrameMayCoverAPart) {
+  std::string bytes = BytesOf("animated.webp");
+  const Image first = ReadImage(TestFile("color.png")).value();
+  // The canvas's width and height less 1, in 24 bits each; and the frame's place, in units of 2.
+  const size_t canvas = bytes.find("VP8X") + 12, frame = bytes.find("ANMF") + 8;
+  bytes[canvas] = static_cast<char>(bytes[canvas] + 10);
+  bytes[canvas + 3] = static_cast<char>(bytes[canvas + 3] + 10);
+  bytes[frame] = 3;
+  bytes[frame + 3] = 2;
+  const auto image = DecodeImage(bytes, "animated");
+  ASSERT_TRUE(image.ok()) << image.status();
+  ASSERT_EQ(image->width, first.width + 10);
+  ASSERT_EQ(image->height, first.height + 10);
+  for (int y = 0; y < image->height; ++y) {
+    for (int x = 0; x < image->width; ++x) {
+      const bool covered = x >= 6 && y >= 4 && x < 6 + first.width && y < 4 + first.height;
+      for (int c = 0; c < 3; ++c) {
+        ASSERT_EQ(image->At(x, y)[c], covered ? first.At(x - 6, y - 4)[c] : 0) << x << " " << y;
+      }
+    }
+  }
+  bytes[frame] = 6;  // past the canvas
+  EXPECT_FALSE(DecodeImage(bytes, "animated").ok());
+}
+
+// JPEGs over the limits are decoded at half the size, and so on.
+TEST(ImageDecodeTest, LargeJpegsAreDecodedSmaller) {
+  Image image(90, 40);
+  for (int y = 0; y < image.height; ++y) {
+    for (int x = 0; x < image.width; ++x) image.At(x, y)[1] = static_cast<uint8_t>(2 * x + y);
+  }
+  const std::string bytes = EncodeJpeg(image).value();
+  const auto decode = [&](const DecodeLimits& limits) {
+    const auto decoded = DecodeImage(bytes, "large.jpg", limits);
+    const auto size = DecodeImageSize(bytes, "large.jpg", limits);
+    EXPECT_EQ(decoded.status().code(), size.status().code());
+    if (decoded.ok()) {
+      EXPECT_EQ(decoded->width, size->width);
+    }
+    return decoded;
+  };
+  DecodeLimits limits;
+  limits.max_pixels = 3600;
+  EXPECT_EQ(decode(limits)->width, 90);
+  limits.max_pixels = 3599;
+  const auto half = decode(limits);
+  ASSERT_TRUE(half.ok()) << half.status();
+  ASSERT_EQ(half->width, 45);
+  ASSERT_EQ(half->height, 20);
+  for (const int x : {5, 20, 40}) EXPECT_NEAR(half->At(x, 10)[1], 2 * 2 * x + 1 + 20, 4) << x;
+  limits.max_side = 12;
+  EXPECT_EQ(decode(limits)->width, 12);  // an eighth
+  limits.max_side = 11;
+  EXPECT_THAT(decode(limits).status().ToString(),
+              HasSubstr("large.jpg: 90 x 40 pixels, more than"));
+  limits.max_side = 12;
+  limits.max_stored_pixels = 3599;
+  EXPECT_EQ(decode(limits).status().code(), absl::StatusCode::kResourceExhausted);
+  // Of several scans all pixels would have to be held.
+  limits = {};
+  limits.max_pixels = 1000;
+  EXPECT_EQ(ReadImage(TestFile("progressive.jpg"), limits).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(ReadImage(TestFile("baseline.jpg"), limits).ok());
 }
 
 TEST(ImageDecodeTest, ErrorsNameTheFile) {
@@ -185,6 +263,7 @@ TEST(ImageDecodeTest, LimitsComeBeforeAllocation) {
 
   DecodeLimits limits;
   limits.max_side = 36;  // the pictures are 37 wide
+  limits.max_stored_pixels = 0;
   for (const char* name : kFiles) {
     EXPECT_EQ(DecodeImage(BytesOf(name), name, limits).status().code(),
               absl::StatusCode::kResourceExhausted)

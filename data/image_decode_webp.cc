@@ -1,7 +1,9 @@
 // WebP by libwebp.
 #include <webp/decode.h>
+#include <webp/demux.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "data/exif.h"
@@ -34,10 +36,39 @@ absl::StatusOr<WebPBitstreamFeatures> ReadFeatures(const ImageSource& source) {
   if (code != VP8_STATUS_OK) {
     return CorruptImage(source, "WebP", absl::StrCat("libwebp's status ", static_cast<int>(code)));
   }
-  if (features.has_animation) {
-    return absl::UnimplementedError(absl::StrCat(source.name, ": an animated WebP"));
-  }
   return features;
+}
+
+// Decodes a still picture to `image`, its upper left corner at (left, top).
+absl::Status DecodeStill(const ImageSource& source, absl::string_view bytes, int left, int top,
+                         Image* image) {
+  uint8_t* const out = image->At(left, top);
+  const size_t room = image->pixels.size() - (out - image->pixels.data());
+  if (WebPDecodeRGBInto(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size(), out, room,
+                        image->width * 3) == nullptr) {
+    return CorruptImage(source, "WebP", "libwebp cannot decode it");
+  }
+  return absl::OkStatus();
+}
+
+// The first frame of an animation, where it lies in the picture.
+absl::Status DecodeFirstFrame(const ImageSource& source, Image* image) {
+  const WebPData data = {reinterpret_cast<const uint8_t*>(source.bytes.data()),
+                         source.bytes.size()};
+  const std::unique_ptr<WebPDemuxer, void (*)(WebPDemuxer*)> demuxer(WebPDemux(&data),
+                                                                     WebPDemuxDelete);
+  WebPIterator frame;
+  if (demuxer == nullptr || WebPDemuxGetFrame(demuxer.get(), 1, &frame) == 0) {
+    return CorruptImage(source, "WebP", "no whole animation");
+  }
+  // The iterator's memory is the demuxer's.
+  const absl::string_view bytes(reinterpret_cast<const char*>(frame.fragment.bytes),
+                                frame.fragment.size);
+  if (frame.x_offset < 0 || frame.y_offset < 0 || frame.width > image->width - frame.x_offset ||
+      frame.height > image->height - frame.y_offset) {
+    return CorruptImage(source, "WebP", "the first frame does not lie within the picture");
+  }
+  return DecodeStill(source, bytes, frame.x_offset, frame.y_offset, image);
 }
 
 }  // namespace
@@ -60,12 +91,9 @@ absl::StatusOr<ImageSize> WebpSize(const ImageSource& source, int* orientation) 
 absl::StatusOr<Image> DecodeWebp(const ImageSource& source, int* orientation) {
   DPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, ReadFeatures(source));
   *orientation = ExifOrientation(ExifChunk(source.bytes));
-  const auto* bytes = reinterpret_cast<const uint8_t*>(source.bytes.data());
   DPIPE_ASSIGN_OR_RETURN(Image image, AllocateImage(source, features.width, features.height));
-  if (WebPDecodeRGBInto(bytes, source.bytes.size(), image.pixels.data(), image.pixels.size(),
-                        image.width * 3) == nullptr) {
-    return CorruptImage(source, "WebP", "libwebp cannot decode it");
-  }
+  DPIPE_RETURN_IF_ERROR(features.has_animation ? DecodeFirstFrame(source, &image)
+                                               : DecodeStill(source, source.bytes, 0, 0, &image));
   return image;
 }
 

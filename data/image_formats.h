@@ -17,6 +17,8 @@ struct ImageSource {
   const DecodeLimits& limits;
 };
 
+bool FitsLimits(const DecodeLimits& limits, int64_t width, int64_t height);
+
 // That size if the limits allow it.
 absl::StatusOr<ImageSize> CheckedSize(const ImageSource& source, int64_t width, int64_t height);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/philox.h"
 #include "data/image_resize.h"
@@ -134,6 +135,10 @@ void WritePixels(const Image& image, const CropChoice& crop, const Patch& patch,
 }
 
 }  // namespace
+
+std::string QuarantinedSample::ToString() const {
+  return absl::StrContains(reason, path) ? reason : absl::StrCat(path, ": ", reason);
+}
 
 absl::StatusOr<std::unique_ptr<DataLoader>> DataLoader::Create(
     std::unique_ptr<SampleSource> dataset, const DataLoaderOptions& options) {

@@ -75,7 +75,10 @@ struct DataLoaderOptions {
 struct QuarantinedSample {
   int32_t index;
   std::string path;
-  std::string reason;
+  std::string reason;  // names the file that could not be read: the image, or what belongs to it
+
+  // Both, with the path once.
+  std::string ToString() const;
 };
 
 // Thread-safe: any rank may ask for any range at any time.

@@ -351,6 +351,44 @@ TEST_F(LoaderTest, BucketsHaveStepsOfTheirOwn) {
   }
 }
 
+// The path and the file that is at fault, each once.
+TEST_F(LoaderTest, SkippedSamplesNameTheirPathOnce) {
+  MakeFolder(3, {1});
+  unlink(absl::StrCat(folder_, "/2.png").c_str());
+  const auto loader = Load();
+  EXPECT_EQ(loader->Indices(0, {0, 4}).value(), (std::vector<int32_t>{0, 0, 0, 0}));
+  const auto quarantine = loader->Quarantine();
+  ASSERT_EQ(quarantine.size(), 2u);
+  for (const QuarantinedSample& sample : quarantine) {
+    const std::string text = sample.ToString();
+    const size_t at = text.find(sample.path);
+    EXPECT_NE(at, std::string::npos) << text;
+    EXPECT_EQ(text.find(sample.path, at + 1), std::string::npos) << text;
+  }
+  EXPECT_EQ((QuarantinedSample{0, "/a.png", "/a.cond.png: empty"}).ToString(),
+            "/a.png: /a.cond.png: empty");
+}
+
+// A sample that could be read, is forgotten, and then cannot be read any more: its caption is its
+// substitute's, as its pixels are.
+TEST_F(LoaderTest, CaptionsAreThoseOfSubstitutes) {
+  MakeFolder(6, {});
+  options_.global_batch = 6;
+  options_.cache_bytes = 0;
+  options_.prefetch_threads = 0;
+  const auto loader = Load();
+  const std::vector<int32_t> before = loader->Indices(0, {0, 6}).value();
+  Write(absl::StrCat(before[2], ".png"), "damaged");
+  const std::vector<float> pixels = Pixels(*loader, 0, {0, 6});
+  const auto captions = loader->Captions(0, {0, 6});
+  ASSERT_TRUE(captions.ok()) << captions.status();
+  for (int i = 0; i < 6; ++i) {
+    const int32_t expected = i == 2 ? before[3] : before[i];
+    EXPECT_EQ(ByteOf(pixels[i * kSamplePixels]), expected) << i;
+    EXPECT_EQ((*captions)[i], absl::StrCat(expected)) << i;
+  }
+}
+
 TEST_F(LoaderTest, NothingButCorruptSamplesIsAnError) {
   MakeFolder(3, {0, 1, 2});
   const auto loader = Load();

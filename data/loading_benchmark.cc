@@ -1,11 +1,13 @@
-// What a training image costs before it is on a device: decoding, resizing, and a loader's batches
-// from a folder and from a tar shard, with nothing decoded before, from memory, and ahead of need.
+// What a training image costs before it is on a device: opening a folder, decoding, resizing, and a
+// loader's batches from a folder and from a tar shard, with nothing decoded before, from memory,
+// and ahead of need.
 //
 //   bazel run -c opt //data:loading_benchmark
 //
 // Answers are checked: pixels are those of the images that were written, whichever way they come.
 
 #include <cmath>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -121,6 +123,32 @@ class Samples {
   ScratchFolder scratch_;
   const std::string root_ = scratch_.path();
 };
+
+// Opening a folder, before any image is read: listing it, or reading its metadata.jsonl, the
+// captions, and the sizes of the files, which are empty here.
+void BM_OpenFolder(benchmark::State& state, bool has_metadata) {
+  const ScratchFolder scratch;
+  const auto write = [&](const std::string& name, const std::string& content) {
+    std::ofstream file(scratch.File(name));
+    DPIPE_CHECK(file.write(content.data(), content.size()).good());
+  };
+  std::string metadata;
+  for (int i = 0; i < state.range(0); ++i) {
+    const std::string name = absl::StrFormat("%06d", i), caption = "a photograph of a street";
+    write(name + ".jpg", "");
+    if (!has_metadata) write(name + ".txt", caption);
+    absl::StrAppend(&metadata, "{\"file_name\": \"", name, ".jpg\", \"text\": \"", caption,
+                    "\"}\n");
+  }
+  if (has_metadata) write("metadata.jsonl", metadata);
+  for (auto _ : state) {
+    const auto samples = OpenSamples(scratch.path());
+    DPIPE_CHECK(samples.ok() && (*samples)->size() == state.range(0));
+  }
+  Count(state, state.range(0));
+}
+BENCHMARK_CAPTURE(BM_OpenFolder, metadata, true)->Arg(100'000)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_OpenFolder, sidecars, false)->Arg(100'000)->Unit(benchmark::kMillisecond);
 
 std::unique_ptr<DataLoader> Loader(bool tar, int64_t cache_bytes, int prefetch_threads) {
   DataLoaderOptions options;

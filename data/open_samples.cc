@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "data/folder_dataset.h"
@@ -10,21 +13,44 @@
 
 namespace dpipe {
 
+namespace {
+
+// Whether `where` is meant for tar files: by its ending, also of those that must be unpacked first,
+// or as it is a file.
+bool NamesShards(const std::string& where) {
+  for (const char* ending : {".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}) {
+    if (absl::EndsWith(where, ending)) return true;
+  }
+  std::error_code error;
+  return std::filesystem::is_regular_file(where, error);
+}
+
+bool HasFile(const std::string& folder, const char* file) {
+  return access(absl::StrCat(folder, "/", file).c_str(), F_OK) == 0;
+}
+
+// The shards that are meant; empty: none, but a folder of images.
+std::string ShardsOf(const std::string& where) {
+  if (NamesShards(where)) return where;
+  if (HasFile(where, "metadata.jsonl") || HasFile(where, "metadata.csv")) return "";
+  const std::string shards = absl::StrCat(where, "/*.tar");
+  return FindShards(shards).ok() ? shards : "";
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<SampleSource>> OpenSamples(const std::string& where,
                                                           const OpenSamplesOptions& options) {
-  std::string pattern = absl::EndsWith(where, ".tar") ? where : "";
-  const bool has_metadata = access(absl::StrCat(where, "/metadata.jsonl").c_str(), F_OK) == 0;
-  if (pattern.empty() && !has_metadata) {
-    const std::string shards = absl::StrCat(where, "/*.tar");
-    if (FindShards(shards).ok()) pattern = shards;
-  }
-  if (!pattern.empty()) {
+  const std::string shards = ShardsOf(where);
+  if (!shards.empty()) {
     TarDatasetOptions tar_options;
     tar_options.caption_column = options.caption_column;
-    return TarDataset::Open(pattern, tar_options);
+    tar_options.default_caption = options.default_caption;
+    return TarDataset::Open(shards, tar_options);
   }
   FolderDatasetOptions folder_options;
   folder_options.caption_column = options.caption_column;
+  folder_options.default_caption = options.default_caption;
   DPIPE_ASSIGN_OR_RETURN(FolderDataset dataset, FolderDataset::Open(where, folder_options));
   return std::make_unique<FolderDataset>(std::move(dataset));
 }

@@ -3,6 +3,7 @@
 #define DPIPE_DATA_OPEN_SAMPLES_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/status.h"
@@ -13,10 +14,12 @@ namespace dpipe {
 struct OpenSamplesOptions {
   // The column or JSON field that has the caption; empty: "text" or "caption".
   std::string caption_column;
+  // Of images that have none; without it they are errors, or, in shards, skipped.
+  std::optional<std::string> default_caption;
 };
 
-// "shards-{00..99}.tar" and the like: a TarDataset. A folder: a FolderDataset, or, if it has no
-// metadata.jsonl but .tar files, a TarDataset of those. Errors are theirs.
+// A file, "shards-{00..99}.tar" and the like: a TarDataset. A folder: a FolderDataset, or, if it
+// has no metadata.jsonl nor metadata.csv but .tar files, a TarDataset of those. Errors are theirs.
 absl::StatusOr<std::unique_ptr<SampleSource>> OpenSamples(const std::string& where,
                                                           const OpenSamplesOptions& options = {});
 

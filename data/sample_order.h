@@ -4,10 +4,9 @@
 #define DPIPE_DATA_SAMPLE_ORDER_H_
 
 #include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <vector>
+
+#include "data/recent_epochs.h"
 
 namespace dpipe {
 
@@ -27,14 +26,10 @@ class SampleOrder {
   int32_t size() const { return size_; }
 
  private:
-  using Order = std::shared_ptr<const std::vector<int32_t>>;
-  Order OrderOf(int64_t epoch) const;
-
   const uint64_t seed_;
   const int32_t size_;
   const uint32_t stream_;
-  mutable std::mutex mutex_;
-  mutable std::map<int64_t, Order> recent_;  // by epoch; a few
+  mutable RecentEpochs<std::vector<int32_t>> recent_;
 };
 
 }  // namespace dpipe

@@ -27,6 +27,15 @@ class SampleSource {
   // Whether the sample has a condition picture.
   virtual bool has_condition(int32_t index) const = 0;
 
+  // The same for the same samples in the same order, wherever they lie: what tells whether a run
+  // goes on with, or another host has, the data that the run began with. Of the names relative to
+  // the data set, of the sizes of files in bytes, and of the captions where opening the data set
+  // reads them; not of pixels nor of times.
+  virtual std::string fingerprint() const = 0;
+  // What a person should know of what was found when the data set was opened, such as files that
+  // are left out: a sentence each, without its full stop.
+  virtual std::vector<std::string> notes() const { return {}; }
+
   // Each reads the storage again. Errors name the file.
   virtual absl::StatusOr<std::string> LoadCaption(int32_t index) const = 0;
   virtual absl::StatusOr<Image> LoadImage(int32_t index) const = 0;

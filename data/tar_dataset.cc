@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "data/caption_text.h"
 #include "data/file_part.h"
+#include "data/fingerprint.h"
+#include "data/metadata_rows.h"
 #include "data/shard_pattern.h"
 #include "nlohmann/json.hpp"
 
@@ -23,6 +25,9 @@ struct KeyAndExtension {
   std::string key;
   std::string extension;  // in lower case
 };
+
+// Whether the last part of a path begins with a dot.
+bool IsHidden(const std::string& name) { return name[name.rfind('/') + 1] == '.'; }
 
 // At the first dot of the last part of the path, but not one in front of it (".hidden").
 KeyAndExtension Split(const std::string& name) {
@@ -40,6 +45,7 @@ absl::StatusOr<std::unique_ptr<TarDataset>> TarDataset::Open(const std::string& 
   auto dataset = std::unique_ptr<TarDataset>(new TarDataset(pattern, options));
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> shards, FindShards(pattern));
   for (const std::string& shard : shards) DPIPE_RETURN_IF_ERROR(dataset->AddShard(shard));
+  dataset->TakeFingerprint();
   if (!dataset->samples_.empty()) return dataset;
   return absl::InvalidArgumentError(absl::StrCat("data set ", pattern, ": no JPEG, PNG or WebP in ",
                                                  shards.size(), " tar file(s)"));
@@ -53,6 +59,10 @@ absl::Status TarDataset::AddShard(const std::string& path) {
   std::vector<Sample> found;
   std::unordered_map<std::string, size_t> places;  // in `found`, by key
   for (const TarMember& member : members) {
+    if (IsHidden(member.name)) {
+      ++num_hidden_;
+      continue;
+    }
     KeyAndExtension split = Split(member.name);
     const Kind kind = KindOf(split.extension);
     if (kind.part == kNumParts) continue;
@@ -76,6 +86,38 @@ absl::Status TarDataset::AddShard(const std::string& path) {
   if (static_cast<int64_t>(samples_.size()) <= limit) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("data set ", pattern_, ": more than ", limit, " samples, up to ", path));
+}
+
+void TarDataset::TakeFingerprint() {
+  Fingerprint fingerprint;
+  for (const Sample& sample : samples_) {
+    const std::string& shard = shards_[sample.shard];
+    fingerprint.Add(absl::string_view(shard).substr(shard.rfind('/') + 1)).Add(sample.key);
+    for (const Place& place : sample.parts) fingerprint.Add(place.extension).AddNumber(place.size);
+  }
+  fingerprint_ = fingerprint.ToString();
+}
+
+std::vector<std::string> TarDataset::notes() const {
+  std::vector<std::string> notes;
+  if (num_keys_without_image_ > 0 || num_hidden_ > 0) {
+    notes.push_back(absl::StrCat("ignored: ", num_keys_without_image_,
+                                 " names with members but no JPEG, PNG or WebP, ", num_hidden_,
+                                 " members whose names begin with a dot"));
+  }
+  const int64_t num_without_caption =
+      std::count_if(samples_.begin(), samples_.end(), [](const Sample& sample) {
+        return sample.parts[kCaption].size < 0 && sample.parts[kJson].size < 0;
+      });
+  if (num_without_caption > 0) {
+    notes.push_back(
+        absl::StrCat(num_without_caption, " of the ", samples_.size(),
+                     " images have no .txt, .caption or .json ",
+                     options_.default_caption.has_value()
+                         ? absl::StrCat("and get the caption \"", *options_.default_caption, "\"")
+                         : absl::StrCat("and will be skipped: ", kWithoutCaptions)));
+  }
+  return notes;
 }
 
 TarDataset::Kind TarDataset::KindOf(const std::string& extension) {
@@ -128,25 +170,31 @@ absl::StatusOr<std::string> TarDataset::LoadCaption(int32_t index) const {
     DPIPE_ASSIGN_OR_RETURN(const std::string text, Read(sample, kCaption, kMaxCaptionBytes));
     return CaptionText(text);
   }
-  if (sample.parts[kJson].size < 0) {
-    return absl::NotFoundError(absl::StrCat(image_path(index), ": no .txt, .caption or .json"));
-  }
+  if (sample.parts[kJson].size >= 0) return CaptionInJson(sample);
+  if (options_.default_caption.has_value()) return *options_.default_caption;
+  return absl::NotFoundError(absl::StrCat(image_path(index), ": no .txt, .caption or .json"));
+}
+
+absl::StatusOr<std::string> TarDataset::CaptionInJson(const Sample& sample) const {
   DPIPE_ASSIGN_OR_RETURN(const std::string text, Read(sample, kJson, kMaxCaptionBytes));
   const absl::Status utf8 = CheckUtf8(text);
   if (!utf8.ok()) {
     return absl::Status(utf8.code(), absl::StrCat(Describe(sample, kJson), ": ", utf8.message()));
   }
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(Describe(sample, kJson), ": not a JSON object"));
+  }
   std::string column = options_.caption_column;
   if (column.empty()) {
-    column =
-        json.is_object() && !json.contains("caption") && json.contains("text") ? "text" : "caption";
+    column = !json.contains("caption") && json.contains("text") ? "text" : "caption";
   }
-  if (json.is_object() && json.contains(column) && json[column].is_string()) {
-    return CaptionText(json[column].get<std::string>());
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(Describe(sample, kJson), ": not a JSON object with a string \"", column, "\""));
+  const bool has_value = json.contains(column) && !json[column].is_null();
+  if (has_value && json[column].is_string()) return CaptionText(json[column].get<std::string>());
+  if (!has_value && options_.default_caption.has_value()) return *options_.default_caption;
+  return absl::InvalidArgumentError(absl::StrCat(
+      Describe(sample, kJson), ": no caption \"", column, "\", which must be a string; it has ",
+      ColumnsText(json), ": name the caption's with --data.caption_column"));
 }
 
 absl::StatusOr<Image> TarDataset::LoadImage(int32_t index) const {

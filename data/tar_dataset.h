@@ -1,5 +1,6 @@
 // Tar shards of images with captions, in WebDataset's layout: members 000.jpg, 000.txt, 000.json
-// with the same name up to the first dot of its last part are one sample.
+// with the same name up to the first dot of its last part are one sample. Members whose names begin
+// with a dot, as "._000.jpg" that macOS adds, are left out.
 //
 //   image      .jpg .jpeg .png .webp
 //   caption    .txt, or .caption, or .json: its caption column
@@ -14,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,9 @@ namespace dpipe {
 struct TarDatasetOptions {
   // The field of .json members that has the caption; empty: "caption" or else "text".
   std::string caption_column;
+  // Of samples that have none: no caption's member, or no such field in it, or null there. Without
+  // it, loading them is an error.
+  std::optional<std::string> default_caption;
   DecodeLimits decode_limits;
   TarLimits tar_limits;  // of each shard
   int64_t max_samples = 200'000'000;
@@ -44,6 +49,9 @@ class TarDataset final : public SampleSource {
   const std::string& name() const override { return pattern_; }
   std::string image_path(int32_t index) const override;
   bool has_condition(int32_t index) const override;
+  // Of what the index has: names and sizes of members, not what captions say.
+  std::string fingerprint() const override { return fingerprint_; }
+  std::vector<std::string> notes() const override;
   absl::StatusOr<std::string> LoadCaption(int32_t index) const override;
   absl::StatusOr<Image> LoadImage(int32_t index) const override;
   absl::StatusOr<ImageSize> LoadImageSize(int32_t index) const override;
@@ -75,6 +83,8 @@ class TarDataset final : public SampleSource {
   TarDataset(std::string pattern, const TarDatasetOptions& options)
       : pattern_(std::move(pattern)), options_(options) {}
   absl::Status AddShard(const std::string& path);
+  void TakeFingerprint();
+  absl::StatusOr<std::string> CaptionInJson(const Sample& sample) const;
   static Kind KindOf(const std::string& extension);
   absl::Status AddMember(const TarMember& member, const Kind& kind, Sample* sample);
   absl::StatusOr<std::string> Read(const Sample& sample, Part part, int64_t max_bytes) const;
@@ -86,6 +96,8 @@ class TarDataset final : public SampleSource {
   std::vector<std::string> shards_;
   std::vector<Sample> samples_;
   int64_t num_keys_without_image_ = 0;
+  int64_t num_hidden_ = 0;  // members
+  std::string fingerprint_;
 };
 
 }  // namespace dpipe

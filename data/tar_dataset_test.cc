@@ -71,7 +71,8 @@ TEST_F(TarDatasetTest, CaptionFieldMayBeNamed) {
   EXPECT_EQ((*OpenSamples(folder_ + "/a.tar", options))->LoadCaption(0).value(), "un");
   options.caption_column = "de";
   EXPECT_THAT(std::string((*OpenSamples(folder_, options))->LoadCaption(0).status().message()),
-              HasSubstr("a.tar: 0.json: not a JSON object with a string \"de\""));
+              HasSubstr("a.tar: 0.json: no caption \"de\", which must be a string; it has "
+                        "\"text\", \"fr\": name the caption's with --data.caption_column"));
 }
 
 TEST_F(TarDatasetTest, CaptionsAreCleanedAndNamedAsTheyAre) {
@@ -157,6 +158,67 @@ TEST_F(TarDatasetTest, SamplesWithoutCaptionAreSkipped) {
   ASSERT_TRUE(loader.ok()) << loader.status();
   EXPECT_EQ((*loader)->Indices(0, {0, 2}).value(), (std::vector<int32_t>{1, 1}));
   EXPECT_THAT((*loader)->Quarantine()[0].reason, HasSubstr("0.png: no .txt, .caption or .json"));
+}
+
+TEST_F(TarDatasetTest, CaptionsMayBeOptional) {
+  Write("a.tar", MakeTar({{"0.png", Png(8)},
+                          {"1.png", Png(8)},
+                          {"1.txt", "one"},
+                          {"2.png", Png(8)},
+                          {"2.json", "{\"caption\": null}"},
+                          {"3.png", Png(8)},
+                          {"3.json", "{\"caption\": 5}"}}));
+  EXPECT_THAT(
+      (*OpenSamples(folder_))->notes(),
+      testing::ElementsAre(HasSubstr("1 of the 4 images have no .txt, .caption or .json and "
+                                     "will be skipped: --data.default_caption=TEXT")));
+  OpenSamplesOptions options;
+  options.default_caption = "a sks";
+  const auto dataset = OpenSamples(folder_ + "/a.tar", options);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->LoadCaption(0).value(), "a sks");
+  EXPECT_EQ((*dataset)->LoadCaption(1).value(), "one");
+  EXPECT_EQ((*dataset)->LoadCaption(2).value(), "a sks");
+  EXPECT_FALSE((*dataset)->LoadCaption(3).ok());
+  EXPECT_THAT((*dataset)->notes(),
+              testing::ElementsAre("1 of the 4 images have no .txt, .caption or .json and get the "
+                                   "caption \"a sks\""));
+}
+
+TEST_F(TarDatasetTest, HiddenMembersAreLeftOut) {
+  Write("a.tar",
+        MakeTar({{"sub/._0.png", "AppleDouble"}, {"sub/0.png", Png(8)}, {"sub/0.txt", "x"}}));
+  const auto dataset = OpenSamples(folder_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ((*dataset)->size(), 1);
+  EXPECT_THAT((*dataset)->notes(),
+              testing::ElementsAre(HasSubstr("1 members whose names begin with a dot")));
+}
+
+TEST_F(TarDatasetTest, FingerprintIsOfTheIndex) {
+  const auto fingerprint = [this](const std::string& shard, const std::string& caption) {
+    const std::string path = absl::StrCat(folder_, "/", shard, "/a.tar");
+    EXPECT_TRUE(MakeFolder(absl::StrCat(folder_, "/", shard)).ok());
+    EXPECT_TRUE(WriteFileAtomically(path, MakeTar({{"0.png", Png(8)}, {"0.txt", caption}})).ok());
+    return (*OpenSamples(path))->fingerprint();
+  };
+  EXPECT_EQ(fingerprint("one", "a cat"), fingerprint("two", "a cat"));
+  EXPECT_NE(fingerprint("one", "a cat"), fingerprint("two", "a tiger"));
+}
+
+TEST_F(TarDatasetTest, OpenSamplesKnowsCompressedShards) {
+  Write("a.tar.gz", "\x1f\x8b and so on");
+  EXPECT_THAT(std::string(OpenSamples(folder_ + "/a.tar.gz").status().message()),
+              HasSubstr("/a.tar.gz: compressed by gzip"));
+  EXPECT_THAT(std::string(OpenSamples(folder_ + "/no.tar.gz").status().message()),
+              HasSubstr("/no.tar.gz: no such file"));
+}
+
+TEST_F(TarDatasetTest, OpenSamplesReadsACsvBesideShards) {
+  Write("0.tar", MakeTar({{"0.png", Png(8)}, {"0.txt", "tar"}}));
+  Write("m.png", Png(8));
+  Write("metadata.csv", "file_name,text\nm.png,folder\n");
+  EXPECT_EQ((*OpenSamples(folder_))->LoadCaption(0).value(), "folder");
 }
 
 }  // namespace

@@ -13,6 +13,17 @@ namespace {
 
 constexpr int64_t kBlock = 512;
 
+// How compressed files begin. No name of a member does, except bzip2's "BZh", which is left out.
+struct Compression {
+  absl::string_view magic;
+  const char* program;
+};
+constexpr Compression kCompressions[] = {{"\x1f\x8b", "gzip"},
+                                         {"\xfd"
+                                          "7zX",
+                                          "xz"},
+                                         {"\x28\xb5\x2f\xfd", "zstd"}};
+
 // A field up to its first NUL.
 absl::string_view TextOf(absl::string_view field) { return field.substr(0, field.find('\0')); }
 
@@ -107,6 +118,7 @@ class Indexer {
   Indexer(const InputFile& file, const TarLimits& limits) : file_(file), limits_(limits) {}
 
   absl::StatusOr<std::vector<TarMember>> Run() {
+    DPIPE_RETURN_IF_ERROR(CheckNotCompressed());
     for (int64_t count = 0;; ++count) {
       if (at_ + kBlock > file_.size()) {
         return Error("the file ends without an end mark: it was cut off, or is no tar");
@@ -123,6 +135,19 @@ class Indexer {
   }
 
  private:
+  absl::Status CheckNotCompressed() const {
+    DPIPE_ASSIGN_OR_RETURN(const std::string start,
+                           file_.Read(0, std::min<int64_t>(file_.size(), 4)));
+    for (const Compression& compression : kCompressions) {
+      if (start.substr(0, compression.magic.size()) != compression.magic) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          file_.path(), ": compressed by ", compression.program,
+          ", where no member can be read without those before it; unpack it to a .tar first: ",
+          compression.program, " -d -k ", file_.path()));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Error(absl::string_view what) const {
     return absl::InvalidArgumentError(
         absl::StrCat(file_.path(), ": at byte ", at_, " of ", file_.size(), ": ", what));

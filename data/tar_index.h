@@ -3,7 +3,8 @@
 // Reads ustar headers with pax ("x") and GNU ("L", base-256 sizes) extensions: what GNU tar, BSD
 // tar and Python's tarfile write [POSIX.1-2017, pax, "ustar Interchange Format"]. Our own reader
 // and not a library's, as those hand out members one after another, and training reads them in an
-// order that is a function of (seed, epoch) alone. A compressed tar has no such places: unpack it.
+// order that is a function of (seed, epoch) alone. A compressed tar has no such places, and the
+// error says how to unpack it.
 //
 // The file may be anything. Checksums are checked, sizes are checked against the file before they
 // are used, and names, members and extension headers are bounded. Nothing is ever unpacked, so a

@@ -127,5 +127,16 @@ TEST_F(TarIndexTest, PartsOutsideTheFileAreErrors) {
   EXPECT_FALSE(ReadFilePart(path_, int64_t{1} << 62, int64_t{1} << 62).ok());
 }
 
+TEST_F(TarIndexTest, CompressedFilesAreNamedSo) {
+  for (const size_t size : {4, 600}) {
+    std::string bytes(size, 'x');
+    EXPECT_THAT(ErrorOf(bytes.replace(0, 2, "\x1f\x8b")),
+                HasSubstr("made.tar: compressed by gzip, where no member can be read without those "
+                          "before it; unpack it to a .tar first: gzip -d -k " +
+                          path_));
+    EXPECT_THAT(ErrorOf(bytes.replace(0, 4, "\x28\xb5\x2f\xfd")), HasSubstr("by zstd"));
+  }
+}
+
 }  // namespace
 }  // namespace dpipe

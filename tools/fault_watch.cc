@@ -59,10 +59,7 @@ std::vector<std::string> FaultWatch::Summary() const {
   lines.push_back(absl::StrCat("Skipped:  ", Count(images.size(), "image"),
                                " that cannot be decoded, whose place others took"));
   for (size_t i = 0; i < images.size() && i < kImagesNamed; ++i) {
-    // Most reasons name the file themselves.
-    const bool is_named = absl::StartsWith(images[i].reason, images[i].path);
-    lines.push_back(
-        absl::StrCat("          ", is_named ? "" : images[i].path + ": ", images[i].reason));
+    lines.push_back(absl::StrCat("          ", images[i].ToString()));
   }
   if (images.size() > kImagesNamed) {
     lines.push_back(absl::StrCat("          and ", images.size() - kImagesNamed, " more"));

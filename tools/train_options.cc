@@ -129,6 +129,9 @@ absl::StatusOr<models::TrainingDataOptions> DataOptions(
   DPIPE_ASSIGN_OR_RETURN(options.folder, models::FindDataFor(model_folder, config.model().kind(),
                                                              config.data().path(), say));
   options.caption_column = config.data().caption_column();
+  if (config.data().optional_captions() || !config.data().default_caption().empty()) {
+    options.default_caption = config.data().default_caption();
+  }
   options.random_flip = config.data().flip();
   options.random_crop = config.data().crop();
   options.max_corrupt = config.data().max_corrupt();

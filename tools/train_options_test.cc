@@ -72,6 +72,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
                              "--ema.start_step=100",
                              "--dtype=bf16",
                              "--data.max_corrupt=3",
+                             "--data.optional_captions",
                              "--data.cache=/cache",
                              "--data.patch_share=0.25",
                              "--out=/out/model/",
@@ -97,6 +98,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->draw.kind, diffusion::SamplerKind::kDpmSolver);
   EXPECT_EQ(options->setup.model.prediction_type, diffusion::PredictionType::kV);
   EXPECT_EQ(options->setup.data.max_corrupt, 3);
+  EXPECT_EQ(options->setup.data.default_caption, "");
   EXPECT_EQ(options->setup.cache_folder, "/cache");
   EXPECT_EQ(options->setup.patch_share, 0.25);
   EXPECT_EQ(options->setup.data.quarantine_path, "/out/model.quarantine");

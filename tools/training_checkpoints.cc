@@ -193,11 +193,25 @@ absl::StatusOr<std::optional<TrainingPlans>> TrainingCheckpoints::SavedPlans(
   return std::optional<TrainingPlans>(std::move(plans));
 }
 
-absl::Status TrainingCheckpoints::CheckDataset(int64_t size) const {
-  if (checkpoint_ == nullptr || resumed()->dataset_size == size) return absl::OkStatus();
+absl::Status TrainingCheckpoints::CheckDataset(int64_t size, const std::string& fingerprint) const {
+  if (checkpoint_ == nullptr) return absl::OkStatus();
+  if (resumed()->dataset_size != size) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(checkpoint_->folder(), ": the data set had ", resumed()->dataset_size,
+                     " samples and has ", size, " now: they would come in another order"));
+  }
+  const std::string& saved = resumed()->data_fingerprint;
+  if (saved.empty() || saved == fingerprint) return absl::OkStatus();
+  const std::string change =
+      absl::StrCat("the data set's fingerprint: ", saved, " -> ", fingerprint);
+  if (options_.allow_config_change) {
+    say_(absl::StrCat("Changed:  ", change));
+    return absl::OkStatus();
+  }
   return absl::FailedPreconditionError(
-      absl::StrCat(checkpoint_->folder(), ": the data set had ", resumed()->dataset_size,
-                   " samples and has ", size, " now: they would come in another order"));
+      absl::StrCat(checkpoint_->folder(), ": ", change, ": names, captions or sizes of its ", size,
+                   " samples are others than those of the run so far; with ", kRiskFlag,
+                   " it goes on with them"));
 }
 
 absl::Status TrainingCheckpoints::Restore(LocalSession* session) {

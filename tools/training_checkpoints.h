@@ -77,8 +77,9 @@ class TrainingCheckpoints {
   // were asked for.
   absl::StatusOr<std::optional<TrainingPlans>> SavedPlans(
       const std::map<std::string, std::string>& plan_for);
-  // That the data set still has as many samples.
-  absl::Status CheckDataset(int64_t size) const;
+  // That the data set still has as many samples, and, unless a change is allowed, the same ones by
+  // their fingerprint (SampleSource::fingerprint), where the checkpoint has it.
+  absl::Status CheckDataset(int64_t size, const std::string& fingerprint) const;
   // Puts the saved state into a session that begins at the saved step, and lets go of the files:
   // what is removed later would else go on taking its place on the disk.
   absl::Status Restore(LocalSession* session);

@@ -10,6 +10,7 @@
 namespace dpipe::tools {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -30,6 +31,7 @@ class TrainingCheckpointsTest : public ::testing::Test {
     content.info.step = content.info.num_updates = step;
     content.info.num_steps = 100;
     content.info.dataset_size = 64;
+    content.info.data_fingerprint = data_fingerprint_;
     content.info.config = config_;
     content.info.plan_for = {{"devices", "2"}};
     content.texts["plan.textproto"] = "strategy: \"saved plan\"\n";
@@ -54,6 +56,7 @@ class TrainingCheckpointsTest : public ::testing::Test {
 
   CheckpointOptions options_;
   ConfigFields config_ = {{"seed", "1"}, {"optimizer.lr", "0.001"}, {"output.path", "a"}};
+  std::string data_fingerprint_ = "abc";
   std::string said_, error_;
 };
 
@@ -171,9 +174,25 @@ TEST_F(TrainingCheckpointsTest, TheDataSetMustBeAsLarge) {
   WriteCheckpoint(10);
   const auto checkpoints = Open("auto");
   ASSERT_TRUE(checkpoints.ok());
-  EXPECT_TRUE((*checkpoints)->CheckDataset(64).ok());
-  EXPECT_THAT(std::string((*checkpoints)->CheckDataset(65).message()),
+  EXPECT_TRUE((*checkpoints)->CheckDataset(64, "abc").ok());
+  EXPECT_THAT(std::string((*checkpoints)->CheckDataset(65, "abc").message()),
               HasSubstr("the data set had 64 samples and has 65 now"));
+}
+
+TEST_F(TrainingCheckpointsTest, TheDataSetMustBeTheSame) {
+  WriteCheckpoint(10);
+  EXPECT_THAT(std::string((*Open("auto"))->CheckDataset(64, "xyz").message()),
+              AllOf(HasSubstr("step_00000010: the data set's fingerprint: abc -> xyz"),
+                    HasSubstr("with --allow_config_change it goes on")));
+  options_.allow_config_change = true;
+  EXPECT_TRUE((*Open("auto"))->CheckDataset(64, "xyz").ok());
+  EXPECT_THAT(said_, HasSubstr("Changed:  the data set's fingerprint: abc -> xyz"));
+}
+
+TEST_F(TrainingCheckpointsTest, CheckpointsWithoutFingerprintAreOfAnyData) {
+  data_fingerprint_.clear();
+  WriteCheckpoint(10);
+  EXPECT_TRUE((*Open("auto"))->CheckDataset(64, "xyz").ok());
 }
 
 TEST(ConfigPolicyTest, IsWrittenDown) {

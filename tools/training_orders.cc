@@ -21,9 +21,15 @@ std::string FirstDifference(const RunIdentity& here, const RunIdentity& there) {
     if (absl::StartsWith(field, "job.") || value(here, field) == value(there, field)) continue;
     return absl::StrCat("--", field, "=", value(here, field), " here, but ", value(there, field));
   }
-  if (here.dataset_size() == there.dataset_size()) return "";
-  return absl::StrCat("a data set of ", here.dataset_size(), " samples here, but ",
-                      there.dataset_size());
+  if (here.dataset_size() != there.dataset_size()) {
+    return absl::StrCat("a data set of ", here.dataset_size(), " samples here, but ",
+                        there.dataset_size());
+  }
+  if (here.data_fingerprint() == there.data_fingerprint()) return "";
+  return absl::StrCat(
+      "a data set with the fingerprint ", here.data_fingerprint(),
+      " here, but with other names, captions or sizes of files, and the fingerprint ",
+      there.data_fingerprint(), ",");
 }
 
 absl::Status NotUnderstood(const char* what) {
@@ -33,10 +39,11 @@ absl::Status NotUnderstood(const char* what) {
 }  // namespace
 
 absl::Status CheckSameRun(ProcessGroup* processes, const std::map<std::string, std::string>& config,
-                          int64_t dataset_size) {
+                          int64_t dataset_size, const std::string& data_fingerprint) {
   RunIdentity own, first;
   own.mutable_config()->insert(config.begin(), config.end());
   own.set_dataset_size(dataset_size);
+  own.set_data_fingerprint(data_fingerprint);
   DPIPE_ASSIGN_OR_RETURN(const std::string text,
                          processes->FromLeader("the run's configuration", own.SerializeAsString()));
   if (!first.ParseFromString(text)) return NotUnderstood("the flags");

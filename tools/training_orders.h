@@ -13,9 +13,10 @@
 namespace dpipe::tools {
 
 // FailedPrecondition where another process than the first has other flags than it, but for job.*,
-// or finds a data set of another size; names the field and both values.
+// or finds a data set of another size or fingerprint (SampleSource::fingerprint); names the field
+// and both values.
 absl::Status CheckSameRun(ProcessGroup* processes, const std::map<std::string, std::string>& config,
-                          int64_t dataset_size);
+                          int64_t dataset_size, const std::string& data_fingerprint);
 
 // The first's answer, for all.
 absl::StatusOr<bool> AgreeWhetherToPlan(ProcessGroup* processes, bool plan);

@@ -43,10 +43,12 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
 }
 
 absl::Status TrainingRun::CheckData() const {
-  const int64_t size = setup_->loader().dataset().size();
-  if (leads()) DPIPE_RETURN_IF_ERROR(checkpoints_->CheckDataset(size));
+  const SampleSource& data = setup_->loader().dataset();
+  if (leads()) {
+    DPIPE_RETURN_IF_ERROR(checkpoints_->CheckDataset(data.size(), data.fingerprint()));
+  }
   if (processes() == nullptr) return absl::OkStatus();
-  return CheckSameRun(processes(), options_.config_fields, size);
+  return CheckSameRun(processes(), options_.config_fields, data.size(), data.fingerprint());
 }
 
 // The plans and steps that the first process has chosen.
@@ -180,6 +182,7 @@ absl::Status TrainingRun::SaveCheckpoint(CheckpointInfo info) {
   info.seed = options_.setup.seed;
   info.global_batch = plans_.plan.global_batch();
   info.dataset_size = setup_->loader().dataset().size();
+  info.data_fingerprint = setup_->loader().dataset().fingerprint();
   info.learning_rate = job_.optimizer.learning_rate.At(session_->next_step());
   info.plan_for = PlanIsFor();
   return checkpoints_->Save(*session_, plans_, std::move(info));

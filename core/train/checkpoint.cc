@@ -32,6 +32,13 @@ class Fields {
       (*values)[key] = value.get<std::string>();
     }
   }
+  // Of fields that earlier versions did not write.
+  void ReadIfThere(const char* name, std::string* value) {
+    const auto it = json_.find(name);
+    if (it == json_.end()) return;
+    if (!it->is_string()) return Note(absl::StrCat("'", name, "' is not a string"));
+    *value = it->get<std::string>();
+  }
   void Note(const std::string& problem) {
     if (problem_.empty()) problem_ = problem;
   }
@@ -58,6 +65,7 @@ std::string CheckpointInfoText(const CheckpointInfo& info) {
   json["seed"] = info.seed;
   json["global_batch"] = info.global_batch;
   json["dataset_size"] = info.dataset_size;
+  json["data_fingerprint"] = info.data_fingerprint;
   json["epoch"] = info.epoch();
   json["epoch_position"] = info.epoch_position();
   json["learning_rate"] = Finite(info.learning_rate);
@@ -88,6 +96,7 @@ absl::StatusOr<CheckpointInfo> ParseCheckpointInfo(const std::string& text) {
   fields.Read("seed", &info.seed);
   fields.Read("global_batch", &info.global_batch);
   fields.Read("dataset_size", &info.dataset_size);
+  fields.ReadIfThere("data_fingerprint", &info.data_fingerprint);
   fields.Read("learning_rate", &info.learning_rate);
   fields.Read("training_ns", &info.training_ns);
   fields.Read("loss_sum", &info.loss_sum);

@@ -26,9 +26,10 @@ struct CheckpointInfo {
   int64_t num_steps = 0;  // of the whole run, which the learning rate's schedule counts on
   uint64_t seed = 0;
   int64_t global_batch = 0;
-  int64_t dataset_size = 0;  // samples of an epoch; 0: not known
-  double learning_rate = 0;  // of the next step, for who reads the file
-  Nanos training_ns = 0;     // in steps, over all processes that had a part in the run
+  int64_t dataset_size = 0;      // samples of an epoch; 0: not known
+  std::string data_fingerprint;  // SampleSource::fingerprint; empty: saved by an earlier version
+  double learning_rate = 0;      // of the next step, for who reads the file
+  Nanos training_ns = 0;         // in steps, over all processes that had a part in the run
   // The running mean of the loss: see RunningMean.
   double loss_sum = 0;
   double loss_weight = 0;

@@ -42,6 +42,7 @@ CheckpointContent MakeContent(int64_t step) {
   content.info.seed = 0xfedcba9876543210u;
   content.info.global_batch = 8;
   content.info.dataset_size = 100;
+  content.info.data_fingerprint = "f00d";
   content.info.loss_sum = 0.1 + 0.2;
   content.info.config = {{"model", "tiny \"sd\"\n"}, {"lr", "0.001"}};
   content.info.plan_for = {{"devices", "2"}};
@@ -370,6 +371,16 @@ TEST(CheckpointInfoTest, WrongOnesAreNamed) {
   EXPECT_THAT(message("\"seed\"", "\"sead\""), HasSubstr("'seed' is missing or no number"));
   EXPECT_THAT(message("\"num_updates\": 4", "\"num_updates\": -5"), HasSubstr("-5 updates in 4"));
   EXPECT_THAT(message("\"0.001\"", "0.001"), HasSubstr("'config.lr' is no string"));
+}
+
+TEST(CheckpointInfoTest, EarlierVersionsHadNoFingerprint) {
+  std::string text = CheckpointInfoText(MakeContent(4).info);
+  EXPECT_EQ(ParseCheckpointInfo(text)->data_fingerprint, "f00d");
+  const std::string field = "\"data_fingerprint\": \"f00d\",";
+  text.erase(text.find(field), field.size());
+  const auto read = ParseCheckpointInfo(text);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->data_fingerprint, "");
 }
 
 TEST(CheckpointInfoTest, ALossThatIsNoNumberStartsAnew) {

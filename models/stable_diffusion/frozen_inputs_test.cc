@@ -190,6 +190,31 @@ TEST(FrozenCacheTest, AFolderKeepsItBitForBit) {
   EXPECT_EQ(damaged, 1);
 }
 
+// Entries are of a picture's width and height: a cache folder serves other sizes with other
+// entries.
+TEST(FrozenCacheTest, AFolderKeepsEachSize) {
+  TrainingSetupOptions options = Options(4);
+  options.cache_folder = ::testing::TempDir() + "/frozen_cache_of_sizes";
+  std::filesystem::remove_all(options.cache_folder);
+  const auto build = [&](int image_size) {
+    options.model.image_size = image_size;
+    const auto setup = TrainingSetup::Create(options);
+    EXPECT_TRUE(setup.ok()) << setup.status();
+    const auto cached = (*setup)->BuildCache(/*num_steps=*/1);
+    EXPECT_TRUE(cached.ok()) << cached.status();
+    const auto latents = (*setup)->job().inputs->Load("unet", "latents", 0, {0, 4}, Device::Cpu());
+    EXPECT_TRUE(latents.ok()) << latents.status();
+    return std::make_pair((*cached)->num_computed, latents.ok() ? latents->dim(1) : 0);
+  };
+  const auto [num_first, first_height] = build(64);
+  EXPECT_EQ(first_height, 64 / 4);
+  const auto [num_second, second_height] = build(32);
+  EXPECT_EQ(second_height, 32 / 4);
+  EXPECT_EQ(num_second, 4) << "the pictures of a step, but no captions";
+  EXPECT_EQ(build(64).first, 0);
+  EXPECT_EQ(build(32).first, 0);
+}
+
 TEST(FrozenCacheTest, RefusesRandomViews) {
   TrainingSetupOptions options = Options(4);
   options.data.random_flip = true;

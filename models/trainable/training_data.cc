@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "data/held_out.h"
 #include "data/open_samples.h"
 
@@ -22,28 +23,43 @@ absl::StatusOr<std::unique_ptr<DataLoader>> HeldOutLoader(std::unique_ptr<Sample
   return DataLoader::Create(std::move(source), loading);
 }
 
+void AddNotes(const SampleSource& source, std::vector<std::string>* notes) {
+  for (const std::string& note : source.notes()) {
+    notes->push_back(absl::StrCat(source.name(), ": ", note));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options,
                                               DataLoaderOptions loading) {
   OpenSamplesOptions opening;
   opening.caption_column = options.caption_column;
+  opening.default_caption = options.default_caption;
   loading.random_crop = options.random_crop;
   loading.random_flip = options.random_flip;
   loading.max_corrupt = options.max_corrupt;
   loading.max_corrupt_share = options.max_corrupt_share;
   DPIPE_ASSIGN_OR_RETURN(std::unique_ptr<SampleSource> training,
                          OpenSamples(options.folder, opening));
+  TrainingData data;
+  AddNotes(*training, &data.notes);
   std::unique_ptr<SampleSource> held_out;
   if (!options.held_out_folder.empty()) {
     DPIPE_ASSIGN_OR_RETURN(held_out, OpenSamples(options.held_out_folder, opening));
+    DPIPE_RETURN_IF_ERROR(CheckNothingShared(*training, *held_out));
+    AddNotes(*held_out, &data.notes);
   } else if (options.held_out_share != 0) {
     DPIPE_ASSIGN_OR_RETURN(DividedSource divided,
                            HoldOut(std::move(training), options.held_out_share));
     training = std::move(divided.training);
     held_out = std::move(divided.held_out);
   }
-  TrainingData data;
+  if (training->size() < loading.global_batch) {
+    data.notes.push_back(absl::StrCat("there are ", training->size(),
+                                      " images for a global batch of ", loading.global_batch,
+                                      ": images repeat within every step"));
+  }
   DataLoaderOptions training_loading = loading;
   training_loading.quarantine_path = options.quarantine_path;
   DPIPE_ASSIGN_OR_RETURN(data.training, DataLoader::Create(std::move(training), training_loading));

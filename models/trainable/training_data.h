@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
 #include "data/loader.h"
@@ -14,13 +16,14 @@ namespace dpipe::models {
 struct TrainingDataOptions {
   std::string folder;  // images with captions, or tar shards; see OpenSamples
   std::string caption_column;
+  std::optional<std::string> default_caption;  // see OpenSamplesOptions
   bool random_flip = false;
   bool random_crop = false;
   // See DataLoaderOptions; of what is trained on.
   int max_corrupt = 100;
   double max_corrupt_share = 1.0;
   std::string quarantine_path;
-  // Held out of training for evaluation: all of a folder of its own, or, where there is none, this
+  // Held out of training for evaluation: all of another data set, or, where there is none, this
   // share of the data set's files (see HoldOut). 0: nothing.
   std::string held_out_folder;
   double held_out_share = 0;
@@ -33,9 +36,12 @@ struct TrainingData {
   // Null where nothing is held out. Its step 0 has every sample that is evaluated, each once, at
   // the centre, whole and not mirrored.
   std::unique_ptr<DataLoader> held_out;
+  // What a person should know before training begins: see SampleSource::notes.
+  std::vector<std::string> notes;
 };
 
-// `loading` is for training: its crop and flip are overwritten by the options'.
+// `loading` is for training: its crop and flip are overwritten by the options'. Errors are those of
+// OpenSamples, HoldOut, CheckNothingShared and DataLoader.
 absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options,
                                               DataLoaderOptions loading);
 

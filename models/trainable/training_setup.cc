@@ -193,6 +193,7 @@ std::string TrainingSetup::Describe() const {
     absl::StrAppend(&data, "; evaluated on ", data_.held_out->options().global_batch, " of ",
                     data_.held_out->dataset().size(), " held out");
   }
+  for (const std::string& note : data_.notes) absl::StrAppend(&data, "\n          ", note);
   const Device& device = *workers_[0]->device();
   const std::string devices = absl::StrCat(
       device.kind() == DeviceKind::kCuda

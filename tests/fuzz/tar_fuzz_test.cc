@@ -1,4 +1,4 @@
-// Damaged tar shards, patterns, metadata.jsonl and quarantine logs.
+// Damaged tar shards, patterns, metadata.jsonl, metadata.csv and quarantine logs.
 #include <cstdio>
 
 #include "absl/strings/match.h"
@@ -118,6 +118,32 @@ TEST(TarFuzzTest, DamagedListsAreRefusedOrRead) {
     if (!log.ok()) {
       ASSERT_TRUE(absl::StrContains(log.status().message(), "quarantine.jsonl line"))
           << log.status();
+    }
+  }
+  EXPECT_GT(num_read, 0);
+  EXPECT_LT(num_read, num_iterations);
+}
+
+TEST(TarFuzzTest, DamagedTablesAreRefusedOrRead) {
+  const ScratchFolder scratch(ScratchFolder::Place::kMemory);
+  const std::string& folder = scratch.path();
+  WriteQuickly(folder + "/a.png", ReadFile("data/testdata/color.png").value());
+  fuzz::Material material;
+  material.files = {"file_name,text,other\r\na.png,\"x, \"\"y\"\"\",5\r\na.png,z,\r\n",
+                    "text,file_name\n\"two\nlines\",a.png\n"};
+  material.tokens = {"\"", "\"\"", ",", "\r\n", "\n", "a.png", "../", "\xef\xbb\xbf", "\xff"};
+  int64_t num_read = 0;
+  const int64_t num_iterations = fuzz::NumIterations(2000);
+  for (int64_t i = 0; i < num_iterations; ++i) {
+    SCOPED_TRACE(i);
+    RandomStream random(45, i, 0, RandomPurpose::kTest);
+    ASSERT_NO_FATAL_FAILURE(
+        WriteQuickly(folder + "/metadata.csv", fuzz::DamagedFile(random, material)));
+    const auto dataset = FolderDataset::Open(folder);
+    num_read += dataset.ok();
+    if (!dataset.ok()) {
+      ASSERT_TRUE(absl::StrContains(dataset.status().message(), "metadata.csv"))
+          << dataset.status();
     }
   }
   EXPECT_GT(num_read, 0);

@@ -1,0 +1,62 @@
+#include "data/folder_listing.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace dpipe {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Adds what is in `folder`; `prefix`, "" or "cats/", goes in front of its names. Fills in the
+// names of the sub-folders to go on with.
+std::error_code ListOne(const fs::path& folder, const std::string& prefix, FolderListing* listing,
+                        std::vector<std::string>* sub_folders) {
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    std::error_code ignored;  // of a link to nothing
+    if (name[0] == '.') {
+      ++listing->num_hidden;
+    } else if (!at->is_directory(ignored)) {
+      if (at->is_symlink(ignored) || at->is_regular_file(ignored)) {
+        listing->files.push_back(prefix + name);
+      }
+    } else if (at->is_symlink(ignored)) {
+      ++listing->num_linked_folders;
+    } else {
+      sub_folders->push_back(absl::StrCat(prefix, name, "/"));
+    }
+  }
+  return error;
+}
+
+}  // namespace
+
+bool FolderListing::Contains(const std::string& file) const {
+  return std::binary_search(files.begin(), files.end(), file);
+}
+
+absl::StatusOr<FolderListing> ListFolder(const std::string& folder) {
+  FolderListing listing;
+  std::vector<std::string> waiting = {""};
+  while (!waiting.empty()) {
+    const std::string prefix = waiting.back();
+    waiting.pop_back();
+    const fs::path path = fs::path(folder) / prefix;
+    const std::error_code error = ListOne(path, prefix, &listing, &waiting);
+    if (error == std::errc::permission_denied && !prefix.empty()) {
+      ++listing.num_closed_folders;
+    } else if (error) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot list ", path.string(), ": ", error.message()));
+    }
+  }
+  std::sort(listing.files.begin(), listing.files.end());
+  return listing;
+}
+
+}  // namespace dpipe

@@ -1,0 +1,180 @@
+#include "data/sidecar_files.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "core/base/file.h"
+#include "data/caption_text.h"
+#include "data/folder_listing.h"
+
+namespace dpipe {
+namespace {
+
+constexpr int64_t kMaxCaptionBytes = 1 << 20;
+constexpr const char* kImageExtensions[] = {".jpg", ".jpeg", ".png", ".webp"};
+constexpr const char* kConditionSuffixes[] = {".cond.png", ".conditioning.png"};
+
+template <size_t N>
+bool EndsWithAny(const std::string& name, const char* const (&endings)[N]) {
+  const std::string lower = absl::AsciiStrToLower(name);
+  return std::any_of(endings, endings + N,
+                     [&](const char* ending) { return absl::EndsWith(lower, ending); });
+}
+
+bool IsImage(const std::string& file) {
+  return EndsWithAny(file, kImageExtensions) && !EndsWithAny(file, kConditionSuffixes);
+}
+
+// ".gif" of "cats/7.GIF"; "without an extension" of "cats/README".
+std::string Extension(const std::string& file) {
+  const std::string name = file.substr(file.rfind('/') + 1);
+  const size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "without an extension"
+                                  : absl::AsciiStrToLower(name.substr(dot));
+}
+
+// "5 .gif, 2 .bmp": what of the folder is not `used`, the most frequent kinds first.
+std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::string>& used) {
+  constexpr size_t kMostKinds = 6;
+  std::map<std::string, int64_t> by_kind;
+  for (const std::string& file : listing.files) {
+    if (used.count(file) == 0) ++by_kind[Extension(file)];
+  }
+  std::vector<std::pair<std::string, int64_t>> kinds(by_kind.begin(), by_kind.end());
+  std::stable_sort(kinds.begin(), kinds.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  int64_t num_others = 0;
+  for (; kinds.size() > kMostKinds; kinds.pop_back()) num_others += kinds.back().second;
+  kinds.push_back({"of other kinds", num_others});
+  kinds.push_back({"whose names begin with a dot", listing.num_hidden});
+  kinds.push_back({"sub-folders that are symbolic links", listing.num_linked_folders});
+  kinds.push_back({"sub-folders that may not be listed", listing.num_closed_folders});
+  std::vector<std::string> parts;
+  for (const auto& [kind, count] : kinds) {
+    if (count > 0) parts.push_back(absl::StrCat(count, " ", kind));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+// "; ignored: 5 .gif", or, where metadata is a level below, where to find it.
+std::string WhyNothing(const FolderListing& listing) {
+  for (const std::string& file : listing.files) {
+    if (absl::EndsWith(file, "/metadata.jsonl") || absl::EndsWith(file, "/metadata.csv")) {
+      return absl::StrCat("; there is ", file, ": name the folder that it is in");
+    }
+  }
+  const std::string left_out = LeftOut(listing, {});
+  return left_out.empty() ? "" : absl::StrCat("; ignored: ", left_out);
+}
+
+// Images whose captions cannot be had: the first few by their names, the others by their number.
+class MissingCaptions {
+ public:
+  void Add(const std::string& image, const std::string& reason) {
+    ++count_;
+    if (named_.size() < kMostNamed) named_.push_back(absl::StrCat(image, " (", reason, ")"));
+  }
+  absl::Status Result(const std::string& folder, size_t num_images) const {
+    if (count_ == 0) return absl::OkStatus();
+    const bool all_named = count_ == static_cast<int64_t>(named_.size());
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data set ", folder, ": ", count_, " of its ", num_images,
+        " images have no caption: ", absl::StrJoin(named_, ", "), all_named ? "" : ", ...",
+        ". Captions are expected in a text file beside each image, of the same name, or in a "
+        "metadata.jsonl or metadata.csv with the columns file_name and text; ",
+        kWithoutCaptions));
+  }
+
+ private:
+  static constexpr size_t kMostNamed = 5;
+  int64_t count_ = 0;
+  std::vector<std::string> named_;
+};
+
+// Makes samples of the images of a folder.
+class SidecarFinder {
+ public:
+  SidecarFinder(const std::string& folder, const FolderListing& listing,
+                const std::optional<std::string>& default_caption)
+      : folder_(folder), listing_(listing), default_caption_(default_caption) {}
+
+  absl::StatusOr<SidecarFiles> Run() {
+    int64_t num_in_sub_folders = 0;
+    for (const std::string& file : listing_.files) {
+      if (!IsImage(file)) continue;
+      AddSample(file);
+      num_in_sub_folders += absl::StrContains(file, '/');
+    }
+    const size_t num_images = found_.samples.size();
+    if (num_images == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data set ", folder_, ": neither metadata.jsonl nor metadata.csv nor any ",
+                       "JPEG, PNG or WebP image", WhyNothing(listing_)));
+    }
+    DPIPE_RETURN_IF_ERROR(missing_.Result(folder_, num_images));
+    if (num_in_sub_folders > 0) {
+      found_.notes.push_back(
+          absl::StrCat(num_in_sub_folders, " of the ", num_images, " images are in sub-folders"));
+    }
+    const std::string left_out = LeftOut(listing_, used_);
+    if (!left_out.empty()) {
+      found_.notes.push_back(absl::StrCat(
+          "ignored: ", left_out, "; JPEG, PNG and WebP are read, and the .txt of the same names"));
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void AddSample(const std::string& image) {
+    const std::string stem = image.substr(0, image.rfind('.'));
+    SidecarSample sample;
+    sample.image = image;
+    FindCaption(stem, &sample);
+    for (const char* suffix : kConditionSuffixes) {
+      const std::string condition = absl::StrCat(stem, suffix);
+      if (listing_.Contains(condition)) sample.condition = condition;
+    }
+    used_.insert(image);
+    used_.insert(sample.condition);
+    found_.samples.push_back(std::move(sample));
+  }
+
+  void FindCaption(const std::string& stem, SidecarSample* sample) {
+    const std::string file = absl::StrCat(stem, ".txt");
+    if (listing_.Contains(file)) {
+      used_.insert(file);
+      const auto text = ReadFile(absl::StrCat(folder_, "/", file), kMaxCaptionBytes);
+      if (!text.ok()) return missing_.Add(sample->image, std::string(text.status().message()));
+      sample->caption = CaptionText(*text);
+    } else if (default_caption_.has_value()) {
+      sample->caption = *default_caption_;
+      sample->has_default_caption = true;
+    } else {
+      missing_.Add(sample->image, absl::StrCat("no ", file));
+    }
+  }
+
+  const std::string& folder_;
+  const FolderListing& listing_;
+  const std::optional<std::string>& default_caption_;
+  std::unordered_set<std::string> used_;  // files
+  MissingCaptions missing_;
+  SidecarFiles found_;
+};
+
+}  // namespace
+
+absl::StatusOr<SidecarFiles> FindSidecarFiles(const std::string& folder,
+                                              const std::optional<std::string>& default_caption) {
+  DPIPE_ASSIGN_OR_RETURN(const FolderListing listing, ListFolder(folder));
+  return SidecarFinder(folder, listing, default_caption).Run();
+}
+
+}  // namespace dpipe

@@ -1,0 +1,103 @@
+#include "data/sidecar_files.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/base/scratch_folder.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class SidecarFilesTest : public testing::Test {
+ protected:
+  void Write(const std::string& name, const std::string& content = "x") {
+    const std::string path = absl::StrCat(folder_, "/", name);
+    ASSERT_TRUE(MakeParentFolder(path).ok());
+    ASSERT_TRUE(WriteFileAtomically(path, content).ok());
+  }
+  std::string Error() {
+    return std::string(FindSidecarFiles(folder_, std::nullopt).status().message());
+  }
+  const ScratchFolder scratch_;
+  const std::string& folder_ = scratch_.path();
+};
+
+TEST_F(SidecarFilesTest, GoesThroughSubFolders) {
+  for (const char* name : {"cats/2", "b", "cats/young/1"}) {
+    Write(absl::StrCat(name, ".png"));
+    Write(absl::StrCat(name, ".txt"), absl::StrCat("of ", name));
+  }
+  Write("cats/2.cond.png");
+  Write("._b.png");
+  const auto found = FindSidecarFiles(folder_, std::nullopt);
+  ASSERT_TRUE(found.ok()) << found.status();
+  std::vector<std::string> images, captions, conditions;
+  for (const SidecarSample& sample : found->samples) {
+    images.push_back(sample.image);
+    captions.push_back(sample.caption);
+    conditions.push_back(sample.condition);
+  }
+  EXPECT_THAT(images, ElementsAre("b.png", "cats/2.png", "cats/young/1.png"));
+  EXPECT_THAT(captions, ElementsAre("of b", "of cats/2", "of cats/young/1"));
+  EXPECT_THAT(conditions, ElementsAre("", "cats/2.cond.png", ""));
+  EXPECT_THAT(found->notes, ElementsAre("2 of the 3 images are in sub-folders",
+                                        HasSubstr("ignored: 1 whose names begin with a dot")));
+}
+
+TEST_F(SidecarFilesTest, SaysNothingWhereEverythingIsRead) {
+  for (const char* name : {"a.jpg", "a.png", "a.txt", "a.cond.png"}) Write(name);
+  const auto found = FindSidecarFiles(folder_, std::nullopt);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->samples.size(), 2u);
+  EXPECT_THAT(found->notes, IsEmpty());
+}
+
+TEST_F(SidecarFilesTest, CountsWhatIsIgnored) {
+  for (const char* name : {"a.jpg", "a.txt", "b.txt", "1.gif", "sub/2.GIF", "c.bmp", "readme"}) {
+    Write(name);
+  }
+  const auto found = FindSidecarFiles(folder_, std::nullopt);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(found->notes,
+              ElementsAre("ignored: 2 .gif, 1 .bmp, 1 .txt, 1 without an extension; JPEG, PNG and "
+                          "WebP are read, and the .txt of the same names"));
+}
+
+TEST_F(SidecarFilesTest, SaysWhatIsExpected) {
+  Write("1.gif");
+  EXPECT_THAT(Error(), AllOf(HasSubstr("neither metadata.jsonl nor metadata.csv nor any JPEG, PNG "
+                                       "or WebP image; ignored: 1 .gif")));
+  Write("train/metadata.csv");
+  EXPECT_THAT(Error(), HasSubstr("; there is train/metadata.csv: name the folder that it is in"));
+  for (int i = 0; i < 7; ++i) Write(absl::StrCat(i, ".jpg"));
+  Write("3.txt");
+  EXPECT_THAT(Error(), AllOf(HasSubstr("6 of its 7 images have no caption: 0.jpg (no 0.txt), "),
+                             HasSubstr("5.jpg (no 5.txt), .... Captions are expected in a text "
+                                       "file beside each image"),
+                             Not(HasSubstr("3.jpg")), Not(HasSubstr("6.jpg")),
+                             HasSubstr("--data.default_caption=TEXT")));
+  Write("3.txt", std::string((1 << 20) + 1, 'x'));
+  EXPECT_THAT(Error(), AllOf(HasSubstr("7 of its 7"), HasSubstr("3.jpg (")));
+}
+
+TEST_F(SidecarFilesTest, ACaptionMayBeGiven) {
+  Write("a.jpg");
+  Write("b.jpg");
+  Write("b.txt", "own");
+  const auto found = FindSidecarFiles(folder_, "given");
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->samples[0].caption, "given");
+  EXPECT_TRUE(found->samples[0].has_default_caption);
+  EXPECT_EQ(found->samples[1].caption, "own");
+  EXPECT_FALSE(found->samples[1].has_default_caption);
+}
+
+}  // namespace
+}  // namespace dpipe

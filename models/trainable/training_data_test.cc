@@ -1,0 +1,88 @@
+#include "models/trainable/training_data.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/base/scratch_folder.h"
+#include "data/image_encode.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::models {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class TrainingDataTest : public testing::Test {
+ protected:
+  TrainingDataTest() {
+    options_.folder = scratch_.path() + "/data";
+    loading_.image_size = 8;
+    loading_.global_batch = 4;
+  }
+  void WriteImages(const std::string& folder, int count) {
+    ASSERT_TRUE(MakeFolder(folder).ok());
+    for (int i = 0; i < count; ++i) {
+      const std::string stem = absl::StrCat(folder, "/", i);
+      ASSERT_TRUE(WriteFileAtomically(stem + ".png", EncodePng(Image(8, 8)).value()).ok());
+      ASSERT_TRUE(WriteFileAtomically(stem + ".txt", absl::StrCat("caption ", i)).ok());
+    }
+  }
+  std::string Error() {
+    return std::string(OpenTrainingData(options_, loading_).status().message());
+  }
+
+  const ScratchFolder scratch_;
+  TrainingDataOptions options_;
+  DataLoaderOptions loading_;
+};
+
+TEST_F(TrainingDataTest, SaysNothingWhereThereIsNothingToSay) {
+  WriteImages(options_.folder, 4);
+  const auto data = OpenTrainingData(options_, loading_);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_THAT(data->notes, IsEmpty());
+}
+
+TEST_F(TrainingDataTest, ImagesThatRepeatWithinAStepAreSaid) {
+  WriteImages(options_.folder, 3);
+  const auto data = OpenTrainingData(options_, loading_);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_THAT(data->notes, ElementsAre("there are 3 images for a global batch of 4: images repeat "
+                                       "within every step"));
+}
+
+TEST_F(TrainingDataTest, NotesNameTheirDataSet) {
+  WriteImages(options_.folder, 4);
+  ASSERT_TRUE(WriteFileAtomically(options_.folder + "/9.png", EncodePng(Image(8, 8)).value()).ok());
+  EXPECT_THAT(Error(), HasSubstr("9.png (no 9.txt)"));
+  options_.default_caption = "sks";
+  const auto data = OpenTrainingData(options_, loading_);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_THAT(data->notes,
+              Contains(options_.folder + ": 1 of the 5 images have no caption and get \"sks\""));
+}
+
+TEST_F(TrainingDataTest, WhatIsTrainedOnIsNotHeldOut) {
+  WriteImages(options_.folder, 4);
+  options_.held_out_folder = options_.folder + "/../data";
+  EXPECT_THAT(Error(), HasSubstr("4 of its 4 samples are trained on"));
+  options_.held_out_folder = scratch_.path() + "/copy";
+  std::filesystem::copy(options_.folder, options_.held_out_folder);
+  EXPECT_THAT(Error(), HasSubstr("both have the same 4 samples"));
+  // A sub-folder of what is trained on.
+  options_.held_out_folder = options_.folder + "/sub";
+  WriteImages(options_.held_out_folder, 2);
+  EXPECT_THAT(Error(), HasSubstr("2 of its 2 samples are trained on, the first " +
+                                 options_.held_out_folder + "/0.png"));
+  options_.held_out_folder = scratch_.path() + "/others";
+  WriteImages(options_.held_out_folder, 2);
+  EXPECT_EQ(Error(), "");
+}
+
+}  // namespace
+}  // namespace dpipe::models
