@@ -186,8 +186,9 @@ class RegressTest : public SuiteTest {
     return RunProgram(
         "bench/regress",
         {"--old_program=bench/suite", "--new_program=bench/suite",
-         absl::StrCat("--rounds=", rounds), "--suite=" + folder_ + "/suite.textproto", "--out=" + folder_ + "/regress",
-         "--new_flags=--data=" + data_ + " " + new_flags, "--old_flags=--data=" + data_},
+         absl::StrCat("--rounds=", rounds), "--suite=" + folder_ + "/suite.textproto",
+         "--out=" + folder_ + "/regress", "--new_flags=--data=" + data_ + " " + new_flags,
+         "--old_flags=--data=" + data_},
         /*deadline_s=*/280);
   }
 };
