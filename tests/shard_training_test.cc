@@ -96,13 +96,15 @@ class ShardTrainingTest : public ::testing::Test {
 };
 
 TEST_F(ShardTrainingTest, AsFromAFolder) {
-  ExpectTheSame({"--flip", "--crop"});
+  ExpectTheSame({"--strategy=1f1b", "--flip", "--crop"});
   // And the comparison can fail.
-  Train("other_seed", shards(), {"--flip", "--crop", "--seed=2"});
+  Train("other_seed", shards(), {"--strategy=1f1b", "--flip", "--crop", "--seed=2"});
   EXPECT_NE(Losses("other_seed"), Losses("from_shards"));
 }
 
-TEST_F(ShardTrainingTest, AsFromAFolderInBuckets) { ExpectTheSame({"--data.max_aspect=2"}); }
+TEST_F(ShardTrainingTest, AsFromAFolderInBuckets) {
+  ExpectTheSame({"--strategy=1f1b", "--data.max_aspect=2"});
+}
 
 TEST_F(ShardTrainingTest, AsFromAFolderThroughACacheOnDisk) {
   // One schedule, as the faster of the two changes with the noise of profiling.

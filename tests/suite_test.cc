@@ -177,36 +177,37 @@ TEST_F(SuiteTest, AModelThatCannotBeLoadedFailsItsCaseAlone) {
 
 class RegressTest : public SuiteTest {
  protected:
-  // Two programs in turns, of which both are this one; the new one may be made slower. Two rounds
-  // are too few to tell anything by.
-  ProgramOutcome InTurns(const std::string& new_flags) {
+  // Two programs in turns, of which both are this one; the new one may be made slower. That nothing
+  // is slower shows after any number of rounds; what is slower may take more than two.
+  ProgramOutcome InTurns(int rounds, const std::string& new_flags) {
     WriteSuite(R"(groups { backends: "cpu" models { name: "tiny_sd" }
       strategies: ["data_parallel", "1f1b"] devices: 2 global_batches: 4 micro_batches: 2
       repeats: 4 steps: 1 profiles: 1 reference_steps: 1 })");
     return RunProgram(
         "bench/regress",
-        {"--old_program=bench/suite", "--new_program=bench/suite", "--rounds=6",
-         "--suite=" + folder_ + "/suite.textproto", "--out=" + folder_ + "/regress",
-         "--new_flags=--data=" + data_ + " " + new_flags, "--old_flags=--data=" + data_},
+        {"--old_program=bench/suite", "--new_program=bench/suite",
+         absl::StrCat("--rounds=", rounds), "--suite=" + folder_ + "/suite.textproto",
+         "--out=" + folder_ + "/regress", "--new_flags=--data=" + data_ + " " + new_flags,
+         "--old_flags=--data=" + data_},
         /*deadline_s=*/280);
   }
 };
 
 TEST_F(RegressTest, TheSameProgramPasses) {
-  const ProgramOutcome run = InTurns("");
+  const ProgramOutcome run = InTurns(/*rounds=*/2, "");
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("No regression: 3 rows"), HasSubstr("all rows"),
                              Not(HasSubstr("The two were not measured in turns"))));
 }
 
-TEST_F(RegressTest, AProgramOfHalfTheSpeedDoesNot) {
-  const ProgramOutcome run = InTurns("--slow_down=1");
+TEST_F(RegressTest, AProgramOfAFifthOfTheSpeedDoesNot) {
+  const ProgramOutcome run = InTurns(/*rounds=*/6, "--slow_down=4");
   EXPECT_EQ(run.exit_code, 2) << run.out << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("REGRESSION"), HasSubstr("SLOWER")));
 }
 
 TEST_F(RegressTest, AProgramThatFailsIsNamedWithWhatItSaid) {
-  const ProgramOutcome run = InTurns("--no_such_flag");
+  const ProgramOutcome run = InTurns(/*rounds=*/2, "--no_such_flag");
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err,
               AllOf(HasSubstr("the new program ended with status 1"), HasSubstr("no_such_flag")));

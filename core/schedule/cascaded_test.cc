@@ -2,6 +2,7 @@
 
 #include "core/base/philox.h"
 #include "core/schedule/generators.h"
+#include "core/schedule/named_schedule.h"
 #include "core/schedule/one_after_another.h"
 #include "core/schedule/schedule_choice.h"
 #include "gtest/gtest.h"
@@ -17,18 +18,12 @@ ScheduleRequest RequestOf(int p, std::vector<int> micro_batches) {
   return request;
 }
 
-Schedule Make(const std::string& name, const ScheduleRequest& request) {
-  auto schedule = MakeSchedule(name, request);
-  EXPECT_TRUE(schedule.ok()) << schedule.status();
-  return *std::move(schedule);
-}
-
 TEST(CascadedTest, TwoAlikeAreChimeraOrBetter) {
   for (int p = 2; p <= 8; p += 2) {
     for (int m = 1; m <= 2 * p; ++m) {
       ScheduleRequest request = RequestOf(p, {m, m});
       request.costs.assign(2 * p, {1, 1, 0});
-      const Schedule schedule = Make("cascaded", request);
+      const Schedule schedule = NamedSchedule("cascaded", request);
       const int missing = (p - 2 * m % p) % p;
       EXPECT_LE(schedule.Makespan(request.costs), 4 * m + p - 2 + missing) << p << " " << m;
       if (missing > 0) continue;
@@ -38,7 +33,7 @@ TEST(CascadedTest, TwoAlikeAreChimeraOrBetter) {
 }
 
 TEST(CascadedTest, ChainsAlternateInDirection) {
-  const Schedule schedule = Make("cascaded", RequestOf(3, {2, 4, 1}));
+  const Schedule schedule = NamedSchedule("cascaded", RequestOf(3, {2, 4, 1}));
   ASSERT_EQ(schedule.chains().size(), 3u);
   EXPECT_EQ(schedule.chains()[0].devices, (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(schedule.chains()[1].devices, (std::vector<int>{2, 1, 0}));
@@ -59,13 +54,13 @@ TEST(CascadedTest, NeverSlowerThanOneAfterAnother) {
     ScheduleRequest request;
     for (int b = 0; b < num_backbones; ++b) {
       counts.push_back(1 + static_cast<int>(stream.NextBelow(12)));
-      each.push_back(Make("1f1b", {p, counts.back()}));
+      each.push_back(NamedSchedule("1f1b", {p, counts.back()}));
     }
     request = RequestOf(p, counts);
     const auto draw = [&] { return static_cast<Nanos>(1 + stream.NextBelow(50)); };
     for (int s = 0; s < num_backbones * p; ++s) request.costs.push_back({draw(), draw(), draw()});
-    const Schedule joint = Make("cascaded", request);
-    const Schedule split = Make("cascaded-zb", request);
+    const Schedule joint = NamedSchedule("cascaded", request);
+    const Schedule split = NamedSchedule("cascaded-zb", request);
     for (const Schedule* schedule : {&joint, &split}) {
       EXPECT_GE(schedule->Makespan(request.costs), MakespanBound(*schedule, request.costs));
     }
@@ -88,14 +83,14 @@ TEST(CascadedTest, NeverSlowerThanOneAfterAnother) {
 }
 
 TEST(CascadedTest, FoldedChainsTurnWhereOthersBegin) {
-  const Schedule schedule = Make("cascaded-v", RequestOf(3, {2, 4}));
+  const Schedule schedule = NamedSchedule("cascaded-v", RequestOf(3, {2, 4}));
   ASSERT_EQ(schedule.chains().size(), 2u);
   EXPECT_EQ(schedule.chains()[0].devices, (std::vector<int>{0, 1, 2, 2, 1, 0}));
   EXPECT_EQ(schedule.chains()[1].devices, (std::vector<int>{2, 1, 0, 0, 1, 2}));
   ScheduleRequest request = RequestOf(4, {5, 6});
   for (int limit = 2; limit <= 12; ++limit) {
     request.peak_limit = limit;
-    EXPECT_LE(PeakStashedOfAll(Make("cascaded-v", request)), limit);
+    EXPECT_LE(PeakStashedOfAll(NamedSchedule("cascaded-v", request)), limit);
   }
   request.peak_limit = 1;
   EXPECT_EQ(MakeSchedule("cascaded-v", request).status().message(),
@@ -106,8 +101,8 @@ TEST(CascadedTest, HonoursLimitsAndRefusesWhatCannotBe) {
   ScheduleRequest request = RequestOf(4, {5, 6});
   for (int limit = 1; limit <= 8; ++limit) {
     request.peak_limit = limit;
-    EXPECT_LE(PeakStashedOfAll(Make("cascaded", request)), limit);
-    EXPECT_LE(PeakStashedOfAll(Make("cascaded-zb", request)), limit);
+    EXPECT_LE(PeakStashedOfAll(NamedSchedule("cascaded", request)), limit);
+    EXPECT_LE(PeakStashedOfAll(NamedSchedule("cascaded-zb", request)), limit);
   }
   EXPECT_EQ(MakeSchedule("cascaded", RequestOf(2, {3, 0})).status().message(),
             "schedule cascaded: backbone 1 has 0 micro-batches; at least one");

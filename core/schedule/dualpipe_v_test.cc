@@ -1,17 +1,10 @@
 #include "core/schedule/generators.h"
+#include "core/schedule/named_schedule.h"
 #include "core/schedule/schedule_choice.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
 namespace {
-
-ScheduleRequest RequestOf(int p, int m, int peak_limit = 0) {
-  ScheduleRequest request;
-  request.num_devices = p;
-  request.num_micro_batches = m;
-  request.peak_limit = peak_limit;
-  return request;
-}
 
 TEST(DualPipeVTest, IdleIsTheWayToTheLastDevice) {
   for (int p = 1; p <= 12; ++p) {

@@ -6,13 +6,25 @@
 
 namespace dpipe {
 
-Schedule NamedSchedule(const std::string& name, int devices, int micro_batches,
-                       std::vector<PassCosts> costs) {
-  ScheduleRequest request{devices, micro_batches};
-  request.costs = std::move(costs);
+ScheduleRequest RequestOf(int devices, int micro_batches, int peak_limit) {
+  ScheduleRequest request;
+  request.num_devices = devices;
+  request.num_micro_batches = micro_batches;
+  request.peak_limit = peak_limit;
+  return request;
+}
+
+Schedule NamedSchedule(const std::string& name, const ScheduleRequest& request) {
   auto schedule = MakeSchedule(name, request);
   DPIPE_CHECK(schedule.ok()) << schedule.status();
   return *std::move(schedule);
+}
+
+Schedule NamedSchedule(const std::string& name, int devices, int micro_batches,
+                       std::vector<PassCosts> costs) {
+  ScheduleRequest request = RequestOf(devices, micro_batches);
+  request.costs = std::move(costs);
+  return NamedSchedule(name, request);
 }
 
 std::vector<PassCosts> RandomPassCosts(int num_stages, RandomStream& stream, bool some_free) {

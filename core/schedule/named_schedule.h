@@ -11,7 +11,10 @@
 
 namespace dpipe {
 
+ScheduleRequest RequestOf(int devices, int micro_batches, int peak_limit = 0);
+
 // What MakeSchedule makes, which must succeed. `costs`: of the stages, for names that use them.
+Schedule NamedSchedule(const std::string& name, const ScheduleRequest& request);
 Schedule NamedSchedule(const std::string& name, int devices, int micro_batches,
                        std::vector<PassCosts> costs = {});
 

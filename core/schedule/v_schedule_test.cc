@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/philox.h"
+#include "core/schedule/named_schedule.h"
 #include "core/schedule/schedule_choice.h"
 #include "gtest/gtest.h"
 
@@ -10,20 +11,6 @@ namespace dpipe {
 namespace {
 
 const PassCosts kUnit = {1, 1, 1};
-
-ScheduleRequest RequestOf(int p, int m, int peak_limit = 0) {
-  ScheduleRequest request;
-  request.num_devices = p;
-  request.num_micro_batches = m;
-  request.peak_limit = peak_limit;
-  return request;
-}
-
-Schedule Make(const std::string& name, const ScheduleRequest& request) {
-  auto schedule = MakeSchedule(name, request);
-  EXPECT_TRUE(schedule.ok()) << schedule.status();
-  return *std::move(schedule);
-}
 
 TEST(VScheduleTest, BlockOrdersCanRun) {
   for (VBlock block : {VBlock::kZeroBubble, VBlock::kHalf, VBlock::kMin}) {
@@ -39,7 +26,8 @@ TEST(VScheduleTest, UpToTwoDevicesAllBlocksAreZeroBubble) {
   for (const char* name : {"v-half", "v-min"}) {
     for (int p = 1; p <= 2; ++p) {
       for (int m = p; m <= 8; ++m) {
-        EXPECT_EQ(Make(name, RequestOf(p, m)).Makespan(kUnit), 6 * m + p - 1) << name << p << m;
+        EXPECT_EQ(NamedSchedule(name, RequestOf(p, m)).Makespan(kUnit), 6 * m + p - 1)
+            << name << p << m;
       }
     }
   }
@@ -49,7 +37,7 @@ TEST(VScheduleTest, UpToTwoDevicesAllBlocksAreZeroBubble) {
 TEST(VScheduleTest, ZeroBubbleHasNoneFromPMicroBatchesOn) {
   for (int p = 1; p <= 10; ++p) {
     for (int m = 1; m <= 3 * p; ++m) {
-      const Schedule schedule = Make("zb-v", RequestOf(p, m));
+      const Schedule schedule = NamedSchedule("zb-v", RequestOf(p, m));
       const Nanos idle = schedule.Makespan(kUnit) - (6 * m + p - 1);
       EXPECT_EQ(idle == 0, m >= p) << p << " " << m << " " << idle;
       EXPECT_EQ(PeakStashedOfAll(schedule), std::min(2 * m, 2 * p)) << p << " " << m;
@@ -60,7 +48,7 @@ TEST(VScheduleTest, ZeroBubbleHasNoneFromPMicroBatchesOn) {
 TEST(VScheduleTest, HalfKeepsHalf) {
   for (int p = 3; p <= 10; ++p) {
     for (int m = p; m <= 3 * p; ++m) {
-      const Schedule schedule = Make("v-half", RequestOf(p, m));
+      const Schedule schedule = NamedSchedule("v-half", RequestOf(p, m));
       EXPECT_LE(schedule.Makespan(kUnit), 6 * m + 3 * p - (p % 2 == 0 ? 3 : 5)) << p << " " << m;
       if (m >= 2 * p) {
         EXPECT_EQ(schedule.Makespan(kUnit), 6 * m + 3 * p - (p % 2 == 0 ? 3 : 5)) << p << " " << m;
@@ -73,7 +61,7 @@ TEST(VScheduleTest, HalfKeepsHalf) {
 TEST(VScheduleTest, MinKeepsAThird) {
   for (int p = 3; p <= 10; ++p) {
     for (int m = p; m <= 3 * p; ++m) {
-      const Schedule schedule = Make("v-min", RequestOf(p, m));
+      const Schedule schedule = NamedSchedule("v-min", RequestOf(p, m));
       EXPECT_LE(schedule.Makespan(kUnit), 6 * m + 4 * p - (p % 3 == 0 ? 3 : 5)) << p << " " << m;
       if (m >= 2 * p) {
         EXPECT_EQ(schedule.Makespan(kUnit), 6 * m + 4 * p - (p % 3 == 0 ? 3 : 5)) << p << " " << m;
@@ -87,7 +75,8 @@ TEST(VScheduleTest, EveryLimitFromOneMicroBatchOnIsHonoured) {
   for (const char* name : {"zb-v", "v-half", "v-min"}) {
     for (int p = 1; p <= 6; ++p) {
       for (int limit = 2; limit <= 2 * p; ++limit) {
-        EXPECT_LE(PeakStashedOfAll(Make(name, RequestOf(p, 9, limit))), limit) << name << p;
+        EXPECT_LE(PeakStashedOfAll(NamedSchedule(name, RequestOf(p, 9, limit))), limit)
+            << name << p;
       }
     }
     EXPECT_EQ(MakeSchedule(name, RequestOf(2, 3, 1)).status().message(),
@@ -119,9 +108,9 @@ TEST(VScheduleTest, AtRandomCostsZeroBubbleIsNoSlowerThanOneFOneB) {
       joint.push_back(
           {a.forward + b.forward, a.input_grad + b.input_grad, a.weight_grad + b.weight_grad});
     }
-    const Schedule schedule = Make("zb-v", request);
+    const Schedule schedule = NamedSchedule("zb-v", request);
     EXPECT_LE(schedule.BubbleRatio(request.costs),
-              Make("1f1b", RequestOf(p, m)).BubbleRatio(joint) + 1e-12)
+              NamedSchedule("1f1b", RequestOf(p, m)).BubbleRatio(joint) + 1e-12)
         << p << " " << m;
     EXPECT_GE(schedule.Makespan(request.costs), MakespanBound(schedule, request.costs));
   }
@@ -134,7 +123,7 @@ TEST(VScheduleTest, AutoIsNoSlowerThanWhatItChoosesFrom) {
     ScheduleRequest request = RequestOf(p, 1 + static_cast<int>(stream.NextBelow(4 * p)));
     if (trial % 2 == 0) request.peak_limit = 2 + static_cast<int>(stream.NextBelow(4 * p));
     request.costs = RandomCosts(&stream, 2 * p, trial % 3 == 0);
-    const Schedule best = Make("v-auto", request);
+    const Schedule best = NamedSchedule("v-auto", request);
     for (const char* name : {"zb-v", "dualpipe-v"}) {
       const auto other = MakeSchedule(name, request);
       if (!other.ok()) continue;

@@ -1,5 +1,8 @@
 #include "core/sim/lower_bound.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "core/base/philox.h"
 #include "core/cost/fake_profile.h"
 #include "core/schedule/generators.h"
@@ -7,10 +10,13 @@
 #include "core/schedule/random_plan.h"
 #include "core/schedule/random_schedule.h"
 #include "core/sim/simulator.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
 namespace {
+
+using ::testing::ElementsAre;
 
 TEST(LowerBoundTest, NoSimulatedStepBeatsIt) {
   int tight = 0;
@@ -33,9 +39,10 @@ TEST(LowerBoundTest, NoSimulatedStepBeatsIt) {
   EXPECT_GT(tight, kInstances / 100);
 }
 
-Plan Lowered(const CostModel& cost, const Schedule& schedule, const LayoutOptions& options) {
+Plan Lowered(const CostModel& cost, const Schedule& schedule, const LayoutOptions& options,
+             bool global_norm = false) {
   LowerOptions lower;
-  lower.global_norm = false;
+  lower.global_norm = global_norm;
   const auto layout = MakeLayout(schedule, options);
   EXPECT_TRUE(layout.ok()) << layout.status();
   auto plan = LowerPlan(*layout, schedule, lower, cost);
@@ -105,6 +112,84 @@ TEST(LowerBoundTest, FrozenWorkGoesWhereSpeedIs) {
   // 100,000 of frozen work and 2 x 2000 of passes at speeds 3 and 1; rounding takes 1 ns of the
   // frozen work and one part in a million.
   EXPECT_NEAR(StepLowerBound(plan, *cost).work_ns, 104000 / 4, 2);
+}
+
+// The terms in the order of StepBound's fields, of paths the longest.
+std::vector<Nanos> Terms(const StepBound& bound) {
+  return {bound.work_ns, bound.device_ns,
+          *std::max_element(bound.path_ns.begin(), bound.path_ns.end()), bound.common_ns,
+          bound.micro_batch_path_ns};
+}
+
+// Layers of 1000 each way, one a stage, in the order of the chains; stages of `stage_devices`, one
+// list a chain.
+StepBound BoundOf(const ModelProfile& profile, const std::vector<std::vector<int>>& stage_devices,
+                  int num_micro_batches, bool global_norm = false) {
+  LayoutOptions options;
+  std::vector<ScheduleChain> chains;
+  for (const std::vector<int>& devices : stage_devices) {
+    for (int s = 0; s < static_cast<int>(devices.size()); ++s) options.layers.push_back({s, s + 1});
+    options.num_devices =
+        std::max(options.num_devices, 1 + *std::max_element(devices.begin(), devices.end()));
+    chains.emplace_back();
+    chains.back().devices = devices;
+    chains.back().num_micro_batches = num_micro_batches;
+  }
+  const auto cost = CostModel::Create(profile, IdealCluster(options.num_devices));
+  EXPECT_TRUE(cost.ok()) << cost.status();
+  RandomStream stream(13, 0, 0, RandomPurpose::kTest);
+  const Schedule schedule = RandomOrder(stream, chains, options.num_devices,
+                                        /*split_gradients=*/false);
+  return StepLowerBound(Lowered(*cost, schedule, options, global_norm), *cost);
+}
+
+ModelProfile Layers(int num_layers) {
+  UniformProfileOptions options;
+  options.num_layers = num_layers;
+  return UniformProfile(options);
+}
+
+// Rounding takes a nanosecond of the frozen work.
+TEST(LowerBoundTest, WorkIsTheBoundWhereFrozenWorkIsMost) {
+  UniformProfileOptions frozen;
+  frozen.num_layers = 2;
+  frozen.frozen_layers = 1;
+  frozen.frozen_ns = 100000;
+  const StepBound bound = BoundOf(UniformProfile(frozen), {{0, 1}}, 1);
+  EXPECT_THAT(Terms(bound), ElementsAre((100000 + 4000) / 2 - 1, 2000, 4000, 0, 4000));
+  EXPECT_EQ(bound.bound_ns, bound.work_ns);
+}
+
+TEST(LowerBoundTest, ADeviceIsTheBoundWhereItsOptimizerIsSlow) {
+  ModelProfile profile = Layers(2);
+  profile.mutable_components(0)->mutable_layers(1)->set_optimizer_step_ns(100000);
+  const StepBound bound = BoundOf(profile, {{0, 1}}, 2);
+  EXPECT_THAT(Terms(bound), ElementsAre((8000 + 100000) / 2, 104000, 6000, 0, 4000));
+  EXPECT_EQ(bound.bound_ns, bound.device_ns);
+}
+
+TEST(LowerBoundTest, APathIsTheBoundOfAShortPipeline) {
+  const StepBound bound = BoundOf(Layers(2), {{0, 1}}, 2);
+  EXPECT_THAT(Terms(bound), ElementsAre(4000, 4000, 6000, 0, 4000));
+  EXPECT_EQ(bound.bound_ns, bound.path_ns[1]);
+}
+
+// Two chains in opposite directions. Devices 1 and 2 hold a second and a third stage: each can
+// begin after one forward pass and must leave one backward pass to others, with all 6 micro-batches
+// between. A chain alone has 3 of them, but at its last stage three passes before and after.
+TEST(LowerBoundTest, WhatChainsHaveInCommonIsTheBoundWithAGlobalNorm) {
+  const StepBound bound = BoundOf(Layers(4), {{0, 1, 2, 3}, {3, 2, 1, 0}}, 3, /*global_norm=*/true);
+  const Nanos norm = 1;  // of an all-reduce that takes no time, at least a nanosecond
+  EXPECT_THAT(Terms(bound), ElementsAre(12000, 12000 + norm, 3000 + 6000 + 3000 + norm,
+                                        1000 + 12000 + 1000 + norm, 8000 + norm));
+  EXPECT_EQ(bound.bound_ns, bound.common_ns);
+}
+
+// A single micro-batch goes through both of device 0's stages, and between them through device 1.
+TEST(LowerBoundTest, AMicroBatchsWayIsTheBoundWhereThereIsOne) {
+  const StepBound bound = BoundOf(Layers(4), {{0, 1, 1, 0}}, 1);
+  EXPECT_THAT(Terms(bound), ElementsAre(4000, 4000, 1000 + 4000 + 1000, 0, 8000));
+  EXPECT_EQ(bound.bound_ns, bound.micro_batch_path_ns);
 }
 
 }  // namespace

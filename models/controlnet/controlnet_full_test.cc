@@ -7,10 +7,10 @@
 namespace dpipe::models {
 namespace {
 
-GoldenErrors Measure(DType dtype, bool with_prediction) {
-  const GoldenCase c = {"controlnet_v15", "unet_v15", "goldens_full.safetensors",
-                        diffusion::PredictionType::kEpsilon, with_prediction};
-  const GoldenErrors errors = MeasureGolden(c, dtype, Device::Cpu());
+ControlNetGoldenErrors Measure(DType dtype, bool with_prediction) {
+  const ControlNetGolden c = {"controlnet_v15", "unet_v15", "goldens_full.safetensors",
+                              diffusion::PredictionType::kEpsilon, with_prediction};
+  const ControlNetGoldenErrors errors = MeasureControlNetGolden(c, dtype, Device::Cpu());
   ::testing::Test::RecordProperty("prediction", absl::StrCat(errors.prediction));
   ::testing::Test::RecordProperty("loss", absl::StrCat(errors.loss));
   ::testing::Test::RecordProperty("gradient_norm", absl::StrCat(errors.gradient_norm));
@@ -18,14 +18,14 @@ GoldenErrors Measure(DType dtype, bool with_prediction) {
 }
 
 TEST(ControlNetFullTest, Fp32) {
-  const GoldenErrors errors = Measure(DType::kF32, /*with_prediction=*/true);
+  const ControlNetGoldenErrors errors = Measure(DType::kF32, /*with_prediction=*/true);
   EXPECT_LT(errors.prediction, 1e-4);
   EXPECT_LT(errors.loss, 1e-4);
   EXPECT_LT(errors.gradient_norm, 1e-4) << errors.worst_gradient;
 }
 
 TEST(ControlNetFullTest, Bf16) {
-  const GoldenErrors errors = Measure(DType::kBf16, /*with_prediction=*/false);
+  const ControlNetGoldenErrors errors = Measure(DType::kBf16, /*with_prediction=*/false);
   EXPECT_LT(errors.loss, 0.03);
   EXPECT_LT(errors.gradient_norm, 0.06) << errors.worst_gradient;
 }

@@ -6,12 +6,13 @@
 namespace dpipe::models {
 namespace {
 
-const GoldenCase kCases[] = {
+const ControlNetGolden kCases[] = {
     {"controlnet_mixed", "unet_mixed", "goldens.safetensors", diffusion::PredictionType::kEpsilon},
     {"controlnet_conv", "unet_conv", "goldens.safetensors", diffusion::PredictionType::kV}};
 
-GoldenErrors Measure(const GoldenCase& c, DType dtype, const std::shared_ptr<Device>& device) {
-  const GoldenErrors errors = MeasureGolden(c, dtype, device);
+ControlNetGoldenErrors Measure(const ControlNetGolden& c, DType dtype,
+                               const std::shared_ptr<Device>& device) {
+  const ControlNetGoldenErrors errors = MeasureControlNetGolden(c, dtype, device);
   ::testing::Test::RecordProperty(c.name + "_prediction", absl::StrCat(errors.prediction));
   ::testing::Test::RecordProperty(c.name + "_loss", absl::StrCat(errors.loss));
   ::testing::Test::RecordProperty(c.name + "_gradient_norm", absl::StrCat(errors.gradient_norm));
@@ -20,8 +21,8 @@ GoldenErrors Measure(const GoldenCase& c, DType dtype, const std::shared_ptr<Dev
 
 TEST(ControlNetParityTest, Fp32) {
   for (const auto& device : {Device::Cpu(), Device::CpuReference()}) {
-    for (const GoldenCase& c : kCases) {
-      const GoldenErrors errors = Measure(c, DType::kF32, device);
+    for (const ControlNetGolden& c : kCases) {
+      const ControlNetGoldenErrors errors = Measure(c, DType::kF32, device);
       EXPECT_LT(errors.prediction, 1e-5) << c.name;
       EXPECT_LT(errors.loss, 1e-5) << c.name;
       EXPECT_LT(errors.gradient_norm, 1e-5) << c.name << ": " << errors.worst_gradient;
@@ -30,8 +31,8 @@ TEST(ControlNetParityTest, Fp32) {
 }
 
 TEST(ControlNetParityTest, Bf16) {
-  for (const GoldenCase& c : kCases) {
-    const GoldenErrors errors = Measure(c, DType::kBf16, Device::Cpu());
+  for (const ControlNetGolden& c : kCases) {
+    const ControlNetGoldenErrors errors = Measure(c, DType::kBf16, Device::Cpu());
     EXPECT_LT(errors.prediction, 0.03) << c.name;
     EXPECT_LT(errors.loss, 0.03) << c.name;
     EXPECT_LT(errors.gradient_norm, 0.06) << c.name << ": " << errors.worst_gradient;

@@ -52,13 +52,13 @@ std::vector<std::string> ExpectedHere(const std::string& name) {
 // the U-Net's.
 TEST(ControlNetTest, ParametersAreThoseOfTheCheckpoints) {
   const struct {
-    GoldenCase c;
+    ControlNetGolden c;
     int64_t trainable;
   } cases[] = {{{"controlnet_v15", "unet_v15", "", {}}, 361279120},
                {{"controlnet_mixed", "unet_mixed", "", {}}, 499444},
                {{"controlnet_conv", "unet_conv", "", {}}, 95130}};
   for (const auto& expected : cases) {
-    const GoldenCase& c = expected.c;
+    const ControlNetGolden& c = expected.c;
     const UNetConfig unet = GoldenUNet(c);
     const auto program =
         BuildControlNetForTraining(GoldenControlNet(c), unet, {64, 64, 77}, Training());
@@ -89,7 +89,7 @@ TEST(ControlNetTest, ParametersAreThoseOfTheCheckpoints) {
 }
 
 TEST(ControlNetTest, StableDiffusion15IsCutFinely) {
-  const GoldenCase c = {"controlnet_v15", "unet_v15", "", {}};
+  const ControlNetGolden c = {"controlnet_v15", "unet_v15", "", {}};
   const UNetConfig unet = GoldenUNet(c);
   const auto program =
       BuildControlNetForTraining(GoldenControlNet(c), unet, {64, 64, 77}, Training());
@@ -173,7 +173,7 @@ nn::ValueMap RunAll(const nn::Program& program, std::map<std::string, Tensor> te
 // While the zero convolutions are zero, prediction and loss are the plain U-Net's bit for bit,
 // whatever the condition.
 TEST(ControlNetTest, BeginsAsThePlainUNetExactly) {
-  const GoldenCase c = {"controlnet_mixed", "unet_mixed", "", {}};
+  const ControlNetGolden c = {"controlnet_mixed", "unet_mixed", "", {}};
   const UNetConfig unet = GoldenUNet(c);
   const ControlNetConfig config = GoldenControlNet(c);
   const UNetShape shape = {8, 8, 5};

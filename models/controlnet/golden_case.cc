@@ -33,8 +33,8 @@ void SetLockedWeights(nn::ParameterSet* parameters) {
 }
 
 // Values of the inputs that the goldens have.
-nn::ValueMap GoldenInputs(const nn::Program& program, const GoldenCase& c, const Goldens& goldens,
-                          DType dtype) {
+nn::ValueMap GoldenInputs(const nn::Program& program, const ControlNetGolden& c,
+                          const Goldens& goldens, DType dtype) {
   nn::ValueMap values;
   for (ValueId id : program.inputs()) {
     const std::string& name = program.value(id).name;
@@ -45,7 +45,7 @@ nn::ValueMap GoldenInputs(const nn::Program& program, const GoldenCase& c, const
   return values;
 }
 
-Tensor Predict(const GoldenCase& c, const Goldens& goldens, DType dtype,
+Tensor Predict(const ControlNetGolden& c, const Goldens& goldens, DType dtype,
                const std::shared_ptr<Device>& device) {
   const auto program = BuildControlNetForInference(GoldenControlNet(c), GoldenUNet(c), kShape);
   DPIPE_CHECK(program.ok()) << program.status();
@@ -57,7 +57,7 @@ Tensor Predict(const GoldenCase& c, const Goldens& goldens, DType dtype,
 }
 
 // The locked encoder's outputs by name.
-std::map<std::string, Tensor> EncodeLocked(const GoldenCase& c, const Goldens& goldens,
+std::map<std::string, Tensor> EncodeLocked(const ControlNetGolden& c, const Goldens& goldens,
                                            const diffusion::NoiseSchedule& schedule, DType dtype,
                                            const std::shared_ptr<Device>& device) {
   const auto program = BuildLockedEncoder(GoldenUNet(c), kShape, schedule);
@@ -75,8 +75,8 @@ std::map<std::string, Tensor> EncodeLocked(const GoldenCase& c, const Goldens& g
 // query and key: norms below this share of the largest count as zero.
 constexpr double kVanishing = 1e-9;
 
-void CompareGradients(const GoldenCase& c, const Goldens& goldens,
-                      const nn::ParameterSet& parameters, GoldenErrors* errors) {
+void CompareGradients(const ControlNetGolden& c, const Goldens& goldens,
+                      const nn::ParameterSet& parameters, ControlNetGoldenErrors* errors) {
   auto expected_norm = [&](nn::ParameterId id) -> double {
     return goldens.Scalar(c.name + "/gradient_norm/" + parameters.program().parameter(id).name);
   };
@@ -96,22 +96,22 @@ void CompareGradients(const GoldenCase& c, const Goldens& goldens,
 
 }  // namespace
 
-ControlNetConfig GoldenControlNet(const GoldenCase& c) {
+ControlNetConfig GoldenControlNet(const ControlNetGolden& c) {
   const auto config = ReadControlNetConfig("models/controlnet/testdata/" + c.name + ".json");
   DPIPE_CHECK(config.ok()) << config.status();
   return *config;
 }
 
-UNetConfig GoldenUNet(const GoldenCase& c) {
+UNetConfig GoldenUNet(const ControlNetGolden& c) {
   const auto config = ParseUNetConfig(ReadTestdata(c.unet + ".json"), c.unet);
   DPIPE_CHECK(config.ok()) << config.status();
   return *config;
 }
 
-GoldenErrors MeasureGolden(const GoldenCase& c, DType dtype,
-                           const std::shared_ptr<Device>& device) {
+ControlNetGoldenErrors MeasureControlNetGolden(const ControlNetGolden& c, DType dtype,
+                                               const std::shared_ptr<Device>& device) {
   const Goldens goldens("models/controlnet/testdata/" + c.file, device);
-  GoldenErrors errors;
+  ControlNetGoldenErrors errors;
   if (c.with_prediction) {
     errors.prediction =
         RelativeError(Predict(c, goldens, dtype, device), goldens.Get(c.name + "/prediction"));

@@ -13,7 +13,7 @@
 
 namespace dpipe::models {
 
-struct GoldenCase {
+struct ControlNetGolden {
   std::string name;  // "controlnet_mixed"
   std::string unet;  // "unet_mixed"
   std::string file;  // of the goldens
@@ -23,17 +23,18 @@ struct GoldenCase {
 
 // Relative to the expected ones: of the whole prediction and all losses in the L2 norm, and the
 // largest of any parameter's gradient's norm.
-struct GoldenErrors {
+struct ControlNetGoldenErrors {
   double prediction = 0, loss = 0, gradient_norm = 0;
   std::string worst_gradient;  // its parameter
 };
 
-ControlNetConfig GoldenControlNet(const GoldenCase& c);
-UNetConfig GoldenUNet(const GoldenCase& c);
+ControlNetConfig GoldenControlNet(const ControlNetGolden& c);
+UNetConfig GoldenUNet(const ControlNetGolden& c);
 
 // Both ways: sampling's program, and the locked encoder followed by the trained one, with the same
 // weights. Forward and backward; dies where the library fails.
-GoldenErrors MeasureGolden(const GoldenCase& c, DType dtype, const std::shared_ptr<Device>& device);
+ControlNetGoldenErrors MeasureControlNetGolden(const ControlNetGolden& c, DType dtype,
+                                               const std::shared_ptr<Device>& device);
 
 }  // namespace dpipe::models
 

@@ -93,8 +93,8 @@ TEST(UNetParityTest, PartsChangeNothing) {
 }
 
 TEST(UNetFullSizeTest, V15Fp32) { Check(kV15, DType::kF32, DeviceKind::kCpu); }
-TEST(UNetFullSizeTest, V15Bf16) { Check(kV15, DType::kBf16, DeviceKind::kCpu); }
 TEST(UNetFullSizeTest, V21Fp32) { Check(kV21, DType::kF32, DeviceKind::kCpu); }
+// One of the two: its roundings are those of v1.5 and of the projections by linear layers.
 TEST(UNetFullSizeTest, V21Bf16) { Check(kV21, DType::kBf16, DeviceKind::kCpu); }
 
 }  // namespace

@@ -2,12 +2,16 @@
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
-# The compiler takes the first one whose options agree with a file's own, and the header's text
-# where none does.
-_VARIANTS = {
-    "plain": [],
-    "openmp": ["-fopenmp"],
-}
+# What generated code includes.
+PROTOBUF_HEADERS = [
+    "google/protobuf/extension_set.h",
+    "google/protobuf/generated_enum_reflection.h",
+    "google/protobuf/generated_message_reflection.h",
+    "google/protobuf/generated_message_util.h",
+    "google/protobuf/message.h",
+    "google/protobuf/repeated_field.h",
+    "google/protobuf/unknown_field_set.h",
+]
 
 def _compile(ctx, toolchain, source, output, options):
     features = cc_common.configure_features(
@@ -48,6 +52,9 @@ def _compile(ctx, toolchain, source, output, options):
         progress_message = "Precompiling %s" % ctx.attr.header,
     )
 
+def _includes(headers):
+    return ["#include <%s>" % name for name in headers]
+
 def _precompiled_header_impl(ctx):
     toolchain = find_cpp_toolchain(ctx)
 
@@ -56,10 +63,13 @@ def _precompiled_header_impl(ctx):
     header = ctx.actions.declare_file("%s/%s" % (folder, ctx.attr.header))
     ctx.actions.write(header, "#include_next <%s>\n" % ctx.attr.header)
     source = ctx.actions.declare_file("%s.h" % folder)
-    headers = [ctx.attr.header] + ctx.attr.others
-    ctx.actions.write(source, "".join(["#include <%s>\n" % name for name in headers]))
+    lines = _includes([ctx.attr.header] + ctx.attr.others)
+    for macro, headers in ctx.attr.others_if_defined.items():
+        # Having looked at the macro, the other forms do not suit files that define it.
+        lines += ["#ifdef " + macro] + _includes(headers) + ["#endif"]
+    ctx.actions.write(source, "".join([line + "\n" for line in lines]))
     forms = []
-    for variant, options in _VARIANTS.items():
+    for variant, options in ctx.attr.forms.items():
         form = ctx.actions.declare_file("%s/%s.gch/%s" % (folder, ctx.attr.header, variant))
         _compile(ctx, toolchain, source, form, options)
         forms.append(form)
@@ -78,6 +88,13 @@ precompiled_header = rule(
         ),
         "others": attr.string_list(
             doc = "Further headers that most such files include; in the precompiled form alone.",
+        ),
+        "others_if_defined": attr.string_list_dict(
+            doc = "Likewise, by the macro that targets define whose files mostly include them.",
+        ),
+        "forms": attr.string_list_dict(
+            doc = "Options by the name of a form. The compiler takes the first whose options and " +
+                  "macros agree with a file's own, and the header's text where none does.",
         ),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
