@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "data/image_encode.h"
 #include "gflags/gflags.h"
+#include "models/diffusion/scheduler_class.h"
 #include "models/stable_diffusion/sampler.h"
 #include "tools/command_line.h"
 #include "tools/prompts.h"
@@ -23,6 +25,9 @@ DEFINE_string(prompts_file, "", "more prompts, one a line");
 DEFINE_int32(count, 1, "images of each prompt");
 DEFINE_int32(steps, 30, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance; 1: none");
+DEFINE_string(lora, "",
+              "file of low-rank adapters to draw with, or folder with one; empty: the model's own");
+DEFINE_double(lora_scale, 1, "how strongly low-rank adapters count");
 DEFINE_string(sampler, "ddim", "ddim, ddpm or dpm++ (DPM-Solver++ 2M)");
 DEFINE_uint64(seed, 1, "of the noise that drawing begins with");
 DEFINE_string(dtype, "fp32", "fp32 or bf16: what is computed in");
@@ -48,7 +53,20 @@ absl::Status CheckFlags() {
         absl::StrCat("--zoom=", FLAGS_zoom, " must be from 1 to 64, --columns=", FLAGS_columns,
                      " and --devices=", FLAGS_devices, " must not be negative"));
   }
+  if (!std::isfinite(FLAGS_lora_scale)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--lora_scale=", FLAGS_lora_scale, " must be a finite number"));
+  }
   return absl::OkStatus();
+}
+
+// Of the folder's scheduler, whose place --sampler takes.
+void SayWhatIsNotFollowed(const models::StableDiffusion& model, diffusion::SamplerKind kind) {
+  const std::vector<std::string> keys = diffusion::KeysNotFollowed(model.scheduler_config(), kind);
+  if (keys.empty()) return;
+  Say(absl::StrCat("Note:     --sampler=", FLAGS_sampler, " does not follow these keys of ",
+                   model.folder(),
+                   "/scheduler/scheduler_config.json: ", absl::StrJoin(keys, ", ")));
 }
 
 int Columns(size_t num_images) {
@@ -72,6 +90,7 @@ absl::StatusOr<std::vector<Image>> DrawAll(const models::StableDiffusion& model,
   options.guidance = static_cast<float>(FLAGS_guidance);
   options.seed = FLAGS_seed;
   DPIPE_ASSIGN_OR_RETURN(options.kind, diffusion::ParseSamplerKind(FLAGS_sampler));
+  SayWhatIsNotFollowed(model, options.kind);
   // Small enough that every worker has something to do.
   const int num_images = static_cast<int>(prompts.size());
   options.batch = std::clamp((num_images + devices - 1) / devices, 1, options.batch);
@@ -83,8 +102,11 @@ absl::Status Main() {
   const std::string file = FLAGS_prompts_file.empty() ? "" : UserPath(FLAGS_prompts_file);
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> prompts,
                          CollectPrompts(FLAGS_prompt, file, FLAGS_count));
+  models::StableDiffusionOptions options;
+  if (!FLAGS_lora.empty()) options.adapters_file = UserPath(FLAGS_lora);
+  options.adapters_scale = static_cast<float>(FLAGS_lora_scale);
   DPIPE_ASSIGN_OR_RETURN(const auto model,
-                         LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say));
+                         LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say, options));
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images, DrawAll(*model, prompts));
   const Image grid = models::MakeGrid(images, Columns(images.size()), /*margin=*/4, FLAGS_zoom);
   DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(grid));
