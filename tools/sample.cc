@@ -9,11 +9,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/command_line/command_line.h"
 #include "data/image_encode.h"
 #include "gflags/gflags.h"
+#include "models/diffusion/scheduler_class.h"
 #include "models/stable_diffusion/sampler.h"
 #include "tools/prompts.h"
 #include "tools/trained_model.h"
@@ -26,6 +28,9 @@ DEFINE_string(prompts_file, "", "text file with more prompts, one a line");
 DEFINE_int32(count, 1, "number of images of each prompt");
 DEFINE_int32(steps, 30, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
+DEFINE_string(lora, "",
+              "file of low-rank adapters to draw with, or folder with one; empty: the model's own");
+DEFINE_double(lora_scale, 1, "factor on the low-rank adapters");
 DEFINE_string(sampler, "ddim", "sampler: ddim, ddpm or dpm++ (DPM-Solver++ 2M)");
 DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
@@ -82,6 +87,10 @@ absl::Status CheckFlags() {
   if (!(FLAGS_guidance >= 0)) {
     return CommandLineError(absl::StrCat("--guidance=", FLAGS_guidance, " must be at least 0"));
   }
+  if (!std::isfinite(FLAGS_lora_scale)) {
+    return CommandLineError(
+        absl::StrCat("--lora_scale=", FLAGS_lora_scale, " must be a finite number"));
+  }
   return CheckOut();
 }
 
@@ -96,6 +105,15 @@ void WarnOfLongPrompts(const ClipTokenizer& tokenizer, const std::vector<std::st
     Say(absl::StrCat("Warning:  the prompt '", shown, "' has ", tokens,
                      " tokens, of which the model reads the first ", most));
   }
+}
+
+// Of the folder's scheduler, whose place --sampler takes.
+void SayWhatIsNotFollowed(const models::StableDiffusion& model, diffusion::SamplerKind kind) {
+  const std::vector<std::string> keys = diffusion::KeysNotFollowed(model.scheduler_config(), kind);
+  if (keys.empty()) return;
+  Say(absl::StrCat("Note:     --sampler=", FLAGS_sampler, " does not follow these keys of ",
+                   model.folder(),
+                   "/scheduler/scheduler_config.json: ", absl::StrJoin(keys, ", ")));
 }
 
 int Columns(size_t num_images) {
@@ -119,6 +137,7 @@ absl::StatusOr<std::vector<Image>> DrawAll(const models::StableDiffusion& model,
   options.guidance = static_cast<float>(FLAGS_guidance);
   options.seed = FLAGS_seed;
   DPIPE_ASSIGN_OR_RETURN(options.kind, diffusion::ParseSamplerKind(FLAGS_sampler));
+  SayWhatIsNotFollowed(model, options.kind);
   // Small enough that every worker has something to do.
   const int num_images = static_cast<int>(prompts.size());
   options.batch = std::clamp((num_images + devices - 1) / devices, 1, options.batch);
@@ -130,8 +149,11 @@ absl::Status Main() {
   const std::string file = FLAGS_prompts_file.empty() ? "" : UserPath(FLAGS_prompts_file);
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> prompts,
                          CollectPrompts(FLAGS_prompt, file, FLAGS_count));
+  models::StableDiffusionOptions options;
+  if (!FLAGS_lora.empty()) options.adapters_file = UserPath(FLAGS_lora);
+  options.adapters_scale = static_cast<float>(FLAGS_lora_scale);
   DPIPE_ASSIGN_OR_RETURN(const auto model,
-                         LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say));
+                         LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say, options));
   WarnOfLongPrompts(model->tokenizer(), prompts);
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images, DrawAll(*model, prompts));
   const Image grid = models::MakeGrid(images, Columns(images.size()), /*margin=*/4, FLAGS_zoom);

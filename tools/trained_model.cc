@@ -98,14 +98,16 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
 
 absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
     const std::string& model, const std::string& trained,
-    const std::function<void(const std::string&)>& say) {
+    const std::function<void(const std::string&)>& say,
+    const models::StableDiffusionOptions& options) {
   const bool use_trained = model.empty() && IsFolder(trained);
   std::string folder = trained;
   if (!use_trained) {
     DPIPE_ASSIGN_OR_RETURN(folder, models::FindModelFolder(model.empty() ? "tiny_sd" : model));
   }
-  if (IsFolder(folder)) DPIPE_RETURN_IF_ERROR(CheckClass(folder, say));
-  DPIPE_ASSIGN_OR_RETURN(auto loaded, models::StableDiffusion::Load(folder, {}));
+  DPIPE_RETURN_IF_ERROR(CheckClass(folder, say));
+  DPIPE_ASSIGN_OR_RETURN(auto loaded, models::StableDiffusion::Load(folder, options));
+  for (const std::string& note : loaded->notes()) say(absl::StrCat("Note:     ", note));
   if (loaded->has_unet_weights()) return loaded;
   return absl::NotFoundError(absl::StrCat(folder, " has no trained U-Net (unet/",
                                           models::kDiffusersWeights,

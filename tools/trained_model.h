@@ -43,11 +43,12 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
 // Loads what is to be drawn from: `model` as FindModelFolder understands it; empty: `trained` if
 // there is such a folder, else the built-in model. InvalidArgument where its model_index.json says
 // that it is something else than Stable Diffusion; of one with a ControlNet the ControlNet is left
-// out, and `say` is told so. NotFound, with the command that trains one, where it has no U-Net
-// weights.
+// out, and `say` is told so, and also the model's notes. NotFound, with the command that trains
+// one, where it has no U-Net weights.
 absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
     const std::string& model, const std::string& trained,
-    const std::function<void(const std::string&)>& say);
+    const std::function<void(const std::string&)>& say,
+    const models::StableDiffusionOptions& options = {});
 
 }  // namespace dpipe::tools
 

@@ -14,6 +14,7 @@
 #include "models/cascade/cascade_inputs.h"
 #include "models/cascade/cascade_sampler.h"
 #include "models/config/component_config.h"
+#include "models/trainable/dropout.h"
 #include "models/weights/more_channels.h"
 #include "nlohmann/json.hpp"
 
@@ -310,7 +311,16 @@ ModelKind CascadeKind() {
   kind.matches = [](const ModelIndex& index) {
     return index.class_name == "CascadedDiffusionPipeline";
   };
-  kind.load = Cascade::Load;
+  kind.load =
+      [](const std::string& folder,
+         const LoadModelOptions& options) -> absl::StatusOr<std::unique_ptr<TrainableModel>> {
+    for (const char* part : kNames) {
+      const std::string path = absl::StrCat(folder, "/", part, "/config.json");
+      DPIPE_ASSIGN_OR_RETURN(const PixelUNetConfig config, ReadPixelUNetConfig(path));
+      DPIPE_RETURN_IF_ERROR(CheckNoDropout(path, config.dropout));
+    }
+    return Cascade::Load(folder, options);
+  };
   return kind;
 }
 

@@ -22,6 +22,11 @@ bool IsPositiveInt(const json& value) {
   return value.is_number_integer() && value.get<int64_t>() > 0;
 }
 
+bool IsAmong(const json& value, const std::vector<std::string>& texts) {
+  return std::any_of(texts.begin(), texts.end(),
+                     [&value](const std::string& text) { return json::parse(text) == value; });
+}
+
 }  // namespace
 
 ComponentConfig::ComponentConfig(std::unique_ptr<Document> document)
@@ -52,6 +57,11 @@ bool ComponentConfig::Absent(const std::string& key) const {
   return it == document_->root.end() || it->is_null();
 }
 
+bool ComponentConfig::IsNull(const std::string& key) const {
+  const auto it = document_->root.find(key);
+  return it != document_->root.end() && it->is_null();
+}
+
 void ComponentConfig::AddProblem(const std::string& key, const std::string& what) {
   const auto it = document_->root.find(key);
   const std::string value = it == document_->root.end() ? "missing"
@@ -65,6 +75,19 @@ int64_t ComponentConfig::PositiveInt(const std::string& key, int64_t default_val
   const json& value = document_->root[key];
   if (IsPositiveInt(value)) return value.get<int64_t>();
   AddProblem(key, "expected a positive integer");
+  return default_value;
+}
+
+int64_t ComponentConfig::EqualPositiveInts(const std::string& key, int64_t default_value) {
+  if (Absent(key)) return default_value;
+  const json& value = document_->root[key];
+  const json& first = value.is_array() && !value.empty() ? value[0] : value;
+  const auto is_first = [&first](const json& item) { return item == first; };
+  if (IsPositiveInt(first) &&
+      (!value.is_array() || std::all_of(value.begin(), value.end(), is_first))) {
+    return first.get<int64_t>();
+  }
+  AddProblem(key, "expected a positive integer or a list of equal ones");
   return default_value;
 }
 
@@ -133,10 +156,19 @@ std::vector<std::string> ComponentConfig::Strings(const std::string& key,
 void ComponentConfig::Expect(const std::string& key, const std::vector<std::string>& supported) {
   const auto it = document_->root.find(key);
   if (it == document_->root.end()) return;  // diffusers' default, which is among the supported
-  for (const std::string& text : supported) {
-    if (json::parse(text) == *it) return;
-  }
+  if (IsAmong(*it, supported)) return;
   AddProblem(key, absl::StrCat("supported: ", absl::StrJoin(supported, ", ")));
+}
+
+void ComponentConfig::ExpectEach(const std::string& key,
+                                 const std::vector<std::string>& supported) {
+  const auto it = document_->root.find(key);
+  const auto is_supported = [&supported](const json& item) { return IsAmong(item, supported); };
+  if (it != document_->root.end() && it->is_array() && !it->empty() &&
+      std::all_of(it->begin(), it->end(), is_supported)) {
+    return;
+  }
+  Expect(key, supported);
 }
 
 absl::Status ComponentConfig::status() const {

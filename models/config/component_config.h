@@ -25,8 +25,12 @@ class ComponentConfig {
 
   // Missing or null.
   bool Absent(const std::string& key) const;
+  // There, with the value null: for keys where that means something else than a missing key.
+  bool IsNull(const std::string& key) const;
   // > 0.
   int64_t PositiveInt(const std::string& key, int64_t default_value);
+  // > 0, where a list of equal integers stands for one of them.
+  int64_t EqualPositiveInts(const std::string& key, int64_t default_value);
   double Number(const std::string& key, double default_value);
   bool Bool(const std::string& key, bool default_value);
   std::string String(const std::string& key, const std::string& default_value);
@@ -39,6 +43,8 @@ class ComponentConfig {
   // Notes a problem where the key is there with another value than these: features that are not
   // supported. Values are JSON: "null", "false", "\"silu\"". null also allows a missing key.
   void Expect(const std::string& key, const std::vector<std::string>& supported);
+  // The same, where a list stands for its entries.
+  void ExpectEach(const std::string& key, const std::vector<std::string>& supported);
   // Notes a problem in own words, of a key's value.
   void AddProblem(const std::string& key, const std::string& what);
 

@@ -44,6 +44,34 @@ TEST(ComponentConfigTest, NamesEveryProblem) {
             "'act' is \"mish\", supported: \"silu\", \"swish\"");
 }
 
+TEST(ComponentConfigTest, ListsOfEqualEntriesStandForOne) {
+  ComponentConfig config = Config(R"({"a": 3, "b": [2, 2], "c": null, "d": [false, false],
+                                      "e": false})");
+  EXPECT_EQ(config.EqualPositiveInts("a", 1), 3);
+  EXPECT_EQ(config.EqualPositiveInts("b", 1), 2);
+  EXPECT_EQ(config.EqualPositiveInts("c", 7), 7);
+  EXPECT_EQ(config.EqualPositiveInts("missing", 7), 7);
+  for (const char* key : {"d", "e", "missing"}) config.ExpectEach(key, {"false"});
+  EXPECT_TRUE(config.status().ok()) << config.status();
+
+  ComponentConfig wrong = Config(R"({"a": [1, 2], "b": [], "c": [0, 0], "d": [true, false]})");
+  for (const char* key : {"a", "b", "c"}) wrong.EqualPositiveInts(key, 1);
+  wrong.ExpectEach("d", {"false"});
+  wrong.ExpectEach("b", {"false"});
+  EXPECT_EQ(wrong.status().message(),
+            "x/config.json: 'a' is [1,2], expected a positive integer or a list of equal ones; "
+            "'b' is [], expected a positive integer or a list of equal ones; "
+            "'c' is [0,0], expected a positive integer or a list of equal ones; "
+            "'d' is [true,false], supported: false; 'b' is [], supported: false");
+}
+
+TEST(ComponentConfigTest, NullIsToldFromMissing) {
+  const ComponentConfig config = Config(R"({"a": null, "b": 1})");
+  EXPECT_TRUE(config.IsNull("a"));
+  EXPECT_FALSE(config.IsNull("b"));
+  EXPECT_FALSE(config.IsNull("missing"));
+}
+
 TEST(ComponentConfigTest, RefusesWhatIsNotAnObject) {
   for (const char* text : {"", "[1]", "{\"a\": 1", "nul", "{\"a\": 1} x"}) {
     const auto config = ComponentConfig::Parse(text, "x.json");

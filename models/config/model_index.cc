@@ -1,11 +1,46 @@
 #include "models/config/model_index.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe::models {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kExpected[] =
+    "expected a folder in diffusers layout, with a model_index.json and a subfolder for each "
+    "component";
+
+// What is at `folder`, which is not a model's.
+std::string WhatIsThere(const std::string& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return absl::StrCat("there is no model folder ", folder);
+  if (!fs::is_directory(folder, error)) {
+    const std::string extension = fs::path(folder).extension().string();
+    const bool weights = extension == ".safetensors" || extension == ".ckpt" || extension == ".bin";
+    return absl::StrCat(folder, weights ? " is a single file of weights" : " is a file", "; ",
+                        kExpected,
+                        weights ? " (diffusers' from_single_file and save_pretrained make one of a "
+                                  "whole model's weights)"
+                                : "");
+  }
+  const auto text = ReadFile(folder + "/config.json");
+  if (text.ok()) {
+    const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+    const auto name = json.is_object() ? json.find("_class_name") : json.end();
+    return absl::StrCat(folder, " is the folder of one component",
+                        name != json.end() && name->is_string()
+                            ? absl::StrCat(", a ", name->get<std::string>())
+                            : "",
+                        ", not of a model; ", kExpected);
+  }
+  return absl::StrCat(folder, " has no model_index.json; ", kExpected);
+}
 
 // An index may come from anyone, and must not point out of its folder.
 bool IsSubfolderName(const std::string& name) {
@@ -39,6 +74,8 @@ absl::StatusOr<ModelIndex> ParseModelIndex(const std::string& text, const std::s
 
 absl::StatusOr<ModelIndex> ReadModelIndex(const std::string& folder) {
   const std::string path = folder + "/model_index.json";
+  std::error_code error;
+  if (!fs::exists(path, error)) return absl::NotFoundError(WhatIsThere(folder));
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   return ParseModelIndex(text, path);
 }

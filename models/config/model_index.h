@@ -18,7 +18,9 @@ struct ModelIndex {
 // object with a string _class_name, or a component's name cannot be that of a subfolder.
 absl::StatusOr<ModelIndex> ParseModelIndex(const std::string& text, const std::string& path);
 
-// Of the model in `folder`. NotFound without a model_index.json; further errors are as above.
+// Of the model in `folder`. NotFound where it is not a folder or has no model_index.json: the error
+// says what there is in its place, a single file of weights or the folder of one component, and what
+// is expected. Further errors are as above.
 absl::StatusOr<ModelIndex> ReadModelIndex(const std::string& folder);
 
 // The text of an index that ParseModelIndex has accepted, as that of a folder without `components`:

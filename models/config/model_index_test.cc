@@ -31,8 +31,29 @@ TEST(ModelIndexTest, WhatIsWrongIsNamed) {
         ErrorOf(std::string(R"({"_class_name": "P", ")") + name + R"(": ["diffusers", "U"]})"),
         std::string("index: the component '") + name + "' has no name of a subfolder");
   }
-  EXPECT_THAT(std::string(ReadModelIndex("/no/folder").status().message()),
-              HasSubstr("/no/folder/model_index.json"));
+}
+
+TEST(ModelIndexTest, WhatIsNotAModelFolderIsNamed) {
+  const auto error = [](const std::string& folder) {
+    const absl::Status status = ReadModelIndex(folder).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+    return std::string(status.message());
+  };
+  const std::string root = ::testing::TempDir();
+  EXPECT_EQ(error("/no/folder"), "there is no model folder /no/folder");
+  const std::string file = root + "/model.safetensors";
+  ASSERT_TRUE(WriteFileAtomically(file, "x").ok());
+  EXPECT_THAT(error(file), HasSubstr(file + " is a single file of weights; expected a folder"));
+  const std::string component = root + "/controlnet";
+  ASSERT_TRUE(MakeFolder(component).ok());
+  EXPECT_THAT(error(component), HasSubstr(component + " has no model_index.json; expected"));
+  ASSERT_TRUE(
+      WriteFileAtomically(component + "/config.json", R"({"_class_name": "ControlNetModel"})")
+          .ok());
+  EXPECT_THAT(error(component),
+              HasSubstr(component + " is the folder of one component, a ControlNetModel"));
+  ASSERT_TRUE(WriteFileAtomically(component + "/config.json", "[").ok());
+  EXPECT_THAT(error(component), HasSubstr("is the folder of one component, not of a model"));
 }
 
 TEST(ModelIndexTest, MissingComponentsAreNull) {

@@ -106,7 +106,7 @@ TEST(SamplerGoldenTest, DdimEndsWhereDiffusersEnds) {
 }
 
 TEST(SamplerGoldenTest, DpmSolverEndsWhereDiffusersEnds) {
-  ExpectTrajectories("models/diffusion/testdata/dpm_solver.json", 9, SamplerKind::kDpmSolver);
+  ExpectTrajectories("models/diffusion/testdata/dpm_solver.json", 10, SamplerKind::kDpmSolver);
 }
 
 }  // namespace

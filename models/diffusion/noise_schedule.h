@@ -54,7 +54,8 @@ struct NoiseScheduleOptions {
 };
 
 // From the text of a `scheduler_config.json`. InvalidArgument names the key whose value is of the
-// wrong type or not supported. Keys that are not listed above are ignored.
+// wrong type or not supported, or a `_class_name` of another process (scheduler_class.h). Keys that
+// are not listed above are ignored.
 absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json);
 
 // InvalidArgument where the last timestep is pure noise and the model is to predict the noise:

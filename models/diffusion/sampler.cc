@@ -170,6 +170,8 @@ absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedul
   // Timesteps that are left out at the end.
   const int left_out = dpm_solver ? 1 : 0;
   const int spread = num_steps + left_out;
+  // Divided first, as numpy's linspace does: a place at a half can round another way otherwise.
+  const double spacing_step = spread == 1 ? 0 : (total - 1.0) / (spread - 1);
   std::vector<int> timesteps(num_steps);
   for (int i = 0; i < num_steps; ++i) {
     const int rest = spread - 1 - i;  // steps after this one
@@ -183,8 +185,7 @@ absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedul
             1;
         break;
       case TimestepSpacing::kLinspace:
-        timesteps[i] =
-            spread == 1 ? 0 : static_cast<int>(std::nearbyint(rest * (total - 1.0) / (spread - 1)));
+        timesteps[i] = static_cast<int>(std::nearbyint(rest * spacing_step));
         break;
     }
   }

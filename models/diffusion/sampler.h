@@ -12,6 +12,7 @@
 #include "core/base/status.h"
 #include "core/tensor/tensor.h"
 #include "models/diffusion/noise_schedule.h"
+#include "models/diffusion/sampler_kind.h"
 
 namespace dpipe::diffusion {
 
@@ -26,8 +27,6 @@ using PredictFn = std::function<absl::StatusOr<Tensor>(const Tensor& x_t, const 
 PredictFn WithGuidance(PredictFn predict, float scale);
 // Whether `predict` of WithGuidance is called with each sample twice.
 inline bool IsGuided(float scale) { return scale != 1; }
-
-enum class SamplerKind { kDdim, kDdpm, kDpmSolver };
 
 // "ddim", "ddpm" or "dpm++". InvalidArgument lists them.
 absl::StatusOr<SamplerKind> ParseSamplerKind(absl::string_view name);

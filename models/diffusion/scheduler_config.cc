@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "models/diffusion/noise_schedule.h"
+#include "models/diffusion/scheduler_class.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe::diffusion {
@@ -85,6 +86,16 @@ absl::Status ReadSpacing(const Json& config, std::optional<TimestepSpacing>* spa
               &**spacing);
 }
 
+absl::Status CheckClass(const Json& config) {
+  const Json& name = Find(config, "_class_name");
+  if (name.is_null()) return absl::OkStatus();
+  if (!name.is_string()) return WrongValue("_class_name", name, "a string");
+  const absl::Status known = CheckSchedulerClass(name.get<std::string>());
+  return known.ok()
+             ? known
+             : absl::Status(known.code(), absl::StrCat("scheduler_config.json: ", known.message()));
+}
+
 // Sampling by rules that are not implemented must not look as if it worked.
 absl::Status RefuseUnsupported(const Json& config) {
   const Json& betas = Find(config, "trained_betas");
@@ -93,9 +104,11 @@ absl::Status RefuseUnsupported(const Json& config) {
         "scheduler_config.json: trained_betas is given; expected null, betas come from "
         "beta_schedule");
   }
-  bool thresholding = false;
-  DPIPE_RETURN_IF_ERROR(Read(config, "thresholding", &thresholding));
-  if (thresholding) return WrongValue("thresholding", true, "false");
+  for (const char* key : {"thresholding", "use_flow_sigmas"}) {
+    bool wanted = false;
+    DPIPE_RETURN_IF_ERROR(Read(config, key, &wanted));
+    if (wanted) return WrongValue(key, true, "false");
+  }
   return absl::OkStatus();
 }
 
@@ -130,6 +143,7 @@ absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json
   o.steps_offset = 0;
   o.set_alpha_to_one = true;
   o.clip_sample = true;
+  DPIPE_RETURN_IF_ERROR(CheckClass(config));
   DPIPE_RETURN_IF_ERROR(RefuseUnsupported(config));
   DPIPE_RETURN_IF_ERROR(Read(config, "num_train_timesteps", &o.num_train_timesteps));
   DPIPE_RETURN_IF_ERROR(Read(config, "beta_start", &o.beta_start));

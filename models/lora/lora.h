@@ -1,12 +1,14 @@
 // Low-rank adapters among a model's parameters (core/nn/blocks/lora.h): told apart, merged into
-// what they adapt, and exchanged with diffusers.
+// what they adapt, and exchanged with diffusers and kohya-ss.
 //
-// A file of adapters is a safetensors file with the U-Net's names after "unet.":
+// A file of adapters is a safetensors file. It is written with the U-Net's names after "unet.":
 // "unet.down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.lora_A.weight". Their scale is
 // stored in them (the up part times the scale), so that a reader needs none: to diffusers' it is
-// 1, as where alpha is the rank. A file that diffusers wrote may say another scale: its metadata
-// "lora_adapter_metadata" is peft's configuration as JSON, each key after "unet.", and the scale is
-// lora_alpha / r of it (diffusers loaders/lora_base.py, _save_lora_weights).
+// 1, as where alpha is the rank. lora_names.h has the names that are read. A file may say another
+// scale: by a scalar "alpha" beside an adapter, whose scale is then alpha / rank; or by the
+// metadata "lora_adapter_metadata" of diffusers, peft's configuration as JSON, each key after
+// "unet." or "text_encoder.", and the scale is lora_alpha / r of it (diffusers
+// loaders/lora_base.py, _save_lora_weights).
 #ifndef DPIPE_MODELS_LORA_LORA_H_
 #define DPIPE_MODELS_LORA_LORA_H_
 
@@ -15,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/status.h"
 #include "core/nn/blocks/lora.h"
+#include "models/lora/lora_names.h"
 #include "models/weights/weights.h"
 
 namespace dpipe::models {
@@ -31,8 +34,9 @@ struct SplitParameters {
 SplitParameters SplitLora(const NamedTensors& parameters);
 
 // The base with scale * B A added to every weight that `adapters` adapt; all else shares storage.
-// InvalidArgument names an adapter whose other half or whose weight is missing, or shapes that do
-// not go together.
+// Of a convolution's weight [out, in, kernel], A is [rank, in, kernel] and B is [out, rank]; a
+// matrix may be stored as a 1 x 1 convolution. InvalidArgument names an adapter whose other half or
+// whose weight is missing, or shapes that do not go together.
 absl::StatusOr<NamedTensors> MergeLora(const NamedTensors& base, const NamedTensors& adapters,
                                        float scale);
 
@@ -40,12 +44,23 @@ absl::StatusOr<NamedTensors> MergeLora(const NamedTensors& base, const NamedTens
 absl::Status SaveLora(const std::string& path, const NamedTensors& adapters, float scale,
                       StoredFormat format);
 
-// The adapters of a file by the U-Net's names, fp32, as those that count `scale` times: what the
-// metadata says is multiplied into them. InvalidArgument names a tensor that is no adapter of a
-// U-Net, or what the metadata asks for and cannot be had: a rank that is not the tensors', ranks or
-// alphas that differ from layer to layer, DoRA, rsLoRA, biases. Errors of the format are
-// SafetensorsFile's.
-absl::StatusOr<NamedTensors> LoadLora(const std::string& path, float scale);
+// The layers that a file's adapters may be of.
+struct LoraTargets {
+  AdaptableLayers unet, text_encoder;
+};
+
+// Named LAYER.lora_A.weight and LAYER.lora_B.weight by the components' own names of layers.
+struct LoraAdapters {
+  NamedTensors unet, text_encoder;
+};
+
+// The adapters of a file, fp32, the U-Net's as those that count `scale` times, the text encoder's
+// once: the file's alphas and metadata are multiplied into them. InvalidArgument names a tensor
+// that is not an adapter or is for a layer that there is not, or what the metadata asks for and is
+// not supported: a rank that is not the tensors', ranks or alphas that differ from layer to layer,
+// DoRA, rsLoRA, biases. Errors of the format are SafetensorsFile's.
+absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
+                                      const LoraTargets& targets);
 
 }  // namespace dpipe::models
 

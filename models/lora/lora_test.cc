@@ -161,88 +161,71 @@ TEST(LoraFileTest, RoundTrip) {
       SplitLora(RandomValues(MakeUNet({4, 0.5f}), /*with_ups=*/true)).adapters;
   const std::string path = TestFile("/lora.safetensors");
   ASSERT_TRUE(SaveLora(path, adapters, 0.5f, StoredFormat::kFp32).ok());
-  const auto same = LoadLora(path, 0.5f);
+  LoraTargets targets;
+  targets.unet = AdaptableLayers(MakeUNet({4, 0.5f}));
+  const auto same = LoadLora(path, 0.5f, targets);
   ASSERT_TRUE(same.ok()) << same.status();
-  ASSERT_EQ(same->size(), adapters.size());
+  ASSERT_EQ(same->unet.size(), adapters.size());
   for (const auto& [name, tensor] : adapters) {
-    EXPECT_EQ(tensor.shape(), same->at(name).shape());
+    EXPECT_EQ(tensor.shape(), same->unet.at(name).shape());
     for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-      ASSERT_EQ(tensor.data<float>()[i], same->at(name).data<float>()[i]) << name;
+      ASSERT_EQ(tensor.data<float>()[i], same->unet.at(name).data<float>()[i]) << name;
     }
   }
   // What others read has the scale in it.
-  const NamedTensors others = *LoadLora(path, 1);
+  const NamedTensors others = LoadLora(path, 1, targets)->unet;
   const std::string up = "mid_block.attentions.0.transformer_blocks.0.attn1.to_q.lora_B.weight";
   EXPECT_EQ(others.at(up).data<float>()[0], 0.5f * adapters.at(up).data<float>()[0]);
 }
 
-// A file of one adapter of rank 4 for a layer "a" of 2 x 3, all ones, with diffusers' metadata.
-std::string FileWithMetadata(const std::string& metadata) {
-  const std::string path = TestFile("/with_metadata.safetensors");
-  const std::vector<float> ones(12, 1.0f);
-  const absl::string_view down(reinterpret_cast<const char*>(ones.data()), 12 * sizeof(float));
-  SafetensorsWriteOptions options;
-  options.metadata = {{"format", "pt"}, {"lora_adapter_metadata", metadata}};
-  const absl::Status written =
-      WriteSafetensors(path,
-                       {{"unet.a.lora_A.weight", "F32", {4, 3}, down},
-                        {"unet.a.lora_B.weight", "F32", {2, 4}, down.substr(0, 8 * sizeof(float))}},
-                       options);
-  EXPECT_TRUE(written.ok()) << written;
-  return path;
+Tensor Numbers(const Shape& shape) {
+  Tensor tensor = Tensor::Empty(Device::Cpu(), shape, DType::kF32);
+  float next = 1;
+  for (float& x : tensor.span<float>()) x = next++;
+  return tensor;
 }
 
-// As diffusers writes it (save_lora_weights with unet_lora_adapter_metadata), shortened.
-TEST(LoraFileTest, TheMetadatasScaleCounts) {
-  const Tensor base = Tensor::Zeros(Device::Cpu(), {2, 3}, DType::kF32);
+// As a product of matrices, whose columns are a convolution's input channels and taps.
+TEST(MergeLoraTest, Convolutions) {
   const struct {
-    const char* metadata;
-    float scale;
+    Shape weight, down, up;
   } cases[] = {
-      {R"({"unet.alpha_pattern": {}, "unet.lora_alpha": 8, "unet.peft_type": "LORA", "unet.r": 4,
-           "unet.rank_pattern": {}, "unet.use_dora": false, "unet.use_rslora": false})",
-       2},
-      {R"({"lora_alpha": 2.0, "r": 4})", 0.5f},
-      {R"({"text_encoder.lora_alpha": 8, "text_encoder.r": 4})", 1},
-      {"{}", 1},
+      {{3, 2, 3, 3}, {2, 2, 3, 3}, {3, 2, 1, 1}}, {{3, 2, 3, 3}, {2, 2, 3, 3}, {3, 2}},
+      {{3, 2, 1, 1}, {2, 2, 1, 1}, {3, 2, 1, 1}}, {{3, 2, 1, 1}, {2, 2}, {3, 2}},
+      {{3, 2}, {2, 2, 1, 1}, {3, 2, 1, 1}},
   };
   for (const auto& c : cases) {
-    const auto adapters = LoadLora(FileWithMetadata(c.metadata), 1);
-    ASSERT_TRUE(adapters.ok()) << adapters.status();
-    const auto merged = MergeLora({{"a.weight", base}}, *adapters, 1);
+    SCOPED_TRACE(c.weight.ToString());
+    const Tensor weight = Numbers(c.weight), down = Numbers(c.down), up = Numbers(c.up);
+    const auto merged =
+        MergeLora({{"a.weight", weight}}, {{"a.lora_A.weight", down}, {"a.lora_B.weight", up}}, 2);
     ASSERT_TRUE(merged.ok()) << merged.status();
-    for (float x : merged->at("a.weight").span<float>()) EXPECT_EQ(x, 4 * c.scale) << c.metadata;
-    // As those that count three times.
-    EXPECT_EQ(LoadLora(FileWithMetadata(c.metadata), 3)->at("a.lora_B.weight").data<float>()[0],
-              c.scale / 3);
+    const Tensor& sum = merged->at("a.weight");
+    EXPECT_EQ(sum.shape(), c.weight);
+    const int64_t columns = weight.num_elements() / 3;
+    for (int64_t o = 0; o < 3; ++o) {
+      for (int64_t i = 0; i < columns; ++i) {
+        const float product = up.data<float>()[2 * o] * down.data<float>()[i] +
+                              up.data<float>()[2 * o + 1] * down.data<float>()[columns + i];
+        EXPECT_EQ(sum.data<float>()[o * columns + i],
+                  weight.data<float>()[o * columns + i] + 2 * product);
+      }
+    }
   }
 }
 
-TEST(LoraFileTest, MetadataThatCannotBeFollowedIsNamed) {
-  const struct {
-    const char *metadata, *message;
-  } cases[] = {
-      {R"([1])", "lora_adapter_metadata is no JSON object"},
-      {R"({"unet.lora_alpha": 8})", "'lora_alpha' is 8 and 'r' is null"},
-      {R"({"unet.lora_alpha": 8, "unet.r": 0})", "'lora_alpha' is 8 and 'r' is 0"},
-      {R"({"unet.lora_alpha": "x", "unet.r": 4})", "'lora_alpha' is \"x\" and 'r' is 4"},
-      {R"({"unet.lora_alpha": 8, "unet.r": 16})",
-       "unet.a.lora_A.weight is [4, 3], but lora_adapter_metadata says that 'r' is 16"},
-      {R"({"unet.use_dora": true})", "'use_dora' is true, which is not supported"},
-      {R"({"unet.alpha_pattern": {"a": 3}})", "'alpha_pattern' is {\"a\":3}"},
-  };
-  for (const auto& c : cases) {
-    EXPECT_THAT(std::string(LoadLora(FileWithMetadata(c.metadata), 1).status().message()),
-                HasSubstr(c.message));
+TEST(MergeLoraTest, ConvolutionsOfOtherKernelsDoNotFit) {
+  const Tensor weight = Numbers({3, 2, 3, 3}), up = Numbers({3, 2, 1, 1});
+  for (const Shape& down : {Shape({2, 2, 1, 1}), Shape({2, 18}), Shape({2, 2, 3, 1})}) {
+    EXPECT_FALSE(MergeLora({{"a.weight", weight}},
+                           {{"a.lora_A.weight", Numbers(down)}, {"a.lora_B.weight", up}}, 1)
+                     .ok())
+        << down.ToString();
   }
 }
 
-TEST(LoraFileTest, WhatDoesNotFitIsNamed) {
+TEST(MergeLoraTest, WhatDoesNotFitIsNamed) {
   const Tensor two = Tensor::Zeros(Device::Cpu(), {2, 3}, DType::kF32);
-  const std::string path = TestFile("/bad.safetensors");
-  ASSERT_TRUE(SaveWeights(path, {{"unet.a.weight", two}}).ok());
-  EXPECT_THAT(std::string(LoadLora(path, 1).status().message()),
-              HasSubstr("unet.a.weight is not an adapter of a U-Net"));
   const auto merge = [&](const NamedTensors& base, const NamedTensors& adapters) {
     return std::string(MergeLora(base, adapters, 1).status().message());
   };

@@ -43,7 +43,6 @@ void CheckFixedKeys(ComponentConfig* config) {
       {"center_input_sample", {"false"}},
       {"class_embed_type", {"null", "\"timestep\""}},
       {"downsample_padding", {"1"}},
-      {"dropout", {"0"}},
       {"mid_block_scale_factor", {"1"}},
       {"mid_block_type", {"\"UNetMidBlock2D\""}},
       {"resnet_time_scale_shift", {"\"default\"", "\"scale_shift\""}},
@@ -94,14 +93,16 @@ PixelUNetConfig ReadFields(ComponentConfig* config) {
   PixelUNetConfig unet;
   unet.in_channels = config->PositiveInt("in_channels", 3);
   unet.out_channels = config->PositiveInt("out_channels", 3);
-  unet.sample_size = config->PositiveInt("sample_size", 64);
+  unet.sample_size = config->EqualPositiveInts("sample_size", 64);
   ReadBlocks(config, &unet);
   unet.layers_per_block = config->PositiveInt("layers_per_block", 2);
   // Only a null that is written means one head: diffusers' default is 8.
-  unet.head_channels = config->PositiveInt("attention_head_dim", 8);
+  unet.head_channels =
+      config->IsNull("attention_head_dim") ? 0 : config->PositiveInt("attention_head_dim", 8);
   unet.mid_attention = config->Bool("add_attention", true);
   unet.norm_groups = config->PositiveInt("norm_num_groups", 32);
   unet.norm_eps = config->Number("norm_eps", 1e-5);
+  unet.dropout = config->Number("dropout", 0);
   unet.scale_shift = config->String("resnet_time_scale_shift", "default") == "scale_shift";
   if (!config->Absent("attn_norm_num_groups")) {
     unet.mid_norm_groups = config->PositiveInt("attn_norm_num_groups", 32);

@@ -29,6 +29,7 @@ struct PixelUNetConfig {
   int64_t norm_groups = 32;
   int64_t mid_norm_groups = 0;  // of the mid block's attention; 0: it has no norm
   double norm_eps = 1e-5;
+  double dropout = 0;              // of training alone, which is not built
   bool scale_shift = false;        // resnet_time_scale_shift
   int64_t num_class_embeds = 0;    // a table of labels; 0: none
   bool noise_level_embed = false;  // class_embed_type "timestep": a second number through sinusoids
@@ -40,7 +41,7 @@ struct PixelUNetConfig {
 };
 
 // From the text of a config.json; `source` names the file in messages. InvalidArgument names every
-// key whose value is wrong or asks for what is not supported (Fourier embeddings, dropout, ...).
+// key whose value is wrong or asks for what is not supported (Fourier embeddings, ...).
 absl::StatusOr<PixelUNetConfig> ParsePixelUNetConfig(const std::string& json,
                                                      const std::string& source);
 absl::StatusOr<PixelUNetConfig> ReadPixelUNetConfig(const std::string& path);

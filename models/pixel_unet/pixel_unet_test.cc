@@ -65,6 +65,7 @@ TEST(PixelUNetTest, ParametersAreThoseOfDiffusers) {
       {"pixel_guided", "models/pixel_unet/testdata/pixel_guided.json", 0},
       {"pixel_mixed", "models/pixel_unet/testdata/pixel_mixed.json", 0},
       {"pixel_plain_mid", "models/pixel_unet/testdata/pixel_plain_mid.json", 0},
+      {"pixel_one_head", "models/pixel_unet/testdata/pixel_one_head.json", 0},
       {"tiny_cdm_base", "data/tiny_cdm/base/config.json", 0},
       {"tiny_cdm_super_resolution", "data/tiny_cdm/super_resolution/config.json", 0},
       {"cdm_lsun_base", "data/models/cdm_lsun/base/config.json", 295},
@@ -134,6 +135,7 @@ std::vector<GoldenCase> SmallGoldens() {
   return {{"pixel_guided", "small", testdata + "pixel_guided.json", 8},
           {"pixel_mixed", "small", testdata + "pixel_mixed.json", 8},
           {"pixel_plain_mid", "small", testdata + "pixel_plain_mid.json", 8},
+          {"pixel_one_head", "small", testdata + "pixel_one_head.json", 8},
           {"tiny_cdm_base", "small", "data/tiny_cdm/base/config.json", 16},
           {"tiny_cdm_super_resolution", "small", "data/tiny_cdm/super_resolution/config.json", 32}};
 }
@@ -185,14 +187,14 @@ TEST(PixelUNetTest, WhatDoesNotFitIsNamed) {
 TEST(PixelUNetConfigTest, NamesWhatIsWrong) {
   const auto config = ParsePixelUNetConfig(
       R"({"_class_name": "UNet2DModel", "block_out_channels": [32, 48], "norm_num_groups": 32,
-          "down_block_types": ["SkipDownBlock2D", "AttnDownBlock2D"], "dropout": 0.1,
+          "down_block_types": ["SkipDownBlock2D", "AttnDownBlock2D"], "dropout": "x",
           "up_block_types": ["UpBlock2D"], "downsample_type": "fir"})",
       "c");
   const std::string message(config.status().message());
   EXPECT_THAT(message, HasSubstr("unknown block type 'SkipDownBlock2D'"));
   EXPECT_THAT(message, HasSubstr("'up_block_types' is [\"UpBlock2D\"], expected 2"));
   EXPECT_THAT(message, HasSubstr("48 is not a multiple of the 32 norm groups"));
-  EXPECT_THAT(message, HasSubstr("'dropout' is 0.1"));
+  EXPECT_THAT(message, HasSubstr("'dropout' is \"x\", expected a number"));
   EXPECT_THAT(message, HasSubstr("'downsample_type' is \"fir\""));
 }
 

@@ -26,21 +26,30 @@ absl::Status StableDiffusion::SaveScheduler(const std::string& folder) const {
                              WithSchedulerClass(index, scheduler_config_));
 }
 
-absl::Status StableDiffusion::SaveRandomFrozen(const std::string& folder,
-                                               StoredFormat format) const {
-  const auto masters = [](const nn::ParameterSet& parameters) {
-    NamedTensors tensors;
-    for (nn::ParameterId id : parameters.ids()) {
-      tensors[parameters.program().parameter(id).name] = parameters.weight(id).master();
-    }
-    return tensors;
-  };
-  DPIPE_RETURN_IF_ERROR(SaveWeights(absl::StrCat(folder, "/text_encoder/", kTransformersWeights),
-                                    masters(*frozen_[kTextEncoder]), format));
+namespace {
+
+NamedTensors MastersOf(const nn::ParameterSet& parameters) {
+  NamedTensors tensors;
+  for (nn::ParameterId id : parameters.ids()) {
+    tensors[parameters.program().parameter(id).name] = parameters.weight(id).master();
+  }
+  return tensors;
+}
+
+}  // namespace
+
+absl::Status StableDiffusion::SaveTextEncoder(const std::string& folder,
+                                              StoredFormat format) const {
+  return SaveWeights(absl::StrCat(folder, "/text_encoder/", kTransformersWeights),
+                     MastersOf(*frozen_[kTextEncoder]), format);
+}
+
+absl::Status StableDiffusion::SaveRandomVae(const std::string& folder, StoredFormat format) const {
   DPIPE_ASSIGN_OR_RETURN(const nn::Program decoder,
                          BuildVaeDecoder(vae_config_, image_size_, image_size_));
   DPIPE_ASSIGN_OR_RETURN(NamedTensors vae, LoadDecoder(decoder));
-  vae.merge(masters(*frozen_[kVaeEncoder]));
+  NamedTensors encoder = MastersOf(*frozen_[kVaeEncoder]);
+  vae.merge(encoder);
   return SaveWeights(absl::StrCat(folder, "/vae/", kDiffusersWeights), vae, format);
 }
 
@@ -60,8 +69,10 @@ absl::Status StableDiffusion::CopyComponents(const std::string& folder,
       missing.insert(name);
       continue;
     }
-    DPIPE_RETURN_IF_ERROR(
-        CopyComponent(from, absl::StrCat(folder, "/", name), with_unet_weights || name != "unet"));
+    bool with_weights = true;
+    if (name == "unet") with_weights = with_unet_weights;
+    if (name == "text_encoder") with_weights = !text_encoder_is_adapted_;
+    DPIPE_RETURN_IF_ERROR(CopyComponent(from, absl::StrCat(folder, "/", name), with_weights));
   }
   return WriteFileAtomically(folder + "/model_index.json", WithoutComponents(text, missing));
 }
@@ -83,7 +94,10 @@ absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_un
     json[kFurtherInputKey] = FurtherInputName(unet_config_.further_input);
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/unet/config.json", json.dump(2) + "\n"));
   }
-  return frozen_is_random_ ? SaveRandomFrozen(folder, format) : absl::OkStatus();
+  if (frozen_is_random_ || text_encoder_is_adapted_) {
+    DPIPE_RETURN_IF_ERROR(SaveTextEncoder(folder, format));
+  }
+  return frozen_is_random_ ? SaveRandomVae(folder, format) : absl::OkStatus();
 }
 
 absl::Status StableDiffusion::Save(const std::string& folder,

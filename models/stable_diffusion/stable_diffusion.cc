@@ -60,13 +60,17 @@ NamedTensors RandomAdapters(const nn::Program& program, uint64_t seed) {
 absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
     const std::string& folder, const StableDiffusionOptions& options) {
   std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
-    return absl::NotFoundError(absl::StrCat("there is no model folder ", folder));
-  }
+  if (!fs::is_directory(folder, error)) return ReadModelIndex(folder).status();
   auto model = std::unique_ptr<StableDiffusion>(new StableDiffusion());
   model->folder_ = folder;
   model->lora_ = options.lora;
+  model->adapters_file_ = options.adapters_file;
+  model->adapters_scale_ = options.adapters_scale;
   model->min_snr_gamma_ = options.min_snr_gamma;
+  if (!options.adapters_file.empty() && !model->has_adapters()) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no file of low-rank adapters ", model->adapters_file()));
+  }
   DPIPE_RETURN_IF_ERROR(model->ReadConfigs(options));
   DPIPE_RETURN_IF_ERROR(model->BuildModel(options));
   model->frozen_.resize(model->model_->num_components());
@@ -80,6 +84,7 @@ absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
       DPIPE_RETURN_IF_ERROR(model->LoadFrozen(c, model->weights_[c]));
     }
   }
+  DPIPE_RETURN_IF_ERROR(model->MergeIntoTextEncoder());
   for (const auto& parameters : model->frozen_) model->frozen_pointers_.push_back(parameters.get());
   return model;
 }
@@ -101,11 +106,9 @@ absl::Status StableDiffusion::WidenUNet(const StableDiffusionOptions& options) {
   }
   if (unet_config_.further_input == further) return absl::OkStatus();
   if (unet_config_.in_channels != latents) {
-    const bool is_known = unet_config_.further_input != FurtherInput::kNone;
     return absl::InvalidArgumentError(
-        absl::StrCat(folder_, ": the U-Net has ", unet_config_.in_channels, " input channels",
-                     is_known ? "" : " for something else", "; ", what, " wants ", wanted, ", or ",
-                     latents, " to add to"));
+        absl::StrCat(folder_, ": the U-Net has ", unet_config_.in_channels, " input channels; ",
+                     what, " wants ", wanted, ", or ", latents, " to add to"));
   }
   widened_ = true;
   unet_config_.in_channels = wanted;
@@ -122,7 +125,23 @@ absl::Status StableDiffusion::ReadUNet() {
   if (index.class_name == kStableDiffusionClass) {
     unet_config_.further_input = GuessFurtherInput(unet_config_);
   }
-  return absl::OkStatus();
+  if (unet_config_.further_input != FurtherInput::kNone) {
+    notes_.push_back(absl::StrCat(
+        folder_, "/unet/config.json has ", unet_config_.in_channels, " input channels for ",
+        unet_config_.out_channels, " output channels and no '", kFurtherInputKey,
+        "'; it is read as '", FurtherInputName(unet_config_.further_input),
+        "', which is what training here writes; models for other inputs are not supported"));
+  }
+  return CheckChannels();
+}
+
+absl::Status StableDiffusion::CheckChannels() const {
+  if (unet_config_.latent_channels() == unet_config_.out_channels) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      folder_, "/unet/config.json: the U-Net has ", unet_config_.in_channels,
+      " input channels and ", unet_config_.out_channels,
+      " output channels; models that take more than noisy latents, such as those for inpainting "
+      "(9 and 4), for editing (8 and 4) or with depth (5 and 4), are not supported"));
 }
 
 absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options) {
@@ -264,7 +283,11 @@ void StableDiffusion::InitFrozen(int component) {
 
 bool StableDiffusion::has_unet_weights() const { return HasWeights(folder_ + "/unet"); }
 
-std::string StableDiffusion::adapters_file() const { return absl::StrCat(folder_, "/", kLoraFile); }
+std::string StableDiffusion::adapters_file() const {
+  const std::string& given = adapters_file_.empty() ? folder_ : adapters_file_;
+  std::error_code error;
+  return fs::is_directory(given, error) ? absl::StrCat(given, "/", kLoraFile) : given;
+}
 
 bool StableDiffusion::has_adapters() const {
   std::error_code error;
@@ -276,17 +299,40 @@ absl::StatusOr<NamedTensors> StableDiffusion::LoadMergedUNet(
   DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
                          LoadWeights(folder_ + "/unet", {&program}, Device::Cpu(), options));
   if (!has_adapters()) return unet;
-  DPIPE_ASSIGN_OR_RETURN(NamedTensors adapters, LoadLora(adapters_file(), /*scale=*/1));
+  DPIPE_ASSIGN_OR_RETURN(LoraAdapters file, ReadAdapters(/*scale=*/1));
+  NamedTensors& adapters = file.unet;
   for (const std::string& prefix : options.ignored_prefixes) {
     for (auto it = adapters.lower_bound(prefix);
          it != adapters.end() && absl::StartsWith(it->first, prefix);) {
       it = adapters.erase(it);
     }
   }
-  auto merged = MergeLora(unet, adapters, /*scale=*/1);
+  return MergeAdapters(unet, adapters);
+}
+
+absl::StatusOr<LoraAdapters> StableDiffusion::ReadAdapters(float scale) const {
+  return LoadLora(
+      adapters_file(), scale,
+      {AdaptableLayers(unet_program()), AdaptableLayers(model_->component(kTextEncoder).program)});
+}
+
+absl::StatusOr<NamedTensors> StableDiffusion::MergeAdapters(const NamedTensors& base,
+                                                            const NamedTensors& adapters) const {
+  auto merged = MergeLora(base, adapters, adapters_scale_);
   if (merged.ok()) return merged;
   return absl::Status(merged.status().code(),
                       absl::StrCat(adapters_file(), ": ", merged.status().message()));
+}
+
+absl::Status StableDiffusion::MergeIntoTextEncoder() {
+  if (!has_adapters()) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(const LoraAdapters adapters, ReadAdapters(/*scale=*/1));
+  if (adapters.text_encoder.empty()) return absl::OkStatus();
+  text_encoder_is_adapted_ = true;
+  NamedTensors weights;
+  frozen_[kTextEncoder]->Collect(&weights);
+  DPIPE_ASSIGN_OR_RETURN(const NamedTensors merged, MergeAdapters(weights, adapters.text_encoder));
+  return frozen_[kTextEncoder]->Load(merged);
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
@@ -321,7 +367,8 @@ absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNetWithAdapt
 }
 
 absl::Status StableDiffusion::LoadAdapters(NamedTensors* adapters) const {
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors stored, LoadLora(adapters_file(), lora_.scale));
+  DPIPE_ASSIGN_OR_RETURN(const LoraAdapters file, ReadAdapters(lora_.scale));
+  const NamedTensors& stored = file.unet;
   std::vector<std::string> surplus;
   for (const auto& [name, tensor] : stored) {
     if (adapters->count(name) == 0) surplus.push_back(name);

@@ -18,6 +18,7 @@
 #include "data/image.h"
 #include "models/clip_text/clip_text_config.h"
 #include "models/diffusion/noise_schedule.h"
+#include "models/lora/lora.h"
 #include "models/stable_diffusion/scheduler_changes.h"
 #include "models/tokenizer/clip_tokenizer.h"
 #include "models/unet/unet_config.h"
@@ -54,6 +55,11 @@ struct StableDiffusionOptions {
   std::optional<bool> zero_terminal_snr;
   // With a rank: low-rank adapters of the U-Net's attentions are trained, and only they.
   nn::LoraSpec lora = {};
+  // A file of low-rank adapters (models/lora), or a folder with one by kLoraFile's name, in the
+  // place of the folder's own; empty: that one, if there is one. Where they are merged into the
+  // weights they count `adapters_scale` times.
+  std::string adapters_file;
+  float adapters_scale = 1;
   // The U-Net takes its own estimate, or coordinates, as further input channels: see
   // LoadModelOptions.
   bool self_conditioning = false;
@@ -100,6 +106,11 @@ class StableDiffusion {
 
   // Whether the frozen components' weights are random, for want of any in the folder.
   bool frozen_is_random() const { return frozen_is_random_; }
+  // What whoever uses the model is to be told of how its configuration is understood: sentences.
+  const std::vector<std::string>& notes() const { return notes_; }
+  // The text of the scheduler_config.json that it has, with the changes of the options.
+  const std::string& scheduler_config() const { return scheduler_config_; }
+
   // Whether the folder has U-Net weights: one to train from scratch has none.
   bool has_unet_weights() const;
   const nn::LoraSpec& lora() const { return lora_; }
@@ -107,7 +118,8 @@ class StableDiffusion {
   // for input channels that the folder's U-Net does not take. A folder may also have a file of
   // low-rank adapters (models/lora): they are merged into the weights, whatever is trained, or,
   // where adapters are trained, are what to go on from; without the file those begin by their init
-  // rules. InvalidArgument lists the file's adapters that would then be neither.
+  // rules. InvalidArgument lists the file's adapters that would then be neither. (Those of the text
+  // encoder are merged into its weights by Load, whatever is trained.)
   absl::StatusOr<std::map<std::string, Tensor>> LoadUNet() const;
   std::map<std::string, Tensor> RandomUNet(uint64_t seed) const;
   // The U-Net as a frozen part: the folder's, or random where the frozen components are.
@@ -122,7 +134,8 @@ class StableDiffusion {
   // These U-Net parameters (fp32) are in the place of its own, the frozen components' weights are
   // there even where they are random, and so are the prediction type and schedule trained with
   // (scheduler_changes.h). Of trained adapters: with their file, and the U-Net as it was, byte for
-  // byte where the folder has one. InvalidArgument where it is the folder that this was loaded
+  // byte where the folder has one. A text encoder with adapters is written with these merged.
+  // InvalidArgument where it is the folder that this was loaded
   // from.
   absl::Status Save(const std::string& folder, const std::map<std::string, Tensor>& unet,
                     StoredFormat format = StoredFormat::kFp32) const;
@@ -135,6 +148,11 @@ class StableDiffusion {
   const nn::Program& unet_program() const;
   std::string adapters_file() const;
   bool has_adapters() const;
+  // Those of the file, the U-Net's as such that count `scale` times.
+  absl::StatusOr<LoraAdapters> ReadAdapters(float scale) const;
+  absl::StatusOr<NamedTensors> MergeAdapters(const NamedTensors& base,
+                                             const NamedTensors& adapters) const;
+  absl::Status MergeIntoTextEncoder();
   // The folder's U-Net, or the part of it that is `program`, with the folder's adapters merged.
   absl::StatusOr<NamedTensors> LoadMergedUNet(const nn::Program& program,
                                               const LoadWeightsOptions& options) const;
@@ -146,6 +164,7 @@ class StableDiffusion {
   void Widen(std::map<std::string, Tensor>* narrow) const;
   absl::Status WidenUNet(const StableDiffusionOptions& options);
   absl::Status ReadUNet();
+  absl::Status CheckChannels() const;
   absl::Status ReadConfigs(const StableDiffusionOptions& options);
   absl::Status BuildModel(const StableDiffusionOptions& options);
   absl::StatusOr<nn::Program> MakeUNet(ImageSize size) const;
@@ -155,7 +174,8 @@ class StableDiffusion {
   absl::Status CopyComponents(const std::string& folder, bool with_unet_weights) const;
   absl::Status SaveOthers(const std::string& folder, bool with_unet_weights,
                           StoredFormat format) const;
-  absl::Status SaveRandomFrozen(const std::string& folder, StoredFormat format) const;
+  absl::Status SaveTextEncoder(const std::string& folder, StoredFormat format) const;
+  absl::Status SaveRandomVae(const std::string& folder, StoredFormat format) const;
   absl::Status SaveScheduler(const std::string& folder) const;
 
   std::string folder_;
@@ -166,6 +186,10 @@ class StableDiffusion {
   nn::LoraSpec lora_;
   bool widened_ = false;  // the folder's U-Net takes latents alone, this one further channels
   bool frozen_is_random_ = false;
+  std::string adapters_file_;  // as the options have it
+  float adapters_scale_ = 1;
+  bool text_encoder_is_adapted_ = false;
+  std::vector<std::string> notes_;
   UNetConfig unet_config_;
   VaeConfig vae_config_;
   ClipTextConfig text_config_;

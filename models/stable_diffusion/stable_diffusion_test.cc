@@ -17,6 +17,7 @@
 #include "models/stable_diffusion/sampler.h"
 #include "models/stable_diffusion/trainable.h"
 #include "models/trainable/training_setup.h"
+#include "models/unet/unet.h"
 #include "models/weights/weights.h"
 #include "nlohmann/json.hpp"
 
@@ -364,13 +365,32 @@ TEST(SelfConditioningTest, ForeignChannelsAreNotTakenForTheEstimate) {
   EXPECT_THAT(*ReadFile(saved + "/unet/config.json"),
               HasSubstr("\"_further_input\": \"estimate\""));
 
+  // That it was guessed is noted; where the folder says it, there is nothing to note.
+  ASSERT_EQ((*ours)->notes().size(), 1);
+  EXPECT_THAT((*ours)->notes()[0],
+              HasSubstr("has 8 input channels for 4 output channels and no '_further_input'; it is "
+                        "read as 'estimate'"));
+  const auto again = StableDiffusion::Load(saved, {});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE((*again)->notes().empty());
+
   const std::string foreign = WidenedWithoutKey("StableDiffusionInstructPix2PixPipeline");
-  EXPECT_THAT(std::string(StableDiffusion::Load(foreign, {}).status().message()),
-              HasSubstr("8 input channels and 4 output channels"));
   StableDiffusionOptions options;
-  options.self_conditioning = true;
-  EXPECT_THAT(std::string(StableDiffusion::Load(foreign, options).status().message()),
-              HasSubstr("8 input channels for something else; self-conditioning wants 8, or 4"));
+  for (bool asked : {false, true}) {
+    options.self_conditioning = asked;
+    EXPECT_THAT(std::string(StableDiffusion::Load(foreign, options).status().message()),
+                HasSubstr(foreign + "/unet/config.json: the U-Net has 8 input channels and 4 "
+                                    "output channels; models that take more"));
+  }
+}
+
+TEST(StableDiffusionTest, InpaintingModelsAreRefusedByName) {
+  auto json = nlohmann::ordered_json::parse(*ReadFile("data/tiny_sd/unet/config.json"));
+  json["in_channels"] = 9;
+  const std::string folder = Broken("unet/config.json", json.dump());
+  const std::string message(StableDiffusion::Load(folder, {}).status().message());
+  EXPECT_THAT(message, HasSubstr(folder + "/unet/config.json: the U-Net has 9 input channels"));
+  EXPECT_THAT(message, HasSubstr("inpainting (9 and 4)"));
 }
 
 // tiny_sd with adapters of rank 2 that change something.
@@ -423,7 +443,10 @@ TEST(AdaptersTest, ThoseThatWouldBeLostAreListed) {
   };
   EXPECT_EQ(error(), "");
   const std::string file = absl::StrCat(folder, "/", kLoraFile);
-  NamedTensors adapters = *LoadLora(file, 1);
+  const auto unet = ReadUNetConfig("data/tiny_sd/unet/config.json");
+  LoraTargets targets;
+  targets.unet = AdaptableLayers(*BuildUNetForInference(*unet, {16, 16, 32}));
+  NamedTensors adapters = LoadLora(file, 1, targets)->unet;
   const Tensor two = Tensor::Zeros(Device::Cpu(), {2, 2}, DType::kF32);
   adapters["mid_block.attentions.0.proj_in.lora_A.weight"] = two;
   adapters["mid_block.attentions.0.proj_in.lora_B.weight"] = two;

@@ -8,6 +8,7 @@
 #include "models/stable_diffusion/cached_inputs.h"
 #include "models/stable_diffusion/sampler.h"
 #include "models/stable_diffusion/training_inputs.h"
+#include "models/trainable/dropout.h"
 
 namespace dpipe::models {
 
@@ -68,7 +69,12 @@ ModelKind StableDiffusionKind() {
   ModelKind kind;
   kind.name = "stable_diffusion";
   kind.matches = [](const ModelIndex& index) { return index.class_name == kStableDiffusionClass; };
-  kind.load = [](const std::string& folder, const LoadModelOptions& options) {
+  kind.load =
+      [](const std::string& folder,
+         const LoadModelOptions& options) -> absl::StatusOr<std::unique_ptr<TrainableModel>> {
+    const std::string unet_path = folder + "/unet/config.json";
+    DPIPE_ASSIGN_OR_RETURN(const UNetConfig unet, ReadUNetConfig(unet_path));
+    DPIPE_RETURN_IF_ERROR(CheckNoDropout(unet_path, unet.dropout));
     StableDiffusionOptions own;
     own.image_size = options.image_size;
     own.min_snr_gamma = options.min_snr_gamma;

@@ -44,9 +44,8 @@ const std::vector<ModelKind>& ModelKinds() {
 }
 
 absl::StatusOr<const ModelKind*> FindModelKind(const std::string& folder, const std::string& kind) {
-  if (!IsFolder(folder)) {
-    return absl::NotFoundError(absl::StrCat("there is no model folder ", folder));
-  }
+  // Also where the kind is named: what is not a model's folder is told so.
+  if (!IsFolder(folder)) DPIPE_RETURN_IF_ERROR(ReadModelIndex(folder).status());
   return kind.empty() ? KindOf(folder) : KindNamed(kind);
 }
 

@@ -45,6 +45,29 @@ TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndWhatThereIs) {
   EXPECT_THAT(ErrorOf(kTinySd, options), HasSubstr("unknown kind of model 'pixart'; there are"));
 }
 
+TEST(LoadTrainableModelTest, DropoutIsForDrawingOnly) {
+  const std::string folder = ::testing::TempDir() + "/dropout";
+  std::filesystem::copy(kTinySd, folder, std::filesystem::copy_options::recursive);
+  std::string config = *ReadFile(folder + "/unet/config.json");
+  const size_t at = config.find("\"dropout\": 0.0");
+  ASSERT_NE(at, config.npos);
+  config.replace(at, 14, "\"dropout\": 0.1");
+  std::filesystem::remove(folder + "/unet/config.json");
+  ASSERT_TRUE(WriteFileAtomically(folder + "/unet/config.json", config).ok());
+  EXPECT_EQ(ErrorOf(folder), folder +
+                                 "/unet/config.json: 'dropout' is 0.1, but training with "
+                                 "dropout is not supported: set it to 0 to train without");
+}
+
+TEST(LoadTrainableModelTest, WhatIsNotAModelFolderIsNamed) {
+  const std::string folder = ::testing::TempDir() + "/alone";
+  ASSERT_TRUE(MakeFolder(folder).ok());
+  EXPECT_THAT(ErrorOf(folder), HasSubstr(folder + " has no model_index.json"));
+  const std::string file = ::testing::TempDir() + "/all.safetensors";
+  ASSERT_TRUE(WriteFileAtomically(file, "x").ok());
+  EXPECT_THAT(ErrorOf(file), HasSubstr(file + " is a single file of weights"));
+}
+
 // Before it is loaded, so that fitting data can be found.
 TEST(FindModelKindTest, TheFolderSaysItUnlessTheUserDoes) {
   const std::string folder =

@@ -36,7 +36,6 @@ void CheckFixedKeys(ComponentConfig* config) {
       {"conv_in_kernel", {"3"}},
       {"cross_attention_norm", {"null"}},
       {"downsample_padding", {"1"}},
-      {"dropout", {"0"}},
       {"dual_cross_attention", {"false"}},
       {"encoder_hid_dim", {"null"}},
       {"encoder_hid_dim_type", {"null"}},
@@ -44,7 +43,6 @@ void CheckFixedKeys(ComponentConfig* config) {
       {"mid_block_scale_factor", {"1"}},
       {"mid_block_type", {"\"UNetMidBlock2DCrossAttn\""}},
       {"num_class_embeds", {"null"}},
-      {"only_cross_attention", {"false"}},
       {"resnet_out_scale_factor", {"1", "1.0"}},
       {"resnet_skip_time_act", {"false"}},
       {"resnet_time_scale_shift", {"\"default\""}},
@@ -56,6 +54,7 @@ void CheckFixedKeys(ComponentConfig* config) {
       {"timestep_post_act", {"null"}},
   };
   for (const auto& [key, values] : supported) config->Expect(key, values);
+  config->ExpectEach("only_cross_attention", {"false"});  // or one entry a block
 }
 
 void CheckDivisibility(const UNetConfig& unet, ComponentConfig* config) {
@@ -108,7 +107,7 @@ void ReadFurtherInput(ComponentConfig* config, UNetConfig* unet) {
 
 void ReadDecoderKeys(ComponentConfig* config, UNetConfig* unet) {
   unet->out_channels = config->PositiveInt("out_channels", 4);
-  unet->sample_size = config->PositiveInt("sample_size", 64);
+  unet->sample_size = config->EqualPositiveInts("sample_size", 64);
   unet->diffusers_version = config->String("_diffusers_version", "");
   unet->up_has_attention =
       BlockTypes(config, "up_block_types", "UpBlock2D", "CrossAttnUpBlock2D",
@@ -152,7 +151,7 @@ UNetConfig ReadUNetEncoderKeys(ComponentConfig* config) {
       config, "down_block_types", "DownBlock2D", "CrossAttnDownBlock2D",
       {"CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"});
   CheckNumBlocks("down_block_types", unet.down_has_attention.size(), levels, config);
-  unet.layers_per_block = config->PositiveInt("layers_per_block", 2);
+  unet.layers_per_block = config->EqualPositiveInts("layers_per_block", 2);
   // "attention_head_dim" has always been the number of heads, whatever its name says; diffusers
   // keeps it so for the checkpoints' sake. Its ControlNet prefers the newer key where that is
   // given, its U-Net refuses it.
@@ -160,10 +159,11 @@ UNetConfig ReadUNetEncoderKeys(ComponentConfig* config) {
   unet.num_heads =
       config->PerBlock(newer ? "num_attention_heads" : "attention_head_dim", 8, levels);
   unet.transformer_layers = config->PerBlock("transformer_layers_per_block", 1, levels);
-  unet.cross_attention_dim = config->PositiveInt("cross_attention_dim", 1280);
+  unet.cross_attention_dim = config->EqualPositiveInts("cross_attention_dim", 1280);
   unet.linear_projection = config->Bool("use_linear_projection", false);
   unet.norm_groups = config->PositiveInt("norm_num_groups", 32);
   unet.norm_eps = config->Number("norm_eps", 1e-5);
+  unet.dropout = config->Number("dropout", 0);
   unet.time_cosine_first = config->Bool("flip_sin_to_cos", true);
   unet.time_frequency_shift = config->Number("freq_shift", 0);
   CheckFixedKeys(config);

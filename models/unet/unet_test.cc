@@ -211,6 +211,20 @@ TEST(UNetConfigTest, NumAttentionHeadsIsRefused) {
   EXPECT_TRUE(ParseUNetConfig(R"({"num_attention_heads": null})", "unet/config.json").ok());
 }
 
+TEST(UNetConfigTest, ListsOfEqualEntriesAndDropoutAreRead) {
+  const auto config = ParseUNetConfig(
+      R"({"block_out_channels": [32, 64], "down_block_types": ["DownBlock2D", "DownBlock2D"],
+          "up_block_types": ["UpBlock2D", "UpBlock2D"], "cross_attention_dim": [48, 48],
+          "only_cross_attention": [false, false], "layers_per_block": [1, 1], "dropout": 0.1,
+          "sample_size": [24, 24]})",
+      "unet/config.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->cross_attention_dim, 48);
+  EXPECT_EQ(config->layers_per_block, 1);
+  EXPECT_EQ(config->sample_size, 24);
+  EXPECT_EQ(config->dropout, 0.1);
+}
+
 TEST(UNetConfigTest, NamesWhatIsWrong) {
   const auto config = ParseUNetConfig(
       R"({"block_out_channels": [32, 64], "norm_num_groups": 16, "attention_head_dim": [2, 4, 8],
@@ -221,7 +235,8 @@ TEST(UNetConfigTest, NamesWhatIsWrong) {
   EXPECT_EQ(config.status().message(),
             "unet/config.json: 'down_block_types' is [\"CrossAttnDownBlock2D\","
             "\"AttnDownBlock2D\"], unknown block type 'AttnDownBlock2D', known: DownBlock2D, "
-            "CrossAttnDownBlock2D; 'layers_per_block' is [1,2], expected a positive integer; "
+            "CrossAttnDownBlock2D; 'layers_per_block' is [1,2], expected a positive integer or "
+            "a list of equal ones; "
             "'attention_head_dim' is [2,4,8], expected a positive integer or a list of 2 of them; "
             "'class_embed_type' is \"timestep\", supported: null; 'up_block_types' is "
             "[\"UpBlock2D\",\"CrossAttnUpBlock2D\",\"UpBlock2D\"], expected 2, one for each "

@@ -35,7 +35,7 @@ absl::StatusOr<VaeConfig> ParseVaeConfig(const std::string& json, const std::str
   vae.in_channels = config.PositiveInt("in_channels", 3);
   vae.out_channels = config.PositiveInt("out_channels", 3);
   vae.latent_channels = config.PositiveInt("latent_channels", 4);
-  vae.sample_size = config.PositiveInt("sample_size", 32);
+  vae.sample_size = config.EqualPositiveInts("sample_size", 32);
   vae.block_out_channels = config.PositiveInts("block_out_channels", {64});
   vae.layers_per_block = config.PositiveInt("layers_per_block", 1);
   vae.norm_groups = config.PositiveInt("norm_num_groups", 32);

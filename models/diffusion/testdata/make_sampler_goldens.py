@@ -41,6 +41,8 @@ DPM_CASES = [
     ({**STABLE_DIFFUSION, "timestep_spacing": "trailing"}, 10),
     ({**STABLE_DIFFUSION, "timestep_spacing": "linspace"}, 15),
     (STABLE_DIFFUSION, 15),
+    # Here one place lies at a half, 15 * 999 / 30 = 499.5, which numpy's linspace comes to from below.
+    (STABLE_DIFFUSION, 30),
     ({**STABLE_DIFFUSION, "prediction_type": "v_prediction", "rescale_betas_zero_snr": True,
       "timestep_spacing": "trailing"}, 12),
     ({"beta_schedule": "squaredcos_cap_v2", **LEADING}, 10),

@@ -27,7 +27,8 @@ sys.path.insert(0, str(ROOT / "models/testdata"))
 from make_formula_goldens import weight  # noqa: E402
 
 # Name, config, side of the image.
-SMALL = [(name, HERE / f"{name}.json", 8) for name in ("pixel_guided", "pixel_mixed", "pixel_plain_mid")]
+SMALL = [(name, HERE / f"{name}.json", 8) for name in ("pixel_guided", "pixel_mixed", "pixel_plain_mid",
+                                                         "pixel_one_head")]
 FULL = [(f"{model}_{part}", ROOT / f"data/models/{model}/{part}/config.json", side)
         for model in ("cdm_lsun", "cdm_imagenet") for part, side in (("base", 16), ("super_resolution", 32))]
 TINY = [(f"tiny_cdm_{part}", ROOT / f"data/tiny_cdm/{part}/config.json", side)
