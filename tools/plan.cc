@@ -26,8 +26,8 @@ DEFINE_int32(num_micro_batches, 0, "micro-batches of a pipeline group; 0: search
 DEFINE_int32(micro_batch_size, 0, "samples of a micro-batch; 0: search");
 DEFINE_int32(devices_per_pipeline, 0, "devices of a pipeline group; 0: search");
 DEFINE_int32(stages_per_device, 0, "for schedules that leave it open; 0: their default");
-DEFINE_int64(simulation_budget, dpipe::PlanOptions().simulation_budget,
-             "instructions that the search may simulate, about: more looks further");
+DEFINE_int64(simulation_budget, 0,
+             "instructions that the search may simulate, about: more looks further; 0: 1000000");
 DEFINE_bool(exact, false, "fill bubbles optimally: small instances only");
 DEFINE_int32(candidates, 8, "how many of the candidates to show");
 DEFINE_string(output, "", "file to write the plan to");
