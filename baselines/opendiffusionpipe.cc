@@ -1,8 +1,10 @@
 // This project's own: frozen work fills the bubbles of whichever schedule simulates best,
 // zero-bubble, V and bidirectional schedules among them; weight gradients and frozen work then
 // compete for the same gaps. Where too little frozen work is there to fill 1F1B's bubbles, these
-// leave fewer to fill. Bidirectional ones hold the weights twice, which memory has to allow and
-// makes sums agree to rounding rather than bit by bit.
+// leave fewer to fill. One stage on every device, filled, is among them, and so is the optimizer's
+// state divided over the ranks of a stage: each wins where its collectives cost little.
+// Bidirectional ones hold the weights twice, which memory has to allow and makes sums agree to
+// rounding rather than bit by bit.
 #include "baselines/registry.h"
 
 namespace dpipe {
@@ -13,11 +15,13 @@ NamedStrategy OpenDiffusionPipe() {
   strategy.set_name("opendiffusionpipe");
   strategy.set_schedule(
       "1f1b|eager-1f1b|interleaved|wave|zb-h1|zb-h2|zb-auto|zb-v|chimera|bitpipe|cascaded|cascaded-"
-      "zb|cascaded-v");
+      "zb|cascaded-v|single");
+  strategy.set_shard("none|zero1");
   strategy.set_frozen("fill");
   strategy.set_recompute("auto");
   strategy.set_tune(true);
-  return {StrategyFamily::kFilling, strategy, "the best filled pipeline over all schedules: ours"};
+  return {StrategyFamily::kFilling, strategy,
+          "the best filled plan over all schedules and shardings of the optimizer's state: ours"};
 }
 
 REGISTER_STRATEGY(OpenDiffusionPipe);

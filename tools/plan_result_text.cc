@@ -69,6 +69,7 @@ std::string MemoryText(const Plan& plan, const CostModel& cost) {
 
 std::string ScheduleText(const PlanCandidate& candidate) {
   std::string text = candidate.schedule;
+  if (candidate.shard != "none") absl::StrAppend(&text, ", ", candidate.shard);
   if (candidate.recompute) text += ", recomputing";
   if (candidate.frozen_hosts > 0) {
     absl::StrAppend(&text, ", large frozen parts on ", candidate.frozen_hosts);
@@ -157,7 +158,7 @@ std::string ListText() {
       "\n  frozen=       first, first_stage, fill, cached\n"
       "  sync=         bucketed, end\n"
       "  recompute=    none, full, auto\n"
-      "  shard=        none, zero1, zero3\n"
+      "  shard=        none, zero1, zero3; alternatives as a|b\n"
       "  compress=     none, l-greco, cupcake\n"
       "  weights=      exact, stashed, predicted; with update_every=, sync_every=\n"
       "  partial_batch=, cross_iteration=, even_samples=, tune=  true, false\n");

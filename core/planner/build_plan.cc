@@ -13,6 +13,7 @@
 #include "core/planner/partition/pair.h"
 #include "core/planner/partition/partitioner.h"
 #include "core/planner/pipeline_schedule.h"
+#include "core/planner/strategy.h"
 #include "core/schedule/schedule_traits.h"
 #include "core/sim/simulator.h"
 
@@ -82,7 +83,7 @@ LowerOptions PlanBuilder::Options(const PipelineShape& shape, const PipelineCut&
   options.global_norm = options_.global_norm;
   options.recv_lookahead = cut.recv_lookahead;
   if (strategy_.compress() != "none") options.compression = strategy_.compress();
-  if (Relaxes()) {
+  if (Relaxes(strategy_)) {
     options.global_norm = false;
     options.sync = SyncPolicy::kEnd;  // the last passes are not cut for reductions
     Relaxation& relaxation = options.relaxation.emplace();
@@ -91,9 +92,9 @@ LowerOptions PlanBuilder::Options(const PipelineShape& shape, const PipelineCut&
     relaxation.set_micro_batches_per_update(std::max(1, strategy_.update_every()));
     relaxation.set_updates_per_sync(strategy_.sync_every());
   }
-  if (Shards()) {
+  if (shape.shards_state()) {
     options.shard = shape.num_stages == 1 ? ShardPolicy::kBuckets : ShardPolicy::kStages;
-    if (strategy_.shard() == "zero1") options.gather = GatherPolicy::kOnce;
+    if (shape.sharding == Sharding::kZero1) options.gather = GatherPolicy::kOnce;
   }
   return options;
 }
@@ -129,11 +130,12 @@ bool PlanBuilder::LacksMemory(const PipelineShape& shape) const {
     state += cost_.StateBytes(backbone, cost_.AllLayers(backbone));
   }
   const int64_t copies = traits.ok() ? traits->weight_copies : 1;
-  const int64_t shards = Shards() ? shape.replicas() * shape.num_groups() : 1;
   const int64_t spared = shape.frozen_hosts == 0
                              ? 0
                              : heavy_bytes_ - heavy_bytes_ * shape.frozen_hosts / shape.num_stages;
-  return frozen_bytes_ - spared + copies * state / (shape.num_stages * shards) > most;
+  return frozen_bytes_ - spared +
+             copies * state / (int64_t{shape.num_stages} * shape.state_shards()) >
+         most;
 }
 
 absl::StatusOr<PipelineCut> PlanBuilder::Cut(const PipelineShape& shape) {
@@ -168,8 +170,8 @@ StageCostsOptions PlanBuilder::CostsOptions(const PipelineShape& shape, int back
   options.devices_per_pipeline = shape.devices_per_pipeline;
   options.micro_batch_size = shape.micro_batch_size();
   options.backbone = backbone;
-  options.shards_state = Shards();
-  options.gathers_once = strategy_.shard() == "zero1";
+  options.shards_state = shape.shards_state();
+  options.gathers_once = shape.sharding == Sharding::kZero1;
   options.reduces_at_end = strategy_.sync() == "end";
   // Kept once, whatever the number of backbones.
   if (backbone == 0) {
@@ -358,14 +360,14 @@ Nanos PlanBuilder::LowerBound(const PipelineShape& shape, const PipelineCut& cut
   // Then weight gradients may come while the way out is under way, in any order of the passes that
   // was found by search, too.
   const bool splits = !traits.ok() || traits->splits_backward || cut.schedule != nullptr;
-  const bool start_together = options_.global_norm && !Relaxes();
+  const bool start_together = options_.global_norm && !Relaxes(strategy_);
   Nanos bound = 0;
   for (size_t b = 0; b < cut.stages.size(); ++b) {
     const int component = cost_.backbones()[b];
     // The most ranks that share a micro-batch make the smallest passes; heterogeneous devices are
     // taken at their fastest.
     const int replicas = *std::max_element(cut.replicas.begin(), cut.replicas.end());
-    const int shards = Shards() ? replicas * shape.num_groups() : 1;
+    const int shards = shape.shards_state() ? replicas * shape.num_groups() : 1;
     const Nanos optimizer = cost_.OptimizerShare(component, cut.stages[b][0], shards);
     const LayerTimes& times =
         cost_.Times(component, std::max(1, shape.micro_batch_size() / replicas));

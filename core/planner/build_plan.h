@@ -41,7 +41,8 @@ struct BuildOptions {
   bool exact = false;  // fill whole plans optimally (fill/exact.h)
 };
 
-// Turns shapes and cuts of one model and cluster into plans, as one strategy says. Not thread-safe.
+// Turns shapes and cuts of one model and cluster into plans, as one strategy says; of the schedule
+// and the sharding, which a strategy may leave open, as the shape does. Not thread-safe.
 class PlanBuilder {
  public:
   // What is lowered: one group for all where that is the same, or every device.
@@ -115,8 +116,6 @@ class PlanBuilder {
                                   bool self_conditioning);
   absl::StatusOr<BuiltPlan> BuildFilled(const PipelineShape& shape, const PipelineCut& cut,
                                         Extent extent, bool self_conditioning, Nanos give_up_ns);
-  bool Relaxes() const { return !strategy_.weights().empty() && strategy_.weights() != "exact"; }
-  bool Shards() const { return strategy_.shard() == "zero1" || strategy_.shard() == "zero3"; }
   LowerOptions Options(const PipelineShape& shape, const PipelineCut& cut,
                        FrozenPolicy frozen) const;
 

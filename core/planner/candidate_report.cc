@@ -11,6 +11,7 @@ namespace dpipe {
 PlanCandidate Report(const Candidate& candidate, std::string outcome) {
   PlanCandidate report;
   report.schedule = candidate.shape.schedule;
+  report.shard = NameOf(candidate.shape.sharding);
   report.num_stages = candidate.shape.num_stages;
   report.num_micro_batches = candidate.shape.num_micro_batches;
   report.devices_per_pipeline = candidate.shape.devices_per_pipeline;

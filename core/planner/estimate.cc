@@ -59,7 +59,6 @@ StepEstimator::StepEstimator(const Strategy& strategy, const CostModel& cost)
       fills_(strategy.frozen() == "fill" && strategy.cross_iteration()),
       cached_(strategy.frozen() == "cached"),
       recomputes_(strategy.recompute() == "full"),
-      shards_(strategy.shard() == "zero1" || strategy.shard() == "zero3"),
       forward_passes_(1 + cost.profile().self_conditioning_probability()) {}
 
 StepEstimator::Passes StepEstimator::PassesOf(const PipelineShape& shape) const {
@@ -231,10 +230,10 @@ double StepEstimator::ExposedSync(const PipelineShape& shape, double backward_ns
 
 Nanos StepEstimator::Finish(const PipelineShape& shape, const Passes& passes, double pipeline_ns) {
   const double backward = (passes.input_grad + passes.weight_grad) / shape.num_stages;
-  const int shards = shards_ ? shape.replicas() * shape.num_groups() : 1;
   double optimizer = 0;
   for (int backbone : cost_.backbones()) {
-    optimizer += static_cast<double>(cost_.Optimizer(backbone, cost_.AllLayers(backbone), shards));
+    optimizer += static_cast<double>(
+        cost_.Optimizer(backbone, cost_.AllLayers(backbone), shape.state_shards()));
   }
   optimizer /= shape.num_stages;
   const double backbone = pipeline_ns + optimizer + ExposedSync(shape, backward);

@@ -65,7 +65,6 @@ class StepEstimator {
   const bool fills_;
   const bool cached_;
   const bool recomputes_;
-  const bool shards_;
   const double forward_passes_;  // with self-conditioning, of an average step
   std::map<std::tuple<std::string, int, int, int>, double> ramps_;
   std::map<std::tuple<std::string, int, int>, std::vector<Crossing>> crossings_;

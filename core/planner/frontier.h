@@ -2,11 +2,11 @@
 //
 // A candidate has an estimate of its step; once it has been cut into stages, a second one that
 // knows the stages. What is expected of a candidate is its latest estimate times the least factor
-// by which estimates of that kind have been wrong so far: for the same schedule, S and M, else for
-// the same schedule and S, else for that schedule, where pipelines within a node and those across
-// nodes are different kinds; else the least of all. The error of the first estimate, which does not
-// know what memory does to a cut, is looked up for the same schedule, S and M only. The least
-// expectation is next.
+// by which estimates of that kind have been wrong so far: for the same schedule and sharding, S and
+// M, else for the same with any M, else for the same with any S and M, where pipelines within a
+// node and those across nodes are different kinds; else the least of all. The error of the first
+// estimate, which does not know what memory does to a cut, is looked up for the same schedule, S
+// and M only. The least expectation is next.
 //
 // Pipelines that differ in D alone do the same work and differ only in what crosses which links: of
 // those that lie within nodes and have equal estimates one stands for all.
@@ -30,7 +30,7 @@ struct Candidate {
   enum class State { kUncut, kCut, kSimulated, kDone };  // done: and has no plan
 
   PipelineShape shape;
-  int alternative = 0;         // which of the strategy's schedules
+  int alternative = 0;         // which schedule and sharding of those that the strategy leaves open
   bool may_recompute = false;  // where the strategy leaves recomputation open
   State state = State::kUncut;
   bool is_out_of_memory = false;  // that is why it has no plan
@@ -38,14 +38,15 @@ struct Candidate {
   Nanos estimate_ns = 0;          // of the shape
   PipelineCut cut;                // once it has been partitioned
   Nanos cut_estimate_ns = 0;
-  Nanos step_ns = 0;  // expected; 0: not simulated
+  Nanos step_ns = 0;   // expected; 0: not simulated
+  Nanos bound_ns = 0;  // of its stages: sim/lower_bound.h
   double bubble_ratio = 0;
   std::vector<Nanos> finish_ns;  // BuiltPlan.finish_ns
   std::string outcome;
 };
 
 using CandidateOrder = std::tuple<int, int, int, int, int, int>;
-// Smaller S first, then smaller M, smaller D, the schedule named first, frozen work anywhere.
+// Smaller S first, then smaller M, smaller D, the alternative named first, frozen work anywhere.
 CandidateOrder Order(const Candidate& candidate);
 
 class Frontier {
@@ -54,6 +55,7 @@ class Frontier {
 
   void Add(Candidate* candidate) { waiting_.push_back(candidate); }
   const std::vector<Candidate*>& waiting() const { return waiting_; }
+  void Clear() { waiting_.clear(); }
   // Takes out the candidate of which the shortest step is expected; those that lack memory come
   // last. Null: none is left. O(candidates).
   Candidate* Next();
@@ -69,7 +71,7 @@ class Frontier {
   bool IsRepeated(const Candidate& candidate) const;
 
  private:
-  // Schedule, whether a pipeline spans nodes, S and M; -1: any.
+  // Alternative, whether a pipeline spans nodes, S and M; -1: any.
   using Key = std::tuple<int, bool, int, int>;
   using Errors = std::map<Key, double>;
 
@@ -81,7 +83,8 @@ class Frontier {
   std::vector<Candidate*> waiting_;
   Errors cut_errors_, step_errors_;
   double least_step_error_ = 1;
-  std::set<std::tuple<int, int, int, int, Nanos>> within_nodes_;  // schedule, S, M, hosts, estimate
+  // Alternative, S, M, hosts and estimate.
+  std::set<std::tuple<int, int, int, int, Nanos>> within_nodes_;
 };
 
 }  // namespace dpipe

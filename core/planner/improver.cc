@@ -45,9 +45,12 @@ constexpr size_t kEvened = 100;
 constexpr int kLastShare = 100;
 // What an order takes of a step that it sets.
 constexpr double kOfStep = 0.95;
-// Moves of passes in a joint search at most; they come out of an allowance of their own, not of the
-// budget.
+// Moves of passes in a joint search at most; they come out of a separate allowance, not of the
+// budget. A move looks at all slots: of orders with more than so many it counts as several.
 constexpr int kMoves = 60000;
+constexpr int64_t kSlotsOfMove = 1536;
+// How much longer than its bound a step may be for a shorter order not to be looked for.
+constexpr double kAtBound = 1.002;
 // Of a candidate that has no plan.
 constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
 
@@ -90,9 +93,10 @@ Candidate Improver::Tuned(const Candidate& start) {
   return tuned;
 }
 
-// Otherwise frozen work that fills gaps does, and its order, shorter, would have more or longer
-// ones instead.
+// Otherwise its bound does, or frozen work that fills gaps: its order, shorter, would have more or
+// longer ones instead.
 bool Improver::OrderSetsStep(const Candidate& candidate) {
+  if (IsAtBound(candidate)) return false;
   if (!context_.pairs->builder().fills()) return true;
   const absl::StatusOr<Schedule> order = OrderOf(candidate);
   if (!order.ok()) return false;
@@ -114,6 +118,11 @@ Candidate Improver::BySimulation(Candidate candidate) {
   return candidate;
 }
 
+bool Improver::IsAtBound(const Candidate& candidate) {
+  return static_cast<double>(candidate.step_ns) <=
+         kAtBound * static_cast<double>(candidate.bound_ns);
+}
+
 int Improver::Afford(int most, int64_t each, double share) {
   const double part = share * static_cast<double>(std::max<int64_t>(0, *context_.budget));
   const int count = static_cast<int>(std::min<double>(most, part / static_cast<double>(each)));
@@ -126,6 +135,7 @@ absl::StatusOr<Schedule> Improver::OrderOf(const Candidate& candidate) {
 }
 
 void Improver::TryOrders(const Candidate& start, Candidate* best) {
+  if (IsAtBound(*best)) return;
   const absl::StatusOr<ScheduleTraits> traits = TraitsOf(start.shape.schedule);
   if (!traits.ok() || !traits->takes_costs) return;
   const absl::StatusOr<Schedule> order = OrderOf(start);
@@ -195,16 +205,17 @@ void Improver::Justify(Candidate* best) {
 void Improver::SearchJointly(Candidate* best) {
   absl::StatusOr<Schedule> order = OrderOf(*best);
   if (!order.ok()) return;
+  const int64_t price = (NumSlots(*order) + kSlotsOfMove - 1) / kSlotsOfMove;
   Candidate moved = *best;
   moved.cut.schedule = std::make_shared<const Schedule>(*std::move(order));
   // What the two ways find differs much, and neither is the better one of all.
   for (bool wanders : {true, false}) {
     JointOptions options;
     options.wanders = wanders;
-    options.max_moves =
-        static_cast<int>(std::min<int64_t>(kMoves, *context_.moves / (1 + wanders)));
+    const int64_t allowed = std::min<int64_t>(kMoves, *context_.moves / (1 + wanders));
+    options.max_moves = static_cast<int>(allowed / price);
     if (options.max_moves == 0) return;
-    *context_.moves -= options.max_moves;
+    *context_.moves -= options.max_moves * price;
     for (const JointResult& found :
          dpipe::SearchJointly(BuilderOf(moved), moved.shape, moved.cut, options)) {
       Candidate shortened = moved;

@@ -6,21 +6,22 @@
 //   balance   layers of all backbones moved until devices have even work, then until the schedule
 //             ends no earlier (balance_cut.h), with a new order each time
 //   justify   orders again, by justification (schedule/justify_order.h), and layers, in turn
-//   joint     layers and orders together (joint_search.h), where S and M are given; of the best
+//   joint     layers and orders together (joint_search.h), in thorough searches; of the best
 //             few that it finds, the one with the shortest step
 //   receive   messages asked for more slots ahead
 //   even out  layers moved from the devices that are done last with passes and frozen work to those
-//             that are done first (cut_neighbours.h), where S and M are given
+//             that are done first (cut_neighbours.h), in thorough searches
 //   refine    single layers moved over stage boundaries, by simulation
 //   weights   weight gradients before or after frozen work (fill/weight_order.h)
 // All but the last two are Strategy.tune's: what they lead to is compared with what the last three
 // make of the candidate alone, as a better beginning may end worse, and the better of the two is
-// kept. Where S and M are given, all begins once more with that, for as long as it helps. Where a
+// kept. In a thorough search all begins once more with that, for as long as it helps. Where a
 // plan is filled and its order ends well before its step does, frozen work sets the step: then
-// "justify" and "joint" are left out. All but the last only where the partitioner is "balanced":
-// others' cuts are what they are. All of it takes from a budget, the search's, and stops where that
-// is used up; what has been simulated before takes nothing. "joint" takes from it only what
-// simulating its outcome does, and has an allowance of moves of its own.
+// "justify" and "joint" are left out, and so they are, with "order", where the step is at the bound
+// of its stages. All but the last only where the partitioner is "balanced": others' cuts are what
+// they are. All of it takes from a budget, the search's, and stops where that is used up; what has
+// been simulated before takes nothing. "joint" takes from it only what simulating its outcome does,
+// and has an allowance of moves of its own.
 #ifndef DPIPE_CORE_PLANNER_IMPROVER_H_
 #define DPIPE_CORE_PLANNER_IMPROVER_H_
 
@@ -54,7 +55,8 @@ struct ImproverContext {
   PairBuilder* pairs = nullptr;
   bool moves_layers = true;  // otherwise weight gradients alone
   bool tunes = false;        // orders and balance, too
-  // Where S and M are given: there are few candidates, and time to even out and to begin once more.
+  // There are few candidates, as where S and M are given, and time to even out and to begin once
+  // more.
   bool thorough = false;
   // Builds the candidate's plan, up to `give_up_ns`; takes from the budget what that costs.
   std::function<absl::Status(Nanos give_up_ns, Candidate*)> simulate;
@@ -77,6 +79,8 @@ class Improver {
  private:
   Candidate Tuned(const Candidate& start);
   bool OrderSetsStep(const Candidate& candidate);
+  // Whether no other order of these stages' passes has a step that is noticeably shorter.
+  static bool IsAtBound(const Candidate& candidate);
   PlanBuilder& BuilderOf(const Candidate& candidate) { return context_.pairs->Of(candidate); }
   absl::StatusOr<Schedule> OrderOf(const Candidate& candidate);
   void TryOrders(const Candidate& start, Candidate* best);

@@ -4,6 +4,7 @@
 
 #include "core/base/status.h"
 #include "core/schedule/memory.h"
+#include "core/sim/lower_bound.h"
 
 namespace dpipe {
 namespace {
@@ -29,11 +30,21 @@ absl::StatusOr<PlanPair> PairBuilder::Build(const Candidate& candidate, PlanBuil
   pair.expected_step_ns = pair.plain.step_ns;
   if (self_conditioning_ > 0) {
     DPIPE_ASSIGN_OR_RETURN(pair.self_conditioned, BuildBetter(candidate, extent, true, 0));
-    pair.expected_step_ns =
-        static_cast<Nanos>(self_conditioning_ * static_cast<double>(pair.self_conditioned.step_ns) +
-                           (1 - self_conditioning_) * static_cast<double>(pair.plain.step_ns));
+    pair.expected_step_ns = Weighted(pair.plain.step_ns, pair.self_conditioned.step_ns);
   }
   return pair;
+}
+
+Nanos PairBuilder::Weighted(Nanos plain_ns, Nanos self_conditioned_ns) const {
+  return static_cast<Nanos>(self_conditioning_ * static_cast<double>(self_conditioned_ns) +
+                            (1 - self_conditioning_) * static_cast<double>(plain_ns));
+}
+
+Nanos PairBuilder::LowerBound(const Candidate& candidate, const PlanPair& pair) {
+  const CostModel& cost = Of(candidate).CostOf(candidate.shape, PlanBuilder::Extent::kOneGroup);
+  const Nanos plain_ns = StepLowerBound(pair.plain.plan, cost).bound_ns;
+  if (self_conditioning_ == 0) return plain_ns;
+  return Weighted(plain_ns, StepLowerBound(pair.self_conditioned.plan, cost).bound_ns);
 }
 
 absl::StatusOr<BuiltPlan> PairBuilder::BuildBetter(const Candidate& candidate,

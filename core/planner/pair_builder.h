@@ -14,7 +14,8 @@ namespace dpipe {
 
 struct PlanPair {
   BuiltPlan plain, self_conditioned;
-  Nanos expected_step_ns = 0;  // weighted by how often each runs
+  // Weighted by how often each runs.
+  Nanos expected_step_ns = 0;
 };
 
 // Not thread-safe.
@@ -35,10 +36,14 @@ class PairBuilder {
   // filling is, it is not done. `give_up_ns` as PlanBuilder::Build's; not with self-conditioning.
   absl::StatusOr<PlanPair> Build(const Candidate& candidate, PlanBuilder::Extent extent,
                                  Nanos give_up_ns = 0);
+  // Of the expected step, for the stages of a pair built of one group for all.
+  Nanos LowerBound(const Candidate& candidate, const PlanPair& pair);
 
  private:
   absl::StatusOr<BuiltPlan> BuildBetter(const Candidate& candidate, PlanBuilder::Extent extent,
                                         bool self_conditioning, Nanos give_up_ns);
+
+  Nanos Weighted(Nanos plain_ns, Nanos self_conditioned_ns) const;
 
   PlanBuilder builder_, plain_builder_;
   const double self_conditioning_;  // probability

@@ -13,6 +13,7 @@
 #include "core/planner/partition/partitioner.h"
 #include "core/planner/search.h"
 #include "core/planner/shape.h"
+#include "core/planner/strategy.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/lower.h"
 #include "core/schedule/verify.h"
@@ -290,7 +291,8 @@ TEST(PlannerPropertyTest, NoSimulatedStepIsShorterThanTheBoundOfItsCut) {
     absl::Status why;
     const std::vector<PipelineShape> shapes = EnumerateShapes(request, &why);
     if (shapes.empty()) continue;
-    const PipelineShape& shape = Pick(random, shapes);
+    PipelineShape shape = Pick(random, shapes);
+    shape.sharding = ShardAlternatives(strategy)[0];
     BuildOptions options;
     options.global_norm = random.NextBelow(2) == 0;
     PlanBuilder builder(strategy, options, cost);

@@ -14,10 +14,12 @@
 #include "core/cost/cost_model.h"
 #include "core/planner/build_plan.h"
 #include "core/planner/candidate_report.h"
+#include "core/planner/candidates.h"
 #include "core/planner/estimate.h"
 #include "core/planner/frontier.h"
 #include "core/planner/improver.h"
 #include "core/planner/pair_builder.h"
+#include "core/planner/search_work.h"
 #include "core/planner/shape.h"
 #include "core/planner/strategy.h"
 #include "core/schedule/memory.h"
@@ -26,10 +28,6 @@
 
 namespace dpipe {
 namespace {
-
-// More micro-batches than so many a pipeline device hide little more and are not looked at unless
-// asked for.
-constexpr int kMaxMicroBatchesPerStage = 8;
 
 // Candidates expected to take so much longer than the best are not looked at.
 constexpr double kMargin = 1.04;
@@ -53,10 +51,12 @@ constexpr double kMovesOfBest = 0.12;
 // from.
 constexpr double kMovesOfShape = 0.48;
 constexpr double kImproveMargin = 1.1;
-// What cutting takes, in simulated instructions a layer.
-constexpr int kCutWorkPerLayer = 8;
-// What placing frozen work takes, in simulated instructions.
-constexpr int kFillWork = 5000;
+// Where neither is given, the best candidate is tuned as thoroughly as if they were, if its step is
+// so much longer than the lower bound of its stages.
+constexpr double kNearBound = 1.02;
+constexpr double kThoroughShare = 1.4;
+// How much more than its share a search may take that has found nothing that fits in memory.
+constexpr double kHopelessShare = 2.0;
 
 class Search {
  public:
@@ -67,13 +67,14 @@ class Search {
         estimator_(strategy, cost),
         frontier_(cost.cluster().devices_per_node()),
         pairs_(strategy, {options.global_norm, options.exact}, cost),
-        self_conditioning_(cost.profile().self_conditioning_probability()) {
-    for (int backbone : cost.backbones()) cut_work_ += kCutWorkPerLayer * cost.num_layers(backbone);
-  }
+        first_sharding_(ShardAlternatives(strategy)[0]),
+        work_(cost, pairs_.builder().fills()),
+        self_conditioning_(cost.profile().self_conditioning_probability()) {}
 
   absl::StatusOr<PlanResult> Run() {
-    DPIPE_RETURN_IF_ERROR(CheckRequest(Request(strategy_.schedule())));
-    MakeCandidates();
+    const CandidateSource source(strategy_, cost_, options_, pairs_.builder());
+    DPIPE_RETURN_IF_ERROR(source.Check());
+    candidates_ = source.All(&estimator_, &why_not_);
     for (int round : {0, 1}) {
       StartRound(round);
       Explore();
@@ -81,6 +82,7 @@ class Search {
       GrantAndImprove();
       if (round == 0) best_of_first_round_ = best_;
     }
+    TuneBestThoroughly();
     if (!best_) return WhyNothing();
     return Result();
   }
@@ -88,63 +90,12 @@ class Search {
  private:
   using Extent = PlanBuilder::Extent;
 
-  ShapeRequest Request(const std::string& schedule) const {
-    ShapeRequest request;
-    request.schedule = schedule;
-    request.num_devices = cost_.num_devices();
-    request.global_batch = options_.global_batch;
-    request.num_stages = options_.num_stages;
-    request.num_micro_batches = options_.num_micro_batches;
-    request.micro_batch_size = options_.micro_batch_size;
-    request.devices_per_pipeline = options_.devices_per_pipeline;
-    request.stages_per_device = options_.stages_per_device;
-    request.max_micro_batches_per_stage = kMaxMicroBatchesPerStage;
-    const bool cuts = !pairs_.builder().cached() && !cost_.frozen_components().empty();
-    request.frozen_quantum = cuts ? cost_.frozen_quantum() : 1;
-    return request;
-  }
-
-  // Schedules of several backbones at once are alternatives for models that have as many.
-  bool SuitsBackbones(const std::string& schedule) const {
-    const absl::StatusOr<ScheduleTraits> traits = TraitsOf(schedule);
-    return traits.ok() && (traits->num_backbones == 1 ||
-                           traits->num_backbones == static_cast<int>(cost_.backbones().size()));
-  }
-
-  void MakeCandidates() {
-    const std::vector<std::string> schedules = ScheduleAlternatives(strategy_);
-    for (size_t i = 0; i < schedules.size(); ++i) {
-      if (schedules.size() > 1 && !SuitsBackbones(schedules[i])) continue;
-      absl::Status why;
-      for (PipelineShape& shape : EnumerateShapes(Request(schedules[i]), &why)) {
-        Candidate candidate;
-        candidate.shape = shape;
-        candidate.alternative = static_cast<int>(i);
-        candidate.estimate_ns = estimator_.Estimate(shape);
-        candidate.lacks_memory = pairs_.builder().LacksMemory(shape);
-        if (strategy_.tune()) AddWithFewerHosts(candidate);
-        candidates_.push_back(std::move(candidate));
-      }
-      if (why_not_.ok()) why_not_ = why;
-    }
-  }
-
-  // The same with heavy frozen components on some of the devices alone.
-  void AddWithFewerHosts(Candidate candidate) {
-    for (int hosts : pairs_.builder().FrozenHostsOf(candidate.shape)) {
-      candidate.shape.frozen_hosts = hosts;
-      candidate.lacks_memory = pairs_.builder().LacksMemory(candidate.shape);
-      candidates_.push_back(candidate);
-    }
-  }
-
   // The first round knows nothing of the second: a strategy finds no worse than one that has only
   // the first's schedules.
   bool IsOfFirstRound(const Candidate& candidate) const {
-    const absl::StatusOr<ScheduleTraits> traits = TraitsOf(candidate.shape.schedule);
     if (candidate.shape.frozen_hosts > 0) return false;
-    return candidate.alternative == 0 ||
-           (traits.ok() && traits->num_backbones > 1 && candidate.shape.schedule == "cascaded");
+    if (candidate.shape.sharding != first_sharding_) return false;
+    return candidate.alternative == 0 || candidate.shape.schedule == "cascaded";
   }
 
   void StartRound(int round) {
@@ -152,6 +103,7 @@ class Search {
     budget_ += PartOfBudget(kExploreShare[round]);
     // What was improved before is tuned then.
     tunes_ = round == 1 && strategy_.tune();
+    is_thorough_ = tunes_ && ShapeIsGiven();
     if (tunes_) improved_.clear();
     for (Candidate& candidate : candidates_) {
       if (IsOfFirstRound(candidate) != (round == 0)) {
@@ -171,18 +123,33 @@ class Search {
   bool ShapeIsGiven() const { return options_.num_stages > 0 && options_.num_micro_batches > 0; }
 
   int64_t PartOfBudget(double share) const {
-    return static_cast<int64_t>(share * static_cast<double>(options_.simulation_budget));
+    const int64_t budget = options_.simulation_budget;
+    return static_cast<int64_t>(share * static_cast<double>(budget));
   }
 
   void GrantAndImprove() {
-    const bool of_shape = ShapeIsGiven();
-    budget_ += PartOfBudget(!tunes_ ? kImproveShare : of_shape ? kTuneShareOfShape : kTuneShare);
-    if (tunes_ && of_shape) moves_ = PartOfBudget(kMovesOfShape);
-    Improve(tunes_ && of_shape ? kNumTunedOfShape : kNumImproved);
-    if (!tunes_ || !of_shape || !best_ || !options_.refine) return;
+    budget_ += PartOfBudget(!tunes_        ? kImproveShare
+                            : is_thorough_ ? kTuneShareOfShape
+                                           : kTuneShare);
+    if (is_thorough_) moves_ = PartOfBudget(kMovesOfShape);
+    Improve(is_thorough_ ? kNumTunedOfShape : kNumImproved);
+    if (!is_thorough_ || !best_ || !options_.refine) return;
     // Its own part of the budget has often been used up while something still helped.
     budget_ = std::max<int64_t>(0, budget_) + PartOfBudget(kBestShare);
     moves_ += PartOfBudget(kMovesOfBest);
+    const Candidate improved = MakeImprover().Improved(*best_);
+    if (Better(improved, *best_)) best_ = improved;
+  }
+
+  // What a search over S and M spends on many candidates often leaves much to gain by one.
+  void TuneBestThoroughly() {
+    if (!strategy_.tune() || !options_.refine || ShapeIsGiven() || !best_) return;
+    if (static_cast<double>(best_->step_ns) <= kNearBound * static_cast<double>(best_->bound_ns)) {
+      return;
+    }
+    is_thorough_ = true;
+    budget_ = PartOfBudget(kThoroughShare);
+    moves_ = PartOfBudget(kMovesOfBest);
     const Candidate improved = MakeImprover().Improved(*best_);
     if (Better(improved, *best_)) best_ = improved;
   }
@@ -195,12 +162,9 @@ class Search {
     }
   }
 
-  // A deterministic stand-in for the time that lowering and simulating takes.
   int64_t Work(const PipelineShape& shape) {
-    const int devices = pairs_.builder().CostOf(shape, Extent::kOneGroup).num_devices();
-    const int64_t instructions = int64_t{6} * devices * shape.num_micro_batches + 20 * devices;
-    const int64_t once = pairs_.builder().fills() ? kFillWork + 3 * instructions : instructions;
-    return once * (self_conditioning_ > 0 ? 2 : 1);
+    const CostModel& cost = pairs_.builder().CostOf(shape, Extent::kOneGroup);
+    return work_.OfPlan(shape, cost.num_devices());
   }
 
   bool Better(const Candidate& a, const Candidate& b) const {
@@ -210,21 +174,28 @@ class Search {
   // Candidates in the order of what is expected of them, until nothing better is.
   void Explore() {
     while (Candidate* candidate = frontier_.Next()) {
-      if (found_ && candidate->lacks_memory) {
-        candidate->outcome =
-            absl::StrCat("no plan: weights, gradients and moments over ",
-                         candidate->shape.num_stages, " devices take more memory than there is");
-        continue;
-      }
+      if (IsOver(*candidate)) break;
       if (found_ && !IsWorthIt(*candidate)) continue;
       const absl::Status status = Advance(candidate);
       if (!status.ok()) Reject(candidate, status);
       if (candidate->state == Candidate::State::kCut) frontier_.Add(candidate);
     }
+    frontier_.Clear();
+  }
+
+  // Whether neither the next candidate nor what comes after it is worth a look. Those that lack
+  // memory come last: one of them is looked at, where nothing else says how much there is too
+  // little.
+  bool IsOver(const Candidate& next) const {
+    if (found_) return budget_ <= 0 || next.lacks_memory;
+    if (next.lacks_memory && absl::IsResourceExhausted(why_not_)) return true;
+    if (budget_ > -PartOfBudget(kHopelessShare)) return false;
+    return absl::IsResourceExhausted(why_not_);
   }
 
   bool IsWorthIt(const Candidate& candidate) {
-    const int64_t work = candidate.state == Candidate::State::kUncut ? cut_work_ : 0;
+    const int64_t work =
+        candidate.state == Candidate::State::kUncut ? work_.OfCut(candidate.shape) : 0;
     return budget_ >= work + Work(candidate.shape) && !frontier_.IsRepeated(candidate) &&
            static_cast<double>(frontier_.Expected(candidate)) <
                (frontier_.KnowsStepsLike(candidate) ? kMargin : kFirstMargin) *
@@ -260,9 +231,11 @@ class Search {
 
   absl::Status Cut(Candidate* candidate) {
     candidate->state = Candidate::State::kDone;
-    budget_ -= cut_work_;
+    budget_ -= work_.OfCut(candidate->shape);
     PlanBuilder& builder = pairs_.Of(*candidate);
-    DPIPE_ASSIGN_OR_RETURN(candidate->cut, builder.Cut(candidate->shape));
+    absl::StatusOr<PipelineCut> cut = builder.Cut(candidate->shape);
+    if (absl::IsResourceExhausted(cut.status())) budget_ -= work_.OfFailedCut(candidate->shape);
+    DPIPE_ASSIGN_OR_RETURN(candidate->cut, std::move(cut));
     const Nanos bound_ns = builder.LowerBound(candidate->shape, candidate->cut);
     if (found_ && bound_ns > found_->step_ns) {
       candidate->outcome =
@@ -310,6 +283,7 @@ class Search {
       DPIPE_RETURN_IF_ERROR(CheckMemory(built.self_conditioned.plan, cost));
     }
     candidate->step_ns = built.expected_step_ns;
+    candidate->bound_ns = pairs_.LowerBound(*candidate, built);
     candidate->bubble_ratio = built.plain.bubble_ratio;
     candidate->finish_ns = built.plain.finish_ns;
     candidate->state = Candidate::State::kSimulated;
@@ -353,7 +327,7 @@ class Search {
     context.pairs = &pairs_;
     context.moves_layers = strategy_.partitioner() == "balanced";
     context.tunes = tunes_;
-    context.thorough = tunes_ && ShapeIsGiven();
+    context.thorough = is_thorough_;
     context.simulate = [this](Nanos give_up_ns, Candidate* changed) {
       return Simulate(give_up_ns, changed);
     };
@@ -365,8 +339,20 @@ class Search {
   }
 
   absl::Status WhyNothing() const {
-    return why_not_.ok() ? absl::InvalidArgumentError("no number of stages and micro-batches fits")
-                         : why_not_;
+    if (why_not_.ok()) {
+      return absl::InvalidArgumentError("no number of stages and micro-batches fits");
+    }
+    const auto tried = std::count_if(
+        candidates_.begin(), candidates_.end(),
+        [](const Candidate& candidate) { return candidate.state != Candidate::State::kUncut; });
+    const auto hopeful =
+        std::count_if(candidates_.begin(), candidates_.end(),
+                      [](const Candidate& candidate) { return !candidate.lacks_memory; });
+    if (tried >= hopeful) return why_not_;
+    return absl::Status(
+        why_not_.code(),
+        absl::StrCat(std::string(why_not_.message()), "; the budget ended after ", tried, " of ",
+                     candidates_.size(), " choices: raise simulation_budget to look further"));
   }
 
   absl::StatusOr<PlanResult> Result() {
@@ -414,17 +400,18 @@ class Search {
   StepEstimator estimator_;
   Frontier frontier_;
   PairBuilder pairs_;
+  const Sharding first_sharding_;
+  const SearchWork work_;
   const double self_conditioning_;  // probability
   int64_t budget_ = 0;
   int64_t moves_ = 0;  // of passes in joint searches, beside the budget
   SimulatedCandidates simulated_;
-  int64_t cut_work_ = 0;
   std::vector<Candidate> candidates_;
   absl::Status why_not_;
   std::optional<Candidate> found_;  // the best as first cut
   std::optional<Candidate> best_, best_of_first_round_;
   std::set<CandidateOrder> improved_;
-  bool tunes_ = false;
+  bool tunes_ = false, is_thorough_ = false;
   int num_simulated_ = 0;
 };
 
@@ -433,11 +420,6 @@ class Search {
 absl::StatusOr<PlanResult> MakePlan(const Strategy& strategy, const ModelProfile& profile,
                                     const ClusterSpec& cluster, const PlanOptions& options) {
   DPIPE_RETURN_IF_ERROR(CheckStrategy(strategy));
-  if (options.simulation_budget < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the simulation budget of a search is ", options.simulation_budget,
-        " instructions, but must be at least 1; the default is ", PlanOptions().simulation_budget));
-  }
   DPIPE_ASSIGN_OR_RETURN(const CostModel cost, CostModel::Create(profile, cluster));
   return Search(strategy, cost, options).Run();
 }

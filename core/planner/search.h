@@ -1,7 +1,7 @@
 // From a strategy, a profile and a cluster to the plan to run.               [algorithms.md §2, §4]
 //
-// For every schedule that the strategy names, and every number of pipeline devices S, of
-// micro-batches M and of devices a pipeline group D that divide, the step is estimated
+// For every schedule and sharding that the strategy names, and every number of pipeline devices S,
+// of micro-batches M and of devices a pipeline group D that divide, the step is estimated
 // (estimate.h). Then, always the candidate of which the shortest step is expected (frontier.h): it
 // is partitioned and estimated again with its stages' times; when it is first once more, it is
 // scheduled, lowered, filled and simulated. That ends where what is expected of the rest exceeds
@@ -13,52 +13,40 @@
 // smaller S, then the smaller M, then the smaller D, then the schedule named first.
 //
 // There are two rounds, each with its share of the budget: the schedule named first, and the plain
-// one of two backbones, without recomputation where that is left open; then everything else. The
+// one of two backbones, under the sharding named first, without recomputation where that is left
+// open; then everything else. The
 // first round does not depend on what is in the second, and the second only replaces its plan by a
 // better one: naming more schedules makes no plan worse. (Candidates are simulated for one group
 // where groups lie alike; should all groups together take longer than the first round's, both are
 // built whole and the better is kept.)
+//
+// Where S and M are left open and the strategy tunes, the best candidate is then improved as
+// thoroughly as where they are given, unless its step is within 2 % of its stages' lower bound.
+// The budget counts all work, deterministically (search_work.h). As long as nothing fits in memory,
+// a round may take as much as twice the budget; then the search says so and ends.
 //
 // A model with self-conditioning has two plans, with and without the extra pass; what counts is
 // their mean, weighted by how often each runs.
 #ifndef DPIPE_CORE_PLANNER_SEARCH_H_
 #define DPIPE_CORE_PLANNER_SEARCH_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/base/range.h"
 #include "core/base/time.h"
+#include "core/planner/plan_options.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/plan.pb.h"
 #include "core/proto/profile.pb.h"
 
 namespace dpipe {
 
-struct PlanOptions {
-  int global_batch = 0;
-  int num_stages = 0;            // S; 0: search
-  int num_micro_batches = 0;     // M of one pipeline group; 0: search
-  int micro_batch_size = 0;      // samples of a micro-batch of one pipeline group; 0: search
-  int devices_per_pipeline = 0;  // D; 0: search
-  int stages_per_device = 0;     // of schedules that leave it open; 0: their default
-  bool global_norm = true;       // gradients are clipped by their global norm: see Plan.global_norm
-  bool refine = true;            // "balanced" only: move single layers over stage boundaries
-  bool exact = false;            // fill the chosen plan optimally: small instances only (exact.h)
-  // How many instructions may be lowered and simulated, about, the other work of a candidate
-  // counted in such; what is left of a large search is judged by estimates. Where the number of
-  // stages and micro-batches is given, tuning the best few may take more: 5.5 times as many, the
-  // best of them once more 0.6 times as many, and joint searches (joint_search.h) 0.6 times as many
-  // moves of passes beside them.
-  int64_t simulation_budget = 1000000;
-  int num_candidates = 5;  // how many to report
-};
-
-// One choice of schedule, S, M and D that was looked at.
+// One choice of schedule, sharding, S, M and D that was looked at.
 struct PlanCandidate {
   std::string schedule;
+  std::string shard;  // as Strategy.shard: "none", "zero1" or "zero3"
   int num_stages = 0;
   int num_micro_batches = 0;
   int devices_per_pipeline = 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/cost/fake_profile.h"
+#include "core/planner/plan_options.h"
 #include "core/schedule/verify.h"
 #include "gtest/gtest.h"
 
@@ -102,6 +103,77 @@ TEST(SearchTest, AlternativesOfSchedulesAreCompared) {
   EXPECT_EQ(result.candidates[0].schedule, "single");
 }
 
+TEST(SearchTest, AlternativesOfShardingAreCompared) {
+  // Long optimizer steps, which four ranks share where the optimizer's state is divided.
+  ModelProfile model = Model(2, 600);
+  for (ComponentProfile& component : *model.mutable_components()) {
+    for (LayerProfile& layer : *component.mutable_layers()) {
+      if (layer.kind() == TRAINABLE) layer.set_optimizer_step_ns(40000);
+    }
+  }
+  Strategy strategy = Make("1f1b|single", "fill");
+  strategy.set_partitioner("balanced");
+  const auto plan = [&](const std::string& shard) {
+    strategy.set_shard(shard);
+    return *MakePlan(strategy, model, IdealCluster(4), Batch(16));
+  };
+  const PlanResult whole = plan("none"), either = plan("none|zero1");
+  EXPECT_EQ(whole.candidates[0].shard, "none");
+  EXPECT_EQ(either.candidates[0].shard, "zero1");
+  EXPECT_TRUE(either.plan.stages(0).sharded());
+  EXPECT_LT(either.expected_step_ns, whole.expected_step_ns);
+  const absl::Status verified = VerifyPlan(either.plan, model, IdealCluster(4));
+  EXPECT_TRUE(verified.ok()) << verified;
+}
+
+TEST(SearchTest, WeightsThatAreThereTwiceAreNotDivided) {
+  Strategy strategy = Make("1f1b|chimera", "fill");
+  strategy.set_shard("none|zero1");
+  PlanOptions options = Batch(16);
+  options.num_candidates = 1000;
+  const PlanResult result = *MakePlan(strategy, Model(2, 600), IdealCluster(4), options);
+  int chimera = 0, sharded = 0;
+  for (const PlanCandidate& candidate : result.candidates) {
+    chimera += candidate.schedule == "chimera";
+    sharded += candidate.shard == "zero1";
+    EXPECT_FALSE(candidate.schedule == "chimera" && candidate.shard == "zero1");
+  }
+  EXPECT_GT(chimera, 0);
+  EXPECT_GT(sharded, 0);
+}
+
+TEST(SearchTest, CompressionLeavesWholeGradientsAlone) {
+  Strategy strategy = Make("1f1b", "first");
+  strategy.set_shard("none|zero1");
+  strategy.set_compress("l-greco");
+  PlanOptions options = Batch(16);
+  options.num_candidates = 1000;
+  const PlanResult result = *MakePlan(strategy, Model(2, 600), IdealCluster(4), options);
+  for (const PlanCandidate& candidate : result.candidates) EXPECT_EQ(candidate.shard, "none");
+  strategy.set_shard("zero1");
+  EXPECT_EQ(MakePlan(strategy, Model(2, 600), IdealCluster(4), options).status().message(),
+            "strategy: compress='l-greco' and shard='zero1': only whole gradients are compressed");
+}
+
+TEST(SearchTest, UpdatesThatAreNotSharedNeedOneRankAStage) {
+  Strategy strategy = Make("1f1b", "first");
+  strategy.set_weights("stashed");
+  strategy.set_update_every(1);
+  const ModelProfile model = Model(2, 600);
+  const absl::StatusOr<PlanResult> result = MakePlan(strategy, model, IdealCluster(8), Batch(16));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->plan.stages_size(), 8);
+  PlanOptions options = Batch(16);
+  options.num_stages = 4;
+  EXPECT_EQ(
+      MakePlan(strategy, model, IdealCluster(8), options).status().message(),
+      "weights that are updated without a sync (sync_every=0) would drift apart on the 2 ranks "
+      "of a stage, of 2 pipelines of 4 stages on 4 devices: set sync_every or request 8 "
+      "stages");
+  strategy.set_sync_every(2);
+  EXPECT_TRUE(MakePlan(strategy, model, IdealCluster(8), options).ok());
+}
+
 TEST(SearchTest, RefinementMovesLayersWhereTheSimulatedStepImproves) {
   // The partitioner does not know optimizer steps: stage 0's is long, so it should hold less.
   ModelProfile model = Model(0, 0);
@@ -150,6 +222,8 @@ TEST(SearchTest, ImpossibleRequestsNameBothValues) {
   const Strategy pipeline = Make("1f1b", "first");
   EXPECT_EQ(Error(pipeline, model, IdealCluster(2), Batch(0)),
             "the global batch must be at least 1 sample; got 0");
+  EXPECT_EQ(Error(pipeline, model, IdealCluster(2), Batch((1 << 24) + 2)),
+            "the global batch must be at most 16777216 samples; got 16777218");
   PlanOptions options = Batch(8);
   options.num_stages = 4;
   EXPECT_EQ(Error(pipeline, model, IdealCluster(2), options),
@@ -165,10 +239,8 @@ TEST(SearchTest, ImpossibleRequestsNameBothValues) {
             "a global batch of 7 samples does not divide over 2 pipelines");
   options = Batch(8);
   options.simulation_budget = 0;
-  EXPECT_EQ(
-      Error(pipeline, model, IdealCluster(2), options),
-      "the simulation budget of a search is 0 instructions, but must be at least 1; the default "
-      "is 1000000");
+  EXPECT_EQ(Error(pipeline, model, IdealCluster(2), options),
+            "simulation_budget must be at least 1; got 0; the default is 1000000");
   options = Batch(16);
   options.num_stages = 16;
   EXPECT_EQ(Error(pipeline, model, IdealCluster(16), options),
@@ -191,6 +263,26 @@ TEST(SearchTest, LackOfMemoryNamesBothValues) {
   cluster.set_memory_bytes_per_device(8000);
   EXPECT_TRUE(
       MakePlan(Make("1f1b", "first"), UniformProfile(uniform), cluster, Batch(2)).status().ok());
+}
+
+TEST(SearchTest, ASearchThatFindsNothingThatFitsEndsWithItsBudget) {
+  UniformProfileOptions uniform;
+  uniform.num_layers = 32;
+  uniform.parameter_bytes = 1000;
+  uniform.saved_bytes = 1000000;
+  ClusterSpec cluster = IdealCluster(8);
+  cluster.set_memory_bytes_per_device(300000);
+  PlanOptions options = Batch(16);
+  options.simulation_budget = 1000;
+  const absl::Status status =
+      MakePlan(Make("bitpipe", "first"), UniformProfile(uniform), cluster, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(std::string(status.message()).find("; the budget ended after "), std::string::npos)
+      << status;
+  options.simulation_budget = 1000000000;
+  const absl::Status all =
+      MakePlan(Make("bitpipe", "first"), UniformProfile(uniform), cluster, options).status();
+  EXPECT_EQ(std::string(all.message()).find("; the budget ended after "), std::string::npos) << all;
 }
 
 TEST(SearchTest, UnlikeDevicesAreSeatedWhereTheyServeBest) {

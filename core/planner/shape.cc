@@ -11,6 +11,9 @@
 namespace dpipe {
 namespace {
 
+// So that samples times anything that is counted of each fit into 31 bits.
+constexpr int kMaxGlobalBatch = 1 << 24;
+
 std::vector<int> Divisors(int n) {
   std::vector<int> divisors;
   for (int d = 1; d <= n; ++d) {
@@ -41,6 +44,16 @@ absl::Status CheckDevices(const PipelineShape& shape) {
                                       " devices do not divide over ", shape.num_stages, " stages"));
   }
   return absl::OkStatus();
+}
+
+// Ranks that update the same weights each by itself drift apart.
+absl::Status CheckStageRanks(const PipelineShape& shape, const ShapeRequest& request) {
+  if (!request.one_rank_per_stage || shape.stage_ranks() == 1) return absl::OkStatus();
+  return DoesNotDivide(absl::StrCat(
+      "weights that are updated without a sync (sync_every=0) would drift apart on the ",
+      shape.stage_ranks(), " ranks of a stage, of ", shape.num_groups(), " pipelines of ",
+      shape.num_stages, " stages on ", shape.devices_per_pipeline,
+      " devices: set sync_every or request ", shape.num_devices, " stages"));
 }
 
 absl::Status CheckBatch(const PipelineShape& shape, const ShapeRequest& request) {
@@ -123,8 +136,21 @@ std::vector<int> MicroBatchChoices(const ShapeRequest& request, const PipelineSh
 
 }  // namespace
 
+const char* NameOf(Sharding sharding) {
+  switch (sharding) {
+    case Sharding::kNone:
+      return "none";
+    case Sharding::kZero1:
+      return "zero1";
+    case Sharding::kZero3:
+      return "zero3";
+  }
+  return "";
+}
+
 absl::Status CheckShape(const PipelineShape& shape, const ShapeRequest& request) {
   DPIPE_RETURN_IF_ERROR(CheckDevices(shape));
+  DPIPE_RETURN_IF_ERROR(CheckStageRanks(shape, request));
   DPIPE_RETURN_IF_ERROR(CheckBatch(shape, request));
   return CheckSchedule(shape);
 }
@@ -151,6 +177,11 @@ absl::Status CheckRequest(const ShapeRequest& request) {
   if (request.global_batch < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("the global batch must be at least 1 sample; got ", request.global_batch));
+  }
+  if (request.global_batch > kMaxGlobalBatch) {
+    return absl::InvalidArgumentError(absl::StrCat("the global batch must be at most ",
+                                                   kMaxGlobalBatch, " samples; got ",
+                                                   request.global_batch));
   }
   const std::pair<const char*, int> counts[] = {
       {"num_stages", request.num_stages},

@@ -9,6 +9,13 @@
 
 namespace dpipe {
 
+// What the ranks that hold the same stage divide among them instead of keeping copies: nothing, the
+// optimizer's state (ZeRO-1), or weights and gradients, too (ZeRO-3).
+enum class Sharding { kNone, kZero1, kZero3 };
+
+// "none", "zero1", "zero3".
+const char* NameOf(Sharding sharding);
+
 // N devices in groups of D; a schedule over S devices, each of them D / S ranks; a group's samples
 // in M micro-batches. A straight schedule has a stage on each of its devices, others have several.
 struct PipelineShape {
@@ -23,12 +30,18 @@ struct PipelineShape {
   // The last so many of the schedule's devices alone run the frozen components whose weights take
   // much of a device's memory; 0: all do.
   int frozen_hosts = 0;
+  Sharding sharding = Sharding::kNone;
 
   int num_groups() const { return num_devices / devices_per_pipeline; }
   int replicas() const { return devices_per_pipeline / num_stages; }
   int samples_per_group() const { return global_batch / num_groups(); }
   int micro_batch_size() const { return samples_per_group() / num_micro_batches; }
   int local_batch() const { return micro_batch_size() / replicas(); }
+  // The ranks that hold the same stage, over all groups.
+  int stage_ranks() const { return replicas() * num_groups(); }
+  bool shards_state() const { return sharding != Sharding::kNone; }
+  // The parts that a stage's moments are divided into, at least.
+  int state_shards() const { return shards_state() ? stage_ranks() : 1; }
   // Whether a device of the schedule is one of those.
   bool IsFrozenHost(int device) const {
     return frozen_hosts == 0 || device >= num_stages - frozen_hosts;
@@ -46,12 +59,15 @@ struct ShapeRequest {
   int devices_per_pipeline = 0;
   int stages_per_device = 0;
   int frozen_quantum = 1;  // a group's samples are a multiple of it
+  // Whether each stage must lie on one rank, as updates that are never shared ask.
+  bool one_rank_per_stage = false;
   // Where neither number nor size is given, no more micro-batches than so many times S, at least
   // two and a multiple that divides; 0: any. More of them hide little and make kernels small.
   int max_micro_batches_per_stage = 0;
 };
 
-// InvalidArgument, naming the number and its value, for a batch below 1 or another number below 0.
+// InvalidArgument, naming the number and its value, for a batch below 1 or above 2^24 or another
+// number below 0.
 absl::Status CheckRequest(const ShapeRequest& request);
 
 // InvalidArgument, one sentence with both values, for what does not divide or the schedule cannot

@@ -37,6 +37,27 @@ absl::Status ParseCount(const std::string& key, const std::string& value, int32_
       absl::StrCat("strategy: ", key, "='", value, "' is no number from 0 on"));
 }
 
+constexpr Sharding kShardings[] = {Sharding::kNone, Sharding::kZero1, Sharding::kZero3};
+
+std::vector<std::string> ShardNames(const Strategy& strategy) {
+  return absl::StrSplit(OrNone(strategy.shard()), '|');
+}
+
+bool Compresses(const Strategy& strategy) { return OrNone(strategy.compress()) != "none"; }
+
+absl::Status CheckShard(const Strategy& strategy) {
+  std::vector<std::string> known;
+  for (Sharding sharding : kShardings) known.push_back(NameOf(sharding));
+  const std::vector<std::string> names = ShardNames(strategy);
+  for (const std::string& name : names) DPIPE_RETURN_IF_ERROR(CheckField("shard", name, known));
+  if (!Compresses(strategy) || std::find(names.begin(), names.end(), "none") != names.end()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("strategy: compress='", strategy.compress(),
+                                                 "' and shard='", strategy.shard(),
+                                                 "': only whole gradients are compressed"));
+}
+
 absl::Status CheckRelaxed(const Strategy& strategy) {
   const std::string weights = strategy.weights().empty() ? "exact" : strategy.weights();
   DPIPE_RETURN_IF_ERROR(CheckField("weights", weights, {"exact", "predicted", "stashed"}));
@@ -59,6 +80,23 @@ std::vector<std::string> ScheduleAlternatives(const Strategy& strategy) {
   return absl::StrSplit(strategy.schedule(), '|');
 }
 
+bool Relaxes(const Strategy& strategy) {
+  return !strategy.weights().empty() && strategy.weights() != "exact";
+}
+
+std::vector<Sharding> ShardAlternatives(const Strategy& strategy) {
+  std::vector<Sharding> alternatives;
+  const std::vector<std::string> names = ShardNames(strategy);
+  const bool whole_only = names.size() > 1 && (Compresses(strategy) || Relaxes(strategy));
+  for (const std::string& name : names) {
+    for (Sharding sharding : kShardings) {
+      if (name != NameOf(sharding) || (whole_only && sharding != Sharding::kNone)) continue;
+      alternatives.push_back(sharding);
+    }
+  }
+  return alternatives;
+}
+
 absl::Status CheckStrategy(const Strategy& strategy) {
   DPIPE_RETURN_IF_ERROR(CheckField("partitioner", strategy.partitioner(), PartitionerNames()));
   for (const std::string& schedule : ScheduleAlternatives(strategy)) {
@@ -69,16 +107,10 @@ absl::Status CheckStrategy(const Strategy& strategy) {
   DPIPE_RETURN_IF_ERROR(CheckField("sync", strategy.sync(), {"bucketed", "end"}));
   DPIPE_RETURN_IF_ERROR(
       CheckField("recompute", OrNone(strategy.recompute()), {"auto", "full", "none"}));
-  DPIPE_RETURN_IF_ERROR(CheckField("shard", OrNone(strategy.shard()), {"none", "zero1", "zero3"}));
+  DPIPE_RETURN_IF_ERROR(CheckShard(strategy));
   DPIPE_RETURN_IF_ERROR(
       CheckField("compress", OrNone(strategy.compress()), {"cupcake", "l-greco", "none"}));
-  if (OrNone(strategy.compress()) != "none" && OrNone(strategy.shard()) != "none") {
-    return absl::InvalidArgumentError(absl::StrCat("strategy: compress='", strategy.compress(),
-                                                   "' and shard='", strategy.shard(),
-                                                   "': only whole gradients are compressed"));
-  }
-  if (OrNone(strategy.compress()) != "none" && !strategy.weights().empty() &&
-      strategy.weights() != "exact") {
+  if (Compresses(strategy) && Relaxes(strategy)) {
     return absl::InvalidArgumentError(absl::StrCat("strategy: compress='", strategy.compress(),
                                                    "' and weights='", strategy.weights(),
                                                    "': relaxed plans reduce no gradients"));

@@ -7,12 +7,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "core/planner/shape.h"
 #include "core/proto/plan.pb.h"
 
 namespace dpipe {
 
 // InvalidArgument, naming the field, its value and the valid ones, if `strategy` is not one that
-// MakePlan knows. `schedule` may name alternatives, "single|1f1b": the best simulated one is taken.
+// MakePlan knows. `schedule` and `shard` may name alternatives, "single|1f1b" and "none|zero1": the
+// best simulated one is taken.
 absl::Status CheckStrategy(const Strategy& strategy);
 
 // Sets one field from "key=value". InvalidArgument, listing the keys, for an unknown one.
@@ -20,6 +22,13 @@ absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy);
 
 // The alternatives that strategy.schedule() names.
 std::vector<std::string> ScheduleAlternatives(const Strategy& strategy);
+
+// Whether weights lag behind (schedule/relaxation.h).
+bool Relaxes(const Strategy& strategy);
+
+// Those that strategy.shard() names, without those that the strategy's compression or relaxed
+// weights exclude. `strategy` passes CheckStrategy.
+std::vector<Sharding> ShardAlternatives(const Strategy& strategy);
 
 }  // namespace dpipe
 

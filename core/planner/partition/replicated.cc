@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/planner/partition/stage_windows.h"
@@ -88,11 +90,9 @@ class Solver {
 
 }  // namespace
 
-const SeatTables::Table& SeatTables::Of(const DeviceSeat& seat) {
-  auto [at, is_new] = tables_.try_emplace({seat.first_rank, seat.replicas});
-  if (!is_new) return at->second;
+SeatTables::Table SeatTables::Make(const DeviceSeat& seat) const {
   const int count = problem_.costs->num_layers();
-  Table& table = at->second;
+  Table table;
   table.compute.assign(count, std::vector<Nanos>(count + 1, 0));
   table.sync = table.compute;
   const std::vector<DeviceSeat> alone = {seat};
@@ -103,6 +103,21 @@ const SeatTables::Table& SeatTables::Of(const DeviceSeat& seat) {
     }
   }
   return table;
+}
+
+const SeatTables::Table& SeatTables::Of(const DeviceSeat& seat) {
+  const Table*& known = tables_[{seat.first_rank, seat.replicas}];
+  if (known != nullptr) return *known;
+  Table table = Make(seat);
+  std::vector<std::unique_ptr<Table>>& kinds = kinds_[seat.replicas];
+  for (const std::unique_ptr<Table>& kind : kinds) {
+    if (kind->compute != table.compute || kind->sync != table.sync) continue;
+    known = kind.get();
+    return *known;
+  }
+  kinds.push_back(std::make_unique<Table>(std::move(table)));
+  known = kinds.back().get();
+  return *known;
 }
 
 std::vector<int> SeatTables::Choices(int s, int used) const {

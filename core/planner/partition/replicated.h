@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,8 @@
 
 namespace dpipe {
 
-// What every range of layers costs on a seat: made on first use, O(L^2) each.
+// What every range of layers costs on a seat: made on first use, O(L^2) each. Seats that cost the
+// same, as most of a cluster do, share one.
 class SeatTables {
  public:
   explicit SeatTables(const PartitionProblem& problem) : problem_(problem) {}
@@ -44,7 +46,10 @@ class SeatTables {
 
  private:
   const PartitionProblem& problem_;
-  std::map<std::pair<int, int>, Table> tables_;
+  Table Make(const DeviceSeat& seat) const;
+
+  std::map<std::pair<int, int>, const Table*> tables_;        // by first rank and replicas
+  std::map<int, std::vector<std::unique_ptr<Table>>> kinds_;  // those that differ, by replicas
 };
 
 struct ReplicatedCosts {

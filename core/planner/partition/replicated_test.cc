@@ -138,5 +138,25 @@ TEST(ReplicatedTest, RefusesWhatIsNotStraight) {
             "devices");
 }
 
+TEST(SeatTablesTest, SeatsThatCostTheSameShareATable) {
+  RandomStream random(7, 0, 0, RandomPurpose::kTest);
+  RandomChainOptions options;
+  options.num_stages = 4;
+  options.min_layers = options.max_layers = 6;
+  const ChainCosts costs = RandomChain(random, options);
+  const PartitionProblem problem = StraightProblem(costs, 4, 4);
+  SeatTables tables(problem);
+  int shared = 0;
+  for (int rank = 1; rank < 4; ++rank) {
+    const SeatTables::Table& first = tables.Of({0, 1, false});
+    const SeatTables::Table& other = tables.Of({rank, 1, false});
+    const bool alike = first.compute == other.compute && first.sync == other.sync;
+    EXPECT_EQ(&first == &other, alike) << rank;
+    EXPECT_EQ(&other, &tables.Of({rank, 1, false})) << rank;
+    shared += alike;
+  }
+  EXPECT_GT(shared, 0);
+}
+
 }  // namespace
 }  // namespace dpipe

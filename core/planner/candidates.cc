@@ -1,0 +1,109 @@
+#include "core/planner/candidates.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/planner/strategy.h"
+#include "core/schedule/schedule_traits.h"
+
+namespace dpipe {
+namespace {
+
+// More micro-batches than so many a pipeline device hide little more and are not looked at unless
+// requested.
+constexpr int kMaxMicroBatchesPerStage = 8;
+
+bool IsAdmissible(const Alternative& alternative, int num_backbones) {
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(alternative.schedule);
+  if (!traits.ok()) return false;
+  if (traits->num_backbones != 1 && traits->num_backbones != num_backbones) return false;
+  return traits->weight_copies == 1 || alternative.sharding == Sharding::kNone;
+}
+
+}  // namespace
+
+std::vector<Alternative> AlternativesOf(const Strategy& strategy, const CostModel& cost) {
+  std::vector<Alternative> all;
+  for (Sharding sharding : ShardAlternatives(strategy)) {
+    for (const std::string& schedule : ScheduleAlternatives(strategy)) {
+      all.push_back({schedule, sharding});
+    }
+  }
+  // One that stands alone is tried, so that its error says what is wrong with it.
+  if (all.size() == 1) return all;
+  std::vector<Alternative> admissible;
+  for (Alternative& alternative : all) {
+    if (!IsAdmissible(alternative, static_cast<int>(cost.backbones().size()))) continue;
+    admissible.push_back(std::move(alternative));
+  }
+  return admissible;
+}
+
+absl::Status CandidateSource::Check() const {
+  if (options_.simulation_budget < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("simulation_budget must be at least 1; got ",
+                                                   options_.simulation_budget, "; the default is ",
+                                                   kDefaultSimulationBudget));
+  }
+  return CheckRequest(RequestOf(strategy_.schedule()));
+}
+
+ShapeRequest CandidateSource::RequestOf(const std::string& schedule) const {
+  ShapeRequest request;
+  request.schedule = schedule;
+  request.num_devices = cost_.num_devices();
+  request.global_batch = options_.global_batch;
+  request.num_stages = options_.num_stages;
+  request.num_micro_batches = options_.num_micro_batches;
+  request.micro_batch_size = options_.micro_batch_size;
+  request.devices_per_pipeline = options_.devices_per_pipeline;
+  request.stages_per_device = options_.stages_per_device;
+  request.max_micro_batches_per_stage = kMaxMicroBatchesPerStage;
+  const bool cuts = !builder_.cached() && !cost_.frozen_components().empty();
+  request.frozen_quantum = cuts ? cost_.frozen_quantum() : 1;
+  request.one_rank_per_stage = Relaxes(strategy_) && strategy_.sync_every() == 0;
+  return request;
+}
+
+bool CandidateSource::LacksMemory(const PipelineShape& shape, std::string* outcome) const {
+  if (!builder_.LacksMemory(shape)) return false;
+  *outcome = absl::StrCat("no plan: weights, gradients and moments over ", shape.num_stages,
+                          " devices take more memory than there is");
+  return true;
+}
+
+std::vector<Candidate> CandidateSource::All(StepEstimator* estimator, absl::Status* why) const {
+  std::vector<Candidate> candidates;
+  const std::vector<Alternative> alternatives = AlternativesOf(strategy_, cost_);
+  for (size_t i = 0; i < alternatives.size(); ++i) {
+    absl::Status why_not;
+    for (PipelineShape& shape : EnumerateShapes(RequestOf(alternatives[i].schedule), &why_not)) {
+      // There is nothing to divide, and another alternative is the same.
+      const bool is_alone = shape.stage_ranks() == 1;
+      if (is_alone && alternatives[i].sharding != alternatives[0].sharding) continue;
+      Candidate candidate;
+      candidate.shape = std::move(shape);
+      candidate.shape.sharding = alternatives[i].sharding;
+      candidate.alternative = static_cast<int>(i);
+      candidate.estimate_ns = estimator->Estimate(candidate.shape);
+      candidate.lacks_memory = LacksMemory(candidate.shape, &candidate.outcome);
+      if (strategy_.tune()) AddWithFewerHosts(candidate, &candidates);
+      candidates.push_back(std::move(candidate));
+    }
+    if (why->ok()) *why = why_not;
+  }
+  return candidates;
+}
+
+// The same with heavy frozen components on some of the devices alone.
+void CandidateSource::AddWithFewerHosts(Candidate candidate,
+                                        std::vector<Candidate>* candidates) const {
+  for (int hosts : builder_.FrozenHostsOf(candidate.shape)) {
+    candidate.shape.frozen_hosts = hosts;
+    candidate.outcome.clear();
+    candidate.lacks_memory = LacksMemory(candidate.shape, &candidate.outcome);
+    candidates->push_back(candidate);
+  }
+}
+
+}  // namespace dpipe

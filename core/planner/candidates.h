@@ -1,0 +1,56 @@
+// Which candidates a search has: every shape of every alternative that its strategy leaves open.
+#ifndef DPIPE_CORE_PLANNER_CANDIDATES_H_
+#define DPIPE_CORE_PLANNER_CANDIDATES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/cost/cost_model.h"
+#include "core/planner/build_plan.h"
+#include "core/planner/estimate.h"
+#include "core/planner/frontier.h"
+#include "core/planner/plan_options.h"
+#include "core/planner/shape.h"
+#include "core/proto/plan.pb.h"
+
+namespace dpipe {
+
+// A schedule and a sharding; Candidate.alternative is an index into these.
+struct Alternative {
+  std::string schedule;
+  Sharding sharding = Sharding::kNone;
+};
+
+// The strategy's schedules under the sharding it names first, then under the next. Of several
+// alternatives only those that the model and the sharding admit: schedules of several backbones for
+// models that have as many, and weights that are there once where they are divided.
+std::vector<Alternative> AlternativesOf(const Strategy& strategy, const CostModel& cost);
+
+// Made of a strategy, a model on a cluster and what its user requests.
+class CandidateSource {
+ public:
+  // All must outlive this.
+  CandidateSource(const Strategy& strategy, const CostModel& cost, const PlanOptions& options,
+                  const PlanBuilder& builder)
+      : strategy_(strategy), cost_(cost), options_(options), builder_(builder) {}
+
+  // InvalidArgument, naming the number and its value, for options that are out of range.
+  absl::Status Check() const;
+  // Estimated, by alternative, S, M and D. `why` receives the first reason for leaving one out.
+  std::vector<Candidate> All(StepEstimator* estimator, absl::Status* why) const;
+
+ private:
+  ShapeRequest RequestOf(const std::string& schedule) const;
+  void AddWithFewerHosts(Candidate candidate, std::vector<Candidate>* candidates) const;
+  bool LacksMemory(const PipelineShape& shape, std::string* outcome) const;
+
+  const Strategy& strategy_;
+  const CostModel& cost_;
+  const PlanOptions& options_;
+  const PlanBuilder& builder_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_PLANNER_CANDIDATES_H_

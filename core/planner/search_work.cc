@@ -1,0 +1,68 @@
+#include "core/planner/search_work.h"
+
+#include <algorithm>
+
+#include "core/schedule/schedule_traits.h"
+
+namespace dpipe {
+namespace {
+
+// Of lowering and simulating: for each device, and for each of its micro-batches.
+constexpr int64_t kPerDevice = 20;
+constexpr int64_t kPerMicroBatch = 6;
+// A filled plan is simulated up to three times.
+constexpr int64_t kSimulationsOfFilled = 3;
+// Of placing frozen work: at least, and how many of (gaps x units^2 x layers) of a device one
+// instruction counts for. Each gap is packed with some of the units of each layer.
+constexpr int64_t kLeastFilling = 5000;
+constexpr int64_t kFillingShare = 800;
+// Of cutting, for each layer; and how many of (devices x layers^2) one instruction counts for.
+constexpr int64_t kCutPerLayer = 8;
+constexpr int64_t kFoldedShare = 16;
+// Local search under limits of memory that cannot be kept takes so many times as long.
+constexpr int64_t kFailedTimes = 4;
+
+bool IsInARow(const PipelineShape& shape) {
+  const absl::StatusOr<ScheduleTraits> traits = TraitsOf(shape.schedule);
+  return !traits.ok() ||
+         (traits->weight_copies == 1 && traits->stages_per_device <= traits->num_backbones);
+}
+
+}  // namespace
+
+SearchWork::SearchWork(const CostModel& cost, bool fills) : cost_(cost), fills_(fills) {
+  for (int component : cost.frozen_components()) frozen_layers_ += cost.num_layers(component);
+  for (int backbone : cost.backbones()) {
+    const int64_t layers = cost.num_layers(backbone);
+    layers_ += layers;
+    squared_layers_ += layers * layers;
+  }
+}
+
+int64_t SearchWork::OfFilling(const PipelineShape& shape, int num_devices) const {
+  const int64_t units =
+      shape.samples_per_group() / std::max(1, cost_.frozen_quantum() * shape.devices_per_pipeline);
+  const double packed = static_cast<double>(num_devices) * shape.num_micro_batches *
+                        static_cast<double>(units * units) * static_cast<double>(frozen_layers_);
+  return std::max(kLeastFilling, static_cast<int64_t>(packed / kFillingShare));
+}
+
+int64_t SearchWork::OfPlan(const PipelineShape& shape, int num_devices) const {
+  const int64_t instructions =
+      num_devices * (kPerMicroBatch * shape.num_micro_batches + kPerDevice);
+  const int64_t once =
+      fills_ ? OfFilling(shape, num_devices) + kSimulationsOfFilled * instructions : instructions;
+  return once * (cost_.profile().self_conditioning_probability() > 0 ? 2 : 1);
+}
+
+int64_t SearchWork::OfCut(const PipelineShape& shape) const {
+  const int64_t straight = kCutPerLayer * layers_;
+  if (IsInARow(shape)) return straight;
+  return straight + shape.num_stages * squared_layers_ / kFoldedShare;
+}
+
+int64_t SearchWork::OfFailedCut(const PipelineShape& shape) const {
+  return kFailedTimes * (OfCut(shape) - kCutPerLayer * layers_);
+}
+
+}  // namespace dpipe
