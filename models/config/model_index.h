@@ -19,8 +19,8 @@ struct ModelIndex {
 absl::StatusOr<ModelIndex> ParseModelIndex(const std::string& text, const std::string& path);
 
 // Of the model in `folder`. NotFound where it is not a folder or has no model_index.json: the error
-// says what there is in its place, a single file of weights or the folder of one component, and what
-// is expected. Further errors are as above.
+// says what there is in its place, a single file of weights or the folder of one component, and
+// what is expected. Further errors are as above.
 absl::StatusOr<ModelIndex> ReadModelIndex(const std::string& folder);
 
 // The text of an index that ParseModelIndex has accepted, as that of a folder without `components`:

@@ -6,8 +6,8 @@
 // of neighbours with the best rank in merges.txt is joined until none is left.
 //
 // Agrees with the CLIPTokenizer of transformers 5 (goldens in testdata/), within the limits that
-// unicode.h states. That of transformers 4 with ftfy, as OpenAI's, first replaces curly quotes, HTML
-// entities, ligatures and full-width letters by plain characters, which is not done here.
+// unicode.h states. That of transformers 4 with ftfy, as OpenAI's, first replaces curly quotes,
+// HTML entities, ligatures and full-width letters by plain characters, which is not done here.
 #ifndef DPIPE_MODELS_TOKENIZER_CLIP_TOKENIZER_H_
 #define DPIPE_MODELS_TOKENIZER_CLIP_TOKENIZER_H_
 
