@@ -89,9 +89,13 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
   const std::string staged = folder + ".partial";
   std::error_code error;
   fs::remove_all(staged, error);  // of a run that was killed
-  DPIPE_RETURN_IF_ERROR(model.Save(staged, parameters, format));
-  DPIPE_RETURN_IF_ERROR(WriteFileAtomically(staged + "/" + kRecordFile, RecordJson(record)));
-  return ReplaceFolder(staged, folder);
+  absl::Status status = model.Save(staged, parameters, format);
+  if (status.ok()) {
+    status = WriteFileAtomically(staged + "/" + kRecordFile, RecordJson(record));
+  }
+  if (status.ok()) status = ReplaceFolder(staged, folder);
+  if (!status.ok()) fs::remove_all(staged, error);  // its place is needed
+  return status;
 }
 
 absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(

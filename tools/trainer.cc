@@ -13,6 +13,7 @@
 #include "tools/evaluator.h"
 #include "tools/mllog.h"
 #include "tools/run_logs.h"
+#include "tools/run_signals.h"
 #include "tools/sample_grid.h"
 #include "tools/stop_relay.h"
 #include "tools/stop_request.h"
@@ -54,6 +55,7 @@ class Trainer {
     DPIPE_RETURN_IF_ERROR(StartObservers());
     absl::Status status = TrainAndSave();
     SayNotes();  // of the last evaluation and samples
+    DropRunSignals(options_, say_);
     if (faults_ != nullptr) result_.faults = faults_->Summary();
     observers_.OnEnd({result_.steps, result_.images, result_.stopped_by, status});
     DPIPE_RETURN_IF_ERROR(status);
@@ -116,13 +118,21 @@ class Trainer {
     return absl::OkStatus();
   }
 
+  // Whatever goes wrong, what has been learnt is saved as far as it can be; returns the first
+  // error.
   absl::Status TrainAndSave() {
-    DPIPE_RETURN_IF_ERROR(TrainAll());
-    DPIPE_RETURN_IF_ERROR(SaveCheckpoint());
-    DPIPE_RETURN_IF_ERROR(Save());
-    DPIPE_RETURN_IF_ERROR(run_->checkpoints().Finish());
-    DPIPE_RETURN_IF_ERROR(Evaluate());
-    return options_.sample_at_end ? DrawSamples() : absl::OkStatus();
+    absl::Status status = TrainAll();
+    const bool trained = status.ok();
+    if (!run_->failed()) status.Update(SaveCheckpoint(/*is_last=*/true));
+    if (trained) {
+      status.Update(run_->EndSession());
+      status.Update(Save());
+    }
+    status.Update(run_->checkpoints().Finish());
+    if (!trained || run_->failed()) return status;
+    status.Update(GoOnAfter("the evaluation", Evaluate()));
+    if (options_.sample_at_end) status.Update(GoOnAfter("the sample grid", DrawSamples()));
+    return status;
   }
 
   absl::Status TrainAll() {
@@ -137,17 +147,21 @@ class Trainer {
     loop.should_stop = [this, &stop] { return !WhoStops(stop).empty(); };
     loop.after_piece = [this](int64_t) { return AfterPiece(); };
     if (options_.checkpoints.every > 0) {
-      loop.pauses.push_back(
-          {options_.checkpoints.every, [this](int64_t) { return SaveCheckpoint(); }});
+      loop.pauses.push_back({options_.checkpoints.every,
+                             [this](int64_t) { return SaveCheckpoint(/*is_last=*/false); }});
     }
     if (options_.save_every > 0) {
-      loop.pauses.push_back({options_.save_every, [this](int64_t) { return Save(); }});
+      loop.pauses.push_back(
+          {options_.save_every, [this](int64_t) { return GoOnUnlessAsked("the model", Save()); }});
     }
     if (options_.evaluate_every > 0) {
-      loop.pauses.push_back({options_.evaluate_every, [this](int64_t) { return Evaluate(); }});
+      loop.pauses.push_back({options_.evaluate_every,
+                             [this](int64_t) { return GoOnAfter("the evaluation", Evaluate()); }});
     }
     if (options_.sample_every > 0) {
-      loop.pauses.push_back({options_.sample_every, [this](int64_t) { return DrawSamples(); }});
+      loop.pauses.push_back({options_.sample_every, [this](int64_t) {
+                               return GoOnAfter("the sample grid", DrawSamples());
+                             }});
     }
     start_ns_ = MonotonicNow();
     const auto trained = RunTrainingLoop(loop, &run_->session());
@@ -156,26 +170,33 @@ class Trainer {
     result_.training_ns = done.training_ns;
     if (done.reason == StopReason::kTimeLimit) result_.stopped_by = "the time limit";
     if (done.reason == StopReason::kAsked) result_.stopped_by = WhoStops(stop);
-    return observers_.Flush();
+    return absl::OkStatus();
+  }
+
+  // What shows only how training goes may fail, as long as training itself does not.
+  absl::Status GoOnAfter(const char* what, const absl::Status& status) const {
+    if (status.ok() || run_->failed()) return status;
+    say_(absl::StrCat("Warning:  ", what, " of step ", result_.steps, ": ", status.message()));
+    return absl::OkStatus();
+  }
+
+  // What is written on the way, again at the end: as --checkpoints.on_error says.
+  absl::Status GoOnUnlessAsked(const char* what, const absl::Status& status) const {
+    return options_.checkpoints.stop_on_error ? status : GoOnAfter(what, status);
   }
 
   // A signal, or the file STOP; empty where there is no such wish.
   std::string WhoStops(const StopRequest& stop) {
     if (stop.signal() != nullptr) return stop.signal();
     if (others_.has_value() && !others_->wish().empty()) return others_->wish();
-    stop_file_ = stop_file_ || TakesSignal(kStopFile);
+    stop_file_ = stop_file_ || TakeRunSignal(options_, kStopFile);
     return stop_file_ ? "the file STOP" : "";
-  }
-
-  // In the model's folder, as long as it is not replaced, or beside the checkpoints.
-  bool TakesSignal(const char* name) const {
-    const bool in_model = TakeSignalFile(options_.out, name);
-    return TakeSignalFile(options_.checkpoints.folder, name) || in_model;
   }
 
   absl::Status AfterPiece() {
     SayNotes();
-    return TakesSignal(kSaveNowFile) ? SaveCheckpoint() : absl::OkStatus();
+    if (!TakeRunSignal(options_, kSaveNowFile)) return absl::OkStatus();
+    return SaveCheckpoint(/*is_last=*/false);
   }
 
   void SayNotes() {
@@ -183,15 +204,18 @@ class Trainer {
     for (const std::string& line : faults_->TakeLines()) say_(line);
   }
 
-  // The log is on the disk before the checkpoint is, so that no step is missing from it.
-  absl::Status SaveCheckpoint() {
-    DPIPE_RETURN_IF_ERROR(observers_.Flush());
+  // The log is written before the checkpoint is, so that no step is missing from it; where it
+  // cannot be, the checkpoint is what counts. After the last step the log's error comes at the
+  // run's end.
+  absl::Status SaveCheckpoint(bool is_last) {
+    const absl::Status log = is_last ? absl::OkStatus() : observers_.Flush();
     CheckpointInfo info;
     info.training_ns = training_ns_before_ + training_ns_;
     info.loss_sum = loss_.sum();
     info.loss_weight = loss_.weight();
     info.skipped_steps = faults_->num_skipped();
-    return run_->SaveCheckpoint(std::move(info));
+    DPIPE_RETURN_IF_ERROR(run_->SaveCheckpoint(std::move(info), is_last));
+    return GoOnUnlessAsked("the log", log);
   }
 
   // On the session's own thread for this; the main thread waits meanwhile.
@@ -216,7 +240,6 @@ class Trainer {
   }
 
   absl::Status Save() {
-    DPIPE_RETURN_IF_ERROR(observers_.Flush());
     TrainingRecord record;
     record.steps = result_.steps;
     record.images = result_.images;
