@@ -192,7 +192,9 @@ absl::Status TrainingCheckpoints::Restore(LocalSession* session) {
 }
 
 absl::Status TrainingCheckpoints::Tolerate(const absl::Status& status) const {
-  if (status.ok() || options_.stop_on_error) return status;
+  if (status.ok()) return status;
+  // A disk that is full is not too little memory, for which programs have an exit code.
+  if (options_.stop_on_error) return absl::UnavailableError(status.message());
   say_(absl::StrCat("Warning:  ", status.message(), "; training goes on"));
   return absl::OkStatus();
 }
@@ -254,8 +256,8 @@ absl::Status TrainingCheckpoints::WithWayOn(const absl::Status& status) const {
   const std::string from = newest == 0
                                ? "begins anew"
                                : absl::StrCat("goes on from step ", newest, ", the newest saved");
-  return absl::Status(status.code(), absl::StrCat(status.message(), "; --resume=auto ", from,
-                                                  ", once ", folder_->path(), " can be written"));
+  return absl::UnavailableError(absl::StrCat(status.message(), "; --resume=auto ", from, ", once ",
+                                             folder_->path(), " can be written"));
 }
 
 absl::Status TrainingCheckpoints::Finish() {

@@ -11,14 +11,6 @@
 #include "core/base/bytes.h"
 
 namespace dpipe {
-namespace {
-
-absl::StatusCode CodeOf(int error) {
-  const bool is_full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  return is_full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kUnavailable;
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& path, Start start,
                                                              size_t max_pending_bytes) {
@@ -26,8 +18,8 @@ absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& 
       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (start == Start::kEmpty ? O_TRUNC : 0);
   const int fd = ::open(path.c_str(), flags, 0644);
   if (fd < 0) {
-    return absl::Status(CodeOf(errno),
-                        absl::StrCat("cannot open the log ", path, ": ", std::strerror(errno)));
+    return absl::UnavailableError(
+        absl::StrCat("cannot open the log ", path, ": ", std::strerror(errno)));
   }
   return std::make_unique<AppendFile>(path, fd, max_pending_bytes);
 }
@@ -62,20 +54,18 @@ absl::Status AppendFile::WritePending() {
   }
   pending_.erase(0, written);
   if (error == 0) return absl::OkStatus();
-  return absl::Status(CodeOf(error),
-                      absl::StrCat("cannot write the log ", path_, ": ", std::strerror(error), "; ",
-                                   FormatBytes(pending_.size()), " of it wait"));
+  return absl::UnavailableError(
+      absl::StrCat("cannot write the log ", path_, ": ", std::strerror(error), "; ",
+                   FormatBytes(pending_.size()), " are still to be written"));
 }
 
 absl::Status AppendFile::Flush() {
-  absl::Status status = WritePending();
+  DPIPE_RETURN_IF_ERROR(WritePending());
   const int64_t dropped = std::exchange(dropped_, 0);
-  if (dropped == 0) return status;
-  status.Update(
-      absl::DataLossError(absl::StrCat("the log ", path_, " lacks ", dropped,
-                                       " records, which came while it could not be written and ",
-                                       FormatBytes(max_pending_bytes_), " were waiting")));
-  return status;
+  if (dropped == 0) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the log ", path_, " lacks ", dropped,
+                                          " records, which came while it could not be written and ",
+                                          FormatBytes(max_pending_bytes_), " were waiting"));
 }
 
 }  // namespace dpipe

@@ -19,8 +19,7 @@ class AppendFile {
   // What is kept in memory while the file cannot be written: hours of log lines.
   static constexpr size_t kMaxPendingBytes = size_t{64} << 20;
 
-  // Makes the file where there is none. Unavailable or ResourceExhausted, with the file's name and
-  // the system's reason.
+  // Makes the file where there is none. Unavailable, with the file's name and the system's reason.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Open(
       const std::string& path, Start start, size_t max_pending_bytes = kMaxPendingBytes);
   // Takes over a descriptor that is open for writing; `path` is its name in messages.
@@ -34,8 +33,8 @@ class AppendFile {
   // written is kept, in order, for the next call; a record for which there is no room in memory
   // either is dropped.
   void Append(absl::string_view record);
-  // Writes what is pending. An error says how much is; records that were dropped are DataLoss,
-  // once.
+  // Writes what is pending. Unavailable, with how much is; DataLoss, once, where records were
+  // dropped.
   absl::Status Flush();
 
  private:
