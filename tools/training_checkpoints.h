@@ -94,7 +94,7 @@ class TrainingCheckpoints {
   absl::Status Choose();
   absl::Status CheckConfig() const;
   absl::Status Tolerate(const absl::Status& status) const;
-  // Of the last save: says what can be done.
+  // Adds to the error of the last save what can be done.
   absl::Status WithWayOn(const absl::Status& status) const;
   // Waits for the save that is under way.
   absl::Status Settle();

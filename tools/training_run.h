@@ -88,7 +88,7 @@ class TrainingRun {
   TrainingPlans plans_;
   int64_t num_steps_ = 0;
   std::unique_ptr<LocalSession> session_;
-  // Of a session that has ended.
+  // What a session that has ended has left.
   std::optional<models::NamedTensors> last_weights_, last_trained_weights_;
 };
 

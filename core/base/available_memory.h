@@ -17,7 +17,7 @@ int64_t AvailableMemoryBytes();
 namespace internal {
 // From the text of /proc/meminfo.
 int64_t ParseAvailableMemory(absl::string_view meminfo);
-// Of the system's, 0 where it is not known, and the control groups', none where they have no limit.
+// The lesser of what the system (0: not known) and the control groups (none: no limit) give.
 int64_t LeastAvailable(int64_t system, std::optional<int64_t> groups);
 }  // namespace internal
 

@@ -71,7 +71,7 @@ class CheckpointSaver {
   CheckpointFolder* const folder_;
   Options options_;
   Stats stats_;
-  // Of the save under way; the thread's, while it runs.
+  // What comes of the save under way; the thread's, while it runs.
   absl::Status status_;
   std::vector<std::string> notes_;
   std::thread thread_;

@@ -345,7 +345,7 @@ TEST_F(CheckpointTest, MakesRoomButKeepsTheNewestThatIsComplete) {
   EXPECT_EQ(*folder->RemoveAllButNewest(6, {}), 0) << "none before it";
 }
 
-// A disk of this test's own, seen by its thread and those that it starts; empty where the system
+// A small disk, seen by this thread and those that it starts alone. An error where the system
 // does not allow that.
 absl::Status MountSmallDisk(const std::string& folder, const std::string& size) {
   fs::create_directories(folder);

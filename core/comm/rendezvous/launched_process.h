@@ -15,10 +15,10 @@ inline constexpr char kHoldVariable[] = "DPIPE_HOLD_FD";
 // Whether a launcher has started this process.
 bool StartedByLauncher();
 
-// Of a process that the launcher has started as number 0: the open socket.
+// Where the launcher has started this process as number 0: the open socket.
 std::optional<int> InheritedListener();
 
-// Of a process that the launcher has started: a pipe on which it writes '1' when it begins to hold
+// Where the launcher has started this process: a pipe on which it writes '1' when it begins to hold
 // the job's end up and '0' when it no longer does (see EndHold).
 std::optional<int> InheritedHoldPipe();
 
