@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
@@ -24,14 +25,14 @@ int64_t UnixMillis() {
       .count();
 }
 
-MlLog::MlLog(const Options& options)
-    : options_(options), file_(options.path, options.append ? std::ios::app : std::ios::trunc) {}
+MlLog::MlLog(const Options& options, std::unique_ptr<AppendFile> file)
+    : options_(options), file_(std::move(file)) {}
 
 absl::StatusOr<std::unique_ptr<MlLog>> MlLog::Create(const Options& options) {
   DPIPE_RETURN_IF_ERROR(MakeParentFolder(options.path));
-  auto log = std::unique_ptr<MlLog>(new MlLog(options));
-  DPIPE_RETURN_IF_ERROR(log->Flush());
-  return log;
+  const auto start = options.append ? AppendFile::Start::kKeep : AppendFile::Start::kEmpty;
+  DPIPE_ASSIGN_OR_RETURN(auto file, AppendFile::Open(options.path, start));
+  return std::unique_ptr<MlLog>(new MlLog(options, std::move(file)));
 }
 
 void MlLog::Write(const char* type, const char* key, const Json& value, const Json& metadata,
@@ -43,7 +44,8 @@ void MlLog::Write(const char* type, const char* key, const Json& value, const Js
   line["key"] = key;
   line["value"] = value;
   line["metadata"] = metadata;
-  file_ << ":::MLLOG " << line.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+  file_->Append(
+      absl::StrCat(":::MLLOG ", line.dump(-1, ' ', false, Json::error_handler_t::replace), "\n"));
 }
 
 void MlLog::Point(const char* key, const Json& value, const Json& metadata) {
@@ -121,10 +123,6 @@ void MlLog::OnEnd(const RunEnd& end) {
   Write(kStop, "run_stop", nullptr, metadata, options_.clock());
 }
 
-absl::Status MlLog::Flush() {
-  file_.flush();
-  if (file_.good()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("cannot write the log ", options_.path));
-}
+absl::Status MlLog::Flush() { return file_->Flush(); }
 
 }  // namespace dpipe::tools

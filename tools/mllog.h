@@ -5,11 +5,11 @@
 #define DPIPE_TOOLS_MLLOG_H_
 
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "core/base/append_file.h"
 #include "core/base/status.h"
 #include "nlohmann/json.hpp"
 #include "tools/training_observer.h"
@@ -42,7 +42,7 @@ class MlLog : public TrainingObserver {
   absl::Status Flush() override;
 
  private:
-  explicit MlLog(const Options& options);
+  MlLog(const Options& options, std::unique_ptr<AppendFile> file);
   void Write(const char* type, const char* key, const nlohmann::ordered_json& value,
              const nlohmann::ordered_json& metadata, int64_t time_ms);
   void Point(const char* key, const nlohmann::ordered_json& value,
@@ -51,7 +51,7 @@ class MlLog : public TrainingObserver {
   void EpochStop(int64_t number);
 
   const Options options_;
-  std::ofstream file_;
+  const std::unique_ptr<AppendFile> file_;
   int global_batch_ = 0;
   int64_t evaluation_samples_ = 0;
   int64_t epoch_ = 0;  // the number of the one under way, from 1; 0: none

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "core/train/signal_files.h"
+#include "tools/run_signals.h"
 
 namespace dpipe::tools {
 
@@ -13,17 +14,11 @@ std::string RunStop::reason() {
     if (!wish.empty()) return wish;
   }
   absl::MutexLock lock(&mutex_);
-  if (!stop_file_ && TakeSignalFileOf(folders_, kStopFile)) {
+  if (!stop_file_ && TakeRunSignal(options_, kStopFile)) {
     stop_file_ = true;
     std::fprintf(stderr, "the file %s: saving and ending\n", kStopFile);
   }
   return stop_file_ ? "the file STOP" : "";
-}
-
-bool TakeSignalFileOf(const std::vector<std::string>& folders, const char* name) {
-  bool taken = false;
-  for (const std::string& folder : folders) taken |= TakeSignalFile(folder, name);
-  return taken;
 }
 
 }  // namespace dpipe::tools

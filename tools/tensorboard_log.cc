@@ -54,7 +54,7 @@ void TensorBoardLog::OnSamples(const SamplesReport& samples) {
 }
 
 absl::Status TensorBoardLog::Flush() {
-  absl::Status status = status_;
+  absl::Status status = std::exchange(status_, absl::OkStatus());
   status.Update(writer_->Flush());
   return status;
 }

@@ -33,7 +33,7 @@ class TensorBoardLog : public TrainingObserver {
       : writer_(std::move(writer)) {}
 
   const std::unique_ptr<report::tensorboard::EventWriter> writer_;
-  absl::Status status_;  // of what was not even tried to be written
+  absl::Status status_;  // of what was not even tried to be written, until Flush returns it
 };
 
 }  // namespace dpipe::tools

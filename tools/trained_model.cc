@@ -91,8 +91,9 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
   fs::remove_all(staged, error);  // of a run that was killed
   absl::Status status = model.Save(staged, parameters, format);
   if (status.ok()) status = WriteFileAtomically(staged + "/" + kRecordFile, RecordJson(record));
-  if (status.ok()) return ReplaceFolder(staged, folder);
-  fs::remove_all(staged, error);  // half a model is of no use, and takes room on a full disk
+  if (status.ok()) status = ReplaceFolder(staged, folder);
+  // Half a model is of no use, and takes room on a full disk.
+  if (!status.ok()) fs::remove_all(staged, error);
   return status;
 }
 

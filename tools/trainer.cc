@@ -16,6 +16,7 @@
 #include "tools/long_task.h"
 #include "tools/mllog.h"
 #include "tools/run_logs.h"
+#include "tools/run_signals.h"
 #include "tools/run_stop.h"
 #include "tools/sample_grid.h"
 #include "tools/set_aside.h"
@@ -54,7 +55,7 @@ class Trainer {
     DPIPE_RETURN_IF_ERROR(CheckWritable(options_.out));
     DPIPE_RETURN_IF_ERROR(MakeParentFolder(options_.config_path));
     DPIPE_RETURN_IF_ERROR(PutTogether());
-    stop_.emplace(SignalFolders(), others_.has_value() ? &*others_ : nullptr);
+    stop_.emplace(options_, others_.has_value() ? &*others_ : nullptr);
     // Only now, when it is known that the run can begin.
     DPIPE_RETURN_IF_ERROR(SetAside());
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options_.config_path, options_.config));
@@ -63,6 +64,7 @@ class Trainer {
     absl::Status status = TrainAndSave();
     SayNotes();  // of the last evaluation and samples
     if (left_out_ && result_.stopped_by.empty()) result_.stopped_by = stop_->reason();
+    DropRunSignals(options_, say_);
     if (faults_ != nullptr) result_.faults = faults_->Summary();
     observers_.OnEnd({result_.steps, result_.images, result_.stopped_by, status});
     DPIPE_RETURN_IF_ERROR(status);
@@ -136,13 +138,21 @@ class Trainer {
     return absl::OkStatus();
   }
 
+  // Whatever goes wrong, what has been learnt is saved as far as it can be; returns the first
+  // error.
   absl::Status TrainAndSave() {
-    DPIPE_RETURN_IF_ERROR(TrainAll());
-    DPIPE_RETURN_IF_ERROR(SaveCheckpoint());
-    DPIPE_RETURN_IF_ERROR(Save());
-    DPIPE_RETURN_IF_ERROR(run_->checkpoints().Finish());
-    DPIPE_RETURN_IF_ERROR(Evaluate());
-    return options_.sample_at_end ? DrawSamples() : absl::OkStatus();
+    absl::Status status = TrainAll();
+    const bool trained = status.ok();
+    if (!run_->failed()) status.Update(SaveCheckpoint(/*is_last=*/true));
+    if (trained) {
+      status.Update(run_->EndSession());
+      status.Update(Save());
+    }
+    status.Update(run_->checkpoints().Finish());
+    if (!trained || run_->failed()) return status;
+    status.Update(GoOnAfter("the evaluation", Evaluate()));
+    if (options_.sample_at_end) status.Update(GoOnAfter("the sample grid", DrawSamples()));
+    return status;
   }
 
   // "Training: 400 steps, at most 10 min 00 s; Ctrl-C saves and ends it".
@@ -166,17 +176,21 @@ class Trainer {
     loop.should_stop = [this] { return stop_->is_requested(); };
     loop.after_piece = [this](int64_t) { return AfterPiece(); };
     if (options_.checkpoints.every > 0) {
-      loop.pauses.push_back(
-          {options_.checkpoints.every, [this](int64_t) { return SaveCheckpoint(); }});
+      loop.pauses.push_back({options_.checkpoints.every,
+                             [this](int64_t) { return SaveCheckpoint(/*is_last=*/false); }});
     }
     if (options_.save_every > 0) {
-      loop.pauses.push_back({options_.save_every, [this](int64_t) { return Save(); }});
+      loop.pauses.push_back(
+          {options_.save_every, [this](int64_t) { return GoOnUnlessAsked("the model", Save()); }});
     }
     if (options_.evaluate_every > 0) {
-      loop.pauses.push_back({options_.evaluate_every, [this](int64_t) { return Evaluate(); }});
+      loop.pauses.push_back({options_.evaluate_every,
+                             [this](int64_t) { return GoOnAfter("the evaluation", Evaluate()); }});
     }
     if (options_.sample_every > 0) {
-      loop.pauses.push_back({options_.sample_every, [this](int64_t) { return DrawSamples(); }});
+      loop.pauses.push_back({options_.sample_every, [this](int64_t) {
+                               return GoOnAfter("the sample grid", DrawSamples());
+                             }});
     }
     start_ns_ = MonotonicNow();
     const auto trained = RunTrainingLoop(loop, &run_->session());
@@ -185,161 +199,171 @@ class Trainer {
     result_.training_ns = done.training_ns;
     if (done.reason == StopReason::kTimeLimit) result_.stopped_by = "the time limit";
     if (done.reason == StopReason::kAsked) result_.stopped_by = stop_->reason();
-    return observers_.Flush();
+    return absl::OkStatus();
   }
 
-  // In the model's folder, as long as it is not replaced, or beside the checkpoints.
-  std::vector<std::string> SignalFolders() const {
-    return {options_.out, options_.checkpoints.folder};
+  // What shows only how training goes may fail, as long as training itself does not.
+  absl::Status GoOnAfter(const char* what, const absl::Status& status) const {
+    if (status.ok() || run_->failed()) return status;
+    say_(absl::StrCat("Warning:  ", what, " of step ", result_.steps, ": ", status.message()));
+    return absl::OkStatus();
   }
 
-  absl::Status AfterPiece() {
-    SayNotes();
-    return TakeSignalFileOf(SignalFolders(), kSaveNowFile) ? SaveCheckpoint() : absl::OkStatus();
+  // What is written on the way, again at the end: as --checkpoints.on_error says.
+  absl::Status GoOnUnlessAsked(const char* what, const absl::Status& status) const {
+    return options_.checkpoints.stop_on_error ? status : GoOnAfter(what, status);
   }
+}
 
-  void SayNotes() {
-    for (const std::string& line : run_->setup().TakeDeviceNotes()) say_(line);
-    for (const std::string& line : faults_->TakeLines()) say_(line);
+absl::Status
+AfterPiece() {
+  SayNotes();
+  if (!TakeRunSignal(options_, kSaveNowFile)) return absl::OkStatus();
+  return SaveCheckpoint(/*is_last=*/false);
+}
+
+void SayNotes() {
+  for (const std::string& line : run_->setup().TakeDeviceNotes()) say_(line);
+  for (const std::string& line : faults_->TakeLines()) say_(line);
+}
+
+// The log is written before the checkpoint is, so that no step is missing from it; where it
+// cannot be, the checkpoint is what counts. After the last step the log's error comes at the
+// run's end.
+absl::Status SaveCheckpoint(bool is_last) {
+  const absl::Status log = is_last ? absl::OkStatus() : observers_.Flush();
+  CheckpointInfo info;
+  info.training_ns = training_ns_before_ + training_ns_;
+  info.loss_sum = loss_.sum();
+  info.loss_weight = loss_.weight();
+  info.skipped_steps = faults_->num_skipped();
+  DPIPE_RETURN_IF_ERROR(run_->SaveCheckpoint(std::move(info), is_last));
+  return GoOnUnlessAsked("the log", log);
+}
+
+// On the session's own thread for this; the main thread waits meanwhile.
+void OnStep(const StepResult& step) {
+  const int global_batch = run_->plan().global_batch();
+  result_.steps = step.step + 1;
+  result_.images = result_.steps * global_batch;
+  training_ns_ += step.duration_ns;
+  faults_->OnStep(step);
+  if (step.applied) loss_.Add(step.loss);
+  result_.loss = loss_.mean();
+  StepReport report;
+  report.step = result_.steps;
+  report.loss = step.loss;
+  // Until there is one, what is not finite is shown.
+  report.mean_loss = loss_.weight() > 0 ? loss_.mean() : step.loss;
+  report.learning_rate = run_->job().optimizer.learning_rate.At(step.step);
+  report.images_per_second = static_cast<double>(global_batch) * kNanosPerSecond / step.duration_ns;
+  report.elapsed_s = static_cast<double>(MonotonicNow() - start_ns_) / kNanosPerSecond;
+  report.epoch = run_->Epoch(result_.steps);
+  observers_.OnStep(report);
+}
+
+absl::Status Save() {
+  TrainingRecord record;
+  record.steps = result_.steps;
+  record.images = result_.images;
+  record.loss = result_.loss;
+  record.ema_decay = run_->job().optimizer.ema_decay;
+  record.strategy = options_.strategy.name();
+  record.data_folder = options_.setup.data.folder;
+  record.command = options_.command;
+  DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
+  return SaveTrainedModel(run_->setup().model(), weights, options_.format, record, options_.out);
+}
+
+// What may take long is left out, or given up, once the run is to stop. `work` is of this step,
+// which `last_step` notes when it is done.
+absl::Status DoUnlessStopped(int64_t* last_step, const std::function<absl::Status()>& work) {
+  if (*last_step == result_.steps) return absl::OkStatus();
+  if (stop_->is_requested()) {
+    left_out_ = true;
+    return absl::OkStatus();
   }
-
-  // The log is on the disk before the checkpoint is, so that no step is missing from it.
-  absl::Status SaveCheckpoint() {
-    DPIPE_RETURN_IF_ERROR(observers_.Flush());
-    CheckpointInfo info;
-    info.training_ns = training_ns_before_ + training_ns_;
-    info.loss_sum = loss_.sum();
-    info.loss_weight = loss_.weight();
-    info.skipped_steps = faults_->num_skipped();
-    return run_->SaveCheckpoint(std::move(info));
+  const absl::Status status = work();
+  if (absl::IsCancelled(status) && stop_->is_requested()) {
+    left_out_ = true;
+    return absl::OkStatus();
   }
+  if (status.ok()) *last_step = result_.steps;
+  return status;
+}
 
-  // On the session's own thread for this; the main thread waits meanwhile.
-  void OnStep(const StepResult& step) {
-    const int global_batch = run_->plan().global_batch();
-    result_.steps = step.step + 1;
-    result_.images = result_.steps * global_batch;
-    training_ns_ += step.duration_ns;
-    faults_->OnStep(step);
-    if (step.applied) loss_.Add(step.loss);
-    result_.loss = loss_.mean();
-    StepReport report;
-    report.step = result_.steps;
-    report.loss = step.loss;
-    // Until there is one, what is not finite is shown.
-    report.mean_loss = loss_.weight() > 0 ? loss_.mean() : step.loss;
-    report.learning_rate = run_->job().optimizer.learning_rate.At(step.step);
-    report.images_per_second =
-        static_cast<double>(global_batch) * kNanosPerSecond / step.duration_ns;
-    report.elapsed_s = static_cast<double>(MonotonicNow() - start_ns_) / kNanosPerSecond;
-    report.epoch = run_->Epoch(result_.steps);
-    observers_.OnStep(report);
-  }
+absl::Status Evaluate() {
+  if (evaluator_ == nullptr) return absl::OkStatus();
+  return DoUnlessStopped(&evaluated_step_, [this] { return EvaluateAll(); });
+}
 
-  absl::Status Save() {
-    DPIPE_RETURN_IF_ERROR(observers_.Flush());
-    TrainingRecord record;
-    record.steps = result_.steps;
-    record.images = result_.images;
-    record.loss = result_.loss;
-    record.ema_decay = run_->job().optimizer.ema_decay;
-    record.strategy = options_.strategy.name();
-    record.data_folder = options_.setup.data.folder;
-    record.command = options_.command;
+// The first line is of the weights that are saved, where they are evaluated.
+absl::Status EvaluateAll() {
+  result_.evaluation.clear();
+  if (options_.evaluate_saved || !run_->has_averages()) {
     DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-    return SaveTrainedModel(run_->setup().model(), weights, options_.format, record, options_.out);
+    DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, run_->has_averages() ? "average" : "trained"));
   }
-
-  // What may take long is left out, or given up, once the run is to stop. `work` is of this step,
-  // which `last_step` notes when it is done.
-  absl::Status DoUnlessStopped(int64_t* last_step, const std::function<absl::Status()>& work) {
-    if (*last_step == result_.steps) return absl::OkStatus();
-    if (stop_->is_requested()) {
-      left_out_ = true;
-      return absl::OkStatus();
-    }
-    const absl::Status status = work();
-    if (absl::IsCancelled(status) && stop_->is_requested()) {
-      left_out_ = true;
-      return absl::OkStatus();
-    }
-    if (status.ok()) *last_step = result_.steps;
-    return status;
+  if (options_.evaluate_trained && run_->has_averages()) {
+    DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->TrainedWeights());
+    DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, "trained"));
   }
+  return absl::OkStatus();
+}
 
-  absl::Status Evaluate() {
-    if (evaluator_ == nullptr) return absl::OkStatus();
-    return DoUnlessStopped(&evaluated_step_, [this] { return EvaluateAll(); });
-  }
+absl::Status EvaluateWeights(const models::NamedTensors& weights, const char* name) {
+  LongTask task = Task(absl::StrCat("evaluating after step ", result_.steps),
+                       run_->setup().held_out()->options().global_batch);
+  DPIPE_ASSIGN_OR_RETURN(const EvaluationReport report,
+                         evaluator_->Evaluate(weights, name, result_.steps,
+                                              run_->Epoch(result_.steps), &task, &observers_));
+  const std::string text = EvaluationText(report);
+  if (result_.evaluation.empty()) result_.evaluation = text;
+  say_(absl::StrCat("Step ", result_.steps, ", held out: ", text));
+  return absl::OkStatus();
+}
 
-  // The first line is of the weights that are saved, where they are evaluated.
-  absl::Status EvaluateAll() {
-    result_.evaluation.clear();
-    if (options_.evaluate_saved || !run_->has_averages()) {
-      DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-      DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, run_->has_averages() ? "average" : "trained"));
-    }
-    if (options_.evaluate_trained && run_->has_averages()) {
-      DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->TrainedWeights());
-      DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, "trained"));
-    }
-    return absl::OkStatus();
-  }
+LongTask Task(const std::string& phase, int num_images) {
+  return LongTask(report::StandardErrorProgress("train"), phase, num_images,
+                  [this] { return stop_->is_requested(); });
+}
 
-  absl::Status EvaluateWeights(const models::NamedTensors& weights, const char* name) {
-    LongTask task = Task(absl::StrCat("evaluating after step ", result_.steps),
-                         run_->setup().held_out()->options().global_batch);
-    DPIPE_ASSIGN_OR_RETURN(const EvaluationReport report,
-                           evaluator_->Evaluate(weights, name, result_.steps,
-                                                run_->Epoch(result_.steps), &task, &observers_));
-    const std::string text = EvaluationText(report);
-    if (result_.evaluation.empty()) result_.evaluation = text;
-    say_(absl::StrCat("Step ", result_.steps, ", held out: ", text));
-    return absl::OkStatus();
-  }
+absl::Status DrawSamples() {
+  return DoUnlessStopped(&sampled_step_, [this] { return DrawGrid(); });
+}
 
-  LongTask Task(const std::string& phase, int num_images) {
-    return LongTask(report::StandardErrorProgress("train"), phase, num_images,
-                    [this] { return stop_->is_requested(); });
-  }
+absl::Status DrawGrid() {
+  models::TrainingSetup& setup = run_->setup();
+  DataLoader* shown = setup.held_out() != nullptr ? setup.held_out() : &setup.loader();
+  DPIPE_ASSIGN_OR_RETURN(models::DrawRequest request,
+                         GridRequest(setup.model(), options_.sample_prompts, shown));
+  request.options = options_.draw;
+  request.compute_dtype = options_.setup.compute_dtype;
+  DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
+  LongTask task = Task(absl::StrCat("drawing samples after step ", result_.steps),
+                       static_cast<int>(request.prompts.size()));
+  DPIPE_ASSIGN_OR_RETURN(result_.last_samples,
+                         DrawSampleGrid(setup.model(), weights, request, setup.workers(),
+                                        options_.sample_folder, result_.steps, &task, &observers_));
+  return absl::OkStatus();
+}
 
-  absl::Status DrawSamples() {
-    return DoUnlessStopped(&sampled_step_, [this] { return DrawGrid(); });
-  }
-
-  absl::Status DrawGrid() {
-    models::TrainingSetup& setup = run_->setup();
-    DataLoader* shown = setup.held_out() != nullptr ? setup.held_out() : &setup.loader();
-    DPIPE_ASSIGN_OR_RETURN(models::DrawRequest request,
-                           GridRequest(setup.model(), options_.sample_prompts, shown));
-    request.options = options_.draw;
-    request.compute_dtype = options_.setup.compute_dtype;
-    DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-    LongTask task = Task(absl::StrCat("drawing samples after step ", result_.steps),
-                         static_cast<int>(request.prompts.size()));
-    DPIPE_ASSIGN_OR_RETURN(
-        result_.last_samples,
-        DrawSampleGrid(setup.model(), weights, request, setup.workers(), options_.sample_folder,
-                       result_.steps, &task, &observers_));
-    return absl::OkStatus();
-  }
-
-  const TrainerOptions& options_;
-  const std::function<void(const std::string&)>& say_;
-  std::optional<StopReceiver> others_;  // of several processes
-  std::optional<RunStop> stop_;         // once the run has begun
-  std::unique_ptr<TrainingRun> run_;
-  std::unique_ptr<Evaluator> evaluator_;  // null where nothing is held out
-  TrainingObservers observers_;
-  const int64_t init_start_ms_ = UnixMillis();
-  std::unique_ptr<FaultWatch> faults_;
-  int64_t evaluated_step_ = -1, sampled_step_ = -1;  // the last ones
-  bool left_out_ = false;         // an evaluation or samples, because the run is to stop
-  Nanos training_ns_before_ = 0;  // of processes before this one
-  Nanos training_ns_ = 0;         // of this one's steps
-  Nanos start_ns_ = 0;
-  RunningMean loss_;
-  TrainerResult result_;
+const TrainerOptions& options_;
+const std::function<void(const std::string&)>& say_;
+std::optional<StopReceiver> others_;  // of several processes
+std::optional<RunStop> stop_;         // once the run has begun
+std::unique_ptr<TrainingRun> run_;
+std::unique_ptr<Evaluator> evaluator_;  // null where nothing is held out
+TrainingObservers observers_;
+const int64_t init_start_ms_ = UnixMillis();
+std::unique_ptr<FaultWatch> faults_;
+int64_t evaluated_step_ = -1, sampled_step_ = -1;  // the last ones
+bool left_out_ = false;         // an evaluation or samples, because the run is to stop
+Nanos training_ns_before_ = 0;  // of processes before this one
+Nanos training_ns_ = 0;         // of this one's steps
+Nanos start_ns_ = 0;
+RunningMean loss_;
+TrainerResult result_;
 };
 
 }  // namespace

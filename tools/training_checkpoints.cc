@@ -26,9 +26,11 @@ constexpr char kPlanFile[] = "plan.textproto";
 constexpr char kSelfConditionedPlanFile[] = "self_conditioned_plan.textproto";
 constexpr char kRiskFlag[] = "--allow_config_change";
 
-int64_t SizeOf(const SessionState& state) {
+int64_t SizeOfCopy(const SessionState& state) {
   int64_t bytes = 0;
-  for (const StateTensor& tensor : state.tensors) bytes += tensor.part.size_bytes();
+  for (const StateTensor& tensor : state.tensors) {
+    if (!tensor.is_private) bytes += tensor.part.size_bytes();
+  }
   return bytes;
 }
 
@@ -41,12 +43,6 @@ std::string PlanText(const Plan& plan) {
 absl::Status ReadPlanText(const Checkpoint& checkpoint, const std::string& file, Plan* plan) {
   DPIPE_ASSIGN_OR_RETURN(const std::string text, checkpoint.Text(file));
   return ParseTextProto(text, absl::StrCat(checkpoint.folder(), "/", file), plan);
-}
-
-// Beside the copy, the next step needs room, and so do others.
-bool HasRoomForCopy(const SessionState& state) {
-  const int64_t available = AvailableMemoryBytes();
-  return available == 0 || SizeOf(state) < available - available / 8;
 }
 
 }  // namespace
@@ -222,14 +218,45 @@ absl::Status TrainingCheckpoints::Restore(LocalSession* session) {
 }
 
 absl::Status TrainingCheckpoints::Tolerate(const absl::Status& status) const {
-  if (status.ok() || options_.stop_on_error) return status;
+  if (status.ok()) return status;
+  // A disk that is full is not too little memory, for which programs have an exit code.
+  if (options_.stop_on_error) return absl::UnavailableError(status.message());
   say_(absl::StrCat("Warning:  ", status.message(), "; training goes on"));
   return absl::OkStatus();
 }
 
+absl::Status TrainingCheckpoints::Settle() {
+  const absl::Status status = saver_->Wait();
+  for (const std::string& note : saver_->TakeNotes()) say_(absl::StrCat("Warning:  ", note));
+  if (!status.ok()) last_asked_step_ = -1;
+  return status;
+}
+
+// Beside the copy, the next step needs room, and so do others.
+bool TrainingCheckpoints::HasRoomForCopy(const SessionState& state) {
+  const int64_t available = AvailableMemoryBytes(), size = SizeOfCopy(state);
+  const bool has_room = available == 0 || size < available - available / 8;
+  if (std::exchange(had_room_, has_room) && !has_room) {
+    say_(
+        absl::StrFormat("Warning:  no room for a copy of the state (%s, of %s that are free): "
+                        "training waits for its checkpoints",
+                        FormatBytes(size), FormatBytes(available)));
+  }
+  return has_room;
+}
+
 absl::Status TrainingCheckpoints::Save(const LocalSession& session, const TrainingPlans& plans,
-                                       CheckpointInfo info) {
-  if (session.next_step() == last_asked_step_) return absl::OkStatus();  // SAVE_NOW met a pause
+                                       CheckpointInfo info, bool is_last) {
+  const auto is_asked_for = [&] { return session.next_step() == last_asked_step_; };
+  if (is_asked_for() && !is_last) return absl::OkStatus();  // SAVE_NOW met a pause
+  // The copy that is being written goes first: it takes memory that the next one needs.
+  const absl::Status before = Settle();
+  if (!before.ok() && is_last) {
+    say_(absl::StrCat("Warning:  ", before.message()));
+  } else {
+    DPIPE_RETURN_IF_ERROR(Tolerate(before));
+  }
+  if (is_asked_for()) return absl::OkStatus();
   CheckpointContent content;
   DPIPE_ASSIGN_OR_RETURN(content.state, session.State());
   info.step = content.state.next_step;
@@ -242,26 +269,34 @@ absl::Status TrainingCheckpoints::Save(const LocalSession& session, const Traini
   if (const Plan* plan = plans.self_conditioned_or_null()) {
     content.texts[kSelfConditionedPlanFile] = PlanText(*plan);
   }
-  if (!saver_->in_background() || HasRoomForCopy(content.state)) {
-    return Tolerate(saver_->Save(std::move(content)));
-  }
-  say_(
-      absl::StrFormat("Warning:  no room for a copy of the state (%s): training waits for its "
-                      "checkpoints",
-                      FormatBytes(SizeOf(content.state))));
-  saver_->set_in_background(false);
-  return Tolerate(saver_->Save(std::move(content)));
+  saver_->set_in_background(options_.in_background && HasRoomForCopy(content.state));
+  const absl::Status saved = saver_->Save(std::move(content));
+  if (!saved.ok()) last_asked_step_ = -1;  // to be tried again
+  return is_last ? WithWayOn(saved) : Tolerate(saved);
+}
+
+absl::Status TrainingCheckpoints::WithWayOn(const absl::Status& status) const {
+  if (status.ok()) return status;
+  const bool has_saved = saver_->stats().num_saved > 0;
+  const int64_t newest = has_saved ? saver_->stats().last_step : resumed_ ? resumed_->step : 0;
+  const std::string from = newest == 0
+                               ? "begins anew"
+                               : absl::StrCat("goes on from step ", newest, ", the newest saved");
+  return absl::UnavailableError(absl::StrCat(status.message(), "; --resume=auto ", from, ", once ",
+                                             folder_->path(), " can be written"));
 }
 
 absl::Status TrainingCheckpoints::Finish() {
-  DPIPE_RETURN_IF_ERROR(Tolerate(saver_->Wait()));
+  const Nanos stall_ns = saver_->stats().total_stall_ns;  // nothing waits for what follows
+  const absl::Status status = Settle();
   const CheckpointSaver::Stats& stats = saver_->stats();
-  if (stats.num_saved == 0) return absl::OkStatus();
-  say_(absl::StrFormat("Saved:    %s, %s, the last of %s; training waited %s for each",
-                       folder_->PathOf(stats.last_step), FormatBytes(stats.bytes),
-                       Count(stats.num_saved, "checkpoint"),
-                       FormatDuration(stats.total_stall_ns / stats.num_saved)));
-  return absl::OkStatus();
+  if (stats.num_saved > 0) {
+    say_(absl::StrFormat("Saved:    %s, %s, the last of %s; training waited %s for each",
+                         folder_->PathOf(stats.last_step), FormatBytes(stats.bytes),
+                         Count(stats.num_saved, "checkpoint"),
+                         FormatDuration(stall_ns / stats.num_saved)));
+  }
+  return WithWayOn(status);
 }
 
 }  // namespace dpipe::tools

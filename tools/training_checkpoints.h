@@ -84,10 +84,13 @@ class TrainingCheckpoints {
   // what is removed later would else go on taking its place on the disk.
   absl::Status Restore(LocalSession* session);
 
-  // `info` but for the step, the updates and the configuration, which are filled in. A file that
-  // cannot be written is an error or a line to `say`, as the options want it.
-  absl::Status Save(const LocalSession& session, const TrainingPlans& plans, CheckpointInfo info);
-  // Until what was saved is on the disk; says where it is, and how long training had to wait.
+  // `info` without the step, the updates and the configuration, which are filled in. A file that
+  // cannot be written is an error or a line to `say`, as the options want it; after the run's last
+  // step (`is_last`) it is an error.
+  absl::Status Save(const LocalSession& session, const TrainingPlans& plans, CheckpointInfo info,
+                    bool is_last);
+  // Until what was saved is on the disk, else its error; says where the last one is that is, and
+  // how long training had to wait.
   absl::Status Finish();
 
   const CheckpointOptions& options() const { return options_; }
@@ -99,6 +102,12 @@ class TrainingCheckpoints {
   absl::Status Choose();
   absl::Status CheckConfig() const;
   absl::Status Tolerate(const absl::Status& status) const;
+  // Adds to the error of the last save what can be done.
+  absl::Status WithWayOn(const absl::Status& status) const;
+  // Waits for the save that is under way.
+  absl::Status Settle();
+  // Beside the state and a copy of it. Says so where there is not, if there was.
+  bool HasRoomForCopy(const SessionState& state);
 
   const CheckpointOptions options_;
   const ConfigFields config_;
@@ -109,7 +118,8 @@ class TrainingCheckpoints {
   bool goes_on_here_ = false;
   std::unique_ptr<Checkpoint> checkpoint_;  // until its state has been restored
   std::unique_ptr<CheckpointSaver> saver_;  // after folder_, which it uses
-  int64_t last_asked_step_ = -1;
+  int64_t last_asked_step_ = -1;            // whose save is under way or done
+  bool had_room_ = true;
 };
 
 }  // namespace dpipe::tools

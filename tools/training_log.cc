@@ -30,8 +30,6 @@ void RunningMean::Add(double value) {
   weight_ = decay_ * weight_ + 1;
 }
 
-TrainingLog::TrainingLog(const std::string& path) : path_(path), file_(path, std::ios::app) {}
-
 absl::StatusOr<std::unique_ptr<TrainingLog>> TrainingLog::Create(const std::string& path,
                                                                  int64_t first_step) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
@@ -43,9 +41,8 @@ absl::StatusOr<std::unique_ptr<TrainingLog>> TrainingLog::Create(const std::stri
     kept = LinesUpTo(first_step, text);
   }
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, kept));
-  auto log = std::unique_ptr<TrainingLog>(new TrainingLog(path));
-  DPIPE_RETURN_IF_ERROR(log->Flush());
-  return log;
+  DPIPE_ASSIGN_OR_RETURN(auto file, AppendFile::Open(path, AppendFile::Start::kKeep));
+  return std::unique_ptr<TrainingLog>(new TrainingLog(std::move(file)));
 }
 
 void TrainingLog::OnStep(const StepReport& step) {
@@ -56,7 +53,7 @@ void TrainingLog::OnStep(const StepReport& step) {
   json["images_per_second"] = step.images_per_second;
   json["elapsed_s"] = step.elapsed_s;
   json["epoch"] = step.epoch;
-  file_ << json.dump() << std::endl;  // flushed: for who follows the file
+  file_->Append(json.dump() + "\n");
 }
 
 void TrainingLog::OnEvaluation(const EvaluationReport& evaluation) {
@@ -66,20 +63,16 @@ void TrainingLog::OnEvaluation(const EvaluationReport& evaluation) {
   json["weights"] = evaluation.weights;
   json["quantiles"] = evaluation.quantiles;
   json["eval_losses"] = evaluation.losses;
-  file_ << json.dump() << std::endl;
+  file_->Append(json.dump() + "\n");
 }
 
 void TrainingLog::OnSamples(const SamplesReport& samples) {
   nlohmann::ordered_json json;
   json["step"] = samples.step;
   json["samples"] = samples.path;
-  file_ << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+  file_->Append(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-absl::Status TrainingLog::Flush() {
-  file_.flush();
-  if (file_.good()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("cannot write the log ", path_));
-}
+absl::Status TrainingLog::Flush() { return file_->Flush(); }
 
 }  // namespace dpipe::tools

@@ -3,10 +3,11 @@
 #define DPIPE_TOOLS_TRAINING_LOG_H_
 
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "core/base/append_file.h"
 #include "core/base/status.h"
 #include "tools/training_observer.h"
 
@@ -47,10 +48,9 @@ class TrainingLog : public TrainingObserver {
   absl::Status Flush() override;
 
  private:
-  explicit TrainingLog(const std::string& path);
+  explicit TrainingLog(std::unique_ptr<AppendFile> file) : file_(std::move(file)) {}
 
-  const std::string path_;
-  std::ofstream file_;
+  const std::unique_ptr<AppendFile> file_;
 };
 
 }  // namespace dpipe::tools

@@ -1,5 +1,8 @@
 #include "tools/training_log.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <string>
 #include <vector>
 
@@ -81,6 +84,27 @@ TEST(TrainingLogTest, GoesOnAfterAStep) {
   (*log)->OnSamples({3, "x", nullptr});
   ASSERT_TRUE((*log)->Flush().ok());
   EXPECT_EQ(ReadFile(path).value(), "{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"samples\":\"x\"}\n");
+}
+
+// The system's limit on files' sizes ends a write in its middle, as a full disk does.
+TEST(TrainingLogTest, LinesWaitForADiskThatIsFullForAWhile) {
+  const std::string path = testing::TempDir() + "/full.jsonl";
+  const auto log = TrainingLog::Create(path);
+  ASSERT_TRUE(log.ok()) << log.status();
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  rlimit small = old;
+  small.rlim_cur = 5;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  (*log)->OnSamples({1, "a", nullptr});
+  const absl::Status status = (*log)->Flush();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  (*log)->OnSamples({2, "b", nullptr});
+  EXPECT_TRUE((*log)->Flush().ok());
+  EXPECT_EQ(ReadFile(path).value(),
+            "{\"step\":1,\"samples\":\"a\"}\n{\"step\":2,\"samples\":\"b\"}\n");
 }
 
 TEST(TrainingLogTest, NamesTheFileThatCannotBeWritten) {

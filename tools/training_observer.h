@@ -60,7 +60,7 @@ struct RunEnd {
 };
 
 // Calls come one at a time; OnStep's while others wait, on a thread for it alone. What cannot be
-// written is kept as the status that Flush returns.
+// written is kept for later, and shows in what Flush returns.
 class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
@@ -70,7 +70,8 @@ class TrainingObserver {
   virtual void OnEvaluation(const EvaluationReport& evaluation) {}
   virtual void OnSamples(const SamplesReport& samples) {}
   virtual void OnEnd(const RunEnd& end) {}
-  // Everything so far is where it belongs. Unavailable where something could not be written.
+  // Everything so far is where it belongs. An error where something could not be written, which the
+  // next call tries again.
   virtual absl::Status Flush() { return absl::OkStatus(); }
 };
 

@@ -9,6 +9,7 @@
 #include "core/planner/search.h"
 #include "core/report/plan_text.h"
 #include "core/train/job.h"
+#include "tools/run_signals.h"
 #include "tools/training_orders.h"
 
 namespace dpipe::tools {
@@ -21,6 +22,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
     DPIPE_ASSIGN_OR_RETURN(
         run->checkpoints_,
         TrainingCheckpoints::Open(options.checkpoints, options.config_fields, options.config, say));
+    DropRunSignals(options, say);
   }
   DPIPE_ASSIGN_OR_RETURN(run->setup_, models::TrainingSetup::Create(options.setup));
   say(run->setup_->Describe());
@@ -177,7 +179,7 @@ void TrainingRun::ChooseSteps() {
   }
 }
 
-absl::Status TrainingRun::SaveCheckpoint(CheckpointInfo info) {
+absl::Status TrainingRun::SaveCheckpoint(CheckpointInfo info, bool is_last) {
   info.num_steps = num_steps_;
   info.seed = options_.setup.seed;
   info.global_batch = plans_.plan.global_batch();
@@ -185,7 +187,7 @@ absl::Status TrainingRun::SaveCheckpoint(CheckpointInfo info) {
   info.data_fingerprint = setup_->loader().dataset().fingerprint();
   info.learning_rate = job_.optimizer.learning_rate.At(session_->next_step());
   info.plan_for = PlanIsFor();
-  return checkpoints_->Save(*session_, plans_, std::move(info));
+  return checkpoints_->Save(*session_, plans_, std::move(info), is_last);
 }
 
 double TrainingRun::Epoch(int64_t steps) const {
@@ -194,11 +196,28 @@ double TrainingRun::Epoch(int64_t steps) const {
 }
 
 absl::StatusOr<models::NamedTensors> TrainingRun::Weights() const {
+  if (last_weights_.has_value()) return *last_weights_;
   if (!has_averages()) return session_->CollectParameters();
   DPIPE_ASSIGN_OR_RETURN(models::NamedTensors weights, session_->Collect(kAverageKind));
   // Layers that are not trained have no averages.
   for (const auto& [name, tensor] : job_.backbone_parameters) weights.emplace(name, tensor);
   return weights;
+}
+
+absl::StatusOr<models::NamedTensors> TrainingRun::TrainedWeights() const {
+  if (last_trained_weights_.has_value()) return *last_trained_weights_;
+  return session_->CollectParameters();
+}
+
+absl::Status TrainingRun::EndSession() {
+  DPIPE_ASSIGN_OR_RETURN(last_weights_, Weights());
+  if (!has_averages()) {
+    last_trained_weights_ = last_weights_;
+  } else if (options_.evaluate_trained && setup_->held_out() != nullptr) {
+    DPIPE_ASSIGN_OR_RETURN(last_trained_weights_, TrainedWeights());
+  }
+  session_ = nullptr;
+  return absl::OkStatus();
 }
 
 }  // namespace dpipe::tools

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/status.h"
@@ -38,6 +39,8 @@ class TrainingRun {
   const TrainingJob& job() const { return job_; }
   const Plan& plan() const { return plans_.plan; }
   LocalSession& session() { return *session_; }
+  // Whether training has ended with an error of its own.
+  bool failed() const { return session_ != nullptr && session_->failed(); }
   int64_t num_steps() const { return num_steps_; }  // when it is to end
   int64_t first_step() const { return job_.first_step; }
   // What the run goes on from; null where it begins, and where another process leads.
@@ -51,13 +54,15 @@ class TrainingRun {
   // Copies, by name; call them between steps. Averages where they are kept, which is what is saved
   // and drawn from; else what is trained.
   absl::StatusOr<models::NamedTensors> Weights() const;
-  absl::StatusOr<models::NamedTensors> TrainedWeights() const {
-    return session_->CollectParameters();
-  }
+  absl::StatusOr<models::NamedTensors> TrainedWeights() const;
 
   // Between steps. `info` has what changes from step to step, and only the trainer knows: the loss,
-  // the time, the skipped steps.
-  absl::Status SaveCheckpoint(CheckpointInfo info);
+  // the time, the skipped steps. `is_last`: see TrainingCheckpoints::Save.
+  absl::Status SaveCheckpoint(CheckpointInfo info, bool is_last);
+  // After the last checkpoint: keeps the weights that are still to be looked at, and lets the other
+  // processes go, so that nothing that happens to them disturbs what is left to do. There is no
+  // session any more.
+  absl::Status EndSession();
   TrainingCheckpoints& checkpoints() { return *checkpoints_; }
 
  private:
@@ -85,6 +90,8 @@ class TrainingRun {
   TrainingPlans plans_;
   int64_t num_steps_ = 0;
   std::unique_ptr<LocalSession> session_;
+  // What a session that has ended has left.
+  std::optional<models::NamedTensors> last_weights_, last_trained_weights_;
 };
 
 }  // namespace dpipe::tools

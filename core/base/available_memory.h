@@ -3,18 +3,22 @@
 #define DPIPE_CORE_BASE_AVAILABLE_MEMORY_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/string_view.h"
 
 namespace dpipe {
 
-// What the system can give without swapping, in bytes, as it is now; 0 where it does not say. A
-// limit on this process alone (a container's) is not looked at.
+// What the system can give without swapping, in bytes, as it is now, and not more than the limits
+// of this process's control groups (a container's, say) leave: see CgroupRoomBytes. 0 where neither
+// is known.
 int64_t AvailableMemoryBytes();
 
 namespace internal {
 // From the text of /proc/meminfo.
 int64_t ParseAvailableMemory(absl::string_view meminfo);
+// The lesser of what the system (0: not known) and the control groups (none: no limit) give.
+int64_t LeastAvailable(int64_t system, std::optional<int64_t> groups);
 }  // namespace internal
 
 }  // namespace dpipe

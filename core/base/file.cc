@@ -124,9 +124,11 @@ absl::Status CopyFileAtomically(const std::string& from, const std::string& to) 
 absl::Status MakeFolder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error)
-    return absl::UnavailableError(absl::StrCat("cannot make folder ", path, ": ", error.message()));
-  return absl::OkStatus();
+  if (!error) return absl::OkStatus();
+  const bool is_full = error == std::errc::no_space_on_device;
+  return absl::Status(
+      is_full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kUnavailable,
+      absl::StrCat("cannot make folder ", path, ": ", error.message()));
 }
 
 absl::Status MakeParentFolder(const std::string& path) {

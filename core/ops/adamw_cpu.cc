@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "core/ops/adamw_kernels.h"
@@ -93,6 +94,16 @@ void AdamWInt8Step(const AdamWInt8Task& task) {
   });
 }
 
-double SumOfSquares(const Tensor& x) { return SquaresRun(x.data<float>(), x.num_elements()); }
+// Blocks are the same for any number of threads, and are added in order.
+double SumOfSquares(const Tensor& x) {
+  constexpr int64_t kBlock = 16384;
+  const int64_t n = x.num_elements(), num_blocks = (n + kBlock - 1) / kBlock;
+  std::vector<double> sums(num_blocks);
+  const float* data = x.data<float>();
+  ParallelFor(*x.device(), num_blocks, [&](int64_t i) {
+    sums[i] = SquaresRun(data + i * kBlock, std::min(kBlock, n - i * kBlock));
+  });
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
 
 }  // namespace dpipe::ops::cpu

@@ -142,6 +142,8 @@ class LocalSession {
 
   const Plan& plan() const { return options_.plan; }
   int64_t next_step() const { return next_step_; }
+  // Whether it, or the job that it is a part of, has ended with an error: then it has no state.
+  bool failed() const;
 
   // Call these between runs. The state has trainable parameters only.
   absl::StatusOr<SessionState> State() const;

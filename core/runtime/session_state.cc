@@ -132,6 +132,10 @@ std::map<std::string, Tensor> Joined(const SessionState& state) {
 
 }  // namespace
 
+bool LocalSession::failed() const {
+  return failed_ || (processes_ != nullptr && !processes_->failure().ok());
+}
+
 std::vector<StateTensor> LocalSession::OwnState(const std::string& kind) const {
   std::vector<StateTensor> all;
   const auto add = [&](std::vector<StateTensor> states) {
@@ -142,7 +146,8 @@ std::vector<StateTensor> LocalSession::OwnState(const std::string& kind) const {
   for (const auto& rank : ranks_) {
     for (const auto& [parameters, optimizer] : rank->executor->optimizers()) {
       add(Weights(*parameters));
-      add(optimizer->State(kind));
+      // It would export its moments for nothing.
+      if (kind != kWeightKind) add(optimizer->State(kind));
     }
   }
   return all;
@@ -200,6 +205,7 @@ absl::StatusOr<SessionState> LocalSession::GatherParts(const SessionCommand& com
       parts.push_back(FromMessage(theirs.parts(i), process, i));
     }
   }
+  const std::shared_ptr<Device> host = Device::Cpu();
   Sort(&parts);
   DPIPE_ASSIGN_OR_RETURN(parts, WithoutCopies(std::move(parts)));
   for (int process = 1; process < num_processes; ++process) {
@@ -214,8 +220,9 @@ absl::StatusOr<SessionState> LocalSession::GatherParts(const SessionCommand& com
           auto message, ranks_[0]->communicator->PostRecv(processes_->FirstRankOf(process),
                                                           kGatherTag, {part.spec}, part.name()));
       DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensor> tensors, message->Wait());
-      // A GPU has no room for what all ranks have.
-      part.state.part = tensors[0].ToHost();
+      // A GPU has no room for what all ranks have, and what a rank's CPU has given once it keeps.
+      part.state.part = tensors[0].CopyTo(host);
+      part.state.is_private = true;
     }
   }
   // What has come although the job has failed is worth nothing.

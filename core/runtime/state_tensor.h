@@ -27,6 +27,8 @@ struct StateTensor {
   // Shares storage with the run's own, or is a copy in the host's memory of what the run has in
   // another form.
   Tensor part;
+  // The part is a copy that nobody else reads or writes.
+  bool is_private = false;
 
   int64_t end() const { return begin + part.num_elements(); }
 };

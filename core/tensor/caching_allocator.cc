@@ -63,6 +63,10 @@ void* CachingAllocator::Allocate(int64_t size_bytes) {
     stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.allocated_bytes);
   }
   if (data == nullptr) data = TakeFromSystem(size);
+  if (data == nullptr) {
+    ReleaseCache();  // blocks of other sizes
+    data = TakeFromSystem(size);
+  }
   DPIPE_CHECK(data != nullptr) << "out of memory: " << FormatBytes(size);
   if (poison_) std::memset(data, 0xff, size);  // all ones: NaN in fp32 and bf16, -1 in int32
   return data;

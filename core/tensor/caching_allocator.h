@@ -13,7 +13,7 @@
 namespace dpipe {
 
 // 64-byte aligned. Freed blocks are kept by size: the same step repeated takes nothing from the
-// operating system.
+// operating system. Where that has nothing more to give, it gets them back first.
 class CachingAllocator : public Allocator {
  public:
   CachingAllocator() = default;

@@ -1,6 +1,11 @@
 #include "core/tensor/tensor.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <vector>
 
@@ -58,6 +63,28 @@ TEST(AllocatorTest, CountsAndReuses) {
   EXPECT_EQ(device->allocator().stats().reserved_bytes, 4096);
   device->allocator().ResetPeak();
   EXPECT_EQ(device->allocator().stats().peak_bytes, 0);
+}
+
+// In a process whose address space has room for one of the two blocks only.
+[[noreturn]] void TakeOneAfterTheOther() {
+  constexpr int64_t kSize = int64_t{1} << 30;
+  rlimit limit;
+  getrlimit(RLIMIT_AS, &limit);
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0;
+  statm >> pages;
+  limit.rlim_cur = pages * sysconf(_SC_PAGESIZE) + kSize * 3 / 2;
+  setrlimit(RLIMIT_AS, &limit);
+  const auto device = Device::Cpu();
+  Allocator& allocator = device->allocator();
+  allocator.Free(allocator.Allocate(kSize), kSize);
+  void* const other = allocator.Allocate(kSize - (kSize >> 3));
+  std::exit(other != nullptr && allocator.stats().reserved_bytes < kSize ? 0 : 1);
+}
+
+TEST(AllocatorDeathTest, GivesBackWhatIsFreeBeforeItFails) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(TakeOneAfterTheOther(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(AllocatorTest, PoisonShowsUnwrittenMemory) {

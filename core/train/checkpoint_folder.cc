@@ -211,4 +211,16 @@ absl::Status CheckpointFolder::RemoveOld(int64_t newest, const CheckpointRetenti
   return absl::OkStatus();
 }
 
+absl::StatusOr<int> CheckpointFolder::RemoveAllButNewest(int64_t step,
+                                                         const CheckpointRetention& retention) {
+  DPIPE_ASSIGN_OR_RETURN(std::vector<int64_t> steps, Steps());
+  steps.erase(std::lower_bound(steps.begin(), steps.end(), step), steps.end());
+  while (!steps.empty() && !Checkpoint::Open(PathOf(steps.back())).ok()) steps.pop_back();
+  CheckpointRetention least = retention;
+  least.keep_last = 1;
+  const std::vector<int64_t> doomed = StepsToRemove(steps, least);
+  for (const int64_t old : doomed) DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(old)));
+  return static_cast<int>(doomed.size());
+}
+
 }  // namespace dpipe

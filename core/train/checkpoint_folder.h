@@ -56,6 +56,9 @@ class CheckpointFolder {
   absl::StatusOr<int64_t> Write(const CheckpointContent& content);
   // Of the steps up to `newest`, which has been written: removes what `retention` does not keep.
   absl::Status RemoveOld(int64_t newest, const CheckpointRetention& retention);
+  // To make room for `step`: of those before it removes all but the newest complete one and those
+  // that `retention` keeps for ever. Returns how many; none where none is complete.
+  absl::StatusOr<int> RemoveAllButNewest(int64_t step, const CheckpointRetention& retention);
 
  private:
   CheckpointFolder(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}

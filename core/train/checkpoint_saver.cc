@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "core/comm/rendezvous/end_hold.h"
+
 namespace dpipe {
 namespace {
 
@@ -23,6 +26,7 @@ std::vector<CopyPiece> Pieces(const SessionState& from, const SessionState& to) 
   constexpr size_t kPieceBytes = size_t{4} << 20;
   std::vector<CopyPiece> pieces;
   for (size_t i = 0; i < from.tensors.size(); ++i) {
+    if (from.tensors[i].is_private) continue;
     const auto* source = static_cast<const char*>(from.tensors[i].part.raw_data());
     auto* target = static_cast<char*>(to.tensors[i].part.raw_data());
     const size_t size = from.tensors[i].part.size_bytes();
@@ -41,6 +45,7 @@ SessionState CopyState(const SessionState& state, int num_threads) {
   const std::shared_ptr<Device> device = Device::Cpu();
   SessionState copy = state;
   for (StateTensor& tensor : copy.tensors) {
+    if (tensor.is_private) continue;
     tensor.part = Tensor::Empty(device, tensor.part.shape(), tensor.part.dtype());
   }
   const std::vector<CopyPiece> pieces = Pieces(state, copy);
@@ -63,17 +68,32 @@ CheckpointSaver::~CheckpointSaver() {
 }
 
 absl::Status CheckpointSaver::Write(const CheckpointContent& content) {
+  const EndHold hold;
   const Nanos start = MonotonicNow();
-  DPIPE_ASSIGN_OR_RETURN(stats_.bytes, folder_->Write(content));
+  auto bytes = folder_->Write(content);
+  if (absl::IsResourceExhausted(bytes.status()) && MakeRoom(content.info.step, bytes.status())) {
+    bytes = folder_->Write(content);
+  }
+  DPIPE_ASSIGN_OR_RETURN(stats_.bytes, std::move(bytes));
   stats_.last_write_ns = MonotonicNow() - start;
   stats_.last_step = content.info.step;
   ++stats_.num_saved;
   return folder_->RemoveOld(content.info.step, options_.retention);
 }
 
+// A disk may have room for as many checkpoints as are to stay, but not for one more beside them.
+bool CheckpointSaver::MakeRoom(int64_t step, const absl::Status& full) {
+  const auto removed = folder_->RemoveAllButNewest(step, options_.retention);
+  if (!removed.ok() || *removed == 0) return false;
+  notes_.push_back(absl::StrCat(full.message(), "; ", *removed,
+                                " older checkpoints are removed to make room, fewer than "
+                                "--checkpoints.keep_last stay"));
+  return true;
+}
+
 absl::Status CheckpointSaver::Save(CheckpointContent content) {
-  const Nanos start = MonotonicNow();
   absl::Status status = Wait();
+  const Nanos start = MonotonicNow();
   if (options_.in_background) {
     content.state = CopyState(content.state, options_.copy_threads);
     thread_ = std::thread([this, content = std::move(content)] {
@@ -85,14 +105,17 @@ absl::Status CheckpointSaver::Save(CheckpointContent content) {
   } else {
     status.Update(Write(content));
   }
-  stats_.last_stall_ns = MonotonicNow() - start;
-  stats_.total_stall_ns += stats_.last_stall_ns;
+  stats_.total_stall_ns += MonotonicNow() - start;
   return status;
 }
 
 absl::Status CheckpointSaver::Wait() {
+  const Nanos start = MonotonicNow();
   if (thread_.joinable()) thread_.join();
+  stats_.total_stall_ns += MonotonicNow() - start;
   return std::exchange(status_, absl::OkStatus());
 }
+
+std::vector<std::string> CheckpointSaver::TakeNotes() { return std::exchange(notes_, {}); }
 
 }  // namespace dpipe

@@ -7,8 +7,9 @@
 #define DPIPE_CORE_TRAIN_CHECKPOINT_SAVER_H_
 
 #include <cstdint>
-#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "core/base/status.h"
 #include "core/base/time.h"
@@ -17,7 +18,8 @@
 
 namespace dpipe {
 
-// A copy of the state, on a CPU device of its own; made by as many threads as given.
+// A copy of the state, on a CPU device of its own; made by as many threads as given. Tensors that
+// are private already are not copied again.
 SessionState CopyState(const SessionState& state, int num_threads);
 
 class CheckpointSaver {
@@ -29,11 +31,10 @@ class CheckpointSaver {
   };
   struct Stats {
     int64_t num_saved = 0;
-    int64_t last_step = -1;   // of the last one that is on the disk
-    int64_t bytes = 0;        // of it
-    Nanos last_stall_ns = 0;  // how long the last Save let training wait
-    Nanos total_stall_ns = 0;
-    Nanos last_write_ns = 0;  // how long it took to write the last one
+    int64_t last_step = -1;    // of the last one that is on the disk
+    int64_t bytes = 0;         // of it
+    Nanos total_stall_ns = 0;  // how long Save and Wait let training wait
+    Nanos last_write_ns = 0;   // how long it took to write the last one
   };
 
   // `folder` outlives this, and nobody else uses it meanwhile.
@@ -45,26 +46,34 @@ class CheckpointSaver {
   CheckpointSaver& operator=(const CheckpointSaver&) = delete;
 
   // To be called between steps. In the background it returns when the state is copied; the error it
-  // then returns is that of the save before, and the new one is begun nevertheless. An error leaves
-  // the checkpoints that are there as they are.
+  // then returns is that of the save before, unless Wait has returned it, and the new one is begun
+  // nevertheless. An error leaves the checkpoints that are there as they are, except on a disk that
+  // is full: there all but the newest and those that stay for ever make room, and it is tried once
+  // more.
   absl::Status Save(CheckpointContent content);
   // Until the disk has the last one; returns its error, once.
   absl::Status Wait();
 
-  bool in_background() const { return options_.in_background; }
   // Of the saves to come.
   void set_in_background(bool in_background) { options_.in_background = in_background; }
+
+  // What a person should know of the saves that are finished, once. After Wait.
+  std::vector<std::string> TakeNotes();
 
   // After Wait of everything, else of what is finished.
   const Stats& stats() const { return stats_; }
 
  private:
   absl::Status Write(const CheckpointContent& content);
+  // Whether it is worth trying again.
+  bool MakeRoom(int64_t step, const absl::Status& full);
 
   CheckpointFolder* const folder_;
   Options options_;
   Stats stats_;
-  absl::Status status_;  // of the save under way; the thread's, while it runs
+  // What comes of the save under way; the thread's, while it runs.
+  absl::Status status_;
+  std::vector<std::string> notes_;
   std::thread thread_;
 };
 

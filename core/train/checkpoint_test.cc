@@ -1,17 +1,23 @@
 // Checkpoints on the disk: what comes back, and what damage does.
 #include "core/train/checkpoint.h"
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 #include <vector>
 
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "core/comm/rendezvous/end_hold.h"
+#include "core/tensor/cpu_device.h"
 #include "core/train/checkpoint_folder.h"
 #include "core/train/checkpoint_manifest.h"
 #include "core/train/checkpoint_reader.h"
@@ -323,6 +329,94 @@ TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
   }
 }
 
+// A device whose memory is read through it alone; notes whether there is a hold meanwhile.
+class WatchedDevice : public CpuDevice {
+ public:
+  explicit WatchedDevice(bool* was_held)
+      : CpuDevice(DeviceKind::kCpu, "watched", {}), was_held_(was_held) {}
+  bool has_host_memory() const override { return false; }
+  void CopyToHost(void* host, const void* from, int64_t size_bytes) override {
+    *was_held_ = EndHold::held();
+    CpuDevice::CopyToHost(host, from, size_bytes);
+  }
+
+ private:
+  bool* const was_held_;
+};
+
+TEST_F(CheckpointTest, AJobThatFailsWaitsForTheWrite) {
+  auto folder = Open();
+  CheckpointSaver::Options options;
+  options.in_background = false;  // tensors are read while they are written
+  CheckpointSaver saver(folder.get(), options);
+  bool was_held = false;
+  CheckpointContent content = MakeContent(3);
+  Tensor& part = content.state.tensors[0].part;
+  part = part.CopyTo(std::make_shared<WatchedDevice>(&was_held));
+  ASSERT_TRUE(saver.Save(std::move(content)).ok());
+  EXPECT_TRUE(was_held);
+  EXPECT_FALSE(EndHold::held());
+}
+
+TEST_F(CheckpointTest, MakesRoomButKeepsTheNewestThatIsComplete) {
+  auto folder = Open();
+  for (int64_t step : {4, 5, 6, 7}) ASSERT_TRUE(folder->Write(MakeContent(step)).ok());
+  fs::remove(folder->PathOf(7) + "/state.json");
+  CheckpointRetention retention;
+  retention.keep_every = 4;
+  EXPECT_EQ(*folder->RemoveAllButNewest(10, retention), 1);
+  EXPECT_THAT(*folder->Steps(), ElementsAre(4, 6, 7));
+  EXPECT_EQ(*folder->RemoveAllButNewest(10, {}), 1);
+  EXPECT_THAT(*folder->Steps(), ElementsAre(6, 7));
+  EXPECT_EQ(*folder->RemoveAllButNewest(10, {}), 0) << "the only one that is complete";
+  EXPECT_EQ(*folder->RemoveAllButNewest(6, {}), 0) << "none before it";
+}
+
+// A small disk, seen by this thread and those that it starts alone. An error where the system
+// does not allow that.
+absl::Status MountSmallDisk(const std::string& folder, const std::string& size) {
+  fs::create_directories(folder);
+  const std::string options = "size=" + size;
+  if (unshare(CLONE_NEWNS) != 0 || mount("", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("tmpfs", folder.c_str(), "tmpfs", 0, options.c_str()) != 0) {
+    return absl::PermissionDeniedError(std::strerror(errno));
+  }
+  return absl::OkStatus();
+}
+
+// Room for two and a half: the third finds none until the first has gone.
+TEST_F(CheckpointTest, ADiskWithRoomForThoseThatStayAloneIsEnough) {
+  std::thread with_a_disk([this] {
+    const absl::Status mounted = MountSmallDisk(folder_, "64M");
+    if (!mounted.ok()) GTEST_SKIP() << mounted;
+    auto folder = Open();
+    CheckpointSaver::Options options;
+    options.retention.keep_last = 2;
+    CheckpointSaver saver(folder.get(), options);
+    const auto big = [](int64_t step) {
+      CheckpointContent content = MakeContent(step);
+      content.state.tensors.push_back(
+          {"weight", "c", {1'000'000}, 0, RandomTensor({1'000'000}, step)});
+      return content;
+    };
+    ASSERT_EQ(mount("", folder_.c_str(), "", MS_REMOUNT, "size=10M"), 0);
+    for (int64_t step = 1; step <= 4; ++step) {
+      ASSERT_TRUE(saver.Save(big(step)).ok());
+      const absl::Status status = saver.Wait();
+      ASSERT_TRUE(status.ok()) << status;
+      const std::vector<std::string> notes = saver.TakeNotes();
+      if (step < 3) {
+        EXPECT_THAT(notes, ElementsAre());
+        continue;
+      }
+      EXPECT_THAT(notes, ElementsAre(HasSubstr("1 older checkpoints are removed to make room")));
+      EXPECT_THAT(*folder->Steps(), ElementsAre(step - 1, step));
+      EXPECT_EQ(Newest(*folder), step);
+    }
+  });
+  with_a_disk.join();
+}
+
 // What is written in the background is the state at the time of Save.
 TEST_F(CheckpointTest, TheStateMayChangeWhileItIsWritten) {
   auto folder = Open();
@@ -353,6 +447,15 @@ TEST(CopyStateTest, CopiesAllWithAnyNumberOfThreads) {
     }
   }
   EXPECT_TRUE(CopyState({}, 2).tensors.empty());
+}
+
+TEST(CopyStateTest, WhatIsPrivateIsNotCopiedAgain) {
+  SessionState state;
+  state.tensors.push_back({"weight", "a", {3}, 0, RandomTensor({3}, 1)});
+  state.tensors.push_back({"weight", "b", {3}, 0, RandomTensor({3}, 2), /*is_private=*/true});
+  const SessionState copy = CopyState(state, 1);
+  EXPECT_NE(copy.tensors[0].part.raw_data(), state.tensors[0].part.raw_data());
+  EXPECT_EQ(copy.tensors[1].part.raw_data(), state.tensors[1].part.raw_data());
 }
 
 TEST(CheckpointInfoTest, WrongOnesAreNamed) {

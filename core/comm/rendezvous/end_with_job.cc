@@ -10,8 +10,8 @@
 
 namespace dpipe {
 
-EndWithJob::EndWithJob(StoreClient* store, absl::Duration time_to_end)
-    : store_(store), time_to_end_(time_to_end) {
+EndWithJob::EndWithJob(StoreClient* store, absl::Duration time_to_end, absl::Duration longest_hold)
+    : store_(store), time_to_end_(time_to_end), longest_hold_(longest_hold) {
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -22,14 +22,16 @@ EndWithJob::~EndWithJob() {
 
 void EndWithJob::Loop() {
   RunningClock clock = HeartbeatClock();
-  absl::Duration failed_for;
+  absl::Duration failed_for, held_for;
   while (!stopping_) {
     if (!store_->AwaitFailure(kHeartbeatTick)) {
       clock.Lap();
       continue;
     }
     absl::SleepFor(kHeartbeatTick);
-    failed_for += clock.Lap();
+    const absl::Duration lap = clock.Lap();
+    const bool waits = held_for < longest_hold_ && EndHold::held();
+    (waits ? held_for : failed_for) += lap;
     if (failed_for < time_to_end_) continue;
     const std::string line =
         absl::StrCat(store_->NameOf(store_->process()), ": ", store_->failure().message(),

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/time/time.h"
+#include "core/comm/rendezvous/end_hold.h"
 #include "core/comm/rendezvous/store_client.h"
 
 namespace dpipe {
@@ -19,8 +20,10 @@ inline constexpr absl::Duration kTimeToEnd = absl::Seconds(10);
 class EndWithJob {
  public:
   // While this exists, a failure of the job ends the process `time_to_end` later, with a line on
-  // standard error that says why and exit code 1; nothing is tidied up. `store` outlives this.
-  explicit EndWithJob(StoreClient* store, absl::Duration time_to_end = kTimeToEnd);
+  // standard error that says why and exit code 1; nothing is tidied up. Time in which there is an
+  // EndHold does not count, up to `longest_hold` of it. `store` outlives this.
+  explicit EndWithJob(StoreClient* store, absl::Duration time_to_end = kTimeToEnd,
+                      absl::Duration longest_hold = kLongestHold);
   ~EndWithJob();
   EndWithJob(const EndWithJob&) = delete;
   EndWithJob& operator=(const EndWithJob&) = delete;
@@ -30,6 +33,7 @@ class EndWithJob {
 
   StoreClient* const store_;
   const absl::Duration time_to_end_;
+  const absl::Duration longest_hold_;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

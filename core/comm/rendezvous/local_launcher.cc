@@ -16,7 +16,6 @@
 #include <random>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -26,8 +25,6 @@
 namespace dpipe {
 namespace {
 
-constexpr char kListenerVariable[] = "DPIPE_LISTENER_FD";
-constexpr char kLauncherVariable[] = "DPIPE_LAUNCHER_PID";
 constexpr int kPollMillis = 50;
 
 volatile std::sig_atomic_t signal_to_pass_on = 0;
@@ -45,6 +42,10 @@ struct Child {
   pid_t pid = -1;
   bool running = false;
   Stream out, err;
+  Socket holds;       // where it says that it holds: see EndHold
+  bool held = false;  // what it has said last
+  bool waited_for = false;
+  Nanos kill_at_ns = std::numeric_limits<Nanos>::max();  // after a failure
 };
 
 class Launcher {
@@ -63,7 +64,7 @@ class Launcher {
 
   absl::StatusOr<int> Run() {
     CatchSignals();
-    DPIPE_ASSIGN_OR_RETURN(listener_, ListenTcp(0));
+    DPIPE_ASSIGN_OR_RETURN(listener_, ListenTcp(0, ListenOn::kLoopback));
     job_ = absl::StrCat("local ", getpid(), " ", std::random_device()());
     for (int i = 0; i < options_.num_processes; ++i) DPIPE_RETURN_IF_ERROR(Start(i));
     listener_ = Socket();  // process 0 has its own
@@ -74,12 +75,7 @@ class Launcher {
         Signal(passed_on_);
       }
       Reap();
-      if (MonotonicNow() > kill_at_ns_) {
-        Say(absl::StrCat(NumRunning(), " processes have not ended ",
-                         absl::FormatDuration(options_.grace), " after that; they are killed"));
-        Signal(SIGKILL);
-        kill_at_ns_ = kNever;
-      }
+      if (failed_ns_ != kNever) KillLate();
     }
     ForwardOutput();  // what was in the pipes when the last one ended
     return exit_code_;
@@ -110,31 +106,32 @@ class Launcher {
 
   absl::Status Start(int number) {
     int out[2], err[2];
-    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
+    int holds[2];
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0 || pipe2(holds, O_CLOEXEC) != 0) {
       return absl::ResourceExhaustedError(absl::StrCat("a pipe: ", std::strerror(errno)));
     }
-    const std::vector<std::string> environment = Environment(number);
+    const std::vector<std::string> environment = Environment(number, holds[1]);
     const pid_t parent = getpid();
     const pid_t pid = fork();
     if (pid < 0) {
       return absl::ResourceExhaustedError(
           absl::StrCat("process ", number, ": ", std::strerror(errno)));
     }
-    if (pid == 0) Become(number, parent, out[1], err[1], environment);
-    close(out[1]);
-    close(err[1]);
+    if (pid == 0) Become(number, parent, out[1], err[1], holds[1], environment);
+    for (int fd : {out[1], err[1], holds[1]}) close(fd);
     Child child;
     child.pid = pid;
     child.running = true;
     child.out = {out[0], stdout, ""};
     child.err = {err[0], stderr, ""};
-    for (int fd : {out[0], err[0]}) fcntl(fd, F_SETFL, O_NONBLOCK);
+    child.holds = Socket(holds[0]);
+    for (int fd : {out[0], err[0], holds[0]}) fcntl(fd, F_SETFL, O_NONBLOCK);
     children_.push_back(std::move(child));
     return absl::OkStatus();
   }
 
   // In the child; does not return.
-  [[noreturn]] void Become(int number, pid_t parent, int out, int err,
+  [[noreturn]] void Become(int number, pid_t parent, int out, int err, int holds,
                            const std::vector<std::string>& environment) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);  // the launcher has died already
@@ -145,6 +142,7 @@ class Launcher {
     dup2(err, STDERR_FILENO);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
+    fcntl(holds, F_SETFD, 0);
     if (number == 0) fcntl(listener_.fd(), F_SETFD, 0);
     std::vector<std::string> words = {options_.program};
     words.insert(words.end(), options_.arguments.begin(), options_.arguments.end());
@@ -159,7 +157,7 @@ class Launcher {
     _exit(127);
   }
 
-  std::vector<std::string> Environment(int number) const {
+  std::vector<std::string> Environment(int number, int holds) const {
     std::vector<std::pair<std::string, std::string>> set = {
         {"RANK", absl::StrCat(number)},
         {"WORLD_SIZE", absl::StrCat(options_.num_processes)},
@@ -169,6 +167,7 @@ class Launcher {
         {"MASTER_PORT", absl::StrCat(listener_.port())},
         {"DPIPE_JOB", job_},
         {kLauncherVariable, absl::StrCat(getpid())},
+        {kHoldVariable, absl::StrCat(holds)},
     };
     if (number == 0) set.push_back({kListenerVariable, absl::StrCat(listener_.fd())});
     std::vector<std::string> all;
@@ -224,6 +223,39 @@ class Launcher {
     }
   }
 
+  // After a failure.
+  void KillLate() {
+    const Nanos now = MonotonicNow(), grace = absl::ToInt64Nanoseconds(options_.grace);
+    int num_late = 0;
+    for (size_t i = 0; i < children_.size(); ++i) {
+      Child& child = children_[i];
+      if (!child.running || child.kill_at_ns == kNever) continue;
+      if (Holds(&child) && now - failed_ns_ < absl::ToInt64Nanoseconds(options_.longest_hold)) {
+        if (now - failed_ns_ > grace && !std::exchange(child.waited_for, true)) {
+          Say(absl::StrCat("process ", i, " is still writing; it has up to ",
+                           absl::FormatDuration(options_.longest_hold), " for it"));
+        }
+        child.kill_at_ns = now + grace;
+      }
+      if (now <= child.kill_at_ns) continue;
+      kill(child.pid, SIGKILL);
+      child.kill_at_ns = kNever;
+      ++num_late;
+    }
+    if (num_late == 0) return;
+    Say(absl::StrCat(num_late, " processes have not ended ", absl::FormatDuration(options_.grace),
+                     " after that; they are killed"));
+  }
+
+  // By the last that it has said.
+  static bool Holds(Child* child) {
+    char state;
+    while (read(child->holds.fd(), &state, 1) == 1) {
+      if (state == '0' || state == '1') child->held = state == '1';
+    }
+    return child->held;
+  }
+
   // The first failures are told. Of several that are found together nobody knows which was first;
   // one that a signal has ended did not end because of the others.
   void Reap() {
@@ -241,7 +273,10 @@ class Launcher {
       if (exit_code_ != 0 && (by_signal || !ending.by_signal)) continue;
       exit_code_ = ending.code;
       by_signal = ending.by_signal;
-      kill_at_ns_ = MonotonicNow() + absl::ToInt64Nanoseconds(options_.grace);
+      failed_ns_ = MonotonicNow();
+      for (Child& child : children_) {
+        child.kill_at_ns = failed_ns_ + absl::ToInt64Nanoseconds(options_.grace);
+      }
     }
   }
 
@@ -280,8 +315,8 @@ class Launcher {
   std::string job_;
   std::vector<Child> children_;
   int exit_code_ = 0;
-  int passed_on_ = 0;          // the last signal that all have got
-  Nanos kill_at_ns_ = kNever;  // what still runs, after a failure
+  int passed_on_ = 0;         // the last signal that all have got
+  Nanos failed_ns_ = kNever;  // the first of them
   struct sigaction old_int_, old_term_, old_hup_, old_child_;
 };
 
@@ -293,21 +328,6 @@ absl::StatusOr<int> LaunchLocalProcesses(const LaunchOptions& options) {
         absl::StrCat("requested ", options.num_processes, " processes; at least 1 is needed"));
   }
   return Launcher(options).Run();
-}
-
-// What a process of the job starts in its turn has the variable, too, but another parent.
-bool StartedByLauncher() {
-  const char* text = std::getenv(kLauncherVariable);
-  int pid = -1;
-  return text != nullptr && absl::SimpleAtoi(text, &pid) && pid == getppid();
-}
-
-std::optional<int> InheritedListener() {
-  const char* text = std::getenv(kListenerVariable);
-  int fd = -1;
-  if (text == nullptr || !absl::SimpleAtoi(text, &fd)) return std::nullopt;
-  unsetenv(kListenerVariable);  // not for programs that this one starts
-  return fd;
 }
 
 }  // namespace dpipe

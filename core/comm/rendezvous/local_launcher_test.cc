@@ -98,6 +98,37 @@ TEST(LocalLauncherTest, WhoDoesNotEndAfterAnErrorIsKilled) {
   EXPECT_THAT(launched.err, HasSubstr("2 processes have not ended 100ms after that"));
 }
 
+// Process 1 fails while process 0 holds.
+Launched LaunchHolder(absl::Duration longest_hold) {
+  const std::string flag = ::testing::TempDir() + "/holds";
+  std::remove(flag.c_str());
+  LaunchOptions options = Shell(
+      2, absl::StrCat("if [ $RANK = 1 ]; then while [ ! -e ", flag,
+                      " ]; do sleep 0.01; done; exit 7; fi; echo 1 >> /dev/fd/$DPIPE_HOLD_FD; "
+                      "touch ",
+                      flag,
+                      "; sleep 1; echo it is written; "
+                      "echo 0 >> /dev/fd/$DPIPE_HOLD_FD; exec sleep 1000"));
+  options.grace = absl::Milliseconds(100);
+  options.longest_hold = longest_hold;
+  return Launch(options);
+}
+
+TEST(LocalLauncherTest, WhoHoldsIsWaitedFor) {
+  const Launched launched = LaunchHolder(absl::Minutes(10));
+  EXPECT_EQ(launched.exit_code, 7);
+  EXPECT_THAT(launched.out, HasSubstr("[0] it is written\n"));
+  EXPECT_THAT(launched.err, AllOf(HasSubstr("process 0 is still writing; it has up to 10m"),
+                                  HasSubstr("1 processes have not ended 100ms after that")));
+}
+
+TEST(LocalLauncherTest, WhoHoldsForTooLongIsKilled) {
+  const Launched launched = LaunchHolder(absl::Milliseconds(1));
+  EXPECT_EQ(launched.exit_code, 7);
+  EXPECT_EQ(launched.out, "");
+  EXPECT_THAT(launched.err, HasSubstr("1 processes have not ended 100ms after that"));
+}
+
 // As where the launcher's own parent ignores it, which is handed down: then the system keeps no
 // exit codes.
 TEST(LocalLauncherTest, ExitCodesCountWhereTheParentIgnoresItsChildren) {

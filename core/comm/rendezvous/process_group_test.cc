@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/comm/rendezvous/end_hold.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/local_job.h"
 #include "gmock/gmock.h"
@@ -89,6 +90,33 @@ TEST(EndWithJobDeathTest, WhoDoesNotNoticeIsEnded) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(FailAndGoOn(), ::testing::ExitedWithCode(1),
               "rank 0 .*: rank 7 has died; this process has not ended 200ms after that");
+}
+
+// Says on standard error when a hold, which begins with the failure, is over.
+[[noreturn]] void FailAndHold(absl::Duration hold_for, absl::Duration longest_hold) {
+  JoinAndRun(LocalJob(1), [&](ProcessGroup* group) {
+    const EndWithJob end(&group->store(), absl::Milliseconds(100), longest_hold);
+    {
+      const EndHold hold, another;
+      group->store().Fail(absl::UnavailableError("rank 7 has died"));
+      absl::SleepFor(hold_for);  // many times the time to end
+      std::fputs("the checkpoint is written\n", stderr);
+    }
+    while (true) absl::SleepFor(absl::Seconds(1));
+  });
+  std::abort();
+}
+
+TEST(EndWithJobDeathTest, WhoHoldsIsWaitedFor) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(FailAndHold(absl::Seconds(1), absl::Minutes(10)), ::testing::ExitedWithCode(1),
+              "the checkpoint is written\n.*rank 7 has died; this process has not ended 100ms");
+}
+
+TEST(EndWithJobDeathTest, WhoHoldsForTooLongIsEnded) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(FailAndHold(absl::Minutes(10), absl::Milliseconds(100)), ::testing::ExitedWithCode(1),
+              "^rank 0 .*rank 7 has died; this process");
 }
 
 TEST(EndWithJobTest, WhoEndsInTimeIsLeftAlone) {

@@ -98,7 +98,7 @@ std::string Text(const sockaddr_storage& address, socklen_t size) {
   return std::string(absl::StartsWith(text, kMapped) ? text.substr(kMapped.size()) : text);
 }
 
-absl::StatusOr<Socket> Listen(int family, int port) {
+absl::StatusOr<Socket> Listen(int family, ListenOn where, int port) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (socket.fd() < 0) return absl::UnavailableError(SystemReason());
   const int on = 1, off = 0;
@@ -115,7 +115,7 @@ absl::StatusOr<Socket> Listen(int family, int port) {
   } else {
     auto* v4 = reinterpret_cast<sockaddr_in*>(&address);
     v4->sin_family = AF_INET;
-    v4->sin_addr.s_addr = htonl(INADDR_ANY);
+    v4->sin_addr.s_addr = htonl(where == ListenOn::kLoopback ? INADDR_LOOPBACK : INADDR_ANY);
     v4->sin_port = htons(static_cast<uint16_t>(port));
   }
   if (bind(socket.fd(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
@@ -176,10 +176,11 @@ absl::Status Socket::SendAll(absl::string_view data, absl::Duration deadline) {
 Socket::Outcome Socket::Receive(std::string* data) {
   char piece[64 * 1024];
   Outcome outcome = Outcome::kNothing;
-  while (true) {
+  for (size_t received = 0; received + sizeof(piece) <= kMostAtOnce;) {
     const ssize_t count = recv(fd_, piece, sizeof(piece), 0);
     if (count > 0) {
       data->append(piece, count);
+      received += count;
       outcome = Outcome::kData;
     } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
       return outcome == Outcome::kData ? outcome : Outcome::kClosed;  // the next call says so
@@ -187,6 +188,7 @@ Socket::Outcome Socket::Receive(std::string* data) {
       return outcome;
     }
   }
+  return outcome;
 }
 
 Socket::Outcome Socket::SendSome(OutgoingBytes* bytes) {
@@ -243,9 +245,10 @@ absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Durat
   }
 }
 
-absl::StatusOr<Socket> ListenTcp(int port) {
-  absl::StatusOr<Socket> socket = Listen(AF_INET6, port);
-  if (!socket.ok()) socket = Listen(AF_INET, port);  // a system without IPv6
+absl::StatusOr<Socket> ListenTcp(int port, ListenOn where) {
+  absl::StatusOr<Socket> socket = absl::UnavailableError("");
+  if (where == ListenOn::kAllAddresses) socket = Listen(AF_INET6, where, port);
+  if (!socket.ok()) socket = Listen(AF_INET, where, port);  // or a system without IPv6
   if (socket.ok()) return socket;
   return absl::UnavailableError(
       absl::StrCat("cannot listen on port ", port, ": ", socket.status().message()));

@@ -3,6 +3,7 @@
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_SOCKET_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_SOCKET_H_
 
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -57,8 +58,10 @@ class Socket {
 
   // What a call of Receive came to.
   enum class Outcome { kData, kNothing, kClosed };
-  // Appends what has arrived to `data`, without waiting. kClosed: the other end has closed, or the
-  // connection is broken.
+  // Appends what has arrived to `data`, without waiting; at most kMostAtOnce, so that who sends
+  // without end does not keep the receiver from everything else. kClosed: the other end has closed,
+  // or the connection is broken.
+  static constexpr size_t kMostAtOnce = size_t{1} << 20;
   Outcome Receive(std::string* data);
   // Sends as much from the front of `bytes` as fits, without waiting, and removes it.
   Outcome SendSome(OutgoingBytes* bytes);
@@ -77,9 +80,12 @@ bool IsConnectedToItself(const Socket& socket);
 // the time is up, which is DeadlineExceeded with the last reason. `host` is a name or an address.
 absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Duration deadline);
 
-// Listens on all addresses, of IPv6 too where the system has it. Port 0: any free one. Unavailable
-// where the port is taken.
-absl::StatusOr<Socket> ListenTcp(int port);
+enum class ListenOn {
+  kAllAddresses,  // of IPv6 too where the system has it
+  kLoopback,      // 127.0.0.1: for this host alone
+};
+// Port 0: any free one. Unavailable where the port is taken.
+absl::StatusOr<Socket> ListenTcp(int port, ListenOn where = ListenOn::kAllAddresses);
 // The next connection, or a socket that is not open where there is none.
 Socket AcceptTcp(const Socket& listener);
 

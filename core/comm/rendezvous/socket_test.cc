@@ -97,5 +97,35 @@ TEST(SocketTest, AConnectionToItselfIsSeen) {
   EXPECT_FALSE(IsConnectedToItself(ends.receiver));
 }
 
+TEST(SocketTest, OneCallTakesABoundedAmount) {
+  auto listener = ListenTcp(0);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  auto sender = ConnectTcp("127.0.0.1", listener->port(), absl::Seconds(60));
+  ASSERT_TRUE(sender.ok()) << sender.status();
+  pollfd entry = {listener->fd(), POLLIN, 0};
+  ASSERT_GT(poll(&entry, 1, 60000), 0);
+  Socket receiver = AcceptTcp(*listener);
+  const size_t size = 8 * Socket::kMostAtOnce;
+  std::thread sending(
+      [&] { EXPECT_TRUE(sender->SendAll(std::string(size, 'x'), absl::Seconds(60)).ok()); });
+  std::string all;
+  while (all.size() < size) {
+    pollfd arrived = {receiver.fd(), POLLIN, 0};
+    if (poll(&arrived, 1, 60000) <= 0) break;
+    const size_t before = all.size();
+    EXPECT_EQ(receiver.Receive(&all), Socket::Outcome::kData);
+    EXPECT_LE(all.size() - before, Socket::kMostAtOnce);
+  }
+  sending.join();
+  EXPECT_EQ(all.size(), size);
+}
+
+TEST(SocketTest, TheLoopbackIsForThisHostAlone) {
+  auto listener = ListenTcp(0, ListenOn::kLoopback);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  EXPECT_EQ(listener->LocalAddress(), "127.0.0.1");
+  EXPECT_TRUE(ConnectTcp("127.0.0.1", listener->port(), absl::Seconds(60)).ok());
+}
+
 }  // namespace
 }  // namespace dpipe

@@ -13,9 +13,10 @@
 namespace dpipe {
 namespace {
 
-// Who has not said yet that it belongs here gets no room, and there are not many of them.
+// Who has not said yet that it belongs here gets no room, and there are not many of them: a process
+// says it at once, so that the oldest who has not goes first.
 constexpr uint32_t kMaxJoinBytes = 64 * 1024;
-constexpr size_t kMaxStrangers = 256;
+constexpr int kMaxStrangers = 256;
 // For a failure's words to reach everybody before the connections close.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 
@@ -67,14 +68,14 @@ bool StoreServer::Finished(absl::Duration stopping_for) const {
   return alone || stopping_for >= (failure_.ok() ? options_.silence : kFarewell);
 }
 
-bool StoreServer::has_room() const {
-  return clients_.size() < options_.num_processes + kMaxStrangers;
+void StoreServer::DropOldestStranger() {
+  const auto is_stranger = [](const Client& client) { return client.process < 0 && !client.gone; };
+  if (std::count_if(clients_.begin(), clients_.end(), is_stranger) < kMaxStrangers) return;
+  std::find_if(clients_.begin(), clients_.end(), is_stranger)->gone = true;
 }
 
-// Whoever finds no room waits in the listener's queue, which is not looked at meanwhile: poll
-// passes over negative descriptors.
 void StoreServer::PollOnce() {
-  std::vector<pollfd> entries = {{has_room() ? listener_.fd() : -1, POLLIN, 0}};
+  std::vector<pollfd> entries = {{listener_.fd(), POLLIN, 0}};
   std::vector<Client*> polled;
   for (Client& client : clients_) {
     const short events = client.out.empty() ? POLLIN : POLLIN | POLLOUT;
@@ -92,7 +93,9 @@ void StoreServer::PollOnce() {
   }
   if (entries[0].revents & POLLIN) {
     Socket socket = AcceptTcp(listener_);
-    if (socket.fd() >= 0) clients_.emplace_back().socket = std::move(socket);
+    if (socket.fd() < 0) return;
+    DropOldestStranger();
+    clients_.emplace_back().socket = std::move(socket);
   }
 }
 

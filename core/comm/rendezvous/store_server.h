@@ -74,7 +74,7 @@ class StoreServer {
   void Fail(const absl::Status& status);
   void Send(Client* client, const StoreMessage& message);
   int num_joined() const { return static_cast<int>(joined_.size()); }
-  bool has_room() const;
+  void DropOldestStranger();
   bool all_joined() const { return num_joined() == options_.num_processes; }
 
   const StoreServerOptions options_;

@@ -450,6 +450,21 @@ TEST(StoreTest, JunkIsThrownOut) {
   EXPECT_TRUE(StoreClient::Join(ClientOptions(*server, 0, 1)).ok());
 }
 
+// More of them than there is room for, and they stay.
+TEST(StoreTest, SilentStrangersKeepNobodyOut) {
+  auto server = StartServer(Options(1));
+  std::vector<Socket> strangers;
+  for (int i = 0; i < 300; ++i) {
+    auto socket = ConnectTcp("127.0.0.1", server->port(), absl::Seconds(60));
+    ASSERT_TRUE(socket.ok()) << socket.status();
+    strangers.push_back(*std::move(socket));
+  }
+  StoreClientOptions options = ClientOptions(*server, 0, 1);
+  options.join_deadline = absl::Seconds(10);
+  const auto client = StoreClient::Join(options);
+  EXPECT_TRUE(client.ok()) << client.status();
+}
+
 TEST(StoreTest, WorksOverIpv6) {
   auto server = StartServer(Options(1));
   StoreClientOptions options = ClientOptions(*server, 0, 1);

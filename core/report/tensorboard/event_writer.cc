@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<EventWriter>> EventWriter::Create(const Options& 
   for (int number = 0; number == 0 || std::filesystem::exists(writer->path_, error); ++number) {
     writer->path_ = absl::StrCat(stem, ".", number);
   }
-  writer->file_.open(writer->path_, std::ios::binary | std::ios::trunc);
+  DPIPE_ASSIGN_OR_RETURN(writer->file_, AppendFile::Open(writer->path_, AppendFile::Start::kEmpty));
   Event version;
   version.set_file_version(kFileVersion);
   writer->Write(std::move(version));
@@ -82,11 +82,7 @@ void EventWriter::Text(int64_t step, const std::string& tag, const std::string& 
   Write(std::move(event));
 }
 
-absl::Status EventWriter::Flush() {
-  file_.flush();
-  if (file_.good()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("cannot write the event file ", path_));
-}
+absl::Status EventWriter::Flush() { return file_->Flush(); }
 
 double EventWriter::Now() const {
   if (options_.clock) return options_.clock();
@@ -95,8 +91,7 @@ double EventWriter::Now() const {
 
 void EventWriter::Write(Event event) {
   event.set_wall_time(Now());
-  const std::string record = FrameRecord(event.SerializeAsString());
-  file_.write(record.data(), static_cast<std::streamsize>(record.size()));
+  file_->Append(FrameRecord(event.SerializeAsString()));
 }
 
 }  // namespace dpipe::report::tensorboard

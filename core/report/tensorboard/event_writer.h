@@ -3,19 +3,20 @@
 #define DPIPE_CORE_REPORT_TENSORBOARD_EVENT_WRITER_H_
 
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/append_file.h"
 #include "core/base/status.h"
 #include "core/report/tensorboard/event.pb.h"
 
 namespace dpipe::report::tensorboard {
 
-// Not thread-safe. What cannot be written shows in Flush.
+// Not thread-safe. What cannot be written shows in Flush, and is written when that is possible
+// again (see AppendFile).
 class EventWriter {
  public:
   struct Options {
@@ -46,7 +47,7 @@ class EventWriter {
 
   const Options options_;
   std::string path_;
-  std::ofstream file_;
+  std::unique_ptr<AppendFile> file_;
 };
 
 }  // namespace dpipe::report::tensorboard

@@ -1,0 +1,38 @@
+#include "core/comm/rendezvous/launched_process.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "absl/strings/numbers.h"
+
+namespace dpipe {
+namespace {
+
+std::optional<int> NumberIn(const char* variable) {
+  const char* text = std::getenv(variable);
+  int number = -1;
+  if (text == nullptr || !absl::SimpleAtoi(text, &number)) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+// What a process of the job starts in its turn has the variable, too, but another parent.
+bool StartedByLauncher() { return NumberIn(kLauncherVariable) == getppid(); }
+
+std::optional<int> InheritedListener() {
+  const std::optional<int> fd = NumberIn(kListenerVariable);
+  if (fd.has_value()) unsetenv(kListenerVariable);  // not for programs that this one starts
+  return fd;
+}
+
+std::optional<int> InheritedHoldPipe() {
+  const std::optional<int> fd = NumberIn(kHoldVariable);
+  if (!fd.has_value() || !StartedByLauncher()) return std::nullopt;
+  fcntl(*fd, F_SETFD, FD_CLOEXEC);  // not for programs that this one starts
+  return fd;
+}
+
+}  // namespace dpipe
