@@ -1,7 +1,7 @@
 // From a strategy, a profile and a cluster to the plan to run.               [algorithms.md §2, §4]
 //
-// For every schedule and sharding that the strategy names, and every number of pipeline devices S, of
-// micro-batches M and of devices a pipeline group D that divide, the step is estimated
+// For every schedule and sharding that the strategy names, and every number of pipeline devices S,
+// of micro-batches M and of devices a pipeline group D that divide, the step is estimated
 // (estimate.h). Then, always the candidate of which the shortest step is expected (frontier.h): it
 // is partitioned and estimated again with its stages' times; when it is first once more, it is
 // scheduled, lowered, filled and simulated. That ends where what is expected of the rest exceeds
