@@ -48,7 +48,7 @@ constexpr double kOfStep = 0.95;
 // Moves of passes in a joint search at most; they come out of a separate allowance, not of the
 // budget. A move looks at all slots: of orders with more than so many it counts as several.
 constexpr int kMoves = 60000;
-constexpr int64_t kSlotsOfMove = 1536;
+constexpr int64_t kSlotsOfMove = 1536;  // and, as long orders have less to gain, by the square
 // How much longer than its bound a step may be for a shorter order not to be looked for.
 constexpr double kAtBound = 1.002;
 // Of a candidate that has no plan.
@@ -205,7 +205,8 @@ void Improver::Justify(Candidate* best) {
 void Improver::SearchJointly(Candidate* best) {
   absl::StatusOr<Schedule> order = OrderOf(*best);
   if (!order.ok()) return;
-  const int64_t price = (NumSlots(*order) + kSlotsOfMove - 1) / kSlotsOfMove;
+  const int64_t times = (NumSlots(*order) + kSlotsOfMove - 1) / kSlotsOfMove;
+  const int64_t price = times * times;
   Candidate moved = *best;
   moved.cut.schedule = std::make_shared<const Schedule>(*std::move(order));
   // What the two ways find differs much, and neither is the better one of all.

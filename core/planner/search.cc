@@ -234,7 +234,10 @@ class Search {
     budget_ -= work_.OfCut(candidate->shape);
     PlanBuilder& builder = pairs_.Of(*candidate);
     absl::StatusOr<PipelineCut> cut = builder.Cut(candidate->shape);
-    if (absl::IsResourceExhausted(cut.status())) budget_ -= work_.OfFailedCut(candidate->shape);
+    // What ends a search that finds nothing must not starve one that has a plan already.
+    if (!found_ && absl::IsResourceExhausted(cut.status())) {
+      budget_ -= work_.OfFailedCut(candidate->shape);
+    }
     DPIPE_ASSIGN_OR_RETURN(candidate->cut, std::move(cut));
     const Nanos bound_ns = builder.LowerBound(candidate->shape, candidate->cut);
     if (found_ && bound_ns > found_->step_ns) {
