@@ -213,157 +213,157 @@ class Trainer {
   absl::Status GoOnUnlessAsked(const char* what, const absl::Status& status) const {
     return options_.checkpoints.stop_on_error ? status : GoOnAfter(what, status);
   }
-}
 
-absl::Status
-AfterPiece() {
-  SayNotes();
-  if (!TakeRunSignal(options_, kSaveNowFile)) return absl::OkStatus();
-  return SaveCheckpoint(/*is_last=*/false);
-}
-
-void SayNotes() {
-  for (const std::string& line : run_->setup().TakeDeviceNotes()) say_(line);
-  for (const std::string& line : faults_->TakeLines()) say_(line);
-}
-
-// The log is written before the checkpoint is, so that no step is missing from it; where it
-// cannot be, the checkpoint is what counts. After the last step the log's error comes at the
-// run's end.
-absl::Status SaveCheckpoint(bool is_last) {
-  const absl::Status log = is_last ? absl::OkStatus() : observers_.Flush();
-  CheckpointInfo info;
-  info.training_ns = training_ns_before_ + training_ns_;
-  info.loss_sum = loss_.sum();
-  info.loss_weight = loss_.weight();
-  info.skipped_steps = faults_->num_skipped();
-  DPIPE_RETURN_IF_ERROR(run_->SaveCheckpoint(std::move(info), is_last));
-  return GoOnUnlessAsked("the log", log);
-}
-
-// On the session's own thread for this; the main thread waits meanwhile.
-void OnStep(const StepResult& step) {
-  const int global_batch = run_->plan().global_batch();
-  result_.steps = step.step + 1;
-  result_.images = result_.steps * global_batch;
-  training_ns_ += step.duration_ns;
-  faults_->OnStep(step);
-  if (step.applied) loss_.Add(step.loss);
-  result_.loss = loss_.mean();
-  StepReport report;
-  report.step = result_.steps;
-  report.loss = step.loss;
-  // Until there is one, what is not finite is shown.
-  report.mean_loss = loss_.weight() > 0 ? loss_.mean() : step.loss;
-  report.learning_rate = run_->job().optimizer.learning_rate.At(step.step);
-  report.images_per_second = static_cast<double>(global_batch) * kNanosPerSecond / step.duration_ns;
-  report.elapsed_s = static_cast<double>(MonotonicNow() - start_ns_) / kNanosPerSecond;
-  report.epoch = run_->Epoch(result_.steps);
-  observers_.OnStep(report);
-}
-
-absl::Status Save() {
-  TrainingRecord record;
-  record.steps = result_.steps;
-  record.images = result_.images;
-  record.loss = result_.loss;
-  record.ema_decay = run_->job().optimizer.ema_decay;
-  record.strategy = options_.strategy.name();
-  record.data_folder = options_.setup.data.folder;
-  record.command = options_.command;
-  DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-  return SaveTrainedModel(run_->setup().model(), weights, options_.format, record, options_.out);
-}
-
-// What may take long is left out, or given up, once the run is to stop. `work` is of this step,
-// which `last_step` notes when it is done.
-absl::Status DoUnlessStopped(int64_t* last_step, const std::function<absl::Status()>& work) {
-  if (*last_step == result_.steps) return absl::OkStatus();
-  if (stop_->is_requested()) {
-    left_out_ = true;
-    return absl::OkStatus();
+  absl::Status AfterPiece() {
+    SayNotes();
+    if (!TakeRunSignal(options_, kSaveNowFile)) return absl::OkStatus();
+    return SaveCheckpoint(/*is_last=*/false);
   }
-  const absl::Status status = work();
-  if (absl::IsCancelled(status) && stop_->is_requested()) {
-    left_out_ = true;
-    return absl::OkStatus();
+
+  void SayNotes() {
+    for (const std::string& line : run_->setup().TakeDeviceNotes()) say_(line);
+    for (const std::string& line : faults_->TakeLines()) say_(line);
   }
-  if (status.ok()) *last_step = result_.steps;
-  return status;
-}
 
-absl::Status Evaluate() {
-  if (evaluator_ == nullptr) return absl::OkStatus();
-  return DoUnlessStopped(&evaluated_step_, [this] { return EvaluateAll(); });
-}
+  // The log is written before the checkpoint is, so that no step is missing from it; where it
+  // cannot be, the checkpoint is what counts. After the last step the log's error comes at the
+  // run's end.
+  absl::Status SaveCheckpoint(bool is_last) {
+    const absl::Status log = is_last ? absl::OkStatus() : observers_.Flush();
+    CheckpointInfo info;
+    info.training_ns = training_ns_before_ + training_ns_;
+    info.loss_sum = loss_.sum();
+    info.loss_weight = loss_.weight();
+    info.skipped_steps = faults_->num_skipped();
+    DPIPE_RETURN_IF_ERROR(run_->SaveCheckpoint(std::move(info), is_last));
+    return GoOnUnlessAsked("the log", log);
+  }
 
-// The first line is of the weights that are saved, where they are evaluated.
-absl::Status EvaluateAll() {
-  result_.evaluation.clear();
-  if (options_.evaluate_saved || !run_->has_averages()) {
+  // On the session's own thread for this; the main thread waits meanwhile.
+  void OnStep(const StepResult& step) {
+    const int global_batch = run_->plan().global_batch();
+    result_.steps = step.step + 1;
+    result_.images = result_.steps * global_batch;
+    training_ns_ += step.duration_ns;
+    faults_->OnStep(step);
+    if (step.applied) loss_.Add(step.loss);
+    result_.loss = loss_.mean();
+    StepReport report;
+    report.step = result_.steps;
+    report.loss = step.loss;
+    // Until there is one, what is not finite is shown.
+    report.mean_loss = loss_.weight() > 0 ? loss_.mean() : step.loss;
+    report.learning_rate = run_->job().optimizer.learning_rate.At(step.step);
+    report.images_per_second =
+        static_cast<double>(global_batch) * kNanosPerSecond / step.duration_ns;
+    report.elapsed_s = static_cast<double>(MonotonicNow() - start_ns_) / kNanosPerSecond;
+    report.epoch = run_->Epoch(result_.steps);
+    observers_.OnStep(report);
+  }
+
+  absl::Status Save() {
+    TrainingRecord record;
+    record.steps = result_.steps;
+    record.images = result_.images;
+    record.loss = result_.loss;
+    record.ema_decay = run_->job().optimizer.ema_decay;
+    record.strategy = options_.strategy.name();
+    record.data_folder = options_.setup.data.folder;
+    record.command = options_.command;
     DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-    DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, run_->has_averages() ? "average" : "trained"));
+    return SaveTrainedModel(run_->setup().model(), weights, options_.format, record, options_.out);
   }
-  if (options_.evaluate_trained && run_->has_averages()) {
-    DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->TrainedWeights());
-    DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, "trained"));
+
+  // What may take long is left out, or given up, once the run is to stop. `work` is of this step,
+  // which `last_step` notes when it is done.
+  absl::Status DoUnlessStopped(int64_t* last_step, const std::function<absl::Status()>& work) {
+    if (*last_step == result_.steps) return absl::OkStatus();
+    if (stop_->is_requested()) {
+      left_out_ = true;
+      return absl::OkStatus();
+    }
+    const absl::Status status = work();
+    if (absl::IsCancelled(status) && stop_->is_requested()) {
+      left_out_ = true;
+      return absl::OkStatus();
+    }
+    if (status.ok()) *last_step = result_.steps;
+    return status;
   }
-  return absl::OkStatus();
-}
 
-absl::Status EvaluateWeights(const models::NamedTensors& weights, const char* name) {
-  LongTask task = Task(absl::StrCat("evaluating after step ", result_.steps),
-                       run_->setup().held_out()->options().global_batch);
-  DPIPE_ASSIGN_OR_RETURN(const EvaluationReport report,
-                         evaluator_->Evaluate(weights, name, result_.steps,
-                                              run_->Epoch(result_.steps), &task, &observers_));
-  const std::string text = EvaluationText(report);
-  if (result_.evaluation.empty()) result_.evaluation = text;
-  say_(absl::StrCat("Step ", result_.steps, ", held out: ", text));
-  return absl::OkStatus();
-}
+  absl::Status Evaluate() {
+    if (evaluator_ == nullptr) return absl::OkStatus();
+    return DoUnlessStopped(&evaluated_step_, [this] { return EvaluateAll(); });
+  }
 
-LongTask Task(const std::string& phase, int num_images) {
-  return LongTask(report::StandardErrorProgress("train"), phase, num_images,
-                  [this] { return stop_->is_requested(); });
-}
+  // The first line is of the weights that are saved, where they are evaluated.
+  absl::Status EvaluateAll() {
+    result_.evaluation.clear();
+    if (options_.evaluate_saved || !run_->has_averages()) {
+      DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
+      DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, run_->has_averages() ? "average" : "trained"));
+    }
+    if (options_.evaluate_trained && run_->has_averages()) {
+      DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->TrainedWeights());
+      DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, "trained"));
+    }
+    return absl::OkStatus();
+  }
 
-absl::Status DrawSamples() {
-  return DoUnlessStopped(&sampled_step_, [this] { return DrawGrid(); });
-}
+  absl::Status EvaluateWeights(const models::NamedTensors& weights, const char* name) {
+    LongTask task = Task(absl::StrCat("evaluating after step ", result_.steps),
+                         run_->setup().held_out()->options().global_batch);
+    DPIPE_ASSIGN_OR_RETURN(const EvaluationReport report,
+                           evaluator_->Evaluate(weights, name, result_.steps,
+                                                run_->Epoch(result_.steps), &task, &observers_));
+    const std::string text = EvaluationText(report);
+    if (result_.evaluation.empty()) result_.evaluation = text;
+    say_(absl::StrCat("Step ", result_.steps, ", held out: ", text));
+    return absl::OkStatus();
+  }
 
-absl::Status DrawGrid() {
-  models::TrainingSetup& setup = run_->setup();
-  DataLoader* shown = setup.held_out() != nullptr ? setup.held_out() : &setup.loader();
-  DPIPE_ASSIGN_OR_RETURN(models::DrawRequest request,
-                         GridRequest(setup.model(), options_.sample_prompts, shown));
-  request.options = options_.draw;
-  request.compute_dtype = options_.setup.compute_dtype;
-  DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-  LongTask task = Task(absl::StrCat("drawing samples after step ", result_.steps),
-                       static_cast<int>(request.prompts.size()));
-  DPIPE_ASSIGN_OR_RETURN(result_.last_samples,
-                         DrawSampleGrid(setup.model(), weights, request, setup.workers(),
-                                        options_.sample_folder, result_.steps, &task, &observers_));
-  return absl::OkStatus();
-}
+  LongTask Task(const std::string& phase, int num_images) {
+    return LongTask(report::StandardErrorProgress("train"), phase, num_images,
+                    [this] { return stop_->is_requested(); });
+  }
 
-const TrainerOptions& options_;
-const std::function<void(const std::string&)>& say_;
-std::optional<StopReceiver> others_;  // of several processes
-std::optional<RunStop> stop_;         // once the run has begun
-std::unique_ptr<TrainingRun> run_;
-std::unique_ptr<Evaluator> evaluator_;  // null where nothing is held out
-TrainingObservers observers_;
-const int64_t init_start_ms_ = UnixMillis();
-std::unique_ptr<FaultWatch> faults_;
-int64_t evaluated_step_ = -1, sampled_step_ = -1;  // the last ones
-bool left_out_ = false;         // an evaluation or samples, because the run is to stop
-Nanos training_ns_before_ = 0;  // of processes before this one
-Nanos training_ns_ = 0;         // of this one's steps
-Nanos start_ns_ = 0;
-RunningMean loss_;
-TrainerResult result_;
+  absl::Status DrawSamples() {
+    return DoUnlessStopped(&sampled_step_, [this] { return DrawGrid(); });
+  }
+
+  absl::Status DrawGrid() {
+    models::TrainingSetup& setup = run_->setup();
+    DataLoader* shown = setup.held_out() != nullptr ? setup.held_out() : &setup.loader();
+    DPIPE_ASSIGN_OR_RETURN(models::DrawRequest request,
+                           GridRequest(setup.model(), options_.sample_prompts, shown));
+    request.options = options_.draw;
+    request.compute_dtype = options_.setup.compute_dtype;
+    DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
+    LongTask task = Task(absl::StrCat("drawing samples after step ", result_.steps),
+                         static_cast<int>(request.prompts.size()));
+    DPIPE_ASSIGN_OR_RETURN(
+        result_.last_samples,
+        DrawSampleGrid(setup.model(), weights, request, setup.workers(), options_.sample_folder,
+                       result_.steps, &task, &observers_));
+    return absl::OkStatus();
+  }
+
+  const TrainerOptions& options_;
+  const std::function<void(const std::string&)>& say_;
+  std::optional<StopReceiver> others_;  // of several processes
+  std::optional<RunStop> stop_;         // once the run has begun
+  std::unique_ptr<TrainingRun> run_;
+  std::unique_ptr<Evaluator> evaluator_;  // null where nothing is held out
+  TrainingObservers observers_;
+  const int64_t init_start_ms_ = UnixMillis();
+  std::unique_ptr<FaultWatch> faults_;
+  int64_t evaluated_step_ = -1, sampled_step_ = -1;  // the last ones
+  bool left_out_ = false;         // an evaluation or samples, because the run is to stop
+  Nanos training_ns_before_ = 0;  // of processes before this one
+  Nanos training_ns_ = 0;         // of this one's steps
+  Nanos start_ns_ = 0;
+  RunningMean loss_;
+  TrainerResult result_;
 };
 
 }  // namespace
