@@ -75,8 +75,8 @@ class FolderDataset final : public SampleSource {
   absl::StatusOr<Sample> ParseRow(const nlohmann::ordered_json& row);
   absl::StatusOr<std::string> CaptionOf(const nlohmann::ordered_json& row);
   absl::Status ReadSidecars();
-  // Looks at every image's file: what is missing is noted, and sizes go into the fingerprint. `list`
-  // is where the images are named.
+  // Looks at every image's file: what is missing is noted, and sizes go into the fingerprint.
+  // `list` is where the images are named.
   absl::Status LookForFiles(const std::string& list);
   std::string PathOf(const std::string& file_name) const;
 

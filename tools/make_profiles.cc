@@ -6,9 +6,9 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/base/status.h"
+#include "core/command_line/command_line.h"
 #include "core/cost/roofline/catalogue.h"
 #include "gflags/gflags.h"
-#include "core/command_line/command_line.h"
 
 DEFINE_string(output, "", "folder to write DEVICE/MODEL_RESOLUTION.textproto into");
 DEFINE_string(only, "", "write only paths that contain this text");
@@ -41,6 +41,5 @@ absl::Status Main() {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
-  return dpipe::RunCommand(argc, argv, {"make_profiles", dpipe::tools::kUsage},
-                                  dpipe::tools::Main);
+  return dpipe::RunCommand(argc, argv, {"make_profiles", dpipe::tools::kUsage}, dpipe::tools::Main);
 }

@@ -65,7 +65,7 @@ struct LossCheck {
   double max_relative_difference = kNotMeasured;
   double tolerance = kNotMeasured;
   double max_gradient_norm_difference = kNotMeasured;  // relative, likewise
-  double gradient_norm_tolerance = kNotMeasured;  // of later steps; the first are held to more
+  double gradient_norm_tolerance = kNotMeasured;       // of later steps; the first are held to more
 };
 
 // What a strategy that reads frozen components' outputs back keeps on disk, and what making it
