@@ -69,7 +69,7 @@ class ShardTrainingTest : public ::testing::Test {
     flags.insert(flags.end(), more.begin(), more.end());
     const testlib::ProgramOutcome run = testlib::RunProgram("tools/train", flags);
     ASSERT_EQ(run.exit_code, 0) << run.err;
-    EXPECT_THAT(run.out, HasSubstr("1 images that cannot be decoded")) << "the damaged one";
+    EXPECT_THAT(run.out, HasSubstr("1 image that cannot be decoded")) << "the damaged one";
     EXPECT_THAT(run.out, HasSubstr(absl::StrCat(kNumImages, " images in ", data)));
   }
 
