@@ -406,7 +406,7 @@ TEST(ToolsTest, SmallBatchesTrainByDefault) {
         "tools/train", {"--data=" + DataFolder(), "--out=" + out, "--global_batch=" + batch,
                         "--devices=2", "--steps=1", "--samples=false"});
     EXPECT_EQ(run.exit_code, 0) << run.err;
-    EXPECT_THAT(run.out, HasSubstr("Trained 1 steps, " + batch + " images"));
+    EXPECT_THAT(run.out, HasSubstr("Trained 1 step, " + batch + " image"));
   }
 }
 
