@@ -65,8 +65,8 @@ void Touch(const std::string& path) {
 
 TEST(KeepWorkTest, PicturesThatCannotBeDrawnAreAWarning) {
   const std::string out = FreshPath("pictures");
-  Touch(out + ".samples");  // where a folder should be
-  const ProgramOutcome run = Train(out, {"--sample_every=2"});
+  // More steps of a sampler than there are timesteps.
+  const ProgramOutcome run = Train(out, {"--sample_every=2", "--sample_steps=3000"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("Warning:  the sample grid of step 2: "),
                              HasSubstr("Warning:  the sample grid of step 4: "),
