@@ -1,4 +1,5 @@
-// Where files lie for a program that `bazel run` starts in a folder of its own.
+// Where files are for programs that `bazel run` starts, in another folder than the user's, and for
+// those that are started by hand.
 #ifndef DPIPE_CORE_BASE_RUN_PATHS_H_
 #define DPIPE_CORE_BASE_RUN_PATHS_H_
 
@@ -11,6 +12,11 @@ std::string UserPath(const std::string& path);
 
 // A path for what the program makes: relative ones count from the workspace.
 std::string OutputPath(const std::string& path);
+
+// A path to what the program comes with (models' configurations, say): below the current folder,
+// as with `bazel run`, or else where Bazel puts such files beside the program, so that it can be
+// started in any folder. Where it is in neither, relative to the current folder.
+std::string ProgramDataPath(const std::string& path);
 
 bool IsFolder(const std::string& path);
 

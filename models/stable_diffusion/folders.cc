@@ -19,9 +19,10 @@ const std::vector<std::string>& BuiltInModels() {
 }
 
 absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
-  if (model == "tiny_sd" || model == "tiny_cdm") return absl::StrCat("data/", model);
+  if (model == "tiny_sd" || model == "tiny_cdm")
+    return ProgramDataPath(absl::StrCat("data/", model));
   for (const std::string& name : BuiltInModels()) {
-    if (model == name) return absl::StrCat("data/models/", name);
+    if (model == name) return ProgramDataPath(absl::StrCat("data/models/", name));
   }
   const std::string folder = UserPath(model);
   if (model.find('/') == std::string::npos && !IsFolder(folder)) {
