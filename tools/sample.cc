@@ -160,8 +160,11 @@ absl::Status Main() {
   DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(grid));
   const std::string out = OutPath();
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(out, png));
-  std::printf("Model:    %s\nSamples:  %s (%d images, by rows in the order of the prompts)\n",
-              model->folder().c_str(), out.c_str(), static_cast<int>(images.size()));
+  std::printf(
+      "Model:    %s\nSamples:  %s (%s)\n", model->folder().c_str(), out.c_str(),
+      images.size() == 1
+          ? "1 image"
+          : absl::StrCat(images.size(), " images, by rows in the order of the prompts").c_str());
   return absl::OkStatus();
 }
 
