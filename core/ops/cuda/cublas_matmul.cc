@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/cuda/cublas_lt_api.h"
+#include "core/ops/cuda/channels.h"
 #include "core/ops/cuda/elementwise.h"
 #include "core/ops/cuda/engine_choices.h"
 #include "core/ops/cuda/stream_of.h"
@@ -35,10 +36,19 @@ using Preference = Owned<cublasLtMatmulPreferenceOpaque_t>;
 
 cudaDataType_t TypeOf(DType dtype) { return dtype == DType::kF32 ? CUDA_R_32F : CUDA_R_16BF; }
 
-// Alignment matters to the choice up to 16 bytes.
-uint32_t AlignmentOf(const void* data) {
-  const auto address = reinterpret_cast<uintptr_t>(data);
-  return static_cast<uint32_t>(address % 16 == 0 ? 16 : address & ~(address - 1));
+// Alignment matters to the choice up to 16 bytes. That of all the addresses that sums of these
+// give.
+uint32_t AlignmentOf(uintptr_t offsets) {
+  return static_cast<uint32_t>(offsets % 16 == 0 ? 16 : offsets & ~(offsets - 1));
+}
+uint32_t AlignmentOf(const void* data) { return AlignmentOf(reinterpret_cast<uintptr_t>(data)); }
+// Of every row of every one of the `batch` matrices: heads of attention begin within a row.
+uint32_t AlignmentOf(const Matrix& matrix, int64_t batch) {
+  const int64_t size = SizeOf(matrix.dtype);
+  auto offsets =
+      reinterpret_cast<uintptr_t>(matrix.data) | static_cast<uintptr_t>(matrix.row_stride * size);
+  if (batch > 1) offsets |= static_cast<uintptr_t>(matrix.batch_stride * size);
+  return AlignmentOf(offsets);
 }
 
 // All that the choice of an algorithm depends on.
@@ -51,7 +61,7 @@ Key KeyOf(const Product& p) {
     key[i++] = matrix->row_stride;
     key[i++] = matrix->batch_stride;
     key[i++] = static_cast<int64_t>(matrix->dtype) * 2 + (matrix->transposed ? 1 : 0);
-    key[i++] = matrix->data == nullptr ? 0 : AlignmentOf(matrix->data);
+    key[i++] = matrix->data == nullptr ? 0 : AlignmentOf(*matrix, p.batch);
   }
   return key;
 }
@@ -114,6 +124,31 @@ class MatmulPlans {
 
   absl::Status Run(const std::shared_ptr<Device>& device, const Product& product,
                    cudaStream_t stream) {
+    const absl::Status done = RunAsOne(device, product, stream);
+    const bool is_whole = product.batch == 1 && product.d.row_stride == product.n;
+    if (!absl::IsUnimplemented(done) || product.bias == nullptr || !is_whole) return done;
+    // cuBLASLt has biases for fewer shapes than products; a kernel can add them, too.
+    Product without_bias = product;
+    without_bias.bias = nullptr;
+    DPIPE_RETURN_IF_ERROR(RunAsOne(device, without_bias, stream));
+    AddBias(*device, product);
+    return absl::OkStatus();
+  }
+
+ private:
+  static void AddBias(const Device& device, const Product& p) {
+    const ChannelsLast shape = {1, p.m, p.n};
+    if (p.d.dtype == DType::kF32) {
+      AddTerms<float>(StreamOf(device), shape, p.bias, nullptr, nullptr,
+                      static_cast<float*>(p.d.data));
+    } else {
+      AddTerms<Bf16>(StreamOf(device), shape, p.bias, nullptr, nullptr,
+                     static_cast<Bf16*>(p.d.data));
+    }
+  }
+
+  absl::Status RunAsOne(const std::shared_ptr<Device>& device, const Product& product,
+                        cudaStream_t stream) {
     const Key key = KeyOf(product);
     auto found = plans_.find(key);
     if (found == plans_.end()) {
@@ -140,7 +175,6 @@ class MatmulPlans {
     }
   }
 
- private:
   MatmulPlans(const CublasLtApi& api, cublasLtHandle_t handle,
               const dpipe::cuda::CudaDevice& device)
       : api_(api),
@@ -170,6 +204,9 @@ class MatmulPlans {
     }
     if (!plan.algorithms.empty()) return plan;
     if (status == CUBLAS_STATUS_SUCCESS) status = CUBLAS_STATUS_NOT_SUPPORTED;
+    // What it says of sums, and biases, of shapes for which it has none, is not documented.
+    const bool has_epilogue = p.bias != nullptr || p.a_sums != nullptr;
+    if (has_epilogue && status == CUBLAS_STATUS_INVALID_VALUE) status = CUBLAS_STATUS_NOT_SUPPORTED;
     return CublasLtStatus(api_, status,
                           absl::StrCat("cuBLASLt's algorithms for ", DescribeProduct(p, KeyOf(p))));
   }
@@ -281,11 +318,13 @@ class MatmulPlans {
       }
     }
     DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions));
-    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, AlignmentOf(p.b.data)));
-    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, AlignmentOf(p.a.data)));
-    DPIPE_RETURN_IF_ERROR(
-        set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, AlignmentOf(AddendOf(p).data)));
-    DPIPE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, AlignmentOf(p.d.data)));
+    const auto align = [&](cublasLtMatmulPreferenceAttributes_t attribute, const Matrix& matrix) {
+      return set(attribute, AlignmentOf(matrix, p.batch));
+    };
+    DPIPE_RETURN_IF_ERROR(align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.b));
+    DPIPE_RETURN_IF_ERROR(align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.a));
+    DPIPE_RETURN_IF_ERROR(align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, AddendOf(p)));
+    DPIPE_RETURN_IF_ERROR(align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.d));
     return preference;
   }
 

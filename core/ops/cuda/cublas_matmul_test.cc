@@ -19,6 +19,7 @@ namespace {
 struct FakeAlgorithm {
   int work = 1;
   bool refused = false;
+  bool refuses_bias = false;
 };
 
 struct Call {
@@ -42,6 +43,9 @@ class FakeCublas {
   std::vector<Call> TakeRuns() { return std::exchange(runs_, {}); }
   // As it was last set; 0 where it never was.
   int64_t attribute(cublasLtMatmulDescAttributes_t name) { return attributes_[name]; }
+  int64_t preference(cublasLtMatmulPreferenceAttributes_t name) { return preferences_[name]; }
+  // What the library says when it is asked for algorithms of products with sums.
+  void set_answer_to_sums(cublasStatus_t status) { answer_to_sums_ = status; }
 
  private:
   template <typename T>
@@ -52,6 +56,10 @@ class FakeCublas {
   }
 
   cublasStatus_t Name(int most, cublasLtMatmulHeuristicResult_t* results, int* found) {
+    if (attributes_[CUBLASLT_MATMUL_DESC_EPILOGUE] == CUBLASLT_EPILOGUE_BGRADB &&
+        answer_to_sums_ != CUBLAS_STATUS_SUCCESS) {
+      return answer_to_sums_;
+    }
     for (*found = 0; *found < std::min<int>(most, algorithms_.size()); ++*found) {
       results[*found] = {};
       results[*found].algo.data[0] = *found;
@@ -61,7 +69,10 @@ class FakeCublas {
   }
   cublasStatus_t Multiply(const cublasLtMatmulAlgo_t& settings, float beta, void* d) {
     const int number = static_cast<int>(settings.data[0]);
-    if (algorithms_[number].refused) return CUBLAS_STATUS_NOT_SUPPORTED;
+    const bool has_bias = attributes_[CUBLASLT_MATMUL_DESC_EPILOGUE] == CUBLASLT_EPILOGUE_BIAS;
+    if (algorithms_[number].refused || (has_bias && algorithms_[number].refuses_bias)) {
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
     for (int i = 0; i < algorithms_[number].work; ++i) device_->FillZero(d, 4);
     runs_.push_back({number, d, beta});
     return CUBLAS_STATUS_SUCCESS;
@@ -83,7 +94,10 @@ class FakeCublas {
     api.cublasLtGetVersion = []() -> size_t { return 130100; };
     api.cublasLtGetStatusString = [](cublasStatus_t) { return "cuBLAS's reason"; };
     api.cublasLtMatmulDescCreate = [](cublasLtMatmulDesc_t* made, cublasComputeType_t,
-                                      cudaDataType_t) { return Make(made); };
+                                      cudaDataType_t) {
+      fake->attributes_.clear();
+      return Make(made);
+    };
     api.cublasLtMatmulDescDestroy = [](cublasLtMatmulDesc_t) { return CUBLAS_STATUS_SUCCESS; };
     api.cublasLtMatmulDescSetAttribute = [](cublasLtMatmulDesc_t,
                                             cublasLtMatmulDescAttributes_t name, const void* value,
@@ -104,8 +118,11 @@ class FakeCublas {
       return CUBLAS_STATUS_SUCCESS;
     };
     api.cublasLtMatmulPreferenceSetAttribute = [](cublasLtMatmulPreference_t,
-                                                  cublasLtMatmulPreferenceAttributes_t, const void*,
-                                                  size_t) { return CUBLAS_STATUS_SUCCESS; };
+                                                  cublasLtMatmulPreferenceAttributes_t name,
+                                                  const void* value, size_t size) {
+      std::memcpy(&fake->preferences_[name], value, size);
+      return CUBLAS_STATUS_SUCCESS;
+    };
     api.cublasLtMatmulAlgoGetHeuristic =
         [](cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
            cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int most,
@@ -124,7 +141,8 @@ class FakeCublas {
   static FakeCublas* fake;
   const std::vector<FakeAlgorithm> algorithms_;
   Device* device_ = nullptr;
-  std::map<int, int64_t> attributes_;
+  std::map<int, int64_t> attributes_, preferences_;
+  cublasStatus_t answer_to_sums_ = CUBLAS_STATUS_SUCCESS;
   std::vector<Call> runs_;
 };
 FakeCublas* FakeCublas::fake = nullptr;
@@ -175,6 +193,50 @@ TEST_F(CublasMatmulTest, WhereAllAreRefusedItIsUnimplemented) {
   FakeCublas none(std::vector<FakeAlgorithm>{});
   const auto other = device_->Twin();
   EXPECT_TRUE(absl::IsUnimplemented(none.Multiply(other, AddedTo(other))));
+}
+
+TEST_F(CublasMatmulTest, ABiasThatTheLibraryRefusesIsAddedByAKernel) {
+  const FakeAlgorithm without_bias = {/*work=*/0, false, /*refuses_bias=*/true};
+  FakeCublas cublas({without_bias});
+  Product product = AddedTo(device_);
+  Tensor bias = Tensor::Zeros(device_, {8}, DType::kF32);
+  const Tensor numbers = RandomTensor(Device::Cpu(), {8}, DType::kF32, /*seed=*/1);
+  bias.CopyFrom(numbers);
+  product.bias = bias.data<float>();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(cublas.Multiply(device_, product).ok());
+    EXPECT_EQ(cublas.TakeRuns().size(), 1);
+  }
+  // The library only takes notes: the bias is all that has been added to the zeros.
+  const std::vector<double> sums = Values(OnDevice(Device::Cpu(), c_)), added = Values(numbers);
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(sums[i], 2 * added[i % 8]);
+}
+
+TEST_F(CublasMatmulTest, SumsThatTheLibraryDoesNotKnowAreUnimplemented) {
+  FakeCublas cublas({FakeAlgorithm()});
+  cublas.set_answer_to_sums(CUBLAS_STATUS_INVALID_VALUE);
+  Product product = AddedTo(device_);
+  ASSERT_TRUE(cublas.Multiply(device_, product).ok());
+  Tensor sums = Tensor::Zeros(device_, {8}, DType::kF32);
+  product.a_sums = sums.data<float>();
+  const absl::Status done = cublas.Multiply(device_, product);
+  EXPECT_TRUE(absl::IsUnimplemented(done)) << done;
+}
+
+TEST_F(CublasMatmulTest, AlignmentIsThatOfEveryMatrixOfABatch) {
+  FakeCublas cublas({FakeAlgorithm()});
+  // Four heads of 6 numbers of fp32: rows of 96 bytes, heads that begin 24 bytes apart.
+  const Tensor x = Tensor::Zeros(device_, {8, 24}, DType::kF32);
+  c_ = Tensor::Zeros(device_, {4, 8, 8}, DType::kF32);
+  Product product = {8, 8, 6};
+  product.batch = 4;
+  product.a = {x.raw_data(), DType::kF32, 24, 6};
+  product.b = {x.raw_data(), DType::kF32, 24, 6, /*transposed=*/true};
+  product.d = {c_.raw_data(), DType::kF32, 8, 64};
+  ASSERT_TRUE(cublas.Multiply(device_, product).ok());
+  EXPECT_EQ(cublas.preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES), 8);
+  EXPECT_EQ(cublas.preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES), 8);
+  EXPECT_EQ(cublas.preference(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES), 16);
 }
 
 TEST_F(CublasMatmulTest, AShareOfAGpuTellsItsSize) {

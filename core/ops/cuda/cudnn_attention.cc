@@ -291,6 +291,8 @@ void DescribeAttentionGrad(const AttentionShape& s, int capability_major, CudnnG
     return;
   }
   graph->AllowAnyOrder();
+  // cudnn-frontend clears the sums itself for older ones.
+  graph->Require(90600);
   const CudnnDescriptor& dq = chain.Product(
       ds, k, Matrices(kQueryGradSums, s, s.queries, s.size, DType::kF32, Place::kMemory));
   chain.Pointwise(CUDNN_POINTWISE_IDENTITY, dq, nullptr, Heads(kQueryGrads, s, s.queries));

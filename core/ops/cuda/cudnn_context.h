@@ -35,6 +35,8 @@ class CudnnContext {
                                            const Describe& describe, const std::string& operation,
                                            const std::shared_ptr<Device>& device,
                                            const std::vector<std::pair<int64_t, void*>>& memory);
+  // From now on PlanFor has this error for the key, and drops the plan.
+  void Refuse(const Key& key, const absl::Status& why) { plans_.insert_or_assign(key, why); }
   cudnnHandle_t handle() const { return handle_; }
 
  private:

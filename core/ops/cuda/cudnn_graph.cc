@@ -1,5 +1,6 @@
 #include "core/ops/cuda/cudnn_graph.h"
 
+#include <array>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -9,7 +10,10 @@ namespace dpipe::ops::cuda {
 absl::Status CudnnStatus(const CudnnApi& api, cudnnStatus_t status, absl::string_view call,
                          bool describing) {
   if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
-  const std::string message = absl::StrCat(call, ": ", api.cudnnGetErrorString(status));
+  std::array<char, 512> reason = {};
+  api.cudnnGetLastErrorString(reason.data(), reason.size());
+  std::string message = absl::StrCat(call, ": ", api.cudnnGetErrorString(status));
+  if (reason[0] != '\0') absl::StrAppend(&message, ": ", reason.data());
   // BAD_PARAM and its reasons have numbers from 2000 on, NOT_SUPPORTED and its reasons from 3000.
   const int first = describing ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_NOT_SUPPORTED;
   return status >= first && status < CUDNN_STATUS_INTERNAL_ERROR ? absl::UnimplementedError(message)

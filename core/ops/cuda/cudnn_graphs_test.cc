@@ -1,6 +1,8 @@
 // cuDNN checks descriptors as they are finalized. Skips where the library is not installed.
 #include "core/ops/cuda/cudnn_graphs.h"
 
+#include <cstdio>
+
 #include "core/ops/cuda/cudnn_plan.h"
 #include "gtest/gtest.h"
 
@@ -60,6 +62,9 @@ class FakeCudnn {
     version = of_version;
     api_.cudnnGetVersion = [] { return version; };
     api_.cudnnGetErrorString = [](cudnnStatus_t) { return "cuDNN's reason"; };
+    api_.cudnnGetLastErrorString = [](char* message, size_t size) {
+      std::snprintf(message, size, "what it says of the last error");
+    };
     api_.cudnnBackendCreateDescriptor = [](cudnnBackendDescriptorType_t,
                                            cudnnBackendDescriptor_t* descriptor) {
       static int some = 0;
@@ -97,7 +102,8 @@ TEST(RefusalsTest, GraphsThatAVersionDoesNotKnowAreUnimplemented) {
                         graph.get());
     const auto plan = CudnnPlan::Create(CudnnTarget(nullptr), std::move(graph), false);
     EXPECT_TRUE(absl::IsUnimplemented(plan.status())) << plan.status();
-    EXPECT_NE(plan.status().message().find("cudnnBackendFinalize of 0: cuDNN's reason"),
+    EXPECT_NE(plan.status().message().find("cudnnBackendFinalize of 0: cuDNN's reason: what it "
+                                           "says of the last error"),
               std::string::npos)
         << plan.status();
     EXPECT_TRUE(absl::IsUnimplemented(cudnn.Finalize(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)));
@@ -136,6 +142,10 @@ TEST(RefusalsTest, VersionsWhoseAttentionHasBugs) {
   EXPECT_TRUE(IsAsked(90800, text, 0));
   EXPECT_FALSE(IsAsked(91500, text, 9));
   EXPECT_TRUE(IsAsked(91501, text, 9));
+  AttentionShape any_order = full;
+  any_order.any_order = true;
+  EXPECT_FALSE(IsAsked(90500, any_order, 9));
+  EXPECT_TRUE(IsAsked(90600, any_order, 9));
   // Blackwell.
   EXPECT_TRUE(IsAsked(91701, full, 0));
   EXPECT_FALSE(IsAsked(91701, full, 10));

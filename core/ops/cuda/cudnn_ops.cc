@@ -89,18 +89,24 @@ absl::Status Run(const std::shared_ptr<Device>& device, Graph graph, DType dtype
     }
   }
   DPIPE_ASSIGN_OR_RETURN(CudnnContext * context, CudnnContext::Of(*device));
+  const CudnnContext::Key key = KeyOf(graph, dtype, shape);
   const absl::StatusOr<const CudnnPlan*> plan =
-      context->PlanFor(KeyOf(graph, dtype, shape), dtype == DType::kF32, describe,
+      context->PlanFor(key, dtype == DType::kF32, describe,
                        absl::StrCat(NameOf(graph), " of ", shape.batch, " samples, ",
                                     ShapeText(shape), " in ", DTypeName(dtype)),
                        device, memory);
-  if (absl::IsUnimplemented(plan.status())) {
-    device->Note(absl::StrCat(
-        NameOf(graph), " of ", ShapeText(shape), " in ", DTypeName(dtype),
-        " is computed by products instead, which is slower: ", plan.status().message()));
+  absl::Status done = plan.status();
+  if (plan.ok()) {
+    done = (*plan)->Run(context->handle(), device, memory);
+    // A plan may be refused only when it is to run: then nobody asks for it again.
+    if (absl::IsUnimplemented(done)) context->Refuse(key, done);
   }
-  DPIPE_RETURN_IF_ERROR(plan.status());
-  return (*plan)->Run(context->handle(), device, memory);
+  if (absl::IsUnimplemented(done)) {
+    device->Note(
+        absl::StrCat(NameOf(graph), " of ", ShapeText(shape), " in ", DTypeName(dtype),
+                     " is computed by products instead, which is slower: ", done.message()));
+  }
+  return done;
 }
 
 }  // namespace

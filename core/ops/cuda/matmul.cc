@@ -74,6 +74,10 @@ absl::Status Multiply(const std::shared_ptr<Device>& device, const Product& prod
 
 bool ShouldSumRows(int64_t m, int64_t n, int64_t k, int multiprocessors) {
   constexpr int64_t kTile = 128, kShort = 1024;
+  // Rows and columns of other lengths are not aligned: products of them are small, and whether the
+  // library sums them everywhere is not documented.
+  constexpr int64_t kPack = 8;
+  if (m % kPack != 0 || n % kPack != 0 || k % kPack != 0) return false;
   const int64_t tiles = ((m + kTile - 1) / kTile) * ((n + kTile - 1) / kTile);
   return tiles >= multiprocessors || k <= kShort;
 }

@@ -22,15 +22,21 @@ TEST(ShouldSumRowsTest, WhereTilesFillTheGpu) {
   EXPECT_TRUE(ShouldSumRows(1280, 5120, 16384, kH200));   // 10 x 40
 
   // Tiles that are not whole count: 11 x 12, and one fewer row of them.
-  EXPECT_TRUE(ShouldSumRows(10 * 128 + 1, 11 * 128 + 1, 65536, kH200));
-  EXPECT_FALSE(ShouldSumRows(10 * 128, 11 * 128 + 1, 65536, kH200));
+  EXPECT_TRUE(ShouldSumRows(10 * 128 + 8, 11 * 128 + 8, 65536, kH200));
+  EXPECT_FALSE(ShouldSumRows(10 * 128, 11 * 128 + 8, 65536, kH200));
 }
 
 TEST(ShouldSumRowsTest, WhereTheSumIsShort) {
-  EXPECT_TRUE(ShouldSumRows(1, 1, 1, kH200));
+  EXPECT_TRUE(ShouldSumRows(8, 8, 8, kH200));
   EXPECT_TRUE(ShouldSumRows(1280, 320, 64, kH200));  // the time embedding's
   EXPECT_TRUE(ShouldSumRows(320, 320, 1024, kH200));
-  EXPECT_FALSE(ShouldSumRows(320, 320, 1025, kH200));
+  EXPECT_FALSE(ShouldSumRows(320, 320, 1032, kH200));
+}
+
+TEST(ShouldSumRowsTest, NotWhereRowsOrColumnsAreNotAligned) {
+  EXPECT_FALSE(ShouldSumRows(1, 8, 8, kH200));
+  EXPECT_FALSE(ShouldSumRows(8, 9, 8, kH200));
+  EXPECT_FALSE(ShouldSumRows(8, 8, 77, kH200));
 }
 
 TEST(ShouldSumRowsTest, FewTilesFillAShareOfAGpu) {
@@ -43,14 +49,14 @@ TEST(ShouldSumRowsTest, FewTilesFillAShareOfAGpu) {
   EXPECT_TRUE(ShouldSumRows(320, 320, 262144, MultiprocessorsOf(*shares[0])));
 }
 
-// The bias's gradient of `rows` rows of one number: 2^24, and then ones.
+// The first bias's gradient of `rows` rows of eight equal numbers: 2^24, and then ones.
 double BiasGradAfterALargeRow(int64_t rows) {
   const auto device = std::make_shared<EmulatedDevice>();
-  const Tensor dy = Tensor::Empty(Device::Cpu(), {rows, 1}, DType::kF32);
-  for (int64_t i = 0; i < rows; ++i) dy.data<float>()[i] = i == 0 ? 1 << 24 : 1;
+  const Tensor dy = Tensor::Empty(Device::Cpu(), {rows, 8}, DType::kF32);
+  for (int64_t i = 0; i < rows * 8; ++i) dy.data<float>()[i] = i < 8 ? 1 << 24 : 1;
   const Tensor dy_there = OnDevice(device, dy);
-  Tensor dw = Tensor::Zeros(device, {1, 1}, DType::kF32);
-  Tensor db = Tensor::Zeros(device, {1}, DType::kF32);
+  Tensor dw = Tensor::Zeros(device, {8, 8}, DType::kF32);
+  Tensor db = Tensor::Zeros(device, {8}, DType::kF32);
   EXPECT_TRUE(LinearWeightGrad(dy_there, dy_there, &dw, &db).ok());
   return Values(OnDevice(Device::Cpu(), db))[0];
 }
@@ -59,8 +65,9 @@ double BiasGradAfterALargeRow(int64_t rows) {
 // in double.
 TEST(ShouldSumRowsTest, LinearLayersGoByIt) {
   EXPECT_EQ(BiasGradAfterALargeRow(1024), (1 << 24) + 1024);  // fp32 has even numbers there
-  // Of 1024 ones the kernel loses 15: the rest of the 16 rows of its first run's first thread.
-  EXPECT_EQ(BiasGradAfterALargeRow(1025), (1 << 24) + 1008);
+  // Of 1031 ones the kernel loses 15, the rest of the 16 rows of its first run's first thread, and
+  // 1016 are 2^24's next multiple of two but one.
+  EXPECT_EQ(BiasGradAfterALargeRow(1032), (1 << 24) + 1016);
 }
 
 }  // namespace
