@@ -82,7 +82,7 @@ absl::Status Check(const StoreClient& store, const std::vector<Described>& all) 
                          ": only a process that trains alone can have shares of a GPU"));
       }
       return refuse(owner->second, absl::StrCat("both are GPU ", gpu, " of ", store.HostOf(p),
-                                                ", whose processes need GPUs of their own"));
+                                                ", whose processes need a GPU each"));
     }
   }
   return absl::OkStatus();

@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// What a process is, asks for, and sees.
+// What a process is, requests, and sees.
 struct Process {
   std::string host = "node1";
   DeviceRequest request;
@@ -111,7 +111,7 @@ TEST(ChooseTogetherTest, OneGpuOfTwoProcessesIsRefused) {
   for (const Outcome& outcome : ChooseAll({process, process})) {
     EXPECT_THAT(std::string(outcome.status.message()),
                 HasSubstr("has cuda:0 (Fake GPU): both are GPU 0000:01:00.0 of node1, whose "
-                          "processes need GPUs of their own"));
+                          "processes need a GPU each"));
   }
   for (const Outcome& outcome : ChooseAll({process, Asks("cuda", {"0000:02:00.0"})})) {
     EXPECT_TRUE(outcome.status.ok()) << outcome.status;

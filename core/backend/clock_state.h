@@ -12,13 +12,13 @@
 namespace dpipe {
 
 // One line, now: "multiprocessors at 1980 of 1980 MHz, memory at 2619 of 2619 MHz, 41 C, 310 W"
-// and, where something holds clocks back, "; slowed by power limit". Of CPUs: "cores at 2300 MHz,
+// and, where something holds clocks back, "; slowed by power limit". For CPUs: "cores at 2300 MHz,
 // governor performance", of all cores of the machine and of the first one's governor. What the
 // system does not tell is left out; where it tells nothing, "clocks not told" and why.
 std::string ClockState(Device& device);
 
 namespace internal {
-// Of the GPU with that PCI bus id.
+// The same for the GPU with that PCI bus id.
 std::string GpuClockState(const NvmlApi& api, const std::string& pci_bus_id);
 // From the text of /proc/cpuinfo and of a scaling_governor file, which may be empty.
 std::string CpuClockState(absl::string_view cpuinfo, absl::string_view governor);

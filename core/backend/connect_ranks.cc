@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectRanks(
   if (shares == nullptr) return internal::ConnectByNccl(devices, deadline);
   return absl::FailedPreconditionError(
       absl::StrCat("ranks lie on ", by_gpu.size(), " GPUs, but ", shares->name(),
-                   " shares its GPU: each needs one of its own, or all have the same"));
+                   " shares its GPU: each rank needs its own GPU, or all must share one"));
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectJobRank(StoreClient* store,

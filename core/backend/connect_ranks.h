@@ -14,15 +14,15 @@
 
 namespace dpipe {
 
-// Of ranks that are threads of this process, in rank order. CPUs and whatever else has host memory
-// hand over references; so do ranks on one GPU, in the order of their streams; ranks on GPUs of
-// their own use NCCL. FailedPrecondition where some ranks share a GPU and others do not, naming two
+// Connects ranks that are threads of this process; in rank order. CPUs and whatever else has host
+// memory hand over references; so do ranks on one GPU, in the order of their streams; ranks with a
+// GPU each use NCCL. FailedPrecondition where some ranks share a GPU and others do not, naming two
 // devices; NotFound where NCCL is missing.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectRanks(
     const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline);
 
 // A ConnectJobRankFn: a rank of a job of several processes, whose ranks are all on CPUs (Gloo) or
-// each on a GPU of its own (NCCL).
+// on a GPU each (NCCL).
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectJobRank(StoreClient* store,
                                                              const JobRank& rank);
 

@@ -1,4 +1,4 @@
-// Two processes, each with a GPU of its own, over NCCL itself. Skips itself where there are not
+// Two processes, with a GPU each, over NCCL itself. Skips itself where there are not
 // two.
 #include <sys/wait.h>
 #include <unistd.h>

@@ -14,11 +14,11 @@
 
 namespace dpipe::internal {
 
-// Of GPUs of this process, one a rank.
+// For GPUs of this process, one a rank.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> ConnectByNccl(
     const std::vector<std::shared_ptr<Device>>& devices, absl::Duration deadline);
 
-// Of a GPU whose job has other processes, too.
+// For a GPU whose job has other processes, too.
 absl::StatusOr<std::unique_ptr<Communicator>> ConnectJobRankByNccl(StoreClient* store,
                                                                    const JobRank& rank);
 

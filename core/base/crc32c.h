@@ -9,7 +9,7 @@
 
 namespace dpipe {
 
-// Of `before`'s bytes followed by `bytes`, where `crc` is before's; 0 is that of no bytes.
+// The checksum of some bytes whose checksum is `crc`, followed by `bytes`; that of no bytes is 0.
 uint32_t ExtendCrc32c(uint32_t crc, absl::string_view bytes);
 
 inline uint32_t Crc32c(absl::string_view bytes) { return ExtendCrc32c(0, bytes); }

@@ -40,7 +40,7 @@ TEST(FileTest, CopiesWhatALinkLeadsTo) {
   ASSERT_TRUE(CopyFileAtomically(link, to).ok());
   EXPECT_FALSE(std::filesystem::is_symlink(to));
   EXPECT_TRUE(ReadFile(to).value() == content);
-  // It is a file of its own.
+  // It is a separate file.
   ASSERT_TRUE(WriteFileAtomically(to, "new").ok());
   EXPECT_TRUE(ReadFile(from).value() == content);
   EXPECT_THAT(std::string(CopyFileAtomically("/no/such/file", to).message()),
@@ -48,7 +48,7 @@ TEST(FileTest, CopiesWhatALinkLeadsTo) {
   EXPECT_EQ(ReadFile(to).value(), "new");
 }
 
-// Of files that the system cannot copy by itself it says that there is nothing in them.
+// The system says of files that it cannot copy by itself that there is nothing in them.
 TEST(FileTest, CopiesFilesOfUnknownSize) {
   const std::string to = TestPath("file_test_of_the_system");
   ASSERT_TRUE(CopyFileAtomically("/proc/self/cmdline", to).ok());

@@ -1,4 +1,4 @@
-// What this computer is called.
+// The name of this host.
 #ifndef DPIPE_CORE_BASE_HOST_NAME_H_
 #define DPIPE_CORE_BASE_HOST_NAME_H_
 

@@ -6,7 +6,7 @@
 
 namespace dpipe {
 
-// Of the calling thread, since it began: waiting and other programs do not count.
+// The calling thread's time since it began: waiting and other programs do not count.
 Nanos ThreadProcessorTime();
 
 }  // namespace dpipe

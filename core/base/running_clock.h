@@ -14,7 +14,8 @@ namespace dpipe {
 // take its own sleep for the silence of others. Setting the time of day changes nothing.
 class RunningClock {
  public:
-  // Who asks at least so often has run all the time; of a longer lap only so much counts.
+  // A process whose laps are no longer than `longest_lap` has run all the time; of a longer one
+  // only that much counts.
   explicit RunningClock(absl::Duration longest_lap) : longest_lap_(longest_lap) {}
 
   // Since the last call.

@@ -1,4 +1,4 @@
-// A folder of one's own for a while.
+// A folder for temporary files.
 #ifndef DPIPE_CORE_BASE_SCRATCH_FOLDER_H_
 #define DPIPE_CORE_BASE_SCRATCH_FOLDER_H_
 

@@ -1,4 +1,4 @@
-// A user's wish to stop, as SIGINT (Ctrl-C), SIGTERM (what schedulers send) or SIGHUP (the terminal
+// A request to stop, as SIGINT (Ctrl-C), SIGTERM (what schedulers send) or SIGHUP (the terminal
 // has gone).
 #ifndef DPIPE_CORE_BASE_STOP_REQUEST_H_
 #define DPIPE_CORE_BASE_STOP_REQUEST_H_

@@ -1,5 +1,5 @@
 // Makes collectives that can be started and waited for out of ones that block: for transports that
-// have no streams of their own.
+// have no streams for them.
 #ifndef DPIPE_CORE_COMM_COLLECTIVE_THREAD_H_
 #define DPIPE_CORE_COMM_COLLECTIVE_THREAD_H_
 
@@ -15,7 +15,7 @@
 
 namespace dpipe {
 
-// Runs what is started one after another, in the order of starting, on a thread of its own: it is
+// Runs what is started one after another, in the order of starting, on a separate thread: it is
 // made by the first Start, on the cores that the thread which calls that may use. Who waits for a
 // collective that is not under way yet runs it, and those before it, instead of that thread.
 class CollectiveThread {

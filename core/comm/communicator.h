@@ -70,7 +70,7 @@ class Communicator {
   // The ranks that this one will send to and receive from. Called by all ranks, before they do, or
   // by none: transports that connect two ranks when they first talk do it here at once, and
   // otherwise hold a rank's first message to another up on the rank's thread until the other one
-  // asks for it.
+  // posts the receive.
   virtual absl::Status ExpectMessages(absl::Span<const Rank> to, absl::Span<const Rank> from) {
     return absl::OkStatus();
   }

@@ -251,7 +251,7 @@ TEST_P(ConformanceTest, UnknownPeerIsRefused) {
 }
 
 // Nothing, an empty tensor, two element types, and more than fits in any buffer on the way, sent
-// before anybody asks for it and in both directions at once: in one run.
+// before its receive is posted and in both directions at once: in one run.
 TEST_P(ConformanceTest, MessagesOfAnySizeAndTypeArrive) {
   constexpr int64_t kLarge = 3 << 20;
   const auto statuses = RunRanks(2, [](Communicator& comm) -> absl::Status {

@@ -20,7 +20,7 @@ namespace {
 
 using Event = std::shared_ptr<DeviceEvent>;
 
-// Of collectives' messages: no message of a plan has it.
+// The tag of collectives' messages, which no message of a plan has.
 constexpr int64_t kCollectiveTag = std::numeric_limits<int64_t>::min();
 
 // When each message that is under way is written, in the order of the messages.
@@ -222,7 +222,7 @@ class PeerCommunicator : public Communicator {
     return specs;
   }
 
-  // Of each tensor that every rank brings, the sum of this rank's share, in rank order.
+  // This rank's share of the sum over the ranks, in rank order, for each tensor that they bring.
   absl::StatusOr<Tensors> SumOwnShares(const Group& group, const Tensors& tensors,
                                        const std::string& what);
   absl::Status AllReduce(const Group& group, const Tensors& tensors, const std::string& what);

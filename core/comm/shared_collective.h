@@ -1,6 +1,6 @@
 // The work of one collective among ranks whose threads reach each other's memory.
 //
-// It needs no threads of its own: it is divided into chunks, and whichever of the ranks has nothing
+// It needs no additional threads: it is divided into chunks, and whichever of the ranks has nothing
 // better to do takes the next one, its own or another's. Sums are taken in the members' order
 // within each chunk, so that their bits do not depend on who took it.
 #ifndef DPIPE_CORE_COMM_SHARED_COLLECTIVE_H_

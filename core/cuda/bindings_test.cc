@@ -33,7 +33,7 @@ TEST(BindingsTest, BoundFunctionsAnswer) {
   if (!nccl.ok()) GTEST_SKIP() << nccl.status().message();
   int version = 0;
   ASSERT_EQ((*nccl)->ncclGetVersion(&version), ncclSuccess);
-  EXPECT_GE(version, 21800) << "ncclCommSplit and non-blocking communicators";
+  EXPECT_GE(version, 21800) << "nonblocking communicators with a limit of their thread blocks";
 }
 
 TEST(CublasLtStatusTest, TellsWhatIsNotSupportedFromWhatIsWrong) {

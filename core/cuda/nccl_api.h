@@ -1,4 +1,4 @@
-// NCCL: messages and collectives between GPUs.
+// NCCL: messages between GPUs, of which our collectives are made.
 #ifndef DPIPE_CORE_CUDA_NCCL_API_H_
 #define DPIPE_CORE_CUDA_NCCL_API_H_
 
@@ -13,19 +13,12 @@
   X(ncclGetLastError)           \
   X(ncclGetUniqueId)            \
   X(ncclCommInitRankConfig)     \
-  X(ncclCommSplit)              \
   X(ncclCommGetAsyncError)      \
-  X(ncclCommFinalize)           \
-  X(ncclCommDestroy)            \
   X(ncclCommAbort)              \
   X(ncclGroupStart)             \
   X(ncclGroupEnd)               \
   X(ncclSend)                   \
-  X(ncclRecv)                   \
-  X(ncclAllReduce)              \
-  X(ncclReduceScatter)          \
-  X(ncclAllGather)              \
-  X(ncclBroadcast)
+  X(ncclRecv)
 
 namespace dpipe {
 

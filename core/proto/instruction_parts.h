@@ -32,11 +32,12 @@ inline bool IsBackward(Instruction::Kind kind) {
          kind == Instruction::WEIGHT_GRAD;
 }
 
-// The pass through which a gradient reaches the stage before: takes that of the stage's outputs.
-inline bool PropagatesGradient(Instruction::Kind kind) {
+// Backward passes that compute the gradient of the stage's inputs, which goes to the stage before,
+// from that of its outputs; and those that compute that of its weights.
+inline bool ComputesInputGrad(Instruction::Kind kind) {
   return kind == Instruction::BACKWARD || kind == Instruction::INPUT_GRAD;
 }
-inline bool AddsWeightGrad(Instruction::Kind kind) {
+inline bool ComputesWeightGrad(Instruction::Kind kind) {
   return kind == Instruction::BACKWARD || kind == Instruction::WEIGHT_GRAD;
 }
 

@@ -1,4 +1,4 @@
-// Of every schedule there is: whatever is asked, a schedule that verifies itself and is what the
+// For every generator: whatever is requested, a schedule that verifies itself and is what the
 // request says, or a reason.
 #include <algorithm>
 

@@ -1,6 +1,6 @@
-// Schedules of one backbone in two directions: two chains with weights of their own, the second on
-// the first one's devices in reverse, each with half of the micro-batches, so that one fills the
-// ramps of the other. Backward passes are joint. [algorithms.md §5]
+// Schedules of one backbone in two directions: two chains with a copy of the weights each, the
+// second on the first one's devices in reverse, each with half of the micro-batches, so that one
+// fills the ramps of the other. Backward passes are joint. [algorithms.md §5]
 #ifndef DPIPE_CORE_SCHEDULE_BIDIRECTIONAL_H_
 #define DPIPE_CORE_SCHEDULE_BIDIRECTIONAL_H_
 

@@ -29,7 +29,6 @@ ChainBoundaries::ChainBoundaries(const CostModel& cost, int component,
   });
   if (laps_end > 0 && laps_end < count) {
     crossings_[laps_end - 1].forward_bytes = cost.SelfConditioningBytesPerSample(component);
-    crossings_[laps_end - 1].ends_lap = true;
   }
 }
 

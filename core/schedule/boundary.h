@@ -42,7 +42,7 @@ struct KeptValue {
 
 class ChainBoundaries {
  public:
-  // Of a chain of `component`, whose stages partition its layers (each lap of them does).
+  // For a chain of `component`, whose stages partition its layers (each lap of them does).
   // O(values x stages).
   ChainBoundaries(const CostModel& cost, int component, const std::vector<BoundaryStage>& stages);
 
@@ -52,8 +52,6 @@ class ChainBoundaries {
   // What a message carries for one sample: forward, and back (0 where there is no way back).
   int64_t ForwardBytes(int k) const { return crossings_[k].forward_bytes; }
   int64_t GradientBytes(int k) const { return crossings_[k].gradient_bytes; }
-  // Whether k is the last stage of the first lap of two.
-  bool EndsLap(int k) const { return crossings_[k].ends_lap; }
   // By value, then by `to`.
   const std::vector<KeptValue>& kept() const { return kept_; }
 
@@ -61,7 +59,6 @@ class ChainBoundaries {
   struct Crossing {
     std::vector<int> values;
     int64_t forward_bytes = 0, gradient_bytes = 0;
-    bool ends_lap = false;
   };
   void AddLap(const ComponentProfile& component, const std::vector<BoundaryStage>& stages,
               int begin, int end);
@@ -70,7 +67,7 @@ class ChainBoundaries {
   std::vector<KeptValue> kept_;
 };
 
-// Of a plan's chain; stages with equal ranks share a device. The plan's header is in order.
+// For a plan's chain; stages with equal ranks share a device. The plan's header is in order.
 ChainBoundaries BoundariesOf(const Plan& plan, int chain, const CostModel& cost);
 
 }  // namespace dpipe

@@ -90,8 +90,6 @@ TEST(BoundaryTest, TheFirstLapHandsOverItsEstimate) {
       cost, 0, {{{0, 2}, 0, true}, {{2, 4}, 1, true}, {{0, 2}, 0, false}, {{2, 4}, 1, false}});
   EXPECT_EQ(laps.ForwardBytes(0), 110);
   EXPECT_EQ(laps.GradientBytes(0), 0);
-  EXPECT_FALSE(laps.EndsLap(0));
-  EXPECT_TRUE(laps.EndsLap(1));
   EXPECT_EQ(laps.ForwardBytes(1), 7);
   EXPECT_EQ(laps.GradientBytes(1), 0);
   EXPECT_EQ(laps.ForwardBytes(2), 110);

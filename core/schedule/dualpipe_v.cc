@@ -25,7 +25,7 @@ class DeviceOrder {
     slots_.push_back(slot);
     to_weigh_.push_back({Pass::kWeightGrad, slot.micro_batch, slot.stage});
   }
-  // Of the input gradient that has waited longest.
+  // The weight gradient whose input gradient has waited longest.
   void WeightGrad() {
     slots_.push_back(to_weigh_.front());
     to_weigh_.pop_front();

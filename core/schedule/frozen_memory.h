@@ -23,7 +23,7 @@ class FrozenMemory {
                const std::vector<std::vector<PassIndices>>& passes, const CostModel& cost);
 
   void AddTo(MemoryTimeline* timeline) const;
-  // Of the frozen layers that the rank runs.
+  // For the frozen layers that the rank runs.
   int64_t WeightBytes() const;
 
  private:

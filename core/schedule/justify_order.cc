@@ -10,7 +10,7 @@
 namespace dpipe {
 namespace {
 
-// Of std::minstd_rand, whose numbers the standard fixes and which is quicker than a RandomStream:
+// From std::minstd_rand, whose numbers the standard fixes and which is quicker than a RandomStream:
 // a list takes one or two for every pass.
 constexpr uint32_t kSeed = 20260102;
 

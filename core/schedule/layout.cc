@@ -146,31 +146,31 @@ absl::Status CheckCuts(const PipelineLayout& layout, int c, const CostModel& cos
   return absl::OkStatus();
 }
 
-// Gradients are summed layers by layers over the chains of a backbone.
-absl::Status CheckTwins(const PipelineLayout& layout) {
+// Gradients are summed over the chains of a backbone, stage by stage.
+absl::Status CheckSameCuts(const PipelineLayout& layout) {
   std::map<int, int> first;  // chain, by backbone
   for (int c = 0; c < static_cast<int>(layout.chains.size()); ++c) {
     const ChainPlacement& chain = layout.chains[c];
-    const ChainPlacement& twin = layout.chains[first.emplace(chain.backbone, c).first->second];
-    if (chain.num_stages != twin.num_stages) {
+    const ChainPlacement& model = layout.chains[first.emplace(chain.backbone, c).first->second];
+    if (chain.num_stages != model.num_stages) {
       return absl::InvalidArgumentError(absl::StrCat("chain ", c, " has ", chain.num_stages,
                                                      " stages and another of its backbone ",
-                                                     twin.num_stages));
+                                                     model.num_stages));
     }
     for (int k = 0; k < chain.num_stages; ++k) {
       const StagePlacement& stage = layout.stages[chain.first_stage + k];
-      const StagePlacement& other = layout.stages[twin.first_stage + k];
+      const StagePlacement& other = layout.stages[model.first_stage + k];
       const LayerRange &layers = stage.layers, &others = other.layers;
       if (layers == others && stage.forward_only == other.forward_only) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "stage ", chain.first_stage + k, " holds layers ", layers.ToString(), " and stage ",
-          twin.first_stage + k, " of the same backbone ", others.ToString()));
+          model.first_stage + k, " of the same backbone ", others.ToString()));
     }
   }
   return absl::OkStatus();
 }
 
-// A copy of weights for each chain makes sense on devices of its own.
+// The chains of a backbone hold their copies of its weights on different devices.
 absl::Status CheckCopies(const PipelineLayout& layout) {
   std::map<std::tuple<int, int, int>, int> first;  // stage, by device, backbone and first layer
   for (int s = 0; s < static_cast<int>(layout.stages.size()); ++s) {
@@ -280,7 +280,7 @@ absl::Status CheckLayout(const PipelineLayout& layout, const CostModel& cost) {
   for (int c = 0; c < static_cast<int>(layout.chains.size()); ++c) {
     DPIPE_RETURN_IF_ERROR(CheckCuts(layout, c, cost));
   }
-  DPIPE_RETURN_IF_ERROR(CheckTwins(layout));
+  DPIPE_RETURN_IF_ERROR(CheckSameCuts(layout));
   DPIPE_RETURN_IF_ERROR(CheckCopies(layout));
   return CheckDevices(layout, cost);
 }
@@ -335,20 +335,20 @@ int BackboneComponent(const CostModel& cost, int backbone) {
   return -1;
 }
 
-Seat SeatOf(const PipelineLayout& layout, int rank) {
+RankPosition PositionOf(const PipelineLayout& layout, int rank) {
   const int in_pipeline = layout.devices_per_pipeline();
-  Seat seat{rank / in_pipeline, 0, rank % in_pipeline};
+  RankPosition position{rank / in_pipeline, 0, rank % in_pipeline};
   int place = 0;
-  for (; seat.index >= layout.replicas[SeatedAt(layout, place)]; ++place) {
-    seat.index -= layout.replicas[SeatedAt(layout, place)];
+  for (; position.index >= layout.replicas[SeatedAt(layout, place)]; ++place) {
+    position.index -= layout.replicas[SeatedAt(layout, place)];
   }
-  seat.device = SeatedAt(layout, place);
-  return seat;
+  position.device = SeatedAt(layout, place);
+  return position;
 }
 
-int RankAt(const PipelineLayout& layout, const Seat& seat) {
-  int rank = seat.group * layout.devices_per_pipeline() + seat.index;
-  for (int place = 0; SeatedAt(layout, place) != seat.device; ++place) {
+int RankAt(const PipelineLayout& layout, const RankPosition& position) {
+  int rank = position.group * layout.devices_per_pipeline() + position.index;
+  for (int place = 0; SeatedAt(layout, place) != position.device; ++place) {
     rank += layout.replicas[SeatedAt(layout, place)];
   }
   return rank;

@@ -14,6 +14,7 @@
 #include "core/base/range.h"
 #include "core/base/status.h"
 #include "core/cost/cost_model.h"
+#include "core/schedule/rank_position.h"
 #include "core/schedule/schedule.h"
 
 namespace dpipe {
@@ -45,7 +46,7 @@ struct PipelineLayout {
 
   int devices_per_pipeline() const;  // D: the sum of replicas
   int num_groups() const { return num_devices / devices_per_pipeline(); }
-  // Of the first backbone, over its chains, and the samples of one of them.
+  // The micro-batches of the first backbone, over its chains, and the samples of one of them.
   int num_micro_batches() const;
   int micro_batch_size() const { return chains[0].micro_batch_size; }
   int samples_per_group() const { return num_micro_batches() * micro_batch_size(); }  // B_g
@@ -66,7 +67,7 @@ struct LayoutOptions {
 // another length than what it is by, or `seating` does not name every device once.
 absl::StatusOr<PipelineLayout> MakeLayout(const Schedule& schedule, const LayoutOptions& options);
 
-// Of a straight schedule (one chain, stage k on device k).
+// For a straight schedule (one chain, stage k on device k).
 struct StraightStage {
   LayerRange layers;
   int replicas = 1;
@@ -85,14 +86,9 @@ absl::Status CheckFit(const PipelineLayout& layout, const Schedule& schedule);
 // The component that is number `backbone` of the profile's backbones; -1 if there are fewer.
 int BackboneComponent(const CostModel& cost, int backbone);
 
-// A rank's place: number `index` (0 .. r-1) of `device` in `group`.
-struct Seat {
-  int group = 0;
-  int device = 0;
-  int index = 0;
-};
-Seat SeatOf(const PipelineLayout& layout, int rank);
-int RankAt(const PipelineLayout& layout, const Seat& seat);
+// `device` is the schedule's.
+RankPosition PositionOf(const PipelineLayout& layout, int rank);
+int RankAt(const PipelineLayout& layout, const RankPosition& position);
 
 // The samples of `micro_batch` of a chain that rank number `index` of a device takes in a group.
 SampleRange SamplesOf(const PipelineLayout& layout, int group, int chain, int device, int index,

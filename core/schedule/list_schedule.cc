@@ -349,20 +349,15 @@ absl::Status CheckLimits(const std::string& where, const std::vector<ScheduleCha
   return absl::OkStatus();
 }
 
-int KindRank(Pass pass, Pass first) {
+int KindRank(Pass pass) {
   if (pass == Pass::kWeightGrad) return 2;
-  const bool is_forward = pass == Pass::kForward;
-  return is_forward == (first == Pass::kForward) ? 0 : 1;
+  return pass == Pass::kForward ? 1 : 0;
 }
 
 }  // namespace
 
 ListPriority GradientsFirst(const ListCandidate& candidate) {
-  return {KindRank(candidate.slot.pass, Pass::kInputGrad), -candidate.remaining_ns, 0};
-}
-
-ListPriority ForwardsFirst(const ListCandidate& candidate) {
-  return {KindRank(candidate.slot.pass, Pass::kForward), -candidate.remaining_ns, 0};
+  return {KindRank(candidate.slot.pass), -candidate.remaining_ns, 0};
 }
 
 ListPriority LongestPathFirst(const ListCandidate& candidate) {

@@ -47,8 +47,6 @@ using ListPolicy = std::function<ListPriority(const ListCandidate&)>;
 // Input gradients (or joint backwards), then forwards, then weight gradients; within a kind the
 // longest remaining path.
 ListPriority GradientsFirst(const ListCandidate& candidate);
-// Forwards, then input gradients, then weight gradients; within a kind the longest remaining path.
-ListPriority ForwardsFirst(const ListCandidate& candidate);
 // The longest remaining path among forwards and input gradients; weight gradients last.
 ListPriority LongestPathFirst(const ListCandidate& candidate);
 // The lowest micro-batch among forwards and input gradients; weight gradients last.

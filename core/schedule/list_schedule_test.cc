@@ -8,6 +8,10 @@
 namespace dpipe {
 namespace {
 
+ListPriority ForwardsFirst(const ListCandidate& candidate) {
+  return {candidate.slot.pass != Pass::kForward, -candidate.remaining_ns, 0};
+}
+
 ScheduleChain Chain(std::vector<int> devices, int num_micro_batches, int num_forward_only = 0) {
   ScheduleChain chain;
   chain.devices = std::move(devices);

@@ -8,12 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "core/proto/instruction_parts.h"
 #include "core/schedule/boundary.h"
-#include "core/schedule/gradient_groups.h"
 #include "core/schedule/param_gathers.h"
 #include "core/schedule/plan_io.h"
 #include "core/schedule/relaxation.h"
 #include "core/schedule/rendezvous.h"
 #include "core/schedule/resharding.h"
+#include "core/schedule/weight_groups.h"
 
 namespace dpipe {
 namespace {
@@ -29,7 +29,7 @@ Instruction* Add(Instruction::Kind kind, DeviceProgram* program) {
   return instruction;
 }
 
-// It belongs to the exchange: the prologue has it and the last step does not.
+// A flush belongs to the exchange: the prologue has it and the last step does not.
 void AddFlush(DeviceProgram* program) { Add(Instruction::FLUSH, program)->set_step_offset(1); }
 
 template <typename R>
@@ -38,13 +38,14 @@ void SetRange(const R& range, Range* proto) {
   proto->set_end(range.end);
 }
 
-// Copies of weights on other ranks cannot be divided too: a shard has one holder.
+// Weights that several stages hold cannot be sharded: a shard has one holder.
 absl::Status CheckShards(const PipelineLayout& layout) {
-  const std::vector<int> twins = TwinStages(layout);
-  for (int s = 0; s < static_cast<int>(twins.size()); ++s) {
-    if (twins[s] < 0 || twins[s] == s) continue;
+  const WeightGroups groups(layout);
+  for (int g = 0; g < groups.size(); ++g) {
+    const std::vector<int>& stages = groups.group(g).stages;
+    if (stages.size() < 2) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("stages ", twins[s], " and ", s,
+        absl::StrCat("stages ", stages[0], " and ", stages[1],
                      " are copies of the same layers, which cannot be sharded"));
   }
   return absl::OkStatus();
@@ -93,8 +94,9 @@ class Lowering {
   void SetHeader(Plan* plan) const;
   void AddStages(Plan* plan) const;
   absl::Status AddRank(int rank, Plan* plan) const;
-  void AddItem(const Seat& seat, const WorkItem& item, DeviceProgram* program) const;
-  void AddMessages(const Seat& seat, const WorkItem& item, DeviceProgram* program) const;
+  void AddItem(const RankPosition& position, const WorkItem& item, DeviceProgram* program) const;
+  void AddMessages(const RankPosition& position, const WorkItem& item,
+                   DeviceProgram* program) const;
   const std::vector<ReshardingMessage>& Resharding(int micro_batch_size, int senders,
                                                    int receivers) const {
     std::vector<ReshardingMessage>& parts = resharding_[{micro_batch_size, senders, receivers}];
@@ -174,21 +176,22 @@ void Lowering::AddStages(Plan* plan) const {
 }
 
 // One for each rank of the other stage that shares samples with this one.
-void Lowering::AddMessages(const Seat& seat, const WorkItem& item, DeviceProgram* program) const {
+void Lowering::AddMessages(const RankPosition& position, const WorkItem& item,
+                           DeviceProgram* program) const {
   const ChainPlacement& chain = layout_.chains[layout_.stages[item.stage].chain];
   const int other = layout_.stages[item.peer_stage].device;
   const int boundary = std::min(item.stage, item.peer_stage) - chain.first_stage;
   const ChainBoundaries& boundaries = boundaries_[layout_.stages[item.stage].chain];
   const int64_t bytes =
       item.activation ? boundaries.ForwardBytes(boundary) : boundaries.GradientBytes(boundary);
-  const int micro_batch = seat.group * layout_.samples_per_group() + chain.first_sample +
+  const int micro_batch = position.group * layout_.samples_per_group() + chain.first_sample +
                           item.micro_batch * chain.micro_batch_size;  // its first sample
-  const int first_rank = RankAt(layout_, {seat.group, other, 0});
+  const int first_rank = RankAt(layout_, {position.group, other, 0});
   const bool sends = item.kind == Instruction::SEND;
-  const int own = layout_.replicas[seat.device], theirs = layout_.replicas[other];
+  const int own = layout_.replicas[position.device], theirs = layout_.replicas[other];
   for (const ReshardingMessage& part : sends ? Resharding(chain.micro_batch_size, own, theirs)
                                              : Resharding(chain.micro_batch_size, theirs, own)) {
-    if ((sends ? part.from : part.to) != seat.index) continue;
+    if ((sends ? part.from : part.to) != position.index) continue;
     Instruction* message = Add(item.kind, program);
     message->set_payload(item.activation ? Instruction::ACTIVATION : Instruction::GRADIENT);
     message->set_stage(item.stage);
@@ -201,8 +204,9 @@ void Lowering::AddMessages(const Seat& seat, const WorkItem& item, DeviceProgram
   }
 }
 
-void Lowering::AddItem(const Seat& seat, const WorkItem& item, DeviceProgram* program) const {
-  if (IsMessage(item.kind)) return AddMessages(seat, item, program);
+void Lowering::AddItem(const RankPosition& position, const WorkItem& item,
+                       DeviceProgram* program) const {
+  if (IsMessage(item.kind)) return AddMessages(position, item, program);
   Instruction* instruction = Add(item.kind, program);
   if (item.kind == Instruction::LOAD_BATCH) {
     instruction->set_component(ComponentOf(item.stage));
@@ -218,8 +222,8 @@ void Lowering::AddItem(const Seat& seat, const WorkItem& item, DeviceProgram* pr
     return instruction->set_bytes(GatheredBytes(cost_, ComponentOf(item.stage), item.layers));
   }
   if (item.kind != Instruction::LOAD_BATCH) instruction->set_micro_batch(item.micro_batch);
-  SetRange(SamplesOf(layout_, seat.group, layout_.stages[item.stage].chain, seat.device, seat.index,
-                     item.micro_batch),
+  SetRange(SamplesOf(layout_, position.group, layout_.stages[item.stage].chain, position.device,
+                     position.index, item.micro_batch),
            instruction->mutable_samples());
 }
 
@@ -257,23 +261,23 @@ absl::Status Lowering::AddRank(int rank, Plan* plan) const {
   }
   AddExchange(rank, 0, program);
   size_t next_item = 0;
-  int position = 0;
+  int num_compute = 0;  // instructions of this step's passes and reductions so far
   const auto add_fill = [&] {
-    for (; next_item < items.size() && items[next_item].position <= position; ++next_item) {
+    for (; next_item < items.size() && items[next_item].position <= num_compute; ++next_item) {
       if (items[next_item].step_offset != 0) AddFrozen(items[next_item], program);
     }
-    ++position;
+    ++num_compute;
   };
-  const Seat seat = SeatOf(layout_, rank);
-  for (const WorkItem& item : work_[seat.device]) {
+  const RankPosition position = PositionOf(layout_, rank);
+  for (const WorkItem& item : work_[position.device]) {
     if (!IsMessage(item.kind)) add_fill();
-    AddItem(seat, item, program);
+    AddItem(position, item, program);
   }
   add_fill();
   if (next_item < items.size()) {
     return absl::InvalidArgumentError(absl::StrCat("a fill item of rank ", rank, " is at position ",
                                                    items[next_item].position, "; the rank has ",
-                                                   position, " compute instructions"));
+                                                   num_compute, " compute instructions"));
   }
   if (flush_) AddFlush(program);
   AddExchange(rank, 1, program);
@@ -302,7 +306,7 @@ absl::StatusOr<Plan> LowerPlan(const PipelineLayout& layout, const Schedule& sch
   if (computes_frozen && layout.samples_per_group() % quantum != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("a pipeline group's ", layout.samples_per_group(),
-                     " samples are no multiple of the frozen quantum, ", quantum));
+                     " samples are not a multiple of the frozen quantum, ", quantum));
   }
   if (options.shard != ShardPolicy::kNone) DPIPE_RETURN_IF_ERROR(CheckShards(layout));
   FrozenPlacement frozen;

@@ -395,7 +395,7 @@ TEST(LowerChainsTest, EverySchedulesPlanIsValid) {
     const auto chains = RandomChains(stream, num_backbones, std::min(6, num_layers));
     ListScheduleOptions list;
     list.split_backward = stream.NextBelow(2) == 0;
-    list.policy = stream.NextBelow(2) == 0 ? GradientsFirst : ForwardsFirst;
+    list.policy = stream.NextBelow(2) == 0 ? GradientsFirst : OldestFirst;
     const auto schedule = ListSchedule("random", chains, list);
     ASSERT_TRUE(schedule.ok()) << i << ": " << schedule.status();
     LayoutOptions layout;

@@ -175,7 +175,7 @@ TEST(LowerTest, RefusesWhatDoesNotFit) {
   setting.profile.frozen_layers = 1;
   setting.options.frozen_quantum = 2;
   EXPECT_EQ(setting.Lower().status().message(),
-            "a pipeline group's 3 samples are no multiple of the frozen quantum, 2");
+            "a pipeline group's 3 samples are not a multiple of the frozen quantum, 2");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ struct RankMemory {
   int peak_instruction = 0;  // the first at which the peak is reached
 };
 
-// Of a plan that is well formed (as LowerPlan makes them) in its steady state. Plan and cost model
+// For a plan that is well formed (as LowerPlan makes them) in its steady state. Plan and cost model
 // outlive it.
 class PlanMemory {
  public:
@@ -41,7 +41,7 @@ class PlanMemory {
   std::vector<ChainBoundaries> boundaries_;  // by chain
 };
 
-// Of one rank alone.
+// The same for one rank alone.
 RankMemory MemoryOfRank(const Plan& plan, int rank, const CostModel& cost);
 
 // ResourceExhausted, "rank 2, instruction 17 (FORWARD): peak 41.2 GiB exceeds the limit of 40.0

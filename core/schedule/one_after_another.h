@@ -1,4 +1,4 @@
-// Several backbones without a schedule of their own: each device trains one after the other.
+// Several backbones without a common schedule: each device trains one after the other.
 //
 // What systems that know one backbone do with a cascaded model. The first backbone's cool-down and
 // the second one's warm-up overlap where devices are free. [algorithms.md §3]

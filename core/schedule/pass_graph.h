@@ -79,7 +79,7 @@ class PassGraph {
  private:
   static constexpr int kNone = -1;
 
-  // Of a stage and micro-batch; kNone where there is no such pass.
+  // The pass of a stage and micro-batch; kNone where there is no such pass.
   struct PairOps {
     int forward = kNone, gradient = kNone, weights = kNone;
   };

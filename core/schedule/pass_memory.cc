@@ -92,7 +92,7 @@ void PassMemory::AddSaved(int i, MemoryTimeline* timeline) const {
   const int64_t samples = SamplesIn(instruction).size();
   const LayerRange layers = LayersIn(instruction);
   timeline->HoldDuring(i, cost_.WorkspaceBytesPerSample(component, layers) * samples);
-  const bool completes = AddsWeightGrad(instruction.kind());
+  const bool completes = ComputesWeightGrad(instruction.kind());
   const PassIndices* pass = Find(instruction.stage(), instruction.micro_batch());
   if (!completes || pass == nullptr) return;
   // What the forward pass of these layers saved ends here.

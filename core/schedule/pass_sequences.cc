@@ -116,7 +116,7 @@ Nanos PassSequences::EstimateBefore(int op, int other) {
   return Estimate();
 }
 
-// Of the window in place of the same passes.
+// Puts the window in place of the same passes.
 Nanos PassSequences::Estimate() {
   int previous = kNone, next = kNone;  // what surrounds it
   for (int op : window_) marked_[op] = true;

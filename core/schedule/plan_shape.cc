@@ -141,18 +141,20 @@ absl::StatusOr<PlanShape> PlanShape::Create(const Plan& plan, const CostModel& c
   DPIPE_RETURN_IF_ERROR(CheckChains(plan, cost));
   PlanShape shape;
   shape.samples_per_group_ = plan.num_micro_batches() * plan.micro_batch_size();
-  shape.places_.resize(plan.num_devices());
+  shape.positions_.resize(plan.num_devices(), {0, /*device=*/-1, 0});
   for (const PipelineChain& chain : plan.chains()) {
     shape.chains_.push_back(
         {chain.first_stage(), chain.num_stages(), chain.micro_batch_size(), chain.first_sample()});
   }
   DPIPE_RETURN_IF_ERROR(shape.AddStages(plan, cost));
   for (int r = 0; r < plan.num_devices(); ++r) {
-    if (shape.places_[r].device < 0)
+    if (shape.positions_[r].device < 0)
       return absl::InvalidArgumentError(absl::StrCat("rank ", r, " holds no stage"));
   }
   DPIPE_RETURN_IF_ERROR(shape.CheckLaps());
-  DPIPE_RETURN_IF_ERROR(shape.AddTwins(plan));
+  DPIPE_RETURN_IF_ERROR(shape.CheckSameCuts(plan));
+  shape.weights_.emplace(plan);
+  DPIPE_RETURN_IF_ERROR(shape.CheckWeights());
   shape.LinkStages(plan, cost);
   DPIPE_RETURN_IF_ERROR(CheckRelaxation(plan));
   shape.relaxation_ = plan.relaxation();
@@ -193,7 +195,7 @@ absl::Status PlanShape::AddStages(const Plan& plan, const CostModel& cost) {
   return absl::OkStatus();
 }
 
-// Of a stage: its ranks are those of another stage, or no other stage's.
+// The ranks of a stage are those of another stage, or no other stage's.
 absl::Status PlanShape::AddDevice(const Plan& plan, int s) {
   const Stage& stage = plan.stages(s);
   const std::string where = absl::StrCat("stage ", s, ": ");
@@ -214,18 +216,18 @@ absl::Status PlanShape::AddDevice(const Plan& plan, int s) {
                                                      " or not in order"));
     }
   }
-  int device = places_[stage.ranks(0)].device;
+  int device = positions_[stage.ranks(0)].device;
   const std::vector<int> ranks(stage.ranks().begin(), stage.ranks().end());
   if (device < 0) {
     device = static_cast<int>(devices_.size());
     for (int i = 0; i < stage.ranks_size(); ++i) {
-      RankPlace& place = places_[ranks[i]];
-      if (place.device >= 0) {
+      RankPosition& position = positions_[ranks[i]];
+      if (position.device >= 0) {
         return absl::InvalidArgumentError(
-            absl::StrCat("rank ", ranks[i], " holds stage ", devices_[place.device].stages[0],
+            absl::StrCat("rank ", ranks[i], " holds stage ", devices_[position.device].stages[0],
                          " and stage ", s, ", which have other ranks that differ"));
       }
-      place = {device, i / replicas, i % replicas};
+      position = {i / replicas, device, i % replicas};
     }
     devices_.push_back({ranks, replicas, {}});
   } else if (devices_[device].ranks != ranks) {
@@ -276,49 +278,47 @@ absl::Status PlanShape::CheckLaps() const {
   return absl::OkStatus();
 }
 
-absl::Status PlanShape::AddTwins(const Plan& plan) {
+// The gradients of a backbone's chains are summed stage by stage.
+absl::Status PlanShape::CheckSameCuts(const Plan& plan) const {
   std::map<int, int> first_chain;  // by component
   for (int c = 0; c < static_cast<int>(chains_.size()); ++c) {
     const int component = plan.chains(c).component();
     const ChainShape& first = chains_[first_chain.emplace(component, c).first->second];
     for (int k = 0; k < chains_[c].num_stages; ++k) {
       const int s = chains_[c].first_stage + k, model = first.first_stage + k;
-      if (stages_[s].layers != stages_[model].layers ||
-          stages_[s].forward_only != stages_[model].forward_only) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("stage ", s, " holds layers ", stages_[s].layers.ToString(), " and stage ",
-                         model, " of another chain of its backbone ",
-                         stages_[model].layers.ToString(), ", or one of them is forward-only"));
+      if (stages_[s].layers == stages_[model].layers &&
+          stages_[s].forward_only == stages_[model].forward_only) {
+        continue;
       }
-      if (stages_[s].forward_only) continue;
-      if (s == model) {
-        stages_[s].twins = static_cast<int>(twins_.size());
-        twins_.emplace_back();
-      }
-      stages_[s].twins = stages_[model].twins;
-      TwinShape& twins = twins_[stages_[s].twins];
-      for (int other : twins.stages) {
-        if (stages_[other].device != stages_[s].device) continue;
-        return absl::InvalidArgumentError(
-            absl::StrCat("stages ", other, " and ", s, " hold the same layers on the same ranks"));
-      }
-      twins.stages.push_back(s);
-      const std::vector<int>& ranks = devices_[stages_[s].device].ranks;
-      twins.ranks.insert(twins.ranks.end(), ranks.begin(), ranks.end());
+      return absl::InvalidArgumentError(
+          absl::StrCat("stage ", s, " holds layers ", stages_[s].layers.ToString(), " and stage ",
+                       model, " of another chain of its backbone ",
+                       stages_[model].layers.ToString(), ", or one of them is forward-only"));
     }
   }
-  for (TwinShape& twins : twins_) std::sort(twins.ranks.begin(), twins.ranks.end());
+  return absl::OkStatus();
+}
+
+absl::Status PlanShape::CheckWeights() const {
+  for (int g = 0; g < weights_->size(); ++g) {
+    std::map<int, int> first_stage;  // by device
+    for (int s : weights_->group(g).stages) {
+      const auto [first, is_new] = first_stage.emplace(stages_[s].device, s);
+      if (is_new) continue;
+      return absl::InvalidArgumentError(absl::StrCat("stages ", first->second, " and ", s,
+                                                     " hold the same layers on the same ranks"));
+    }
+  }
   for (int s = 0; s < num_stages(); ++s) {
     const int lap = stages_[s].forward_only ? chains_[stages_[s].chain].num_stages / 2 : 0;
-    const StageShape& holder = stages_[s + lap];
-    stages_[s].weights = holder.twins;
-    const TwinShape& twins = twins_[holder.twins];
+    const WeightGroup& group = weights_->GroupOf(s);
+    const bool sharded = stages_[s + lap].sharded;
     DPIPE_RETURN_IF_ERROR(
-        Same(absl::StrCat("stage ", s, ": sharded"), int{stages_[s].sharded}, int{holder.sharded}));
-    if (!holder.sharded || (twins.stages.size() == 1 && twins.ranks.size() > 1)) continue;
+        Same(absl::StrCat("stage ", s, ": sharded"), int{stages_[s].sharded}, int{sharded}));
+    if (!sharded || (group.stages.size() == 1 && group.ranks.size() > 1)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("stage ", s, " is sharded, and its layers have ", twins.stages.size(),
-                     " copies on ", twins.ranks.size(), " ranks; they must have one on several"));
+        absl::StrCat("stage ", s, " is sharded, and its layers have ", group.stages.size(),
+                     " copies on ", group.ranks.size(), " ranks; they must have one on several"));
   }
   return absl::OkStatus();
 }
@@ -348,11 +348,11 @@ int64_t PlanShape::GradientBytes(int stage) const {
 }
 
 SampleRange PlanShape::SamplesOf(int rank, int stage, int micro_batch) const {
-  const RankPlace& place = places_[rank];
+  const RankPosition& position = positions_[rank];
   const ChainShape& chain = chains_[stages_[stage].chain];
-  const int size = chain.micro_batch_size / devices_[place.device].replicas;
-  const int begin = place.group * samples_per_group_ + chain.first_sample +
-                    micro_batch * chain.micro_batch_size + place.index * size;
+  const int size = chain.micro_batch_size / devices_[position.device].replicas;
+  const int begin = position.group * samples_per_group_ + chain.first_sample +
+                    micro_batch * chain.micro_batch_size + position.index * size;
   return {begin, begin + size};
 }
 

@@ -2,6 +2,7 @@
 #ifndef DPIPE_CORE_SCHEDULE_PLAN_SHAPE_H_
 #define DPIPE_CORE_SCHEDULE_PLAN_SHAPE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "core/cost/cost_model.h"
 #include "core/proto/plan.pb.h"
 #include "core/schedule/boundary.h"
+#include "core/schedule/rank_position.h"
+#include "core/schedule/weight_groups.h"
 
 namespace dpipe {
 
@@ -22,8 +25,6 @@ struct StageShape {
   int previous = -1, next = -1;                     // stages of the chain
   bool local_previous = false, local_next = false;  // whether they lie on the same ranks
   int num_micro_batches = 0;
-  int twins = -1;    // an index of PlanShape::twins; -1: forward-only
-  int weights = -1;  // the same, but of a forward-only stage its second lap's
 };
 
 // Ranks that hold the same stages.
@@ -31,19 +32,6 @@ struct DeviceShape {
   std::vector<int> ranks;   // increasing
   int replicas = 1;         // of one pipeline group
   std::vector<int> stages;  // increasing
-};
-
-// Stages of the same backbone and layers, whose gradients are summed together.
-struct TwinShape {
-  std::vector<int> stages;  // increasing
-  std::vector<int> ranks;   // of all of them, increasing
-};
-
-// A rank's place: number `index` of `device`'s replicas in `group`.
-struct RankPlace {
-  int device = -1;
-  int group = 0;
-  int index = 0;
 };
 
 class PlanShape {
@@ -54,16 +42,17 @@ class PlanShape {
 
   int num_stages() const { return static_cast<int>(stages_.size()); }
   const StageShape& stage(int s) const { return stages_[s]; }
-  const RankPlace& place(int rank) const { return places_[rank]; }
+  // `device` is an index of PlanShape::device.
+  const RankPosition& position(int rank) const { return positions_[rank]; }
   const DeviceShape& device(int d) const { return devices_[d]; }
-  const DeviceShape& device_of(int rank) const { return devices_[places_[rank].device]; }
-  bool Holds(int rank, int stage) const { return stages_[stage].device == places_[rank].device; }
-  const std::vector<TwinShape>& twins() const { return twins_; }
+  const DeviceShape& device_of(int rank) const { return devices_[positions_[rank].device]; }
+  bool Holds(int rank, int stage) const { return stages_[stage].device == positions_[rank].device; }
+  const WeightGroups& weights() const { return *weights_; }
   const ChainBoundaries& boundaries(int chain) const { return boundaries_[chain]; }
   // What a message from a stage to a neighbour in its chain carries for one sample.
   int64_t ForwardBytes(int stage) const;   // to the next
   int64_t GradientBytes(int stage) const;  // to the previous
-  // Of a plan that is not relaxed, empty.
+  // Empty for a plan that is not relaxed.
   const Relaxation& relaxation() const { return relaxation_; }
   bool is_relaxed() const { return relaxation_.weights() != Relaxation::WEIGHTS_UNSPECIFIED; }
   // The samples of a micro-batch of a stage's chain that one of its ranks trains on.
@@ -74,7 +63,8 @@ class PlanShape {
   absl::Status AddDevice(const Plan& plan, int s);
   absl::Status CheckLaps() const;
   void LinkStages(const Plan& plan, const CostModel& cost);
-  absl::Status AddTwins(const Plan& plan);
+  absl::Status CheckSameCuts(const Plan& plan) const;
+  absl::Status CheckWeights() const;
 
   struct ChainShape {
     int first_stage = 0, num_stages = 0;
@@ -85,8 +75,8 @@ class PlanShape {
   std::vector<ChainShape> chains_;
   std::vector<StageShape> stages_;
   std::vector<DeviceShape> devices_;
-  std::vector<TwinShape> twins_;
-  std::vector<RankPlace> places_;
+  std::optional<WeightGroups> weights_;
+  std::vector<RankPosition> positions_;
   std::vector<ChainBoundaries> boundaries_;
 };
 

@@ -154,7 +154,7 @@ Schedule WithSplitGradients(const Schedule& schedule) {
   return *std::move(split);
 }
 
-// Whether backbones of so many layers can be cut into the schedule's stages.
+// Whether backbones of that many layers can be cut into the schedule's stages.
 bool Suits(const Schedule& schedule, const std::vector<int>& num_layers) {
   std::vector<bool> used(num_layers.size(), false);
   for (const ScheduleChain& chain : schedule.chains()) {

@@ -19,13 +19,13 @@ absl::Status Bad(const std::string& what) {
 
 // Whether the pass is the last of its micro-batch that adds weight gradients.
 bool CompletesGradients(const Plan& plan, const Instruction& pass) {
-  const bool adds = AddsWeightGrad(pass.kind());
+  const bool adds = ComputesWeightGrad(pass.kind());
   return adds && pass.layers().begin() == plan.stages(pass.stage()).layers().begin();
 }
 
 // Whether it is the last that reads the weights.
 bool ReadsWeightsLast(const Plan& plan, const Instruction& pass) {
-  const bool reads = PropagatesGradient(pass.kind());
+  const bool reads = ComputesInputGrad(pass.kind());
   return reads && pass.layers().begin() == plan.stages(pass.stage()).layers().begin();
 }
 
@@ -142,12 +142,12 @@ absl::Status CheckRelaxation(const Plan& plan) {
   if (plan.global_norm()) return Bad("updates wait for no global norm");
   const int count = plan.num_micro_batches(), per_update = relaxation.micro_batches_per_update();
   if (per_update < 1 || count % per_update != 0) {
-    return Bad(
-        absl::StrCat(count, " micro-batches are no multiple of the ", per_update, " of an update"));
+    return Bad(absl::StrCat(count, " micro-batches are not a multiple of the ", per_update,
+                            " of an update"));
   }
   const int per_sync = relaxation.updates_per_sync();
   if (per_sync < 0 || (per_sync > 0 && count / per_update % per_sync != 0)) {
-    return Bad(absl::StrCat(count / per_update, " updates are no multiple of the ", per_sync,
+    return Bad(absl::StrCat(count / per_update, " updates are not a multiple of the ", per_sync,
                             " after which they are shared"));
   }
   std::vector<int> stages(plan.num_devices(), 0);
@@ -165,7 +165,7 @@ absl::Status CheckRelaxation(const Plan& plan) {
     if (plan.devices_per_pipeline() != plan.stages_size()) {
       return Bad(absl::StrCat(plan.stages_size(), " stages on pipelines of ",
                               plan.devices_per_pipeline(),
-                              " devices: each device must hold one stage of its own"));
+                              " devices: each device must hold exactly one stage"));
     }
     for (int rank : stage.ranks()) {
       if (rank < 0 || rank >= plan.num_devices() || ++stages[rank] == 1) continue;

@@ -35,7 +35,7 @@ absl::StatusOr<Plan> RelaxPlan(Plan plan, const Relaxation& relaxation, const Co
 // and no recomputation where weights are predicted (the second forward pass would see others).
 absl::Status CheckRelaxation(const Plan& plan);
 
-// Of a relaxed plan: updates of one rank in a step.
+// The updates of one rank in a step of a relaxed plan.
 int UpdatesPerStep(const Plan& plan);
 
 // Copies of its weights that a rank keeps at most besides the current ones: stashed versions, or a

@@ -94,9 +94,9 @@ TEST(RelaxationTest, WhatCannotBeRelaxedIsRefusedWithTheReason) {
     return std::string(c.status().message());
   };
   EXPECT_THAT(refusal(Make(2, 4, Relaxed(Relaxation::STASHED, 3))),
-              HasSubstr("4 micro-batches are no multiple of the 3 of an update"));
+              HasSubstr("4 micro-batches are not a multiple of the 3 of an update"));
   EXPECT_THAT(refusal(Make(2, 4, Relaxed(Relaxation::STASHED, 1, 3), 2)),
-              HasSubstr("4 updates are no multiple of the 3 after which they are shared"));
+              HasSubstr("4 updates are not a multiple of the 3 after which they are shared"));
   EXPECT_THAT(refusal(Make(2, 4, Relaxed(Relaxation::STASHED), 2)),
               HasSubstr("stage 0 lies on 2 ranks, whose weights would drift apart"));
   Plan plan = Make(2, 4, Relaxed(Relaxation::PREDICTED))->plan;

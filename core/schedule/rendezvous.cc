@@ -5,48 +5,16 @@
 #include <deque>
 #include <map>
 #include <numeric>
-#include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/proto/instruction_parts.h"
+#include "core/schedule/weight_groups.h"
 
 namespace dpipe {
 namespace {
-
-using MatchTable = std::vector<std::vector<int>>;
-
-std::string Where(int rank, int index, const Instruction& instruction) {
-  return absl::StrCat("rank ", rank, ", instruction ", index, " (",
-                      Instruction::Kind_Name(instruction.kind()), ")");
-}
-
-// The field in which a SEND and a RECV contradict each other, with both values; empty if in none.
-std::string Difference(const Instruction& send, const Instruction& recv) {
-  const auto differs = [](const char* field, int64_t sent, int64_t received) {
-    return absl::StrCat(field, " ", sent, " is sent and ", received, " is received");
-  };
-  if (send.payload() != recv.payload()) {
-    return absl::StrCat("payload ", Instruction::Payload_Name(send.payload()), " is sent and ",
-                        Instruction::Payload_Name(recv.payload()), " is received");
-  }
-  const std::pair<const char*, std::pair<int64_t, int64_t>> fields[] = {
-      {"stage", {send.stage(), recv.peer_stage()}},
-      {"peer_stage", {send.peer_stage(), recv.stage()}},
-      {"component", {send.component(), recv.component()}},
-      {"micro_batch", {send.micro_batch(), recv.micro_batch()}},
-      {"samples.begin", {send.samples().begin(), recv.samples().begin()}},
-      {"samples.end", {send.samples().end(), recv.samples().end()}},
-      {"bytes", {send.bytes(), recv.bytes()}},
-      {"step_offset", {send.step_offset(), recv.step_offset()}}};
-  for (const auto& [field, values] : fields) {
-    if (values.first != values.second) return differs(field, values.first, values.second);
-  }
-  return "";
-}
 
 enum class Part { kPrologue, kSteady, kLast };
 
@@ -118,22 +86,8 @@ using MatchTimes = std::vector<std::vector<std::pair<int, int>>>;
 class Progress {
  public:
   Progress(const Plan& plan, const MatchTable& match, Part part, Runs runs = Runs::kInGroups)
-      : plan_(plan), match_(match), part_(part), ranks_(plan.devices_size()) {
+      : plan_(plan), match_(match), part_(part), weights_(plan), ranks_(plan.devices_size()) {
     for (int r = 0; r < plan.devices_size(); ++r) all_ranks_.push_back(r);
-    // Of the first stage with the same layers of the same component, which names the collective.
-    std::map<std::tuple<int, int, int>, int> first;
-    members_.resize(plan.stages_size());
-    for (int s = 0; s < plan.stages_size(); ++s) {
-      const Stage& stage = plan.stages(s);
-      first_stage_.push_back(first
-                                 .emplace(std::make_tuple(stage.component(), stage.layers().begin(),
-                                                          stage.layers().end()),
-                                          s)
-                                 .first->second);
-      if (stage.forward_only()) continue;  // its weights and ranks are those of its second lap
-      std::vector<int>& members = members_[first_stage_.back()];
-      members.insert(members.end(), stage.ranks().begin(), stage.ranks().end());
-    }
     for (int r = 0; r < plan.devices_size(); ++r) {
       const int size = plan.devices(r).instructions_size();
       groups_.push_back(runs == Runs::kInGroups ? GroupsOf(plan.devices(r), r, part)
@@ -159,7 +113,7 @@ class Progress {
       const auto& list = plan_.devices(r).instructions();
       if (at == list.size()) continue;
       return absl::InvalidArgumentError(absl::StrCat("deadlock in the ", NameOf(part_), ": ",
-                                                     Where(r, at, list[at]), " waits for ever",
+                                                     PlaceOf(r, at, list[at]), " waits for ever",
                                                      WaitsFor(list[at])));
     }
     return absl::OkStatus();
@@ -172,7 +126,7 @@ class Progress {
     int group[2] = {};     // of the run, by way: the last that is posted
     bool arrived = false;  // at the collective that is next
     bool queued = false;
-    std::map<int, int> reductions;  // done, by stage
+    std::map<int, int> reductions;  // done, by weight group
     int flushes = 0;                // done
   };
   struct Arrivals {
@@ -206,9 +160,9 @@ class Progress {
     if (instruction.kind() == Instruction::REDUCE_GRADS ||
         instruction.kind() == Instruction::GATHER_PARAMS ||
         instruction.kind() == Instruction::SYNC_PARAMS) {
-      const int first = first_stage_[instruction.stage()];
-      int& ordinal = state.reductions[first];
-      if (!Collective({first, ordinal}, members_[first], rank)) return false;
+      const int group = weights_.OfStage(instruction.stage());
+      int& ordinal = state.reductions[group];
+      if (!Collective({group, ordinal}, weights_.group(group).ranks, rank)) return false;
       ++ordinal;
     } else if (instruction.kind() == Instruction::OPTIMIZER_STEP && plan_.global_norm()) {
       if (!Collective({-1, 0}, all_ranks_, rank)) return false;
@@ -287,7 +241,7 @@ class Progress {
     }
   }
 
-  // Of the messages whose other side is there when a run is posted.
+  // When the messages are through whose other side is there when a run is posted.
   void NoteTimes(int rank) {
     ++clock_;
     ForMessages(rank, [&](int i, const Instruction& message) {
@@ -304,63 +258,15 @@ class Progress {
   const Plan& plan_;
   const MatchTable& match_;
   const Part part_;
+  const WeightGroups weights_;
   std::vector<RankState> ranks_;
   std::deque<int> queue_;
   std::map<std::pair<int, int>, Arrivals> arrivals_;
-  std::vector<int> first_stage_;           // by stage: of those whose gradients are summed together
-  std::vector<std::vector<int>> members_;  // by first stage: ranks
   std::vector<int> all_ranks_;
   std::vector<std::vector<int>> groups_;  // by rank and instruction
   int clock_ = 0;                         // runs that have been posted
   MatchTimes times_;
 };
-
-// Messages of one kind between two ranks, in the order of their list.
-using Queues = std::map<std::pair<int, int>, std::vector<int>>;  // (from, to)
-
-absl::Status Collect(const Plan& plan, Queues* sends, Queues* recvs) {
-  for (int r = 0; r < plan.devices_size(); ++r) {
-    const auto& list = plan.devices(r).instructions();
-    for (int i = 0; i < list.size(); ++i) {
-      if (!IsMessage(list[i])) continue;
-      const int peer = list[i].peer();
-      if (peer < 0 || peer >= plan.devices_size() || peer == r) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            Where(r, i, list[i]), ": peer ", peer, " is no other rank of ", plan.devices_size()));
-      }
-      if (list[i].kind() == Instruction::SEND) {
-        (*sends)[{r, peer}].push_back(i);
-      } else {
-        (*recvs)[{peer, r}].push_back(i);
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status MatchLink(const Plan& plan, std::pair<int, int> link, const std::vector<int>& sends,
-                       const std::vector<int>& recvs, MatchTable* match) {
-  const auto& from = plan.devices(link.first).instructions();
-  const auto& to = plan.devices(link.second).instructions();
-  for (size_t k = 0; k < sends.size() && k < recvs.size(); ++k) {
-    const std::string difference = Difference(from[sends[k]], to[recvs[k]]);
-    if (!difference.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(Where(link.first, sends[k], from[sends[k]]), " meets ",
-                       Where(link.second, recvs[k], to[recvs[k]]), ": ", difference));
-    }
-    (*match)[link.first][sends[k]] = recvs[k];
-    (*match)[link.second][recvs[k]] = sends[k];
-  }
-  if (sends.size() == recvs.size()) return absl::OkStatus();
-  const bool more_sends = sends.size() > recvs.size();
-  const int rank = more_sends ? link.first : link.second;
-  const int index = more_sends ? sends[recvs.size()] : recvs[sends.size()];
-  return absl::InvalidArgumentError(
-      absl::StrCat(Where(rank, index, plan.devices(rank).instructions(index)),
-                   " has no counterpart: rank ", link.first, " sends ", sends.size(),
-                   " messages to rank ", link.second, ", which receives ", recvs.size()));
-}
 
 // Without work for the next step there is no prologue, and the last step is like the others.
 std::vector<Part> PartsOf(const Plan& plan) {
@@ -373,23 +279,6 @@ std::vector<Part> PartsOf(const Plan& plan) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::vector<std::vector<int>>> MatchMessages(const Plan& plan) {
-  Queues sends, recvs;
-  DPIPE_RETURN_IF_ERROR(Collect(plan, &sends, &recvs));
-  MatchTable match(plan.devices_size());
-  for (int r = 0; r < plan.devices_size(); ++r) {
-    match[r].assign(plan.devices(r).instructions_size(), -1);
-  }
-  for (const auto& [link, queue] : sends) {
-    DPIPE_RETURN_IF_ERROR(MatchLink(plan, link, queue, recvs[link], &match));
-  }
-  for (const auto& [link, queue] : recvs) {
-    if (sends.count(link) > 0) continue;
-    DPIPE_RETURN_IF_ERROR(MatchLink(plan, link, {}, queue, &match));
-  }
-  return match;
-}
 
 absl::Status CheckRendezvous(const Plan& plan) {
   DPIPE_ASSIGN_OR_RETURN(const MatchTable match, MatchMessages(plan));

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "core/base/range.h"
-#include "core/base/time.h"
 
 namespace dpipe {
 
@@ -29,19 +28,6 @@ struct ReshardingMessage {
 // In the order in which ranks serve them: each rank takes its own ones in list order. `senders` and
 // `receivers` divide `micro_batch_size`. At most senders + receivers - 1 messages.
 std::vector<ReshardingMessage> ReshardingMessages(int micro_batch_size, int senders, int receivers);
-
-// A message takes `latency_ns`, and `sample_ns` a sample.
-struct ReshardingCosts {
-  Nanos latency_ns = 0;
-  Nanos sample_ns = 1;
-};
-
-// The time of the engine, sending or receiving, with most to move: no order is quicker.
-Nanos BusiestEngine(const std::vector<ReshardingMessage>& messages, const ReshardingCosts& costs);
-
-// When the last message has arrived if each starts as soon as its two engines have done those
-// before it in the list.
-Nanos ReshardingTime(const std::vector<ReshardingMessage>& messages, const ReshardingCosts& costs);
 
 }  // namespace dpipe
 

@@ -83,7 +83,7 @@ TEST(SafeRoomTest, AdmitsExactlyWhatCanFinish) {
   }
 }
 
-// However the pairs are asked for, the oldest micro-batch can go on.
+// In whatever order the pairs are requested, the oldest micro-batch can go on.
 TEST(SafeRoomTest, TheOldestIsAlwaysAdmitted) {
   for (int seed = 0; seed < 300; ++seed) {
     RandomStream stream(seed, 1, 0, RandomPurpose::kTest);

@@ -11,9 +11,6 @@ namespace {
 
 constexpr Nanos kNotDone = -1;
 
-bool AddsWeights(Pass pass) { return pass == Pass::kBackward || pass == Pass::kWeightGrad; }
-bool GivesGradient(Pass pass) { return pass == Pass::kBackward || pass == Pass::kInputGrad; }
-
 Nanos CostOf(Pass pass, const PassCosts& costs) {
   switch (pass) {
     case Pass::kForward:
@@ -47,12 +44,12 @@ std::string FaultOf(const Slot& slot, bool forward_only, StageHistory* history) 
     return "";
   }
   if (forward_only) return "the stage has forward passes only";
-  if (GivesGradient(slot.pass)) {
+  if (ComputesInputGrad(slot.pass)) {
     if (!history->forward[m]) return "no forward pass before it";
     if (history->gradient[m]) return "a second backward pass";
     history->gradient[m] = true;
   }
-  if (!AddsWeights(slot.pass)) return "";
+  if (!ComputesWeightGrad(slot.pass)) return "";
   if (!history->gradient[m]) return "no input gradient before it";
   if (m != history->next_weight) {
     return absl::StrCat("weight gradients come in micro-batch order, and ", history->next_weight,
@@ -262,7 +259,7 @@ Schedule::Run Schedule::Execute(const std::vector<PassCosts>& costs) const {
         run.forward[slot.stage][slot.micro_batch] = end;
         wake(stages_[slot.stage].next);
       }
-      if (GivesGradient(slot.pass)) {
+      if (ComputesInputGrad(slot.pass)) {
         run.gradient[slot.stage][slot.micro_batch] = end;
         wake(stages_[slot.stage].previous);
       }
@@ -276,7 +273,7 @@ int Schedule::PeakStashed(int stage) const {
   for (const Slot& slot : slots_[stages_[stage].device]) {
     if (slot.stage != stage || stages_[stage].forward_only) continue;
     if (slot.pass == Pass::kForward) peak = std::max(peak, ++stashed);
-    if (AddsWeights(slot.pass)) --stashed;
+    if (ComputesWeightGrad(slot.pass)) --stashed;
   }
   return peak;
 }
@@ -286,7 +283,7 @@ int Schedule::PeakStashedOnDevice(int device) const {
   for (const Slot& slot : slots_[device]) {
     if (stages_[slot.stage].forward_only) continue;
     if (slot.pass == Pass::kForward) peak = std::max(peak, ++stashed);
-    if (AddsWeights(slot.pass)) --stashed;
+    if (ComputesWeightGrad(slot.pass)) --stashed;
   }
   return peak;
 }

@@ -9,7 +9,7 @@
 //   interleaved   one chain of v p stages, stage k on device k mod p
 //   V family      one chain of 2p stages, stage k on device k or 2p-1-k
 //   bidirectional two chains of the same backbone, stage k of the second on device p-1-k; each
-//                 takes half of the micro-batches and has weights of its own
+//                 takes half of the micro-batches and has a copy of the weights
 //   cascaded      two chains of different backbones in opposite directions
 //   self-conditioning: a chain whose first half has forward passes only
 #ifndef DPIPE_CORE_SCHEDULE_SCHEDULE_H_
@@ -31,6 +31,14 @@ enum class Pass {
   kWeightGrad,
 };
 
+// The gradient of the stage's inputs, which goes to the stage before, and that of its weights.
+inline bool ComputesInputGrad(Pass pass) {
+  return pass == Pass::kBackward || pass == Pass::kInputGrad;
+}
+inline bool ComputesWeightGrad(Pass pass) {
+  return pass == Pass::kBackward || pass == Pass::kWeightGrad;
+}
+
 // 'F', 'B', 'I', 'W'.
 char PassLetter(Pass pass);
 
@@ -48,7 +56,7 @@ struct Slot {
 struct ScheduleChain {
   std::vector<int> devices;  // [k]: where the chain's stage k lies
   int num_micro_batches = 1;
-  int num_forward_only = 0;  // so many first stages have no backward passes
+  int num_forward_only = 0;  // how many of the first stages have no backward passes
   int backbone = 0;          // chains of one backbone divide its micro-batches among them
 
   friend bool operator==(const ScheduleChain& a, const ScheduleChain& b) {
@@ -77,7 +85,7 @@ class Schedule {
   int num_devices() const { return static_cast<int>(slots_.size()); }
   int num_stages() const { return static_cast<int>(stages_.size()); }
   const std::vector<ScheduleChain>& chains() const { return chains_; }
-  // Of one backbone, over its chains.
+  // The micro-batches of one backbone, over its chains.
   int num_micro_batches(int backbone = 0) const;
   const std::vector<Slot>& slots(int device) const { return slots_[device]; }
 

@@ -23,13 +23,13 @@ struct ScheduleTraits {
   bool micro_batches_multiple_of_devices = false;
   int min_micro_batches_per_device = 0;
 
-  // Of the result with ScheduleRequest.stages_per_device = 0, over all chains and without the
+  // What the result has with ScheduleRequest.stages_per_device = 0, over all chains and without the
   // forward-only stages of self-conditioning, which double it.
   int stages_per_device = 1;
   // Whether ScheduleRequest.stages_per_device is obeyed; else it must be 0 or the number above.
   bool takes_stages_per_device = false;
   int min_stages_per_device = 1;
-  // Chains of one backbone: each has weights of its own, so these are also the copies of the
+  // Chains of one backbone: each has a copy of its weights, so these are also the copies of the
   // weights, and each takes an equal or nearly equal part of the micro-batches.
   int weight_copies = 1;
   int num_backbones = 1;

@@ -280,7 +280,7 @@ absl::Status StageLedger::Reduce(const InstructionAt& at, const Instruction& red
           absl::StrCat(at.Name(), "layer ", l, " is reduced already"));
     reduced = 1;
   }
-  collectives_.push_back({state.shape->twins, false, layers});
+  collectives_.push_back({shape_.weights().OfStage(state.stage), false, layers});
   return absl::OkStatus();
 }
 
@@ -300,7 +300,7 @@ absl::Status StageLedger::Gather(const InstructionAt& at, const Instruction& gat
           absl::StrCat(at.Name(), "layer ", l, " is gathered already"));
     gathered = 1;
   }
-  collectives_.push_back({stage.weights, true, layers});
+  collectives_.push_back({shape_.weights().OfStage(gather.stage()), true, layers});
   return absl::OkStatus();
 }
 
@@ -364,7 +364,7 @@ absl::Status StageLedger::Sync(const InstructionAt& at, const Instruction& sync)
   }
   ++syncs_;
   DPIPE_RETURN_IF_ERROR(CheckBytes(at, sync, cost_.GradientBytes(stage.component, layers)));
-  collectives_.push_back({stage.weights, true, layers});
+  collectives_.push_back({shape_.weights().OfStage(sync.stage()), true, layers});
   return absl::OkStatus();
 }
 
@@ -402,7 +402,7 @@ absl::Status StageLedger::OptimizerStep(const InstructionAt& at) const {
       if (!IsReduced(state) || state.reduced[l - layers.begin]) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           at.Name(), "layer ", l, " is not reduced over the ",
-          shape_.twins()[state.shape->twins].ranks.size(), " ranks of stage ", state.stage));
+          shape_.weights().GroupOf(state.stage).ranks.size(), " ranks of stage ", state.stage));
     }
   }
   return absl::OkStatus();

@@ -15,10 +15,10 @@
 
 namespace dpipe {
 
-// A REDUCE_GRADS, GATHER_PARAMS or SYNC_PARAMS (which gathers too): PlanShape's number of the
-// twins, and which of their layers.
+// A REDUCE_GRADS, GATHER_PARAMS or SYNC_PARAMS (which gathers too) of some of a weight group's
+// layers.
 struct LayerCollective {
-  int twins = 0;
+  int weight_group = 0;
   bool gathers = false;
   LayerRange layers;
 };
@@ -36,7 +36,7 @@ class StageLedger {
   absl::Status Reduce(const InstructionAt& at, const Instruction& reduce);
   absl::Status Gather(const InstructionAt& at, const Instruction& gather);
   absl::Status Release(const InstructionAt& at, const Instruction& release);
-  // Of relaxed plans: an update, which has the gradients of its micro-batches and no others, and
+  // In relaxed plans: an update, which has the gradients of its micro-batches and no others, and
   // the sharing of updates.
   absl::Status Update(const InstructionAt& at, const Instruction& update);
   absl::Status Sync(const InstructionAt& at, const Instruction& sync);
@@ -67,7 +67,7 @@ class StageLedger {
 
   StageState& StateOf(int stage);
   bool OthersHold(const StageState& state) const {
-    return state.shape->twins >= 0 && shape_.twins()[state.shape->twins].ranks.size() > 1;
+    return !state.shape->forward_only && shape_.weights().GroupOf(state.stage).ranks.size() > 1;
   }
   bool IsReduced(const StageState& state) const {
     return !shape_.is_relaxed() && OthersHold(state);
@@ -84,7 +84,7 @@ class StageLedger {
   static bool IsRecomputed(const StageState& state, int micro_batch) {
     return state.recomputed_layer[micro_batch] == state.shape->layers.end;
   }
-  // Of a forward pass, the first or again: that its layers are next, and all of them if the stage
+  // For a forward pass, the first or again: that its layers are next, and all of them if the stage
   // is not sharded.
   absl::Status CheckForward(const InstructionAt& at, const Instruction& pass,
                             const StageState& state, int next_layer) const;

@@ -34,11 +34,12 @@ class SymbolicRank {
 
   // The sums of gradients of a stage's layers.
   std::vector<Hash>& sums(int stage) { return stages_[stage].sums; }
-  // Of all gradient-carrying stages, by stage and layer.
+  // The weights of all gradient-carrying stages, by stage and layer.
   std::vector<Hash> Weights() const;
 
  private:
-  // Of one gradient-carrying stage; a first lap of self-conditioning uses those of the second.
+  // What one gradient-carrying stage holds; a first lap of self-conditioning uses those of the
+  // second.
   struct StageWeights {
     std::vector<Hash> weights, sums;  // by layer of the stage
     std::vector<bool> gathered;       // where sharded

@@ -11,6 +11,7 @@
 #include "core/proto/instruction_parts.h"
 #include "core/schedule/symbolic_rank.h"
 #include "core/schedule/symbolic_values.h"
+#include "core/schedule/weight_groups.h"
 
 namespace dpipe {
 namespace {
@@ -28,26 +29,16 @@ struct RankState {
   SymbolicRank symbols;
   int step = -1, next = 0;
   int sent_end = 0;                                     // messages before it are posted
-  std::map<std::tuple<int, int, int>, int> reductions;  // done, by step, first twin, first layer
+  std::map<std::tuple<int, int, int>, int> reductions;  // done, by step, weight group, layer
 };
 
 // Order, messages and reductions.
 class SymbolicRun {
  public:
   SymbolicRun(const Plan& plan, const CostModel& cost, int num_steps)
-      : plan_(plan), num_steps_(num_steps) {
+      : plan_(plan), num_steps_(num_steps), weights_(plan) {
     for (int r = 0; r < plan.devices_size(); ++r) {
       ranks_.emplace_back(SymbolicRank(plan, cost, r, &computed_));
-    }
-    std::map<std::tuple<int, int, int>, int> first;
-    for (int s = 0; s < plan.stages_size(); ++s) {
-      const Stage& stage = plan.stages(s);
-      twins_.push_back(s);
-      if (stage.forward_only()) continue;
-      const auto key =
-          std::make_tuple(stage.component(), stage.layers().begin(), stage.layers().end());
-      twins_[s] = first.emplace(key, s).first->second;
-      members_[twins_[s]].insert(stage.ranks().begin(), stage.ranks().end());
     }
   }
 
@@ -171,20 +162,20 @@ class SymbolicRun {
     return true;
   }
 
-  // Waits for all ranks of all twins; the last to come computes, the others find the result.
+  // Waits for all ranks of the weight group; the last to come computes, the others find the result.
   absl::StatusOr<bool> Reduce(int r, const Instruction& i) {
     RankState& rank = ranks_[r];
-    const int twin = twins_[i.stage()];
+    const int group = weights_.OfStage(i.stage());
     const int offset = i.layers().begin() - plan_.stages(i.stage()).layers().begin();
-    int& done = rank.reductions[{rank.step, twin, i.layers().begin()}];
-    auto& parts = reduce_parts_[{rank.step, twin, i.layers().begin(), done}];
+    int& done = rank.reductions[{rank.step, group, i.layers().begin()}];
+    auto& parts = reduce_parts_[{rank.step, group, i.layers().begin(), done}];
     std::vector<Hash>& sums = rank.symbols.sums(i.stage());
     const int count = i.layers().end() - i.layers().begin();
     if (parts.count(r) == 0) {
       const auto first = sums.begin() + offset;
       parts[r].assign(first, first + count);
     }
-    if (parts.size() < members_[twin].size()) return false;
+    if (parts.size() < weights_.group(group).ranks.size()) return false;
     for (int k = 0; k < count; ++k) {
       Hash total = symbolic::kReduce;
       for (const auto& [member, part] : parts) {
@@ -199,12 +190,11 @@ class SymbolicRun {
 
   const Plan& plan_;
   const int num_steps_;
+  const WeightGroups weights_;
   std::set<FrozenKey> computed_;
   std::vector<RankState> ranks_;
-  std::vector<int> twins_;                // by stage: the first of those that sum gradients with it
-  std::map<int, std::set<int>> members_;  // ranks, by the first of twins
   std::map<std::pair<int, int>, std::deque<Message>> links_;
-  // By step, first twin, first layer and how often; then by rank.
+  // By step, weight group, first layer and how often; then by rank.
   std::map<std::tuple<int, int, int, int>, std::map<int, std::vector<Hash>>> reduce_parts_;
 };
 

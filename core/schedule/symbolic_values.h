@@ -32,7 +32,7 @@ enum Tag : Hash {
   kStep
 };
 
-// Of a layer of a backbone.
+// What a layer of a backbone begins with.
 inline Hash InitialWeight(int component, int layer) {
   return Mix({kStep, static_cast<Hash>(component), static_cast<Hash>(layer)});
 }

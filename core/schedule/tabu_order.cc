@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// Of std::minstd_rand, whose numbers the standard fixes and which is quicker than a RandomStream:
+// From std::minstd_rand, whose numbers the standard fixes and which is quicker than a RandomStream:
 // a move takes several.
 constexpr uint32_t kSeed = 20261122;
 constexpr int kNone = PassSequences::kNone;
@@ -24,7 +24,7 @@ constexpr int kPatience = 1000;
 // Where the step is kept until which a pair is tabu: pairs that share a place are so together.
 constexpr int kPlaceBits = 16;
 
-// Of `op` behind or before `other`.
+// A move of `op` behind or before `other`.
 struct Move {
   int op = kNone, other = kNone;
   bool behind = true;

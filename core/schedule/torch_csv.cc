@@ -30,7 +30,9 @@ bool IsCompute(Type type) { return type <= Type::kWeightGrad; }
 bool IsSend(Type type) { return type == Type::kSendForward || type == Type::kSendBackward; }
 bool IsRecv(Type type) { return type == Type::kRecvForward || type == Type::kRecvBackward; }
 bool IsWait(Type type) { return type == Type::kWaitForward || type == Type::kWaitBackward; }
-bool AddsWeights(Type type) { return type == Type::kFullBackward || type == Type::kWeightGrad; }
+bool ComputesWeightGrad(Type type) {
+  return type == Type::kFullBackward || type == Type::kWeightGrad;
+}
 
 class Import {
  public:
@@ -52,7 +54,7 @@ class Import {
     const TorchAction* full = Find(stage, Type::kFullBackward, micro_batch);
     return full != nullptr ? full : Find(stage, Type::kInputGrad, micro_batch);
   }
-  // Of one row: both actions of an overlap are in one cell, so columns do not tell.
+  // For actions of one row: both actions of an overlap are in one cell, so columns do not tell.
   bool IsBefore(const TorchAction& a, const TorchAction& b) const { return &a < &b; }
   bool CrossesRanks(int stage) const {  // between it and the next stage
     return stage >= 0 && stage + 1 < num_stages_ && rank_of_[stage] != rank_of_[stage + 1];
@@ -174,7 +176,7 @@ absl::Status Import::CheckPasses() const {
     for (const TorchAction& action : row) {
       if (!IsCompute(action.type)) continue;
       DPIPE_RETURN_IF_ERROR(CheckPass(action));
-      if (!AddsWeights(action.type)) continue;
+      if (!ComputesWeightGrad(action.type)) continue;
       int& next = next_weight[action.stage];
       if (action.micro_batch != next) {
         return Bad(action,

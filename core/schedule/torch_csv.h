@@ -47,8 +47,8 @@ struct TorchCsvOptions {
 
 // Without idle cells. Messages are put where a run with equal passes would issue them: a SEND
 // behind its pass, the RECV behind what the receiver has begun by then. InvalidArgument, saying
-// why, for what the format has no words for: several chains (of one backbone: twin stages; or of
-// several), forward-only stages, a device without stages.
+// why, for what the format has no words for: several chains (of one backbone, whose stages lie on
+// several ranks; or of several), forward-only stages, a device without stages.
 absl::StatusOr<std::string> TorchCsvFromSchedule(const Schedule& schedule,
                                                  const TorchCsvOptions& options);
 

@@ -19,11 +19,11 @@ absl::Status CheckExpressible(const Schedule& schedule) {
   };
   const std::vector<ScheduleChain>& chains = schedule.chains();
   if (chains.size() > 1) {
-    const bool twins = chains[0].backbone == chains[1].backbone;
+    const bool copies = chains[0].backbone == chains[1].backbone;
     return refuse(absl::StrCat(
         "it has ", chains.size(), " chains",
-        twins ? " of one backbone, and the format has no words for a stage that lies on two ranks"
-              : " of several backbones, and the format has one chain of stages"));
+        copies ? " of one backbone, and the format has no words for a stage that lies on two ranks"
+               : " of several backbones, and the format has one chain of stages"));
   }
   if (chains[0].num_forward_only > 0) {
     return refuse(absl::StrCat(chains[0].num_forward_only,
@@ -41,8 +41,6 @@ absl::Status CheckExpressible(const Schedule& schedule) {
 std::string CellOf(const Slot& slot) {
   return absl::StrCat(slot.stage, std::string(1, PassLetter(slot.pass)), slot.micro_batch);
 }
-
-bool GivesGradient(Pass pass) { return pass == Pass::kBackward || pass == Pass::kInputGrad; }
 
 // Cells with messages, made in the order of a run: a pass when it starts, its messages when it
 // ends.
@@ -67,7 +65,7 @@ class MessageWriter {
 void MessageWriter::AddMessages(int device, const Slot& slot) {
   const int s = slot.stage, m = slot.micro_batch;
   const bool forward = slot.pass == Pass::kForward;
-  if (!forward && !GivesGradient(slot.pass)) return;
+  if (!forward && !ComputesInputGrad(slot.pass)) return;
   const int after = schedule_.Next(s);
   const bool sent_forward = after >= 0 && schedule_.DeviceOf(after) != device;
   if (!forward && sent_forward && send_waits_) {

@@ -29,7 +29,7 @@ struct StreamEvent {
 };
 
 struct TraceStats {
-  // Of the slowest rank, averaged over the steady steps (rounded down).
+  // The slowest rank's, averaged over the steady steps (rounded down).
   Nanos step_ns = 0;
   std::vector<Nanos>
       step_times_ns;  // each steady step: the latest rank's end less that of the step before
@@ -47,7 +47,7 @@ bool WorksAcrossSteps(const Plan& plan);
 absl::StatusOr<TraceStats> ComputeTraceStats(const Plan& plan,
                                              const std::vector<StreamEvent>& events,
                                              int warmup_steps, bool skip_last);
-// Of a Trace proto, which carries its plan.
+// The same for a Trace proto, which carries its plan.
 absl::StatusOr<TraceStats> ComputeTraceStats(const Trace& trace, int warmup_steps = 1);
 
 }  // namespace dpipe

@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// Of std::minstd_rand, not a RandomStream, as the other searches for orders have it.
+// From std::minstd_rand, not a RandomStream, as in the other searches for orders.
 constexpr uint32_t kSeed = 20260101;
 
 // In multiples of the longest path of a micro-batch through a chain.

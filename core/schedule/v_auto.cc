@@ -1,5 +1,5 @@
 // The best schedule of one chain in a V for given times and a given memory limit: of zb-v (with its
-// narrower blocks where the limit asks for them), the orders of dualpipe-v and wave, and greedy
+// narrower blocks where the limit requires them), the orders of dualpipe-v and wave, and greedy
 // orders (list_schedule.h) that keep up to twice what zb-v keeps, and any number, where the limit
 // allows. The smallest makespan wins, then the one named first here, so it is never above that of
 // zb-v, and of dualpipe-v or wave's own order within the limit.

@@ -85,7 +85,7 @@ TEST(VScheduleTest, EveryLimitFromOneMicroBatchOnIsHonoured) {
   }
 }
 
-// Of every stage; the V's two stages of a device together are the stage of 1f1b.
+// The costs of every stage; the V's two stages of a device together are the stage of 1f1b.
 std::vector<PassCosts> RandomCosts(RandomStream* stream, int num_stages, bool alike) {
   const auto draw = [&] { return static_cast<Nanos>(1 + stream->NextBelow(100)); };
   std::vector<PassCosts> costs;

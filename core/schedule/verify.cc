@@ -12,6 +12,7 @@
 #include "core/schedule/plan_shape.h"
 #include "core/schedule/rendezvous.h"
 #include "core/schedule/stage_ledger.h"
+#include "core/schedule/weight_groups.h"
 
 namespace dpipe {
 namespace {
@@ -115,17 +116,17 @@ class RankWalk {
 // and order: a collective has no other name.
 absl::Status CheckCollectives(const PlanShape& shape,
                               const std::vector<std::vector<LayerCollective>>& collectives) {
-  for (int t = 0; t < static_cast<int>(shape.twins().size()); ++t) {
-    const TwinShape& twins = shape.twins()[t];
+  for (int g = 0; g < shape.weights().size(); ++g) {
+    const WeightGroup& group = shape.weights().group(g);
     const auto of_rank = [&](int rank) {
       std::vector<std::pair<bool, LayerRange>> list;
       for (const LayerCollective& collective : collectives[rank]) {
-        if (collective.twins == t) list.emplace_back(collective.gathers, collective.layers);
+        if (collective.weight_group == g) list.emplace_back(collective.gathers, collective.layers);
       }
       return list;
     };
-    const auto first = of_rank(twins.ranks[0]);
-    for (int rank : twins.ranks) {
+    const auto first = of_rank(group.ranks[0]);
+    for (int rank : group.ranks) {
       const auto other = of_rank(rank);
       if (other == first) continue;
       size_t i = 0;
@@ -136,8 +137,8 @@ absl::Status CheckCollectives(const PlanShape& shape,
                             list[i].second.ToString());
       };
       return absl::InvalidArgumentError(
-          absl::StrCat("stage ", twins.stages[0], ": collective number ", i, " is ", name(first),
-                       " on rank ", twins.ranks[0], " and ", name(other), " on rank ", rank));
+          absl::StrCat("stage ", group.stages[0], ": collective number ", i, " is ", name(first),
+                       " on rank ", group.ranks[0], " and ", name(other), " on rank ", rank));
     }
   }
   return absl::OkStatus();

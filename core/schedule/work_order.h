@@ -63,7 +63,7 @@ struct WorkItem {
   bool activation = false;  // of a message; else gradients
 };
 
-// By device. The layout fits the schedule. O(slots + messages), but for searches around receives
+// By device. The layout fits the schedule. O(slots + messages), except for searches around receives
 // that are moved.
 std::vector<std::vector<WorkItem>> OrderWork(const PipelineLayout& layout, const Schedule& schedule,
                                              const WorkOptions& options, const CostModel& cost);

@@ -14,7 +14,7 @@ Schedule Make(const std::string& name, int num_devices, int num_micro_batches) {
   return *schedule;
 }
 
-// Of a device: from its own first start to its own last end, less its work.
+// A device's idle time: from its first start to its last end, less its work.
 Nanos IdleInSpan(const Schedule& schedule, int device, const PassCosts& costs) {
   const auto starts =
       schedule.StartTimes(std::vector<PassCosts>(schedule.num_stages(), costs))[device];

@@ -86,7 +86,7 @@ TEST(ScheduleParityTest, FreeMessagesGiveTheSchedulesOwnTimes) {
     ASSERT_EQ(makespan, instance.schedule.Makespan(costs)) << i;
     const std::vector<std::vector<Nanos>> expected = instance.schedule.StartTimes(costs);
     for (int rank = 0; rank < instance.layout.num_devices; ++rank) {
-      const int device = SeatOf(instance.layout, rank).device;
+      const int device = PositionOf(instance.layout, rank).device;
       for (size_t k = 0; k < instance.schedule.slots(device).size(); ++k) {
         const Slot& slot = instance.schedule.slots(device)[k];
         const auto key = std::make_tuple(rank, static_cast<int>(KindOf(slot.pass)), slot.stage,

@@ -27,7 +27,7 @@ class Allocator {
   // To find out whether there is room: null where there is none and that can be told. A block of
   // uninitialised bytes, to be freed at once: the peak does not count it.
   virtual void* AllocateIfRoom(int64_t size_bytes) { return Allocate(size_bytes); }
-  // `size_bytes` as asked for.
+  // `size_bytes` as it was requested.
   virtual void Free(void* data, int64_t size_bytes) = 0;
   virtual MemoryStats stats() const = 0;
   virtual void ResetPeak() = 0;

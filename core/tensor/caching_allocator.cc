@@ -14,8 +14,9 @@ namespace {
 
 constexpr int64_t kAlignment = 64;  // a cache line, and a full AVX-512 register
 
-// From here on blocks are mappings of their own: what is released goes back to the operating system
-// at once, whatever lies beside it, and the part of a block that rounding added is never touched.
+// Blocks of this size or more are separate mappings: what is released goes back to the operating
+// system at once, whatever lies beside it, and the part of a block that rounding added is never
+// touched.
 constexpr int64_t kLeastMapped = int64_t{1} << 20;
 void* TakeFromSystem(int64_t size) {
   if (size < kLeastMapped) return std::aligned_alloc(kAlignment, size);

@@ -52,7 +52,7 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Another device on the same cores, with an allocator and statistics of its own.
+  // Another device on the same cores, with a separate allocator and statistics.
   virtual std::shared_ptr<Device> Twin() const = 0;
 
   DeviceKind kind() const { return kind_; }

@@ -8,7 +8,7 @@
 
 namespace dpipe {
 
-// Of fp32 or bf16 elements, on any device.
+// The elements of an fp32 or bf16 tensor on any device.
 inline std::vector<float> HostValues(const Tensor& t) {
   const Tensor host = t.ToHost().To(DType::kF32);
   return std::vector<float>(host.span<float>().begin(), host.span<float>().end());

@@ -14,16 +14,17 @@ namespace dpipe {
 // A device whose tensors the host can read: the given one, or the CPU where it is a GPU.
 std::shared_ptr<Device> HostDeviceFor(const std::shared_ptr<Device>& device);
 
-// Of the given workers those whose devices have room now; on the CPU all. Where training has left
-// no GPU enough, which the first device notes, as many of its own on the CPU as there are cores.
-// Whoever had it leaves the GPUs what its passes have kept there: training needs the memory.
+// Workers for passes beside training: those of the given ones whose devices have room now; on the
+// CPU all. Where training has left no GPU enough memory, which the first device notes, new ones on
+// the CPU, one for each core. Its destructor gives back what the passes have kept on the GPUs,
+// since training needs the memory.
 class PassWorkers {
  public:
   ~PassWorkers();
   PassWorkers(PassWorkers&&) = default;
 
-  // Passes need so many bytes on each device, and 1 GiB for kernels' own. The given workers outlive
-  // it.
+  // Passes need `size_bytes` on each device, and 1 GiB for what kernels allocate. The given workers
+  // outlive it.
   static absl::StatusOr<PassWorkers> For(const std::vector<DeviceWorker*>& workers,
                                          int64_t size_bytes);
 

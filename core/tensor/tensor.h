@@ -88,7 +88,7 @@ class Tensor {
   DType dtype_ = DType::kF32;
 };
 
-// Joins tensors of one shape (but for the leading dimension) along the leading dimension; a single
+// Joins tensors of one shape (except the leading dimension) along the leading dimension; a single
 // one is returned as it is, without a copy.
 Tensor ConcatBatch(absl::Span<const Tensor> parts);
 

@@ -132,9 +132,9 @@ class DirectPlanner {
 
   void AddRank(int rank) {
     plan_.add_devices()->set_rank(rank);
-    const Seat seat = SeatOf(layout_, rank);
+    const RankPosition position = PositionOf(layout_, rank);
     const int in_group = layout_.samples_per_group();
-    const SampleRange group{seat.group * in_group, (seat.group + 1) * in_group};
+    const SampleRange group{position.group * in_group, (position.group + 1) * in_group};
     for (int i = 0; i < model_.num_components(); ++i) {
       if (model_.component(i).is_backbone) continue;
       Add(Instruction::LOAD_BATCH, group)->set_component(i);
@@ -142,49 +142,51 @@ class DirectPlanner {
       frozen->set_component(i);
       frozen->mutable_layers()->set_end(model_.component(i).program.num_layers());
     }
-    for (const Slot& slot : schedule_.slots(seat.device)) AddSlot(seat, slot);
-    if (!sharded_) AddReductions(seat);
+    for (const Slot& slot : schedule_.slots(position.device)) AddSlot(position, slot);
+    if (!sharded_) AddReductions(position);
     Add(Instruction::OPTIMIZER_STEP, {});
   }
 
-  void AddSlot(const Seat& seat, const Slot& slot) {
+  void AddSlot(const RankPosition& position, const Slot& slot) {
     const StagePlacement& place = layout_.stages[slot.stage];
     const bool forward = slot.pass == Pass::kForward;
     const bool message = slot.pass != Pass::kWeightGrad;
-    if (!forward && message && place.recompute) AddPass(Instruction::RECOMPUTE, seat, slot);
-    if (message) AddMessages(Instruction::RECV, seat, slot, forward);
+    if (!forward && message && place.recompute) AddPass(Instruction::RECOMPUTE, position, slot);
+    if (message) AddMessages(Instruction::RECV, position, slot, forward);
     AddPass(forward                         ? Instruction::FORWARD
             : slot.pass == Pass::kBackward  ? Instruction::BACKWARD
             : slot.pass == Pass::kInputGrad ? Instruction::INPUT_GRAD
                                             : Instruction::WEIGHT_GRAD,
-            seat, slot);
-    if (message) AddMessages(Instruction::SEND, seat, slot, forward);
+            position, slot);
+    if (message) AddMessages(Instruction::SEND, position, slot, forward);
   }
 
-  SampleRange Samples(const Seat& seat, const Slot& slot) const {
+  SampleRange Samples(const RankPosition& position, const Slot& slot) const {
     const StagePlacement& place = layout_.stages[slot.stage];
-    return SamplesOf(layout_, seat.group, place.chain, seat.device, seat.index, slot.micro_batch);
+    return SamplesOf(layout_, position.group, place.chain, position.device, position.index,
+                     slot.micro_batch);
   }
 
-  void AddPass(Instruction::Kind kind, const Seat& seat, const Slot& slot) {
+  void AddPass(Instruction::Kind kind, const RankPosition& position, const Slot& slot) {
     const LayerRange layers = layout_.stages[slot.stage].layers;
-    if (!sharded_ || layers.size() == 1) return AddPass(kind, seat, slot, layers);
+    if (!sharded_ || layers.size() == 1) return AddPass(kind, position, slot, layers);
     const int middle = (layers.begin + layers.end) / 2;
     std::vector<LayerRange> halves = {{layers.begin, middle}, {middle, layers.end}};
     const bool forward = kind == Instruction::FORWARD || kind == Instruction::RECOMPUTE;
     if (!forward) std::swap(halves[0], halves[1]);
-    for (LayerRange half : halves) AddPass(kind, seat, slot, half);
+    for (LayerRange half : halves) AddPass(kind, position, slot, half);
   }
 
-  void AddPass(Instruction::Kind kind, const Seat& seat, const Slot& slot, LayerRange layers) {
+  void AddPass(Instruction::Kind kind, const RankPosition& position, const Slot& slot,
+               LayerRange layers) {
     if (sharded_) AddCollective(Instruction::GATHER_PARAMS, slot.stage, layers);
-    Instruction* pass = Add(kind, Samples(seat, slot));
+    Instruction* pass = Add(kind, Samples(position, slot));
     pass->set_stage(slot.stage);
     pass->set_micro_batch(slot.micro_batch);
     pass->mutable_layers()->set_begin(layers.begin);
     pass->mutable_layers()->set_end(layers.end);
     if (!sharded_) return;
-    if (AddsWeightGrad(kind)) {
+    if (ComputesWeightGrad(kind)) {
       AddCollective(Instruction::REDUCE_GRADS, slot.stage, layers);
     }
     AddCollective(Instruction::RELEASE_PARAMS, slot.stage, layers);
@@ -197,36 +199,37 @@ class DirectPlanner {
     instruction->mutable_layers()->set_end(layers.end);
   }
 
-  void AddMessages(Instruction::Kind kind, const Seat& seat, const Slot& slot, bool forward) {
+  void AddMessages(Instruction::Kind kind, const RankPosition& position, const Slot& slot,
+                   bool forward) {
     const bool to_next = (kind == Instruction::SEND) == forward;
     const int other = to_next ? schedule_.Next(slot.stage) : schedule_.Previous(slot.stage);
-    if (other < 0 || schedule_.DeviceOf(other) == seat.device) return;
+    if (other < 0 || schedule_.DeviceOf(other) == position.device) return;
     if (!forward && plan_.stages(to_next ? slot.stage : other).forward_only()) return;
     if (!forward && plan_.stages(to_next ? other : slot.stage).forward_only()) return;
     const int device = schedule_.DeviceOf(other);
     for (int i = 0; i < layout_.replicas[device]; ++i) {
       const Slot there{slot.pass, slot.micro_batch, other};
       const SampleRange common =
-          Samples(seat, slot).Intersect(Samples({seat.group, device, i}, there));
+          Samples(position, slot).Intersect(Samples({position.group, device, i}, there));
       if (common.empty()) continue;
       Instruction* message = Add(kind, common);
       message->set_payload(forward ? Instruction::ACTIVATION : Instruction::GRADIENT);
       message->set_stage(slot.stage);
       message->set_micro_batch(slot.micro_batch);
       message->set_peer_stage(other);
-      message->set_peer(RankAt(layout_, {seat.group, device, i}));
+      message->set_peer(RankAt(layout_, {position.group, device, i}));
     }
   }
 
   // One for every layer range that several ranks hold, in the same order everywhere.
-  void AddReductions(const Seat& seat) {
+  void AddReductions(const RankPosition& position) {
     std::map<std::pair<int, int>, std::set<int>> holders;  // by component and first layer
     std::map<std::pair<int, int>, int> own;                // stage of this rank
     for (const Stage& stage : plan_.stages()) {
       if (stage.forward_only()) continue;
       const std::pair<int, int> key(stage.component(), stage.layers().begin());
       holders[key].insert(stage.ranks().begin(), stage.ranks().end());
-      if (schedule_.DeviceOf(stage.id()) == seat.device) own.emplace(key, stage.id());
+      if (schedule_.DeviceOf(stage.id()) == position.device) own.emplace(key, stage.id());
     }
     for (const auto& [key, stage] : own) {
       if (holders[key].size() == 1) continue;

@@ -18,7 +18,7 @@ namespace dpipe {
 namespace {
 
 // A message is a header of this size, which says what it consists of, and its tensors, each by
-// itself. The receiver asks for what it expects; the header shows it where that is wrong.
+// itself. The receiver states what it expects; the header shows it where that is wrong.
 constexpr size_t kHeaderBytes = 256;
 
 uint64_t HeaderSlot(int64_t tag) { return GlooSlot({2, static_cast<uint64_t>(tag)}); }

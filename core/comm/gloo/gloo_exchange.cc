@@ -14,7 +14,7 @@ namespace {
 // Tensors go together as long as they are no more than this, which bounds what is copied.
 constexpr int64_t kBatchElements = 4 << 20;
 
-// What the transfers of a group are told apart by.
+// What distinguishes the transfers of a group.
 enum Phase { kScatter = 1, kShare, kGather, kValues, kEnd };
 
 using Parts = std::vector<absl::Span<char>>;

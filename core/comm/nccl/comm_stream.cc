@@ -22,18 +22,16 @@ constexpr absl::Duration kPoll = absl::Microseconds(50);
 // A longer turn of a waiting loop is one in which this process did not run.
 constexpr absl::Duration kLongestLap = absl::Milliseconds(100);
 
+absl::Status Aborted(const std::string& name) {
+  return absl::CancelledError(absl::StrCat(name, " was aborted"));
+}
+
 absl::Status TookTooLong(absl::Duration waited, const std::string& what) {
   return absl::DeadlineExceededError(
       absl::StrCat("waited ", absl::FormatDuration(waited), " for ", what));
 }
 
 }  // namespace
-
-absl::Status CommStream::ToStatus(const NcclApi& api, ncclResult_t result,
-                                  const std::string& call) {
-  if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("NCCL, ", call, ": ", api.ncclGetErrorString(result)));
-}
 
 absl::StatusOr<std::unique_ptr<CommStream>> CommStream::Create(const NcclApi* api,
                                                                std::shared_ptr<Device> device,
@@ -67,11 +65,13 @@ absl::Status CommStream::Connect(const std::string& id, int rank, int size) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   config.maxCTAs = kMostBlocks;
-  absl::MutexLock lock(&mutex_);
-  if (closed_) return absl::CancelledError(absl::StrCat(name_, " was aborted"));
-  DPIPE_RETURN_IF_ERROR(ToStatus(*api_,
-                                 api_->ncclCommInitRankConfig(&comm_, size, unique, rank, &config),
-                                 "ncclCommInitRankConfig"));
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_) return Aborted(name_);
+    DPIPE_RETURN_IF_ERROR(
+        NcclStatus(*api_, api_->ncclCommInitRankConfig(&comm_, size, unique, rank, &config),
+                   "ncclCommInitRankConfig"));
+  }
   const absl::Status settled = Settle(name_);
   if (settled.code() != absl::StatusCode::kDeadlineExceeded) return settled;
   return absl::DeadlineExceededError(absl::StrCat("rank ", rank, " waited ",
@@ -79,26 +79,38 @@ absl::Status CommStream::Connect(const std::string& id, int rank, int size) {
                                                   size, " ranks to join ", name_));
 }
 
+// ncclCommGetAsyncError also completes what NCCL does in the background, and then gives its error.
+absl::StatusOr<bool> CommStream::IsSettled(const std::string& what) {
+  ncclResult_t result = ncclSuccess;
+  DPIPE_RETURN_IF_ERROR(
+      NcclStatus(*api_, api_->ncclCommGetAsyncError(comm_, &result), "ncclCommGetAsyncError"));
+  DPIPE_RETURN_IF_ERROR(NcclStatus(*api_, result, what));
+  return result != ncclInProgress;
+}
+
+// The lock is let go of between two looks: whoever aborts must get in.
 absl::Status CommStream::Settle(const std::string& what) {
   RunningClock clock(kLongestLap);
   absl::Duration waited;
   while (true) {
-    if (comm_ == nullptr) return absl::CancelledError(absl::StrCat(name_, " was aborted"));
-    ncclResult_t result = ncclSuccess;
-    DPIPE_RETURN_IF_ERROR(
-        ToStatus(*api_, api_->ncclCommGetAsyncError(comm_, &result), "ncclCommGetAsyncError"));
-    if (result != ncclInProgress) return ToStatus(*api_, result, name_);
-    waited += clock.Lap();
-    if (posted_ != nullptr) posted_->under_way.waited = waited;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (posted_ != nullptr) posted_->settling = false;
+      if (comm_ == nullptr) return Aborted(name_);
+      DPIPE_ASSIGN_OR_RETURN(const bool settled, IsSettled(what));
+      if (settled) return absl::OkStatus();
+      waited += clock.Lap();
+      if (posted_ != nullptr) {
+        posted_->settling = true;
+        posted_->under_way.waited = waited;
+      }
+    }
     if (waited > deadline_) return TookTooLong(deadline_, what);
-    // Whoever aborts must get in.
-    mutex_.Unlock();
     if (waited < kSpin) {
       std::this_thread::yield();
     } else {
       absl::SleepFor(kPoll);
     }
-    mutex_.Lock();
   }
 }
 
@@ -110,8 +122,18 @@ absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Record() {
   return recorded;
 }
 
-CommStream::Turn CommStream::TurnFor(const std::string& what) {
-  return {comm_, stream_, [this, &what]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Settle(what); }};
+NcclCall CommStream::CallFor(const std::string& what) {
+  NcclCall call{api_, &driver_, nullptr, stream_, nullptr, nullptr};
+  {
+    absl::MutexLock lock(&mutex_);
+    call.comm = comm_;
+  }
+  call.exclusively = [this](const std::function<absl::Status()>& calls) {
+    absl::MutexLock lock(&mutex_);
+    return closed_ ? Aborted(name_) : calls();
+  };
+  call.settle = [this, &what] { return Settle(what); };
+  return call;
 }
 
 absl::Status CommStream::Post(Operation operation) {
@@ -119,36 +141,51 @@ absl::Status CommStream::Post(Operation operation) {
   DPIPE_ASSIGN_OR_RETURN(const cuda::Event event, driver_.CreateEvent(device.context()));
   const CommEvent made(&driver_, event);
   DPIPE_RETURN_IF_ERROR(driver_.Record(made.get(), device.stream()));
-  auto posted = std::make_unique<Posted>();
+  auto owned = std::make_unique<Posted>();
+  Posted* const posted = owned.get();
   for (const Tensor& t : operation.tensors) posted->here.push_back(t.On(stream_device_));
   posted->under_way.what = operation.what;
   posted->operation = std::move(operation);
-  absl::MutexLock lock(&mutex_);
-  DPIPE_CHECK(posted_ == nullptr) << posted_->under_way.what << " is not finished";
-  if (closed_) return absl::CancelledError(absl::StrCat(name_, " was aborted"));
+  {
+    absl::MutexLock lock(&mutex_);
+    DPIPE_CHECK(posted_ == nullptr) << posted_->under_way.what << " is not finished";
+    if (closed_) return Aborted(name_);
+  }
   DPIPE_RETURN_IF_ERROR(driver_.Wait(stream_, made.get()));
   DPIPE_ASSIGN_OR_RETURN(posted->under_way.begin, Record());
-  posted_ = std::move(posted);
-  posted_->status = posted_->operation.enqueue(TurnFor(posted_->under_way.what));
+  {
+    absl::MutexLock lock(&mutex_);
+    posted_ = std::move(owned);
+  }
+  posted->status = posted->operation.enqueue(CallFor(posted->under_way.what));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Finish() {
-  std::unique_ptr<Posted> posted;  // lets go of tensors without the lock, after the end
-  absl::MutexLock lock(&mutex_);
-  DPIPE_CHECK(posted_ != nullptr);
-  const std::string& what = posted_->under_way.what;
-  if (posted_->status.ok()) posted_->status = Settle(what);
-  if (posted_->status.ok() && posted_->operation.enqueue_after) {
-    posted_->status = posted_->operation.enqueue_after(TurnFor(what));
+  Posted* posted;
+  {
+    absl::MutexLock lock(&mutex_);
+    DPIPE_CHECK(posted_ != nullptr);
+    posted = posted_.get();
   }
-  posted = std::move(posted_);
+  const std::string& what = posted->under_way.what;
+  if (posted->status.ok()) posted->status = Settle(what);
+  if (posted->status.ok() && posted->operation.enqueue_after) {
+    posted->status = posted->operation.enqueue_after(CallFor(what));
+  }
   // After an error too the stream may have work that uses the tensors.
-  DPIPE_ASSIGN_OR_RETURN(posted->under_way.end, Record());
-  posted->under_way.waited = absl::ZeroDuration();
-  under_way_.push_back(posted->under_way);
-  DPIPE_RETURN_IF_ERROR(posted->status);
-  return posted->under_way.end;
+  absl::StatusOr<std::shared_ptr<CommEvent>> end = Record();
+  std::unique_ptr<Posted> finished;  // lets go of the tensors without the lock, after the end
+  absl::MutexLock lock(&mutex_);
+  finished = std::move(posted_);
+  if (!finished->status.ok() && comm_ != nullptr) {
+    unsettled_.insert(unsettled_.end(), finished->here.begin(), finished->here.end());
+  }
+  if (end.ok()) {
+    under_way_.push_back({finished->under_way.what, finished->under_way.begin, *end});
+  }
+  DPIPE_RETURN_IF_ERROR(finished->status);
+  return end;
 }
 
 absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Enqueue(Operation operation) {
@@ -156,38 +193,40 @@ absl::StatusOr<std::shared_ptr<CommEvent>> CommStream::Enqueue(Operation operati
   return Finish();
 }
 
+// After an error of the GPU nothing is under way; the device says so.
+bool CommStream::IsReached(const CommEvent& event) const {
+  return driver_.Done(event.get()).value_or(true);
+}
+
 absl::Status CommStream::Look(absl::Duration passed) {
   absl::MutexLock lock(&mutex_);
-  const auto is_done = [&](const CommEvent& event) {
-    // After an error of the GPU nothing is under way; the device tells it.
-    return driver_.Done(event.get()).value_or(true);
-  };
-  while (!under_way_.empty() && is_done(*under_way_.front().end)) under_way_.pop_front();
+  while (!under_way_.empty() && IsReached(*under_way_.front().end)) under_way_.pop_front();
   if (comm_ == nullptr) return absl::OkStatus();
-  ncclResult_t result = ncclSuccess;
-  api_->ncclCommGetAsyncError(comm_, &result);
-  if (result != ncclSuccess && result != ncclInProgress) {
-    return ToStatus(*api_, result, under_way_.empty() ? name_ : under_way_.front().what);
-  }
-  if (under_way_.empty()) return absl::OkStatus();
-  UnderWay& current = under_way_.front();
-  if (!is_done(*current.begin)) return absl::OkStatus();
-  current.waited += passed;
-  if (current.waited <= deadline_) return absl::OkStatus();
-  return TookTooLong(deadline_, current.what);
+  DPIPE_RETURN_IF_ERROR(IsSettled(under_way_.empty() ? name_ : under_way_.front().what).status());
+  UnderWay* const current = Current();
+  if (current == nullptr || !IsReached(*current->begin)) return absl::OkStatus();
+  current->waited += passed;
+  if (current->waited <= deadline_) return absl::OkStatus();
+  return TookTooLong(deadline_, current->what);
+}
+
+// An operation that is being enqueued counts too: its thread measures how long NCCL takes (Settle),
+// but not how long the GPU has no room for what is to be enqueued next.
+CommStream::UnderWay* CommStream::Current() {
+  if (!under_way_.empty()) return &under_way_.front();
+  return posted_ != nullptr && !posted_->settling ? &posted_->under_way : nullptr;
 }
 
 bool CommStream::Idle() const {
   absl::MutexLock lock(&mutex_);
-  return under_way_.empty();
+  return posted_ == nullptr && (under_way_.empty() || IsReached(*under_way_.back().end));
 }
 
 std::optional<CommStream::Wait> CommStream::Close() {
   absl::MutexLock lock(&mutex_);
   closed_ = true;
   for (const UnderWay& one : under_way_) {
-    if (driver_.Done(one.end->get()).value_or(true)) continue;
-    return Wait{one.what, driver_.Done(one.begin->get()).value_or(true), one.waited};
+    if (!IsReached(*one.end)) return Wait{one.what, IsReached(*one.begin), one.waited};
   }
   if (posted_ != nullptr) {
     return Wait{posted_->under_way.what, /*begun=*/false, posted_->under_way.waited};
@@ -196,13 +235,16 @@ std::optional<CommStream::Wait> CommStream::Close() {
 }
 
 void CommStream::Abort() {
+  std::vector<Tensor> unsettled;  // lets go of them without the lock
   absl::MutexLock lock(&mutex_);
   closed_ = true;
   if (comm_ == nullptr) return;
-  // NCCL gives a thread that has no context one on GPU 0 when it has done.
+  // NCCL gives a thread that has no context one on GPU 0 when it has done. Nothing is left to be
+  // done about an error: the communicator is not used again.
   driver_.Within(cuda::CudaDeviceOf(*device_).context(),
                  [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { api_->ncclCommAbort(comm_); });
   comm_ = nullptr;
+  unsettled.swap(unsettled_);
 }
 
 // A thread for each: NCCL tells the GPU to end what is under way before it waits for that.

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "core/base/status.h"
+#include "core/comm/nccl/nccl_call.h"
 #include "core/cuda/nccl_api.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/tensor.h"
@@ -28,6 +29,10 @@ class CommEvent {
   CommEvent(const CommEvent&) = delete;
   CommEvent& operator=(const CommEvent&) = delete;
   cuda::Event get() const { return event_; }
+  // What the device is given from now on waits for the operation.
+  absl::Status HoldUp(const cuda::CudaDevice& device) const {
+    return driver_->Wait(device.stream(), event_);
+  }
 
  private:
   cuda::Driver* const driver_;
@@ -35,26 +40,18 @@ class CommEvent {
 };
 
 // Operations run one after another, in the order of their posting. Each waits for what the device
-// has enqueued before it. Operations come from one thread; the rest is thread-safe.
+// has enqueued before it. Operations come from one thread; Look, Idle, Close and Abort may be
+// called by any.
 class CommStream {
  public:
-  // What an operation is enqueued with.
-  struct Turn {
-    ncclComm_t comm;
-    cuda::Stream stream;
-    // Communicators do not block, so that NCCL may still be about to put on the stream what it was
-    // told. To be called after each GroupEnd but the last, before anything else is enqueued or NCCL
-    // is called again.
-    std::function<absl::Status()> settle;
-  };
   struct Operation {
     std::string what;  // "activation of micro-batch 3 from rank 1"
-    // That the stream uses: their blocks are not used again before it is through.
+    // What the stream reads and writes: their blocks are not used again before it is through.
     std::vector<Tensor> tensors;
-    // Calls NCCL and the driver, on the stream. NCCL's calls stand between GroupStart and GroupEnd.
-    std::function<absl::Status(const Turn& turn)> enqueue = nullptr;
+    // Calls NCCL, in groups, and the driver.
+    std::function<absl::Status(const NcclCall& call)> enqueue = nullptr;
     // Null, or what comes on the stream after the last group.
-    std::function<absl::Status(const Turn& turn)> enqueue_after = nullptr;
+    std::function<absl::Status(const NcclCall& call)> enqueue_after = nullptr;
   };
 
   // `deadline`: of joining, and of every operation.
@@ -83,7 +80,8 @@ class CommStream {
   // while nothing on this rank's side kept it from running; Unavailable where NCCL reports an
   // error. Both name it and the time.
   absl::Status Look(absl::Duration passed);
-  bool Idle() const;  // nothing is under way
+  // Whether the stream has come to the end of all operations.
+  bool Idle() const;
 
   // What is under way: the device waits for it, or, where `begun` is false, will when it has made
   // the inputs and NCCL has connected the ranks.
@@ -97,11 +95,9 @@ class CommStream {
 
   // Ends everything under way, without results. May be called at any time, more than once. NCCL
   // waits for its work on this stream, which may wait for that of another communicator of the
-  // device: to be called for all of them at the same time.
+  // device: all of them are to be aborted at the same time.
   void Abort();
   static void AbortAll(absl::Span<CommStream* const> streams);
-
-  static absl::Status ToStatus(const NcclApi& api, ncclResult_t result, const std::string& call);
 
  private:
   struct UnderWay {
@@ -117,15 +113,21 @@ class CommStream {
     Operation operation;
     std::vector<Tensor> here;  // the operation's tensors, on stream_device_
     absl::Status status;       // of enqueuing
+    bool settling = false;     // its thread is in Settle
   };
 
   CommStream(const NcclApi* api, std::shared_ptr<Device> device,
              std::shared_ptr<cuda::CudaDevice> stream_device, std::string name,
              absl::Duration deadline);
-  absl::StatusOr<std::shared_ptr<CommEvent>> Record() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Waits until what NCCL does in the background is done. `what`: that it is waited for, in errors.
-  absl::Status Settle(const std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Turn TurnFor(const std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::shared_ptr<CommEvent>> Record();
+  // Waits until what NCCL does in the background for `what` is done.
+  absl::Status Settle(const std::string& what) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether it is; an error of NCCL names `what`.
+  absl::StatusOr<bool> IsSettled(const std::string& what) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsReached(const CommEvent& event) const;
+  // The operation whose turn it is, if it is one that Look measures; else null.
+  UnderWay* Current() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  NcclCall CallFor(const std::string& what) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const NcclApi* const api_;
   const std::shared_ptr<Device> device_;
@@ -135,10 +137,14 @@ class CommStream {
   const cuda::Stream stream_;
   const std::string name_;
   const absl::Duration deadline_;
+  // Held for calls of NCCL on comm_, never for work that is put on the stream (nccl_call.h).
   mutable absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   ncclComm_t comm_ ABSL_GUARDED_BY(mutex_) = nullptr;  // from Connect to Abort
   std::unique_ptr<Posted> posted_ ABSL_GUARDED_BY(mutex_);
+  // The tensors of operations that NCCL has not settled: it may still put them on the stream, until
+  // the abort.
+  std::vector<Tensor> unsettled_ ABSL_GUARDED_BY(mutex_);
   std::deque<UnderWay> under_way_ ABSL_GUARDED_BY(mutex_);
 };
 

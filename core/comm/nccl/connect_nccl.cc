@@ -12,15 +12,16 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "core/comm/nccl/nccl_communicator.h"
 #include "core/comm/rendezvous/meet_ranks.h"
 
 namespace dpipe {
 namespace {
 
-// CUDA puts the streams of a process into so many queues of the GPU, 8 unless it is told otherwise.
-// Where two share one, what a stream waits for holds the other up too, and communicators that wait
-// for each other's ranks never end.
+// CUDA distributes the streams of a process over this many hardware queues of the GPU by default.
+// Where two streams share a queue, what one of them waits for holds the other up too, and
+// communicators that wait for each other's ranks never end.
 constexpr int kLeastQueues = 8;
 constexpr char kQueues[] = "CUDA_DEVICE_MAX_CONNECTIONS";
 
@@ -38,41 +39,41 @@ absl::Status CheckQueues() {
 // How long the store may take to notice a death that NCCL has noticed.
 constexpr absl::Duration kGrace = absl::Seconds(2);
 
-// Ranks that are threads of one process, and part whenever they like.
+// Ranks that are threads of one process.
 class LocalPeers : public NcclPeers {
  public:
   struct Members {
     absl::Mutex mutex;
     absl::Status failure ABSL_GUARDED_BY(mutex);
-    std::map<int, std::function<void(const absl::Status&)>> listening ABSL_GUARDED_BY(mutex);
+    std::map<int, Member> joined ABSL_GUARDED_BY(mutex);
     std::set<int> hearing ABSL_GUARDED_BY(mutex);  // those that are being told
   };
   LocalPeers(std::shared_ptr<Members> members, int rank)
       : members_(std::move(members)), rank_(rank) {}
 
-  void Listen(std::function<void(const absl::Status&)> hear) override {
+  void Join(Member member) override {
     absl::Status failure;
     {
       absl::MutexLock lock(&members_->mutex);
       failure = members_->failure;
-      if (failure.ok()) members_->listening[rank_] = hear;
+      if (failure.ok()) members_->joined[rank_] = member;
     }
-    if (!failure.ok()) hear(failure);
+    if (!failure.ok()) member.hear(failure);
   }
   // All at the same time, and under no lock: to hear it is to wait for a GPU to stop.
   void Tell(const absl::Status& status) override {
-    std::map<int, std::function<void(const absl::Status&)>> others;
+    std::map<int, Member> others;
     {
       absl::MutexLock lock(&members_->mutex);
       if (!members_->failure.ok()) return;
       members_->failure = status;
-      others = members_->listening;
+      others = members_->joined;
       others.erase(rank_);
-      for (const auto& [rank, hear] : others) members_->hearing.insert(rank);
+      for (const auto& [rank, other] : others) members_->hearing.insert(rank);
     }
     std::vector<std::thread> threads;
-    for (const auto& [rank, hear] : others) {
-      threads.emplace_back([this, rank = rank, hear = hear, &status] {
+    for (const auto& [rank, other] : others) {
+      threads.emplace_back([this, rank = rank, &hear = other.hear, &status] {
         hear(status);
         absl::MutexLock lock(&members_->mutex);
         members_->hearing.erase(rank);
@@ -81,9 +82,12 @@ class LocalPeers : public NcclPeers {
     for (std::thread& thread : threads) thread.join();
   }
   absl::Status Cause() override { return absl::OkStatus(); }
+  // One thread may destroy the communicators of all ranks, one after another, when all have posted
+  // what they will: so this waits for the other ranks' GPUs, but not for the others to leave.
   void Leave() override {
+    while (!OthersAreIdle()) absl::SleepFor(absl::Milliseconds(1));
     absl::MutexLock lock(&members_->mutex);
-    members_->listening.erase(rank_);
+    members_->joined.erase(rank_);
     const auto is_done = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
       return members_->hearing.count(rank_) == 0;
     };
@@ -91,6 +95,15 @@ class LocalPeers : public NcclPeers {
   }
 
  private:
+  bool OthersAreIdle() const {
+    absl::MutexLock lock(&members_->mutex);
+    if (!members_->failure.ok()) return true;
+    for (const auto& [rank, member] : members_->joined) {
+      if (rank != rank_ && !member.is_idle()) return false;
+    }
+    return true;
+  }
+
   const std::shared_ptr<Members> members_;
   const int rank_;
 };
@@ -101,16 +114,15 @@ class StorePeers : public NcclPeers {
   StorePeers(StoreClient* store, std::string key, int rank, int size)
       : store_(store), key_(std::move(key)), rank_(rank), size_(size) {}
 
-  void Listen(std::function<void(const absl::Status&)> hear) override {
-    listener_ = store_->AddFailureListener(std::move(hear));
+  void Join(Member member) override {
+    listener_ = store_->AddFailureListener(std::move(member.hear));
   }
   void Tell(const absl::Status& status) override { store_->Fail(status); }
   absl::Status Cause() override {
     store_->AwaitFailure(kGrace);
     return store_->failure();
   }
-  // A communicator that goes takes with it what its peers have still to read. There is no deadline,
-  // because others may save or draw before they come.
+  // There is no deadline, because others may save or draw before they come.
   void Leave() override {
     if (store_->failure().ok()) {
       MeetRanks(store_, absl::StrCat(key_, "/end"), rank_, size_, "to end").IgnoreError();

@@ -1,5 +1,5 @@
-// How ranks on GPUs of their own find each other: as threads of one process, or at the store of a
-// job of several, on one host or many.
+// How ranks with a GPU each find each other: as threads of one process, or at the store of a job of
+// several processes, on one host or many.
 #ifndef DPIPE_CORE_COMM_NCCL_CONNECT_NCCL_H_
 #define DPIPE_CORE_COMM_NCCL_CONNECT_NCCL_H_
 
@@ -16,7 +16,8 @@
 
 namespace dpipe {
 
-// The communicators of ranks that are threads of this process, a GPU each. Both ways are
+// The communicators of ranks that are threads of this process, a GPU each. They are destroyed when
+// no rank will post anything any more: by their threads, or by one. Both functions return
 // FailedPrecondition where CUDA_DEVICE_MAX_CONNECTIONS leaves streams too few queues on the GPU.
 absl::StatusOr<std::vector<std::unique_ptr<Communicator>>> CreateLocalNcclCommunicators(
     const NcclApi* api, const std::vector<std::shared_ptr<Device>>& devices,

@@ -88,10 +88,10 @@ Transport Nccl() {
 
 INSTANTIATE_TEST_SUITE_P(Transports, ConformanceTest, ::testing::Values(Nccl()), TransportName);
 
-// Of a process that says nothing to anybody when it dies.
+// A process that says nothing to anybody when it dies.
 class NoPeers : public NcclPeers {
  public:
-  void Listen(std::function<void(const absl::Status&)> hear) override {}
+  void Join(Member member) override {}
   void Tell(const absl::Status& status) override {}
   absl::Status Cause() override { return absl::OkStatus(); }
   void Leave() override {}
@@ -304,8 +304,7 @@ TEST(ConnectNcclTest, WhoDoesNotComeIsNamed) {
   }
 }
 
-// The failure comes before the rank has asked for anything: what it asks for first says what that
-// was.
+// The failure comes before the rank has called for anything: the first call names its message.
 TEST(ConnectNcclTest, ARanksFirstMessageAfterAFailureIsNamed) {
   Ranks ranks(2);
   const auto statuses =

@@ -42,7 +42,7 @@ class Room {
   }
 
   int64_t Floats() const { return row_floats_ * (num_slots_ * num_rows_ + (has_landing_ ? 1 : 0)); }
-  // Of another rank of the node.
+  // The row of another rank of the node.
   float* RowOf(float* room, int local, int64_t chunk, size_t slice) const {
     return Row(room, local < local_ ? local : local - 1, chunk, slice);
   }
@@ -143,7 +143,7 @@ class ReductionSteps {
 
   // The order of a pair of ranks' calls is the same on both: that of the stages, as here.
   absl::Status Transfer(int64_t step) {
-    return Grouped(call_, [&]() -> absl::Status {
+    return SettledGroup(call_, [&]() -> absl::Status {
       DPIPE_RETURN_IF_ERROR(Exchange(step - node_));
       if (node_ > 0) DPIPE_RETURN_IF_ERROR(ReceiveSumBefore(step - node_ - 1));
       if (!is_last()) DPIPE_RETURN_IF_ERROR(SendSum(step - node_ - 2));
@@ -209,11 +209,11 @@ class ReductionSteps {
 
   absl::Status Copy(float* to, const float* from, const Slice& slice) {
     if (OwnBytes(slice) == 0 || to == from) return absl::OkStatus();
-    return call_.driver->Copy(to, from, OwnBytes(slice), call_.turn.stream);
+    return call_.driver->Copy(to, from, OwnBytes(slice), call_.stream);
   }
   absl::Status Accumulate(float* sum, const float* term, const Slice& slice) {
     if (OwnBytes(slice) == 0) return absl::OkStatus();
-    return call_.driver->Accumulate(sum, term, OwnOf(slice).count, call_.turn.stream);
+    return call_.driver->Accumulate(sum, term, OwnOf(slice).count, call_.stream);
   }
 
   absl::Status AddInOrder(int64_t chunk) {
@@ -305,10 +305,10 @@ absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group, Node
     if (shards[i].num_elements() == 0) continue;
     DPIPE_RETURN_IF_ERROR(call.driver->Copy(full[i].data<float>() + group.own.Begin(n),
                                             shards[i].data<float>(), shards[i].size_bytes(),
-                                            call.turn.stream));
+                                            call.stream));
   }
   if (layout.num_nodes > 1) {
-    DPIPE_RETURN_IF_ERROR(Grouped(call, [&]() -> absl::Status {
+    DPIPE_RETURN_IF_ERROR(SettledGroup(call, [&]() -> absl::Status {
       for (int other = 0; other < layout.num_nodes; ++other) {
         if (other == node) continue;
         const int peer = layout.MemberAt(other, local);
@@ -317,7 +317,7 @@ absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group, Node
       return absl::OkStatus();
     }));
   }
-  return Grouped(call, [&]() -> absl::Status {
+  return SettledGroup(call, [&]() -> absl::Status {
     for (int other = 0; other < layout.ranks_per_node; ++other) {
       if (other == local) continue;
       for (int of = 0; of < layout.num_nodes; ++of) {

@@ -25,7 +25,7 @@ using ::testing::IsEmpty;
 
 class NoPeers : public NcclPeers {
  public:
-  void Listen(std::function<void(const absl::Status&)>) override {}
+  void Join(Member) override {}
   void Tell(const absl::Status&) override {}
   absl::Status Cause() override { return absl::OkStatus(); }
   void Leave() override {}

@@ -38,6 +38,7 @@ struct Call {
 struct Round {
   std::vector<std::shared_ptr<Call>> calls;
   bool reached = false;  // by its stream
+  bool ran = false;
   struct Comm* comm = nullptr;
 };
 
@@ -51,7 +52,7 @@ struct Comm {
   std::shared_ptr<World> world;
   int rank = 0, size = 0;
   bool aborted = false;
-  // In progress: what will come to the stream when it has been asked for so often.
+  // In progress: what will come to the stream after `asks` further calls of GetAsyncError.
   std::vector<std::shared_ptr<Round>> launching = {};
   cudaStream_t stream = nullptr;
   int asks = 0;
@@ -82,12 +83,15 @@ struct State {
   std::vector<std::shared_ptr<Round>> rounds ABSL_GUARDED_BY(mutex);  // kept for their calls
   std::map<int, ncclResult_t> broken ABSL_GUARDED_BY(mutex);
   int live ABSL_GUARDED_BY(mutex) = 0;
+  int unread ABSL_GUARDED_BY(mutex) = 0;
   std::vector<std::string> violations ABSL_GUARDED_BY(mutex);
   std::map<Link, int64_t> sent_bytes ABSL_GUARDED_BY(mutex);
 };
 State* state = nullptr;
 
 Comm* Of(ncclComm_t comm) { return reinterpret_cast<Comm*>(comm); }
+
+const char* LastError(ncclComm_t) { return ""; }
 
 const char* ErrorString(ncclResult_t result) {
   return result == ncclRemoteError ? "remote process exited" : "an error of the fake";
@@ -151,6 +155,7 @@ bool Ready(Round* round) {
 // Whichever side runs first moves the bytes.
 void Run(Round* round) {
   absl::MutexLock lock(&state->mutex);
+  round->ran = true;
   --round->comm->on_stream;
   state->ran.SignalAll();
   if (round->comm->aborted) return;
@@ -170,7 +175,8 @@ void Run(Round* round) {
   }
 }
 
-// What a communicator has in progress comes to its stream.
+// What a communicator has in progress comes to its stream. The driver calls Ready
+// under its own lock, so it is called under no lock of ours.
 void Launch(Comm* comm) {
   std::vector<std::shared_ptr<Round>> rounds;
   cudaStream_t stream;
@@ -180,11 +186,16 @@ void Launch(Comm* comm) {
     if (--comm->asks > 0 || !Connect(comm)) return;
     comm->entering = true;
     rounds = comm->launching;
-    comm->on_stream += static_cast<int>(rounds.size());
     stream = comm->stream;
   }
-  // Under no lock of ours: the driver has one of its own, and asks us under it.
+  // NCCL waits for room in the background.
+  const bool has_room = state->driver->HasRoom(stream, rounds.size());
+  if (has_room) {
+    absl::MutexLock lock(&state->mutex);
+    comm->on_stream += static_cast<int>(rounds.size());
+  }
   for (const auto& round : rounds) {
+    if (!has_room) break;
     state->driver
         ->Enqueue(
             stream, [round] { Run(round.get()); }, [round] { return Ready(round.get()); })
@@ -192,7 +203,7 @@ void Launch(Comm* comm) {
   }
   absl::MutexLock lock(&state->mutex);
   comm->entering = false;
-  comm->launching.clear();
+  if (has_room) comm->launching.clear();
 }
 
 ncclResult_t GetAsyncError(ncclComm_t comm, ncclResult_t* error) {
@@ -206,12 +217,27 @@ ncclResult_t GetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return ncclSuccess;
 }
 
+// What a communicator has sent lies in its buffers until the other side's stream has read it.
+int CountUnread(const Comm* comm) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state->mutex) {
+  int unread = 0;
+  for (const auto& round : state->rounds) {
+    if (round->comm != comm) continue;
+    for (const auto& call : round->calls) {
+      if (!call->sends || !call->copied) continue;
+      const Round& there = *call->other->round;
+      unread += there.ran || there.comm->aborted ? 0 : 1;
+    }
+  }
+  return unread;
+}
+
 // Returns when the stream is through with what was called.
 ncclResult_t Abort(ncclComm_t handle) {
   Comm* const comm = Of(handle);
   {
     absl::MutexLock lock(&state->mutex);
     DPIPE_CHECK(!comm->aborted) << "a communicator was aborted twice";
+    state->unread += CountUnread(comm);
     comm->aborted = true;
     comm->launching.clear();
     --state->live;
@@ -309,6 +335,7 @@ FakeNccl::FakeNccl(cuda::FakeDriver* driver) {
   state = new State;
   state->driver = driver;
   api_.ncclGetErrorString = &ErrorString;
+  api_.ncclGetLastError = &LastError;
   api_.ncclGetUniqueId = &GetUniqueId;
   api_.ncclCommInitRankConfig = &InitRank;
   api_.ncclCommGetAsyncError = &GetAsyncError;
@@ -337,6 +364,11 @@ std::vector<std::string> FakeNccl::violations() const {
 int64_t FakeNccl::SentBytes(int from, int to) const {
   absl::MutexLock lock(&state->mutex);
   return state->sent_bytes[{from, to}];
+}
+
+int FakeNccl::num_unread() const {
+  absl::MutexLock lock(&state->mutex);
+  return state->unread;
 }
 
 int FakeNccl::num_live_communicators() const {

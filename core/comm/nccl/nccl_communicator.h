@@ -1,4 +1,4 @@
-// Ranks on GPUs of their own, in one process or many, over NCCL.
+// Ranks with a GPU each, in one process or many, over NCCL.
 //
 // Messages of a rank to higher ranks go over one communicator and stream, those to lower ranks over
 // another, collectives over a third. On each, operations run one after another in the order of the
@@ -21,7 +21,7 @@
 // Messages have no tags on the way. MatchMessages says that the two sides of a pair of ranks call
 // in the same order; the shapes are agreed on by the plan.
 //
-// Sums are taken in rank order, as the contract has it and NCCL's own reductions do not: within a
+// Sums are taken in rank order, as the contract wants and NCCL's own reductions do not: within a
 // node each rank receives its share of every other rank's tensor and adds them up; the sums go from
 // node to node (exact_sums.h). That is as much traffic as a ring's, within nodes and between them.
 //
@@ -29,51 +29,35 @@
 // doubles, and where two ranks talk for the first time: NCCL connects them when both have called,
 // and not before all that are called in the same group have. ExpectMessages does that for all
 // messages at once, because ranks that come to it in the order of their lists could wait for each
-// other in a circle; collectives do it in the order that the contract asks for.
+// other in a circle; collectives do it in the order that the contract requires.
 //
-// A thread of the communicator looks after deadlines and NCCL's errors; the first one aborts this
-// rank's communicators, all at the same time, and is told to the other ranks by NcclPeers. What the
-// device has computed by then is worth nothing, which its Synchronize says.
+// A thread of the communicator looks after deadlines and NCCL's errors (nccl_failure.h): the first
+// one aborts this rank's communicators and is told to the other ranks (nccl_peers.h).
+//
+// The parts, in the order of reading:
+//
+//   nccl_call.h          a group of NCCL's calls, on a nonblocking communicator
+//   comm_stream.h        a communicator with its stream, and the operations that are under way
+//   there rank_streams.h       the three of a rank nccl_failure.h       what ends them, and what is
+//   said of it nccl_message.h       a message as one call; message_runs.h: those that go together
+//   exact_sums.h         sums in rank order; nccl_collectives.h: the collectives made of them
+//   connect_nccl.h       how ranks find each other
 #ifndef DPIPE_CORE_COMM_NCCL_NCCL_COMMUNICATOR_H_
 #define DPIPE_CORE_COMM_NCCL_NCCL_COMMUNICATOR_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
+#include "core/comm/nccl/nccl_peers.h"
+#include "core/comm/nccl/rank_streams.h"
 #include "core/cuda/nccl_api.h"
 #include "core/tensor/device.h"
 
 namespace dpipe {
-
-// What the ranks of a job must agree on before they can talk: made by one of them, handed to all by
-// whoever starts them.
-struct NcclIds {
-  std::string up, down, collectives;
-};
-absl::StatusOr<NcclIds> NewNcclIds(const NcclApi& api);
-
-// How the ranks of a job learn of each other's failures, and part. Thread-safe.
-class NcclPeers {
- public:
-  virtual ~NcclPeers() = default;
-  // From now on, until Leave returns, `hear` is told of other ranks' failures, on any thread; at
-  // once of one that there is already.
-  virtual void Listen(std::function<void(const absl::Status&)> hear) = 0;
-  // This rank has failed. Called at most once.
-  virtual void Tell(const absl::Status& status) = 0;
-  // NCCL says that a peer is gone. The failure that says which and why, where it comes to be known
-  // within a moment; else OK.
-  virtual absl::Status Cause() = 0;
-  // This rank has nothing under way any more. Where it must not go before the others are as far,
-  // returns when they are, or the job has failed.
-  virtual void Leave() = 0;
-};
 
 struct NcclOptions {
   const NcclApi* api = nullptr;  // LoadNccl()

@@ -61,6 +61,9 @@ class NcclJob {
   }
   FakeNccl& nccl() { return nccl_; }
   void set_memory_limit(int64_t bytes) { driver_.set_memory_limit(bytes); }
+  void set_queue_limit(size_t count) { driver_.set_queue_limit(count); }
+  // Lets go of the communicators, from rank 0 on.
+  void Disconnect() { communicators_.clear(); }
   // As far as they come by themselves.
   void LetGpusRun() { driver_.RunAll(); }
   int64_t live_bytes() {
@@ -344,6 +347,61 @@ TEST(NcclCommunicatorTest, AMessageThatNeverComesEndsAllRanksWithItsName) {
     EXPECT_EQ(statuses[rank].code(), absl::StatusCode::kDeadlineExceeded) << statuses[rank];
     EXPECT_THAT(std::string(statuses[rank].message()),
                 AllOf(HasSubstr("waited "), HasSubstr("activation of micro-batch 3 from rank ")));
+  }
+}
+
+// The rank's thread waits for room in the queue of a stream that waits for rank 1: the deadline
+// still ends both.
+TEST(NcclCommunicatorTest, AFullQueueOfTheGpuDoesNotHideTheDeadline) {
+  NcclJob job(2, absl::Milliseconds(500));
+  const std::vector<Rank> both = {Rank(0), Rank(1)};
+  job.set_queue_limit(300);  // for the messages of 200 tensors, but not for their sums too
+  const auto statuses = job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
+    std::vector<Tensor> first = {Vector(device, std::vector<float>(16, 1))};
+    DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(both, absl::MakeSpan(first), "first gradients"));
+    DPIPE_RETURN_IF_ERROR(device->Synchronize());
+    if (comm.rank() == Rank(1)) return absl::OkStatus();  // is gone
+    const std::vector<Tensor> many(200, Vector(device, std::vector<float>(16, 1)));
+    return comm.StartAllReduceSum(both, many, "gradients of stage 1").status();
+  });
+  EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded) << statuses[0];
+  EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("gradients of stage 1"));
+}
+
+// Rank 1 does not call, so that NCCL has not put the message on the stream when rank 0 gives up. It
+// may still do so, and must find its memory.
+TEST(NcclCommunicatorTest, WhatNcclHasInProgressKeepsItsMemoryUntilTheAbort) {
+  constexpr int64_t kCount = 1 << 18;
+  NcclJob job(2, absl::Milliseconds(200));
+  job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
+    if (comm.rank() == Rank(1)) return absl::OkStatus();
+    const auto recv = comm.PostRecv(Rank(1), 0, {{{kCount}, DType::kF32}}, "activation");
+    EXPECT_EQ(recv.status().code(), absl::StatusCode::kDeadlineExceeded) << recv.status();
+    EXPECT_GE(job.live_bytes(), kCount * 4);
+    comm.Abort(recv.status());
+    EXPECT_TRUE(absl::IsDeadlineExceeded(device->Synchronize()));
+    EXPECT_LT(job.live_bytes(), kCount * 4);
+    return absl::OkStatus();
+  });
+}
+
+// A sender is through before the receiver has read its buffers.
+TEST(NcclCommunicatorTest, NobodyLeavesBeforeWhatItSentIsRead) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    NcclJob job(3, absl::Seconds(60), seed);
+    ExpectAllOk(job.Run([](Communicator& comm, const auto& device) -> absl::Status {
+      if (comm.rank() == Rank(0)) {
+        for (const Rank to : {Rank(1), Rank(2)}) {
+          DPIPE_RETURN_IF_ERROR(comm.Send(to, 0, {Vector(device, {1, 2})}, "activation"));
+        }
+        return absl::OkStatus();
+      }
+      DPIPE_ASSIGN_OR_RETURN(const auto recv,
+                             comm.PostRecv(Rank(0), 0, {{{2}, DType::kF32}}, "activation"));
+      return recv->Wait().status();
+    }));
+    job.Disconnect();
+    EXPECT_EQ(job.nccl().num_unread(), 0) << seed;
   }
 }
 

@@ -8,7 +8,7 @@
 namespace dpipe {
 namespace {
 
-// As far as allocations are aligned: a tensor in a whole is like one of its own.
+// That of allocations: a tensor that lies in a whole is aligned as any other.
 constexpr int64_t kAlignment = 512;
 
 // Where each tensor lies in the whole, and the whole's size at the end. In bytes.
@@ -43,7 +43,7 @@ absl::Status CopyParts(const NcclCall& call, const NcclMessage& message, bool ou
     if (t.num_elements() == 0) continue;
     char* const part = static_cast<char*>(message.whole.raw_data()) + places[i];
     DPIPE_RETURN_IF_ERROR(call.driver->Copy(out ? t.raw_data() : part, out ? part : t.raw_data(),
-                                            t.size_bytes(), call.turn.stream));
+                                            t.size_bytes(), call.stream));
   }
   return absl::OkStatus();
 }

@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// How many there are, and who is told when the first comes and when the last one goes.
+// Counts them, and writes to a pipe when the first one begins and when the last one ends.
 class Holds {
  public:
   void Add(int change) {

@@ -6,7 +6,8 @@
 
 namespace dpipe {
 
-// A failed job waits at most this long for who holds: several times what tens of gigabytes take.
+// A failed job waits at most this long for a hold to end: several times what tens of gigabytes
+// take.
 inline constexpr absl::Duration kLongestHold = absl::Minutes(10);
 
 // While one exists, neither EndWithJob nor the launcher that has started this process ends it.

@@ -1,4 +1,4 @@
-// Sees to it that a process ends when its job does.
+// Ends a process when its job fails.
 //
 // A failure ends every wait for other processes at once. But a process may be computing for itself,
 // or be held up by a disk, and would come to the next wait much later, or never.
@@ -14,7 +14,7 @@
 
 namespace dpipe {
 
-// Long enough for whoever waits to say what for.
+// Long enough for a rank that waits to report what for.
 inline constexpr absl::Duration kTimeToEnd = absl::Seconds(10);
 
 class EndWithJob {

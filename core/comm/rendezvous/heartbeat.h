@@ -9,7 +9,7 @@
 
 namespace dpipe {
 
-// At least so often a thread looks at the time.
+// A thread looks at the time at least this often.
 inline constexpr absl::Duration kHeartbeatTick = absl::Milliseconds(50);
 
 // Ten chances to be heard before the silence is too long.

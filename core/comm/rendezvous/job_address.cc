@@ -67,7 +67,7 @@ absl::StatusOr<std::optional<JobAddress>> FromTorchrun(const Environment& enviro
   reader.Place("RANK", "WORLD_SIZE", &address.process, &address.num_processes);
   address.host = reader.Required("MASTER_ADDR");
   address.port = reader.Number("MASTER_PORT", 1, kMaxPort);
-  // There torchrun itself serves MASTER_PORT, with a protocol of its own.
+  // There torchrun itself serves MASTER_PORT, with another protocol.
   if (reader.Text("TORCHELASTIC_USE_AGENT_STORE") == "True") ++address.port;
   address.num_local = reader.Number("LOCAL_WORLD_SIZE", 1, address.num_processes, 1);
   address.local_process = reader.Number("LOCAL_RANK", 0, address.num_local - 1, 0);

@@ -38,12 +38,12 @@ inline constexpr int kDefaultJobPort = 29400;
 // wrong, and its value.
 absl::StatusOr<std::optional<JobAddress>> JobAddressFromEnvironment(const Environment& environment);
 
-// What a person says who starts every process of a job by hand.
+// What a user gives who starts every process of a job by hand.
 struct JobByHand {
   std::string master;  // where process 0 is, "host:port"; IPv6 addresses in brackets
   int process = 0;
   int num_processes = 1;
-  int per_host = 1;  // so many on every host, with neighbouring numbers
+  int per_host = 1;  // processes on every host, numbered consecutively
 };
 
 // InvalidArgument names what is wrong, and its value.

@@ -11,16 +11,16 @@
 
 namespace dpipe {
 
-// What a process joins by: ProcessGroup::Join(address, options). Used once.
+// The arguments of a process's ProcessGroup::Join(address, options). Used once.
 struct JobMember {
   JobAddress address;
   ProcessGroupOptions options;
 };
 
-// Of processes on hosts of these names. The first's options have the socket that the store listens
-// on.
+// A process on each of the hosts, which may have the same name. The first one's options have the
+// socket that the store listens on.
 std::vector<JobMember> LocalJob(const std::vector<std::string>& hosts);
-// Of so many processes on one host.
+// `num_processes` on one host.
 std::vector<JobMember> LocalJob(int num_processes, int ranks_per_process = 1);
 
 // Runs each process on a thread, and returns when all have.

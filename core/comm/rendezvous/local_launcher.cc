@@ -135,7 +135,7 @@ class Launcher {
                            const std::vector<std::string>& environment) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);  // the launcher has died already
-    // A group of its own: the terminal's Ctrl-C comes once, by way of the launcher.
+    // A separate process group: the terminal's Ctrl-C comes once, by way of the launcher.
     setpgid(0, 0);
     dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
@@ -256,8 +256,8 @@ class Launcher {
     return child->held;
   }
 
-  // The first failures are told. Of several that are found together nobody knows which was first;
-  // one that a signal has ended did not end because of the others.
+  // Reports the first failures. If several are found together, nobody knows which was first; a
+  // process that a signal has ended did not end because of the others.
   void Reap() {
     const bool told = exit_code_ != 0;
     bool by_signal = false;

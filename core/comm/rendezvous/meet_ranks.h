@@ -17,7 +17,7 @@ namespace dpipe {
 absl::Status MeetRanks(StoreClient* store, const std::string& key, int rank, int size,
                        const std::string& why, absl::Duration deadline = absl::InfiniteDuration());
 
-// The same, where every rank says something: the texts of all, by rank.
+// The same, where every rank brings a text; gives the texts of all, by rank.
 absl::StatusOr<std::vector<std::string>> ExchangeTexts(
     StoreClient* store, const std::string& key, int rank, int size, const std::string& text,
     const std::string& why, absl::Duration deadline = absl::InfiniteDuration());

@@ -21,16 +21,16 @@ struct ProcessGroupOptions {
   int ranks_per_process = 1;  // the same of every process
   absl::Duration join_deadline = absl::Seconds(60);
   absl::Duration silence = absl::Seconds(20);  // see StoreServerOptions
-  // Of process 0: a socket that listens already, at the address's port. -1: it is to be made.
+  // In process 0: a socket that listens already, at the address's port. -1: Join makes one.
   int listener_fd = -1;
-  // Of this process: processes with one name share files. Empty: the system's.
+  // Processes with the same host name share files. Empty: the system's.
   std::string host_name;
 };
 
 class ProcessGroup {
  public:
   // Returns when all processes are there. Process 0 listens at the address's port. From then on
-  // this process is told of a broken connection by errors and not by SIGPIPE.
+  // a broken connection is an error in this process, and no longer the signal SIGPIPE.
   static absl::StatusOr<std::unique_ptr<ProcessGroup>> Join(
       const JobAddress& address, const ProcessGroupOptions& options = {});
   // Leaves. Process 0 waits for the others to leave, because it hosts the store; at most as long as
@@ -46,7 +46,8 @@ class ProcessGroup {
   std::vector<Rank> local_ranks() const;
   int ProcessOf(Rank rank) const { return rank.value() / ranks_per_process_; }
   StoreClient& store() { return *store_; }
-  // A new number, the same in every process that asks as often: for the names of keys.
+  // A new number at every call, the same in every process that has called as often: for the names
+  // of keys.
   int NextNumber() { return next_number_++; }
 
   // What all agree on: gives every process process 0's `text`; the others' is not looked at. All

@@ -76,7 +76,7 @@ TEST(ProcessGroupTest, AFailureEndsTheWaitForTheFirst) {
   });
 }
 
-// In a process of its own, alone in its job.
+// In another process, alone in its job.
 [[noreturn]] void FailAndGoOn() {
   JoinAndRun(LocalJob(1), [](ProcessGroup* group) {
     const EndWithJob end(&group->store(), absl::Milliseconds(200));

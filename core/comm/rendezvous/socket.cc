@@ -211,8 +211,8 @@ std::string HostPort(const std::string& host, int port) {
                                       : absl::StrCat(host, ":", port);
 }
 
-// Of an address of this host at which nobody listens yet, the system may give a connection's own
-// end the very port that it is to reach; TCP then connects it to itself.
+// Where nobody listens at an address of this host yet, the system may give a connection's own end
+// the very port that it is to reach; TCP then connects it to itself.
 bool IsConnectedToItself(const Socket& socket) {
   sockaddr_storage own = {}, peer = {};
   socklen_t own_size = sizeof(own), peer_size = sizeof(peer);

@@ -53,14 +53,14 @@ class Socket {
   std::string PeerAddress() const;
 
   // Sends all of `data`, waiting where the other end does not read. Unavailable; DeadlineExceeded
-  // where nothing at all could be sent for so long. A part may have been sent by then.
+  // where nothing at all could be sent for that long. A part may have been sent by then.
   absl::Status SendAll(absl::string_view data, absl::Duration deadline);
 
   // What a call of Receive came to.
   enum class Outcome { kData, kNothing, kClosed };
-  // Appends what has arrived to `data`, without waiting; at most kMostAtOnce, so that who sends
-  // without end does not keep the receiver from everything else. kClosed: the other end has closed,
-  // or the connection is broken.
+  // Appends what has arrived to `data`, without waiting; at most kMostAtOnce, so that a peer
+  // that sends without end does not keep the receiver from everything else. kClosed: the other end
+  // has closed, or the connection is broken.
   static constexpr size_t kMostAtOnce = size_t{1} << 20;
   Outcome Receive(std::string* data);
   // Sends as much from the front of `bytes` as fits, without waiting, and removes it.
@@ -73,7 +73,7 @@ class Socket {
 // "host:port", with brackets around an IPv6 address.
 std::string HostPort(const std::string& host, int port);
 
-// Whether both ends of a connection are the same socket, with which nobody has anything to say.
+// Whether both ends of a connection are the same socket, which nothing can come of.
 bool IsConnectedToItself(const Socket& socket);
 
 // Tries every address of the host, a few seconds at most each, again and again until one answers or

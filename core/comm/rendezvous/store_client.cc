@@ -90,7 +90,7 @@ absl::Status StoreClient::AwaitWelcome(absl::Duration limit) {
         case StoreMessage::kHeartbeat:
           break;
         default:
-          return absl::UnavailableError("what answers is no store");
+          return absl::UnavailableError("what answers is not a job's store");
       }
     }
     if (outcome == Socket::Outcome::kClosed) {
@@ -182,7 +182,7 @@ std::string StoreClient::StoreName() const {
   return absl::StrCat(NameOf(0), ", the host of the job's store,");
 }
 
-// Of a message that was not sent a part may have been: nothing can come after it.
+// A part of a message that could not be sent may have gone out: nothing can follow it.
 absl::Status StoreClient::WriteFrame(const StoreMessage& message) {
   const size_t size = message.ByteSizeLong();
   if (size > kMaxFrameBytes) {

@@ -1,8 +1,8 @@
 // A process's connection to the store of its job.
 //
-// Thread-safe. Once the job has failed, whoever waits here is woken with the failure, and so are
-// listeners; nothing is sent any more, and whoever tries is told the failure. What was sent whole
-// before that was known is a success.
+// Thread-safe. Once the job has failed, every wait ends with the failure, which listeners hear of
+// too; nothing is sent any more, and every attempt returns the failure. What was sent as a whole
+// before the failure was known is a success.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_STORE_CLIENT_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_STORE_CLIENT_H_
 
@@ -50,14 +50,14 @@ class StoreClient {
   int num_processes() const { return options_.num_processes; }
   // By which the other processes reach this one.
   const std::string& address() const { return joined_.address(); }
-  // Of a process, for people.
+  // What errors call a process.
   const std::string& NameOf(int process) const { return joined_.names(process); }
 
-  // Of a process: what it has given as on_host.
+  // The host name that a process has given as on_host.
   const std::string& HostOf(int process) const { return joined_.hosts(process); }
 
-  // A key is to be set once: whoever has read it keeps what it was. ResourceExhausted, as for a
-  // note, where it is longer than messages may be (store_frame.h).
+  // A key is to be set once: processes that have read it keep that value. ResourceExhausted, as for
+  // a note, where it is longer than messages may be (store_frame.h).
   absl::Status Set(const std::string& key, const std::string& value);
   // Waits until there is a value, forever if need be: a dead process ends the wait. `what` names it
   // in errors.

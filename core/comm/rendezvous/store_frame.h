@@ -12,7 +12,7 @@
 
 namespace dpipe {
 
-// Nobody may send a longer one. What grows with the run is a process's part of a trace.
+// The longest message. What grows with the run is a process's part of a trace.
 inline constexpr uint32_t kMaxFrameBytes = 256u << 20;
 
 // The message is not longer than that.

@@ -1,10 +1,10 @@
 // What the processes of a job meet at: a table of keys and values, the news of who has died, and
-// notes from process to process. One process of the job, number 0, hosts it on a thread of its own.
+// notes from process to process. One process of the job, number 0, hosts it on a thread.
 //
 // The store decides what is wrong with a job. A process whose connection closes before it said that
 // it leaves has died; one that has not been heard of for a while is frozen or cut off from the
-// network; one may also say that it failed. The first of these is told to all processes, in the
-// same words.
+// network; one may also say that it failed. All processes hear of the first of these failures, in
+// the same words.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_STORE_SERVER_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_STORE_SERVER_H_
 

@@ -11,7 +11,7 @@
 
 namespace dpipe::cuda {
 
-// Kept by every event that is told from it.
+// Kept by every event whose time is computed from it.
 struct CudaDevice::Anchor {
   ~Anchor() { driver->DestroyEvent(event); }
   Driver* driver;
@@ -44,7 +44,7 @@ class RecordedEvent : public DeviceEvent {
   const std::shared_ptr<const CudaDevice::Anchor> anchor_;
 };
 
-// In memory of its own: a room of the allocator.
+// With the memory that it uses: a room of the allocator.
 class RecordedGraph : public DeviceGraph {
  public:
   RecordedGraph(CudaDevice* device, StreamOrderedAllocator* allocator, void* room, Graph graph)
@@ -140,7 +140,7 @@ absl::Status CudaDevice::Synchronize() {
   return SetAnchor();
 }
 
-// The stream is idle, so the event is reached at once. Times between events are told in floats of
+// The stream is idle, so the event is reached at once. Times between events are given in floats of
 // milliseconds: a fresh anchor keeps them short, and so exact.
 absl::Status CudaDevice::SetAnchor() {
   DPIPE_ASSIGN_OR_RETURN(const Event event, driver_->CreateEvent(context_));

@@ -20,11 +20,11 @@
 
 namespace dpipe::cuda {
 
-// A GPU, or a share of one's multiprocessors, with a stream of its own that everything is enqueued
-// on and an allocator in that stream's order. Calls that the interface lets return nothing keep
-// their first error, with the call's name, for Synchronize: as the GPU's own errors do, it ends the
-// device's use. But for errors of the work that is being recorded (CUDA graphs): they end that
-// recording alone. While a thread records, others that would enqueue something wait.
+// A GPU, or a share of one's multiprocessors, with a stream that everything is enqueued on and an
+// allocator in that stream's order. Calls that the interface lets return nothing keep their first
+// error, with the call's name, for Synchronize: as the GPU's own errors do, it ends the device's
+// use. But for errors of the work that is being recorded (CUDA graphs): they end that recording
+// alone. While a thread records, others that would enqueue something wait.
 class CudaDevice : public Device, public DeviceGraphs {
  public:
   // `driver` outlives the device.
@@ -79,7 +79,7 @@ class CudaDevice : public Device, public DeviceGraphs {
     return static_cast<T*>(slot.get());
   }
 
-  // An event whose host time is known, from which others are told.
+  // An event whose host time is known, from which the times of others are computed.
   struct Anchor;
 
  private:
@@ -88,7 +88,7 @@ class CudaDevice : public Device, public DeviceGraphs {
   absl::Status SetAnchor() ABSL_LOCKS_EXCLUDED(mutex_);
   // Captures what `work` enqueues.
   absl::StatusOr<Graph> Capture(const std::function<absl::Status()>& work);
-  // False where the calling thread records: then it is told that this cannot be.
+  // False where the calling thread records; then the recording fails with the call's name.
   bool MayUse(const char* call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Driver* const driver_;

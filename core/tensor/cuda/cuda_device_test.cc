@@ -90,7 +90,7 @@ TEST(CudaDeviceTest, FirstErrorIsKeptWithTheDevicesName) {
   EXPECT_FALSE(device->Synchronize().ok()) << "an error ends the device's use";
 }
 
-// Whatever the device is asked for after a kernel's error is refused, and Synchronize tells that
+// Every call of the device after a kernel's error is refused, and Synchronize tells that
 // error, of devices that borrow from each other, too.
 TEST(CudaDeviceTest, NothingEndsTheProcessWhenTheGpuHasFailed) {
   FakeDriver driver;

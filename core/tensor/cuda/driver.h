@@ -61,7 +61,7 @@ class Driver {
   // Those that this process may use; at least one. FailedPrecondition says why there is none.
   virtual absl::StatusOr<std::vector<Gpu>> Gpus() = 0;
   virtual absl::StatusOr<MultiprocessorRules> Rules(int gpu) = 0;
-  // How many shares of so many multiprocessors there can be; the GPU's clusters may make it fewer
+  // How many shares of `multiprocessors` there can be; the GPU's clusters may make it fewer
   // than what division gives.
   virtual absl::StatusOr<int> NumShares(int gpu, int multiprocessors) = 0;
   // `count` disjoint shares of `multiprocessors` each, which keeps the rules. They live as long as
@@ -85,7 +85,7 @@ class Driver {
   virtual absl::Status Wait(Stream stream, Event event) = 0;
   virtual absl::StatusOr<bool> Done(Event event) = 0;
   virtual absl::Status Synchronize(Event event) = 0;
-  // Of two events that are done, from `begin` to `end`; may be negative.
+  // The time from `begin` to `end`, two events that are done; may be negative.
   virtual absl::StatusOr<int64_t> ElapsedNs(Event begin, Event end) = 0;
 
   // A pool keeps what is freed into it until it is trimmed. Trim gives back what is known to be

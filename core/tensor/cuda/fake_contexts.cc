@@ -22,7 +22,7 @@ struct FakeContexts::Threads {
     current[std::this_thread::get_id()] = context;
   }
   // In words, where two handles are of different GPUs; `between` has places for their numbers.
-  // Handles that nobody has made are told elsewhere.
+  // Handles that nobody has made are reported elsewhere.
   std::string OfTwoGpus(Handle a, Handle b, const absl::FormatSpec<int, int>& between) {
     absl::MutexLock lock(&mutex);
     const auto first = made.find(a), second = made.find(b);

@@ -31,16 +31,16 @@ class FakeContexts {
   void Need(int gpu);
 
   void Made(Handle handle, const Context& context);
-  // Of the calling thread's launching a kernel there: it must have made the stream's context
-  // current, or the primary one of its GPU.
+  // What is wrong, likewise, with each of these: a launch of a kernel by the calling thread, which
+  // must have made the stream's context current, or the primary one of its GPU;
   std::string Launch(Stream stream) const;
-  // Of the use of a pool's memory on a stream: other GPUs' cannot be reached. `what`: "a kernel".
+  // the use of a pool's memory on a stream, which cannot reach other GPUs' (`what`: "a kernel");
   std::string Reach(const std::string& what, Stream stream, Pool pool) const;
-  // Of a copy between GPUs that takes a pool's memory for that of `gpu`.
+  // a copy between GPUs that takes a pool's memory for that of `gpu`;
   std::string Named(Pool pool, int gpu) const;
-  // Of recording an event: it and the stream must be of one GPU.
+  // the recording of an event, which must be of the stream's GPU;
   std::string Record(Event event, Stream stream) const;
-  // Of the time between two events: likewise.
+  // the time between two events, which must be of one GPU.
   std::string Elapsed(Event begin, Event end) const;
 
  private:

@@ -31,7 +31,7 @@ namespace dpipe::cuda {
 // given then, in any order that the streams allow that were captured; everything that CUDA forbids
 // during a capture fails and spoils it, as do copies and fills of memory that nobody has. Of
 // contexts it wants what CUDA does: EnqueueKernel is called by threads that have made the stream's
-// current, or its GPU's primary one; what a stream does uses its own GPU's memory, but for copies
+// current, or its GPU's primary one; what a stream does uses its own GPU's memory, except copies
 // that name both GPUs; a green one is current to one thread at a time; events are recorded on their
 // own GPU.
 class FakeDriver : public Driver, public HostQueue {
@@ -46,9 +46,14 @@ class FakeDriver : public Driver, public HostQueue {
   int64_t live_bytes() const;    // allocated, and not freed by work that has run
   int num_live_handles() const;  // streams, events, pools, pinned buffers, graphs
   int64_t num_launches() const;  // of graphs
-  // Lets allocations fail for which a GPU's pools would have to reserve more than so many bytes; 0:
-  // no limit.
+  // Lets allocations fail for which a GPU's pools would have to reserve more than `bytes`; 0: no
+  // limit.
   void set_memory_limit(int64_t bytes);
+  // Calls that enqueue something wait while `count` pieces of work are on the stream, as on a GPU,
+  // whose queues hold about a thousand launches. 0: no limit.
+  void set_queue_limit(size_t count);
+  // Whether `count` more pieces of work can be enqueued now without waiting.
+  bool HasRoom(Stream stream, size_t count) const;
   // What the calling thread has made current.
   std::optional<Context> current() const { return contexts_.Current(); }
   // From now on the host cannot touch what is allocated: it crashes where it tries.
@@ -58,11 +63,11 @@ class FakeDriver : public Driver, public HostQueue {
   // What a kernel's illegal access does: nothing runs any more, and every call fails with `error`.
   void Break(const std::string& error);
   std::vector<Gpu>& gpus() { return gpus_; }
-  // So many GPUs like the first, numbered from 0. Before any is used.
+  // Has `count` GPUs like the first, numbered from 0. Before any is used.
   void SetNumGpus(int count);
   MultiprocessorRules& rules() { return rules_; }
-  // Events are reached at the time that it is, as traces want it; else after so many microseconds
-  // as there was work.
+  // Events are reached at the time that it is, as traces want it; else a microsecond passes for
+  // each piece of work.
   bool by_the_clock = false;
   // Shares that the GPU's clusters cost beyond what division gives.
   int lost_shares = 0;
@@ -153,7 +158,8 @@ class FakeDriver : public Driver, public HostQueue {
   }
   absl::Status Push(const char* call, Stream stream, Work work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of a call that must fail, for one of these reasons.
+  bool HasRoomFor(size_t count, Stream stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The error of a call that FailNext or Break lets fail; else OK.
   absl::Status Failure(const std::string& call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A violation, unless it is empty.
   void Tell(const std::string& wrong) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -174,18 +180,18 @@ class FakeDriver : public Driver, public HostQueue {
   // Also that the stream's GPU reaches it.
   void CheckAccess(const char* what, const void* data, int64_t size_bytes, Stream stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of what a stream takes part in; null: in nothing.
+  // The capture that a stream takes part in; null: none.
   FakeCapture* CaptureOf(Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of a call that must not be made by a thread that captures.
+  // The error of a call that must not be made by a thread that captures;
   absl::Status Unsafe(const char* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of a call that must not be made for a stream, or an event, that is being captured.
+  // nor for a stream, or an event, that is being captured.
   absl::Status Unsafe(const char* call, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Unsafe(const char* call, Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CaptureWait(Stream stream, Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // That this thread has begun with this stream, and which is over now.
+  // Ends the capture that this thread has begun with this stream.
   absl::StatusOr<std::shared_ptr<FakeCapture>> TakeCapture(Stream stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of a copy or fill that is captured there: all of the memory must be known to be somebody's.
+  // The error of a copy or fill that is captured there, where part of its memory is nobody's.
   absl::Status Captured(const char* call, Stream stream, const void* data, int64_t size_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The block that has all of it; null: none.
@@ -202,6 +208,7 @@ class FakeDriver : public Driver, public HostQueue {
   int64_t next_handle_ ABSL_GUARDED_BY(mutex_) = 1;
   int64_t clock_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t memory_limit_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t queue_limit_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string fail_next_ ABSL_GUARDED_BY(mutex_);
   absl::Status broken_ ABSL_GUARDED_BY(mutex_);
   std::map<Stream, std::deque<Work>> streams_ ABSL_GUARDED_BY(mutex_);

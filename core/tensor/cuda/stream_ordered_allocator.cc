@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kGranule = 512;  // what the driver aligns to
 
-// How often others are asked for what they keep, at least: somebody else may be the first to take
+// How often the others give up what they keep, at least: somebody else may be the first to take
 // it. They are asked again while the GPU has yet to come to what they have freed; not for ever,
 // since their streams may wait for what this thread is to send.
 constexpr int kSweeps = 3;
@@ -302,7 +302,7 @@ void StreamOrderedAllocator::DropMark() {
   if (mark_ != nullptr) driver_->DestroyEvent(std::exchange(mark_, nullptr));
 }
 
-// By an event, which may be asked for at any time: a stream must not be while it is captured.
+// By an event, which may be queried at any time: a stream must not be while it is captured.
 bool StreamOrderedAllocator::FreesDone() {
   if (freed_ && !captured()) {
     DropMark();

@@ -23,7 +23,7 @@ namespace dpipe::cuda {
 
 // Blocks come from a pool of the driver that keeps what is freed: the same step repeated takes
 // nothing from the system. A block that other streams use (AddUse) goes back to the pool only when
-// they are done with it, which is looked for whenever memory is asked for; nobody waits, unless
+// they are done with it, which is checked whenever memory is requested; nobody waits, unless
 // memory is short. What one allocator keeps no other can use: where the GPU has no more, all that
 // take from it give up what they keep. Where every call to the GPU fails, blocks are addresses of
 // no memory, for work that will be refused: the error is kept, and the process goes on to tell it.
@@ -125,7 +125,7 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   std::vector<Block> leaving_ ABSL_GUARDED_BY(mutex_);  // freed, but still in use elsewhere
   bool freed_ ABSL_GUARDED_BY(mutex_) = false;          // something, since the last mark
   Event mark_ ABSL_GUARDED_BY(mutex_) = nullptr;        // after frees; null: nobody has asked
-  MemoryStats stats_ ABSL_GUARDED_BY(mutex_);           // but for reserved_bytes
+  MemoryStats stats_ ABSL_GUARDED_BY(mutex_);           // except reserved_bytes
   std::map<char*, Room> rooms_ ABSL_GUARDED_BY(mutex_);
   std::pair<char* const, Room>* room_ ABSL_GUARDED_BY(mutex_) = nullptr;  // that `inside_` is in
   std::thread::id inside_ ABSL_GUARDED_BY(mutex_);

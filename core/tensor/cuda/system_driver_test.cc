@@ -73,7 +73,7 @@ void UseGpu1(Driver* driver) {
   std::thread([&] { device = nullptr; }).join();
 }
 
-// In a process of its own, since other tests use GPU 0.
+// In another process, since other tests use GPU 0.
 TEST(SystemDriverDeathTest, ThreadsWithoutAContextMakeNoneOnGpu0) {
   const auto driver = SystemDriver();
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
@@ -307,7 +307,7 @@ TEST_P(GpuTest, TensorsGoFromGpuToGpu) {
 }
 
 TEST_P(GpuTest, EventsTellTheHostsTime) {
-  if (fake_ != nullptr) GTEST_SKIP() << "a fake driver has a clock of its own";
+  if (fake_ != nullptr) GTEST_SKIP() << "a fake driver has its own clock";
   const auto devices = CreateCudaDevices(driver_, 1);
   ASSERT_TRUE(devices.ok()) << devices.status();
   const auto device = (*devices)[0];

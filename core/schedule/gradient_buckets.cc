@@ -1,7 +1,4 @@
-#include "core/schedule/gradient_groups.h"
-
-#include <map>
-#include <utility>
+#include "core/schedule/gradient_buckets.h"
 
 namespace dpipe {
 
@@ -21,20 +18,6 @@ std::vector<LayerRange> GradientBuckets(const CostModel& cost, int component, La
     buckets.back().begin = begin;
   }
   return buckets;
-}
-
-std::vector<int> TwinStages(const PipelineLayout& layout) {
-  std::map<std::pair<int, LayerRange>, int> first;  // by backbone and layers
-  std::vector<int> twins;
-  for (int s = 0; s < static_cast<int>(layout.stages.size()); ++s) {
-    const StagePlacement& stage = layout.stages[s];
-    twins.push_back(
-        stage.forward_only
-            ? -1
-            : first.emplace(std::make_pair(layout.chains[stage.chain].backbone, stage.layers), s)
-                  .first->second);
-  }
-  return twins;
 }
 
 }  // namespace dpipe

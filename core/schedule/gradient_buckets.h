@@ -1,13 +1,12 @@
-// Whose gradients are summed together, and in which parts.
-#ifndef DPIPE_CORE_SCHEDULE_GRADIENT_GROUPS_H_
-#define DPIPE_CORE_SCHEDULE_GRADIENT_GROUPS_H_
+// The parts in which the gradients of a stage are reduced.
+#ifndef DPIPE_CORE_SCHEDULE_GRADIENT_BUCKETS_H_
+#define DPIPE_CORE_SCHEDULE_GRADIENT_BUCKETS_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "core/base/range.h"
 #include "core/cost/cost_model.h"
-#include "core/schedule/layout.h"
 
 namespace dpipe {
 
@@ -17,10 +16,6 @@ namespace dpipe {
 std::vector<LayerRange> GradientBuckets(const CostModel& cost, int component, LayerRange layers,
                                         int64_t bucket_bytes);
 
-// The first stage that carries gradients of the same layers of the same backbone, by stage: stages
-// of equal number here sum their gradients together. -1 where a stage is forward-only.
-std::vector<int> TwinStages(const PipelineLayout& layout);
-
 }  // namespace dpipe
 
-#endif  // DPIPE_CORE_SCHEDULE_GRADIENT_GROUPS_H_
+#endif  // DPIPE_CORE_SCHEDULE_GRADIENT_BUCKETS_H_

@@ -1,0 +1,101 @@
+// Streams and events of the runtime driver.
+#include <cuda_runtime_api.h>
+
+#include <cmath>
+
+#include "core/tensor/cuda/runtime_driver.h"
+
+namespace dpipe::cuda {
+
+absl::StatusOr<Stream> RuntimeDriver::CreateStream(const Context& context) {
+  DPIPE_ASSIGN_OR_RETURN(const CUcontext own, Own(context));
+  DPIPE_ASSIGN_OR_RETURN(const Stream stream, NewStream(context));
+  streams_.Put(stream, {context.gpu, own});
+  return stream;
+}
+
+void RuntimeDriver::DestroyStream(Stream stream) {
+  WithGpu(streams_.Take(stream).gpu, [&] {
+    return RuntimeStatus(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  }).IgnoreError();
+}
+
+absl::StatusOr<Stream> RuntimeDriver::NewStream(const Context& context) {
+  Stream stream;
+  if (context.green == nullptr) {
+    DPIPE_RETURN_IF_ERROR(WithPrimary(context.gpu, [&]() -> absl::Status {
+      DPIPE_RUNTIME(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+      return absl::OkStatus();
+    }));
+    return stream;
+  }
+  DPIPE_ASSIGN_OR_RETURN(const DriverApi* const api, LoadDriver());
+  DPIPE_DRIVER(cuGreenCtxStreamCreate(&stream, static_cast<CUgreenCtx>(context.green),
+                                      CU_STREAM_NON_BLOCKING, 0));
+  return stream;
+}
+
+absl::Status RuntimeDriver::Synchronize(Stream stream) {
+  return WithGpuOf(stream, [&] {
+    return RuntimeStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  });
+}
+
+// An event and the streams that record it must be of the same context, which for those of green
+// contexts means the primary one that they share (cuEventRecord, cuGreenCtxRecordEvent,
+// cuStreamGetCtx_v2). The calling thread's may be any share's, and the context's own may be another
+// thread's at the time.
+absl::StatusOr<Event> RuntimeDriver::CreateEvent(const Context& context) {
+  Event event;
+  DPIPE_RETURN_IF_ERROR(WithPrimary(context.gpu, [&]() -> absl::Status {
+    DPIPE_RUNTIME(cudaEventCreate(&event));
+    return absl::OkStatus();
+  }));
+  events_.Put(event, {context.gpu});
+  return event;
+}
+
+void RuntimeDriver::DestroyEvent(Event event) {
+  WithGpu(events_.Take(event).gpu, [&] {
+    return RuntimeStatus(cudaEventDestroy(event), "cudaEventDestroy");
+  }).IgnoreError();
+}
+
+absl::Status RuntimeDriver::Record(Event event, Stream stream) {
+  return WithGpuOf(
+      stream, [&] { return RuntimeStatus(cudaEventRecord(event, stream), "cudaEventRecord"); });
+}
+
+absl::Status RuntimeDriver::Wait(Stream stream, Event event) {
+  return WithGpuOf(stream, [&] {
+    return RuntimeStatus(cudaStreamWaitEvent(stream, event, cudaEventWaitDefault),
+                         "cudaStreamWaitEvent");
+  });
+}
+
+absl::StatusOr<bool> RuntimeDriver::Done(Event event) {
+  bool done = false;
+  DPIPE_RETURN_IF_ERROR(WithGpu(events_.At(event).gpu, [&] {
+    const cudaError_t error = cudaEventQuery(event);
+    done = error != cudaErrorNotReady;
+    const absl::Status status = RuntimeStatus(error, "cudaEventQuery");
+    return done ? status : absl::OkStatus();
+  }));
+  return done;
+}
+
+absl::Status RuntimeDriver::Synchronize(Event event) {
+  return WithGpu(events_.At(event).gpu, [&] {
+    return RuntimeStatus(cudaEventSynchronize(event), "cudaEventSynchronize");
+  });
+}
+
+absl::StatusOr<int64_t> RuntimeDriver::ElapsedNs(Event begin, Event end) {
+  float milliseconds = 0;
+  DPIPE_RETURN_IF_ERROR(WithGpu(events_.At(end).gpu, [&] {
+    return RuntimeStatus(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+  }));
+  return std::llround(double{milliseconds} * 1e6);
+}
+
+}  // namespace dpipe::cuda
