@@ -92,6 +92,18 @@ absl::StatusOr<RunAside> SetRunAside(const std::string& out, const std::string& 
   return aside;
 }
 
+absl::StatusOr<std::vector<std::string>> PathsOfRun(const std::string& out,
+                                                    const std::string& log_path,
+                                                    const CheckpointFolder& checkpoints) {
+  std::vector<std::string> paths;
+  for (const Renaming& renaming : RenamingsTo(out, log_path, /*ending=*/"")) {
+    if (HasContent(renaming.from)) paths.push_back(renaming.from);
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, checkpoints.Steps());
+  if (!steps.empty()) paths.push_back(checkpoints.path());
+  return paths;
+}
+
 std::string DescribeAside(const std::string& out, const RunAside& aside) {
   std::string text = absl::StrCat("Aside:    the run that was in ", out, " is now ", aside.out,
                                   " (", FormatBytes(aside.bytes), ")");

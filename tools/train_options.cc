@@ -257,6 +257,11 @@ absl::StatusOr<TrainCommand> ParseTrainCommand(const std::vector<std::string>& a
       command.help = true;
     } else if (flag.name == "print_config") {
       command.print_config = true;
+    } else if (flag.name == "check") {
+      if (flag.has_value) {
+        return CommandLineError(absl::StrCat("--check=", flag.value, ": --check takes no value"));
+      }
+      command.check = true;
     } else if (flag.name == "config") {
       if (!flag.has_value) return CommandLineError("--config has no value; it is --config=FILE");
     } else {

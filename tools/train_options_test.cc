@@ -55,6 +55,15 @@ TEST(TrainOptionsTest, FlagsOverwriteTheFileWhereverItIs) {
   EXPECT_EQ(config->optimizer().lr(), 1e-3);
 }
 
+TEST(TrainOptionsTest, CheckIsAFlagOfTheCommandAlone) {
+  EXPECT_FALSE(ParseTrainCommand({"--steps=7"})->check);
+  const auto command = ParseTrainCommand({"--check", "--steps=7"});
+  ASSERT_TRUE(command.ok()) << command.status();
+  EXPECT_TRUE(command->check);
+  EXPECT_EQ(WholeConfigText(command->config), WholeConfigText(*Parse({"--steps=7"})));
+  EXPECT_THAT(ErrorOf({"--check=yes"}), HasSubstr("--check=yes: --check takes no value"));
+}
+
 TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   const auto config = Parse({"--data=/pictures",
                              "--evaluation.data=/held/out",

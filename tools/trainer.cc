@@ -15,6 +15,7 @@
 #include "tools/evaluator.h"
 #include "tools/long_task.h"
 #include "tools/mllog.h"
+#include "tools/prepared_run.h"
 #include "tools/run_logs.h"
 #include "tools/run_signals.h"
 #include "tools/run_stop.h"
@@ -51,10 +52,9 @@ class Trainer {
   }
 
   absl::StatusOr<TrainerResult> Run() {
-    DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options_.out, options_.setup.model_folder));
-    DPIPE_RETURN_IF_ERROR(CheckWritable(options_.out));
-    DPIPE_RETURN_IF_ERROR(MakeParentFolder(options_.config_path));
-    DPIPE_RETURN_IF_ERROR(PutTogether());
+    DPIPE_ASSIGN_OR_RETURN(prepared_, PreparedRun::Create(options_, say_));
+    run_ = &prepared_->run();
+    GoOn();
     stop_.emplace(options_, others_.has_value() ? &*others_ : nullptr);
     // Only now, when it is known that the run can begin.
     DPIPE_RETURN_IF_ERROR(SetAside());
@@ -73,26 +73,6 @@ class Trainer {
   }
 
  private:
-  absl::Status PutTogether() {
-    report::Progress progress(report::StandardErrorProgress("train"));
-    const auto show = [&progress](const std::string& phase, double done) {
-      report::ProgressState state;
-      state.phase = phase;
-      state.fraction_done = done;
-      progress.Update(state);
-    };
-    const auto say = [&](const std::string& line) {
-      progress.Finish();
-      say_(line);
-    };
-    DPIPE_ASSIGN_OR_RETURN(run_, TrainingRun::Create(options_, say, show));
-    GoOn();
-    if (run_->setup().held_out() == nullptr) return absl::OkStatus();
-    DPIPE_ASSIGN_OR_RETURN(evaluator_,
-                           Evaluator::Create(&run_->setup(), options_.evaluation_quantiles));
-    return absl::OkStatus();
-  }
-
   // What the run would replace, or be mixed with.
   absl::Status SetAside() {
     TrainingCheckpoints& checkpoints = run_->checkpoints();
@@ -105,7 +85,6 @@ class Trainer {
 
   // Takes over what the run knew when it was saved.
   void GoOn() {
-    run_->checkpoints().SayTo(say_);
     const CheckpointInfo before = run_->resumed() != nullptr ? *run_->resumed() : CheckpointInfo();
     result_.steps = result_.first_step = before.step;
     result_.num_steps = run_->num_steps();
@@ -292,7 +271,7 @@ class Trainer {
   }
 
   absl::Status Evaluate() {
-    if (evaluator_ == nullptr) return absl::OkStatus();
+    if (prepared_->evaluator() == nullptr) return absl::OkStatus();
     return DoUnlessStopped(&evaluated_step_, [this] { return EvaluateAll(); });
   }
 
@@ -313,9 +292,10 @@ class Trainer {
   absl::Status EvaluateWeights(const models::NamedTensors& weights, const char* name) {
     LongTask task = Task(absl::StrCat("evaluating after step ", result_.steps),
                          run_->setup().held_out()->options().global_batch);
-    DPIPE_ASSIGN_OR_RETURN(const EvaluationReport report,
-                           evaluator_->Evaluate(weights, name, result_.steps,
-                                                run_->Epoch(result_.steps), &task, &observers_));
+    DPIPE_ASSIGN_OR_RETURN(
+        const EvaluationReport report,
+        prepared_->evaluator()->Evaluate(weights, name, result_.steps, run_->Epoch(result_.steps),
+                                         &task, &observers_));
     const std::string text = EvaluationText(report);
     if (result_.evaluation.empty()) result_.evaluation = text;
     say_(absl::StrCat("Step ", result_.steps, ", held out: ", text));
@@ -352,8 +332,8 @@ class Trainer {
   const std::function<void(const std::string&)>& say_;
   std::optional<StopReceiver> others_;  // of several processes
   std::optional<RunStop> stop_;         // once the run has begun
-  std::unique_ptr<TrainingRun> run_;
-  std::unique_ptr<Evaluator> evaluator_;  // null where nothing is held out
+  std::unique_ptr<PreparedRun> prepared_;
+  TrainingRun* run_ = nullptr;  // its
   TrainingObservers observers_;
   const int64_t init_start_ms_ = UnixMillis();
   std::unique_ptr<FaultWatch> faults_;
@@ -370,12 +350,6 @@ class Trainer {
 
 absl::StatusOr<TrainerResult> Train(const TrainerOptions& options,
                                     const std::function<void(const std::string&)>& say) {
-  if (options.num_steps < 0 || options.time_limit_ns < 0 ||
-      (options.num_steps == 0 && options.time_limit_ns == 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("training needs a number of steps (",
-                                                   options.num_steps, ") or a time limit (",
-                                                   FormatDuration(options.time_limit_ns), ")"));
-  }
   return Trainer(options, say).Run();
 }
 

@@ -51,6 +51,7 @@ struct TrainerOptions {
 
   CheckpointOptions checkpoints;
   FaultOptions faults;
+  bool check_only = false;  // see OnlyCheck
 };
 
 }  // namespace dpipe::tools

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/available_memory.h"
+#include "core/base/bytes.h"
 #include "core/planner/possible_shapes.h"
 #include "core/planner/search.h"
 #include "core/report/plan_text.h"
@@ -22,7 +24,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
     DPIPE_ASSIGN_OR_RETURN(
         run->checkpoints_,
         TrainingCheckpoints::Open(options.checkpoints, options.config_fields, options.config, say));
-    DropRunSignals(options, say);
+    if (!options.check_only) DropRunSignals(options, say);
   }
   DPIPE_ASSIGN_OR_RETURN(run->setup_, models::TrainingSetup::Create(options.setup));
   say(run->setup_->Describe());
@@ -40,6 +42,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
     run->ChooseSteps();
   }
   DPIPE_RETURN_IF_ERROR(run->TakeOrders());
+  if (run->leads()) run->WarnOfMemory(say);
   DPIPE_RETURN_IF_ERROR(run->Start());
   return run;
 }
@@ -50,7 +53,9 @@ absl::Status TrainingRun::CheckData() const {
     DPIPE_RETURN_IF_ERROR(checkpoints_->CheckDataset(data.size(), data.fingerprint()));
   }
   if (processes() == nullptr) return absl::OkStatus();
-  return CheckSameRun(processes(), options_.config_fields, data.size(), data.fingerprint());
+  std::map<std::string, std::string> flags = options_.config_fields;
+  if (options_.check_only) flags["check"] = "true";  // which is none of the configuration's
+  return CheckSameRun(processes(), flags, data.size(), data.fingerprint());
 }
 
 // The plans and steps that the first process has chosen.
@@ -70,6 +75,21 @@ absl::Status TrainingRun::TakeOrders() {
   return absl::OkStatus();
 }
 
+// GPUs' memory is a limit of the plan; that of CPUs may be swapped, or be given back by others.
+void TrainingRun::WarnOfMemory(const Say& say) const {
+  if (!job_.workers[0]->device()->has_host_memory()) return;
+  const int64_t available = AvailableMemoryBytes();
+  const int num_local = processes() == nullptr ? 1 : processes()->address().num_local;
+  const auto& peaks = plans_.plan.prediction().peak_memory_bytes();
+  int64_t needed = 0;
+  for (int i = 0; i < std::min<int>(peaks.size(), job_.workers.size() * num_local); ++i) {
+    needed += peaks[i];
+  }
+  if (available == 0 || needed <= available) return;
+  say(absl::StrCat("Warning:  training takes about ", FormatBytes(needed),
+                   " of this machine's memory, of which ", FormatBytes(available), " are free"));
+}
+
 absl::Status TrainingRun::Start() {
   DPIPE_ASSIGN_OR_RETURN(session_,
                          StartSession(job_, plans_.plan, plans_.self_conditioned_or_null()));
@@ -79,16 +99,19 @@ absl::Status TrainingRun::Start() {
   return absl::OkStatus();
 }
 
-// Of what is trained on: all images, unless there are fewer steps than an epoch has.
+// Of what is trained on: all images, unless there are fewer steps than an epoch has. A check needs
+// no more than what is profiled.
 absl::Status TrainingRun::BuildCache(const ShowProgress& show) {
   int64_t steps = setup_->loader().StepsToSeeAll();
   if (options_.num_steps > 0) steps = std::min(steps, options_.num_steps);
+  if (options_.check_only) steps = 1;
   const auto build = [&] {
     return setup_->BuildCache(steps, [&](double done) { show("filling the offline cache", done); })
         .status();
   };
   // What one process of a host has computed the others find in the folder.
-  const bool is_shared = processes() != nullptr && !options_.setup.cache_folder.empty();
+  const bool is_shared =
+      processes() != nullptr && !options_.setup.cache_folder.empty() && options_.setup.writes_files;
   DPIPE_RETURN_IF_ERROR(is_shared ? processes()->FirstOnHostFirst("the offline cache", build)
                                   : build());
   // What cannot be cached fills bubbles.

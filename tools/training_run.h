@@ -36,6 +36,7 @@ class TrainingRun {
 
   const TrainerOptions& options() const { return options_; }
   models::TrainingSetup& setup() { return *setup_; }
+  const models::TrainingSetup& setup() const { return *setup_; }
   const TrainingJob& job() const { return job_; }
   const Plan& plan() const { return plans_.plan; }
   LocalSession& session() { return *session_; }
@@ -64,6 +65,7 @@ class TrainingRun {
   // session any more.
   absl::Status EndSession();
   TrainingCheckpoints& checkpoints() { return *checkpoints_; }
+  const TrainingCheckpoints& checkpoints() const { return *checkpoints_; }
 
  private:
   explicit TrainingRun(const TrainerOptions& options)
@@ -80,6 +82,7 @@ class TrainingRun {
   std::map<std::string, std::string> PlanIsFor() const;
   void ChooseSteps();
   absl::Status TakeOrders();
+  void WarnOfMemory(const Say& say) const;
   absl::Status Start();
 
   const TrainerOptions& options_;

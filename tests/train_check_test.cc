@@ -1,0 +1,93 @@
+// //tools:train --check, as a user runs it: it says what a run would do, refuses what a run would
+// refuse, and leaves the disk as it was.
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
+#include "core/base/scratch_folder.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testlib/run_program.h"
+
+namespace dpipe {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testlib::ProgramOutcome;
+using testlib::RunProgram;
+
+class TrainCheckTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const ProgramOutcome made =
+        RunProgram("data/make_dataset", {"--out=" + scratch_.File("images"), "--count=8"});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+  }
+
+  std::string Out() const { return scratch_.File("runs/model"); }
+
+  ProgramOutcome Train(const std::vector<std::string>& more) const {
+    std::vector<std::string> flags = {"--data=" + scratch_.File("images"),
+                                      "--out=" + Out(),
+                                      "--global_batch=2",
+                                      "--micro_batches=2",
+                                      "--max_micro_batch=1",
+                                      "--frozen_quantum=1",
+                                      "--warmup=2",
+                                      "--steps=4",
+                                      "--minutes=0",
+                                      "--samples=false",
+                                      "--output.tensorboard=false"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return RunProgram("tools/train", flags, /*deadline_s=*/120);
+  }
+
+  // Every file with its time, every folder.
+  std::map<std::string, int64_t> Disk() const {
+    std::map<std::string, int64_t> disk;
+    for (const auto& entry : fs::recursive_directory_iterator(scratch_.path())) {
+      disk[entry.path()] =
+          entry.is_directory() ? 0 : entry.last_write_time().time_since_epoch().count();
+    }
+    return disk;
+  }
+
+  const ScratchFolder scratch_;
+};
+
+TEST_F(TrainCheckTest, SaysWhatARunWouldDoAndWritesNothing) {
+  const auto before = Disk();
+  const ProgramOutcome check = Train({"--check"});
+  ASSERT_EQ(check.exit_code, 0) << check.out << check.err;
+  EXPECT_THAT(check.out,
+              AllOf(HasSubstr("Plan:     diffusionpipe, 2 stages"),
+                    HasSubstr("Steps:    4 steps of 2 images, 1.00 epochs\n"),
+                    HasSubstr("Memory:   at most, as predicted: device 0 "), HasSubstr("Disk:  "),
+                    HasSubstr(absl::StrCat(scratch_.path(), " has ")),
+                    HasSubstr(absl::StrCat("          ", Out(), ".log.jsonl\n")),
+                    HasSubstr("Checked:  the run can begin")));
+  EXPECT_EQ(Disk(), before);
+}
+
+TEST_F(TrainCheckTest, RefusesWhatARunWouldRefuse) {
+  ASSERT_TRUE(MakeFolder(Out()).ok());
+  ASSERT_TRUE(WriteFileAtomically(scratch_.File("file"), "").ok());
+  const auto before = Disk();
+  ProgramOutcome check = Train({"--check", "--log=" + scratch_.File("file/log")});
+  EXPECT_EQ(check.exit_code, 1) << check.out;
+  EXPECT_THAT(check.err, HasSubstr(scratch_.File("file") + " is no folder"));
+  check = Train({"--check", "--resume=" + scratch_.File("none")});
+  EXPECT_EQ(check.exit_code, 1) << check.out;
+  EXPECT_THAT(check.err, HasSubstr("there is no folder " + scratch_.File("none")));
+  check = Train({"--check", "--data.max_corrupt=0", "--data=" + scratch_.File("runs")});
+  EXPECT_EQ(check.exit_code, 1) << check.out;
+  EXPECT_EQ(Disk(), before);
+}
+
+}  // namespace
+}  // namespace dpipe
