@@ -1,5 +1,5 @@
 // //tools:train --check, as a user runs it: it says what a run would do, refuses what a run would
-// refuse, and leaves the disk as it was.
+// refuse, and leaves the disk as it was. And what a run plans from can be given to others.
 #include <filesystem>
 #include <map>
 #include <string>
@@ -17,7 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testlib::ProgramOutcome;
 using testlib::RunProgram;
 
@@ -35,6 +37,7 @@ class TrainCheckTest : public ::testing::Test {
     std::vector<std::string> flags = {"--data=" + scratch_.File("images"),
                                       "--out=" + Out(),
                                       "--global_batch=2",
+                                      "--devices=2",
                                       "--micro_batches=2",
                                       "--max_micro_batch=1",
                                       "--frozen_quantum=1",
@@ -72,6 +75,47 @@ TEST_F(TrainCheckTest, SaysWhatARunWouldDoAndWritesNothing) {
                     HasSubstr(absl::StrCat("          ", Out(), ".log.jsonl\n")),
                     HasSubstr("Checked:  the run can begin")));
   EXPECT_EQ(Disk(), before);
+}
+
+// The line of `said` that begins so.
+std::string LineOf(const std::string& said, const std::string& beginning) {
+  const size_t begin = said.find(beginning);
+  return begin == std::string::npos ? "" : said.substr(begin, said.find('\n', begin) - begin);
+}
+
+TEST_F(TrainCheckTest, WhatARunHasPlannedFromGivesOthersItsPlan) {
+  const ProgramOutcome first = Train({"--steps=2"});
+  ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
+  const std::vector<std::string> basis = {"--profile=" + Out() + ".profile.textproto",
+                                          "--cluster=" + Out() + ".cluster.textproto"};
+  const auto with_basis = [&basis](std::vector<std::string> flags) {
+    flags.insert(flags.end(), basis.begin(), basis.end());
+    return flags;
+  };
+  const auto before = Disk();
+  ProgramOutcome check = Train(with_basis({"--check", "--lr=1e-4", "--resume=never"}));
+  ASSERT_EQ(check.exit_code, 0) << check.out << check.err;
+  EXPECT_EQ(LineOf(check.out, "Plan: "), LineOf(first.out, "Plan: "));
+  EXPECT_THAT(check.out, HasSubstr("Aside:    of an earlier run, under another name: " + Out()));
+  EXPECT_THAT(check.err, Not(HasSubstr("profiling")));
+  check = Train(with_basis({"--check", "--global_batch=4", "--max_micro_batch=0"}));
+  EXPECT_EQ(check.exit_code, 1) << check.out;
+  EXPECT_THAT(check.err, HasSubstr(Out() + ".profile.textproto: unet was timed with local batches "
+                                           "of 1 in the stored one, but here plans may have 1, 2"));
+  check = Train(with_basis({"--check", "--devices=1"}));
+  EXPECT_EQ(check.exit_code, 1) << check.out;
+  EXPECT_THAT(check.err,
+              AnyOf(HasSubstr("the device is "), HasSubstr("the number of devices is 2")));
+  EXPECT_EQ(Disk(), before);
+
+  const std::string other = scratch_.File("other/model");
+  const ProgramOutcome second = Train(with_basis({"--steps=1", "--out=" + other}));
+  ASSERT_EQ(second.exit_code, 0) << second.out << second.err;
+  for (const char* file : {".profile.textproto", ".cluster.textproto"}) {
+    EXPECT_EQ(ReadFile(other + file).value_or("none"), *ReadFile(Out() + file)) << file;
+  }
+  EXPECT_EQ(*ReadFile(other + ".checkpoints/step_00000001/plan.textproto"),
+            *ReadFile(Out() + ".checkpoints/step_00000002/plan.textproto"));
 }
 
 TEST_F(TrainCheckTest, RefusesWhatARunWouldRefuse) {

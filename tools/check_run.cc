@@ -63,8 +63,12 @@ absl::Status CheckRun(const TrainerOptions& options,
 }
 
 std::vector<std::string> WrittenBy(const TrainerOptions& options) {
-  std::vector<std::string> paths = {options.out + "/", options.checkpoints.folder + "/",
-                                    options.config_path, options.log_path,
+  std::vector<std::string> paths = {options.out + "/",
+                                    options.checkpoints.folder + "/",
+                                    options.config_path,
+                                    options.log_path,
+                                    options.kept_profile_path,
+                                    options.kept_cluster_path,
                                     options.setup.data.quarantine_path};
   if (options.faults.num_dumps > 0) paths.push_back(options.faults.dump_folder + "/");
   if (options.sample_at_end || options.sample_every > 0) {

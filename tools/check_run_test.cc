@@ -16,6 +16,8 @@ TrainerOptions Options() {
   options.out = "/o/m";
   options.checkpoints.folder = "/o/m.checkpoints";
   options.config_path = "/o/m.config.textproto";
+  options.kept_profile_path = "/o/m.profile.textproto";
+  options.kept_cluster_path = "/o/m.cluster.textproto";
   options.log_path = "/l/log";
   options.sample_folder = "/o/m.samples";
   options.faults.dump_folder = "/o/m.bad_batches";
@@ -27,14 +29,16 @@ TEST(CheckRunTest, NamesWhatARunMayWrite) {
   TrainerOptions options = Options();
   EXPECT_THAT(WrittenBy(options),
               ElementsAre("/l/log", "/o/m.bad_batches/", "/o/m.checkpoints/",
-                          "/o/m.config.textproto", "/o/m.quarantine", "/o/m.samples/", "/o/m/"));
+                          "/o/m.cluster.textproto", "/o/m.config.textproto",
+                          "/o/m.profile.textproto", "/o/m.quarantine", "/o/m.samples/", "/o/m/"));
   options.sample_at_end = false;
   options.faults.num_dumps = 0;
   options.mllog_path = "/o/m.mllog";
   options.tensorboard_folder = "/o/m.tensorboard";
   options.setup.cache_folder = "/cache";
   EXPECT_THAT(WrittenBy(options),
-              ElementsAre("/l/log", "/o/m.checkpoints/", "/o/m.config.textproto", "/o/m.mllog",
+              ElementsAre("/l/log", "/o/m.checkpoints/", "/o/m.cluster.textproto",
+                          "/o/m.config.textproto", "/o/m.mllog", "/o/m.profile.textproto",
                           "/o/m.quarantine", "/o/m.tensorboard/", "/o/m/"));
   options.strategy.set_frozen("cached");
   EXPECT_THAT(WrittenBy(options), ::testing::Contains("/cache/"));

@@ -15,8 +15,15 @@ namespace fs = std::filesystem;
 
 // What a run writes beside its model; its checkpoints are not renamed as a whole, since this
 // process holds their folder.
-constexpr const char* kSuffixes[] = {"",         ".log.jsonl",        ".mllog",      ".tensorboard",
-                                     ".samples", ".config.textproto", ".bad_batches"};
+constexpr const char* kSuffixes[] = {"",
+                                     ".log.jsonl",
+                                     ".mllog",
+                                     ".tensorboard",
+                                     ".samples",
+                                     ".config.textproto",
+                                     ".profile.textproto",
+                                     ".cluster.textproto",
+                                     ".bad_batches"};
 constexpr char kCheckpoints[] = ".checkpoints";
 
 struct Renaming {

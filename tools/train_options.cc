@@ -211,6 +211,8 @@ absl::Status SetOutputs(const OutputConfig& config, TrainerOptions* options) {
   if (config.mllog()) options->mllog_path = options->out + ".mllog";
   if (config.tensorboard()) options->tensorboard_folder = options->out + ".tensorboard";
   options->config_path = options->out + ".config.textproto";
+  options->kept_profile_path = options->out + ".profile.textproto";
+  options->kept_cluster_path = options->out + ".cluster.textproto";
   return absl::OkStatus();
 }
 
@@ -302,6 +304,11 @@ absl::Status CheckTrainConfig(const TrainConfig& config) {
         absl::StrCat("--evaluation.every=", config.evaluation().every(),
                      " needs held-out data: --evaluation.share or --evaluation.data"));
   }
+  if (config.profile().empty() != config.cluster().empty()) {
+    return CommandLineError(absl::StrCat("--profile=", config.profile(),
+                                         " and --cluster=", config.cluster(),
+                                         ": a plan is made from both or neither"));
+  }
   DPIPE_RETURN_IF_ERROR(ResumableStrategy(config.strategy()).status());
   if (config.micro_batches() > 0 && config.global_batch() % config.micro_batches() != 0) {
     return CommandLineError(
@@ -320,6 +327,8 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
                          MaxGradNorm(config, options.strategy, say));
   options.num_micro_batches = config.micro_batches();
   options.max_micro_batch = config.max_micro_batch();
+  if (!config.profile().empty()) options.profile_path = UserPath(config.profile());
+  if (!config.cluster().empty()) options.cluster_path = UserPath(config.cluster());
   options.num_steps = config.steps();
   options.time_limit_ns = static_cast<Nanos>(config.minutes() * 60 * kNanosPerSecond);
   options.config = WholeConfigText(config);

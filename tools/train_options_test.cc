@@ -198,6 +198,8 @@ TEST(TrainOptionsTest, ImpossibleCombinationsAreNamed) {
   EXPECT_THAT(ErrorOf({"--evaluation.share=0.1", "--evaluation.data=/x"}), HasSubstr("not both"));
   EXPECT_THAT(ErrorOf({"--global_batch=10", "--micro_batches=4"}),
               HasSubstr("--global_batch=10 does not divide into --micro_batches=4"));
+  EXPECT_THAT(ErrorOf({"--profile=/p.textproto"}),
+              HasSubstr("--profile=/p.textproto and --cluster=: a plan is made from both"));
   EXPECT_THAT(ErrorOf({"--config=/no/file"}), HasSubstr("/no/file"));
   EXPECT_THAT(ErrorOf({"--config"}), HasSubstr("--config=FILE"));
 }

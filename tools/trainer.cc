@@ -16,6 +16,7 @@
 #include "tools/long_task.h"
 #include "tools/mllog.h"
 #include "tools/prepared_run.h"
+#include "tools/proto_file.h"
 #include "tools/run_logs.h"
 #include "tools/run_signals.h"
 #include "tools/run_stop.h"
@@ -60,6 +61,7 @@ class Trainer {
     DPIPE_RETURN_IF_ERROR(SetAside());
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options_.config_path, options_.config));
     say_(absl::StrCat("Written:  ", options_.config_path, ", the whole configuration"));
+    DPIPE_RETURN_IF_ERROR(KeepPlanBasis());
     DPIPE_RETURN_IF_ERROR(StartObservers());
     absl::Status status = TrainAndSave();
     SayNotes();  // of the last evaluation and samples
@@ -81,6 +83,13 @@ class Trainer {
                            SetRunAside(options_.out, options_.log_path, checkpoints.folder()));
     if (!aside.paths.empty()) say_(DescribeAside(options_.out, aside));
     return absl::OkStatus();
+  }
+
+  // For other runs that are to have the same plan.
+  absl::Status KeepPlanBasis() {
+    if (run_->plan_basis() == nullptr) return absl::OkStatus();
+    DPIPE_RETURN_IF_ERROR(WriteProto(options_.kept_profile_path, run_->plan_basis()->profile));
+    return WriteProto(options_.kept_cluster_path, run_->plan_basis()->cluster);
   }
 
   // Takes over what the run knew when it was saved.

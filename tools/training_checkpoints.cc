@@ -78,6 +78,8 @@ FieldPolicy ConfigPolicy(const std::string& field) {
           {"max_micro_batch", FieldPolicy::kFree},
           {"frozen_quantum", FieldPolicy::kFree},
           {"minutes", FieldPolicy::kFree},
+          {"profile", FieldPolicy::kFree},
+          {"cluster", FieldPolicy::kFree},
           {"evaluation.", FieldPolicy::kFree},
           {"samples.", FieldPolicy::kFree},
           {"output.", FieldPolicy::kFree},
