@@ -1,8 +1,13 @@
 // //tools:train --check, as a user runs it: it says what a run would do, refuses what a run would
-// refuse, and leaves the disk as it was. And what a run plans from can be given to others.
+// refuse, and leaves the disk as it was. And what a run plans from can be given to others, and
+// the best model of all its parts is kept.
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,18 +15,22 @@
 #include "core/base/scratch_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/testlib/run_program.h"
 
 namespace dpipe {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testlib::ProgramOutcome;
 using testlib::RunProgram;
+
+constexpr char kWeights[] = "/unet/diffusion_pytorch_model.safetensors";
 
 class TrainCheckTest : public ::testing::Test {
  protected:
@@ -116,6 +125,63 @@ TEST_F(TrainCheckTest, WhatARunHasPlannedFromGivesOthersItsPlan) {
   }
   EXPECT_EQ(*ReadFile(other + ".checkpoints/step_00000001/plan.textproto"),
             *ReadFile(Out() + ".checkpoints/step_00000002/plan.textproto"));
+}
+
+// Of each evaluation in the log, by step.
+std::map<int64_t, double> HeldOutLosses(const std::string& out) {
+  std::map<int64_t, double> losses;
+  std::istringstream text(ReadFile(out + ".log.jsonl").value_or(""));
+  for (std::string line; std::getline(text, line);) {
+    const json parsed = json::parse(line);
+    if (parsed.contains("eval_loss")) losses[parsed["step"]] = parsed["eval_loss"];
+  }
+  return losses;
+}
+
+std::pair<int64_t, double> Lowest(const std::map<int64_t, double>& losses) {
+  return *std::min_element(losses.begin(), losses.end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
+}
+
+TEST_F(TrainCheckTest, TheBestModelIsKeptOverAllPartsOfARun) {
+  // Such a learning rate makes it worse soon.
+  const std::vector<std::string> flags = {"--evaluation.keep_best",
+                                          "--evaluation.share=0.4",
+                                          "--evaluation.every=1",
+                                          "--evaluation.samples=2",
+                                          "--evaluation.quantiles=0.5",
+                                          "--ema=0",
+                                          "--lr=0.5",
+                                          "--lr_schedule=constant",
+                                          "--allow_config_change"};
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.end(), flags.begin(), flags.end());
+    const ProgramOutcome run = Train(more);
+    EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+    return run;
+  };
+  const auto best = [&] {
+    const json record = json::parse(ReadFile(Out() + ".best/training.json").value_or("{}"));
+    return std::pair<int64_t, double>(record["steps"], record["held_out"]["loss"]);
+  };
+  train({"--steps=3"});
+  std::map<int64_t, double> losses = HeldOutLosses(Out());
+  ASSERT_EQ(losses.size(), 3u);
+  EXPECT_EQ(best(), Lowest(losses));
+  const std::string kept = *ReadFile(Out() + ".best" + kWeights);
+  const auto newest = ReadFile(Out() + kWeights);
+  EXPECT_EQ(kept == *newest, Lowest(losses).first == 3);
+
+  const ProgramOutcome more =
+      train({"--steps=5", "--resume=auto", "--profile=" + Out() + ".profile.textproto",
+             "--cluster=" + Out() + ".cluster.textproto"});
+  losses = HeldOutLosses(Out());
+  ASSERT_EQ(losses.size(), 5u);
+  EXPECT_EQ(best(), Lowest(losses));
+  EXPECT_LT(Lowest(losses).first, 5) << "else this test shows little";
+  EXPECT_EQ(*ReadFile(Out() + ".best" + kWeights) == kept, Lowest(losses).first <= 3);
+  EXPECT_THAT(more.out, HasSubstr("Best:     " + Out() + ".best, of step "));
+  EXPECT_FALSE(fs::exists(Out() + ".best.partial"));
 }
 
 TEST_F(TrainCheckTest, RefusesWhatARunWouldRefuse) {

@@ -14,6 +14,7 @@ using ::testing::Not;
 TrainerOptions Options() {
   TrainerOptions options;
   options.out = "/o/m";
+  options.best_out = "/o/m.best";
   options.checkpoints.folder = "/o/m.checkpoints";
   options.config_path = "/o/m.config.textproto";
   options.kept_profile_path = "/o/m.profile.textproto";
@@ -33,11 +34,12 @@ TEST(CheckRunTest, NamesWhatARunMayWrite) {
                           "/o/m.profile.textproto", "/o/m.quarantine", "/o/m.samples/", "/o/m/"));
   options.sample_at_end = false;
   options.faults.num_dumps = 0;
+  options.keep_best = true;
   options.mllog_path = "/o/m.mllog";
   options.tensorboard_folder = "/o/m.tensorboard";
   options.setup.cache_folder = "/cache";
   EXPECT_THAT(WrittenBy(options),
-              ElementsAre("/l/log", "/o/m.checkpoints/", "/o/m.cluster.textproto",
+              ElementsAre("/l/log", "/o/m.best/", "/o/m.checkpoints/", "/o/m.cluster.textproto",
                           "/o/m.config.textproto", "/o/m.mllog", "/o/m.profile.textproto",
                           "/o/m.quarantine", "/o/m.tensorboard/", "/o/m/"));
   options.strategy.set_frozen("cached");

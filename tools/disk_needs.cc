@@ -54,8 +54,11 @@ void SetModel(const TrainingRun& run, DiskNeeds* needs) {
   needs->model_bytes =
       needs->weights_bytes + std::max(CopiedBytes(options.setup.model_folder, model, adapts),
                                       ParameterCount(model, /*of_backbones=*/false) * size);
-  const bool is_saved_again = options.save_every > 0 && options.save_every < run.num_steps();
-  needs->num_models = is_saved_again || run.resumed() != nullptr ? 2 : 1;
+  const int kept = options.keep_best ? 2 : 1;
+  const bool is_saved_again =
+      (options.save_every > 0 && options.save_every < run.num_steps()) ||
+      (options.keep_best && options.evaluate_every > 0 && options.evaluate_every < run.num_steps());
+  needs->num_models = kept + (is_saved_again || run.resumed() != nullptr ? 1 : 0);
 }
 
 void SetCheckpoints(const TrainingRun& run, DiskNeeds* needs) {
@@ -106,10 +109,11 @@ DiskNeeds DiskNeedsOf(const TrainingRun& run) {
   SetCheckpoints(run, &needs);
   SetSamples(run, &needs);
   const TrainerOptions& options = run.options();
-  std::vector<std::string> there = {options.out + ".partial"};  // of a run that was killed
+  // Of a run that was killed.
+  std::vector<std::string> there = {options.out + ".partial", options.best_out + ".partial"};
   if (run.checkpoints().goes_on_here()) {
-    there.insert(there.end(), {options.out, options.checkpoints.folder, options.sample_folder,
-                               options.tensorboard_folder});
+    there.insert(there.end(), {options.out, options.best_out, options.checkpoints.folder,
+                               options.sample_folder, options.tensorboard_folder});
   }
   needs.there_bytes = BytesIn(there);
   return needs;

@@ -4,6 +4,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/count.h"
 #include "core/base/file.h"
 #include "core/base/time.h"
 #include "core/report/progress.h"
@@ -25,6 +27,8 @@ absl::Status CheckLength(const TrainerOptions& options) {
 // Where the run writes; of its own folder, which all but the log lie in or beside.
 absl::StatusOr<WritePlace> CheckOutputs(const TrainerOptions& options) {
   DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options.out, options.setup.model_folder));
+  // Which an earlier run may have left: it is set aside even where this one keeps none.
+  DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options.best_out, options.setup.model_folder));
   DPIPE_RETURN_IF_ERROR(CheckWritable(options.out));
   if (!options.check_only) DPIPE_RETURN_IF_ERROR(MakeParentFolder(options.config_path));
   // What is there already is written to, wherever it lies: /dev/null, say.
@@ -34,6 +38,13 @@ absl::StatusOr<WritePlace> CheckOutputs(const TrainerOptions& options) {
     DPIPE_RETURN_IF_ERROR(FindWritePlace(path).status());
   }
   return FindWritePlace(options.out);
+}
+
+// What held-out losses are of.
+std::string MeasureText(models::TrainingSetup* setup, const TrainerOptions& options) {
+  return absl::StrCat(Count(setup->held_out()->options().global_batch, "sample"),
+                      " at the timesteps' quantiles ",
+                      absl::StrJoin(options.evaluation_quantiles, ", "));
 }
 
 }  // namespace
@@ -63,6 +74,11 @@ absl::StatusOr<std::unique_ptr<PreparedRun>> PreparedRun::Create(
   if (run.setup().held_out() == nullptr) return prepared;
   DPIPE_ASSIGN_OR_RETURN(prepared->evaluator_,
                          Evaluator::Create(&run.setup(), options.evaluation_quantiles));
+  if (options.keep_best) {
+    DPIPE_ASSIGN_OR_RETURN(prepared->best_,
+                           BestModel::Open(options.best_out, MeasureText(&run.setup(), options),
+                                           run.checkpoints().goes_on_here(), say_below));
+  }
   return prepared;
 }
 

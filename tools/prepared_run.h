@@ -5,10 +5,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/status.h"
 #include "core/base/write_place.h"
+#include "tools/best_model.h"
 #include "tools/disk_needs.h"
 #include "tools/evaluator.h"
 #include "tools/training_options.h"
@@ -29,6 +31,8 @@ class PreparedRun {
   TrainingRun& run() { return *run_; }
   const TrainingRun& run() const { return *run_; }
   Evaluator* evaluator() { return evaluator_.get(); }  // null where nothing is held out
+  // Null where the best model is not kept.
+  BestModel* best() { return best_.has_value() ? &*best_ : nullptr; }
   const DiskNeeds& disk_needs() const { return disk_needs_; }
   const WritePlace& place() const { return place_; }  // of the model's folder
 
@@ -37,6 +41,7 @@ class PreparedRun {
 
   std::unique_ptr<TrainingRun> run_;
   std::unique_ptr<Evaluator> evaluator_;
+  std::optional<BestModel> best_;
   DiskNeeds disk_needs_;
   WritePlace place_;
 };

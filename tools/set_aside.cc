@@ -23,6 +23,7 @@ constexpr const char* kSuffixes[] = {"",
                                      ".config.textproto",
                                      ".profile.textproto",
                                      ".cluster.textproto",
+                                     ".best",
                                      ".bad_batches"};
 constexpr char kCheckpoints[] = ".checkpoints";
 

@@ -81,6 +81,7 @@ void SayWhatHappened(const TrainerOptions& options, const TrainerResult& result)
   if (!result.evaluation.empty()) Say(absl::StrCat("Held out: ", result.evaluation));
   Say(absl::StrCat("Model:    ", options.out, " (diffusers layout",
                    options.setup.optimizer.ema_decay > 0 ? ", averaged weights)" : ")"));
+  if (!result.best.empty()) Say(absl::StrCat("Best:     ", result.best));
   if (!result.last_samples.empty()) Say(absl::StrCat("Samples:  ", result.last_samples));
   Say(absl::StrCat("Log:      ", options.log_path));
 }

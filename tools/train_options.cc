@@ -185,6 +185,7 @@ void SetEvaluation(const EvaluationConfig& config, TrainerOptions* options) {
   }
   options->evaluate_saved = config.weights() != "trained";
   options->evaluate_trained = config.weights() != "saved";
+  options->keep_best = config.keep_best();
 }
 
 absl::Status SetSamples(const TrainConfig& config, TrainerOptions* options) {
@@ -206,6 +207,7 @@ absl::Status SetOutputs(const OutputConfig& config, TrainerOptions* options) {
   options->save_every = config.save_every();
   DPIPE_ASSIGN_OR_RETURN(options->format, models::ParseStoredFormat(config.store()));
   // Beside the model's folder, which is replaced as a whole each time it is saved.
+  options->best_out = options->out + ".best";
   options->sample_folder = options->out + ".samples";
   options->log_path = config.log().empty() ? options->out + ".log.jsonl" : UserPath(config.log());
   if (config.mllog()) options->mllog_path = options->out + ".mllog";
@@ -303,6 +305,17 @@ absl::Status CheckTrainConfig(const TrainConfig& config) {
     return CommandLineError(
         absl::StrCat("--evaluation.every=", config.evaluation().every(),
                      " needs held-out data: --evaluation.share or --evaluation.data"));
+  }
+  if (config.evaluation().keep_best() && !holds_out) {
+    return CommandLineError(
+        "--evaluation.keep_best needs held-out data: --evaluation.share or --evaluation.data");
+  }
+  if (config.evaluation().keep_best() && config.evaluation().weights() == "trained" &&
+      config.ema().decay() > 0) {
+    return CommandLineError(absl::StrCat(
+        "--evaluation.keep_best goes by the loss of the weights that are saved, the average of "
+        "--ema.decay=",
+        config.ema().decay(), ", but --evaluation.weights=trained; it must be saved or both"));
   }
   if (config.profile().empty() != config.cluster().empty()) {
     return CommandLineError(absl::StrCat("--profile=", config.profile(),

@@ -195,6 +195,12 @@ TEST(TrainOptionsTest, ImpossibleCombinationsAreNamed) {
   EXPECT_THAT(ErrorOf({"--steps=0", "--minutes=0"}), HasSubstr("--steps=0 and --minutes=0"));
   EXPECT_THAT(ErrorOf({"--model.lora_rank=4"}), HasSubstr("it goes with --init=checkpoint"));
   EXPECT_THAT(ErrorOf({"--evaluation.every=5"}), HasSubstr("needs held-out data"));
+  EXPECT_THAT(ErrorOf({"--evaluation.keep_best"}),
+              HasSubstr("--evaluation.keep_best needs held-out data"));
+  const std::vector<std::string> by_others = {"--evaluation.keep_best", "--evaluation.share=0.1",
+                                              "--evaluation.weights=trained"};
+  EXPECT_THAT(ErrorOf(by_others), HasSubstr("--ema.decay=0.998, but --evaluation.weights=trained"));
+  EXPECT_EQ(ErrorOf({by_others[0], by_others[1], by_others[2], "--ema=0"}), "");
   EXPECT_THAT(ErrorOf({"--evaluation.share=0.1", "--evaluation.data=/x"}), HasSubstr("not both"));
   EXPECT_THAT(ErrorOf({"--global_batch=10", "--micro_batches=4"}),
               HasSubstr("--global_batch=10 does not divide into --micro_batches=4"));

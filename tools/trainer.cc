@@ -12,6 +12,7 @@
 #include "core/report/progress.h"
 #include "core/train/signal_files.h"
 #include "core/train/training_loop.h"
+#include "tools/best_model.h"
 #include "tools/evaluator.h"
 #include "tools/long_task.h"
 #include "tools/mllog.h"
@@ -67,6 +68,7 @@ class Trainer {
     SayNotes();  // of the last evaluation and samples
     if (left_out_ && result_.stopped_by.empty()) result_.stopped_by = stop_->reason();
     DropRunSignals(options_, say_);
+    if (prepared_->best() != nullptr) result_.best = prepared_->best()->Describe();
     if (faults_ != nullptr) result_.faults = faults_->Summary();
     observers_.OnEnd({result_.steps, result_.images, result_.stopped_by, status});
     DPIPE_RETURN_IF_ERROR(status);
@@ -139,6 +141,7 @@ class Trainer {
     status.Update(run_->checkpoints().Finish());
     if (!trained || run_->failed()) return status;
     status.Update(GoOnAfter("the evaluation", Evaluate()));
+    status.Update(KeepBest());
     if (options_.sample_at_end) status.Update(GoOnAfter("the sample grid", DrawSamples()));
     return status;
   }
@@ -172,8 +175,10 @@ class Trainer {
           {options_.save_every, [this](int64_t) { return GoOnUnlessAsked("the model", Save()); }});
     }
     if (options_.evaluate_every > 0) {
-      loop.pauses.push_back({options_.evaluate_every,
-                             [this](int64_t) { return GoOnAfter("the evaluation", Evaluate()); }});
+      loop.pauses.push_back({options_.evaluate_every, [this](int64_t) -> absl::Status {
+                               DPIPE_RETURN_IF_ERROR(GoOnAfter("the evaluation", Evaluate()));
+                               return GoOnUnlessAsked("the best model", KeepBest());
+                             }});
     }
     if (options_.sample_every > 0) {
       loop.pauses.push_back({options_.sample_every, [this](int64_t) {
@@ -249,7 +254,7 @@ class Trainer {
     observers_.OnStep(report);
   }
 
-  absl::Status Save() {
+  TrainingRecord Record() const {
     TrainingRecord record;
     record.steps = result_.steps;
     record.images = result_.images;
@@ -258,8 +263,24 @@ class Trainer {
     record.strategy = options_.strategy.name();
     record.data_folder = options_.setup.data.folder;
     record.command = options_.command;
+    return record;
+  }
+
+  absl::Status Save() {
     DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-    return SaveTrainedModel(run_->setup().model(), weights, options_.format, record, options_.out);
+    return SaveTrainedModel(run_->setup().model(), weights, options_.format, Record(),
+                            options_.out);
+  }
+
+  // Of the evaluation before, if its loss is below all others'.
+  absl::Status KeepBest() {
+    if (!best_loss_.has_value()) return absl::OkStatus();
+    const double loss = *std::exchange(best_loss_, std::nullopt);
+    DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
+    DPIPE_RETURN_IF_ERROR(
+        prepared_->best()->Keep(run_->setup().model(), weights, options_.format, Record(), loss));
+    say_(absl::StrCat("Best:     ", prepared_->best()->Describe()));
+    return absl::OkStatus();
   }
 
   // What may take long is left out, or given up, once the run is to stop. `work` is of this step,
@@ -289,16 +310,20 @@ class Trainer {
     result_.evaluation.clear();
     if (options_.evaluate_saved || !run_->has_averages()) {
       DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-      DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, run_->has_averages() ? "average" : "trained"));
+      DPIPE_ASSIGN_OR_RETURN(
+          const double loss,
+          EvaluateWeights(weights, run_->has_averages() ? "average" : "trained"));
+      if (prepared_->best() != nullptr && prepared_->best()->IsBelow(loss)) best_loss_ = loss;
     }
     if (options_.evaluate_trained && run_->has_averages()) {
       DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->TrainedWeights());
-      DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, "trained"));
+      DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, "trained").status());
     }
     return absl::OkStatus();
   }
 
-  absl::Status EvaluateWeights(const models::NamedTensors& weights, const char* name) {
+  // The mean loss.
+  absl::StatusOr<double> EvaluateWeights(const models::NamedTensors& weights, const char* name) {
     LongTask task = Task(absl::StrCat("evaluating after step ", result_.steps),
                          run_->setup().held_out()->options().global_batch);
     DPIPE_ASSIGN_OR_RETURN(
@@ -308,7 +333,7 @@ class Trainer {
     const std::string text = EvaluationText(report);
     if (result_.evaluation.empty()) result_.evaluation = text;
     say_(absl::StrCat("Step ", result_.steps, ", held out: ", text));
-    return absl::OkStatus();
+    return report.mean;
   }
 
   LongTask Task(const std::string& phase, int num_images) {
@@ -347,9 +372,10 @@ class Trainer {
   const int64_t init_start_ms_ = UnixMillis();
   std::unique_ptr<FaultWatch> faults_;
   int64_t evaluated_step_ = -1, sampled_step_ = -1;  // the last ones
-  bool left_out_ = false;         // an evaluation or samples, because the run is to stop
-  Nanos training_ns_before_ = 0;  // of processes before this one
-  Nanos training_ns_ = 0;         // of this one's steps
+  bool left_out_ = false;            // an evaluation or samples, because the run is to stop
+  std::optional<double> best_loss_;  // of the last evaluation, where its model is to be kept
+  Nanos training_ns_before_ = 0;     // of processes before this one
+  Nanos training_ns_ = 0;            // of this one's steps
   Nanos start_ns_ = 0;
   RunningMean loss_;
   TrainerResult result_;

@@ -41,6 +41,8 @@ struct TrainerOptions {
   std::vector<double> evaluation_quantiles;
   bool evaluate_saved = true;     // the weights that are saved: the average, if one is kept
   bool evaluate_trained = false;  // those trained, where they are others
+  bool keep_best = false;         // in best_out, by the loss of the weights that are saved
+  std::string best_out;
 
   std::string log_path;                              // of JSON lines
   std::string mllog_path;                            // empty: none
