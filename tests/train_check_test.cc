@@ -194,6 +194,10 @@ TEST_F(TrainCheckTest, RefusesWhatARunWouldRefuse) {
   check = Train({"--check", "--resume=" + scratch_.File("none")});
   EXPECT_EQ(check.exit_code, 1) << check.out;
   EXPECT_THAT(check.err, HasSubstr("there is no folder " + scratch_.File("none")));
+  check = Train({"--check", "--samples", "--sample_steps=3000"});
+  EXPECT_EQ(check.exit_code, 1) << check.out;
+  EXPECT_THAT(check.err,
+              HasSubstr("--samples.*: sampling in 3000 steps; the schedule allows 1 to"));
   check = Train({"--check", "--data.max_corrupt=0", "--data=" + scratch_.File("runs")});
   EXPECT_EQ(check.exit_code, 1) << check.out;
   EXPECT_EQ(Disk(), before);

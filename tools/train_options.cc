@@ -193,6 +193,7 @@ absl::Status SetSamples(const TrainConfig& config, TrainerOptions* options) {
   options->sample_every = samples.every();
   options->sample_at_end = samples.at_end();
   options->sample_prompts.assign(samples.prompts().begin(), samples.prompts().end());
+  options->sample_prompts_are_examples = samples.prompts().empty();
   if (samples.prompts().empty()) options->sample_prompts = ExamplePrompts();
   options->draw.num_steps = samples.steps();
   options->draw.guidance = static_cast<float>(samples.guidance());

@@ -33,6 +33,7 @@ struct TrainerOptions {
   int64_t sample_every = 0;  // steps; 0: none on the way
   bool sample_at_end = true;
   std::vector<std::string> sample_prompts;
+  bool sample_prompts_are_examples = false;  // nobody has asked for these
   models::DrawOptions draw;
   std::string sample_folder;  // of step_000500.png and so on
 

@@ -15,6 +15,7 @@
 #include "core/train/job.h"
 #include "tools/proto_file.h"
 #include "tools/run_signals.h"
+#include "tools/sample_grid.h"
 #include "tools/training_orders.h"
 
 namespace dpipe::tools {
@@ -36,6 +37,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
   }
   DPIPE_ASSIGN_OR_RETURN(run->setup_, models::TrainingSetup::Create(options.setup));
   say(run->setup_->Describe());
+  if (run->leads()) DPIPE_RETURN_IF_ERROR(CheckGrids(run->setup_->model(), options, say));
   DPIPE_RETURN_IF_ERROR(run->CheckData());
   const bool cached = options.strategy.frozen() == "cached";
   if (cached) DPIPE_RETURN_IF_ERROR(run->BuildCache(show));
