@@ -174,7 +174,9 @@ DataLoader::DataLoader(std::unique_ptr<SampleSource> dataset, const DataLoaderOp
 
 absl::Status DataLoader::ReadQuarantineLog() {
   if (options_.quarantine_path.empty()) return absl::OkStatus();
-  DPIPE_ASSIGN_OR_RETURN(log_, QuarantineLog::Open(options_.quarantine_path));
+  const auto use =
+      options_.keeps_quarantine ? QuarantineLog::Use::kReadAndAppend : QuarantineLog::Use::kRead;
+  DPIPE_ASSIGN_OR_RETURN(log_, QuarantineLog::Open(options_.quarantine_path, use));
   std::map<std::string, std::string> reasons;
   for (const QuarantineEntry& entry : log_->known()) reasons[entry.path] = entry.reason;
   for (int32_t i = 0; !reasons.empty() && i < dataset_->size(); ++i) {

@@ -69,6 +69,7 @@ struct DataLoaderOptions {
   // Where skipped samples are written down (QuarantineLog), and read again by a later run, which
   // then has the same order even if a file could not be read for a passing reason. Empty: nowhere.
   std::string quarantine_path;
+  bool keeps_quarantine = true;  // false: the file is read, and nothing is written into it
 };
 
 // A file that was skipped, and why.

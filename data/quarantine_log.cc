@@ -29,9 +29,10 @@ bool ParseEntry(absl::string_view line, QuarantineEntry* entry) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<QuarantineLog>> QuarantineLog::Open(const std::string& path) {
-  DPIPE_RETURN_IF_ERROR(MakeParentFolder(path));
-  auto log = std::unique_ptr<QuarantineLog>(new QuarantineLog(path));
+absl::StatusOr<std::unique_ptr<QuarantineLog>> QuarantineLog::Open(const std::string& path,
+                                                                   Use use) {
+  if (use != Use::kRead) DPIPE_RETURN_IF_ERROR(MakeParentFolder(path));
+  auto log = std::unique_ptr<QuarantineLog>(new QuarantineLog(path, use));
   const auto content = ReadFile(path);
   if (absl::IsNotFound(content.status())) return log;
   DPIPE_RETURN_IF_ERROR(content.status());
@@ -55,11 +56,13 @@ absl::StatusOr<std::unique_ptr<QuarantineLog>> QuarantineLog::Open(const std::st
     return absl::InvalidArgumentError(
         absl::StrCat(path, " line ", line_number, ": no {\"path\": ..., \"reason\": ...}"));
   }
+  if (use == Use::kRead) return log;
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, content->substr(0, finished)));
   return log;
 }
 
 absl::Status QuarantineLog::Append(const QuarantineEntry& entry) const {
+  if (use_ == Use::kRead) return absl::OkStatus();
   const nlohmann::ordered_json json = {{"path", entry.path}, {"reason", entry.reason}};
   // Paths are bytes, not always UTF-8.
   const std::string line =

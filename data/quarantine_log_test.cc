@@ -1,5 +1,7 @@
 #include "data/quarantine_log.h"
 
+#include <filesystem>
+
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/scratch_folder.h"
@@ -44,6 +46,22 @@ TEST_F(QuarantineLogTest, UnfinishedLinesAreDropped) {
     ASSERT_TRUE(WriteFileAtomically(path_, whole.substr(0, size)).ok());
     EXPECT_EQ(Open()->known().size(), size == whole.size() ? 1u : 0u);
   }
+}
+
+TEST_F(QuarantineLogTest, WhoOnlyReadsChangesNothing) {
+  const std::string elsewhere = scratch_.File("folder/quarantine.jsonl");
+  const auto none = QuarantineLog::Open(elsewhere, QuarantineLog::Use::kRead);
+  ASSERT_TRUE(none.ok() && (*none)->Append({"a.png", "corrupt"}).ok());
+  EXPECT_TRUE(QuarantineLog::Open(elsewhere, QuarantineLog::Use::kRead).value()->known().empty());
+  EXPECT_FALSE(std::filesystem::exists(scratch_.File("folder")));
+  ASSERT_TRUE(Open()->Append({"a.png", "corrupt"}).ok());
+  const std::string unfinished = ReadFile(path_).value() + "{\"path\":";
+  ASSERT_TRUE(WriteFileAtomically(path_, unfinished).ok());
+  const auto log = QuarantineLog::Open(path_, QuarantineLog::Use::kRead);
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_EQ((*log)->known().size(), 1u);
+  ASSERT_TRUE((*log)->Append({"b.png", "corrupt"}).ok());
+  EXPECT_EQ(ReadFile(path_).value(), unfinished);
 }
 
 TEST_F(QuarantineLogTest, OtherFilesAreLeftAlone) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
 #include "data/image_encode.h"
@@ -31,6 +32,26 @@ absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& mo
     request.conditions.push_back(std::move(condition));
   }
   return request;
+}
+
+absl::Status CheckGrids(const models::TrainableModel& model, const TrainerOptions& options,
+                        const std::function<void(const std::string& line)>& say) {
+  if (!options.sample_at_end && options.sample_every == 0) return absl::OkStatus();
+  constexpr char kNoneFlags[] = "--samples=false --sample_every=0 draws none";
+  const absl::Status drawn = model.CheckDraw(/*prompts=*/{}, options.draw);
+  if (!drawn.ok()) {
+    return absl::Status(drawn.code(),
+                        absl::StrCat("--samples.*: ", drawn.message(), "; ", kNoneFlags));
+  }
+  // Such a model draws what its data set shows.
+  if (model.wants_conditions()) return absl::OkStatus();
+  const absl::Status prompts = model.CheckDraw(options.sample_prompts, options.draw);
+  if (prompts.ok()) return prompts;
+  const std::string message =
+      absl::StrCat("--samples.prompts: ", prompts.message(), "; ", kNoneFlags);
+  if (!options.sample_prompts_are_examples) return absl::Status(prompts.code(), message);
+  say(absl::StrCat("Warning:  ", message));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> DrawSampleGrid(const models::TrainableModel& model,

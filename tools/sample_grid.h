@@ -3,6 +3,7 @@
 #define DPIPE_TOOLS_SAMPLE_GRID_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "models/trainable/trainable_model.h"
 #include "tools/long_task.h"
 #include "tools/training_observer.h"
+#include "tools/training_options.h"
 
 namespace dpipe::tools {
 
@@ -20,6 +22,12 @@ namespace dpipe::tools {
 absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& model,
                                                 const std::vector<std::string>& prompts,
                                                 DataLoader* loader);
+
+// Before anything is trained: that the model draws such grids, if the run is to have any.
+// InvalidArgument says which of the fields of `samples` is wrong with the model; a prompt that is
+// none of the user's is only told to `say`.
+absl::Status CheckGrids(const models::TrainableModel& model, const TrainerOptions& options,
+                        const std::function<void(const std::string& line)>& say);
 
 // Draws the request's prompts with these weights into FOLDER/step_000500.png, about as many in a
 // row as there are rows, and tells `observer`. Returns the path. Cancelled where `task` is stopped.

@@ -15,8 +15,16 @@ namespace fs = std::filesystem;
 
 // What a run writes beside its model; its checkpoints are not renamed as a whole, since this
 // process holds their folder.
-constexpr const char* kSuffixes[] = {"",         ".log.jsonl",        ".mllog",      ".tensorboard",
-                                     ".samples", ".config.textproto", ".bad_batches"};
+constexpr const char* kSuffixes[] = {"",
+                                     ".log.jsonl",
+                                     ".mllog",
+                                     ".tensorboard",
+                                     ".samples",
+                                     ".config.textproto",
+                                     ".profile.textproto",
+                                     ".cluster.textproto",
+                                     ".best",
+                                     ".bad_batches"};
 constexpr char kCheckpoints[] = ".checkpoints";
 
 struct Renaming {
@@ -90,6 +98,18 @@ absl::StatusOr<RunAside> SetRunAside(const std::string& out, const std::string& 
   DPIPE_RETURN_IF_ERROR(SetCheckpointsAside(aside.out + kCheckpoints, checkpoints, &aside));
   aside.bytes = BytesIn(aside.paths);
   return aside;
+}
+
+absl::StatusOr<std::vector<std::string>> PathsOfRun(const std::string& out,
+                                                    const std::string& log_path,
+                                                    const CheckpointFolder& checkpoints) {
+  std::vector<std::string> paths;
+  for (const Renaming& renaming : RenamingsTo(out, log_path, /*ending=*/"")) {
+    if (HasContent(renaming.from)) paths.push_back(renaming.from);
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<int64_t> steps, checkpoints.Steps());
+  if (!steps.empty()) paths.push_back(checkpoints.path());
+  return paths;
 }
 
 std::string DescribeAside(const std::string& out, const RunAside& aside) {

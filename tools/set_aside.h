@@ -25,6 +25,11 @@ struct RunAside {
 absl::StatusOr<RunAside> SetRunAside(const std::string& out, const std::string& log_path,
                                      CheckpointFolder* checkpoints);
 
+// What SetRunAside would rename, by the names that it has now; empty where there is no run.
+absl::StatusOr<std::vector<std::string>> PathsOfRun(const std::string& out,
+                                                    const std::string& log_path,
+                                                    const CheckpointFolder& checkpoints);
+
 // For a person: where it is, how to go on with it, and how to delete it.
 std::string DescribeAside(const std::string& out, const RunAside& aside);
 

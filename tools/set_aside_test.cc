@@ -59,6 +59,15 @@ TEST_F(SetAsideTest, WhereThereIsNothingNothingIsSetAside) {
   EXPECT_FALSE(fs::exists(out_ + ".aside"));
 }
 
+TEST_F(SetAsideTest, WhatWouldBeSetAsideIsKnownBefore) {
+  EXPECT_THAT(*PathsOfRun(out_, log_, *checkpoints_), IsEmpty());
+  LeaveRun("first");
+  EXPECT_THAT(*PathsOfRun(out_, log_, *checkpoints_),
+              UnorderedElementsAre(out_, log_, out_ + ".tensorboard", out_ + ".config.textproto",
+                                   out_ + ".checkpoints"));
+  EXPECT_TRUE(fs::exists(out_));
+}
+
 // With the same names, so that it is a run like any other.
 TEST_F(SetAsideTest, ARunGoesAsideAsAWhole) {
   LeaveRun("first");

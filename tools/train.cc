@@ -16,6 +16,7 @@
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
 #include "models/config/model_index.h"
+#include "tools/check_run.h"
 #include "tools/config_flags.h"
 #include "tools/shell_quote.h"
 #include "tools/train_options.h"
@@ -39,6 +40,11 @@ constexpr char kUsage[] =
     "Every field of tools/train_config.proto is a flag. Short names are in brackets.\n"
     "  --config=FILE                     file with fields as text, which flags overwrite\n"
     "  --print_config                    print the whole configuration, and exit\n"
+    "  --check                           do all that comes before the first step, say what the "
+    "run would\n"
+    "                                    do, need and write, write nothing (but the built-in "
+    "data set where it\n"
+    "                                    is asked for and is not there yet), and exit\n"
     "\n";
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
@@ -75,6 +81,7 @@ void SayWhatHappened(const TrainerOptions& options, const TrainerResult& result)
   if (!result.evaluation.empty()) Say(absl::StrCat("Held out: ", result.evaluation));
   Say(absl::StrCat("Model:    ", options.out, " (diffusers layout",
                    options.setup.optimizer.ema_decay > 0 ? ", averaged weights)" : ")"));
+  if (!result.best.empty()) Say(absl::StrCat("Best:     ", result.best));
   if (!result.last_samples.empty()) Say(absl::StrCat("Samples:  ", result.last_samples));
   Say(absl::StrCat("Log:      ", options.log_path));
 }
@@ -103,8 +110,9 @@ void SayWhatIsNext(const TrainConfig& config, const TrainerOptions& options) {
 }
 
 // Of a run of several processes, this one's part; the first one says what happens. The exit code.
-absl::StatusOr<int> TrainAs(const TrainConfig& config, const std::vector<std::string>& arguments,
+absl::StatusOr<int> TrainAs(const TrainCommand& command, const std::vector<std::string>& arguments,
                             ProcessGroup* processes) {
+  const TrainConfig& config = command.config;
   const bool leads = processes == nullptr || processes->is_leader();
   const auto say = [leads](const std::string& line) {
     if (leads) Say(line);
@@ -118,6 +126,7 @@ absl::StatusOr<int> TrainAs(const TrainConfig& config, const std::vector<std::st
   DPIPE_RETURN_IF_ERROR(processes == nullptr ? find()
                                              : processes->FirstOnHostFirst("the data set", find));
   options.setup.processes = processes;
+  if (command.check) OnlyCheck(&options);
   if (!leads) {
     DPIPE_RETURN_IF_ERROR(FollowTraining(options));
     return 0;
@@ -125,6 +134,10 @@ absl::StatusOr<int> TrainAs(const TrainConfig& config, const std::vector<std::st
   options.command = absl::StrCat("bazel run //tools:train -- ", ShellCommand(arguments));
   const std::vector<std::string> changed = ConfigDifferences(config);
   Say(absl::StrCat("Config:   ", changed.empty() ? "defaults" : absl::StrJoin(changed, " ")));
+  if (command.check) {
+    DPIPE_RETURN_IF_ERROR(CheckRun(options, Say));
+    return 0;
+  }
   DPIPE_ASSIGN_OR_RETURN(const TrainerResult result, Train(options, Say));
   SayHowToGoOn(options, result);
   SayWhatHappened(options, result);
@@ -133,12 +146,12 @@ absl::StatusOr<int> TrainAs(const TrainConfig& config, const std::vector<std::st
 }
 
 // An error of one process is all processes' end. The exit code.
-absl::StatusOr<int> TrainTogether(const TrainConfig& config,
+absl::StatusOr<int> TrainTogether(const TrainCommand& command,
                                   const std::vector<std::string>& arguments) {
-  DPIPE_ASSIGN_OR_RETURN(const auto processes, JoinProcesses(config));
-  if (processes == nullptr) return TrainAs(config, arguments, nullptr);
+  DPIPE_ASSIGN_OR_RETURN(const auto processes, JoinProcesses(command.config));
+  if (processes == nullptr) return TrainAs(command, arguments, nullptr);
   const EndWithJob end(&processes->store());
-  absl::StatusOr<int> exit_code = TrainAs(config, arguments, processes.get());
+  absl::StatusOr<int> exit_code = TrainAs(command, arguments, processes.get());
   if (!exit_code.ok()) processes->store().Fail(exit_code.status());
   return exit_code;
 }
@@ -157,7 +170,7 @@ absl::StatusOr<int> Main(const std::vector<std::string>& arguments) {
   }
   DPIPE_ASSIGN_OR_RETURN(const std::optional<int> ended, RunProcesses(command.config, arguments));
   if (ended.has_value()) return *ended;
-  return TrainTogether(command.config, arguments);
+  return TrainTogether(command, arguments);
 }
 
 }  // namespace

@@ -185,6 +185,7 @@ void SetEvaluation(const EvaluationConfig& config, TrainerOptions* options) {
   }
   options->evaluate_saved = config.weights() != "trained";
   options->evaluate_trained = config.weights() != "saved";
+  options->keep_best = config.keep_best();
 }
 
 absl::Status SetSamples(const TrainConfig& config, TrainerOptions* options) {
@@ -192,6 +193,7 @@ absl::Status SetSamples(const TrainConfig& config, TrainerOptions* options) {
   options->sample_every = samples.every();
   options->sample_at_end = samples.at_end();
   options->sample_prompts.assign(samples.prompts().begin(), samples.prompts().end());
+  options->sample_prompts_are_examples = samples.prompts().empty();
   if (samples.prompts().empty()) options->sample_prompts = ExamplePrompts();
   options->draw.num_steps = samples.steps();
   options->draw.guidance = static_cast<float>(samples.guidance());
@@ -206,11 +208,14 @@ absl::Status SetOutputs(const OutputConfig& config, TrainerOptions* options) {
   options->save_every = config.save_every();
   DPIPE_ASSIGN_OR_RETURN(options->format, models::ParseStoredFormat(config.store()));
   // Beside the model's folder, which is replaced as a whole each time it is saved.
+  options->best_out = options->out + ".best";
   options->sample_folder = options->out + ".samples";
   options->log_path = config.log().empty() ? options->out + ".log.jsonl" : UserPath(config.log());
   if (config.mllog()) options->mllog_path = options->out + ".mllog";
   if (config.tensorboard()) options->tensorboard_folder = options->out + ".tensorboard";
   options->config_path = options->out + ".config.textproto";
+  options->kept_profile_path = options->out + ".profile.textproto";
+  options->kept_cluster_path = options->out + ".cluster.textproto";
   return absl::OkStatus();
 }
 
@@ -257,6 +262,11 @@ absl::StatusOr<TrainCommand> ParseTrainCommand(const std::vector<std::string>& a
       command.help = true;
     } else if (flag.name == "print_config") {
       command.print_config = true;
+    } else if (flag.name == "check") {
+      if (flag.has_value) {
+        return CommandLineError(absl::StrCat("--check=", flag.value, ": --check takes no value"));
+      }
+      command.check = true;
     } else if (flag.name == "config") {
       if (!flag.has_value) return CommandLineError("--config has no value; it is --config=FILE");
     } else {
@@ -297,6 +307,22 @@ absl::Status CheckTrainConfig(const TrainConfig& config) {
         absl::StrCat("--evaluation.every=", config.evaluation().every(),
                      " needs held-out data: --evaluation.share or --evaluation.data"));
   }
+  if (config.evaluation().keep_best() && !holds_out) {
+    return CommandLineError(
+        "--evaluation.keep_best needs held-out data: --evaluation.share or --evaluation.data");
+  }
+  if (config.evaluation().keep_best() && config.evaluation().weights() == "trained" &&
+      config.ema().decay() > 0) {
+    return CommandLineError(absl::StrCat(
+        "--evaluation.keep_best goes by the loss of the weights that are saved, the average of "
+        "--ema.decay=",
+        config.ema().decay(), ", but --evaluation.weights=trained; it must be saved or both"));
+  }
+  if (config.profile().empty() != config.cluster().empty()) {
+    return CommandLineError(absl::StrCat("--profile=", config.profile(),
+                                         " and --cluster=", config.cluster(),
+                                         ": a plan is made from both or neither"));
+  }
   DPIPE_RETURN_IF_ERROR(ResumableStrategy(config.strategy()).status());
   if (config.micro_batches() > 0 && config.global_batch() % config.micro_batches() != 0) {
     return CommandLineError(
@@ -315,6 +341,8 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
                          MaxGradNorm(config, options.strategy, say));
   options.num_micro_batches = config.micro_batches();
   options.max_micro_batch = config.max_micro_batch();
+  if (!config.profile().empty()) options.profile_path = UserPath(config.profile());
+  if (!config.cluster().empty()) options.cluster_path = UserPath(config.cluster());
   options.num_steps = config.steps();
   options.time_limit_ns = static_cast<Nanos>(config.minutes() * 60 * kNanosPerSecond);
   options.config = WholeConfigText(config);

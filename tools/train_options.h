@@ -16,6 +16,7 @@ struct TrainCommand {
   TrainConfig config;
   bool help = false;          // --help
   bool print_config = false;  // --print_config: says the whole config and ends
+  bool check = false;         // --check: does what a run does before its first step, and ends
 };
 
 // A command line without the program's name. --config=FILE is read first, wherever it is; flags

@@ -55,6 +55,15 @@ TEST(TrainOptionsTest, FlagsOverwriteTheFileWhereverItIs) {
   EXPECT_EQ(config->optimizer().lr(), 1e-3);
 }
 
+TEST(TrainOptionsTest, CheckIsAFlagOfTheCommandAlone) {
+  EXPECT_FALSE(ParseTrainCommand({"--steps=7"})->check);
+  const auto command = ParseTrainCommand({"--check", "--steps=7"});
+  ASSERT_TRUE(command.ok()) << command.status();
+  EXPECT_TRUE(command->check);
+  EXPECT_EQ(WholeConfigText(command->config), WholeConfigText(*Parse({"--steps=7"})));
+  EXPECT_THAT(ErrorOf({"--check=yes"}), HasSubstr("--check=yes: --check takes no value"));
+}
+
 TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   const auto config = Parse({"--data=/pictures",
                              "--evaluation.data=/held/out",
@@ -116,6 +125,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->tensorboard_folder, "/out/model.tensorboard");
   EXPECT_TRUE(options->evaluate_saved && options->evaluate_trained);
   EXPECT_EQ(options->time_limit_ns, 30 * kNanosPerSecond);
+  EXPECT_TRUE(options->sample_prompts_are_examples);
   ASSERT_EQ(options->evaluation_quantiles.size(), 10u);
   EXPECT_DOUBLE_EQ(options->evaluation_quantiles[0], 0.05);
 }
@@ -186,9 +196,17 @@ TEST(TrainOptionsTest, ImpossibleCombinationsAreNamed) {
   EXPECT_THAT(ErrorOf({"--steps=0", "--minutes=0"}), HasSubstr("--steps=0 and --minutes=0"));
   EXPECT_THAT(ErrorOf({"--model.lora_rank=4"}), HasSubstr("it goes with --init=checkpoint"));
   EXPECT_THAT(ErrorOf({"--evaluation.every=5"}), HasSubstr("needs held-out data"));
+  EXPECT_THAT(ErrorOf({"--evaluation.keep_best"}),
+              HasSubstr("--evaluation.keep_best needs held-out data"));
+  const std::vector<std::string> by_others = {"--evaluation.keep_best", "--evaluation.share=0.1",
+                                              "--evaluation.weights=trained"};
+  EXPECT_THAT(ErrorOf(by_others), HasSubstr("--ema.decay=0.998, but --evaluation.weights=trained"));
+  EXPECT_EQ(ErrorOf({by_others[0], by_others[1], by_others[2], "--ema=0"}), "");
   EXPECT_THAT(ErrorOf({"--evaluation.share=0.1", "--evaluation.data=/x"}), HasSubstr("not both"));
   EXPECT_THAT(ErrorOf({"--global_batch=10", "--micro_batches=4"}),
               HasSubstr("--global_batch=10 does not divide into --micro_batches=4"));
+  EXPECT_THAT(ErrorOf({"--profile=/p.textproto"}),
+              HasSubstr("--profile=/p.textproto and --cluster=: a plan is made from both"));
   EXPECT_THAT(ErrorOf({"--config=/no/file"}), HasSubstr("/no/file"));
   EXPECT_THAT(ErrorOf({"--config"}), HasSubstr("--config=FILE"));
 }

@@ -30,6 +30,9 @@ std::string RecordJson(const TrainingRecord& record) {
   json["strategy"] = record.strategy;
   json["data"] = record.data_folder;
   json["command"] = record.command;
+  if (!record.held_out_measure.empty()) {
+    json["held_out"] = {{"loss", record.held_out_loss}, {"of", record.held_out_measure}};
+  }
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -52,6 +55,29 @@ absl::Status CheckClass(const std::string& folder,
 }
 
 }  // namespace
+
+absl::StatusOr<TrainingRecord> ReadTrainingRecord(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", kRecordFile);
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto wrong = [&path](const char* what) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is no record of training: ", what));
+  };
+  if (!json.is_object()) return wrong("it is no JSON object");
+  TrainingRecord record;
+  const auto steps = json.value("steps", nlohmann::json());
+  if (!steps.is_number_integer()) return wrong("it has no number \"steps\"");
+  record.steps = steps.get<int64_t>();
+  const auto held_out = json.value("held_out", nlohmann::json());
+  if (held_out.is_null()) return record;
+  if (!held_out.is_object() || !held_out.value("loss", nlohmann::json()).is_number() ||
+      !held_out.value("of", nlohmann::json()).is_string()) {
+    return wrong("\"held_out\" has no number \"loss\" and text \"of\"");
+  }
+  record.held_out_loss = held_out["loss"].get<double>();
+  record.held_out_measure = held_out["of"].get<std::string>();
+  return record;
+}
 
 absl::Status CheckWritable(const std::string& folder) {
   std::error_code error;

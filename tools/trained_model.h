@@ -23,7 +23,13 @@ struct TrainingRecord {
   std::string strategy;
   std::string data_folder;
   std::string command;
+  double held_out_loss = 0;      // of these weights, where there is a measure
+  std::string held_out_measure;  // what it is the loss of, in words; empty: it was not kept for it
 };
+
+// Steps and what is known of the held-out loss. NotFound where the folder has no record,
+// InvalidArgument, naming the file, where that is damaged.
+absl::StatusOr<TrainingRecord> ReadTrainingRecord(const std::string& folder);
 
 // That `folder` may be written: it is not there yet, empty, or a run before made it.
 // FailedPrecondition for others: nothing of a user's is removed.

@@ -12,9 +12,12 @@
 #include "core/report/progress.h"
 #include "core/train/signal_files.h"
 #include "core/train/training_loop.h"
+#include "tools/best_model.h"
 #include "tools/evaluator.h"
 #include "tools/long_task.h"
 #include "tools/mllog.h"
+#include "tools/prepared_run.h"
+#include "tools/proto_file.h"
 #include "tools/run_logs.h"
 #include "tools/run_signals.h"
 #include "tools/run_stop.h"
@@ -51,20 +54,21 @@ class Trainer {
   }
 
   absl::StatusOr<TrainerResult> Run() {
-    DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options_.out, options_.setup.model_folder));
-    DPIPE_RETURN_IF_ERROR(CheckWritable(options_.out));
-    DPIPE_RETURN_IF_ERROR(MakeParentFolder(options_.config_path));
-    DPIPE_RETURN_IF_ERROR(PutTogether());
+    DPIPE_ASSIGN_OR_RETURN(prepared_, PreparedRun::Create(options_, say_));
+    run_ = &prepared_->run();
+    GoOn();
     stop_.emplace(options_, others_.has_value() ? &*others_ : nullptr);
     // Only now, when it is known that the run can begin.
     DPIPE_RETURN_IF_ERROR(SetAside());
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options_.config_path, options_.config));
     say_(absl::StrCat("Written:  ", options_.config_path, ", the whole configuration"));
+    DPIPE_RETURN_IF_ERROR(KeepPlanBasis());
     DPIPE_RETURN_IF_ERROR(StartObservers());
     absl::Status status = TrainAndSave();
     SayNotes();  // of the last evaluation and samples
     if (left_out_ && result_.stopped_by.empty()) result_.stopped_by = stop_->reason();
     DropRunSignals(options_, say_);
+    if (prepared_->best() != nullptr) result_.best = prepared_->best()->Describe();
     if (faults_ != nullptr) result_.faults = faults_->Summary();
     observers_.OnEnd({result_.steps, result_.images, result_.stopped_by, status});
     DPIPE_RETURN_IF_ERROR(status);
@@ -73,26 +77,6 @@ class Trainer {
   }
 
  private:
-  absl::Status PutTogether() {
-    report::Progress progress(report::StandardErrorProgress("train"));
-    const auto show = [&progress](const std::string& phase, double done) {
-      report::ProgressState state;
-      state.phase = phase;
-      state.fraction_done = done;
-      progress.Update(state);
-    };
-    const auto say = [&](const std::string& line) {
-      progress.Finish();
-      say_(line);
-    };
-    DPIPE_ASSIGN_OR_RETURN(run_, TrainingRun::Create(options_, say, show));
-    GoOn();
-    if (run_->setup().held_out() == nullptr) return absl::OkStatus();
-    DPIPE_ASSIGN_OR_RETURN(evaluator_,
-                           Evaluator::Create(&run_->setup(), options_.evaluation_quantiles));
-    return absl::OkStatus();
-  }
-
   // What the run would replace, or be mixed with.
   absl::Status SetAside() {
     TrainingCheckpoints& checkpoints = run_->checkpoints();
@@ -103,9 +87,15 @@ class Trainer {
     return absl::OkStatus();
   }
 
+  // For other runs that are to have the same plan.
+  absl::Status KeepPlanBasis() {
+    if (run_->plan_basis() == nullptr) return absl::OkStatus();
+    DPIPE_RETURN_IF_ERROR(WriteProto(options_.kept_profile_path, run_->plan_basis()->profile));
+    return WriteProto(options_.kept_cluster_path, run_->plan_basis()->cluster);
+  }
+
   // Takes over what the run knew when it was saved.
   void GoOn() {
-    run_->checkpoints().SayTo(say_);
     const CheckpointInfo before = run_->resumed() != nullptr ? *run_->resumed() : CheckpointInfo();
     result_.steps = result_.first_step = before.step;
     result_.num_steps = run_->num_steps();
@@ -151,6 +141,7 @@ class Trainer {
     status.Update(run_->checkpoints().Finish());
     if (!trained || run_->failed()) return status;
     status.Update(GoOnAfter("the evaluation", Evaluate()));
+    status.Update(KeepBest());
     if (options_.sample_at_end) status.Update(GoOnAfter("the sample grid", DrawSamples()));
     return status;
   }
@@ -184,8 +175,10 @@ class Trainer {
           {options_.save_every, [this](int64_t) { return GoOnUnlessAsked("the model", Save()); }});
     }
     if (options_.evaluate_every > 0) {
-      loop.pauses.push_back({options_.evaluate_every,
-                             [this](int64_t) { return GoOnAfter("the evaluation", Evaluate()); }});
+      loop.pauses.push_back({options_.evaluate_every, [this](int64_t) -> absl::Status {
+                               DPIPE_RETURN_IF_ERROR(GoOnAfter("the evaluation", Evaluate()));
+                               return GoOnUnlessAsked("the best model", KeepBest());
+                             }});
     }
     if (options_.sample_every > 0) {
       loop.pauses.push_back({options_.sample_every, [this](int64_t) {
@@ -261,7 +254,7 @@ class Trainer {
     observers_.OnStep(report);
   }
 
-  absl::Status Save() {
+  TrainingRecord Record() const {
     TrainingRecord record;
     record.steps = result_.steps;
     record.images = result_.images;
@@ -270,8 +263,24 @@ class Trainer {
     record.strategy = options_.strategy.name();
     record.data_folder = options_.setup.data.folder;
     record.command = options_.command;
+    return record;
+  }
+
+  absl::Status Save() {
     DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-    return SaveTrainedModel(run_->setup().model(), weights, options_.format, record, options_.out);
+    return SaveTrainedModel(run_->setup().model(), weights, options_.format, Record(),
+                            options_.out);
+  }
+
+  // Of the evaluation before, if its loss is below all others'.
+  absl::Status KeepBest() {
+    if (!best_loss_.has_value()) return absl::OkStatus();
+    const double loss = *std::exchange(best_loss_, std::nullopt);
+    DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
+    DPIPE_RETURN_IF_ERROR(
+        prepared_->best()->Keep(run_->setup().model(), weights, options_.format, Record(), loss));
+    say_(absl::StrCat("Best:     ", prepared_->best()->Describe()));
+    return absl::OkStatus();
   }
 
   // What may take long is left out, or given up, once the run is to stop. `work` is of this step,
@@ -292,7 +301,7 @@ class Trainer {
   }
 
   absl::Status Evaluate() {
-    if (evaluator_ == nullptr) return absl::OkStatus();
+    if (prepared_->evaluator() == nullptr) return absl::OkStatus();
     return DoUnlessStopped(&evaluated_step_, [this] { return EvaluateAll(); });
   }
 
@@ -301,25 +310,30 @@ class Trainer {
     result_.evaluation.clear();
     if (options_.evaluate_saved || !run_->has_averages()) {
       DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->Weights());
-      DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, run_->has_averages() ? "average" : "trained"));
+      DPIPE_ASSIGN_OR_RETURN(
+          const double loss,
+          EvaluateWeights(weights, run_->has_averages() ? "average" : "trained"));
+      if (prepared_->best() != nullptr && prepared_->best()->IsBelow(loss)) best_loss_ = loss;
     }
     if (options_.evaluate_trained && run_->has_averages()) {
       DPIPE_ASSIGN_OR_RETURN(const models::NamedTensors weights, run_->TrainedWeights());
-      DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, "trained"));
+      DPIPE_RETURN_IF_ERROR(EvaluateWeights(weights, "trained").status());
     }
     return absl::OkStatus();
   }
 
-  absl::Status EvaluateWeights(const models::NamedTensors& weights, const char* name) {
+  // The mean loss.
+  absl::StatusOr<double> EvaluateWeights(const models::NamedTensors& weights, const char* name) {
     LongTask task = Task(absl::StrCat("evaluating after step ", result_.steps),
                          run_->setup().held_out()->options().global_batch);
-    DPIPE_ASSIGN_OR_RETURN(const EvaluationReport report,
-                           evaluator_->Evaluate(weights, name, result_.steps,
-                                                run_->Epoch(result_.steps), &task, &observers_));
+    DPIPE_ASSIGN_OR_RETURN(
+        const EvaluationReport report,
+        prepared_->evaluator()->Evaluate(weights, name, result_.steps, run_->Epoch(result_.steps),
+                                         &task, &observers_));
     const std::string text = EvaluationText(report);
     if (result_.evaluation.empty()) result_.evaluation = text;
     say_(absl::StrCat("Step ", result_.steps, ", held out: ", text));
-    return absl::OkStatus();
+    return report.mean;
   }
 
   LongTask Task(const std::string& phase, int num_images) {
@@ -352,15 +366,16 @@ class Trainer {
   const std::function<void(const std::string&)>& say_;
   std::optional<StopReceiver> others_;  // of several processes
   std::optional<RunStop> stop_;         // once the run has begun
-  std::unique_ptr<TrainingRun> run_;
-  std::unique_ptr<Evaluator> evaluator_;  // null where nothing is held out
+  std::unique_ptr<PreparedRun> prepared_;
+  TrainingRun* run_ = nullptr;  // its
   TrainingObservers observers_;
   const int64_t init_start_ms_ = UnixMillis();
   std::unique_ptr<FaultWatch> faults_;
   int64_t evaluated_step_ = -1, sampled_step_ = -1;  // the last ones
-  bool left_out_ = false;         // an evaluation or samples, because the run is to stop
-  Nanos training_ns_before_ = 0;  // of processes before this one
-  Nanos training_ns_ = 0;         // of this one's steps
+  bool left_out_ = false;            // an evaluation or samples, because the run is to stop
+  std::optional<double> best_loss_;  // of the last evaluation, where its model is to be kept
+  Nanos training_ns_before_ = 0;     // of processes before this one
+  Nanos training_ns_ = 0;            // of this one's steps
   Nanos start_ns_ = 0;
   RunningMean loss_;
   TrainerResult result_;
@@ -370,12 +385,6 @@ class Trainer {
 
 absl::StatusOr<TrainerResult> Train(const TrainerOptions& options,
                                     const std::function<void(const std::string&)>& say) {
-  if (options.num_steps < 0 || options.time_limit_ns < 0 ||
-      (options.num_steps == 0 && options.time_limit_ns == 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("training needs a number of steps (",
-                                                   options.num_steps, ") or a time limit (",
-                                                   FormatDuration(options.time_limit_ns), ")"));
-  }
   return Trainer(options, say).Run();
 }
 

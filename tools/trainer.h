@@ -26,6 +26,7 @@ struct TrainerResult {
   std::string last_samples;  // path; "" where none were drawn
   std::string evaluation;    // the last one in words, of the weights that are saved if they were
                              // evaluated; "" where there was none
+  std::string best;          // the model with the lowest held-out loss, in words; "": none is kept
   std::vector<std::string> faults;  // lines about what went wrong and was got over; mostly none
 };
 

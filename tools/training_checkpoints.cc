@@ -78,6 +78,8 @@ FieldPolicy ConfigPolicy(const std::string& field) {
           {"max_micro_batch", FieldPolicy::kFree},
           {"frozen_quantum", FieldPolicy::kFree},
           {"minutes", FieldPolicy::kFree},
+          {"profile", FieldPolicy::kFree},
+          {"cluster", FieldPolicy::kFree},
           {"evaluation.", FieldPolicy::kFree},
           {"samples.", FieldPolicy::kFree},
           {"output.", FieldPolicy::kFree},
@@ -96,7 +98,9 @@ absl::StatusOr<std::unique_ptr<TrainingCheckpoints>> TrainingCheckpoints::Open(
     const Say& say) {
   auto checkpoints = std::unique_ptr<TrainingCheckpoints>(
       new TrainingCheckpoints(options, config, config_text, say));
-  DPIPE_ASSIGN_OR_RETURN(checkpoints->folder_, CheckpointFolder::Open(options.folder));
+  DPIPE_ASSIGN_OR_RETURN(checkpoints->folder_, options.read_only
+                                                   ? CheckpointFolder::OpenToRead(options.folder)
+                                                   : CheckpointFolder::Open(options.folder));
   DPIPE_RETURN_IF_ERROR(checkpoints->Choose());
   CheckpointSaver::Options saving;
   saving.retention = options.retention;

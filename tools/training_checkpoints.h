@@ -31,6 +31,7 @@ struct CheckpointOptions {
   bool plan_anew = false;            // although the saved plan would do
   bool allow_config_change = false;  // of fields that change the numbers: see ConfigPolicy
   ConfigFields defaults;             // of fields that a checkpoint of an earlier version has not
+  bool read_only = false;            // only finds out what to go on from, and changes nothing
   bool stop_on_error = false;        // when a checkpoint cannot be written: else it goes on without
 };
 
@@ -70,6 +71,7 @@ class TrainingCheckpoints {
   // says so.
   absl::Status SetLaterAside();
   CheckpointFolder* folder() { return folder_.get(); }
+  const CheckpointFolder* folder() const { return folder_.get(); }
 
   // Null where the run begins.
   const CheckpointInfo* resumed() const { return resumed_.has_value() ? &*resumed_ : nullptr; }

@@ -77,6 +77,17 @@ TEST_F(TrainingCheckpointsTest, AnUnfinishedRunIsNotLost) {
   EXPECT_THAT(Steps(), ElementsAre(10, 20)) << "until the new run is known to start";
 }
 
+TEST_F(TrainingCheckpointsTest, WhoOnlyReadsFindsTheSame) {
+  options_.read_only = true;
+  EXPECT_EQ(FirstStep("auto"), 0);
+  EXPECT_FALSE(std::filesystem::exists(options_.folder));
+  WriteCheckpoint(10);
+  EXPECT_EQ(FirstStep("auto"), 10);
+  EXPECT_TRUE((*Open("auto"))->goes_on_here());
+  EXPECT_EQ(FirstStep(""), -1);
+  EXPECT_THAT(error_, HasSubstr("has a run that is at step 10 of 100"));
+}
+
 TEST_F(TrainingCheckpointsTest, AFinishedRunIsFollowedByAnother) {
   WriteCheckpoint(100);
   EXPECT_EQ(FirstStep("auto"), 100);

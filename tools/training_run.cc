@@ -5,11 +5,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/available_memory.h"
+#include "core/base/bytes.h"
 #include "core/planner/possible_shapes.h"
 #include "core/planner/search.h"
+#include "core/profile/profile_match.h"
 #include "core/report/plan_text.h"
+#include "core/schedule/plan_io.h"
 #include "core/train/job.h"
+#include "tools/proto_file.h"
 #include "tools/run_signals.h"
+#include "tools/sample_grid.h"
 #include "tools/training_orders.h"
 
 namespace dpipe::tools {
@@ -22,14 +28,21 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
     DPIPE_ASSIGN_OR_RETURN(
         run->checkpoints_,
         TrainingCheckpoints::Open(options.checkpoints, options.config_fields, options.config, say));
-    DropRunSignals(options, say);
+    if (!options.check_only) DropRunSignals(options, say);
+  }
+  if (run->leads() && !options.profile_path.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(const CostModel cost,
+                           ReadCostModel(options.profile_path, options.cluster_path));
+    run->basis_ = {cost.profile(), cost.cluster()};
   }
   DPIPE_ASSIGN_OR_RETURN(run->setup_, models::TrainingSetup::Create(options.setup));
   say(run->setup_->Describe());
+  if (run->leads()) DPIPE_RETURN_IF_ERROR(CheckGrids(run->setup_->model(), options, say));
   DPIPE_RETURN_IF_ERROR(run->CheckData());
   const bool cached = options.strategy.frozen() == "cached";
   if (cached) DPIPE_RETURN_IF_ERROR(run->BuildCache(show));
   run->job_ = cached ? run->setup_->CachedJob() : run->setup_->job();
+  DPIPE_RETURN_IF_ERROR(run->CheckBasis());
   DPIPE_RETURN_IF_ERROR(run->FindThePlans(say, show));
   for (const std::string& note : run->setup_->TakeDeviceNotes()) say(note);
   if (run->resumed() != nullptr) run->job_.first_step = run->resumed()->step;
@@ -40,6 +53,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
     run->ChooseSteps();
   }
   DPIPE_RETURN_IF_ERROR(run->TakeOrders());
+  if (run->leads()) run->WarnOfMemory(say);
   DPIPE_RETURN_IF_ERROR(run->Start());
   return run;
 }
@@ -50,7 +64,9 @@ absl::Status TrainingRun::CheckData() const {
     DPIPE_RETURN_IF_ERROR(checkpoints_->CheckDataset(data.size(), data.fingerprint()));
   }
   if (processes() == nullptr) return absl::OkStatus();
-  return CheckSameRun(processes(), options_.config_fields, data.size(), data.fingerprint());
+  std::map<std::string, std::string> flags = options_.config_fields;
+  if (options_.check_only) flags["check"] = "true";  // which is none of the configuration's
+  return CheckSameRun(processes(), flags, data.size(), data.fingerprint());
 }
 
 // The plans and steps that the first process has chosen.
@@ -70,6 +86,21 @@ absl::Status TrainingRun::TakeOrders() {
   return absl::OkStatus();
 }
 
+// GPUs' memory is a limit of the plan; that of CPUs may be swapped, or be given back by others.
+void TrainingRun::WarnOfMemory(const Say& say) const {
+  if (!job_.workers[0]->device()->has_host_memory()) return;
+  const int64_t available = AvailableMemoryBytes();
+  const int num_local = processes() == nullptr ? 1 : processes()->address().num_local;
+  const auto& peaks = plans_.plan.prediction().peak_memory_bytes();
+  int64_t needed = 0;
+  for (int i = 0; i < std::min<int>(peaks.size(), job_.workers.size() * num_local); ++i) {
+    needed += peaks[i];
+  }
+  if (available == 0 || needed <= available) return;
+  say(absl::StrCat("Warning:  training takes about ", FormatBytes(needed),
+                   " of this machine's memory, of which ", FormatBytes(available), " are free"));
+}
+
 absl::Status TrainingRun::Start() {
   DPIPE_ASSIGN_OR_RETURN(session_,
                          StartSession(job_, plans_.plan, plans_.self_conditioned_or_null()));
@@ -79,16 +110,19 @@ absl::Status TrainingRun::Start() {
   return absl::OkStatus();
 }
 
-// Of what is trained on: all images, unless there are fewer steps than an epoch has.
+// Of what is trained on: all images, unless there are fewer steps than an epoch has. A check needs
+// no more than what is profiled.
 absl::Status TrainingRun::BuildCache(const ShowProgress& show) {
   int64_t steps = setup_->loader().StepsToSeeAll();
   if (options_.num_steps > 0) steps = std::min(steps, options_.num_steps);
+  if (options_.check_only) steps = 1;
   const auto build = [&] {
     return setup_->BuildCache(steps, [&](double done) { show("filling the offline cache", done); })
         .status();
   };
   // What one process of a host has computed the others find in the folder.
-  const bool is_shared = processes() != nullptr && !options_.setup.cache_folder.empty();
+  const bool is_shared =
+      processes() != nullptr && !options_.setup.cache_folder.empty() && options_.setup.writes_files;
   DPIPE_RETURN_IF_ERROR(is_shared ? processes()->FirstOnHostFirst("the offline cache", build)
                                   : build());
   // What cannot be cached fills bubbles.
@@ -110,16 +144,53 @@ absl::Status TrainingRun::FindThePlans(const Say& say, const ShowProgress& show)
   return absl::OkStatus();
 }
 
+int TrainingRun::num_devices() const {
+  const int num_processes = processes() == nullptr ? 1 : processes()->num_processes();
+  return static_cast<int>(job_.workers.size()) * num_processes;
+}
+
+std::vector<int> TrainingRun::LocalBatches() const {
+  std::vector<int> batches = CandidateLocalBatches(options_.setup.global_batch);
+  if (options_.max_micro_batch > 0) {
+    batches.erase(std::upper_bound(batches.begin(), batches.end(), options_.max_micro_batch),
+                  batches.end());
+  }
+  return batches;
+}
+
+absl::Status TrainingRun::CheckBasis() {
+  if (!basis_.has_value()) return absl::OkStatus();
+  const auto in_file = [](const std::string& path, const absl::Status& status) {
+    return status.ok() ? status
+                       : absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+  };
+  const ModelProfile described = DescribeJob(job_);
+  DPIPE_RETURN_IF_ERROR(in_file(options_.profile_path,
+                                CheckProfileMatches(basis_->profile, described, LocalBatches())));
+  DPIPE_RETURN_IF_ERROR(in_file(options_.cluster_path,
+                                CheckClusterMatches(basis_->cluster, num_devices(),
+                                                    job_.workers[0]->device()->has_host_memory())));
+  // What nobody measures is this run's.
+  basis_->profile.set_model(described.model());
+  basis_->profile.set_self_conditioning_probability(described.self_conditioning_probability());
+  basis_->profile.set_optimizer_bytes_per_parameter(described.optimizer_bytes_per_parameter());
+  return absl::OkStatus();
+}
+
 // All that goes into a plan but the machine's speed, which is measured anew each time and would
-// give another one. How many processes the devices belong to is a matter of speed, too.
+// give another one, unless what was measured is given. How many processes the devices belong to is
+// a matter of speed, too.
 std::map<std::string, std::string> TrainingRun::PlanIsFor() const {
   std::map<std::string, std::string> plan_for;
   plan_for["strategy"] = strategy_.ShortDebugString();
-  const int num_processes = processes() == nullptr ? 1 : processes()->num_processes();
-  plan_for["devices"] = absl::StrCat(job_.workers.size() * num_processes);
+  if (!options_.profile_path.empty()) {
+    plan_for["profile"] = Fingerprint(basis_->profile);
+    plan_for["cluster"] = Fingerprint(basis_->cluster);
+  }
+  plan_for["devices"] = absl::StrCat(num_devices());
   if (job_.workers[0]->device()->kind() == DeviceKind::kCuda) plan_for["backend"] = "cuda";
   // All processes have devices like the first one's.
-  for (size_t i = 0; i < job_.workers.size() * num_processes; ++i) {
+  for (int i = 0; i < num_devices(); ++i) {
     const Device& device = *job_.workers[i % job_.workers.size()]->device();
     absl::StrAppend(&plan_for["threads"], i == 0 ? "" : " ", device.num_threads());
   }
@@ -137,8 +208,7 @@ std::map<std::string, std::string> TrainingRun::PlanIsFor() const {
 
 absl::Status TrainingRun::CheckBatch() const {
   ShapeRequest request;
-  const int num_processes = processes() == nullptr ? 1 : processes()->num_processes();
-  request.num_devices = static_cast<int>(job_.workers.size()) * num_processes;
+  request.num_devices = num_devices();
   request.global_batch = options_.setup.global_batch;
   request.num_micro_batches = options_.num_micro_batches;
   const bool has_frozen = job_.model->num_components() > job_.model->backbones().size();
@@ -146,24 +216,27 @@ absl::Status TrainingRun::CheckBatch() const {
   return CheckShapesExist(strategy_, request);
 }
 
-// All processes measure, at the same time; the first one plans.
-absl::Status TrainingRun::MakeThePlans(const ShowProgress& show) {
-  DPIPE_RETURN_IF_ERROR(CheckBatch());
+// All processes measure, at the same time.
+absl::Status TrainingRun::MeasureBasis(const ShowProgress& show) {
   auto on_progress = [&](double done) { show("profiling the model on this machine", done); };
   on_progress(0);
-  DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(job_));
+  PlanBasis basis;
+  DPIPE_ASSIGN_OR_RETURN(basis.cluster, MeasureCluster(job_));
+  DPIPE_ASSIGN_OR_RETURN(basis.profile, ProfileJob(job_, LocalBatches(), on_progress));
+  if (leads()) basis_ = std::move(basis);
+  return absl::OkStatus();
+}
+
+// The first process plans.
+absl::Status TrainingRun::MakeThePlans(const ShowProgress& show) {
+  DPIPE_RETURN_IF_ERROR(CheckBatch());
+  if (options_.profile_path.empty()) DPIPE_RETURN_IF_ERROR(MeasureBasis(show));
+  if (!leads()) return absl::OkStatus();
   PlanOptions plan_options;
   plan_options.global_batch = options_.setup.global_batch;
   plan_options.num_micro_batches = options_.num_micro_batches;
-  std::vector<int> local_batches = CandidateLocalBatches(options_.setup.global_batch);
-  if (options_.max_micro_batch > 0) {
-    local_batches.erase(
-        std::upper_bound(local_batches.begin(), local_batches.end(), options_.max_micro_batch),
-        local_batches.end());
-  }
-  DPIPE_ASSIGN_OR_RETURN(const ModelProfile profile, ProfileJob(job_, local_batches, on_progress));
-  if (!leads()) return absl::OkStatus();
-  DPIPE_ASSIGN_OR_RETURN(PlanResult planned, MakePlan(strategy_, profile, cluster, plan_options));
+  DPIPE_ASSIGN_OR_RETURN(PlanResult planned,
+                         MakePlan(strategy_, basis_->profile, basis_->cluster, plan_options));
   plans_ = {std::move(planned.plan), std::move(planned.self_conditioned_plan)};
   return absl::OkStatus();
 }

@@ -12,9 +12,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
+#include "core/proto/cluster.pb.h"
 #include "core/proto/plan.pb.h"
+#include "core/proto/profile.pb.h"
 #include "core/runtime/local_session.h"
 #include "core/train/adamw_optimizer.h"
 #include "models/trainable/training_setup.h"
@@ -22,6 +25,12 @@
 #include "tools/training_options.h"
 
 namespace dpipe::tools {
+
+// What a plan is made from.
+struct PlanBasis {
+  ModelProfile profile;
+  ClusterSpec cluster;
+};
 
 class TrainingRun {
  public:
@@ -36,8 +45,12 @@ class TrainingRun {
 
   const TrainerOptions& options() const { return options_; }
   models::TrainingSetup& setup() { return *setup_; }
+  const models::TrainingSetup& setup() const { return *setup_; }
   const TrainingJob& job() const { return job_; }
   const Plan& plan() const { return plans_.plan; }
+  // Null where the plan is a checkpoint's and nothing else was given, and where another process
+  // leads.
+  const PlanBasis* plan_basis() const { return basis_.has_value() ? &*basis_ : nullptr; }
   LocalSession& session() { return *session_; }
   // Whether training has ended with an error of its own.
   bool failed() const { return session_ != nullptr && session_->failed(); }
@@ -64,6 +77,7 @@ class TrainingRun {
   // session any more.
   absl::Status EndSession();
   TrainingCheckpoints& checkpoints() { return *checkpoints_; }
+  const TrainingCheckpoints& checkpoints() const { return *checkpoints_; }
 
  private:
   explicit TrainingRun(const TrainerOptions& options)
@@ -72,6 +86,12 @@ class TrainingRun {
   bool leads() const { return processes() == nullptr || processes()->is_leader(); }
   absl::Status CheckData() const;
   absl::Status BuildCache(const ShowProgress& show);
+  int num_devices() const;  // of all processes
+  // Of those that plans may have.
+  std::vector<int> LocalBatches() const;
+  // That the profile and the cluster that were given are of this run.
+  absl::Status CheckBasis();
+  absl::Status MeasureBasis(const ShowProgress& show);
   // The saved plans where they fit, else new ones.
   absl::Status FindThePlans(const Say& say, const ShowProgress& show);
   // That the batch divides, before anything is timed.
@@ -80,6 +100,7 @@ class TrainingRun {
   std::map<std::string, std::string> PlanIsFor() const;
   void ChooseSteps();
   absl::Status TakeOrders();
+  void WarnOfMemory(const Say& say) const;
   absl::Status Start();
 
   const TrainerOptions& options_;
@@ -87,6 +108,7 @@ class TrainingRun {
   std::unique_ptr<TrainingCheckpoints> checkpoints_;  // null where another process leads
   std::unique_ptr<models::TrainingSetup> setup_;
   TrainingJob job_;
+  std::optional<PlanBasis> basis_;
   TrainingPlans plans_;
   int64_t num_steps_ = 0;
   std::unique_ptr<LocalSession> session_;

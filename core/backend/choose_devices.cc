@@ -143,8 +143,8 @@ absl::StatusOr<ChosenDevices> ChooseDevices(
     }
     ops::cuda::EngineChoices::OfProcess().set_deterministic(request.deterministic);
     if (!request.engines.empty()) {
-      DPIPE_RETURN_IF_ERROR(
-          ops::cuda::EngineChoices::OfProcess().Open(request.engines, request.time_engines));
+      DPIPE_RETURN_IF_ERROR(ops::cuda::EngineChoices::OfProcess().Open(
+          request.engines, request.time_engines, request.keeps_engines));
     }
     return chosen;
   }

@@ -21,6 +21,7 @@ struct DeviceRequest {
   // first that the libraries name. time_engines: operations that it lacks are timed, and added.
   std::string engines;
   bool time_engines = false;
+  bool keeps_engines = true;  // false: what is timed is not written into the file
   // cuda: only by engines that compute the same every time.
   bool deterministic = true;
   // Where several processes share a host and make the same request: the number of this one among

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "core/base/time.h"
+
 namespace dpipe {
 namespace {
 
@@ -59,6 +61,20 @@ ComponentProfile DescribeComponent(const nn::Component& component, DType compute
   if (!component.self_conditioning.input.empty()) {
     profile.set_self_conditioning_bytes_per_sample(program.BytesPerSample(
         program.InputNamed(component.self_conditioning.input), compute_dtype));
+  }
+  return profile;
+}
+
+ModelProfile DescribeModel(const nn::Model& model, DType compute_dtype, int frozen_quantum,
+                           const std::string& device_name) {
+  ModelProfile profile;
+  profile.set_model(model.name());
+  profile.set_device(device_name);
+  profile.set_dtype(std::string(DTypeName(compute_dtype)));
+  profile.set_frozen_quantum(frozen_quantum);
+  profile.set_launch_overhead_ns(kNanosPerMicro);
+  for (int i = 0; i < model.num_components(); ++i) {
+    *profile.add_components() = DescribeComponent(model.component(i), compute_dtype);
   }
   return profile;
 }

@@ -13,6 +13,7 @@
 #include "core/profile/describe.h"
 #include "core/profile/layer_timer.h"
 #include "core/profile/pass_timer.h"
+#include "core/profile/profile_match.h"
 #include "core/profile/typical_times.h"
 
 namespace dpipe {
@@ -62,14 +63,8 @@ class Profiler {
         on_progress_(on_progress) {}
 
   absl::StatusOr<ModelProfile> Run() {
-    described_.set_model(model_.name());
-    described_.set_device(options_.device_name);
-    described_.set_dtype(std::string(DTypeName(options_.compute_dtype)));
-    described_.set_frozen_quantum(options_.frozen_quantum);
-    described_.set_launch_overhead_ns(kNanosPerMicro);
-    for (int i = 0; i < model_.num_components(); ++i) {
-      *described_.add_components() = DescribeComponent(model_.component(i), options_.compute_dtype);
-    }
+    described_ = DescribeModel(model_, options_.compute_dtype, options_.frozen_quantum,
+                               options_.device_name);
     times_.resize(model_.num_components());
     const int rounds = std::max(1, options_.passes / options_.passes_a_round);
     for (int round = 0; round < rounds; ++round) {
@@ -212,11 +207,11 @@ class Profiler {
       }
       const auto needed = static_cast<int64_t>(peak + a_sample * (batch - last->first));
       if (options_.usable_bytes[w] == 0 || needed <= options_.usable_bytes[w]) continue;
-      times->left_out = absl::StrCat("local batches of ", component.name, " end before ", batch,
-                                     ", which would take ", FormatBytes(needed), " of the ",
-                                     FormatBytes(options_.usable_bytes[w]), " that ",
-                                     workers_[w]->device()->name(), " has for tensors, since ",
-                                     last->first, " took ", FormatBytes(samples.peak_bytes));
+      times->left_out =
+          absl::StrCat(LocalBatchesEndText(component.name, batch), ", which would take ",
+                       FormatBytes(needed), " of the ", FormatBytes(options_.usable_bytes[w]),
+                       " that ", workers_[w]->device()->name(), " has for tensors, since ",
+                       last->first, " took ", FormatBytes(samples.peak_bytes));
       return;
     }
   }

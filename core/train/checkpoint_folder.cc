@@ -75,12 +75,8 @@ std::vector<int64_t> StepsToRemove(const std::vector<int64_t>& steps,
   return doomed;
 }
 
-// The descriptor of the lock file, which this process holds.
-absl::StatusOr<int> Lock(const std::string& folder, const std::string& lock) {
-  const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) {
-    return absl::UnavailableError(absl::StrCat("cannot open ", lock, ": ", std::strerror(errno)));
-  }
+// Takes the lock; closes the file where that fails.
+absl::StatusOr<int> Take(int fd, const std::string& folder, const std::string& lock) {
   // The system gives the lock back when the process ends, however it ends.
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
   const bool taken = errno == EWOULDBLOCK;
@@ -91,6 +87,13 @@ absl::StatusOr<int> Lock(const std::string& folder, const std::string& lock) {
         absl::StrCat("another process is training into ", folder, ": it holds ", lock));
   }
   return absl::UnavailableError(absl::StrCat("cannot lock ", lock, ": ", why));
+}
+
+// The descriptor of the lock file, which this process holds.
+absl::StatusOr<int> Lock(const std::string& folder, const std::string& lock) {
+  const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd >= 0) return Take(fd, folder, lock);
+  return absl::UnavailableError(absl::StrCat("cannot open ", lock, ": ", std::strerror(errno)));
 }
 
 // Whether the path still leads to the open file.
@@ -115,7 +118,20 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::Open(const s
   return folder;
 }
 
+absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::OpenToRead(
+    const std::string& path) {
+  const std::string lock = absl::StrCat(path, "/", kLockFile);
+  // Where there is none, or it is not for this user, nobody is known to have the folder.
+  const int fd = ::open(lock.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    DPIPE_RETURN_IF_ERROR(Take(fd, path, lock).status());
+    ::close(fd);
+  }
+  return std::unique_ptr<CheckpointFolder>(new CheckpointFolder(path, /*lock_fd=*/-1));
+}
+
 CheckpointFolder::~CheckpointFolder() {
+  if (is_to_read()) return;
   const auto names = Names(path_);
   // Nobody else can take the folder meanwhile.
   if (names.ok() && *names == std::vector<std::string>{kLockFile}) {
@@ -139,6 +155,8 @@ std::string CheckpointFolder::PathOf(int64_t step) const {
 }
 
 absl::StatusOr<std::vector<int64_t>> CheckpointFolder::Steps() const {
+  std::error_code error;
+  if (is_to_read() && !fs::exists(path_, error)) return std::vector<int64_t>();
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(path_));
   std::vector<int64_t> steps;
   for (const std::string& name : names) {

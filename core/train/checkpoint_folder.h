@@ -28,6 +28,9 @@ class CheckpointFolder {
   // process has it; Unavailable where the folder cannot be made. The destructor removes the folder
   // if there is nothing in it.
   static absl::StatusOr<std::unique_ptr<CheckpointFolder>> Open(const std::string& path);
+  // To look at what is there, and no more: makes, takes and removes nothing. A folder that is not
+  // there has no checkpoints. FailedPrecondition where another process has it now.
+  static absl::StatusOr<std::unique_ptr<CheckpointFolder>> OpenToRead(const std::string& path);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
@@ -62,10 +65,11 @@ class CheckpointFolder {
 
  private:
   CheckpointFolder(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
+  bool is_to_read() const { return lock_fd_ < 0; }
   absl::Status RemoveUnfinished() const;
 
   const std::string path_;
-  const int lock_fd_;
+  const int lock_fd_;  // negative where it is only read
 };
 
 }  // namespace dpipe

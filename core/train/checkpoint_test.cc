@@ -220,6 +220,31 @@ TEST_F(CheckpointTest, OneRunAtATime) {
   EXPECT_TRUE(CheckpointFolder::Open(folder_).ok());
 }
 
+TEST_F(CheckpointTest, WhoOnlyReadsChangesNothing) {
+  {
+    const auto none = CheckpointFolder::OpenToRead(folder_);
+    ASSERT_TRUE(none.ok()) << none.status();
+    EXPECT_THAT(*(*none)->Steps(), ElementsAre());
+  }
+  EXPECT_FALSE(fs::exists(folder_));
+  auto folder = Open();
+  ASSERT_TRUE(folder->Write(MakeContent(12)).ok());
+  const absl::Status taken = CheckpointFolder::OpenToRead(folder_).status();
+  EXPECT_THAT(std::string(taken.message()), HasSubstr("another process is training into"));
+  folder = nullptr;
+  fs::create_directories(folder_ + "/step_00000013.unfinished");
+  {
+    const auto reading = CheckpointFolder::OpenToRead(folder_);
+    ASSERT_TRUE(reading.ok()) << reading.status();
+    const auto newest = (*reading)->OpenNewest([](const std::string&) {});
+    ASSERT_TRUE(newest.ok()) << newest.status();
+    EXPECT_EQ((*newest)->info().step, 12);
+    EXPECT_TRUE(CheckpointFolder::OpenToRead(folder_).ok()) << "it is nobody's";
+  }
+  EXPECT_TRUE(fs::exists(folder_ + "/step_00000013.unfinished"));
+  EXPECT_TRUE(fs::exists(folder_ + "/LOCK"));
+}
+
 TEST_F(CheckpointTest, RetentionKeepsTheNewestAndSomeForEver) {
   auto folder = Open();
   CheckpointRetention retention;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/philox.h"
 #include "core/ops/adamw.h"
+#include "core/profile/describe.h"
 #include "core/profile/profiler.h"
 #include "core/tensor/cuda/usable_memory.h"
 #include "core/train/slowest_profile.h"
@@ -34,6 +35,12 @@ std::string DeviceName(const std::vector<DeviceWorker*>& workers) {
   }
   return absl::StrCat(workers.size(), " x ", workers[0]->device()->num_threads(),
                       "-core CPU device");
+}
+
+// What the model does not tell.
+void AddJob(const TrainingJob& job, ModelProfile* profile) {
+  profile->set_self_conditioning_probability(job.self_conditioning.probability);
+  profile->set_optimizer_bytes_per_parameter(OptimizerBytesPerParameter(job.optimizer));
 }
 
 absl::StatusOr<LocalSessionOptions> SessionOptions(const TrainingJob& job, const Plan& plan,
@@ -81,21 +88,24 @@ std::vector<int> CandidateLocalBatches(int global_batch) {
   return batches;
 }
 
+ModelProfile DescribeJob(const TrainingJob& job) {
+  ModelProfile profile =
+      DescribeModel(*job.model, job.compute_dtype, job.frozen_quantum, DeviceName(job.workers));
+  AddJob(job, &profile);
+  return profile;
+}
+
 absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
                                         const std::vector<int>& local_batches,
                                         const std::function<void(double)>& on_progress, int passes,
                                         const std::function<void(const ModelProfile&)>& so_far) {
-  const auto add_job = [&job](ModelProfile* profile) {
-    profile->set_self_conditioning_probability(job.self_conditioning.probability);
-    profile->set_optimizer_bytes_per_parameter(OptimizerBytesPerParameter(job.optimizer));
-  };
   ProfilerOptions options;
   std::vector<std::shared_ptr<Device>> devices;
   for (DeviceWorker* worker : job.workers) devices.push_back(worker->device());
   options.usable_bytes = cuda::UsableBytes(devices);
   if (so_far) {
     options.so_far = [&](ModelProfile profile) {
-      add_job(&profile);
+      AddJob(job, &profile);
       so_far(profile);
     };
   }
@@ -117,7 +127,7 @@ absl::StatusOr<ModelProfile> ProfileJob(const TrainingJob& job,
   };
   DPIPE_ASSIGN_OR_RETURN(ModelProfile profile,
                          ProfileModel(*job.model, job.workers, inputs, options, on_progress));
-  add_job(&profile);
+  AddJob(job, &profile);
   // Sessions have pools of their own, which could not use what is left in the workers'.
   if (!job.workers[0]->device()->has_host_memory()) ReleaseCachedMemory(job.workers);
   if (job.processes == nullptr) return profile;

@@ -74,6 +74,9 @@ absl::StatusOr<ModelProfile> ProfileJob(
     const std::function<void(double)>& on_progress = nullptr, int passes = kProfilePasses,
     const std::function<void(const ModelProfile&)>& so_far = nullptr);
 
+// What ProfileJob's profile has besides times: what the job is, in the planners' words.
+ModelProfile DescribeJob(const TrainingJob& job);
+
 // Gives the memory that profiling and finished sessions have left with the workers back to the
 // operating system. Not while a session runs.
 void ReleaseCachedMemory(const std::vector<DeviceWorker*>& workers);

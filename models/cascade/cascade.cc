@@ -296,6 +296,18 @@ absl::Status Cascade::Save(const std::string& folder, const NamedTensors& parame
   return absl::OkStatus();
 }
 
+absl::Status Cascade::CheckDraw(const std::vector<std::string>& prompts,
+                                const DrawOptions& options) const {
+  for (const CascadePart& part : parts_) {
+    DPIPE_RETURN_IF_ERROR(CheckDrawOptions(options, *part.schedule));
+  }
+  if (labels() == nullptr) return absl::OkStatus();
+  for (const std::string& prompt : prompts) {
+    DPIPE_RETURN_IF_ERROR(labels()->LabelOf(prompt).status());
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<Image>> Cascade::Draw(
     const NamedTensors& parameters, const DrawRequest& request,
     const std::vector<DeviceWorker*>& workers,

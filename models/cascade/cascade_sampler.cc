@@ -149,10 +149,7 @@ absl::StatusOr<std::vector<Image>> CascadeSampler::Draw(
     const std::vector<std::string>& prompts, const DrawOptions& options,
     const std::vector<DeviceWorker*>& workers,
     const std::function<void(double)>& on_progress) const {
-  if (options.batch < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sampling batch is ", options.batch, ", must be at least 1"));
-  }
+  DPIPE_RETURN_IF_ERROR(cascade_->CheckDraw(prompts, options));
   int64_t device_bytes = 0;
   for (const Network& network : networks_) {
     // Guidance doubles the batch.

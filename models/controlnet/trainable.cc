@@ -226,6 +226,11 @@ absl::Status TrainableControlNet::Save(const std::string& folder, const NamedTen
   return SaveWeights(absl::StrCat(subfolder, "/", kDiffusersWeights), own, format);
 }
 
+absl::Status TrainableControlNet::CheckDraw(const std::vector<std::string>& prompts,
+                                            const DrawOptions& options) const {
+  return CheckDrawOptions(options, base_->schedule());
+}
+
 absl::StatusOr<std::vector<Image>> TrainableControlNet::Draw(
     const NamedTensors& parameters, const DrawRequest& request,
     const std::vector<DeviceWorker*>& workers,

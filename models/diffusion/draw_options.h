@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "core/base/status.h"
+#include "models/diffusion/noise_schedule.h"
 #include "models/diffusion/sampler.h"
 
 namespace dpipe::models {
@@ -19,6 +21,10 @@ struct DrawOptions {
   // empty.
   std::function<bool()> should_stop;
 };
+
+// InvalidArgument, with both values, for a batch below 1, a guidance scale that is not finite, or
+// steps that the schedule or the sampler does not have.
+absl::Status CheckDrawOptions(const DrawOptions& options, const diffusion::NoiseSchedule& schedule);
 
 }  // namespace dpipe::models
 

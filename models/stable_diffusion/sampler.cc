@@ -219,10 +219,7 @@ absl::StatusOr<std::vector<Image>> ImageSampler::DrawWithConditions(
     const DrawOptions& options, const std::vector<DeviceWorker*>& workers,
     const std::function<void(double)>& on_progress) const {
   DPIPE_RETURN_IF_ERROR(CheckConditions(prompts.size(), conditions));
-  if (options.batch < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sampling batch is ", options.batch, ", must be at least 1"));
-  }
+  DPIPE_RETURN_IF_ERROR(CheckDrawOptions(options, model_->schedule()));
   const int samples_at_once = diffusion::IsGuided(options.guidance) ? 2 : 1;
   DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen,
                          PassWorkers::For(workers, DeviceBytes(samples_at_once * options.batch)));

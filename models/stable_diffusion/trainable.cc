@@ -53,6 +53,11 @@ absl::Status TrainableStableDiffusion::Save(const std::string& folder,
   return model_->Save(folder, parameters, format);
 }
 
+absl::Status TrainableStableDiffusion::CheckDraw(const std::vector<std::string>& prompts,
+                                                 const DrawOptions& options) const {
+  return CheckDrawOptions(options, model_->schedule());
+}
+
 absl::StatusOr<std::vector<Image>> TrainableStableDiffusion::Draw(
     const NamedTensors& parameters, const DrawRequest& request,
     const std::vector<DeviceWorker*>& workers,

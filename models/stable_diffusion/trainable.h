@@ -43,6 +43,8 @@ class TrainableStableDiffusion : public TrainableModel {
       const std::function<void(double)>& on_progress) const override;
   absl::Status Save(const std::string& folder, const NamedTensors& parameters,
                     StoredFormat format) const override;
+  absl::Status CheckDraw(const std::vector<std::string>& prompts,
+                         const DrawOptions& options) const override;
   absl::StatusOr<std::vector<Image>> Draw(
       const NamedTensors& parameters, const DrawRequest& request,
       const std::vector<DeviceWorker*>& workers,

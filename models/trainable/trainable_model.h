@@ -124,6 +124,11 @@ class TrainableModel {
   virtual absl::Status Save(const std::string& folder, const NamedTensors& parameters,
                             StoredFormat format) const = 0;
 
+  // InvalidArgument where Draw would refuse these options, or one of these prompts, whatever the
+  // parameters and conditions.
+  virtual absl::Status CheckDraw(const std::vector<std::string>& prompts,
+                                 const DrawOptions& options) const = 0;
+
   // One image a prompt; image i depends on (seed, i, prompt, condition) alone.
   virtual absl::StatusOr<std::vector<Image>> Draw(
       const NamedTensors& parameters, const DrawRequest& request,

@@ -62,6 +62,7 @@ absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options
   }
   DataLoaderOptions training_loading = loading;
   training_loading.quarantine_path = options.quarantine_path;
+  training_loading.keeps_quarantine = options.keeps_quarantine;
   DPIPE_ASSIGN_OR_RETURN(data.training, DataLoader::Create(std::move(training), training_loading));
   if (held_out != nullptr) {
     DPIPE_ASSIGN_OR_RETURN(data.held_out, HeldOutLoader(std::move(held_out), options, loading));

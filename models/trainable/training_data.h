@@ -23,6 +23,7 @@ struct TrainingDataOptions {
   int max_corrupt = 100;
   double max_corrupt_share = 1.0;
   std::string quarantine_path;
+  bool keeps_quarantine = true;
   // Held out of training for evaluation: all of another data set, or, where there is none, this
   // share of the data set's files (see HoldOut). 0: nothing.
   std::string held_out_folder;

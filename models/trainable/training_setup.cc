@@ -32,7 +32,9 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   loading.with_conditions = setup->model_->wants_conditions();
   DPIPE_ASSIGN_OR_RETURN(loading.buckets, setup->Buckets());
   DPIPE_ASSIGN_OR_RETURN(loading.patches, setup->Patches());
-  DPIPE_ASSIGN_OR_RETURN(setup->data_, OpenTrainingData(options.data, loading));
+  TrainingDataOptions data = options.data;
+  data.keeps_quarantine = data.keeps_quarantine && options.writes_files;
+  DPIPE_ASSIGN_OR_RETURN(setup->data_, OpenTrainingData(data, loading));
   DPIPE_ASSIGN_OR_RETURN(setup->inputs_, setup->model_->MakeInputs(setup->data_.training.get(),
                                                                    setup->inputs_options()));
   DPIPE_RETURN_IF_ERROR(setup->StartDevices());
@@ -79,6 +81,7 @@ absl::Status TrainingSetup::StartDevices() {
   request.virtual_devices = options_.virtual_devices;
   request.engines = options_.engines;
   request.time_engines = options_.time_engines;
+  request.keeps_engines = options_.writes_files;
   request.deterministic = options_.deterministic;
   DPIPE_ASSIGN_OR_RETURN(const ChosenDevices chosen,
                          options_.processes == nullptr
@@ -226,7 +229,7 @@ absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(
   request.num_steps = num_steps;
   request.profiled_step = job_.profiled_step;
   request.frozen_quantum = job_.frozen_quantum;
-  request.cache_folder = options_.cache_folder;
+  if (options_.writes_files) request.cache_folder = options_.cache_folder;
   DPIPE_ASSIGN_OR_RETURN(cached_inputs_, model_->MakeCachedInputs(request, inputs_options(),
                                                                   job_.workers, on_progress));
   job_.inputs = cached_inputs_.provider.get();

@@ -60,6 +60,9 @@ struct TrainingSetupOptions {
   // Of a model whose backbones take their own estimate: how often a step computes one first.
   double self_conditioning_probability = 0.5;
   bool init_random = true;  // the backbones' weights; else the folder's
+  // False, to try a setup out: nothing is added to the quarantine, to the file of engines, or to
+  // the cache's folder, which is not read either.
+  bool writes_files = true;
   AdamWOptions optimizer;
 };
 

@@ -84,7 +84,7 @@ EngineChoices& EngineChoices::OfProcess() {
   return *choices;
 }
 
-absl::Status EngineChoices::Open(const std::string& path, bool time_others) {
+absl::Status EngineChoices::Open(const std::string& path, bool time_others, bool keep) {
   std::map<EngineUse, Choice> choices;
   const absl::StatusOr<std::string> text = ReadFile(path, kMostFileBytes);
   if (!text.ok() && !(time_others && absl::IsNotFound(text.status()))) {
@@ -121,6 +121,7 @@ absl::Status EngineChoices::Open(const std::string& path, bool time_others) {
   absl::MutexLock lock(&mutex_);
   path_ = path;
   time_others_ = time_others;
+  keep_ = keep;
   choices_ = std::move(choices);
   return absl::OkStatus();
 }
@@ -161,6 +162,7 @@ absl::StatusOr<std::string> EngineChoices::Choose(
 }
 
 absl::Status EngineChoices::Write() const {
+  if (!keep_) return absl::OkStatus();
   json entries = json::array();
   for (const auto& [use, choice] : choices_) {
     entries.push_back({{"operation", use.operation},

@@ -46,8 +46,10 @@ class EngineChoices {
 
   // Takes the choices that the file `path` has; it need not be there if `time_others`. Then
   // operations without one are timed when they are first met, and the file is written anew after
-  // each. InvalidArgument where it is no such file, naming what is wrong with it.
-  absl::Status Open(const std::string& path, bool time_others) ABSL_LOCKS_EXCLUDED(mutex_);
+  // each, unless this process is not to `keep` them. InvalidArgument where it is no such file,
+  // naming what is wrong with it.
+  absl::Status Open(const std::string& path, bool time_others, bool keep = true)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Whether only engines may run that compute the same every time: true unless said otherwise,
   // which is to be said before the first operation. Choices are kept apart.
@@ -77,6 +79,7 @@ class EngineChoices {
   mutable absl::Mutex mutex_;
   std::string path_ ABSL_GUARDED_BY(mutex_);
   bool time_others_ ABSL_GUARDED_BY(mutex_) = false;
+  bool keep_ ABSL_GUARDED_BY(mutex_) = true;
   bool deterministic_ ABSL_GUARDED_BY(mutex_) = true;
   std::map<EngineUse, Choice> choices_ ABSL_GUARDED_BY(mutex_);
 };

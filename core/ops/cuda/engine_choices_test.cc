@@ -114,6 +114,13 @@ TEST_F(EngineChoicesTest, TimedOnesAreAddedToWhatTheFileHas) {
   EXPECT_EQ(Choose(&last, {"another", use_.device, use_.library}), "quick");
 }
 
+TEST_F(EngineChoicesTest, TimedOnesAreNotKeptWhereThatIsNotWanted) {
+  EngineChoices choices;
+  ASSERT_TRUE(choices.Open(path_, /*time_others=*/true, /*keep=*/false).ok());
+  EXPECT_EQ(Choose(&choices, use_), "quick");
+  EXPECT_TRUE(absl::IsNotFound(ReadFile(path_).status()));
+}
+
 TEST_F(EngineChoicesTest, TheFileSaysWhatItWon) {
   EngineChoices choices;
   ASSERT_TRUE(choices.Open(path_, true).ok());

@@ -1,0 +1,38 @@
+#include "models/diffusion/draw_options.h"
+
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::models {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(DrawOptionsTest, NamesWhatNoScheduleOfThisLengthAllows) {
+  diffusion::NoiseScheduleOptions of_schedule;
+  of_schedule.num_train_timesteps = 100;
+  of_schedule.steps_offset = 0;
+  const auto schedule = diffusion::NoiseSchedule::Create(of_schedule);
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  const auto error = [&](const DrawOptions& options) {
+    return std::string(CheckDrawOptions(options, *schedule).message());
+  };
+  DrawOptions options;
+  options.num_steps = 100;
+  EXPECT_EQ(error(options), "");
+  options.num_steps = 101;
+  EXPECT_EQ(error(options), "sampling in 101 steps; the schedule allows 1 to 100");
+  options.num_steps = 0;
+  EXPECT_THAT(error(options), HasSubstr("sampling in 0 steps"));
+  options = DrawOptions();
+  options.batch = 0;
+  EXPECT_EQ(error(options), "sampling batch is 0, must be at least 1");
+  options = DrawOptions();
+  options.guidance = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(error(options), "the guidance scale is inf, must be finite");
+}
+
+}  // namespace
+}  // namespace dpipe::models

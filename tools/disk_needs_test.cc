@@ -1,0 +1,89 @@
+#include "tools/disk_needs.h"
+
+#include "core/base/bytes.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace dpipe::tools {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+CheckpointOptions Every(int64_t every, int keep_last, int64_t keep_every) {
+  CheckpointOptions options;
+  options.every = every;
+  options.retention = {keep_last, keep_every};
+  return options;
+}
+
+TEST(DiskNeedsTest, OneCheckpointMoreThanStaysWhileItIsWritten) {
+  EXPECT_EQ(MostCheckpoints(Every(0, 2, 0), 0, 1000, 0), 1);  // the last one only
+  EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 1000, 0), 3);
+  EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 200, 0), 2);     // there are no more
+  EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 201, 0), 3);     // 100, 200 and 201
+  EXPECT_EQ(MostCheckpoints(Every(100, 2, 300), 0, 1000, 0), 6);  // and 300, 600, 900 for ever
+  EXPECT_EQ(MostCheckpoints(Every(100, 1, 150), 0, 1000, 0), 5);  // and 300, 600, 900
+}
+
+TEST(DiskNeedsTest, CheckpointsThatAreThereCount) {
+  EXPECT_EQ(MostCheckpoints(Every(0, 2, 0), 50, 1000, 1), 2);
+  EXPECT_EQ(MostCheckpoints(Every(100, 5, 0), 100, 200, 1), 2);  // 100, and 200 to come
+  EXPECT_EQ(MostCheckpoints(Every(100, 5, 0), 150, 200, 2), 3);
+  EXPECT_EQ(MostCheckpoints(Every(100, 5, 0), 200, 200, 2), 2);
+}
+
+class RoomTest : public ::testing::Test {
+ protected:
+  RoomTest() {
+    needs_.weights_bytes = 10 * kMiB;
+    needs_.model_bytes = 15 * kMiB;
+    needs_.num_models = 2;
+    needs_.checkpoint_bytes = 40 * kMiB;
+    needs_.num_checkpoints = 3;
+    needs_.grid_bytes = kMiB;
+    needs_.num_grids = 4;
+  }
+  absl::Status Check(std::optional<int64_t> free) {
+    said_.clear();
+    return CheckDiskRoom(needs_, {"/disk", free}, "/disk/out/model",
+                         [this](const std::string& line) { said_ += line; });
+  }
+
+  DiskNeeds needs_;
+  std::string said_;
+};
+
+TEST_F(RoomTest, EnoughIsNotWorthALine) {
+  EXPECT_EQ(needs_.total_bytes(), 154 * kMiB);
+  EXPECT_TRUE(Check(154 * kMiB).ok());
+  EXPECT_EQ(said_, "");
+  EXPECT_TRUE(Check(std::nullopt).ok()) << "where nothing is known";
+  EXPECT_EQ(said_, "");
+}
+
+TEST_F(RoomTest, TooLittleForAllIsAWarning) {
+  EXPECT_TRUE(Check(153 * kMiB).ok());
+  EXPECT_EQ(said_,
+            "Warning:  the run takes up to 154.0 MiB: 2 models of 15.0 MiB, 3 "
+            "checkpoints of 40.0 MiB, samples of 4.0 MiB; but /disk has 153.0 MiB free");
+  EXPECT_TRUE(Check(10 * kMiB).ok()) << "it may get more";
+}
+
+TEST_F(RoomTest, TooLittleForTheWeightsIsAnError) {
+  const absl::Status status = Check(10 * kMiB - 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("/disk/out/model take 10.0 MiB"),
+                                                   HasSubstr("but /disk has 10.0 MiB")));
+}
+
+TEST_F(RoomTest, WhatARunThatGoesOnHasAlreadyCounts) {
+  needs_.there_bytes = 100 * kMiB;
+  EXPECT_TRUE(Check(54 * kMiB).ok());
+  EXPECT_EQ(said_, "");
+  EXPECT_TRUE(Check(0).ok()) << "it may give up checkpoints";
+  EXPECT_THAT(said_, HasSubstr("/disk has 0 B free"));
+}
+
+}  // namespace
+}  // namespace dpipe::tools

@@ -1,0 +1,85 @@
+#include "tools/prepared_run.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/base/count.h"
+#include "core/base/file.h"
+#include "core/base/time.h"
+#include "core/report/progress.h"
+#include "tools/trained_model.h"
+
+namespace dpipe::tools {
+namespace {
+
+absl::Status CheckLength(const TrainerOptions& options) {
+  if (options.num_steps >= 0 && options.time_limit_ns >= 0 &&
+      (options.num_steps > 0 || options.time_limit_ns > 0)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("training needs a number of steps (",
+                                                 options.num_steps, ") or a time limit (",
+                                                 FormatDuration(options.time_limit_ns), ")"));
+}
+
+// Where the run writes; of its own folder, which all but the log lie in or beside.
+absl::StatusOr<WritePlace> CheckOutputs(const TrainerOptions& options) {
+  DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options.out, options.setup.model_folder));
+  // Which an earlier run may have left: it is set aside even where this one keeps none.
+  DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options.best_out, options.setup.model_folder));
+  DPIPE_RETURN_IF_ERROR(CheckWritable(options.out));
+  if (!options.check_only) DPIPE_RETURN_IF_ERROR(MakeParentFolder(options.config_path));
+  // What is there already is written to, wherever it lies: /dev/null, say.
+  std::error_code error;
+  for (const std::string& path : {options.log_path, options.setup.cache_folder}) {
+    if (path.empty() || std::filesystem::exists(path, error)) continue;
+    DPIPE_RETURN_IF_ERROR(FindWritePlace(path).status());
+  }
+  return FindWritePlace(options.out);
+}
+
+// What held-out losses are of.
+std::string MeasureText(models::TrainingSetup* setup, const TrainerOptions& options) {
+  return absl::StrCat(Count(setup->held_out()->options().global_batch, "sample"),
+                      " at the timesteps' quantiles ",
+                      absl::StrJoin(options.evaluation_quantiles, ", "));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PreparedRun>> PreparedRun::Create(
+    const TrainerOptions& options, const std::function<void(const std::string&)>& say) {
+  DPIPE_RETURN_IF_ERROR(CheckLength(options));
+  auto prepared = std::unique_ptr<PreparedRun>(new PreparedRun());
+  DPIPE_ASSIGN_OR_RETURN(prepared->place_, CheckOutputs(options));
+  report::Progress progress(report::StandardErrorProgress("train"));
+  const auto show = [&progress](const std::string& phase, double done) {
+    report::ProgressState state;
+    state.phase = phase;
+    state.fraction_done = done;
+    progress.Update(state);
+  };
+  const auto say_below = [&](const std::string& line) {
+    progress.Finish();
+    say(line);
+  };
+  DPIPE_ASSIGN_OR_RETURN(prepared->run_, TrainingRun::Create(options, say_below, show));
+  TrainingRun& run = *prepared->run_;
+  run.checkpoints().SayTo(say);
+  prepared->disk_needs_ = DiskNeedsOf(run);
+  DPIPE_RETURN_IF_ERROR(
+      CheckDiskRoom(prepared->disk_needs_, prepared->place_, options.out, say_below));
+  if (run.setup().held_out() == nullptr) return prepared;
+  DPIPE_ASSIGN_OR_RETURN(prepared->evaluator_,
+                         Evaluator::Create(&run.setup(), options.evaluation_quantiles));
+  if (options.keep_best) {
+    DPIPE_ASSIGN_OR_RETURN(prepared->best_,
+                           BestModel::Open(options.best_out, MeasureText(&run.setup(), options),
+                                           run.checkpoints().goes_on_here(), say_below));
+  }
+  return prepared;
+}
+
+}  // namespace dpipe::tools
