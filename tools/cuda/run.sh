@@ -96,7 +96,7 @@ pack() {  # what the file is called until it is whole
 pack_again_and_again() {
   local sleeper=''
   trap '[ -z "$sleeper" ] || kill "$sleeper" 2>/dev/null; exit' TERM
-  while true; do
+  while kill -0 "$$" 2>/dev/null; do  # this script, which may be killed
     sleep "$every" &
     sleeper=$!
     wait "$sleeper"
