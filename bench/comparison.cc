@@ -84,9 +84,9 @@ class ComparisonRun {
     if (groups_.groups.empty() || options_.reference_steps == 0 || !leads()) {
       return absl::OkStatus();
     }
-    DPIPE_ASSIGN_OR_RETURN(
-        reference_,
-        OneDeviceSteps(job_, comparison_.profile, options_.global_batch, options_.reference_steps));
+    DPIPE_ASSIGN_OR_RETURN(reference_,
+                           OneDeviceSteps(job_, comparison_.profile, options_.global_batch,
+                                          options_.num_micro_batches, options_.reference_steps));
     return absl::OkStatus();
   }
 
@@ -353,7 +353,8 @@ class ComparisonRun {
     if (!open.has_value() || !stopped_by_.empty()) return;
     progress_->Message(absl::StrCat("strategies disagree in step ", *open,
                                     ": one device trains as far to say which is right"));
-    auto longer = OneDeviceSteps(job_, comparison_.profile, options_.global_batch, *open + 1);
+    auto longer = OneDeviceSteps(job_, comparison_.profile, options_.global_batch,
+                                 options_.num_micro_batches, *open + 1);
     if (longer.ok()) {
       CheckSteps(*longer, tolerance, results);
     } else {

@@ -125,7 +125,7 @@ std::optional<int> CheckAgainstEachOther(const std::vector<StrategyResult*>& pas
 }  // namespace
 
 absl::StatusOr<StepNumbers> OneDeviceSteps(const TrainingJob& job, const ModelProfile& profile,
-                                           int global_batch, int num_steps) {
+                                           int global_batch, int num_micro_batches, int num_steps) {
   TrainingJob one_device = job;
   one_device.workers.resize(1);
   one_device.processes = nullptr;
@@ -133,6 +133,7 @@ absl::StatusOr<StepNumbers> OneDeviceSteps(const TrainingJob& job, const ModelPr
   DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy("data_parallel"));
   PlanOptions options;
   options.global_batch = global_batch;
+  options.num_micro_batches = num_micro_batches;
   DPIPE_ASSIGN_OR_RETURN(const PlanResult planned, MakePlan(strategy, profile, cluster, options));
   DPIPE_ASSIGN_OR_RETURN(const auto session, StartSession(one_device, planned.plan));
   DPIPE_ASSIGN_OR_RETURN(const RunResult run,

@@ -24,11 +24,12 @@ struct StepNumbers {
   std::vector<double> gradient_norms;
 };
 
-// The numbers of the job's first steps on its first worker alone: no pipeline, no message,
-// gradients of the whole batch at once, or of as many of its samples as a GPU's memory holds.
-// `profile` has the batch that is taken, or smaller ones, among its local ones.
+// The numbers of the job's first steps on its first worker alone: no pipeline, no message. The
+// batch comes in as many micro-batches, so that sums are taken in the order of pipelines that have
+// those; with 0, when strategies have their own, all at once, or in as many as a GPU's memory
+// wants. `profile` has the local batch that is taken among its own.
 absl::StatusOr<StepNumbers> OneDeviceSteps(const TrainingJob& job, const ModelProfile& profile,
-                                           int global_batch, int num_steps);
+                                           int global_batch, int num_micro_batches, int num_steps);
 
 // How far two may be apart, relative to the larger one.
 struct StepTolerance {

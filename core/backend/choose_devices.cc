@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/ops/cuda/engine_choices.h"
 #include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/environment.h"
 #include "core/tensor/cuda/system_driver.h"
 
 namespace dpipe {
@@ -48,6 +49,11 @@ absl::Status Check(const DeviceRequest& request) {
                                                    " virtual ones; they must be equal"));
   }
   return absl::OkStatus();
+}
+
+// As far as this request tells: a job of several hosts sees to itself (choose_together.cc).
+bool MayTalkOverNccl(const DeviceRequest& request) {
+  return request.virtual_devices == 0 && (request.count != 1 || request.num_local > 1);
 }
 
 // This process's share of the GPUs that it sees.
@@ -125,12 +131,14 @@ absl::StatusOr<ChosenDevices> ChooseDevices(
     const DeviceRequest& request, const std::function<absl::StatusOr<cuda::Driver*>()>& driver) {
   DPIPE_RETURN_IF_ERROR(Check(request));
   if (request.backend == "cpu") return Cpus(request);
+  if (MayTalkOverNccl(request)) cuda::LoadKernelsAtOnce();
   absl::StatusOr<cuda::Driver*> found = driver();
   if (found.ok()) {
     const absl::Status fit = CheckCapabilities(*found);
     if (!fit.ok()) found = fit;
   }
   if (found.ok()) {
+    DPIPE_RETURN_IF_ERROR(cuda::CheckPrecision());
     ChosenDevices chosen;
     DPIPE_ASSIGN_OR_RETURN(chosen.devices, Gpus(request, *found));
     // Who times waits for its GPU, which may wait over NCCL for another one whose thread wants to

@@ -1,5 +1,6 @@
 #include "core/backend/choose_devices.h"
 
+#include <cstdlib>
 #include <set>
 #include <string>
 #include <utility>
@@ -66,6 +67,38 @@ TEST_F(ChooseDevicesTest, AutoTakesTheCpuElsewhereAndSaysWhy) {
 TEST_F(ChooseDevicesTest, CudaWithoutAGpuIsRefused) {
   EXPECT_EQ(internal::ChooseDevices(Request("cuda"), NoGpu).status().message(),
             "no GPU: the driver shows none");
+}
+
+// What CUDA_MODULE_LOADING is when the driver is first asked for anything.
+std::string LoadingSeenByDriver(const DeviceRequest& request) {
+  unsetenv("CUDA_MODULE_LOADING");
+  std::string seen = "the driver was not asked";
+  cuda::FakeDriver driver;
+  EXPECT_TRUE(internal::ChooseDevices(request, [&]() -> absl::StatusOr<cuda::Driver*> {
+                const char* const value = std::getenv("CUDA_MODULE_LOADING");
+                seen = value != nullptr ? value : "";
+                return &driver;
+              }).ok());
+  return seen;
+}
+
+TEST_F(ChooseDevicesTest, KernelsAreLoadedAtOnceWhereRanksMayTalkOverNccl) {
+  EXPECT_EQ(LoadingSeenByDriver(Request("cuda")), "EAGER");
+  EXPECT_EQ(LoadingSeenByDriver(Request("auto")), "EAGER");
+  EXPECT_EQ(LoadingSeenByDriver(Request("cuda", 1)), "");
+  EXPECT_EQ(LoadingSeenByDriver(Request("cuda", 0, 2)), "");
+  DeviceRequest of_two = Request("cuda", 1);
+  of_two.num_local = 2;
+  EXPECT_EQ(LoadingSeenByDriver(of_two), "EAGER");
+}
+
+TEST_F(ChooseDevicesTest, Tf32ForFp32IsRefusedOnGpusAlone) {
+  setenv("NVIDIA_TF32_OVERRIDE", "1", 1);
+  EXPECT_THAT(Refusal(Request("cuda")), HasSubstr("NVIDIA_TF32_OVERRIDE=1"));
+  EXPECT_THAT(Refusal(Request("auto")), HasSubstr("NVIDIA_TF32_OVERRIDE=1"));
+  EXPECT_TRUE(Choose(Request("cpu", 1)).ok());
+  EXPECT_TRUE(internal::ChooseDevices(Request("auto", 1), NoGpu).ok());
+  unsetenv("NVIDIA_TF32_OVERRIDE");
 }
 
 TEST_F(ChooseDevicesTest, CpuNeverLooksForAGpu) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/environment.h"
 #include "core/tensor/cuda/system_driver.h"
 
 namespace dpipe {
@@ -118,6 +119,7 @@ absl::StatusOr<ChosenDevices> ChooseDevicesTogether(
   if (request.virtual_devices == 0) own.count = std::max(1, request.count);
   own.local_process = processes->address().local_process;
   own.num_local = processes->address().num_local;
+  if (processes->num_processes() > 1 && own.backend != "cpu") cuda::LoadKernelsAtOnce();
   StoreClient& store = processes->store();
   absl::StatusOr<ChosenDevices> chosen = absl::InvalidArgumentError(absl::StrCat(
       "engines are to be timed by ", processes->num_processes(), " processes, each of which would ",

@@ -1,5 +1,6 @@
 #include "core/backend/choose_together.h"
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -116,6 +117,16 @@ TEST(ChooseTogetherTest, OneGpuOfTwoProcessesIsRefused) {
   for (const Outcome& outcome : ChooseAll({process, Asks("cuda", {"0000:02:00.0"})})) {
     EXPECT_TRUE(outcome.status.ok()) << outcome.status;
   }
+}
+
+// One GPU a host is all that each asks for, and still they talk over NCCL.
+TEST(ChooseTogetherTest, KernelsAreLoadedAtOnce) {
+  unsetenv("CUDA_MODULE_LOADING");
+  for (const Outcome& outcome : ChooseAll(
+           {Asks("cuda", {"0000:01:00.0"}, "node1"), Asks("cuda", {"0000:01:00.0"}, "node2")})) {
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  }
+  EXPECT_STREQ(std::getenv("CUDA_MODULE_LOADING"), "EAGER");
 }
 
 TEST(ChooseTogetherTest, SeveralProcessesDoNotTimeEngines) {

@@ -21,6 +21,17 @@ bool SameBits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw_data(), b.raw_data(), a.size_bytes()) == 0;
 }
 
+// On the host, so that every device updates alike.
+void Descend(const Tensor& gradient, ops::Weight* weight) {
+  Tensor master = weight->master();
+  Tensor updated = master.ToHost();
+  float* weights = updated.data<float>();
+  const float* values = gradient.data<float>();
+  for (int64_t i = 0; i < gradient.num_elements(); ++i) weights[i] -= kLearningRate * values[i];
+  if (!master.device()->has_host_memory()) master.CopyFrom(updated);
+  weight->MarkUpdated();
+}
+
 // What all ranks' optimizers see, by step.
 class Recorder {
  public:
@@ -54,16 +65,12 @@ class GradientDescent : public StepOptimizer {
                     nn::ParameterSet* parameters) override {
     last_.clear();
     for (nn::ParameterId id : parameters->trainable_ids()) {
-      const Tensor& gradient = *parameters->grad(id);
+      const Tensor gradient = parameters->grad(id)->ToHost();
       const std::string& name = parameters->program().parameter(id).name;
       DPIPE_RETURN_IF_ERROR(recorder_->Add(step, name, parameters->part(id), gradient));
       last_.push_back(
           ElementwiseState(kGradientKind, name, parameters->part(id), gradient.Clone()));
-      ops::Weight* weight = parameters->mutable_weight(id);
-      float* master = weight->master().data<float>();
-      const float* values = gradient.data<float>();
-      for (int64_t i = 0; i < gradient.num_elements(); ++i) master[i] -= kLearningRate * values[i];
-      weight->MarkUpdated();
+      Descend(gradient, parameters->mutable_weight(id));
     }
     ++updates_;
     return absl::OkStatus();
@@ -121,6 +128,8 @@ absl::StatusOr<std::vector<StepGradients>> GradientsOf(const TrainingJob& job, c
     return std::make_unique<GradientDescent>(&recorder);
   };
   options.compute_dtype = job.compute_dtype;
+  options.deadline = job.deadline;
+  options.connect = job.connect;
   DPIPE_ASSIGN_OR_RETURN(const auto session, LocalSession::Create(std::move(options)));
   if (job.processes != nullptr && job.processes->is_leader()) {
     return GradientsOfProcesses(session.get(), steps);

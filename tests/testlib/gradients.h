@@ -17,7 +17,8 @@ struct StepGradients {
   std::map<std::string, Tensor> gradients;        // whole, by parameter
 };
 
-// Trains `steps` steps by plain gradient descent, so that nothing evens out what is wrong.
+// Trains `steps` steps by plain gradient descent, so that nothing evens out what is wrong. On any
+// devices; the gradients are the host's, and the host updates the weights.
 // Internal, with the parameter's name, where two ranks of this process that hold the same one see
 // different bits. Of a job of several processes all call this, and the first gets the gradients.
 absl::StatusOr<std::vector<StepGradients>> GradientsOf(const TrainingJob& job, const Plan& plan,

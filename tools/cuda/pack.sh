@@ -22,6 +22,14 @@ while IFS=$'\t' read -r path file; do
 done <"$manifest"
 add_file "$gpu_info_path" "$gpu_info"
 
+# What only a debugger reads is half of a program.
+is_elf() { [ "$(head -c 4 "$1" | tr -d '\0')" = $'\x7fELF' ]; }
+find "$files" -type f -print0 | while IFS= read -r -d '' path; do
+  is_elf "$path" || continue
+  chmod u+w "$path"
+  strip --strip-all "$path"
+done
+
 # CUDA's libraries are the GPU machine's own: those of its driver must be.
 is_cudas() { [[ $1 =~ ^lib(cuda|cudart|cublas|cublasLt|cudnn|nccl|nvidia|nvrtc|nvJitLink) ]]; }
 
@@ -50,5 +58,6 @@ install -m 755 "$run_script" "$root/run"
 install -m 755 "$start_script" "$root/start"
 chmod -R u+w "$stage"
 # Programs have most of their code in common, and the window sees all of them: half of gzip's size.
+# Calls are the same wherever they stand once their targets are absolute (--x86).
 tar -C "$stage" --sort=name --owner=0 --group=0 --mtime=@0 -cf - gpu_bundle |
-  xz --lzma2=preset=1,dict=192MiB >"$archive"
+  xz --x86 --lzma2=preset=1,dict=192MiB >"$archive"

@@ -1,22 +1,26 @@
 #!/usr/bin/env bash
 # Runs the tests, benchmarks and comparisons of this bundle, the most telling ones first.
 #   ./run [--results=FOLDER] [--archive=FILE] [--baseline=FOLDER] [--only=REGEX]
-#         [--timeout=SECONDS] [--test_timeout=SECONDS] [--total=SECONDS]
+#         [--case=PATTERN] [--timeout=SECONDS] [--test_timeout=SECONDS] [--total=SECONDS]
 #         [--python_packages=FOLDER] [--require_gpu] [--sanitize=TOOL]
 # Leaves in FOLDER (default: results, beside this script) a log for each program, what benchmarks
 # write, machine.txt and summary.txt; and FILE (default: FOLDER.tar.gz) of all, written anew after
-# each program and when this ends, also by SIGTERM. FOLDER must be empty, or an earlier run's, whose
+# each program, every DPIPE_PACK_EVERY seconds (default: 60; 0: not) while one runs, lest a run that
+# is killed leaves nothing, and when this ends, also by SIGTERM. FOLDER must be empty, or an earlier run's, whose
 # results are removed. Ends with "N passed, N failed, N skipped", and with 1 if anything failed.
 #   --only      what REGEX is found in, of a program's path and arguments
+#   --case      tests alone, and of those the cases that PATTERN names as --gtest_filter does, for
+#               instance 'Sizes/*On2*'; a failure where there is none
 #   --timeout   for each benchmark and comparison; default: 1200
 #   --test_timeout  for each test; default: 300, with --sanitize as long as a benchmark
 #   --total     for all of it: a program gets what is left, and those for which nothing is left are
 #               skipped; default: as long as it takes
 #   --baseline  the results of an earlier run; what is slower than there is a failure
-#   --require_gpu  it is a failure that there is no GPU, or not what a comparison needs. Otherwise
-#               tests that need a GPU skip with the reason, and benchmarks are not run
+#   --require_gpu  it is a failure that there is no GPU, and the end, or not what a comparison needs.
+#               Otherwise tests that need a GPU skip with the reason, and benchmarks are not run
 #   --sanitize  tests alone, under compute-sanitizer's TOOL: memcheck, racecheck, initcheck or
-#               synccheck
+#               synccheck. It is looked for in PATH, among python3's packages and where toolkits
+#               usually are; where there is none all is skipped, or with --require_gpu a failure
 # Comparisons with PyTorch are run where python3 has what they need, or finds it in the FOLDER of
 # --python_packages. For a machine that has PyTorch, transformers and safetensors, but no diffusers:
 #   pip download --no-deps diffusers                                  # where there is a network
@@ -25,13 +29,14 @@
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 results=$root/results archive='' baseline='' only='' limit=1200 test_limit='' total=0 packages=''
-require_gpu=false sanitize=''
+require_gpu=false sanitize='' case='' every=${DPIPE_PACK_EVERY:-60}
 for argument in "$@"; do
   case $argument in
     --results=*) results=${argument#*=} ;;
     --archive=*) archive=${argument#*=} ;;
     --baseline=*) baseline=${argument#*=} ;;
     --only=*) only=${argument#*=} ;;
+    --case=*) case=${argument#*=} ;;
     --timeout=*) limit=${argument#*=} ;;
     --test_timeout=*) test_limit=${argument#*=} ;;
     --total=*) total=${argument#*=} ;;
@@ -44,7 +49,8 @@ done
 refuse() { printf '%s\n' "$*" >&2; exit 2; }
 
 [ -n "$test_limit" ] || { [ -n "$sanitize" ] && test_limit=$limit || test_limit=300; }
-for seconds in "--timeout=$limit" "--test_timeout=$test_limit" "--total=$total"; do
+for seconds in "--timeout=$limit" "--test_timeout=$test_limit" "--total=$total" \
+  "DPIPE_PACK_EVERY=$every"; do
   [[ ${seconds#*=} =~ ^[0-9]+$ ]] || refuse "$seconds: that is no number of seconds"
 done
 [[ '' =~ $only ]]
@@ -57,9 +63,6 @@ if [ -n "$packages" ]; then
   [ -d "$packages" ] || refuse "--python_packages=$packages: there is no such folder"
   PYTHONPATH=$(cd "$packages" && pwd)${PYTHONPATH:+:$PYTHONPATH}
   export PYTHONPATH
-fi
-if [ -n "$sanitize" ] && ! command -v compute-sanitizer >/dev/null; then
-  refuse "--sanitize=$sanitize: there is no compute-sanitizer in PATH"
 fi
 # Results of an earlier run would be taken for this one's.
 mkdir -p "$results" && results=$(cd "$results" && pwd) || exit 2
@@ -76,19 +79,44 @@ workspace=$(cat "$root/workspace")
 DPIPE_REVISION=$(cat "$root/revision")
 export DPIPE_REVISION PYTHONDONTWRITEBYTECODE=1
 readonly root results archive baseline only limit test_limit total require_gpu sanitize workspace
+readonly case every
 # What is kept of --total for a program that does not end at once, and for the archive.
 readonly reserve=15
 
 passed=0 failed=0 skipped=0 child=''
 say() { printf '%s\n' "$*" | tee -a "$results/summary.txt"; }
 
-pack() {
-  tar -C "$(dirname "$results")" -czf "$archive.part" "$(basename "$results")" &&
-    mv "$archive.part" "$archive"
+# Of tar's codes 1 says that something was written meanwhile.
+pack() {  # what the file is called until it is whole
+  local part=$archive.${1:-part}
+  tar -C "$(dirname "$results")" -czf "$part" "$(basename "$results")" 2>/dev/null
+  [ $? -le 1 ] && mv "$part" "$archive"
+}
+
+pack_again_and_again() {
+  local sleeper=''
+  trap '[ -z "$sleeper" ] || kill "$sleeper" 2>/dev/null; exit' TERM
+  while kill -0 "$$" 2>/dev/null; do  # this script, which may be killed
+    sleep "$every" &
+    sleeper=$!
+    wait "$sleeper"
+    pack meanwhile
+  done
 }
 
 scratch=$(mktemp -d)
-trap 'pack; rm -rf "$scratch"' EXIT
+packer=''
+finish() {
+  [ -z "$packer" ] || { kill "$packer" && wait "$packer"; } 2>/dev/null
+  rm -f "$archive.meanwhile"
+  pack
+  rm -rf "$scratch"
+}
+trap finish EXIT
+if [ "$every" -gt 0 ]; then
+  (trap - EXIT; pack_again_and_again) </dev/null >/dev/null 2>&1 &
+  packer=$!
+fi
 
 stop() {  # signal
   trap '' INT TERM
@@ -98,6 +126,11 @@ stop() {  # signal
 }
 trap 'stop INT' INT
 trap 'stop TERM' TERM
+
+finish_with_counts() {
+  say "$passed passed, $failed failed, $skipped skipped"
+  exit $((failed > 0))
+}
 
 # Sets `allowed`, the seconds that the next program may take; false where none are left.
 allow() {  # seconds, where enough are left
@@ -136,8 +169,14 @@ start_script() {  # path, arguments...
 # What starts the programs of tests: nothing, or the sanitizer, whose findings are failures.
 under=()
 sanitized=()
-[ -z "$sanitize" ] ||
-  sanitized=(compute-sanitizer "--tool=$sanitize" --error-exitcode=86 --target-processes=all)
+
+find_sanitizer() {
+  command -v compute-sanitizer && return
+  local -a folders
+  readarray -t folders < <(python3 -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null)
+  find -L "${folders[@]}" "${CUDA_HOME:-/usr/local/cuda}" /usr/local/cuda* /opt/cuda \
+    -maxdepth 4 -name compute-sanitizer -type f -perm -u+x 2>/dev/null | head -n 1
+}
 
 # One of a googletest program's outcomes, from its log: the lines that end with a time.
 count() { grep -cE "^\[ *$1 *\] .* \([0-9]+ ms\)$" "$2" || true; }
@@ -145,7 +184,7 @@ count() { grep -cE "^\[ *$1 *\] .* \([0-9]+ ms\)$" "$2" || true; }
 run_test() {  # path
   local log=$results/${1//\//.}.log status ok bad skip
   local -a under=("${sanitized[@]}")
-  start "$1" --gtest_color=no >"$log" 2>&1
+  start "$1" --gtest_color=no ${case:+"--gtest_filter=$case"} >"$log" 2>&1
   status=$?
   ok=$(count OK "$log") bad=$(count FAILED "$log") skip=$(count SKIPPED "$log")
   if [ "$bad" -eq 0 ] && out_of_time "$status"; then
@@ -156,6 +195,7 @@ run_test() {  # path
   # A program that ends early has not said what failed.
   [ "$status" -ne 0 ] && [ "$bad" -eq 0 ] && bad=1
   passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+  [ -n "$case" ] && [ "$((ok + bad + skip))" -eq 0 ] && return  # it has none of that name
   if [ "$bad" -gt 0 ]; then
     say "FAILED   $1: $ok passed, $bad failed, $skip skipped; exit code $status, see $log"
   else
@@ -228,8 +268,25 @@ printf '%s\n' "$gpus" >>"$results/machine.txt"
 say "Revision $DPIPE_REVISION"
 say "GPU      $gpus"
 if [ "$has_gpu" -ne 0 ] && $require_gpu; then
-  failed=$((failed + 1))
+  failed=1
   say "FAILED   --require_gpu: $gpus"
+  finish_with_counts
+fi
+if [ -n "$sanitize" ]; then
+  sanitizer=$(find_sanitizer)
+  reason="--sanitize=$sanitize: there is no compute-sanitizer in PATH, python3's packages or a toolkit"
+  if [ -n "$sanitizer" ]; then
+    sanitized=("$sanitizer" "--tool=$sanitize" --error-exitcode=86 --target-processes=all)
+    say "Under    $sanitizer"
+  elif $require_gpu; then
+    failed=1
+    say "FAILED   $reason"
+    finish_with_counts
+  else
+    skipped=1
+    say "skipped  $reason"
+    finish_with_counts
+  fi
 fi
 
 while IFS=$'\t' read -r kind path arguments <&3; do
@@ -245,7 +302,7 @@ while IFS=$'\t' read -r kind path arguments <&3; do
       ;;
     benchmark | comparison)
       how=start reason='' is_lacking=false
-      [ -z "$sanitize" ] || continue
+      [ -z "$sanitize$case" ] || continue
       if [ "$has_gpu" -ne 0 ]; then
         reason=$gpus
       elif [[ -z $baseline && $arguments == *'{baseline}'* ]]; then
@@ -274,5 +331,8 @@ while IFS=$'\t' read -r kind path arguments <&3; do
   pack
 done 3<"$root/programs"
 
-say "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+if [ -n "$case" ] && [ "$((passed + failed + skipped))" -eq 0 ]; then
+  failed=1
+  say "FAILED   --case=$case: no test has a case of that name"
+fi
+finish_with_counts

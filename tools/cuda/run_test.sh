@@ -34,6 +34,7 @@ END_OF_FILE
 mkdir bin
 write bin/python3 <<'END_OF_FILE'
 #!/bin/bash
+if [ "$1" = -c ]; then [ -d site/nvidia ] && echo "$PWD/site/nvidia"; exit 0; fi
 echo "python3 ${PYTHONPATH:-}" "${@:2}"
 [ "${2:-}" = --check ] || exit 0
 if [ -e lacks ]; then cat lacks; exit 1; fi
@@ -104,6 +105,21 @@ expect '^skipped +profile .*: no time left'
 run --timeout=1 --only=txt && fail "what took longer than it may passed"
 expect '^FAILED +profile .*: exit code 124'
 
+# What a program has written so far is in the archive while it runs: it ends when it sees that.
+write "$files/profile" <<'END_OF_FILE'
+#!/bin/bash
+echo half >"$(dirname "$1")/half.txt"
+until tar tzf results.tar.gz 2>/dev/null | grep half.txt >/dev/null; do read -r -t 0.1 line <>never; done
+exit 0
+END_OF_FILE
+rm -f results.tar.gz
+DPIPE_PACK_EVERY=1 run --only=txt --timeout=60 --results=results || fail "$(cat out.txt)"
+expect '^ok +profile '
+ls | grep -E 'meanwhile|part$' && fail "parts of archives are left"
+rm -r results results.tar.gz
+DPIPE_PACK_EVERY=often run
+[ $? -eq 2 ] || fail "DPIPE_PACK_EVERY is to be a number"
+
 # Told to stop, it stops what is running, and what was done is in the archive.
 write "$files/profile" <<'END_OF_FILE'
 #!/bin/bash
@@ -132,6 +148,54 @@ read -r line <>never
 END_OF_FILE
 run --test_timeout=1 --only='^some' && fail "a test that took longer than it may passed"
 expect '^FAILED +some_test: 0 passed, 1 failed, 0 skipped; exit code 124'
+
+# One case again, by name: of tests alone.
+write "$files/some_test" <<'END_OF_FILE'
+#!/bin/bash
+for argument in "$@"; do
+  [ "$argument" = '--gtest_filter=Some.Thing/*' ] && echo '[       OK ] Some.Thing/1 (1 ms)'
+done
+exit 0
+END_OF_FILE
+run --case='Some.Thing/*' || fail "exit code $?: $(cat out.txt)"
+expect '^1 passed, 0 failed, 0 skipped$'
+run --case=Nothing && fail "a case that nobody has passed"
+expect '^FAILED +--case=Nothing: no test has a case of that name$'
+
+# Where the sanitizer is among python3's packages; and where it is not.
+mkdir -p site/nvidia/cu13/bin
+write site/nvidia/cu13/bin/compute-sanitizer <<'END_OF_FILE'
+#!/bin/bash
+echo "[       OK ] Under.$1 (1 ms)"
+END_OF_FILE
+if ! command -v compute-sanitizer; then
+  run --sanitize=memcheck || fail "exit code $?: $(cat out.txt)"
+  expect '^Under +/.*/site/nvidia/cu13/bin/compute-sanitizer$'
+  expect '^\[ +OK \] Under.--tool=memcheck' "$bundle/results/some_test.log"
+  expect '^1 passed, 0 failed, 0 skipped$'
+fi
+rm -r site
+if ! ls /usr/local/cuda*/*/compute-sanitizer /opt/cuda/*/compute-sanitizer 2>/dev/null &&
+  ! command -v compute-sanitizer; then
+  run --sanitize=memcheck || fail "exit code $?: $(cat out.txt)"
+  expect '^skipped +--sanitize=memcheck: there is no compute-sanitizer in PATH'
+  expect '^0 passed, 0 failed, 1 skipped$'
+  run --sanitize=memcheck --require_gpu && fail "--require_gpu passed without the sanitizer"
+  expect '^0 passed, 1 failed, 0 skipped$'
+fi
+
+# Without a GPU nothing else is begun, where one is required.
+write "$files/gpu_info" <<'END_OF_FILE'
+#!/bin/bash
+echo "no GPU: a fake"
+exit 1
+END_OF_FILE
+run --require_gpu
+[ $? -eq 1 ] || fail "--require_gpu passed without a GPU"
+expect '^FAILED +--require_gpu: no GPU: a fake$'
+expect '^0 passed, 1 failed, 0 skipped$'
+[ ! -e "$bundle/results/some_test.log" ] || fail "tests were run"
+tar tzf "$bundle/results.tar.gz" | grep results/summary.txt >/dev/null || fail "no summary in the archive"
 
 run --total=soon
 [ $? -eq 2 ] || fail "what is no number of seconds is to be refused"

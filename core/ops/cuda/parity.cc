@@ -8,6 +8,7 @@
 #include "core/ops/cuda/emulated_device.h"
 #include "core/ops/cuda/emulation.h"
 #include "core/tensor/cuda/cuda_device.h"
+#include "core/tensor/cuda/environment.h"
 #include "core/tensor/cuda/system_driver.h"
 
 namespace dpipe::ops::cuda {
@@ -21,6 +22,7 @@ uint64_t SeedOfThisRun() {
 absl::StatusOr<std::shared_ptr<Device>> DeviceAskedFor() {
   const char* const asked = std::getenv("DPIPE_PARITY_DEVICE");
   if (asked == nullptr || std::string(asked) != "gpu") return std::make_shared<EmulatedDevice>();
+  DPIPE_RETURN_IF_ERROR(dpipe::cuda::CheckPrecision());
   DPIPE_ASSIGN_OR_RETURN(dpipe::cuda::Driver * driver, dpipe::cuda::SystemDriver());
   DPIPE_ASSIGN_OR_RETURN(const auto devices, dpipe::cuda::CreateCudaDevices(driver, 1));
   DPIPE_RETURN_IF_ERROR(devices[0]->BindThread());
@@ -33,6 +35,7 @@ void ParityTest::SetUp() {
   static const uint64_t seed = SeedOfThisRun();
   seed_ = seed;
   const absl::StatusOr<std::shared_ptr<Device>> device = DeviceAskedFor();
+  ASSERT_FALSE(absl::IsInvalidArgument(device.status())) << device.status();
   if (!device.ok()) GTEST_SKIP() << device.status();
   device_ = *device;
   device_->allocator().set_poison(true);

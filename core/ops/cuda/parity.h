@@ -16,7 +16,8 @@ class ParityTest : public ::testing::TestWithParam<DType> {
   using Tensors = std::vector<Tensor>;
   using Op = std::function<absl::StatusOr<Tensors>(const Tensors& inputs)>;
 
-  // Skips with the reason where there is no device. Its memory is handed out filled with NaNs.
+  // Skips with the reason where there is no device; fails where the environment tells libraries to
+  // compute fp32 in TF32. Its memory is handed out filled with NaNs.
   void SetUp() override;
 
   // Standard normal values times `scale` plus `offset`, other ones in every run of the test: the

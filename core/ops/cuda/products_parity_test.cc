@@ -1,7 +1,12 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "core/ops/attention.h"
 #include "core/ops/conv2d.h"
+#include "core/ops/cuda/direct_convolution.h"
 #include "core/ops/cuda/parity.h"
 #include "core/ops/cuda/stream_of.h"
 #include "core/ops/linear.h"
@@ -22,6 +27,20 @@ class ProductsParityTest : public ParityTest {
     Shape x, w;
     Conv2dParams params;
   };
+  // Of x, w, bias, dy (which is an addend, too): all that a convolution can be asked for.
+  static absl::StatusOr<Tensors> Products(const ConvolutionCase& c, const Tensors& t) {
+    const Weight w(t[1]);
+    Tensor dw = t[1].Clone(), db = t[2].Clone(), dw_alone = t[1].Clone();
+    DPIPE_RETURN_IF_ERROR(Conv2dWeightGrad(c.params, t[0], t[3], &dw, &db));
+    DPIPE_RETURN_IF_ERROR(Conv2dWeightGrad(c.params, t[0], t[3], &dw_alone, nullptr));
+    return Tensors{*Conv2dForward(c.params, t[0], w, t[2]),
+                   *Conv2dForward(c.params, t[0], w, Tensor()),
+                   *Conv2dForward(c.params, t[0], w, t[2], t[3]),
+                   *Conv2dInputGrad(c.params, t[3], w, c.x),
+                   dw,
+                   db,
+                   dw_alone};
+  }
   void ExpectConvolution(const ConvolutionCase& c) {
     const Shape y = Conv2dOutputShape(c.params, c.x, c.w);
     const Tensors inputs = {Random(c.x), Weights(c.w, c.w.num_elements() / c.w[0]),
@@ -32,25 +51,72 @@ class ProductsParityTest : public ParityTest {
     const bool is_bf16 = GetParam() == DType::kBf16, rounded = !StreamOf(*device_).emulated;
     const Tolerance exact = {1e-5, 1e-4};
     const Tolerance loose = is_bf16 ? Tolerance{1.0 / 256, 6e-2} : exact;
-    const auto products = [&](const Tensors& t) -> absl::StatusOr<Tensors> {
-      const Weight w(t[1]);
-      Tensor dw = t[1].Clone(), db = t[2].Clone(), dw_alone = t[1].Clone();
-      DPIPE_RETURN_IF_ERROR(Conv2dWeightGrad(c.params, t[0], t[3], &dw, &db));
-      DPIPE_RETURN_IF_ERROR(Conv2dWeightGrad(c.params, t[0], t[3], &dw_alone, nullptr));
-      return Tensors{*Conv2dForward(c.params, t[0], w, t[2]),
-                     *Conv2dForward(c.params, t[0], w, Tensor()),
-                     *Conv2dForward(c.params, t[0], w, t[2], t[3]),
-                     *Conv2dInputGrad(c.params, t[3], w, c.x),
-                     dw,
-                     db,
-                     dw_alone};
-    };
+    const auto products = [&](const Tensors& t) { return Products(c, t); };
     ExpectParity(inputs, rounded ? loose : exact, products);
     ExpectParity(inputs, loose, [&](const Tensors& t) -> absl::StatusOr<Tensors> {
       const Weight w(t[1]);
       return Tensors{*Conv2dForward(c.params, t[0], w, t[2], t[4]),
                      *Conv2dForward(c.params, t[0], w, Tensor(), t[4])};
     });
+  }
+
+  // As ExpectConvolution, but compares a sample of each result's elements with sums in double.
+  void ExpectSampledConvolution(const ConvolutionCase& c) {
+    const Shape y = Conv2dOutputShape(c.params, c.x, c.w);
+    const Tensors inputs = {Random(c.x), Weights(c.w, c.w.num_elements() / c.w[0]),
+                            Random({c.w[0]}, DType::kF32), Random(y), Random({y[0], y[3]})};
+    const auto compute = [&] {
+      Tensors there, here;
+      for (const Tensor& input : inputs) there.push_back(OnDevice(device_, input));
+      const absl::StatusOr<Tensors> results = Products(c, there);
+      EXPECT_TRUE(results.ok()) << results.status();
+      if (!results.ok()) return here;
+      for (const Tensor& result : *results) here.push_back(Here(result));
+      here.push_back(
+          Here(*Conv2dForward(c.params, there[0], Weight(there[1]), there[2], there[4])));
+      return here;
+    };
+    const Tensors actual = compute(), again = compute();
+    ASSERT_EQ(actual.size(), 8);
+    ASSERT_EQ(again.size(), 8);
+    for (size_t i = 0; i < actual.size(); ++i) ExpectSameBits(again[i], actual[i]);
+    const DirectConvolution direct(c.params, inputs[0], inputs[1], inputs[3]);
+    const std::vector<double> w = Values(inputs[1]), bias = Values(inputs[2]);
+    const std::vector<double> addend = Values(inputs[3]), of_sample = Values(inputs[4]);
+    const int64_t channels = y[3], image = y.num_elements() / y[0];
+    const std::function<double(int64_t)> expected[] = {
+        [&](int64_t i) { return direct.Y(i) + bias[i % channels]; },
+        [&](int64_t i) { return direct.Y(i); },
+        [&](int64_t i) { return direct.Y(i) + bias[i % channels] + addend[i]; },
+        [&](int64_t i) { return direct.Dx(i); },
+        [&](int64_t i) { return w[i] + direct.Dw(i); },
+        [&](int64_t i) { return bias[i] + direct.Db(i); },
+        [&](int64_t i) { return w[i] + direct.Dw(i); },
+        [&](int64_t i) {
+          return direct.Y(i) + bias[i % channels] + of_sample[i / image * channels + i % channels];
+        }};
+    for (size_t k = 0; k < actual.size(); ++k) {
+      SCOPED_TRACE("result " + std::to_string(k));
+      ExpectSampledElements(Values(actual[k]), expected[k]);
+    }
+  }
+
+  // At every place modulo the numbers that sizes of tiles are: strides are odd.
+  void ExpectSampledElements(const std::vector<double>& actual,
+                             const std::function<double(int64_t)>& expected) {
+    constexpr int64_t kSample = 1000;
+    const bool is_bf16 = GetParam() == DType::kBf16;
+    const Tolerance tolerance = is_bf16 ? Tolerance{3.0 / 256, 6e-2} : Tolerance{1e-5, 1e-4};
+    const int64_t count = static_cast<int64_t>(actual.size());
+    const int64_t stride = std::max<int64_t>(1, count / kSample) | 1;
+    for (int64_t i = 0; i < count; i += stride) {
+      const double exact = expected(i);
+      // Written so that a NaN fails.
+      ASSERT_TRUE(std::abs(actual[i] - exact) <=
+                  tolerance.absolute + tolerance.relative * std::abs(exact))
+          << "element " << i << " of " << count << ": " << actual[i] << " against " << exact;
+    }
+    for (const double value : actual) ASSERT_TRUE(std::isfinite(value));
   }
 
   struct AttentionCase {
@@ -125,14 +191,20 @@ TEST_P(ProductsParityTest, Conv2d) {
   for (const ConvolutionCase& c : cases) ExpectConvolution(c);
 }
 
-// A U-Net's channels, of small images, since it is the reference that takes the time.
+// A small one, so that the comparison itself is tested where there is no GPU.
+TEST_P(ProductsParityTest, Conv2dBySampledElements) {
+  ExpectSampledConvolution({{2, 5, 7, 3}, {4, 3, 3, 3}, Conv2dSymmetric(1, 1)});
+  ExpectSampledConvolution({{2, 7, 9, 4}, {3, 4, 3, 3}, {2, 0, 1, 0, 1}});
+}
+
+// A U-Net's channels, of small images; the reference would take a minute.
 TEST_P(ProductsParityTest, Conv2dOfAUNet) {
   if (StreamOf(*device_).emulated) GTEST_SKIP() << "for cuDNN's engines";
   const ConvolutionCase cases[] = {{{2, 8, 8, 320}, {320, 320, 3, 3}, Conv2dSymmetric(1, 1)},
                                    {{1, 8, 8, 320}, {320, 320, 3, 3}, Conv2dSymmetric(2, 1)},
                                    {{1, 8, 8, 4}, {320, 4, 3, 3}, Conv2dSymmetric(1, 1)},
                                    {{1, 4, 4, 1280}, {1280, 1280, 3, 3}, Conv2dSymmetric(1, 1)}};
-  for (const ConvolutionCase& c : cases) ExpectConvolution(c);
+  for (const ConvolutionCase& c : cases) ExpectSampledConvolution(c);
   EXPECT_THAT(device_->notes(), ::testing::IsEmpty());
 }
 
