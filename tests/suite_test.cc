@@ -164,6 +164,18 @@ TEST_F(SuiteTest, ABadSuiteIsRefusedInASentence) {
   EXPECT_THAT(run.err, AllOf(HasSubstr("group 1"), HasSubstr("fastest")));
 }
 
+// 2 is a result of both programs.
+TEST_F(SuiteTest, AWrongCommandLineIsNoResult) {
+  WriteSuite(kSuite);
+  const ProgramOutcome suite = Suite({"--slow_down=-1"});
+  EXPECT_EQ(suite.exit_code, 1);
+  EXPECT_THAT(suite.err, HasSubstr("--slow_down=-1 must not be negative; see --help"));
+  EXPECT_EQ(Suite({"--frehs"}).exit_code, 1);
+  const ProgramOutcome regress = RunProgram("bench/regress", {"--new=x", "--rounds=3"});
+  EXPECT_EQ(regress.exit_code, 1);
+  EXPECT_THAT(regress.err, HasSubstr("--rounds=3 must be an even number"));
+}
+
 TEST_F(SuiteTest, AModelThatCannotBeLoadedFailsItsCaseAlone) {
   WriteSuite(R"(groups { backends: "cpu" models { name: "no_such_model" } models { name: "tiny_sd" }
     strategies: "data_parallel" devices: 2 global_batches: 2 repeats: 1 steps: 1 profiles: 1 })");
