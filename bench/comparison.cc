@@ -81,9 +81,10 @@ class ComparisonRun {
       DPIPE_RETURN_IF_ERROR(PlanFor(&contender));
     }
     DPIPE_ASSIGN_OR_RETURN(groups_, Groups());
-    if (groups_.groups.empty() || options_.reference_steps == 0 || !leads()) {
-      return absl::OkStatus();
-    }
+    if (groups_.groups.empty() || options_.reference_steps == 0) return absl::OkStatus();
+    DPIPE_ASSIGN_OR_RETURN(const bool stops, Stops());
+    if (stops) return Stopped();
+    if (!leads()) return absl::OkStatus();
     DPIPE_ASSIGN_OR_RETURN(reference_,
                            OneDeviceSteps(job_, comparison_.profile, options_.global_batch,
                                           options_.num_micro_batches, options_.reference_steps));

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/forwarding_communicator.h"
 #include "core/comm/in_process.h"
 #include "core/report/progress.h"
 #include "core/tensor/device_worker.h"
@@ -23,44 +24,20 @@ constexpr int kDevices = 2;
 
 // Multiplies what ranks add up: data parallelism's gradients, of which pipelines of one replica a
 // stage have none.
-class Scaling : public Communicator {
+class Scaling : public ForwardingCommunicator {
  public:
   Scaling(std::unique_ptr<Communicator> inner, float factor)
-      : inner_(std::move(inner)), factor_(factor) {}
-  Rank rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  absl::Status Send(Rank to, int64_t tag, std::vector<Tensor> tensors,
-                    const std::string& what) override {
-    return inner_->Send(to, tag, std::move(tensors), what);
-  }
-  absl::StatusOr<std::unique_ptr<PendingRecv>> PostRecv(Rank from, int64_t tag,
-                                                        std::vector<TensorSpec> specs,
-                                                        const std::string& what) override {
-    return inner_->PostRecv(from, tag, std::move(specs), what);
-  }
+      : ForwardingCommunicator(std::move(inner)), factor_(factor) {}
+
   StartedCollective StartAllReduceSum(absl::Span<const Rank> group, std::vector<Tensor> tensors,
                                       const std::string& what) override {
     for (Tensor& tensor : tensors) {
       for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.data<float>()[i] *= factor_;
     }
-    return inner_->StartAllReduceSum(group, std::move(tensors), what);
+    return ForwardingCommunicator::StartAllReduceSum(group, std::move(tensors), what);
   }
-  StartedCollective StartAllGather(absl::Span<const Rank> group, std::vector<Tensor> shards,
-                                   std::vector<Tensor> full, const std::string& what) override {
-    return inner_->StartAllGather(group, std::move(shards), std::move(full), what);
-  }
-  StartedCollective StartReduceScatterSum(absl::Span<const Rank> group, std::vector<Tensor> full,
-                                          std::vector<Tensor> shards,
-                                          const std::string& what) override {
-    return inner_->StartReduceScatterSum(group, std::move(full), std::move(shards), what);
-  }
-  absl::Status AllReduceSum(absl::Span<double> values, const std::string& what) override {
-    return inner_->AllReduceSum(values, what);
-  }
-  void Abort(const absl::Status& status) override { inner_->Abort(status); }
 
  private:
-  const std::unique_ptr<Communicator> inner_;
   const float factor_;
 };
 

@@ -147,6 +147,8 @@ absl::StatusOr<std::vector<CaseResult>> Finished(const std::string& path) {
 }
 
 absl::Status Run(const std::string& command_line) {
+  DPIPE_RETURN_IF_ERROR(
+      CheckAtLeast({{"jobs", FLAGS_jobs, 1}, {"simulation_budget", FLAGS_simulation_budget, 1}}));
   GridOptions options;
   if (!FLAGS_profiles.empty()) options.profiles_folder = UserPath(FLAGS_profiles);
   if (!FLAGS_clusters.empty()) options.clusters_folder = UserPath(FLAGS_clusters);

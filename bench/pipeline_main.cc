@@ -223,7 +223,10 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
   command.usage = absl::StrCat(program.summary,
                                " by several strategies in turns on this machine and compares their "
                                "speed.\n  ",
-                               start, " --strategies=gpipe,diffusionpipe --repeats=5\n");
+                               start, " --strategies=gpipe,diffusionpipe --repeats=5\n\n",
+                               "Exit codes: 0 done, 1 refused or a wrong command line (why is on "
+                               "standard error), 2 a\nstrategy's result is invalid, 130 stopped by "
+                               "a signal, with a report of what was measured.\n");
   command.groups = {
       {"What is trained", {"model", "data", "global_batch", "dtype", "seed"}},
       {"How", {"strategies", "micro_batches", "frozen_quantum"}},
@@ -232,6 +235,7 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
       {"Devices", {"backend", "devices", "nproc", "virtual_devices"}},
       {"GPU libraries", {"engines", "time_engines", "deterministic", "cuda_graphs"}},
   };
+  command.wrong_command_line = 1;  // 2 is a result
   return RunCommandWithCode(argc, argv, command, [&]() -> absl::StatusOr<int> {
     const absl::StatusOr<int> done = Main(program, arguments, command_line);
     if (!absl::IsCancelled(done.status())) return done;

@@ -19,9 +19,9 @@ struct PipelineProgram {
   double caption_drop = 0.1;
 };
 
-// The exit status: 0; 1 for an error; 2 where a strategy did not compute what the others do
-// (loss_check.h); 130 where SIGINT or SIGTERM ended it after the turn under way, with a report of
-// the turns that all strategies had taken. A second signal ends it at once.
+// The exit status: 0; 1 for an error or a wrong command line; 2 where a strategy did not compute
+// what the others do (loss_check.h); 130 where SIGINT or SIGTERM ended it after the turn under way,
+// with a report of the turns that all strategies had taken. A second signal ends it at once.
 int PipelineMain(const PipelineProgram& program, int argc, char** argv);
 
 }  // namespace dpipe::bench

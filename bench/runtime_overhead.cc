@@ -125,7 +125,20 @@ std::vector<std::string> Row(const Contender& of) {
           absl::StrFormat("%.4f", of.loss)};
 }
 
+absl::Status CheckFlags(const std::vector<std::string>& strategies) {
+  for (const std::string& name : strategies) {
+    DPIPE_RETURN_IF_ERROR(AsCommandLineError(FindStrategy(name).status()));
+  }
+  if (strategies.empty()) return CommandLineError("--strategies names none");
+  return CheckAtLeast({{"devices", FLAGS_devices, 0},
+                       {"global_batch", FLAGS_global_batch, 1},
+                       {"steps", FLAGS_steps, 1},
+                       {"repeats", FLAGS_repeats, 1}});
+}
+
 absl::Status Main() {
+  const std::vector<std::string> strategies = SplitStrategies(FLAGS_strategies);
+  DPIPE_RETURN_IF_ERROR(CheckFlags(strategies));
   models::TrainingSetupOptions options;
   DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(FLAGS_model));
   const auto say = [](const std::string& line) { std::printf("%s\n", line.c_str()); };
@@ -135,7 +148,6 @@ absl::Status Main() {
   options.seed = 1;
   DPIPE_ASSIGN_OR_RETURN(const auto setup, models::TrainingSetup::Create(options));
   say(setup->Describe());
-  const std::vector<std::string> strategies = SplitStrategies(FLAGS_strategies);
   if (AnyNeedsCache(strategies)) {
     const int64_t steps = kWarmupSteps + int64_t{FLAGS_repeats} * FLAGS_steps + 1;
     DPIPE_RETURN_IF_ERROR(setup->BuildCache(steps).status());

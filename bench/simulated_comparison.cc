@@ -85,6 +85,11 @@ absl::StatusOr<Comparison> CompareBySimulation(const SimulatedComparisonOptions&
   results.flags["profile"] = options.profile_path;
   results.flags["cluster"] = options.cluster_path;
   for (const std::string& name : options.comparison.strategies) {
+    const auto& stop_requested = options.comparison.stop_requested;
+    const std::string stopped_by = stop_requested ? stop_requested() : "";
+    if (!stopped_by.empty()) {
+      return absl::CancelledError(absl::StrCat("stopped by ", stopped_by, " before ", name));
+    }
     report::StrategyResult result;
     StrategyOutcome outcome;
     result.strategy = name;

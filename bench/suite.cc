@@ -15,6 +15,7 @@
 #include "bench/turns.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/stop_request.h"
 #include "core/command_line/command_line.h"
 #include "gflags/gflags.h"
 
@@ -39,6 +40,9 @@ DEFINE_string(turns, "",
 
 namespace dpipe::bench {
 namespace {
+
+constexpr char kStopping[] =
+    "ending, with the cases that are finished; a second signal ends at once";
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
@@ -83,8 +87,8 @@ absl::StatusOr<int> RunOnly(const Suite& suite, const std::vector<SuiteCase>& ca
       absl::StrCat("--only=", FLAGS_only, ": suite ", suite.name(), " has no such case"));
 }
 
-// The exit status: 0, or 2 where some result does not count or some case failed. `given`: the
-// command line's arguments.
+// The exit status: 0, or 2 where some result does not count or some case failed. Cancelled where a
+// signal, or the end of turns, has ended it. `given`: the command line's arguments.
 absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std::string>& given) {
   const bool is_path = FLAGS_suite.find(".textproto") != std::string::npos;
   DPIPE_ASSIGN_OR_RETURN(const Suite suite,
@@ -110,6 +114,10 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
   options.cases.data_folder = FLAGS_data;
   options.cases.slow_down = FLAGS_slow_down;
   options.cases.say = Say;
+  const StopRequest stop(kStopping);
+  options.cases.stop_requested = [&stop]() -> std::string {
+    return stop.signal() == nullptr ? "" : stop.signal();
+  };
   absl::Status reports;
   options.after_case = [&](const SuiteResults& so_far) {
     reports = WriteReports(options.folder, so_far);
@@ -118,7 +126,7 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
   DPIPE_RETURN_IF_ERROR(TakeTurns(&options));
   if (!FLAGS_only.empty()) return RunOnly(suite, cases, options);
   options.run_apart = [&](const std::string& id) {
-    return RunProcess(OwnCommand(given, "--only=" + id));
+    return RunProcess(OwnCommand(given, "--only=" + id), options.cases.stop_requested);
   };
   DPIPE_ASSIGN_OR_RETURN(const SuiteResults results, RunSuite(suite, cases, options));
   DPIPE_RETURN_IF_ERROR(reports);
@@ -147,7 +155,8 @@ int main(int argc, char** argv) {
       "  bazel run //bench:suite -- --suite=quick\n\n"
       "Exit codes: 0 done, 1 refused or a wrong command line (why is on standard error), 2 a "
       "result\n"
-      "does not count or a case failed, 3 stopped by //bench:regress.\n";
+      "does not count or a case failed, 3 stopped by //bench:regress, 130 stopped by a signal: the "
+      "same\ncommand goes on.\n";
   command.groups = {{"What is run", {"suite", "list", "data", "profiles"}},
                     {"Results", {"out", "fresh", "mix"}},
                     {"For other programs", {"only", "turns", "slow_down"}}};
@@ -156,6 +165,8 @@ int main(int argc, char** argv) {
     const absl::StatusOr<int> code = dpipe::bench::Main(command_line, given);
     if (code.ok()) return code;
     std::fprintf(stderr, "suite: %s\n", std::string(code.status().message()).c_str());
-    return absl::IsCancelled(code.status()) ? dpipe::bench::kCancelledStatus : 1;
+    if (!absl::IsCancelled(code.status())) return 1;
+    return dpipe::SignalWasNoted() ? dpipe::bench::kInterruptedStatus
+                                   : dpipe::bench::kCancelledStatus;
   });
 }

@@ -51,6 +51,7 @@ ComparisonOptions ComparisonOptionsOf(const SuiteCase& one, const CaseOptions& o
   }
   comparison.slow_down = options.slow_down;
   comparison.before_turn = options.before_turn;
+  comparison.stop_requested = options.stop_requested;
   return comparison;
 }
 

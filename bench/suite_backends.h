@@ -28,6 +28,8 @@ struct CaseOptions {
   std::string shared_profiles;
   double slow_down = 0;                       // see ComparisonOptions
   std::function<absl::Status()> before_turn;  // likewise
+  // Likewise; also asked before each case. Empty: nobody ends the suite.
+  std::function<std::string()> stop_requested;
   std::function<void(const std::string&)> say;
 };
 

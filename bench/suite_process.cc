@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -14,6 +15,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/time.h"
 
 namespace dpipe::bench {
 namespace {
@@ -29,11 +31,44 @@ constexpr size_t kTail = 4096;
   _exit(127);
 }
 
+// How often it is asked whether to stop, and how long a process has to end when it is told to.
+constexpr int kPollMs = 100;
+constexpr Nanos kTimeToEnd = 2 * kNanosPerSecond;
+
+std::string StoppedBy(const std::function<std::string()>& stop_requested) {
+  return stop_requested ? stop_requested() : "";
+}
+
+// Ends a process once somebody wishes it.
+class Stopper {
+ public:
+  Stopper(pid_t pid, const std::function<std::string()>& stop_requested)
+      : pid_(pid), stop_requested_(stop_requested) {}
+
+  void Look() {
+    if (told_at_ == 0) {
+      if (StoppedBy(stop_requested_).empty()) return;
+      kill(pid_, SIGTERM);
+      told_at_ = MonotonicNow();
+    } else if (MonotonicNow() - told_at_ > kTimeToEnd) {
+      kill(pid_, SIGKILL);
+    }
+  }
+
+ private:
+  const pid_t pid_;
+  const std::function<std::string()>& stop_requested_;
+  Nanos told_at_ = 0;  // 0: it was not
+};
+
 // Passes on what comes until its end, and gives the last of it.
-std::string PassOn(int from) {
+std::string PassOn(int from, Stopper* stopper) {
   std::string tail;
   char buffer[4096];
   for (;;) {
+    stopper->Look();
+    pollfd readable = {from, POLLIN, 0};
+    if (poll(&readable, 1, kPollMs) <= 0) continue;
     const ssize_t count = read(from, buffer, sizeof(buffer));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return tail;
@@ -71,7 +106,8 @@ std::vector<std::string> OwnCommand(const std::vector<std::string>& given,
   return internal::OwnCommand(started_by, given, more);
 }
 
-absl::Status RunProcess(const std::vector<std::string>& command) {
+absl::Status RunProcess(const std::vector<std::string>& command,
+                        const std::function<std::string()>& stop_requested) {
   std::vector<std::string> words = command;
   const std::string& program = words[0];
   int pipes[2];
@@ -89,12 +125,16 @@ absl::Status RunProcess(const std::vector<std::string>& command) {
     close(pipes[0]);
     return absl::InternalError(absl::StrCat("starting ", program, ": ", strerror(errno)));
   }
-  const std::string said = LastLine(PassOn(pipes[0]));
+  Stopper stopper(pid, stop_requested);
+  const std::string said = LastLine(PassOn(pipes[0], &stopper));
   close(pipes[0]);
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  // A terminal tells both processes of a Ctrl-C, and the other may have ended first.
+  const std::string stopped_by = StoppedBy(stop_requested);
+  if (!stopped_by.empty()) return absl::CancelledError(absl::StrCat("stopped by ", stopped_by));
   if (WIFEXITED(status) && WEXITSTATUS(status) == kCancelledStatus) {
     return absl::CancelledError(said);
   }

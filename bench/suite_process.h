@@ -2,6 +2,7 @@
 #ifndef DPIPE_BENCH_SUITE_PROCESS_H_
 #define DPIPE_BENCH_SUITE_PROCESS_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@ namespace dpipe::bench {
 
 // What a program that was told to stop by its referee ends with.
 inline constexpr int kCancelledStatus = 3;
+// What it ends with where a signal has stopped it.
+inline constexpr int kInterruptedStatus = 130;
 
 // What starts this program once more with the same arguments and `more`. `given`: those that it
 // has. Where a loader was asked to start it (ld.so PROGRAM ...), the loader again, since it is that
@@ -21,7 +24,12 @@ std::vector<std::string> OwnCommand(const std::vector<std::string>& given, const
 // error goes through to this one's. Cancelled where it ended with kCancelledStatus; Internal where
 // it ended otherwise than with 0: how, and the last line of what it said. It does not outlive this
 // program.
-absl::Status RunProcess(const std::vector<std::string>& command);
+//
+// `stop_requested` is asked meanwhile, several times a second: who wishes that this ends
+// ("SIGINT"), or "". The process is then ended, by SIGTERM and, where that does not do it in two
+// seconds, by SIGKILL, and the result is Cancelled. Empty: nobody does.
+absl::Status RunProcess(const std::vector<std::string>& command,
+                        const std::function<std::string()>& stop_requested = nullptr);
 
 namespace internal {
 // `started_by`: the words that this program was started by.

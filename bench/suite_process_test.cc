@@ -1,5 +1,7 @@
 #include "bench/suite_process.h"
 
+#include <unistd.h>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -25,6 +27,37 @@ TEST(SuiteProcessTest, HowItEndedIsTold) {
 
 TEST(SuiteProcessTest, OfALotThatIsSaidTheLastLineIsTold) {
   EXPECT_EQ(Shell("seq 1 20000 >&2; exit 1").message(), "its process ended with status 1: 20000");
+}
+
+TEST(SuiteProcessTest, AStopEndsTheProcess) {
+  const auto stop = [] { return std::string("SIGINT"); };
+  const absl::Status ended = RunProcess({"/bin/sh", "-c", "exec sleep 1000"}, stop);
+  EXPECT_TRUE(absl::IsCancelled(ended));
+  EXPECT_EQ(ended.message(), "stopped by SIGINT");
+}
+
+TEST(SuiteProcessTest, AStopEndsAProcessThatDoesNotListen) {
+  const std::string listens_not = ::testing::TempDir() + "/listens_not";
+  const absl::Status ended = RunProcess(
+      {"/bin/sh", "-c", "trap '' TERM; : > " + listens_not + "; while :; do sleep 0.1; done"},
+      [&] { return access(listens_not.c_str(), F_OK) == 0 ? "SIGINT" : ""; });
+  EXPECT_TRUE(absl::IsCancelled(ended));
+}
+
+TEST(SuiteProcessTest, AProcessThatIsDoneIsNotStopped) {
+  int asked = 0;
+  EXPECT_TRUE(RunProcess({"/bin/true"}, [&] {
+                ++asked;
+                return std::string();
+              }).ok());
+  EXPECT_GT(asked, 0);
+}
+
+// A terminal tells both of a Ctrl-C.
+TEST(SuiteProcessTest, AProcessThatHasHeardOfTheSignalFirstDidNotFail) {
+  int asked = 0;
+  EXPECT_TRUE(absl::IsCancelled(
+      RunProcess({"/bin/sh", "-c", "exit 130"}, [&] { return ++asked > 1 ? "SIGINT" : ""; })));
 }
 
 TEST(SuiteProcessTest, AProgramStartsItselfAsItWasStarted) {

@@ -66,9 +66,13 @@ class SuiteRun {
       const std::string definition = Definition(cases[i], options_.cases);
       std::optional<SuiteCaseResult> kept = Finished(cases[i], definition, place);
       if (!kept.has_value()) {
-        const bool apart = options_.run_apart && FindBackend(cases[i].backend)->may_end_program;
-        DPIPE_ASSIGN_OR_RETURN(kept, apart ? RunApart(cases[i], definition, place)
-                                           : RunCase(cases[i], definition, place));
+        absl::StatusOr<SuiteCaseResult> found = Measure(cases[i], definition, place);
+        if (absl::IsCancelled(found.status()) && !StopRequested().ok()) {
+          return absl::CancelledError(absl::StrCat(StopRequested().message(), " after ", i, " of ",
+                                                   cases.size(), " cases"));
+        }
+        DPIPE_RETURN_IF_ERROR(found.status());
+        kept = *std::move(found);
       }
       results_.cases.push_back(*std::move(kept));
       DPIPE_RETURN_IF_ERROR(
@@ -91,6 +95,21 @@ class SuiteRun {
     DescribeRun(&identity);
     identity.command_line = options_.command_line;
     return identity;
+  }
+
+  // Cancelled where somebody wishes that this ends.
+  absl::Status StopRequested() const {
+    const auto& asks = options_.cases.stop_requested;
+    const std::string stopped_by = asks ? asks() : "";
+    if (stopped_by.empty()) return absl::OkStatus();
+    return absl::CancelledError(absl::StrCat("stopped by ", stopped_by));
+  }
+
+  absl::StatusOr<SuiteCaseResult> Measure(const SuiteCase& one, const std::string& definition,
+                                          const std::string& place) {
+    DPIPE_RETURN_IF_ERROR(StopRequested());
+    const bool apart = options_.run_apart && FindBackend(one.backend)->may_end_program;
+    return apart ? RunApart(one, definition, place) : RunCase(one, definition, place);
   }
 
   // What an earlier run left of the case, if it may be kept.
@@ -135,6 +154,10 @@ class SuiteRun {
     } else {
       Say(place, "");
       auto comparison = backend.run(one, options_.cases);
+      // Turns of it that are missing would be missing for ever.
+      if (comparison.ok() && !comparison->results.interrupted.empty()) {
+        return absl::CancelledError(absl::StrCat("stopped by ", comparison->results.interrupted));
+      }
       if (comparison.ok()) {
         Complete(&comparison->results);
         traces = TracesOf(*comparison);

@@ -31,7 +31,9 @@ struct SuiteRunOptions {
 
 // Cases that are finished in the folder, by the same definition and, without `mix`, by the same
 // code on the same machine, are not run again; those that failed are. A case that fails does not
-// end the suite. `say` of the options is told of every case. Errors: files, and before_turn's.
+// end the suite. `say` of the options is told of every case. Errors: files, and before_turn's;
+// Cancelled, saying after how many cases, where stop_requested has ended it. The case under way is
+// then left out: those before it are in the folder, and after_case knows them.
 absl::StatusOr<SuiteResults> RunSuite(const Suite& suite, const std::vector<SuiteCase>& cases,
                                       const SuiteRunOptions& options);
 

@@ -77,6 +77,40 @@ TEST_F(SuiteRunTest, AProgramThatLeavesNothingIsAnError) {
   EXPECT_FALSE(RunSuite(suite_, cases_, options_).ok());
 }
 
+// The case under way is measured anew by the next run.
+TEST_F(SuiteRunTest, AStopKeepsTheCasesBeforeIt) {
+  bool stop = false;
+  options_.cases.stop_requested = [&] { return stop ? "SIGINT" : ""; };
+  options_.run_apart = [&](const std::string& id) -> absl::Status {
+    if (id == cases_[1].id) {
+      stop = true;
+      return absl::CancelledError("stopped by SIGINT");
+    }
+    SuiteCaseResult result;
+    result.id = id;
+    return WriteFileAtomically(options_.folder + "/cases/" + id + ".json",
+                               CaseResultToJson(result));
+  };
+  const auto results = RunSuite(suite_, cases_, options_);
+  EXPECT_TRUE(absl::IsCancelled(results.status()));
+  EXPECT_EQ(results.status().message(), "stopped by SIGINT after 1 of 3 cases");
+  EXPECT_THAT(num_cases_, ElementsAre(1));
+  EXPECT_FALSE(ReadFile(options_.folder + "/cases/" + cases_[1].id + ".json").ok());
+  const auto written = SuiteResultsFromJson(*ReadFile(options_.folder + "/results.json"));
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_EQ(written->cases.size(), 1u);
+}
+
+TEST_F(SuiteRunTest, ACaseIsNotBegunAfterAStop) {
+  options_.cases.stop_requested = [] { return "SIGTERM"; };
+  options_.run_apart = [](const std::string&) -> absl::Status {
+    ADD_FAILURE() << "a case was run";
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(RunSuite(suite_, cases_, options_).status().message(),
+            "stopped by SIGTERM after 0 of 3 cases");
+}
+
 TEST_F(SuiteRunTest, TheEndOfTurnsEndsTheSuite) {
   options_.run_apart = [](const std::string&) { return absl::CancelledError("no more turns"); };
   EXPECT_TRUE(absl::IsCancelled(RunSuite(suite_, cases_, options_).status()));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/testlib/toy_model.h"
+#include "tests/testlib/toy_job.h"
 #include "tests/testlib/training.h"
 
 namespace dpipe {
@@ -21,21 +21,8 @@ constexpr int kMicroBatchSize = 2;
 
 class Fixture {
  public:
-  Fixture(DType dtype, int num_devices)
-      : model_(testlib::MakeToyModel()),
-        parameters_(testlib::MakeToyParameters(model_, /*seed=*/5)),
-        inputs_(&model_, /*seed=*/9, dtype) {
-    std::vector<std::shared_ptr<Device>> devices;
-    for (int i = 0; i < num_devices; ++i) devices.push_back(Device::Cpu());
-    workers_ = StartWorkers(devices);
-    job_.model = &model_;
-    for (auto& worker : workers_) job_.workers.push_back(worker.get());
-    job_.inputs = &inputs_;
-    job_.frozen_parameters = parameters_.frozen_pointers;
-    job_.backbone_parameters = parameters_.backbone;
-    job_.optimizer.learning_rate.peak = 1e-2f;
+  Fixture(DType dtype, int num_devices) : toy_(num_devices, dtype) {
     job_.optimizer.max_grad_norm = 0.5;
-    job_.compute_dtype = dtype;
     profile_ =
         testlib::MadeUpProfile(model_, dtype, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3);
   }
@@ -44,7 +31,7 @@ class Fixture {
                                                int steps_per_run = 0) {
     testlib::PlanRequest request;
     request.strategy = strategy;
-    request.num_devices = static_cast<int>(workers_.size());
+    request.num_devices = toy_.num_devices();
     request.global_batch = kGlobalBatch;
     request.micro_batch_size = kMicroBatchSize;
     request.num_stages = num_stages;
@@ -56,11 +43,9 @@ class Fixture {
   const Plan& plan() const { return plan_; }  // of the last run
 
  private:
-  nn::Model model_;
-  testlib::ToyParameters parameters_;
-  testlib::ToyInputs inputs_;
-  std::vector<std::unique_ptr<DeviceWorker>> workers_;
-  TrainingJob job_;
+  testlib::ToyJob toy_;
+  const nn::Model& model_ = toy_.model();
+  TrainingJob& job_ = toy_.job();
   ModelProfile profile_;
   Plan plan_;
 };

@@ -15,7 +15,7 @@
 #include "core/schedule/generators.h"
 #include "gtest/gtest.h"
 #include "tests/testlib/schedule_plan.h"
-#include "tests/testlib/toy_model.h"
+#include "tests/testlib/toy_job.h"
 #include "tests/testlib/training.h"
 
 namespace dpipe {
@@ -27,17 +27,7 @@ struct Peaks {
 
 class MemoryTest : public ::testing::Test {
  protected:
-  MemoryTest()
-      : model_(testlib::MakeToyModel(Options())),
-        parameters_(testlib::MakeToyParameters(model_, 5)),
-        inputs_(&model_, 9, DType::kF32),
-        workers_(StartWorkers(std::vector<std::shared_ptr<Device>>(3, Device::Cpu()))) {
-    job_.model = &model_;
-    for (const auto& worker : workers_) job_.workers.push_back(worker.get());
-    job_.inputs = &inputs_;
-    job_.frozen_parameters = parameters_.frozen_pointers;
-    job_.backbone_parameters = parameters_.backbone;
-  }
+  MemoryTest() : toy_(3, DType::kF32, Options()) {}
 
   static testlib::ToyModelOptions Options() {
     testlib::ToyModelOptions options;
@@ -72,11 +62,9 @@ class MemoryTest : public ::testing::Test {
     return peaks;
   }
 
-  nn::Model model_;
-  testlib::ToyParameters parameters_;
-  testlib::ToyInputs inputs_;
-  std::vector<std::unique_ptr<DeviceWorker>> workers_;
-  TrainingJob job_;
+  testlib::ToyJob toy_;
+  const nn::Model& model_ = toy_.model();
+  TrainingJob& job_ = toy_.job();
 };
 
 // Within 40 % above, which is what passes need besides what they keep, and half: a message that a

@@ -3,7 +3,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/testlib/fake_gpus.h"
-#include "tests/testlib/toy_model.h"
+#include "tests/testlib/toy_job.h"
 #include "tests/testlib/training.h"
 
 namespace dpipe {
@@ -15,21 +15,12 @@ enum class On { kCpus, kFakeGpus };
 
 testlib::TrainingOutcome Train(MomentsFormat moments, const std::string& strategy, int num_devices,
                                On devices = On::kCpus, int steps = kSteps) {
-  const nn::Model model = testlib::MakeToyModel();
-  const testlib::ToyParameters parameters = testlib::MakeToyParameters(model, /*seed=*/5);
-  testlib::ToyInputs inputs(&model, /*seed=*/9, DType::kF32);
-  const auto workers =
-      StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()));
-  TrainingJob job;
-  job.model = &model;
-  for (const auto& worker : workers) job.workers.push_back(worker.get());
-  job.inputs = &inputs;
-  job.frozen_parameters = parameters.frozen_pointers;
-  job.backbone_parameters = parameters.backbone;
+  testlib::ToyJob toy(num_devices);
+  TrainingJob& job = toy.job();
   job.optimizer.learning_rate.peak = 3e-3f;
   job.optimizer.moments = moments;
-  const ModelProfile profile =
-      testlib::MadeUpProfile(model, DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3);
+  const ModelProfile profile = testlib::MadeUpProfile(
+      toy.model(), DType::kF32, /*frozen_quantum=*/1, {1, 2, 4, 8}, /*seed=*/3);
   testlib::PlanRequest request;
   request.strategy = strategy;
   request.num_devices = num_devices;

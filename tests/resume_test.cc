@@ -13,7 +13,7 @@
 #include "core/train/checkpoint_reader.h"
 #include "core/train/checkpoint_writer.h"
 #include "gtest/gtest.h"
-#include "tests/testlib/toy_model.h"
+#include "tests/testlib/toy_job.h"
 #include "tests/testlib/training.h"
 
 namespace dpipe {
@@ -78,24 +78,11 @@ std::string Name(const Where& where) {
 // As a process has it: made anew for each part of a run.
 class Process {
  public:
-  Process(const Where& where, DType dtype)
-      : model_(testlib::MakeToyModel()),
-        parameters_(testlib::MakeToyParameters(model_, /*seed=*/5)),
-        inputs_(&model_, /*seed=*/9, dtype) {
-    std::vector<std::shared_ptr<Device>> devices;
-    for (int i = 0; i < where.num_devices; ++i) devices.push_back(Device::Cpu());
-    workers_ = StartWorkers(devices);
-    job_.model = &model_;
-    for (auto& worker : workers_) job_.workers.push_back(worker.get());
-    job_.inputs = &inputs_;
-    job_.frozen_parameters = parameters_.frozen_pointers;
-    job_.backbone_parameters = parameters_.backbone;
-    job_.optimizer.learning_rate.peak = 1e-2f;
+  Process(const Where& where, DType dtype) : toy_(where.num_devices, dtype) {
     job_.optimizer.learning_rate.shape = LrSchedule::Shape::kCosine;
     job_.optimizer.learning_rate.total_steps = kSteps;
     job_.optimizer.max_grad_norm = 0.5;
     job_.optimizer.ema_decay = 0.9;
-    job_.compute_dtype = dtype;
     testlib::PlanRequest request;
     request.strategy = where.strategy;
     request.num_devices = where.num_devices;
@@ -135,11 +122,9 @@ class Process {
   }
 
  private:
-  nn::Model model_;
-  testlib::ToyParameters parameters_;
-  testlib::ToyInputs inputs_;
-  std::vector<std::unique_ptr<DeviceWorker>> workers_;
-  TrainingJob job_;
+  testlib::ToyJob toy_;
+  const nn::Model& model_ = toy_.model();
+  TrainingJob& job_ = toy_.job();
   Plan plan_;
   int forgotten_updates_ = 0;
 };

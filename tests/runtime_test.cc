@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/testlib/toy_model.h"
+#include "tests/testlib/toy_job.h"
 #include "tests/testlib/training.h"
 
 namespace dpipe {
@@ -38,19 +38,7 @@ class FaultyInputs : public InputProvider {
 
 class RuntimeTest : public ::testing::Test {
  protected:
-  RuntimeTest()
-      : model_(testlib::MakeToyModel()),
-        parameters_(testlib::MakeToyParameters(model_, 5)),
-        inputs_(&model_, 9, DType::kF32) {
-    const std::vector<std::shared_ptr<Device>> devices = {Device::Cpu(), Device::Cpu()};
-    workers_ = StartWorkers(devices);
-    job_.model = &model_;
-    for (auto& worker : workers_) job_.workers.push_back(worker.get());
-    job_.inputs = &inputs_;
-    job_.frozen_parameters = parameters_.frozen_pointers;
-    job_.backbone_parameters = parameters_.backbone;
-    job_.deadline = absl::Seconds(20);
-  }
+  RuntimeTest() : toy_(2) { job_.deadline = absl::Seconds(20); }
 
   Plan MakePlan(const std::string& strategy, int num_micro_batches = 4) {
     testlib::PlanRequest request;
@@ -65,17 +53,15 @@ class RuntimeTest : public ::testing::Test {
   }
 
   absl::Status TrainWith(Fault fault, const std::string& strategy) {
-    FaultyInputs faulty(&inputs_, fault);
+    FaultyInputs faulty(&toy_.inputs(), fault);
     TrainingJob job = job_;
     job.inputs = &faulty;
     return testlib::Train(job, MakePlan(strategy), /*steps=*/8).status();
   }
 
-  nn::Model model_;
-  testlib::ToyParameters parameters_;
-  testlib::ToyInputs inputs_;
-  std::vector<std::unique_ptr<DeviceWorker>> workers_;
-  TrainingJob job_;
+  testlib::ToyJob toy_;
+  const nn::Model& model_ = toy_.model();
+  TrainingJob& job_ = toy_.job();
 };
 
 TEST_F(RuntimeTest, ExecutesInThePlansOrder) {

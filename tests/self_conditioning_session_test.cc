@@ -6,7 +6,7 @@
 
 #include "core/train/job.h"
 #include "gtest/gtest.h"
-#include "tests/testlib/toy_model.h"
+#include "tests/testlib/toy_job.h"
 #include "tests/testlib/training.h"
 
 namespace dpipe {
@@ -16,17 +16,7 @@ constexpr int kSteps = 16;
 
 class Fixture {
  public:
-  Fixture(int num_devices, double probability)
-      : model_(testlib::MakeToyModel(Options())),
-        parameters_(testlib::MakeToyParameters(model_, /*seed=*/5)),
-        inputs_(&model_, /*seed=*/9, DType::kF32),
-        workers_(StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()))) {
-    job_.model = &model_;
-    for (auto& worker : workers_) job_.workers.push_back(worker.get());
-    job_.inputs = &inputs_;
-    job_.frozen_parameters = parameters_.frozen_pointers;
-    job_.backbone_parameters = parameters_.backbone;
-    job_.optimizer.learning_rate.peak = 1e-2f;
+  Fixture(int num_devices, double probability) : toy_(num_devices, DType::kF32, Options()) {
     job_.optimizer.max_grad_norm = 0.5;
     job_.self_conditioning = {probability, /*seed=*/7};
   }
@@ -37,7 +27,7 @@ class Fixture {
     profile.set_self_conditioning_probability(0.5);
     testlib::PlanRequest request;
     request.strategy = strategy;
-    request.num_devices = static_cast<int>(workers_.size());
+    request.num_devices = toy_.num_devices();
     request.micro_batch_size = 2;
     request.num_stages = strategy == "data_parallel" ? 1 : request.num_devices;
     return testlib::MakeTestPlans(profile, request);
@@ -73,11 +63,9 @@ class Fixture {
     return options;
   }
 
-  nn::Model model_;
-  testlib::ToyParameters parameters_;
-  testlib::ToyInputs inputs_;
-  std::vector<std::unique_ptr<DeviceWorker>> workers_;
-  TrainingJob job_;
+  testlib::ToyJob toy_;
+  const nn::Model& model_ = toy_.model();
+  TrainingJob& job_ = toy_.job();
 };
 
 TEST(SelfConditioningTest, TheCoinIsFairAndKeyedByTheStep) {

@@ -1,4 +1,7 @@
 // A benchmark suite and the regression gate as a user runs them: small but whole.
+#include <unistd.h>
+
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -10,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/testlib/run_program.h"
+#include "tests/testlib/running_program.h"
 
 namespace dpipe {
 namespace {
@@ -162,6 +166,46 @@ TEST_F(SuiteTest, ABadSuiteIsRefusedInASentence) {
   const ProgramOutcome run = Suite({});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.err, AllOf(HasSubstr("group 1"), HasSubstr("fastest")));
+}
+
+// The second case would run for hours.
+TEST_F(SuiteTest, ASignalEndsItWithTheCasesSoFar) {
+  WriteSuite(R"(groups { backends: "cpu" models { name: "tiny_sd" } strategies: "data_parallel"
+      devices: 2 global_batches: 4 repeats: 1 steps: 1 profiles: 1 }
+    groups { backends: "cpu" models { name: "tiny_sd" } strategies: "data_parallel"
+      devices: 2 global_batches: 2 repeats: 100000 steps: 1 profiles: 1 })");
+  testlib::ProgramOptions options;
+  options.program = "bench/suite";
+  options.arguments = {"--suite=" + folder_ + "/suite.textproto", "--data=" + data_,
+                       "--out=" + folder_ + "/out"};
+  options.out = folder_ + "/out.txt";
+  options.err = folder_ + "/err.txt";
+  options.deadline_s = 240;
+  testlib::RunningProgram suite(options);
+  while (!std::filesystem::exists(folder_ + "/out/report.html") && !suite.Poll()) usleep(10000);
+  suite.Signal(SIGINT);
+  suite.Wait();
+  EXPECT_EQ(suite.exit_code(), 130);
+  EXPECT_THAT(*ReadFile(options.err),
+              AllOf(HasSubstr("SIGINT: ending, with the cases that are finished"),
+                    HasSubstr("suite: stopped by SIGINT after 1 of 2 cases")));
+  const json results = Results();
+  ASSERT_EQ(results["cases"].size(), 1u);
+  EXPECT_EQ(results["cases"][0]["id"], kFirst);
+  EXPECT_EQ(results["cases"][0]["state"], "measured");
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/out/cases/" + std::string(kSecond) + ".json"));
+}
+
+// 2 is a result of both programs.
+TEST_F(SuiteTest, AWrongCommandLineIsNoResult) {
+  WriteSuite(kSuite);
+  const ProgramOutcome suite = Suite({"--slow_down=-1"});
+  EXPECT_EQ(suite.exit_code, 1);
+  EXPECT_THAT(suite.err, HasSubstr("--slow_down=-1 must not be negative; see --help"));
+  EXPECT_EQ(Suite({"--frehs"}).exit_code, 1);
+  const ProgramOutcome regress = RunProgram("bench/regress", {"--new=x", "--rounds=3"});
+  EXPECT_EQ(regress.exit_code, 1);
+  EXPECT_THAT(regress.err, HasSubstr("--rounds=3 must be an even number"));
 }
 
 TEST_F(SuiteTest, AModelThatCannotBeLoadedFailsItsCaseAlone) {

@@ -73,7 +73,7 @@ absl::Status CheckFlags() {
         absl::StrCat("--time_scale=", FLAGS_time_scale, " must not be negative"));
   }
   for (const std::string& strategy : Strategies()) {
-    DPIPE_RETURN_IF_ERROR(FindStrategy(strategy).status());
+    DPIPE_RETURN_IF_ERROR(AsCommandLineError(FindStrategy(strategy).status()));
   }
   return absl::OkStatus();
 }

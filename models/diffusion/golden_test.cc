@@ -106,7 +106,12 @@ TEST(SamplerGoldenTest, DdimEndsWhereDiffusersEnds) {
 }
 
 TEST(SamplerGoldenTest, DpmSolverEndsWhereDiffusersEnds) {
-  ExpectTrajectories("models/diffusion/testdata/dpm_solver.json", 10, SamplerKind::kDpmSolver);
+  ExpectTrajectories("models/diffusion/testdata/dpm_solver.json", 11, SamplerKind::kDpmSolver);
+}
+
+TEST(SamplerGoldenTest, DpmSolverWithKarrasSigmasEndsWhereDiffusersEnds) {
+  ExpectTrajectories("models/diffusion/testdata/dpm_solver_karras.json", 11,
+                     SamplerKind::kDpmSolver);
 }
 
 }  // namespace

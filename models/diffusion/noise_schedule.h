@@ -46,6 +46,8 @@ struct NoiseScheduleOptions {
   // What only samplers read.
   // Empty: each sampler's own, which is linspace of DPM-Solver++ and leading of the others.
   std::optional<TimestepSpacing> timestep_spacing;
+  // DPM-Solver++ takes its noise levels from karras_sigmas.h instead of from spread timesteps.
+  bool use_karras_sigmas = false;
   int steps_offset = 1;
   bool set_alpha_to_one = false;  // abar before the first timestep: 1, or else abar_0
   // Predicted x_0 is clamped to +- clip_sample_range. DPM-Solver++ never does.

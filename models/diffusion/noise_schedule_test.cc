@@ -124,13 +124,15 @@ TEST(SchedulerConfigTest, ReadsStableDiffusions) {
     "beta_start": 0.00085, "clip_sample": false, "num_train_timesteps": 500,
     "prediction_type": "v_prediction", "set_alpha_to_one": false, "skip_prk_steps": true,
     "steps_offset": 1, "trained_betas": null, "timestep_spacing": "trailing",
-    "rescale_betas_zero_snr": true, "clip_sample_range": 2, "thresholding": false})");
+    "rescale_betas_zero_snr": true, "clip_sample_range": 2, "thresholding": false,
+    "use_karras_sigmas": true})");
   EXPECT_EQ(o.num_train_timesteps, 500);
   EXPECT_EQ(o.beta_start, 0.00085);
   EXPECT_EQ(o.beta_end, 0.012);
   EXPECT_TRUE(o.beta_schedule == BetaSchedule::kScaledLinear);
   EXPECT_TRUE(o.prediction_type == PredictionType::kV);
   EXPECT_TRUE(o.timestep_spacing == TimestepSpacing::kTrailing);
+  EXPECT_TRUE(o.use_karras_sigmas);
   EXPECT_TRUE(o.rescale_zero_terminal_snr);
   EXPECT_EQ(o.steps_offset, 1);
   EXPECT_FALSE(o.set_alpha_to_one);
@@ -146,6 +148,7 @@ TEST(SchedulerConfigTest, MissingKeysHaveDiffusersDefaults) {
   EXPECT_TRUE(o.prediction_type == PredictionType::kEpsilon);
   EXPECT_TRUE(o.clip_sample);
   EXPECT_FALSE(o.timestep_spacing.has_value());
+  EXPECT_FALSE(o.use_karras_sigmas);
   EXPECT_TRUE(o.set_alpha_to_one);
   EXPECT_EQ(o.steps_offset, 0);
 }
@@ -162,6 +165,8 @@ TEST(SchedulerConfigTest, WrongValuesAreErrorsThatNameTheKey) {
   EXPECT_FALSE(ParseSchedulerConfig(R"({"num_train_timesteps": 1e3})").ok());
   EXPECT_FALSE(ParseSchedulerConfig(R"({"num_train_timesteps": 99999999999})").ok());
   EXPECT_FALSE(ParseSchedulerConfig(R"({"clip_sample": 1})").ok());
+  EXPECT_EQ(ParseSchedulerConfig(R"({"use_karras_sigmas": "yes"})").status().message(),
+            "scheduler_config.json: use_karras_sigmas is \"yes\"; expected true or false");
   EXPECT_FALSE(ParseSchedulerConfig(R"({"trained_betas": [0.1]})").ok());
   EXPECT_FALSE(ParseSchedulerConfig(R"({"thresholding": true})").ok());
 }

@@ -64,6 +64,11 @@ absl::StatusOr<Roots> RootsAt(const NoiseSchedule& schedule, const Tensor& times
   return roots;
 }
 
+Roots SameRoots(double alpha_cumprod, int64_t batch) {
+  return {std::vector<double>(batch, std::sqrt(alpha_cumprod)),
+          std::vector<double>(batch, std::sqrt(1 - alpha_cumprod))};
+}
+
 std::vector<float> ToFloat(const std::vector<double>& values) {
   return std::vector<float>(values.begin(), values.end());
 }
@@ -87,6 +92,20 @@ absl::StatusOr<Tensor> Solve(const Tensor& x, const std::vector<double>& subtrac
     b.push_back(static_cast<float>(-subtracted_root[i] / root[i]));
   }
   return ops::CombineSamples(a, x, b, y, DType::kF32);
+}
+
+absl::StatusOr<Tensor> X0From(PredictionType type, const Roots& roots, const Tensor& x_t,
+                              const Tensor& prediction) {
+  switch (type) {
+    case PredictionType::kEpsilon:
+      return Solve(x_t, roots.noise, prediction, roots.signal, "x0");
+    case PredictionType::kSample:
+      return prediction.To(DType::kF32);
+    case PredictionType::kV:
+      break;
+  }
+  return ops::CombineSamples(ToFloat(roots.signal), x_t, Negated(roots.noise), prediction,
+                             DType::kF32);
 }
 
 }  // namespace
@@ -114,16 +133,13 @@ absl::StatusOr<Tensor> TrainingTarget(const NoiseSchedule& schedule, const Tenso
 absl::StatusOr<Tensor> PredictedX0(const NoiseSchedule& schedule, const Tensor& x_t,
                                    const Tensor& prediction, const Tensor& timesteps) {
   DPIPE_ASSIGN_OR_RETURN(const Roots roots, RootsAt(schedule, timesteps, x_t.dim(0)));
-  switch (schedule.options().prediction_type) {
-    case PredictionType::kEpsilon:
-      return Solve(x_t, roots.noise, prediction, roots.signal, "x0");
-    case PredictionType::kSample:
-      return prediction.To(DType::kF32);
-    case PredictionType::kV:
-      break;
-  }
-  return ops::CombineSamples(ToFloat(roots.signal), x_t, Negated(roots.noise), prediction,
-                             DType::kF32);
+  return X0From(schedule.options().prediction_type, roots, x_t, prediction);
+}
+
+absl::StatusOr<Tensor> PredictedX0(const NoiseSchedule& schedule, const Tensor& x_t,
+                                   const Tensor& prediction, double alpha_cumprod) {
+  return X0From(schedule.options().prediction_type, SameRoots(alpha_cumprod, x_t.dim(0)), x_t,
+                prediction);
 }
 
 absl::StatusOr<Tensor> PredictedNoise(const NoiseSchedule& schedule, const Tensor& x_t,

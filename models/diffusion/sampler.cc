@@ -8,6 +8,7 @@
 #include "core/base/check.h"
 #include "core/ops/combine.h"
 #include "models/diffusion/draws.h"
+#include "models/diffusion/karras_sigmas.h"
 #include "models/diffusion/noising.h"
 
 namespace dpipe::diffusion {
@@ -29,12 +30,11 @@ absl::StatusOr<Tensor> ClippedX0(const NoiseSchedule& schedule, const Tensor& x,
   return x0;
 }
 
-// One step of a sampler, from x at timestep `t` to the next.
+// One step of a sampler, from x at one noise level to the next.
 struct Step {
   int index;
-  int t;
-  double alpha;       // abar at t
-  double alpha_next;  // abar at the next timestep, or where the sampler ends
+  double alpha;       // abar here
+  double alpha_next;  // abar at the next level, or where the sampler ends
 };
 
 // What a multistep sampler remembers of the step before.
@@ -82,19 +82,14 @@ absl::StatusOr<Tensor> DdpmStep(const NoiseSchedule& schedule, const SamplerOpti
   return AddFreshNoise(options, step, std::sqrt(PosteriorVariance(step)), mean);
 }
 
-// Half the logarithm of the signal-to-noise ratio, the time that DPM-Solver++ steps in. abar is 0
-// under a schedule of zero terminal SNR, where diffusers takes 2^-24.
-double HalfLogSnr(double alpha) {
-  alpha = std::max(alpha, std::ldexp(1.0, -24));
-  return 0.5 * std::log(alpha / (1 - alpha));
-}
+// Half the logarithm of the signal-to-noise ratio, the time that DPM-Solver++ steps in.
+double HalfLogSnr(double alpha) { return 0.5 * std::log(alpha / (1 - alpha)); }
 
 // Algorithm 2 of arXiv 2211.01095; of first order at the first step, and at the last, which ends
 // without noise. diffusers' scheduler knows no clip_sample.
 absl::StatusOr<Tensor> DpmSolverStep(const NoiseSchedule& schedule, const Step& step,
-                                     const Tensor& x, const Tensor& prediction,
-                                     const Tensor& timesteps, History* history) {
-  DPIPE_ASSIGN_OR_RETURN(const Tensor x0, PredictedX0(schedule, x, prediction, timesteps));
+                                     const Tensor& x, const Tensor& prediction, History* history) {
+  DPIPE_ASSIGN_OR_RETURN(const Tensor x0, PredictedX0(schedule, x, prediction, step.alpha));
   if (step.alpha_next == 1) return x0;
   const double now = HalfLogSnr(step.alpha), next = HalfLogSnr(step.alpha_next);
   const double length = next - now;
@@ -117,21 +112,43 @@ absl::StatusOr<Tensor> Advance(const NoiseSchedule& schedule, const SamplerOptio
     case SamplerKind::kDdpm:
       return DdpmStep(schedule, options, step, x, prediction, timesteps);
     case SamplerKind::kDpmSolver:
-      return DpmSolverStep(schedule, step, x, prediction, timesteps, history);
+      return DpmSolverStep(schedule, step, x, prediction, history);
   }
   return absl::InternalError("a sampler of no kind");
 }
 
+bool UsesKarrasSigmas(const NoiseSchedule& schedule, SamplerKind kind) {
+  return kind == SamplerKind::kDpmSolver && schedule.options().use_karras_sigmas;
+}
+
+// abar at each of the timesteps visited, or with Karras sigmas where the model is told of them.
+std::vector<double> VisitedAlphas(const NoiseSchedule& schedule, SamplerKind kind,
+                                  const std::vector<int>& timesteps) {
+  std::vector<double> alphas;
+  if (UsesKarrasSigmas(schedule, kind)) {
+    for (const NoiseLevel& level :
+         KarrasNoiseLevels(schedule, static_cast<int>(timesteps.size()))) {
+      alphas.push_back(1 / (1 + level.sigma * level.sigma));
+    }
+    return alphas;
+  }
+  for (int t : timesteps) {
+    const double a = schedule.alpha_cumprod(t);
+    alphas.push_back(a == 0 && kind == SamplerKind::kDpmSolver ? kLeastAlphaCumprod : a);
+  }
+  return alphas;
+}
+
 // Where the step from timesteps[i] ends. DDIM steps by num_timesteps / num_steps, rounded down,
-// whatever the spacing, and ends at the schedule's final value; the others step from timestep to
-// timestep and end without noise.
+// whatever the spacing, and ends at the schedule's final value; the others step from level to level
+// and end without noise.
 double NextAlpha(const NoiseSchedule& schedule, SamplerKind kind, const std::vector<int>& timesteps,
-                 size_t i) {
+                 const std::vector<double>& alphas, size_t i) {
   if (kind == SamplerKind::kDdim) {
     const int next = timesteps[i] - schedule.num_timesteps() / static_cast<int>(timesteps.size());
     return next < 0 ? schedule.final_alpha_cumprod() : schedule.alpha_cumprod(next);
   }
-  return i + 1 < timesteps.size() ? schedule.alpha_cumprod(timesteps[i + 1]) : 1;
+  return i + 1 < alphas.size() ? alphas[i + 1] : 1;
 }
 
 }  // namespace
@@ -163,6 +180,13 @@ absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedul
     return absl::InvalidArgumentError(
         absl::StrCat("sampling in ", num_steps, " steps; the schedule allows 1 to ", total));
   }
+  std::vector<int> timesteps;
+  if (UsesKarrasSigmas(schedule, kind)) {
+    for (const NoiseLevel& level : KarrasNoiseLevels(schedule, num_steps)) {
+      timesteps.push_back(level.timestep);
+    }
+    return timesteps;
+  }
   const NoiseScheduleOptions& options = schedule.options();
   const bool dpm_solver = kind == SamplerKind::kDpmSolver;
   const TimestepSpacing spacing = options.timestep_spacing.value_or(
@@ -172,7 +196,7 @@ absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedul
   const int spread = num_steps + left_out;
   // Divided first, as numpy's linspace does: a place at a half can round another way otherwise.
   const double spacing_step = spread == 1 ? 0 : (total - 1.0) / (spread - 1);
-  std::vector<int> timesteps(num_steps);
+  timesteps.resize(num_steps);
   for (int i = 0; i < num_steps; ++i) {
     const int rest = spread - 1 - i;  // steps after this one
     switch (spacing) {
@@ -205,13 +229,13 @@ absl::StatusOr<Tensor> Sample(const NoiseSchedule& schedule, const SamplerOption
   if (noise.device()->kind() == DeviceKind::kCuda) {
     return absl::UnimplementedError("samplers keep x in host memory; give them a CPU device");
   }
+  const std::vector<double> alphas = VisitedAlphas(schedule, options.kind, visited);
   Tensor x = noise;
   History history;
   for (size_t i = 0; i < visited.size(); ++i) {
-    const int t = visited[i];
-    const Step step = {static_cast<int>(i), t, schedule.alpha_cumprod(t),
-                       NextAlpha(schedule, options.kind, visited, i)};
-    const std::vector<int32_t> same(x.dim(0), t);
+    const Step step = {static_cast<int>(i), alphas[i],
+                       NextAlpha(schedule, options.kind, visited, alphas, i)};
+    const std::vector<int32_t> same(x.dim(0), visited[i]);
     const Tensor timesteps = Tensor::FromHost<int32_t>(x.device(), {x.dim(0)}, same);
     DPIPE_ASSIGN_OR_RETURN(const Tensor prediction, predict(x, timesteps));
     DPIPE_CHECK_EQ(prediction.shape(), x.shape()) << "prediction of a sampler's model";

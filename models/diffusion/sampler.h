@@ -43,7 +43,8 @@ struct SamplerOptions {
 };
 
 // The timesteps visited, decreasing, with the spacing of the schedule's options or the sampler's
-// own. DPM-Solver++ spreads one step more and leaves the last out, which is where it ends.
+// own. DPM-Solver++ spreads one step more and leaves the last out, which is where it ends; with
+// Karras sigmas the timesteps are those nearest to them, and neighbours can be equal.
 // InvalidArgument where num_steps is not in [1, num_timesteps].
 absl::StatusOr<std::vector<int>> InferenceTimesteps(const NoiseSchedule& schedule, int num_steps,
                                                     SamplerKind kind = SamplerKind::kDdim);

@@ -50,6 +50,22 @@ TEST(InferenceTimestepsTest, EachSamplerHasItsOwnSpacing) {
             (std::vector<int>{999, 666, 333}));
 }
 
+TEST(InferenceTimestepsTest, KarrasSigmasAreDpmSolversAlone) {
+  NoiseScheduleOptions options;
+  options.timestep_spacing = TimestepSpacing::kLeading;
+  const NoiseSchedule plain = *NoiseSchedule::Create(options);
+  options.use_karras_sigmas = true;
+  const NoiseSchedule karras = *NoiseSchedule::Create(options);
+  for (SamplerKind kind : {SamplerKind::kDdim, SamplerKind::kDdpm}) {
+    EXPECT_EQ(*InferenceTimesteps(karras, 4, kind), *InferenceTimesteps(plain, 4, kind));
+  }
+  // From the last timestep to the first, closer to each other near the first.
+  const std::vector<int> timesteps = *InferenceTimesteps(karras, 4, SamplerKind::kDpmSolver);
+  EXPECT_EQ(timesteps.front(), 999);
+  EXPECT_EQ(timesteps.back(), 0);
+  EXPECT_FALSE(InferenceTimesteps(karras, 1001, SamplerKind::kDpmSolver).ok());
+}
+
 TEST(InferenceTimestepsTest, ImpossibleCountsAreErrors) {
   const NoiseSchedule schedule = Make(PredictionType::kV);
   EXPECT_EQ(InferenceTimesteps(schedule, 0).status().message(),

@@ -50,7 +50,6 @@ constexpr Followed kDpmSolverFollows[] = {
     {"solver_type", "\"midpoint\""},
     {"use_beta_sigmas", "false"},
     {"use_exponential_sigmas", "false"},
-    {"use_karras_sigmas", "false"},
     {"use_lu_lambdas", "false"},
 };
 

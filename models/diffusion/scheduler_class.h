@@ -18,7 +18,7 @@ namespace dpipe::diffusion {
 absl::Status CheckSchedulerClass(absl::string_view class_name);
 
 // The keys of a `scheduler_config.json` that ask diffusers' scheduler of this kind for another way
-// of drawing than the sampler's here, each with its value: "use_karras_sigmas is true". Empty where
+// of drawing than the sampler's here, each with its value: "use_lu_lambdas is true". Empty where
 // there are none, or the text is not a JSON object.
 std::vector<std::string> KeysNotFollowed(absl::string_view json, SamplerKind kind);
 

@@ -38,11 +38,12 @@ TEST(SchedulerClassTest, ConfigsOfOtherProcessesAreRefused) {
 }
 
 TEST(SchedulerClassTest, KeysThatASamplerDoesNotFollowAreNamed) {
-  constexpr char kConfig[] = R"({"use_karras_sigmas": true, "solver_order": 3, "variance_type":
+  constexpr char kConfig[] =
+      R"({"use_karras_sigmas": true, "use_lu_lambdas": true, "solver_order": 3, "variance_type":
       "fixed_large", "solver_type": "midpoint", "final_sigmas_type": "sigma_min"})";
   EXPECT_THAT(KeysNotFollowed(kConfig, SamplerKind::kDpmSolver),
               ElementsAre("final_sigmas_type is \"sigma_min\"", "solver_order is 3",
-                          "use_karras_sigmas is true"));
+                          "use_lu_lambdas is true"));
   EXPECT_THAT(KeysNotFollowed(kConfig, SamplerKind::kDdpm),
               ElementsAre("variance_type is \"fixed_large\""));
   EXPECT_THAT(KeysNotFollowed(kConfig, SamplerKind::kDdim), IsEmpty());

@@ -156,6 +156,7 @@ absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json
            &o.beta_schedule));
   DPIPE_RETURN_IF_ERROR(Read(config, "prediction_type", kPredictionTypes, &o.prediction_type));
   DPIPE_RETURN_IF_ERROR(ReadSpacing(config, &o.timestep_spacing));
+  DPIPE_RETURN_IF_ERROR(Read(config, "use_karras_sigmas", &o.use_karras_sigmas));
   DPIPE_RETURN_IF_ERROR(Read(config, "rescale_betas_zero_snr", &o.rescale_zero_terminal_snr));
   DPIPE_RETURN_IF_ERROR(Read(config, "steps_offset", &o.steps_offset));
   DPIPE_RETURN_IF_ERROR(Read(config, "set_alpha_to_one", &o.set_alpha_to_one));

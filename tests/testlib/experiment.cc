@@ -41,19 +41,9 @@ Schedule OnOneDevice(const Schedule& schedule) {
 }  // namespace
 
 Bench::Bench(const Experiment& experiment, int num_devices)
-    : model_(MakeToyModel(experiment.model)),
-      parameters_(MakeToyParameters(model_, /*seed=*/5)),
-      inputs_(&model_, /*seed=*/9, experiment.dtype),
-      workers_(StartWorkers(std::vector<std::shared_ptr<Device>>(num_devices, Device::Cpu()))) {
-  job_.model = &model_;
-  for (const auto& worker : workers_) job_.workers.push_back(worker.get());
-  job_.inputs = &inputs_;
-  job_.frozen_parameters = parameters_.frozen_pointers;
-  job_.backbone_parameters = parameters_.backbone;
-  job_.optimizer.learning_rate.peak = 1e-2f;
-  job_.optimizer.max_grad_norm = 0.5;
-  job_.compute_dtype = experiment.dtype;
-  job_.deadline = absl::Seconds(20);
+    : ToyJob(num_devices, experiment.dtype, experiment.model) {
+  job().optimizer.max_grad_norm = 0.5;
+  job().deadline = absl::Seconds(20);
 }
 
 absl::StatusOr<Plan> PlanOf(const Experiment& experiment, const Schedule& schedule) {

@@ -2,13 +2,11 @@
 #ifndef DPIPE_TESTS_TESTLIB_EXPERIMENT_H_
 #define DPIPE_TESTS_TESTLIB_EXPERIMENT_H_
 
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "core/schedule/schedule.h"
-#include "core/train/job.h"
 #include "tests/testlib/schedule_plan.h"
+#include "tests/testlib/toy_job.h"
 #include "tests/testlib/toy_model.h"
 #include "tests/testlib/training.h"
 
@@ -24,18 +22,10 @@ struct Experiment {
   bool direct = false;  // whether the plan is made without the planning side
 };
 
-// All that a job needs; the job points into it.
-class Bench {
+// The experiment's job.
+class Bench : public ToyJob {
  public:
   Bench(const Experiment& experiment, int num_devices);
-  const TrainingJob& job() const { return job_; }
-
- private:
-  nn::Model model_;
-  ToyParameters parameters_;
-  ToyInputs inputs_;
-  std::vector<std::unique_ptr<DeviceWorker>> workers_;
-  TrainingJob job_;
 };
 
 absl::StatusOr<Plan> PlanOf(const Experiment& experiment, const Schedule& schedule);

@@ -1,11 +1,11 @@
-"""Writes ddim.json and dpm_solver.json: trajectories of diffusers' DDIMScheduler and
-DPMSolverMultistepScheduler (DPM-Solver++ 2M) under a model that is a formula.
+"""Writes ddim.json, dpm_solver.json and dpm_solver_karras.json: trajectories of diffusers' DDIMScheduler and
+DPMSolverMultistepScheduler (DPM-Solver++ 2M; with Karras sigmas) under a model that is a formula.
 
     oracle/bin/python models/diffusion/testdata/make_sampler_goldens.py
 
 (The virtual environment of tests/golden/README.md.) The model predicts 0.5 x + sin(t / 100); x has 2 samples
 of 4 values. Each case has the scheduler's configuration, the timesteps visited, some of alphas_cumprod, and x
-before the first step and after the last.
+before the first step and after the last. Other processors differ in the last digits of alphas_cumprod and x.
 """
 
 import json
@@ -46,6 +46,26 @@ DPM_CASES = [
     ({**STABLE_DIFFUSION, "prediction_type": "v_prediction", "rescale_betas_zero_snr": True,
       "timestep_spacing": "trailing"}, 12),
     ({"beta_schedule": "squaredcos_cap_v2", **LEADING}, 10),
+    # Begins at the last timestep, whose abar is 2e-9.
+    ({"beta_schedule": "squaredcos_cap_v2", "prediction_type": "v_prediction"}, 10),
+]
+COSINE_300 = {"beta_schedule": "squaredcos_cap_v2", "num_train_timesteps": 300}
+KARRAS = {"use_karras_sigmas": True}
+KARRAS_CASES = [
+    ({**STABLE_DIFFUSION, **KARRAS}, 5),
+    ({**STABLE_DIFFUSION, **KARRAS}, 20),
+    # Here neighbouring sigmas share a timestep.
+    ({**STABLE_DIFFUSION, **KARRAS}, 300),
+    ({**STABLE_DIFFUSION, **KARRAS}, 1),
+    ({**STABLE_DIFFUSION, "prediction_type": "v_prediction", "timestep_spacing": "leading", **KARRAS}, 25),
+    ({**STABLE_DIFFUSION, "prediction_type": "sample", "timestep_spacing": "trailing", **KARRAS}, 7),
+    ({**STABLE_DIFFUSION, "prediction_type": "v_prediction", "rescale_betas_zero_snr": True,
+      "timestep_spacing": "trailing", **KARRAS}, 12),
+    (KARRAS, 10),
+    ({"num_train_timesteps": 200, "prediction_type": "sample", **KARRAS}, 9),
+    # Timesteps are truncated here. (With 1000 timesteps diffusers' fp32 makes 998 of the first one, 999.)
+    ({**COSINE_300, "prediction_type": "v_prediction", **KARRAS}, 10),
+    ({**COSINE_300, "prediction_type": "sample", **KARRAS}, 20),
 ]
 CHECKED_TIMESTEPS = [0, 1, 57, 100, 198, 199]
 
@@ -54,6 +74,8 @@ def trajectory(kind, config, steps):
     known = kind().config
     scheduler = kind(**{key: value for key, value in config.items() if key in known})
     scheduler.set_timesteps(steps)
+    if hasattr(scheduler, "set_begin_index"):
+        scheduler.set_begin_index(0)  # else the first of two equal timesteps would be left out
     start = torch.randn(2, 4, generator=torch.Generator().manual_seed(steps))
     x = start.double()
     for t in scheduler.timesteps:
@@ -71,3 +93,4 @@ def write(name, kind, cases):
 
 write("ddim.json", diffusers.DDIMScheduler, CASES)
 write("dpm_solver.json", diffusers.DPMSolverMultistepScheduler, DPM_CASES)
+write("dpm_solver_karras.json", diffusers.DPMSolverMultistepScheduler, KARRAS_CASES)
