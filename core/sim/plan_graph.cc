@@ -1,13 +1,13 @@
 #include "core/sim/plan_graph.h"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/proto/instruction_parts.h"
 #include "core/schedule/trace_stats.h"
+#include "core/schedule/weight_groups.h"
 #include "core/sim/check_plan.h"
 #include "core/sim/frozen_inbox.h"
 #include "core/sim/optimizer_time.h"
@@ -19,7 +19,7 @@ namespace {
 class GraphBuilder {
  public:
   GraphBuilder(const Plan& plan, const CostModel& cost)
-      : plan_(plan), cost_(cost), num_micro_batches_(MostMicroBatches(plan)) {}
+      : plan_(plan), cost_(cost), num_micro_batches_(MostMicroBatches(plan)), weights_(plan) {}
 
   absl::StatusOr<PlanGraph> Build() {
     DPIPE_RETURN_IF_ERROR(CheckPlanIndices(plan_, cost_));
@@ -155,7 +155,7 @@ class GraphBuilder {
     switch (instruction.kind()) {
       case Instruction::REDUCE_GRADS:
         node->awaits_reductions = plan_.stages(instruction.stage()).sharded();
-        return AddMember(rank, i, TwinOf(instruction.stage()), node);
+        return AddMember(rank, i, weights_.OfStage(instruction.stage()), node);
       case Instruction::GATHER_PARAMS:
         node->gathers = true;
         node->arrival = graph_.num_arrivals++;
@@ -261,38 +261,25 @@ class GraphBuilder {
 
   // ---- Collectives ----
 
-  // The first of the stages whose gradients are summed with this one's: those of the same layers in
-  // other chains.
-  int TwinOf(int stage) {
-    if (twins_.empty()) {
-      std::map<std::tuple<int, int, int>, int> first;
-      for (int s = 0; s < plan_.stages_size(); ++s) {
-        const Stage& of = plan_.stages(s);
-        const auto key = std::make_tuple(of.component(), of.layers().begin(), of.layers().end());
-        twins_.push_back(of.forward_only() ? s : first.emplace(key, s).first->second);
-      }
-    }
-    return twins_[stage];
-  }
-
   struct Member {
-    // Which collective: kind and stage, the layers of a reduction, or which of the rank's gathers.
+    // Which collective: a reduction of a weight group's layers, or which of the rank's gathers of a
+    // stage.
     std::tuple<bool, int, int, int> key;
     CollectiveMember at;
   };
 
-  void AddMember(int rank, int i, int stage, PlanNode* node) {
+  void AddMember(int rank, int i, int of, PlanNode* node) {
     const Instruction& instruction = plan_.devices(rank).instructions(i);
     node->kind = NodeKind::kCollective;
     if (node->gathers) {
       gathers_of_stage_.resize(plan_.stages_size(), {-1, 0});
-      auto& [of_rank, count] = gathers_of_stage_[stage];
+      auto& [of_rank, count] = gathers_of_stage_[of];
       if (of_rank != rank) count = 0;
       of_rank = rank;
-      members_.push_back({{true, stage, count++, 0}, {rank, i}});
+      members_.push_back({{true, of, count++, 0}, {rank, i}});
     } else {
       const Range& layers = instruction.layers();
-      members_.push_back({{false, stage, layers.begin(), layers.end()}, {rank, i}});
+      members_.push_back({{false, of, layers.begin(), layers.end()}, {rank, i}});
     }
   }
 
@@ -352,11 +339,11 @@ class GraphBuilder {
   const Plan& plan_;
   const CostModel& cost_;
   const int num_micro_batches_;
+  const WeightGroups weights_;
   PlanGraph graph_;
   std::vector<Nanos> optimizer_ns_;                    // by rank
   std::vector<std::vector<int>> stages_of_;            // by rank
   std::vector<std::vector<int>> sources_;              // by stage
-  std::vector<int> twins_;                             // by stage; empty until needed
   std::vector<std::pair<int, int>> gathers_of_stage_;  // (rank, its gathers so far)
   std::vector<Member> members_;
   // Of the rank at hand.
