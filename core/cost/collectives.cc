@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/reduction_chunks.h"
+
 namespace dpipe {
 namespace {
 
@@ -16,16 +18,12 @@ int Depth(int count) {
   return depth;
 }
 
-// (count - 1) steps of 1/count of the data.
-Nanos RingTime(int count, double bytes, const Link& link) {
-  return (count - 1) * link.latency_ns() + BytesTime(bytes * (count - 1) / count, link);
-}
+bool IsUneven(const CollectiveGroup& group) { return group.ranks_per_node == 0; }
 
-bool IsHierarchical(const CollectiveGroup& group) {
+// Several nodes with several of the ranks on each.
+bool IsChained(const CollectiveGroup& group) {
   return group.num_nodes > 1 && group.ranks_per_node > 1;
 }
-
-bool IsUneven(const CollectiveGroup& group) { return group.ranks_per_node == 0; }
 
 // `laps`: 1 for a reduce-scatter or an all-gather, 2 for both.
 Nanos LapsTime(const CollectiveGroup& group, int laps, int64_t bytes) {
@@ -36,13 +34,28 @@ Nanos LapsTime(const CollectiveGroup& group, int laps, int64_t bytes) {
            std::max(BytesTime(size * (n - 1) / n, group.within),
                     BytesTime(size * group.exchanged, group.between));
   }
-  const Nanos time =
-      laps * (n - 1) * group.slowest.latency_ns() + BytesTime(size * (n - 1) / n, group.slowest);
-  if (!IsHierarchical(group)) return time;
-  const Nanos latency = (laps - 1) * ((group.ranks_per_node - 1) * group.within.latency_ns() +
-                                      (group.num_nodes - 1) * group.between.latency_ns());
-  return std::min(time, latency + RingTime(group.ranks_per_node, size, group.within) +
-                            RingTime(group.num_nodes, size / group.interfaces, group.between));
+  return laps * (n - 1) * group.slowest.latency_ns() + BytesTime(size * (n - 1) / n, group.slowest);
+}
+
+// (count - 1) steps of 1/count of the data.
+Nanos RingTime(int count, double bytes, const Link& link) {
+  return (count - 1) * link.latency_ns() + BytesTime(bytes * (count - 1) / count, link);
+}
+
+// What chunks of a vector take to pass through a chain of nodes: `fill` steps besides one for each
+// chunk, in which an interface carries the vector `laps` times and `fill_laps` chunks alone.
+Nanos ChainTime(const CollectiveGroup& group, int64_t bytes, int fill, double laps, int fill_laps) {
+  const int64_t chunk = ReductionChunkBytes(group.num_nodes);
+  const int64_t num_chunks = std::max<int64_t>(1, (bytes + chunk - 1) / chunk);
+  const double carried =
+      laps * static_cast<double>(bytes) + static_cast<double>(fill_laps * std::min(chunk, bytes));
+  return (num_chunks + fill) * group.between.latency_ns() +
+         BytesTime(carried / group.interfaces, group.between);
+}
+
+Nanos TreeTime(const CollectiveGroup& group, int64_t bytes) {
+  return 2 * Depth(group.num_ranks) * group.slowest.latency_ns() +
+         BytesTime(2 * static_cast<double>(bytes), group.slowest);
 }
 
 }  // namespace
@@ -92,17 +105,41 @@ CollectiveGroup GroupOfRanks(const ClusterSpec& cluster, std::vector<int> ranks)
 Nanos AllReduceTime(const CollectiveGroup& group, int64_t bytes) {
   if (group.num_ranks <= 1) return 0;
   if (IsUneven(group)) return LapsTime(group, 2, bytes);
-  const Nanos tree = 2 * Depth(group.num_ranks) * group.slowest.latency_ns() +
-                     BytesTime(2 * static_cast<double>(bytes), group.slowest);
-  return std::min(tree, LapsTime(group, 2, bytes));
+  const int k = group.num_nodes;
+  if (!IsChained(group)) return std::min(TreeTime(group, bytes), LapsTime(group, 2, bytes));
+  const Nanos within = 2 * RingTime(group.ranks_per_node, bytes, group.within);
+  const int fill = 2 * k - 3;
+  if (k == 2) return within + ChainTime(group, bytes, fill, 1, 1);
+  return within + ChainTime(group, bytes, fill, 2, 2 * (k - 2));
 }
 
 Nanos ReduceScatterTime(const CollectiveGroup& group, int64_t bytes) {
-  return group.num_ranks <= 1 ? 0 : LapsTime(group, 1, bytes);
+  if (group.num_ranks <= 1) return 0;
+  if (!IsChained(group)) return LapsTime(group, 1, bytes);
+  const int k = group.num_nodes;
+  return RingTime(group.ranks_per_node, bytes, group.within) +
+         ChainTime(group, bytes, k - 1, 2.0 * (k - 1) / k, k - 1);
 }
 
 Nanos AllGatherTime(const CollectiveGroup& group, int64_t bytes) {
-  return ReduceScatterTime(group, bytes);
+  if (group.num_ranks <= 1) return 0;
+  if (!IsChained(group)) return LapsTime(group, 1, bytes);
+  return RingTime(group.ranks_per_node, bytes, group.within) +
+         RingTime(group.num_nodes, static_cast<double>(bytes) / group.interfaces, group.between);
+}
+
+Nanos NumberSumTime(const CollectiveGroup& group) {
+  if (!IsChained(group)) return AllReduceTime(group, sizeof(double));
+  return 2 * (Depth(group.ranks_per_node) * group.within.latency_ns() +
+              Depth(group.num_nodes) * group.between.latency_ns()) +
+         BytesTime(2 * sizeof(double), group.slowest);
+}
+
+int64_t RoomBytesOf(const CollectiveGroup& group, bool scatters, int64_t bytes) {
+  const NodeLayout layout = IsChained(group) ? NodeLayout{group.num_nodes, group.ranks_per_node}
+                                             : NodeLayout{1, group.num_ranks};
+  return ReductionRoomFor(layout, scatters, bytes, ReductionChunkBytes(layout.num_nodes))
+      .size_bytes();
 }
 
 Nanos BroadcastTime(const CollectiveGroup& group, int64_t bytes) {

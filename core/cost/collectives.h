@@ -16,25 +16,37 @@
 // (2009). Tree: up and down, the data streaming through (Sanders, Speck and Träff, "Two-tree
 // algorithms for full bandwidth broadcast, reduction and scan", 2009).
 //
-// Where the ranks lie on k > 1 nodes, l = n/k on each, there is also the hierarchical algorithm:
-// reduce-scatter inside each node, all-reduce between the nodes, all-gather inside each node. The l
-// ranks of a node each hold 1/l of the vector between the nodes and share the j interfaces that
-// they are attached to, so an interface carries 1/j of it:
+// The quickest of those that apply is taken, where each node holds one of the ranks or a single
+// node holds them all.
 //
-//   all-reduce      2 (l-1) alpha_in + 2 (l-1)/l x beta_in + 2 (k-1) alpha_out
-//                   + 2 (k-1)/k x/j beta_out
-//   reduce-scatter, all-gather: half of that
+// Where they lie on k > 1 nodes, l = n/k > 1 on each, the prices are those of what the runtime does
+// over NCCL (core/comm/nccl/exact_sums.h). Within its node a rank exchanges its share of 1/l with
+// the others, which between the nodes share the j interfaces that they are attached to. A sum goes
+// up a chain of the nodes and back, in chunks of c bytes at most (core/base/reduction_chunks.h), a
+// step each, m in number; a gathered shard goes straight to every other node:
 //
-// The quickest of those that apply is taken. Over NCCL the runtime does as the hierarchical one
-// does (core/comm/nccl/exact_sums.h): its chain of nodes carries 2 x/j for an all-reduce between
-// more than two nodes instead of 2 (k-1)/k x/j.
+//   all-reduce      2 (l-1) alpha_in + 2 (l-1)/l x beta_in
+//                   + (m + 2k-3) alpha_out + (2 x + 2 (k-2) c)/j beta_out
+//                                            (x + c)/j beta_out where k = 2
+//   reduce-scatter  (l-1) alpha_in + (l-1)/l x beta_in
+//                   + (m + k-1) alpha_out + (2 (k-1)/k x + (k-1) c)/j beta_out
+//   all-gather      (l-1) alpha_in + (l-1)/l x beta_in + (k-1) alpha_out + (k-1)/k x/j beta_out
+//
+// A chunk goes 2 (k-1) steps up and back, and each of the others comes a step behind. Where k > 2,
+// a node in the middle sends two chunks in a step, one up and one back, as soon as the first is on
+// its way back; where k = 2, each node sends one. A reduce-scatter's sums go from the last node to
+// the one that they are for, which receives one going up in the same step unless it is the first or
+// the last (of fewer than 2k chunks that is too much by up to a half; a price that were not would
+// be less for two halves than for the whole). The transfers within nodes run beside those between
+// them, but what ranks add up in between, which has no price of its own, takes about as long; so
+// they are added.
 //
 // Where the nodes hold different numbers of the ranks there is neither a ring nor a tree: every
 // rank exchanges shares with every other one, as the runtime does then. Of a lap, an interface of a
 // node with m of the ranks carries m (n-m)/n x/j, which is (n-1)/n x where m = j = 1.
 //
-// Every cost is a minimum of functions a + b x with a, b >= 0, so it never gets cheaper by cutting
-// a vector in two.
+// No cost gets cheaper by cutting a vector in two: each is a sum and a minimum of functions that do
+// not, a + b x with a, b >= 0, m and min(c, x).
 #ifndef DPIPE_CORE_COST_COLLECTIVES_H_
 #define DPIPE_CORE_COST_COLLECTIVES_H_
 
@@ -71,6 +83,12 @@ Nanos AllReduceTime(const CollectiveGroup& group, int64_t bytes);
 Nanos ReduceScatterTime(const CollectiveGroup& group, int64_t bytes);
 Nanos AllGatherTime(const CollectiveGroup& group, int64_t bytes);
 Nanos BroadcastTime(const CollectiveGroup& group, int64_t bytes);
+// Of a single number, which every rank gets: by a tree within nodes and one between them.
+Nanos NumberSumTime(const CollectiveGroup& group);
+
+// The memory besides its tensors that a rank needs for an all-reduce or a reduce-scatter over NCCL
+// (core/base/reduction_chunks.h).
+int64_t RoomBytesOf(const CollectiveGroup& group, bool scatters, int64_t bytes);
 
 }  // namespace dpipe
 

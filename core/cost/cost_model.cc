@@ -69,7 +69,7 @@ void CostModel::SetDevices() {
     interface_.push_back(InterfaceOfRank(cluster_, rank));
     ranks.push_back(rank);
   }
-  global_norm_ = AllReduce(ranks, sizeof(double));
+  global_norm_ = NumberSumTime(GroupOfRanks(cluster_, ranks));
 }
 
 CostModel::Prefixes CostModel::MakePrefixes(const ComponentProfile& component) {

@@ -129,14 +129,22 @@ class CostModel {
   // The network interface that a rank uses, of num_interfaces() over all nodes.
   int InterfaceOf(int rank) const { return interface_[rank]; }
   int num_interfaces() const { return cluster_.num_nodes() * interfaces_per_node_; }
-  // The quickest of the algorithms in collectives.h; 0 for one rank. Never less for two parts of
-  // the bytes than for the whole.
+  // As collectives.h has them; 0 for one rank. Never less for two parts of the bytes than for the
+  // whole.
   Nanos AllReduce(const std::vector<int>& ranks, int64_t bytes) const;
   Nanos ReduceScatter(const std::vector<int>& ranks, int64_t bytes) const;
   Nanos AllGather(const std::vector<int>& ranks, int64_t bytes) const;
   Nanos Broadcast(const std::vector<int>& ranks, int64_t bytes) const;
+  // The memory that each rank's communicator keeps for an all-reduce or a reduce-scatter of so many
+  // bytes over these ranks, by NCCL; transports between CPUs keep none.
+  int64_t ReductionRoomBytes(const CollectiveGroup& group, bool scatters, int64_t bytes) const {
+    return cluster_.collectives_use_compute() ? 0 : RoomBytesOf(group, scatters, bytes);
+  }
+  int64_t ReductionRoomBytes(const std::vector<int>& ranks, bool scatters, int64_t bytes) const {
+    return ReductionRoomBytes(Members(ranks), scatters, bytes);
+  }
   bool SpansNodes(const std::vector<int>& ranks) const { return Members(ranks).num_nodes > 1; }
-  // The all-reduce of one number over every rank, which a global gradient norm costs.
+  // The sum of one number over every rank, which a global gradient norm costs.
   Nanos GlobalNorm() const { return global_norm_; }
 
  private:

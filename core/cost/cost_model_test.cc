@@ -128,12 +128,11 @@ TEST(CostModelTest, LinksAndCollectivesByHand) {
   EXPECT_EQ(cost.AllReduce({3}, 1000), 0);
   EXPECT_EQ(cost.AllReduce({0, 1}, 1000), 2 * 10 + 500);  // ring of 2: each half there and back
   EXPECT_EQ(cost.AllReduce({0, 2}, 1000), 2 * 100 + 1000);
-  // Of 4 over both nodes: a ring would take 6 x 100 + 2 x 3/4 x 4000, a tree 4 x 100 + 2 x 4000;
-  // within the nodes, between them and back: 2 (10 + 1/2 x 2000) + 2 (100 + 1/2 x 4000).
-  EXPECT_EQ(cost.AllReduce({0, 1, 2, 3}, 4000), 2 * 1010 + 2 * 2100);
+  // Of 4 over both nodes, a chunk: 2 (10 + 1/2 x 2000) within the nodes, 2 (100 + 4000) between.
+  EXPECT_EQ(cost.AllReduce({0, 1, 2, 3}, 4000), 2 * 1010 + 2 * 4100);
   EXPECT_EQ(cost.AllReduce({0, 1, 2}, 4000), 4 * 100 + 5334);  // uneven nodes: 2 x 2/3 x 4000
   EXPECT_EQ(cost.AllReduce({0, 1, 2}, 3), 4 * 100 + 4);
-  EXPECT_EQ(cost.GlobalNorm(), 220 + 4 + 8);
+  EXPECT_EQ(cost.GlobalNorm(), 2 * 10 + 2 * 100 + 16);
 }
 
 TEST(CostModelTest, StageMemoryByHand) {

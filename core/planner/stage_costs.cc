@@ -319,6 +319,17 @@ int64_t ModelStageCosts::KeptBytesPerSample(const DeviceSeat& seat, LayerRange l
                         : cost_.SavedBytesPerSample(component_, layers);
 }
 
+int64_t ModelStageCosts::ReductionRoomBytes(const DeviceSeat& seat,
+                                            const std::vector<HeldStage>& held) const {
+  const CollectiveGroup& group = GroupOf({seat});
+  int64_t room = 0;
+  for (const HeldStage& stage : held) {
+    room = std::max(room, cost_.ReductionRoomBytes(group, options_.shards_state,
+                                                   cost_.GradientBytes(component_, stage.layers)));
+  }
+  return room;
+}
+
 int64_t ModelStageCosts::MemoryBytes(int device, const DeviceSeat& seat,
                                      const std::vector<HeldStage>& held) const {
   const Stash& stash = stashes_[device];
@@ -347,7 +358,8 @@ int64_t ModelStageCosts::MemoryBytes(int device, const DeviceSeat& seat,
     most = std::max(most, sum);
   }
   const int64_t hosted = device >= options_.first_host ? options_.hosted_bytes : 0;
-  return options_.frozen_bytes + hosted + state / shards + most + local_batch * transient;
+  return options_.frozen_bytes + hosted + state / shards + most + local_batch * transient +
+         ReductionRoomBytes(seat, held);
 }
 
 PartitionProblem MakePartitionProblem(const StageCosts& costs, const Schedule& schedule,

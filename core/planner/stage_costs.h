@@ -98,6 +98,8 @@ class ModelStageCosts : public StageCosts {
   int64_t ParameterBytes(LayerRange layers) const override {
     return cost_.ParameterBytes(component_, layers);
   }
+  // Of the sums over the seat's ranks; copies of its stages elsewhere are left out.
+  int64_t ReductionRoomBytes(const DeviceSeat& seat, const std::vector<HeldStage>& held) const;
   const std::vector<ChainValue>& values() const override { return tables_->values(); }
   Nanos TransferNs(int64_t forward_bytes, int64_t gradient_bytes, const DeviceSeat& from,
                    const DeviceSeat& to) const override;

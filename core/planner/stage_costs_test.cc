@@ -58,9 +58,11 @@ TEST(StageCostsTest, AStraightPipelineByHand) {
   EXPECT_EQ(costs.BackwardNs(first, {0, 3}), 3 * 2 * 1000);
   EXPECT_EQ(costs.LinkNs(1, first, second), 2 * (10 + 200));  // there and back, within a node
   EXPECT_EQ(costs.SyncNs({first}, {0, 2}), cost.AllReduce({0, 2}, 80));
-  // 40 bytes of weights, gradients and two moments each; two micro-batches in flight, then one.
-  EXPECT_EQ(costs.MemoryBytes(0, first, {{0, 0, {0, 2}}}), 1000 + 2 * 160 + 2 * 2 * 14);
-  EXPECT_EQ(costs.MemoryBytes(1, second, {{1, 0, {2, 4}}}), 1000 + 2 * 160 + 1 * 2 * 14);
+  // 40 bytes of weights, gradients and two moments each; two micro-batches in flight, then one. To
+  // sum up 80 bytes over two ranks, two rows of 80 + 64.
+  const int64_t kept = 1000 + 2 * 144;
+  EXPECT_EQ(costs.MemoryBytes(0, first, {{0, 0, {0, 2}}}), kept + 2 * 160 + 2 * 2 * 14);
+  EXPECT_EQ(costs.MemoryBytes(1, second, {{1, 0, {2, 4}}}), kept + 2 * 160 + 1 * 2 * 14);
 }
 
 TEST(StageCostsTest, RecomputationKeepsTheInputsAlone) {
@@ -71,7 +73,8 @@ TEST(StageCostsTest, RecomputationKeepsTheInputsAlone) {
   EXPECT_EQ(costs.ComputeNs(seat, {2, 4}), 2 * 2 * 3000);
   EXPECT_EQ(costs.BackwardNs(seat, {2, 4}), 2 * 2 * 1000);
   // The value at the cut, and what one micro-batch saves while its backward pass runs.
-  EXPECT_EQ(costs.MemoryBytes(1, seat, {{1, 0, {2, 4}}}), 2 * 160 + 2 * 100 + 2 * 14);
+  EXPECT_EQ(costs.MemoryBytes(1, seat, {{1, 0, {2, 4}}}),
+            2 * 160 + 2 * 100 + 2 * 14 + 2 * 144);  // the last: room to sum up in
 }
 
 TEST(StageCostsTest, UnlikeReplicasReshardAndShare) {
@@ -145,8 +148,10 @@ TEST(StageCostsTest, StagesOfADeviceNeedNotPeakTogether) {
   EXPECT_EQ(problem.num_micro_batches, 3);
   const DeviceSeat seat{0, 1, false};
   // Of 7 bytes a layer: 3 x 1 + 1 x 3 or 2 x 1 + 2 x 3 layers, never 3 x 1 + 2 x 3.
-  EXPECT_EQ(costs.MemoryBytes(0, seat, {{0, 0, {0, 1}}, {1, 0, {1, 4}}}), 4 * 160 + 8 * 7);
-  EXPECT_EQ(costs.MemoryBytes(0, seat, {{0, 0, {0, 3}}, {1, 0, {3, 4}}}), 4 * 160 + 10 * 7);
+  // To sum up 120 bytes over four ranks: three others' shares of two chunks.
+  const int64_t room = 2 * 3 * (128 + 64);
+  EXPECT_EQ(costs.MemoryBytes(0, seat, {{0, 0, {0, 1}}, {1, 0, {1, 4}}}), room + 4 * 160 + 8 * 7);
+  EXPECT_EQ(costs.MemoryBytes(0, seat, {{0, 0, {0, 3}}, {1, 0, {3, 4}}}), room + 4 * 160 + 10 * 7);
 }
 
 TEST(BackboneTablesTest, WorkspacesOfRangesAreTheCostModels) {

@@ -1,6 +1,7 @@
 #include "core/schedule/memory.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
@@ -14,11 +15,29 @@
 namespace dpipe {
 
 PlanMemory::PlanMemory(const Plan& plan, const CostModel& cost)
-    : plan_(plan), cost_(cost), stages_(plan.devices_size()) {
+    : plan_(plan), cost_(cost), stages_(plan.devices_size()), weights_(plan) {
   for (const Stage& stage : plan.stages()) {
     for (int rank : stage.ranks()) stages_[rank].push_back(stage.id());
   }
   for (int c = 0; c < plan.chains_size(); ++c) boundaries_.push_back(BoundariesOf(plan, c, cost));
+}
+
+int64_t PlanMemory::ReductionRoomBytes(int rank) const {
+  std::map<int, int64_t> most_bytes;  // of a reduction, by stage
+  for (const Instruction& instruction : plan_.devices(rank).instructions()) {
+    if (instruction.kind() != Instruction::REDUCE_GRADS &&
+        instruction.kind() != Instruction::SYNC_PARAMS) {
+      continue;
+    }
+    int64_t& most = most_bytes[instruction.stage()];
+    most = std::max(most, instruction.bytes());
+  }
+  int64_t room = 0;
+  for (const auto& [stage, bytes] : most_bytes) {
+    const bool scatters = plan_.stages(stage).sharded();
+    room = std::max(room, cost_.ReductionRoomBytes(weights_.GroupOf(stage).ranks, scatters, bytes));
+  }
+  return room;
 }
 
 RankMemory PlanMemory::OfRank(int rank) const {
@@ -28,7 +47,7 @@ RankMemory PlanMemory::OfRank(int rank) const {
   passes.AddTo(&timeline);
   frozen.AddTo(&timeline);
   RankMemory memory;
-  memory.state_bytes = frozen.WeightBytes();
+  memory.state_bytes = frozen.WeightBytes() + ReductionRoomBytes(rank);
   for (int s : stages_[rank]) {
     const Stage& stage = plan_.stages(s);
     if (stage.forward_only()) continue;

@@ -3,9 +3,10 @@
 // A rank holds: its stages' weights, gradients and moments (a forward-only stage shares those of
 // its second lap; of a sharded stage an even part; of a relaxed plan also the copies of weights
 // that it needs at most); the weights of the frozen layers that it runs;
-// what passes keep and hand on (pass_memory.h); what frozen work keeps (frozen_memory.h); the
-// largest workspace of a running instruction. Steps repeat, so what this step makes for the next
-// one is counted beside what the last one made for this one.
+// the room that sums over its stages' ranks take in the communicator
+// (core/base/reduction_chunks.h); what passes keep and hand on (pass_memory.h); what frozen work
+// keeps (frozen_memory.h); the largest workspace of a running instruction. Steps repeat, so what
+// this step makes for the next one is counted beside what the last one made for this one.
 #ifndef DPIPE_CORE_SCHEDULE_MEMORY_H_
 #define DPIPE_CORE_SCHEDULE_MEMORY_H_
 
@@ -16,6 +17,7 @@
 #include "core/cost/cost_model.h"
 #include "core/proto/plan.pb.h"
 #include "core/schedule/boundary.h"
+#include "core/schedule/weight_groups.h"
 
 namespace dpipe {
 
@@ -35,10 +37,14 @@ class PlanMemory {
   RankMemory OfRank(int rank) const;
 
  private:
+  // For the largest of the rank's reductions, which come one after another.
+  int64_t ReductionRoomBytes(int rank) const;
+
   const Plan& plan_;
   const CostModel& cost_;
   std::vector<std::vector<int>> stages_;     // by rank
   std::vector<ChainBoundaries> boundaries_;  // by chain
+  const WeightGroups weights_;
 };
 
 // The same for one rank alone.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/reduction_chunks.h"
 #include "core/cost/fake_profile.h"
 #include "core/schedule/generators.h"
 #include "core/schedule/lower.h"
@@ -69,6 +70,29 @@ TEST(MemoryTest, OutputsForTheNextStepAreHeldBesideThisSteps) {
   EXPECT_EQ(memory.instruction_bytes, (std::vector<int64_t>{16, 32, 32, 32, 24, 24, 16}));
   EXPECT_EQ(memory.peak_bytes, 32);
   EXPECT_EQ(memory.peak_instruction, 1);
+}
+
+// Two stages on two ranks each: what the communicator allocates to sum up a stage's gradients.
+TEST(MemoryTest, RoomForReductionsCounts) {
+  UniformProfileOptions profile;
+  profile.num_layers = 2;
+  profile.parameter_bytes = int64_t{100} << 20;
+  const CostModel cost = *CostModel::Create(UniformProfile(profile), IdealCluster(4));
+  const PipelineLayout layout = StraightLayout(4, 2, 2, {{{0, 1}, 2}, {{1, 2}, 2}});
+  const auto plan = LowerPlan(layout, *MakeSchedule("1f1b", {2, 2}), {}, cost);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const int64_t room =
+      ReductionRoomFor({1, 2}, false, cost.GradientBytes(0, {0, 1}), ReductionChunkBytes(1))
+          .size_bytes();
+  EXPECT_GT(room, int64_t{32} << 20);
+  // CPUs sum up in the tensors.
+  ClusterSpec cpus = IdealCluster(4);
+  cpus.set_collectives_use_compute(true);
+  const CostModel cost_on_cpus = *CostModel::Create(UniformProfile(profile), cpus);
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(MemoryOfRank(*plan, rank, cost).state_bytes, cost.StateBytes(0, {0, 1}) + room);
+    EXPECT_EQ(MemoryOfRank(*plan, rank, cost_on_cpus).state_bytes, cost.StateBytes(0, {0, 1}));
+  }
 }
 
 TEST(MemoryTest, TheLimitIsNamed) {

@@ -11,58 +11,52 @@ namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 
-// Kernels and NCCL are quickest with pieces of 16 bytes.
-int64_t AlignedFloats(int64_t count) { return (count + 3) / 4 * 4; }
+ReductionRoom RoomOf(const ExactReduction& reduction) {
+  return ReductionRoomFor(reduction.layout, !reduction.sums.empty(), BytesOf(reduction.tensors),
+                          reduction.chunk_bytes);
+}
 
 // Where the chunks that are under way lie in a reduction's room. Chunk c has slot c mod the number
 // of slots; there a slice has a row for each other rank of the node, in which its share arrives,
-// and where this rank needs it, one for the sum that it adds to. Beyond the slots is the landing,
-// where a slice's sum arrives from the last node.
+// and where there is one more, that is for the sum that it adds to. Beyond the slots is the
+// landing, where a slice's sum arrives from the last node.
 class Room {
  public:
   explicit Room(const ExactReduction& reduction)
       : local_(reduction.layout.LocalOf(reduction.group.own.index)),
-        // A chunk is received, added up, and sent to the next node.
-        num_slots_(reduction.layout.num_nodes == 1 ? 2 : 3) {
-    const bool scatters = !reduction.sums.empty();
-    // Where this rank's share is the first term, an all-reduce adds to it in its place.
-    const bool adds_here =
-        reduction.group.own.index >= reduction.layout.ranks_per_node || (local_ == 0 && scatters);
-    num_rows_ = reduction.layout.ranks_per_node - 1 + (adds_here ? 1 : 0);
-    has_landing_ = reduction.layout.num_nodes > 1 && scatters;
+        room_(RoomOf(reduction)),
+        row_floats_(room_.row_bytes / kFloatBytes) {
     for (const Chunk& chunk : reduction.chunks) {
       offsets_.emplace_back();
-      int64_t floats = 0;
+      int64_t bytes = 0;
       for (const Slice& slice : chunk) {
-        offsets_.back().push_back(floats);
-        floats += AlignedFloats(slice.shares[local_].count);
+        offsets_.back().push_back(bytes / kFloatBytes);
+        bytes += AlignedForReduction(slice.shares[local_].count * kFloatBytes);
       }
-      row_floats_ = std::max(row_floats_, floats);
+      DPIPE_CHECK(bytes <= room_.row_bytes) << bytes << " in a row of " << room_.row_bytes;
     }
   }
 
-  int64_t Floats() const { return row_floats_ * (num_slots_ * num_rows_ + (has_landing_ ? 1 : 0)); }
   // The row of another rank of the node.
   float* RowOf(float* room, int local, int64_t chunk, size_t slice) const {
     return Row(room, local < local_ ? local : local - 1, chunk, slice);
   }
   float* SumRow(float* room, int64_t chunk, size_t slice) const {
-    return Row(room, num_rows_ - 1, chunk, slice);
+    return Row(room, room_.num_rows - 1, chunk, slice);
   }
   float* Landing(float* room, int64_t chunk, size_t slice) const {
-    return room + num_slots_ * num_rows_ * row_floats_ + offsets_[chunk][slice];
+    return room + room_.num_slots * room_.num_rows * row_floats_ + offsets_[chunk][slice];
   }
 
  private:
   float* Row(float* room, int64_t row, int64_t chunk, size_t slice) const {
-    return room + (chunk % num_slots_ * num_rows_ + row) * row_floats_ + offsets_[chunk][slice];
+    return room + (chunk % room_.num_slots * room_.num_rows + row) * row_floats_ +
+           offsets_[chunk][slice];
   }
 
   const int local_;
-  const int64_t num_slots_;
-  int64_t num_rows_ = 0;
-  bool has_landing_ = false;
-  int64_t row_floats_ = 0;                     // of all slices of a chunk
+  const ReductionRoom room_;
+  const int64_t row_floats_;
   std::vector<std::vector<int64_t>> offsets_;  // of a slice in a row, by chunk
 };
 
@@ -259,7 +253,7 @@ class ReductionSteps {
 ExactReduction AllReduceOf(RankGroup group, NodeLayout layout, int64_t chunk_bytes,
                            std::vector<Tensor> tensors) {
   std::vector<Chunk> chunks = AllReduceChunks(tensors, layout, chunk_bytes);
-  return {std::move(group), layout, std::move(tensors), {}, std::move(chunks)};
+  return {std::move(group), layout, chunk_bytes, std::move(tensors), {}, std::move(chunks)};
 }
 
 ExactReduction ReduceScatterOf(RankGroup group, NodeLayout layout, int64_t chunk_bytes,
@@ -269,12 +263,11 @@ ExactReduction ReduceScatterOf(RankGroup group, NodeLayout layout, int64_t chunk
     DPIPE_CHECK_EQ(sums[i].num_elements(), group.own.Size(tensors[i].num_elements()));
   }
   std::vector<Chunk> chunks = ReduceScatterChunks(tensors, layout, chunk_bytes);
-  return {std::move(group), layout, std::move(tensors), std::move(sums), std::move(chunks)};
+  return {std::move(group),   layout,          chunk_bytes,
+          std::move(tensors), std::move(sums), std::move(chunks)};
 }
 
-int64_t RoomBytes(const ExactReduction& reduction) {
-  return Room(reduction).Floats() * kFloatBytes;
-}
+int64_t RoomBytes(const ExactReduction& reduction) { return RoomOf(reduction).size_bytes(); }
 
 absl::Status EnqueueReduction(const NcclCall& call, const ExactReduction& reduction,
                               const Tensor& room) {

@@ -35,6 +35,7 @@ namespace dpipe {
 struct ExactReduction {
   RankGroup group;
   NodeLayout layout;
+  int64_t chunk_bytes = 0;
   std::vector<Tensor> tensors;  // that this rank brings
   std::vector<Tensor> sums;     // empty for an all-reduce
   std::vector<Chunk> chunks;
@@ -47,7 +48,8 @@ ExactReduction AllReduceOf(RankGroup group, NodeLayout layout, int64_t chunk_byt
 ExactReduction ReduceScatterOf(RankGroup group, NodeLayout layout, int64_t chunk_bytes,
                                std::vector<Tensor> tensors, std::vector<Tensor> sums);
 
-// How many bytes of fp32 memory a reduction works with besides its tensors.
+// How many bytes of fp32 memory a reduction works with besides its tensors: those of
+// ReductionRoomFor.
 int64_t RoomBytes(const ExactReduction& reduction);
 // Enqueues all of it on the call's stream. `room` has as many bytes or more.
 absl::Status EnqueueReduction(const NcclCall& call, const ExactReduction& reduction,

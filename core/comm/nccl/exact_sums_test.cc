@@ -67,17 +67,21 @@ TEST(ReductionSlicesTest, SlicesCoverEveryElementOnce) {
   for (const NodeLayout layout : {NodeLayout{1, 3}, NodeLayout{2, 2}, NodeLayout{3, 4}}) {
     for (const bool scatters : {false, true}) {
       constexpr int64_t kBytes = 512;
+      const int64_t row_bytes =
+          ReductionRoomFor(layout, scatters, BytesOf(tensors), kBytes).row_bytes;
       const std::vector<Chunk> chunks = scatters ? ReduceScatterChunks(tensors, layout, kBytes)
                                                  : AllReduceChunks(tensors, layout, kBytes);
       std::vector<std::vector<int>> times;
       for (const Tensor& t : tensors) times.emplace_back(t.num_elements());
       for (const Chunk& chunk : chunks) {
         int64_t bytes = 0;
+        std::vector<int64_t> rows(layout.ranks_per_node, 0);
         for (const Slice& slice : chunk) {
           ASSERT_EQ(static_cast<int>(slice.shares.size()), layout.ranks_per_node);
           for (int local = 0; local < layout.ranks_per_node; ++local) {
             const ElementRange& share = slice.shares[local];
             bytes += 4 * share.count;
+            rows[local] += AlignedForReduction(4 * share.count);
             for (int64_t i = 0; i < share.count; ++i) ++times[slice.tensor][share.begin + i];
             if (!scatters) {
               EXPECT_TRUE(share.begin % 4 == 0 || share.count == 0);
@@ -91,11 +95,37 @@ TEST(ReductionSlicesTest, SlicesCoverEveryElementOnce) {
           }
         }
         EXPECT_GT(bytes, 0);
+        for (int64_t row : rows) EXPECT_LE(row, row_bytes);
         EXPECT_TRUE(chunk.size() == 1 || bytes <= kBytes) << bytes;
       }
       for (const std::vector<int>& each : times) {
         EXPECT_EQ(each, std::vector<int>(each.size(), 1));
       }
+    }
+  }
+}
+
+// The last rank of a node has all of what is too small to be divided.
+TEST(ReductionSlicesTest, TensorsThatOneRankHasWholeFillItsRow) {
+  const std::vector<Tensor> tensors = Sized(std::vector<int64_t>(100, 3));
+  const std::vector<Chunk> chunks = AllReduceChunks(tensors, {1, 4}, 1024);
+  EXPECT_EQ(ReductionRoomFor({1, 4}, false, BytesOf(tensors), 1024).row_bytes, 256 + 64);
+  ASSERT_EQ(chunks.size(), 5u);
+  EXPECT_EQ(chunks[0].size(), 20u);
+}
+
+TEST(ReductionSlicesTest, ChunksAreSmallerTheMoreNodesThereAre) {
+  constexpr int64_t kMiB = 1 << 20;
+  EXPECT_EQ(ReductionChunkBytes(1), 32 * kMiB);
+  EXPECT_EQ(ReductionChunkBytes(2), 16 * kMiB);
+  EXPECT_EQ(ReductionChunkBytes(8), 4 * kMiB);
+  EXPECT_EQ(ReductionChunkBytes(100), 2 * kMiB);
+  for (int num_nodes = 1; num_nodes <= 64; ++num_nodes) {
+    const int64_t chunk_bytes = ReductionChunkBytes(num_nodes);
+    EXPECT_EQ(chunk_bytes % kReductionAlignment, 0);
+    for (int l = 2; l <= 8; ++l) {
+      const ReductionRoom room = ReductionRoomFor({num_nodes, l}, true, 1 << 30, chunk_bytes);
+      EXPECT_LE(room.size_bytes(), 65 * kMiB) << num_nodes << " nodes of " << l;
     }
   }
 }

@@ -80,7 +80,7 @@ Communicator::StartedCollective NcclCollectives::Start(CommStream::Operation ope
 }
 
 int64_t NcclCollectives::ChunkBytes(NodeLayout layout) const {
-  return options_.chunk_bytes > 0 ? options_.chunk_bytes : ChunkBytesFor(layout);
+  return options_.chunk_bytes > 0 ? options_.chunk_bytes : ReductionChunkBytes(layout.num_nodes);
 }
 
 // Larger than ever before, or as it is.

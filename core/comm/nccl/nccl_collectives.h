@@ -29,7 +29,7 @@ class NcclCollectives {
     int size = 1;
     std::shared_ptr<Device> device;
     std::vector<int> nodes;   // of the ranks; empty: all are on one
-    int64_t chunk_bytes = 0;  // of a reduction's tensors a step; 0: ChunkBytesFor
+    int64_t chunk_bytes = 0;  // of a reduction's tensors a step; 0: ReductionChunkBytes
   };
   // `stream` and `failure` outlive it and what it returns.
   NcclCollectives(Options options, CommStream* stream, NcclFailure* failure);

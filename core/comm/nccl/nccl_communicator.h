@@ -68,7 +68,7 @@ struct NcclOptions {
   absl::Duration deadline = absl::Seconds(120);
   std::shared_ptr<NcclPeers> peers;
   std::vector<int> nodes;   // where each rank is, numbered in any way; empty: all on one node
-  int64_t chunk_bytes = 0;  // of a reduction's tensors a step (exact_sums.h); 0: ChunkBytesFor
+  int64_t chunk_bytes = 0;  // of a reduction's tensors a step; 0: ReductionChunkBytes
 };
 
 // Returns when all ranks have come; a rank that cannot tells the others. FailedPrecondition for a

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "core/base/philox.h"
+#include "core/base/reduction_chunks.h"
 #include "core/base/shard.h"
 #include "core/comm/nccl/connect_nccl.h"
 #include "core/comm/nccl/fake_nccl.h"
@@ -280,8 +281,11 @@ TEST(NcclCommunicatorTest, ChunksShareTheRoomOfAReduction) {
     return device->Synchronize();
   }));
   const int64_t gradients_bytes = 2 * 4 * kCount * 4;
-  const int64_t room_bytes = 2 * 2 * ChunkBytesFor({1, 2}) / 2;
+  const int64_t room_bytes =
+      2 * ReductionRoomFor({1, 2}, false, 4 * kCount * 4, ReductionChunkBytes(1)).size_bytes();
+  EXPECT_LE(room_bytes, 2 * (int64_t{32} << 20) + 4096);
   EXPECT_LE(most_bytes, gradients_bytes + room_bytes + 4096);
+  EXPECT_GE(job.live_bytes(), room_bytes);  // the communicators keep it
 }
 
 TEST(NcclCommunicatorTest, SumsAreInRankOrderAndTheSameBitsEverywhere) {

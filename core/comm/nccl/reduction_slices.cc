@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/check.h"
 #include "core/base/shard.h"
 
 namespace dpipe {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
-// Kernels and NCCL are quickest with pieces of 16 bytes.
-constexpr int64_t kAlignedFloats = 16 / kFloatBytes;
+constexpr int64_t kAlignedFloats = kReductionAlignment / kFloatBytes;
 
 // Number `shard.index` of the parts of n elements, which begin at aligned ones.
 ElementRange AlignedPart(Shard shard, int64_t n) {
@@ -30,7 +30,10 @@ int64_t ElementsOf(const Slice& slice) {
 // Fills chunks one after another.
 class ChunkBuilder {
  public:
-  explicit ChunkBuilder(int64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
+  ChunkBuilder(absl::Span<const Tensor> tensors, NodeLayout layout, int64_t chunk_bytes)
+      : chunk_bytes_(chunk_bytes),
+        row_bytes_(ReductionRoomFor(layout, false, BytesOf(tensors), chunk_bytes).row_bytes),
+        rows_(layout.ranks_per_node, 0) {}
 
   // How many slices so much of a tensor has to be.
   int NumParts(int64_t num_elements) const {
@@ -39,19 +42,33 @@ class ChunkBuilder {
   void Add(Slice slice) {
     const int64_t bytes = ElementsOf(slice) * kFloatBytes;
     if (bytes == 0) return;
-    if (chunks_.empty() || bytes_ + bytes > chunk_bytes_) {
+    if (chunks_.empty() || bytes_ + bytes > chunk_bytes_ || !RowsHold(slice)) {
       chunks_.emplace_back();
       bytes_ = 0;
+      std::fill(rows_.begin(), rows_.end(), 0);
+      DPIPE_CHECK(RowsHold(slice)) << "a slice of " << bytes << " bytes in rows of " << row_bytes_;
     }
+    for (size_t i = 0; i < rows_.size(); ++i) rows_[i] += RowBytesOf(slice.shares[i]);
     chunks_.back().push_back(std::move(slice));
     bytes_ += bytes;
   }
   std::vector<Chunk> Take() { return std::move(chunks_); }
 
  private:
-  const int64_t chunk_bytes_;
+  static int64_t RowBytesOf(const ElementRange& share) {
+    return AlignedForReduction(share.count * kFloatBytes);
+  }
+  bool RowsHold(const Slice& slice) const {
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      if (rows_[i] + RowBytesOf(slice.shares[i]) > row_bytes_) return false;
+    }
+    return true;
+  }
+
+  const int64_t chunk_bytes_, row_bytes_;
   std::vector<Chunk> chunks_;
-  int64_t bytes_ = 0;  // of the last
+  int64_t bytes_ = 0;          // of the last
+  std::vector<int64_t> rows_;  // of the last, by rank of the node
 };
 
 }  // namespace
@@ -79,13 +96,15 @@ NodeLayout LayoutOf(const RankGroup& group, absl::Span<const int> nodes) {
   return layout;
 }
 
-int64_t ChunkBytesFor(NodeLayout layout) {
-  return layout.num_nodes == 1 ? int64_t{32} << 20 : int64_t{16} << 20;
+int64_t BytesOf(absl::Span<const Tensor> tensors) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor.size_bytes();
+  return bytes;
 }
 
 std::vector<Chunk> AllReduceChunks(absl::Span<const Tensor> tensors, NodeLayout layout,
                                    int64_t chunk_bytes) {
-  ChunkBuilder chunks(chunk_bytes);
+  ChunkBuilder chunks(tensors, layout, chunk_bytes);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const int64_t n = tensors[i].num_elements();
     const int num_parts = chunks.NumParts(n);
@@ -104,7 +123,7 @@ std::vector<Chunk> AllReduceChunks(absl::Span<const Tensor> tensors, NodeLayout 
 
 std::vector<Chunk> ReduceScatterChunks(absl::Span<const Tensor> tensors, NodeLayout layout,
                                        int64_t chunk_bytes) {
-  ChunkBuilder chunks(chunk_bytes);
+  ChunkBuilder chunks(tensors, layout, chunk_bytes);
   const int size = layout.num_nodes * layout.ranks_per_node;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const int64_t n = tensors[i].num_elements();

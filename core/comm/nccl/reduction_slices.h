@@ -7,20 +7,11 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "core/base/reduction_chunks.h"
 #include "core/comm/contract.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe {
-
-// How a group's ranks lie on nodes: neighbouring ranks on each, equally many.
-struct NodeLayout {
-  int num_nodes = 1;
-  int ranks_per_node = 1;
-
-  int NodeOf(int member) const { return member / ranks_per_node; }
-  int LocalOf(int member) const { return member % ranks_per_node; }
-  int MemberAt(int node, int local) const { return node * ranks_per_node + local; }
-};
 
 // `nodes`: the node of every rank of the job; empty: all are on one. A group is taken for one node
 // whose nodes have one rank each (within them there is nothing to exchange), different numbers of
@@ -43,12 +34,11 @@ struct Slice {
 // The slices that take a step together.
 using Chunk = std::vector<Slice>;
 
-// How many bytes of the tensors a chunk had better have. Larger chunks take longer to pass a chain
-// of nodes, smaller ones take more calls; with these a reduction's room comes to some 64 MiB.
-int64_t ChunkBytesFor(NodeLayout layout);
+int64_t BytesOf(absl::Span<const Tensor> tensors);
 
 // Cover all elements of `tensors`, fp32, in their order. A chunk has at most `chunk_bytes` or a
-// single slice. Shares begin at multiples of 16 bytes.
+// single slice, and no rank's shares of it take more than a row of ReductionRoomFor. Shares begin
+// at multiples of 16 bytes, in the tensors and in rows.
 std::vector<Chunk> AllReduceChunks(absl::Span<const Tensor> tensors, NodeLayout layout,
                                    int64_t chunk_bytes);
 // The same, where the shares of the slices of home h are parts of those that the ranks of node h
