@@ -136,9 +136,10 @@ class CostModel {
   Nanos AllGather(const std::vector<int>& ranks, int64_t bytes) const;
   Nanos Broadcast(const std::vector<int>& ranks, int64_t bytes) const;
   // The memory that each rank's communicator keeps for an all-reduce or a reduce-scatter of so many
-  // bytes over these ranks, by NCCL; transports between CPUs keep none.
+  // bytes over these ranks, by NCCL; transports between CPUs, or parts of one GPU, keep none.
   int64_t ReductionRoomBytes(const CollectiveGroup& group, bool scatters, int64_t bytes) const {
-    return cluster_.collectives_use_compute() ? 0 : RoomBytesOf(group, scatters, bytes);
+    const bool by_nccl = !cluster_.collectives_use_compute() && !cluster_.devices_share_memory();
+    return by_nccl ? RoomBytesOf(group, scatters, bytes) : 0;
   }
   int64_t ReductionRoomBytes(const std::vector<int>& ranks, bool scatters, int64_t bytes) const {
     return ReductionRoomBytes(Members(ranks), scatters, bytes);

@@ -85,13 +85,17 @@ TEST(MemoryTest, RoomForReductionsCounts) {
       ReductionRoomFor({1, 2}, false, cost.GradientBytes(0, {0, 1}), ReductionChunkBytes(1))
           .size_bytes();
   EXPECT_GT(room, int64_t{32} << 20);
-  // CPUs sum up in the tensors.
-  ClusterSpec cpus = IdealCluster(4);
+  const int64_t without = cost.StateBytes(0, {0, 1});
+  // CPUs sum up in the tensors, and so do parts of one GPU.
+  ClusterSpec cpus = IdealCluster(4), parts = IdealCluster(4);
   cpus.set_collectives_use_compute(true);
+  parts.set_devices_share_memory(true);
   const CostModel cost_on_cpus = *CostModel::Create(UniformProfile(profile), cpus);
+  const CostModel cost_on_parts = *CostModel::Create(UniformProfile(profile), parts);
   for (int rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(MemoryOfRank(*plan, rank, cost).state_bytes, cost.StateBytes(0, {0, 1}) + room);
-    EXPECT_EQ(MemoryOfRank(*plan, rank, cost_on_cpus).state_bytes, cost.StateBytes(0, {0, 1}));
+    EXPECT_EQ(MemoryOfRank(*plan, rank, cost).state_bytes, without + room);
+    EXPECT_EQ(MemoryOfRank(*plan, rank, cost_on_cpus).state_bytes, without);
+    EXPECT_EQ(MemoryOfRank(*plan, rank, cost_on_parts).state_bytes, without);
   }
 }
 

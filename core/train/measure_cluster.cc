@@ -215,6 +215,7 @@ absl::StatusOr<ClusterSpec> MeasureCluster(const TrainingJob& job) {
   cluster.set_num_nodes(1);
   cluster.set_devices_per_node(n);
   cluster.set_collectives_use_compute(on_cpus);
+  cluster.set_devices_share_memory(num_processes == 1 && cuda::ShareOneGpu(DevicesOf(job)));
   const std::vector<int64_t> usable = cuda::UsableBytes(DevicesOf(job));
   cluster.set_memory_bytes_per_device(*std::min_element(usable.begin(), usable.end()));
   Nanos latency_ns = kNanosPerMicro;

@@ -1,5 +1,6 @@
 #include "core/tensor/cuda/usable_memory.h"
 
+#include <algorithm>
 #include <map>
 
 #include "core/tensor/cuda/cuda_device.h"
@@ -31,6 +32,15 @@ std::vector<int64_t> UsableBytes(const std::vector<std::shared_ptr<Device>>& dev
     usable.push_back(gpu == nullptr ? 0 : Usable(*gpu) / num_sharing[gpu->index]);
   }
   return usable;
+}
+
+bool ShareOneGpu(const std::vector<std::shared_ptr<Device>>& devices) {
+  const Gpu* const first = devices.empty() ? nullptr : GpuOf(*devices[0]);
+  if (first == nullptr || devices.size() == 1) return false;
+  return std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
+    const Gpu* const gpu = GpuOf(*device);
+    return gpu != nullptr && gpu->index == first->index;
+  });
 }
 
 }  // namespace dpipe::cuda

@@ -15,6 +15,9 @@ namespace dpipe::cuda {
 // whose memory is not known.
 std::vector<int64_t> UsableBytes(const std::vector<std::shared_ptr<Device>>& devices);
 
+// Whether they are several devices, all of one GPU.
+bool ShareOneGpu(const std::vector<std::shared_ptr<Device>>& devices);
+
 }  // namespace dpipe::cuda
 
 #endif  // DPIPE_CORE_TENSOR_CUDA_USABLE_MEMORY_H_

@@ -31,6 +31,15 @@ TEST_F(UsableMemoryTest, VirtualDevicesShareTheirGpus) {
   EXPECT_THAT(UsableBytes({(*devices)[2]}), ElementsAre(70000)) << "the others rest";
 }
 
+TEST_F(UsableMemoryTest, TellsPartsOfOneGpu) {
+  driver_.SetNumGpus(2);
+  const auto parts = *CreateVirtualCudaDevices(&driver_, 2);
+  EXPECT_TRUE(ShareOneGpu(parts));
+  EXPECT_FALSE(ShareOneGpu({parts[0]}));
+  EXPECT_FALSE(ShareOneGpu(*CreateCudaDevices(&driver_, 2)));
+  EXPECT_FALSE(ShareOneGpu({Device::Cpu(), Device::Cpu()}));
+}
+
 TEST_F(UsableMemoryTest, OfTheHostNothingIsSaid) {
   driver_.gpus()[0].memory_bytes = 0;
   EXPECT_THAT(UsableBytes({Device::Cpu(), (*CreateCudaDevices(&driver_, 1))[0]}),
