@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "bench/forwarding_communicator.h"
 #include "core/comm/in_process.h"
 #include "core/report/progress.h"
 #include "core/tensor/device_worker.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testlib/forwarding_communicator.h"
 #include "tests/testlib/toy_model.h"
 
 namespace dpipe::bench {
@@ -24,7 +24,7 @@ constexpr int kDevices = 2;
 
 // Multiplies what ranks add up: data parallelism's gradients, of which pipelines of one replica a
 // stage have none.
-class Scaling : public ForwardingCommunicator {
+class Scaling : public testlib::ForwardingCommunicator {
  public:
   Scaling(std::unique_ptr<Communicator> inner, float factor)
       : ForwardingCommunicator(std::move(inner)), factor_(factor) {}

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/forwarding_communicator.h"
+#include "tests/testlib/forwarding_communicator.h"
 
 namespace dpipe::bench {
 namespace {
@@ -15,7 +15,7 @@ void LoseIn(Tensor* tensor) {
   tensor->CopyFrom(host);
 }
 
-class Lossy : public ForwardingCommunicator {
+class Lossy : public testlib::ForwardingCommunicator {
  public:
   using ForwardingCommunicator::ForwardingCommunicator;
 

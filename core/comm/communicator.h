@@ -80,6 +80,10 @@ class Communicator {
   virtual void BeginMessages() {}
   virtual absl::Status EndMessages() { return absl::OkStatus(); }
 
+  // Whether what it has started lies on the device until other ranks come to it: who waits for all
+  // of the device's work then waits for these ranks too.
+  virtual bool occupies_device() const { return false; }
+
   using StartedCollective = absl::StatusOr<std::unique_ptr<PendingCollective>>;
 
   // Replaces every tensor (fp32, same shapes on every rank of `group`) by the sum over the group,

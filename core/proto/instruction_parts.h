@@ -16,6 +16,11 @@ inline LayerRange LayersIn(const Instruction& instruction) {
 inline LayerRange LayersIn(const Stage& stage) {
   return {stage.layers().begin(), stage.layers().end()};
 }
+// Of a pass on a stage, which may name none and mean the whole stage.
+inline LayerRange LayersIn(const Instruction& instruction, LayerRange stage) {
+  const LayerRange layers = LayersIn(instruction);
+  return layers.empty() ? stage : layers;
+}
 inline SampleRange SamplesIn(const Instruction& instruction) {
   return {instruction.samples().begin(), instruction.samples().end()};
 }

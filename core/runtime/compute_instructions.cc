@@ -9,12 +9,6 @@
 namespace dpipe {
 namespace {
 
-// An instruction that names no layers means the whole stage.
-LayerRange LayersOf(const Instruction& instruction, LayerRange stage) {
-  const LayerRange layers = LayersIn(instruction);
-  return layers.empty() ? stage : layers;
-}
-
 // Over which samples an update's gradient is the mean.
 int SamplesPerUpdate(const Plan& plan) {
   return plan.has_relaxation()
@@ -160,7 +154,7 @@ absl::Status RankExecutor::RunPass(int stage, const PassCall& call, PassGraphs::
 absl::Status RankExecutor::Forward(const Instruction& instruction, int64_t step) {
   const StageMicroBatch key(instruction.stage(), instruction.micro_batch());
   const StageRoutes& stage = routes(key.first);
-  const LayerRange layers = LayersOf(instruction, stage.layers);
+  const LayerRange layers = LayersIn(instruction, stage.layers);
   if (layers.begin == stage.layers.begin) {
     if (micro_batches_.count(key) > 0) {
       return absl::FailedPreconditionError("this micro-batch is already in flight");
@@ -239,7 +233,7 @@ absl::Status RankExecutor::Recompute(const Instruction& instruction, int64_t ste
   }
   // What is still to be sent stays apart.
   nn::ValueMap unsent = std::exchange(it->second.values, std::exchange(it->second.inputs, {}));
-  const LayerRange layers = LayersOf(instruction, stage.layers);
+  const LayerRange layers = LayersIn(instruction, stage.layers);
   const absl::Status status = ForwardLayers(key, layers, step, /*keep_state=*/true, &it->second);
   nn::ValueMap values = std::exchange(it->second.values, std::move(unsent));
   if (layers.end < stage.layers.end) it->second.inputs = std::move(values);
@@ -335,7 +329,7 @@ absl::Status RankExecutor::BackwardPass(const Instruction& instruction) {
   }
   MicroBatch& micro_batch = it->second;
   const LayerRange stage_layers = routes(key.first).layers;
-  const LayerRange layers = LayersOf(instruction, stage_layers);
+  const LayerRange layers = LayersIn(instruction, stage_layers);
   if (!micro_batch.seeded) DPIPE_RETURN_IF_ERROR(SeedBackward(key, &micro_batch));
   DPIPE_RETURN_IF_ERROR(AwaitGathered(key.first, layers));
   MarkStart();

@@ -74,6 +74,11 @@ RankExecutor::RankExecutor(RankResources resources)
   }
 }
 
+absl::Status RankExecutor::Begin() {
+  if (resources_.communicator->occupies_device()) DPIPE_RETURN_IF_ERROR(RehearsePasses());
+  return ExpectMessages();
+}
+
 absl::Status RankExecutor::ExpectMessages() {
   std::set<Rank> to, from;
   for (const List& list : lists_) {
@@ -87,7 +92,7 @@ absl::Status RankExecutor::ExpectMessages() {
 }
 
 absl::Status RankExecutor::RunStep(int64_t step, Part part, bool record, int plan) {
-  if (!std::exchange(expects_messages_, true)) DPIPE_RETURN_IF_ERROR(ExpectMessages());
+  if (!std::exchange(begun_, true)) DPIPE_RETURN_IF_ERROR(Begin());
   record_ = record;
   current_plan_ = plan;
   for (const auto& versions : versions_) {

@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -38,6 +39,7 @@
 #include "core/runtime/input_prefetcher.h"
 #include "core/runtime/input_provider.h"
 #include "core/runtime/pass_graphs.h"
+#include "core/runtime/rehearsal.h"
 #include "core/runtime/session_clock.h"
 #include "core/runtime/stage_routes.h"
 #include "core/runtime/step_optimizer.h"
@@ -181,8 +183,14 @@ class RankExecutor {
   };
 
   Prepared Prepare(const Instruction& instruction) const;
-  // Tells the communicator all messages of the lists, once.
+  // Before the first instruction: rehearses the passes where that matters, and tells the
+  // communicator all messages of the lists.
+  absl::Status Begin();
   absl::Status ExpectMessages();
+  // Every pass of the lists, on every model.
+  absl::Status RehearsePasses();
+  void AddStagePasses(std::set<RehearsedPass>* passes) const;
+  void AddFrozenPasses(std::set<RehearsedPass>* passes) const;
   // Gradients of a stage's layers are summed over all ranks that hold these layers with a gradient.
   std::vector<Rank> ReductionGroup(const Instruction& instruction) const;
   void PrepareCollective(const Instruction& instruction, Prepared* prepared) const;
@@ -276,7 +284,7 @@ class RankExecutor {
     std::vector<Prepared> prepared;  // by instruction
   };
   std::vector<List> lists_;
-  bool expects_messages_ = false;
+  bool begun_ = false;
   int current_plan_ = 0;
   int current_model_ = 0;
   FrozenStore frozen_;

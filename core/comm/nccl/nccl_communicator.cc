@@ -70,6 +70,7 @@ class NcclCommunicator : public Communicator {
   absl::Status ExpectMessages(absl::Span<const Rank> to, absl::Span<const Rank> from) override;
   void BeginMessages() override { messages_.Begin(); }
   absl::Status EndMessages() override { return messages_.End(); }
+  bool occupies_device() const override { return true; }
 
   StartedCollective StartAllReduceSum(absl::Span<const Rank> group, std::vector<Tensor> tensors,
                                       const std::string& what) override {

@@ -38,8 +38,9 @@
 //
 //   nccl_call.h          a group of NCCL's calls, on a nonblocking communicator
 //   comm_stream.h        a communicator with its stream, and the operations that are under way
-//   there rank_streams.h       the three of a rank nccl_failure.h       what ends them, and what is
-//   said of it nccl_message.h       a message as one call; message_runs.h: those that go together
+//   rank_streams.h       the three of a rank
+//   nccl_failure.h       what ends them, and what is said of it
+//   nccl_message.h       a message as one call; message_runs.h: those that go together
 //   exact_sums.h         sums in rank order; nccl_collectives.h: the collectives made of them
 //   connect_nccl.h       how ranks find each other
 #ifndef DPIPE_CORE_COMM_NCCL_NCCL_COMMUNICATOR_H_

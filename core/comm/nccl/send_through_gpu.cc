@@ -32,6 +32,7 @@ class ThroughGpu : public Communicator {
   }
   void BeginMessages() override { inner_->BeginMessages(); }
   absl::Status EndMessages() override { return inner_->EndMessages(); }
+  bool occupies_device() const override { return inner_->occupies_device(); }
   StartedCollective StartAllReduceSum(absl::Span<const Rank> group, std::vector<Tensor> tensors,
                                       const std::string& what) override {
     const std::vector<Tensor> there = There(tensors);

@@ -13,7 +13,8 @@ namespace dpipe::cuda {
 // idle. It is not while NCCL waits there for a message that was posted ahead; where that message
 // depends on the very kernel, the first step never ends. Ranks that share a GPU do not need it,
 // since their messages are events, and are spared the memory and the seconds that it takes. What
-// cuDNN compiles for a plan of its own is still loaded when the plan is made.
+// cuDNN compiles for a plan of its own is loaded when the plan is made, which is before the first
+// message too: core/runtime/rehearsal.h.
 void LoadKernelsAtOnce();
 
 // InvalidArgument where NVIDIA_TF32_OVERRIDE is set to anything but 0: libraries would then compute

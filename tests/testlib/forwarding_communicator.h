@@ -1,6 +1,6 @@
-// For tests: a transport by another one, of which a subclass changes some calls.
-#ifndef DPIPE_BENCH_FORWARDING_COMMUNICATOR_H_
-#define DPIPE_BENCH_FORWARDING_COMMUNICATOR_H_
+// A transport by another one, of which a subclass changes some calls.
+#ifndef DPIPE_TESTS_TESTLIB_FORWARDING_COMMUNICATOR_H_
+#define DPIPE_TESTS_TESTLIB_FORWARDING_COMMUNICATOR_H_
 
 #include <memory>
 #include <string>
@@ -9,7 +9,7 @@
 
 #include "core/comm/communicator.h"
 
-namespace dpipe::bench {
+namespace dpipe::testlib {
 
 class ForwardingCommunicator : public Communicator {
  public:
@@ -31,6 +31,7 @@ class ForwardingCommunicator : public Communicator {
   }
   void BeginMessages() override { inner_->BeginMessages(); }
   absl::Status EndMessages() override { return inner_->EndMessages(); }
+  bool occupies_device() const override { return inner_->occupies_device(); }
   StartedCollective StartAllReduceSum(absl::Span<const Rank> group, std::vector<Tensor> tensors,
                                       const std::string& what) override {
     return inner_->StartAllReduceSum(group, std::move(tensors), what);
@@ -53,6 +54,6 @@ class ForwardingCommunicator : public Communicator {
   const std::unique_ptr<Communicator> inner_;
 };
 
-}  // namespace dpipe::bench
+}  // namespace dpipe::testlib
 
-#endif  // DPIPE_BENCH_FORWARDING_COMMUNICATOR_H_
+#endif  // DPIPE_TESTS_TESTLIB_FORWARDING_COMMUNICATOR_H_
