@@ -28,9 +28,7 @@ DEFINE_int32(nproc, 1,
              "then); messages between them go over Gloo, or NCCL between GPUs");
 DEFINE_int32(virtual_devices, 0,
              "with --backend=cuda: split one GPU into this many virtual devices; 0: whole GPUs");
-DEFINE_bool(
-    cuda_graphs, false,
-    "with --backend=cuda: record passes that repeat as CUDA graphs; never run on a GPU yet");
+DEFINE_bool(cuda_graphs, false, "with --backend=cuda: record passes that repeat as CUDA graphs");
 DEFINE_string(engines, "",
               "with --backend=cuda: JSON file that says which engines of cuDNN and cuBLASLt to "
               "use; empty: the first that the libraries propose");

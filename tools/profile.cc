@@ -36,7 +36,7 @@ DEFINE_int32(virtual_devices, 0,
              "with --backend=cuda: split one GPU into this many virtual devices; 0: whole GPUs");
 DEFINE_bool(cuda_graphs, false,
             "with --backend=cuda: layers run as recorded CUDA graphs, for runs "
-            "that record their passes; never run on a GPU yet");
+            "that record their passes");
 DEFINE_string(engines, "",
               "with --backend=cuda: JSON file that says which engines of cuDNN and cuBLASLt to "
               "use; empty: the first that the libraries propose");
