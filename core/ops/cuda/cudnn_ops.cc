@@ -127,9 +127,8 @@ absl::Status ConvolveInputGradByCudnn(const Convolution& shape, const Tensor& dy
 
 absl::Status ConvolveFilterGradByCudnn(const Convolution& shape, const Tensor& x, const Tensor& dy,
                                        const Tensor& dfilters) {
-  // Its engines for fp32 read memory that nobody has written (9.19 on an H200: 6 x 6 pixels,
-  // filters of 4 x 3, padded by 2, 1, 0 and 2). The VAE's alone are padded so, and it is not
-  // trained.
+  // Its engine for fp32 gave NaN where memory was poisoned (9.19 on an H200: 6 x 6 pixels, filters
+  // of 4 x 3, padded by 2, 1, 0 and 2). The VAE's alone are padded so, and it is not trained.
   const bool padded_evenly = shape.pad_top == shape.pad_bottom && shape.pad_left == shape.pad_right;
   if (x.dtype() == DType::kF32 && !padded_evenly) {
     return absl::UnimplementedError("cuDNN is not given images padded unevenly for this in fp32");
