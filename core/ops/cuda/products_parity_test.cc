@@ -160,26 +160,29 @@ TEST_P(ProductsParityTest, Linear) {
     // Of values that bf16 holds, since cuBLASLt takes a bias in the result's type.
     const Tensor bias = Random({c.out}).To(DType::kF32);
     const Tensors inputs = {Random(c.x), Weights({c.out, in}, in), bias, Random(y)};
+    ExpectParity(inputs, {1e-5, 1e-4}, [](const Tensors& t) -> absl::StatusOr<Tensors> {
+      const Weight w(t[1]);
+      Tensor dw = t[1].Clone(), db = t[2].Clone(), dw_alone = t[1].Clone();
+      DPIPE_RETURN_IF_ERROR(LinearWeightGrad(t[0], t[3], &dw, &db));
+      DPIPE_RETURN_IF_ERROR(LinearWeightGrad(t[0], t[3], &dw_alone, nullptr));
+      return Tensors{*LinearForward(t[0], w, Tensor()),
+                     *LinearForward(t[0], w, Tensor(), t[3]),
+                     *LinearInputGrad(t[3], w),
+                     *LinearInputGrad(t[3], w, t[0]),
+                     dw,
+                     db,
+                     dw_alone};
+    });
     // Where rows are not whole words, cuBLASLt rounds what a bias is added to, by up to 2^-9 of
-    // numbers below 4.
+    // numbers below 4: seen on an H200. No model has such rows.
     const bool rounded = GetParam() == DType::kBf16 && !StreamOf(*device_).emulated &&
                          (in % 2 != 0 || c.out % 2 != 0);
-    ExpectParity(inputs, {1e-5, rounded ? 1.0 / 128 : 1e-4},
-                 [](const Tensors& t) -> absl::StatusOr<Tensors> {
-                   const Weight w(t[1]);
-                   Tensor dw = t[1].Clone(), db = t[2].Clone(), dw_alone = t[1].Clone();
-                   DPIPE_RETURN_IF_ERROR(LinearWeightGrad(t[0], t[3], &dw, &db));
-                   DPIPE_RETURN_IF_ERROR(LinearWeightGrad(t[0], t[3], &dw_alone, nullptr));
-                   return Tensors{*LinearForward(t[0], w, t[2]),
-                                  *LinearForward(t[0], w, Tensor()),
-                                  *LinearForward(t[0], w, t[2], t[3]),
-                                  *LinearForward(t[0], w, Tensor(), t[3]),
-                                  *LinearInputGrad(t[3], w),
-                                  *LinearInputGrad(t[3], w, t[0]),
-                                  dw,
-                                  db,
-                                  dw_alone};
-                 });
+    ExpectParity(
+        inputs, {1e-5, rounded ? 1.0 / 128 : 1e-4},
+        [](const Tensors& t) -> absl::StatusOr<Tensors> {
+          const Weight w(t[1]);
+          return Tensors{*LinearForward(t[0], w, t[2]), *LinearForward(t[0], w, t[2], t[3])};
+        });
   }
 }
 
