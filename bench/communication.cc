@@ -1,5 +1,7 @@
-// How fast ranks talk: messages and collectives by size, for every transport that this machine has.
+// How fast ranks talk: messages and collectives by size, for every transport that this machine has,
+// or between the processes of a job.
 //   bazel run -c opt //bench:communication -- --out=out/communication
+//   torchrun --no-python --nproc-per-node=8 communication  # likewise srun, mpirun
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -12,7 +14,6 @@
 #include "bench/code_identity.h"
 #include "bench/communication_ranks.h"
 #include "bench/communication_report.h"
-#include "core/backend/choose_together.h"
 #include "core/backend/connect_ranks.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
@@ -23,16 +24,17 @@
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
 #include "core/tensor/cuda/system_driver.h"
-#include "core/tensor/device_worker.h"
 #include "gflags/gflags.h"
 #include "nlohmann/json.hpp"
 
 DEFINE_string(transports, "gloo,in_process,nccl",
               "transports to measure, separated by commas. gloo: ranks are processes of this "
               "machine; in_process: ranks are threads, and a message is a reference; nccl: ranks "
-              "are GPUs, if there are two or more");
+              "are GPUs, if there are two or more. A job's processes have nccl where each has a "
+              "GPU, and else gloo");
 DEFINE_string(ranks, "2,4",
-              "numbers of ranks, separated by commas; nccl is also measured on all GPUs");
+              "numbers of ranks, separated by commas; nccl is also measured on all GPUs. A job has "
+              "its own");
 DEFINE_int64(min_bytes, 1024, "smallest tensor size in bytes");
 DEFINE_int64(max_bytes, 256 << 20, "largest tensor size in bytes");
 DEFINE_int32(factor, 4, "factor between consecutive sizes");
@@ -101,30 +103,24 @@ absl::Status MeasureNccl(std::vector<int> rank_numbers, std::vector<Communicatio
   return absl::OkStatus();
 }
 
-// A process that the launcher has started.
-absl::Status MeasureAsProcess() {
-  DPIPE_ASSIGN_OR_RETURN(const auto address, JobAddressFromEnvironment(ProcessEnvironment));
+// All of a job's processes, of which this is one.
+absl::StatusOr<CommunicationTimes> MeasureJob(const JobAddress& address, const std::string& backend,
+                                              bool* is_leader) {
   ProcessGroupOptions options;
   options.listener_fd = InheritedListener().value_or(-1);
-  DPIPE_ASSIGN_OR_RETURN(const auto processes, ProcessGroup::Join(*address, options));
+  DPIPE_ASSIGN_OR_RETURN(const auto processes, ProcessGroup::Join(address, options));
   const EndWithJob end(&processes->store());
-  DPIPE_ASSIGN_OR_RETURN(const ChosenDevices chosen, ChooseDevicesTogether({}, processes.get()));
-  JobRank rank;
-  rank.name = "communication";
-  rank.rank = Rank(processes->process());
-  rank.size = processes->num_processes();
-  rank.device = chosen.devices[0];
-  rank.deadline = kDeadline;
-  CommunicationTimes measured{"gloo", rank.size, {}};
-  DeviceWorker worker(rank.device);
-  worker.Start([&]() -> absl::Status {
-    DPIPE_ASSIGN_OR_RETURN(const auto communicator, ConnectJobRank(&processes->store(), rank));
-    DPIPE_ASSIGN_OR_RETURN(measured.times,
-                           MeasureAllTraffic(communicator.get(), rank.device, OptionsFromFlags()));
-    return absl::OkStatus();
-  });
-  DPIPE_RETURN_IF_ERROR(worker.Wait());
-  if (!processes->is_leader()) return absl::OkStatus();
+  *is_leader = processes->is_leader();
+  return MeasureProcesses(backend, kDeadline, OptionsFromFlags(), processes.get());
+}
+
+// A process that MeasureGloo has started.
+absl::Status MeasureGloosProcess() {
+  DPIPE_ASSIGN_OR_RETURN(const auto address, JobAddressFromEnvironment(ProcessEnvironment));
+  bool is_leader = false;
+  DPIPE_ASSIGN_OR_RETURN(const CommunicationTimes measured,
+                         MeasureJob(*address, "cpu", &is_leader));
+  if (!is_leader) return absl::OkStatus();
   return WriteFileAtomically(FLAGS_part, CommunicationToJson(measured).dump());
 }
 
@@ -179,6 +175,29 @@ absl::Status Write(const std::vector<CommunicationTimes>& all, const std::string
   return WriteFileAtomically(folder + "/table.md", table);
 }
 
+// What the processes of a job are to have.
+absl::StatusOr<std::string> JobBackend(const std::vector<std::string>& transports) {
+  const auto has = [&](const char* name) {
+    return std::count(transports.begin(), transports.end(), name) > 0;
+  };
+  if (!has("nccl") && !has("gloo")) {
+    return CommandLineError(absl::StrCat("--transports=", FLAGS_transports,
+                                         ": the processes of a job have gloo or nccl"));
+  }
+  return has("nccl") ? has("gloo") ? "auto" : "cuda" : "cpu";
+}
+
+absl::Status MeasureAsJob(const JobAddress& address, const std::vector<std::string>& transports,
+                          const std::string& command_line) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string backend, JobBackend(transports));
+  bool is_leader = false;
+  DPIPE_ASSIGN_OR_RETURN(const CommunicationTimes measured,
+                         MeasureJob(address, backend, &is_leader));
+  if (!is_leader) return absl::OkStatus();
+  return Write({measured}, absl::StrCat(address.num_processes, " processes by ", address.source,
+                                        ": ", command_line));
+}
+
 absl::Status Main(const std::vector<std::string>& arguments, const std::string& command_line) {
   if (FLAGS_min_bytes < 4 || FLAGS_max_bytes < FLAGS_min_bytes || FLAGS_factor < 2) {
     return CommandLineError(absl::StrCat(
@@ -189,6 +208,10 @@ absl::Status Main(const std::vector<std::string>& arguments, const std::string& 
   std::vector<std::string> transports = absl::StrSplit(FLAGS_transports, ',');
   for (const std::string& transport : transports) {
     DPIPE_RETURN_IF_ERROR(CheckChoice("transports", transport, {"gloo", "in_process", "nccl"}));
+  }
+  DPIPE_ASSIGN_OR_RETURN(const auto job, JobAddressFromEnvironment(ProcessEnvironment));
+  if (job.has_value() && job->num_processes > 1) {
+    return MeasureAsJob(*job, transports, command_line);
   }
   // Processes are started while this one has no threads.
   std::stable_partition(transports.begin(), transports.end(),
@@ -223,7 +246,7 @@ int main(int argc, char** argv) {
       "Measures messages and collectives of every transport, by size.\n"
       "  bazel run -c opt //bench:communication -- --transports=in_process --ranks=2\n"};
   return dpipe::RunCommand(argc, argv, command, [&] {
-    return dpipe::StartedByLauncher() ? dpipe::bench::MeasureAsProcess()
+    return dpipe::StartedByLauncher() ? dpipe::bench::MeasureGloosProcess()
                                       : dpipe::bench::Main(arguments, command_line);
   });
 }

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/backend/choose_devices.h"
+#include "core/backend/choose_together.h"
+#include "core/backend/connect_ranks.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/device_worker.h"
 
@@ -36,6 +38,32 @@ absl::StatusOr<CommunicationTimes> MeasureThreads(
     if (times.ok() && rank == 0) measured.times = *std::move(times);
     return times.status();
   })));
+  return measured;
+}
+
+absl::StatusOr<CommunicationTimes> MeasureProcesses(const std::string& backend,
+                                                    absl::Duration deadline,
+                                                    const CommunicationOptions& options,
+                                                    ProcessGroup* processes) {
+  DeviceRequest request;
+  request.backend = backend;
+  DPIPE_ASSIGN_OR_RETURN(const ChosenDevices chosen, ChooseDevicesTogether(request, processes));
+  JobRank rank;
+  rank.name = "communication";
+  rank.rank = Rank(processes->process());
+  rank.size = processes->num_processes();
+  rank.device = chosen.devices[0];
+  rank.deadline = deadline;
+  const bool on_gpus = rank.device->kind() == DeviceKind::kCuda;
+  CommunicationTimes measured{on_gpus ? "nccl" : "gloo", rank.size, {}};
+  DeviceWorker worker(rank.device);
+  worker.Start([&]() -> absl::Status {
+    DPIPE_ASSIGN_OR_RETURN(const auto communicator, ConnectJobRank(&processes->store(), rank));
+    DPIPE_ASSIGN_OR_RETURN(measured.times,
+                           MeasureAllTraffic(communicator.get(), rank.device, options));
+    return absl::OkStatus();
+  });
+  DPIPE_RETURN_IF_ERROR(worker.Wait());
   return measured;
 }
 

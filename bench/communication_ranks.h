@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "bench/communication_probe.h"
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
+#include "core/comm/rendezvous/process_group.h"
 #include "core/tensor/cuda/driver.h"
 #include "core/tensor/device.h"
 
@@ -38,6 +40,14 @@ absl::StatusOr<CommunicationTimes> MeasureThreads(
     const std::string& transport, const std::vector<std::shared_ptr<Device>>& devices,
     const std::vector<std::unique_ptr<Communicator>>& communicators,
     const CommunicationOptions& options);
+
+// Ranks that are the processes of a job, of which this is one; all call this alike, and get the
+// same. `backend` is DeviceRequest's: GPUs talk over NCCL, CPUs over Gloo. The first error of any
+// ends all.
+absl::StatusOr<CommunicationTimes> MeasureProcesses(const std::string& backend,
+                                                    absl::Duration deadline,
+                                                    const CommunicationOptions& options,
+                                                    ProcessGroup* processes);
 
 // Cores for threads, divided as among as many processes: shared where there are too few.
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> CoresForRanks(int num_ranks);

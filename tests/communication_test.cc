@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/testlib/process_job.h"
 #include "tests/testlib/run_program.h"
 
 namespace dpipe {
@@ -31,6 +32,47 @@ TEST(CommunicationTest, EveryTransportHasItsRowsOrAReason) {
     ASSERT_EQ(measured["times"].size(), 10u) << measured["transport"];  // 5 kinds, 2 sizes
     for (const auto& time : measured["times"]) EXPECT_GT(time["median_ns"], 0);
   }
+}
+
+TEST(CommunicationTest, ProcessesOfAJobAreItsRanks) {
+  const std::string out = testlib::FreshPath("job");
+  testlib::ProcessJobOptions options;
+  options.program = "bench/communication";
+  options.num_processes = 3;
+  options.by_environment = true;
+  options.consoles = out + ".console";
+  options.deadline_s = 60;
+  options.flags = {"--transports=gloo", "--max_bytes=4096", "--milliseconds=1", "--out=" + out};
+  const auto job = testlib::ProcessJob::Create(options);
+  ASSERT_TRUE(job.ok()) << job.status();
+  (*job)->StartAll();
+  for (int i = 0; i < options.num_processes; ++i) {
+    EXPECT_EQ((*job)->ExitCode(i), 0) << (*job)->Said(i);
+  }
+  EXPECT_THAT((*job)->Said(0), HasSubstr("| gloo | 3 | 4.0 KiB |"));
+  EXPECT_EQ((*job)->Said(1), "");
+  const auto results = nlohmann::json::parse(*ReadFile(out + "/results.json"));
+  ASSERT_EQ(results["measured"].size(), 1u);
+  EXPECT_EQ(results["measured"][0]["ranks"], 3);
+  EXPECT_EQ(results["measured"][0]["times"].size(), 10u);
+  EXPECT_THAT(std::string(results["command_line"]),
+              HasSubstr("3 processes by torchrun's environment: "));
+}
+
+TEST(CommunicationTest, AJobsProcessesAreNoThreads) {
+  const std::string out = testlib::FreshPath("threads");
+  testlib::ProcessJobOptions options;
+  options.program = "bench/communication";
+  options.by_environment = true;
+  options.consoles = out + ".console";
+  options.deadline_s = 60;
+  options.flags = {"--transports=in_process", "--out=" + out};
+  const auto job = testlib::ProcessJob::Create(options);
+  ASSERT_TRUE(job.ok()) << job.status();
+  (*job)->Start(0);
+  EXPECT_EQ((*job)->ExitCode(0), 2);
+  EXPECT_THAT((*job)->Said(0), HasSubstr("--transports=in_process: the processes of a job have "
+                                         "gloo or nccl"));
 }
 
 TEST(CommunicationTest, WrongFlagsAreNamed) {

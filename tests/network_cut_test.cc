@@ -90,7 +90,7 @@ class NetworkCutTest : public ::testing::Test {
     const auto made = testlib::RunProgram("data/make_dataset", {"--out=" + images, "--count=32"});
     ASSERT_EQ(made.exit_code, 0) << made.err;
     testlib::ProcessJobOptions options;
-    options.train_program = "tools/train";
+    options.program = "tools/train";
     options.num_processes = kProcesses;
     options.master = Network::Address(0);
     options.port = 29400;  // of this network, where nobody else is

@@ -136,7 +136,7 @@ TEST(ProcessTrainingTest, ARunGoesOnWithMoreOrFewerProcesses) {
 // Two processes, each started for itself.
 std::unique_ptr<testlib::ProcessJob> MakePair(const std::string& out) {
   testlib::ProcessJobOptions options;
-  options.train_program = "tools/train";
+  options.program = "tools/train";
   options.flags = Flags(out, {});
   options.consoles = out + ".console";
   options.by_environment = true;

@@ -53,7 +53,7 @@ class CompareTest(unittest.TestCase):
         # What it measured before counts.
         self.assertIn("ended with code 1", run.rows["torch pure bf16"]["failed"])
         self.assertEqual(len(run.rows["torch pure bf16"]["turns"]), 1)
-        self.assertIn("loss 0.75 in step 0", run.rows["torch autocast, channels last"]["invalid"])
+        self.assertIn("loss 0.75, of ours 0.5", run.rows["torch autocast, channels last"]["invalid"])
         self.assertEqual(run.rows["torch autocast"]["turns"], [2.0] * 4)
         self.assertEqual(run.rows["torch autocast"]["times_ours"], 2.0)
         for name in ("ours", "ours, CUDA graphs", "torch autocast"):
@@ -63,6 +63,20 @@ class CompareTest(unittest.TestCase):
         self.assertIn("best: ours, CUDA graphs, 128.00 images/s; torch pure bf16, 64.00; ratio 2.00",
                       run.output)
         self.assertIn("Note: done", run.output)
+
+    def test_gradients_are_compared_and_later_losses_where_they_mean_something(self):
+        run = Run([[["--pure_bf16", "--channels_last"], {"grad_norm": 2.2}],
+                   [["--pure_bf16"], {"later_loss": 0.8, "grad_norm": 2.05}],
+                   [["--channels_last"], {"later_loss": 0.8}],
+                   [[], {"grad_norm": float("nan")}]])
+        self.assertEqual(run.code, 1, run.output)
+        self.assertIn("gradients' norm 2.2, of ours 2.0: 1.0e-01 apart, more than 0.05",
+                      run.rows["torch pure bf16, channels last"]["invalid"])
+        # Weights of bf16 hardly learn.
+        self.assertNotIn("invalid", run.rows["torch pure bf16"])
+        self.assertIn("loss of step 1 0.8, of ours 0.5",
+                      run.rows["torch autocast, channels last"]["invalid"])
+        self.assertIn("gradients' norm nan", run.rows["torch autocast"]["invalid"])
 
     def test_timed_engines_are_a_program_of_their_own(self):
         timed = "--engines=/results/engines.json"

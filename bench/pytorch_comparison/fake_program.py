@@ -4,7 +4,7 @@
     fake_program.py RULES ARGUMENTS
 
 RULES is JSON: a list of [words of ARGUMENTS, what to do then]; the first whose words are all there
-holds. What to do: "seconds" and "loss" of a step; "dies", "out_of_memory" or "other" before it is
+holds. What to do: "seconds" of a step, its "loss", "later_loss" and "grad_norm"; "dies", "out_of_memory" or "other" before it is
 ready; "dies_after" so many answers; "kills" that process then.
 """
 
@@ -43,7 +43,9 @@ def main():
         print(json.dumps({
             "steps": steps, "seconds": steps * rule.get("seconds", 1.0), "cpu_seconds": steps,
             "parts": {"frozen": 0.0, "backbone": rule.get("seconds", 1.0), "optimizer": 0.0},
-            "losses": [rule.get("loss", 0.5)] * steps, "peak_rss_bytes": 1, "peak_device_bytes": 1,
+            "losses": [rule.get("loss", 0.5)] + [rule.get("later_loss", 0.5)] * (steps - 1),
+            "grad_norms": [rule.get("grad_norm", 2.0)] * steps,
+            "peak_rss_bytes": 1, "peak_device_bytes": 1,
         }), flush=True)
     print("Note: done", file=sys.stderr)
 

@@ -135,9 +135,11 @@ class TorchTrainer:
         return loss.detach()
 
     def update(self):
-        self.torch.nn.utils.clip_grad_norm_(self.unet.parameters(), 1.0)
+        """The gradients' norm before clipping."""
+        norm = self.torch.nn.utils.clip_grad_norm_(self.unet.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        return norm
 
     def step(self):
         pieces = self.steps[self.next % len(self.steps)]
@@ -149,13 +151,14 @@ class TorchTrainer:
             self.marks.add("frozen")
             losses.append(self.backbone(latents, context, inputs))
             self.marks.add("backbone")
-        self.update()
+        norm = self.update()
         self.marks.add("optimizer")
-        return losses
+        return losses, norm
 
     def train(self, steps):
-        losses = [self.step() for _ in range(steps)]
-        return [sum(map(float, of_step)) for of_step in losses]  # waits for a GPU
+        """Of each step the loss and the gradients' norm."""
+        done = [self.step() for _ in range(steps)]
+        return [(sum(map(float, losses)), float(norm)) for losses, norm in done]  # waits for a GPU
 
 
 def product_tflops(torch, device):
@@ -204,7 +207,7 @@ def work(arguments):
     for line in sys.stdin:
         steps = int(line)
         cpu, start = time.process_time(), time.perf_counter()
-        losses = trainer.train(steps)
+        done = trainer.train(steps)
         if on_gpu:
             torch.cuda.synchronize()
         seconds = time.perf_counter() - start
@@ -214,7 +217,8 @@ def work(arguments):
             "seconds": seconds,
             "cpu_seconds": time.process_time() - cpu,
             "parts": {name: total / steps for name, total in parts.items()},
-            "losses": losses,
+            "losses": [loss for loss, _ in done],
+            "grad_norms": [norm for _, norm in done],
             "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "peak_device_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0,
         }), flush=True)

@@ -1,5 +1,6 @@
 // Training steps on demand, for compare.py: reads lines from standard input, each a number of steps
-// to train; answers each with a line of JSON on standard output: what they took, and their losses.
+// to train; answers each with a line of JSON on standard output: what they took, their losses and
+// the norms of their gradients before clipping.
 // The first line, before any input, says that it is ready, by which plan on what, and what a step
 // does to have its inputs.
 #include <sys/resource.h>
@@ -250,7 +251,10 @@ absl::StatusOr<nlohmann::json> TrainSteps(LocalSession* session, int steps) {
   json["seconds"] = 1e-9 * static_cast<double>(MonotonicNow() - start);
   json["cpu_seconds"] = CpuSeconds() - cpu_start;
   json["parts"] = Parts(result.trace, steps);
-  for (const StepResult& step : result.steps) json["losses"].push_back(step.loss);
+  for (const StepResult& step : result.steps) {
+    json["losses"].push_back(step.loss);
+    json["grad_norms"].push_back(step.grad_norm);
+  }
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   json["peak_rss_bytes"] = int64_t{usage.ru_maxrss} * 1024;

@@ -63,7 +63,7 @@ class Experiment {
     fs::remove_all(folder);
     DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
     ProcessJobOptions options;
-    options.train_program = options_.train_program;
+    options.program = options_.train_program;
     options.flags = options_.flags;
     options.flags.insert(options.flags.end(), more_flags.begin(), more_flags.end());
     options.flags.push_back(absl::StrCat("--out=", folder, "/run"));

@@ -18,7 +18,7 @@ void ProcessJob::Start(int process, const std::vector<std::string>& more_flags) 
   ProgramOptions program;
   std::vector<std::string> words;
   if (!options_.wrappers.empty()) words = options_.wrappers[process];
-  words.push_back(options_.train_program);
+  words.push_back(options_.program);
   words.insert(words.end(), options_.flags.begin(), options_.flags.end());
   words.insert(words.end(), more_flags.begin(), more_flags.end());
   if (options_.by_environment) {

@@ -12,7 +12,7 @@
 namespace dpipe::testlib {
 
 struct ProcessJobOptions {
-  std::string train_program;       // //tools:train's
+  std::string program;             // //tools:train, say, by its path below the runfiles
   std::vector<std::string> flags;  // of all processes
   int num_processes = 2;
   std::string consoles;  // what process i says goes to CONSOLES.i
