@@ -104,23 +104,20 @@ absl::Status MeasureNccl(std::vector<int> rank_numbers, std::vector<Communicatio
 }
 
 // All of a job's processes, of which this is one.
-absl::StatusOr<CommunicationTimes> MeasureJob(const JobAddress& address, const std::string& backend,
-                                              bool* is_leader) {
+absl::StatusOr<CommunicationTimes> MeasureJob(const JobAddress& address,
+                                              const std::string& backend) {
   ProcessGroupOptions options;
   options.listener_fd = InheritedListener().value_or(-1);
   DPIPE_ASSIGN_OR_RETURN(const auto processes, ProcessGroup::Join(address, options));
   const EndWithJob end(&processes->store());
-  *is_leader = processes->is_leader();
   return MeasureProcesses(backend, kDeadline, OptionsFromFlags(), processes.get());
 }
 
 // A process that MeasureGloo has started.
 absl::Status MeasureGloosProcess() {
   DPIPE_ASSIGN_OR_RETURN(const auto address, JobAddressFromEnvironment(ProcessEnvironment));
-  bool is_leader = false;
-  DPIPE_ASSIGN_OR_RETURN(const CommunicationTimes measured,
-                         MeasureJob(*address, "cpu", &is_leader));
-  if (!is_leader) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(const CommunicationTimes measured, MeasureJob(*address, "cpu"));
+  if (address->process != 0) return absl::OkStatus();
   return WriteFileAtomically(FLAGS_part, CommunicationToJson(measured).dump());
 }
 
@@ -190,10 +187,8 @@ absl::StatusOr<std::string> JobBackend(const std::vector<std::string>& transport
 absl::Status MeasureAsJob(const JobAddress& address, const std::vector<std::string>& transports,
                           const std::string& command_line) {
   DPIPE_ASSIGN_OR_RETURN(const std::string backend, JobBackend(transports));
-  bool is_leader = false;
-  DPIPE_ASSIGN_OR_RETURN(const CommunicationTimes measured,
-                         MeasureJob(address, backend, &is_leader));
-  if (!is_leader) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(const CommunicationTimes measured, MeasureJob(address, backend));
+  if (address.process != 0) return absl::OkStatus();
   return Write({measured}, absl::StrCat(address.num_processes, " processes by ", address.source,
                                         ": ", command_line));
 }

@@ -42,8 +42,9 @@ absl::StatusOr<CommunicationTimes> MeasureThreads(
     const CommunicationOptions& options);
 
 // Ranks that are the processes of a job, of which this is one; all call this alike, and get the
-// same. `backend` is DeviceRequest's: GPUs talk over NCCL, CPUs over Gloo. The first error of any
-// ends all.
+// same. `backend` is DeviceRequest's: GPUs talk over NCCL, CPUs over Gloo. `deadline` is JobRank's.
+// FailedPrecondition where the devices do not go together, or there is no GPU for "cuda", DataLoss
+// for a wrong answer; the first error of any ends all.
 absl::StatusOr<CommunicationTimes> MeasureProcesses(const std::string& backend,
                                                     absl::Duration deadline,
                                                     const CommunicationOptions& options,
