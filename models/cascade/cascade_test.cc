@@ -1,11 +1,13 @@
 #include "models/cascade/cascade.h"
 
 #include <cstring>
+#include <string>
 
 #include "core/nn/alike.h"
 #include "data/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/cascade/class_labels.h"
 #include "models/trainable/load.h"
 
 namespace dpipe::models {
@@ -40,6 +42,18 @@ TEST(CascadeTest, FullSizeStandInsCanBeLoaded) {
     EXPECT_EQ((*model)->image_size(), 256);
     EXPECT_EQ((*model)->InitialParameters(TrainableModel::Start::kFolder, 1).status().code(),
               absl::StatusCode::kNotFound);
+  }
+}
+
+TEST(CascadeTest, TheFullSizeClassesAreNumbersAndWhatTheBuiltInDataSetShows) {
+  const auto labels = ClassLabels::Read("data/models/cdm_imagenet/classes.txt", 1000);
+  ASSERT_TRUE(labels.ok()) << labels.status();
+  EXPECT_EQ(labels->names()[*labels->LabelOf("a large blue star on a gray background")],
+            "blue star");
+  for (const char* number : {"0", "29", "30", "999"}) {
+    const auto label = labels->LabelOf(number);
+    ASSERT_TRUE(label.ok()) << label.status();
+    EXPECT_EQ(std::to_string(*label), number);
   }
 }
 

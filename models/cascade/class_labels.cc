@@ -34,13 +34,6 @@ absl::StatusOr<ClassLabels> ClassLabels::Create(std::vector<std::string> names,
 
 absl::StatusOr<int32_t> ClassLabels::LabelOf(const std::string& caption) const {
   if (caption.empty() && has_no_class_) return no_class();
-  if (names_.empty()) {
-    int32_t label = -1;
-    if (absl::SimpleAtoi(caption, &label) && label >= 0 && label < rows_) return label;
-    return absl::InvalidArgumentError(
-        absl::StrCat("caption '", caption, "' is no number of a class below ", rows_,
-                     "; names of classes need a classes.txt in the model's folder"));
-  }
   const std::string text = absl::StrCat(" ", caption, " ");
   size_t best_place = std::string::npos;
   int32_t best = -1;
@@ -52,8 +45,16 @@ absl::StatusOr<int32_t> ClassLabels::LabelOf(const std::string& caption) const {
     best = static_cast<int32_t>(i);
   }
   if (best >= 0) return best;
-  return absl::InvalidArgumentError(
-      absl::StrCat("caption '", caption, "' names none of the ", names_.size(), " classes"));
+  const int64_t classes = has_no_class_ ? rows_ - 1 : rows_;
+  int32_t number = -1;
+  if (absl::SimpleAtoi(caption, &number) && number >= 0 && number < classes) return number;
+  if (names_.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("caption '", caption, "' is no number of a class below ", classes,
+                     "; names of classes need a classes.txt in the model's folder"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("caption '", caption, "' names none of the ",
+                                                 classes, " classes, nor is it the number of one"));
 }
 
 }  // namespace dpipe::models

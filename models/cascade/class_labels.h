@@ -10,9 +10,9 @@
 
 namespace dpipe::models {
 
-// A folder's classes.txt has a name a line: class i is line i, from 0. Without it a caption is the
-// class's number. A table with one row more than there are names has a row for "no class", the
-// last, which guidance needs.
+// A folder's classes.txt has a name a line: class i is line i, from 0. A caption that names none,
+// or any where there is no such file, is the class's number. A table with one row more than there
+// are names has a row for "no class", the last, which guidance needs.
 class ClassLabels {
  public:
   // `table_rows`: of the model's table. InvalidArgument where they do not suit the names.
@@ -25,7 +25,8 @@ class ClassLabels {
   const std::vector<std::string>& names() const { return names_; }
 
   // The class whose name comes first in the caption, the longest of those that begin there; names
-  // begin and end at the caption's ends or spaces. Empty: "no class", where there is that.
+  // begin and end at the caption's ends or spaces. Where none is there, the class whose number the
+  // caption is. Empty: "no class", where there is that.
   // InvalidArgument for a caption with no class.
   absl::StatusOr<int32_t> LabelOf(const std::string& caption) const;
 

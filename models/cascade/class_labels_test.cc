@@ -15,7 +15,17 @@ TEST(ClassLabelsTest, TheFirstAndLongestNameCounts) {
   EXPECT_EQ(*labels->LabelOf(""), 4);
   EXPECT_EQ(labels->LabelOf("a green one").ok(), true);
   EXPECT_EQ(labels->LabelOf("green").status().message(),
-            "caption 'green' names none of the 4 classes");
+            "caption 'green' names none of the 4 classes, nor is it the number of one");
+}
+
+TEST(ClassLabelsTest, ANameComesBeforeANumber) {
+  const auto labels = ClassLabels::Create({"cat", "dog", "0"}, 4);
+  ASSERT_TRUE(labels.ok()) << labels.status();
+  EXPECT_EQ(*labels->LabelOf("1"), 1);
+  EXPECT_EQ(*labels->LabelOf("0"), 2);
+  EXPECT_EQ(*labels->LabelOf("a dog of 2"), 1);
+  // Row 3 is "no class", which a number does not mean.
+  for (const char* bad : {"3", "-1", "1 or 2"}) EXPECT_FALSE(labels->LabelOf(bad).ok()) << bad;
 }
 
 TEST(ClassLabelsTest, NumbersWithoutNames) {
