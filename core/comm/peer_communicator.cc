@@ -58,7 +58,9 @@ class PeerRecv : public PendingRecv {
   absl::StatusOr<std::vector<Tensor>> Wait() override {
     DPIPE_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, inner_->Wait());
     device_->WaitFor(*events_->Pop(key_));
-    // Their maker gets them back when this device has done with them.
+    // Their maker gets them back when this device has done with them: of a collective, that is
+    // with all at once.
+    if (std::get<2>(key_) == kCollectiveTag) return Tensor::AllOn(tensors, device_);
     for (Tensor& t : tensors) t = t.On(device_);
     return tensors;
   }
@@ -174,12 +176,7 @@ class PeerCommunicator : public Communicator {
     return std::make_unique<PeerCollective>(std::move(pending), std::move(progress), device_);
   }
 
-  // On the twin.
-  Tensors There(const Tensors& tensors) const {
-    Tensors there;
-    for (const Tensor& t : tensors) there.push_back(t.On(twin_));
-    return there;
-  }
+  Tensors There(const Tensors& tensors) const { return Tensor::AllOn(tensors, twin_); }
 
   Shard OwnShard(const Group& group) const {
     const auto own = std::find(group.begin(), group.end(), rank());
@@ -264,11 +261,16 @@ absl::StatusOr<std::vector<Tensor>> PeerCommunicator::SumOwnShares(const Group& 
   const Shard own = OwnShard(group);
   const auto alike = [&](int) { return ShapesOf(tensors); };
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group, tensors, alike, what));
+  int64_t room = 0;
+  for (const Tensor& t : tensors) room += own.Size(t.num_elements());
+  const Tensor row = Tensor::Empty(twin_, {room}, DType::kF32);
   Tensors sums;
+  int64_t at = 0;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const int64_t begin = own.Begin(tensors[i].num_elements());
     const int64_t count = own.Size(tensors[i].num_elements());
-    const Tensor sum = Tensor::Empty(twin_, {count}, DType::kF32);
+    const Tensor sum = row.Slice(at, at + count);
+    at += count;
     if (count > 0) {
       twin_->CopyFromPeer(sum.raw_data(), *twin_, all[0][i].data<float>() + begin,
                           sum.size_bytes());

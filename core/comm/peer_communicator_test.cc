@@ -136,6 +136,38 @@ TEST(PeerCommunicatorTest, StartingACollectiveDoesNotBlock) {
   }
 }
 
+// Of a layer's many small tensors: whatever the host does for each of them, on every rank, holds
+// all ranks up.
+TEST(PeerCommunicatorTest, CollectivesOfManyTensorsTakeFewCalls) {
+  constexpr int kTensors = 100;
+  const std::vector<Rank> group = {Rank(0), Rank(1)};
+  cuda::FakeDriver driver;
+  const auto devices = *cuda::CreateVirtualCudaDevices(&driver, 2);
+  const auto communicators = CreatePeerCommunicators(devices);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::vector<Tensor> full, shards;
+      for (int i = 0; i < kTensors; ++i) {
+        full.push_back(Tensor::Zeros(devices[rank], {4}, DType::kF32));
+        shards.push_back(Tensor::Zeros(devices[rank], {2}, DType::kF32));
+      }
+      EXPECT_TRUE(communicators[rank]
+                      ->ReduceScatterSum(group, full, absl::MakeSpan(shards), "gradients")
+                      .ok());
+      EXPECT_TRUE(
+          communicators[rank]->AllGather(group, shards, absl::MakeSpan(full), "parameters").ok());
+      full.clear();
+      shards.clear();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const char* call : {"CreateEvent", "Record", "Wait", "Done"}) {
+    EXPECT_LT(driver.num_calls(call), kTensors) << call;
+  }
+  EXPECT_LE(driver.num_calls("Allocate"), 2 * (2 * kTensors + 1));
+}
+
 TEST(PeerCommunicatorTest, AMissingRankIsNamed) {
   InProcessOptions options;
   options.deadline = absl::Milliseconds(50);

@@ -33,7 +33,7 @@ class CpuDevice : public Device {
   // Done when it is recorded, since nothing is ever under way.
   std::shared_ptr<DeviceEvent> RecordEvent() override;
   void WaitFor(const DeviceEvent& event) override {}
-  void GiveBack(Device& lender, void* data) override {}
+  void GiveBack(absl::Span<const Lent> blocks) override {}
 
  private:
   const std::vector<int> cores_;

@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "core/base/status.h"
 #include "core/base/time.h"
 #include "core/tensor/allocator.h"
@@ -87,9 +88,14 @@ class Device {
   virtual std::shared_ptr<DeviceEvent> RecordEvent() = 0;
   // What is enqueued here from now on comes after `event`, of any device of the same kind.
   virtual void WaitFor(const DeviceEvent& event) = 0;
-  // This device will enqueue nothing more that uses the block `data` of `lender`'s allocator, which
-  // must outlast what is enqueued already.
-  virtual void GiveBack(Device& lender, void* data) = 0;
+  // A block of another device's allocator.
+  struct Lent {
+    Device* lender;
+    void* data;
+  };
+  // This device will enqueue nothing more that uses the blocks, which must outlast what is enqueued
+  // already.
+  virtual void GiveBack(absl::Span<const Lent> blocks) = 0;
 
   // What it computes in another way than it was made for, and why, for a person; each once.
   // Thread-safe.

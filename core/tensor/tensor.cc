@@ -5,18 +5,21 @@ namespace dpipe {
 Tensor::Storage::Storage(std::shared_ptr<Device> d, int64_t size)
     : device(std::move(d)), size_bytes(size), data(device->allocator().Allocate(size)) {}
 
-Tensor::Storage::Storage(std::shared_ptr<Device> d, std::shared_ptr<Storage> from)
-    : device(std::move(d)),
+Tensor::Storage::Storage(std::shared_ptr<Loan> l, std::shared_ptr<Storage> from)
+    : device(l->device),
+      loan(std::move(l)),
       lender(std::move(from)),
       size_bytes(lender->size_bytes),
       data(lender->data) {}
 
 Tensor::Storage::~Storage() {
-  if (lender == nullptr) {
-    device->allocator().Free(data, size_bytes);
-  } else {
-    device->GiveBack(*lender->device, data);
-  }
+  if (loan == nullptr) device->allocator().Free(data, size_bytes);
+}
+
+Tensor::Loan::~Loan() {
+  std::vector<Device::Lent> blocks;
+  for (const auto& lender : lenders) blocks.push_back({lender->device.get(), lender->data});
+  device->GiveBack(blocks);
 }
 
 Tensor Tensor::Empty(const std::shared_ptr<Device>& device, const Shape& shape, DType dtype) {
@@ -61,14 +64,27 @@ Tensor Tensor::Slice(int64_t begin, int64_t end) const {
   return t;
 }
 
-Tensor Tensor::On(const std::shared_ptr<Device>& device) const {
-  if (this->device() == device) return *this;
-  DPIPE_CHECK(device->kind() == this->device()->kind()) << device->name();
+Tensor Tensor::LentBy(const std::shared_ptr<Loan>& loan) const {
+  DPIPE_CHECK(loan->device->kind() == device()->kind()) << loan->device->name();
   Tensor t = *this;
   const std::shared_ptr<Storage>& lender =
       storage_->lender != nullptr ? storage_->lender : storage_;
-  t.storage_ = std::make_shared<Storage>(device, lender);
+  if (loan->lenders.empty() || loan->lenders.back() != lender) loan->lenders.push_back(lender);
+  t.storage_ = std::make_shared<Storage>(loan, lender);
   return t;
+}
+
+Tensor Tensor::On(const std::shared_ptr<Device>& device) const {
+  if (this->device() == device) return *this;
+  return LentBy(std::make_shared<Loan>(device));
+}
+
+std::vector<Tensor> Tensor::AllOn(absl::Span<const Tensor> tensors,
+                                  const std::shared_ptr<Device>& device) {
+  const auto loan = std::make_shared<Loan>(device);
+  std::vector<Tensor> there;
+  for (const Tensor& t : tensors) there.push_back(t.device() == device ? t : t.LentBy(loan));
+  return there;
 }
 
 Tensor Tensor::To(DType dtype) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "core/tensor/device.h"
@@ -62,6 +63,10 @@ class Tensor {
   // devices that run asynchronously the caller has seen to it (Device::WaitFor) that it is written
   // first.
   Tensor On(const std::shared_ptr<Device>& device) const;
+  // Many at once: the device gives their storages back all together, when it has let go of the last
+  // of them.
+  static std::vector<Tensor> AllOn(absl::Span<const Tensor> tensors,
+                                   const std::shared_ptr<Device>& device);
   // Copies: of another element type (fp32 and bf16), the same one, and on any other device.
   Tensor To(DType dtype) const;
   Tensor Clone() const;
@@ -72,15 +77,26 @@ class Tensor {
   void FillZero();
 
  private:
+  struct Loan;
   struct Storage {
     Storage(std::shared_ptr<Device> device, int64_t size_bytes);
-    Storage(std::shared_ptr<Device> device, std::shared_ptr<Storage> lender);
+    Storage(std::shared_ptr<Loan> loan, std::shared_ptr<Storage> lender);
     ~Storage();
     std::shared_ptr<Device> device;
-    std::shared_ptr<Storage> lender;  // whose data it is; null: its own
+    std::shared_ptr<Loan> loan;       // null: the data is its own
+    std::shared_ptr<Storage> lender;  // else whose it is
     int64_t size_bytes;
     void* data;
   };
+  // What a device gives back together.
+  struct Loan {
+    explicit Loan(std::shared_ptr<Device> device) : device(std::move(device)) {}
+    ~Loan();
+    std::shared_ptr<Device> device;
+    std::vector<std::shared_ptr<Storage>> lenders;
+  };
+
+  Tensor LentBy(const std::shared_ptr<Loan>& loan) const;
 
   std::shared_ptr<Storage> storage_;
   int64_t offset_bytes_ = 0;

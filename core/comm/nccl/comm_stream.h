@@ -22,21 +22,13 @@
 namespace dpipe {
 
 // An event of the stream after an operation, destroyed with its last owner.
-class CommEvent {
+class CommEvent : public cuda::OwnedEvent {
  public:
-  CommEvent(cuda::Driver* driver, cuda::Event event) : driver_(driver), event_(event) {}
-  ~CommEvent() { driver_->DestroyEvent(event_); }
-  CommEvent(const CommEvent&) = delete;
-  CommEvent& operator=(const CommEvent&) = delete;
-  cuda::Event get() const { return event_; }
+  using cuda::OwnedEvent::OwnedEvent;
   // What the device is given from now on waits for the operation.
   absl::Status HoldUp(const cuda::CudaDevice& device) const {
-    return driver_->Wait(device.stream(), event_);
+    return device.driver().Wait(device.stream(), get());
   }
-
- private:
-  cuda::Driver* const driver_;
-  const cuda::Event event_;
 };
 
 // Operations run one after another, in the order of their posting. Each waits for what the device

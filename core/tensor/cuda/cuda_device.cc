@@ -224,13 +224,18 @@ void CudaDevice::WaitFor(const DeviceEvent& event) {
   Keep(driver_->Wait(stream_, recorded));
 }
 
-void CudaDevice::GiveBack(Device& lender, void* data) {
-  if (recording()) return;  // Record has waited for all that this device had enqueued
+void CudaDevice::GiveBack(absl::Span<const Lent> blocks) {
+  if (blocks.empty() || recording()) return;  // Record has waited for what was enqueued before
   const RecordingGate::Use use(&gate_);
   const absl::StatusOr<Event> event = driver_->CreateEvent(context_);
   if (!event.ok()) return Keep(event.status());  // this device uses nothing any more
-  Keep(driver_->Record(*event, stream_));
-  CudaDeviceOf(lender).allocator_->AddUse(data, *event);
+  const auto end = std::make_shared<const OwnedEvent>(driver_, *event);
+  Keep(driver_->Record(end->get(), stream_));
+  std::map<Device*, std::vector<void*>> by_lender;
+  for (const Lent& block : blocks) by_lender[block.lender].push_back(block.data);
+  for (const auto& [lender, lent] : by_lender) {
+    CudaDeviceOf(*lender).allocator_->AddUse(lent, stream_, end);
+  }
 }
 
 int64_t CudaDevice::MeasureMemory(const std::function<void()>& work) {

@@ -47,7 +47,7 @@ class CudaDevice : public Device, public DeviceGraphs {
   void Accumulate(void* sum, const void* term, int64_t count) override;
   std::shared_ptr<DeviceEvent> RecordEvent() override;
   void WaitFor(const DeviceEvent& event) override;
-  void GiveBack(Device& lender, void* data) override;
+  void GiveBack(absl::Span<const Lent> blocks) override;
   DeviceGraphs* graphs() override { return this; }
   int64_t MeasureMemory(const std::function<void()>& work) override;
   absl::StatusOr<std::unique_ptr<DeviceGraph>> Record(

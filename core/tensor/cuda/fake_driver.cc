@@ -66,7 +66,14 @@ void FakeDriver::Break(const std::string& error) {
   changed_.SignalAll();
 }
 
+int64_t FakeDriver::num_calls(const std::string& call) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = num_calls_.find(call);
+  return it == num_calls_.end() ? 0 : it->second;
+}
+
 absl::Status FakeDriver::Failure(const std::string& call) {
+  ++num_calls_[call];
   if (!broken_.ok()) {
     return absl::Status(broken_.code(), absl::StrCat(call, ": ", broken_.message()));
   }

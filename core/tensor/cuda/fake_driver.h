@@ -46,6 +46,8 @@ class FakeDriver : public Driver, public HostQueue {
   int64_t live_bytes() const;    // allocated, and not freed by work that has run
   int num_live_handles() const;  // streams, events, pools, pinned buffers, graphs
   int64_t num_launches() const;  // of graphs
+  // How often a call of that name ("Copy", "Record", ...) has been made.
+  int64_t num_calls(const std::string& call) const;
   // Lets allocations fail for which a GPU's pools would have to reserve more than `bytes`; 0: no
   // limit.
   void set_memory_limit(int64_t bytes);
@@ -209,6 +211,7 @@ class FakeDriver : public Driver, public HostQueue {
   int64_t clock_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t memory_limit_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t queue_limit_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, int64_t> num_calls_ ABSL_GUARDED_BY(mutex_);
   std::string fail_next_ ABSL_GUARDED_BY(mutex_);
   absl::Status broken_ ABSL_GUARDED_BY(mutex_);
   std::map<Stream, std::deque<Work>> streams_ ABSL_GUARDED_BY(mutex_);

@@ -216,12 +216,22 @@ void StreamOrderedAllocator::DropRoom(void* room) {
   if (it->second.empty()) EndRoom(it);
 }
 
-void StreamOrderedAllocator::AddUse(void* data, Event event) {
-  if (data == reinterpret_cast<void*>(kNowhere)) return driver_->DestroyEvent(event);
+void StreamOrderedAllocator::AddUse(absl::Span<void* const> blocks, Stream user,
+                                    std::shared_ptr<const OwnedEvent> end) {
   absl::MutexLock lock(&mutex_);
-  std::vector<Event>& uses = uses_[data];
-  if (!captured()) DropDoneUses(&uses);
-  uses.push_back(event);
+  User& of_stream = users_[user];
+  // Else they would pile up on long-lived blocks.
+  if (!captured()) EndUses(&of_stream);
+  const auto use = std::make_shared<Use>(Use{user, std::move(end)});
+  of_stream.uses.push_back(use);
+  for (void* data : blocks) {
+    if (data == reinterpret_cast<void*>(kNowhere)) continue;
+    std::vector<std::shared_ptr<Use>>& uses = uses_[data];
+    uses.erase(std::remove_if(uses.begin(), uses.end(),
+                              [](const auto& earlier) { return earlier->end == nullptr; }),
+               uses.end());
+    uses.push_back(use);
+  }
 }
 
 void StreamOrderedAllocator::Free(void* data, int64_t size_bytes) {
@@ -237,44 +247,61 @@ void StreamOrderedAllocator::Free(void* data, int64_t size_bytes) {
 
 void StreamOrderedAllocator::FreeBlock(void* data, int64_t size_bytes) {
   stats_.allocated_bytes -= size_bytes;
-  auto node = uses_.extract(data);
-  leaving_.push_back(
-      {data, size_bytes, node.empty() ? std::vector<Event>() : std::move(node.mapped())});
-  if (!captured()) Collect(/*wait=*/false);
-}
-
-void StreamOrderedAllocator::DropDoneUses(std::vector<Event>* uses) {
-  const auto done = [this](Event event) {
-    const absl::StatusOr<bool> is_done = driver_->Done(event);
-    if (!is_done.ok() || !*is_done) return false;
-    driver_->DestroyEvent(event);
-    return true;
-  };
-  uses->erase(std::remove_if(uses->begin(), uses->end(), done), uses->end());
-}
-
-bool StreamOrderedAllocator::UsesDone(bool wait, Block* block) {
-  if (wait) {
-    // An error means that the GPU does nothing any more, so that nothing is in use; the device
-    // tells it when it is synchronised.
-    for (Event event : block->uses) {
-      driver_->Synchronize(event).IgnoreError();
-      driver_->DestroyEvent(event);
+  if (const auto node = uses_.extract(data); !node.empty()) {
+    for (const std::shared_ptr<Use>& use : node.mapped()) {
+      User& user = users_[use->user];
+      // Where others are leaving it has been asked about, and will be again.
+      if (user.num_leaving == 0 && !captured()) EndUses(&user);
+      if (use->end == nullptr) continue;
+      ++leaving_[data];
+      use->leaving.push_back(data);
+      ++user.num_leaving;
     }
-    block->uses.clear();
   }
-  DropDoneUses(&block->uses);
-  return block->uses.empty();
+  if (leaving_.count(data) == 0) GiveToPool(data);
+}
+
+void StreamOrderedAllocator::GiveToPool(void* data) {
+  if (captured()) return held_up_.push_back(data);
+  driver_->Free(data, stream_).IgnoreError();
+  freed_ = true;
+}
+
+void StreamOrderedAllocator::End(Use* use) {
+  users_[use->user].num_leaving -= use->leaving.size();
+  for (void* data : use->leaving) {
+    if (--leaving_[data] > 0) continue;
+    leaving_.erase(data);
+    GiveToPool(data);
+  }
+  use->leaving.clear();
+  use->end = nullptr;
+}
+
+void StreamOrderedAllocator::EndUses(User* user) {
+  for (; !user->uses.empty(); user->uses.pop_front()) {
+    Use& first = *user->uses.front();
+    if (first.end == nullptr) continue;
+    if (!driver_->Done(first.end->get()).value_or(false)) return;
+    End(&first);
+  }
 }
 
 void StreamOrderedAllocator::Collect(bool wait) {
-  const auto free = [&](Block& block) {
-    if (!UsesDone(wait, &block)) return false;
-    driver_->Free(block.data, stream_).IgnoreError();
-    freed_ = true;
-    return true;
-  };
-  leaving_.erase(std::remove_if(leaving_.begin(), leaving_.end(), free), leaving_.end());
+  for (void* data : std::exchange(held_up_, {})) GiveToPool(data);
+  for (auto& [stream, user] : users_) {
+    if (user.num_leaving == 0) continue;
+    EndUses(&user);
+    if (!wait) continue;
+    // An error means that the GPU does nothing any more, so that nothing is in use; the device
+    // tells it when it is synchronised.
+    for (const std::shared_ptr<Use>& use : user.uses) {
+      if (use->leaving.empty()) continue;
+      driver_->Synchronize(use->end->get()).IgnoreError();
+      End(use.get());
+    }
+    EndUses(&user);
+  }
 }
 
 MemoryStats StreamOrderedAllocator::stats() const {
@@ -323,7 +350,7 @@ bool StreamOrderedAllocator::FreesDone() {
 bool StreamOrderedAllocator::GiveUpUnused() {
   if (!mutex_.TryLock()) return true;
   if (!captured()) Collect(/*wait=*/false);
-  const bool all = FreesDone() && leaving_.empty();
+  const bool all = FreesDone() && leaving_.empty() && held_up_.empty();
   driver_->Trim(pool_).IgnoreError();
   mutex_.Unlock();
   return !all;

@@ -3,6 +3,7 @@
 #define DPIPE_CORE_TENSOR_CUDA_STREAM_ORDERED_ALLOCATOR_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,10 +15,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "core/tensor/allocator.h"
 #include "core/tensor/cuda/arena.h"
 #include "core/tensor/cuda/driver.h"
 #include "core/tensor/cuda/memory_keepers.h"
+#include "core/tensor/cuda/owned_event.h"
 
 namespace dpipe::cuda {
 
@@ -50,9 +53,9 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   bool GiveUpUnused() override;
   void set_poison(bool poison) override { poison_ = poison; }
 
-  // The block `data` is in use, by another stream, until `event` is done; owned from here on. The
-  // block may have been freed already only if Free has not returned.
-  void AddUse(void* data, Event event);
+  // The blocks are in use by `user`, another stream, until it has come to `end`, an event of it.
+  // None has been freed yet.
+  void AddUse(absl::Span<void* const> blocks, Stream user, std::shared_ptr<const OwnedEvent> end);
 
   // How large a room the calling thread's requests between the two calls would have needed.
   void BeginMeasuring();
@@ -70,10 +73,16 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   void DropRoom(void* room);
 
  private:
-  struct Block {
-    void* data = nullptr;
-    int64_t size_bytes = 0;
-    std::vector<Event> uses;
+  // Of several blocks by another stream.
+  struct Use {
+    Stream user;
+    std::shared_ptr<const OwnedEvent> end;  // null: it is done
+    std::vector<void*> leaving = {};        // those of the blocks that are freed
+  };
+  // The uses by one stream that are not known to be done, in its order.
+  struct User {
+    std::deque<std::shared_ptr<Use>> uses;
+    int64_t num_leaving = 0;  // blocks of them, each as often as it is in a use
   };
 
   struct Room {
@@ -106,9 +115,11 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   absl::StatusOr<void*> TryAllocate(int64_t size_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Frees the blocks whose uses are done; `wait`: all of them, when they are.
   void Collect(bool wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool UsesDone(bool wait, Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Events that are done would only pile up on a long-lived block.
-  void DropDoneUses(std::vector<Event>* uses) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the uses that the stream has come to the end of. A stream does things in order: what is
+  // behind the first use that is not done is not done either, and is not asked about.
+  void EndUses(User* user) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void End(Use* use) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveToPool(void* data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Whether the stream has come to all that was freed on it, so that it can be trimmed.
   bool FreesDone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -121,8 +132,12 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   const std::string name_;
   const std::function<void(const absl::Status&)> keep_;
   mutable absl::Mutex mutex_;
-  std::unordered_map<void*, std::vector<Event>> uses_ ABSL_GUARDED_BY(mutex_);  // of live blocks
-  std::vector<Block> leaving_ ABSL_GUARDED_BY(mutex_);  // freed, but still in use elsewhere
+  std::map<Stream, User> users_ ABSL_GUARDED_BY(mutex_);
+  // Of live blocks; some may be done.
+  std::unordered_map<void*, std::vector<std::shared_ptr<Use>>> uses_ ABSL_GUARDED_BY(mutex_);
+  // Blocks that are freed, but still in use elsewhere, and in how many uses.
+  std::unordered_map<void*, int> leaving_ ABSL_GUARDED_BY(mutex_);
+  std::vector<void*> held_up_ ABSL_GUARDED_BY(mutex_);  // freed, during a capture
   bool freed_ ABSL_GUARDED_BY(mutex_) = false;          // something, since the last mark
   Event mark_ ABSL_GUARDED_BY(mutex_) = nullptr;        // after frees; null: nobody has asked
   MemoryStats stats_ ABSL_GUARDED_BY(mutex_);           // except reserved_bytes

@@ -25,10 +25,11 @@ class StreamOrderedAllocatorTest : public ::testing::Test {
         &driver_, Context{}, *driver_.CreatePool({}), stream, "cuda:0",
         [this](const absl::Status& status) { kept_.Update(status); });
   }
-  Event Recorded(Stream stream) {
-    const Event event = *driver_.CreateEvent({});
-    EXPECT_TRUE(driver_.Record(event, stream).ok());
-    return event;
+  // `user` uses the blocks for what it has been given so far.
+  void AddUse(StreamOrderedAllocator* allocator, std::vector<void*> blocks, Stream user) {
+    const auto end = std::make_shared<const OwnedEvent>(&driver_, *driver_.CreateEvent({}));
+    EXPECT_TRUE(driver_.Record(end->get(), user).ok());
+    allocator->AddUse(blocks, user, end);
   }
 
   FakeDriver driver_;
@@ -56,7 +57,7 @@ TEST_F(StreamOrderedAllocatorTest, ABlockOutlivesItsUseByAnotherStream) {
   void* const data = allocator->Allocate(512);
   bool used = false;
   ASSERT_TRUE(driver_.Enqueue(other_, [&] { used = true; }).ok());
-  allocator->AddUse(data, Recorded(other_));
+  AddUse(allocator.get(), {data}, other_);
   allocator->Free(data, 512);
   ASSERT_TRUE(driver_.Synchronize(stream_).ok());
   EXPECT_TRUE(used || driver_.live_bytes() == 512);
@@ -71,7 +72,7 @@ TEST_F(StreamOrderedAllocatorTest, ShortMemoryWaitsForWhatIsLeaving) {
   driver_.set_memory_limit(1024);
   void* const data = allocator->Allocate(1024);
   ASSERT_TRUE(driver_.Fill(data, 1, 1024, other_).ok());
-  allocator->AddUse(data, Recorded(other_));
+  AddUse(allocator.get(), {data}, other_);
   allocator->Free(data, 1024);
   void* const again = allocator->Allocate(1024);
   EXPECT_NE(again, nullptr);
@@ -87,7 +88,7 @@ TEST_F(StreamOrderedAllocatorTest, ShortMemoryIsTakenFromTheGpusOtherPools) {
   driver_.set_memory_limit(4096);
   void* const lent = keeper->Allocate(2048);
   ASSERT_TRUE(driver_.Fill(lent, 1, 2048, third).ok());
-  keeper->AddUse(lent, Recorded(third));
+  AddUse(keeper.get(), {lent}, third);
   keeper->Free(lent, 2048);
   void* const own = keeper->Allocate(1024);
   ASSERT_TRUE(driver_.Fill(own, 1, 1024, stream_).ok());
@@ -175,12 +176,62 @@ TEST_F(StreamOrderedAllocatorTest, PoisonFillsWhatIsHandedOut) {
   allocator->Free(const_cast<unsigned char*>(data), 8);
 }
 
+// However many blocks wait for it.
+TEST_F(StreamOrderedAllocatorTest, AStreamIsAskedAboutItsFirstUseOnly) {
+  constexpr int kBlocks = 100;
+  const auto allocator = Make();
+  bool ready = false;
+  ASSERT_TRUE(driver_
+                  .Enqueue(
+                      other_, [] {}, [&ready] { return ready; })
+                  .ok());
+  for (int i = 0; i < kBlocks; ++i) {
+    void* const data = allocator->Allocate(512);
+    AddUse(allocator.get(), {data}, other_);
+    allocator->Free(data, 512);
+  }
+  EXPECT_LE(driver_.num_calls("Done"), 2 * kBlocks);
+  EXPECT_EQ(driver_.num_calls("Free"), 0);
+  ready = true;
+  driver_.RunAll();
+  allocator->Free(allocator->Allocate(512), 512);
+  EXPECT_EQ(driver_.num_calls("Free"), kBlocks + 1);
+  driver_.RunAll();
+  EXPECT_EQ(driver_.live_bytes(), 0);
+}
+
+// A block that two streams use is free when both are done with it.
+TEST_F(StreamOrderedAllocatorTest, AUseMayBeOfManyBlocksAndABlockInManyUses) {
+  const auto allocator = Make();
+  const Stream third = *driver_.CreateStream({});
+  bool ready = false;
+  ASSERT_TRUE(driver_
+                  .Enqueue(
+                      third, [] {}, [&ready] { return ready; })
+                  .ok());
+  void* const a = allocator->Allocate(512);
+  void* const b = allocator->Allocate(512);
+  AddUse(allocator.get(), {a, b}, other_);
+  AddUse(allocator.get(), {b}, third);
+  allocator->Free(a, 512);
+  allocator->Free(b, 512);
+  driver_.RunAll();
+  void* const c = allocator->Allocate(512);
+  EXPECT_EQ(driver_.num_calls("Free"), 1) << "a";
+  ready = true;
+  driver_.RunAll();
+  allocator->Free(c, 512);
+  allocator->Free(allocator->Allocate(512), 512);
+  driver_.RunAll();
+  EXPECT_EQ(driver_.live_bytes(), 0);
+}
+
 TEST_F(StreamOrderedAllocatorTest, NothingIsLeftBehind) {
   const int before = driver_.num_live_handles();
   {
     const auto allocator = Make();
     void* const data = allocator->Allocate(512);
-    for (int i = 0; i < 10; ++i) allocator->AddUse(data, Recorded(other_));
+    for (int i = 0; i < 10; ++i) AddUse(allocator.get(), {data}, other_);
     allocator->Free(data, 512);
   }
   driver_.RunAll();
@@ -201,13 +252,14 @@ TEST(StreamOrderedAllocatorPropertyTest, NoOrderOfStreamsTouchesFreedMemory) {
         void* const data = allocator.Allocate(512);
         ASSERT_TRUE(driver.Fill(data, 1, 512, own).ok());
         if (random.NextBelow(2) == 0) {
-          const Event ready = *driver.CreateEvent({}), done = *driver.CreateEvent({});
+          const Event ready = *driver.CreateEvent({});
+          const auto done = std::make_shared<const OwnedEvent>(&driver, *driver.CreateEvent({}));
           ASSERT_TRUE(driver.Record(ready, own).ok());
           ASSERT_TRUE(driver.Wait(other, ready).ok());
           driver.DestroyEvent(ready);
           ASSERT_TRUE(driver.Fill(data, 2, 512, other).ok());
-          ASSERT_TRUE(driver.Record(done, other).ok());
-          allocator.AddUse(data, done);
+          ASSERT_TRUE(driver.Record(done->get(), other).ok());
+          allocator.AddUse({data}, other, done);
         }
         allocator.Free(data, 512);
       }
