@@ -176,6 +176,7 @@ class PeerCommunicator : public Communicator {
     return std::make_unique<PeerCollective>(std::move(pending), std::move(progress), device_);
   }
 
+  // On the twin.
   Tensors There(const Tensors& tensors) const { return Tensor::AllOn(tensors, twin_); }
 
   Shard OwnShard(const Group& group) const {

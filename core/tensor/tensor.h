@@ -96,6 +96,7 @@ class Tensor {
     std::vector<std::shared_ptr<Storage>> lenders;
   };
 
+  // On the loan's device, as one of those that it gives back.
   Tensor LentBy(const std::shared_ptr<Loan>& loan) const;
 
   std::shared_ptr<Storage> storage_;

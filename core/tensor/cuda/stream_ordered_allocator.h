@@ -79,7 +79,8 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
     std::shared_ptr<const OwnedEvent> end;  // null: it is done
     std::vector<void*> leaving = {};        // those of the blocks that are freed
   };
-  // The uses by one stream that are not known to be done, in its order.
+  // The uses by one stream that are not known to be done, in its order. Where two threads give back
+  // at once, two may be the wrong way round: one then only waits for the other, too.
   struct User {
     std::deque<std::shared_ptr<Use>> uses;
     int64_t num_leaving = 0;  // blocks of them, each as often as it is in a use
@@ -118,7 +119,9 @@ class StreamOrderedAllocator : public Allocator, public MemoryKeeper {
   // Ends the uses that the stream has come to the end of. A stream does things in order: what is
   // behind the first use that is not done is not done either, and is not asked about.
   void EndUses(User* user) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // It is done: blocks that wait for nothing else go to the pool.
   void End(Use* use) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // While the stream is captured, when that is over.
   void GiveToPool(void* data) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Whether the stream has come to all that was freed on it, so that it can be trimmed.
