@@ -36,8 +36,9 @@ inline int64_t AlignedForReduction(int64_t bytes) {
 // The memory of a reduction besides its tensors: the same on every rank of the group.
 //
 // Of each chunk that is under way there are rows, of one rank's shares each: those that the other
-// ranks of the node send, and the sum that comes from the node before, or that must not be made in
-// the tensor. Where a reduce-scatter's sums come home from the last node, they land in another row.
+// ranks of the node send, and where there are several nodes the sum that comes from the node before
+// or goes to the next. Where a reduce-scatter's sums come home from the last node, they land in
+// another row.
 struct ReductionRoom {
   int64_t num_slots = 0;  // chunks under way
   int64_t num_rows = 0;   // of a slot
@@ -56,7 +57,7 @@ inline ReductionRoom ReductionRoomFor(NodeLayout layout, bool scatters, int64_t 
   const bool chained = layout.num_nodes > 1;
   ReductionRoom room;
   room.num_slots = chained ? 3 : 2;  // received, added up and, in a chain, sent on
-  room.num_rows = layout.ranks_per_node - 1 + (chained || scatters ? 1 : 0);
+  room.num_rows = layout.ranks_per_node - 1 + (chained ? 1 : 0);
   room.has_landing = chained && scatters;
   room.row_bytes =
       AlignedForReduction(std::min(tensor_bytes, chunk_bytes / layout.ranks_per_node)) + kEnds;

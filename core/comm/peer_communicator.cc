@@ -220,9 +220,12 @@ class PeerCommunicator : public Communicator {
     return specs;
   }
 
-  // This rank's share of the sum over the ranks, in rank order, for each tensor that they bring.
-  absl::StatusOr<Tensors> SumOwnShares(const Group& group, const Tensors& tensors,
-                                       const std::string& what);
+  // One tensor for this rank's share of each of `tensors`, all in one row.
+  Tensors RoomForOwnShares(const Group& group, const Tensors& tensors) const;
+  // Adds up, in rank order, this rank's shares of the tensors that the ranks bring: sums[i] becomes
+  // that of tensors[i], or has it added.
+  absl::Status AddUpOwnShares(const Group& group, const Tensors& tensors, const Tensors& sums,
+                              bool adds, const std::string& what);
   absl::Status AllReduce(const Group& group, const Tensors& tensors, const std::string& what);
   absl::Status Gather(const Group& group, const Tensors& shards, const Tensors& full,
                       const std::string& what);
@@ -234,19 +237,20 @@ class PeerCommunicator : public Communicator {
                group, {}, [](int) { return std::vector<TensorSpec>(); }, what)
         .status();
   }
-  // Writes `share` into its place in `whole`.
-  void Put(const Tensor& share, Shard place, const Tensor& whole) {
-    const int64_t begin = place.Begin(whole.num_elements());
-    DPIPE_CHECK_EQ(share.num_elements(), place.Size(whole.num_elements()));
-    twin_->CopyFromPeer(whole.data<float>() + begin, *twin_, share.raw_data(), share.size_bytes());
-  }
-
   // Every rank's shares into their places.
   void PutAll(const std::vector<Tensors>& shares, const Tensors& wholes) {
+    std::vector<OrderedSum> copies;
     for (size_t j = 0; j < shares.size(); ++j) {
       const Shard place{static_cast<int>(j), static_cast<int>(shares.size())};
-      for (size_t i = 0; i < wholes.size(); ++i) Put(shares[j][i], place, wholes[i]);
+      for (size_t i = 0; i < wholes.size(); ++i) {
+        const int64_t size = wholes[i].num_elements();
+        DPIPE_CHECK_EQ(shares[j][i].num_elements(), place.Size(size));
+        copies.push_back({wholes[i].data<float>() + place.Begin(size),
+                          {shares[j][i].data<float>()},
+                          place.Size(size)});
+      }
     }
+    twin_->AddUp(copies);
   }
 
   const std::unique_ptr<Communicator> inner_;
@@ -256,38 +260,46 @@ class PeerCommunicator : public Communicator {
   CollectiveThread thread_;
 };
 
-absl::StatusOr<std::vector<Tensor>> PeerCommunicator::SumOwnShares(const Group& group,
-                                                                   const Tensors& tensors,
-                                                                   const std::string& what) {
+std::vector<Tensor> PeerCommunicator::RoomForOwnShares(const Group& group,
+                                                       const Tensors& tensors) const {
+  const Shard own = OwnShard(group);
+  int64_t size = 0;
+  for (const Tensor& t : tensors) size += own.Size(t.num_elements());
+  const Tensor row = Tensor::Empty(twin_, {size}, DType::kF32);
+  Tensors shares;
+  int64_t at = 0;
+  for (const Tensor& t : tensors) {
+    const int64_t count = own.Size(t.num_elements());
+    shares.push_back(row.Slice(at, at + count));
+    at += count;
+  }
+  return shares;
+}
+
+absl::Status PeerCommunicator::AddUpOwnShares(const Group& group, const Tensors& tensors,
+                                              const Tensors& sums, bool adds,
+                                              const std::string& what) {
   const Shard own = OwnShard(group);
   const auto alike = [&](int) { return ShapesOf(tensors); };
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group, tensors, alike, what));
-  int64_t room = 0;
-  for (const Tensor& t : tensors) room += own.Size(t.num_elements());
-  const Tensor row = Tensor::Empty(twin_, {room}, DType::kF32);
-  Tensors sums;
-  int64_t at = 0;
+  std::vector<OrderedSum> ordered;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const int64_t begin = own.Begin(tensors[i].num_elements());
-    const int64_t count = own.Size(tensors[i].num_elements());
-    const Tensor sum = row.Slice(at, at + count);
-    at += count;
-    if (count > 0) {
-      twin_->CopyFromPeer(sum.raw_data(), *twin_, all[0][i].data<float>() + begin,
-                          sum.size_bytes());
-      for (size_t j = 1; j < all.size(); ++j) {
-        twin_->Accumulate(sum.raw_data(), all[j][i].data<float>() + begin, count);
-      }
+    const int64_t size = tensors[i].num_elements();
+    DPIPE_CHECK_EQ(sums[i].num_elements(), own.Size(size)) << what;
+    ordered.push_back({sums[i].data<float>(), {}, own.Size(size), adds});
+    for (const Tensors& theirs : all) {
+      ordered.back().terms.push_back(theirs[i].data<float>() + own.Begin(size));
     }
-    sums.push_back(sum);
   }
-  return sums;
+  twin_->AddUp(ordered);
+  return absl::OkStatus();
 }
 
 absl::Status PeerCommunicator::AllReduce(const Group& group, const Tensors& tensors,
                                          const std::string& what) {
   if (group.size() == 1) return absl::OkStatus();
-  DPIPE_ASSIGN_OR_RETURN(const Tensors sums, SumOwnShares(group, tensors, what));
+  const Tensors sums = RoomForOwnShares(group, tensors);
+  DPIPE_RETURN_IF_ERROR(AddUpOwnShares(group, tensors, sums, /*adds=*/false, what));
   // A rank's sums come after its reading of everybody's tensors, so these may be written then.
   const auto shares = [&](int member) { return SharesOf(tensors, member, group.size()); };
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Tensors> all, Exchange(group, sums, shares, what));
@@ -307,11 +319,7 @@ absl::Status PeerCommunicator::Gather(const Group& group, const Tensors& shards,
 
 absl::Status PeerCommunicator::ReduceScatter(const Group& group, const Tensors& full,
                                              const Tensors& shards, const std::string& what) {
-  DPIPE_ASSIGN_OR_RETURN(const Tensors sums, SumOwnShares(group, full, what));
-  for (size_t i = 0; i < shards.size(); ++i) {
-    DPIPE_CHECK_EQ(shards[i].num_elements(), sums[i].num_elements()) << what;
-    twin_->Accumulate(shards[i].raw_data(), sums[i].raw_data(), sums[i].num_elements());
-  }
+  DPIPE_RETURN_IF_ERROR(AddUpOwnShares(group, full, shards, /*adds=*/true, what));
   return Part(group, what);
 }
 

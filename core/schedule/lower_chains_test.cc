@@ -284,9 +284,9 @@ TEST(LowerChainsTest, ShardedByHand) {
   EXPECT_EQ(ListOf(*plan, 1), "G0-1 G1-2 F0 D0-1 F0 G0-1 B0 R1-2 D1-2 B0 R0-1 D0-1 O");
   EXPECT_TRUE(plan->stages(0).sharded());
   // Half of 2 x (master, gradient, two moments), and while both layers are gathered and one has
-  // its whole gradient, 3 x 100. To sum up a bucket, two rows of two chunks.
+  // its whole gradient, 3 x 100. To sum up a bucket, the other rank's row of each of two chunks.
   const RankMemory memory = MemoryOfRank(*plan, 0, c.cost);
-  const int64_t room = 2 * 2 * (112 + 64);
+  const int64_t room = 2 * (112 + 64);
   EXPECT_EQ(memory.state_bytes, 400 + room);
   EXPECT_EQ(memory.peak_bytes, 700 + room);
   Plan damaged = *plan;

@@ -29,7 +29,7 @@ class CpuDevice : public Device {
   void FillZero(void* data, int64_t size_bytes) override;
   void Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                int64_t count) override;
-  void Accumulate(void* sum, const void* term, int64_t count) override;
+  void AddUp(absl::Span<const OrderedSum> sums) override;
   // Done when it is recorded, since nothing is ever under way.
   std::shared_ptr<DeviceEvent> RecordEvent() override;
   void WaitFor(const DeviceEvent& event) override {}

@@ -16,6 +16,10 @@ void Device::Note(const std::string& note) {
   if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
 }
 
+void Device::Accumulate(void* sum, const void* term, int64_t count) {
+  AddUp({{static_cast<float*>(sum), {static_cast<const float*>(term)}, count, /*adds=*/true}});
+}
+
 void CopyBytes(Device& to_device, void* to, Device& from_device, const void* from,
                int64_t size_bytes) {
   if (size_bytes == 0) return;

@@ -16,6 +16,7 @@
 #include "core/tensor/allocator.h"
 #include "core/tensor/device_graphs.h"
 #include "core/tensor/dtype.h"
+#include "core/tensor/ordered_sum.h"
 
 namespace dpipe {
 
@@ -81,8 +82,11 @@ class Device {
   virtual void Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                        int64_t count) = 0;
 
+  // Adds up each of `sums`, in as few launches as can be. No sum is memory of another one, nor of
+  // its terms.
+  virtual void AddUp(absl::Span<const OrderedSum> sums) = 0;
   // sum += term: fp32, `count` elements each, element by element.
-  virtual void Accumulate(void* sum, const void* term, int64_t count) = 0;
+  void Accumulate(void* sum, const void* term, int64_t count);
 
   // After everything that has been enqueued so far.
   virtual std::shared_ptr<DeviceEvent> RecordEvent() = 0;

@@ -109,8 +109,8 @@ class ReductionSteps {
   float* TermOf(int local, int64_t chunk, const Slice& slice, size_t s) const {
     return local == local_ ? OwnInTensor(slice) : place_.RowOf(room_, local, chunk, s);
   }
-  // What this node's other terms are added to: the sum of the nodes before, on the first node the
-  // first term.
+  // Where the sum of the nodes before arrives, and what this node sends on is made: on the first
+  // node in place of the first term, unless that is in the tensor and has to stay.
   float* Sum(int64_t chunk, const Slice& slice, size_t s) const {
     if (node_ > 0 || (local_ == 0 && scatters())) return place_.SumRow(room_, chunk, s);
     return TermOf(0, chunk, slice, s);
@@ -201,43 +201,43 @@ class ReductionSteps {
     });
   }
 
-  absl::Status Copy(float* to, const float* from, const Slice& slice) {
-    if (OwnBytes(slice) == 0 || to == from) return absl::OkStatus();
-    return call_.driver->Copy(to, from, OwnBytes(slice), call_.stream);
-  }
-  absl::Status Accumulate(float* sum, const float* term, const Slice& slice) {
-    if (OwnBytes(slice) == 0) return absl::OkStatus();
-    return call_.driver->Accumulate(sum, term, OwnOf(slice).count, call_.stream);
-  }
-
   absl::Status AddInOrder(int64_t chunk) {
-    return ForSlices(chunk, [&](const Slice& slice, size_t s) -> absl::Status {
-      float* const sum = Sum(chunk, slice, s);
+    std::vector<OrderedSum> sums;
+    DPIPE_RETURN_IF_ERROR(ForSlices(chunk, [&](const Slice& slice, size_t s) {
+      const bool at_home = is_last() && slice.home == node_;
+      OrderedSum sum = {nullptr, {}, OwnOf(slice).count, /*adds=*/at_home};
+      if (node_ > 0) sum.terms.push_back(Sum(chunk, slice, s));
       for (int local = 0; local < layout_.ranks_per_node; ++local) {
-        const float* const term = TermOf(local, chunk, slice, s);
-        if (node_ > 0 || local > 0) {
-          DPIPE_RETURN_IF_ERROR(Accumulate(sum, term, slice));
-        } else {
-          DPIPE_RETURN_IF_ERROR(Copy(sum, term, slice));
-        }
+        sum.terms.push_back(TermOf(local, chunk, slice, s));
       }
-      if (!is_last()) return absl::OkStatus();
-      if (!scatters()) return Copy(OwnInTensor(slice), sum, slice);
-      return slice.home == node_ ? AddToSums(slice, sum) : absl::OkStatus();
-    });
+      if (at_home) {
+        sum.sum = OwnInSums(slice);
+      } else if (is_last() && !scatters()) {
+        sum.sum = OwnInTensor(slice);
+      } else {
+        sum.sum = Sum(chunk, slice, s);
+      }
+      sums.push_back(std::move(sum));
+      return absl::OkStatus();
+    }));
+    return call_.driver->AddUp(sums, call_.stream);
   }
   absl::Status AddWhatLanded(int64_t chunk) {
     if (is_last()) return absl::OkStatus();
-    return ForSlices(chunk, [&](const Slice& slice, size_t s) {
-      if (slice.home != node_) return absl::OkStatus();
-      return AddToSums(slice, place_.Landing(room_, chunk, s));
-    });
+    std::vector<OrderedSum> sums;
+    DPIPE_RETURN_IF_ERROR(ForSlices(chunk, [&](const Slice& slice, size_t s) {
+      if (slice.home == node_) {
+        const float* const landed = place_.Landing(room_, chunk, s);
+        sums.push_back({OwnInSums(slice), {landed}, OwnOf(slice).count, /*adds=*/true});
+      }
+      return absl::OkStatus();
+    }));
+    return call_.driver->AddUp(sums, call_.stream);
   }
-  absl::Status AddToSums(const Slice& slice, const float* sum) {
+  float* OwnInSums(const Slice& slice) const {
     const int64_t begin =
         reduction_.group.own.Begin(reduction_.tensors[slice.tensor].num_elements());
-    return Accumulate(reduction_.sums[slice.tensor].data<float>() + OwnOf(slice).begin - begin, sum,
-                      slice);
+    return reduction_.sums[slice.tensor].data<float>() + OwnOf(slice).begin - begin;
   }
 
   const NcclCall& call_;
@@ -292,14 +292,15 @@ absl::Status EnqueueAllGather(const NcclCall& call, const RankGroup& group, Node
     }
     return absl::OkStatus();
   };
+  std::vector<OrderedSum> copies;
   for (size_t i = 0; i < full.size(); ++i) {
     const int64_t n = full[i].num_elements();
     DPIPE_CHECK_EQ(shards[i].num_elements(), group.own.Size(n));
-    if (shards[i].num_elements() == 0) continue;
-    DPIPE_RETURN_IF_ERROR(call.driver->Copy(full[i].data<float>() + group.own.Begin(n),
-                                            shards[i].data<float>(), shards[i].size_bytes(),
-                                            call.stream));
+    copies.push_back({full[i].data<float>() + group.own.Begin(n),
+                      {shards[i].data<float>()},
+                      shards[i].num_elements()});
   }
+  DPIPE_RETURN_IF_ERROR(call.driver->AddUp(copies, call.stream));
   if (layout.num_nodes > 1) {
     DPIPE_RETURN_IF_ERROR(SettledGroup(call, [&]() -> absl::Status {
       for (int other = 0; other < layout.num_nodes; ++other) {

@@ -359,13 +359,14 @@ TEST(NcclCommunicatorTest, AMessageThatNeverComesEndsAllRanksWithItsName) {
 TEST(NcclCommunicatorTest, AFullQueueOfTheGpuDoesNotHideTheDeadline) {
   NcclJob job(2, absl::Milliseconds(500));
   const std::vector<Rank> both = {Rank(0), Rank(1)};
-  job.set_queue_limit(300);  // for the messages of 200 tensors, but not for their sums too
+  job.set_queue_limit(202);  // for the messages of 200 tensors, but not for their sums too
   const auto statuses = job.Run([&](Communicator& comm, const auto& device) -> absl::Status {
     std::vector<Tensor> first = {Vector(device, std::vector<float>(16, 1))};
     DPIPE_RETURN_IF_ERROR(comm.AllReduceSum(both, absl::MakeSpan(first), "first gradients"));
     DPIPE_RETURN_IF_ERROR(device->Synchronize());
     if (comm.rank() == Rank(1)) return absl::OkStatus();  // is gone
-    const std::vector<Tensor> many(200, Vector(device, std::vector<float>(16, 1)));
+    std::vector<Tensor> many;
+    for (int i = 0; i < 200; ++i) many.push_back(Vector(device, std::vector<float>(16, 1)));
     return comm.StartAllReduceSum(both, many, "gradients of stage 1").status();
   });
   EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded) << statuses[0];

@@ -6,6 +6,7 @@
 
 #include "core/ops/cuda/kernel.h"
 #include "core/ops/cuda/pack.h"
+#include "core/tensor/cuda/first_where.h"
 
 namespace dpipe::ops::cuda {
 
@@ -36,16 +37,7 @@ struct TensorList {
   DPIPE_KERNEL_FUNCTION uint32_t FirstBlock(int t) const { return t == 0 ? 0 : end_blocks[t - 1]; }
   // The tensor of this block.
   DPIPE_KERNEL_FUNCTION int Here() const {
-    int low = 0, high = kCount - 1;
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (end_blocks[middle] <= Block()) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
+    return dpipe::cuda::FirstWhere(kCount, [this](int t) { return Block() < end_blocks[t]; });
   }
 };
 

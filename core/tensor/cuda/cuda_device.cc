@@ -199,10 +199,9 @@ void CudaDevice::Convert(void* to, DType to_dtype, const void* from, DType from_
   Keep(driver_->Convert(to, to_dtype, from, from_dtype, count, stream_));
 }
 
-void CudaDevice::Accumulate(void* sum, const void* term, int64_t count) {
+void CudaDevice::AddUp(absl::Span<const OrderedSum> sums) {
   const RecordingGate::Use use(&gate_);
-  Keep(driver_->Accumulate(static_cast<float*>(sum), static_cast<const float*>(term), count,
-                           stream_));
+  Keep(driver_->AddUp(sums, stream_));
 }
 
 // An event that the stream has come to already, or never will, where it is being recorded.

@@ -44,7 +44,7 @@ class CudaDevice : public Device, public DeviceGraphs {
   void FillZero(void* data, int64_t size_bytes) override;
   void Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                int64_t count) override;
-  void Accumulate(void* sum, const void* term, int64_t count) override;
+  void AddUp(absl::Span<const OrderedSum> sums) override;
   std::shared_ptr<DeviceEvent> RecordEvent() override;
   void WaitFor(const DeviceEvent& event) override;
   void GiveBack(absl::Span<const Lent> blocks) override;

@@ -17,6 +17,7 @@ namespace dpipe::cuda {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -38,6 +39,25 @@ TEST(CudaDeviceTest, TensorsComeBackAsTheyWent) {
   EXPECT_EQ(HostValues(Tensor::Zeros(device, {2}, DType::kF32)), (std::vector<float>{0, 0}));
   EXPECT_TRUE(device->Synchronize().ok());
   EXPECT_THAT(driver.violations(), IsEmpty());
+}
+
+// Its blocks run in any order, so what one of them writes must be nobody else's.
+TEST(CudaDeviceTest, SumsOfOneLaunchHaveMemoryOfTheirOwn) {
+  FakeDriver driver;
+  const auto device = Virtual(&driver, 1)[0];
+  const Tensor t = Tensor::Zeros(device, {9}, DType::kF32);
+  float* const at = t.data<float>();
+  const auto violations = [&](const std::vector<OrderedSum>& sums) {
+    const size_t before = driver.violations().size();
+    device->AddUp(sums);
+    EXPECT_TRUE(device->Synchronize().ok());
+    return driver.violations().size() - before;
+  };
+  EXPECT_EQ(violations({{at, {at, at + 3}, 3}, {at + 6, {at + 3, at + 6}, 3}}), 0);
+  EXPECT_EQ(violations({{at, {at + 3}, 3}, {at + 2, {at + 5}, 3}}), 1);
+  EXPECT_EQ(violations({{at, {at + 3}, 3}, {at + 6, {at + 2}, 3}}), 1);
+  EXPECT_EQ(violations({{at, {at + 1}, 3}}), 1);
+  EXPECT_THAT(driver.violations(), Each(std::string("a sum of another sum's memory")));
 }
 
 TEST(CudaDeviceTest, CopiesBetweenDevicesWaitForTheirSource) {

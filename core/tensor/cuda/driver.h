@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "core/base/status.h"
 #include "core/tensor/cuda/memory_keepers.h"
 #include "core/tensor/dtype.h"
+#include "core/tensor/ordered_sum.h"
 
 // As cuda.h declares them: a Stream is a cudaStream_t, an Event a cudaEvent_t, a Graph a
 // cudaGraphExec_t.
@@ -110,7 +112,8 @@ class Driver {
   virtual absl::Status Fill(void* data, int value, int64_t size_bytes, Stream stream) = 0;
   virtual absl::Status Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                                int64_t count, Stream stream) = 0;
-  virtual absl::Status Accumulate(float* sum, const float* term, int64_t count, Stream stream) = 0;
+  // As Device::AddUp.
+  virtual absl::Status AddUp(absl::Span<const OrderedSum> sums, Stream stream) = 0;
 
   // What is enqueued on `stream` from now on is recorded instead of run; and what other streams do
   // after they have waited for an event of it, until it has waited for one of theirs. Until the end

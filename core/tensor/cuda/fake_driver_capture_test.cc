@@ -41,7 +41,7 @@ TEST_F(FakeDriverCaptureTest, RunsWhenItIsLaunchedEachTime) {
   sum[0] = 1;
   term[0] = 10;
   ASSERT_TRUE(driver_.BeginCapture(stream_).ok());
-  ASSERT_TRUE(driver_.Accumulate(sum, term, 1, stream_).ok());
+  ASSERT_TRUE(driver_.AddUp({{sum, {term}, 1, true}}, stream_).ok());
   driver_.EnqueueKernel(
       stream_, [sum] { sum[0] *= 2; }, &sum, sizeof(sum));
   const Graph graph = *driver_.EndCapture(stream_);

@@ -6,11 +6,32 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/tensor/cuda/fake_driver.h"
+#include "core/tensor/cuda/sum_tables.h"
 
 namespace dpipe::cuda {
 namespace {
 
 constexpr int64_t kFilledBytes = 64 << 20;  // of a block
+
+// Whether what is written is read or written by nothing else in the launch.
+bool SumsAreApart(const SumTable& table) {
+  const auto apart = [](const float* a, int64_t a_count, const float* b, int64_t b_count) {
+    return a + a_count <= b || b + b_count <= a;
+  };
+  for (int s = 0; s < table.num_sums; ++s) {
+    const SumTable::Sum& own = table.sums[s];
+    for (int other = 0; other < table.num_sums; ++other) {
+      const SumTable::Sum& theirs = table.sums[other];
+      if (other != s && !apart(own.sum, own.count, theirs.sum, theirs.count)) return false;
+      for (int t = 0; t < theirs.num_terms; ++t) {
+        const float* const term = table.terms[theirs.first_term + t];
+        if (other == s && term == own.sum) continue;
+        if (!apart(own.sum, own.count, term, theirs.count)) return false;
+      }
+    }
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -187,13 +208,31 @@ absl::Status FakeDriver::Convert(void* to, DType to_dtype, const void* from, DTy
               }});
 }
 
-absl::Status FakeDriver::Accumulate(float* sum, const float* term, int64_t count, Stream stream) {
+// By what the kernel does, block by block, which a GPU would run in any order.
+absl::Status FakeDriver::AddUp(absl::Span<const OrderedSum> sums, Stream stream) {
   absl::MutexLock lock(&mutex_);
-  return Push("Accumulate", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                CheckAccess("a sum", sum, count * 4, stream);
-                CheckAccess("a term", term, count * 4, stream);
-                for (int64_t i = 0; i < count; ++i) sum[i] += term[i];
-              }});
+  for (const SumTable& table : SumTablesOf(sums)) {
+    DPIPE_RETURN_IF_ERROR(Push("AddUp", stream, {[=]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                                 for (int s = 0; s < table.num_sums; ++s) {
+                                   const SumTable::Sum& sum = table.sums[s];
+                                   const int64_t size_bytes = sum.count * 4;
+                                   CheckAccess("a sum", sum.sum, size_bytes, stream);
+                                   for (int t = 0; t < sum.num_terms; ++t) {
+                                     CheckAccess("a term", table.terms[sum.first_term + t],
+                                                 size_bytes, stream);
+                                   }
+                                 }
+                                 if (!SumsAreApart(table)) {
+                                   violations_.push_back("a sum of another sum's memory");
+                                 }
+                                 for (uint32_t block = 0; block < table.blocks(); ++block) {
+                                   for (uint32_t i = 0; i < SumTable::kThreads; ++i) {
+                                     table.AddUp(block, i);
+                                   }
+                                 }
+                               }}));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace dpipe::cuda

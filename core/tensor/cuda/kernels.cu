@@ -22,11 +22,9 @@ __global__ void ConvertKernel(To* to, const From* from, int64_t count) {
   }
 }
 
-__global__ void AccumulateKernel(float* sum, const float* term, int64_t count) {
-  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-    sum[i] += term[i];
-  }
+__global__ void __launch_bounds__(SumTable::kThreads)
+    AddUpKernel(const __grid_constant__ SumTable table) {
+  table.AddUp(blockIdx.x, threadIdx.x);
 }
 
 unsigned BlocksFor(int64_t count) {
@@ -58,10 +56,9 @@ cudaError_t Convert(void* to, DType to_dtype, const void* from, DType from_dtype
   return cudaGetLastError();
 }
 
-cudaError_t Accumulate(float* sum, const float* term, int64_t count, cudaStream_t stream) {
-  if (count == 0) return cudaSuccess;
+cudaError_t AddUp(const SumTable& table, cudaStream_t stream) {
   ForgetErrors();
-  AccumulateKernel<<<BlocksFor(count), kThreads, 0, stream>>>(sum, term, count);
+  AddUpKernel<<<table.blocks(), SumTable::kThreads, 0, stream>>>(table);
   return cudaGetLastError();
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "core/tensor/cuda/sum_table.h"
 #include "core/tensor/dtype.h"
 
 namespace dpipe::cuda {
@@ -14,8 +15,8 @@ namespace dpipe::cuda {
 cudaError_t Convert(void* to, DType to_dtype, const void* from, DType from_dtype, int64_t count,
                     cudaStream_t stream);
 
-// Enqueues sum += term.
-cudaError_t Accumulate(float* sum, const float* term, int64_t count, cudaStream_t stream);
+// Enqueues a table's sums, at least one.
+cudaError_t AddUp(const SumTable& table, cudaStream_t stream);
 
 }  // namespace dpipe::cuda
 

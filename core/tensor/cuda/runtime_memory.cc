@@ -5,6 +5,7 @@
 
 #include "core/tensor/cuda/kernels.h"
 #include "core/tensor/cuda/runtime_driver.h"
+#include "core/tensor/cuda/sum_tables.h"
 
 namespace dpipe::cuda {
 
@@ -107,10 +108,12 @@ absl::Status RuntimeDriver::Convert(void* to, DType to_dtype, const void* from, 
   });
 }
 
-absl::Status RuntimeDriver::Accumulate(float* sum, const float* term, int64_t count,
-                                       Stream stream) {
-  return WithContext(streams_.At(stream), [&] {
-    return RuntimeStatus(cuda::Accumulate(sum, term, count, stream), "Accumulate");
+absl::Status RuntimeDriver::AddUp(absl::Span<const OrderedSum> sums, Stream stream) {
+  return WithContext(streams_.At(stream), [&]() -> absl::Status {
+    for (const SumTable& table : SumTablesOf(sums)) {
+      DPIPE_RETURN_IF_ERROR(RuntimeStatus(cuda::AddUp(table, stream), "AddUp"));
+    }
+    return absl::OkStatus();
   });
 }
 

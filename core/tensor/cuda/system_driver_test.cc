@@ -125,6 +125,40 @@ std::vector<float> Numbers(int64_t count) {
   return numbers;
 }
 
+// Small ones and large ones in one call, at odd addresses, some into their own first term.
+TEST_P(GpuTest, ManySumsAreAddedUpInOrder) {
+  const auto devices = CreateCudaDevices(driver_, 1);
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  const auto device = (*devices)[0];
+  ASSERT_TRUE(device->BindThread().ok());
+  const auto cpu = Device::Cpu();
+  constexpr int64_t kSize = 100003;
+  // Of such magnitudes that another order would give other bits.
+  std::vector<float> numbers = Numbers(kSize);
+  for (int64_t i = 0; i < kSize; ++i) numbers[i] *= i % 3 == 0 ? 1e-4f : 1e3f;
+  const auto add_up = [&](const std::shared_ptr<Device>& where) {
+    const Tensor terms = Tensor::FromHost<float>(where, {kSize}, numbers);
+    std::vector<Tensor> sums;
+    std::vector<OrderedSum> ordered;
+    for (int s = 0; s < 150; ++s) {
+      const int64_t count = s % 50 == 7 ? 90001 : s * 13 % 300;
+      sums.push_back(Tensor::FromHost<float>(where, {count},
+                                             {numbers.data() + s, static_cast<size_t>(count)}));
+      float* const sum = sums.back().data<float>();
+      ordered.push_back({sum, {}, count, /*adds=*/s % 4 == 0});
+      if (s % 5 == 0) ordered.back().terms.push_back(sum);
+      for (int t = 0; t < 1 + s % 9; ++t) {
+        ordered.back().terms.push_back(terms.data<float>() + 977 * t + s);
+      }
+    }
+    where->AddUp(ordered);
+    std::vector<std::vector<float>> values;
+    for (const Tensor& sum : sums) values.push_back(HostValues(sum));
+    return values;
+  };
+  EXPECT_EQ(add_up(device), add_up(cpu));
+}
+
 // Copies, fills, sums and memory of a recording's own, launched on what lies there at the time.
 TEST_P(GpuTest, RecordedWorkIsLaunchedAgain) {
   const auto devices = CreateCudaDevices(driver_, 1);
@@ -254,7 +288,8 @@ TEST_P(GpuTest, ErrorsAreToldOnce) {
   if (fake_ != nullptr) fake_->set_memory_limit(1 << 30);
   const auto refused = driver_->Allocate(*pool, int64_t{1} << 60, device.stream());
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted) << refused.status();
-  EXPECT_TRUE(driver_->Accumulate(t.data<float>(), t.data<float>(), 2, device.stream()).ok());
+  EXPECT_TRUE(
+      driver_->AddUp({{t.data<float>(), {t.data<float>()}, 2, true}}, device.stream()).ok());
   EXPECT_EQ(HostValues(t), (std::vector<float>{2, 4}));
   driver_->DestroyPool(*pool);
 }
