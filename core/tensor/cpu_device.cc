@@ -25,6 +25,11 @@ class PastEvent : public DeviceEvent {
   const Nanos time_ns_ = MonotonicNow();
 };
 
+// Of none, too, where there may be no address.
+void CopyAny(void* to, const void* from, int64_t size_bytes) {
+  if (size_bytes > 0) std::memcpy(to, from, size_bytes);
+}
+
 }  // namespace
 
 std::vector<int> AllowedCores() {
@@ -92,18 +97,20 @@ absl::Status CpuDevice::BindThread() const {
 }
 
 void CpuDevice::CopyFromHost(void* to, const void* host, int64_t size_bytes) {
-  std::memcpy(to, host, size_bytes);
+  CopyAny(to, host, size_bytes);
 }
 
 void CpuDevice::CopyToHost(void* host, const void* from, int64_t size_bytes) {
-  std::memcpy(host, from, size_bytes);
+  CopyAny(host, from, size_bytes);
 }
 
 void CpuDevice::CopyFromPeer(void* to, Device& peer, const void* from, int64_t size_bytes) {
-  std::memcpy(to, from, size_bytes);
+  CopyAny(to, from, size_bytes);
 }
 
-void CpuDevice::FillZero(void* data, int64_t size_bytes) { std::memset(data, 0, size_bytes); }
+void CpuDevice::FillZero(void* data, int64_t size_bytes) {
+  if (size_bytes > 0) std::memset(data, 0, size_bytes);
+}
 
 void CpuDevice::Convert(void* to, DType to_dtype, const void* from, DType from_dtype,
                         int64_t count) {

@@ -188,15 +188,12 @@ TEST_F(DeviceGraphsTest, OtherDevicesGetWhatTheDeviceKeepsMeanwhile) {
 // Tensors of the device may be let go, and copied, by other threads at any time.
 TEST_F(DeviceGraphsTest, OtherThreadsMayUseTheDevice) {
   const Tensor shared = Floats({1, 2});
-  Tensor borrowed = Floats({3, 4}).On(peer_);
+  auto borrowed = std::make_unique<Tensor>(Floats({3, 4}).On(peer_));
   std::thread copier;
   Tensor copy;
   const auto recorded = device_->graphs()->Record(1 << 20, [&] {
     copier = std::thread([&] { copy = shared.CopyTo(peer_); });
-    std::thread([&] {
-      Tensor gone;
-      std::swap(gone, borrowed);
-    }).join();
+    std::thread([&] { borrowed.reset(); }).join();
     std::thread([&] { driver_.RunAll(); }).join();
     Tensor made = Tensor::Zeros(device_, {4}, DType::kF32);
     return absl::OkStatus();

@@ -36,6 +36,7 @@ class PassWorkersOnAGpuTest : public ::testing::Test {
  protected:
   // Two virtual GPUs, the first with a tensor of `live_bytes`, on a GPU of so many bytes.
   void Start(int64_t live_bytes, int64_t limit_bytes) {
+    driver_.HideMemory();  // so that none of its gigabytes are the host's
     devices_ = *CreateVirtualCudaDevices(&driver_, 2);
     live_ = Tensor::Zeros(devices_[0], {live_bytes / 4}, DType::kF32);
     driver_.set_memory_limit(limit_bytes);
