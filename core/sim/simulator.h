@@ -67,8 +67,7 @@ struct Simulation {
 
 // InvalidArgument if the messages do not pair up, DeadlineExceeded naming the waiting ranks if the
 // plan cannot run to its end (VerifyPlan says more). Plans lowered without their fill work are
-// fine. num_steps >= 2, and
-// >= 3 with an epilogue that differs.
+// fine. num_steps >= 2, and >= 3 with an epilogue that differs.
 absl::StatusOr<Simulation> Simulate(const Plan& plan, const CostModel& cost,
                                     const SimulateOptions& options = {});
 

@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
-#include "core/planner/bubbles.h"
 #include "core/planner/fill/assign.h"
 #include "core/planner/fill/fill_memory.h"
 #include "core/planner/fill/frozen_work.h"
@@ -215,13 +214,23 @@ class Filler {
   std::vector<std::pair<std::vector<DeviceGaps>, Assignment>> known_;
 };
 
-// By rank: the compute events of step 1, after the last one of step 0.
+// By rank, in list order: the compute events of step 1, after the last one of step 0.
 std::vector<std::vector<StreamEvent>> EventsByRank(const Plan& plan,
                                                    const std::vector<StreamEvent>& events) {
+  const auto place = [](const StreamEvent& e) { return std::make_pair(e.step, e.instruction); };
   std::vector<std::vector<StreamEvent>> by_rank(plan.devices_size());
-  for (const StreamEvent& event : events) by_rank[event.rank].push_back(event);
+  std::vector<StreamEvent> last(plan.devices_size());
+  for (StreamEvent& before : last) before.step = -1;
+  for (const StreamEvent& event : events) {
+    if (event.stream != TraceEvent::COMPUTE) continue;
+    if (event.step == 1) by_rank[event.rank].push_back(event);
+    StreamEvent& before = last[event.rank];
+    if (event.step == 0 && place(before) < place(event)) before = event;
+  }
   for (int r = 0; r < plan.devices_size(); ++r) {
-    by_rank[r] = ComputeEventsOfStep(by_rank[r], r, 1);
+    std::sort(by_rank[r].begin(), by_rank[r].end(),
+              [&](const StreamEvent& a, const StreamEvent& b) { return place(a) < place(b); });
+    if (last[r].step == 0) by_rank[r].insert(by_rank[r].begin(), last[r]);
   }
   return by_rank;
 }

@@ -5,8 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/check.h"
+#include "core/base/time.h"
 
 namespace dpipe {
 namespace {
@@ -212,20 +213,6 @@ class Orders {
 std::vector<Schedule> WeightOrders(const Schedule& schedule, const WeightOrderOptions& options) {
   if (!HasWeightGrads(schedule)) return {schedule};
   return Orders(schedule, options).Run();
-}
-
-absl::StatusOr<WeightOrderChoice> ChooseWeightOrder(
-    const Schedule& schedule, const WeightOrderOptions& options,
-    const std::function<absl::StatusOr<Nanos>(const Schedule&)>& step_ns) {
-  absl::StatusOr<Nanos> own = step_ns(schedule);
-  if (!own.ok()) return own.status();
-  WeightOrderChoice best{0, schedule, *own};
-  const std::vector<Schedule> orders = WeightOrders(schedule, options);
-  for (size_t i = 1; i < orders.size(); ++i) {
-    const absl::StatusOr<Nanos> step = step_ns(orders[i]);
-    if (step.ok() && *step < best.step_ns) best = {static_cast<int>(i), orders[i], *step};
-  }
-  return best;
 }
 
 }  // namespace dpipe

@@ -3,12 +3,11 @@
 // In schedules that split the backward pass, weight gradients wait for nothing but their input
 // gradients, and so compete with frozen work for the same gaps. Which of the two should have a gap
 // is found by simulation: this makes schedules that differ from a given one in where the weight
-// gradients stand, and nothing else; the caller fills each and keeps the best (ChooseWeightOrder).
+// gradients stand, and nothing else; the caller fills each and keeps the best.
 //
 // Beside the schedule itself:
 //   delayed by k   a weight gradient runs once k others of its device are ready and waiting: at
-//   once
-//                  for k = 0 (the joint backward pass), at the end for the largest k
+//                  once for k = 0 (the joint backward pass), at the end for the largest k
 //   fitted         the other passes keep the times that they have if no weight gradient comes
 //                  before them; weight gradients go where they fit between these, but only in gaps
 //                  of at most a given length; the rest waits for the end. Small gaps, in which
@@ -18,11 +17,8 @@
 #ifndef DPIPE_CORE_PLANNER_FILL_WEIGHT_ORDER_H_
 #define DPIPE_CORE_PLANNER_FILL_WEIGHT_ORDER_H_
 
-#include <functional>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "core/base/time.h"
 #include "core/schedule/schedule.h"
 
 namespace dpipe {
@@ -37,18 +33,6 @@ struct WeightOrderOptions {
 // the schedule alone where it splits no backward pass. About ten. Time O(slots x (gaps of a device
 // + stages)).
 std::vector<Schedule> WeightOrders(const Schedule& schedule, const WeightOrderOptions& options);
-
-struct WeightOrderChoice {
-  int candidate = 0;  // index into WeightOrders; 0: the schedule as it was
-  Schedule schedule;
-  Nanos step_ns = 0;
-};
-
-// The order for which `step_ns` (a filled and simulated plan's) is least; the first among equals.
-// An order for which it fails is passed over, unless it is the schedule itself.
-absl::StatusOr<WeightOrderChoice> ChooseWeightOrder(
-    const Schedule& schedule, const WeightOrderOptions& options,
-    const std::function<absl::StatusOr<Nanos>(const Schedule&)>& step_ns);
 
 }  // namespace dpipe
 
