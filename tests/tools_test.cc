@@ -116,7 +116,10 @@ TEST(ToolsTest, StrategiesTrainTheSameModel) {
   EXPECT_EQ(*ReadFile(out + weights), *ReadFile(TrainedModel() + weights));
   // And the comparison can fail.
   const std::string other = FreshPath("other_seed");
-  ASSERT_EQ(Train(other, {"--strategy=offline_cache", "--seed=2", "--samples=false"}).exit_code, 0);
+  const ProgramOutcome cached =
+      Train(other, {"--strategy=offline_cache", "--seed=2", "--samples=false"});
+  ASSERT_EQ(cached.exit_code, 0) << cached.err;
+  EXPECT_THAT(cached.out, HasSubstr("Cache:    ")) << cached.err;
   EXPECT_NE(*ReadFile(other + weights), *ReadFile(TrainedModel() + weights));
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/available_memory.h"
 #include "core/base/bytes.h"
+#include "core/base/count.h"
 #include "core/planner/possible_shapes.h"
 #include "core/planner/search.h"
 #include "core/profile/profile_match.h"
@@ -19,6 +20,20 @@
 #include "tools/training_orders.h"
 
 namespace dpipe::tools {
+namespace {
+
+std::string CacheText(const models::CachedInputs& cache, const std::string& folder) {
+  const std::string damaged =
+      cache.num_damaged == 0
+          ? ""
+          : absl::StrCat("; ", Count(cache.num_damaged, "damaged record"), " there not used");
+  return absl::StrCat("Cache:    ", Count(cache.num_images, "image"), " and ",
+                      Count(cache.num_captions, "caption"), ", ", FormatBytes(cache.size_bytes),
+                      " in ", folder.empty() ? "memory" : folder, ", ", cache.num_computed,
+                      " of them computed now", damaged);
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOptions& options,
                                                                  const Say& say,
@@ -40,7 +55,7 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
   if (run->leads()) DPIPE_RETURN_IF_ERROR(CheckGrids(run->setup_->model(), options, say));
   DPIPE_RETURN_IF_ERROR(run->CheckData());
   const bool cached = options.strategy.frozen() == "cached";
-  if (cached) DPIPE_RETURN_IF_ERROR(run->BuildCache(show));
+  if (cached) DPIPE_RETURN_IF_ERROR(run->BuildCache(say, show));
   run->job_ = cached ? run->setup_->CachedJob() : run->setup_->job();
   DPIPE_RETURN_IF_ERROR(run->CheckBasis());
   DPIPE_RETURN_IF_ERROR(run->FindThePlans(say, show));
@@ -112,19 +127,23 @@ absl::Status TrainingRun::Start() {
 
 // Of what is trained on: all images, unless there are fewer steps than an epoch has. A check needs
 // no more than what is profiled.
-absl::Status TrainingRun::BuildCache(const ShowProgress& show) {
+absl::Status TrainingRun::BuildCache(const Say& say, const ShowProgress& show) {
   int64_t steps = setup_->loader().StepsToSeeAll();
   if (options_.num_steps > 0) steps = std::min(steps, options_.num_steps);
   if (options_.check_only) steps = 1;
-  const auto build = [&] {
-    return setup_->BuildCache(steps, [&](double done) { show("filling the offline cache", done); })
-        .status();
+  const models::CachedInputs* cache = nullptr;
+  const auto build = [&]() -> absl::Status {
+    DPIPE_ASSIGN_OR_RETURN(cache, setup_->BuildCache(steps, [&](double done) {
+      show("filling the offline cache", done);
+    }));
+    return absl::OkStatus();
   };
   // What one process of a host has computed the others find in the folder.
   const bool is_shared =
       processes() != nullptr && !options_.setup.cache_folder.empty() && options_.setup.writes_files;
   DPIPE_RETURN_IF_ERROR(is_shared ? processes()->FirstOnHostFirst("the offline cache", build)
                                   : build());
+  if (leads()) say(CacheText(*cache, options_.setup.cache_folder));
   // What cannot be cached fills bubbles.
   if (setup_->cache_is_partial()) strategy_.set_frozen("fill");
   return absl::OkStatus();

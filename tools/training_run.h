@@ -85,7 +85,7 @@ class TrainingRun {
   ProcessGroup* processes() const { return options_.setup.processes; }
   bool leads() const { return processes() == nullptr || processes()->is_leader(); }
   absl::Status CheckData() const;
-  absl::Status BuildCache(const ShowProgress& show);
+  absl::Status BuildCache(const Say& say, const ShowProgress& show);
   int num_devices() const;  // of all processes
   // Of those that plans may have.
   std::vector<int> LocalBatches() const;

@@ -48,6 +48,7 @@ absl::StatusOr<CachedInputs> MakeCachedTrainingInputs(
   inputs.num_images = cache->num_images();
   inputs.num_captions = cache->num_captions();
   inputs.num_computed = cache->num_computed();
+  inputs.num_damaged = cache->num_damaged();
   inputs.size_bytes = cache->size_bytes();
   inputs.provider =
       std::make_unique<InputsWithCache>(model, request.loader, options, std::move(cache));

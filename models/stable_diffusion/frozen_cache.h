@@ -63,6 +63,8 @@ class FrozenCache {
   int num_captions() const { return static_cast<int>(captions_.size()); }
   // Entries that were computed, and not found in the cache folder.
   int num_computed() const { return num_computed_; }
+  // See CacheStore.
+  int64_t num_damaged() const { return store_ == nullptr ? 0 : store_->num_damaged(); }
   int64_t size_bytes() const { return size_bytes_; }
 
  private:

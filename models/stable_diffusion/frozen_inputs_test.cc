@@ -140,6 +140,7 @@ TEST(FrozenCacheTest, AFolderKeepsItBitForBit) {
   TrainingSetupOptions options = Options(4);
   options.caption_drop = 0.5;
   const auto device = Device::Cpu();
+  int64_t num_damaged = 0;
   const auto inputs_of = [&](const std::string& cache_folder, int* num_computed) {
     options.cache_folder = cache_folder;
     const auto setup = TrainingSetup::Create(options);
@@ -147,6 +148,7 @@ TEST(FrozenCacheTest, AFolderKeepsItBitForBit) {
     const auto cached = (*setup)->BuildCache(/*num_steps=*/2);
     EXPECT_TRUE(cached.ok()) << cached.status();
     *num_computed = (*cached)->num_computed;
+    num_damaged = (*cached)->num_damaged;
     std::vector<Tensor> inputs;
     for (const char* name : {"latents", "context"}) {
       for (int step = 0; step < 2; ++step) {
@@ -157,7 +159,7 @@ TEST(FrozenCacheTest, AFolderKeepsItBitForBit) {
   };
   const std::string folder = ::testing::TempDir() + "/frozen_cache";
   std::filesystem::remove_all(folder);
-  int in_memory = 0, first = 0, second = 0, changed = 0, damaged = 0;
+  int in_memory = 0, first = 0, second = 0, changed = 0, again = 0;
   const auto expected = inputs_of("", &in_memory);
   const auto expect_same = [&](const std::vector<Tensor>& inputs) {
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(SameBits(expected[i], inputs[i])) << i;
@@ -182,12 +184,14 @@ TEST(FrozenCacheTest, AFolderKeepsItBitForBit) {
   ASSERT_TRUE(WriteFileAtomically(picture, *ReadFile(picture)).ok());
   expect_same(inputs_of(folder, &changed));
   EXPECT_EQ(changed, 1);
+  EXPECT_EQ(num_damaged, 0);
   // A damaged entry is computed again.
   std::string shard = *ReadFile(folder + "/000000.shard");
   shard[shard.size() - 5] ^= 1;
   ASSERT_TRUE(WriteFileAtomically(folder + "/000000.shard", shard).ok());
-  expect_same(inputs_of(folder, &damaged));
-  EXPECT_EQ(damaged, 1);
+  expect_same(inputs_of(folder, &again));
+  EXPECT_EQ(again, 1);
+  EXPECT_EQ(num_damaged, 1);
 }
 
 // Entries are of a picture's width and height: a cache folder serves other sizes with other

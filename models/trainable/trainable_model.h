@@ -68,6 +68,8 @@ struct CachedInputs {
   int num_images = 0;
   int num_captions = 0;
   int num_computed = 0;  // of both: the others were in the cache folder
+  // Records of the folder, as far as they were met, that were not sound, and are not used.
+  int64_t num_damaged = 0;
   int64_t size_bytes = 0;
 };
 
