@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "core/tensor/cuda/cuda_device.h"
