@@ -1,11 +1,10 @@
 #include "core/comm/shared_collective.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/tensor/add_to.h"
+#include "core/tensor/add_up.h"
 
 namespace dpipe {
 namespace {
@@ -87,27 +86,34 @@ void SharedCollective::End() {
 }
 
 void SharedCollective::Do(const Chunk& chunk) {
-  if (kind_ == Kind::kAllGather) return Gather(chunk);
-  Chunk block = chunk;
-  for (; block.begin < chunk.end; block.begin = block.end) {
-    block.end = std::min(chunk.end, block.begin + kBlockElements);
-    if (kind_ == Kind::kAllReduceSum) {
-      Sum(block);
-    } else {
-      ReduceScatter(block);
-    }
+  switch (kind_) {
+    case Kind::kAllReduceSum:
+      return Sum(chunk);
+    case Kind::kReduceScatterSum:
+      return ReduceScatter(chunk);
+    case Kind::kAllGather:
+      return Gather(chunk);
   }
 }
 
-// Into the first member's tensor, and from there to all others'.
-void SharedCollective::Sum(const Chunk& block) {
-  float* const sum = brought_[0].full[block.tensor].data<float>() + block.begin;
-  const int64_t size = block.end - block.begin;
-  for (size_t m = 1; m < brought_.size(); ++m) {
-    AddTo(brought_[m].full[block.tensor].data<float>() + block.begin, size, sum);
+// Numbers begin, ..., end - 1 of everybody's tensor.
+OrderedSum SharedCollective::SumOf(int tensor, int64_t begin, int64_t end) const {
+  OrderedSum sum = {nullptr, {}, end - begin};
+  for (const Brought& brought : brought_) {
+    sum.terms.push_back(brought.full[tensor].data<float>() + begin);
   }
-  for (size_t m = 1; m < brought_.size(); ++m) {
-    std::copy_n(sum, size, brought_[m].full[block.tensor].data<float>() + block.begin);
+  return sum;
+}
+
+// Into the first member's tensor, and from there to all others'.
+void SharedCollective::Sum(const Chunk& chunk) {
+  for (int64_t begin = chunk.begin; begin < chunk.end; begin += kBlockElements) {
+    OrderedSum sum = SumOf(chunk.tensor, begin, std::min(chunk.end, begin + kBlockElements));
+    sum.sum = brought_[0].full[chunk.tensor].data<float>() + begin;
+    AddUp(sum);
+    for (size_t m = 1; m < brought_.size(); ++m) {
+      std::copy_n(sum.sum, sum.count, brought_[m].full[chunk.tensor].data<float>() + begin);
+    }
   }
 }
 
@@ -125,17 +131,13 @@ void SharedCollective::Gather(const Chunk& chunk) {
   }
 }
 
-void SharedCollective::ReduceScatter(const Chunk& block) {
-  std::array<float, kBlockElements> sum;
-  const int64_t size = block.end - block.begin;
-  std::copy_n(brought_[0].full[block.tensor].data<float>() + block.begin, size, sum.begin());
-  for (size_t m = 1; m < brought_.size(); ++m) {
-    AddTo(brought_[m].full[block.tensor].data<float>() + block.begin, size, sum.data());
-  }
-  const int64_t n = brought_[0].full[block.tensor].num_elements();
-  float* const shard = brought_[block.member].shards[block.tensor].data<float>() + block.begin -
-                       ShardOf(block.member).Begin(n);
-  AddTo(sum.data(), size, shard);
+void SharedCollective::ReduceScatter(const Chunk& chunk) {
+  OrderedSum sum = SumOf(chunk.tensor, chunk.begin, chunk.end);
+  const int64_t n = brought_[0].full[chunk.tensor].num_elements();
+  sum.sum = brought_[chunk.member].shards[chunk.tensor].data<float>() + chunk.begin -
+            ShardOf(chunk.member).Begin(n);
+  sum.adds = true;
+  AddUp(sum);
 }
 
 }  // namespace dpipe

@@ -12,6 +12,7 @@
 
 #include "core/base/shard.h"
 #include "core/base/time.h"
+#include "core/tensor/ordered_sum.h"
 #include "core/tensor/tensor.h"
 
 namespace dpipe {
@@ -60,9 +61,10 @@ class SharedCollective {
   void CheckSizes() const;
   void Divide();
   void Do(const Chunk& chunk);
-  void Sum(const Chunk& block);
+  OrderedSum SumOf(int tensor, int64_t begin, int64_t end) const;
+  void Sum(const Chunk& chunk);
   void Gather(const Chunk& chunk);
-  void ReduceScatter(const Chunk& block);
+  void ReduceScatter(const Chunk& chunk);
   void End();
 
   const Kind kind_;

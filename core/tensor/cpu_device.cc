@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
-#include "core/tensor/add_to.h"
+#include "core/tensor/add_up.h"
 
 namespace dpipe {
 namespace {
@@ -129,20 +129,7 @@ void CpuDevice::Convert(void* to, DType to_dtype, const void* from, DType from_d
 }
 
 void CpuDevice::AddUp(absl::Span<const OrderedSum> sums) {
-  constexpr int64_t kPart = 1024;  // stays in the cache
-  for (const OrderedSum& s : sums) {
-    for (int64_t at = 0; at < s.count; at += kPart) {
-      const int64_t n = std::min(kPart, s.count - at);
-      float total[kPart];
-      std::copy_n(s.terms[0] + at, n, total);
-      for (size_t t = 1; t < s.terms.size(); ++t) AddTo(s.terms[t] + at, n, total);
-      if (s.adds) {
-        AddTo(total, n, s.sum + at);
-      } else {
-        std::copy_n(total, n, s.sum + at);
-      }
-    }
-  }
+  for (const OrderedSum& sum : sums) dpipe::AddUp(sum);
 }
 
 std::shared_ptr<DeviceEvent> CpuDevice::RecordEvent() { return std::make_shared<PastEvent>(); }

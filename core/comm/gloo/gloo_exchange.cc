@@ -6,7 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/comm/gloo/gloo_slot.h"
-#include "core/tensor/add_to.h"
+#include "core/tensor/add_up.h"
 
 namespace dpipe {
 namespace {
@@ -115,9 +115,11 @@ absl::Status GlooExchange::SumShards(const RankGroup& group, absl::Span<const Te
     row += size;
   }
   DPIPE_RETURN_IF_ERROR(Exchange(group, kScatter, out, in, what));
-  std::copy_n(own, own_size, received_.data() + group.own.index * own_size);
-  std::copy_n(received_.data(), own_size, own);
-  for (int j = 1; j < n; ++j) AddTo(received_.data() + j * own_size, own_size, own);
+  OrderedSum sum = {own, {}, own_size};
+  for (int j = 0; j < n; ++j) {
+    sum.terms.push_back(j == group.own.index ? own : received_.data() + j * own_size);
+  }
+  AddUp(sum);
   return absl::OkStatus();
 }
 
@@ -193,7 +195,7 @@ absl::Status GlooExchange::ReduceScatterSum(const RankGroup& group, absl::Span<c
     for (size_t i = begin; i < end; ++i) {
       const int64_t size = group.own.Size(full[i].num_elements());
       DPIPE_CHECK_EQ(shards[i].num_elements(), size) << what << ", tensor " << i;
-      AddTo(sum, size, shards[i].data<float>());
+      AddUp({shards[i].data<float>(), {sum}, size, /*adds=*/true});
       sum += size;
     }
     return absl::OkStatus();
