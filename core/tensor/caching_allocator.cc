@@ -18,11 +18,31 @@ constexpr int64_t kAlignment = 64;  // a cache line, and a full AVX-512 register
 // system at once, whatever lies beside it, and the part of a block that rounding added is never
 // touched.
 constexpr int64_t kLeastMapped = int64_t{1} << 20;
-void* TakeFromSystem(int64_t size) {
-  if (size < kLeastMapped) return std::aligned_alloc(kAlignment, size);
+
+// Blocks of this size or more begin at a page of it and ask for such pages, where the operating
+// system has them: it hands them out, and cores find their addresses, far sooner than 512 small
+// ones.
+constexpr int64_t kHugePage = int64_t{2} << 20;
+
+void* Map(int64_t size) {
   void* const data =
       mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return data == MAP_FAILED ? nullptr : data;
+}
+
+void* MapHugePages(int64_t size) {
+  char* const mapped = static_cast<char*>(Map(size + kHugePage));
+  if (mapped == nullptr) return nullptr;
+  const int64_t before = -reinterpret_cast<intptr_t>(mapped) & (kHugePage - 1);
+  if (before > 0) munmap(mapped, before);
+  munmap(mapped + before + size, kHugePage - before);
+  madvise(mapped + before, size, MADV_HUGEPAGE);
+  return mapped + before;
+}
+
+void* TakeFromSystem(int64_t size) {
+  if (size < kLeastMapped) return std::aligned_alloc(kAlignment, size);
+  return size < kHugePage ? Map(size) : MapHugePages(size);
 }
 
 void GiveToSystem(void* data, int64_t size) {

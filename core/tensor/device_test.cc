@@ -112,6 +112,20 @@ TEST(DeviceTest, ACpuIsDoneWithAllThatItWasAsked) {
   EXPECT_EQ(HostValues(sum), (std::vector<float>{2, 4, 6, 8, 10, 12}));
 }
 
+// Of 2 MiB, which the operating system hands out at once.
+TEST(DeviceTest, LargeBlocksOfACpuBeginAtHugePages) {
+  constexpr int64_t kMiB = 1 << 20;
+  for (const int64_t size : {2 * kMiB - 1, 3 * kMiB, 33 * kMiB + 5}) {
+    const auto cpu = Device::Cpu();
+    char* const block = static_cast<char*>(cpu->allocator().Allocate(size));
+    EXPECT_EQ(reinterpret_cast<intptr_t>(block) % (2 * kMiB), 0) << size;
+    block[0] = block[size - 1] = 1;
+    cpu->allocator().Free(block, size);
+    cpu->allocator().ReleaseCache();
+    EXPECT_EQ(cpu->allocator().stats().reserved_bytes, 0);
+  }
+}
+
 TEST(DeviceTest, ConversionRunsOnTheDevice) {
   const auto far = std::make_shared<FarDevice>(DeviceKind::kCuda);
   const Tensor t = Tensor::FromHost<float>(far, {6}, kValues);

@@ -123,10 +123,10 @@ inline GoldenErrors MeasureGolden(const GoldenCase& c, DType dtype,
     const Tensor expected = goldens.Get(c.name + "/gradient/" + name);
     const Tensor& grad = *parameters.grad(id);
     const Tensor direction = Direction(name, grad);
+    const float* const g = grad.data<float>();
+    const float* const d = direction.data<float>();
     double product = 0;
-    for (int64_t i = 0; i < grad.num_elements(); ++i) {
-      product += double{grad.data<float>()[i]} * direction.data<float>()[i];
-    }
+    for (int64_t i = 0; i < grad.num_elements(); ++i) product += double{g[i]} * d[i];
     const double expected_norm = expected.data<float>()[0];
     const double norm = SizeOf(goldens, c.name + "/gradient/", name);
     const double scale =
