@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
 #include "core/base/text/file_kind.h"
 #include "data/exif.h"
 #include "data/file_part.h"
@@ -34,8 +33,9 @@ absl::StatusOr<Format> FormatOf(absl::string_view bytes, const std::string& name
   }
   const absl::string_view advice = FileKindAdvice(kind);
   return absl::InvalidArgumentError(absl::StrCat(
-      name, ": ", FileKindName(kind), ": ",
-      advice.empty() ? "not read; convert it to JPEG, PNG or WebP, which are" : advice));
+      name, ": ", FileKindName(kind),
+      advice.empty() ? ", not a JPEG, PNG or WebP image; convert it, or leave it out" : ": ",
+      advice));
 }
 
 }  // namespace
@@ -90,7 +90,12 @@ absl::StatusOr<ImageSize> ReadImageSize(const std::string& path, int64_t offset,
 }
 
 absl::StatusOr<Image> ReadImage(const std::string& path, const DecodeLimits& limits) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, limits.max_file_bytes));
+  DPIPE_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  if (file.size() > limits.max_file_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        path, ": ", file.size(), " bytes, more than the limit of ", limits.max_file_bytes));
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, file.Read(0, file.size()));
   return DecodeImage(bytes, path, limits);
 }
 

@@ -46,7 +46,8 @@ absl::StatusOr<ImageSize> DecodeImageSize(absl::string_view bytes, const std::st
 absl::StatusOr<ImageSize> ReadImageSize(const std::string& path, int64_t offset, int64_t size,
                                         const std::string& name, const DecodeLimits& limits = {});
 
-// Reads and decodes a file; NotFound if it is not there.
+// Reads and decodes a file; NotFound if it is not there, InvalidArgument if it is not a regular
+// one.
 absl::StatusOr<Image> ReadImage(const std::string& path, const DecodeLimits& limits = {});
 
 }  // namespace dpipe

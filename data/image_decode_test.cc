@@ -263,8 +263,8 @@ TEST(ImageDecodeTest, OtherFormatsAreNamed) {
       "ftypavif\0\0\0\0avifmif1miafMA1B",
       32);
   const std::pair<std::string, const char*> cases[] = {
-      {"GIF89a", "x.jpg: a GIF image: not read; convert it to JPEG, PNG or WebP, which are"},
-      {avif, "x.jpg: an AVIF image: not read; convert it"},
+      {"GIF89a", "x.jpg: a GIF image, not a JPEG, PNG or WebP image; convert it, or leave it out"},
+      {avif, "x.jpg: an AVIF image, not a JPEG,"},
       {"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
        "x.jpg: a Git LFS pointer: the file itself was not downloaded; run git lfs pull"},
       {"<!DOCTYPE html><html>", "x.jpg: an HTML page: the download brought a web page"}};
