@@ -13,12 +13,13 @@
 namespace dpipe {
 
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A FIFO would otherwise be waited for until someone writes to it.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
   InputFile file(path, fd);
   struct stat info;
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": not a file"));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
   }
   file.size_ = info.st_size;
   return file;
