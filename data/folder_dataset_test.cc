@@ -307,7 +307,7 @@ TEST_F(FolderDatasetTest, OnlyRegularFilesAreOpened) {
   const auto dataset = FolderDataset::Open(folder_);
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   EXPECT_THAT(std::string(dataset->LoadImage(1).status().message()),
-              HasSubstr("/pipe.png: not a regular file"));
+              HasSubstr("/pipe.png is a named pipe, not a regular file"));
   EXPECT_FALSE(dataset->LoadImageSize(1).ok());
   EXPECT_THAT(dataset->notes(), Contains("not regular files, and not read: pipe.png"));
   EXPECT_THAT(std::string(FolderDataset::Open(folder_ + "/pipe.png").status().message()),

@@ -20,6 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int64_t kMaxMetadataBytes = int64_t{4} << 30;
+
 // Rows that cannot be used: the first few by their lines, the others by their number.
 class BadRows {
  public:
@@ -104,7 +106,7 @@ absl::Status ReadCsvRows(const std::string& path, absl::string_view content,
 }  // namespace
 
 absl::Status ReadMetadataRows(const std::string& path, const TakeMetadataRow& take) {
-  DPIPE_ASSIGN_OR_RETURN(std::string content, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(std::string content, ReadFile(path, kMaxMetadataBytes));
   content = DecodeText(content);
   BadRows bad(path);
   DPIPE_RETURN_IF_ERROR(absl::EndsWith(path, ".csv") ? ReadCsvRows(path, content, take, &bad)

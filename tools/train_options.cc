@@ -21,7 +21,7 @@ namespace dpipe::tools {
 namespace {
 
 absl::Status ReadConfigFile(const std::string& path, TrainConfig* config) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(UserPath(path)));
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFileOrPipe(UserPath(path)));
   return AsCommandLineError(MergeConfigText(text, path, config));
 }
 
