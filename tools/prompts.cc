@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<std::string>> CollectPrompts(const std::string& promp
   AddParts(prompt, '|', &prompts);
   if (!file.empty()) {
     DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFileOrPipe(file, /*max_bytes=*/1 << 24));
-    AddParts(text, '\n', &prompts);
+    AddParts(DecodeText(text), '\n', &prompts);
   }
   if (prompts.empty()) {
     return absl::InvalidArgumentError(
