@@ -5,7 +5,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "core/base/file.h"
 
 namespace dpipe {
 namespace {
@@ -33,7 +32,7 @@ absl::StatusOr<std::string> PlainText(std::string text, const std::string& sourc
 }
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_bytes) {
-  DPIPE_ASSIGN_OR_RETURN(std::string text, ReadFile(path, max_bytes));
+  DPIPE_ASSIGN_OR_RETURN(std::string text, ReadFileOrPipe(path, max_bytes));
   return PlainText(std::move(text), path);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/base/file.h"
 #include "core/base/status.h"
 
 namespace dpipe {
@@ -14,9 +15,10 @@ namespace dpipe {
 // one, by a zero among its first four bytes.
 absl::StatusOr<std::string> PlainText(std::string text, const std::string& source);
 
-// The same for the content of a file; ReadFile's errors.
+// The same for the content of a file or pipe that a person names on a command line;
+// ReadFileOrPipe's errors.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path,
-                                         int64_t max_bytes = int64_t{1} << 32);
+                                         int64_t max_bytes = kMaxTextBytes);
 
 }  // namespace dpipe
 
