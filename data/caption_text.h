@@ -9,15 +9,8 @@
 
 namespace dpipe {
 
-// Returns `text` without the byte-order mark that editors of Windows put in front of UTF-8. It
-// would be two tokens of a caption.
-absl::string_view WithoutByteOrderMark(absl::string_view text);
-
-// Returns a text file's content without a byte-order mark: from UTF-16 to UTF-8 if the mark is one
-// of UTF-16 (Notepad, PowerShell), where a half character becomes U+FFFD; other bytes as they are.
-std::string DecodeText(absl::string_view bytes);
-
-// Returns a caption from the bytes of a text file, or from a string in JSON: by DecodeText, with \n
+// Returns a caption from the bytes of a text file, or from a string in JSON: by DecodeText
+// (core/base/text/encoding.h), with \n
 // instead of \r\n, and without white space (ASCII's) at either end. Each byte that is not part of
 // well-formed UTF-8 becomes U+FFFD, as in the tokenizer. `*is_utf8`, if it is wanted, becomes
 // false if there is a U+FFFD or a NUL afterwards: the text was in another encoding, or damaged.

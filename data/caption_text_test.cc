@@ -1,3 +1,4 @@
+#include "core/base/text/encoding.h"
 #include "data/caption_text.h"
 
 #include <string>

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/base/file.h"
+#include "core/base/text/encoding.h"
 #include "core/base/text/json.h"
 #include "data/caption_text.h"
 #include "data/csv.h"

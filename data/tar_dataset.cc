@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/count.h"
+#include "core/base/text/encoding.h"
 #include "core/base/text/json.h"
 #include "data/caption_text.h"
 #include "data/file_part.h"
