@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -90,19 +89,10 @@ absl::Status WriteManifest(const std::string& folder, Json manifest, bool comple
   return WriteFileAtomically(absl::StrCat(folder, "/dataset.json"), manifest.dump(2) + "\n");
 }
 
-// Temporary file and rename, but no flush of its own: thousands of flushes would take minutes on
-// some disks, and SyncFolder flushes them all before the manifest says "complete".
+// No flush per file: thousands would take minutes on some disks, and SyncFolder flushes them all
+// before the manifest says "complete".
 absl::Status WriteImageFile(const std::string& path, const std::string& content) {
-  const std::string temporary = absl::StrCat(path, ".tmp", getpid());
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  out.write(content.data(), static_cast<std::streamsize>(content.size()));
-  out.close();
-  if (!out || rename(temporary.c_str(), path.c_str()) != 0) {
-    const std::string reason = strerror(errno);
-    unlink(temporary.c_str());
-    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", reason));
-  }
-  return absl::OkStatus();
+  return WriteFileAtomically(path, content, Flush::kLater);
 }
 
 absl::Status SyncFolder(const std::string& folder) {

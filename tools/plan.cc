@@ -85,7 +85,7 @@ absl::Status WriteTorchCsv(const Schedule& schedule) {
 
 absl::Status ShowTorchCsv() {
   const std::string path = UserPath(FLAGS_from_torch_csv);
-  DPIPE_ASSIGN_OR_RETURN(const std::string csv, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(const std::string csv, ReadFileOrPipe(path));
   const absl::StatusOr<Schedule> schedule = ScheduleFromTorchCsv(path, csv);
   if (!schedule.ok()) {
     return absl::Status(schedule.status().code(),

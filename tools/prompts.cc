@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<std::string>> CollectPrompts(const std::string& promp
   std::vector<std::string> prompts;
   AddParts(prompt, '|', &prompts);
   if (!file.empty()) {
-    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(file, /*max_bytes=*/1 << 24));
+    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFileOrPipe(file, /*max_bytes=*/1 << 24));
     AddParts(text, '\n', &prompts);
   }
   if (prompts.empty()) {

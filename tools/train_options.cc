@@ -21,7 +21,7 @@ namespace dpipe::tools {
 namespace {
 
 absl::Status ReadConfigFile(const std::string& path, TrainConfig* config) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(UserPath(path)));
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFileOrPipe(UserPath(path)));
   return AsCommandLineError(MergeConfigText(text, path, config));
 }
 
@@ -128,6 +128,7 @@ absl::StatusOr<models::TrainingDataOptions> DataOptions(
   models::TrainingDataOptions options;
   DPIPE_ASSIGN_OR_RETURN(options.folder, models::FindDataFor(model_folder, config.model().kind(),
                                                              config.data().path(), say));
+  options.file_column = config.data().file_column();
   options.caption_column = config.data().caption_column();
   if (config.data().optional_captions() || !config.data().default_caption().empty()) {
     options.default_caption = config.data().default_caption();

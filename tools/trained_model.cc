@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/open_file.h"
 #include "core/base/replace_folder.h"
 #include "core/base/run_paths.h"
 #include "models/config/model_index.h"
@@ -115,7 +116,9 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
   const std::string staged = folder + ".partial";
   std::error_code error;
   fs::remove_all(staged, error);  // of a run that was killed
-  absl::Status status = model.Save(staged, parameters, format);
+  absl::Status status = MakeParentFolder(staged);
+  if (status.ok()) status = MakeOwnFolder(staged);
+  if (status.ok()) status = model.Save(staged, parameters, format);
   if (status.ok()) status = WriteFileAtomically(staged + "/" + kRecordFile, RecordJson(record));
   if (status.ok()) status = ReplaceFolder(staged, folder);
   // Half a model is of no use, and takes room on a full disk.

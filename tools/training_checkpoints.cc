@@ -59,6 +59,7 @@ FieldPolicy ConfigPolicy(const std::string& field) {
           {"data.cache", FieldPolicy::kFree},
           // Which data there is: see OrderFor.
           {"data.path", FieldPolicy::kData},
+          {"data.file_column", FieldPolicy::kData},
           {"data.caption_column", FieldPolicy::kData},
           {"data.default_caption", FieldPolicy::kData},
           {"data.optional_captions", FieldPolicy::kData},

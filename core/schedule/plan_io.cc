@@ -53,7 +53,7 @@ absl::Status ParseTextProto(const std::string& text, const std::string& source,
 }
 
 absl::Status ReadTextProto(const std::string& path, google::protobuf::Message* message) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFileOrPipe(path));
   return ParseTextProto(text, path, message);
 }
 

@@ -93,8 +93,11 @@ std::string CaptionsText(const DataLoader& loader, const ClipTokenizer& tokenize
   const int max_length = tokenizer.max_length();
   std::vector<int> lengths(indices.size(), 0);
   ReadInParallel(static_cast<int64_t>(indices.size()), [&](int64_t i) {
-    const absl::StatusOr<std::string> caption = data.LoadCaption(indices[i]);
-    if (caption.ok()) lengths[i] = tokenizer.NumTokens(*caption);
+    const absl::StatusOr<std::vector<std::string>> captions = data.LoadCaptions(indices[i]);
+    if (!captions.ok()) return;
+    for (const std::string& caption : *captions) {
+      lengths[i] = std::max(lengths[i], tokenizer.NumTokens(caption));
+    }
   });
   const auto num_cut = std::count_if(lengths.begin(), lengths.end(),
                                      [max_length](int length) { return length > max_length; });
@@ -120,6 +123,9 @@ std::vector<std::string> DescribeSamples(const DataLoader& loader, const ClipTok
   if (!skipped.empty()) {
     lines.push_back(absl::StrCat(Count(skipped.size(), "image"), " skipped so far, the first: ",
                                  ShowText(skipped.front().ToString(), 200)));
+  }
+  for (const std::string& finding : loader.dataset().findings()) {
+    lines.push_back(absl::StrCat("so far: ", finding));
   }
   return lines;
 }

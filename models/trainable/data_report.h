@@ -16,12 +16,12 @@ inline constexpr int kMaxHeadersRead = 1000;
 inline constexpr int kMaxCaptionsRead = 10000;
 
 // Lines, without their last end of line:
-//   - how many samples there are, and how many are skipped so far, with the first;
 //   - how many of the images looked at are cropped and enlarged, and which one most;
 //   - how many of the captions looked at the tokenizer cuts, and the longest; without a tokenizer
 //     (null) nothing of that;
 //   - with several sizes a table of them: the samples, the share of steps, the cropped, the share
-//     of their area that is cut off on average, the enlarged.
+//     of their area that is cut off on average, the enlarged;
+//   - how many samples are skipped so far, with the first, and SampleSource::findings.
 std::vector<std::string> DescribeSamples(const DataLoader& loader, const ClipTokenizer* tokenizer);
 
 }  // namespace dpipe::models

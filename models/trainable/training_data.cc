@@ -32,6 +32,7 @@ absl::StatusOr<std::unique_ptr<SampleSource>> OpenLargeEnough(const std::string&
                                                               ImageSizes* sizes,
                                                               std::vector<std::string>* notes) {
   OpenSamplesOptions opening;
+  opening.file_column = options.file_column;
   opening.caption_column = options.caption_column;
   opening.default_caption = options.default_caption;
   DPIPE_ASSIGN_OR_RETURN(std::unique_ptr<SampleSource> source, OpenSamples(where, opening));

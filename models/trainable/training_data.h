@@ -17,6 +17,7 @@ namespace dpipe::models {
 
 struct TrainingDataOptions {
   std::string folder;  // images with captions, or tar shards; see OpenSamples
+  std::string file_column;
   std::string caption_column;
   std::optional<std::string> default_caption;  // see OpenSamplesOptions
   // Images whose shorter side has fewer pixels are left out; 0: none.

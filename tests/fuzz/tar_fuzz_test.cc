@@ -80,7 +80,7 @@ TEST(TarFuzzTest, DamagedShardsAreRefusedOrRead) {
     for (int32_t sample = 0; sample < (*dataset)->size(); ++sample) {
       (*dataset)->LoadImage(sample).status().IgnoreError();
       (*dataset)->LoadImageSize(sample).status().IgnoreError();
-      (*dataset)->LoadCaption(sample).status().IgnoreError();
+      (*dataset)->LoadCaptions(sample).status().IgnoreError();
       (*dataset)->LoadCondition(sample).status().IgnoreError();
     }
   }
