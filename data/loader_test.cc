@@ -93,6 +93,76 @@ TEST_F(LoaderTest, PixelsAndCaptionsFollowTheOrder) {
   }
 }
 
+// Of a run that goes on with other data at step 5.
+TEST_F(LoaderTest, AnOrderThatBeginsLaterIsThatOfItsSeed) {
+  MakeFolder(10, {2});
+  options_.random_flip = options_.random_crop = true;
+  options_.first_step = 5;
+  const auto later = Load();
+  EXPECT_THAT(std::string(later->Indices(4, {0, 4}).status().message()),
+              HasSubstr("step 4 is before the order begins, at step 5"));
+  options_.first_step = 0;
+  options_.seed = OrderSeed(options_.seed, 5);
+  const auto fresh = Load();
+  std::vector<int32_t> indices;
+  for (int64_t step = 0; step < 8; ++step) {
+    EXPECT_EQ(later->Indices(step + 5, {0, 4}).value(), fresh->Indices(step, {0, 4}).value());
+    EXPECT_EQ(later->Captions(step + 5, {1, 3}).value(), fresh->Captions(step, {1, 3}).value());
+  }
+}
+
+TEST_F(LoaderTest, PatchesOfALaterOrderAreThoseOfTheirSteps) {
+  MakeFolder(6, {});
+  options_.image_size = 16;
+  options_.patches = {{16, 0.5}, {8, 0.5}};
+  const auto whole = Load();
+  options_.first_step = 9;
+  const auto later = Load();
+  for (int64_t step = 9; step < 20; ++step) {
+    EXPECT_EQ(later->SizeOf(step).width, whole->SizeOf(step).width);
+  }
+  for (const auto& use : later->SizesInUse()) {
+    EXPECT_GE(use.first_step, 9);
+    EXPECT_EQ(later->SizeOf(use.first_step).width, use.size.width);
+  }
+}
+
+TEST_F(LoaderTest, AStepIsDecodedAsAWhole) {
+  MakeFolder(10, {1, 4, 5});
+  options_.prefetch_threads = 0;
+  const auto loader = Load();
+  ASSERT_TRUE(loader->Decode(0).ok());
+  const std::vector<int32_t> indices = loader->Indices(0, {0, 4}).value();
+  const std::set<int32_t> images(indices.begin(), indices.end());
+  EXPECT_EQ(loader->cached_bytes(), static_cast<int64_t>(images.size()) * kSamplePixels);
+  for (int i = 0; i < 10; ++i) unlink(absl::StrCat(folder_, "/", i, ".png").c_str());
+  const std::vector<float> pixels = Pixels(*loader, 0, {0, 4});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(ByteOf(pixels[i * kSamplePixels]), indices[i]);
+}
+
+TEST_F(LoaderTest, DecodingRefusesWhatLoadingWould) {
+  MakeFolder(3, {0, 1, 2});
+  const absl::Status decoded = Load()->Decode(0);
+  EXPECT_EQ(decoded.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(decoded.message(), Load()->LoadPixels(0, {0, 4}, nullptr).message());
+  MakeFolder(10, {1, 4, 5});
+  options_.max_corrupt = 2;
+  options_.global_batch = 10;
+  EXPECT_THAT(std::string(Load()->Decode(0).message()), HasSubstr("more than the limit of 2"));
+}
+
+// The sizes are asked of who knows them.
+TEST_F(LoaderTest, KnownSizesAreNotReadAgain) {
+  MakeFolder(10, {});
+  options_.buckets = {{16, 8}, {8, 8}};
+  ImageSizes sizes;
+  options_.sizes = &sizes;
+  Load();
+  EXPECT_EQ(sizes.num_read(), 10);
+  EXPECT_EQ(Load()->image_sizes()[9].width, kSide);
+  EXPECT_EQ(sizes.num_read(), 10);
+}
+
 TEST_F(LoaderTest, BytesBecomeMinusOneToOne) {
   MakeFolder(1, {});
   Image image(kSide, kSide);

@@ -4,6 +4,7 @@
 #define DPIPE_DATA_SAMPLE_SOURCE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -51,9 +52,13 @@ class SampleSource {
   virtual absl::StatusOr<Image> LoadCondition(int32_t index) const = 0;
 };
 
-// LoadImageSize of every sample, in order; by several threads, because they wait for storage and
-// not for cores.
-std::vector<absl::StatusOr<ImageSize>> ReadImageSizes(const SampleSource& source);
+// The name of sample `index` relative to the data set: "7.png" of "/data/cats/7.png" in the folder
+// "/data/cats", "cats-03.tar: 7.jpg" of "/data/cats-03.tar: 7.jpg" in "/data/cats-*.tar".
+std::string RelativePath(const SampleSource& source, int32_t index);
+
+// Calls `read(i)` for each i in [0, count) from several threads, which wait for storage and not for
+// cores.
+void ReadInParallel(int64_t count, const std::function<void(int64_t i)>& read);
 
 }  // namespace dpipe
 

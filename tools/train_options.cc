@@ -134,6 +134,7 @@ absl::StatusOr<models::TrainingDataOptions> DataOptions(
   if (config.data().optional_captions() || !config.data().default_caption().empty()) {
     options.default_caption = config.data().default_caption();
   }
+  options.min_side = config.data().min_side();
   options.random_flip = config.data().flip();
   options.random_crop = config.data().crop();
   options.max_corrupt = config.data().max_corrupt();
@@ -245,6 +246,7 @@ void SetCheckpoints(const CheckpointConfig& config, TrainerOptions* options) {
   checkpoints.resume = is_folder ? UserPath(resume) : resume;
   checkpoints.plan_anew = config.replan();
   checkpoints.allow_config_change = config.allow_config_change();
+  checkpoints.allow_data_change = config.allow_data_change();
   checkpoints.defaults = ConfigValues(TrainConfig());
 }
 
@@ -365,6 +367,7 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
   DPIPE_RETURN_IF_ERROR(SetSamples(config, &options));
   DPIPE_RETURN_IF_ERROR(SetOutputs(config.output(), &options));
   options.setup.data.quarantine_path = options.out + ".quarantine";
+  options.setup.data.sizes_path = options.out + ".image_sizes";
   SetCheckpoints(config.checkpoints(), &options);
   SetFaults(config.faults(), &options);
   SetJob(config.job(), &options);

@@ -1,26 +1,13 @@
 #include "core/train/config_match.h"
 
-#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/text/show.h"
 
 namespace dpipe {
 namespace {
-
-// One behind the other, or of several each on a line of its own.
-std::string List(const std::vector<FieldDifference>& differences) {
-  std::string text;
-  for (size_t i = 0; i < std::min(differences.size(), kMaxShownNames); ++i) {
-    absl::StrAppend(&text, differences.size() > 1 ? "\n  " : " ",
-                    DescribeDifference(differences[i]));
-  }
-  if (differences.size() > kMaxShownNames) {
-    absl::StrAppend(&text, "\n  and ", differences.size() - kMaxShownNames, " more");
-  }
-  return text;
-}
 
 std::string ValueOf(const ConfigFields& fields, const std::string& field) {
   const auto it = fields.find(field);
@@ -44,22 +31,28 @@ std::vector<FieldDifference> CompareConfigs(
   return differences;
 }
 
-absl::Status CheckDifferences(const std::vector<FieldDifference>& differences, bool allow_risky,
-                              const std::string& risk_flag) {
-  std::vector<FieldDifference> fixed, risky;
-  for (const FieldDifference& difference : differences) {
-    if (difference.policy == FieldPolicy::kFixed) fixed.push_back(difference);
-    if (difference.policy == FieldPolicy::kRisky && !allow_risky) risky.push_back(difference);
-  }
-  std::string message;
+absl::Status CheckDifferences(const std::vector<FieldDifference>& differences,
+                              const std::vector<PolicyFlag>& flags) {
+  const auto of_policy = [&differences](FieldPolicy policy) {
+    std::vector<std::string> described;
+    for (const FieldDifference& difference : differences) {
+      if (difference.policy == policy) described.push_back(DescribeDifference(difference));
+    }
+    return described;
+  };
+  std::vector<std::string> parts;
+  const std::vector<std::string> fixed = of_policy(FieldPolicy::kFixed);
   if (!fixed.empty()) {
-    message = absl::StrCat("the run cannot go on with a change of", List(fixed));
+    parts.push_back(absl::StrCat("the run cannot go on with a change of ", ShowNames(fixed)));
   }
-  if (!risky.empty()) {
-    absl::StrAppend(&message, message.empty() ? "" : "\n", "with ", risk_flag,
-                    " alone it goes on with a change of", List(risky));
+  for (const PolicyFlag& flag : flags) {
+    const std::vector<std::string> refused = of_policy(flag.policy);
+    if (flag.is_given || refused.empty()) continue;
+    parts.push_back(
+        absl::StrCat("only with ", flag.flag, " it goes on with a change of ", ShowNames(refused)));
   }
-  return message.empty() ? absl::OkStatus() : absl::FailedPreconditionError(message);
+  return parts.empty() ? absl::OkStatus()
+                       : absl::FailedPreconditionError(absl::StrJoin(parts, "; "));
 }
 
 std::string DescribeDifference(const FieldDifference& difference) {

@@ -37,6 +37,7 @@ class TrainableControlNet : public TrainableModel {
   int image_size() const override { return base_->image_size(); }
   int size_multiple() const override { return base_->size_multiple(); }
   absl::StatusOr<nn::Model> MakeModel(ImageSize size) const override;
+  const ClipTokenizer* tokenizer() const override { return &base_->tokenizer(); }
   bool wants_conditions() const override { return true; }
   // Half of the captions, so that the condition alone must tell what the picture shows.
   double default_caption_drop() const override { return 0.5; }

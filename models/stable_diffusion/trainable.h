@@ -33,6 +33,7 @@ class TrainableStableDiffusion : public TrainableModel {
     return model_->MakeModel(size);
   }
   bool takes_coordinates() const override { return model_->unet_config().coordinates(); }
+  const ClipTokenizer* tokenizer() const override { return &model_->tokenizer(); }
   std::string Describe() const override;
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
   bool has_weights() const override { return model_->has_unet_weights(); }

@@ -18,6 +18,7 @@
 #include "data/loader.h"
 #include "models/diffusion/draw_options.h"
 #include "models/diffusion/timestep_sampling.h"
+#include "models/tokenizer/clip_tokenizer.h"
 #include "models/weights/weights.h"
 
 namespace dpipe::models {
@@ -95,6 +96,8 @@ class TrainableModel {
   // Whether its backbone is told where a sample lies in its picture, so that it can be a patch;
   // then it has a size_multiple(), too.
   virtual bool takes_coordinates() const { return false; }
+  // What captions are cut to fit; null where the model reads no text.
+  virtual const ClipTokenizer* tokenizer() const { return nullptr; }
   // Whether each sample also needs a condition picture.
   virtual bool wants_conditions() const { return false; }
   // The share of captions to leave out where nobody says otherwise.

@@ -12,10 +12,17 @@
 #include "core/backend/connect_ranks.h"
 #include "core/base/count.h"
 #include "core/report/machine.h"
+#include "models/trainable/data_report.h"
 #include "models/trainable/frozen_quantum.h"
 #include "models/trainable/load.h"
 
 namespace dpipe::models {
+namespace {
+
+// Under the first line's text.
+constexpr char kNextLine[] = "\n          ";
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     const TrainingSetupOptions& options) {
@@ -34,6 +41,8 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   DPIPE_ASSIGN_OR_RETURN(loading.patches, setup->Patches());
   TrainingDataOptions data = options.data;
   data.keeps_quarantine = data.keeps_quarantine && options.writes_files;
+  const bool leads = options.processes == nullptr || options.processes->is_leader();
+  data.keeps_sizes = data.keeps_sizes && options.writes_files && leads;
   DPIPE_ASSIGN_OR_RETURN(setup->data_, OpenTrainingData(data, loading));
   DPIPE_ASSIGN_OR_RETURN(setup->inputs_, setup->model_->MakeInputs(setup->data_.training.get(),
                                                                    setup->inputs_options()));
@@ -194,8 +203,10 @@ std::string TrainingSetup::Describe() const {
   std::string data = absl::StrCat(Count(data_.training->dataset().size(), "image"), " in ",
                                   data_.training->dataset().name());
   const std::vector<DataLoader::SizeInUse> sizes = data_.training->SizesInUse();
-  if (sizes.size() > 1) {
-    absl::StrAppend(&data, options_.patch_share > 0 ? ", patches of " : ", at ",
+  if (sizes.size() > 1 && options_.patch_share == 0) {
+    absl::StrAppend(&data, ", in ", Count(sizes.size(), "size"));
+  } else if (sizes.size() > 1) {
+    absl::StrAppend(&data, ", patches of ",
                     absl::StrJoin(sizes, ", ", [](std::string* out, auto use) {
                       absl::StrAppend(out, use.size.width, " x ", use.size.height);
                     }));
@@ -204,7 +215,10 @@ std::string TrainingSetup::Describe() const {
     absl::StrAppend(&data, "; evaluated on ", data_.held_out->options().global_batch, " of ",
                     data_.held_out->dataset().size(), " held out");
   }
-  for (const std::string& note : data_.notes) absl::StrAppend(&data, "\n          ", note);
+  for (const std::string& line : DescribeSamples(*data_.training, model_->tokenizer())) {
+    absl::StrAppend(&data, kNextLine, line);
+  }
+  for (const std::string& note : data_.notes) absl::StrAppend(&data, kNextLine, note);
   const Device& device = *workers_[0]->device();
   const std::string devices = absl::StrCat(
       device.kind() == DeviceKind::kCuda
@@ -215,7 +229,7 @@ std::string TrainingSetup::Describe() const {
                       "\n", DescribeWeights(), "\n", "Data:     ", data, "\n",
                       "Machine:  ", report::DescribeMachine(machine), "; ",
                       Count(workers_.size(), "device"), devices,
-                      device_note_.empty() ? "" : absl::StrCat("\n          ", device_note_));
+                      device_note_.empty() ? "" : absl::StrCat(kNextLine, device_note_));
 }
 
 std::string TrainingSetup::DescribeWeights() const {
@@ -242,6 +256,7 @@ absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(
     int64_t num_steps, const std::function<void(double)>& on_progress) {
   CacheRequest request;
   request.loader = data_.training.get();
+  request.first_step = data_.training->order().first_step();
   request.num_steps = num_steps;
   request.profiled_step = job_.profiled_step;
   request.frozen_quantum = job_.frozen_quantum;

@@ -83,7 +83,7 @@ class TrainingSetup {
   const std::vector<DeviceWorker*>& workers() const { return job_.workers; }
   // What training draws. Evaluation differs in its timesteps, and drops no captions.
   InputsOptions inputs_options() const;
-  // A few lines: the model, its weights, the data set, the machine.
+  // A few lines: the model, its weights, the data set (see DescribeSamples), the machine.
   std::string Describe() const;
   // One line: where each component's weights come from.
   std::string DescribeWeights() const;
@@ -96,7 +96,8 @@ class TrainingSetup {
   // trainable layers, which sessions have copied.
   void ReleaseInitialParameters();
 
-  // Computes the frozen outputs for the samples of the first `num_steps` steps. From then on job()
+  // Computes the frozen outputs for the samples of `num_steps` steps, the first of which is that at
+  // which the order of the data begins. From then on job()
   // has inputs for plans with cached frozen outputs, too, where the model is cached as a whole.
   absl::StatusOr<const CachedInputs*> BuildCache(
       int64_t num_steps, const std::function<void(double)>& on_progress = nullptr);

@@ -7,6 +7,7 @@
 #include "core/base/text/encoding.h"
 
 namespace dpipe {
+
 size_t Utf8Prefix(absl::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return text.size();
   const auto continues = [&text](size_t i) {
