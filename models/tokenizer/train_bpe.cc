@@ -9,14 +9,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
+#include "core/base/text/json.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "models/tokenizer/bpe_trainer.h"
-#include "nlohmann/json.hpp"
 
 DEFINE_string(captions, "", "path of a metadata.jsonl whose \"text\" fields to learn from");
 DEFINE_string(out, "", "folder for vocab.json, merges.txt and the two configs");
 DEFINE_int32(max_merges, 200, "largest number of merges to learn");
 DEFINE_int32(max_length, 32, "tokens of a caption, including the start and end marks");
+FLAG_RANGE(max_merges, 0, 1'000'000);
+FLAG_RANGE(max_length, 3, 1'000'000);
 
 namespace dpipe {
 namespace {
@@ -28,8 +31,9 @@ absl::StatusOr<std::vector<std::string>> ReadCaptions(const std::string& path) {
   for (const auto line : absl::StrSplit(content, '\n')) {
     ++line_number;
     if (line.empty()) continue;
-    const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
-    if (!json.is_object() || !json.contains("text") || !json["text"].is_string()) {
+    DPIPE_ASSIGN_OR_RETURN(const auto json,
+                           ParseJsonObject(line, absl::StrCat(path, " line ", line_number)));
+    if (!json.contains("text") || !json["text"].is_string()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, " line ", line_number, ": no string \"text\""));
     }
