@@ -1,6 +1,7 @@
 #include "core/train/checkpoint.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/base/text/json.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe {
@@ -79,13 +80,13 @@ std::string CheckpointInfoText(const CheckpointInfo& info) {
 }
 
 absl::StatusOr<CheckpointInfo> ParseCheckpointInfo(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.value("format", Json()) != kFormat) {
+  DPIPE_ASSIGN_OR_RETURN(const Json json, ParseJsonObject<Json>(text, "the state"));
+  if (json.value("format", Json()) != kFormat) {
     return absl::InvalidArgumentError(absl::StrCat("this is no ", kFormat));
   }
   if (json.value("version", Json()) != kVersion) {
     return absl::InvalidArgumentError(absl::StrCat("its version is ",
-                                                   json.value("version", Json()).dump(),
+                                                   ShowJson(json.value("version", Json())),
                                                    ", this program reads ", kVersion));
   }
   CheckpointInfo info;
