@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "core/base/text/json.h"
 #include "data/image_encode.h"
 #include "data/scene.h"
 #include "data/scene_caption.h"
@@ -73,13 +74,14 @@ absl::StatusOr<bool> CheckManifest(const std::string& folder, const Json& wanted
                      "built-in data set"));
   }
   DPIPE_ASSIGN_OR_RETURN(std::string text, ReadFile(path, /*max_bytes=*/1 << 16));
-  Json found = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const bool complete = found.is_object() && found.value("complete", Json(false)) == Json(true);
-  if (found.is_object()) found.erase("complete");
-  if (!found.is_object() || found != wanted) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        folder, " holds another data set: ", found.is_discarded() ? "(unreadable)" : found.dump(),
-        ", wanted ", wanted.dump()));
+  absl::StatusOr<Json> found = ParseJsonObject<Json>(text, path);
+  const bool complete = found.ok() && found->value("complete", Json(false)) == Json(true);
+  if (found.ok()) found->erase("complete");
+  if (!found.ok() || *found != wanted) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder, " holds another data set: ",
+                     found.ok() ? found->dump() : std::string(found.status().message()),
+                     ", wanted ", wanted.dump()));
   }
   return complete;
 }

@@ -12,18 +12,18 @@
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
 #include "core/base/open_file.h"
+#include "core/base/text/json.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe {
 namespace {
 
 bool ParseEntry(absl::string_view line, QuarantineEntry* entry) {
-  const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr,
-                                          /*allow_exceptions=*/false);
+  const auto json = ParseJsonObject(line, "entry");
   for (const char* key : {"path", "reason"}) {
-    if (!json.is_object() || !json.contains(key) || !json[key].is_string()) return false;
+    if (!json.ok() || !json->contains(key) || !(*json)[key].is_string()) return false;
   }
-  *entry = {json["path"], json["reason"]};
+  *entry = {(*json)["path"], (*json)["reason"]};
   return true;
 }
 

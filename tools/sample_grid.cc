@@ -20,9 +20,10 @@ absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& mo
   if (!model.wants_conditions()) return request;
   const int size = model.image_size();
   const int count = std::min(16, loader->options().global_batch);
-  DPIPE_ASSIGN_OR_RETURN(request.prompts, loader->Captions(/*step=*/0, {0, count}));
+  const int64_t step = loader->order().first_step();
+  DPIPE_ASSIGN_OR_RETURN(request.prompts, loader->Captions(step, {0, count}));
   std::vector<float> pixels(static_cast<size_t>(count) * size * size * 3);
-  DPIPE_RETURN_IF_ERROR(loader->LoadConditions(/*step=*/0, {0, count}, pixels.data()));
+  DPIPE_RETURN_IF_ERROR(loader->LoadConditions(step, {0, count}, pixels.data()));
   for (int i = 0; i < count; ++i) {
     Image condition(size, size);
     const float* first = pixels.data() + i * condition.pixels.size();

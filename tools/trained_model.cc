@@ -10,6 +10,7 @@
 #include "core/base/replace_folder.h"
 #include "core/base/run_paths.h"
 #include "core/base/text/json.h"
+#include "core/base/text/shell_quote.h"
 #include "models/config/model_index.h"
 #include "models/controlnet/controlnet_config.h"
 #include "models/stable_diffusion/folders.h"
@@ -51,8 +52,8 @@ absl::Status CheckClass(const std::string& folder,
   }
   say(absl::StrCat("Note:     ", folder,
                    " is drawn from without its ControlNet, which needs a picture with each prompt; "
-                   "with it: bazel run //tools:score_control -- --model=",
-                   folder));
+                   "with it: bazel run //tools:score_control -- ",
+                   ShellCommand({"--model=" + folder})));
   return absl::OkStatus();
 }
 

@@ -241,4 +241,6 @@ absl::StatusOr<int> CheckpointFolder::RemoveAllButNewest(int64_t step,
   return static_cast<int>(doomed.size());
 }
 
+absl::Status CheckpointFolder::Remove(int64_t step) { return RemoveCheckpoint(PathOf(step)); }
+
 }  // namespace dpipe

@@ -192,6 +192,22 @@ absl::StatusOr<NamedTensors> TrainableControlNet::InitialParameters(Start start,
   return parameters;
 }
 
+bool TrainableControlNet::has_weights() const {
+  return HasWeights(absl::StrCat(base_->folder(), "/", kSubfolder));
+}
+
+std::string TrainableControlNet::DescribeStart(Start start, uint64_t seed) const {
+  if (start == Start::kFolder) {
+    return absl::StrCat("controlnet from ", base_->folder(), "/", kSubfolder);
+  }
+  return absl::StrCat("controlnet new, a copy of the unet's encoder and own layers (seed ", seed,
+                      ")");
+}
+
+std::string TrainableControlNet::DescribeFrozen() const {
+  return absl::StrCat("unet, ", base_->DescribeFrozen());
+}
+
 absl::StatusOr<std::unique_ptr<InputProvider>> TrainableControlNet::MakeInputs(
     DataLoader* loader, const InputsOptions& options) const {
   return std::make_unique<TrainingInputs>(base_.get(), loader, options);

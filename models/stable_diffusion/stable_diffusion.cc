@@ -290,6 +290,11 @@ void StableDiffusion::InitFrozen(int component) {
 
 bool StableDiffusion::has_unet_weights() const { return HasWeights(folder_ + "/unet"); }
 
+std::string StableDiffusion::DescribeFrozen() const {
+  return absl::StrCat("vae and text_encoder ",
+                      frozen_is_random_ ? "random" : absl::StrCat("from ", folder_));
+}
+
 std::string StableDiffusion::adapters_file() const {
   const std::string& given = adapters_file_.empty() ? folder_ : adapters_file_;
   std::error_code error;

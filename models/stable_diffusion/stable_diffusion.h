@@ -111,8 +111,13 @@ class StableDiffusion {
   // The text of the scheduler_config.json that it has, with the changes of the options.
   const std::string& scheduler_config() const { return scheduler_config_; }
 
+  // Where the encoders' weights are from, for a person: TrainableModel::DescribeFrozen.
+  std::string DescribeFrozen() const;
   // Whether the folder has U-Net weights: one to train from scratch has none.
   bool has_unet_weights() const;
+  // The file of low-rank adapters that counts, and whether it is there.
+  std::string adapters_file() const;
+  bool has_adapters() const;
   const nn::LoraSpec& lora() const { return lora_; }
   // The U-Net's parameters by name: the folder's, or random ones by their init rules, with zeros
   // for input channels that the folder's U-Net does not take. A folder may also have a file of
@@ -146,8 +151,6 @@ class StableDiffusion {
  private:
   StableDiffusion() = default;
   const nn::Program& unet_program() const;
-  std::string adapters_file() const;
-  bool has_adapters() const;
   // Those of the file, the U-Net's as such that count `scale` times.
   absl::StatusOr<LoraAdapters> ReadAdapters(float scale) const;
   absl::StatusOr<NamedTensors> MergeAdapters(const NamedTensors& base,

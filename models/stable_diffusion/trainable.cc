@@ -35,6 +35,17 @@ absl::StatusOr<NamedTensors> TrainableStableDiffusion::InitialParameters(Start s
   return model_->LoadUNet();
 }
 
+std::string TrainableStableDiffusion::DescribeStart(Start start, uint64_t seed) const {
+  if (start == Start::kRandom) return absl::StrCat("unet random (seed ", seed, ")");
+  const std::string unet = absl::StrCat("unet from ", model_->folder(), "/unet");
+  if (!model_->has_adapters()) {
+    return model_->lora().rank > 0 ? absl::StrCat(unet, ", its adapters new") : unet;
+  }
+  return absl::StrCat(
+      unet, model_->lora().rank > 0 ? ", its adapters from " : " with the adapters merged of ",
+      model_->adapters_file());
+}
+
 absl::StatusOr<std::unique_ptr<InputProvider>> TrainableStableDiffusion::MakeInputs(
     DataLoader* loader, const InputsOptions& options) const {
   return std::make_unique<TrainingInputs>(model_.get(), loader, options);

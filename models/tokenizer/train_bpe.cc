@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
+#include "core/base/run_paths.h"
 #include "core/base/text/json.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
@@ -45,13 +46,15 @@ absl::StatusOr<std::vector<std::string>> ReadCaptions(const std::string& path) {
 absl::Status Run() {
   DPIPE_RETURN_IF_ERROR(RequireFlag("captions", FLAGS_captions));
   DPIPE_RETURN_IF_ERROR(RequireFlag("out", FLAGS_out));
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> captions, ReadCaptions(FLAGS_captions));
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> captions,
+                         ReadCaptions(UserPath(FLAGS_captions)));
   BpeTrainerOptions options;
   options.max_merges = FLAGS_max_merges;
   const TrainedBpe bpe = TrainBpe(captions, options);
-  DPIPE_RETURN_IF_ERROR(WriteTokenizerFolder(FLAGS_out, bpe, FLAGS_max_length));
-  std::printf("%s: %zu captions, %zu merges, vocabulary of %zu\n", FLAGS_out.c_str(),
-              captions.size(), bpe.merges.size(), bpe.vocabulary.size());
+  const std::string out = UserPath(FLAGS_out);
+  DPIPE_RETURN_IF_ERROR(WriteTokenizerFolder(out, bpe, FLAGS_max_length));
+  std::printf("%s: %zu captions, %zu merges, vocabulary of %zu\n", out.c_str(), captions.size(),
+              bpe.merges.size(), bpe.vocabulary.size());
   return absl::OkStatus();
 }
 
