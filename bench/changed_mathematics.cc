@@ -17,6 +17,7 @@
 #include "core/base/run_paths.h"
 #include "core/base/text/show.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/planner/search.h"
 #include "core/report/machine.h"
 #include "core/report/table.h"
@@ -43,6 +44,12 @@ DEFINE_double(lr, 1.5e-3,
               "learning rate of AdamW, after some 20 updates; gradients are not clipped");
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(out, "", "folder for the results; empty: out/ and the benchmark's name");
+FLAG_RANGE(devices, 0, 1'024);
+FLAG_RANGE(batch, 1, 65'536);
+FLAG_RANGE(updates, 1, 1'000'000);
+FLAG_RANGE(window, 1, 1'000);
+FLAG_RANGE(points, 1, 1'000'000);
+FLAG_RANGE(lr, 0, 1'000);
 
 namespace dpipe::bench {
 namespace {
@@ -267,9 +274,6 @@ absl::Status Write(const std::string& folder, const std::vector<Outcome>& outcom
 }
 
 absl::Status CheckFlags() {
-  if (FLAGS_updates < 1 || FLAGS_points < 1 || FLAGS_window < 1 || FLAGS_batch < 1) {
-    return CommandLineError("--updates, --points, --window and --batch must be at least 1");
-  }
   if (FLAGS_updates % (FLAGS_points * FLAGS_window) != 0) {
     return CommandLineError(absl::StrCat("--updates=", FLAGS_updates,
                                          " is not a multiple of --points=", FLAGS_points,

@@ -17,6 +17,7 @@
 #include "core/comm/rendezvous/local_launcher.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "data/outputs_apart.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
@@ -60,6 +61,15 @@ DEFINE_int32(frozen_quantum, 0,
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(out, "", "folder for the report, traces and results; empty: out/ and its name");
 DEFINE_string(json, "", "file to write the results to as well");
+FLAG_RANGE(devices, 0, 1'024);
+FLAG_RANGE(nproc, 1, 1'024);
+FLAG_RANGE(virtual_devices, 0, 1'024);
+FLAG_RANGE(global_batch, 1, 1 << 20);
+FLAG_RANGE(micro_batches, 0, 65'536);
+FLAG_RANGE(steps, 1, 1'000'000);
+FLAG_RANGE(warmup_steps, 1, 1'000'000);
+FLAG_RANGE(repeats, 1, 1'000'000);
+FLAG_RANGE(frozen_quantum, 0, 65'536);
 
 namespace dpipe::bench {
 namespace {
@@ -85,15 +95,6 @@ absl::Status CheckNumSteps(const Strategy& strategy) {
 absl::Status CheckFlags(const std::vector<std::string>& strategies) {
   DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"auto", "cpu", "cuda"}));
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
-  DPIPE_RETURN_IF_ERROR(CheckAtLeast({{"global_batch", FLAGS_global_batch, 1},
-                                      {"steps", FLAGS_steps, 1},
-                                      {"warmup_steps", FLAGS_warmup_steps, 1},
-                                      {"repeats", FLAGS_repeats, 1},
-                                      {"nproc", FLAGS_nproc, 1},
-                                      {"devices", FLAGS_devices, 0},
-                                      {"micro_batches", FLAGS_micro_batches, 0},
-                                      {"virtual_devices", FLAGS_virtual_devices, 0},
-                                      {"frozen_quantum", FLAGS_frozen_quantum, 0}}));
   if (strategies.empty()) return CommandLineError("--strategies names none");
   for (const std::string& name : strategies) {
     const absl::StatusOr<Strategy> strategy = FindStrategy(name);

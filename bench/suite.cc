@@ -18,6 +18,7 @@
 #include "core/base/stop_request.h"
 #include "core/base/text/shell_quote.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "data/outputs_apart.h"
 #include "gflags/gflags.h"
 
@@ -39,6 +40,7 @@ DEFINE_string(only, "",
 DEFINE_string(turns, "",
               "READ,WRITE,NAME: file descriptors and name that //bench:regress passes to run two "
               "suites in turns");
+FLAG_RANGE(slow_down, 0, 1'000);
 
 namespace dpipe::bench {
 namespace {
@@ -99,9 +101,6 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
   if (FLAGS_list) {
     for (const SuiteCase& one : cases) Say(one.id);
     return 0;
-  }
-  if (FLAGS_slow_down < 0) {
-    return CommandLineError(absl::StrCat("--slow_down=", FLAGS_slow_down, " must not be negative"));
   }
   SuiteRunOptions options;
   options.folder =

@@ -1,6 +1,7 @@
 #include "tools/config_flags.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -118,6 +119,12 @@ bool StoreItem(const ConfigLeaf& leaf, const std::string& text, Message* holder)
   }
 }
 
+// 1000000000, not 1e+09.
+std::string BoundText(double bound) {
+  const bool is_whole = bound == std::floor(bound) && bound < 1e18;
+  return is_whole ? absl::StrCat(static_cast<int64_t>(bound)) : absl::StrCat(bound);
+}
+
 // "a number of at least 0 and less than 1".
 std::string Allowed(const ConfigLeaf& leaf) {
   if (leaf.info.choices_size() > 0) {
@@ -130,7 +137,7 @@ std::string Allowed(const ConfigLeaf& leaf) {
   std::vector<std::string> bounds;
   if (leaf.info.has_min()) bounds.push_back(absl::StrCat("at least ", leaf.info.min()));
   if (leaf.info.has_above()) bounds.push_back(absl::StrCat("more than ", leaf.info.above()));
-  if (leaf.info.has_max()) bounds.push_back(absl::StrCat("at most ", leaf.info.max()));
+  if (leaf.info.has_max()) bounds.push_back(absl::StrCat("at most ", BoundText(leaf.info.max())));
   if (leaf.info.has_below()) bounds.push_back(absl::StrCat("less than ", leaf.info.below()));
   return absl::StrCat(KindOf(leaf), bounds.empty() ? "" : ", ", absl::StrJoin(bounds, " and "));
 }

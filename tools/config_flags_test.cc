@@ -67,16 +67,22 @@ TEST(ConfigFlagsTest, ErrorsNameFlagValueAndWhatIsAllowed) {
             "there is no flag --image_size; did you mean --model.image_size?");
   EXPECT_EQ(ErrorOf({"--qqqq=3"}), "there is no flag --qqqq");
   EXPECT_EQ(ErrorOf({"steps=3"}), "unexpected argument 'steps=3'");
-  EXPECT_EQ(ErrorOf({"--steps"}), "--steps has no value; it must be a whole number, at least 0");
-  EXPECT_EQ(ErrorOf({"--steps=1.5"}), "--steps=1.5: '1.5' is not a whole number, at least 0");
-  EXPECT_EQ(ErrorOf({"--devices=99999999999"}),
-            "--devices=99999999999: '99999999999' is not a whole number, at least 0");
+  EXPECT_EQ(ErrorOf({"--steps"}),
+            "--steps has no value; it must be a whole number, at least 0 and at most 1000000000");
+  EXPECT_EQ(ErrorOf({"--steps=1.5"}),
+            "--steps=1.5: '1.5' is not a whole number, at least 0 and at most 1000000000");
+  EXPECT_EQ(
+      ErrorOf({"--devices=99999999999"}),
+      "--devices=99999999999: '99999999999' is not a whole number, at least 0 and at most 1024");
   EXPECT_EQ(ErrorOf({"--seed=-1"}), "--seed=-1: '-1' is not a whole number from 0 on");
   EXPECT_EQ(ErrorOf({"--flip=perhaps"}), "--flip=perhaps: 'perhaps' is not true or false");
   EXPECT_EQ(ErrorOf({"--noflip=true"}), "--noflip=true: --noflip takes no value");
-  EXPECT_EQ(ErrorOf({"--steps=-1"}), "--steps=-1: it must be a whole number, at least 0");
+  EXPECT_EQ(ErrorOf({"--steps=-1"}),
+            "--steps=-1: it must be a whole number, at least 0 and at most 1000000000");
+  EXPECT_EQ(ErrorOf({"--steps=1000000001"}),
+            "--steps=1000000001: it must be a whole number, at least 0 and at most 1000000000");
   EXPECT_EQ(ErrorOf({"--ema=1"}), "--ema=1: it must be a number, at least 0 and less than 1");
-  EXPECT_EQ(ErrorOf({"--lr=nan"}), "--lr=nan: it must be a number, more than 0");
+  EXPECT_EQ(ErrorOf({"--lr=nan"}), "--lr=nan: it must be a number, more than 0 and at most 1000");
   EXPECT_EQ(ErrorOf({"--dtype=fp8"}), "--dtype=fp8: it must be one of fp32, bf16");
   for (const char* flag : {"--lr.shape=cosin", "--lr_schedule=cosin"}) {
     EXPECT_EQ(ErrorOf({flag}), std::string(flag) +

@@ -10,6 +10,8 @@
 namespace dpipe::tools {
 namespace {
 
+constexpr int64_t kMaxImages = 1'000'000;  // days of drawing
+
 void AddParts(const std::string& text, char separator, std::vector<std::string>* parts) {
   for (const absl::string_view part : absl::StrSplit(text, separator)) {
     std::string prompt = CaptionText(part);
@@ -34,6 +36,14 @@ absl::StatusOr<std::vector<std::string>> CollectPrompts(const std::string& promp
   if (count < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("--count=", count, " images of a prompt; must be at least 1"));
+  }
+  const int64_t num_images = static_cast<int64_t>(prompts.size()) * count;
+  if (num_images > kMaxImages) {
+    return absl::InvalidArgumentError(absl::StrCat("--count=", count, " of each of ",
+                                                   prompts.size(),
+                                                   " prompts is more than the "
+                                                   "maximum of ",
+                                                   kMaxImages, " images"));
   }
   std::vector<std::string> repeated;
   for (const std::string& one : prompts) repeated.insert(repeated.end(), count, one);

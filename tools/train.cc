@@ -11,11 +11,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/count.h"
+#include "core/base/out_of_memory.h"
 #include "core/base/stop_request.h"
 #include "core/base/text/shell_quote.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/standard_output.h"
 #include "models/config/model_index.h"
 #include "tools/check_run.h"
 #include "tools/config_flags.h"
@@ -179,9 +181,12 @@ absl::StatusOr<int> Main(const std::vector<std::string>& arguments) {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
+  dpipe::KeepStandardDescriptors();
+  dpipe::EndWhenOutOfMemory("train");
   // Whoever reads what this says may go (`| head`): training goes on, and so do its logs.
   std::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const absl::StatusOr<int> exit_code = dpipe::tools::Main(arguments);
-  return exit_code.ok() ? *exit_code : dpipe::ExitCode("train", exit_code.status());
+  return dpipe::FinishStandardOutput(
+      "train", exit_code.ok() ? *exit_code : dpipe::ExitCode("train", exit_code.status()));
 }

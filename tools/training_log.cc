@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/text/json.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe::tools {
@@ -18,9 +19,9 @@ std::string LinesUpTo(int64_t step, const std::string& text) {
   std::string kept;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
-    if (json["step"].get<int64_t>() <= step) absl::StrAppend(&kept, line, "\n");
+    const auto json = ParseJsonObject(line, "a line");
+    if (!json.ok() || !json->contains("step") || !(*json)["step"].is_number_integer()) continue;
+    if ((*json)["step"].get<int64_t>() <= step) absl::StrAppend(&kept, line, "\n");
   }
   return kept;
 }

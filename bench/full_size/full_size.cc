@@ -19,6 +19,7 @@
 #include "core/base/text/shell_quote.h"
 #include "core/base/time.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/planner/search.h"
 #include "core/report/machine.h"
 #include "core/report/plan_text.h"
@@ -44,6 +45,12 @@ DEFINE_double(lr, 1e-5, "learning rate of AdamW");
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_bool(one_device, true, "also train the same steps on one device, and compare the losses");
 DEFINE_string(json, "", "file to write the results to as well");
+FLAG_RANGE(image_size, 8, 4'096);
+FLAG_RANGE(stages, 1, 1'024);
+FLAG_RANGE(global_batch, 1, 65'536);
+FLAG_RANGE(micro_batches, 1, 65'536);
+FLAG_RANGE(steps, 1, 1'000'000);
+FLAG_RANGE(lr, 0, 1'000);
 
 namespace dpipe::bench {
 namespace {
@@ -211,10 +218,6 @@ class FullSize {
 
 absl::Status Main(const std::string& command_line) {
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
-  DPIPE_RETURN_IF_ERROR(CheckAtLeast({{"micro_batches", FLAGS_micro_batches, 1},
-                                      {"global_batch", FLAGS_global_batch, 1},
-                                      {"stages", FLAGS_stages, 1},
-                                      {"steps", FLAGS_steps, 1}}));
   if (FLAGS_global_batch % FLAGS_micro_batches != 0) {
     return CommandLineError(
         absl::StrCat("--global_batch=", FLAGS_global_batch,

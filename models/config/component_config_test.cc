@@ -1,9 +1,13 @@
 #include "models/config/component_config.h"
 
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::models {
 namespace {
+
+using ::testing::HasSubstr;
 
 ComponentConfig Config(const std::string& text) {
   auto config = ComponentConfig::Parse(text, "x/config.json");
@@ -77,6 +81,26 @@ TEST(ComponentConfigTest, RefusesWhatIsNotAnObject) {
     const auto config = ComponentConfig::Parse(text, "x.json");
     EXPECT_EQ(config.status().message(), "x.json: not a JSON object") << text;
   }
+}
+
+TEST(ComponentConfigTest, SizesOfDamagedFilesAreRefused) {
+  const std::string text =
+      R"({"sample_size": 2000000, "layers_per_block": [5000, 5000], "channels": [8, 1048577],)"
+      R"( "num_hidden_layers": 1000, "many": [)" +
+      absl::StrJoin(std::vector<int>(101, 1), ",") + "]}";
+  auto config = ComponentConfig::Parse(text, "x/config.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->EqualPositiveInts("sample_size", 64), 64);
+  config->EqualPositiveInts("layers_per_block", 2);
+  config->PositiveInts("channels", {1});
+  EXPECT_EQ(config->PositiveInt("num_hidden_layers", 12), 1000);
+  config->PositiveInts("many", {1});
+  const std::string message(config->status().message());
+  EXPECT_THAT(message, HasSubstr("'sample_size' is 2000000, expected a positive integer or a list "
+                                 "of equal ones of at most 1048576; "));
+  EXPECT_THAT(message, HasSubstr("a list of equal ones of at most 1000; "));
+  EXPECT_THAT(message, HasSubstr("a list of positive integers of at most 1048576; "));
+  EXPECT_THAT(message, HasSubstr("a list of positive integers, at most 100 of them"));
 }
 
 }  // namespace

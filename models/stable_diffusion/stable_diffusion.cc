@@ -23,6 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int64_t kMaxImageSize = 4096;  // as of --image_size
+
 // Of frozen components without a checkpoint.
 constexpr uint64_t kFrozenSeed = 0;
 
@@ -167,8 +169,13 @@ absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options)
                          diffusion::NoiseSchedule::Create(*scheduler));
   schedule_ = std::make_unique<diffusion::NoiseSchedule>(std::move(schedule));
 
-  const int default_size = static_cast<int>(unet_config_.sample_size * vae_config_.downscale());
-  image_size_ = options.image_size > 0 ? options.image_size : default_size;
+  const int64_t default_size = unet_config_.sample_size * vae_config_.downscale();
+  if (options.image_size == 0 && default_size > kMaxImageSize) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        folder_, "/unet/config.json: 'sample_size' is ", unet_config_.sample_size, ", which makes ",
+        default_size, " pixels a side; the maximum is ", kMaxImageSize));
+  }
+  image_size_ = options.image_size > 0 ? options.image_size : static_cast<int>(default_size);
   if (text_config_.hidden_size != unet_config_.cross_attention_dim) {
     return absl::InvalidArgumentError(absl::StrCat(
         folder_, ": the text encoder's hidden_size is ", text_config_.hidden_size,

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/lora/lora.h"
+#include "models/stable_diffusion/image_grid.h"
 #include "models/stable_diffusion/sampler.h"
 #include "models/stable_diffusion/trainable.h"
 #include "models/trainable/training_setup.h"
@@ -318,7 +319,7 @@ TEST(ImageSamplerTest, DrawsTheSameInAnyBatch) {
   ASSERT_TRUE(together.ok() && apart.ok()) << together.status() << apart.status();
   for (int i = 0; i < 3; ++i) EXPECT_EQ((*together)[i].pixels, (*apart)[i].pixels) << "image " << i;
   EXPECT_NE((*together)[0].pixels, (*together)[1].pixels);
-  const Image grid = MakeGrid(*together, /*columns=*/2, /*margin=*/3, /*zoom=*/2);
+  const Image grid = MakeGrid(*together, {/*columns=*/2, /*margin=*/3, /*zoom=*/2});
   EXPECT_EQ(grid.width, 2 * (128 + 3) + 3);
   EXPECT_EQ(grid.height, 2 * (128 + 3) + 3);
 }

@@ -12,13 +12,15 @@
 #include "core/base/run_paths.h"
 #include "core/base/text/json.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "models/tokenizer/bpe_trainer.h"
-#include "nlohmann/json.hpp"
 
 DEFINE_string(captions, "", "path of a metadata.jsonl whose \"text\" fields to learn from");
 DEFINE_string(out, "", "folder for vocab.json, merges.txt and the two configs");
 DEFINE_int32(max_merges, 200, "largest number of merges to learn");
 DEFINE_int32(max_length, 32, "tokens of a caption, including the start and end marks");
+FLAG_RANGE(max_merges, 0, 1'000'000);
+FLAG_RANGE(max_length, 3, 1'000'000);
 
 namespace dpipe {
 namespace {

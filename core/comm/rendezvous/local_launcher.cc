@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/time.h"
+#include "core/base/usable_cpus.h"
 #include "core/comm/rendezvous/job_secret.h"
 #include "core/comm/rendezvous/socket.h"
 
@@ -329,6 +330,11 @@ absl::StatusOr<int> LaunchLocalProcesses(const LaunchOptions& options) {
   if (options.num_processes < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("requested ", options.num_processes, " processes; at least 1 is needed"));
+  }
+  if (options.num_processes > MaxLocalProcesses()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--nproc=", options.num_processes, ": at most ", MaxLocalProcesses(),
+        " processes can share the ", FindUsableCpus().count, " usable cores of this machine"));
   }
   return Launcher(options).Run();
 }

@@ -28,7 +28,8 @@ struct LaunchOptions {
 };
 
 // Runs them to their end. 0 where all have ended well, else what the first to fail has returned,
-// 128 + the signal's number where a signal ended it. To be called before there are other threads.
+// 128 + the signal's number where a signal ended it. InvalidArgument for more processes than
+// MaxLocalProcesses. To be called before there are other threads.
 absl::StatusOr<int> LaunchLocalProcesses(const LaunchOptions& options);
 
 }  // namespace dpipe

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/usable_cpus.h"
 #include "core/comm/rendezvous/job_secret.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -57,6 +58,12 @@ std::string ReadAll(const std::string& path) {
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
+}
+
+TEST(LocalLauncherTest, MoreProcessesThanTheMachineCanHoldAreRefused) {
+  const int max = MaxLocalProcesses();
+  EXPECT_THAT(std::string(LaunchLocalProcesses(Shell(max + 1, "exit 0")).status().message()),
+              HasSubstr(absl::StrCat("--nproc=", max + 1, ": at most ", max, " processes can")));
 }
 
 // By polling: what is waited for is another program's doing.
