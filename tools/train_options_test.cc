@@ -91,6 +91,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
                              "--init=checkpoint",
                              "--model.lora_rank=8",
                              "--model.lora_alpha=4",
+                             "--model.lora_format=kohya",
                              "--samples.sampler=dpm++"});
   ASSERT_TRUE(config.ok()) << config.status();
   const auto options = OptionsOf(*config, Silent);
@@ -104,6 +105,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->setup.model.zero_terminal_snr, true);
   EXPECT_EQ(options->setup.model.lora.rank, 8);
   EXPECT_EQ(options->setup.model.lora.scale, 0.5f);
+  EXPECT_EQ(options->setup.model.lora_format, models::LoraFormat::kKohya);
   EXPECT_EQ(options->draw.kind, diffusion::SamplerKind::kDpmSolver);
   EXPECT_EQ(options->setup.model.prediction_type, diffusion::PredictionType::kV);
   EXPECT_EQ(options->setup.data.max_corrupt, 3);
@@ -195,6 +197,8 @@ TEST(TrainOptionsTest, NumbersAreFiniteAndTimeHasALimit) {
 TEST(TrainOptionsTest, ImpossibleCombinationsAreNamed) {
   EXPECT_THAT(ErrorOf({"--steps=0", "--minutes=0"}), HasSubstr("--steps=0 and --minutes=0"));
   EXPECT_THAT(ErrorOf({"--model.lora_rank=4"}), HasSubstr("it goes with --init=checkpoint"));
+  EXPECT_THAT(ErrorOf({"--model.lora_format=kohya"}),
+              HasSubstr("--model.lora_format=kohya names adapters, but none are trained"));
   EXPECT_THAT(ErrorOf({"--evaluation.every=5"}), HasSubstr("needs held-out data"));
   EXPECT_THAT(ErrorOf({"--evaluation.keep_best"}),
               HasSubstr("--evaluation.keep_best needs held-out data"));

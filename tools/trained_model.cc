@@ -8,10 +8,10 @@
 #include "core/base/file.h"
 #include "core/base/replace_folder.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/json.h"
 #include "models/config/model_index.h"
 #include "models/controlnet/controlnet_config.h"
 #include "models/stable_diffusion/folders.h"
-#include "nlohmann/json.hpp"
 
 namespace dpipe::tools {
 namespace {
@@ -59,11 +59,10 @@ absl::Status CheckClass(const std::string& folder,
 absl::StatusOr<TrainingRecord> ReadTrainingRecord(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kRecordFile);
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  DPIPE_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, path));
   const auto wrong = [&path](const char* what) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is no record of training: ", what));
   };
-  if (!json.is_object()) return wrong("it is no JSON object");
   TrainingRecord record;
   const auto steps = json.value("steps", nlohmann::json());
   if (!steps.is_number_integer()) return wrong("it has no number \"steps\"");

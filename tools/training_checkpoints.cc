@@ -55,6 +55,8 @@ FieldPolicy ConfigPolicy(const std::string& field) {
           {"data.max_corrupt", FieldPolicy::kFree},
           {"data.max_corrupt_share", FieldPolicy::kFree},
           {"data.cache", FieldPolicy::kFree},
+          // How the model that is saved names its adapters.
+          {"model.lora_format", FieldPolicy::kFree},
           // Tensors of another shape, or of other names.
           {"model.", FieldPolicy::kFixed},
           {"optimizer.moments", FieldPolicy::kFixed},

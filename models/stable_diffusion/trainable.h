@@ -34,6 +34,7 @@ class TrainableStableDiffusion : public TrainableModel {
   }
   bool takes_coordinates() const override { return model_->unet_config().coordinates(); }
   std::string Describe() const override;
+  std::vector<std::string> notes(Start start) const override;
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
   absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
       DataLoader* loader, const InputsOptions& options) const override;

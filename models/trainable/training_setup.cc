@@ -138,9 +138,8 @@ absl::Status TrainingSetup::FillJob() {
   for (const auto& worker : workers_) job_.workers.push_back(worker.get());
   job_.inputs = inputs_.get();
   job_.frozen_parameters = model_->frozen_parameters();
-  const auto start =
-      options_.init_random ? TrainableModel::Start::kRandom : TrainableModel::Start::kFolder;
-  DPIPE_ASSIGN_OR_RETURN(job_.backbone_parameters, model_->InitialParameters(start, options_.seed));
+  DPIPE_ASSIGN_OR_RETURN(job_.backbone_parameters,
+                         model_->InitialParameters(start(), options_.seed));
   for (int index : job_.model->backbones()) {
     if (job_.model->component(index).self_conditioning.input.empty()) continue;
     job_.self_conditioning = {options_.self_conditioning_probability, options_.seed};
@@ -197,14 +196,17 @@ std::string TrainingSetup::Describe() const {
                     data_.held_out->dataset().size(), " held out");
   }
   for (const std::string& note : data_.notes) absl::StrAppend(&data, "\n          ", note);
+  std::string model = absl::StrCat(model_->Describe(), ", ", DTypeName(options_.compute_dtype));
+  for (const std::string& note : model_->notes(start())) {
+    absl::StrAppend(&model, "\n          ", note);
+  }
   const Device& device = *workers_[0]->device();
   const std::string devices = absl::StrCat(
       device.kind() == DeviceKind::kCuda
           ? absl::StrCat(", the first ", device.name())
           : absl::StrCat(" of ", Count(device.num_threads(), "core"), " each"),
       num_processes() > 1 ? absl::StrCat(", as in each of ", num_processes(), " processes") : "");
-  return absl::StrCat("Model:    ", model_->Describe(), ", ", DTypeName(options_.compute_dtype),
-                      "\n", "Data:     ", data, "\n",
+  return absl::StrCat("Model:    ", model, "\n", "Data:     ", data, "\n",
                       "Machine:  ", report::DescribeMachine(machine), "; ",
                       Count(workers_.size(), "device"), devices,
                       device_note_.empty() ? "" : absl::StrCat("\n          ", device_note_));
