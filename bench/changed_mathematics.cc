@@ -15,11 +15,13 @@
 #include "bench/curve_chart.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/show.h"
 #include "core/command_line/command_line.h"
 #include "core/planner/search.h"
 #include "core/report/machine.h"
 #include "core/report/table.h"
 #include "core/train/held_out_loss.h"
+#include "data/outputs_apart.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/training_setup.h"
@@ -76,13 +78,13 @@ std::vector<Method> Methods() {
 }
 
 absl::StatusOr<Method> FindMethod(const std::string& name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Method& method : Methods()) {
     if (method.name == name) return method;
-    absl::StrAppend(&known, known.empty() ? "" : ", ", method.name);
+    known.push_back(method.name);
   }
-  return CommandLineError(
-      absl::StrCat("--methods: unknown method '", name, "'; there are ", known));
+  return CommandLineError(absl::StrCat("--methods: unknown method '", ShowText(name),
+                                       "'; there are ", ShowNames(known)));
 }
 
 struct Outcome {
@@ -173,6 +175,7 @@ class Evaluation {
 
 absl::StatusOr<Outcome> Train(const Method& method, const std::string& data) {
   DPIPE_ASSIGN_OR_RETURN(const auto setup, MakeSetup(method, data));
+  std::fprintf(stderr, "%s: %s\n", method.name.c_str(), setup->DescribeWeights().c_str());
   DPIPE_ASSIGN_OR_RETURN(const auto evaluation, Evaluation::Create(setup.get()));
   Outcome outcome;
   outcome.method = method;
@@ -287,6 +290,9 @@ absl::Status Run() {
   }
   const auto say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   DPIPE_ASSIGN_OR_RETURN(const std::string data, models::FindDataFolder(FLAGS_data, say));
+  const std::string folder =
+      FLAGS_out.empty() ? OutputPath("out/changed_mathematics") : UserPath(FLAGS_out);
+  DPIPE_RETURN_IF_ERROR(CheckNotInData({"--out=", folder}, {"--data=", data}));
   std::vector<Outcome> outcomes;
   for (const Method& method : methods) {
     auto outcome = Train(method, data);
@@ -296,8 +302,6 @@ absl::Status Run() {
     }
     outcomes.push_back(*std::move(outcome));
   }
-  const std::string folder =
-      FLAGS_out.empty() ? OutputPath("out/changed_mathematics") : UserPath(FLAGS_out);
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   return Write(folder, outcomes);
 }

@@ -18,6 +18,7 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/base/scratch_folder.h"
+#include "core/base/text/shell_quote.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/job_address.h"
 #include "core/comm/rendezvous/local_launcher.h"
@@ -235,7 +236,9 @@ absl::Status Main(const std::vector<std::string>& arguments, const std::string& 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   std::string command_line = "bazel run -c opt //bench:communication --";
-  for (const std::string& argument : arguments) absl::StrAppend(&command_line, " ", argument);
+  for (const std::string& argument : arguments) {
+    absl::StrAppend(&command_line, " ", dpipe::ShellCommand({argument}));
+  }
   const dpipe::Command command = {
       "communication",
       "Measures messages and collectives of every transport, by size.\n"

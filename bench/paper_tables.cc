@@ -16,6 +16,7 @@
 #include "bench/paper_report.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/shell_quote.h"
 #include "core/base/time.h"
 #include "core/command_line/command_line.h"
 #include "core/planner/search.h"
@@ -187,7 +188,9 @@ absl::Status Run(const std::string& command_line) {
 
 int main(int argc, char** argv) {
   std::string command_line = "bazel run //bench:paper_tables --";
-  for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
+  for (int i = 1; i < argc; ++i) {
+    absl::StrAppend(&command_line, " ", dpipe::ShellCommand({argv[i]}));
+  }
   const dpipe::Command command = {
       "paper_tables",
       "Plans and simulates every strategy for models, cluster sizes and batches.\n"

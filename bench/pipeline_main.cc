@@ -11,11 +11,13 @@
 #include "bench/pipeline_comparison.h"
 #include "core/base/run_paths.h"
 #include "core/base/stop_request.h"
+#include "core/base/text/shell_quote.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/job_address.h"
 #include "core/comm/rendezvous/local_launcher.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
+#include "data/outputs_apart.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/find_data.h"
@@ -142,6 +144,10 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
   return options;
 }
 
+std::string OutFolder(const PipelineProgram& program) {
+  return FLAGS_out.empty() ? OutputPath("out/" + program.name) : UserPath(FLAGS_out);
+}
+
 // The exit status: see PipelineMain.
 absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& command_line,
                           Comparison* comparison) {
@@ -155,7 +161,7 @@ absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& com
     }
   }
   OutputOptions output;
-  output.folder = FLAGS_out.empty() ? OutputPath("out/" + program.name) : UserPath(FLAGS_out);
+  output.folder = OutFolder(program);
   if (!FLAGS_json.empty()) output.json_path = UserPath(FLAGS_json);
   DPIPE_RETURN_IF_ERROR(WriteAndPrint(comparison, output));
   if (!results.interrupted.empty()) return kInterrupted;
@@ -171,6 +177,8 @@ absl::StatusOr<int> CompareAs(const PipelineProgram& program, const std::string&
   options.comparison.stop_requested = [&]() -> std::string {
     return stop.signal() == nullptr ? "" : stop.signal();
   };
+  DPIPE_RETURN_IF_ERROR(
+      CheckNotInData({"--out=", OutFolder(program)}, {"--data=", options.setup.data.folder}));
   DPIPE_ASSIGN_OR_RETURN(Comparison comparison, ComparePipelines(options, Say));
   if (processes != nullptr && !processes->is_leader()) return kDone;
   return Write(program, command_line, &comparison);
@@ -212,7 +220,9 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const std::string start = absl::StrCat("bazel run //bench:", program.name, " --");
   std::string command_line = start;
-  for (const std::string& argument : arguments) absl::StrAppend(&command_line, " ", argument);
+  for (const std::string& argument : arguments) {
+    absl::StrAppend(&command_line, " ", ShellCommand({argument}));
+  }
   for (const auto& [flag, value] : program.defaults) {
     gflags::SetCommandLineOptionWithMode(flag.c_str(), value.c_str(), gflags::SET_FLAGS_DEFAULT);
   }

@@ -122,6 +122,12 @@ CropChoice ChooseCrop(const Image& image, ImageSize size, const DataLoaderOption
   return choice;
 }
 
+size_t ChooseCaption(size_t num_captions, uint64_t seed, int64_t step, int sample) {
+  if (num_captions == 1) return 0;
+  RandomStream random(seed, step, sample, RandomPurpose::kCaption);
+  return random.NextBelow(static_cast<uint32_t>(num_captions));
+}
+
 // The patch of the crop as [H, W, 3] floats: byte b becomes b / divisor + offset.
 void WritePixels(const Image& image, const CropChoice& crop, const Patch& patch, float divisor,
                  float offset, float* out) {
@@ -336,9 +342,10 @@ absl::StatusOr<std::vector<int32_t>> DataLoader::Indices(int64_t step, SampleRan
 absl::StatusOr<std::vector<std::string>> DataLoader::Captions(int64_t step, SampleRange samples) {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<int32_t> indices, Indices(step, samples));
   std::vector<std::string> captions;
-  for (const int32_t index : indices) {
-    DPIPE_ASSIGN_OR_RETURN(std::string caption, dataset_->LoadCaption(index));
-    captions.push_back(std::move(caption));
+  for (int i = samples.begin; i < samples.end; ++i) {
+    DPIPE_ASSIGN_OR_RETURN(std::vector<std::string> choices,
+                           dataset_->LoadCaptions(indices[i - samples.begin]));
+    captions.push_back(std::move(choices[ChooseCaption(choices.size(), options_.seed, step, i)]));
   }
   return captions;
 }
@@ -399,7 +406,7 @@ DataLoader::Found DataLoader::FromCache(int32_t index) {
 }
 
 absl::StatusOr<DataLoader::Found> DataLoader::FromSource(int32_t index) const {
-  DPIPE_RETURN_IF_ERROR(dataset_->LoadCaption(index).status());
+  DPIPE_RETURN_IF_ERROR(dataset_->LoadCaptions(index).status());
   DPIPE_ASSIGN_OR_RETURN(Image image, dataset_->LoadImage(index));
   Found found{index, nullptr, nullptr};
   if (options_.with_conditions) {

@@ -4,8 +4,9 @@
 // Condition pictures, where they are asked for, are cropped and flipped as their images are.
 //
 // Sample i of step k of a global batch of B is position k B + i of SampleOrder(seed), whoever asks
-// and however often: ranks each ask for the samples they own. Crop and flip are drawn from
-// RandomStream(seed, k, i, kCrop or kFlip).
+// and however often: ranks each ask for the samples they own. Crop, flip and, of several captions,
+// the one to train on are drawn from RandomStream(seed, k, i, kCrop, kFlip or kCaption): anew each
+// time that a sample comes, which is once per epoch.
 //
 // With `buckets`, steps differ in size: all images of a step are resized and cropped to its
 // bucket's width W and height H, and the order is BucketedOrder's, of ChooseBuckets's buckets, each
@@ -118,8 +119,8 @@ class DataLoader {
   // [0, 1]. FailedPrecondition without options.with_conditions; else errors as above.
   absl::Status LoadConditions(int64_t step, SampleRange samples, float* pixels);
 
-  // The captions of the same samples. Decodes images that were never decoded before, to know which
-  // are skipped.
+  // The captions of the same samples, one each. Decodes images that were never decoded before, to
+  // know which are skipped.
   absl::StatusOr<std::vector<std::string>> Captions(int64_t step, SampleRange samples);
 
   // Which samples of the data set these are, after skipping.

@@ -431,6 +431,50 @@ TEST_F(LoaderTest, MissingConditionsAreNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/0.png has no condition picture"));
 }
 
+// Of several captions one is drawn each time that the sample comes: by seed, step and place alone,
+// so that a run that goes on draws the same.
+TEST_F(LoaderTest, OneOfSeveralCaptionsIsDrawnPerEpoch) {
+  MakeFolder(4, {});
+  std::string metadata;
+  for (int i = 0; i < 4; ++i) {
+    const std::string texts = i == 3 ? "\"3 a\"" : absl::StrCat("[\"", i, " a\", \"", i, " b\"]");
+    absl::StrAppend(&metadata, "{\"file_name\": \"", i, ".png\", \"text\": ", texts, "}\n");
+  }
+  Write("metadata.jsonl", metadata);
+  const auto captions = [&](const std::vector<int64_t>& steps) {
+    const auto loader = DataLoader::Create(FolderDataset::Open(folder_).value(), options_);
+    std::map<int64_t, std::vector<std::string>> found;
+    for (const int64_t step : steps) {
+      // Each rank asks for its own.
+      for (int i = 0; i < options_.global_batch; ++i) {
+        found[step].push_back((*loader)->Captions(step, {i, i + 1})->front());
+      }
+      EXPECT_EQ((*loader)->Captions(step, {0, options_.global_batch}).value(), found[step]);
+    }
+    return found;
+  };
+  constexpr int kEpochs = 40;  // of a step each
+  std::vector<int64_t> steps(kEpochs);
+  for (int i = 0; i < kEpochs; ++i) steps[i] = i;
+  const auto all = captions(steps);
+  std::map<std::string, int> counts;
+  for (const auto& [step, drawn] : all) {
+    for (const std::string& caption : drawn) ++counts[caption];
+  }
+  EXPECT_EQ(counts["3 a"], kEpochs);
+  for (int i = 0; i < 3; ++i) {
+    const int count_of_a = counts[absl::StrCat(i, " a")];
+    EXPECT_EQ(count_of_a + counts[absl::StrCat(i, " b")], kEpochs);
+    EXPECT_GT(count_of_a, kEpochs / 4);
+    EXPECT_LT(count_of_a, kEpochs * 3 / 4);
+  }
+  const auto later = captions({27, 31});
+  EXPECT_EQ(later.at(27), all.at(27));
+  EXPECT_EQ(later.at(31), all.at(31));
+  ++options_.seed;
+  EXPECT_NE(captions(steps), all);
+}
+
 TEST_F(LoaderTest, SamplesWithBadConditionsAreSkipped) {
   MakeFolder(3, {});
   Write("metadata.jsonl",
@@ -445,7 +489,7 @@ TEST_F(LoaderTest, SamplesWithBadConditionsAreSkipped) {
   EXPECT_EQ(loader->Indices(0, {0, 3}).value(), (std::vector<int32_t>{0, 0, 0}));
   const auto quarantine = loader->Quarantine();
   ASSERT_EQ(quarantine.size(), 2u);
-  EXPECT_THAT(quarantine[0].reason, HasSubstr("metadata.jsonl: neither JPEG"));
+  EXPECT_THAT(quarantine[0].reason, HasSubstr("metadata.jsonl: a JSON text, not a JPEG"));
   EXPECT_THAT(quarantine[1].reason, HasSubstr("8 x 8, its condition picture 40 x 8"));
 }
 

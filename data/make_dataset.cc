@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "core/base/run_paths.h"
 #include "core/command_line/command_line.h"
 #include "data/generator.h"
 
@@ -31,8 +32,9 @@ absl::Status Run() {
   options.progress = [](int done, int count) {
     std::fprintf(stderr, "\rscenes: %d of %d%s", done, count, done == count ? "\n" : "");
   };
-  DPIPE_RETURN_IF_ERROR(dpipe::EnsureBuiltInDataset(FLAGS_out, options));
-  std::printf("%s\n", FLAGS_out.c_str());
+  const std::string folder = dpipe::UserPath(FLAGS_out);
+  DPIPE_RETURN_IF_ERROR(dpipe::EnsureBuiltInDataset(folder, options));
+  std::printf("%s\n", folder.c_str());
   return absl::OkStatus();
 }
 

@@ -35,9 +35,13 @@ class SampleSource {
   // What a person should know of what was found when the data set was opened, such as files that
   // are left out: a sentence each, without its full stop.
   virtual std::vector<std::string> notes() const { return {}; }
+  // The same of what loading samples has brought up so far without being an error: see
+  // SampleFindings.
+  virtual std::vector<std::string> findings() const { return {}; }
 
   // Each reads the storage again. Errors name the file.
-  virtual absl::StatusOr<std::string> LoadCaption(int32_t index) const = 0;
+  // All captions of the sample, at least one.
+  virtual absl::StatusOr<std::vector<std::string>> LoadCaptions(int32_t index) const = 0;
   virtual absl::StatusOr<Image> LoadImage(int32_t index) const = 0;
   // What LoadImage's image measures, from the file's headers.
   virtual absl::StatusOr<ImageSize> LoadImageSize(int32_t index) const = 0;

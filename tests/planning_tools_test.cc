@@ -284,7 +284,7 @@ TEST_F(PlanningToolsTest, BadFilesSayWhere) {
   EXPECT_THAT(Run("simulate", {"--plan=" + Path("plan.txt")}).err,
               HasSubstr("plan.txt: the name must end in .textproto"));
   EXPECT_THAT(Run("plan", {"--global_batch=16", "--strategy=nix"}).err,
-              HasSubstr("unknown strategy 'nix'; the known ones are "));
+              HasSubstr("unknown strategy 'nix'; there are "));
 }
 
 TEST_F(PlanningToolsTest, BadPlansSayWhatIsWrong) {

@@ -108,9 +108,23 @@ TEST(ConfigFlagsTest, TextIsMergedAndItsErrorsNameTheLine) {
       error("seed: 1\noptimizer { rate: 2 }"),
       HasSubstr("f.textproto:2:17: there is no field rate in OptimizerConfig; it has lr, "));
   EXPECT_THAT(error("stepz: 3"),
-              HasSubstr("there is no field stepz in TrainConfig; it has model, "));
+              HasSubstr("there is no field stepz in TrainConfig; did you mean steps?"));
+  EXPECT_THAT(error("zzz: 3"),
+              HasSubstr("it has model, data, strategy, devices, global_batch and "));
   EXPECT_THAT(error("steps: many"), HasSubstr("f.textproto:1:"));
   EXPECT_THAT(error("seed: 1 {"), HasSubstr("f.textproto:1:"));
+}
+
+// As editors on Windows write it.
+TEST(ConfigFlagsTest, FilesWithByteOrderMarkAndCarriageReturnsAreRead) {
+  TrainConfig config;
+  const absl::Status status =
+      MergeConfigText("\xef\xbb\xbf# a run\r\nsteps: 3\r\nseed: 4\r\n", "f.textproto", &config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config.steps(), 3);
+  EXPECT_EQ(config.seed(), 4u);
+  EXPECT_THAT(std::string(MergeConfigText("\xff\xfes", "f.textproto", &config).message()),
+              HasSubstr("f.textproto is UTF-16"));
 }
 
 // What is stored with a run reads back as the same run, even if defaults change.

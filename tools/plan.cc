@@ -7,6 +7,7 @@
 #include "baselines/registry.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/plain_text.h"
 #include "core/command_line/command_line.h"
 #include "core/planner/search.h"
 #include "core/schedule/generators.h"
@@ -85,7 +86,7 @@ absl::Status WriteTorchCsv(const Schedule& schedule) {
 
 absl::Status ShowTorchCsv() {
   const std::string path = UserPath(FLAGS_from_torch_csv);
-  DPIPE_ASSIGN_OR_RETURN(const std::string csv, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(const std::string csv, ReadTextFile(path));
   const absl::StatusOr<Schedule> schedule = ScheduleFromTorchCsv(path, csv);
   if (!schedule.ok()) {
     return absl::Status(schedule.status().code(),

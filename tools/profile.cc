@@ -87,7 +87,9 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(const std::vector<int>
   options.global_batch = std::max(batches.back(), FLAGS_frozen_quantum);
   options.frozen_quantum = FLAGS_frozen_quantum;
   DPIPE_ASSIGN_OR_RETURN(options.compute_dtype, ParseComputeDType(FLAGS_dtype));
-  options.init_random = FLAGS_init == "random";
+  if (FLAGS_init == "checkpoint") {
+    options.weights = models::TrainingSetupOptions::Weights::kFolder;
+  }
   return options;
 }
 

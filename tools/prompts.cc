@@ -5,8 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "core/base/file.h"
-#include "data/caption_text.h"
+#include "core/base/text/plain_text.h"
 
 namespace dpipe::tools {
 namespace {
@@ -25,7 +24,7 @@ absl::StatusOr<std::vector<std::string>> CollectPrompts(const std::string& promp
   std::vector<std::string> prompts;
   AddParts(prompt, '|', &prompts);
   if (!file.empty()) {
-    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(file, /*max_bytes=*/1 << 24));
+    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, /*max_bytes=*/1 << 24));
     AddParts(text, '\n', &prompts);
   }
   if (prompts.empty()) {

@@ -27,6 +27,14 @@ TEST(PromptsTest, LinesOfAFileComeAfterTheFlag) {
   EXPECT_EQ(*prompts, std::vector<std::string>({"first", "a green cross", "a | b"}));
 }
 
+TEST(PromptsTest, AFileMayBeUtf16) {
+  const std::string path = testing::TempDir() + "/utf16.txt";
+  std::string bytes = "\xff\xfe";
+  for (const char c : std::string("a cat\r\na dog\r\n")) bytes += {c, '\0'};
+  ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
+  EXPECT_EQ(CollectPrompts("", path, 1).value(), std::vector<std::string>({"a cat", "a dog"}));
+}
+
 TEST(PromptsTest, NothingToDrawIsAnError) {
   EXPECT_NE(CollectPrompts(" | ", "", 1).status().message().find("no prompt"), std::string::npos);
   EXPECT_NE(CollectPrompts("a", "", 0).status().message().find("--count=0"), std::string::npos);

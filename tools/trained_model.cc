@@ -6,9 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/open_file.h"
 #include "core/base/replace_folder.h"
 #include "core/base/run_paths.h"
 #include "core/base/text/json.h"
+#include "core/base/text/shell_quote.h"
 #include "models/config/model_index.h"
 #include "models/controlnet/controlnet_config.h"
 #include "models/stable_diffusion/folders.h"
@@ -49,8 +51,8 @@ absl::Status CheckClass(const std::string& folder,
   }
   say(absl::StrCat("Note:     ", folder,
                    " is drawn from without its ControlNet, which needs a picture with each prompt; "
-                   "with it: bazel run //tools:score_control -- --model=",
-                   folder));
+                   "with it: bazel run //tools:score_control -- ",
+                   ShellCommand({"--model=" + folder})));
   return absl::OkStatus();
 }
 
@@ -114,7 +116,9 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
   const std::string staged = folder + ".partial";
   std::error_code error;
   fs::remove_all(staged, error);  // of a run that was killed
-  absl::Status status = model.Save(staged, parameters, format);
+  absl::Status status = MakeParentFolder(staged);
+  if (status.ok()) status = MakeOwnFolder(staged);
+  if (status.ok()) status = model.Save(staged, parameters, format);
   if (status.ok()) status = WriteFileAtomically(staged + "/" + kRecordFile, RecordJson(record));
   if (status.ok()) status = ReplaceFolder(staged, folder);
   // Half a model is of no use, and takes room on a full disk.

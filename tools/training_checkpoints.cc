@@ -12,11 +12,11 @@
 #include "core/base/available_memory.h"
 #include "core/base/bytes.h"
 #include "core/base/count.h"
+#include "core/base/text/shell_quote.h"
 #include "core/base/time.h"
 #include "core/schedule/plan_io.h"
 #include "google/protobuf/text_format.h"
 #include "tools/set_aside.h"
-#include "tools/shell_quote.h"
 
 namespace dpipe::tools {
 namespace {
@@ -57,6 +57,8 @@ FieldPolicy ConfigPolicy(const std::string& field) {
           {"data.cache", FieldPolicy::kFree},
           // How the model that is saved names its adapters.
           {"model.lora_format", FieldPolicy::kFree},
+          // The checkpoint's weights take their place. (Adapters' frozen base is never random.)
+          {"model.init", FieldPolicy::kFree},
           // Tensors of another shape, or of other names.
           {"model.", FieldPolicy::kFixed},
           {"optimizer.moments", FieldPolicy::kFixed},
@@ -290,6 +292,23 @@ absl::Status TrainingCheckpoints::WithWayOn(const absl::Status& status) const {
                                : absl::StrCat("goes on from step ", newest, ", the newest saved");
   return absl::UnavailableError(absl::StrCat(status.message(), "; --resume=auto ", from, ", once ",
                                              folder_->path(), " can be written"));
+}
+
+bool TrainingCheckpoints::MakeRoom(int64_t bytes,
+                                   const std::function<std::optional<int64_t>()>& free_bytes) {
+  const auto lacks_room = [&] { return free_bytes().value_or(bytes) < bytes; };
+  const auto steps = folder_->Steps();
+  if (!steps.ok() || !lacks_room()) return false;
+  int64_t removable = 0;
+  for (const int64_t step : *steps) removable += BytesIn({folder_->PathOf(step)});
+  if (*free_bytes() + removable < bytes) return false;
+  for (const int64_t step : *steps) {
+    if (!folder_->Remove(step).ok()) break;
+    say_(absl::StrCat("Warning:  ", folder_->PathOf(step),
+                      " is removed: the model, which counts more, needs its room"));
+    if (!lacks_room()) return true;
+  }
+  return false;
 }
 
 absl::Status TrainingCheckpoints::Finish() {

@@ -95,6 +95,11 @@ class TrainingCheckpoints {
   // how long training had to wait.
   absl::Status Finish();
 
+  // After Finish, for a file of `bytes` that counts more than all checkpoints: removes them, the
+  // oldest first, until `free_bytes` says that there is room. Removes none if that would not make
+  // enough, or if it is not known. Returns whether there is room now that was not there before.
+  bool MakeRoom(int64_t bytes, const std::function<std::optional<int64_t>()>& free_bytes);
+
   const CheckpointOptions& options() const { return options_; }
 
  private:

@@ -1,6 +1,7 @@
 #include "tools/training_checkpoints.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "core/train/checkpoint_folder.h"
@@ -219,6 +220,39 @@ TEST(ConfigPolicyTest, IsWrittenDown) {
                             "evaluation.every", "checkpoints.every", "model.lora_format"}) {
     EXPECT_EQ(ConfigPolicy(field), FieldPolicy::kFree) << field;
   }
+}
+
+// On a full disk a run that is done needs its model more than its checkpoints.
+TEST_F(TrainingCheckpointsTest, MakesRoomForTheModelFromTheOldestOn) {
+  for (const int64_t step : {10, 20, 100}) WriteCheckpoint(step);
+  const auto opened = Open("never");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  constexpr int64_t kNeeded = 1000;
+  std::optional<int64_t> at_first;
+  // Each is worth 400 bytes.
+  const auto free_bytes = [&]() -> std::optional<int64_t> {
+    if (!at_first.has_value()) return std::nullopt;
+    const auto steps = (*opened)->folder()->Steps();
+    return *at_first + 400 * (3 - static_cast<int64_t>(steps->size()));
+  };
+  const auto make_room = [&](std::optional<int64_t> free) {
+    at_first = free;
+    said_.clear();
+    return (*opened)->MakeRoom(kNeeded, free_bytes);
+  };
+  EXPECT_FALSE(make_room(std::nullopt)) << "not known";
+  EXPECT_FALSE(make_room(kNeeded)) << "it is not the disk";
+  EXPECT_FALSE(make_room(-1'000'000'000)) << "all of them are not enough";
+  EXPECT_THAT(*(*opened)->folder()->Steps(), ElementsAre(10, 20, 100));
+  EXPECT_TRUE(make_room(300));
+  EXPECT_THAT(*(*opened)->folder()->Steps(), ElementsAre(100));
+  EXPECT_THAT(said_, AllOf(HasSubstr("step_00000010 is removed: the model"),
+                           HasSubstr("step_00000020 is removed")));
+}
+
+TEST_F(TrainingCheckpointsTest, WhereWeightsBeganIsFree) {
+  EXPECT_EQ(ConfigPolicy("model.init"), FieldPolicy::kFree);
+  EXPECT_EQ(ConfigPolicy("model.path"), FieldPolicy::kFixed);
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 namespace dpipe::tools {
 namespace {
 
+constexpr int64_t kMaxLogBytes = int64_t{4} << 30;  // some 20 million steps
+
 // The lines of `text` that tell of the first steps. The last one may be cut off.
 std::string LinesUpTo(int64_t step, const std::string& text) {
   std::string kept;
@@ -37,7 +39,7 @@ absl::StatusOr<std::unique_ptr<TrainingLog>> TrainingLog::Create(const std::stri
   std::error_code error;
   std::string kept;
   if (first_step > 0 && std::filesystem::exists(path, error)) {
-    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxLogBytes));
     kept = LinesUpTo(first_step, text);
   }
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, kept));

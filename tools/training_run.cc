@@ -50,7 +50,11 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
                            ReadCostModel(options.profile_path, options.cluster_path));
     run->basis_ = {cost.profile(), cost.cluster()};
   }
-  DPIPE_ASSIGN_OR_RETURN(run->setup_, models::TrainingSetup::Create(options.setup));
+  models::TrainingSetupOptions setup = options.setup;
+  if (run->resumed() != nullptr) {
+    setup.weights_from = absl::StrCat("checkpoint at step ", run->resumed()->step);
+  }
+  DPIPE_ASSIGN_OR_RETURN(run->setup_, models::TrainingSetup::Create(setup));
   say(run->setup_->Describe());
   if (run->leads()) DPIPE_RETURN_IF_ERROR(CheckGrids(run->setup_->model(), options, say));
   DPIPE_RETURN_IF_ERROR(run->CheckData());

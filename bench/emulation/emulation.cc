@@ -17,6 +17,7 @@
 #include "bench/emulation/emulation_report.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/shell_quote.h"
 #include "core/command_line/command_line.h"
 #include "core/report/machine.h"
 #include "core/schedule/plan_io.h"
@@ -141,7 +142,7 @@ absl::Status Main(const std::string& command_line) {
 
 int main(int argc, char** argv) {
   std::string command_line = "bazel run //bench:emulation --";
-  for (int i = 1; i < argc; ++i) command_line += std::string(" ") + argv[i];
+  for (int i = 1; i < argc; ++i) command_line += " " + dpipe::ShellCommand({argv[i]});
   const dpipe::Command command = {
       "emulation",
       "Compares simulated with emulated steps: every strategy's plan for every profile and cluster "

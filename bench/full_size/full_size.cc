@@ -16,6 +16,7 @@
 #include "core/base/bytes.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/shell_quote.h"
 #include "core/base/time.h"
 #include "core/command_line/command_line.h"
 #include "core/planner/search.h"
@@ -87,6 +88,9 @@ class FullSize {
     DPIPE_ASSIGN_OR_RETURN(const std::string folder, models::FindModelFolder(FLAGS_model));
     DPIPE_ASSIGN_OR_RETURN(model_, models::LoadTrainableModel(folder, loading));
     Say(absl::StrCat("Model:    ", model_->Describe(), ", ", FLAGS_dtype));
+    Say(absl::StrCat(
+        "Weights:  ", model_->DescribeStart(models::TrainableModel::Start::kRandom, FLAGS_seed),
+        "; ", model_->DescribeFrozen()));
     Say(absl::StrCat("Machine:  ", report::DescribeMachine(report::CollectMachineInfo())));
     DPIPE_ASSIGN_OR_RETURN(const std::string data, models::FindDataFolder(FLAGS_data, Say));
     DPIPE_ASSIGN_OR_RETURN(FolderDataset dataset, FolderDataset::Open(data));
@@ -224,7 +228,9 @@ absl::Status Main(const std::string& command_line) {
 
 int main(int argc, char** argv) {
   std::string command_line = "bazel run -c opt //bench/full_size --";
-  for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
+  for (int i = 1; i < argc; ++i) {
+    absl::StrAppend(&command_line, " ", dpipe::ShellCommand({argv[i]}));
+  }
   const dpipe::Command command = {
       "full_size",
       "Trains a full-size model as a pipeline and on one device, and compares the losses.\n"

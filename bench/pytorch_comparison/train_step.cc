@@ -137,17 +137,14 @@ absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const std::stri
   options.caption_drop = 0;
   options.cache_folder = cache_folder;
   options.optimizer = Optimizer();
-  options.init_random = false;
-  auto setup = models::TrainingSetup::Create(options);
-  if (!absl::IsNotFound(setup.status())) return setup;
-  options.init_random = true;
+  options.weights = models::TrainingSetupOptions::Weights::kFolderIfAny;
   return models::TrainingSetup::Create(options);
 }
 
 // The model, and every input that no component computes, as "<component>.<input>.<step>".
 absl::Status Export(const models::TrainingSetup& setup) {
   const TrainingJob& job = setup.job();
-  DPIPE_RETURN_IF_ERROR(setup.model().Save(FLAGS_export_folder, job.backbone_parameters,
+  DPIPE_RETURN_IF_ERROR(setup.model().Save(UserPath(FLAGS_export_folder), job.backbone_parameters,
                                            models::StoredFormat::kFp32));
   std::vector<Tensor> tensors;
   std::vector<SafetensorsView> views;
@@ -171,7 +168,7 @@ absl::Status Export(const models::TrainingSetup& setup) {
       }
     }
   }
-  return WriteSafetensors(FLAGS_export_folder + "/inputs.safetensors", views);
+  return WriteSafetensors(UserPath(FLAGS_export_folder) + "/inputs.safetensors", views);
 }
 
 // Those that the plan can have.

@@ -1,9 +1,7 @@
 #include "core/tensor/safetensors.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/open_file.h"
 #include "core/base/text/file_kind.h"
 #include "core/tensor/safetensors_header.h"
 
@@ -144,24 +143,12 @@ absl::Status CheckSame(const SafetensorsHeader& header, const ViewsByName& by_na
 }  // namespace
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
-  // Without O_NONBLOCK, a FIFO would block until somebody writes to it.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
+  DPIPE_ASSIGN_OR_RETURN(const OwnedFd fd, OpenRegularFile(path));
   struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
-    return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
-  }
-  if (info.st_size == 0) {  // which cannot be mapped
-    close(fd);
-    return NotSafetensors(path, "", /*header_bytes=*/0);
-  }
-  void* start = mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-  const std::string reason = start == MAP_FAILED ? strerror(errno) : "";
-  close(fd);
-  if (start == MAP_FAILED) {
-    return absl::UnavailableError(absl::StrCat("cannot map ", path, ": ", reason));
-  }
+  if (fstat(fd.get(), &info) != 0) return FileError("cannot read", path, errno);
+  if (info.st_size == 0) return NotSafetensors(path, "", /*header_bytes=*/0);  // no memory to map
+  void* start = mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (start == MAP_FAILED) return FileError("cannot map", path, errno);
   const absl::string_view bytes(static_cast<const char*>(start), info.st_size);
   return Parse(std::make_shared<const Mapping>(start, info.st_size), bytes, path);
 }

@@ -38,12 +38,24 @@ TEST(ConfigMatchTest, FixedOnesNeverAndAllAreNamed) {
   const ConfigFields now = {{"lr", "2"}, {"model", ""}, {"new", "y"}};
   EXPECT_EQ(
       Message(saved, now, true),
-      "the run cannot go on with a change of model: a -> (empty); new: (none) -> y; old: x -> "
-      "(none)");
+      "the run cannot go on with a change of\n  model: a -> (empty)\n  new: (none) -> y\n  old: x "
+      "-> (none)");
   EXPECT_EQ(
       Message(saved, now, false),
-      "the run cannot go on with a change of model: a -> (empty); new: (none) -> y; old: x -> "
-      "(none); also, with --allow alone it goes on with a change of lr: 1 -> 2");
+      "the run cannot go on with a change of\n  model: a -> (empty)\n  new: (none) -> y\n  old: x "
+      "-> (none)\nwith --allow alone it goes on with a change of lr: 1 -> 2");
+}
+
+TEST(ConfigMatchTest, MessagesStayShort) {
+  ConfigFields saved, now;
+  for (const char* field : {"a", "b", "c", "d", "e", "f", "g"}) {
+    saved[field] = std::string(1000, 'x');
+    now[field] = "y\nz";
+  }
+  const std::string message = Message(saved, now, false);
+  EXPECT_NE(message.find("xxx... -> y\\nz\n  b: "), std::string::npos) << message;
+  EXPECT_NE(message.find("\n  and 2 more"), std::string::npos) << message;
+  EXPECT_LT(message.size(), 5u * 150);
 }
 
 }  // namespace

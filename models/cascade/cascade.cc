@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -237,6 +238,18 @@ absl::StatusOr<NamedTensors> Cascade::InitialParameters(Start start, uint64_t se
     for (auto& [name, tensor] : own) all[part.options.prefix + name] = std::move(tensor);
   }
   return all;
+}
+
+bool Cascade::has_weights() const {
+  return std::any_of(std::begin(kNames), std::end(kNames), [this](const char* name) {
+    return HasWeights(absl::StrCat(folder_, "/", name));
+  });
+}
+
+std::string Cascade::DescribeStart(Start start, uint64_t seed) const {
+  const std::string names = absl::StrCat(kNames[kBase], " and ", kNames[kSuperResolution]);
+  return start == Start::kRandom ? absl::StrCat(names, " random (seed ", seed, ")")
+                                 : absl::StrCat(names, " from ", folder_);
 }
 
 absl::StatusOr<std::unique_ptr<InputProvider>> Cascade::MakeInputs(

@@ -45,6 +45,9 @@ class TrainableControlNet : public TrainableModel {
   // kRandom: the copy is the U-Net's encoder, the zero convolutions are zero and the rest of the
   // hint network is random. kFolder: what `controlnet/` has. The locked decoder's are the U-Net's.
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
+  bool has_weights() const override;
+  std::string DescribeStart(Start start, uint64_t seed) const override;
+  std::string DescribeFrozen() const override;
   absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
       DataLoader* loader, const InputsOptions& options) const override;
   // Latents and contexts are cached. The locked encoder reads noise and timesteps, so it stays.

@@ -285,6 +285,14 @@ void StableDiffusion::InitFrozen(int component) {
 
 bool StableDiffusion::has_unet_weights() const { return HasWeights(folder_ + "/unet"); }
 
+std::string StableDiffusion::DescribeFrozen() const {
+  const bool locks_unet = unet_program_ != nullptr;
+  const bool merges = text_encoder_is_adapted_ || (locks_unet && !adapters_.unet.empty());
+  return absl::StrCat("vae and text_encoder ",
+                      frozen_is_random_ ? "random" : absl::StrCat("from ", folder_),
+                      merges ? " with the adapters merged of " : "", merges ? adapters_file_ : "");
+}
+
 absl::Status StableDiffusion::FindAdapters(const StableDiffusionOptions& options) {
   if (!options.adapters_file.empty()) {
     DPIPE_ASSIGN_OR_RETURN(adapters_file_, FindLoraFile(options.adapters_file));
@@ -309,16 +317,6 @@ absl::Status StableDiffusion::LoadAdaptersToMerge() {
   if (lora_.rank > 0) adapters_.unet.clear();  // they are trained
   text_encoder_is_adapted_ = !adapters_.text_encoder.empty();
   return absl::OkStatus();
-}
-
-std::string StableDiffusion::MergedAdaptersNote(bool reads_unet) const {
-  const bool into_unet = reads_unet && !adapters_.unet.empty();
-  if (!into_unet && !text_encoder_is_adapted_) return "";
-  return absl::StrCat(adapters_file_, ": these adapters are merged into the weights of the ",
-                      into_unet ? "U-Net" : "",
-                      into_unet && text_encoder_is_adapted_ ? " and the " : "",
-                      text_encoder_is_adapted_ ? "text encoder" : "",
-                      " before training; what is saved has them in its weights");
 }
 
 absl::StatusOr<NamedTensors> StableDiffusion::LoadMergedUNet(

@@ -111,14 +111,17 @@ class StableDiffusion {
   // Sentences for a person about how the folder's configuration, weights and adapters are
   // understood.
   const std::vector<std::string>& notes() const { return notes_; }
-  // A sentence that says into which weights adapters are merged for training; empty if into none.
-  // `reads_unet`: the U-Net's weights are the folder's.
-  std::string MergedAdaptersNote(bool reads_unet) const;
   // The text of the scheduler_config.json that it has, with the changes of the options.
   const std::string& scheduler_config() const { return scheduler_config_; }
 
+  // Where the frozen components' weights are from, for a person, and which adapters are merged into
+  // them: TrainableModel::DescribeFrozen.
+  std::string DescribeFrozen() const;
   // Whether the folder has U-Net weights: one to train from scratch has none.
   bool has_unet_weights() const;
+  // The file of low-rank adapters that counts; empty: none.
+  const std::string& adapters_file() const { return adapters_file_; }
+  bool has_adapters() const { return !adapters_file_.empty(); }
   const nn::LoraSpec& lora() const { return lora_; }
   // The U-Net's parameters by name: the folder's, or random ones by their init rules, with zeros
   // for input channels that the folder's U-Net does not take. A folder may also have a file of
@@ -152,7 +155,6 @@ class StableDiffusion {
  private:
   StableDiffusion() = default;
   const nn::Program& unet_program() const;
-  bool has_adapters() const { return !adapters_file_.empty(); }
   // Those of the file, the U-Net's as such that count `scale` times.
   absl::StatusOr<LoraAdapters> ReadAdapters(float scale) const;
   absl::Status FindAdapters(const StableDiffusionOptions& options);

@@ -216,7 +216,7 @@ TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
   const auto setup = TrainingSetup::Create(options);
   ASSERT_TRUE(setup.ok()) << setup.status();
   EXPECT_THAT((*setup)->Describe(), HasSubstr("random frozen components"));
-  options.init_random = false;
+  options.weights = TrainingSetupOptions::Weights::kFolder;
   EXPECT_EQ(TrainingSetup::Create(options).status().code(), absl::StatusCode::kNotFound);
   const StableDiffusion& model =
       static_cast<const TrainableStableDiffusion&>((*setup)->model()).stable_diffusion();
@@ -238,6 +238,58 @@ TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
     }
   }
   EXPECT_TRUE(ImageSampler::Create(again->get(), model.RandomUNet(3), DType::kF32).ok());
+}
+
+// What each part starts from is said, and a folder's weights are never left out in silence.
+TEST(StableDiffusionTest, WeightsAreTheFoldersIfItHasAny) {
+  using Weights = TrainingSetupOptions::Weights;
+  const std::string data = ::testing::TempDir() + "/scenes";
+  BuiltInDatasetOptions scenes;
+  scenes.count = 24;
+  ASSERT_TRUE(EnsureBuiltInDataset(data, scenes).ok());
+  TrainingSetupOptions options;
+  options.data.folder = data;
+  options.num_devices = 1;
+  options.global_batch = 4;
+  options.seed = 7;
+  const auto described = [&options](const std::string& folder, Weights weights) {
+    options.model_folder = folder;
+    options.weights = weights;
+    const auto setup = TrainingSetup::Create(options);
+    EXPECT_TRUE(setup.ok()) << setup.status();
+    EXPECT_THAT((*setup)->Describe(), HasSubstr((*setup)->DescribeWeights() + "\n"));
+    return (*setup)->DescribeWeights();
+  };
+  EXPECT_EQ(described(kTinySd, Weights::kFolderIfAny),
+            "Weights:  unet from data/tiny_sd/unet; vae and text_encoder from data/tiny_sd");
+  EXPECT_EQ(described(kTinySd, Weights::kRandom),
+            "Weights:  unet random (seed 7); vae and text_encoder from data/tiny_sd");
+  const std::string bare = WithoutWeights({"unet", "vae", "text_encoder"});
+  EXPECT_EQ(described(bare, Weights::kFolderIfAny),
+            "Weights:  unet random (seed 7); vae and text_encoder random");
+  options.weights_from = "checkpoint at step 40";
+  EXPECT_EQ(described(kTinySd, Weights::kRandom),
+            "Weights:  checkpoint at step 40; vae and text_encoder from data/tiny_sd");
+
+  options.model_folder = kTinySd;
+  options.weights = Weights::kFolderIfAny;
+  const auto setup = TrainingSetup::Create(options);
+  const auto stored = StableDiffusion::Load(kTinySd, {});
+  ASSERT_TRUE(setup.ok() && stored.ok()) << setup.status();
+  const char kName[] = "conv_in.weight";
+  EXPECT_TRUE(
+      SameBits((*setup)->job().backbone_parameters.at(kName), (*stored)->LoadUNet()->at(kName)));
+  // Weights that are there, but damaged, are not replaced by random ones.
+  options.model_folder = Broken("unet/diffusion_pytorch_model.safetensors", "x");
+  EXPECT_FALSE(TrainingSetup::Create(options).ok());
+  // Adapters are of trained weights.
+  options.model_folder = WithoutWeights({"unet"});
+  options.model.lora.rank = 2;
+  EXPECT_EQ(TrainingSetup::Create(options).status().code(), absl::StatusCode::kNotFound);
+  options.weights_from.clear();
+  EXPECT_EQ(described(kTinySd, Weights::kFolderIfAny),
+            "Weights:  unet from data/tiny_sd/unet, its adapters new; vae and text_encoder from "
+            "data/tiny_sd");
 }
 
 // Some weights without others are an incomplete copy, not a model to train from scratch.

@@ -30,16 +30,24 @@ std::string TrainableStableDiffusion::Describe() const {
 }
 
 std::vector<std::string> TrainableStableDiffusion::notes(Start start) const {
-  std::vector<std::string> notes = model_->notes();
-  const std::string merged = model_->MergedAdaptersNote(/*reads_unet=*/start == Start::kFolder);
-  if (!merged.empty()) notes.push_back(merged);
-  return notes;
+  return model_->notes();
 }
 
 absl::StatusOr<NamedTensors> TrainableStableDiffusion::InitialParameters(Start start,
                                                                          uint64_t seed) const {
   if (start == Start::kRandom) return model_->RandomUNet(seed);
   return model_->LoadUNet();
+}
+
+std::string TrainableStableDiffusion::DescribeStart(Start start, uint64_t seed) const {
+  if (start == Start::kRandom) return absl::StrCat("unet random (seed ", seed, ")");
+  const std::string unet = absl::StrCat("unet from ", model_->folder(), "/unet");
+  if (!model_->has_adapters()) {
+    return model_->lora().rank > 0 ? absl::StrCat(unet, ", its adapters new") : unet;
+  }
+  return absl::StrCat(
+      unet, model_->lora().rank > 0 ? ", its adapters from " : " with the adapters merged of ",
+      model_->adapters_file());
 }
 
 absl::StatusOr<std::unique_ptr<InputProvider>> TrainableStableDiffusion::MakeInputs(

@@ -36,6 +36,9 @@ class TrainableStableDiffusion : public TrainableModel {
   std::string Describe() const override;
   std::vector<std::string> notes(Start start) const override;
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
+  bool has_weights() const override { return model_->has_unet_weights(); }
+  std::string DescribeStart(Start start, uint64_t seed) const override;
+  std::string DescribeFrozen() const override { return model_->DescribeFrozen(); }
   absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
       DataLoader* loader, const InputsOptions& options) const override;
   absl::StatusOr<CachedInputs> MakeCachedInputs(

@@ -103,11 +103,19 @@ class TrainableModel {
   virtual std::string Describe() const = 0;
 
   enum class Start { kFolder, kRandom };
-  // Sentences for a person about how the folder is understood, and what becomes of adapters in it.
+  // Sentences for a person about how the folder's configuration, weights and adapters are
+  // understood.
   virtual std::vector<std::string> notes(Start start) const { return {}; }
   // The parameters of all backbones by name, fp32: the folder's, or random ones, which depend on
   // the seed and each parameter's name only. NotFound where the folder has none.
   virtual absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const = 0;
+  // True if the folder has weights, sound or not, of any backbone.
+  virtual bool has_weights() const = 0;
+  // Returns where InitialParameters' weights come from, for a person: "unet from FOLDER/unet".
+  virtual std::string DescribeStart(Start start, uint64_t seed) const = 0;
+  // Returns where the frozen components' weights come from: "vae and text_encoder from FOLDER".
+  // Empty if there are none.
+  virtual std::string DescribeFrozen() const = 0;
 
   // The loader and this outlive what is returned.
   virtual absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(

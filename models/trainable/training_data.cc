@@ -34,6 +34,7 @@ void AddNotes(const SampleSource& source, std::vector<std::string>* notes) {
 absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options,
                                               DataLoaderOptions loading) {
   OpenSamplesOptions opening;
+  opening.file_column = options.file_column;
   opening.caption_column = options.caption_column;
   opening.default_caption = options.default_caption;
   loading.random_crop = options.random_crop;

@@ -15,6 +15,7 @@ namespace dpipe::models {
 
 struct TrainingDataOptions {
   std::string folder;  // images with captions, or tar shards; see OpenSamples
+  std::string file_column;
   std::string caption_column;
   std::optional<std::string> default_caption;  // see OpenSamplesOptions
   bool random_flip = false;

@@ -133,6 +133,15 @@ absl::Status TrainingSetup::ChooseModels() {
   return absl::OkStatus();
 }
 
+// Adapters are of trained weights: without any, reading them says what is missing.
+TrainableModel::Start TrainingSetup::start() const {
+  using Weights = TrainingSetupOptions::Weights;
+  const bool takes_folder = options_.weights == Weights::kFolder ||
+                            (options_.weights == Weights::kFolderIfAny &&
+                             (model_->has_weights() || options_.model.lora.rank > 0));
+  return takes_folder ? TrainableModel::Start::kFolder : TrainableModel::Start::kRandom;
+}
+
 absl::Status TrainingSetup::FillJob() {
   DPIPE_RETURN_IF_ERROR(ChooseModels());
   for (const auto& worker : workers_) job_.workers.push_back(worker.get());
@@ -206,10 +215,18 @@ std::string TrainingSetup::Describe() const {
           ? absl::StrCat(", the first ", device.name())
           : absl::StrCat(" of ", Count(device.num_threads(), "core"), " each"),
       num_processes() > 1 ? absl::StrCat(", as in each of ", num_processes(), " processes") : "");
-  return absl::StrCat("Model:    ", model, "\n", "Data:     ", data, "\n",
+  return absl::StrCat("Model:    ", model, "\n", DescribeWeights(), "\n", "Data:     ", data, "\n",
                       "Machine:  ", report::DescribeMachine(machine), "; ",
                       Count(workers_.size(), "device"), devices,
                       device_note_.empty() ? "" : absl::StrCat("\n          ", device_note_));
+}
+
+std::string TrainingSetup::DescribeWeights() const {
+  const std::string trained = options_.weights_from.empty()
+                                  ? model_->DescribeStart(start(), options_.seed)
+                                  : options_.weights_from;
+  const std::string frozen = model_->DescribeFrozen();
+  return absl::StrCat("Weights:  ", trained, frozen.empty() ? "" : "; ", frozen);
 }
 
 std::vector<std::string> TrainingSetup::TakeDeviceNotes() {
