@@ -32,7 +32,8 @@ DEFINE_int32(count, 1, "number of images of each prompt");
 DEFINE_int32(steps, 30, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
 DEFINE_string(lora, "",
-              "file of low-rank adapters to draw with, or folder with one; empty: the model's own");
+              "file of low-rank adapters to draw with, or folder that diffusers, PEFT or training "
+              "here wrote; empty: the model's own");
 DEFINE_double(lora_scale, 1, "factor on the low-rank adapters");
 DEFINE_string(sampler, "ddim", "sampler: ddim, ddpm or dpm++ (DPM-Solver++ 2M)");
 DEFINE_uint64(seed, 1, "seed for the initial noise");

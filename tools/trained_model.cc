@@ -14,7 +14,6 @@
 #include "models/config/model_index.h"
 #include "models/controlnet/controlnet_config.h"
 #include "models/stable_diffusion/folders.h"
-#include "nlohmann/json.hpp"
 
 namespace dpipe::tools {
 namespace {
@@ -62,7 +61,7 @@ absl::Status CheckClass(const std::string& folder,
 absl::StatusOr<TrainingRecord> ReadTrainingRecord(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kRecordFile);
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  DPIPE_ASSIGN_OR_RETURN(const auto json, ParseJsonObject(text, path));
+  DPIPE_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, path));
   const auto wrong = [&path](const char* what) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is no record of training: ", what));
   };

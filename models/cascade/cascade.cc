@@ -208,6 +208,12 @@ std::string Cascade::Describe() const {
   return text;
 }
 
+std::vector<std::string> Cascade::notes(Start start) const {
+  if (start == Start::kRandom) return {};
+  return WrapperNotes({absl::StrCat(folder_, "/", parts_[kBase].name),
+                       absl::StrCat(folder_, "/", parts_[kSuperResolution].name)});
+}
+
 absl::StatusOr<NamedTensors> Cascade::InitialParameters(Start start, uint64_t seed) const {
   NamedTensors all;
   for (int i : {kBase, kSuperResolution}) {

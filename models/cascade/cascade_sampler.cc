@@ -128,6 +128,7 @@ absl::Status CascadeSampler::DrawBatch(const std::vector<std::string>& prompts, 
   DPIPE_ASSIGN_OR_RETURN(const Conditions base, BaseConditions(prompts, guided, host));
   DPIPE_ASSIGN_OR_RETURN(Tensor small, SampleWith(kBase, base, guided ? options.guidance : 1.0f,
                                                   count, first, options, device, on_step));
+  DPIPE_RETURN_IF_ERROR(CheckPictures(small, prompts));
   for (float& v : small.span<float>()) v = std::clamp(v, -1.0f, 1.0f);
   const Tensor levels = Filled(count, cascade_->noise_level(), host);
   const Tensor noise =
@@ -138,6 +139,7 @@ absl::Status CascadeSampler::DrawBatch(const std::vector<std::string>& prompts, 
       const Tensor large,
       SampleWith(kSuperResolution, {{"low_resolution", noised}, {"noise_levels", levels}}, 1.0f,
                  count, first, options, device, on_step));
+  DPIPE_RETURN_IF_ERROR(CheckPictures(large, prompts));
   const int64_t per_image = large.num_elements() / count;
   for (int i = 0; i < count; ++i) {
     images[i] = ToImage(large.data<float>() + i * per_image, cascade_->image_size());

@@ -153,6 +153,15 @@ std::string TrainableControlNet::Describe() const {
                       image_size()));
 }
 
+std::vector<std::string> TrainableControlNet::notes(Start start) const {
+  std::vector<std::string> notes = base_->notes();
+  if (start == Start::kRandom) return notes;
+  for (const std::string& note : WrapperNotes({absl::StrCat(base_->folder(), "/", kSubfolder)})) {
+    notes.push_back(note);
+  }
+  return notes;
+}
+
 absl::StatusOr<NamedTensors> TrainableControlNet::NewControlNet(const NamedTensors& unet,
                                                                 uint64_t seed) const {
   NamedTensors tensors;

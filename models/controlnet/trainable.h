@@ -42,6 +42,7 @@ class TrainableControlNet : public TrainableModel {
   // Half of the captions, so that the condition alone must tell what the picture shows.
   double default_caption_drop() const override { return 0.5; }
   std::string Describe() const override;
+  std::vector<std::string> notes(Start start) const override;
   // kRandom: the copy is the U-Net's encoder, the zero convolutions are zero and the rest of the
   // hint network is random. kFolder: what `controlnet/` has. The locked decoder's are the U-Net's.
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;

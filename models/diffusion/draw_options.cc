@@ -1,8 +1,10 @@
 #include "models/diffusion/draw_options.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/text/show.h"
 
 namespace dpipe::models {
 
@@ -17,6 +19,21 @@ absl::Status CheckDrawOptions(const DrawOptions& options,
         absl::StrCat("the guidance scale is ", options.guidance, ", must be finite"));
   }
   return diffusion::InferenceTimesteps(schedule, options.num_steps, options.kind).status();
+}
+
+absl::Status CheckPictures(const Tensor& pictures, const std::vector<std::string>& prompts) {
+  const size_t size = pictures.num_elements() / prompts.size();
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const auto values = pictures.span<float>().subspan(i * size, size);
+    const int64_t bad =
+        std::count_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+    if (bad == 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the picture of '", ShowText(prompts[i]), "' is not finite: ", bad, " of its ", size,
+        " values are NaN or infinite; try a lower guidance scale, other adapters or fp32, or take "
+        "the weights of an earlier checkpoint"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace dpipe::models

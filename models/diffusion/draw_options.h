@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "core/base/status.h"
+#include "core/tensor/tensor.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/diffusion/sampler.h"
 
@@ -25,6 +28,10 @@ struct DrawOptions {
 // InvalidArgument, with both values, for a batch below 1, a guidance scale that is not finite, or
 // steps that the schedule or the sampler does not have.
 absl::Status CheckDrawOptions(const DrawOptions& options, const diffusion::NoiseSchedule& schedule);
+
+// FailedPrecondition, which names the prompt, if a picture as drawn (fp32, one per prompt along the
+// leading dimension) has a value that is NaN or infinite: as bytes it would be black or worse.
+absl::Status CheckPictures(const Tensor& pictures, const std::vector<std::string>& prompts);
 
 }  // namespace dpipe::models
 

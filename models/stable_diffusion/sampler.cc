@@ -188,6 +188,7 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
   DPIPE_ASSIGN_OR_RETURN(const Tensor pixels,
                          RunProgram(*decoder_program_, decoder_.get(), compute_dtype_, device,
                                     {{"latents", latents}}));
+  DPIPE_RETURN_IF_ERROR(CheckPictures(pixels, batch.prompts));
   const int64_t per_image = pixels.num_elements() / count;
   for (int i = 0; i < count; ++i) {
     images[i] =

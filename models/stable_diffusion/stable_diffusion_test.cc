@@ -503,7 +503,7 @@ TEST(AdaptersTest, ThoseThatWouldBeLostAreListed) {
   const Tensor two = Tensor::Zeros(Device::Cpu(), {2, 2}, DType::kF32);
   adapters["mid_block.attentions.0.proj_in.lora_A.weight"] = two;
   adapters["mid_block.attentions.0.proj_in.lora_B.weight"] = two;
-  ASSERT_TRUE(SaveLora(file, adapters, 1, StoredFormat::kFp32).ok());
+  ASSERT_TRUE(SaveLora(file, adapters, 1, LoraFormat::kDiffusers, StoredFormat::kFp32).ok());
   EXPECT_EQ(error(), absl::StrCat(file,
                                   ": 2 parameters are of adapters that are not trained here and "
                                   "would be lost: mid_block.attentions.0.proj_in.lora_A.weight, "

@@ -29,6 +29,10 @@ std::string TrainableStableDiffusion::Describe() const {
       model_->frozen_is_random() ? ", random frozen components (pictures will mean nothing)" : "");
 }
 
+std::vector<std::string> TrainableStableDiffusion::notes(Start start) const {
+  return model_->notes();
+}
+
 absl::StatusOr<NamedTensors> TrainableStableDiffusion::InitialParameters(Start start,
                                                                          uint64_t seed) const {
   if (start == Start::kRandom) return model_->RandomUNet(seed);
@@ -97,6 +101,7 @@ ModelKind StableDiffusionKind() {
     own.prediction_type = options.prediction_type;
     own.zero_terminal_snr = options.zero_terminal_snr;
     own.lora = options.lora;
+    own.lora_format = options.lora_format;
     own.self_conditioning = options.self_conditioning;
     own.coordinates = options.coordinates;
     return TrainableStableDiffusion::Load(folder, own);

@@ -106,6 +106,9 @@ class TrainableModel {
   virtual std::string Describe() const = 0;
 
   enum class Start { kFolder, kRandom };
+  // Sentences for a person about how the folder's configuration, weights and adapters are
+  // understood.
+  virtual std::vector<std::string> notes(Start start) const { return {}; }
   // The parameters of all backbones by name, fp32: the folder's, or random ones, which depend on
   // the seed and each parameter's name only. NotFound where the folder has none.
   virtual absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const = 0;
