@@ -93,10 +93,10 @@ absl::Status AddRows(const Adaptation& one, int64_t begin, int64_t end, float sc
 }
 
 // Each piece of a weight by one thread, so that its sums have the same order however many there
-// are: 256 rows are enough for the product's full speed, and the largest weights have five times as
-// many.
+// are. Products of fewer rows are slower, for each packs A again: with 256 rows 46, with 1280 rows
+// 80 GFLOP/s on a core of Zen 3 (rank 128, 11,520 columns).
 absl::Status Merge(const std::vector<Adaptation>& pairs, float scale, bool in_place) {
-  constexpr int64_t kRows = 256;
+  constexpr int64_t kRows = 1280;
   if (pairs.empty()) return absl::OkStatus();
   DPIPE_ASSIGN_OR_RETURN(const auto devices, Device::PartitionCpu(FindUsableCpus().count));
   const auto owners = StartWorkers(devices);
