@@ -1,5 +1,7 @@
 #include "models/config/component_config.h"
 
+#include "absl/strings/match.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::models {
@@ -62,7 +64,7 @@ TEST(ComponentConfigTest, ListsOfEqualEntriesStandForOne) {
             "x/config.json: 'a' is [1,2], expected a positive integer or a list of equal ones; "
             "'b' is [], expected a positive integer or a list of equal ones; "
             "'c' is [0,0], expected a positive integer or a list of equal ones; "
-            "'d' is [true,false], supported: false; 'b' is [], supported: false");
+            "'d' is [true,false], supported: false; and 1 more problems");
 }
 
 TEST(ComponentConfigTest, NullIsToldFromMissing) {
@@ -75,8 +77,50 @@ TEST(ComponentConfigTest, NullIsToldFromMissing) {
 TEST(ComponentConfigTest, RefusesWhatIsNotAnObject) {
   for (const char* text : {"", "[1]", "{\"a\": 1", "nul", "{\"a\": 1} x"}) {
     const auto config = ComponentConfig::Parse(text, "x.json");
-    EXPECT_EQ(config.status().message(), "x.json: not a JSON object") << text;
+    EXPECT_TRUE(absl::StartsWith(config.status().message(), "x.json: ")) << config.status();
   }
+  EXPECT_EQ(ComponentConfig::Parse("[1]", "x.json").status().message(),
+            "x.json: expected a JSON object {...}, this is [1]");
+}
+
+TEST(ComponentConfigTest, DeepNestingIsAnError) {
+  const std::string deep = "{\"a\": " + std::string(200000, '[') + std::string(200000, ']') + "}";
+  EXPECT_EQ(ComponentConfig::Parse(deep, "x.json").status().message(),
+            "x.json: line 1, column 106: more than 100 nested lists and objects");
+}
+
+// diffusers writes -Infinity into scheduler configs.
+TEST(ComponentConfigTest, NumbersThatAreNotFiniteAreReadAndNamedWhereTheyMatter) {
+  ComponentConfig config = Config(R"({"a": -Infinity, "b": NaN, "c": 2})");
+  EXPECT_EQ(config.Number("c", 1), 2);
+  EXPECT_TRUE(config.status().ok());
+  EXPECT_EQ(config.Number("a", 1), 1);
+  EXPECT_EQ(config.PositiveInt("b", 1), 1);
+  EXPECT_THAT(std::string(config.status().message()),
+              ::testing::HasSubstr("'a' is -Infinity, expected a finite number"));
+}
+
+TEST(ComponentConfigTest, AnotherKindIsToldAlone) {
+  const ComponentConfig config = Config(R"({"_class_name": "AutoencoderTiny"})");
+  EXPECT_EQ(config.CheckKind("_class_name", "AutoencoderKL").message(),
+            "x/config.json: '_class_name' is \"AutoencoderTiny\"; only \"AutoencoderKL\" is "
+            "supported");
+  EXPECT_TRUE(config.CheckKind("_class_name", "AutoencoderTiny").ok());
+  EXPECT_TRUE(config.CheckKind("missing", "AutoencoderKL").ok());
+}
+
+TEST(ComponentConfigTest, AMessageIsALine) {
+  ComponentConfig config = Config(R"({"a": 0, "b": 0, "c": 0, "d": 0, "e": 0, "f": 0, "g": 0})");
+  for (const char* key : {"a", "b", "c", "d", "e", "f", "g"}) config.PositiveInt(key, 1);
+  EXPECT_EQ(
+      config.status().message(),
+      "x/config.json: 'a' is 0, expected a positive integer; 'b' is 0, expected a positive "
+      "integer; 'c' is 0, expected a positive integer; 'd' is 0, expected a positive integer; "
+      "'e' is 0, expected a positive integer; and 2 more problems");
+  ComponentConfig large = Config(R"({"a": ")" + std::string(1000, 'x') + R"(", "b": ")" +
+                                 std::string(1000, 'y') + "\"}");
+  for (const char* key : {"a", "b", "a", "b"}) large.PositiveInt(key, 1);
+  EXPECT_LT(large.status().message().size(), 300u);
 }
 
 }  // namespace
