@@ -6,10 +6,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/check.h"
 #include "core/base/status.h"
+#include "core/base/text/show.h"
 #include "core/planner/strategy.h"
 
 namespace dpipe {
@@ -26,8 +26,9 @@ absl::StatusOr<Strategy> FindNamed(absl::string_view name) {
     if (named.strategy.name() == std::string(name)) return named.strategy;
   }
   return absl::NotFoundError(absl::StrCat(
-      "unknown strategy '", name, "'; the known ones are ", absl::StrJoin(StrategyNames(), ", "),
-      ", or compose one, for instance 'schedule=1f1b,frozen=fill'"));
+      "unknown strategy '", ShowText(name), "'; there are ", ShowNames(StrategyNames()),
+      " (bazel run //tools:plan -- --list shows all), or compositions such as "
+      "'schedule=1f1b,frozen=fill'"));
 }
 
 }  // namespace

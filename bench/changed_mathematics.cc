@@ -15,11 +15,14 @@
 #include "bench/curve_chart.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/show.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/planner/search.h"
 #include "core/report/machine.h"
 #include "core/report/table.h"
 #include "core/train/held_out_loss.h"
+#include "data/outputs_apart.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/training_setup.h"
@@ -41,6 +44,12 @@ DEFINE_double(lr, 1.5e-3,
               "learning rate of AdamW, after some 20 updates; gradients are not clipped");
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(out, "", "folder for the results; empty: out/ and the benchmark's name");
+FLAG_RANGE(devices, 0, 1'024);
+FLAG_RANGE(batch, 1, 65'536);
+FLAG_RANGE(updates, 1, 1'000'000);
+FLAG_RANGE(window, 1, 1'000);
+FLAG_RANGE(points, 1, 1'000'000);
+FLAG_RANGE(lr, 0, 1'000);
 
 namespace dpipe::bench {
 namespace {
@@ -76,13 +85,13 @@ std::vector<Method> Methods() {
 }
 
 absl::StatusOr<Method> FindMethod(const std::string& name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Method& method : Methods()) {
     if (method.name == name) return method;
-    absl::StrAppend(&known, known.empty() ? "" : ", ", method.name);
+    known.push_back(method.name);
   }
-  return CommandLineError(
-      absl::StrCat("--methods: unknown method '", name, "'; there are ", known));
+  return CommandLineError(absl::StrCat("--methods: unknown method '", ShowText(name),
+                                       "'; there are ", ShowNames(known)));
 }
 
 struct Outcome {
@@ -173,6 +182,7 @@ class Evaluation {
 
 absl::StatusOr<Outcome> Train(const Method& method, const std::string& data) {
   DPIPE_ASSIGN_OR_RETURN(const auto setup, MakeSetup(method, data));
+  std::fprintf(stderr, "%s: %s\n", method.name.c_str(), setup->DescribeWeights().c_str());
   DPIPE_ASSIGN_OR_RETURN(const auto evaluation, Evaluation::Create(setup.get()));
   Outcome outcome;
   outcome.method = method;
@@ -264,9 +274,6 @@ absl::Status Write(const std::string& folder, const std::vector<Outcome>& outcom
 }
 
 absl::Status CheckFlags() {
-  if (FLAGS_updates < 1 || FLAGS_points < 1 || FLAGS_window < 1 || FLAGS_batch < 1) {
-    return CommandLineError("--updates, --points, --window and --batch must be at least 1");
-  }
   if (FLAGS_updates % (FLAGS_points * FLAGS_window) != 0) {
     return CommandLineError(absl::StrCat("--updates=", FLAGS_updates,
                                          " is not a multiple of --points=", FLAGS_points,
@@ -287,6 +294,9 @@ absl::Status Run() {
   }
   const auto say = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
   DPIPE_ASSIGN_OR_RETURN(const std::string data, models::FindDataFolder(FLAGS_data, say));
+  const std::string folder =
+      FLAGS_out.empty() ? OutputPath("out/changed_mathematics") : UserPath(FLAGS_out);
+  DPIPE_RETURN_IF_ERROR(CheckNotInData({"--out=", folder}, {"--data=", data}));
   std::vector<Outcome> outcomes;
   for (const Method& method : methods) {
     auto outcome = Train(method, data);
@@ -296,8 +306,6 @@ absl::Status Run() {
     }
     outcomes.push_back(*std::move(outcome));
   }
-  const std::string folder =
-      FLAGS_out.empty() ? OutputPath("out/changed_mathematics") : UserPath(FLAGS_out);
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   return Write(folder, outcomes);
 }

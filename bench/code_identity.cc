@@ -44,7 +44,7 @@ std::string Revision() {
 std::string ProgramFingerprint() {
   // Of a program that is started by way of the C library's loader that would be the loader.
   const char* const told = std::getenv("DPIPE_PROGRAM_FILE");
-  const auto program = ReadFile(told != nullptr ? told : "/proc/self/exe");
+  const auto program = ReadFile(told != nullptr ? told : "/proc/self/exe", int64_t{1} << 32);
   if (!program.ok()) return kUnknown;
   return Fingerprint().Add(*program).ToString().substr(0, 16);
 }

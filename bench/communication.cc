@@ -18,11 +18,14 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/base/scratch_folder.h"
+#include "core/base/text/json.h"
+#include "core/base/text/shell_quote.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/job_address.h"
 #include "core/comm/rendezvous/local_launcher.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/tensor/cuda/system_driver.h"
 #include "gflags/gflags.h"
 #include "nlohmann/json.hpp"
@@ -40,6 +43,10 @@ DEFINE_int64(max_bytes, 256 << 20, "largest tensor size in bytes");
 DEFINE_int32(factor, 4, "factor between consecutive sizes");
 DEFINE_int32(milliseconds, 100, "time in milliseconds to repeat each size and kind of traffic for");
 DEFINE_string(out, "", "folder for results.json and table.md; empty: out/communication");
+FLAG_RANGE(min_bytes, 4, int64_t{1} << 40);
+FLAG_RANGE(max_bytes, 4, int64_t{1} << 40);
+FLAG_RANGE(factor, 2, 1 << 20);
+FLAG_RANGE(milliseconds, 1, 3'600'000);
 DEFINE_string(
     part, "",
     "file for the measurements of the processes of gloo, which this program starts itself");
@@ -134,7 +141,8 @@ absl::StatusOr<CommunicationTimes> MeasureGloo(int num_ranks,
         absl::StrCat(num_ranks, " processes have ended with exit code ", exit_code));
   }
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(folder.File("part.json")));
-  return CommunicationFromJson(Json::parse(text));
+  DPIPE_ASSIGN_OR_RETURN(const Json json, ParseJson<Json>(text, "a process's part"));
+  return CommunicationFromJson(json);
 }
 
 absl::StatusOr<std::vector<int>> RankNumbers() {
@@ -194,10 +202,9 @@ absl::Status MeasureAsJob(const JobAddress& address, const std::vector<std::stri
 }
 
 absl::Status Main(const std::vector<std::string>& arguments, const std::string& command_line) {
-  if (FLAGS_min_bytes < 4 || FLAGS_max_bytes < FLAGS_min_bytes || FLAGS_factor < 2) {
-    return CommandLineError(absl::StrCat(
-        "sizes from --min_bytes=", FLAGS_min_bytes, " to --max_bytes=", FLAGS_max_bytes,
-        " by --factor=", FLAGS_factor, " must be at least 4 and grow"));
+  if (FLAGS_max_bytes < FLAGS_min_bytes) {
+    return CommandLineError(absl::StrCat("--max_bytes=", FLAGS_max_bytes,
+                                         " must be at least --min_bytes=", FLAGS_min_bytes));
   }
   DPIPE_ASSIGN_OR_RETURN(const std::vector<int> rank_numbers, RankNumbers());
   std::vector<std::string> transports = absl::StrSplit(FLAGS_transports, ',');
@@ -235,7 +242,9 @@ absl::Status Main(const std::vector<std::string>& arguments, const std::string& 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   std::string command_line = "bazel run -c opt //bench:communication --";
-  for (const std::string& argument : arguments) absl::StrAppend(&command_line, " ", argument);
+  for (const std::string& argument : arguments) {
+    absl::StrAppend(&command_line, " ", dpipe::ShellCommand({argument}));
+  }
   const dpipe::Command command = {
       "communication",
       "Measures messages and collectives of every transport, by size.\n"

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/lossy_communicator.h"
+#include "core/base/usable_cpus.h"
 #include "core/comm/nccl/connect_nccl.h"
 #include "core/comm/nccl/fake_nccl.h"
 #include "core/tensor/cuda/fake_driver.h"
@@ -86,7 +87,7 @@ TEST(CommunicationRanksTest, NcclIsLeftOutWhereThereAreNotTwoGpus) {
 }
 
 TEST(CommunicationRanksTest, RanksHaveCoresOfTheirOwnOrShareThem) {
-  const int num_cores = static_cast<int>(AllowedCores().size());
+  const int num_cores = FindUsableCpus().count;
   for (int num_ranks : {1, num_cores, num_cores + 1}) {
     const auto devices = CoresForRanks(num_ranks);
     ASSERT_TRUE(devices.ok()) << devices.status();

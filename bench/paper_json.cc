@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/paper_report.h"
+#include "core/base/text/json.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe::bench {
@@ -130,7 +131,7 @@ absl::StatusOr<std::vector<CaseResult>> ReadPaperJson(const std::string& text,
                                                       int64_t simulation_budget) {
   std::vector<CaseResult> results;
   try {
-    const Json json = Json::parse(text);
+    DPIPE_ASSIGN_OR_RETURN(const Json json, ParseJson<Json>(text, "results of paper_tables"));
     if (json.at("simulation_budget") != simulation_budget) return results;
     for (const Json& c : json.at("cases")) results.push_back(CaseOf(c));
   } catch (const Json::exception& error) {

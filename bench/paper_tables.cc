@@ -16,8 +16,10 @@
 #include "bench/paper_report.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/shell_quote.h"
 #include "core/base/time.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/planner/search.h"
 #include "core/schedule/plan_io.h"
 #include "gflags/gflags.h"
@@ -46,6 +48,8 @@ DEFINE_string(profiles, "", "folder of modelled profiles; empty: data/profiles/m
 DEFINE_string(clusters, "", "folder of clusters; empty: data/clusters");
 DEFINE_string(date, "", "date to write into the tables; empty: today");
 DEFINE_string(out, "out/paper_tables", "folder for README.md, results.json and plots");
+FLAG_RANGE(simulation_budget, 1, 1e12);
+FLAG_RANGE(jobs, 1, 1'024);
 
 namespace dpipe::bench {
 namespace {
@@ -147,8 +151,6 @@ absl::StatusOr<std::vector<CaseResult>> Finished(const std::string& path) {
 }
 
 absl::Status Run(const std::string& command_line) {
-  DPIPE_RETURN_IF_ERROR(
-      CheckAtLeast({{"jobs", FLAGS_jobs, 1}, {"simulation_budget", FLAGS_simulation_budget, 1}}));
   GridOptions options;
   if (!FLAGS_profiles.empty()) options.profiles_folder = UserPath(FLAGS_profiles);
   if (!FLAGS_clusters.empty()) options.clusters_folder = UserPath(FLAGS_clusters);
@@ -187,7 +189,9 @@ absl::Status Run(const std::string& command_line) {
 
 int main(int argc, char** argv) {
   std::string command_line = "bazel run //bench:paper_tables --";
-  for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
+  for (int i = 1; i < argc; ++i) {
+    absl::StrAppend(&command_line, " ", dpipe::ShellCommand({argv[i]}));
+  }
   const dpipe::Command command = {
       "paper_tables",
       "Plans and simulates every strategy for models, cluster sizes and batches.\n"

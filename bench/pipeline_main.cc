@@ -11,11 +11,14 @@
 #include "bench/pipeline_comparison.h"
 #include "core/base/run_paths.h"
 #include "core/base/stop_request.h"
+#include "core/base/text/shell_quote.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/job_address.h"
 #include "core/comm/rendezvous/local_launcher.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
+#include "data/outputs_apart.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/find_data.h"
@@ -58,6 +61,15 @@ DEFINE_int32(frozen_quantum, 0,
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_string(out, "", "folder for the report, traces and results; empty: out/ and its name");
 DEFINE_string(json, "", "file to write the results to as well");
+FLAG_RANGE(devices, 0, 1'024);
+FLAG_RANGE(nproc, 1, 1'024);
+FLAG_RANGE(virtual_devices, 0, 1'024);
+FLAG_RANGE(global_batch, 1, 1 << 20);
+FLAG_RANGE(micro_batches, 0, 65'536);
+FLAG_RANGE(steps, 1, 1'000'000);
+FLAG_RANGE(warmup_steps, 1, 1'000'000);
+FLAG_RANGE(repeats, 1, 1'000'000);
+FLAG_RANGE(frozen_quantum, 0, 65'536);
 
 namespace dpipe::bench {
 namespace {
@@ -83,15 +95,6 @@ absl::Status CheckNumSteps(const Strategy& strategy) {
 absl::Status CheckFlags(const std::vector<std::string>& strategies) {
   DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"auto", "cpu", "cuda"}));
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
-  DPIPE_RETURN_IF_ERROR(CheckAtLeast({{"global_batch", FLAGS_global_batch, 1},
-                                      {"steps", FLAGS_steps, 1},
-                                      {"warmup_steps", FLAGS_warmup_steps, 1},
-                                      {"repeats", FLAGS_repeats, 1},
-                                      {"nproc", FLAGS_nproc, 1},
-                                      {"devices", FLAGS_devices, 0},
-                                      {"micro_batches", FLAGS_micro_batches, 0},
-                                      {"virtual_devices", FLAGS_virtual_devices, 0},
-                                      {"frozen_quantum", FLAGS_frozen_quantum, 0}}));
   if (strategies.empty()) return CommandLineError("--strategies names none");
   for (const std::string& name : strategies) {
     const absl::StatusOr<Strategy> strategy = FindStrategy(name);
@@ -142,6 +145,10 @@ absl::StatusOr<PipelineComparisonOptions> Options(const PipelineProgram& program
   return options;
 }
 
+std::string OutFolder(const PipelineProgram& program) {
+  return FLAGS_out.empty() ? OutputPath("out/" + program.name) : UserPath(FLAGS_out);
+}
+
 // The exit status: see PipelineMain.
 absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& command_line,
                           Comparison* comparison) {
@@ -155,7 +162,7 @@ absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& com
     }
   }
   OutputOptions output;
-  output.folder = FLAGS_out.empty() ? OutputPath("out/" + program.name) : UserPath(FLAGS_out);
+  output.folder = OutFolder(program);
   if (!FLAGS_json.empty()) output.json_path = UserPath(FLAGS_json);
   DPIPE_RETURN_IF_ERROR(WriteAndPrint(comparison, output));
   if (!results.interrupted.empty()) return kInterrupted;
@@ -171,6 +178,8 @@ absl::StatusOr<int> CompareAs(const PipelineProgram& program, const std::string&
   options.comparison.stop_requested = [&]() -> std::string {
     return stop.signal() == nullptr ? "" : stop.signal();
   };
+  DPIPE_RETURN_IF_ERROR(
+      CheckNotInData({"--out=", OutFolder(program)}, {"--data=", options.setup.data.folder}));
   DPIPE_ASSIGN_OR_RETURN(Comparison comparison, ComparePipelines(options, Say));
   if (processes != nullptr && !processes->is_leader()) return kDone;
   return Write(program, command_line, &comparison);
@@ -212,7 +221,9 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const std::string start = absl::StrCat("bazel run //bench:", program.name, " --");
   std::string command_line = start;
-  for (const std::string& argument : arguments) absl::StrAppend(&command_line, " ", argument);
+  for (const std::string& argument : arguments) {
+    absl::StrAppend(&command_line, " ", ShellCommand({argument}));
+  }
   for (const auto& [flag, value] : program.defaults) {
     gflags::SetCommandLineOptionWithMode(flag.c_str(), value.c_str(), gflags::SET_FLAGS_DEFAULT);
   }

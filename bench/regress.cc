@@ -22,6 +22,7 @@
 #include "core/base/run_paths.h"
 #include "core/base/time.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "gflags/gflags.h"
 
 DEFINE_string(old, "",
@@ -56,6 +57,10 @@ DEFINE_double(
     "regression");
 DEFINE_bool(other_machines, false, "compare results of different machine classes");
 DEFINE_string(markdown, "", "file to write the verdict to as well, as Markdown");
+FLAG_RANGE(rounds, 2, 1'000);
+FLAG_RANGE(confidence, 0, 1);
+FLAG_RANGE(tolerance, 0, 10);
+FLAG_RANGE(tolerance_apart, 0, 10);
 
 namespace dpipe::bench {
 namespace {

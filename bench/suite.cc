@@ -16,7 +16,10 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/base/stop_request.h"
+#include "core/base/text/shell_quote.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
+#include "data/outputs_apart.h"
 #include "gflags/gflags.h"
 
 DEFINE_string(suite, "quick", "name of a suite in bench/suites, or path of a .textproto");
@@ -37,6 +40,7 @@ DEFINE_string(only, "",
 DEFINE_string(turns, "",
               "READ,WRITE,NAME: file descriptors and name that //bench:regress passes to run two "
               "suites in turns");
+FLAG_RANGE(slow_down, 0, 1'000);
 
 namespace dpipe::bench {
 namespace {
@@ -98,9 +102,6 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
     for (const SuiteCase& one : cases) Say(one.id);
     return 0;
   }
-  if (FLAGS_slow_down < 0) {
-    return CommandLineError(absl::StrCat("--slow_down=", FLAGS_slow_down, " must not be negative"));
-  }
   SuiteRunOptions options;
   options.folder =
       FLAGS_out.empty() ? OutputPath("out/suite/" + suite.name()) : UserPath(FLAGS_out);
@@ -112,6 +113,8 @@ absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std:
     DPIPE_RETURN_IF_ERROR(MakeFolder(options.cases.shared_profiles));
   }
   options.cases.data_folder = FLAGS_data;
+  DPIPE_RETURN_IF_ERROR(CheckNotInData(
+      {"--out=", options.folder}, {"--data=", FLAGS_data.empty() ? "" : UserPath(FLAGS_data)}));
   options.cases.slow_down = FLAGS_slow_down;
   options.cases.say = Say;
   const StopRequest stop(kStopping);
@@ -146,7 +149,8 @@ int main(int argc, char** argv) {
   std::string command_line = "bazel run //bench:suite --";
   for (const std::string& argument : given) {
     // Results name what the user started.
-    if (!absl::StartsWith(argument, "--only=")) absl::StrAppend(&command_line, " ", argument);
+    if (absl::StartsWith(argument, "--only=")) continue;
+    absl::StrAppend(&command_line, " ", dpipe::ShellCommand({argument}));
   }
   dpipe::Command command;
   command.name = "suite";

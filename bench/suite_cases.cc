@@ -7,10 +7,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "baselines/registry.h"
 #include "bench/suite_backends.h"
+#include "core/base/text/show.h"
 #include "core/schedule/plan_io.h"
 
 namespace dpipe::bench {
@@ -25,7 +25,7 @@ std::string NamedSuites(const std::string& folder) {
     if (entry.path().extension() == ".textproto") names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
-  return names.empty() ? "none" : absl::StrJoin(names, ", ");
+  return names.empty() ? "none" : ShowNames(names);
 }
 
 SuiteGroup WithDefaults(SuiteGroup group) {
@@ -143,8 +143,8 @@ absl::StatusOr<Suite> ReadSuite(const std::string& name_or_path, const std::stri
   if (!absl::EndsWith(path, ".textproto")) {
     path = absl::StrCat(suites_folder, "/", name_or_path, ".textproto");
     if (!fs::exists(path)) {
-      return absl::NotFoundError(absl::StrCat("there is no suite '", name_or_path, "'; there are ",
-                                              NamedSuites(suites_folder),
+      return absl::NotFoundError(absl::StrCat("there is no suite '", ShowText(name_or_path),
+                                              "'; there are ", NamedSuites(suites_folder),
                                               ", or the path of a .textproto"));
     }
   }

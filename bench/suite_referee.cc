@@ -78,7 +78,7 @@ class Process {
   // In the child: never returns. Only what is safe after fork.
   [[noreturn]] static void Become(const std::vector<char*>& argv, const std::string& log_path,
                                   int read_fd, int write_fd) {
-    const int log = open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    const int log = open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
     if (log >= 0) dup2(log, STDOUT_FILENO), dup2(log, STDERR_FILENO);
     fcntl(read_fd, F_SETFD, 0);
     fcntl(write_fd, F_SETFD, 0);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/code_identity.h"
+#include "core/base/text/json.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe::bench {
@@ -13,8 +14,8 @@ constexpr char kFormat[] = "dpipe.suite_results";
 constexpr int kFormatVersion = 1;
 constexpr const char* kStates[] = {"measured", "skipped", "failed"};  // by CaseState
 
-Json Parse(const std::string& json) {
-  return Json::parse(json, /*cb=*/nullptr, /*allow_exceptions=*/false);
+absl::StatusOr<Json> Parse(const std::string& json) {
+  return ParseJson<Json>(json, "suite results");
 }
 
 std::string Dump(const Json& json) {
@@ -26,7 +27,7 @@ Json ToJson(const SuiteCaseResult& result) {
           {"state", kStates[static_cast<int>(result.state)]},
           {"reason", result.reason},
           {"definition", result.definition},
-          {"results", Parse(report::ResultsToJson(result.results))}};
+          {"results", Parse(report::ResultsToJson(result.results)).value()}};
 }
 
 absl::Status GetString(const Json& json, const char* key, std::string* value) {
@@ -146,8 +147,7 @@ std::string SuiteResultsToJson(const SuiteResults& results) {
 }
 
 absl::StatusOr<SuiteResults> SuiteResultsFromJson(const std::string& json) {
-  const Json parsed = Parse(json);
-  if (parsed.is_discarded()) return absl::InvalidArgumentError("suite results: not JSON");
+  DPIPE_ASSIGN_OR_RETURN(const Json parsed, Parse(json));
   std::string format;
   DPIPE_RETURN_IF_ERROR(GetString(parsed, "format", &format));
   const auto version = parsed.find("format_version");
@@ -180,7 +180,7 @@ absl::StatusOr<SuiteResults> SuiteResultsFromJson(const std::string& json) {
 std::string CaseResultToJson(const SuiteCaseResult& result) { return Dump(ToJson(result)); }
 
 absl::StatusOr<SuiteCaseResult> CaseResultFromJson(const std::string& json) {
-  const Json parsed = Parse(json);
+  DPIPE_ASSIGN_OR_RETURN(const Json parsed, Parse(json));
   if (!parsed.is_object()) return absl::InvalidArgumentError("suite results: not a JSON object");
   return CaseFromJson(parsed);
 }

@@ -245,7 +245,7 @@ absl::StatusOr<CaseTraces> ReadCaseTraces(const std::string& folder, const std::
   CaseTraces traces;
   const std::string path = CasePath(folder, id, ".traces.pb");
   if (!std::filesystem::exists(path)) return traces;
-  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, int64_t{2} << 30));
   if (!traces.ParseFromString(bytes)) {
     return absl::DataLossError(absl::StrCat(path, " is not a CaseTraces message"));
   }

@@ -1,6 +1,5 @@
 #include "data/cache_store.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/crc32c.h"
 #include "core/base/file.h"
+#include "core/base/open_file.h"
 
 namespace dpipe {
 namespace {
@@ -96,25 +96,16 @@ absl::StatusOr<std::unique_ptr<CacheStore>> CacheStore::Open(const std::string& 
 }
 
 absl::Status CacheStore::MapShard(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  DPIPE_ASSIGN_OR_RETURN(const OwnedFd fd, OpenRegularFile(path));
   struct stat info = {};
-  if (fd < 0 || fstat(fd, &info) != 0) {
-    const std::string reason = strerror(errno);
-    if (fd >= 0) close(fd);
-    return absl::UnavailableError(absl::StrCat("cannot open ", path, ": ", reason));
-  }
+  if (fstat(fd.get(), &info) != 0) return FileError("cannot open", path, errno);
   auto shard = std::make_unique<Shard>(path);
   shard->size = info.st_size;
   if (info.st_size > 0) {
-    void* const start = mmap(nullptr, info.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    const std::string reason = strerror(errno);
-    if (start == MAP_FAILED) {
-      close(fd);
-      return absl::UnavailableError(absl::StrCat("cannot map ", path, ": ", reason));
-    }
+    void* const start = mmap(nullptr, info.st_size, PROT_READ, MAP_SHARED, fd.get(), 0);
+    if (start == MAP_FAILED) return FileError("cannot map", path, errno);
     shard->start = start;
   }
-  close(fd);
   IndexShard(*shard);
   shards_.push_back(std::move(shard));
   return absl::OkStatus();
@@ -216,7 +207,7 @@ absl::StatusOr<std::string> CacheStore::Publish(const std::string& temporary) {
     const std::string path = absl::StrFormat("%s/%06d%s", folder_, number, kSuffix);
     if (link(temporary.c_str(), path.c_str()) == 0) return path;
     if (errno == EEXIST) continue;
-    return absl::UnavailableError(absl::StrCat("cannot make ", path, ": ", strerror(errno)));
+    return FileError("cannot make", path, errno);
   }
 }
 

@@ -9,21 +9,20 @@
 
 namespace dpipe {
 
-// What editors of Windows put in front of a text in UTF-8, which would be two tokens of a caption.
-absl::string_view WithoutByteOrderMark(absl::string_view text);
-
-// A caption from the bytes of a text file, or from a string in JSON: without a byte order mark,
-// with \n where there was \r\n, and without white space (ASCII's) at either end. Each byte that is
-// not part of well-formed UTF-8 becomes U+FFFD, as the tokenizer would have it.
-std::string CaptionText(absl::string_view bytes);
+// Returns a caption from the bytes of a text file, or from a string in JSON: by DecodeText
+// (core/base/text/encoding.h), with \n
+// instead of \r\n, and without white space (ASCII's) at either end. Each byte that is not part of
+// well-formed UTF-8 becomes U+FFFD, as in the tokenizer. `*is_utf8`, if it is wanted, becomes
+// false if there is a U+FFFD or a NUL afterwards: the text was in another encoding, or damaged.
+std::string CaptionText(absl::string_view bytes, bool* is_utf8 = nullptr);
 
 // What to do about pictures without a caption, for messages.
 inline constexpr char kWithoutCaptions[] =
     "--data.default_caption=TEXT gives such pictures a caption, --data.optional_captions trains on "
     "them without one";
 
-// Whether JSON may be read from these bytes; InvalidArgument names the first that is not UTF-8 and
-// its place, counted from 1.
+// OK if JSON may be read from these bytes; InvalidArgument names the first byte that is not UTF-8
+// and its place, counted from 1.
 absl::Status CheckUtf8(absl::string_view bytes);
 
 }  // namespace dpipe

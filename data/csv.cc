@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "data/caption_text.h"
+#include "core/base/text/encoding.h"
 
 namespace dpipe {
 namespace {

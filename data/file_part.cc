@@ -1,6 +1,5 @@
 #include "data/file_part.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,17 +8,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/open_file.h"
 
 namespace dpipe {
 
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
-  InputFile file(path, fd);
+  DPIPE_ASSIGN_OR_RETURN(OwnedFd fd, OpenRegularFile(path));
   struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": not a file"));
-  }
+  if (fstat(fd.get(), &info) != 0) return FileError("cannot read", path, errno);
+  InputFile file(path, fd.Release());
   file.size_ = info.st_size;
   return file;
 }

@@ -2,14 +2,17 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <system_error>
+#include <unordered_set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "data/caption_text.h"
+#include "core/base/count.h"
+#include "core/base/text/show.h"
 #include "data/file_part.h"
 #include "data/fingerprint.h"
 #include "data/metadata_rows.h"
@@ -21,18 +24,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kMetadataFiles[] = {"metadata.jsonl", "metadata.csv"};
-constexpr const char* kFileColumn = "file_name";
 constexpr const char* kConditionColumn = "conditioning_image";
 constexpr size_t kMaxSamples = std::numeric_limits<int32_t>::max();
 
-// In bytes; -1 where there is no such file.
+// In bytes; -1 if there is no such file, or it is not a regular one.
 int64_t FileSize(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) ? int64_t{info.st_size} : -1;
 }
 
-// Whether a relative path stays below the folder it is relative to.
+// True if a relative path stays below the folder it is relative to.
 bool StaysInside(const std::string& file_name) {
   if (file_name.empty() || file_name[0] == '/' || file_name.find('\0') != std::string::npos) {
     return false;
@@ -43,98 +44,134 @@ bool StaysInside(const std::string& file_name) {
   return true;
 }
 
-absl::Status NoColumn(const std::string& wanted, const Json& row) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("no column ", wanted, "; the row has ", ColumnsText(row)));
+// "./cats//7.png" as listings have it.
+std::string InListing(const std::string& file_name) {
+  return std::filesystem::path(file_name).lexically_normal().string();
 }
 
-absl::Status NotAString(const char* column, const Json& value) {
+absl::Status CheckFolder(const std::string& folder) {
+  struct stat info;
+  if (stat(folder.c_str(), &info) != 0) {
+    return absl::NotFoundError(absl::StrCat("data set ", folder, ": no such folder"));
+  }
+  if (S_ISDIR(info.st_mode)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("\"", column, "\" is ", value.dump().substr(0, 40), ", not a string"));
-}
-
-// A column that names a file below the folder.
-absl::StatusOr<std::string> FileIn(const Json& row, const char* column) {
-  const Json& value = row[column];
-  if (!value.is_string()) return NotAString(column, value);
-  std::string file_name = value.get<std::string>();
-  if (StaysInside(file_name)) return file_name;
-  return absl::InvalidArgumentError(
-      absl::StrCat(column, " \"", file_name, "\" is not a path below the folder"));
+      absl::StrCat("data set ", folder, ": ",
+                   S_ISREG(info.st_mode) ? "not a folder" : "neither a folder nor a regular file"));
 }
 
 }  // namespace
 
+FolderDataset::FolderDataset(std::string folder, const FolderDatasetOptions& options)
+    : folder_(std::move(folder)),
+      options_(options),
+      caption_column_(options.caption_column, "text", "caption") {
+  if (options_.file_column.empty()) options_.file_column = "file_name";
+}
+
 absl::StatusOr<FolderDataset> FolderDataset::Open(const std::string& folder,
                                                   const FolderDatasetOptions& options) {
-  std::error_code error;
-  if (!std::filesystem::is_directory(folder, error)) {
-    return absl::NotFoundError(absl::StrCat("data set ", folder, ": no such folder"));
-  }
+  DPIPE_RETURN_IF_ERROR(CheckFolder(folder));
+  DPIPE_ASSIGN_OR_RETURN(const FolderListing listing, ListFolder(folder));
+  DPIPE_ASSIGN_OR_RETURN(const MetadataFiles metadata, FindMetadataFiles(folder, listing));
   FolderDataset dataset(folder, options);
-  std::string metadata;
-  for (const char* file : kMetadataFiles) {
-    if (metadata.empty() && FileSize(dataset.PathOf(file)) >= 0) metadata = dataset.PathOf(file);
+  if (metadata.files.empty()) {
+    DPIPE_RETURN_IF_ERROR(dataset.ReadSidecars(listing));
+  } else {
+    dataset.notes_ = metadata.notes;
+    for (const std::string& file : metadata.files) {
+      DPIPE_RETURN_IF_ERROR(dataset.ReadMetadata(file));
+    }
+    dataset.LookForOmitted(listing, metadata);
   }
-  DPIPE_RETURN_IF_ERROR(metadata.empty() ? dataset.ReadSidecars() : dataset.ReadMetadata(metadata));
   if (dataset.samples_.size() > kMaxSamples) {
     return absl::InvalidArgumentError(absl::StrCat(
         "data set ", folder, ": ", dataset.samples_.size(), " samples, more than ", kMaxSamples));
   }
-  DPIPE_RETURN_IF_ERROR(dataset.LookForFiles(metadata.empty() ? folder : metadata));
+  DPIPE_RETURN_IF_ERROR(
+      dataset.LookForFiles(metadata.files.empty() ? folder : dataset.PathOf(metadata.files[0])));
   return dataset;
 }
 
-absl::Status FolderDataset::ReadMetadata(const std::string& path) {
-  return ReadMetadataRows(path, [this](const absl::StatusOr<Json>& row) {
+absl::Status FolderDataset::ReadMetadata(const std::string& file) {
+  const std::string sub_folder(FolderOf(file));
+  return ReadMetadataRows(PathOf(file), [&](const absl::StatusOr<Json>& row) {
     DPIPE_RETURN_IF_ERROR(row.status());
-    DPIPE_ASSIGN_OR_RETURN(Sample sample, ParseRow(*row));
+    DPIPE_ASSIGN_OR_RETURN(Sample sample, ParseRow(*row, sub_folder));
     samples_.push_back(std::move(sample));
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<FolderDataset::Sample> FolderDataset::ParseRow(const Json& row) {
-  if (!row.contains(kFileColumn)) return NoColumn(absl::StrCat("\"", kFileColumn, "\""), row);
+absl::StatusOr<std::string> FolderDataset::FileIn(const Json& row, const std::string& column,
+                                                  const std::string& sub_folder) const {
+  const Json& value = row[column];
+  if (!value.is_string()) return WrongType(column, value, "a string");
+  std::string file_name = value.get<std::string>();
+  if (absl::StrContains(file_name, '\\') && FileSize(PathOf(sub_folder + file_name)) < 0) {
+    std::replace(file_name.begin(), file_name.end(), '\\', '/');
+  }
+  if (StaysInside(file_name)) return sub_folder + file_name;
+  return absl::InvalidArgumentError(
+      absl::StrCat(column, " \"", ShowText(file_name), "\" is not a path below the folder"));
+}
+
+absl::StatusOr<FolderDataset::Sample> FolderDataset::ParseRow(const Json& row,
+                                                              const std::string& sub_folder) {
+  const std::string& file_column = options_.file_column;
+  if (!row.contains(file_column)) {
+    return NoColumn(absl::StrCat("\"", file_column,
+                                 "\": name the one that has file names with --data.file_column"),
+                    row);
+  }
   Sample sample;
-  DPIPE_ASSIGN_OR_RETURN(sample.file_name, FileIn(row, kFileColumn));
-  DPIPE_ASSIGN_OR_RETURN(sample.caption, CaptionOf(row));
+  DPIPE_ASSIGN_OR_RETURN(sample.file_name, FileIn(row, file_column, sub_folder));
+  DPIPE_ASSIGN_OR_RETURN(Captions captions, caption_column_.Of(row));
+  if (!captions.are_utf8) not_utf8_.Add(sample.file_name);
+  if (captions.texts.empty()) {
+    if (!options_.default_caption.has_value()) return caption_column_.Missing(row);
+    ++num_without_caption_;
+    captions.texts.push_back(*options_.default_caption);
+  }
+  sample.captions = std::move(captions.texts);
   if (!row.contains(kConditionColumn) || row[kConditionColumn].is_null()) return sample;
-  DPIPE_ASSIGN_OR_RETURN(sample.condition, FileIn(row, kConditionColumn));
+  DPIPE_ASSIGN_OR_RETURN(sample.condition, FileIn(row, kConditionColumn, sub_folder));
   return sample;
 }
 
-absl::StatusOr<std::string> FolderDataset::CaptionOf(const Json& row) {
-  const std::string& named = options_.caption_column;
-  const bool has_other_name = !row.contains("text") && row.contains("caption");
-  const std::string column = !named.empty() ? named : has_other_name ? "caption" : "text";
-  const bool is_there = row.contains(column);
-  if (is_there && row[column].is_string()) return CaptionText(row[column].get<std::string>());
-  if (is_there && !row[column].is_null()) return NotAString(column.c_str(), row[column]);
-  if (options_.default_caption.has_value()) {
-    ++num_without_caption_;
-    return *options_.default_caption;
-  }
-  if (is_there) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", column, "\" has no caption (", kWithoutCaptions, ")"));
-  }
-  return NoColumn(
-      named.empty()
-          ? "\"text\" or \"caption\": name the one that has captions with --data.caption_column"
-          : absl::StrCat("\"", named, "\" (--data.caption_column)"),
-      row);
-}
-
-absl::Status FolderDataset::ReadSidecars() {
-  DPIPE_ASSIGN_OR_RETURN(SidecarFiles files, FindSidecarFiles(folder_, options_.default_caption));
+absl::Status FolderDataset::ReadSidecars(const FolderListing& listing) {
+  DPIPE_ASSIGN_OR_RETURN(SidecarFiles files,
+                         FindSidecarFiles(folder_, listing, options_.default_caption));
   for (SidecarSample& found : files.samples) {
     num_without_caption_ += found.has_default_caption;
     samples_.push_back(
-        {std::move(found.image), std::move(found.caption), std::move(found.condition)});
+        {std::move(found.image), {std::move(found.caption)}, std::move(found.condition)});
   }
   notes_ = std::move(files.notes);
   return absl::OkStatus();
+}
+
+void FolderDataset::LookForOmitted(const FolderListing& listing, const MetadataFiles& metadata) {
+  std::unordered_set<std::string> used;
+  for (const Sample& sample : samples_) {
+    used.insert(InListing(sample.file_name));
+    if (!sample.condition.empty()) used.insert(InListing(sample.condition));
+  }
+  CountedNames omitted;
+  for (const std::string& file : listing.files) {
+    const bool is_of_other_split =
+        std::any_of(metadata.other_splits.begin(), metadata.other_splits.end(),
+                    [&](const std::string& split) { return absl::StartsWith(file, split); });
+    if (IsImageName(file) && used.count(file) == 0 && !is_of_other_split) omitted.Add(file);
+  }
+  if (omitted.count() > 0) {
+    notes_.push_back(absl::StrCat(
+        Count(omitted.count(), "image"), omitted.count() == 1 ? " is" : " are", " not in ",
+        metadata.files[0], metadata.files.size() > 1 ? " etc." : "", ": ", omitted.ToString()));
+  }
+  if (!listing.special.empty()) {
+    notes_.push_back(absl::StrCat("not regular files, and not read: ", ShowNames(listing.special)));
+  }
 }
 
 absl::Status FolderDataset::LookForFiles(const std::string& list) {
@@ -144,7 +181,9 @@ absl::Status FolderDataset::LookForFiles(const std::string& list) {
   for (const Sample& sample : samples_) {
     const int64_t size = FileSize(PathOf(sample.file_name));
     if (size < 0 && num_missing++ == 0) first_missing = PathOf(sample.file_name);
-    fingerprint.Add(sample.file_name).Add(sample.caption).Add(sample.condition).AddNumber(size);
+    fingerprint.Add(sample.file_name);
+    for (const std::string& caption : sample.captions) fingerprint.Add(caption);
+    fingerprint.Add(sample.condition).AddNumber(size);
   }
   fingerprint_ = fingerprint.ToString();
   if (num_missing == static_cast<int64_t>(samples_.size())) {
@@ -161,7 +200,14 @@ absl::Status FolderDataset::LookForFiles(const std::string& list) {
                                   " images have no caption and get \"", *options_.default_caption,
                                   "\""));
   }
+  if (not_utf8_.count() > 0) {
+    notes_.push_back(DescribeFinding(SampleFinding::kNotUtf8, not_utf8_));
+  }
   return absl::OkStatus();
+}
+
+std::vector<std::string> FolderDataset::findings() const {
+  return findings_->Describe([this](int32_t index) { return samples_[index].file_name; });
 }
 
 std::string FolderDataset::PathOf(const std::string& file_name) const {
@@ -173,7 +219,9 @@ std::string FolderDataset::image_path(int32_t index) const {
 }
 
 absl::StatusOr<Image> FolderDataset::LoadImage(int32_t index) const {
-  return ReadImage(image_path(index), options_.decode_limits);
+  DPIPE_ASSIGN_OR_RETURN(Image image, ReadImage(image_path(index), options_.decode_limits));
+  if (image.had_transparency) findings_->Add(SampleFinding::kTransparent, index);
+  return image;
 }
 
 absl::StatusOr<ImageSize> FolderDataset::LoadImageSize(int32_t index) const {

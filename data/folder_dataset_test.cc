@@ -1,5 +1,7 @@
 #include "data/folder_dataset.h"
 
+#include <sys/stat.h>
+
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 class FolderDatasetTest : public testing::Test {
@@ -42,8 +45,8 @@ TEST_F(FolderDatasetTest, ReadsMetadataInItsOrder) {
   const auto dataset = FolderDataset::Open(folder_);
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   ASSERT_EQ(dataset->size(), 2);
-  EXPECT_EQ(dataset->caption(0), "one");
-  EXPECT_EQ(dataset->caption(1), "two");
+  EXPECT_EQ(dataset->LoadCaptions(0)->front(), "one");
+  EXPECT_EQ(dataset->LoadCaptions(1)->front(), "two");
   EXPECT_EQ(dataset->image_path(1), folder_ + "/sub/a.png");
   EXPECT_EQ(dataset->LoadImage(1)->width, 4);
 }
@@ -53,10 +56,10 @@ TEST_F(FolderDatasetTest, CaptionColumnMayBeNamed) {
   Write("metadata.jsonl", "{\"file_name\": \"b.png\", \"text\": \"one\", \"fr\": \"un\"}");
   FolderDatasetOptions options;
   options.caption_column = "fr";
-  EXPECT_EQ(FolderDataset::Open(folder_, options)->caption(0), "un");
+  EXPECT_EQ(FolderDataset::Open(folder_, options)->LoadCaptions(0)->front(), "un");
   options.caption_column = "de";
   EXPECT_THAT(std::string(FolderDataset::Open(folder_, options).status().message()),
-              HasSubstr("line 1: no column \"de\" (--data.caption_column); the row has "
+              HasSubstr("line 1: no column \"de\" (--data.caption_column); it has "
                         "\"file_name\", \"text\", \"fr\""));
 }
 
@@ -69,8 +72,8 @@ TEST_F(FolderDatasetTest, ReadsSidecarsByName) {
   const auto dataset = FolderDataset::Open(folder_);
   ASSERT_TRUE(dataset.ok()) << dataset.status();
   ASSERT_EQ(dataset->size(), 2);
-  EXPECT_EQ(dataset->caption(0), "first");
-  EXPECT_EQ(dataset->caption(1), "second");
+  EXPECT_EQ(dataset->LoadCaptions(0)->front(), "first");
+  EXPECT_EQ(dataset->LoadCaptions(1)->front(), "second");
   WriteImage("c.jpg");
   EXPECT_THAT(OpenError(), HasSubstr("1 of its 3 images have no caption: c.jpg (no c.txt). "));
 }
@@ -83,14 +86,14 @@ TEST_F(FolderDatasetTest, CaptionsAreCleanedWhereverTheyStand) {
   {
     const auto sidecars = FolderDataset::Open(folder_);
     ASSERT_TRUE(sidecars.ok()) << sidecars.status();
-    EXPECT_EQ(sidecars->caption(0), "a cat");
-    EXPECT_EQ(sidecars->caption(1), "caf\ufffd");
+    EXPECT_EQ(sidecars->LoadCaptions(0)->front(), "a cat");
+    EXPECT_EQ(sidecars->LoadCaptions(1)->front(), "caf\ufffd");
   }
   Write("metadata.jsonl",
         "\xef\xbb\xbf{\"file_name\": \"a.png\", \"text\": \"\\ufeffa cat \"}\r\n");
   const auto metadata = FolderDataset::Open(folder_);
   ASSERT_TRUE(metadata.ok()) << metadata.status();
-  EXPECT_EQ(metadata->caption(0), "a cat");
+  EXPECT_EQ(metadata->LoadCaptions(0)->front(), "a cat");
 }
 
 TEST_F(FolderDatasetTest, ReadsConditions) {
@@ -124,24 +127,29 @@ TEST_F(FolderDatasetTest, ErrorsNameFileAndLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"{\"file_name\": \"a.png\", \"prompt\": \"x\"}",
        "no column \"text\" or \"caption\": name the one that has captions with "
-       "--data.caption_column; the row has \"file_name\", \"prompt\""},
-      {"{}", "no column \"file_name\"; the row has no columns"},
+       "--data.caption_column; it has \"file_name\", \"prompt\""},
+      {"{}",
+       "no column \"file_name\": name the one that has file names with --data.file_column; it has "
+       "no "
+       "columns"},
       {"{\"file_name\": 5, \"text\": \"x\"}", "\"file_name\" is 5, not a string"},
-      {"{\"file_name\": \"a.png\", \"text\": 5}", "\"text\" is 5, not a string"},
+      {"{\"file_name\": \"a.png\", \"text\": 5}",
+       "\"text\" is 5, not a string or a list of strings"},
       {"{\"file_name\": \"a.png\", \"text\": null}",
        "\"text\" has no caption (--data.default_caption=TEXT gives such pictures a caption, "
        "--data.optional_captions"},
       {"{\"file_name\": \"../a.png\", \"text\": \"x\"}", "not a path below the folder"},
       {"{\"file_name\": \"/etc/passwd\", \"text\": \"x\"}", "not a path below the folder"},
       {"{\"file_name\": \"\", \"text\": \"x\"}", "not a path below the folder"},
-      {"{\"file_name\": \"a.png\", \"te", "not a JSON object"},
+      {"{\"file_name\": \"a.png\", \"te",
+       "line 2: column 27: syntax error while parsing object key"},
       {"{\"file_name\": \"a.png\", \"text\": \"x\", \"conditioning_image\": 5}",
        "\"conditioning_image\" is 5, not a string"},
       {"{\"file_name\": \"a.png\", \"text\": \"x\", \"conditioning_image\": \"../a.png\"}",
        "conditioning_image \"../a.png\" is not a path below the folder"},
       {"{\"file_name\": \"a.png\", \"text\": \"caf\xe9\"}", "not UTF-8: byte 36 is 0xe9"},
-      {"null", "not a JSON object, but null"},
-      {"[5]", "not a JSON object, but [5]"}};
+      {"null", "expected a JSON object {...}, this is null"},
+      {"[5]", "expected a JSON object {...}, this is [5]"}};
   for (const auto& [line, expected] : cases) {
     Write("metadata.jsonl", good + line);
     EXPECT_THAT(OpenError(), HasSubstr("/metadata.jsonl line 2: ")) << line;
@@ -160,8 +168,8 @@ TEST_F(FolderDatasetTest, TheFirstFiveBadRowsAreNamed) {
   Write("metadata.jsonl", lines);
   const std::string error = OpenError(), path = folder_ + "/metadata.jsonl";
   for (const int line : {1, 3, 4, 5, 6}) {
-    EXPECT_THAT(error,
-                HasSubstr(absl::StrCat(path, " line ", line, ": not a JSON object, but 5\n")));
+    EXPECT_THAT(error, HasSubstr(absl::StrCat(path, " line ", line,
+                                              ": expected a JSON object {...}, this is 5\n")));
   }
   EXPECT_THAT(error, Not(HasSubstr("line 7")));
   EXPECT_THAT(error, HasSubstr(path + ": 8 of its 9 rows cannot be used"));
@@ -180,8 +188,8 @@ TEST_F(FolderDatasetTest, ReadsCsv) {
     const auto dataset = FolderDataset::Open(folder_);
     ASSERT_TRUE(dataset.ok()) << dataset.status();
     ASSERT_EQ(dataset->size(), 2);
-    EXPECT_EQ(dataset->caption(0), "one, \"two\"");
-    EXPECT_EQ(dataset->caption(1), "three\nfour");
+    EXPECT_EQ(dataset->LoadCaptions(0)->front(), "one, \"two\"");
+    EXPECT_EQ(dataset->LoadCaptions(1)->front(), "three\nfour");
     EXPECT_EQ(dataset->image_path(1), folder_ + "/sub/a.png");
     EXPECT_TRUE(dataset->has_condition(0));
     EXPECT_FALSE(dataset->has_condition(1));
@@ -196,7 +204,143 @@ TEST_F(FolderDatasetTest, ReadsCsv) {
   EXPECT_THAT(OpenError(), HasSubstr("/metadata.csv: no samples"));
   // The other file is what was read before there was this one.
   Write("metadata.jsonl", "{\"file_name\": \"c.png\", \"text\": \"five\"}");
-  EXPECT_EQ(FolderDataset::Open(folder_)->caption(0), "five");
+  EXPECT_EQ(FolderDataset::Open(folder_)->LoadCaptions(0)->front(), "five");
+}
+
+TEST_F(FolderDatasetTest, WhatPythonWritesIntoJsonIsRead) {
+  WriteImage("a.png");
+  Write("metadata.jsonl", "{\"file_name\": \"a.png\", \"text\": \"x\", \"score\": NaN}");
+  const auto dataset = FolderDataset::Open(folder_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->LoadCaptions(0)->front(), "x");
+}
+
+TEST_F(FolderDatasetTest, DeepJsonIsRefused) {
+  WriteImage("a.png");
+  Write("metadata.jsonl", "{\"file_name\": \"a.png\", \"text\": " + std::string(200'000, '['));
+  EXPECT_THAT(OpenError(), HasSubstr("/metadata.jsonl line 1: column "));
+  EXPECT_THAT(OpenError(), HasSubstr("more than 100 nested lists and objects"));
+}
+
+TEST_F(FolderDatasetTest, OfAListOfCaptionsAllAreThere) {
+  WriteImage("a.png");
+  WriteImage("b.png");
+  Write("metadata.jsonl",
+        "{\"file_name\": \"a.png\", \"text\": [\"a cat\", \" one cat sits\"]}\n"
+        "{\"file_name\": \"b.png\", \"text\": []}\n");
+  EXPECT_THAT(OpenError(), HasSubstr("line 2: \"text\" has no caption"));
+  FolderDatasetOptions options;
+  options.default_caption = "none";
+  const auto dataset = FolderDataset::Open(folder_, options);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_THAT(*dataset->LoadCaptions(0), ElementsAre("a cat", "one cat sits"));
+  EXPECT_THAT(*dataset->LoadCaptions(1), ElementsAre("none"));
+  const std::string before = dataset->fingerprint();
+  Write("metadata.jsonl",
+        "{\"file_name\": \"a.png\", \"text\": [\"a cat\", \"one cat runs\"]}\n"
+        "{\"file_name\": \"b.png\", \"text\": []}\n");
+  EXPECT_NE(FolderDataset::Open(folder_, options)->fingerprint(), before);
+}
+
+TEST_F(FolderDatasetTest, TheFileColumnMayBeNamed) {
+  WriteImage("a.png");
+  Write("metadata.csv", "image,text\na.png,x\n");
+  EXPECT_THAT(OpenError(),
+              HasSubstr("no column \"file_name\": name the one that has file names with "
+                        "--data.file_column; it has \"image\", \"text\""));
+  FolderDatasetOptions options;
+  options.file_column = "image";
+  const auto dataset = FolderDataset::Open(folder_, options);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->image_path(0), folder_ + "/a.png");
+}
+
+TEST_F(FolderDatasetTest, BackslashesAreTriedAsSlashes) {
+  ASSERT_TRUE(MakeFolder(folder_ + "/img").ok());
+  WriteImage("img/a.png");
+  WriteImage("b\\c.png");
+  Write("metadata.jsonl",
+        "{\"file_name\": \".\\\\img\\\\a.png\", \"text\": \"x\"}\n"
+        "{\"file_name\": \"b\\\\c.png\", \"text\": \"y\"}\n");
+  const auto dataset = FolderDataset::Open(folder_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_TRUE(dataset->LoadImage(0).ok());
+  EXPECT_TRUE(dataset->LoadImage(1).ok());
+  EXPECT_THAT(dataset->notes(), IsEmpty());
+  for (const char* outside : {"..\\\\a.png", "\\\\a.png"}) {
+    Write("metadata.jsonl", absl::StrCat("{\"file_name\": \"", outside, "\", \"text\": \"x\"}\n"));
+    EXPECT_THAT(OpenError(), HasSubstr("is not a path below the folder")) << outside;
+  }
+}
+
+TEST_F(FolderDatasetTest, MetadataOfSubFoldersNamesTheirFiles) {
+  for (const char* split : {"train", "test"}) {
+    ASSERT_TRUE(MakeFolder(absl::StrCat(folder_, "/", split)).ok());
+    WriteImage(absl::StrCat(split, "/a.png"));
+    WriteImage(absl::StrCat(split, "/b.png"));
+    Write(absl::StrCat(split, "/metadata.jsonl"),
+          "{\"file_name\": \"a.png\", \"text\": \"x\", \"conditioning_image\": \"b.png\"}");
+  }
+  const auto dataset = FolderDataset::Open(folder_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ(dataset->size(), 1);
+  EXPECT_EQ(dataset->image_path(0), folder_ + "/train/a.png");
+  EXPECT_TRUE(dataset->LoadCondition(0).ok());
+  EXPECT_THAT(dataset->notes(), ElementsAre(HasSubstr("test/metadata.jsonl is another split")));
+}
+
+TEST_F(FolderDatasetTest, ImagesThatMetadataOmitsAreNamed) {
+  for (const char* name : {"a", "b", "c", "d"}) WriteImage(absl::StrCat(name, ".png"));
+  Write("metadata.jsonl",
+        "{\"file_name\": \"./a.png\", \"text\": \"x\", \"conditioning_image\": \"d.png\"}");
+  Write("a.txt", "ignored");
+  EXPECT_THAT(FolderDataset::Open(folder_)->notes(),
+              ElementsAre("2 images are not in metadata.jsonl: b.png, c.png"));
+}
+
+TEST_F(FolderDatasetTest, OnlyRegularFilesAreOpened) {
+  WriteImage("a.png");
+  ASSERT_EQ(mkfifo((folder_ + "/pipe.png").c_str(), 0600), 0);
+  Write("metadata.jsonl",
+        "{\"file_name\": \"a.png\", \"text\": \"x\"}\n"
+        "{\"file_name\": \"pipe.png\", \"text\": \"y\"}\n");
+  const auto dataset = FolderDataset::Open(folder_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_THAT(std::string(dataset->LoadImage(1).status().message()),
+              HasSubstr("/pipe.png is a named pipe, not a regular file"));
+  EXPECT_FALSE(dataset->LoadImageSize(1).ok());
+  EXPECT_THAT(dataset->notes(), Contains("not regular files, and not read: pipe.png"));
+  EXPECT_THAT(std::string(FolderDataset::Open(folder_ + "/pipe.png").status().message()),
+              HasSubstr("/pipe.png: neither a folder nor a regular file"));
+  EXPECT_THAT(std::string(FolderDataset::Open(folder_ + "/a.png").status().message()),
+              HasSubstr("/a.png: not a folder"));
+}
+
+TEST_F(FolderDatasetTest, TransparencyIsCountedAsImagesAreLoaded) {
+  ASSERT_TRUE(CopyFileAtomically("data/testdata/alpha.png", folder_ + "/a.png").ok());
+  WriteImage("b.png");
+  Write("a.txt", "x");
+  Write("b.txt", "y");
+  const auto dataset = FolderDataset::Open(folder_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_THAT(dataset->findings(), IsEmpty());
+  for (const int index : {0, 1, 0}) EXPECT_TRUE(dataset->LoadImage(index).ok());
+  EXPECT_THAT(dataset->findings(),
+              ElementsAre("1 image has transparent pixels, which white shows through: a.png"));
+}
+
+TEST_F(FolderDatasetTest, CellsThatAreNotUtf8AreCounted) {
+  WriteImage("a.png");
+  Write("metadata.csv", "file_name,text\na.png,caf\xe9\n");
+  const auto dataset = FolderDataset::Open(folder_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(dataset->LoadCaptions(0)->front(), "caf\ufffd");
+  EXPECT_THAT(dataset->notes(), ElementsAre(HasSubstr("1 caption is not UTF-8")));
+  // PowerShell writes UTF-16.
+  std::string utf16 = "\xff\xfe";
+  for (const char c : std::string("file_name,text\r\na.png,red\r\n")) utf16 += {c, '\0'};
+  Write("metadata.csv", utf16);
+  EXPECT_EQ(FolderDataset::Open(folder_)->LoadCaptions(0)->front(), "red");
 }
 
 TEST_F(FolderDatasetTest, MissingImagesAreSamplesThatCannotBeLoaded) {
@@ -228,8 +372,8 @@ TEST_F(FolderDatasetTest, CaptionsMayBeOptional) {
   const auto expect_default = [&] {
     const auto dataset = FolderDataset::Open(folder_, options);
     ASSERT_TRUE(dataset.ok()) << dataset.status();
-    EXPECT_EQ(dataset->caption(0), "one");
-    EXPECT_EQ(dataset->caption(1), *options.default_caption);
+    EXPECT_EQ(dataset->LoadCaptions(0)->front(), "one");
+    EXPECT_EQ(dataset->LoadCaptions(1)->front(), *options.default_caption);
     EXPECT_THAT(dataset->notes(), Contains("1 of the 2 images have no caption and get \"" +
                                            *options.default_caption + "\""));
   };

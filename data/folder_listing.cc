@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace dpipe {
@@ -22,8 +25,11 @@ std::error_code ListOne(const fs::path& folder, const std::string& prefix, Folde
     if (name[0] == '.') {
       ++listing->num_hidden;
     } else if (!at->is_directory(ignored)) {
-      if (at->is_symlink(ignored) || at->is_regular_file(ignored)) {
+      const bool is_missing = at->is_symlink(ignored) && !at->exists(ignored);
+      if (at->is_regular_file(ignored) || is_missing) {
         listing->files.push_back(prefix + name);
+      } else {
+        listing->special.push_back(prefix + name);
       }
     } else if (at->is_symlink(ignored)) {
       ++listing->num_linked_folders;
@@ -34,7 +40,16 @@ std::error_code ListOne(const fs::path& folder, const std::string& prefix, Folde
   return error;
 }
 
+constexpr const char* kImageExtensions[] = {".jpg", ".jpeg", ".png", ".webp"};
+
 }  // namespace
+
+bool IsImageName(const std::string& file) {
+  const std::string lower = absl::AsciiStrToLower(file);
+  const auto ends_with = [&](const char* ending) { return absl::EndsWith(lower, ending); };
+  return std::any_of(std::begin(kImageExtensions), std::end(kImageExtensions), ends_with) &&
+         std::none_of(std::begin(kConditionSuffixes), std::end(kConditionSuffixes), ends_with);
+}
 
 bool FolderListing::Contains(const std::string& file) const {
   return std::binary_search(files.begin(), files.end(), file);
@@ -56,6 +71,7 @@ absl::StatusOr<FolderListing> ListFolder(const std::string& folder) {
     }
   }
   std::sort(listing.files.begin(), listing.files.end());
+  std::sort(listing.special.begin(), listing.special.end());
   return listing;
 }
 

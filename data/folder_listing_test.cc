@@ -1,5 +1,7 @@
 #include "data/folder_listing.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 
 #include "core/base/file.h"
@@ -24,14 +26,27 @@ TEST(FolderListingTest, ListsSubFoldersButNothingHidden) {
   std::filesystem::create_directory_symlink(folder, folder + "/a/circle");
   std::filesystem::create_symlink(folder + "/b.png", folder + "/link.png");
   std::filesystem::create_symlink(folder + "/nothing", folder + "/broken.png");
+  ASSERT_EQ(mkfifo((folder + "/pipe.png").c_str(), 0600), 0);
+  std::filesystem::create_symlink(folder + "/pipe.png", folder + "/link_to_pipe.png");
+  std::filesystem::create_symlink("/dev/zero", folder + "/a/zero.txt");
   const auto listing = ListFolder(folder);
   ASSERT_TRUE(listing.ok()) << listing.status();
   EXPECT_THAT(listing->files,
               ElementsAre("a.png", "a/1/x.png", "a/2.png", "b.png", "broken.png", "link.png"));
+  EXPECT_THAT(listing->special, ElementsAre("a/zero.txt", "link_to_pipe.png", "pipe.png"));
   EXPECT_EQ(listing->num_hidden, 3);
   EXPECT_EQ(listing->num_linked_folders, 1);
   EXPECT_TRUE(listing->Contains("a/2.png"));
   EXPECT_FALSE(listing->Contains("2.png"));
+}
+
+TEST(FolderListingTest, ImagesAreKnownByTheirNames) {
+  for (const char* name : {"a.png", "a.JPG", "x/a.b.jpeg", "a.webp"}) {
+    EXPECT_TRUE(IsImageName(name)) << name;
+  }
+  for (const char* name : {"a.cond.png", "a.Conditioning.PNG", "a.gif", "png", "a.png.txt"}) {
+    EXPECT_FALSE(IsImageName(name)) << name;
+  }
 }
 
 TEST(FolderListingTest, NamesWhatCannotBeListed) {

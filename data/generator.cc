@@ -10,12 +10,12 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
 #include "core/base/philox.h"
+#include "core/base/text/json.h"
 #include "data/image_encode.h"
 #include "data/scene.h"
 #include "data/scene_caption.h"
@@ -74,13 +74,14 @@ absl::StatusOr<bool> CheckManifest(const std::string& folder, const Json& wanted
                      "built-in data set"));
   }
   DPIPE_ASSIGN_OR_RETURN(std::string text, ReadFile(path, /*max_bytes=*/1 << 16));
-  Json found = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const bool complete = found.is_object() && found.value("complete", Json(false)) == Json(true);
-  if (found.is_object()) found.erase("complete");
-  if (!found.is_object() || found != wanted) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        folder, " holds another data set: ", found.is_discarded() ? "(unreadable)" : found.dump(),
-        ", wanted ", wanted.dump()));
+  absl::StatusOr<Json> found = ParseJsonObject<Json>(text, path);
+  const bool complete = found.ok() && found->value("complete", Json(false)) == Json(true);
+  if (found.ok()) found->erase("complete");
+  if (!found.ok() || *found != wanted) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder, " holds another data set: ",
+                     found.ok() ? found->dump() : std::string(found.status().message()),
+                     ", wanted ", wanted.dump()));
   }
   return complete;
 }
@@ -90,19 +91,10 @@ absl::Status WriteManifest(const std::string& folder, Json manifest, bool comple
   return WriteFileAtomically(absl::StrCat(folder, "/dataset.json"), manifest.dump(2) + "\n");
 }
 
-// Temporary file and rename, but no flush of its own: thousands of flushes would take minutes on
-// some disks, and SyncFolder flushes them all before the manifest says "complete".
+// No flush per file: thousands would take minutes on some disks, and SyncFolder flushes them all
+// before the manifest says "complete".
 absl::Status WriteImageFile(const std::string& path, const std::string& content) {
-  const std::string temporary = absl::StrCat(path, ".tmp", getpid());
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  out.write(content.data(), static_cast<std::streamsize>(content.size()));
-  out.close();
-  if (!out || rename(temporary.c_str(), path.c_str()) != 0) {
-    const std::string reason = strerror(errno);
-    unlink(temporary.c_str());
-    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", reason));
-  }
-  return absl::OkStatus();
+  return WriteFileAtomically(path, content, Flush::kLater);
 }
 
 absl::Status SyncFolder(const std::string& folder) {

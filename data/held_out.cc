@@ -6,9 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "data/fingerprint.h"
 
 namespace dpipe {
@@ -22,20 +20,6 @@ uint64_t Hash(const std::string& text) {
   hash = (hash ^ (hash >> 33)) * 0xff51afd7ed558ccd;
   hash = (hash ^ (hash >> 33)) * 0xc4ceb9fe1a85ec53;
   return hash ^ (hash >> 33);
-}
-
-// "/data/cats/7.png" of the folder "/data/cats" is "7.png"; "/data/cats-03.tar: 7.jpg" of the
-// shards
-// "/data/cats-*.tar" is "cats-03.tar: 7.jpg".
-std::string RelativePath(const SampleSource& source, int32_t index) {
-  const std::string path = source.image_path(index);
-  const std::string& name = source.name();
-  const std::string parent = name.substr(0, name.rfind('/') + 1);
-  absl::string_view relative = path;
-  if (!absl::ConsumePrefix(&relative, absl::StrCat(name, "/"))) {
-    absl::ConsumePrefix(&relative, parent);
-  }
-  return std::string(relative);
 }
 
 // Paths without links and "..", by which files can be compared.

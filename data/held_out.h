@@ -29,8 +29,9 @@ class SampleSubset : public SampleSource {
   const std::string& name() const override { return source_->name(); }
   std::string image_path(int32_t i) const override { return source_->image_path(indices_[i]); }
   bool has_condition(int32_t i) const override { return source_->has_condition(indices_[i]); }
-  absl::StatusOr<std::string> LoadCaption(int32_t i) const override {
-    return source_->LoadCaption(indices_[i]);
+  std::vector<std::string> findings() const override { return source_->findings(); }
+  absl::StatusOr<std::vector<std::string>> LoadCaptions(int32_t i) const override {
+    return source_->LoadCaptions(indices_[i]);
   }
   absl::StatusOr<Image> LoadImage(int32_t i) const override {
     return source_->LoadImage(indices_[i]);

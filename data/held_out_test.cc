@@ -25,7 +25,9 @@ class NamedSamples : public SampleSource {
   std::string image_path(int32_t i) const override { return absl::StrCat(folder_, "/", files_[i]); }
   bool has_condition(int32_t) const override { return false; }
   std::string fingerprint() const override { return absl::StrJoin(files_, " "); }
-  absl::StatusOr<std::string> LoadCaption(int32_t i) const override { return files_[i]; }
+  absl::StatusOr<std::vector<std::string>> LoadCaptions(int32_t i) const override {
+    return std::vector<std::string>{files_[i]};
+  }
   absl::StatusOr<Image> LoadImage(int32_t) const override { return Image(1, 1); }
   absl::StatusOr<ImageSize> LoadImageSize(int32_t) const override { return ImageSize{1, 1}; }
   absl::StatusOr<std::string> LoadIdentity(int32_t i) const override { return image_path(i); }
@@ -44,7 +46,7 @@ std::vector<std::string> Files(int first, int last) {
 
 std::set<std::string> Captions(const SampleSource& source) {
   std::set<std::string> captions;
-  for (int32_t i = 0; i < source.size(); ++i) captions.insert(*source.LoadCaption(i));
+  for (int32_t i = 0; i < source.size(); ++i) captions.insert(source.LoadCaptions(i)->front());
   return captions;
 }
 

@@ -23,6 +23,9 @@ struct Image {
   int width = 0;
   int height = 0;
   std::vector<uint8_t> pixels;
+  // True if the file it was decoded from has transparent pixels, which white shows through.
+  // Decoding sets it, and no other function keeps it.
+  bool had_transparency = false;
 };
 
 // Width and height alone.

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/file.h"
+#include "core/base/text/file_kind.h"
 #include "data/exif.h"
 #include "data/file_part.h"
 #include "data/image_formats.h"
@@ -21,13 +20,22 @@ absl::StatusOr<Format> FormatOf(absl::string_view bytes, const std::string& name
     return absl::ResourceExhaustedError(absl::StrCat(
         name, ": ", bytes.size(), " bytes, more than the limit of ", limits.max_file_bytes));
   }
-  if (absl::StartsWith(bytes, "\xff\xd8\xff")) return Format::kJpeg;
-  if (absl::StartsWith(bytes, "\x89PNG\r\n\x1a\n")) return Format::kPng;
-  if (bytes.size() >= 12 && absl::StartsWith(bytes, "RIFF") && bytes.substr(8, 4) == "WEBP") {
-    return Format::kWebp;
+  const FileKind kind = KindOfFile(bytes);
+  switch (kind) {
+    case FileKind::kJpeg:
+      return Format::kJpeg;
+    case FileKind::kPng:
+      return Format::kPng;
+    case FileKind::kWebp:
+      return Format::kWebp;
+    default:
+      break;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, ": ", bytes.empty() ? "empty" : "neither JPEG nor PNG nor WebP"));
+  const absl::string_view advice = FileKindAdvice(kind);
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, ": ", FileKindName(kind),
+      advice.empty() ? ", not a JPEG, PNG or WebP image; convert it, or leave it out" : ": ",
+      advice));
 }
 
 }  // namespace
@@ -42,7 +50,10 @@ absl::StatusOr<Image> DecodeImage(absl::string_view bytes, const std::string& na
                                     ? internal::DecodePng(source, &orientation)
                                     : internal::DecodeWebp(source, &orientation);
   if (!image.ok() || orientation == 1) return image;
-  return ApplyOrientation(*std::move(image), orientation);
+  const bool had_transparency = image->had_transparency;
+  Image upright = ApplyOrientation(*std::move(image), orientation);
+  upright.had_transparency = had_transparency;
+  return upright;
 }
 
 absl::StatusOr<ImageSize> DecodeImageSize(absl::string_view bytes, const std::string& name,
@@ -69,6 +80,7 @@ absl::StatusOr<ImageSize> ReadImageSize(const std::string& path, int64_t offset,
     const int64_t known = static_cast<int64_t>(bytes.size());
     DPIPE_ASSIGN_OR_RETURN(const std::string more, file.Read(offset + known, wanted - known));
     bytes += more;
+    if (known == 0) DPIPE_RETURN_IF_ERROR(FormatOf(bytes, name, limits).status());
     // A WebP's EXIF comes last.
     if (wanted < whole && internal::WebpHasExif(bytes)) continue;
     absl::StatusOr<ImageSize> found = DecodeImageSize(bytes, name, limits);
@@ -78,7 +90,12 @@ absl::StatusOr<ImageSize> ReadImageSize(const std::string& path, int64_t offset,
 }
 
 absl::StatusOr<Image> ReadImage(const std::string& path, const DecodeLimits& limits) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, limits.max_file_bytes));
+  DPIPE_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  if (file.size() > limits.max_file_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        path, ": ", file.size(), " bytes, more than the limit of ", limits.max_file_bytes));
+  }
+  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, file.Read(0, file.size()));
   return DecodeImage(bytes, path, limits);
 }
 

@@ -15,7 +15,7 @@ namespace dpipe {
 // What a file may ask for. Checked against its header, before anything of that size is allocated.
 struct DecodeLimits {
   int max_side = 16384;
-  int64_t max_pixels = 50'000'000;  // 150 MB as RGB
+  int64_t max_pixels = 50'000'000;  // 150 MB as RGB; a WebP with transparency takes 200 MB more
   // Of a JPEG as it is stored. One that is over the limits above, but not over this, is decoded at
   // 1/2, 1/4 or 1/8 of its sides, whichever is the largest that they allow; except where it has
   // several scans (a progressive one), of which libjpeg would have to hold every pixel.
@@ -23,14 +23,15 @@ struct DecodeLimits {
   int64_t max_file_bytes = 256'000'000;
 };
 
-// Decodes `bytes`; the format is told by the first bytes, not by the name. Grey becomes RGB,
-// transparency is dropped (as PIL's convert("RGB") does), 16-bit samples become 8-bit, CMYK becomes
-// RGB. EXIF orientation is applied. Colour profiles (ICC, PNG's gamma) are not: numbers are taken
-// as sRGB, which is what nearly all images of the web mean. Of an animated WebP it is the first
-// frame, on black where that leaves something uncovered.
+// Decodes `bytes`; the first bytes decide the format, not the name. Grey becomes RGB, 16-bit
+// samples become 8-bit, CMYK becomes RGB. Transparent pixels are composited on white, so that the
+// colours that editors leave under them are not trained. EXIF orientation is applied. Colour
+// profiles (ICC, PNG's gamma) are not: numbers are taken as sRGB, which is what nearly all images
+// of the web mean. Of an animated WebP it is the first frame, on white where that leaves something
+// uncovered.
 //
-// Errors start with `name`. InvalidArgument: no known format, or corrupt, or cut off;
-// ResourceExhausted: larger than a limit.
+// Errors start with `name`. InvalidArgument: another format, which is named (a Git LFS pointer, an
+// AVIF image), or corrupt, or cut off; ResourceExhausted: larger than a limit.
 absl::StatusOr<Image> DecodeImage(absl::string_view bytes, const std::string& name,
                                   const DecodeLimits& limits = {});
 
@@ -45,7 +46,8 @@ absl::StatusOr<ImageSize> DecodeImageSize(absl::string_view bytes, const std::st
 absl::StatusOr<ImageSize> ReadImageSize(const std::string& path, int64_t offset, int64_t size,
                                         const std::string& name, const DecodeLimits& limits = {});
 
-// Reads and decodes a file; NotFound if it is not there.
+// Reads and decodes a file; NotFound if it is not there, InvalidArgument if it is not a regular
+// one.
 absl::StatusOr<Image> ReadImage(const std::string& path, const DecodeLimits& limits = {});
 
 }  // namespace dpipe

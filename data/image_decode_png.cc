@@ -24,6 +24,7 @@ struct PngReader {
   size_t left = 0;
   jmp_buf jump;
   char message[200] = {};
+  bool had_transparency = false;
   png_structp png = nullptr;
   png_infop info = nullptr;
 };
@@ -83,12 +84,27 @@ int OrientationOf(PngReader* reader) {
   return ExifOrientation(absl::string_view(reinterpret_cast<const char*>(exif), count));
 }
 
+// A transform of libpng's: composites a row of RGBA on white, in place, to RGB. libpng then spreads
+// the rows of interlaced images, so that no second image is needed.
+void CompositeRow(png_structp png, png_row_infop row, png_bytep samples) {
+  PngReader* reader = static_cast<PngReader*>(png_get_user_transform_ptr(png));
+  for (png_uint_32 x = 0; x < row->width; ++x) {
+    const uint8_t alpha = samples[4 * x + 3];
+    reader->had_transparency |= alpha != 255;
+    for (int c = 0; c < 3; ++c) samples[3 * x + c] = OverWhite(samples[4 * x + c], alpha);
+  }
+}
+
 bool ReadRows(PngReader* reader, png_bytepp rows, size_t row_bytes) {
   if (setjmp(reader->jump) != 0) return false;
   png_set_expand(reader->png);
   png_set_scale_16(reader->png);
   png_set_gray_to_rgb(reader->png);
-  png_set_strip_alpha(reader->png);
+  if ((png_get_color_type(reader->png, reader->info) & PNG_COLOR_MASK_ALPHA) != 0 ||
+      png_get_valid(reader->png, reader->info, PNG_INFO_tRNS) != 0) {
+    png_set_read_user_transform_fn(reader->png, CompositeRow);
+    png_set_user_transform_info(reader->png, reader, /*depth=*/8, /*channels=*/3);
+  }
   png_set_interlace_handling(reader->png);
   png_read_update_info(reader->png, reader->info);
   if (png_get_rowbytes(reader->png, reader->info) != row_bytes) {
@@ -118,6 +134,8 @@ absl::StatusOr<Image> DecodePng(const ImageSource& source, int* orientation) {
       for (int y = 0; y < image->height; ++y) rows[y] = image->At(0, y);
       if (!ReadRows(&reader, rows.data(), image->width * size_t{3})) {
         image = CorruptImage(source, "PNG", reader.message);
+      } else {
+        image->had_transparency = reader.had_transparency;
       }
     }
   } else {

@@ -16,12 +16,15 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kFiles[] = {
-    "lossy.webp",   "lossless.webp", "alpha.webp",     "baseline.jpg",    "progressive.jpg",
-    "grey.jpg",     "cmyk.jpg",      "grey.png",       "one_bit.png",     "palette.png",
-    "alpha.png",    "color.png",     "interlaced.png", "sixteen_bit.png", "turned_2.jpg",
-    "turned_3.jpg", "turned_4.jpg",  "turned_5.jpg",   "turned_6.jpg",    "turned_7.jpg",
-    "turned_8.jpg", "turned_6.png",  "turned_8.webp"};
+constexpr const char* kFiles[] = {"lossy.webp",       "lossless.webp",     "alpha.webp",
+                                  "baseline.jpg",     "progressive.jpg",   "grey.jpg",
+                                  "cmyk.jpg",         "grey.png",          "one_bit.png",
+                                  "palette.png",      "alpha.png",         "color.png",
+                                  "interlaced.png",   "sixteen_bit.png",   "turned_2.jpg",
+                                  "grey_alpha.png",   "palette_alpha.png", "interlaced_alpha.png",
+                                  "turned_alpha.png", "turned_3.jpg",      "turned_4.jpg",
+                                  "turned_5.jpg",     "turned_6.jpg",      "turned_7.jpg",
+                                  "turned_8.jpg",     "turned_6.png",      "turned_8.webp"};
 
 std::string TestFile(const std::string& name) { return absl::StrCat("data/testdata/", name); }
 
@@ -58,7 +61,7 @@ TEST(ImageDecodeTest, JpegRoundTripsNearly) {
   EXPECT_GT(sum, 0.0);
 }
 
-// Against PIL's reading of the same files; lossy decoders may round differently.
+// Against PIL's reading of the same files, over white; lossy decoders may round differently.
 TEST(ImageDecodeTest, ReadsWhatPilReads) {
   for (const std::string name : kFiles) {
     if (name == "color.png") continue;
@@ -71,6 +74,28 @@ TEST(ImageDecodeTest, ReadsWhatPilReads) {
     const bool lossy = name == "cmyk.jpg" || name == "lossy.webp";
     EXPECT_LE(LargestDifference(*image, *expected), lossy ? 2 : 1) << name;
   }
+}
+
+TEST(ImageDecodeTest, TransparencyIsToldOfPixelsThatHaveIt) {
+  for (const std::string name : kFiles) {
+    const bool expected = name.find("alpha") != std::string::npos;
+    EXPECT_EQ(ReadImage(TestFile(name))->had_transparency, expected) << name;
+  }
+  // Magenta under full transparency, then opaque with an alpha channel all the same.
+  std::string png = BytesOf("transparent_magenta.png");
+  const Image transparent = DecodeImage(png, "magenta").value();
+  EXPECT_TRUE(transparent.had_transparency);
+  EXPECT_THAT(transparent.pixels, testing::Each(255));
+  const Image opaque = ReadImage(TestFile("opaque_magenta.png")).value();
+  EXPECT_FALSE(opaque.had_transparency);
+  EXPECT_EQ(std::vector<uint8_t>(opaque.pixels.begin(), opaque.pixels.begin() + 3),
+            (std::vector<uint8_t>{255, 0, 255}));
+}
+
+TEST(ImageDecodeTest, TurnedImagesKeepWhatIsKnownOfTheirTransparency) {
+  const Image image = ReadImage(TestFile("turned_alpha.png")).value();
+  EXPECT_EQ(image.width, 29);
+  EXPECT_TRUE(image.had_transparency);
 }
 
 TEST(ImageDecodeTest, SizesAreThoseOfTheDecodedImages) {
@@ -172,10 +197,11 @@ TEST(ImageDecodeTest, AFrameMayCoverAPart) {
     for (int x = 0; x < image->width; ++x) {
       const bool covered = x >= 6 && y >= 4 && x < 6 + first.width && y < 4 + first.height;
       for (int c = 0; c < 3; ++c) {
-        ASSERT_EQ(image->At(x, y)[c], covered ? first.At(x - 6, y - 4)[c] : 0) << x << " " << y;
+        ASSERT_EQ(image->At(x, y)[c], covered ? first.At(x - 6, y - 4)[c] : 255) << x << " " << y;
       }
     }
   }
+  EXPECT_TRUE(image->had_transparency);
   bytes[frame] = 6;  // past the canvas
   EXPECT_FALSE(DecodeImage(bytes, "animated").ok());
 }
@@ -224,13 +250,31 @@ TEST(ImageDecodeTest, LargeJpegsAreDecodedSmaller) {
 TEST(ImageDecodeTest, ErrorsNameTheFile) {
   EXPECT_EQ(ReadImage("/no/such.png").status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(DecodeImage("", "cat.png").status().message()),
-              HasSubstr("cat.png: empty"));
-  EXPECT_THAT(std::string(DecodeImage("GIF89a", "cat.gif").status().message()),
-              HasSubstr("cat.gif: neither JPEG nor PNG nor WebP"));
+              HasSubstr("cat.png: an empty file: its content is missing"));
   EXPECT_THAT(std::string(DecodeImage("\xff\xd8\xff", "cat.jpg").status().message()),
               HasSubstr("cat.jpg: corrupt JPEG: "));
   EXPECT_THAT(std::string(DecodeImage("\x89PNG\r\n\x1a\n", "cat.png").status().message()),
               HasSubstr("cat.png: corrupt PNG: the file is cut off"));
+}
+
+TEST(ImageDecodeTest, OtherFormatsAreNamed) {
+  const std::string avif(
+      "\0\0\0\x20"
+      "ftypavif\0\0\0\0avifmif1miafMA1B",
+      32);
+  const std::pair<std::string, const char*> cases[] = {
+      {"GIF89a", "x.jpg: a GIF image, not a JPEG, PNG or WebP image; convert it, or leave it out"},
+      {avif, "x.jpg: an AVIF image, not a JPEG,"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
+       "x.jpg: a Git LFS pointer: the file itself was not downloaded; run git lfs pull"},
+      {"<!DOCTYPE html><html>", "x.jpg: an HTML page: the download brought a web page"}};
+  for (const auto& [bytes, expected] : cases) {
+    EXPECT_THAT(std::string(DecodeImage(bytes, "x.jpg").status().message()), HasSubstr(expected));
+    const std::string path = testing::TempDir() + "/x.jpg";
+    ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
+    EXPECT_THAT(std::string(ReadImageSize(path, 0, bytes.size(), "x.jpg").status().message()),
+                HasSubstr(expected));
+  }
 }
 
 TEST(ImageDecodeTest, CutOffFilesAreErrors) {

@@ -2,8 +2,10 @@
 #include <webp/decode.h>
 #include <webp/demux.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "data/exif.h"
@@ -12,6 +14,8 @@
 namespace dpipe::internal {
 
 namespace {
+
+constexpr char kCannotDecode[] = "libwebp cannot decode it";
 
 // The data of the RIFF chunk EXIF, which comes after the pixels; empty where there is none, or none
 // is announced: then libwebp's readers do not look for it either.
@@ -29,10 +33,12 @@ absl::string_view ExifChunk(absl::string_view bytes) {
   return {};
 }
 
-absl::StatusOr<WebPBitstreamFeatures> ReadFeatures(const ImageSource& source) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(source.bytes.data());
+// Of all bytes of the source, or of a frame's.
+absl::StatusOr<WebPBitstreamFeatures> ReadFeatures(const ImageSource& source,
+                                                   absl::string_view bytes) {
   WebPBitstreamFeatures features;
-  const VP8StatusCode code = WebPGetFeatures(bytes, source.bytes.size(), &features);
+  const VP8StatusCode code =
+      WebPGetFeatures(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size(), &features);
   if (code != VP8_STATUS_OK) {
     return CorruptImage(source, "WebP", absl::StrCat("libwebp's status ", static_cast<int>(code)));
   }
@@ -40,15 +46,42 @@ absl::StatusOr<WebPBitstreamFeatures> ReadFeatures(const ImageSource& source) {
 }
 
 // Decodes a still picture to `image`, its upper left corner at (left, top).
-absl::Status DecodeStill(const ImageSource& source, absl::string_view bytes, int left, int top,
-                         Image* image) {
+absl::Status DecodeOpaque(const ImageSource& source, absl::string_view bytes, int left, int top,
+                          Image* image) {
   uint8_t* const out = image->At(left, top);
   const size_t room = image->pixels.size() - (out - image->pixels.data());
   if (WebPDecodeRGBInto(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size(), out, room,
                         image->width * 3) == nullptr) {
-    return CorruptImage(source, "WebP", "libwebp cannot decode it");
+    return CorruptImage(source, "WebP", kCannotDecode);
   }
   return absl::OkStatus();
+}
+
+// The same for one with an alpha channel, over white.
+absl::Status DecodeTransparent(const ImageSource& source, absl::string_view bytes, int width,
+                               int height, int left, int top, Image* image) {
+  std::vector<uint8_t> pixels(size_t{4} * width * height);
+  if (WebPDecodeRGBAInto(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size(),
+                         pixels.data(), pixels.size(), width * 4) == nullptr) {
+    return CorruptImage(source, "WebP", kCannotDecode);
+  }
+  const uint8_t* pixel = pixels.data();
+  for (int y = top; y < top + height; ++y) {
+    uint8_t* out = image->At(left, y);
+    for (int x = 0; x < width; ++x, pixel += 4) {
+      image->had_transparency |= pixel[3] != 255;
+      for (int c = 0; c < 3; ++c) *out++ = OverWhite(pixel[c], pixel[3]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// `features` are those of `bytes`, and the picture lies within the image.
+absl::Status DecodeStill(const ImageSource& source, absl::string_view bytes,
+                         const WebPBitstreamFeatures& features, int left, int top, Image* image) {
+  return features.has_alpha
+             ? DecodeTransparent(source, bytes, features.width, features.height, left, top, image)
+             : DecodeOpaque(source, bytes, left, top, image);
 }
 
 // The first frame of an animation, where it lies in the picture.
@@ -68,7 +101,14 @@ absl::Status DecodeFirstFrame(const ImageSource& source, Image* image) {
       frame.height > image->height - frame.y_offset) {
     return CorruptImage(source, "WebP", "the first frame does not lie within the picture");
   }
-  return DecodeStill(source, bytes, frame.x_offset, frame.y_offset, image);
+  DPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, ReadFeatures(source, bytes));
+  if (features.width != frame.width || features.height != frame.height) {
+    return CorruptImage(source, "WebP", "the first frame has another size than its header says");
+  }
+  const bool covers_all = frame.width == image->width && frame.height == image->height;
+  image->had_transparency = !covers_all;
+  if (!covers_all) std::fill(image->pixels.begin(), image->pixels.end(), uint8_t{255});
+  return DecodeStill(source, bytes, features, frame.x_offset, frame.y_offset, image);
 }
 
 }  // namespace
@@ -83,17 +123,18 @@ bool WebpHasExif(absl::string_view bytes) {
 }
 
 absl::StatusOr<ImageSize> WebpSize(const ImageSource& source, int* orientation) {
-  DPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, ReadFeatures(source));
+  DPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, ReadFeatures(source, source.bytes));
   *orientation = ExifOrientation(ExifChunk(source.bytes));
   return CheckedSize(source, features.width, features.height);
 }
 
 absl::StatusOr<Image> DecodeWebp(const ImageSource& source, int* orientation) {
-  DPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, ReadFeatures(source));
+  DPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, ReadFeatures(source, source.bytes));
   *orientation = ExifOrientation(ExifChunk(source.bytes));
   DPIPE_ASSIGN_OR_RETURN(Image image, AllocateImage(source, features.width, features.height));
-  DPIPE_RETURN_IF_ERROR(features.has_animation ? DecodeFirstFrame(source, &image)
-                                               : DecodeStill(source, source.bytes, 0, 0, &image));
+  DPIPE_RETURN_IF_ERROR(features.has_animation
+                            ? DecodeFirstFrame(source, &image)
+                            : DecodeStill(source, source.bytes, features, 0, 0, &image));
   return image;
 }
 

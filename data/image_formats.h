@@ -2,6 +2,7 @@
 #ifndef DPIPE_DATA_IMAGE_FORMATS_H_
 #define DPIPE_DATA_IMAGE_FORMATS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -25,15 +26,20 @@ absl::StatusOr<ImageSize> CheckedSize(const ImageSource& source, int64_t width, 
 // An image of that size if the limits allow it: every decoder's only allocation of pixels.
 absl::StatusOr<Image> AllocateImage(const ImageSource& source, int64_t width, int64_t height);
 
+// One sample of a pixel with opacity `alpha`, over white; rounded to nearest.
+inline uint8_t OverWhite(uint8_t sample, uint8_t alpha) {
+  return static_cast<uint8_t>(255 - ((255 - sample) * alpha + 127) / 255);
+}
+
 absl::Status CorruptImage(const ImageSource& source, absl::string_view format,
                           absl::string_view reason);
 
-// As it is stored; *orientation is what EXIF says, if anything.
+// Decodes as it is stored, over white; *orientation is what EXIF says, if anything.
 absl::StatusOr<Image> DecodeJpeg(const ImageSource& source, int* orientation);
 absl::StatusOr<Image> DecodePng(const ImageSource& source, int* orientation);
 absl::StatusOr<Image> DecodeWebp(const ImageSource& source, int* orientation);
 
-// Likewise, from the headers alone.
+// The same from the headers alone.
 absl::StatusOr<ImageSize> JpegSize(const ImageSource& source, int* orientation);
 absl::StatusOr<ImageSize> PngSize(const ImageSource& source, int* orientation);
 absl::StatusOr<ImageSize> WebpSize(const ImageSource& source, int* orientation);

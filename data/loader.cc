@@ -36,6 +36,7 @@ absl::Status CheckOptions(const DataLoaderOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("data loader: max_corrupt_share is ",
                                                    options.max_corrupt_share, ", not in [0, 1]"));
   }
+  DPIPE_RETURN_IF_ERROR(check("first_step", options.first_step, 0, int64_t{1} << 50));
   DPIPE_RETURN_IF_ERROR(check("cache_bytes", options.cache_bytes, 0, int64_t{1} << 50));
   DPIPE_RETURN_IF_ERROR(check("prefetch_steps", options.prefetch_steps, 0, 1000));
   DPIPE_RETURN_IF_ERROR(check("prefetch_threads", options.prefetch_threads, 0, 256));
@@ -93,6 +94,12 @@ CropChoice ChooseCrop(const Image& image, ImageSize size, const DataLoaderOption
   return choice;
 }
 
+size_t ChooseCaption(size_t num_captions, uint64_t seed, int64_t step, int sample) {
+  if (num_captions == 1) return 0;
+  RandomStream random(seed, step, sample, RandomPurpose::kCaption);
+  return random.NextBelow(static_cast<uint32_t>(num_captions));
+}
+
 // The patch of the crop as [H, W, 3] floats: byte b becomes b / divisor + offset.
 void WritePixels(const Image& image, const CropChoice& crop, const Patch& patch, float divisor,
                  float offset, float* out) {
@@ -123,7 +130,7 @@ absl::StatusOr<std::unique_ptr<DataLoader>> DataLoader::Create(
   }
   auto loader = std::unique_ptr<DataLoader>(new DataLoader(std::move(dataset), options));
   DPIPE_RETURN_IF_ERROR(loader->ReadQuarantineLog());
-  DPIPE_RETURN_IF_ERROR(loader->AssignBuckets());
+  DPIPE_RETURN_IF_ERROR(loader->MakeOrder());
   loader->StartPrefetching();
   return loader;
 }
@@ -136,7 +143,6 @@ absl::StatusOr<std::unique_ptr<DataLoader>> DataLoader::Create(FolderDataset dat
 DataLoader::DataLoader(std::unique_ptr<SampleSource> dataset, const DataLoaderOptions& options)
     : dataset_(std::move(dataset)),
       options_(options),
-      order_(options.seed, dataset_->size()),
       cache_(CacheBytes(options)),
       readable_(dataset_->size(), false) {
   if (options.patches.empty()) return;
@@ -157,20 +163,26 @@ absl::Status DataLoader::ReadQuarantineLog() {
   return CheckQuarantine();
 }
 
-absl::Status DataLoader::AssignBuckets() {
-  if (options_.buckets.empty()) return absl::OkStatus();
-  std::vector<ImageSize> sizes;
-  // Also of those known to be bad: the order must be that of the run that found them.
-  const std::vector<absl::StatusOr<ImageSize>> all = ReadImageSizes(*dataset_);
-  for (int32_t i = 0; i < dataset_->size(); ++i) {
-    const auto& found = all[i];
-    if (absl::IsUnavailable(found.status())) return found.status();
-    if (!found.ok()) DPIPE_RETURN_IF_ERROR(PutInQuarantine(i, found.status()));
-    sizes.push_back(found.ok() ? *found : ImageSize());
+absl::Status DataLoader::MakeOrder() {
+  StepOrderOptions order;
+  order.seed = options_.seed;
+  order.first_step = options_.first_step;
+  order.global_batch = options_.global_batch;
+  order.size = {options_.image_size, options_.image_size};
+  order.buckets = options_.buckets;
+  if (!options_.buckets.empty()) {
+    ImageSizes nothing_known;
+    ImageSizes& sizes = options_.sizes == nullptr ? nothing_known : *options_.sizes;
+    // Also of those known to be bad: the order must be that of the run that found them.
+    const std::vector<absl::StatusOr<ImageSize>> all = sizes.Read(*dataset_);
+    for (int32_t i = 0; i < dataset_->size(); ++i) {
+      const auto& found = all[i];
+      if (absl::IsUnavailable(found.status())) return found.status();
+      if (!found.ok()) DPIPE_RETURN_IF_ERROR(PutInQuarantine(i, found.status()));
+      image_sizes_.push_back(found.ok() ? *found : ImageSize());
+    }
   }
-  bucket_of_ = ChooseBuckets(options_.buckets, sizes, options_.global_batch);
-  bucketed_ = std::make_unique<const BucketedOrder>(
-      options_.seed, bucket_of_, static_cast<int>(options_.buckets.size()), options_.global_batch);
+  order_ = std::make_unique<const StepOrder>(order, dataset_->size(), image_sizes_);
   return absl::OkStatus();
 }
 
@@ -186,6 +198,10 @@ void DataLoader::StartPrefetching() {
 DataLoader::~DataLoader() = default;
 
 absl::Status DataLoader::CheckRange(int64_t step, SampleRange samples) const {
+  if (step >= 0 && step < options_.first_step) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data loader: step ", step, " is before the order begins, at step ", options_.first_step));
+  }
   if (step >= 0 && samples.begin >= 0 && samples.begin <= samples.end &&
       samples.end <= options_.global_batch) {
     return absl::OkStatus();
@@ -195,63 +211,28 @@ absl::Status DataLoader::CheckRange(int64_t step, SampleRange samples) const {
       " are not within the global batch of ", options_.global_batch, " samples (--global_batch)"));
 }
 
-int32_t DataLoader::SampleAt(int64_t position, int32_t skip) const {
-  const int64_t batch = options_.global_batch;
-  if (bucketed_ != nullptr) {
-    return bucketed_->SampleOf(bucketed_->At(position / batch), position % batch, skip);
-  }
-  const int64_t size = order_.size();
-  return order_.At(position / size * size + (position % size + skip) % size);
-}
-
-int32_t DataLoader::NumCandidates(int64_t position) const {
-  if (bucketed_ == nullptr) return order_.size();
-  return bucketed_->bucket_size(bucketed_->At(position / options_.global_batch).bucket);
-}
-
-ImageSize DataLoader::TargetSize(int32_t index) const {
-  if (bucketed_ == nullptr) return {options_.image_size, options_.image_size};
-  return options_.buckets[bucket_of_[index]];
-}
-
-ImageSize DataLoader::WholeSizeOf(int64_t step) const {
-  if (bucketed_ == nullptr) return {options_.image_size, options_.image_size};
-  return options_.buckets[bucketed_->At(step).bucket];
-}
-
 ImageSize DataLoader::SizeOf(int64_t step) const {
-  if (patches_ == nullptr) return WholeSizeOf(step);
+  if (patches_ == nullptr) return order_->SizeOf(step);
   const int side = patches_->SideOf(step);
   return {side, side};
 }
 
 Patch DataLoader::PatchOf(int64_t step, int sample) const {
   if (patches_ != nullptr) return patches_->Of(step, sample);
-  const ImageSize whole = WholeSizeOf(step);
+  const ImageSize whole = order_->SizeOf(step);
   return {0, 0, whole, whole};
 }
 
 std::vector<DataLoader::SizeInUse> DataLoader::SizesInUse() const {
+  if (patches_ == nullptr) return order_->SizesInUse();
   std::vector<SizeInUse> sizes;
-  if (patches_ != nullptr) {
-    for (size_t i = 0; i < options_.patches.size(); ++i) {
-      const int side = options_.patches[i].side;
-      sizes.push_back({{side, side}, patches_->FirstStepOf(static_cast<int>(i))});
-    }
-    return sizes;
-  }
-  if (bucketed_ == nullptr) return {{SizeOf(0), 0}};
-  for (size_t b = 0; b < options_.buckets.size(); ++b) {
-    const int64_t first_step = bucketed_->FirstStepOf(static_cast<int>(b));
-    if (first_step >= 0) sizes.push_back({options_.buckets[b], first_step});
+  for (size_t i = 0; i < options_.patches.size(); ++i) {
+    const int side = options_.patches[i].side;
+    sizes.push_back({{side, side},
+                     patches_->FirstStepOf(static_cast<int>(i), options_.first_step),
+                     dataset_->size()});
   }
   return sizes;
-}
-
-int64_t DataLoader::StepsToSeeAll() const {
-  if (bucketed_ != nullptr) return bucketed_->StepsToSeeAll();
-  const int64_t batch = options_.global_batch;
-  return (int64_t{dataset_->size()} + batch - 1) / batch;
 }
 
 void DataLoader::PrefetchAfter(int64_t step, SampleRange samples) {
@@ -259,7 +240,9 @@ void DataLoader::PrefetchAfter(int64_t step, SampleRange samples) {
   for (int64_t next = step + 1; next <= step + options_.prefetch_steps; ++next) {
     for (int i = samples.begin; i < samples.end; ++i) {
       const int64_t position = next * options_.global_batch + i;
-      if (cache_.Find(ImageKey(SampleAt(position, 0))) == nullptr) prefetcher_->Enqueue(position);
+      if (cache_.Find(ImageKey(order_->SampleAt(next, i))) == nullptr) {
+        prefetcher_->Enqueue(position);
+      }
     }
   }
 }
@@ -294,6 +277,15 @@ absl::Status DataLoader::LoadConditions(int64_t step, SampleRange samples, float
   return absl::OkStatus();
 }
 
+absl::Status DataLoader::Decode(int64_t step) {
+  const int batch = options_.global_batch;
+  DPIPE_RETURN_IF_ERROR(CheckRange(step, {0, batch}));
+  std::vector<absl::Status> found(batch);
+  ReadInParallel(batch, [&](int64_t i) { found[i] = FindGood(step * batch + i).status(); });
+  for (const absl::Status& status : found) DPIPE_RETURN_IF_ERROR(status);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<int32_t>> DataLoader::Indices(int64_t step, SampleRange samples) {
   DPIPE_RETURN_IF_ERROR(CheckRange(step, samples));
   std::vector<int32_t> indices;
@@ -307,27 +299,32 @@ absl::StatusOr<std::vector<int32_t>> DataLoader::Indices(int64_t step, SampleRan
 absl::StatusOr<std::vector<std::string>> DataLoader::Captions(int64_t step, SampleRange samples) {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<int32_t> indices, Indices(step, samples));
   std::vector<std::string> captions;
-  for (const int32_t index : indices) {
-    DPIPE_ASSIGN_OR_RETURN(std::string caption, dataset_->LoadCaption(index));
-    captions.push_back(std::move(caption));
+  for (int i = samples.begin; i < samples.end; ++i) {
+    DPIPE_ASSIGN_OR_RETURN(std::vector<std::string> choices,
+                           dataset_->LoadCaptions(indices[i - samples.begin]));
+    captions.push_back(std::move(choices[ChooseCaption(choices.size(), options_.seed, step, i)]));
   }
   return captions;
 }
 
 absl::StatusOr<DataLoader::Found> DataLoader::FindGood(int64_t position) {
-  const int32_t num_candidates = NumCandidates(position);
+  const int64_t step = position / options_.global_batch;
+  const int place = static_cast<int>(position % options_.global_batch);
+  const int32_t num_candidates = order_->NumCandidates(step);
   for (int32_t skip = 0; skip < num_candidates; ++skip) {
-    DPIPE_ASSIGN_OR_RETURN(Found found, Load(SampleAt(position, skip)));
+    DPIPE_ASSIGN_OR_RETURN(Found found, Load(order_->SampleAt(step, place, skip)));
     if (found.image != nullptr) return found;
   }
   return absl::DataLossError(
       absl::StrCat("data set ", dataset_->name(), ": none of its ", num_candidates,
-                   bucketed_ != nullptr ? " images of one bucket" : " images",
+                   !options_.buckets.empty() ? " images of one bucket" : " images",
                    " can be decoded; one of them: ", Quarantine().front().reason));
 }
 
 absl::StatusOr<int32_t> DataLoader::FindGoodIndex(int64_t position) {
-  const int32_t first = SampleAt(position, 0);
+  const int64_t step = position / options_.global_batch;
+  const int place = static_cast<int>(position % options_.global_batch);
+  const int32_t first = order_->SampleAt(step, place);
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (readable_[first] && quarantine_.count(first) == 0) return first;
@@ -370,7 +367,7 @@ DataLoader::Found DataLoader::FromCache(int32_t index) {
 }
 
 absl::StatusOr<DataLoader::Found> DataLoader::FromSource(int32_t index) const {
-  DPIPE_RETURN_IF_ERROR(dataset_->LoadCaption(index).status());
+  DPIPE_RETURN_IF_ERROR(dataset_->LoadCaptions(index).status());
   DPIPE_ASSIGN_OR_RETURN(Image image, dataset_->LoadImage(index));
   Found found{index, nullptr, nullptr};
   if (options_.with_conditions) {
@@ -379,10 +376,11 @@ absl::StatusOr<DataLoader::Found> DataLoader::FromSource(int32_t index) const {
     if (condition.width != image.width || condition.height != image.height) {
       condition = ResizeImage(condition, image.width, image.height);
     }
-    found.condition =
-        std::make_shared<const Image>(ShrinkToCover(std::move(condition), TargetSize(index)));
+    found.condition = std::make_shared<const Image>(
+        ShrinkToCover(std::move(condition), order_->SizeOfSample(index)));
   }
-  found.image = std::make_shared<const Image>(ShrinkToCover(std::move(image), TargetSize(index)));
+  found.image =
+      std::make_shared<const Image>(ShrinkToCover(std::move(image), order_->SizeOfSample(index)));
   return found;
 }
 

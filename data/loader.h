@@ -3,13 +3,13 @@
 //
 // Condition pictures, where they are asked for, are cropped and flipped as their images are.
 //
-// Sample i of step k of a global batch of B is position k B + i of SampleOrder(seed), whoever asks
-// and however often: ranks each ask for the samples they own. Crop and flip are drawn from
-// RandomStream(seed, k, i, kCrop or kFlip).
+// Which samples a step has is StepOrder's to say, whoever asks and however often: ranks each ask
+// for the samples they own. Crop, flip and, of several captions, the one to train on are drawn from
+// RandomStream(seed, k, i, kCrop, kFlip or kCaption): anew each time that a sample comes, which is
+// once per epoch.
 //
 // With `buckets`, steps differ in size: all images of a step are resized and cropped to its
-// bucket's width W and height H, and the order is BucketedOrder's, of ChooseBuckets's buckets, each
-// of at least a global batch of images. Without, W = H = S.
+// bucket's width W and height H. Without, W = H = S.
 //
 // With `patches`, steps differ in size too: of each S x S image, cropped and flipped, the step has
 // the part that PatchDraws(seed) draws.
@@ -31,14 +31,14 @@
 #include "core/base/bytes.h"
 #include "core/base/range.h"
 #include "core/base/status.h"
-#include "data/buckets.h"
 #include "data/folder_dataset.h"
 #include "data/image_cache.h"
+#include "data/image_sizes.h"
 #include "data/patches.h"
 #include "data/prefetcher.h"
 #include "data/quarantine_log.h"
-#include "data/sample_order.h"
 #include "data/sample_source.h"
+#include "data/step_order.h"
 
 namespace dpipe {
 
@@ -50,6 +50,7 @@ struct DataLoaderOptions {
   // Not empty: what steps have of each image. See MakePatchSizes. Not with buckets.
   std::vector<PatchSize> patches;
   uint64_t seed = 0;
+  int64_t first_step = 0;    // at which the order begins: see StepOrder
   bool random_crop = false;  // else the centre
   bool random_flip = false;  // left and right, with probability 1/2
   // Whether LoadConditions is going to be used: then every sample must have a condition picture,
@@ -70,6 +71,8 @@ struct DataLoaderOptions {
   // then has the same order even if a file could not be read for a passing reason. Empty: nowhere.
   std::string quarantine_path;
   bool keeps_quarantine = true;  // false: the file is read, and nothing is written into it
+  // What is known of images' sizes, and gets what is read; used by Create alone. Null: nothing is.
+  ImageSizes* sizes = nullptr;
 };
 
 // A file that was skipped, and why.
@@ -86,7 +89,8 @@ struct QuarantinedSample {
 class DataLoader {
  public:
   // InvalidArgument for impossible options, or if options.with_conditions and a sample has none;
-  // errors of QuarantineLog. With buckets, reads the headers of every image, in several threads.
+  // errors of QuarantineLog. With buckets, reads the headers of all images whose sizes are not
+  // known, in several threads.
   static absl::StatusOr<std::unique_ptr<DataLoader>> Create(std::unique_ptr<SampleSource> dataset,
                                                             const DataLoaderOptions& options);
   static absl::StatusOr<std::unique_ptr<DataLoader>> Create(FolderDataset dataset,
@@ -96,30 +100,34 @@ class DataLoader {
 
   // W and H of a step.
   ImageSize SizeOf(int64_t step) const;
-  // The sizes that steps have, each with the first step that has it, in the order of `buckets`
-  // or `patches`.
-  struct SizeInUse {
-    ImageSize size;
-    int64_t first_step;
-  };
+  // The sizes that steps have, in the order of `buckets` or `patches`.
+  using SizeInUse = StepOrder::SizeInUse;
   std::vector<SizeInUse> SizesInUse() const;
   // Which part of its image a sample of a step is: without patches, all of it.
   Patch PatchOf(int64_t step, int sample) const;
-  // How many steps, from the first on, have every sample that can be read.
-  int64_t StepsToSeeAll() const;
+  // How many steps, from options().first_step on, have every sample that can be read.
+  int64_t StepsToSeeAll() const { return order_->StepsToSeeAll(); }
+  // Which samples steps have, before any is skipped.
+  const StepOrder& order() const { return *order_; }
+  // Of every sample, 0 x 0 where its header cannot be read; empty without buckets.
+  const std::vector<ImageSize>& image_sizes() const { return image_sizes_; }
 
   // Writes [samples.size(), H, W, 3] floats in [-1, 1] (red, green, blue) to `pixels`.
-  // InvalidArgument: a range outside the global batch. DataLoss: more files are corrupt than
-  // the limits allow, or all are; it names one of them. Unavailable: the quarantine log cannot be
-  // written.
+  // InvalidArgument: a range outside the global batch, or a step before the order begins. DataLoss:
+  // more files are corrupt than the limits allow, or all are; it names one of them. Unavailable:
+  // the quarantine log cannot be written.
   absl::Status LoadPixels(int64_t step, SampleRange samples, float* pixels);
 
   // Writes the condition pictures of the same samples, as [samples.size(), H, W, 3] floats in
   // [0, 1]. FailedPrecondition without options.with_conditions; else errors as above.
   absl::Status LoadConditions(int64_t step, SampleRange samples, float* pixels);
 
-  // The captions of the same samples. Decodes images that were never decoded before, to know which
-  // are skipped.
+  // Decodes the samples of a step that were not decoded yet, in several threads, and skips those
+  // that cannot be. Errors are LoadPixels's.
+  absl::Status Decode(int64_t step);
+
+  // The captions of the same samples, one each. Decodes images that were never decoded before, to
+  // know which are skipped.
   absl::StatusOr<std::vector<std::string>> Captions(int64_t step, SampleRange samples);
 
   // Which samples of the data set these are, after skipping.
@@ -147,19 +155,12 @@ class DataLoader {
   DataLoader(std::unique_ptr<SampleSource> dataset, const DataLoaderOptions& options);
   // What Create does once options are known to be sound.
   absl::Status ReadQuarantineLog();
-  absl::Status AssignBuckets();
+  absl::Status MakeOrder();
   void StartPrefetching();
 
   absl::Status CheckRange(int64_t step, SampleRange samples) const;
   void PrefetchAfter(int64_t step, SampleRange samples);
-  // The sample at a position of the order (step x global batch + sample), `skip` places further on
-  // in its epoch, and how many samples there are to skip through.
-  int32_t SampleAt(int64_t position, int32_t skip) const;
-  int32_t NumCandidates(int64_t position) const;
-  ImageSize TargetSize(int32_t index) const;
-  // Of a step's images, of which it may have patches only.
-  ImageSize WholeSizeOf(int64_t step) const;
-  // The image at a position of the order, after skipping.
+  // The image at a position (step x global batch + sample), after skipping.
   absl::StatusOr<Found> FindGood(int64_t position);
   // Its index; decodes only what never was.
   absl::StatusOr<int32_t> FindGoodIndex(int64_t position);
@@ -174,11 +175,10 @@ class DataLoader {
 
   const std::unique_ptr<const SampleSource> dataset_;
   const DataLoaderOptions options_;
-  const SampleOrder order_;
-  std::vector<int32_t> bucket_of_;                 // by sample; empty without buckets
-  std::unique_ptr<const BucketedOrder> bucketed_;  // null without buckets
-  std::unique_ptr<const PatchDraws> patches_;      // null without patches
-  std::unique_ptr<const QuarantineLog> log_;       // null without quarantine_path
+  std::vector<ImageSize> image_sizes_;
+  std::unique_ptr<const StepOrder> order_;
+  std::unique_ptr<const PatchDraws> patches_;  // null without patches
+  std::unique_ptr<const QuarantineLog> log_;   // null without quarantine_path
   ImageCache cache_;
   mutable std::mutex mutex_;
   std::map<int32_t, std::string> quarantine_;  // reason by index; under mutex_

@@ -93,6 +93,76 @@ TEST_F(LoaderTest, PixelsAndCaptionsFollowTheOrder) {
   }
 }
 
+// Of a run that goes on with other data at step 5.
+TEST_F(LoaderTest, AnOrderThatBeginsLaterIsThatOfItsSeed) {
+  MakeFolder(10, {2});
+  options_.random_flip = options_.random_crop = true;
+  options_.first_step = 5;
+  const auto later = Load();
+  EXPECT_THAT(std::string(later->Indices(4, {0, 4}).status().message()),
+              HasSubstr("step 4 is before the order begins, at step 5"));
+  options_.first_step = 0;
+  options_.seed = OrderSeed(options_.seed, 5);
+  const auto fresh = Load();
+  std::vector<int32_t> indices;
+  for (int64_t step = 0; step < 8; ++step) {
+    EXPECT_EQ(later->Indices(step + 5, {0, 4}).value(), fresh->Indices(step, {0, 4}).value());
+    EXPECT_EQ(later->Captions(step + 5, {1, 3}).value(), fresh->Captions(step, {1, 3}).value());
+  }
+}
+
+TEST_F(LoaderTest, PatchesOfALaterOrderAreThoseOfTheirSteps) {
+  MakeFolder(6, {});
+  options_.image_size = 16;
+  options_.patches = {{16, 0.5}, {8, 0.5}};
+  const auto whole = Load();
+  options_.first_step = 9;
+  const auto later = Load();
+  for (int64_t step = 9; step < 20; ++step) {
+    EXPECT_EQ(later->SizeOf(step).width, whole->SizeOf(step).width);
+  }
+  for (const auto& use : later->SizesInUse()) {
+    EXPECT_GE(use.first_step, 9);
+    EXPECT_EQ(later->SizeOf(use.first_step).width, use.size.width);
+  }
+}
+
+TEST_F(LoaderTest, AStepIsDecodedAsAWhole) {
+  MakeFolder(10, {1, 4, 5});
+  options_.prefetch_threads = 0;
+  const auto loader = Load();
+  ASSERT_TRUE(loader->Decode(0).ok());
+  const std::vector<int32_t> indices = loader->Indices(0, {0, 4}).value();
+  const std::set<int32_t> images(indices.begin(), indices.end());
+  EXPECT_EQ(loader->cached_bytes(), static_cast<int64_t>(images.size()) * kSamplePixels);
+  for (int i = 0; i < 10; ++i) unlink(absl::StrCat(folder_, "/", i, ".png").c_str());
+  const std::vector<float> pixels = Pixels(*loader, 0, {0, 4});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(ByteOf(pixels[i * kSamplePixels]), indices[i]);
+}
+
+TEST_F(LoaderTest, DecodingRefusesWhatLoadingWould) {
+  MakeFolder(3, {0, 1, 2});
+  const absl::Status decoded = Load()->Decode(0);
+  EXPECT_EQ(decoded.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(decoded.message(), Load()->LoadPixels(0, {0, 4}, nullptr).message());
+  MakeFolder(10, {1, 4, 5});
+  options_.max_corrupt = 2;
+  options_.global_batch = 10;
+  EXPECT_THAT(std::string(Load()->Decode(0).message()), HasSubstr("more than the limit of 2"));
+}
+
+// The sizes are asked of who knows them.
+TEST_F(LoaderTest, KnownSizesAreNotReadAgain) {
+  MakeFolder(10, {});
+  options_.buckets = {{16, 8}, {8, 8}};
+  ImageSizes sizes;
+  options_.sizes = &sizes;
+  Load();
+  EXPECT_EQ(sizes.num_read(), 10);
+  EXPECT_EQ(Load()->image_sizes()[9].width, kSide);
+  EXPECT_EQ(sizes.num_read(), 10);
+}
+
 TEST_F(LoaderTest, BytesBecomeMinusOneToOne) {
   MakeFolder(1, {});
   Image image(kSide, kSide);
@@ -431,6 +501,50 @@ TEST_F(LoaderTest, MissingConditionsAreNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/0.png has no condition picture"));
 }
 
+// Of several captions one is drawn each time that the sample comes: by seed, step and place alone,
+// so that a run that goes on draws the same.
+TEST_F(LoaderTest, OneOfSeveralCaptionsIsDrawnPerEpoch) {
+  MakeFolder(4, {});
+  std::string metadata;
+  for (int i = 0; i < 4; ++i) {
+    const std::string texts = i == 3 ? "\"3 a\"" : absl::StrCat("[\"", i, " a\", \"", i, " b\"]");
+    absl::StrAppend(&metadata, "{\"file_name\": \"", i, ".png\", \"text\": ", texts, "}\n");
+  }
+  Write("metadata.jsonl", metadata);
+  const auto captions = [&](const std::vector<int64_t>& steps) {
+    const auto loader = DataLoader::Create(FolderDataset::Open(folder_).value(), options_);
+    std::map<int64_t, std::vector<std::string>> found;
+    for (const int64_t step : steps) {
+      // Each rank asks for its own.
+      for (int i = 0; i < options_.global_batch; ++i) {
+        found[step].push_back((*loader)->Captions(step, {i, i + 1})->front());
+      }
+      EXPECT_EQ((*loader)->Captions(step, {0, options_.global_batch}).value(), found[step]);
+    }
+    return found;
+  };
+  constexpr int kEpochs = 40;  // of a step each
+  std::vector<int64_t> steps(kEpochs);
+  for (int i = 0; i < kEpochs; ++i) steps[i] = i;
+  const auto all = captions(steps);
+  std::map<std::string, int> counts;
+  for (const auto& [step, drawn] : all) {
+    for (const std::string& caption : drawn) ++counts[caption];
+  }
+  EXPECT_EQ(counts["3 a"], kEpochs);
+  for (int i = 0; i < 3; ++i) {
+    const int count_of_a = counts[absl::StrCat(i, " a")];
+    EXPECT_EQ(count_of_a + counts[absl::StrCat(i, " b")], kEpochs);
+    EXPECT_GT(count_of_a, kEpochs / 4);
+    EXPECT_LT(count_of_a, kEpochs * 3 / 4);
+  }
+  const auto later = captions({27, 31});
+  EXPECT_EQ(later.at(27), all.at(27));
+  EXPECT_EQ(later.at(31), all.at(31));
+  ++options_.seed;
+  EXPECT_NE(captions(steps), all);
+}
+
 TEST_F(LoaderTest, SamplesWithBadConditionsAreSkipped) {
   MakeFolder(3, {});
   Write("metadata.jsonl",
@@ -445,7 +559,7 @@ TEST_F(LoaderTest, SamplesWithBadConditionsAreSkipped) {
   EXPECT_EQ(loader->Indices(0, {0, 3}).value(), (std::vector<int32_t>{0, 0, 0}));
   const auto quarantine = loader->Quarantine();
   ASSERT_EQ(quarantine.size(), 2u);
-  EXPECT_THAT(quarantine[0].reason, HasSubstr("metadata.jsonl: neither JPEG"));
+  EXPECT_THAT(quarantine[0].reason, HasSubstr("metadata.jsonl: a JSON text, not a JPEG"));
   EXPECT_THAT(quarantine[1].reason, HasSubstr("8 x 8, its condition picture 40 x 8"));
 }
 

@@ -23,6 +23,7 @@
 #include "data/image_decode.h"
 #include "data/image_encode.h"
 #include "data/image_resize.h"
+#include "data/image_sizes.h"
 #include "data/loader.h"
 #include "data/open_samples.h"
 #include "data/sample_order.h"
@@ -149,6 +150,35 @@ void BM_OpenFolder(benchmark::State& state, bool has_metadata) {
 }
 BENCHMARK_CAPTURE(BM_OpenFolder, metadata, true)->Arg(100'000)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_OpenFolder, sidecars, false)->Arg(100'000)->Unit(benchmark::kMillisecond);
+
+// Sizes of all images of a folder, which bucketed training asks for before it begins: from the
+// headers, or as an earlier run has remembered them. The files are in the system's memory.
+void BM_ImageSizes(benchmark::State& state, bool remembered) {
+  const ScratchFolder scratch;
+  const auto jpeg = EncodeJpeg(Picture(kSide, 0));
+  DPIPE_CHECK(jpeg.ok());
+  DPIPE_CHECK(MakeFolder(scratch.File("images")).ok());
+  for (int i = 0; i < state.range(0); ++i) {
+    const std::string stem = scratch.File(absl::StrFormat("images/%06d", i));
+    std::ofstream(stem + ".jpg") << *jpeg;
+    std::ofstream(stem + ".txt") << "a photograph of a street";
+  }
+  const auto samples = OpenSamples(scratch.File("images"));
+  DPIPE_CHECK(samples.ok());
+  const std::string path = remembered ? scratch.File("sizes") : "";
+  ImageSizes first(path);
+  first.Read(**samples);
+  DPIPE_CHECK(first.Save().ok());
+  for (auto _ : state) {
+    ImageSizes sizes(path);
+    const auto found = sizes.Read(**samples);
+    DPIPE_CHECK(found.back().ok() && found.back()->width == kSide);
+    DPIPE_CHECK(sizes.num_read() == (remembered ? 0 : state.range(0)));
+  }
+  Count(state, state.range(0));
+}
+BENCHMARK_CAPTURE(BM_ImageSizes, headers, false)->Arg(20'000)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_ImageSizes, remembered, true)->Arg(20'000)->Unit(benchmark::kMillisecond);
 
 std::unique_ptr<DataLoader> Loader(bool tar, int64_t cache_bytes, int prefetch_threads) {
   DataLoaderOptions options;

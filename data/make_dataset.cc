@@ -6,7 +6,9 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "core/base/run_paths.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "data/generator.h"
 
 DEFINE_string(out, "", "folder to write; created if it does not exist");
@@ -16,12 +18,14 @@ DEFINE_int32(size, 64, "length of the shorter side in pixels");
 DEFINE_double(max_aspect, 1,
               "largest ratio of the longer side to the shorter one; 1: square images");
 DEFINE_bool(conditions, false, "also write the outlines of each image, as condition images");
+FLAG_RANGE(count, 1, 100'000);
+FLAG_RANGE(size, 16, 4'096);
+FLAG_RANGE(max_aspect, 1, 4);
 
 namespace {
 
 absl::Status Run() {
   DPIPE_RETURN_IF_ERROR(dpipe::RequireFlag("out", FLAGS_out));
-  DPIPE_RETURN_IF_ERROR(dpipe::CheckAtLeast({{"count", FLAGS_count, 1}, {"size", FLAGS_size, 1}}));
   dpipe::BuiltInDatasetOptions options;
   options.count = FLAGS_count;
   options.seed = FLAGS_seed;
@@ -31,8 +35,9 @@ absl::Status Run() {
   options.progress = [](int done, int count) {
     std::fprintf(stderr, "\rscenes: %d of %d%s", done, count, done == count ? "\n" : "");
   };
-  DPIPE_RETURN_IF_ERROR(dpipe::EnsureBuiltInDataset(FLAGS_out, options));
-  std::printf("%s\n", FLAGS_out.c_str());
+  const std::string folder = dpipe::UserPath(FLAGS_out);
+  DPIPE_RETURN_IF_ERROR(dpipe::EnsureBuiltInDataset(folder, options));
+  std::printf("%s\n", folder.c_str());
   return absl::OkStatus();
 }
 

@@ -8,7 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "core/base/file.h"
+#include "core/base/text/encoding.h"
+#include "core/base/text/json.h"
 #include "data/caption_text.h"
 #include "data/csv.h"
 #include "nlohmann/json.hpp"
@@ -17,6 +20,8 @@ namespace dpipe {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr int64_t kMaxMetadataBytes = int64_t{4} << 30;
 
 // Rows that cannot be used: the first few by their lines, the others by their number.
 class BadRows {
@@ -51,13 +56,16 @@ class BadRows {
   std::vector<std::string> named_;
 };
 
+// The parser's "SOURCE: line 1, column 7: REASON" of a single line, whose number BadRows knows.
 absl::StatusOr<Json> ParseJsonRow(absl::string_view line) {
+  constexpr char kSource[] = "row";
   DPIPE_RETURN_IF_ERROR(CheckUtf8(line));
-  Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_object()) return json;
-  return absl::InvalidArgumentError(
-      absl::StrCat("not a JSON object",
-                   json.is_discarded() ? "" : absl::StrCat(", but ", json.dump().substr(0, 40))));
+  absl::StatusOr<Json> json = ParseJsonObject<Json>(line, kSource);
+  if (json.ok()) return json;
+  absl::string_view reason = json.status().message();
+  absl::ConsumePrefix(&reason, absl::StrCat(kSource, ": "));
+  absl::ConsumePrefix(&reason, "line 1, ");
+  return absl::Status(json.status().code(), reason);
 }
 
 absl::Status ReadJsonLines(absl::string_view content, const TakeMetadataRow& take, BadRows* bad) {
@@ -99,23 +107,12 @@ absl::Status ReadCsvRows(const std::string& path, absl::string_view content,
 }  // namespace
 
 absl::Status ReadMetadataRows(const std::string& path, const TakeMetadataRow& take) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string content, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(std::string content, ReadFile(path, kMaxMetadataBytes));
+  content = DecodeText(content);
   BadRows bad(path);
-  DPIPE_RETURN_IF_ERROR(absl::EndsWith(path, ".csv")
-                            ? ReadCsvRows(path, content, take, &bad)
-                            : ReadJsonLines(WithoutByteOrderMark(content), take, &bad));
+  DPIPE_RETURN_IF_ERROR(absl::EndsWith(path, ".csv") ? ReadCsvRows(path, content, take, &bad)
+                                                     : ReadJsonLines(content, take, &bad));
   return bad.Result();
-}
-
-std::string ColumnsText(const Json& row) {
-  constexpr size_t kMostNamed = 10;
-  std::vector<std::string> names;
-  for (const auto& [name, value] : row.items()) {
-    if (names.size() == kMostNamed) break;
-    names.push_back(absl::StrCat("\"", name, "\""));
-  }
-  if (names.empty()) return "no columns";
-  return absl::StrCat(absl::StrJoin(names, ", "), row.size() > names.size() ? ", ..." : "");
 }
 
 }  // namespace dpipe

@@ -17,14 +17,12 @@ using TakeMetadataRow = std::function<absl::Status(absl::StatusOr<nlohmann::orde
 
 // Hands out the rows of a file in their order. One whose name ends in ".csv" has a line with the
 // names of its columns first; its cells are strings, and an empty one is null. In another, each
-// line that is not empty is a JSON object, in UTF-8.
+// line that is not empty is a JSON object, as ParseJsonObject reads it. Text is UTF-8, or UTF-16
+// with a byte-order mark.
 //
-// InvalidArgument where rows cannot be used: "PATH line 3: REASON" of the first five, and how many
-// there are; where there are none; or where quotes of a .csv do not match. Errors of ReadFile.
+// InvalidArgument if rows cannot be used: "PATH line 3: REASON" of the first five, and how many
+// there are; if there are none; or if quotes of a .csv do not match. Errors of ReadFile.
 absl::Status ReadMetadataRows(const std::string& path, const TakeMetadataRow& take);
-
-// "file_name", "text": the columns of a row, for messages.
-std::string ColumnsText(const nlohmann::ordered_json& row);
 
 }  // namespace dpipe
 

@@ -7,7 +7,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/count.h"
+#include "data/counted_names.h"
 #include "data/folder_dataset.h"
+#include "data/folder_listing.h"
 #include "data/shard_pattern.h"
 #include "data/tar_dataset.h"
 
@@ -37,6 +40,15 @@ std::string ShardsOf(const std::string& where) {
   return FindShards(shards).ok() ? shards : "";
 }
 
+absl::StatusOr<CountedNames> ImagesIn(const std::string& folder) {
+  DPIPE_ASSIGN_OR_RETURN(const FolderListing listing, ListFolder(folder));
+  CountedNames images;
+  for (const std::string& file : listing.files) {
+    if (IsImageName(file)) images.Add(file);
+  }
+  return images;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SampleSource>> OpenSamples(const std::string& where,
@@ -46,9 +58,20 @@ absl::StatusOr<std::unique_ptr<SampleSource>> OpenSamples(const std::string& whe
     TarDatasetOptions tar_options;
     tar_options.caption_column = options.caption_column;
     tar_options.default_caption = options.default_caption;
-    return TarDataset::Open(shards, tar_options);
+    DPIPE_ASSIGN_OR_RETURN(std::unique_ptr<TarDataset> dataset,
+                           TarDataset::Open(shards, tar_options));
+    if (shards != where) {
+      DPIPE_ASSIGN_OR_RETURN(const CountedNames images, ImagesIn(where));
+      if (images.count() > 0) {
+        dataset->AddNote(absl::StrCat("only the .tar files are read, and not ",
+                                      Count(images.count(), "image"),
+                                      " beside them: ", images.ToString()));
+      }
+    }
+    return dataset;
   }
   FolderDatasetOptions folder_options;
+  folder_options.file_column = options.file_column;
   folder_options.caption_column = options.caption_column;
   folder_options.default_caption = options.default_caption;
   DPIPE_ASSIGN_OR_RETURN(FolderDataset dataset, FolderDataset::Open(where, folder_options));

@@ -12,6 +12,8 @@
 namespace dpipe {
 
 struct OpenSamplesOptions {
+  // The column that has the images' file names; empty: "file_name". Shards have none.
+  std::string file_column;
   // The column or JSON field that has the caption; empty: "text" or "caption".
   std::string caption_column;
   // Of images that have none; without it they are errors, or, in shards, skipped.
@@ -19,7 +21,8 @@ struct OpenSamplesOptions {
 };
 
 // A file, "shards-{00..99}.tar" and the like: a TarDataset. A folder: a FolderDataset, or, if it
-// has no metadata.jsonl nor metadata.csv but .tar files, a TarDataset of those. Errors are theirs.
+// has no metadata.jsonl nor metadata.csv but .tar files, a TarDataset of those, with a note if
+// there are images beside them. Errors are theirs.
 absl::StatusOr<std::unique_ptr<SampleSource>> OpenSamples(const std::string& where,
                                                           const OpenSamplesOptions& options = {});
 

@@ -57,8 +57,7 @@ int PatchDraws::SideOf(int64_t step) const {
   return sizes_.back().side;  // what rounding left
 }
 
-int64_t PatchDraws::FirstStepOf(int i) const {
-  int64_t step = 0;
+int64_t PatchDraws::FirstStepOf(int i, int64_t step) const {
   while (SideOf(step) != sizes_[i].side) ++step;
   return step;
 }

@@ -42,8 +42,8 @@ class PatchDraws {
   PatchDraws(uint64_t seed, int image_size, std::vector<PatchSize> sizes);
 
   int SideOf(int64_t step) const;
-  // The first step whose patches are of sizes()[i]. O(1 / its probability).
-  int64_t FirstStepOf(int i) const;
+  // The first step, from `step` on, whose patches are of sizes()[i]. O(1 / its probability).
+  int64_t FirstStepOf(int i, int64_t step = 0) const;
   // Any place within the picture is as likely as any other.
   Patch Of(int64_t step, int sample) const;
 

@@ -1,6 +1,5 @@
 #include "data/quarantine_log.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,18 +11,19 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
+#include "core/base/open_file.h"
+#include "core/base/text/json.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe {
 namespace {
 
 bool ParseEntry(absl::string_view line, QuarantineEntry* entry) {
-  const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr,
-                                          /*allow_exceptions=*/false);
+  const auto json = ParseJsonObject(line, "entry");
   for (const char* key : {"path", "reason"}) {
-    if (!json.is_object() || !json.contains(key) || !json[key].is_string()) return false;
+    if (!json.ok() || !json->contains(key) || !(*json)[key].is_string()) return false;
   }
-  *entry = {json["path"], json["reason"]};
+  *entry = {(*json)["path"], (*json)["reason"]};
   return true;
 }
 
@@ -67,15 +67,11 @@ absl::Status QuarantineLog::Append(const QuarantineEntry& entry) const {
   // Paths are bytes, not always UTF-8.
   const std::string line =
       json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace) + "\n";
-  const int fd = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) {
-    return absl::UnavailableError(absl::StrCat("cannot open ", path_, ": ", strerror(errno)));
-  }
-  const ssize_t written = write(fd, line.data(), line.size());
-  const bool good = written == static_cast<ssize_t>(line.size()) && fsync(fd) == 0;
-  const std::string reason = written >= 0 && !good ? "the disk is full?" : strerror(errno);
-  close(fd);
+  DPIPE_ASSIGN_OR_RETURN(const OwnedFd fd, OpenToAppend(path_, /*truncate=*/false));
+  const ssize_t written = write(fd.get(), line.data(), line.size());
+  const bool good = written == static_cast<ssize_t>(line.size()) && fsync(fd.get()) == 0;
   if (good) return absl::OkStatus();
+  const std::string reason = written >= 0 ? "the disk is full?" : strerror(errno);
   return absl::UnavailableError(absl::StrCat("cannot write ", path_, ": ", reason));
 }
 

@@ -16,6 +16,14 @@ std::vector<int32_t> EpochOrder(uint64_t seed, int64_t epoch, int32_t size, uint
   return order;
 }
 
+uint64_t OrderSeed(uint64_t seed, int64_t first_step) {
+  if (first_step == 0) return seed;
+  constexpr uint32_t kNoStream = 0xffffffff;  // which no EpochOrder draws from
+  RandomStream random(seed, static_cast<uint64_t>(first_step), kNoStream, RandomPurpose::kShuffle);
+  const uint64_t high = random.NextUint32();
+  return high << 32 | random.NextUint32();
+}
+
 SampleOrder::SampleOrder(uint64_t seed, int32_t size, uint32_t stream)
     : seed_(seed), size_(size), stream_(stream) {
   DPIPE_CHECK_GT(size, 0);

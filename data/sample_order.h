@@ -14,6 +14,11 @@ namespace dpipe {
 // kShuffle).
 std::vector<int32_t> EpochOrder(uint64_t seed, int64_t epoch, int32_t size, uint32_t stream = 0);
 
+// The seed of an order that begins at `first_step`: `seed` itself at 0, else the first 64 bits of
+// RandomStream(seed, first_step, 2^32 - 1, kShuffle), so that every order that a run begins is a
+// new one.
+uint64_t OrderSeed(uint64_t seed, int64_t first_step);
+
 // The endless sequence of epochs one after another. Thread-safe.
 class SampleOrder {
  public:

@@ -4,6 +4,7 @@
 #define DPIPE_DATA_SAMPLE_SOURCE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,13 @@ class SampleSource {
   // What a person should know of what was found when the data set was opened, such as files that
   // are left out: a sentence each, without its full stop.
   virtual std::vector<std::string> notes() const { return {}; }
+  // The same of what loading samples has brought up so far without being an error: see
+  // SampleFindings.
+  virtual std::vector<std::string> findings() const { return {}; }
 
   // Each reads the storage again. Errors name the file.
-  virtual absl::StatusOr<std::string> LoadCaption(int32_t index) const = 0;
+  // All captions of the sample, at least one.
+  virtual absl::StatusOr<std::vector<std::string>> LoadCaptions(int32_t index) const = 0;
   virtual absl::StatusOr<Image> LoadImage(int32_t index) const = 0;
   // What LoadImage's image measures, from the file's headers.
   virtual absl::StatusOr<ImageSize> LoadImageSize(int32_t index) const = 0;
@@ -47,9 +52,13 @@ class SampleSource {
   virtual absl::StatusOr<Image> LoadCondition(int32_t index) const = 0;
 };
 
-// LoadImageSize of every sample, in order; by several threads, because they wait for storage and
-// not for cores.
-std::vector<absl::StatusOr<ImageSize>> ReadImageSizes(const SampleSource& source);
+// The name of sample `index` relative to the data set: "7.png" of "/data/cats/7.png" in the folder
+// "/data/cats", "cats-03.tar: 7.jpg" of "/data/cats-03.tar: 7.jpg" in "/data/cats-*.tar".
+std::string RelativePath(const SampleSource& source, int32_t index);
+
+// Calls `read(i)` for each i in [0, count) from several threads, which wait for storage and not for
+// cores.
+void ReadInParallel(int64_t count, const std::function<void(int64_t i)>& read);
 
 }  // namespace dpipe
 

@@ -12,26 +12,13 @@
 #include "absl/strings/string_view.h"
 #include "core/base/file.h"
 #include "data/caption_text.h"
-#include "data/folder_listing.h"
+#include "data/counted_names.h"
+#include "data/sample_findings.h"
 
 namespace dpipe {
 namespace {
 
 constexpr int64_t kMaxCaptionBytes = 1 << 20;
-constexpr const char* kImageExtensions[] = {".jpg", ".jpeg", ".png", ".webp"};
-constexpr const char* kConditionSuffixes[] = {".cond.png", ".conditioning.png"};
-
-template <size_t N>
-bool EndsWithAny(const std::string& name, const char* const (&endings)[N]) {
-  const std::string lower = absl::AsciiStrToLower(name);
-  return std::any_of(endings, endings + N,
-                     [&](const char* ending) { return absl::EndsWith(lower, ending); });
-}
-
-bool IsImage(const std::string& file) {
-  return EndsWithAny(file, kImageExtensions) && !EndsWithAny(file, kConditionSuffixes);
-}
-
 // ".gif" of "cats/7.GIF"; "without an extension" of "cats/README".
 std::string Extension(const std::string& file) {
   const std::string name = file.substr(file.rfind('/') + 1);
@@ -54,6 +41,7 @@ std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::
   for (; kinds.size() > kMostKinds; kinds.pop_back()) num_others += kinds.back().second;
   kinds.push_back({"of other kinds", num_others});
   kinds.push_back({"whose names begin with a dot", listing.num_hidden});
+  kinds.push_back({"not regular files", listing.special.size()});
   kinds.push_back({"sub-folders that are symbolic links", listing.num_linked_folders});
   kinds.push_back({"sub-folders that may not be listed", listing.num_closed_folders});
   std::vector<std::string> parts;
@@ -63,13 +51,8 @@ std::string LeftOut(const FolderListing& listing, const std::unordered_set<std::
   return absl::StrJoin(parts, ", ");
 }
 
-// "; ignored: 5 .gif", or, where metadata is a level below, where to find it.
+// "; ignored: 5 .gif".
 std::string WhyNothing(const FolderListing& listing) {
-  for (const std::string& file : listing.files) {
-    if (absl::EndsWith(file, "/metadata.jsonl") || absl::EndsWith(file, "/metadata.csv")) {
-      return absl::StrCat("; there is ", file, ": name the folder that it is in");
-    }
-  }
   const std::string left_out = LeftOut(listing, {});
   return left_out.empty() ? "" : absl::StrCat("; ignored: ", left_out);
 }
@@ -87,8 +70,9 @@ class MissingCaptions {
     return absl::InvalidArgumentError(absl::StrCat(
         "data set ", folder, ": ", count_, " of its ", num_images,
         " images have no caption: ", absl::StrJoin(named_, ", "), all_named ? "" : ", ...",
-        ". Captions are expected in a text file beside each image, of the same name, or in a "
-        "metadata.jsonl or metadata.csv with the columns file_name and text; ",
+        ". Captions are expected in a .txt or .caption file beside each image, of the same name, "
+        "or "
+        "in a metadata.jsonl or metadata.csv with the columns file_name and text; ",
         kWithoutCaptions));
   }
 
@@ -108,7 +92,7 @@ class SidecarFinder {
   absl::StatusOr<SidecarFiles> Run() {
     int64_t num_in_sub_folders = 0;
     for (const std::string& file : listing_.files) {
-      if (!IsImage(file)) continue;
+      if (!IsImageName(file)) continue;
       AddSample(file);
       num_in_sub_folders += absl::StrContains(file, '/');
     }
@@ -126,7 +110,11 @@ class SidecarFinder {
     const std::string left_out = LeftOut(listing_, used_);
     if (!left_out.empty()) {
       found_.notes.push_back(absl::StrCat(
-          "ignored: ", left_out, "; JPEG, PNG and WebP are read, and the .txt of the same names"));
+          "ignored: ", left_out,
+          "; JPEG, PNG and WebP are read, and the .txt or .caption of the same names"));
+    }
+    if (not_utf8_.count() > 0) {
+      found_.notes.push_back(DescribeFinding(SampleFinding::kNotUtf8, not_utf8_));
     }
     return std::move(found_);
   }
@@ -147,17 +135,22 @@ class SidecarFinder {
   }
 
   void FindCaption(const std::string& stem, SidecarSample* sample) {
-    const std::string file = absl::StrCat(stem, ".txt");
-    if (listing_.Contains(file)) {
+    for (const std::string& file :
+         {stem + ".txt", stem + ".caption", sample->image + ".txt", sample->image + ".caption"}) {
+      if (!listing_.Contains(file)) continue;
       used_.insert(file);
       const auto text = ReadFile(absl::StrCat(folder_, "/", file), kMaxCaptionBytes);
       if (!text.ok()) return missing_.Add(sample->image, std::string(text.status().message()));
-      sample->caption = CaptionText(*text);
-    } else if (default_caption_.has_value()) {
+      bool is_utf8 = true;
+      sample->caption = CaptionText(*text, &is_utf8);
+      if (!is_utf8) not_utf8_.Add(file);
+      return;
+    }
+    if (default_caption_.has_value()) {
       sample->caption = *default_caption_;
       sample->has_default_caption = true;
     } else {
-      missing_.Add(sample->image, absl::StrCat("no ", file));
+      missing_.Add(sample->image, absl::StrCat("no ", stem, ".txt"));
     }
   }
 
@@ -166,14 +159,15 @@ class SidecarFinder {
   const std::optional<std::string>& default_caption_;
   std::unordered_set<std::string> used_;  // files
   MissingCaptions missing_;
+  CountedNames not_utf8_;
   SidecarFiles found_;
 };
 
 }  // namespace
 
 absl::StatusOr<SidecarFiles> FindSidecarFiles(const std::string& folder,
+                                              const FolderListing& listing,
                                               const std::optional<std::string>& default_caption) {
-  DPIPE_ASSIGN_OR_RETURN(const FolderListing listing, ListFolder(folder));
   return SidecarFinder(folder, listing, default_caption).Run();
 }
 

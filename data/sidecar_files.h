@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "data/folder_listing.h"
 
 namespace dpipe {
 
@@ -20,14 +21,18 @@ struct SidecarSample {
 
 struct SidecarFiles {
   std::vector<SidecarSample> samples;  // by image, in byte order
-  // How many files are left out, of which kinds; how many images are in sub-folders.
+  // How many files are left out, of which kinds; how many images are in sub-folders; which captions
+  // are not UTF-8.
   std::vector<std::string> notes;
 };
 
-// Every .jpg, .jpeg, .png and .webp with the .txt of the same name. InvalidArgument where there is
-// no image, or, of the first five and with their number, where captions are missing and there is no
-// default, or cannot be read. Errors of ListFolder.
+// Finds every image of a folder and its caption: of a.png the first of a.txt, a.caption, a.png.txt
+// and a.png.caption that is there.
+//
+// InvalidArgument if there is no image, or, of the first five and with their number, if captions
+// are missing and there is no default, or cannot be read.
 absl::StatusOr<SidecarFiles> FindSidecarFiles(const std::string& folder,
+                                              const FolderListing& listing,
                                               const std::optional<std::string>& default_caption);
 
 }  // namespace dpipe

@@ -1,5 +1,8 @@
 #include "data/tar_dataset.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -49,9 +52,9 @@ TEST_F(TarDatasetTest, GroupsMembersByKey) {
   ASSERT_EQ((*dataset)->size(), 3);
   EXPECT_EQ((*dataset)->num_shards(), 2);
   EXPECT_EQ((*dataset)->num_keys_without_image(), 1);
-  EXPECT_EQ((*dataset)->LoadCaption(0).value(), "a cat");
-  EXPECT_EQ((*dataset)->LoadCaption(1).value(), "a dog");
-  EXPECT_EQ((*dataset)->LoadCaption(2).value(), "a fox");
+  EXPECT_EQ((*dataset)->LoadCaptions(0)->front(), "a cat");
+  EXPECT_EQ((*dataset)->LoadCaptions(1)->front(), "a dog");
+  EXPECT_EQ((*dataset)->LoadCaptions(2)->front(), "a fox");
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ((*dataset)->LoadImage(i)->width, 9 + i);
     EXPECT_EQ((*dataset)->LoadImageSize(i)->width, 9 + i);
@@ -66,13 +69,13 @@ TEST_F(TarDatasetTest, GroupsMembersByKey) {
 TEST_F(TarDatasetTest, CaptionFieldMayBeNamed) {
   Write("a.tar", MakeTar({{"0.png", Png(8)}, {"0.json", "{\"text\": \"one\", \"fr\": \"un\"}"}}));
   OpenSamplesOptions options;
-  EXPECT_EQ((*OpenSamples(folder_ + "/a.tar"))->LoadCaption(0).value(), "one");
+  EXPECT_EQ((*OpenSamples(folder_ + "/a.tar"))->LoadCaptions(0)->front(), "one");
   options.caption_column = "fr";
-  EXPECT_EQ((*OpenSamples(folder_ + "/a.tar", options))->LoadCaption(0).value(), "un");
+  EXPECT_EQ((*OpenSamples(folder_ + "/a.tar", options))->LoadCaptions(0)->front(), "un");
   options.caption_column = "de";
-  EXPECT_THAT(std::string((*OpenSamples(folder_, options))->LoadCaption(0).status().message()),
-              HasSubstr("a.tar: 0.json: no caption \"de\", which must be a string; it has "
-                        "\"text\", \"fr\": name the caption's with --data.caption_column"));
+  EXPECT_THAT(std::string((*OpenSamples(folder_, options))->LoadCaptions(0).status().message()),
+              HasSubstr("a.tar: 0.json: no column \"de\" (--data.caption_column); it has "
+                        "\"text\", \"fr\""));
 }
 
 TEST_F(TarDatasetTest, CaptionsAreCleanedAndNamedAsTheyAre) {
@@ -88,31 +91,202 @@ TEST_F(TarDatasetTest, CaptionsAreCleanedAndNamedAsTheyAre) {
                           {"3.caption", std::string((1 << 20) + 1, 'x')}}));
   const auto dataset = TarDataset::Open(folder_ + "/a.tar");
   ASSERT_TRUE(dataset.ok()) << dataset.status();
-  EXPECT_EQ((*dataset)->LoadCaption(0).value(), "caf\ufffd");
-  EXPECT_EQ((*dataset)->LoadCaption(1).value(), "a cat");
-  EXPECT_THAT(std::string((*dataset)->LoadCaption(2).status().message()),
-              HasSubstr("/a.tar: 2.json: not UTF-8: byte 17 is 0xe9"));
-  EXPECT_THAT(std::string((*dataset)->LoadCaption(3).status().message()),
+  EXPECT_EQ((*dataset)->LoadCaptions(0)->front(), "caf\ufffd");
+  EXPECT_EQ((*dataset)->LoadCaptions(1)->front(), "a cat");
+  EXPECT_THAT(std::string((*dataset)->LoadCaptions(2).status().message()),
+              HasSubstr("/a.tar: 2.json: not UTF-8: byte 17 is 0xe9; save"));
+  EXPECT_THAT(std::string((*dataset)->LoadCaptions(3).status().message()),
               HasSubstr("/a.tar: 3.caption: 1048577 bytes"));
 }
 
-TEST_F(TarDatasetTest, DamagedShardsAreNamed) {
+TEST_F(TarDatasetTest, ShardsWithoutAnImageAreNamed) {
   const std::string good = MakeTar({{"0.png", Png(8)}, {"0.txt", "x"}});
   EXPECT_EQ(ErrorOf(good), "no error");
-  EXPECT_THAT(ErrorOf(good.substr(0, 700)), HasSubstr("/bad.tar: at byte "));
-  EXPECT_THAT(ErrorOf(MakeTar({{"0.png", Png(8)}, {"1.png", Png(8)}, {"0.jpg", "x"}})),
-              HasSubstr("/bad.tar: 0.jpg: 0 has its image twice, as .png and .jpg"));
-  EXPECT_THAT(ErrorOf(MakeTar({{"0.txt", "x"}})), HasSubstr("no JPEG, PNG or WebP in 1 tar"));
+  EXPECT_THAT(ErrorOf(good.substr(0, 520)),
+              HasSubstr("no JPEG, PNG or WebP in 1 tar file; " + folder_ +
+                        "/bad.tar: 0.png: cut off: it has"));
+  EXPECT_THAT(ErrorOf(good.substr(0, 300)), HasSubstr("/bad.tar: at byte 0 of 300: cut off"));
+  EXPECT_THAT(ErrorOf("<html>"), HasSubstr("/bad.tar: not a tar archive but an HTML page"));
+  EXPECT_THAT(ErrorOf(MakeTar({{"0.txt", "x"}})), HasSubstr("no JPEG, PNG or WebP in 1 tar file"));
   EXPECT_EQ(TarDataset::Open(folder_ + "/no.tar").status().code(), absl::StatusCode::kNotFound);
+  ASSERT_EQ(mkfifo((folder_ + "/pipe.tar").c_str(), 0600), 0);
+  for (const std::string where : {"/pipe.tar", "/*.tar"}) {
+    EXPECT_THAT(std::string(OpenSamples(folder_ + where).status().message()),
+                HasSubstr("/pipe.tar is a named pipe, not a regular file"));
+    unlink((folder_ + "/bad.tar").c_str());
+  }
+}
+
+// Of each shard what is whole is read. What is cut is a sample that cannot be loaded.
+TEST_F(TarDatasetTest, DamageIsASampleThatCannotBeLoaded) {
+  const std::string png = Png(8);
+  const std::string good =
+      MakeTar({{"0.png", png}, {"0.txt", "zero"}, {"1.png", png}, {"1.txt", "one"}});
+  ASSERT_LE(png.size(), 512u);
+  Write("s-0.tar", good);
+  Write("s-1.tar", good.substr(0, 2560 + 10));  // within the second image
+  Write("s-2.tar", good.substr(0, 3584 + 2));   // within its caption
+  Write("s-3.tar", good.substr(0, 2048));       // between members
+  Write("s-4.tar", "version https://git-lfs.github.com/spec/v1\n");
+  auto dataset = TarDataset::Open(folder_ + "/s-{0..4}.tar");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ((*dataset)->size(), 9);
+  EXPECT_THAT((*dataset)->notes(),
+              testing::ElementsAre(HasSubstr(
+                  "4 of 5 shards are damaged and read as far as possible, the first: " + folder_ +
+                  "/s-1.tar: at byte 2048 of 2570: member 1.png of ")));
+  const int readable[] = {0, 1, 2, 4, 6};
+  for (const int i : readable) EXPECT_TRUE((*dataset)->LoadImage(i).ok()) << i;
+  const auto error = [&](int i) {
+    return std::string((*dataset)->LoadCaptions(i).status().message()) + "; " +
+           std::string((*dataset)->LoadImage(i).status().message());
+  };
+  EXPECT_THAT((*dataset)->LoadImage(3).status().ToString(),
+              HasSubstr("/s-1.tar: 1.png: cut off: it has "));
+  EXPECT_FALSE((*dataset)->LoadImageSize(3).ok());
+  EXPECT_THAT(error(5), HasSubstr("/s-2.tar: 1.txt: cut off: it has 3 bytes, of which the file "
+                                  "ends after 2"));
+  EXPECT_THAT(error(7), HasSubstr("/s-3.tar: at byte 2048 of 2048: the file ends without"));
+  EXPECT_THAT(error(8), HasSubstr("/s-4.tar: not a tar archive but a Git LFS pointer: "));
+  EXPECT_EQ((*dataset)->image_path(8), folder_ + "/s-4.tar");
+  // They count against the limit of corrupt samples.
+  DataLoaderOptions options;
+  options.image_size = 8;
+  options.global_batch = 9;
+  options.prefetch_threads = 0;
+  std::vector<float> pixels(9 * 8 * 8 * 3);
+  for (const int max_corrupt : {4, 3}) {
+    options.max_corrupt = max_corrupt;
+    const auto loader =
+        DataLoader::Create(TarDataset::Open(folder_ + "/s-{0..4}.tar").value(), options);
+    ASSERT_TRUE(loader.ok()) << loader.status();
+    EXPECT_EQ((*loader)->LoadPixels(0, {0, 9}, pixels.data()).ok(), max_corrupt == 4);
+    if (max_corrupt == 4) {
+      EXPECT_EQ((*loader)->Quarantine().size(), 4u);
+    }
+  }
+}
+
+TEST_F(TarDatasetTest, OfTwoMembersForAPartTheLastCounts) {
+  Write("a.tar", MakeTar({{"0.png", Png(8)}, {"0.txt", "x"}, {"0.jpg", Png(9)}, {"0.txt", "y"}}));
+  const auto dataset = TarDataset::Open(folder_ + "/a.tar");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ((*dataset)->size(), 1);
+  EXPECT_EQ((*dataset)->LoadImage(0)->width, 9);
+  EXPECT_EQ((*dataset)->LoadCaptions(0)->front(), "y");
+  EXPECT_THAT(
+      (*dataset)->notes(),
+      testing::ElementsAre("2 members replaced by later ones of the same samples: 0.png, 0.txt"));
+}
+
+TEST_F(TarDatasetTest, KeysMayHaveDots) {
+  Write("a.tar", MakeTar({{"x/22.05.png", Png(8)},
+                          {"x/22.05.txt", "five"},
+                          {"x/22.06.PNG", Png(9)},
+                          {"x/22.06.txt", "six"},
+                          {"x/22.06.cond.png", Png(3)},
+                          {"a.png", Png(10)},
+                          {"a.txt", "a"},
+                          {"a.mask.png", Png(8)},
+                          {"a.mask.json", "{}"},
+                          {"v1.cls", "5"},
+                          {"v1.5.webp", Png(11)},
+                          {"v1.5.caption", "v"}}));
+  const auto dataset = TarDataset::Open(folder_ + "/a.tar");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ((*dataset)->size(), 4);
+  const char* const captions[] = {"five", "six", "a", "v"};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ((*dataset)->LoadCaptions(i)->front(), captions[i]);
+    EXPECT_EQ((*dataset)->LoadImage(i)->width, 8 + i);
+  }
+  EXPECT_EQ((*dataset)->image_path(0), folder_ + "/a.tar: x/22.05.png");
+  EXPECT_EQ((*dataset)->LoadCondition(1)->width, 3);
+  EXPECT_FALSE((*dataset)->has_condition(0));
+  EXPECT_THAT((*dataset)->notes(),
+              testing::ElementsAre(HasSubstr("2 members with several dots in the name not read "
+                                             "beside members of the same key, as WebDataset has "
+                                             "it: a.mask.png, a.mask.json")));
+}
+
+TEST_F(TarDatasetTest, JoinedArchivesHaveTheirOwnKeys) {
+  const std::string one = MakeTar({{"0.png", Png(8)}, {"0.txt", "one"}});
+  const std::string two = MakeTar({{"0.png", Png(9)}, {"0.txt", "two"}});
+  Write("a.tar", one + two);
+  const auto dataset = TarDataset::Open(folder_ + "/a.tar");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  ASSERT_EQ((*dataset)->size(), 2);
+  EXPECT_EQ((*dataset)->LoadCaptions(1)->front(), "two");
+  EXPECT_EQ((*dataset)->LoadImage(1)->width, 9);
+  EXPECT_EQ((*dataset)->image_path(0), folder_ + "/a.tar: 0.png");
+  EXPECT_EQ((*dataset)->image_path(1), folder_ + "/a.tar: 0.png (archive 2)");
+  EXPECT_NE((*dataset)->LoadIdentity(0).value(), (*dataset)->LoadIdentity(1).value());
+  EXPECT_THAT((*dataset)->notes(), testing::IsEmpty());
+  Write("a.tar", one + "and a signature");
+  EXPECT_THAT((*TarDataset::Open(folder_ + "/a.tar"))->notes(),
+              testing::ElementsAre(HasSubstr("not all is read of 1 shard, the first: " + folder_ +
+                                             "/a.tar: 15 bytes from byte ")));
+}
+
+TEST_F(TarDatasetTest, LinksAreCounted) {
+  Write("a.tar", TarEntry("1.png", "", '2') + TarEntry("1.txt", "", '1') +
+                     MakeTar({{"0.png", Png(8)}, {"0.txt", "x"}}));
+  EXPECT_THAT(
+      (*TarDataset::Open(folder_ + "/a.tar"))->notes(),
+      testing::ElementsAre("2 links not followed; tar --dereference packs the files instead"));
+}
+
+TEST_F(TarDatasetTest, AJsonMemberMayHaveSeveralCaptions) {
+  Write("a.tar", MakeTar({{"0.png", Png(8)},
+                          {"0.json", "{\"caption\": [\"one\", \"two\"], \"score\": NaN}"},
+                          {"1.png", Png(8)},
+                          {"1.json", "{\"caption\": \"one\", "},
+                          {"2.png", Png(8)},
+                          {"2.json", std::string(100'000, '[')}}));
+  const auto dataset = TarDataset::Open(folder_ + "/a.tar");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_THAT((*dataset)->LoadCaptions(0).value(), testing::ElementsAre("one", "two"));
+  EXPECT_THAT(std::string((*dataset)->LoadCaptions(1).status().message()),
+              HasSubstr("/a.tar: 1.json: line 1, column "));
+  EXPECT_THAT(std::string((*dataset)->LoadCaptions(2).status().message()),
+              HasSubstr("/a.tar: 2.json: line 1, column 101: more than 100 nested"));
+}
+
+TEST_F(TarDatasetTest, WhatLoadingFindsIsCounted) {
+  Write("a.tar", MakeTar({{"0.png", ReadFile("data/testdata/alpha.png").value()},
+                          {"0.txt", "x"},
+                          {"1.png", Png(8)},
+                          {"1.txt", "caf\xe9"}}));
+  const auto dataset = TarDataset::Open(folder_ + "/a.tar");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_THAT((*dataset)->findings(), testing::IsEmpty());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE((*dataset)->LoadImage(i).ok());
+    EXPECT_TRUE((*dataset)->LoadCaptions(i).ok());
+  }
+  EXPECT_THAT((*dataset)->findings(),
+              testing::ElementsAre(HasSubstr("1 image has transparent pixels, which white shows "
+                                             "through: a.tar: 0.png"),
+                                   HasSubstr("1 caption is not UTF-8")));
+}
+
+TEST_F(TarDatasetTest, OpenSamplesSaysWhichImagesShardsHide) {
+  Write("a.png", Png(8));
+  Write("a.txt", "x");
+  Write("0.tar", MakeTar({{"0.png", Png(8)}, {"0.txt", "tar"}}));
+  EXPECT_THAT(
+      (*OpenSamples(folder_))->notes(),
+      testing::ElementsAre("only the .tar files are read, and not 1 image beside them: a.png"));
+  EXPECT_THAT((*OpenSamples(folder_ + "/0.tar"))->notes(), testing::IsEmpty());
 }
 
 TEST_F(TarDatasetTest, OpenSamplesKnowsTheKinds) {
   EXPECT_FALSE(OpenSamples(folder_).ok());
   Write("0.tar", MakeTar({{"0.png", Png(8)}, {"0.txt", "tar"}}));
-  EXPECT_EQ((*OpenSamples(folder_))->LoadCaption(0).value(), "tar");
+  EXPECT_EQ((*OpenSamples(folder_))->LoadCaptions(0)->front(), "tar");
   Write("m.png", Png(8));
   Write("metadata.jsonl", "{\"file_name\": \"m.png\", \"text\": \"folder\"}");
-  EXPECT_EQ((*OpenSamples(folder_))->LoadCaption(0).value(), "folder");
+  EXPECT_EQ((*OpenSamples(folder_))->LoadCaptions(0)->front(), "folder");
 }
 
 // Training sees the same from shards as from the folder that they were packed from.
@@ -176,10 +350,10 @@ TEST_F(TarDatasetTest, CaptionsMayBeOptional) {
   options.default_caption = "a sks";
   const auto dataset = OpenSamples(folder_ + "/a.tar", options);
   ASSERT_TRUE(dataset.ok()) << dataset.status();
-  EXPECT_EQ((*dataset)->LoadCaption(0).value(), "a sks");
-  EXPECT_EQ((*dataset)->LoadCaption(1).value(), "one");
-  EXPECT_EQ((*dataset)->LoadCaption(2).value(), "a sks");
-  EXPECT_FALSE((*dataset)->LoadCaption(3).ok());
+  EXPECT_EQ((*dataset)->LoadCaptions(0)->front(), "a sks");
+  EXPECT_EQ((*dataset)->LoadCaptions(1)->front(), "one");
+  EXPECT_EQ((*dataset)->LoadCaptions(2)->front(), "a sks");
+  EXPECT_FALSE((*dataset)->LoadCaptions(3).ok());
   EXPECT_THAT((*dataset)->notes(),
               testing::ElementsAre("1 of the 4 images have no .txt, .caption or .json and get the "
                                    "caption \"a sks\""));
@@ -218,7 +392,7 @@ TEST_F(TarDatasetTest, OpenSamplesReadsACsvBesideShards) {
   Write("0.tar", MakeTar({{"0.png", Png(8)}, {"0.txt", "tar"}}));
   Write("m.png", Png(8));
   Write("metadata.csv", "file_name,text\nm.png,folder\n");
-  EXPECT_EQ((*OpenSamples(folder_))->LoadCaption(0).value(), "folder");
+  EXPECT_EQ((*OpenSamples(folder_))->LoadCaptions(0)->front(), "folder");
 }
 
 }  // namespace

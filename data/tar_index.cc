@@ -6,23 +6,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/base/text/file_kind.h"
+#include "core/base/text/show.h"
 #include "data/file_part.h"
 
 namespace dpipe {
 namespace {
 
 constexpr int64_t kBlock = 512;
-
-// How compressed files begin. No name of a member does, except bzip2's "BZh", which is left out.
-struct Compression {
-  absl::string_view magic;
-  const char* program;
-};
-constexpr Compression kCompressions[] = {{"\x1f\x8b", "gzip"},
-                                         {"\xfd"
-                                          "7zX",
-                                          "xz"},
-                                         {"\x28\xb5\x2f\xfd", "zstd"}};
 
 // A field up to its first NUL.
 absl::string_view TextOf(absl::string_view field) { return field.substr(0, field.find('\0')); }
@@ -49,6 +40,23 @@ int64_t NumberOf(absl::string_view field) {
   }
   return std::all_of(field.begin(), field.end(), is_padding) ? value : -1;
 }
+
+bool IsZero(absl::string_view bytes) {
+  return bytes.find_first_not_of('\0') == absl::string_view::npos;
+}
+
+// Up to the next header; no size is over the file's.
+int64_t Padded(int64_t size) { return (size + kBlock - 1) / kBlock * kBlock; }
+
+// The programs that unpack what is compressed.
+struct Compression {
+  FileKind kind;
+  const char* program;
+};
+constexpr Compression kCompressions[] = {{FileKind::kGzip, "gzip"},
+                                         {FileKind::kBzip2, "bzip2"},
+                                         {FileKind::kXz, "xz"},
+                                         {FileKind::kZstd, "zstd"}};
 
 struct Header {
   std::string name;
@@ -117,40 +125,85 @@ class Indexer {
  public:
   Indexer(const InputFile& file, const TarLimits& limits) : file_(file), limits_(limits) {}
 
-  absl::StatusOr<std::vector<TarMember>> Run() {
-    DPIPE_RETURN_IF_ERROR(CheckNotCompressed());
-    for (int64_t count = 0;; ++count) {
+  absl::StatusOr<TarIndex> Run() {
+    DPIPE_RETURN_IF_ERROR(CheckIsTar());
+    index_.file_bytes = file_.size();
+    for (int64_t count = 0; index_.damage.empty(); ++count) {
       if (at_ + kBlock > file_.size()) {
-        return Error("the file ends without an end mark: it was cut off, or is no tar");
+        Damage("the file ends without an end mark: it was cut off");
+        break;
       }
       if (count >= limits_.max_members) {
         return absl::ResourceExhaustedError(
             absl::StrCat(file_.path(), ": more than ", limits_.max_members, " members"));
       }
       DPIPE_ASSIGN_OR_RETURN(const std::string block, file_.Read(at_, kBlock));
-      if (block.find_first_not_of('\0') == std::string::npos) return std::move(members_);
-      if (!ChecksumHolds(block)) return Error("the header's checksum is wrong");
-      DPIPE_RETURN_IF_ERROR(Take(ParseHeader(block)));
+      if (IsZero(block)) {
+        DPIPE_ASSIGN_OR_RETURN(const bool goes_on, SkipToNextArchive());
+        if (!goes_on) break;
+      } else if (!ChecksumHolds(block)) {
+        Damage("the header's checksum is wrong");
+      } else {
+        DPIPE_RETURN_IF_ERROR(Take(ParseHeader(block)));
+      }
     }
+    return std::move(index_);
   }
 
  private:
-  absl::Status CheckNotCompressed() const {
-    DPIPE_ASSIGN_OR_RETURN(const std::string start,
-                           file_.Read(0, std::min<int64_t>(file_.size(), 4)));
-    for (const Compression& compression : kCompressions) {
-      if (start.substr(0, compression.magic.size()) != compression.magic) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          file_.path(), ": compressed by ", compression.program,
-          ", where no member can be read without those before it; unpack it to a .tar first: ",
-          compression.program, " -d -k ", file_.path()));
+  // Looks at the first header only.
+  absl::Status CheckIsTar() const {
+    const int64_t num_bytes = std::min<int64_t>(file_.size(), kFileKindBytes);
+    DPIPE_ASSIGN_OR_RETURN(const std::string start, file_.Read(0, num_bytes));
+    const absl::string_view block = absl::string_view(start).substr(0, kBlock);
+    if (block.size() == kBlock && (IsZero(block) || ChecksumHolds(block))) return absl::OkStatus();
+    const FileKind kind = KindOfFile(start);
+    std::string what = absl::StrCat("not a tar archive but ", FileKindName(kind));
+    const absl::string_view advice = FileKindAdvice(kind);
+    if (kind == FileKind::kTar) {
+      what = absl::StrCat("at byte 0 of ", file_.size(),
+                          block.size() < kBlock ? ": cut off" : ": the header's checksum is wrong");
     }
-    return absl::OkStatus();
+    if (!advice.empty()) absl::StrAppend(&what, ": ", advice);
+    for (const Compression& compression : kCompressions) {
+      if (compression.kind != kind) continue;
+      what = absl::StrCat("compressed by ", compression.program,
+                          ", where no member can be read without those before it; unpack it to a "
+                          ".tar first: ",
+                          compression.program, " -d -k ", file_.path());
+    }
+    return absl::InvalidArgumentError(absl::StrCat(file_.path(), ": ", what));
   }
 
-  absl::Status Error(absl::string_view what) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file_.path(), ": at byte ", at_, " of ", file_.size(), ": ", what));
+  void Damage(absl::string_view what) {
+    index_.damage = absl::StrCat(file_.path(), ": at byte ", at_, " of ", file_.size(), ": ", what);
+  }
+
+  // From an end mark to the header of an archive behind it; false if there is none.
+  absl::StatusOr<bool> SkipToNextArchive() {
+    constexpr int64_t kPieceBytes = 64 << 10;
+    const int64_t begin = at_;
+    const int64_t end = std::min(file_.size(), begin + limits_.max_padding_bytes);
+    bool is_zero = true;
+    while (is_zero && at_ < end) {
+      DPIPE_ASSIGN_OR_RETURN(const std::string piece,
+                             file_.Read(at_, std::min(kPieceBytes, end - at_)));
+      const size_t first = piece.find_first_not_of('\0');
+      is_zero = first == std::string::npos;
+      at_ += is_zero ? piece.size() : first / kBlock * kBlock;
+    }
+    if (at_ == file_.size()) return false;
+    if (!is_zero && at_ + kBlock <= file_.size()) {
+      DPIPE_ASSIGN_OR_RETURN(const std::string block, file_.Read(at_, kBlock));
+      if (ChecksumHolds(block)) {
+        extension_ = {};
+        ++archive_;
+        return true;
+      }
+    }
+    index_.rest = absl::StrCat(file_.path(), ": ", file_.size() - at_, " bytes from byte ", at_,
+                               ", behind the end mark, are no archive and are not read");
+    return false;
   }
 
   // Goes on to the next header.
@@ -159,25 +212,27 @@ class Indexer {
     if (!is_extension && extension_.size >= 0) header.size = extension_.size;
     const int64_t begin = at_ + kBlock;
     if (header.size < 0) {
-      return Error(
-          absl::StrCat("the size of member ", header.name.substr(0, 100), " is no number"));
+      Damage(absl::StrCat("the size of member ", ShowText(header.name), " is no number"));
+      return absl::OkStatus();
     }
-    if (header.size > file_.size() - begin) {
-      return Error(absl::StrCat("member ", header.name.substr(0, 100), " of ", header.size,
-                                " bytes ends past the file"));
+    if (header.type == 'S') {
+      return absl::UnimplementedError(
+          absl::StrCat(file_.path(), ": ", ShowText(header.name), " is a sparse member"));
+    }
+    const bool is_cut = header.size > file_.size() - begin;
+    if (is_cut) {
+      Damage(absl::StrCat("member ", ShowText(header.name), " of ", header.size,
+                          " bytes ends past the file, which was cut off"));
     }
     if (is_extension) {
-      DPIPE_RETURN_IF_ERROR(TakeExtension(header, begin));
-    } else if (header.type == 'S') {
-      return absl::UnimplementedError(
-          absl::StrCat(file_.path(), ": ", header.name, " is a sparse member"));
-    } else if (header.type == '0' || header.type == '\0' || header.type == '7') {
-      DPIPE_RETURN_IF_ERROR(TakeMember(header, begin));
-      extension_ = {};
-    } else if (header.type != 'K' && header.type != 'g') {
-      extension_ = {};  // it was a folder's, or a link's
+      return is_cut ? absl::OkStatus() : TakeExtension(header, begin);
     }
-    at_ = begin + (header.size + kBlock - 1) / kBlock * kBlock;
+    const bool is_file = header.type == '0' || header.type == '\0' || header.type == '7';
+    index_.num_links += header.type == '1' || header.type == '2';
+    if (is_file) DPIPE_RETURN_IF_ERROR(TakeMember(header, begin));
+    // Of another kind it was a folder's, or a link's; 'K' and 'g' come before the member.
+    if (header.type != 'K' && header.type != 'g') extension_ = {};
+    if (!is_cut) at_ = begin + Padded(header.size);
     return absl::OkStatus();
   }
 
@@ -190,23 +245,32 @@ class Indexer {
     DPIPE_ASSIGN_OR_RETURN(const std::string bytes, file_.Read(begin, header.size));
     if (header.type == 'L') {
       extension_.path = std::string(TextOf(bytes));
+      at_ = begin + Padded(header.size);
       return absl::OkStatus();
     }
-    return ParsePax(bytes, &extension_) ? absl::OkStatus() : Error("a malformed pax header");
+    if (!ParsePax(bytes, &extension_)) {
+      Damage("a malformed pax header");
+    } else {
+      at_ = begin + Padded(header.size);
+    }
+    return absl::OkStatus();
   }
 
   absl::Status TakeMember(Header& header, int64_t begin) {
     if (!extension_.path.empty()) header.name = extension_.path;
     if (header.name.substr(0, 2) == "./") header.name.erase(0, 2);
     // A name that ends in a slash was a folder's before folders had a type.
-    if (header.name.empty()) return Error("a member without a name");
+    if (header.name.empty()) {
+      Damage("a member without a name");
+      return absl::OkStatus();
+    }
     if (header.name.back() == '/') return absl::OkStatus();
     if (static_cast<int64_t>(header.name.size()) > limits_.max_name_bytes) {
       return absl::ResourceExhaustedError(
           absl::StrCat(file_.path(), ": at byte ", at_, ": a name of ", header.name.size(),
                        " bytes, more than the limit of ", limits_.max_name_bytes));
     }
-    members_.push_back({std::move(header.name), begin, header.size});
+    index_.members.push_back({std::move(header.name), begin, header.size, archive_});
     return absl::OkStatus();
   }
 
@@ -214,13 +278,13 @@ class Indexer {
   const TarLimits& limits_;
   int64_t at_ = 0;  // of the next header
   Extension extension_;
-  std::vector<TarMember> members_;
+  int32_t archive_ = 0;
+  TarIndex index_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::vector<TarMember>> ReadTarIndex(const std::string& path,
-                                                    const TarLimits& limits) {
+absl::StatusOr<TarIndex> ReadTarIndex(const std::string& path, const TarLimits& limits) {
   DPIPE_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   return Indexer(file, limits).Run();
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/schedule/generators.h"
 #include "data/generator.h"
 #include "gmock/gmock.h"
@@ -17,6 +18,7 @@
 namespace dpipe {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int kSteps = 12;
@@ -196,7 +198,10 @@ TEST(BucketSetupTest, ThePlanIsForTheLargestSize) {
   EXPECT_EQ((*setup)->loader().SizeOf(job.profiled_step).height, 64);
   EXPECT_EQ(job.sizes.model_of(job.profiled_step), 0);
   EXPECT_EQ(job.sizes.others.size() + 1, (*setup)->loader().SizesInUse().size());
-  EXPECT_THAT((*setup)->Describe(), HasSubstr(", at 48 x 80, 56 x 72, 64 x 64, "));
+  EXPECT_THAT(
+      (*setup)->Describe(),
+      AllOf(HasSubstr(absl::StrCat(", in ", (*setup)->loader().SizesInUse().size(), " sizes")),
+            HasSubstr("\n          48 x 80 "), HasSubstr("\n          64 x 64 ")));
   const auto profile = ProfileJob(job, {1, 2}, nullptr, /*passes=*/1);
   EXPECT_TRUE(profile.ok()) << profile.status();
 }

@@ -112,6 +112,49 @@ TEST(KeepWorkTest, ALogThatCannotBeWrittenCostsNoStep) {
   EXPECT_TRUE(fs::exists(out + kModel));
 }
 
+// A disk that has room for the last checkpoint or for the model, but not for both, as one more
+// program on it would leave it.
+TEST(KeepWorkTest, OnASmallDiskTheModelOutranksTheLastCheckpoint) {
+  const std::string folder = FreshPath("small");
+  ASSERT_TRUE(MakeFolder(folder).ok());
+  const std::string train = absl::StrJoin(
+      Flags(folder + "/run", {"--save_every=0", "--samples=false", "--checkpoint_every=0"}), " ");
+  const ProgramOutcome run = RunProgram(
+      "/usr/bin/unshare",
+      {"--mount", "/bin/sh", "-c",
+       absl::StrCat("mount -t tmpfs -o size=44m none ", folder, " && echo mounted && tools/train ",
+                    train, "; echo exit $?; ls -R ", folder)},
+      /*deadline_s=*/240);
+  if (!absl::StrContains(run.out, "mounted")) GTEST_SKIP() << run.err;
+  EXPECT_THAT(run.out, HasSubstr("/run/unet:\nconfig.json\ndiffusion_pytorch_model.safetensors"));
+  // Which of the two is written first is a matter of time.
+  const bool gave_up = absl::StrContains(run.out, "is removed: the model, which counts more");
+  if (gave_up) {
+    EXPECT_THAT(run.out, AllOf(HasSubstr("exit 0\n"), Not(HasSubstr("MANIFEST"))));
+  } else {
+    EXPECT_THAT(run.out, AllOf(HasSubstr("exit 1\n"), HasSubstr("Saved:    " + folder + "/run")));
+    EXPECT_THAT(run.err, HasSubstr("the checkpoint of step 4 was not written"));
+  }
+}
+
+TEST(KeepWorkTest, ARunThatCannotSaveItsModelDoesNotBegin) {
+  const std::string folder = FreshPath("tiny");
+  ASSERT_TRUE(MakeFolder(folder).ok());
+  const std::string train = absl::StrJoin(Flags(folder + "/run", {}), " ");
+  const ProgramOutcome run =
+      RunProgram("/usr/bin/unshare",
+                 {"--mount", "/bin/sh", "-c",
+                  absl::StrCat("mount -t tmpfs -o size=12m none ", folder,
+                               " && echo mounted && exec tools/train ", train)},
+                 /*deadline_s=*/240);
+  if (!absl::StrContains(run.out, "mounted")) GTEST_SKIP() << run.err;
+  EXPECT_EQ(run.exit_code, 1) << run.out;
+  EXPECT_THAT(run.err,
+              HasSubstr("the model could not be saved in " + folder + "/run: it takes 13."));
+  EXPECT_THAT(run.err, HasSubstr("MiB free: make room, or choose another --out"));
+  EXPECT_THAT(run.out, Not(HasSubstr("Training:")));
+}
+
 // Files may be as large as the model's in bf16, but not as those of a checkpoint.
 TEST(KeepWorkTest, WithoutItsLastCheckpointARunHasItsModelAndFails) {
   const std::string out = FreshPath("last");

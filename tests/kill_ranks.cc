@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "gflags/gflags.h"
 
 DEFINE_int32(kills, 200, "number of processes to kill or freeze, one in each training run");
@@ -27,15 +28,17 @@ DEFINE_double(silence, 3, "seconds of silence after which a process counts as fr
 DEFINE_string(strategy, "diffusionpipe", "training strategy of the runs");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_string(folder, "/tmp/kill_ranks", "folder for the files of the experiment; emptied first");
+FLAG_RANGE(kills, 1, 1'000'000);
+FLAG_RANGE(freeze_every, 0, 1'000'000);
+FLAG_RANGE(while_training, 0, 1'000'000);
+FLAG_RANGE(processes, 2, 64);
+FLAG_RANGE(max_life_ms, 1, 3'600'000);
+FLAG_RANGE(death_deadline_ms, 1, 3'600'000);
+FLAG_RANGE(silence, 0.1, 3'600);
 
 namespace {
 
 absl::Status Run() {
-  DPIPE_RETURN_IF_ERROR(dpipe::CheckAtLeast({{"kills", FLAGS_kills, 1},
-                                             {"processes", FLAGS_processes, 2},
-                                             {"freeze_every", FLAGS_freeze_every, 0},
-                                             {"while_training", FLAGS_while_training, 0},
-                                             {"max_life_ms", FLAGS_max_life_ms, 1}}));
   dpipe::testlib::KillRanksOptions options;
   options.train_program = "tools/train";
   options.folder = FLAGS_folder;

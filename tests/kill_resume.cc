@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "gflags/gflags.h"
 
 DEFINE_int32(kills, 100, "number of times that the training run is killed");
@@ -22,14 +23,16 @@ DEFINE_int32(devices, 2, "number of devices to train on");
 DEFINE_string(strategy, "diffusionpipe", "training strategy of the run");
 DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
 DEFINE_string(folder, "/tmp/kill_resume", "folder for the files of the experiment; emptied first");
+FLAG_RANGE(kills, 1, 1'000'000);
+FLAG_RANGE(steps, 1, 1'000'000);
+FLAG_RANGE(checkpoint_every, 0, 1'000'000);
+FLAG_RANGE(max_life_ms, 1, 3'600'000);
+FLAG_RANGE(max_saving_ms, 0, 3'600'000);
+FLAG_RANGE(devices, 1, 1'024);
 
 namespace {
 
 absl::Status Run() {
-  DPIPE_RETURN_IF_ERROR(dpipe::CheckAtLeast({{"kills", FLAGS_kills, 1},
-                                             {"steps", FLAGS_steps, 1},
-                                             {"devices", FLAGS_devices, 1},
-                                             {"max_life_ms", FLAGS_max_life_ms, 1}}));
   dpipe::testlib::KillResumeOptions options;
   options.train_program = "tools/train";
   options.folder = FLAGS_folder;

@@ -19,6 +19,7 @@
 #include "core/comm/rendezvous/local_launcher.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "data/generator.h"
 #include "gflags/gflags.h"
 #include "models/trainable/training_setup.h"
@@ -32,6 +33,7 @@ DEFINE_bool(search, true,
             "besides pipelines over all processes, also run what each strategy's search chooses");
 DEFINE_int32(steps, 2, "number of training steps of each strategy");
 DEFINE_string(data, "/tmp/process_strategies", "folder for the built-in pictures");
+FLAG_RANGE(steps, 1, 1'000);
 
 namespace dpipe {
 namespace {

@@ -201,7 +201,7 @@ TEST_F(SuiteTest, AWrongCommandLineIsNoResult) {
   WriteSuite(kSuite);
   const ProgramOutcome suite = Suite({"--slow_down=-1"});
   EXPECT_EQ(suite.exit_code, 1);
-  EXPECT_THAT(suite.err, HasSubstr("--slow_down=-1 must not be negative; see --help"));
+  EXPECT_THAT(suite.err, HasSubstr("--slow_down=-1 must be at least 0; see --help"));
   EXPECT_EQ(Suite({"--frehs"}).exit_code, 1);
   const ProgramOutcome regress = RunProgram("bench/regress", {"--new=x", "--rounds=3"});
   EXPECT_EQ(regress.exit_code, 1);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "data/image_decode.h"
 #include "gmock/gmock.h"
@@ -324,6 +326,11 @@ TEST_P(BadToolFlagsTest, OneClearSentenceAndAnExitStatus) {
   EXPECT_EQ(run.exit_code, bad.exit_code) << run.out << run.err;
   EXPECT_THAT(run.err, HasSubstr(bad.message));
   EXPECT_FALSE(fs::exists(out));
+  // The test's own folder has a longer name than people's.
+  for (const auto line :
+       absl::StrSplit(absl::StrReplaceAll(run.err, {{::testing::TempDir(), "/"}}), '\n')) {
+    EXPECT_LE(line.size(), 300u) << line;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -340,6 +347,24 @@ INSTANTIATE_TEST_SUITE_P(
                 "--dtype=fp8: it must be one of fp32, bf16",
                 2},
         BadCase{"UnknownStrategy", "tools/train", {"--strategy=magic"}, "magic", 2},
+        BadCase{
+            "LongValue", "tools/train", {"--dtype=" + std::string(9000, 'x')}, "one of fp32", 2},
+        BadCase{
+            "LongModel", "tools/train", {"--model=" + std::string(9000, 'x')}, "unknown --model="},
+        BadCase{"ModelOfTheHub",
+                "tools/train",
+                {"--model=runwayml/stable-diffusion-v1-5"},
+                "huggingface-cli download runwayml/stable-diffusion-v1-5 --local-dir"},
+        BadCase{
+            "DataByUrl", "tools/train", {"--data=https://e.org/x.tar"}, "nothing is downloaded"},
+        BadCase{"OutputInData",
+                "tools/train",
+                {"--data=/usr", "--out=/usr/share/run"},
+                "--out=/usr/share/run lies in --data=/usr: what is written would become data"},
+        BadCase{"OutputOfOthersInData",
+                "tools/train",
+                {"--evaluation.data=/usr", "--log=/usr/log"},
+                "--log=/usr/log lies in --evaluation.data=/usr"},
         BadCase{
             "UnknownSchedule", "tools/train", {"--lr_schedule=steps"}, "--lr_schedule=steps", 2},
         BadCase{

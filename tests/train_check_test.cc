@@ -184,6 +184,23 @@ TEST_F(TrainCheckTest, TheBestModelIsKeptOverAllPartsOfARun) {
   EXPECT_FALSE(fs::exists(Out() + ".best.partial"));
 }
 
+// Nothing but files that are no images: found before the first step, by a check and a run alike.
+TEST_F(TrainCheckTest, RefusesImagesThatCannotBeDecoded) {
+  const std::string folder = scratch_.File("broken");
+  ASSERT_TRUE(MakeFolder(folder).ok());
+  for (const char* stem : {"/a", "/b"}) {
+    ASSERT_TRUE(WriteFileAtomically(folder + stem + ".png", "no image").ok());
+    ASSERT_TRUE(WriteFileAtomically(folder + stem + ".txt", "a circle").ok());
+  }
+  const ProgramOutcome check = Train({"--check", "--data=" + folder});
+  EXPECT_EQ(check.exit_code, 1) << check.out;
+  EXPECT_THAT(check.err, HasSubstr("none of its 2 images can be decoded; one of them: "));
+  const ProgramOutcome run = Train({"--data=" + folder});
+  EXPECT_EQ(run.exit_code, 1) << run.out;
+  EXPECT_EQ(LineOf(run.err, "train: "), LineOf(check.err, "train: "));
+  EXPECT_FALSE(fs::exists(Out()));
+}
+
 TEST_F(TrainCheckTest, RefusesWhatARunWouldRefuse) {
   ASSERT_TRUE(MakeFolder(Out()).ok());
   ASSERT_TRUE(WriteFileAtomically(scratch_.File("file"), "").ok());

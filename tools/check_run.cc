@@ -70,6 +70,9 @@ std::vector<std::string> WrittenBy(const TrainerOptions& options) {
                                     options.kept_profile_path,
                                     options.kept_cluster_path,
                                     options.setup.data.quarantine_path};
+  if (options.setup.max_aspect != 1 || options.setup.data.min_side > 0) {
+    paths.push_back(options.setup.data.sizes_path);
+  }
   if (options.keep_best) paths.push_back(options.best_out + "/");
   if (options.faults.num_dumps > 0) paths.push_back(options.faults.dump_folder + "/");
   if (options.sample_at_end || options.sample_every > 0) {

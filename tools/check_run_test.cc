@@ -52,7 +52,7 @@ TEST(CheckRunTest, AnOutlineHasStepsMemoryDiskAndFiles) {
   outline.global_batch = 8;
   outline.epochs = 0.78125;
   outline.device_bytes = {3 * kMiB, 5 * kMiB};
-  outline.disk.model_bytes = outline.disk.weights_bytes = kMiB;
+  outline.disk.model_bytes = kMiB;
   outline.place = {"/o", kGiB};
   outline.writes = {"/o/m.samples/", "/o/m/"};
   const std::string text = OutlineText(outline);

@@ -1,6 +1,7 @@
 #include "tools/config_flags.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -10,6 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/base/text/plain_text.h"
+#include "core/base/text/show.h"
 #include "core/command_line/did_you_mean.h"
 #include "core/command_line/word_wrap.h"
 #include "google/protobuf/io/tokenizer.h"
@@ -54,8 +57,8 @@ absl::StatusOr<const ConfigLeaf*> LeafOfFlag(const std::vector<ConfigLeaf>& leav
       return leaf;
     }
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no flag --", name, DidYouMean(name, FlagNames(leaves), "--")));
+  return absl::InvalidArgumentError(absl::StrCat("there is no flag --", ShowText(name),
+                                                 DidYouMean(name, FlagNames(leaves), "--")));
 }
 
 // What a value should have been, for messages.
@@ -116,6 +119,12 @@ bool StoreItem(const ConfigLeaf& leaf, const std::string& text, Message* holder)
   }
 }
 
+// 1000000000, not 1e+09.
+std::string BoundText(double bound) {
+  const bool is_whole = bound == std::floor(bound) && bound < 1e18;
+  return is_whole ? absl::StrCat(static_cast<int64_t>(bound)) : absl::StrCat(bound);
+}
+
 // "a number of at least 0 and less than 1".
 std::string Allowed(const ConfigLeaf& leaf) {
   if (leaf.info.choices_size() > 0) {
@@ -128,7 +137,7 @@ std::string Allowed(const ConfigLeaf& leaf) {
   std::vector<std::string> bounds;
   if (leaf.info.has_min()) bounds.push_back(absl::StrCat("at least ", leaf.info.min()));
   if (leaf.info.has_above()) bounds.push_back(absl::StrCat("more than ", leaf.info.above()));
-  if (leaf.info.has_max()) bounds.push_back(absl::StrCat("at most ", leaf.info.max()));
+  if (leaf.info.has_max()) bounds.push_back(absl::StrCat("at most ", BoundText(leaf.info.max())));
   if (leaf.info.has_below()) bounds.push_back(absl::StrCat("less than ", leaf.info.below()));
   return absl::StrCat(KindOf(leaf), bounds.empty() ? "" : ", ", absl::StrJoin(bounds, " and "));
 }
@@ -171,13 +180,17 @@ std::string Explained(const std::string& message, const Message& config) {
   if (type == nullptr) return message;
   std::vector<std::string> names;
   for (int i = 0; i < type->field_count(); ++i) names.push_back(type->field(i)->name());
-  return absl::StrCat("there is no field ", quoted[3], " in ", type->name(), "; it has ",
-                      absl::StrJoin(names, ", "));
+  const std::string suggestion = DidYouMean(quoted[3], names, "");
+  return absl::StrCat("there is no field ", ShowText(quoted[3]), " in ", type->name(),
+                      suggestion.empty() ? absl::StrCat("; it has ", ShowNames(names),
+                                                        "; --print_config shows the whole")
+                                         : suggestion);
 }
 
 }  // namespace
 
-absl::Status MergeConfigText(const std::string& text, const std::string& path, Message* config) {
+absl::Status MergeConfigText(const std::string& content, const std::string& path, Message* config) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, PlainText(content, path));
   google::protobuf::TextFormat::Parser parser;
   FirstParseError error;
   parser.RecordErrorsTo(&error);
@@ -205,7 +218,8 @@ absl::StatusOr<std::vector<ConfigFlag>> SplitFlags(const std::vector<std::string
   for (size_t i = 0; i < arguments.size(); ++i) {
     absl::string_view argument = arguments[i];
     if (!absl::ConsumePrefix(&argument, "-") || argument.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("unexpected argument '", arguments[i], "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("unexpected argument '", ShowText(arguments[i]), "'"));
     }
     absl::ConsumePrefix(&argument, "-");
     ConfigFlag flag;
@@ -236,8 +250,8 @@ absl::Status ApplyConfigFlag(const ConfigFlag& flag, Message* config) {
     }
     value = is_negated ? "false" : "true";
   } else if (is_negated) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", flag.name, "=", flag.value, ": --", flag.name, " takes no value"));
+    return absl::InvalidArgumentError(absl::StrCat("--", flag.name, "=", ShowText(flag.value),
+                                                   ": --", flag.name, " takes no value"));
   }
   Message* holder = MutableHolderOf(*leaf, config);
   std::vector<std::string> items = {value};
@@ -247,12 +261,12 @@ absl::Status ApplyConfigFlag(const ConfigFlag& flag, Message* config) {
   }
   for (const std::string& item : items) {
     if (!StoreItem(*leaf, item, holder)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--", flag.name, "=", value, ": '", item, "' is not ", Allowed(*leaf)));
+      return absl::InvalidArgumentError(absl::StrCat("--", flag.name, "=", ShowText(value), ": '",
+                                                     ShowText(item), "' is not ", Allowed(*leaf)));
     }
     if (!IsAllowed(leaf->info, item)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--", flag.name, "=", value, ": it must be ", Allowed(*leaf)));
+          absl::StrCat("--", flag.name, "=", ShowText(value), ": it must be ", Allowed(*leaf)));
     }
   }
   return absl::OkStatus();
@@ -268,7 +282,7 @@ absl::Status CheckConfig(const Message& config) {
     for (const std::string& item : items) {
       if (IsAllowed(leaf.info, item)) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat(leaf.path, "=", value, ": it must be ", Allowed(leaf)));
+          absl::StrCat(leaf.path, "=", ShowText(value), ": it must be ", Allowed(leaf)));
     }
   }
   return absl::OkStatus();
@@ -328,6 +342,14 @@ std::map<std::string, std::string> ConfigValues(const Message& config) {
 std::vector<std::string> ConfigPaths(const Message& config) {
   std::vector<std::string> paths;
   for (const ConfigLeaf& leaf : ConfigLeaves(*config.GetDescriptor())) paths.push_back(leaf.path);
+  return paths;
+}
+
+std::vector<std::string> ConfigTextFields(const Message& config) {
+  std::vector<std::string> paths;
+  for (const ConfigLeaf& leaf : ConfigLeaves(*config.GetDescriptor())) {
+    if (leaf.is_text() && leaf.info.choices().empty()) paths.push_back(leaf.path);
+  }
   return paths;
 }
 

@@ -19,8 +19,9 @@
 
 namespace dpipe::tools {
 
-// Merges a file's text into `config`; `path` is for messages, which name the line too.
-absl::Status MergeConfigText(const std::string& text, const std::string& path,
+// Merges a file's content, which may begin with UTF-8's byte-order mark, into `config`; `path` is
+// for messages, which name the line too.
+absl::Status MergeConfigText(const std::string& content, const std::string& path,
                              google::protobuf::Message* config);
 
 // A flag of a command line, as "name" and "value"; has_value is false for "--flip".
@@ -55,6 +56,9 @@ std::map<std::string, std::string> ConfigValues(const google::protobuf::Message&
 
 // The paths of the fields that hold a value, in order.
 std::vector<std::string> ConfigPaths(const google::protobuf::Message& config);
+
+// Those of them that hold any text: paths, names, prompts.
+std::vector<std::string> ConfigTextFields(const google::protobuf::Message& config);
 
 }  // namespace dpipe::tools
 

@@ -67,16 +67,22 @@ TEST(ConfigFlagsTest, ErrorsNameFlagValueAndWhatIsAllowed) {
             "there is no flag --image_size; did you mean --model.image_size?");
   EXPECT_EQ(ErrorOf({"--qqqq=3"}), "there is no flag --qqqq");
   EXPECT_EQ(ErrorOf({"steps=3"}), "unexpected argument 'steps=3'");
-  EXPECT_EQ(ErrorOf({"--steps"}), "--steps has no value; it must be a whole number, at least 0");
-  EXPECT_EQ(ErrorOf({"--steps=1.5"}), "--steps=1.5: '1.5' is not a whole number, at least 0");
-  EXPECT_EQ(ErrorOf({"--devices=99999999999"}),
-            "--devices=99999999999: '99999999999' is not a whole number, at least 0");
+  EXPECT_EQ(ErrorOf({"--steps"}),
+            "--steps has no value; it must be a whole number, at least 0 and at most 1000000000");
+  EXPECT_EQ(ErrorOf({"--steps=1.5"}),
+            "--steps=1.5: '1.5' is not a whole number, at least 0 and at most 1000000000");
+  EXPECT_EQ(
+      ErrorOf({"--devices=99999999999"}),
+      "--devices=99999999999: '99999999999' is not a whole number, at least 0 and at most 1024");
   EXPECT_EQ(ErrorOf({"--seed=-1"}), "--seed=-1: '-1' is not a whole number from 0 on");
   EXPECT_EQ(ErrorOf({"--flip=perhaps"}), "--flip=perhaps: 'perhaps' is not true or false");
   EXPECT_EQ(ErrorOf({"--noflip=true"}), "--noflip=true: --noflip takes no value");
-  EXPECT_EQ(ErrorOf({"--steps=-1"}), "--steps=-1: it must be a whole number, at least 0");
+  EXPECT_EQ(ErrorOf({"--steps=-1"}),
+            "--steps=-1: it must be a whole number, at least 0 and at most 1000000000");
+  EXPECT_EQ(ErrorOf({"--steps=1000000001"}),
+            "--steps=1000000001: it must be a whole number, at least 0 and at most 1000000000");
   EXPECT_EQ(ErrorOf({"--ema=1"}), "--ema=1: it must be a number, at least 0 and less than 1");
-  EXPECT_EQ(ErrorOf({"--lr=nan"}), "--lr=nan: it must be a number, more than 0");
+  EXPECT_EQ(ErrorOf({"--lr=nan"}), "--lr=nan: it must be a number, more than 0 and at most 1000");
   EXPECT_EQ(ErrorOf({"--dtype=fp8"}), "--dtype=fp8: it must be one of fp32, bf16");
   for (const char* flag : {"--lr.shape=cosin", "--lr_schedule=cosin"}) {
     EXPECT_EQ(ErrorOf({flag}), std::string(flag) +
@@ -108,9 +114,23 @@ TEST(ConfigFlagsTest, TextIsMergedAndItsErrorsNameTheLine) {
       error("seed: 1\noptimizer { rate: 2 }"),
       HasSubstr("f.textproto:2:17: there is no field rate in OptimizerConfig; it has lr, "));
   EXPECT_THAT(error("stepz: 3"),
-              HasSubstr("there is no field stepz in TrainConfig; it has model, "));
+              HasSubstr("there is no field stepz in TrainConfig; did you mean steps?"));
+  EXPECT_THAT(error("zzz: 3"),
+              HasSubstr("it has model, data, strategy, devices, global_batch and "));
   EXPECT_THAT(error("steps: many"), HasSubstr("f.textproto:1:"));
   EXPECT_THAT(error("seed: 1 {"), HasSubstr("f.textproto:1:"));
+}
+
+// As editors on Windows write it.
+TEST(ConfigFlagsTest, FilesWithByteOrderMarkAndCarriageReturnsAreRead) {
+  TrainConfig config;
+  const absl::Status status =
+      MergeConfigText("\xef\xbb\xbf# a run\r\nsteps: 3\r\nseed: 4\r\n", "f.textproto", &config);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(config.steps(), 3);
+  EXPECT_EQ(config.seed(), 4u);
+  EXPECT_THAT(std::string(MergeConfigText("\xff\xfes", "f.textproto", &config).message()),
+              HasSubstr("f.textproto is UTF-16"));
 }
 
 // What is stored with a run reads back as the same run, even if defaults change.

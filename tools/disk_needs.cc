@@ -9,6 +9,8 @@
 #include "core/base/bytes.h"
 #include "core/base/count.h"
 #include "models/config/model_index.h"
+#include "models/weights/copy_component.h"
+#include "models/weights/weight_files.h"
 #include "tools/set_aside.h"
 
 namespace dpipe::tools {
@@ -32,28 +34,46 @@ int64_t ParameterCount(const nn::Model& model, bool of_backbones) {
 }
 
 // What is copied from the model's folder: the components that are not written anew.
-int64_t CopiedBytes(const std::string& model_folder, const nn::Model& model, bool adapts) {
+models::ComponentSize CopiedSize(const std::string& model_folder, const nn::Model& model,
+                                 bool adapts) {
   std::set<std::string> names = {"scheduler", "text_encoder", "tokenizer", "unet", "vae"};
   const auto index = models::ReadModelIndex(model_folder);
   if (index.ok()) names.insert(index->components.begin(), index->components.end());
   for (int i : model.backbones()) {
     if (!adapts) names.erase(model.component(i).name);
   }
-  std::vector<std::string> folders;
-  for (const std::string& name : names) folders.push_back(absl::StrCat(model_folder, "/", name));
-  return BytesIn(folders);
+  models::ComponentSize all;
+  for (const std::string& name : names) {
+    const auto size =
+        models::SizeOfCopy(absl::StrCat(model_folder, "/", name), /*with_weights=*/true);
+    if (!size.ok()) continue;  // it is not there
+    all.bytes += size->bytes;
+    all.num_files += size->num_files + 1;
+  }
+  return all;
+}
+
+bool HasFrozenWeights(const std::string& model_folder) {
+  for (const char* name : {"unet", "vae", "text_encoder"}) {
+    if (models::HasWeights(absl::StrCat(model_folder, "/", name))) return true;
+  }
+  return false;
 }
 
 void SetModel(const TrainingRun& run, DiskNeeds* needs) {
+  // Its index, training.json, the file and folder of what is trained, and temporary ones.
+  constexpr int kOwnFiles = 8;
   const TrainerOptions& options = run.options();
   const nn::Model& model = run.setup().model().model();
   const int64_t size = StoredSize(options.format);
-  needs->weights_bytes = ParameterCount(model, /*of_backbones=*/true) * size;
   const bool adapts = options.setup.model.lora.rank > 0;
+  const models::ComponentSize copied = CopiedSize(options.setup.model_folder, model, adapts);
+  needs->model_bytes = ParameterCount(model, /*of_backbones=*/true) * size + copied.bytes;
+  needs->model_files = copied.num_files + kOwnFiles;
   // A folder of configurations alone has frozen weights made at random, which are written, too.
-  needs->model_bytes =
-      needs->weights_bytes + std::max(CopiedBytes(options.setup.model_folder, model, adapts),
-                                      ParameterCount(model, /*of_backbones=*/false) * size);
+  if (!HasFrozenWeights(options.setup.model_folder)) {
+    needs->model_bytes += ParameterCount(model, /*of_backbones=*/false) * size;
+  }
   const int kept = options.keep_best ? 2 : 1;
   const bool is_saved_again =
       (options.save_every > 0 && options.save_every < run.num_steps()) ||
@@ -121,15 +141,27 @@ DiskNeeds DiskNeedsOf(const TrainingRun& run) {
 
 absl::Status CheckDiskRoom(const DiskNeeds& needs, const WritePlace& place, const std::string& out,
                            const std::function<void(const std::string& line)>& say) {
+  if (place.free_files.has_value() && *place.free_files < needs.model_files) {
+    return absl::UnavailableError(
+        absl::StrCat("the model could not be saved in ", out, ": it has ", needs.model_files,
+                     " files and folders, but the file system of ", place.folder, " takes ",
+                     *place.free_files, " more: remove some, or choose another --out"));
+  }
   if (!place.free_bytes.has_value()) return absl::OkStatus();
   const int64_t free = *place.free_bytes + needs.there_bytes;
   const std::string has =
       absl::StrCat(place.folder, " has ", FormatBytes(*place.free_bytes), " free");
-  if (needs.weights_bytes > free) {
+  const int64_t least = needs.num_models * needs.model_bytes;
+  if (least > free) {
     // A disk that is full is not too little memory, for which programs have an exit code.
-    return absl::UnavailableError(absl::StrCat("the weights that are to be saved in ", out,
-                                               " take ", FormatBytes(needs.weights_bytes), ", but ",
-                                               has, ": choose another --out"));
+    return absl::UnavailableError(absl::StrCat(
+        "the model could not be saved in ", out, ": it takes ", FormatBytes(needs.model_bytes),
+        needs.num_models == 1 ? ""
+                              : absl::StrCat(", and ", needs.num_models,
+                                             " have to be there at a time, because one is replaced "
+                                             "when the next is complete (--save_every=0 saves it "
+                                             "at the end only)"),
+        "; but ", has, ": make room, or choose another --out"));
   }
   if (needs.total_bytes() > free) {
     say(absl::StrCat("Warning:  the run takes up to ", DescribeDiskNeeds(needs), "; but ", has));

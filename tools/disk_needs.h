@@ -14,9 +14,9 @@ namespace dpipe::tools {
 
 // Sizes in bytes. Logs are not counted; tens of kilobytes for a thousand steps.
 struct DiskNeeds {
-  int64_t weights_bytes = 0;  // trained weights as they are saved: no model's folder is smaller
-  int64_t model_bytes = 0;    // of a model's folder, about: frozen components are in it, too
-  int num_models = 1;         // at a time: also the one that is written while another is there
+  int64_t model_bytes = 0;  // of a model's folder, but for a few KiB: frozen components are in it
+  int64_t model_files = 0;  // in it, and folders
+  int num_models = 1;       // at a time: also the one that is written while another is there
   int64_t checkpoint_bytes = 0;
   int64_t num_checkpoints = 0;  // at a time, at most, likewise
   int64_t grid_bytes = 0;       // of a picture of samples, at most
@@ -36,8 +36,9 @@ int64_t MostCheckpoints(const CheckpointOptions& options, int64_t first_step, in
 // Of a run that is put together; of several processes the first's.
 DiskNeeds DiskNeedsOf(const TrainingRun& run);
 
-// Unavailable, with both values, where not even the weights have room in `place`, whatever the run
-// gives up; where all that it needs has not, `say` gets a warning. `out` is the model's folder.
+// Unavailable, with both values, if the models that must be there at a time have no room in
+// `place`, whatever else the run gives up: it could not be saved. If all that the run needs has
+// none, `say` gets a warning. `out` is the model's folder.
 absl::Status CheckDiskRoom(const DiskNeeds& needs, const WritePlace& place, const std::string& out,
                            const std::function<void(const std::string& line)>& say);
 

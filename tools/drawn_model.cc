@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/text/shell_quote.h"
 #include "data/image_decode.h"
 #include "data/image_resize.h"
 #include "models/cascade/cascade.h"
@@ -10,7 +11,6 @@
 #include "models/stable_diffusion/trainable.h"
 #include "models/trainable/load.h"
 #include "models/weights/weights.h"
-#include "tools/shell_quote.h"
 
 namespace dpipe::tools {
 namespace {

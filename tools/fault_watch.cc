@@ -53,6 +53,9 @@ std::vector<std::string> FaultWatch::Summary() const {
     lines.push_back(absl::StrCat("Skipped:  ", Count(num_skipped_, "step"),
                                  num_skipped_ == 1 ? " that was" : " that were", " not finite"));
   }
+  for (const std::string& finding : loader_->dataset().findings()) {
+    lines.push_back(absl::StrCat("Note:     ", finding));
+  }
   const std::vector<QuarantinedSample> images = loader_->Quarantine();
   if (images.empty()) return lines;
   lines.push_back(absl::StrCat("Skipped:  ", Count(images.size(), "image"),

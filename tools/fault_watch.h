@@ -40,7 +40,8 @@ class FaultWatch {
   int64_t num_skipped() const { return num_skipped_; }
   // What OnStep has to say since the last call, a line each. Not while a step runs.
   std::vector<std::string> TakeLines();
-  // How many steps were skipped and which images, for the end of the run; empty where none were.
+  // Returns how many steps were skipped and which images, and the data set's findings, for the end
+  // of the run; empty if there are none.
   std::vector<std::string> Summary() const;
 
  private:

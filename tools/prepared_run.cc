@@ -2,13 +2,17 @@
 
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/count.h"
 #include "core/base/file.h"
+#include "core/base/run_paths.h"
 #include "core/base/time.h"
 #include "core/report/progress.h"
+#include "data/outputs_apart.h"
+#include "tools/set_aside.h"
 #include "tools/trained_model.h"
 
 namespace dpipe::tools {
@@ -24,8 +28,33 @@ absl::Status CheckLength(const TrainerOptions& options) {
                                                  FormatDuration(options.time_limit_ns), ")"));
 }
 
+// That nothing that the run writes is a part of what it reads, or lies in its model's folder, which
+// is replaced as a whole.
+absl::Status CheckOutputsApart(const TrainerOptions& options) {
+  const models::TrainingDataOptions& data = options.setup.data;
+  const NamedPath read[] = {{"--data=", data.folder}, {"--evaluation.data=", data.held_out_folder}};
+  const NamedPath kept[] = {{"--log=", options.log_path},
+                            {"--data.cache=", options.setup.cache_folder}};
+  for (const NamedPath& source : read) {
+    DPIPE_RETURN_IF_ERROR(CheckNotInData({"--out=", options.out}, source));
+    for (const NamedPath& path : kept) DPIPE_RETURN_IF_ERROR(CheckNotInData(path, source));
+    for (const std::string& place : PlacesOfRun(options.out, options.log_path)) {
+      DPIPE_RETURN_IF_ERROR(CheckNotInData({"the run's output ", place}, source));
+      DPIPE_RETURN_IF_ERROR(CheckHasNoData({"the run's output ", place}, source));
+    }
+  }
+  for (const NamedPath& path : kept) {
+    if (path.path.empty() || !IsWithin(path.path, options.out)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.name, path.path, " lies in --out=", options.out,
+                     ", which is replaced as a whole; choose another place for it"));
+  }
+  return absl::OkStatus();
+}
+
 // Where the run writes; of its own folder, which all but the log lie in or beside.
 absl::StatusOr<WritePlace> CheckOutputs(const TrainerOptions& options) {
+  DPIPE_RETURN_IF_ERROR(CheckOutputsApart(options));
   DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options.out, options.setup.model_folder));
   // Which an earlier run may have left: it is set aside even where this one keeps none.
   DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options.best_out, options.setup.model_folder));

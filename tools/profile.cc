@@ -11,6 +11,7 @@
 #include "core/base/run_paths.h"
 #include "core/base/status.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/report/progress.h"
 #include "core/train/job.h"
 #include "gflags/gflags.h"
@@ -54,6 +55,11 @@ DEFINE_int32(passes, 15,
              "three, each after one or two passes to warm up");
 DEFINE_string(data, "", "folder of images with captions; empty: the built-in data set");
 DEFINE_string(output, "", "file for the profile, .textproto or .pb; empty: out/profile.textproto");
+FLAG_RANGE(image_size, 0, 4'096);
+FLAG_RANGE(devices, 0, 1'024);
+FLAG_RANGE(virtual_devices, 0, 1'024);
+FLAG_RANGE(frozen_quantum, 1, 65'536);
+FLAG_RANGE(passes, 1, 100'000);
 DEFINE_string(
     cluster, "",
     "file for the cluster, the measured cost of messages between the devices; empty: none");
@@ -87,7 +93,9 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(const std::vector<int>
   options.global_batch = std::max(batches.back(), FLAGS_frozen_quantum);
   options.frozen_quantum = FLAGS_frozen_quantum;
   DPIPE_ASSIGN_OR_RETURN(options.compute_dtype, ParseComputeDType(FLAGS_dtype));
-  options.init_random = FLAGS_init == "random";
+  if (FLAGS_init == "checkpoint") {
+    options.weights = models::TrainingSetupOptions::Weights::kFolder;
+  }
   return options;
 }
 
@@ -95,12 +103,7 @@ absl::Status CheckFlags() {
   DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"cpu", "cuda", "auto"}));
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
   DPIPE_RETURN_IF_ERROR(CheckChoice("init", FLAGS_init, {"random", "checkpoint"}));
-  DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseLocalBatches(FLAGS_local_batches).status()));
-  return CheckAtLeast({{"passes", FLAGS_passes, 1},
-                       {"frozen_quantum", FLAGS_frozen_quantum, 1},
-                       {"devices", FLAGS_devices, 0},
-                       {"virtual_devices", FLAGS_virtual_devices, 0},
-                       {"image_size", FLAGS_image_size, 0}});
+  return AsCommandLineError(ParseLocalBatches(FLAGS_local_batches).status());
 }
 
 absl::Status Main() {

@@ -5,11 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "core/base/file.h"
-#include "data/caption_text.h"
+#include "core/base/text/plain_text.h"
 
 namespace dpipe::tools {
 namespace {
+
+constexpr int64_t kMaxImages = 1'000'000;  // days of drawing
 
 void AddParts(const std::string& text, char separator, std::vector<std::string>* parts) {
   for (const absl::string_view part : absl::StrSplit(text, separator)) {
@@ -25,7 +26,7 @@ absl::StatusOr<std::vector<std::string>> CollectPrompts(const std::string& promp
   std::vector<std::string> prompts;
   AddParts(prompt, '|', &prompts);
   if (!file.empty()) {
-    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(file, /*max_bytes=*/1 << 24));
+    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file, /*max_bytes=*/1 << 24));
     AddParts(text, '\n', &prompts);
   }
   if (prompts.empty()) {
@@ -35,6 +36,14 @@ absl::StatusOr<std::vector<std::string>> CollectPrompts(const std::string& promp
   if (count < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("--count=", count, " images of a prompt; must be at least 1"));
+  }
+  const int64_t num_images = static_cast<int64_t>(prompts.size()) * count;
+  if (num_images > kMaxImages) {
+    return absl::InvalidArgumentError(absl::StrCat("--count=", count, " of each of ",
+                                                   prompts.size(),
+                                                   " prompts is more than the "
+                                                   "maximum of ",
+                                                   kMaxImages, " images"));
   }
   std::vector<std::string> repeated;
   for (const std::string& one : prompts) repeated.insert(repeated.end(), count, one);

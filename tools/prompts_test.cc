@@ -27,6 +27,14 @@ TEST(PromptsTest, LinesOfAFileComeAfterTheFlag) {
   EXPECT_EQ(*prompts, std::vector<std::string>({"first", "a green cross", "a | b"}));
 }
 
+TEST(PromptsTest, AFileMayBeUtf16) {
+  const std::string path = testing::TempDir() + "/utf16.txt";
+  std::string bytes = "\xff\xfe";
+  for (const char c : std::string("a cat\r\na dog\r\n")) bytes += {c, '\0'};
+  ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
+  EXPECT_EQ(CollectPrompts("", path, 1).value(), std::vector<std::string>({"a cat", "a dog"}));
+}
+
 TEST(PromptsTest, NothingToDrawIsAnError) {
   EXPECT_NE(CollectPrompts(" | ", "", 1).status().message().find("no prompt"), std::string::npos);
   EXPECT_NE(CollectPrompts("a", "", 0).status().message().find("--count=0"), std::string::npos);
@@ -50,6 +58,11 @@ TEST(PromptsTest, ExamplesCoverColoursShapesAndRelations) {
   EXPECT_EQ(colors.size(), static_cast<size_t>(kNumSceneColors));
   EXPECT_EQ(shapes.size(), static_cast<size_t>(kNumSceneShapes));
   EXPECT_EQ(relations.size(), 4u);
+}
+
+TEST(PromptsTest, MoreImagesThanAnybodyDrawsAreRefused) {
+  EXPECT_EQ(CollectPrompts("a|b", "", 600'000).status().message(),
+            "--count=600000 of each of 2 prompts is more than the maximum of 1000000 images");
 }
 
 }  // namespace

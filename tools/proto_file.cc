@@ -10,6 +10,8 @@
 namespace dpipe::tools {
 namespace {
 
+constexpr int64_t kMaxBinaryBytes = int64_t{2} << 30;  // what a protobuf message can have
+
 bool IsText(const std::string& path) {
   return absl::EndsWith(path, ".textproto") || absl::EndsWith(path, ".pbtxt");
 }
@@ -38,9 +40,10 @@ absl::Status CheckProtoPath(const std::string& path) {
 }
 
 absl::Status ReadProto(const std::string& path, google::protobuf::Message* message) {
+  // The names of pipes say nothing; what is piped is text.
+  if (IsText(path) || absl::StartsWith(path, "/dev/")) return ReadTextProto(path, message);
   DPIPE_RETURN_IF_ERROR(CheckProtoPath(path));
-  if (IsText(path)) return ReadTextProto(path, message);
-  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxBinaryBytes));
   if (message->ParseFromString(bytes)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", bytes.size(), " bytes are not a ",
                                                  message->GetTypeName(), " in the wire format"));

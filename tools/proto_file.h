@@ -3,6 +3,8 @@
 //   .textproto, .pbtxt   text, as people write it
 //   .pb, .binpb          the wire format, several times smaller
 //
+// Texts are also read from pipes (/dev/stdin, or <(...) of a shell).
+//
 // Files appear complete or not at all.
 #ifndef DPIPE_TOOLS_PROTO_FILE_H_
 #define DPIPE_TOOLS_PROTO_FILE_H_

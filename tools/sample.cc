@@ -12,10 +12,13 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/base/text/show.h"
+#include "core/base/usable_cpus.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "data/image_encode.h"
 #include "gflags/gflags.h"
 #include "models/diffusion/samplers/samplers.h"
+#include "models/stable_diffusion/image_grid.h"
 #include "models/stable_diffusion/sampler.h"
 #include "tools/drawn_model.h"
 #include "tools/prompts.h"
@@ -30,7 +33,8 @@ DEFINE_int32(count, 1, "number of images of each prompt");
 DEFINE_int32(steps, 30, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance scale; 1: no guidance");
 DEFINE_string(lora, "",
-              "file of low-rank adapters to draw with, or folder with one; empty: the model's own");
+              "file of low-rank adapters to draw with, or folder that diffusers, PEFT or training "
+              "here wrote; empty: the model's own");
 DEFINE_double(lora_scale, 1, "factor on the low-rank adapters");
 DEFINE_string(sampler, "folder",
               "sampler: folder (the scheduler of the model's folder), ddim, ddpm, dpm++, euler, "
@@ -46,6 +50,13 @@ DEFINE_int32(
     "number of images in a row; 0: --count, or where that is 1, about as many as there are rows");
 DEFINE_int32(zoom, 2, "factor by which images are enlarged in the PNG, 1 to 64");
 DEFINE_string(out, "", "PNG file to write, *.png; empty: out/samples.png");
+FLAG_RANGE(count, 1, 100'000);
+FLAG_RANGE(steps, 1, 10'000);
+FLAG_RANGE(guidance, 0, 1'000);
+FLAG_RANGE(lora_scale, -1'000, 1'000);
+FLAG_RANGE(devices, 0, 1'024);
+FLAG_RANGE(columns, 0, 100'000);
+FLAG_RANGE(zoom, 1, 64);
 
 namespace dpipe::tools {
 namespace {
@@ -55,8 +66,6 @@ constexpr char kUsage[] =
     "  bazel run //tools:sample -- --prompt=\"a large red circle|a small blue star\"\n";
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
-
-constexpr int kMaxZoom = 64;
 
 std::string OutPath() {
   return FLAGS_out.empty() ? OutputPath("out/samples.png") : UserPath(FLAGS_out);
@@ -82,21 +91,6 @@ absl::Status CheckFlags() {
   }
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(diffusion::ParseSampler(FLAGS_sampler).status()));
-  DPIPE_RETURN_IF_ERROR(CheckAtLeast({{"count", FLAGS_count, 1},
-                                      {"steps", FLAGS_steps, 1},
-                                      {"zoom", FLAGS_zoom, 1},
-                                      {"columns", FLAGS_columns, 0},
-                                      {"devices", FLAGS_devices, 0}}));
-  if (FLAGS_zoom > kMaxZoom) {
-    return CommandLineError(absl::StrCat("--zoom=", FLAGS_zoom, " must be at most ", kMaxZoom));
-  }
-  if (!(FLAGS_guidance >= 0)) {
-    return CommandLineError(absl::StrCat("--guidance=", FLAGS_guidance, " must be at least 0"));
-  }
-  if (!std::isfinite(FLAGS_lora_scale)) {
-    return CommandLineError(
-        absl::StrCat("--lora_scale=", FLAGS_lora_scale, " must be a finite number"));
-  }
   return CheckOut();
 }
 
@@ -137,7 +131,9 @@ absl::StatusOr<models::DrawRequest> RequestOf(const models::TrainableModel& mode
 }
 
 absl::StatusOr<std::vector<Image>> DrawAll(const DrawnModel& drawn, models::DrawRequest request) {
-  const int devices = FLAGS_devices > 0 ? FLAGS_devices : static_cast<int>(AllowedCores().size());
+  const UsableCpus cpus = FindUsableCpus();
+  if (cpus.is_limited()) std::printf("Note:     %s\n", cpus.Note().c_str());
+  const int devices = FLAGS_devices > 0 ? FLAGS_devices : cpus.count;
   DPIPE_ASSIGN_OR_RETURN(const auto shares, Device::PartitionCpu(devices));
   const auto owners = StartWorkers(shares);
   std::vector<DeviceWorker*> workers;
@@ -165,8 +161,11 @@ absl::Status Main() {
   DPIPE_ASSIGN_OR_RETURN(const models::DrawRequest request, RequestOf(*drawn.model, prompts));
   const std::string note = drawn.model->SamplerNote(request.options);
   if (!note.empty()) Say(absl::StrCat("Note:     ", note));
+  const models::GridLayout layout = {Columns(prompts.size()), /*margin=*/4, FLAGS_zoom};
+  const int side = drawn.model->image_size();
+  DPIPE_RETURN_IF_ERROR(models::CheckGrid(prompts.size(), {side, side}, layout));
   DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images, DrawAll(drawn, request));
-  const Image grid = models::MakeGrid(images, Columns(images.size()), /*margin=*/4, FLAGS_zoom);
+  const Image grid = models::MakeGrid(images, layout);
   DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(grid));
   const std::string out = OutPath();
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(out, png));

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
 #include "data/image_encode.h"
-#include "models/stable_diffusion/sampler.h"
+#include "models/stable_diffusion/image_grid.h"
 
 namespace dpipe::tools {
 
@@ -20,9 +20,10 @@ absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& mo
   if (!model.wants_conditions()) return request;
   const int size = model.image_size();
   const int count = std::min(16, loader->options().global_batch);
-  DPIPE_ASSIGN_OR_RETURN(request.prompts, loader->Captions(/*step=*/0, {0, count}));
+  const int64_t step = loader->order().first_step();
+  DPIPE_ASSIGN_OR_RETURN(request.prompts, loader->Captions(step, {0, count}));
   std::vector<float> pixels(static_cast<size_t>(count) * size * size * 3);
-  DPIPE_RETURN_IF_ERROR(loader->LoadConditions(/*step=*/0, {0, count}, pixels.data()));
+  DPIPE_RETURN_IF_ERROR(loader->LoadConditions(step, {0, count}, pixels.data()));
   for (int i = 0; i < count; ++i) {
     Image condition(size, size);
     const float* first = pixels.data() + i * condition.pixels.size();
@@ -68,7 +69,7 @@ absl::StatusOr<std::string> DrawSampleGrid(const models::TrainableModel& model,
       const std::vector<Image> images,
       model.Draw(weights, stoppable, workers, [task](double done) { task->OnProgress(done); }));
   const int columns = static_cast<int>(std::ceil(std::sqrt(static_cast<double>(images.size()))));
-  const Image grid = models::MakeGrid(images, columns, /*margin=*/4, /*zoom=*/2);
+  const Image grid = models::MakeGrid(images, {columns, /*margin=*/4, /*zoom=*/2});
   DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(grid));
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   const std::string path = absl::StrFormat("%s/step_%06d.png", folder, step);

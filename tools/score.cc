@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/usable_cpus.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/report/progress.h"
 #include "data/scene.h"
 #include "gflags/gflags.h"
@@ -31,6 +33,10 @@ DEFINE_uint64(scene_seed, 20000, "seed for the captions; the built-in data set h
 DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
 DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one for each core");
 DEFINE_string(json, "", "file to write the scores to as well");
+FLAG_RANGE(count, 1, 100'000);
+FLAG_RANGE(steps, 1, 10'000);
+FLAG_RANGE(guidance, 0, 1'000);
+FLAG_RANGE(devices, 0, 1'024);
 
 namespace dpipe::tools {
 namespace {
@@ -41,21 +47,16 @@ constexpr char kUsage[] =
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
-absl::Status CheckFlags() {
-  DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
-  if (!(FLAGS_guidance >= 0)) {
-    return CommandLineError(absl::StrCat("--guidance=", FLAGS_guidance, " must be at least 0"));
-  }
-  return CheckAtLeast(
-      {{"count", FLAGS_count, 1}, {"steps", FLAGS_steps, 1}, {"devices", FLAGS_devices, 0}});
-}
+absl::Status CheckFlags() { return AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()); }
 
 // Judges one model's images, and real ones, on the same captions.
 class Scorer {
  public:
   static absl::StatusOr<std::unique_ptr<Scorer>> Create(const models::StableDiffusion* model) {
     auto scorer = std::unique_ptr<Scorer>(new Scorer(model));
-    const int devices = FLAGS_devices > 0 ? FLAGS_devices : static_cast<int>(AllowedCores().size());
+    const UsableCpus cpus = FindUsableCpus();
+    if (cpus.is_limited()) std::printf("Note:     %s\n", cpus.Note().c_str());
+    const int devices = FLAGS_devices > 0 ? FLAGS_devices : cpus.count;
     DPIPE_ASSIGN_OR_RETURN(const auto shares, Device::PartitionCpu(devices));
     scorer->owners_ = StartWorkers(shares);
     for (const auto& worker : scorer->owners_) scorer->workers_.push_back(worker.get());

@@ -9,13 +9,16 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/usable_cpus.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/report/progress.h"
 #include "core/tensor/device_worker.h"
 #include "data/image_encode.h"
 #include "data/scene.h"
 #include "gflags/gflags.h"
 #include "models/stable_diffusion/folders.h"
+#include "models/stable_diffusion/image_grid.h"
 #include "models/stable_diffusion/sampler.h"
 #include "models/trainable/load.h"
 #include "nlohmann/json.hpp"
@@ -32,6 +35,11 @@ DEFINE_uint64(scene_seed, 20000, "seed for the scenes; the built-in data set has
 DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one for each core");
 DEFINE_string(picture, "", "PNG file for the picture; empty: out/score_control.png");
 DEFINE_string(json, "", "file to write the scores to as well");
+FLAG_RANGE(count, 1, 100'000);
+FLAG_RANGE(shown, 1, 1'000);
+FLAG_RANGE(steps, 1, 10'000);
+FLAG_RANGE(guidance, 0, 1'000);
+FLAG_RANGE(devices, 0, 1'024);
 DEFINE_string(
     images, "",
     "folder to write the shown images to that were drawn from an outline and a caption, with "
@@ -46,8 +54,6 @@ constexpr char kUsage[] =
 
 absl::Status CheckFlags() {
   DPIPE_RETURN_IF_ERROR(RequireFlag("model", FLAGS_model));
-  DPIPE_RETURN_IF_ERROR(CheckAtLeast(
-      {{"shown", FLAGS_shown, 1}, {"steps", FLAGS_steps, 1}, {"devices", FLAGS_devices, 0}}));
   if (FLAGS_count >= FLAGS_shown) return absl::OkStatus();
   return CommandLineError(
       absl::StrCat("--shown=", FLAGS_shown, " must be at most --count=", FLAGS_count));
@@ -58,7 +64,9 @@ class Judge {
  public:
   static absl::StatusOr<std::unique_ptr<Judge>> Create() {
     auto judge = std::unique_ptr<Judge>(new Judge());
-    const int devices = FLAGS_devices > 0 ? FLAGS_devices : static_cast<int>(AllowedCores().size());
+    const UsableCpus cpus = FindUsableCpus();
+    if (cpus.is_limited()) std::printf("Note:     %s\n", cpus.Note().c_str());
+    const int devices = FLAGS_devices > 0 ? FLAGS_devices : cpus.count;
     DPIPE_ASSIGN_OR_RETURN(const auto shares, Device::PartitionCpu(devices));
     judge->owners_ = StartWorkers(shares);
     for (const auto& worker : judge->owners_) judge->workers_.push_back(worker.get());
@@ -115,7 +123,7 @@ class Judge {
         FLAGS_picture.empty() ? OutputPath("out/score_control.png") : UserPath(FLAGS_picture);
     DPIPE_ASSIGN_OR_RETURN(
         const std::string png,
-        EncodePng(models::MakeGrid(shown_, FLAGS_shown, /*margin=*/3, /*zoom=*/2)));
+        EncodePng(models::MakeGrid(shown_, {FLAGS_shown, /*margin=*/3, /*zoom=*/2})));
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, png));
     std::printf("\nPicture:  %s\n", path.c_str());
     if (FLAGS_json.empty()) return absl::OkStatus();

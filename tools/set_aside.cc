@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
-#include "tools/shell_quote.h"
+#include "core/base/text/shell_quote.h"
 
 namespace dpipe::tools {
 namespace {
@@ -98,6 +98,15 @@ absl::StatusOr<RunAside> SetRunAside(const std::string& out, const std::string& 
   DPIPE_RETURN_IF_ERROR(SetCheckpointsAside(aside.out + kCheckpoints, checkpoints, &aside));
   aside.bytes = BytesIn(aside.paths);
   return aside;
+}
+
+std::vector<std::string> PlacesOfRun(const std::string& out, const std::string& log_path) {
+  std::vector<std::string> places;
+  for (const Renaming& renaming : RenamingsTo(out, log_path, /*ending=*/"")) {
+    places.push_back(renaming.from);
+  }
+  places.push_back(out + kCheckpoints);
+  return places;
 }
 
 absl::StatusOr<std::vector<std::string>> PathsOfRun(const std::string& out,

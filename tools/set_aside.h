@@ -25,6 +25,10 @@ struct RunAside {
 absl::StatusOr<RunAside> SetRunAside(const std::string& out, const std::string& log_path,
                                      CheckpointFolder* checkpoints);
 
+// Every place that a run with its model in `out` writes to, and SetRunAside may rename, whether it
+// is there or not: the model's folder, the checkpoints', and what lies beside them.
+std::vector<std::string> PlacesOfRun(const std::string& out, const std::string& log_path);
+
 // What SetRunAside would rename, by the names that it has now; empty where there is no run.
 absl::StatusOr<std::vector<std::string>> PathsOfRun(const std::string& out,
                                                     const std::string& log_path,

@@ -115,5 +115,12 @@ TEST_F(SetAsideTest, ALogElsewhereGoesWithIt) {
   EXPECT_THAT(SetAside().paths, IsEmpty());
 }
 
+TEST(PlacesOfRunTest, AreWhereARunWrites) {
+  const std::vector<std::string> places = PlacesOfRun("/o/m", "/l/log");
+  for (const char* place : {"/o/m", "/o/m.samples", "/o/m.checkpoints", "/o/m.best", "/l/log"}) {
+    EXPECT_THAT(places, ::testing::Contains(place));
+  }
+}
+
 }  // namespace
 }  // namespace dpipe::tools

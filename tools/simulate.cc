@@ -5,6 +5,7 @@
 
 #include "core/base/run_paths.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/emulation/compare_traces.h"
 #include "core/emulation/emulate.h"
 #include "core/sim/simulator.h"
@@ -26,6 +27,8 @@ DEFINE_double(
     time_scale, 0,
     "with --backend=emulated: least real time of a unit of emulated time; 0: as fast as possible");
 DEFINE_string(output, "", "file to write the trace to, for //tools:trace; empty: none");
+FLAG_RANGE(steps, 3, 1'000);
+FLAG_RANGE(time_scale, 0, 1'000);
 
 namespace dpipe::tools {
 namespace {
@@ -46,14 +49,7 @@ absl::Status CheckFlags() {
   DPIPE_RETURN_IF_ERROR(RequireFlag("plan", FLAGS_plan));
   DPIPE_RETURN_IF_ERROR(RequireFlag("profile", FLAGS_profile));
   DPIPE_RETURN_IF_ERROR(RequireFlag("cluster", FLAGS_cluster));
-  if (FLAGS_steps < 3 || FLAGS_steps > 1000) {
-    return CommandLineError("--steps=" + std::to_string(FLAGS_steps) + " must be from 3 to 1000");
-  }
   DPIPE_RETURN_IF_ERROR(CheckChoice("backend", FLAGS_backend, {"simulated", "emulated"}));
-  if (FLAGS_time_scale < 0) {
-    return CommandLineError("--time_scale=" + std::to_string(FLAGS_time_scale) +
-                            " must not be negative");
-  }
   return FLAGS_output.empty() ? absl::OkStatus() : AsCommandLineError(CheckProtoPath(FLAGS_output));
 }
 

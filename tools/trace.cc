@@ -11,6 +11,7 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/report/perfetto.h"
 #include "core/report/timeline_svg.h"
 #include "core/report/trace_index.h"
@@ -38,6 +39,9 @@ DEFINE_int32(first_step, -1, "first step to draw (.svg, .html); -1: two from the
 DEFINE_int32(steps, 2, "number of steps to draw, with --first_step");
 DEFINE_int32(devices, 0, "number of devices to draw, the first ones (.svg, .html); 0: all");
 DEFINE_string(output, "", "file to write: .svg, .html, or .json for ui.perfetto.dev");
+FLAG_RANGE(first_step, -1, 1'000);
+FLAG_RANGE(steps, 1, 1'000);
+FLAG_RANGE(devices, 0, 1 << 20);
 
 namespace dpipe::tools {
 namespace {
@@ -60,13 +64,6 @@ absl::Status CheckFlags() {
   if (!FLAGS_plan.empty()) {
     DPIPE_RETURN_IF_ERROR(RequireFlag("profile", FLAGS_profile));
     DPIPE_RETURN_IF_ERROR(RequireFlag("cluster", FLAGS_cluster));
-  }
-  if (FLAGS_steps < 1 || FLAGS_steps > 1000 || FLAGS_first_step > 1000) {
-    return CommandLineError(absl::StrCat("--steps=", FLAGS_steps, " must be from 1 to 1000, and ",
-                                         "--first_step=", FLAGS_first_step, " at most that"));
-  }
-  if (FLAGS_devices < 0) {
-    return CommandLineError(absl::StrCat("--devices=", FLAGS_devices, " must not be negative"));
   }
   for (const char* ending : {".svg", ".html", ".json"}) {
     if (absl::EndsWith(FLAGS_output, ending)) return absl::OkStatus();

@@ -11,14 +11,16 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "core/base/count.h"
+#include "core/base/out_of_memory.h"
 #include "core/base/stop_request.h"
+#include "core/base/text/shell_quote.h"
 #include "core/comm/rendezvous/end_with_job.h"
 #include "core/comm/rendezvous/process_group.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/standard_output.h"
 #include "models/config/model_index.h"
 #include "tools/check_run.h"
 #include "tools/config_flags.h"
-#include "tools/shell_quote.h"
 #include "tools/train_options.h"
 #include "tools/train_processes.h"
 #include "tools/trainer.h"
@@ -91,11 +93,12 @@ std::vector<std::string> NextCommands(const TrainConfig& config, const TrainerOp
   const auto index = models::ReadModelIndex(options.out);
   if (!index.ok()) return {};
   if (index->components.count("controlnet") > 0) {
-    return {absl::StrCat("bazel run //tools:score_control -- --model=", options.out)};
+    return {absl::StrCat("bazel run //tools:score_control -- ",
+                         ShellCommand({"--model=" + options.out}))};
   }
   if (index->class_name != "StableDiffusionPipeline") return {};
   const std::string model =
-      config.output().path().empty() ? "" : absl::StrCat(" --model=", options.out);
+      config.output().path().empty() ? "" : " " + ShellCommand({"--model=" + options.out});
   return {absl::StrCat("bazel run //tools:sample --", model,
                        " --prompt=\"a large red circle left of a small blue square\""),
           absl::StrCat("bazel run //tools:score --", model, " --untrained")};
@@ -105,7 +108,8 @@ void SayWhatIsNext(const TrainConfig& config, const TrainerOptions& options) {
   const std::vector<std::string> commands = NextCommands(config, options);
   if (!commands.empty()) Say("Next:     " + absl::StrJoin(commands, "\n          "));
   if (!options.tensorboard_folder.empty()) {
-    Say(absl::StrCat("          tensorboard --logdir ", options.tensorboard_folder));
+    Say(absl::StrCat("          tensorboard --logdir ",
+                     ShellCommand({options.tensorboard_folder})));
   }
 }
 
@@ -177,9 +181,12 @@ absl::StatusOr<int> Main(const std::vector<std::string>& arguments) {
 }  // namespace dpipe::tools
 
 int main(int argc, char** argv) {
+  dpipe::KeepStandardDescriptors();
+  dpipe::EndWhenOutOfMemory("train");
   // Whoever reads what this says may go (`| head`): training goes on, and so do its logs.
   std::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const absl::StatusOr<int> exit_code = dpipe::tools::Main(arguments);
-  return exit_code.ok() ? *exit_code : dpipe::ExitCode("train", exit_code.status());
+  return dpipe::FinishStandardOutput(
+      "train", exit_code.ok() ? *exit_code : dpipe::ExitCode("train", exit_code.status()));
 }

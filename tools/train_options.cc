@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "baselines/registry.h"
 #include "core/base/file.h"
+#include "core/base/local_path.h"
 #include "core/base/run_paths.h"
 #include "core/base/time.h"
 #include "core/command_line/command_line.h"
@@ -22,7 +23,7 @@ namespace dpipe::tools {
 namespace {
 
 absl::Status ReadConfigFile(const std::string& path, TrainConfig* config) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(UserPath(path)));
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFileOrPipe(UserPath(path)));
   return AsCommandLineError(MergeConfigText(text, path, config));
 }
 
@@ -111,6 +112,8 @@ absl::StatusOr<models::LoadModelOptions> ModelOptions(const TrainConfig& config)
     options.lora.scale =
         static_cast<float>(config.model().lora_alpha() / config.model().lora_rank());
   }
+  DPIPE_ASSIGN_OR_RETURN(options.lora_format,
+                         models::ParseLoraFormat(config.model().lora_format()));
   options.min_snr_gamma = config.objective().min_snr_gamma();
   options.self_conditioning = config.objective().self_conditioning() > 0;
   if (!config.objective().prediction_type().empty()) {
@@ -129,20 +132,33 @@ absl::StatusOr<models::TrainingDataOptions> DataOptions(
   models::TrainingDataOptions options;
   DPIPE_ASSIGN_OR_RETURN(options.folder, models::FindDataFor(model_folder, config.model().kind(),
                                                              config.data().path(), say));
+  options.file_column = config.data().file_column();
   options.caption_column = config.data().caption_column();
   if (config.data().optional_captions() || !config.data().default_caption().empty()) {
     options.default_caption = config.data().default_caption();
   }
+  options.min_side = config.data().min_side();
   options.random_flip = config.data().flip();
   options.random_crop = config.data().crop();
   options.max_corrupt = config.data().max_corrupt();
   options.max_corrupt_share = config.data().max_corrupt_share();
   if (!config.evaluation().data().empty()) {
+    DPIPE_RETURN_IF_ERROR(
+        CheckIsLocal("evaluation.data", config.evaluation().data(), HubKind::kDataset));
     options.held_out_folder = UserPath(config.evaluation().data());
   }
   options.held_out_share = config.evaluation().share();
   options.held_out_samples = config.evaluation().samples();
   return options;
+}
+
+// What "auto" means for a built-in model is what its name is for: to train one from scratch.
+models::TrainingSetupOptions::Weights WeightsOf(const ModelConfig& model) {
+  using Weights = models::TrainingSetupOptions::Weights;
+  if (model.init() == "checkpoint") return Weights::kFolder;
+  if (model.init() == "random") return Weights::kRandom;
+  const bool starts_anew = models::IsBuiltInModel(model.path()) && model.lora_rank() == 0;
+  return starts_anew ? Weights::kRandom : Weights::kFolderIfAny;
 }
 
 absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
@@ -172,7 +188,7 @@ absl::StatusOr<models::TrainingSetupOptions> SetupOptions(
   if (config.objective().self_conditioning() > 0) {
     options.self_conditioning_probability = config.objective().self_conditioning();
   }
-  options.init_random = config.model().init() == "random";
+  options.weights = WeightsOf(config.model());
   DPIPE_ASSIGN_OR_RETURN(options.model_folder, models::FindModelFolder(config.model().path()));
   DPIPE_ASSIGN_OR_RETURN(options.data, DataOptions(config, options.model_folder, say));
   return options;
@@ -233,6 +249,7 @@ void SetCheckpoints(const CheckpointConfig& config, TrainerOptions* options) {
   checkpoints.resume = is_folder ? UserPath(resume) : resume;
   checkpoints.plan_anew = config.replan();
   checkpoints.allow_config_change = config.allow_config_change();
+  checkpoints.allow_data_change = config.allow_data_change();
   checkpoints.defaults = ConfigValues(TrainConfig());
 }
 
@@ -286,8 +303,13 @@ absl::Status CheckTrainConfig(const TrainConfig& config) {
   }
   if (config.model().lora_rank() > 0 && config.model().init() == "random") {
     return CommandLineError(absl::StrCat("--model.lora_rank=", config.model().lora_rank(),
-                                         " adapts a trained model, but --init=random; it goes "
-                                         "with --init=checkpoint"));
+                                         " adapts trained weights, but --init=random; leave --init "
+                                         "out, or set it to checkpoint"));
+  }
+  if (config.model().lora_rank() == 0 && config.model().lora_format() != "diffusers") {
+    return CommandLineError(absl::StrCat("--model.lora_format=", config.model().lora_format(),
+                                         " names adapters, but none are trained; it goes with "
+                                         "--model.lora_rank=N"));
   }
   if (config.minutes() > kMaxMinutes) {
     return CommandLineError(absl::StrFormat(
@@ -353,6 +375,7 @@ absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
   DPIPE_RETURN_IF_ERROR(SetSamples(config, &options));
   DPIPE_RETURN_IF_ERROR(SetOutputs(config.output(), &options));
   options.setup.data.quarantine_path = options.out + ".quarantine";
+  options.setup.data.sizes_path = options.out + ".image_sizes";
   SetCheckpoints(config.checkpoints(), &options);
   SetFaults(config.faults(), &options);
   SetJob(config.job(), &options);

@@ -1,6 +1,9 @@
 #include "tools/train_options.h"
 
+#include <stdlib.h>
+
 #include <filesystem>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -91,6 +94,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
                              "--init=checkpoint",
                              "--model.lora_rank=8",
                              "--model.lora_alpha=4",
+                             "--model.lora_format=kohya",
                              "--samples.sampler=dpm++"});
   ASSERT_TRUE(config.ok()) << config.status();
   const auto options = OptionsOf(*config, Silent);
@@ -104,6 +108,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->setup.model.zero_terminal_snr, true);
   EXPECT_EQ(options->setup.model.lora.rank, 8);
   EXPECT_EQ(options->setup.model.lora.scale, 0.5f);
+  EXPECT_EQ(options->setup.model.lora_format, models::LoraFormat::kKohya);
   EXPECT_EQ(options->draw.kind, diffusion::SamplerKind::kDpmSolver);
   EXPECT_EQ(options->setup.model.prediction_type, diffusion::PredictionType::kV);
   EXPECT_EQ(options->setup.data.max_corrupt, 3);
@@ -128,6 +133,51 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_TRUE(options->sample_prompts_are_examples);
   ASSERT_EQ(options->evaluation_quantiles.size(), 10u);
   EXPECT_DOUBLE_EQ(options->evaluation_quantiles[0], 0.05);
+}
+
+TEST(TrainOptionsTest, WeightsAreAFoldersOwnAndABuiltInModelsRandom) {
+  using Weights = models::TrainingSetupOptions::Weights;
+  const std::string folder = ::testing::TempDir();
+  const auto weights = [](std::vector<std::string> flags) {
+    flags.push_back("--data=/pictures");
+    const auto options = OptionsOf(*Parse(flags), Silent);
+    EXPECT_TRUE(options.ok()) << options.status();
+    return options->setup.weights;
+  };
+  EXPECT_EQ(weights({}), Weights::kRandom);
+  EXPECT_EQ(weights({"--model=" + folder}), Weights::kFolderIfAny);
+  EXPECT_EQ(weights({"--model=" + folder, "--init=random"}), Weights::kRandom);
+  EXPECT_EQ(weights({"--model=" + folder, "--init=checkpoint"}), Weights::kFolder);
+  EXPECT_EQ(weights({"--init=checkpoint"}), Weights::kFolder);
+  EXPECT_EQ(weights({"--model.lora_rank=4"}), Weights::kFolderIfAny);
+}
+
+// As shells leave them in --flag=~/x, and as a file has them.
+TEST(TrainOptionsTest, HomeFoldersAreExpandedInEveryPath) {
+  ASSERT_EQ(setenv("HOME", "/home/me", 1), 0);
+  const std::set<std::string> others = {"data.caption_column", "data.default_caption", "job.master",
+                                        "model.kind",          "samples.prompts",      "strategy"};
+  std::vector<std::string> flags, paths;
+  for (const std::string& field : ConfigTextFields(TrainConfig())) {
+    if (others.count(field) > 0) continue;
+    paths.push_back(field);
+    flags.push_back(absl::StrCat("--", field, "=~/", field));
+  }
+  EXPECT_THAT(paths, ::testing::IsSupersetOf({"model.path", "data.path", "output.path"}));
+  const auto options = OptionsOf(*Parse(flags), Silent);
+  ASSERT_TRUE(options.ok()) << options.status();
+  const models::TrainingSetupOptions& setup = options->setup;
+  const std::set<std::string> all = {
+      setup.model_folder,         setup.data.folder,     setup.data.held_out_folder,
+      setup.cache_folder,         setup.engines,         options->out,
+      options->log_path,          options->profile_path, options->cluster_path,
+      options->checkpoints.resume};
+  for (const std::string& path : paths) EXPECT_EQ(all.count("/home/me/" + path), 1u) << path;
+  const std::string config = ::testing::TempDir() + "/home.textproto";
+  ASSERT_TRUE(WriteFileAtomically(config, "data { path: '~/pictures' }").ok());
+  EXPECT_EQ(OptionsOf(*Parse({"--config=" + config}), Silent)->setup.data.folder,
+            "/home/me/pictures");
+  EXPECT_THAT(ErrorOf({"--config=~/none.textproto"}), HasSubstr("/home/me/none.textproto"));
 }
 
 TEST(TrainOptionsTest, WhereWeightsLagBehindNothingIsClippedAndThatIsSaid) {
@@ -194,7 +244,11 @@ TEST(TrainOptionsTest, NumbersAreFiniteAndTimeHasALimit) {
 
 TEST(TrainOptionsTest, ImpossibleCombinationsAreNamed) {
   EXPECT_THAT(ErrorOf({"--steps=0", "--minutes=0"}), HasSubstr("--steps=0 and --minutes=0"));
-  EXPECT_THAT(ErrorOf({"--model.lora_rank=4"}), HasSubstr("it goes with --init=checkpoint"));
+  EXPECT_THAT(ErrorOf({"--model.lora_rank=4"}), IsEmpty());
+  EXPECT_THAT(ErrorOf({"--model.lora_rank=4", "--init=random"}),
+              HasSubstr("adapts trained weights, but --init=random; leave --init out"));
+  EXPECT_THAT(ErrorOf({"--model.lora_format=kohya"}),
+              HasSubstr("--model.lora_format=kohya names adapters, but none are trained"));
   EXPECT_THAT(ErrorOf({"--evaluation.every=5"}), HasSubstr("needs held-out data"));
   EXPECT_THAT(ErrorOf({"--evaluation.keep_best"}),
               HasSubstr("--evaluation.keep_best needs held-out data"));

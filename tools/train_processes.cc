@@ -65,6 +65,7 @@ absl::StatusOr<std::unique_ptr<ProcessGroup>> JoinProcesses(const TrainConfig& c
   options.ranks_per_process = std::max(1, config.devices());
   options.join_deadline = absl::Seconds(config.job().join());
   options.silence = absl::Seconds(config.job().silence());
+  options.secret_file = config.job().secret_file();
   options.listener_fd = InheritedListener().value_or(-1);
   return ProcessGroup::Join(*job, options);
 }

@@ -6,12 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/open_file.h"
 #include "core/base/replace_folder.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/json.h"
+#include "core/base/text/shell_quote.h"
 #include "models/config/model_index.h"
 #include "models/stable_diffusion/folders.h"
-#include "nlohmann/json.hpp"
-#include "tools/shell_quote.h"
 
 namespace dpipe::tools {
 namespace {
@@ -41,11 +42,10 @@ std::string RecordJson(const TrainingRecord& record) {
 absl::StatusOr<TrainingRecord> ReadTrainingRecord(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kRecordFile);
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  DPIPE_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, path));
   const auto wrong = [&path](const char* what) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is no record of training: ", what));
   };
-  if (!json.is_object()) return wrong("it is no JSON object");
   TrainingRecord record;
   const auto steps = json.value("steps", nlohmann::json());
   if (!steps.is_number_integer()) return wrong("it has no number \"steps\"");
@@ -97,7 +97,9 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
   const std::string staged = folder + ".partial";
   std::error_code error;
   fs::remove_all(staged, error);  // of a run that was killed
-  absl::Status status = model.Save(staged, parameters, format);
+  absl::Status status = MakeParentFolder(staged);
+  if (status.ok()) status = MakeOwnFolder(staged);
+  if (status.ok()) status = model.Save(staged, parameters, format);
   if (status.ok()) status = WriteFileAtomically(staged + "/" + kRecordFile, RecordJson(record));
   if (status.ok()) status = ReplaceFolder(staged, folder);
   // Half a model is of no use, and takes room on a full disk.

@@ -9,6 +9,7 @@
 #include "core/base/count.h"
 #include "core/base/file.h"
 #include "core/base/stop_request.h"
+#include "core/base/write_place.h"
 #include "core/report/progress.h"
 #include "core/train/signal_files.h"
 #include "core/train/training_loop.h"
@@ -129,21 +130,54 @@ class Trainer {
   }
 
   // Whatever goes wrong, what has been learnt is saved as far as it can be; returns the first
-  // error.
+  // error, and with it what has become of the last checkpoint and of the model, if one has failed.
   absl::Status TrainAndSave() {
     absl::Status status = TrainAll();
     const bool trained = status.ok();
-    if (!run_->failed()) status.Update(SaveCheckpoint(/*is_last=*/true));
+    absl::Status checkpoint, model;
+    if (!run_->failed()) checkpoint = SaveCheckpoint(/*is_last=*/true);
     if (trained) {
-      status.Update(run_->EndSession());
-      status.Update(Save());
+      model = run_->EndSession();
+      model.Update(Save());
     }
-    status.Update(run_->checkpoints().Finish());
+    checkpoint.Update(run_->checkpoints().Finish());
+    if (!model.ok()) model = SaveAgain();
+    status.Update(SavedLast(trained, checkpoint, model));
     if (!trained || run_->failed()) return status;
     status.Update(GoOnAfter("the evaluation", Evaluate()));
     status.Update(KeepBest());
     if (options_.sample_at_end) status.Update(GoOnAfter("the sample grid", DrawSamples()));
     return status;
+  }
+
+  // The checkpoint that was being written may have taken the model's room. By now it is complete,
+  // or has given its room back; if that is not enough, a run that is done gives up its checkpoints,
+  // since nothing goes on from them.
+  absl::Status SaveAgain() {
+    absl::Status status = Save();
+    if (status.ok() || SignalNamed(result_.stopped_by) != 0) return status;
+    const auto free_bytes = [this]() -> std::optional<int64_t> {
+      const auto place = FindWritePlace(options_.out);
+      return place.ok() ? place->free_bytes : std::nullopt;
+    };
+    const int64_t bytes = prepared_->disk_needs().model_bytes;
+    return run_->checkpoints().MakeRoom(bytes, free_bytes) ? Save() : status;
+  }
+
+  // The errors of both, and what has become of the other one if only one has failed.
+  absl::Status SavedLast(bool trained, const absl::Status& checkpoint, const absl::Status& model) {
+    if (model.ok()) {
+      if (!checkpoint.ok() && trained) {
+        say_(absl::StrCat("Saved:    ", options_.out, ", the model of step ", result_.steps));
+      }
+      return checkpoint;
+    }
+    const std::string other =
+        checkpoint.ok() ? "; the last checkpoint has it: --resume=auto saves it, once there is room"
+                        : absl::StrCat("\n", checkpoint.message());
+    // A disk that is full is not too little memory, for which programs have an exit code.
+    return absl::UnavailableError(
+        absl::StrCat("the model was not saved: ", model.message(), other));
   }
 
   // "Training: 400 steps, at most 10 min 00 s; Ctrl-C saves and ends it".

@@ -9,14 +9,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "core/base/available_memory.h"
 #include "core/base/bytes.h"
 #include "core/base/count.h"
+#include "core/base/text/shell_quote.h"
 #include "core/base/time.h"
 #include "core/schedule/plan_io.h"
 #include "google/protobuf/text_format.h"
 #include "tools/set_aside.h"
-#include "tools/shell_quote.h"
 
 namespace dpipe::tools {
 namespace {
@@ -25,6 +26,7 @@ constexpr char kConfigFile[] = "config.textproto";
 constexpr char kPlanFile[] = "plan.textproto";
 constexpr char kSelfConditionedPlanFile[] = "self_conditioned_plan.textproto";
 constexpr char kRiskFlag[] = "--allow_config_change";
+constexpr char kDataFlag[] = "--allow_data_change";
 
 int64_t SizeOfCopy(const SessionState& state) {
   int64_t bytes = 0;
@@ -55,10 +57,21 @@ FieldPolicy ConfigPolicy(const std::string& field) {
           {"data.max_corrupt", FieldPolicy::kFree},
           {"data.max_corrupt_share", FieldPolicy::kFree},
           {"data.cache", FieldPolicy::kFree},
+          // How the model that is saved names its adapters.
+          {"model.lora_format", FieldPolicy::kFree},
+          // The checkpoint's weights take their place. (Adapters' frozen base is never random.)
+          {"model.init", FieldPolicy::kFree},
+          // Which data there is: see OrderFor.
+          {"data.path", FieldPolicy::kData},
+          {"data.file_column", FieldPolicy::kData},
+          {"data.caption_column", FieldPolicy::kData},
+          {"data.default_caption", FieldPolicy::kData},
+          {"data.optional_captions", FieldPolicy::kData},
+          {"data.min_side", FieldPolicy::kData},
           // Tensors of another shape, or of other names.
           {"model.", FieldPolicy::kFixed},
           {"optimizer.moments", FieldPolicy::kFixed},
-          // Which samples come, in which order, and what is drawn for them.
+          // In which order samples come, and what is drawn for them.
           {"data.", FieldPolicy::kFixed},
           {"seed", FieldPolicy::kFixed},
           {"global_batch", FieldPolicy::kFixed},
@@ -158,13 +171,14 @@ absl::Status TrainingCheckpoints::CheckConfig() const {
   saved.insert(options_.defaults.begin(), options_.defaults.end());
   const std::vector<FieldDifference> differences = CompareConfigs(saved, config_, ConfigPolicy);
   const absl::Status matches =
-      CheckDifferences(differences, options_.allow_config_change, kRiskFlag);
+      CheckDifferences(differences, {{FieldPolicy::kRisky, kRiskFlag, options_.allow_config_change},
+                                     {FieldPolicy::kData, kDataFlag, options_.allow_data_change}});
   if (!matches.ok()) {
     return absl::Status(matches.code(),
                         absl::StrCat(checkpoint_->folder(), ": ", matches.message()));
   }
   for (const FieldDifference& difference : differences) {
-    if (difference.policy == FieldPolicy::kRisky) {
+    if (difference.policy == FieldPolicy::kRisky || difference.policy == FieldPolicy::kData) {
       say_(absl::StrCat("Changed:  ", DescribeDifference(difference)));
     }
   }
@@ -193,25 +207,49 @@ absl::StatusOr<std::optional<TrainingPlans>> TrainingCheckpoints::SavedPlans(
   return std::optional<TrainingPlans>(std::move(plans));
 }
 
-absl::Status TrainingCheckpoints::CheckDataset(int64_t size, const std::string& fingerprint) const {
-  if (checkpoint_ == nullptr) return absl::OkStatus();
-  if (resumed()->dataset_size != size) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(checkpoint_->folder(), ": the data set had ", resumed()->dataset_size,
-                     " samples and has ", size, " now: they would come in another order"));
+std::string TrainingCheckpoints::FlagsOfNewRun() const {
+  // A checkpoint's folder is OUT.checkpoints/step_00000010.
+  const std::string parent = std::filesystem::path(checkpoint_->folder()).parent_path();
+  absl::string_view out = parent;
+  if (!absl::ConsumeSuffix(&out, ".checkpoints")) out = "OUT";
+  return ShellCommand({absl::StrCat("--model=", out), "--init=checkpoint"});
+}
+
+absl::StatusOr<DataOrder> TrainingCheckpoints::OrderFor(int64_t size,
+                                                        const std::string& fingerprint) const {
+  if (checkpoint_ == nullptr) return DataOrder();
+  const CheckpointInfo& saved = *resumed();
+  const bool has_other_samples =
+      !saved.data_fingerprint.empty() && saved.data_fingerprint != fingerprint;
+  if (saved.dataset_size == size && !has_other_samples) return saved.order;
+  if (options_.allow_data_change) {
+    DataOrder order;
+    order.first_step = saved.step;
+    if (saved.dataset_size > 0) {
+      order.epochs_before =
+          saved.order.EpochsAt(saved.step, saved.global_batch, saved.dataset_size);
+    }
+    say_(absl::StrCat("Order:    begins anew at step ", saved.step, ": the data set had ",
+                      saved.dataset_size, " samples and has ", size,
+                      saved.dataset_size == size ? " others" : "",
+                      " now; weights, optimizer, averages and step go on"));
+    return order;
   }
-  const std::string& saved = resumed()->data_fingerprint;
-  if (saved.empty() || saved == fingerprint) return absl::OkStatus();
-  const std::string change =
-      absl::StrCat("the data set's fingerprint: ", saved, " -> ", fingerprint);
+  if (saved.dataset_size != size) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        checkpoint_->folder(), ": the data set had ", saved.dataset_size, " samples and has ", size,
+        " now; ", kDataFlag, " goes on and begins a new order of the samples, ", FlagsOfNewRun(),
+        " begins a new run with the saved weights"));
+  }
   if (options_.allow_config_change) {
-    say_(absl::StrCat("Changed:  ", change));
-    return absl::OkStatus();
+    say_(absl::StrCat("Changed:  the data set's fingerprint: ", saved.data_fingerprint, " -> ",
+                      fingerprint));
+    return saved.order;
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat(checkpoint_->folder(), ": ", change, ": names, captions or sizes of its ", size,
-                   " samples are others than those of the run so far; with ", kRiskFlag,
-                   " it goes on with them"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      checkpoint_->folder(), ": names, captions or sizes of the data set's ", size,
+      " samples have changed; ", kRiskFlag, " goes on in the same order, ", kDataFlag,
+      " goes on in a new one, ", FlagsOfNewRun(), " begins a new run with the saved weights"));
 }
 
 absl::Status TrainingCheckpoints::Restore(LocalSession* session) {
@@ -288,6 +326,23 @@ absl::Status TrainingCheckpoints::WithWayOn(const absl::Status& status) const {
                                : absl::StrCat("goes on from step ", newest, ", the newest saved");
   return absl::UnavailableError(absl::StrCat(status.message(), "; --resume=auto ", from, ", once ",
                                              folder_->path(), " can be written"));
+}
+
+bool TrainingCheckpoints::MakeRoom(int64_t bytes,
+                                   const std::function<std::optional<int64_t>()>& free_bytes) {
+  const auto lacks_room = [&] { return free_bytes().value_or(bytes) < bytes; };
+  const auto steps = folder_->Steps();
+  if (!steps.ok() || !lacks_room()) return false;
+  int64_t removable = 0;
+  for (const int64_t step : *steps) removable += BytesIn({folder_->PathOf(step)});
+  if (*free_bytes() + removable < bytes) return false;
+  for (const int64_t step : *steps) {
+    if (!folder_->Remove(step).ok()) break;
+    say_(absl::StrCat("Warning:  ", folder_->PathOf(step),
+                      " is removed: the model, which counts more, needs its room"));
+    if (!lacks_room()) return true;
+  }
+  return false;
 }
 
 absl::Status TrainingCheckpoints::Finish() {

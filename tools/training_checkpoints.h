@@ -30,13 +30,14 @@ struct CheckpointOptions {
   std::string resume;
   bool plan_anew = false;            // although the saved plan would do
   bool allow_config_change = false;  // of fields that change the numbers: see ConfigPolicy
+  bool allow_data_change = false;    // of the data, whose order then begins anew
   ConfigFields defaults;             // of fields that a checkpoint of an earlier version has not
   bool read_only = false;            // only finds out what to go on from, and changes nothing
   bool stop_on_error = false;        // when a checkpoint cannot be written: else it goes on without
 };
 
-// What may be different when a run goes on: nothing of the model, the data and their order; what is
-// learnt and how fast if asked for; the rest as one likes.
+// What may be different when a run goes on: nothing of the model and of what is drawn; which data
+// there is, what is learnt and how fast if asked for; the rest as one likes.
 FieldPolicy ConfigPolicy(const std::string& field);
 
 // What steps run by.
@@ -79,9 +80,13 @@ class TrainingCheckpoints {
   // were asked for.
   absl::StatusOr<std::optional<TrainingPlans>> SavedPlans(
       const std::map<std::string, std::string>& plan_for);
-  // That the data set still has as many samples, and, unless a change is allowed, the same ones by
-  // their fingerprint (SampleSource::fingerprint), where the checkpoint has it.
-  absl::Status CheckDataset(int64_t size, const std::string& fingerprint) const;
+  // The order that the samples have from now on: the one from the first step on where the run
+  // begins. A run that goes on keeps its order if the data set still has as many samples, and the
+  // same ones by their fingerprint (SampleSource::fingerprint), as far as the checkpoint has it.
+  // Otherwise, with allow_data_change, a new order begins at the step that the run goes on from,
+  // which is said. With allow_config_change as many samples that are others keep the order.
+  // FailedPrecondition says which flags go on.
+  absl::StatusOr<DataOrder> OrderFor(int64_t size, const std::string& fingerprint) const;
   // Puts the saved state into a session that begins at the saved step, and lets go of the files:
   // what is removed later would else go on taking its place on the disk.
   absl::Status Restore(LocalSession* session);
@@ -95,6 +100,11 @@ class TrainingCheckpoints {
   // how long training had to wait.
   absl::Status Finish();
 
+  // After Finish, for a file of `bytes` that counts more than all checkpoints: removes them, the
+  // oldest first, until `free_bytes` says that there is room. Removes none if that would not make
+  // enough, or if it is not known. Returns whether there is room now that was not there before.
+  bool MakeRoom(int64_t bytes, const std::function<std::optional<int64_t>()>& free_bytes);
+
   const CheckpointOptions& options() const { return options_; }
 
  private:
@@ -103,6 +113,8 @@ class TrainingCheckpoints {
       : options_(options), config_(config), config_text_(config_text), say_(say) {}
   absl::Status Choose();
   absl::Status CheckConfig() const;
+  // "--model=OUT --init=checkpoint", for the run that the checkpoint belongs to.
+  std::string FlagsOfNewRun() const;
   absl::Status Tolerate(const absl::Status& status) const;
   // Adds to the error of the last save what can be done.
   absl::Status WithWayOn(const absl::Status& status) const;

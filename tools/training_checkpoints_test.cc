@@ -1,6 +1,7 @@
 #include "tools/training_checkpoints.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "core/train/checkpoint_folder.h"
@@ -14,6 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class TrainingCheckpointsTest : public ::testing::Test {
  protected:
@@ -30,6 +32,8 @@ class TrainingCheckpointsTest : public ::testing::Test {
     CheckpointContent content;
     content.info.step = content.info.num_updates = step;
     content.info.num_steps = 100;
+    content.info.global_batch = 4;
+    content.info.order = order_;
     content.info.dataset_size = 64;
     content.info.data_fingerprint = data_fingerprint_;
     content.info.config = config_;
@@ -57,6 +61,7 @@ class TrainingCheckpointsTest : public ::testing::Test {
   CheckpointOptions options_;
   ConfigFields config_ = {{"seed", "1"}, {"optimizer.lr", "0.001"}, {"output.path", "a"}};
   std::string data_fingerprint_ = "abc";
+  DataOrder order_;
   std::string said_, error_;
 };
 
@@ -142,7 +147,7 @@ TEST_F(TrainingCheckpointsTest, TheConfigurationMustMatch) {
   EXPECT_EQ(FirstStep("auto"), 10);
   config_["optimizer.lr"] = "0.002";
   EXPECT_EQ(FirstStep("auto"), -1);
-  EXPECT_THAT(error_, HasSubstr("with --allow_config_change alone it goes on with a change of "
+  EXPECT_THAT(error_, HasSubstr("only with --allow_config_change it goes on with a change of "
                                 "optimizer.lr: 0.001 -> 0.002"));
   options_.allow_config_change = true;
   EXPECT_EQ(FirstStep("auto"), 10);
@@ -181,29 +186,74 @@ TEST_F(TrainingCheckpointsTest, ThePlansAreKeptWhileTheyFit) {
   EXPECT_THAT(said_, HasSubstr("as asked for"));
 }
 
-TEST_F(TrainingCheckpointsTest, TheDataSetMustBeAsLarge) {
+TEST_F(TrainingCheckpointsTest, WhereNothingHasChangedTheOrderGoesOn) {
+  EXPECT_EQ((*Open("auto"))->OrderFor(64, "abc")->first_step, 0) << "a run that begins";
+  order_ = {7, 2.5};
   WriteCheckpoint(10);
-  const auto checkpoints = Open("auto");
-  ASSERT_TRUE(checkpoints.ok());
-  EXPECT_TRUE((*checkpoints)->CheckDataset(64, "abc").ok());
-  EXPECT_THAT(std::string((*checkpoints)->CheckDataset(65, "abc").message()),
-              HasSubstr("the data set had 64 samples and has 65 now"));
+  options_.allow_data_change = true;  // which then changes nothing
+  const auto order = (*Open("auto"))->OrderFor(64, "abc");
+  ASSERT_TRUE(order.ok()) << order.status();
+  EXPECT_EQ(order->first_step, 7);
+  EXPECT_EQ(order->epochs_before, 2.5);
+  EXPECT_THAT(said_, Not(HasSubstr("Order:")));
+}
+
+TEST_F(TrainingCheckpointsTest, ADataSetThatHasGrownIsRefusedWithBothWaysOn) {
+  options_.folder += "/my run.checkpoints";
+  WriteCheckpoint(10);
+  const std::string message((*Open("auto"))->OrderFor(65, "xyz").status().message());
+  EXPECT_THAT(
+      message,
+      HasSubstr("step_00000010: the data set had 64 samples and has 65 now; --allow_data_change "
+                "goes on and begins a new order of the samples, '--model="));
+  EXPECT_THAT(message, HasSubstr("/my run' --init=checkpoint begins a new run with the saved"));
+}
+
+TEST_F(TrainingCheckpointsTest, ADataSetThatHasGrownBeginsANewOrder) {
+  order_ = {2, 1.5};
+  WriteCheckpoint(10);
+  options_.allow_data_change = true;
+  const auto order = (*Open("auto"))->OrderFor(65, "xyz");
+  ASSERT_TRUE(order.ok()) << order.status();
+  EXPECT_EQ(order->first_step, 10);
+  EXPECT_EQ(order->epochs_before, 2) << "1.5 and 8 steps of 4 of 64";
+  EXPECT_THAT(said_, HasSubstr("Order:    begins anew at step 10: the data set had 64 samples and "
+                               "has 65 now; weights, optimizer, averages and step go on"));
 }
 
 TEST_F(TrainingCheckpointsTest, TheDataSetMustBeTheSame) {
   WriteCheckpoint(10);
-  EXPECT_THAT(std::string((*Open("auto"))->CheckDataset(64, "xyz").message()),
-              AllOf(HasSubstr("step_00000010: the data set's fingerprint: abc -> xyz"),
-                    HasSubstr("with --allow_config_change it goes on")));
+  EXPECT_THAT(
+      std::string((*Open("auto"))->OrderFor(64, "xyz").status().message()),
+      AllOf(HasSubstr("step_00000010: names, captions or sizes of the data set's 64 samples "
+                      "have changed"),
+            HasSubstr("--allow_config_change goes on in the same order"),
+            HasSubstr("--allow_data_change goes on in a new one"),
+            HasSubstr(" --init=checkpoint begins a new run")));
   options_.allow_config_change = true;
-  EXPECT_TRUE((*Open("auto"))->CheckDataset(64, "xyz").ok());
+  EXPECT_EQ((*Open("auto"))->OrderFor(64, "xyz")->first_step, 0);
   EXPECT_THAT(said_, HasSubstr("Changed:  the data set's fingerprint: abc -> xyz"));
+  options_.allow_data_change = true;
+  EXPECT_EQ((*Open("auto"))->OrderFor(64, "xyz")->first_step, 10);
+  EXPECT_THAT(said_, HasSubstr("had 64 samples and has 64 others now"));
 }
 
 TEST_F(TrainingCheckpointsTest, CheckpointsWithoutFingerprintAreOfAnyData) {
   data_fingerprint_.clear();
   WriteCheckpoint(10);
-  EXPECT_TRUE((*Open("auto"))->CheckDataset(64, "xyz").ok());
+  EXPECT_TRUE((*Open("auto"))->OrderFor(64, "xyz").ok());
+}
+
+TEST_F(TrainingCheckpointsTest, TheDataMayBeFoundElsewhereIfAskedFor) {
+  config_["data.path"] = "/a";
+  WriteCheckpoint(10);
+  config_["data.path"] = "/b";
+  EXPECT_EQ(FirstStep("auto"), -1);
+  EXPECT_THAT(error_, HasSubstr("only with --allow_data_change it goes on with a change of "
+                                "data.path: /a -> /b"));
+  options_.allow_data_change = true;
+  EXPECT_EQ(FirstStep("auto"), 10);
+  EXPECT_THAT(said_, HasSubstr("Changed:  data.path: /a -> /b"));
 }
 
 TEST(ConfigPolicyTest, IsWrittenDown) {
@@ -211,14 +261,50 @@ TEST(ConfigPolicyTest, IsWrittenDown) {
                             "optimizer.moments"}) {
     EXPECT_EQ(ConfigPolicy(field), FieldPolicy::kFixed) << field;
   }
+  for (const char* field : {"data.path", "data.min_side", "data.caption_column"}) {
+    EXPECT_EQ(ConfigPolicy(field), FieldPolicy::kData) << field;
+  }
   for (const char* field : {"optimizer.lr", "lr.shape", "steps", "dtype", "ema.decay",
                             "objective.min_snr_gamma", "a field of later"}) {
     EXPECT_EQ(ConfigPolicy(field), FieldPolicy::kRisky) << field;
   }
   for (const char* field : {"strategy", "devices", "minutes", "output.path", "samples.every",
-                            "evaluation.every", "checkpoints.every"}) {
+                            "evaluation.every", "checkpoints.every", "model.lora_format"}) {
     EXPECT_EQ(ConfigPolicy(field), FieldPolicy::kFree) << field;
   }
+}
+
+// On a full disk a run that is done needs its model more than its checkpoints.
+TEST_F(TrainingCheckpointsTest, MakesRoomForTheModelFromTheOldestOn) {
+  for (const int64_t step : {10, 20, 100}) WriteCheckpoint(step);
+  const auto opened = Open("never");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  constexpr int64_t kNeeded = 1000;
+  std::optional<int64_t> at_first;
+  // Each is worth 400 bytes.
+  const auto free_bytes = [&]() -> std::optional<int64_t> {
+    if (!at_first.has_value()) return std::nullopt;
+    const auto steps = (*opened)->folder()->Steps();
+    return *at_first + 400 * (3 - static_cast<int64_t>(steps->size()));
+  };
+  const auto make_room = [&](std::optional<int64_t> free) {
+    at_first = free;
+    said_.clear();
+    return (*opened)->MakeRoom(kNeeded, free_bytes);
+  };
+  EXPECT_FALSE(make_room(std::nullopt)) << "not known";
+  EXPECT_FALSE(make_room(kNeeded)) << "it is not the disk";
+  EXPECT_FALSE(make_room(-1'000'000'000)) << "all of them are not enough";
+  EXPECT_THAT(*(*opened)->folder()->Steps(), ElementsAre(10, 20, 100));
+  EXPECT_TRUE(make_room(300));
+  EXPECT_THAT(*(*opened)->folder()->Steps(), ElementsAre(100));
+  EXPECT_THAT(said_, AllOf(HasSubstr("step_00000010 is removed: the model"),
+                           HasSubstr("step_00000020 is removed")));
+}
+
+TEST_F(TrainingCheckpointsTest, WhereWeightsBeganIsFree) {
+  EXPECT_EQ(ConfigPolicy("model.init"), FieldPolicy::kFree);
+  EXPECT_EQ(ConfigPolicy("model.path"), FieldPolicy::kFixed);
 }
 
 }  // namespace

@@ -6,19 +6,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/text/json.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe::tools {
 namespace {
+
+constexpr int64_t kMaxLogBytes = int64_t{4} << 30;  // some 20 million steps
 
 // The lines of `text` that tell of the first steps. The last one may be cut off.
 std::string LinesUpTo(int64_t step, const std::string& text) {
   std::string kept;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) continue;
-    if (json["step"].get<int64_t>() <= step) absl::StrAppend(&kept, line, "\n");
+    const auto json = ParseJsonObject(line, "a line");
+    if (!json.ok() || !json->contains("step") || !(*json)["step"].is_number_integer()) continue;
+    if ((*json)["step"].get<int64_t>() <= step) absl::StrAppend(&kept, line, "\n");
   }
   return kept;
 }
@@ -37,7 +40,7 @@ absl::StatusOr<std::unique_ptr<TrainingLog>> TrainingLog::Create(const std::stri
   std::error_code error;
   std::string kept;
   if (first_step > 0 && std::filesystem::exists(path, error)) {
-    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxLogBytes));
     kept = LinesUpTo(first_step, text);
   }
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(path, kept));

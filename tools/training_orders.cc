@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace dpipe::tools {
@@ -53,6 +54,14 @@ absl::Status CheckSameRun(ProcessGroup* processes, const std::map<std::string, s
   return absl::FailedPreconditionError(absl::StrCat(store.NameOf(processes->process()),
                                                     " was started for another run: ", difference,
                                                     " at ", store.NameOf(0)));
+}
+
+absl::StatusOr<int64_t> AgreeOnFirstStep(ProcessGroup* processes, int64_t first_step) {
+  DPIPE_ASSIGN_OR_RETURN(
+      const std::string text,
+      processes->FromLeader("the step at which the data's order begins", absl::StrCat(first_step)));
+  if (!absl::SimpleAtoi(text, &first_step)) return NotUnderstood("the data's order");
+  return first_step;
 }
 
 absl::StatusOr<bool> AgreeWhetherToPlan(ProcessGroup* processes, bool plan) {

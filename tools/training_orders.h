@@ -19,6 +19,7 @@ absl::Status CheckSameRun(ProcessGroup* processes, const std::map<std::string, s
                           int64_t dataset_size, const std::string& data_fingerprint);
 
 // The first's answer, for all.
+absl::StatusOr<int64_t> AgreeOnFirstStep(ProcessGroup* processes, int64_t first_step);
 absl::StatusOr<bool> AgreeWhetherToPlan(ProcessGroup* processes, bool plan);
 absl::StatusOr<TrainingOrders> AgreeOnOrders(ProcessGroup* processes, const TrainingOrders& orders);
 

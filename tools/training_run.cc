@@ -50,10 +50,17 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
                            ReadCostModel(options.profile_path, options.cluster_path));
     run->basis_ = {cost.profile(), cost.cluster()};
   }
-  DPIPE_ASSIGN_OR_RETURN(run->setup_, models::TrainingSetup::Create(options.setup));
-  say(run->setup_->Describe());
-  if (run->leads()) DPIPE_RETURN_IF_ERROR(CheckGrids(run->setup_->model(), options, say));
-  DPIPE_RETURN_IF_ERROR(run->CheckData());
+  models::TrainingSetupOptions setup = options.setup;
+  if (run->resumed() != nullptr) {
+    setup.weights_from = absl::StrCat("checkpoint at step ", run->resumed()->step);
+  }
+  setup.data.first_step_of = [&run](const SampleSource& data) { return run->AgreeOnOrder(data); };
+  DPIPE_ASSIGN_OR_RETURN(run->setup_, models::TrainingSetup::Create(setup));
+  if (run->leads()) {
+    DPIPE_RETURN_IF_ERROR(run->DecodeFirstBatches());
+    say(run->setup_->Describe());
+    DPIPE_RETURN_IF_ERROR(CheckGrids(run->setup_->model(), options, say));
+  }
   const bool cached = options.strategy.frozen() == "cached";
   if (cached) DPIPE_RETURN_IF_ERROR(run->BuildCache(say, show));
   run->job_ = cached ? run->setup_->CachedJob() : run->setup_->job();
@@ -73,15 +80,22 @@ absl::StatusOr<std::unique_ptr<TrainingRun>> TrainingRun::Create(const TrainerOp
   return run;
 }
 
-absl::Status TrainingRun::CheckData() const {
-  const SampleSource& data = setup_->loader().dataset();
+absl::StatusOr<int64_t> TrainingRun::AgreeOnOrder(const SampleSource& data) {
   if (leads()) {
-    DPIPE_RETURN_IF_ERROR(checkpoints_->CheckDataset(data.size(), data.fingerprint()));
+    DPIPE_ASSIGN_OR_RETURN(order_, checkpoints_->OrderFor(data.size(), data.fingerprint()));
   }
-  if (processes() == nullptr) return absl::OkStatus();
+  if (processes() == nullptr) return order_.first_step;
   std::map<std::string, std::string> flags = options_.config_fields;
   if (options_.check_only) flags["check"] = "true";  // which is none of the configuration's
-  return CheckSameRun(processes(), flags, data.size(), data.fingerprint());
+  DPIPE_RETURN_IF_ERROR(CheckSameRun(processes(), flags, data.size(), data.fingerprint()));
+  DPIPE_ASSIGN_OR_RETURN(order_.first_step, AgreeOnFirstStep(processes(), order_.first_step));
+  return order_.first_step;
+}
+
+// What nobody can train or be evaluated on is refused now, and what is skipped can be said.
+absl::Status TrainingRun::DecodeFirstBatches() {
+  DPIPE_RETURN_IF_ERROR(setup_->loader().Decode(resumed() == nullptr ? 0 : resumed()->step));
+  return setup_->held_out() == nullptr ? absl::OkStatus() : setup_->held_out()->Decode(0);
 }
 
 // The plans and steps that the first process has chosen.
@@ -277,14 +291,14 @@ absl::Status TrainingRun::SaveCheckpoint(CheckpointInfo info, bool is_last) {
   info.global_batch = plans_.plan.global_batch();
   info.dataset_size = setup_->loader().dataset().size();
   info.data_fingerprint = setup_->loader().dataset().fingerprint();
+  info.order = order_;
   info.learning_rate = job_.optimizer.learning_rate.At(session_->next_step());
   info.plan_for = PlanIsFor();
   return checkpoints_->Save(*session_, plans_, std::move(info), is_last);
 }
 
 double TrainingRun::Epoch(int64_t steps) const {
-  return static_cast<double>(steps) * plans_.plan.global_batch() /
-         setup_->loader().dataset().size();
+  return order_.EpochsAt(steps, plans_.plan.global_batch(), setup_->loader().dataset().size());
 }
 
 absl::StatusOr<models::NamedTensors> TrainingRun::Weights() const {

@@ -20,6 +20,7 @@
 #include "core/proto/profile.pb.h"
 #include "core/runtime/local_session.h"
 #include "core/train/adamw_optimizer.h"
+#include "data/sample_source.h"
 #include "models/trainable/training_setup.h"
 #include "tools/training_checkpoints.h"
 #include "tools/training_options.h"
@@ -84,7 +85,10 @@ class TrainingRun {
       : options_(options), strategy_(options.strategy) {}
   ProcessGroup* processes() const { return options_.setup.processes; }
   bool leads() const { return processes() == nullptr || processes()->is_leader(); }
-  absl::Status CheckData() const;
+  // That all processes have the same data and flags; at which step the data's order begins.
+  absl::StatusOr<int64_t> AgreeOnOrder(const SampleSource& data);
+  // Of the step that comes next, and of what is held out.
+  absl::Status DecodeFirstBatches();
   absl::Status BuildCache(const Say& say, const ShowProgress& show);
   int num_devices() const;  // of all processes
   // Of those that plans may have.
@@ -106,6 +110,7 @@ class TrainingRun {
   const TrainerOptions& options_;
   Strategy strategy_;  // the options', but for what a partial cache changes
   std::unique_ptr<TrainingCheckpoints> checkpoints_;  // null where another process leads
+  DataOrder order_;  // of another process's, its first step alone is known
   std::unique_ptr<models::TrainingSetup> setup_;
   TrainingJob job_;
   std::optional<PlanBasis> basis_;

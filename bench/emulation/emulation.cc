@@ -17,7 +17,9 @@
 #include "bench/emulation/emulation_report.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/shell_quote.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/report/machine.h"
 #include "core/schedule/plan_io.h"
 #include "gflags/gflags.h"
@@ -40,6 +42,10 @@ DEFINE_bool(charge_host_time, true,
 DEFINE_string(date, "", "date to write into the tables; empty: today");
 DEFINE_string(out, "out/emulation", "folder for README.md and results.json");
 DEFINE_double(fail_above, 0, "exit with 1 if any step differs by more than this share; 0: never");
+FLAG_RANGE(device_batch, 1, 65'536);
+FLAG_RANGE(steps, 3, 1'000);
+FLAG_RANGE(time_scale, 0, 1'000);
+FLAG_RANGE(fail_above, 0, 1e6);
 
 namespace dpipe::bench {
 namespace {
@@ -60,17 +66,6 @@ absl::Status CheckFlags() {
   if (FLAGS_backend != "emulated") {
     return CommandLineError(
         absl::StrCat("unknown --backend=", FLAGS_backend, "; expected emulated"));
-  }
-  if (FLAGS_steps < 3 || FLAGS_steps > 1000) {
-    return CommandLineError(absl::StrCat("--steps=", FLAGS_steps, " must be from 3 to 1000"));
-  }
-  if (FLAGS_device_batch < 1) {
-    return CommandLineError(
-        absl::StrCat("--device_batch=", FLAGS_device_batch, " must be at least 1"));
-  }
-  if (FLAGS_time_scale < 0) {
-    return CommandLineError(
-        absl::StrCat("--time_scale=", FLAGS_time_scale, " must not be negative"));
   }
   for (const std::string& strategy : Strategies()) {
     DPIPE_RETURN_IF_ERROR(AsCommandLineError(FindStrategy(strategy).status()));
@@ -141,7 +136,7 @@ absl::Status Main(const std::string& command_line) {
 
 int main(int argc, char** argv) {
   std::string command_line = "bazel run //bench:emulation --";
-  for (int i = 1; i < argc; ++i) command_line += std::string(" ") + argv[i];
+  for (int i = 1; i < argc; ++i) command_line += " " + dpipe::ShellCommand({argv[i]});
   const dpipe::Command command = {
       "emulation",
       "Compares simulated with emulated steps: every strategy's plan for every profile and cluster "

@@ -16,8 +16,10 @@
 #include "core/base/bytes.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/shell_quote.h"
 #include "core/base/time.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/planner/search.h"
 #include "core/report/machine.h"
 #include "core/report/plan_text.h"
@@ -43,6 +45,12 @@ DEFINE_double(lr, 1e-5, "learning rate of AdamW");
 DEFINE_uint64(seed, 1, "seed for initial weights, data order, noise and timesteps");
 DEFINE_bool(one_device, true, "also train the same steps on one device, and compare the losses");
 DEFINE_string(json, "", "file to write the results to as well");
+FLAG_RANGE(image_size, 8, 4'096);
+FLAG_RANGE(stages, 1, 1'024);
+FLAG_RANGE(global_batch, 1, 65'536);
+FLAG_RANGE(micro_batches, 1, 65'536);
+FLAG_RANGE(steps, 1, 1'000'000);
+FLAG_RANGE(lr, 0, 1'000);
 
 namespace dpipe::bench {
 namespace {
@@ -87,6 +95,9 @@ class FullSize {
     DPIPE_ASSIGN_OR_RETURN(const std::string folder, models::FindModelFolder(FLAGS_model));
     DPIPE_ASSIGN_OR_RETURN(model_, models::LoadTrainableModel(folder, loading));
     Say(absl::StrCat("Model:    ", model_->Describe(), ", ", FLAGS_dtype));
+    Say(absl::StrCat(
+        "Weights:  ", model_->DescribeStart(models::TrainableModel::Start::kRandom, FLAGS_seed),
+        "; ", model_->DescribeFrozen()));
     Say(absl::StrCat("Machine:  ", report::DescribeMachine(report::CollectMachineInfo())));
     DPIPE_ASSIGN_OR_RETURN(const std::string data, models::FindDataFolder(FLAGS_data, Say));
     DPIPE_ASSIGN_OR_RETURN(FolderDataset dataset, FolderDataset::Open(data));
@@ -207,10 +218,6 @@ class FullSize {
 
 absl::Status Main(const std::string& command_line) {
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
-  DPIPE_RETURN_IF_ERROR(CheckAtLeast({{"micro_batches", FLAGS_micro_batches, 1},
-                                      {"global_batch", FLAGS_global_batch, 1},
-                                      {"stages", FLAGS_stages, 1},
-                                      {"steps", FLAGS_steps, 1}}));
   if (FLAGS_global_batch % FLAGS_micro_batches != 0) {
     return CommandLineError(
         absl::StrCat("--global_batch=", FLAGS_global_batch,
@@ -224,7 +231,9 @@ absl::Status Main(const std::string& command_line) {
 
 int main(int argc, char** argv) {
   std::string command_line = "bazel run -c opt //bench/full_size --";
-  for (int i = 1; i < argc; ++i) absl::StrAppend(&command_line, " ", argv[i]);
+  for (int i = 1; i < argc; ++i) {
+    absl::StrAppend(&command_line, " ", dpipe::ShellCommand({argv[i]}));
+  }
   const dpipe::Command command = {
       "full_size",
       "Trains a full-size model as a pipeline and on one device, and compares the losses.\n"

@@ -21,7 +21,9 @@
 #include "core/base/run_paths.h"
 #include "core/base/scratch_folder.h"
 #include "core/base/time.h"
+#include "core/base/usable_cpus.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/cuda/loaded_libraries.h"
 #include "core/planner/search.h"
 #include "core/report/plan_text.h"
@@ -62,6 +64,15 @@ DEFINE_string(export_folder, "",
               "folder to write the model to, with the weights that training starts from, and the "
               "inputs of the first --export_steps steps; nothing is trained then");
 DEFINE_int32(export_steps, 3, "number of steps whose inputs --export_folder gets");
+FLAG_RANGE(image_size, 0, 4'096);
+FLAG_RANGE(batch, 1, 65'536);
+FLAG_RANGE(devices, 1, 1'024);
+FLAG_RANGE(virtual_devices, 0, 1'024);
+FLAG_RANGE(micro_batches, 0, 65'536);
+FLAG_RANGE(cached_steps, 0, 1'000'000);
+FLAG_RANGE(lr, 0, 1'000);
+FLAG_RANGE(max_grad_norm, 0, 1e30);
+FLAG_RANGE(export_steps, 1, 1'000);
 
 namespace dpipe::bench {
 namespace {
@@ -99,7 +110,7 @@ int FrozenQuantum() {
 // the GPU before it starts. On CPUs one, which takes its time from the cores that are measured.
 int PrefetchThreads() {
   if (OnCpus()) return 1;
-  return std::clamp(static_cast<int>(AllowedCores().size()) / 2, 1, 8);
+  return std::clamp(FindUsableCpus().count / 2, 1, 8);
 }
 
 // What of having a step's inputs is part of its time.
@@ -137,17 +148,14 @@ absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const std::stri
   options.caption_drop = 0;
   options.cache_folder = cache_folder;
   options.optimizer = Optimizer();
-  options.init_random = false;
-  auto setup = models::TrainingSetup::Create(options);
-  if (!absl::IsNotFound(setup.status())) return setup;
-  options.init_random = true;
+  options.weights = models::TrainingSetupOptions::Weights::kFolderIfAny;
   return models::TrainingSetup::Create(options);
 }
 
 // The model, and every input that no component computes, as "<component>.<input>.<step>".
 absl::Status Export(const models::TrainingSetup& setup) {
   const TrainingJob& job = setup.job();
-  DPIPE_RETURN_IF_ERROR(setup.model().Save(FLAGS_export_folder, job.backbone_parameters,
+  DPIPE_RETURN_IF_ERROR(setup.model().Save(UserPath(FLAGS_export_folder), job.backbone_parameters,
                                            models::StoredFormat::kFp32));
   std::vector<Tensor> tensors;
   std::vector<SafetensorsView> views;
@@ -171,7 +179,7 @@ absl::Status Export(const models::TrainingSetup& setup) {
       }
     }
   }
-  return WriteSafetensors(FLAGS_export_folder + "/inputs.safetensors", views);
+  return WriteSafetensors(UserPath(FLAGS_export_folder) + "/inputs.safetensors", views);
 }
 
 // Those that the plan can have.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/usable_cpus.h"
 #include "core/ops/cuda/engine_choices.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/environment.h"
@@ -98,28 +99,30 @@ absl::StatusOr<Devices> Gpus(const DeviceRequest& request, cuda::Driver* driver)
 absl::StatusOr<ChosenDevices> SharedCpus(const DeviceRequest& request) {
   const int own = std::max(1, request.count), all = own * request.num_local;
   const int first = own * request.local_process;
-  const std::vector<int> cores = AllowedCores();
+  const UsableCpus cpus = FindUsableCpus();
   ChosenDevices chosen;
-  if (all <= static_cast<int>(cores.size())) {
+  chosen.note = cpus.Note();
+  if (all <= cpus.count) {
     DPIPE_ASSIGN_OR_RETURN(const Devices devices, Device::PartitionCpu(all));
     chosen.devices.assign(devices.begin() + first, devices.begin() + first + own);
     return chosen;
   }
   chosen.note = absl::StrCat(all, " devices of ", request.num_local, " processes share ",
-                             cores.size(), " cores");
+                             cpus.count, " cores", chosen.note.empty() ? "" : ": ", chosen.note);
   for (int i = first; i < first + own; ++i) {
-    chosen.devices.push_back(Device::Cpu({cores[i % cores.size()]}));
+    chosen.devices.push_back(cpus.is_limited() ? Device::Cpu()
+                                               : Device::Cpu({cpus.cores[i % cpus.cores.size()]}));
   }
   return chosen;
 }
 
 absl::StatusOr<ChosenDevices> Cpus(const DeviceRequest& request) {
   if (request.num_local > 1) return SharedCpus(request);
+  const UsableCpus cpus = FindUsableCpus();
   ChosenDevices chosen;
-  DPIPE_ASSIGN_OR_RETURN(
-      chosen.devices,
-      Device::PartitionCpu(request.count > 0 ? request.count
-                                             : static_cast<int>(AllowedCores().size())));
+  chosen.note = cpus.Note();
+  DPIPE_ASSIGN_OR_RETURN(chosen.devices,
+                         Device::PartitionCpu(request.count > 0 ? request.count : cpus.count));
   return chosen;
 }
 

@@ -36,8 +36,8 @@ struct DeviceRequest {
 
 struct ChosenDevices {
   std::vector<std::shared_ptr<Device>> devices;
-  // Why not cuda, where auto was requested: "no GPU: ...; the CPU is used"; or that devices
-  // share cores. Mostly empty.
+  // Why not cuda, where auto was requested: "no GPU: ...; the CPU is used"; that devices share
+  // cores; or what a CPU quota leaves. Mostly empty.
   std::string note;
 };
 

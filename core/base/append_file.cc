@@ -1,6 +1,5 @@
 #include "core/base/append_file.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,19 +8,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
+#include "core/base/open_file.h"
 
 namespace dpipe {
 
 absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& path, Start start,
                                                              size_t max_pending_bytes) {
-  const int flags =
-      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (start == Start::kEmpty ? O_TRUNC : 0);
-  const int fd = ::open(path.c_str(), flags, 0644);
-  if (fd < 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot open the log ", path, ": ", std::strerror(errno)));
+  auto fd = OpenToAppend(path, start == Start::kEmpty);
+  if (!fd.ok()) {
+    return absl::Status(fd.status().code(), absl::StrCat("the log: ", fd.status().message()));
   }
-  return std::make_unique<AppendFile>(path, fd, max_pending_bytes);
+  return std::make_unique<AppendFile>(path, fd->Release(), max_pending_bytes);
 }
 
 AppendFile::AppendFile(std::string path, int fd, size_t max_pending_bytes)

@@ -19,7 +19,7 @@ class AppendFile {
   // What is kept in memory while the file cannot be written: hours of log lines.
   static constexpr size_t kMaxPendingBytes = size_t{64} << 20;
 
-  // Makes the file where there is none. Unavailable, with the file's name and the system's reason.
+  // Creates the file if it is missing; see OpenToAppend for links and errors.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Open(
       const std::string& path, Start start, size_t max_pending_bytes = kMaxPendingBytes);
   // Takes over a descriptor that is open for writing; `path` is its name in messages.

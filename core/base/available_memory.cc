@@ -1,24 +1,34 @@
 #include "core/base/available_memory.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "core/base/cgroup_memory.h"
+#include "core/base/bytes.h"
+#include "core/base/cgroup_limits.h"
+#include "core/base/file.h"
+#include "core/base/out_of_memory.h"
 
 namespace dpipe {
 
 int64_t AvailableMemoryBytes() {
-  std::ifstream file("/proc/meminfo");  // a file of the kernel's has no size to read up to
-  std::ostringstream text;
-  text << file.rdbuf();
-  return internal::LeastAvailable(internal::ParseAvailableMemory(text.str()), CgroupRoomBytes());
+  const std::string text = ReadFile("/proc/meminfo").value_or("");
+  return internal::LeastAvailable(internal::ParseAvailableMemory(text), CgroupRoomBytes());
+}
+
+absl::Status CheckMemoryFor(absl::string_view what, double size_bytes) {
+  const int64_t system = AvailableMemoryBytes();
+  const int64_t room = AddressSpaceRoomBytes();
+  const int64_t free = system == 0 ? room : std::min(system, room);
+  if (size_bytes <= static_cast<double>(free)) return absl::OkStatus();
+  const auto bytes = static_cast<int64_t>(std::min(size_bytes, 9e18));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      what, " need ", FormatBytes(bytes), " of memory, and ", FormatBytes(free), " are free"));
 }
 
 namespace internal {

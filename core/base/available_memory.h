@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/string_view.h"
+#include "core/base/status.h"
 
 namespace dpipe {
 
@@ -13,6 +14,11 @@ namespace dpipe {
 // of this process's control groups (a container's, say) leave: see CgroupRoomBytes. 0 where neither
 // is known.
 int64_t AvailableMemoryBytes();
+
+// ResourceExhausted if `what`, which takes `size_bytes`, needs more than AvailableMemoryBytes, or
+// more than the limit on this process's address space leaves: "16 images of ... need 3.0 GiB of
+// memory, and 1.2 GiB are free".
+absl::Status CheckMemoryFor(absl::string_view what, double size_bytes);
 
 namespace internal {
 // From the text of /proc/meminfo.

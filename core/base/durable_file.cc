@@ -5,11 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "core/base/crc32c.h"
 
 namespace dpipe {
@@ -18,31 +16,22 @@ namespace {
 // Small enough to stay in the processor's cache between the checksum and the copy to the system.
 constexpr size_t kPieceBytes = size_t{256} << 10;
 
-absl::Status ErrnoStatus(absl::string_view what, const std::string& path) {
-  const bool is_full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-  return absl::Status(
-      is_full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kUnavailable,
-      absl::StrCat(what, " ", path, ": ", std::strerror(errno)));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DurableFile>> DurableFile::Create(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return ErrnoStatus("cannot create", path);
-  return std::unique_ptr<DurableFile>(new DurableFile(path, fd));
-}
-
-DurableFile::~DurableFile() {
-  if (fd_ >= 0) ::close(fd_);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    return FileError("cannot replace", path, errno);
+  }
+  DPIPE_ASSIGN_OR_RETURN(OwnedFd fd, CreateNewFile(path));
+  return std::unique_ptr<DurableFile>(new DurableFile(path, std::move(fd)));
 }
 
 absl::Status DurableFile::Append(absl::string_view bytes) {
   while (!bytes.empty()) {
     const absl::string_view piece = bytes.substr(0, kPieceBytes);
-    const ssize_t written = ::write(fd_, piece.data(), piece.size());
+    const ssize_t written = ::write(fd_.get(), piece.data(), piece.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoStatus("cannot write", path_);
+    if (written < 0) return FileError("cannot write", path_, errno);
     digest_.size += written;
     digest_.crc32c = ExtendCrc32c(digest_.crc32c, piece.substr(0, written));
     bytes.remove_prefix(written);
@@ -51,42 +40,30 @@ absl::Status DurableFile::Append(absl::string_view bytes) {
 }
 
 absl::Status DurableFile::Finish() {
-  if (::fsync(fd_) != 0) return ErrnoStatus("cannot flush", path_);
-  const int closed = ::close(std::exchange(fd_, -1));
-  return closed == 0 ? absl::OkStatus() : ErrnoStatus("cannot close", path_);
+  if (::fsync(fd_.get()) != 0) return FileError("cannot flush", path_, errno);
+  return fd_.Close() ? absl::OkStatus() : FileError("cannot close", path_, errno);
 }
 
 absl::Status SyncFolder(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus("cannot open the folder", path);
+  const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return FileError("cannot open the folder", path, errno);
   // Some file systems have no such thing for folders, and say EINVAL.
-  const bool failed = ::fsync(fd) != 0 && errno != EINVAL;
-  const absl::Status status = failed ? ErrnoStatus("cannot flush", path) : absl::OkStatus();
-  ::close(fd);
-  return status;
+  const bool failed = ::fsync(fd.get()) != 0 && errno != EINVAL;
+  return failed ? FileError("cannot flush", path, errno) : absl::OkStatus();
 }
 
 absl::StatusOr<FileDigest> DigestFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
-  }
+  DPIPE_ASSIGN_OR_RETURN(const OwnedFd fd, OpenRegularFile(path));
   FileDigest digest;
   std::string buffer(kPieceBytes, '\0');
   for (;;) {
-    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    const ssize_t count = ::read(fd.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      const absl::Status status = ErrnoStatus("cannot read", path);
-      ::close(fd);
-      return status;
-    }
-    if (count == 0) break;
+    if (count < 0) return FileError("cannot read", path, errno);
+    if (count == 0) return digest;
     digest.size += count;
     digest.crc32c = ExtendCrc32c(digest.crc32c, {buffer.data(), static_cast<size_t>(count)});
   }
-  ::close(fd);
-  return digest;
 }
 
 }  // namespace dpipe

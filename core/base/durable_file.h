@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "core/base/open_file.h"
 #include "core/base/status.h"
 
 namespace dpipe {
@@ -21,14 +22,12 @@ struct FileDigest {
   }
 };
 
-// Errors name the file and the system's reason; ResourceExhausted where the disk or a quota is
-// full, else Unavailable.
+// Errors are FileErrors: they name the file and the system's reason.
 class DurableFile {
  public:
-  // A new, empty file; what had the name is lost.
+  // Creates an empty file. What had the name is removed first: a link is not followed.
   static absl::StatusOr<std::unique_ptr<DurableFile>> Create(const std::string& path);
-  // Closes. A file that was not finished stays as it is, for its writer to remove.
-  ~DurableFile();
+  // The destructor closes. A file that was not finished stays as it is, for its writer to remove.
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
 
@@ -40,17 +39,17 @@ class DurableFile {
   const FileDigest& digest() const { return digest_; }
 
  private:
-  DurableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  DurableFile(std::string path, OwnedFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   const std::string path_;
-  int fd_;  // -1: closed
+  OwnedFd fd_;
   FileDigest digest_;
 };
 
 // Waits until the disk knows which files the folder has.
 absl::Status SyncFolder(const std::string& path);
 
-// Reads the file once.
+// Reads the file once. The errors of OpenRegularFile, or a FileError.
 absl::StatusOr<FileDigest> DigestFile(const std::string& path);
 
 }  // namespace dpipe

@@ -1,38 +1,28 @@
 #include "core/base/file.h"
 
-#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/open_file.h"
 
 namespace dpipe {
 namespace {
-
-absl::Status ErrnoStatus(absl::string_view what, const std::string& path) {
-  return absl::UnavailableError(absl::StrCat(what, " ", path, ": ", std::strerror(errno)));
-}
 
 absl::Status WriteAll(int fd, absl::string_view content, const std::string& path) {
   while (!content.empty()) {
     const ssize_t written = ::write(fd, content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoStatus("cannot write", path);
+    if (written < 0) return FileError("cannot write", path, errno);
     content.remove_prefix(written);
   }
-  return absl::OkStatus();
-}
-
-absl::Status WriteAllParts(int fd, const std::vector<absl::string_view>& parts,
-                           const std::string& path) {
-  for (const absl::string_view part : parts) DPIPE_RETURN_IF_ERROR(WriteAll(fd, part, path));
   return absl::OkStatus();
 }
 
@@ -42,7 +32,7 @@ absl::Status CopyRest(int from, int to, const std::string& from_path, const std:
   while (true) {
     const ssize_t count = ::read(from, buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return ErrnoStatus("cannot read", from_path);
+    if (count < 0) return FileError("cannot read", from_path, errno);
     if (count == 0) return absl::OkStatus();
     DPIPE_RETURN_IF_ERROR(WriteAll(to, {buffer.data(), static_cast<size_t>(count)}, to_path));
   }
@@ -59,76 +49,91 @@ absl::Status CopyAll(int from, int to, const std::string& from_path, const std::
 }
 
 // `write` gets a new file beside `path`, which is then flushed and renamed, or removed on error.
-absl::Status WriteAtomically(const std::string& path,
+absl::Status WriteAtomically(const std::string& path, Flush flush,
                              const std::function<absl::Status(int fd, const std::string&)>& write) {
-  static std::atomic<int> counter{0};
-  const std::string temporary = absl::StrCat(path, ".tmp.", ::getpid(), ".", counter.fetch_add(1));
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return ErrnoStatus("cannot create", temporary);
-  absl::Status status = write(fd, temporary);
-  if (status.ok() && ::fsync(fd) != 0) status = ErrnoStatus("cannot flush", temporary);
-  if (::close(fd) != 0 && status.ok()) status = ErrnoStatus("cannot close", temporary);
-  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = ErrnoStatus("cannot rename to", path);
+  DPIPE_ASSIGN_OR_RETURN(TemporaryFile file, CreateTemporaryFile(path));
+  absl::Status status = write(file.fd.get(), file.path);
+  if (status.ok() && flush == Flush::kNow && ::fsync(file.fd.get()) != 0) {
+    status = FileError("cannot flush", file.path, errno);
   }
-  if (!status.ok()) ::unlink(temporary.c_str());
+  if (!file.fd.Close() && status.ok()) status = FileError("cannot close", file.path, errno);
+  if (status.ok() && ::rename(file.path.c_str(), path.c_str()) != 0) {
+    status = FileError("cannot rename to", path, errno);
+  }
+  if (!status.ok()) ::unlink(file.path.c_str());
   return status;
+}
+
+// To its end, which for a pipe, or for a file that grows or is the kernel's, only reading shows.
+absl::StatusOr<std::string> ReadAll(const OwnedFd& fd, const std::string& path, int64_t max_bytes) {
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return FileError("cannot read", path, errno);
+  if (info.st_size > max_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " has ", info.st_size, " bytes, more than the maximum of ", max_bytes));
+  }
+  constexpr int64_t kPieceBytes = 64 << 10;
+  std::string content(std::min<int64_t>(max_bytes, info.st_size) + 1, '\0');
+  int64_t size = 0;
+  for (;;) {
+    const ssize_t count = ::read(fd.get(), &content[size], content.size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return FileError("cannot read", path, errno);
+    if (count == 0) break;
+    size += count;
+    if (size > max_bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " has more than the maximum of ", max_bytes, " bytes"));
+    }
+    if (size == static_cast<int64_t>(content.size())) {
+      content.resize(std::min(max_bytes + 1, size + std::max(size, kPieceBytes)));
+    }
+  }
+  content.resize(size);
+  return content;
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is a folder, not a file"));
-  }
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in)
-    return absl::NotFoundError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
-  const int64_t size = in.tellg();
-  if (size > max_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(path, " has ", size, " bytes, more than the limit of ", max_bytes));
-  }
-  std::string content(size, '\0');
-  in.seekg(0);
-  if (!in.read(content.data(), size)) {
-    return absl::DataLossError(absl::StrCat("cannot read all ", size, " bytes of ", path));
-  }
-  return content;
+  DPIPE_ASSIGN_OR_RETURN(const OwnedFd fd, OpenRegularFile(path));
+  return ReadAll(fd, path, max_bytes);
 }
 
-absl::Status WriteFileAtomically(const std::string& path, absl::string_view content) {
-  return WritePartsAtomically(path, {content});
+absl::StatusOr<std::string> ReadFileOrPipe(const std::string& path, int64_t max_bytes) {
+  DPIPE_ASSIGN_OR_RETURN(const OwnedFd fd, OpenFileOrPipe(path));
+  return ReadAll(fd, path, max_bytes);
+}
+
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view content, Flush flush) {
+  return WriteAtomically(path, flush, [content](int fd, const std::string& temporary) {
+    return WriteAll(fd, content, temporary);
+  });
 }
 
 absl::Status WritePartsAtomically(const std::string& path,
                                   const std::vector<absl::string_view>& parts) {
-  return WriteAtomically(path, [&parts](int fd, const std::string& temporary) {
-    return WriteAllParts(fd, parts, temporary);
-  });
+  return WriteAtomically(path, Flush::kNow,
+                         [&parts](int fd, const std::string& temporary) -> absl::Status {
+                           for (const absl::string_view part : parts) {
+                             DPIPE_RETURN_IF_ERROR(WriteAll(fd, part, temporary));
+                           }
+                           return absl::OkStatus();
+                         });
 }
 
 absl::Status CopyFileAtomically(const std::string& from, const std::string& to) {
-  const int source = ::open(from.c_str(), O_RDONLY | O_CLOEXEC);
-  if (source < 0) {
-    return absl::NotFoundError(absl::StrCat("cannot open ", from, ": ", std::strerror(errno)));
-  }
-  const absl::Status status = WriteAtomically(to, [&](int fd, const std::string& temporary) {
-    return CopyAll(source, fd, from, temporary);
+  DPIPE_ASSIGN_OR_RETURN(const OwnedFd source, OpenRegularFile(from));
+  return WriteAtomically(to, Flush::kNow, [&](int fd, const std::string& temporary) {
+    return CopyAll(source.get(), fd, from, temporary);
   });
-  ::close(source);
-  return status;
 }
 
 absl::Status MakeFolder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (!error) return absl::OkStatus();
-  const bool is_full = error == std::errc::no_space_on_device;
-  return absl::Status(
-      is_full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kUnavailable,
-      absl::StrCat("cannot make folder ", path, ": ", error.message()));
+  return FileError("cannot make folder", path, error.value());
 }
 
 absl::Status MakeParentFolder(const std::string& path) {

@@ -1,7 +1,12 @@
 #include "core/base/file.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
+#include "core/base/scratch_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -65,7 +70,7 @@ TEST(FileTest, LimitIsKept) {
   const std::string path = TestPath("file_test_limit");
   ASSERT_TRUE(WriteFileAtomically(path, "12345").ok());
   EXPECT_TRUE(ReadFile(path, 5).ok());
-  EXPECT_EQ(ReadFile(path, 4).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReadFile(path, 4).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(FileTest, FailedWriteLeavesNothing) {
@@ -76,6 +81,57 @@ TEST(FileTest, FailedWriteLeavesNothing) {
   for (const auto& entry : std::filesystem::directory_iterator(::testing::TempDir())) {
     EXPECT_EQ(entry.path().string().find(folder + ".tmp"), std::string::npos) << entry.path();
   }
+}
+
+// As a person planted it who knew, or guessed, the temporary name.
+TEST(FileTest, ALinkOfItsNameIsReplacedNotFollowed) {
+  const ScratchFolder folder;
+  const std::string victim = folder.File("victim"), path = folder.File("out");
+  ASSERT_TRUE(WriteFileAtomically(victim, "precious").ok());
+  std::filesystem::create_symlink(victim, path);
+  ASSERT_TRUE(WriteFileAtomically(path, "new").ok());
+  EXPECT_EQ(ReadFile(victim).value(), "precious");
+  EXPECT_EQ(ReadFile(path).value(), "new");
+  EXPECT_FALSE(std::filesystem::is_symlink(path));
+}
+
+TEST(FileTest, FilesFlushedLaterAreThereToo) {
+  const std::string path = TestPath("file_test_flushed_later");
+  ASSERT_TRUE(WriteFileAtomically(path, "content", Flush::kLater).ok());
+  EXPECT_EQ(ReadFile(path).value(), "content");
+}
+
+TEST(FileTest, FoldersAndSpecialFilesAreRefused) {
+  const ScratchFolder folder;
+  const std::string fifo = folder.File("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  for (const std::string& path : {folder.path(), fifo, std::string("/dev/zero")}) {
+    EXPECT_EQ(ReadFile(path).status().code(), absl::StatusCode::kInvalidArgument) << path;
+    EXPECT_EQ(ReadFileOrPipe(path).status().code(), absl::StatusCode::kInvalidArgument) << path;
+    EXPECT_EQ(CopyFileAtomically(path, folder.File("copy")).code(),
+              absl::StatusCode::kInvalidArgument)
+        << path;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.File("copy")));
+}
+
+TEST(FileTest, PipesAreReadToTheirEndOrLimit) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string path = absl::StrCat("/proc/self/fd/", ends[0]);
+  EXPECT_EQ(ReadFile(path).status().code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_EQ(write(ends[1], "12345", 5), 5);
+  EXPECT_THAT(std::string(ReadFileOrPipe(path, 4).status().message()),
+              HasSubstr("more than the maximum of 4 bytes"));
+  ASSERT_EQ(write(ends[1], "67", 2), 2);
+  close(ends[1]);
+  EXPECT_EQ(ReadFileOrPipe(path, 2).value(), "67");
+  close(ends[0]);
+}
+
+// Their size is 0 until they are read.
+TEST(FileTest, FilesOfTheKernelAreReadToTheirEnd) {
+  EXPECT_THAT(ReadFile("/proc/self/cmdline").value(), HasSubstr("file_test"));
 }
 
 }  // namespace

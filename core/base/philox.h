@@ -27,6 +27,7 @@ enum class RandomPurpose : uint32_t {
   kDataset = 10,
   kTest = 11,
   kOffsetNoise = 12,
+  kCaption = 13,
 };
 
 // The stream of numbers keyed by (seed, step, sample, purpose); `sample` is a global sample index.

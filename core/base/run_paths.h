@@ -7,10 +7,14 @@
 
 namespace dpipe {
 
-// A path as the user gave it: relative ones count from where the command was typed.
+// Returns the path that the user gave, as the program opens it. Relative paths count from where the
+// command was typed. A leading ~ is the home folder and ~NAME that of another user, because shells
+// expand neither in --flag=~/x, and nobody does in a file; ~NAME stays as it is if there is no such
+// user, as in shells. Every flag, and every field of a file, that is a path goes through this or
+// OutputPath.
 std::string UserPath(const std::string& path);
 
-// A path for what the program makes: relative ones count from the workspace.
+// The same for what the program makes: relative paths count from the workspace.
 std::string OutputPath(const std::string& path);
 
 // A path to what the program comes with (models' configurations, say): below the current folder,
@@ -19,6 +23,10 @@ std::string OutputPath(const std::string& path);
 std::string ProgramDataPath(const std::string& path);
 
 bool IsFolder(const std::string& path);
+
+// True if `path` is `folder` or lies inside it, by whatever names: symlinks, "..", "." and names
+// that are not there yet are understood.
+bool IsWithin(const std::string& path, const std::string& folder);
 
 }  // namespace dpipe
 

@@ -15,13 +15,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// File systems that have no blocks (some of networks) do not say.
-std::optional<int64_t> FreeBytes(const std::string& folder) {
+// File systems that count no blocks (some of networks) or no files (some that make them as they
+// are needed) do not say. A part is root's alone.
+WritePlace PlaceIn(const std::string& folder) {
+  WritePlace place;
+  place.folder = folder;
   struct statvfs space;
-  if (::statvfs(folder.c_str(), &space) != 0 || space.f_blocks == 0) return std::nullopt;
-  // A part is root's alone.
-  const auto blocks = ::geteuid() == 0 ? space.f_bfree : space.f_bavail;
-  return static_cast<int64_t>(blocks) * static_cast<int64_t>(space.f_frsize);
+  if (::statvfs(folder.c_str(), &space) != 0) return place;
+  const bool is_root = ::geteuid() == 0;
+  if (space.f_blocks != 0) {
+    const auto blocks = is_root ? space.f_bfree : space.f_bavail;
+    place.free_bytes = static_cast<int64_t>(blocks) * static_cast<int64_t>(space.f_frsize);
+  }
+  if (space.f_files != 0) {
+    place.free_files = static_cast<int64_t>(is_root ? space.f_ffree : space.f_favail);
+  }
+  return place;
 }
 
 }  // namespace
@@ -41,7 +50,7 @@ absl::StatusOr<WritePlace> FindWritePlace(const std::string& path) {
                                                       ": cannot write into the folder ",
                                                       folder.string(), ": ", std::strerror(errno)));
   }
-  return WritePlace{folder.string(), FreeBytes(folder.string())};
+  return PlaceIn(folder.string());
 }
 
 }  // namespace dpipe

@@ -18,9 +18,10 @@ void MeetAt(absl::Barrier* barrier) {
 }  // namespace
 
 StoreRanks::StoreRanks(int size, absl::Duration silence) : size_(size) {
-  auto listener = ListenTcp(0);
+  auto listener = ListenOnLoopback();
   DPIPE_CHECK(listener.ok()) << listener.status();
   StoreServerOptions options;
+  options.secret = secret_;
   options.num_processes = size;
   options.silence = silence;
   store_ = std::make_unique<StoreServer>(*std::move(listener), options);
@@ -28,8 +29,9 @@ StoreRanks::StoreRanks(int size, absl::Duration silence) : size_(size) {
 
 absl::StatusOr<std::unique_ptr<StoreClient>> StoreRanks::Join(int rank) const {
   StoreClientOptions options;
-  options.host = "localhost";
+  options.host = "127.0.0.1";
   options.port = port();
+  options.secret = secret_;
   options.process = rank;
   options.num_processes = size_;
   options.name = absl::StrCat("rank ", rank, " (pid 5 on node1)");

@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/comm/communicator.h"
 #include "core/comm/conformance.h"
+#include "core/comm/rendezvous/job_secret.h"
 #include "core/comm/rendezvous/store_client.h"
 #include "core/comm/rendezvous/store_server.h"
 
@@ -36,9 +37,11 @@ class StoreRanks {
 
   int size() const { return size_; }
   int port() const { return store_->port(); }
+  const JobSecret& secret() const { return secret_; }
 
  private:
   const int size_;
+  const JobSecret secret_ = JobSecret::Random();
   std::unique_ptr<StoreServer> store_;
 };
 

@@ -5,8 +5,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/out_of_memory.h"
 #include "core/command_line/flag_help.h"
+#include "core/command_line/flag_range.h"
 #include "core/command_line/parse_flags.h"
+#include "core/command_line/standard_output.h"
 
 namespace dpipe {
 namespace {
@@ -28,6 +31,21 @@ int CodeOf(const Command& command, const absl::Status& status) {
   return code == kWrongCommandLine ? command.wrong_command_line : code;
 }
 
+// Returns the exit code.
+int ParseAndRun(const std::vector<std::string>& arguments, const Command& command,
+                const std::function<absl::StatusOr<int>()>& run) {
+  const absl::StatusOr<bool> wants_help = ParseFlags(arguments);
+  if (!wants_help.ok()) return CodeOf(command, wants_help.status());
+  if (*wants_help) {
+    std::fputs(HelpText(command).c_str(), stdout);
+    return 0;
+  }
+  const absl::Status in_range = CheckFlagRanges();
+  if (!in_range.ok()) return CodeOf(command, in_range);
+  const absl::StatusOr<int> code = run();
+  return code.ok() ? *code : CodeOf(command, code.status());
+}
+
 }  // namespace
 
 int RunCommand(int argc, char** argv, const Command& command,
@@ -40,14 +58,10 @@ int RunCommand(int argc, char** argv, const Command& command,
 
 int RunCommandWithCode(int argc, char** argv, const Command& command,
                        const std::function<absl::StatusOr<int>()>& run) {
-  const absl::StatusOr<bool> wants_help = ParseFlags({argv + 1, argv + argc});
-  if (!wants_help.ok()) return CodeOf(command, wants_help.status());
-  if (*wants_help) {
-    std::fputs(HelpText(command).c_str(), stdout);
-    return 0;
-  }
-  const absl::StatusOr<int> code = run();
-  return code.ok() ? *code : CodeOf(command, code.status());
+  KeepStandardDescriptors();
+  // For the process's life: threads may need memory until its very end.
+  EndWhenOutOfMemory((new std::string(command.name))->c_str());
+  return FinishStandardOutput(command.name, ParseAndRun({argv + 1, argv + argc}, command, run));
 }
 
 int ExitCode(const std::string& name, const absl::Status& status) {

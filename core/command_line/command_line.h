@@ -1,9 +1,10 @@
 // What the mains of all programs share: a --help, flags, exit codes.
 //
 //   0  done
-//   1  refused: a file, the values in it, or a request that cannot be met; why is on standard error
+//   1  refused: a file, the values in it, or a request that cannot be met; why is on standard
+//      error; or results, or what was printed, could not be written
 //   2  a command line that makes no sense
-//   3  nothing fits in memory
+//   3  nothing fits in memory, of the devices planned for or of this machine
 #ifndef DPIPE_CORE_COMMAND_LINE_COMMAND_LINE_H_
 #define DPIPE_CORE_COMMAND_LINE_COMMAND_LINE_H_
 
@@ -31,8 +32,9 @@ struct Command {
   int wrong_command_line = 2;
 };
 
-// Parses the flags, then runs `run`, which reads them. `run` writes what it has to say; a status
-// that is not OK becomes a message and an exit code.
+// Parses the flags and checks their ranges (flag_range.h), then runs `run`, which reads them. `run`
+// writes what it has to say; a status that is not OK becomes a message and an exit code. Memory
+// that runs out ends the process with 3 (out_of_memory.h).
 int RunCommand(int argc, char** argv, const Command& command,
                const std::function<absl::Status()>& run);
 
@@ -57,7 +59,8 @@ absl::Status CheckChoice(const std::string& name, const std::string& value,
 // CommandLineError if the flag `name` is empty.
 absl::Status RequireFlag(const std::string& name, const std::string& value);
 
-// A flag whose value must not be less than `least`.
+// A flag whose value must not be less than `least` when others are set; see flag_range.h for bounds
+// that always hold.
 struct LowerBound {
   std::string name;
   int64_t value;

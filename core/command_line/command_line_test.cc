@@ -1,5 +1,7 @@
 #include "core/command_line/command_line.h"
 
+#include "absl/strings/str_cat.h"
+#include "core/command_line/flag_range.h"
 #include "gflags/gflags.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -9,6 +11,8 @@ DEFINE_double(guidance, 0.99, "scale of the guidance");
 DEFINE_uint64(seed, 1, "seed for the noise");
 DEFINE_bool(messages, true, "draw messages");
 DEFINE_string(out, "", "file to write");
+FLAG_RANGE(steps, 0, 5'000'000);
+FLAG_RANGE(guidance, -1, 100.5);
 
 namespace dpipe {
 namespace {
@@ -88,6 +92,18 @@ TEST_F(CommandLineTest, WrongCommandLinesSayWhatIsWrong) {
   ExpectWrong({"--steps"}, "--steps has no value; see --help");
   ExpectWrong({"steps=3"}, "unexpected argument 'steps=3'; see --help");
   ExpectWrong({"--"}, "unexpected argument '--'; see --help");
+}
+
+TEST_F(CommandLineTest, NumbersOutOfRangeAreRefused) {
+  ExpectWrong({"--steps=-1"}, "--steps=-1 must be at least 0; see --help");
+  ExpectWrong({"--steps=5000001"}, "--steps=5000001 must be at most 5000000; see --help");
+  EXPECT_EQ(Run({"--steps=5000000"}).code, 0);
+  ExpectWrong({"--guidance=-1.5"}, "--guidance=-1.5 must be at least -1; see --help");
+  ExpectWrong({"--guidance=1e9"}, "--guidance=1e+09 must be at most 100.5; see --help");
+  for (const char* value : {"nan", "inf", "-inf"}) {
+    ExpectWrong({absl::StrCat("--guidance=", value)},
+                absl::StrCat("--guidance=", value, " must be a finite number; see --help"));
+  }
 }
 
 TEST_F(CommandLineTest, HelpHasTheProgramsFlagsByGroup) {

@@ -1,6 +1,5 @@
 #include "core/cost/validate.h"
 
-#include <cmath>
 #include <set>
 #include <string>
 
@@ -47,6 +46,10 @@ absl::Status ValidateTimings(const std::string& where, const LayerProfile& layer
 
 absl::Status ValidateLayer(const std::string& where, const LayerProfile& layer, bool in_backbone) {
   if (layer.kind() == LAYER_KIND_UNSPECIFIED) return Bad(where, "kind is not given");
+  if (!LayerKind_IsValid(layer.kind())) {  // any number can be read into it
+    return Bad(where, absl::StrCat("kind is ", static_cast<int>(layer.kind()),
+                                   "; it must be TRAINABLE, FROZEN or FROZEN_WITH_GRADIENT"));
+  }
   if (!in_backbone && layer.kind() != FROZEN) {
     return Bad(where, absl::StrCat("kind is ", LayerKind_Name(layer.kind()),
                                    " in a component that is no backbone, which must be FROZEN"));
@@ -132,8 +135,9 @@ absl::Status ValidateLink(const char* name, const Link& link, bool used) {
   const std::string where = absl::StrCat("cluster: ", name);
   DPIPE_RETURN_IF_ERROR(NotNegative(where, "latency_ns", link.latency_ns()));
   const double bandwidth = link.bandwidth_bytes_per_s();
-  if (!used || (bandwidth > 0 && std::isfinite(bandwidth))) return absl::OkStatus();
-  return Bad(where, absl::StrCat("bandwidth_bytes_per_s is ", bandwidth, ", which is not above 0"));
+  if (!used || (bandwidth >= kMinBandwidth && bandwidth <= kMaxBandwidth)) return absl::OkStatus();
+  return Bad(where, absl::StrCat("bandwidth_bytes_per_s is ", bandwidth, ", which is not within [",
+                                 kMinBandwidth, ", ", kMaxBandwidth, "]"));
 }
 
 absl::Status ValidateClasses(const ClusterSpec& cluster) {
@@ -265,9 +269,9 @@ absl::Status ValidateCluster(const ClusterSpec& cluster) {
       ValidateLink("intra_node", cluster.intra_node(), cluster.devices_per_node() > 1));
   DPIPE_RETURN_IF_ERROR(ValidateLink("inter_node", cluster.inter_node(), cluster.num_nodes() > 1));
   const double factor = cluster.contention_factor();
-  if (factor != 0 && (!(factor >= 1) || !std::isfinite(factor))) {
-    return Bad("cluster",
-               absl::StrCat("contention_factor ", factor, " is neither 0 nor at least 1"));
+  if (factor != 0 && !(factor >= 1 && factor <= kMaxContention)) {
+    return Bad("cluster", absl::StrCat("contention_factor ", factor,
+                                       " is neither 0 nor within [1, ", kMaxContention, "]"));
   }
   return absl::OkStatus();
 }

@@ -34,6 +34,11 @@ TEST(ValidateTest, RefusesWhatContradictsItself) {
             "component 'backbone', value 'x1': consumer_layers: 4 must be above 2 and below the "
             "number of layers, 4");
   bad = good;
+  bad.mutable_components(1)->mutable_layers(0)->set_kind(static_cast<LayerKind>(9));
+  EXPECT_EQ(ErrorOf(bad),
+            "component 'backbone', layer 0 'layer0': kind is 9; it must be TRAINABLE, FROZEN or "
+            "FROZEN_WITH_GRADIENT");
+  bad = good;
   bad.mutable_components(0)->mutable_layers(0)->set_kind(TRAINABLE);
   EXPECT_NE(ErrorOf(bad).find("must be FROZEN"), std::string::npos);
   bad = good;
@@ -71,12 +76,20 @@ TEST(ValidateTest, RefusesClustersThatCannotBe) {
   ClusterSpec cluster = IdealCluster(2);
   cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(0);
   EXPECT_EQ(ErrorOf(cluster),
-            "cluster: intra_node: bandwidth_bytes_per_s is 0, which is not above 0");
+            "cluster: intra_node: bandwidth_bytes_per_s is 0, which is not within [1000, 1e+18]");
+  for (const double bandwidth : {1e-6, -1e9, 1e19, std::numeric_limits<double>::infinity(),
+                                 std::numeric_limits<double>::quiet_NaN()}) {
+    cluster.mutable_intra_node()->set_bandwidth_bytes_per_s(bandwidth);
+    EXPECT_NE(ErrorOf(cluster).find("which is not within [1000, 1e+18]"), std::string::npos)
+        << bandwidth;
+  }
   cluster = IdealCluster(0);
   EXPECT_EQ(ErrorOf(cluster), "cluster: 1 nodes of 0 devices make no device");
   cluster = IdealCluster(1);
   cluster.set_contention_factor(0.5);
-  EXPECT_EQ(ErrorOf(cluster), "cluster: contention_factor 0.5 is neither 0 nor at least 1");
+  EXPECT_EQ(ErrorOf(cluster), "cluster: contention_factor 0.5 is neither 0 nor within [1, 1000]");
+  cluster.set_contention_factor(1e6);
+  EXPECT_EQ(ErrorOf(cluster), "cluster: contention_factor 1e+06 is neither 0 nor within [1, 1000]");
 }
 
 TEST(ValidateTest, RefusesWhatIsNoNumber) {

@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/usable_cpus.h"
 #include "core/ops/op_testing.h"
 
 namespace dpipe::ops::cpu {

@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "core/base/usable_cpus.h"
 #include "core/ops/add.h"
 #include "core/ops/bf16_choice_test_base.h"
 

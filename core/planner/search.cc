@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/cost/cost_model.h"
+#include "core/cost/step_bound.h"
 #include "core/planner/build_plan.h"
 #include "core/planner/candidate_report.h"
 #include "core/planner/candidates.h"
@@ -74,6 +75,7 @@ class Search {
   absl::StatusOr<PlanResult> Run() {
     const CandidateSource source(strategy_, cost_, options_, pairs_.builder());
     DPIPE_RETURN_IF_ERROR(source.Check());
+    DPIPE_RETURN_IF_ERROR(CheckStepTimes(cost_, options_.global_batch, /*num_steps=*/4));
     candidates_ = source.All(&estimator_, &why_not_);
     for (int round : {0, 1}) {
       StartRound(round);

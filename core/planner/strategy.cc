@@ -4,9 +4,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "core/base/status.h"
+#include "core/base/text/show.h"
 #include "core/planner/partition/partitioner.h"
 #include "core/schedule/generators.h"
 
@@ -16,8 +16,9 @@ namespace {
 absl::Status CheckField(const char* field, const std::string& value,
                         const std::vector<std::string>& valid) {
   if (std::find(valid.begin(), valid.end(), value) != valid.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("strategy: ", field, "='", value, "' is none of ", absl::StrJoin(valid, ", ")));
+  return absl::InvalidArgumentError(absl::StrCat("strategy: ", field, "='", ShowText(value),
+                                                 "' is none of ", ShowNames(valid),
+                                                 "; bazel run //tools:plan -- --list shows all"));
 }
 
 absl::Status ParseBool(const std::string& key, const std::string& value, bool& out) {
@@ -158,10 +159,9 @@ absl::Status SetStrategyField(absl::string_view assignment, Strategy& strategy) 
     strategy.set_cross_iteration(flag);
   } else {
     return absl::InvalidArgumentError(
-        absl::StrCat("strategy: '", text,
-                     "' sets none of partitioner, schedule, frozen, sync, recompute, shard, "
-                     "partial_batch, cross_iteration, even_samples, tune, weights, update_every, "
-                     "sync_every, compress"));
+        absl::StrCat("strategy: '", ShowText(text),
+                     "' sets no field of a strategy, such as schedule=1f1b; "
+                     "bazel run //tools:plan -- --list shows all"));
   }
   return absl::OkStatus();
 }

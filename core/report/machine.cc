@@ -1,12 +1,8 @@
 #include "core/report/machine.h"
 
-#include <sched.h>
 #include <sys/utsname.h>
 
-#include <fstream>
 #include <set>
-#include <sstream>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,17 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/bytes.h"
+#include "core/base/file.h"
+#include "core/base/usable_cpus.h"
 
 namespace dpipe::report {
 namespace {
 
-// Files under /proc have no size, so core/base's ReadFile, which asks for it, is of no use here.
-std::string ReadOrEmpty(const char* path) {
-  std::ifstream in(path);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  return text.str();
-}
+std::string ReadOrEmpty(const char* path) { return ReadFile(path).value_or(""); }
 
 // Calls visit(key, value) for each line "key <separator> value".
 template <typename Visit>
@@ -37,13 +29,6 @@ void ForEachPair(absl::string_view text, char separator, Visit visit) {
     visit(absl::StripAsciiWhitespace(line.substr(0, at)),
           absl::StripAsciiWhitespace(line.substr(at + 1)));
   }
-}
-
-int NumUsableCores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof(mask), &mask) == 0) return CPU_COUNT(&mask);
-  return static_cast<int>(std::thread::hardware_concurrency());
 }
 
 std::string Kernel() {
@@ -111,7 +96,7 @@ MachineInfo CollectMachineInfo() {
   const std::string cpuinfo = ReadOrEmpty("/proc/cpuinfo");
   MachineInfo machine;
   machine.cpu_model = CpuModelOf(cpuinfo);
-  machine.num_logical_cores = NumUsableCores();
+  machine.num_logical_cores = FindUsableCpus().count;
   machine.num_physical_cores = NumPhysicalCoresOf(cpuinfo);
   machine.memory_bytes = MemoryBytesOf(ReadOrEmpty("/proc/meminfo"));
   machine.kernel = Kernel();

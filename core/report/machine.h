@@ -12,7 +12,7 @@ namespace dpipe::report {
 
 struct MachineInfo {
   std::string cpu_model;         // "AMD EPYC 9B14"; "unknown" where Linux does not say
-  int num_logical_cores = 0;     // that this process may run on (its affinity mask)
+  int num_logical_cores = 0;     // that this process can use: see UsableCpus
   int num_physical_cores = 0;    // of the machine; 0 where not known
   int64_t memory_bytes = 0;      // of the machine, 0 where not known
   std::string kernel;            // "Linux 6.1.0-18-amd64"

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/text/json.h"
 #include "core/report/results.h"
 #include "core/report/stats.h"
 #include "nlohmann/json.hpp"
@@ -338,9 +339,7 @@ std::string ResultsToJson(const BenchResults& results) {
 }
 
 absl::StatusOr<BenchResults> ResultsFromJson(absl::string_view json) {
-  const Json parsed =
-      Json::parse(json.begin(), json.end(), /*cb=*/nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_discarded()) return absl::InvalidArgumentError("benchmark results: not JSON");
+  DPIPE_ASSIGN_OR_RETURN(const Json parsed, ParseJson<Json>(json, "benchmark results"));
   absl::Status status;
   const Reader reader(parsed, "", &status);
   std::string format;

@@ -39,7 +39,15 @@ MessageKey KeyOf(const TraceEvent& event, const Instruction& instruction) {
           instruction.step_offset()};
 }
 
+// Differences and sums of two times fit into 64 bits.
+constexpr Nanos kMaxTraceNanos = Nanos{1} << 61;
+
 absl::Status CheckStepStarts(const Trace& trace) {
+  for (const Nanos start : trace.step_start_ns()) {
+    if (start >= -kMaxTraceNanos && start <= kMaxTraceNanos) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("trace: a step starts at ", start, " ns; the maximum is ", kMaxTraceNanos));
+  }
   for (int i = 1; i < trace.step_start_ns_size(); ++i) {
     if (trace.step_start_ns(i) < trace.step_start_ns(i - 1)) {
       return absl::InvalidArgumentError(absl::StrCat("trace: step ", i, " starts at ",
@@ -64,12 +72,25 @@ absl::StatusOr<const Instruction*> FindInstruction(
                                                    " names instruction ", event.instruction(),
                                                    " of ", program.instructions_size()));
   }
+  const Instruction& instruction = program.instructions(event.instruction());
+  if (!TraceEvent::Stream_IsValid(event.stream()) ||
+      !Instruction::Kind_IsValid(instruction.kind())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("trace: an event of rank ", event.rank(), " is on stream ",
+                     static_cast<int>(event.stream()), " and of an instruction of kind ",
+                     static_cast<int>(instruction.kind()), ", one of which is not known"));
+  }
+  if (event.start_ns() < -kMaxTraceNanos || event.end_ns() > kMaxTraceNanos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("trace: an event of rank ", event.rank(), " is from ", event.start_ns(),
+                     " to ", event.end_ns(), " ns; the maximum is ", kMaxTraceNanos));
+  }
   if (event.end_ns() < event.start_ns()) {
     return absl::InvalidArgumentError(absl::StrCat("trace: an event of rank ", event.rank(),
                                                    " ends at ", event.end_ns(),
                                                    " ns, before its start ", event.start_ns()));
   }
-  return &program.instructions(event.instruction());
+  return &instruction;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "core/report/trace_index.h"
 
+#include <limits>
 #include <set>
 
 #include "core/report/demo/synthetic_trace.h"
@@ -66,6 +67,19 @@ TEST(TraceIndexTest, BadTracesAreRefused) {
   trace = MakeTrace("1f1b", 2, 2);
   trace.mutable_events(0)->set_end_ns(-1);
   EXPECT_THAT(TraceIndex::Create(trace).status().ToString(), HasSubstr("before its start"));
+  trace = MakeTrace("1f1b", 2, 2);
+  trace.mutable_events(0)->set_stream(static_cast<TraceEvent::Stream>(9));
+  EXPECT_THAT(TraceIndex::Create(trace).status().ToString(), HasSubstr("is on stream 9"));
+  trace = MakeTrace("1f1b", 2, 2);
+  trace.mutable_plan()->mutable_devices(0)->mutable_instructions(0)->set_kind(
+      static_cast<Instruction::Kind>(99));
+  EXPECT_THAT(TraceIndex::Create(trace).status().ToString(), HasSubstr("of kind 99"));
+  trace = MakeTrace("1f1b", 2, 2);
+  trace.mutable_events(0)->set_end_ns(std::numeric_limits<int64_t>::max());
+  EXPECT_THAT(TraceIndex::Create(trace).status().ToString(), HasSubstr("the maximum is"));
+  trace = MakeTrace("1f1b", 2, 2);
+  trace.set_step_start_ns(0, std::numeric_limits<int64_t>::min());
+  EXPECT_THAT(TraceIndex::Create(trace).status().ToString(), HasSubstr("a step starts at -92"));
   trace = MakeTrace("1f1b", 2, 2);
   trace.set_step_start_ns(1, -5);
   EXPECT_THAT(TraceIndex::Create(trace).status().ToString(), HasSubstr("step 1 starts at -5 ns"));

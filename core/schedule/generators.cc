@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/base/check.h"
+#include "core/base/text/show.h"
 #include "core/schedule/peak_limit.h"
 #include "core/schedule/self_conditioning.h"
 
@@ -38,8 +38,9 @@ absl::StatusOr<Schedule> MakeWithSelfConditioning(const ScheduleGenerator& gener
 absl::StatusOr<Schedule> MakeSchedule(const std::string& name, const ScheduleRequest& request) {
   const auto found = Registry().find(name);
   if (found == Registry().end()) {
-    return absl::NotFoundError(
-        absl::StrCat("schedule '", name, "' is none of ", absl::StrJoin(ScheduleNames(), ", ")));
+    return absl::NotFoundError(absl::StrCat("schedule '", ShowText(name), "' is none of ",
+                                            ShowNames(ScheduleNames()),
+                                            "; bazel run //tools:plan -- --list shows all"));
   }
   if (request.num_devices < 1 || request.num_micro_batches < 1) {
     return absl::InvalidArgumentError(absl::StrCat("schedule ", name, ": ", request.num_devices,

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/base/file.h"
+#include "core/base/text/plain_text.h"
 #include "core/schedule/text_place.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
@@ -42,8 +43,9 @@ std::string HashOf(const google::protobuf::Message& message) {
 
 }  // namespace
 
-absl::Status ParseTextProto(const std::string& text, const std::string& source,
+absl::Status ParseTextProto(const std::string& content, const std::string& source,
                             google::protobuf::Message* message) {
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, PlainText(content, source));
   FirstError error(text, *message->GetDescriptor());
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
@@ -53,7 +55,7 @@ absl::Status ParseTextProto(const std::string& text, const std::string& source,
 }
 
 absl::Status ReadTextProto(const std::string& path, google::protobuf::Message* message) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFileOrPipe(path));
   return ParseTextProto(text, path, message);
 }
 

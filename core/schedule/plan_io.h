@@ -12,9 +12,10 @@
 
 namespace dpipe {
 
-// From the text of a file; `source` names it in messages. InvalidArgument with source, line, column
-// and field if it is malformed: unknown fields and values of another type, too.
-absl::Status ParseTextProto(const std::string& text, const std::string& source,
+// From the content of a file, which may begin with UTF-8's byte-order mark; `source` names it in
+// messages. InvalidArgument with source, line, column and field if it is malformed: unknown fields
+// and values of another type, too.
+absl::Status ParseTextProto(const std::string& content, const std::string& source,
                             google::protobuf::Message* message);
 
 // Textproto. Errors name the file, and of a malformed one what ParseTextProto says.

@@ -30,6 +30,15 @@ TEST(PlanIoTest, ErrorsNameTheFileAndThePlace) {
   EXPECT_NE(message.find("line 2, column 15"), std::string::npos) << message;
 }
 
+TEST(PlanIoTest, FilesFromWindowsAreRead) {
+  ModelProfile profile;
+  const absl::Status status = ParseTextProto("\xef\xbb\xbfmodel: \"a\"\r\n", "m", &profile);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(profile.model(), "a");
+  const std::string wide("m\0o\0d\0", 6);
+  EXPECT_NE(ParseTextProto(wide, "m", &profile).message().find("m is UTF-16"), std::string::npos);
+}
+
 TEST(PlanIoTest, ErrorsNameTheField) {
   const struct {
     std::string text, place;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/cost/step_bound.h"
 #include "core/schedule/memory.h"
 #include "core/sim/event_engine.h"
 #include "core/sim/plan_graph.h"
@@ -81,6 +82,8 @@ absl::StatusOr<Simulation> Simulate(const Plan& plan, const CostModel& cost,
         absl::StrCat("num_steps is ", options.num_steps,
                      ", which leaves no steady step to measure; it must be at least ", fewest));
   }
+  // One more: the prologue.
+  DPIPE_RETURN_IF_ERROR(CheckStepTimes(cost, plan.global_batch(), options.num_steps + 1));
   EventEngine engine(graph, cost.cluster(), cost.GlobalNorm(), options.num_steps, periodic);
   DPIPE_RETURN_IF_ERROR(engine.Run());
   const std::vector<CausedEvent>& events = engine.events();

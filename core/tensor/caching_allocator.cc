@@ -6,8 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/base/bytes.h"
-#include "core/base/check.h"
+#include "core/base/out_of_memory.h"
 
 namespace dpipe {
 namespace {
@@ -40,7 +39,14 @@ void* MapHugePages(int64_t size) {
   return mapped + before;
 }
 
+// Address space that stays free under a limit (`ulimit -v`): libraries that compile and plan
+// kernels crash where they get none, while a tensor's request can be refused with a sentence.
+constexpr int64_t kAddressSpaceForLibraries = int64_t{64} << 20;
+
 void* TakeFromSystem(int64_t size) {
+  if (size >= kLeastMapped && AddressSpaceRoomBytes() < size + kAddressSpaceForLibraries) {
+    return nullptr;
+  }
   if (size < kLeastMapped) return std::aligned_alloc(kAlignment, size);
   return size < kHugePage ? Map(size) : MapHugePages(size);
 }
@@ -88,7 +94,7 @@ void* CachingAllocator::Allocate(int64_t size_bytes) {
     ReleaseCache();  // blocks of other sizes
     data = TakeFromSystem(size);
   }
-  DPIPE_CHECK(data != nullptr) << "out of memory: " << FormatBytes(size);
+  if (data == nullptr) EndOutOfMemory(size, "a tensor");
   if (poison_) std::memset(data, 0xff, size);  // all ones: NaN in fp32 and bf16, -1 in int32
   return data;
 }

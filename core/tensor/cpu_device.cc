@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
+#include "core/base/usable_cpus.h"
 #include "core/tensor/add_up.h"
 
 namespace dpipe {
@@ -32,55 +33,61 @@ void CopyAny(void* to, const void* from, int64_t size_bytes) {
 
 }  // namespace
 
-std::vector<int> AllowedCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {0};
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &set)) cores.push_back(i);
-  }
-  return cores;
-}
-
-CpuDevice::CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores)
-    : Device(kind, std::move(name)),
-      cores_(std::move(cores)),
-      num_threads_(std::max<int>(1, static_cast<int>(cores_.size()))) {}
+CpuDevice::CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores, int num_threads)
+    : Device(kind, std::move(name)), cores_(std::move(cores)), num_threads_(num_threads) {}
 
 std::shared_ptr<Device> Device::Cpu(std::vector<int> cores) {
   const std::string name =
       cores.empty() ? std::string("cpu") : absl::StrCat("cpu:", absl::StrJoin(cores, "+"));
-  return std::make_shared<CpuDevice>(DeviceKind::kCpu, name, std::move(cores));
+  const int num_threads = std::max<int>(1, static_cast<int>(cores.size()));
+  return std::make_shared<CpuDevice>(DeviceKind::kCpu, name, std::move(cores), num_threads);
 }
 
 std::shared_ptr<Device> Device::CpuReference() {
-  return std::make_shared<CpuDevice>(DeviceKind::kCpuReference, "cpu-reference",
-                                     std::vector<int>());
+  return std::make_shared<CpuDevice>(DeviceKind::kCpuReference, "cpu-reference", std::vector<int>(),
+                                     /*num_threads=*/1);
 }
 
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> Device::PartitionCpu(int count) {
-  const std::vector<int> cores = AllowedCores();
+  return internal::PartitionCpus(count, FindUsableCpus());
+}
+
+namespace internal {
+
+absl::StatusOr<std::vector<std::shared_ptr<Device>>> PartitionCpus(int count,
+                                                                   const UsableCpus& cpus) {
   if (count < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("requested ", count, " CPU devices; at least 1 is needed"));
   }
-  if (count > static_cast<int>(cores.size())) {
+  if (count > cpus.count) {
+    const std::string note = cpus.Note();
     return absl::InvalidArgumentError(absl::StrCat("requested ", count, " CPU devices, but only ",
-                                                   cores.size(), " cores are available"));
+                                                   cpus.count, " cores are available",
+                                                   note.empty() ? "" : ": ", note));
   }
   // Even shares; cores that do not divide stay unused, since unequal devices would make unequal
   // stages.
-  const int share = static_cast<int>(cores.size()) / count;
+  const int share = cpus.count / count;
   std::vector<std::shared_ptr<Device>> devices;
   for (int i = 0; i < count; ++i) {
-    devices.push_back(Cpu({cores.begin() + i * share, cores.begin() + (i + 1) * share}));
+    if (cpus.is_limited()) {
+      // Under a quota other programs have the same cores, and as many of them would be pinned to
+      // the first ones. The system's scheduler knows which are free.
+      devices.push_back(std::make_shared<CpuDevice>(DeviceKind::kCpu, absl::StrCat("cpu:any", i),
+                                                    std::vector<int>(), share));
+    } else {
+      devices.push_back(
+          Device::Cpu({cpus.cores.begin() + i * share, cpus.cores.begin() + (i + 1) * share}));
+    }
   }
   return devices;
 }
 
+}  // namespace internal
+
 std::shared_ptr<Device> CpuDevice::Twin() const {
-  return std::make_shared<CpuDevice>(kind(), name(), cores_);
+  return std::make_shared<CpuDevice>(kind(), name(), cores_, num_threads_);
 }
 
 absl::Status CpuDevice::BindThread() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/usable_cpus.h"
 #include "core/tensor/caching_allocator.h"
 #include "core/tensor/device.h"
 
@@ -14,8 +15,8 @@ namespace dpipe {
 // A share of the machine's cores; ops run synchronously on the bound thread and its OpenMP team.
 class CpuDevice : public Device {
  public:
-  // `cores` as for Device::Cpu.
-  CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores);
+  // `cores` as for Device::Cpu: none, and the threads run on any.
+  CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores, int num_threads);
 
   std::shared_ptr<Device> Twin() const override;
   int num_threads() const override { return num_threads_; }
@@ -40,6 +41,12 @@ class CpuDevice : public Device {
   const int num_threads_;
   CachingAllocator allocator_;
 };
+
+namespace internal {
+// Device::PartitionCpu of a machine that has `cpus`.
+absl::StatusOr<std::vector<std::shared_ptr<Device>>> PartitionCpus(int count,
+                                                                   const UsableCpus& cpus);
+}  // namespace internal
 
 }  // namespace dpipe
 

@@ -124,9 +124,6 @@ class Device {
 void CopyBytes(Device& to_device, void* to, Device& from_device, const void* from,
                int64_t size_bytes);
 
-// Logical cores that this process may use (its affinity mask), increasing.
-std::vector<int> AllowedCores();
-
 }  // namespace dpipe
 
 #endif  // DPIPE_CORE_TENSOR_DEVICE_H_

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
+#include "core/base/usable_cpus.h"
 #include "core/tensor/device.h"
 
 namespace dpipe {
@@ -60,8 +61,7 @@ absl::StatusOr<PassWorkers> PassWorkers::For(const std::vector<DeviceWorker*>& w
       absl::StrCat("there is no ", FormatBytes(size_bytes),
                    " left for passes beside training: samples, held-out losses or caches are "
                    "computed on the CPU"));
-  DPIPE_ASSIGN_OR_RETURN(const auto cores,
-                         Device::PartitionCpu(static_cast<int>(AllowedCores().size())));
+  DPIPE_ASSIGN_OR_RETURN(const auto cores, Device::PartitionCpu(FindUsableCpus().count));
   chosen.own_ = StartWorkers(cores);
   for (const auto& worker : chosen.own_) chosen.workers_.push_back(worker.get());
   return chosen;

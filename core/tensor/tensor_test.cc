@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/base/usable_cpus.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {
@@ -94,14 +95,33 @@ TEST(AllocatorTest, PoisonShowsUnwrittenMemory) {
 }
 
 TEST(DeviceTest, PartitionNamesBothNumbers) {
-  const int cores = static_cast<int>(AllowedCores().size());
+  const int cores = FindUsableCpus().count;
   const auto devices = Device::PartitionCpu(cores);
   ASSERT_TRUE(devices.ok()) << devices.status();
   EXPECT_EQ(devices->size(), cores);
   const auto too_many = Device::PartitionCpu(cores + 1);
-  EXPECT_EQ(too_many.status().message(), "requested " + std::to_string(cores + 1) +
-                                             " CPU devices, but only " + std::to_string(cores) +
-                                             " cores are available");
+  EXPECT_THAT(
+      std::string(too_many.status().message()),
+      ::testing::StartsWith("requested " + std::to_string(cores + 1) + " CPU devices, but only " +
+                            std::to_string(cores) + " cores are available"));
+}
+
+// A container with 2.5 CPUs of a machine's 4 cores: threads run wherever there is room.
+TEST(DeviceTest, AQuotaLimitsThreadsAndPinsNone) {
+  const UsableCpus cpus = internal::UsableCpusOf({0, 1, 2, 3}, 2.5);
+  const auto one = internal::PartitionCpus(1, cpus);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ((*one)[0]->num_threads(), 2);
+  const auto two = internal::PartitionCpus(2, cpus);
+  ASSERT_TRUE(two.ok()) << two.status();
+  EXPECT_NE((*two)[0]->name(), (*two)[1]->name());
+  EXPECT_EQ((*two)[1]->num_threads(), 1);
+  const std::vector<int> before = AllowedCores();
+  ASSERT_TRUE((*two)[0]->BindThread().ok());
+  EXPECT_EQ(AllowedCores(), before);
+  EXPECT_EQ(internal::PartitionCpus(3, cpus).status().message(),
+            "requested 3 CPU devices, but only 2 cores are available: a CPU quota of 2.5 (cgroup) "
+            "leaves 2 of 4 cores");
 }
 
 TEST(TensorTest, OnAnotherDeviceSharesTheStorage) {

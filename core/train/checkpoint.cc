@@ -1,6 +1,7 @@
 #include "core/train/checkpoint.h"
 
 #include "absl/strings/str_cat.h"
+#include "core/base/text/json.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe {
@@ -10,6 +11,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kFormat[] = "dpipe.training_state";
 constexpr int kVersion = 1;
+// Of a run whose order has begun anew: programs that know nothing of that must not go on with it.
+constexpr int kNewOrderVersion = 2;
 
 class Fields {
  public:
@@ -39,6 +42,10 @@ class Fields {
     if (!it->is_string()) return Note(absl::StrCat("'", name, "' is not a string"));
     *value = it->get<std::string>();
   }
+  template <typename T>
+  void ReadIfThere(const char* name, T* value) {
+    if (json_.find(name) != json_.end()) Read(name, value);
+  }
   void Note(const std::string& problem) {
     if (problem_.empty()) problem_ = problem;
   }
@@ -58,7 +65,7 @@ std::string CheckpointInfoText(const CheckpointInfo& info) {
   const bool has_loss = Finite(info.loss_sum) == info.loss_sum;
   Json json;
   json["format"] = kFormat;
-  json["version"] = kVersion;
+  json["version"] = info.order.first_step > 0 ? kNewOrderVersion : kVersion;
   json["step"] = info.step;
   json["num_updates"] = info.num_updates;
   json["num_steps"] = info.num_steps;
@@ -66,6 +73,10 @@ std::string CheckpointInfoText(const CheckpointInfo& info) {
   json["global_batch"] = info.global_batch;
   json["dataset_size"] = info.dataset_size;
   json["data_fingerprint"] = info.data_fingerprint;
+  if (info.order.first_step > 0) {
+    json["order_first_step"] = info.order.first_step;
+    json["epochs_before_order"] = info.order.epochs_before;
+  }
   json["epoch"] = info.epoch();
   json["epoch_position"] = info.epoch_position();
   json["learning_rate"] = Finite(info.learning_rate);
@@ -79,14 +90,17 @@ std::string CheckpointInfoText(const CheckpointInfo& info) {
 }
 
 absl::StatusOr<CheckpointInfo> ParseCheckpointInfo(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.value("format", Json()) != kFormat) {
-    return absl::InvalidArgumentError(absl::StrCat("this is no ", kFormat));
+  const absl::StatusOr<Json> parsed = ParseJsonObject<Json>(text, "JSON");
+  if (!parsed.ok() || parsed->value("format", Json()) != kFormat) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "this is no ", kFormat, parsed.ok() ? "" : absl::StrCat(": ", parsed.status().message())));
   }
-  if (json.value("version", Json()) != kVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("its version is ",
-                                                   json.value("version", Json()).dump(),
-                                                   ", this program reads ", kVersion));
+  const Json& json = *parsed;
+  const Json version = json.value("version", Json());
+  if (version != kVersion && version != kNewOrderVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("its version is ", ShowJson(version),
+                                                   ", this program reads ", kVersion, " and ",
+                                                   kNewOrderVersion));
   }
   CheckpointInfo info;
   Fields fields(json);
@@ -97,6 +111,8 @@ absl::StatusOr<CheckpointInfo> ParseCheckpointInfo(const std::string& text) {
   fields.Read("global_batch", &info.global_batch);
   fields.Read("dataset_size", &info.dataset_size);
   fields.ReadIfThere("data_fingerprint", &info.data_fingerprint);
+  fields.ReadIfThere("order_first_step", &info.order.first_step);
+  fields.ReadIfThere("epochs_before_order", &info.order.epochs_before);
   fields.Read("learning_rate", &info.learning_rate);
   fields.Read("training_ns", &info.training_ns);
   fields.Read("loss_sum", &info.loss_sum);
@@ -106,6 +122,10 @@ absl::StatusOr<CheckpointInfo> ParseCheckpointInfo(const std::string& text) {
   fields.Read("plan_for", &info.plan_for);
   if (info.step < 0 || info.num_updates < 0) {
     fields.Note(absl::StrCat(info.num_updates, " updates in ", info.step, " steps"));
+  }
+  if (info.order.first_step < 0 || info.order.first_step > info.step) {
+    fields.Note(absl::StrCat("the order begins at step ", info.order.first_step, ", after step ",
+                             info.step));
   }
   if (!fields.problem().empty()) return absl::InvalidArgumentError(fields.problem());
   return info;

@@ -3,8 +3,8 @@
 //
 // What has a name does not say where it lay: tensors are whole, by parameter, whatever the stages,
 // ranks and shards were. Randomness is counter-based, so that the seed and the step are all of its
-// state, and likewise the position in the data is (seed, step x global batch). README.md says how a
-// checkpoint lies on the disk.
+// state; the position in the data is a function of (seed, order, step x global batch). README.md
+// says how a checkpoint lies on the disk.
 #ifndef DPIPE_CORE_TRAIN_CHECKPOINT_H_
 #define DPIPE_CORE_TRAIN_CHECKPOINT_H_
 
@@ -18,6 +18,18 @@
 
 namespace dpipe {
 
+// The order of the samples that a run has (data/step_order.h): its own from the beginning, until it
+// goes on with other data.
+struct DataOrder {
+  int64_t first_step = 0;    // at which it began
+  double epochs_before = 0;  // times that data had been seen by then
+
+  // Times that data has been seen after `steps` >= first_step steps.
+  double EpochsAt(int64_t steps, int64_t global_batch, int64_t dataset_size) const {
+    return epochs_before + static_cast<double>(steps - first_step) * global_batch / dataset_size;
+  }
+};
+
 // Everything but tensors.
 struct CheckpointInfo {
   int64_t step = 0;  // steps done: the next one is this, counted from 0
@@ -28,8 +40,9 @@ struct CheckpointInfo {
   int64_t global_batch = 0;
   int64_t dataset_size = 0;      // samples of an epoch; 0: not known
   std::string data_fingerprint;  // SampleSource::fingerprint; empty: saved by an earlier version
-  double learning_rate = 0;      // of the next step, for who reads the file
-  Nanos training_ns = 0;         // in steps, over all processes that had a part in the run
+  DataOrder order;
+  double learning_rate = 0;  // of the next step, for who reads the file
+  Nanos training_ns = 0;     // in steps, over all processes that had a part in the run
   // The running mean of the loss: see RunningMean.
   double loss_sum = 0;
   double loss_weight = 0;
@@ -39,11 +52,12 @@ struct CheckpointInfo {
   // What the plan was made for: while it stays the same, so does the plan.
   std::map<std::string, std::string> plan_for;
 
-  // Where the next step begins: position of its first sample in epoch `epoch`.
-  int64_t epoch() const { return dataset_size > 0 ? step * global_batch / dataset_size : 0; }
+  // Where the next step begins in the order: position of its first sample in epoch `epoch`.
+  int64_t epoch() const { return dataset_size > 0 ? position() / dataset_size : 0; }
   int64_t epoch_position() const {
-    return dataset_size > 0 ? step * global_batch % dataset_size : step * global_batch;
+    return dataset_size > 0 ? position() % dataset_size : position();
   }
+  int64_t position() const { return (step - order.first_step) * global_batch; }
 };
 
 // JSON for a person and for ParseCheckpointInfo; every number comes back as it was.

@@ -18,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "core/base/durable_file.h"
 #include "core/base/file.h"
+#include "core/base/open_file.h"
 #include "core/train/checkpoint_writer.h"
 
 namespace dpipe {
@@ -91,9 +92,8 @@ absl::StatusOr<int> Take(int fd, const std::string& folder, const std::string& l
 
 // The descriptor of the lock file, which this process holds.
 absl::StatusOr<int> Lock(const std::string& folder, const std::string& lock) {
-  const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd >= 0) return Take(fd, folder, lock);
-  return absl::UnavailableError(absl::StrCat("cannot open ", lock, ": ", std::strerror(errno)));
+  const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+  return fd < 0 ? FileError("cannot open", lock, errno) : Take(fd, folder, lock);
 }
 
 // Whether the path still leads to the open file.
@@ -122,7 +122,7 @@ absl::StatusOr<std::unique_ptr<CheckpointFolder>> CheckpointFolder::OpenToRead(
     const std::string& path) {
   const std::string lock = absl::StrCat(path, "/", kLockFile);
   // Where there is none, or it is not for this user, nobody is known to have the folder.
-  const int fd = ::open(lock.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(lock.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd >= 0) {
     DPIPE_RETURN_IF_ERROR(Take(fd, path, lock).status());
     ::close(fd);
@@ -240,5 +240,7 @@ absl::StatusOr<int> CheckpointFolder::RemoveAllButNewest(int64_t step,
   for (const int64_t old : doomed) DPIPE_RETURN_IF_ERROR(RemoveCheckpoint(PathOf(old)));
   return static_cast<int>(doomed.size());
 }
+
+absl::Status CheckpointFolder::Remove(int64_t step) { return RemoveCheckpoint(PathOf(step)); }
 
 }  // namespace dpipe

@@ -62,6 +62,8 @@ class CheckpointFolder {
   // To make room for `step`: of those before it removes all but the newest complete one and those
   // that `retention` keeps for ever. Returns how many; none where none is complete.
   absl::StatusOr<int> RemoveAllButNewest(int64_t step, const CheckpointRetention& retention);
+  // Removes a step's checkpoint.
+  absl::Status Remove(int64_t step);
 
  private:
   CheckpointFolder(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/open_file.h"
 #include "core/comm/rendezvous/end_hold.h"
 
 namespace dpipe {
@@ -71,7 +72,7 @@ absl::Status CheckpointSaver::Write(const CheckpointContent& content) {
   const EndHold hold;
   const Nanos start = MonotonicNow();
   auto bytes = folder_->Write(content);
-  if (absl::IsResourceExhausted(bytes.status()) && MakeRoom(content.info.step, bytes.status())) {
+  if (IsDiskFull(bytes.status()) && MakeRoom(content.info.step, bytes.status())) {
     bytes = folder_->Write(content);
   }
   DPIPE_ASSIGN_OR_RETURN(stats_.bytes, std::move(bytes));

@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "core/base/durable_file.h"
 #include "core/base/file.h"
+#include "core/base/open_file.h"
 #include "core/base/replace_folder.h"
 #include "core/tensor/safetensors_front.h"
 #include "core/train/checkpoint_manifest.h"
@@ -109,7 +110,8 @@ absl::StatusOr<int64_t> WriteCheckpoint(const std::string& folder,
                                         const CheckpointContent& content) {
   const std::string unfinished = folder + kUnfinishedSuffix;
   DPIPE_RETURN_IF_ERROR(ClearFolder(unfinished));
-  DPIPE_RETURN_IF_ERROR(MakeFolder(unfinished));
+  DPIPE_RETURN_IF_ERROR(MakeParentFolder(unfinished));
+  DPIPE_RETURN_IF_ERROR(MakeOwnFolder(unfinished));
   auto written = WriteFiles(unfinished, content);
   absl::Status status = written.status();
   if (status.ok()) status = ReplaceFolder(unfinished, folder);

@@ -22,8 +22,7 @@ std::string TensorFileName(const std::string& kind);
 // that stops at any instant leaves what was there before, or the new checkpoint, complete. An older
 // `folder` is replaced. Tensors are written from where they are, without a copy. On error, nothing
 // is left behind, and an older `folder` is as it was, unless the very last step fails, which sees
-// to it that the new name is on the disk; ResourceExhausted where that is full. Returns the bytes
-// written.
+// to it that the new name is on the disk; IsDiskFull if that is full. Returns the bytes written.
 absl::StatusOr<int64_t> WriteCheckpoint(const std::string& folder,
                                         const CheckpointContent& content);
 

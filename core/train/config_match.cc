@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/text/show.h"
 
 namespace dpipe {
 namespace {
@@ -30,28 +31,33 @@ std::vector<FieldDifference> CompareConfigs(
   return differences;
 }
 
-absl::Status CheckDifferences(const std::vector<FieldDifference>& differences, bool allow_risky,
-                              const std::string& risk_flag) {
-  std::vector<std::string> fixed, risky;
-  for (const FieldDifference& difference : differences) {
-    if (difference.policy == FieldPolicy::kFixed) fixed.push_back(DescribeDifference(difference));
-    if (difference.policy == FieldPolicy::kRisky && !allow_risky) {
-      risky.push_back(DescribeDifference(difference));
+absl::Status CheckDifferences(const std::vector<FieldDifference>& differences,
+                              const std::vector<PolicyFlag>& flags) {
+  const auto of_policy = [&differences](FieldPolicy policy) {
+    std::vector<std::string> described;
+    for (const FieldDifference& difference : differences) {
+      if (difference.policy == policy) described.push_back(DescribeDifference(difference));
     }
-  }
-  std::string message;
+    return described;
+  };
+  std::vector<std::string> parts;
+  const std::vector<std::string> fixed = of_policy(FieldPolicy::kFixed);
   if (!fixed.empty()) {
-    message = absl::StrCat("the run cannot go on with a change of ", absl::StrJoin(fixed, "; "));
+    parts.push_back(absl::StrCat("the run cannot go on with a change of ", ShowNames(fixed)));
   }
-  if (!risky.empty()) {
-    absl::StrAppend(&message, message.empty() ? "" : "; also, ", "with ", risk_flag,
-                    " alone it goes on with a change of ", absl::StrJoin(risky, "; "));
+  for (const PolicyFlag& flag : flags) {
+    const std::vector<std::string> refused = of_policy(flag.policy);
+    if (flag.is_given || refused.empty()) continue;
+    parts.push_back(
+        absl::StrCat("only with ", flag.flag, " it goes on with a change of ", ShowNames(refused)));
   }
-  return message.empty() ? absl::OkStatus() : absl::FailedPreconditionError(message);
+  return parts.empty() ? absl::OkStatus()
+                       : absl::FailedPreconditionError(absl::StrJoin(parts, "; "));
 }
 
 std::string DescribeDifference(const FieldDifference& difference) {
-  return absl::StrCat(difference.field, ": ", difference.saved, " -> ", difference.now);
+  return absl::StrCat(difference.field, ": ", ShowText(difference.saved), " -> ",
+                      ShowText(difference.now));
 }
 
 }  // namespace dpipe

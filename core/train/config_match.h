@@ -17,6 +17,9 @@ enum class FieldPolicy {
   // Numbers become others, and a person may want just that: a learning rate, a loss. Only if asked
   // for.
   kRisky,
+  // Says which data there is. Only if asked for, and the order of the samples then begins anew if
+  // they are others.
+  kData,
   // What is saved would not fit or would mean something else: the model, the order of the data.
   kFixed,
 };
@@ -34,10 +37,17 @@ std::vector<FieldDifference> CompareConfigs(
     const ConfigFields& saved, const ConfigFields& now,
     const std::function<FieldPolicy(const std::string& field)>& policy);
 
-// FailedPrecondition lists every field that may not differ, with both values, and says for which of
-// them `risk_flag` ("--allow_config_change") would do.
-absl::Status CheckDifferences(const std::vector<FieldDifference>& differences, bool allow_risky,
-                              const std::string& risk_flag);
+// A flag that lets fields of a policy differ: "--allow_config_change".
+struct PolicyFlag {
+  FieldPolicy policy = FieldPolicy::kRisky;
+  std::string flag;
+  bool is_given = false;
+};
+
+// FailedPrecondition lists the fields that may not differ, with both values, and says for which of
+// them which of `flags` would do.
+absl::Status CheckDifferences(const std::vector<FieldDifference>& differences,
+                              const std::vector<PolicyFlag>& flags);
 
 // "learning_rate.peak: 0.001 -> 0.0005".
 std::string DescribeDifference(const FieldDifference& difference);

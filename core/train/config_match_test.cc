@@ -8,12 +8,14 @@ namespace {
 FieldPolicy PolicyOf(const std::string& field) {
   if (field == "out") return FieldPolicy::kFree;
   if (field == "lr") return FieldPolicy::kRisky;
+  if (field == "data") return FieldPolicy::kData;
   return FieldPolicy::kFixed;
 }
 
 std::string Message(const ConfigFields& saved, const ConfigFields& now, bool allow_risky) {
-  return std::string(
-      CheckDifferences(CompareConfigs(saved, now, PolicyOf), allow_risky, "--allow").message());
+  const std::vector<PolicyFlag> flags = {{FieldPolicy::kRisky, "--allow", allow_risky},
+                                         {FieldPolicy::kData, "--new_order", false}};
+  return std::string(CheckDifferences(CompareConfigs(saved, now, PolicyOf), flags).message());
 }
 
 TEST(ConfigMatchTest, TheSameMatches) {
@@ -28,8 +30,7 @@ TEST(ConfigMatchTest, FreeFieldsMayChange) {
 
 TEST(ConfigMatchTest, RiskyOnesIfAskedFor) {
   const ConfigFields saved = {{"lr", "1"}, {"out", "a"}}, now = {{"lr", "2"}, {"out", "b"}};
-  EXPECT_EQ(Message(saved, now, false),
-            "with --allow alone it goes on with a change of lr: 1 -> 2");
+  EXPECT_EQ(Message(saved, now, false), "only with --allow it goes on with a change of lr: 1 -> 2");
   EXPECT_EQ(Message(saved, now, true), "");
 }
 
@@ -38,12 +39,30 @@ TEST(ConfigMatchTest, FixedOnesNeverAndAllAreNamed) {
   const ConfigFields now = {{"lr", "2"}, {"model", ""}, {"new", "y"}};
   EXPECT_EQ(
       Message(saved, now, true),
-      "the run cannot go on with a change of model: a -> (empty); new: (none) -> y; old: x -> "
+      "the run cannot go on with a change of model: a -> (empty), new: (none) -> y, old: x -> "
       "(none)");
   EXPECT_EQ(
       Message(saved, now, false),
-      "the run cannot go on with a change of model: a -> (empty); new: (none) -> y; old: x -> "
-      "(none); also, with --allow alone it goes on with a change of lr: 1 -> 2");
+      "the run cannot go on with a change of model: a -> (empty), new: (none) -> y, old: x -> "
+      "(none); only with --allow it goes on with a change of lr: 1 -> 2");
+}
+
+TEST(ConfigMatchTest, EachPolicyHasItsFlag) {
+  const ConfigFields saved = {{"lr", "1"}, {"data", "a"}}, now = {{"lr", "2"}, {"data", "b"}};
+  EXPECT_EQ(Message(saved, now, true),
+            "only with --new_order it goes on with a change of data: a -> b");
+  EXPECT_EQ(Message(saved, now, false),
+            "only with --allow it goes on with a change of lr: 1 -> 2; only with --new_order it "
+            "goes on with a change of data: a -> b");
+}
+
+TEST(ConfigMatchTest, AListHasFiveNamesAndShortValues) {
+  ConfigFields saved, now;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) saved[name] = "1", now[name] = "2";
+  now["a"] = std::string(1000, 'x');
+  const std::string message = Message(saved, now, true);
+  EXPECT_NE(message.find("e: 1 -> 2 and 2 more"), std::string::npos) << message;
+  EXPECT_LT(message.size(), 300u);
 }
 
 }  // namespace

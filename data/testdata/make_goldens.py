@@ -1,4 +1,4 @@
-"""Writes the images of this folder and PIL's own reading of them, as PNG; and the tar files.
+"""Writes the images of this folder and PIL's own reading of them, over white, as PNG; and the tar files.
 
     pip install pillow
     cd data/testdata && python3 make_goldens.py
@@ -22,9 +22,19 @@ def picture(width, height, seed, mode="RGB"):
     return small.resize((width, height), Image.Resampling.BICUBIC).convert(mode)
 
 
+def on_white(image):
+    if image.has_transparency_data:
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
+    return image.convert("RGB")
+
+
+def save_expected(name):
+    on_white(Image.open(name)).save("expected_" + name.replace(".", "_") + ".png")
+
+
 def save(image, name, **options):
     image.save(name, **options)
-    Image.open(name).convert("RGB").save("expected_" + name.replace(".", "_") + ".png")
+    save_expected(name)
 
 
 color = picture(37, 29, 1)
@@ -41,6 +51,8 @@ alpha = color.copy()
 alpha.putalpha(color.convert("L"))
 save(alpha, "alpha.png")
 save(alpha, "alpha.webp", lossless=True, exact=True)
+save(alpha.convert("LA"), "grey_alpha.png")
+save(color.quantize(16), "palette_alpha.png", transparency=bytes(range(0, 256, 16)))
 color.save("animated.webp", save_all=True, append_images=[picture(37, 29, 2)], lossless=True)
 for width, height in [(16, 16), (80, 50), (7, 61), (1, 1)]:
     color.resize((width, height), Image.Resampling.BILINEAR).save(f"resized_{width}x{height}.png")
@@ -53,12 +65,15 @@ def save_turned(image, name, orientation, **options):
     exif[0x0112] = orientation
     image.save(name, exif=exif, **options)
     seen = ImageOps.exif_transpose(Image.open(name))
-    seen.convert("RGB").save("expected_" + name.replace(".", "_") + ".png")
+    on_white(seen).save("expected_" + name.replace(".", "_") + ".png")
 
 
 for orientation in range(2, 9):
     save_turned(color, f"turned_{orientation}.jpg", orientation, quality=90)
 save_turned(color, "turned_6.png", 6)
+save_turned(alpha, "turned_alpha.png", 6)
+for opacity, name in [(0, "transparent"), (255, "opaque")]:
+    Image.new("RGBA", (8, 8), (255, 0, 255, opacity)).save(f"{name}_magenta.png")
 save_turned(color, "turned_8.webp", 8, lossless=True)
 
 
@@ -67,7 +82,7 @@ def chunk(kind, data):
 
 
 def write_png(name, image, depth, interlaced):
-    """PIL writes neither interlaced nor 16-bit RGB files."""
+    """PIL writes neither interlaced nor 16-bit files in color."""
     passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2),
               (0, 1, 1, 2)] if interlaced else [(0, 0, 1, 1)]
     raw = b""
@@ -80,15 +95,17 @@ def write_png(name, image, depth, interlaced):
                 raw += b"\0" + row
     with open(name, "wb") as out:
         out.write(b"\x89PNG\r\n\x1a\n")
-        out.write(chunk(b"IHDR", struct.pack(">IIBBBBB", image.width, image.height, depth, 2, 0, 0,
+        out.write(chunk(b"IHDR", struct.pack(">IIBBBBB", image.width, image.height, depth,
+                                             6 if image.mode == "RGBA" else 2, 0, 0,
                                              int(interlaced))))
         out.write(chunk(b"IDAT", zlib.compress(raw, 9)))
         out.write(chunk(b"IEND", b""))
-    Image.open(name).convert("RGB").save("expected_" + name.replace(".", "_") + ".png")
+    save_expected(name)
 
 
 write_png("interlaced.png", color, 8, True)
 write_png("sixteen_bit.png", color, 16, True)
+write_png("interlaced_alpha.png", alpha, 16, True)
 
 LONG = "a" * 90 + "/" + "b" * 90 + "/" + "\u00e9" * 70 + ".txt"
 for form, name in [(tarfile.USTAR_FORMAT, "ustar"), (tarfile.GNU_FORMAT, "gnu"),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -208,6 +209,12 @@ std::string Cascade::Describe() const {
   return text;
 }
 
+std::vector<std::string> Cascade::notes(Start start) const {
+  if (start == Start::kRandom) return {};
+  return WrapperNotes({absl::StrCat(folder_, "/", parts_[kBase].name),
+                       absl::StrCat(folder_, "/", parts_[kSuperResolution].name)});
+}
+
 absl::StatusOr<NamedTensors> Cascade::InitialParameters(Start start, uint64_t seed) const {
   NamedTensors all;
   for (int i : {kBase, kSuperResolution}) {
@@ -232,6 +239,18 @@ absl::StatusOr<NamedTensors> Cascade::InitialParameters(Start start, uint64_t se
     for (auto& [name, tensor] : own) all[part.options.prefix + name] = std::move(tensor);
   }
   return all;
+}
+
+bool Cascade::has_weights() const {
+  return std::any_of(std::begin(kNames), std::end(kNames), [this](const char* name) {
+    return HasWeights(absl::StrCat(folder_, "/", name));
+  });
+}
+
+std::string Cascade::DescribeStart(Start start, uint64_t seed) const {
+  const std::string names = absl::StrCat(kNames[kBase], " and ", kNames[kSuperResolution]);
+  return start == Start::kRandom ? absl::StrCat(names, " random (seed ", seed, ")")
+                                 : absl::StrCat(names, " from ", folder_);
 }
 
 absl::StatusOr<std::unique_ptr<InputProvider>> Cascade::MakeInputs(

@@ -61,7 +61,11 @@ class Cascade : public TrainableModel {
   int size_multiple() const override;
   absl::StatusOr<nn::Model> MakeModel(ImageSize size) const override;
   std::string Describe() const override;
+  std::vector<std::string> notes(Start start) const override;
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
+  bool has_weights() const override;
+  std::string DescribeStart(Start start, uint64_t seed) const override;
+  std::string DescribeFrozen() const override { return ""; }
   absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
       DataLoader* loader, const InputsOptions& options) const override;
   absl::Status Save(const std::string& folder, const NamedTensors& parameters,

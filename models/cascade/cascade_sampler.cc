@@ -129,6 +129,7 @@ absl::Status CascadeSampler::DrawBatch(const std::vector<std::string>& prompts, 
   DPIPE_ASSIGN_OR_RETURN(const Conditions base, BaseConditions(prompts, guided, host));
   DPIPE_ASSIGN_OR_RETURN(Tensor small, SampleWith(kBase, base, guided ? options.guidance : 1.0f,
                                                   count, first, options, device, on_step));
+  DPIPE_RETURN_IF_ERROR(CheckPictures(small, prompts));
   for (float& v : small.span<float>()) v = std::clamp(v, -1.0f, 1.0f);
   const Tensor levels = Filled(count, cascade_->noise_level(), host);
   const Tensor noise =
@@ -139,6 +140,7 @@ absl::Status CascadeSampler::DrawBatch(const std::vector<std::string>& prompts, 
       const Tensor large,
       SampleWith(kSuperResolution, {{"low_resolution", noised}, {"noise_levels", levels}}, 1.0f,
                  count, first, options, device, on_step));
+  DPIPE_RETURN_IF_ERROR(CheckPictures(large, prompts));
   const int64_t per_image = large.num_elements() / count;
   for (int i = 0; i < count; ++i) {
     images[i] = ToImage(large.data<float>() + i * per_image, cascade_->image_size());
@@ -163,7 +165,7 @@ absl::StatusOr<std::vector<Image>> CascadeSampler::Draw(
   const int num_batches = (total + options.batch - 1) / options.batch;
   double total_calls = 0;
   for (int i : {kBase, kSuperResolution}) {
-    total_calls += num_batches * NumModelCalls(options, *cascade_->part(i).schedule);
+    total_calls += 1.0 * num_batches * NumModelCalls(options, *cascade_->part(i).schedule);
   }
   std::atomic<int> next{0}, steps_done{0};
   const auto on_step = [&] {

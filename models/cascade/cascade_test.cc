@@ -70,6 +70,12 @@ TEST(CascadeTest, SavedFoldersComeBack) {
   const auto loaded = (*again)->InitialParameters(TrainableModel::Start::kFolder, 0);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   ASSERT_EQ(loaded->size(), parameters->size());
+  EXPECT_TRUE((*again)->has_weights());
+  EXPECT_FALSE(model->has_weights());
+  EXPECT_EQ((*again)->DescribeStart(TrainableModel::Start::kFolder, 0),
+            "base and super_resolution from " + folder);
+  EXPECT_EQ((*again)->DescribeStart(TrainableModel::Start::kRandom, 3),
+            "base and super_resolution random (seed 3)");
   for (const auto& [name, tensor] : *parameters) {
     EXPECT_TRUE(SameBits(tensor, loaded->at(name))) << name;
   }

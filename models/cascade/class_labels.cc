@@ -4,11 +4,13 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
+#include "core/base/text/plain_text.h"
 #include "core/base/text/show.h"
 
 namespace dpipe::models {
@@ -16,8 +18,11 @@ namespace dpipe::models {
 absl::StatusOr<ClassLabels> ClassLabels::Read(const std::string& path, int64_t table_rows) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return Create({}, table_rows);
-  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  auto labels = Create(absl::StrSplit(text, '\n', absl::SkipWhitespace()), table_rows);
+  DPIPE_ASSIGN_OR_RETURN(std::string content, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, PlainText(std::move(content), path));
+  std::vector<std::string> names = absl::StrSplit(text, '\n', absl::SkipWhitespace());
+  for (std::string& name : names) absl::StripTrailingAsciiWhitespace(&name);  // also of CR LF
+  auto labels = Create(std::move(names), table_rows);
   if (labels.ok()) return labels;
   return absl::Status(labels.status().code(), absl::StrCat(path, ": ", labels.status().message()));
 }

@@ -1,5 +1,7 @@
 #include "models/cascade/class_labels.h"
 
+#include "core/base/file.h"
+#include "core/base/scratch_folder.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::models {
@@ -34,6 +36,19 @@ TEST(ClassLabelsTest, NumbersWithoutNames) {
   EXPECT_FALSE(labels->has_no_class());
   EXPECT_EQ(*labels->LabelOf("7"), 7);
   for (const char* bad : {"10", "-1", "", "cat"}) EXPECT_FALSE(labels->LabelOf(bad).ok()) << bad;
+}
+
+TEST(ClassLabelsTest, FilesFromWindowsAreRead) {
+  const ScratchFolder scratch;
+  const std::string path = scratch.File("classes.txt");
+  ASSERT_TRUE(WriteFileAtomically(path,
+                                  "\xef\xbb\xbf"
+                                  "cat\r\ndog\r\n\r\n")
+                  .ok());
+  const auto labels = ClassLabels::Read(path, 2);
+  ASSERT_TRUE(labels.ok()) << labels.status();
+  EXPECT_EQ(*labels->LabelOf("a cat"), 0);
+  EXPECT_EQ(*labels->LabelOf("dog"), 1);
 }
 
 TEST(ClassLabelsTest, RowsMustSuit) {

@@ -10,12 +10,13 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "data/image_encode.h"
 #include "data/image_resize.h"
 #include "data/scene_recognizer.h"
 #include "gflags/gflags.h"
 #include "models/cascade/cascade.h"
-#include "models/stable_diffusion/sampler.h"
+#include "models/stable_diffusion/image_grid.h"
 
 DEFINE_string(model, "", "folder of the cascade in diffusers layout");
 DEFINE_bool(random, false, "use random weights instead of the folder's, to compare with");
@@ -24,6 +25,9 @@ DEFINE_int32(steps, 30, "denoising steps of each of the two models");
 DEFINE_double(guidance, 3, "classifier-free guidance scale; 1: no guidance");
 DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_string(grid, "", "PNG file to write with one image of each class; empty: none");
+FLAG_RANGE(per_class, 1, 1'000);
+FLAG_RANGE(steps, 1, 10'000);
+FLAG_RANGE(guidance, 0, 1'000);
 
 namespace dpipe::models {
 namespace {
@@ -49,8 +53,6 @@ absl::StatusOr<Score> ScoreOf(const std::vector<Image>& images,
 
 absl::Status Main() {
   DPIPE_RETURN_IF_ERROR(RequireFlag("model", FLAGS_model));
-  DPIPE_RETURN_IF_ERROR(
-      CheckAtLeast({{"per_class", FLAGS_per_class, 1}, {"steps", FLAGS_steps, 1}}));
   DPIPE_ASSIGN_OR_RETURN(const auto model, Cascade::Load(UserPath(FLAGS_model), {}));
   const ClassLabels* labels = static_cast<const Cascade&>(*model).labels();
   if (labels == nullptr) return absl::InvalidArgumentError("the cascade has no classes");
@@ -78,7 +80,7 @@ absl::Status Main() {
   if (FLAGS_grid.empty()) return absl::OkStatus();
   images.resize(labels->names().size());
   DPIPE_ASSIGN_OR_RETURN(const std::string png,
-                         EncodePng(MakeGrid(images, /*columns=*/10, /*margin=*/2, /*zoom=*/2)));
+                         EncodePng(MakeGrid(images, {/*columns=*/10, /*margin=*/2, /*zoom=*/2})));
   return WriteFileAtomically(UserPath(FLAGS_grid), png);
 }
 

@@ -23,8 +23,37 @@ namespace {
 // What a message shows of problems, if there are several.
 constexpr size_t kMaxProblemBytes = 240;
 
-bool IsPositiveInt(const json& value) {
-  return value.is_number_integer() && value.get<int64_t>() > 0;
+// What is larger comes from a damaged file. Products of a few channels, heads or pixels stay within
+// 64 bits, and a network of that many layers can be built.
+constexpr int64_t kMaxSize = 1 << 20, kMaxLayers = 1000;
+constexpr size_t kMaxEntries = 100;  // of a list: blocks, mostly
+
+int64_t MaxOf(const std::string& key) {
+  const bool counts_layers = key == "layers_per_block" || key == "num_hidden_layers" ||
+                             key == "transformer_layers_per_block";
+  return counts_layers ? kMaxLayers : kMaxSize;
+}
+
+// A positive integer that `key` may have.
+class IsSize {
+ public:
+  explicit IsSize(const std::string& key) : max_(MaxOf(key)) {}
+  bool operator()(const json& value) const {
+    return value.is_number_integer() && value.get<int64_t>() > 0 && value.get<int64_t>() <= max_;
+  }
+
+ private:
+  const int64_t max_;
+};
+
+// " of at most 1000" if that is why `value` was refused.
+std::string Limit(const std::string& key, const json& value) {
+  const auto is_larger = [&key](const json& item) {
+    return item.is_number_integer() && item.get<int64_t>() > MaxOf(key);
+  };
+  const bool too_large =
+      value.is_array() ? std::any_of(value.begin(), value.end(), is_larger) : is_larger(value);
+  return too_large ? absl::StrCat(" of at most ", MaxOf(key)) : "";
 }
 
 bool IsAmong(const json& value, const std::vector<std::string>& texts) {
@@ -73,8 +102,8 @@ void ComponentConfig::AddProblem(const std::string& key, const std::string& what
 int64_t ComponentConfig::PositiveInt(const std::string& key, int64_t default_value) {
   if (Absent(key)) return default_value;
   const json& value = document_->root[key];
-  if (IsPositiveInt(value)) return value.get<int64_t>();
-  AddProblem(key, "expected a positive integer");
+  if (IsSize(key)(value)) return value.get<int64_t>();
+  AddProblem(key, absl::StrCat("expected a positive integer", Limit(key, value)));
   return default_value;
 }
 
@@ -83,11 +112,12 @@ int64_t ComponentConfig::EqualPositiveInts(const std::string& key, int64_t defau
   const json& value = document_->root[key];
   const json& first = value.is_array() && !value.empty() ? value[0] : value;
   const auto is_first = [&first](const json& item) { return item == first; };
-  if (IsPositiveInt(first) &&
+  if (IsSize(key)(first) &&
       (!value.is_array() || std::all_of(value.begin(), value.end(), is_first))) {
     return first.get<int64_t>();
   }
-  AddProblem(key, "expected a positive integer or a list of equal ones");
+  AddProblem(
+      key, absl::StrCat("expected a positive integer or a list of equal ones", Limit(key, value)));
   return default_value;
 }
 
@@ -119,9 +149,12 @@ std::vector<int64_t> ComponentConfig::PositiveInts(const std::string& key,
                                                    std::vector<int64_t> default_value) {
   if (Absent(key)) return default_value;
   const json& value = document_->root[key];
-  if (!value.is_array() || value.empty() ||
-      !std::all_of(value.begin(), value.end(), IsPositiveInt)) {
-    AddProblem(key, "expected a list of positive integers");
+  if (!value.is_array() || value.empty() || value.size() > kMaxEntries ||
+      !std::all_of(value.begin(), value.end(), IsSize(key))) {
+    AddProblem(key, absl::StrCat("expected a list of positive integers", Limit(key, value),
+                                 value.size() > kMaxEntries
+                                     ? absl::StrCat(", at most ", kMaxEntries, " of them")
+                                     : ""));
     return default_value;
   }
   return value.get<std::vector<int64_t>>();
@@ -132,12 +165,13 @@ std::vector<int64_t> ComponentConfig::PerBlock(const std::string& key, int64_t d
   const std::vector<int64_t> defaults(count, default_value);
   if (Absent(key)) return defaults;
   const json& value = document_->root[key];
-  if (IsPositiveInt(value)) return std::vector<int64_t>(count, value.get<int64_t>());
+  if (IsSize(key)(value)) return std::vector<int64_t>(count, value.get<int64_t>());
   if (value.is_array() && value.size() == count &&
-      std::all_of(value.begin(), value.end(), IsPositiveInt)) {
+      std::all_of(value.begin(), value.end(), IsSize(key))) {
     return value.get<std::vector<int64_t>>();
   }
-  AddProblem(key, absl::StrCat("expected a positive integer or a list of ", count, " of them"));
+  AddProblem(key, absl::StrCat("expected a positive integer or a list of ", count, " of them",
+                               Limit(key, value)));
   return defaults;
 }
 
@@ -146,7 +180,8 @@ std::vector<std::string> ComponentConfig::Strings(const std::string& key,
   if (Absent(key)) return default_value;
   const json& value = document_->root[key];
   const auto is_string = [](const json& item) { return item.is_string(); };
-  if (!value.is_array() || value.empty() || !std::all_of(value.begin(), value.end(), is_string)) {
+  if (!value.is_array() || value.empty() || value.size() > kMaxEntries ||
+      !std::all_of(value.begin(), value.end(), is_string)) {
     AddProblem(key, "expected a list of strings");
     return default_value;
   }

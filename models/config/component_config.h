@@ -28,9 +28,9 @@ class ComponentConfig {
   bool Absent(const std::string& key) const;
   // There, with the value null: for keys where that means something else than a missing key.
   bool IsNull(const std::string& key) const;
-  // > 0.
+  // Integers are > 0 and at most 1,048,576, numbers of layers at most 1,000.
   int64_t PositiveInt(const std::string& key, int64_t default_value);
-  // > 0, where a list of equal integers stands for one of them.
+  // A list of equal integers stands for one of them.
   int64_t EqualPositiveInts(const std::string& key, int64_t default_value);
   // Finite.
   double Number(const std::string& key, double default_value);

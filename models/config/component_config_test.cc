@@ -1,11 +1,16 @@
 #include "models/config/component_config.h"
 
+#include <functional>
+
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace dpipe::models {
 namespace {
+
+using ::testing::HasSubstr;
 
 ComponentConfig Config(const std::string& text) {
   auto config = ComponentConfig::Parse(text, "x/config.json");
@@ -121,6 +126,34 @@ TEST(ComponentConfigTest, AMessageIsALine) {
                                  std::string(1000, 'y') + "\"}");
   for (const char* key : {"a", "b", "a", "b"}) large.PositiveInt(key, 1);
   EXPECT_LT(large.status().message().size(), 300u);
+}
+
+TEST(ComponentConfigTest, SizesOfDamagedFilesAreRefused) {
+  const std::string text =
+      R"({"sample_size": 2000000, "layers_per_block": [5000, 5000], "channels": [8, 1048577],)"
+      R"( "num_hidden_layers": 1000, "many": [)" +
+      absl::StrJoin(std::vector<int>(101, 1), ",") + "]}";
+  const auto error = [&text](const std::function<void(ComponentConfig*)>& read) {
+    ComponentConfig config = Config(text);
+    read(&config);
+    return std::string(config.status().message());
+  };
+  EXPECT_THAT(error([](ComponentConfig* config) {
+                EXPECT_EQ(config->EqualPositiveInts("sample_size", 64), 64);
+              }),
+              HasSubstr("'sample_size' is 2000000, expected a positive integer or a list of equal "
+                        "ones of at most 1048576"));
+  EXPECT_THAT(
+      error([](ComponentConfig* config) { config->EqualPositiveInts("layers_per_block", 2); }),
+      HasSubstr("a list of equal ones of at most 1000"));
+  EXPECT_THAT(error([](ComponentConfig* config) { config->PositiveInts("channels", {1}); }),
+              HasSubstr("a list of positive integers of at most 1048576"));
+  EXPECT_THAT(error([](ComponentConfig* config) { config->PositiveInts("many", {1}); }),
+              HasSubstr("a list of positive integers, at most 100 of them"));
+  EXPECT_EQ(error([](ComponentConfig* config) {
+              EXPECT_EQ(config->PositiveInt("num_hidden_layers", 12), 1000);
+            }),
+            "");
 }
 
 }  // namespace

@@ -152,6 +152,15 @@ std::string TrainableControlNet::Describe() const {
                       image_size()));
 }
 
+std::vector<std::string> TrainableControlNet::notes(Start start) const {
+  std::vector<std::string> notes = base_->notes();
+  if (start == Start::kRandom) return notes;
+  for (const std::string& note : WrapperNotes({absl::StrCat(base_->folder(), "/", kSubfolder)})) {
+    notes.push_back(note);
+  }
+  return notes;
+}
+
 absl::StatusOr<NamedTensors> TrainableControlNet::NewControlNet(const NamedTensors& unet,
                                                                 uint64_t seed) const {
   NamedTensors tensors;
@@ -189,6 +198,22 @@ absl::StatusOr<NamedTensors> TrainableControlNet::InitialParameters(Start start,
     if (absl::ConsumePrefix(&own, kDecoderPrefix)) parameters[name] = unet.at(std::string(own));
   }
   return parameters;
+}
+
+bool TrainableControlNet::has_weights() const {
+  return HasWeights(absl::StrCat(base_->folder(), "/", kSubfolder));
+}
+
+std::string TrainableControlNet::DescribeStart(Start start, uint64_t seed) const {
+  if (start == Start::kFolder) {
+    return absl::StrCat("controlnet from ", base_->folder(), "/", kSubfolder);
+  }
+  return absl::StrCat("controlnet new, a copy of the unet's encoder and own layers (seed ", seed,
+                      ")");
+}
+
+std::string TrainableControlNet::DescribeFrozen() const {
+  return absl::StrCat("unet, ", base_->DescribeFrozen());
 }
 
 absl::StatusOr<std::unique_ptr<InputProvider>> TrainableControlNet::MakeInputs(

@@ -37,13 +37,18 @@ class TrainableControlNet : public TrainableModel {
   int image_size() const override { return base_->image_size(); }
   int size_multiple() const override { return base_->size_multiple(); }
   absl::StatusOr<nn::Model> MakeModel(ImageSize size) const override;
+  const ClipTokenizer* tokenizer() const override { return &base_->tokenizer(); }
   bool wants_conditions() const override { return true; }
   // Half of the captions, so that the condition alone must tell what the picture shows.
   double default_caption_drop() const override { return 0.5; }
   std::string Describe() const override;
+  std::vector<std::string> notes(Start start) const override;
   // kRandom: the copy is the U-Net's encoder, the zero convolutions are zero and the rest of the
   // hint network is random. kFolder: what `controlnet/` has. The locked decoder's are the U-Net's.
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
+  bool has_weights() const override;
+  std::string DescribeStart(Start start, uint64_t seed) const override;
+  std::string DescribeFrozen() const override;
   absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
       DataLoader* loader, const InputsOptions& options) const override;
   // Latents and contexts are cached. The locked encoder reads noise and timesteps, so it stays.

@@ -93,6 +93,10 @@ TEST(TrainableControlNetTest, BeginsWithACopyOfTheUNet) {
   EXPECT_EQ(random, 2 * 5) << "conv_in and four blocks: 64 pixels become 16";
   EXPECT_EQ(zeros, 2 * (1 + 4 + 1)) << "the hint's last one, four skips, the middle";
   EXPECT_FALSE(model->InitialParameters(TrainableModel::Start::kFolder, 3).ok());
+  EXPECT_FALSE(model->has_weights());
+  EXPECT_EQ(model->DescribeStart(TrainableModel::Start::kRandom, 3),
+            "controlnet new, a copy of the unet's encoder and own layers (seed 3)");
+  EXPECT_EQ(model->DescribeFrozen(), "unet, vae and text_encoder from data/tiny_sd");
 }
 
 // A sample's condition is a function of (step, sample), and lies over its image.
@@ -176,6 +180,9 @@ TEST(TrainableControlNetTest, SavesAFolderThatLoadsTheSame) {
   const auto again = LoadTrainableModel(folder, {});
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE((*again)->wants_conditions());
+  EXPECT_TRUE((*again)->has_weights());
+  EXPECT_EQ((*again)->DescribeStart(TrainableModel::Start::kFolder, 0),
+            "controlnet from " + folder + "/controlnet");
   const auto loaded = (*again)->InitialParameters(TrainableModel::Start::kFolder, 0);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   ASSERT_EQ(loaded->size(), parameters->size());

@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "core/base/status.h"
+#include "core/tensor/tensor.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/diffusion/sampler_kind.h"
 
@@ -32,6 +35,9 @@ diffusion::SamplerKind SamplerFor(const DrawOptions& options,
                                   const diffusion::NoiseSchedule& schedule);
 // How often a drawing calls its model. The options have passed the check above.
 int NumModelCalls(const DrawOptions& options, const diffusion::NoiseSchedule& schedule);
+// FailedPrecondition, which names the prompt, if a picture as drawn (fp32, one per prompt along the
+// leading dimension) has a value that is NaN or infinite: as bytes it would be black or worse.
+absl::Status CheckPictures(const Tensor& pictures, const std::vector<std::string>& prompts);
 
 }  // namespace dpipe::models
 

@@ -48,5 +48,19 @@ TEST(DrawOptionsTest, TheScheduleSaysWhichSamplerUnlessTheOptionsDo) {
   EXPECT_EQ(NumModelCalls(options, *schedule), 20);
 }
 
+TEST(DrawOptionsTest, PicturesThatAreNotFiniteAreNamed) {
+  Tensor pictures = Tensor::Zeros(Device::Cpu(), {2, 1, 2, 3}, DType::kF32);
+  const std::vector<std::string> prompts = {"a cat", "a dog"};
+  EXPECT_TRUE(CheckPictures(pictures, prompts).ok());
+  for (const float bad : {NAN, INFINITY}) {
+    pictures.data<float>()[7] = bad;
+    const absl::Status status = CheckPictures(pictures, prompts);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(status.message().find("the picture of 'a dog' is not finite: 1 of its 6 values"),
+              absl::string_view::npos)
+        << status;
+  }
+}
+
 }  // namespace
 }  // namespace dpipe::models

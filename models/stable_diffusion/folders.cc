@@ -1,8 +1,11 @@
 #include "models/stable_diffusion/folders.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "core/base/local_path.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/show.h"
 #include "data/generator.h"
 
 namespace dpipe::models {
@@ -18,6 +21,11 @@ const std::vector<std::string>& BuiltInModels() {
   return *kNames;
 }
 
+bool IsBuiltInModel(const std::string& model) {
+  const std::vector<std::string>& names = BuiltInModels();
+  return std::find(names.begin(), names.end(), model) != names.end();
+}
+
 absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
   if (model == "tiny_sd" || model == "tiny_cdm")
     return ProgramDataPath(absl::StrCat("data/", model));
@@ -26,17 +34,22 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
   }
   const std::string folder = UserPath(model);
   if (model.find('/') == std::string::npos && !IsFolder(folder)) {
-    return absl::InvalidArgumentError(absl::StrCat("unknown --model=", model, "; it is one of ",
-                                                   absl::StrJoin(BuiltInModels(), ", "),
-                                                   " or a folder in diffusers layout"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown --model=", ShowText(model),
+                     "; it is the path of a folder in diffusers layout, or ",
+                     "a built-in model's name: ", ShowNames(BuiltInModels()), " in data/models"));
   }
+  DPIPE_RETURN_IF_ERROR(CheckIsLocal("model", model, HubKind::kModel));
   return folder;
 }
 
 absl::StatusOr<std::string> FindDataFolder(const std::string& data,
                                            const std::function<void(const std::string&)>& say,
                                            bool with_conditions) {
-  if (!data.empty()) return UserPath(data);
+  if (!data.empty()) {
+    DPIPE_RETURN_IF_ERROR(CheckIsLocal("data", data, HubKind::kDataset));
+    return UserPath(data);
+  }
   const std::string folder =
       OutputPath(with_conditions ? "out/data/scenes_with_outlines" : "out/data/scenes");
   BuiltInDatasetOptions options;

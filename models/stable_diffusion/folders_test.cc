@@ -70,8 +70,16 @@ TEST(FoldersTest, SchedulersAndTokenizersAreWhole) {
 
 TEST(FoldersTest, UnknownNamesAreRefused) {
   EXPECT_THAT(std::string(FindModelFolder("stable_diffusion_v9").status().message()),
-              HasSubstr("unknown --model=stable_diffusion_v9; it is one of tiny_sd, "));
+              HasSubstr("unknown --model=stable_diffusion_v9; it is the path of a folder in "
+                        "diffusers layout, or a built-in model's name: tiny_sd, "));
   EXPECT_EQ(*FindModelFolder("tiny_sd"), "data/tiny_sd");
+}
+
+TEST(FoldersTest, NothingIsDownloaded) {
+  EXPECT_THAT(std::string(FindModelFolder("runwayml/stable-diffusion-v1-5").status().message()),
+              HasSubstr("then --model=stable-diffusion-v1-5"));
+  const auto data = FindDataFolder("lambdalabs/pokemon", [](const std::string&) {});
+  EXPECT_THAT(std::string(data.status().message()), HasSubstr("--repo-type dataset"));
 }
 
 }  // namespace

@@ -154,8 +154,9 @@ absl::Status FrozenCache::ListStep(const Request& request, int64_t step) {
     images_[indices[i]] = {
         step, i, size,
         absl::StrCat(image_prefix_, size.width, "x", size.height, " centre ", identity)};
-    DPIPE_ASSIGN_OR_RETURN(const std::string caption, loader.dataset().LoadCaption(indices[i]));
-    AddCaption(caption);
+    DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> captions,
+                           loader.dataset().LoadCaptions(indices[i]));
+    for (const std::string& caption : captions) AddCaption(caption);
   }
   return absl::OkStatus();
 }

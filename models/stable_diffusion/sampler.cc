@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/available_memory.h"
 #include "core/tensor/pass_workers.h"
 #include "models/diffusion/draws.h"
 #include "models/diffusion/sampler.h"
@@ -188,6 +189,7 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
   DPIPE_ASSIGN_OR_RETURN(const Tensor pixels,
                          RunProgram(*decoder_program_, decoder_.get(), compute_dtype_, device,
                                     {{"latents", latents}}));
+  DPIPE_RETURN_IF_ERROR(CheckPictures(pixels, batch.prompts));
   const int64_t per_image = pixels.num_elements() / count;
   for (int i = 0; i < count; ++i) {
     images[i] =
@@ -221,13 +223,17 @@ absl::StatusOr<std::vector<Image>> ImageSampler::DrawWithConditions(
     const std::function<void(double)>& on_progress) const {
   DPIPE_RETURN_IF_ERROR(CheckConditions(prompts.size(), conditions));
   DPIPE_RETURN_IF_ERROR(CheckDrawOptions(options, model_->schedule()));
+  const int side = model_->image_size();
+  DPIPE_RETURN_IF_ERROR(
+      CheckMemoryFor(absl::StrCat(prompts.size(), " images of ", side, " pixels a side"),
+                     3.0 * static_cast<double>(prompts.size()) * side * side));
   const int samples_at_once = diffusion::IsGuided(options.guidance) ? 2 : 1;
   DPIPE_ASSIGN_OR_RETURN(const PassWorkers chosen,
                          PassWorkers::For(workers, DeviceBytes(samples_at_once * options.batch)));
   std::vector<Image> images(prompts.size());
   const int total = static_cast<int>(prompts.size());
   const int num_batches = (total + options.batch - 1) / options.batch;
-  const double total_calls = num_batches * NumModelCalls(options, model_->schedule());
+  const double total_calls = 1.0 * num_batches * NumModelCalls(options, model_->schedule());
   std::atomic<int> next{0};
   std::atomic<int> steps_done{0};
   auto on_step = [&] {
@@ -293,25 +299,6 @@ absl::StatusOr<std::vector<Image>> ImageSampler::Reconstruct(
   });
   DPIPE_RETURN_IF_ERROR(FirstError(statuses));
   return results;
-}
-
-Image MakeGrid(const std::vector<Image>& images, int columns, int margin, int zoom) {
-  if (images.empty()) return Image(1, 1);
-  const int cell_width = images[0].width * zoom + margin;
-  const int cell_height = images[0].height * zoom + margin;
-  const int rows = (static_cast<int>(images.size()) + columns - 1) / columns;
-  Image grid(columns * cell_width + margin, rows * cell_height + margin);
-  std::fill(grid.pixels.begin(), grid.pixels.end(), uint8_t{255});
-  for (size_t i = 0; i < images.size(); ++i) {
-    const int left = margin + static_cast<int>(i % columns) * cell_width;
-    const int top = margin + static_cast<int>(i / columns) * cell_height;
-    for (int y = 0; y < images[i].height * zoom; ++y) {
-      for (int x = 0; x < images[i].width * zoom; ++x) {
-        std::copy_n(images[i].At(x / zoom, y / zoom), 3, grid.At(left + x, top + y));
-      }
-    }
-  }
-  return grid;
 }
 
 }  // namespace dpipe::models

@@ -74,10 +74,6 @@ class ImageSampler {
   std::unique_ptr<nn::Inference> vae_encoder_, text_encoder_, unet_, decoder_;
 };
 
-// Images of one size side by side, `columns` in a row, with a margin of `margin` white pixels; each
-// enlarged `zoom` times.
-Image MakeGrid(const std::vector<Image>& images, int columns, int margin, int zoom);
-
 }  // namespace dpipe::models
 
 #endif  // DPIPE_MODELS_STABLE_DIFFUSION_SAMPLER_H_

@@ -109,8 +109,8 @@ absl::Status StableDiffusion::Save(const std::string& folder,
   const bool keeps_unet = lora_.rank > 0 && has_unet_weights();
   DPIPE_RETURN_IF_ERROR(SaveOthers(folder, /*with_unet_weights=*/keeps_unet, format));
   if (lora_.rank > 0) {
-    DPIPE_RETURN_IF_ERROR(
-        SaveLora(absl::StrCat(folder, "/", kLoraFile), split.adapters, lora_.scale, format));
+    DPIPE_RETURN_IF_ERROR(SaveLora(absl::StrCat(folder, "/", kLoraFile), split.adapters,
+                                   lora_.scale, lora_format_, format));
   }
   if (keeps_unet) return absl::OkStatus();
   return SaveWeights(absl::StrCat(folder, "/unet/", kDiffusersWeights), split.base, format);

@@ -7,7 +7,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/text/show.h"
@@ -24,6 +23,8 @@ namespace dpipe::models {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int64_t kMaxImageSize = 4096;  // as of --image_size
 
 // Of frozen components without a checkpoint.
 constexpr uint64_t kFrozenSeed = 0;
@@ -90,15 +91,13 @@ absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
   auto model = std::unique_ptr<StableDiffusion>(new StableDiffusion());
   model->folder_ = folder;
   model->lora_ = options.lora;
-  model->adapters_file_ = options.adapters_file;
+  model->lora_format_ = options.lora_format;
   model->adapters_scale_ = options.adapters_scale;
   model->min_snr_gamma_ = options.min_snr_gamma;
-  if (!options.adapters_file.empty() && !model->has_adapters()) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no file of low-rank adapters ", model->adapters_file()));
-  }
+  DPIPE_RETURN_IF_ERROR(model->FindAdapters(options));
   DPIPE_RETURN_IF_ERROR(model->ReadConfigs(options));
   DPIPE_RETURN_IF_ERROR(model->BuildModel(options));
+  DPIPE_RETURN_IF_ERROR(model->LoadAdaptersToMerge());
   model->frozen_.resize(model->model_->num_components());
   model->frozen_is_random_ = !HasWeights(folder + "/unet") && !HasWeights(folder + "/vae") &&
                              !HasWeights(folder + "/text_encoder");
@@ -111,6 +110,10 @@ absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
     }
   }
   DPIPE_RETURN_IF_ERROR(model->MergeIntoTextEncoder());
+  for (const std::string& note :
+       WrapperNotes({folder + "/unet", folder + "/vae", folder + "/text_encoder"})) {
+    model->notes_.push_back(note);
+  }
   for (const auto& parameters : model->frozen_) model->frozen_pointers_.push_back(parameters.get());
   return model;
 }
@@ -220,8 +223,13 @@ absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options)
                          diffusion::NoiseSchedule::Create(*scheduler));
   schedule_ = std::make_unique<diffusion::NoiseSchedule>(std::move(schedule));
 
-  const int default_size = static_cast<int>(unet_config_.sample_size * vae_config_.downscale());
-  image_size_ = options.image_size > 0 ? options.image_size : default_size;
+  const int64_t default_size = unet_config_.sample_size * vae_config_.downscale();
+  if (options.image_size == 0 && default_size > kMaxImageSize) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        folder_, "/unet/config.json: 'sample_size' is ", unet_config_.sample_size, ", which makes ",
+        default_size, " pixels a side; the maximum is ", kMaxImageSize));
+  }
+  image_size_ = options.image_size > 0 ? options.image_size : static_cast<int>(default_size);
   if (text_config_.hidden_size != unet_config_.cross_attention_dim) {
     return absl::InvalidArgumentError(absl::StrCat(
         folder_, ": the text encoder's hidden_size is ", text_config_.hidden_size,
@@ -336,56 +344,72 @@ void StableDiffusion::InitFrozen(int component) {
 
 bool StableDiffusion::has_unet_weights() const { return HasWeights(folder_ + "/unet"); }
 
-std::string StableDiffusion::adapters_file() const {
-  const std::string& given = adapters_file_.empty() ? folder_ : adapters_file_;
-  std::error_code error;
-  return fs::is_directory(given, error) ? absl::StrCat(given, "/", kLoraFile) : given;
+std::string StableDiffusion::DescribeFrozen() const {
+  const bool locks_unet = unet_program_ != nullptr;
+  const bool merges = text_encoder_is_adapted_ || (locks_unet && !adapters_.unet.empty());
+  return absl::StrCat("vae and text_encoder ",
+                      frozen_is_random_ ? "random" : absl::StrCat("from ", folder_),
+                      merges ? " with the adapters merged of " : "", merges ? adapters_file_ : "");
 }
 
-bool StableDiffusion::has_adapters() const {
+absl::Status StableDiffusion::FindAdapters(const StableDiffusionOptions& options) {
+  if (!options.adapters_file.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(adapters_file_, FindLoraFile(options.adapters_file));
+    return absl::OkStatus();
+  }
+  const std::string own = absl::StrCat(folder_, "/", kLoraFile);
   std::error_code error;
-  return fs::exists(adapters_file(), error);
+  if (fs::exists(own, error)) adapters_file_ = own;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LoraAdapters> StableDiffusion::ReadAdapters(float scale) const {
+  return LoadLora(
+      adapters_file_, scale,
+      {AdaptableLayers(unet_program()), AdaptableLayers(model_->component(kTextEncoder).program)});
+}
+
+absl::Status StableDiffusion::LoadAdaptersToMerge() {
+  if (!has_adapters()) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(adapters_, ReadAdapters(/*scale=*/1));
+  notes_.insert(notes_.end(), adapters_.notes.begin(), adapters_.notes.end());
+  if (lora_.rank > 0) adapters_.unet.clear();  // they are trained
+  text_encoder_is_adapted_ = !adapters_.text_encoder.empty();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<NamedTensors> StableDiffusion::LoadMergedUNet(
     const nn::Program& program, const LoadWeightsOptions& options) const {
   DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
                          LoadWeights(folder_ + "/unet", {&program}, Device::Cpu(), options));
-  if (!has_adapters()) return unet;
-  DPIPE_ASSIGN_OR_RETURN(LoraAdapters file, ReadAdapters(/*scale=*/1));
-  NamedTensors& adapters = file.unet;
+  NamedTensors adapters = adapters_.unet;
   for (const std::string& prefix : options.ignored_prefixes) {
     for (auto it = adapters.lower_bound(prefix);
          it != adapters.end() && absl::StartsWith(it->first, prefix);) {
       it = adapters.erase(it);
     }
   }
-  return MergeAdapters(unet, adapters);
+  DPIPE_RETURN_IF_ERROR(MergeAdapters(adapters, &unet));
+  return unet;
 }
 
-absl::StatusOr<LoraAdapters> StableDiffusion::ReadAdapters(float scale) const {
-  return LoadLora(
-      adapters_file(), scale,
-      {AdaptableLayers(unet_program()), AdaptableLayers(model_->component(kTextEncoder).program)});
-}
-
-absl::StatusOr<NamedTensors> StableDiffusion::MergeAdapters(const NamedTensors& base,
-                                                            const NamedTensors& adapters) const {
-  auto merged = MergeLora(base, adapters, adapters_scale_);
+absl::Status StableDiffusion::MergeAdapters(const NamedTensors& adapters,
+                                            NamedTensors* weights) const {
+  const absl::Status merged = MergeLoraInto(adapters, adapters_scale_, weights);
   if (merged.ok()) return merged;
-  return absl::Status(merged.status().code(),
-                      absl::StrCat(adapters_file(), ": ", merged.status().message()));
+  return absl::Status(merged.code(), absl::StrCat(adapters_file_, ": ", merged.message()));
 }
 
 absl::Status StableDiffusion::MergeIntoTextEncoder() {
-  if (!has_adapters()) return absl::OkStatus();
-  DPIPE_ASSIGN_OR_RETURN(const LoraAdapters adapters, ReadAdapters(/*scale=*/1));
-  if (adapters.text_encoder.empty()) return absl::OkStatus();
-  text_encoder_is_adapted_ = true;
-  NamedTensors weights;
-  frozen_[kTextEncoder]->Collect(&weights);
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors merged, MergeAdapters(weights, adapters.text_encoder));
-  return frozen_[kTextEncoder]->Load(merged);
+  if (!text_encoder_is_adapted_) return absl::OkStatus();
+  nn::ParameterSet& parameters = *frozen_[kTextEncoder];
+  NamedTensors weights;  // share the set's storage
+  for (nn::ParameterId id : parameters.ids()) {
+    weights[parameters.program().parameter(id).name] = parameters.weight(id).master();
+  }
+  DPIPE_RETURN_IF_ERROR(MergeAdapters(adapters_.text_encoder, &weights));
+  for (nn::ParameterId id : parameters.ids()) parameters.mutable_weight(id)->MarkUpdated();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
@@ -428,16 +452,16 @@ absl::Status StableDiffusion::LoadAdapters(NamedTensors* adapters) const {
   }
   if (!surplus.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(adapters_file(), ": ", surplus.size(),
+        absl::StrCat(adapters_file_, ": ", surplus.size(),
                      " parameters are of adapters that are not trained here and would be lost: ",
-                     absl::StrJoin(surplus, ", ")));
+                     ShowNames(surplus)));
   }
   for (auto& [name, tensor] : *adapters) {
     const auto found = stored.find(name);
     const std::string has =
         found == stored.end() ? "is missing" : "is " + found->second.shape().ToString();
     if (found == stored.end() || found->second.shape() != tensor.shape()) {
-      return absl::InvalidArgumentError(absl::StrCat(adapters_file(), ": ", name, " ", has,
+      return absl::InvalidArgumentError(absl::StrCat(adapters_file_, ": ", name, " ", has,
                                                      ", expected ", tensor.shape().ToString(),
                                                      " of rank ", lora_.rank));
     }

@@ -56,9 +56,11 @@ struct StableDiffusionOptions {
   std::optional<bool> zero_terminal_snr;
   // With a rank: low-rank adapters of the U-Net's attentions are trained, and only they.
   nn::LoraSpec lora = {};
-  // A file of low-rank adapters (models/lora), or a folder with one by kLoraFile's name, in the
-  // place of the folder's own; empty: that one, if there is one. Where they are merged into the
-  // weights they count `adapters_scale` times.
+  // How trained adapters are named in the file that Save writes.
+  LoraFormat lora_format = LoraFormat::kDiffusers;
+  // A file of low-rank adapters, or a folder with one (FindLoraFile), in the place of the folder's
+  // own; empty: that one (kLoraFile), if there is one. Where they are merged into the weights they
+  // count `adapters_scale` times.
   std::string adapters_file;
   float adapters_scale = 1;
   // The U-Net takes its own estimate, or coordinates, as further input channels: see
@@ -109,13 +111,20 @@ class StableDiffusion {
 
   // Whether the frozen components' weights are random, for want of any in the folder.
   bool frozen_is_random() const { return frozen_is_random_; }
-  // What whoever uses the model is to be told of how its configuration is understood: sentences.
+  // Sentences for a person about how the folder's configuration, weights and adapters are
+  // understood.
   const std::vector<std::string>& notes() const { return notes_; }
   // The text of the scheduler_config.json that it has, with the changes of the options.
   const std::string& scheduler_config() const { return scheduler_config_; }
 
+  // Where the frozen components' weights are from, for a person, and which adapters are merged into
+  // them: TrainableModel::DescribeFrozen.
+  std::string DescribeFrozen() const;
   // Whether the folder has U-Net weights: one to train from scratch has none.
   bool has_unet_weights() const;
+  // The file of low-rank adapters that counts; empty: none.
+  const std::string& adapters_file() const { return adapters_file_; }
+  bool has_adapters() const { return !adapters_file_.empty(); }
   const nn::LoraSpec& lora() const { return lora_; }
   // The U-Net's parameters by name: the folder's, or random ones by their init rules, with zeros
   // for input channels that the folder's U-Net does not take. A folder may also have a file of
@@ -149,12 +158,12 @@ class StableDiffusion {
  private:
   StableDiffusion() = default;
   const nn::Program& unet_program() const;
-  std::string adapters_file() const;
-  bool has_adapters() const;
   // Those of the file, the U-Net's as such that count `scale` times.
   absl::StatusOr<LoraAdapters> ReadAdapters(float scale) const;
-  absl::StatusOr<NamedTensors> MergeAdapters(const NamedTensors& base,
-                                             const NamedTensors& adapters) const;
+  absl::Status FindAdapters(const StableDiffusionOptions& options);
+  // Keeps those that are to be merged.
+  absl::Status LoadAdaptersToMerge();
+  absl::Status MergeAdapters(const NamedTensors& adapters, NamedTensors* weights) const;
   absl::Status MergeIntoTextEncoder();
   // The folder's U-Net, or the part of it that is `program`, with the folder's adapters merged.
   absl::StatusOr<NamedTensors> LoadMergedUNet(const nn::Program& program,
@@ -191,8 +200,10 @@ class StableDiffusion {
   nn::LoraSpec lora_;
   bool widened_ = false;  // the folder's U-Net takes latents alone, this one further channels
   bool frozen_is_random_ = false;
-  std::string adapters_file_;  // as the options have it
+  LoraFormat lora_format_ = LoraFormat::kDiffusers;
+  std::string adapters_file_;  // empty: none
   float adapters_scale_ = 1;
+  LoraAdapters adapters_;  // those that are merged into weights when these are loaded
   bool text_encoder_is_adapted_ = false;
   std::vector<std::string> notes_;
   UNetConfig unet_config_;

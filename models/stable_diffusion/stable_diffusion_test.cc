@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "models/config/model_index.h"
 #include "models/lora/lora.h"
+#include "models/stable_diffusion/image_grid.h"
 #include "models/stable_diffusion/sampler.h"
 #include "models/stable_diffusion/trainable.h"
 #include "models/trainable/training_setup.h"
@@ -225,7 +226,7 @@ TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
   const auto setup = TrainingSetup::Create(options);
   ASSERT_TRUE(setup.ok()) << setup.status();
   EXPECT_THAT((*setup)->Describe(), HasSubstr("random frozen components"));
-  options.init_random = false;
+  options.weights = TrainingSetupOptions::Weights::kFolder;
   EXPECT_EQ(TrainingSetup::Create(options).status().code(), absl::StatusCode::kNotFound);
   const StableDiffusion& model =
       static_cast<const TrainableStableDiffusion&>((*setup)->model()).stable_diffusion();
@@ -247,6 +248,58 @@ TEST(StableDiffusionTest, AFolderOfConfigsAloneIsRandom) {
     }
   }
   EXPECT_TRUE(ImageSampler::Create(again->get(), model.RandomUNet(3), DType::kF32).ok());
+}
+
+// What each part starts from is said, and a folder's weights are never left out in silence.
+TEST(StableDiffusionTest, WeightsAreTheFoldersIfItHasAny) {
+  using Weights = TrainingSetupOptions::Weights;
+  const std::string data = ::testing::TempDir() + "/scenes";
+  BuiltInDatasetOptions scenes;
+  scenes.count = 24;
+  ASSERT_TRUE(EnsureBuiltInDataset(data, scenes).ok());
+  TrainingSetupOptions options;
+  options.data.folder = data;
+  options.num_devices = 1;
+  options.global_batch = 4;
+  options.seed = 7;
+  const auto described = [&options](const std::string& folder, Weights weights) {
+    options.model_folder = folder;
+    options.weights = weights;
+    const auto setup = TrainingSetup::Create(options);
+    EXPECT_TRUE(setup.ok()) << setup.status();
+    EXPECT_THAT((*setup)->Describe(), HasSubstr((*setup)->DescribeWeights() + "\n"));
+    return (*setup)->DescribeWeights();
+  };
+  EXPECT_EQ(described(kTinySd, Weights::kFolderIfAny),
+            "Weights:  unet from data/tiny_sd/unet; vae and text_encoder from data/tiny_sd");
+  EXPECT_EQ(described(kTinySd, Weights::kRandom),
+            "Weights:  unet random (seed 7); vae and text_encoder from data/tiny_sd");
+  const std::string bare = WithoutWeights({"unet", "vae", "text_encoder"});
+  EXPECT_EQ(described(bare, Weights::kFolderIfAny),
+            "Weights:  unet random (seed 7); vae and text_encoder random");
+  options.weights_from = "checkpoint at step 40";
+  EXPECT_EQ(described(kTinySd, Weights::kRandom),
+            "Weights:  checkpoint at step 40; vae and text_encoder from data/tiny_sd");
+
+  options.model_folder = kTinySd;
+  options.weights = Weights::kFolderIfAny;
+  const auto setup = TrainingSetup::Create(options);
+  const auto stored = StableDiffusion::Load(kTinySd, {});
+  ASSERT_TRUE(setup.ok() && stored.ok()) << setup.status();
+  const char kName[] = "conv_in.weight";
+  EXPECT_TRUE(
+      SameBits((*setup)->job().backbone_parameters.at(kName), (*stored)->LoadUNet()->at(kName)));
+  // Weights that are there, but damaged, are not replaced by random ones.
+  options.model_folder = Broken("unet/diffusion_pytorch_model.safetensors", "x");
+  EXPECT_FALSE(TrainingSetup::Create(options).ok());
+  // Adapters are of trained weights.
+  options.model_folder = WithoutWeights({"unet"});
+  options.model.lora.rank = 2;
+  EXPECT_EQ(TrainingSetup::Create(options).status().code(), absl::StatusCode::kNotFound);
+  options.weights_from.clear();
+  EXPECT_EQ(described(kTinySd, Weights::kFolderIfAny),
+            "Weights:  unet from data/tiny_sd/unet, its adapters new; vae and text_encoder from "
+            "data/tiny_sd");
 }
 
 // Some weights without others are an incomplete copy, not a model to train from scratch.
@@ -275,7 +328,7 @@ TEST(ImageSamplerTest, DrawsTheSameInAnyBatch) {
   ASSERT_TRUE(together.ok() && apart.ok()) << together.status() << apart.status();
   for (int i = 0; i < 3; ++i) EXPECT_EQ((*together)[i].pixels, (*apart)[i].pixels) << "image " << i;
   EXPECT_NE((*together)[0].pixels, (*together)[1].pixels);
-  const Image grid = MakeGrid(*together, /*columns=*/2, /*margin=*/3, /*zoom=*/2);
+  const Image grid = MakeGrid(*together, {/*columns=*/2, /*margin=*/3, /*zoom=*/2});
   EXPECT_EQ(grid.width, 2 * (128 + 3) + 3);
   EXPECT_EQ(grid.height, 2 * (128 + 3) + 3);
 }
@@ -529,7 +582,7 @@ TEST(AdaptersTest, ThoseThatWouldBeLostAreListed) {
   const Tensor two = Tensor::Zeros(Device::Cpu(), {2, 2}, DType::kF32);
   adapters["mid_block.attentions.0.proj_in.lora_A.weight"] = two;
   adapters["mid_block.attentions.0.proj_in.lora_B.weight"] = two;
-  ASSERT_TRUE(SaveLora(file, adapters, 1, StoredFormat::kFp32).ok());
+  ASSERT_TRUE(SaveLora(file, adapters, 1, LoraFormat::kDiffusers, StoredFormat::kFp32).ok());
   EXPECT_EQ(error(), absl::StrCat(file,
                                   ": 2 parameters are of adapters that are not trained here and "
                                   "would be lost: mid_block.attentions.0.proj_in.lora_A.weight, "

@@ -30,10 +30,25 @@ std::string TrainableStableDiffusion::Describe() const {
       model_->frozen_is_random() ? ", random frozen components (pictures will mean nothing)" : "");
 }
 
+std::vector<std::string> TrainableStableDiffusion::notes(Start start) const {
+  return model_->notes();
+}
+
 absl::StatusOr<NamedTensors> TrainableStableDiffusion::InitialParameters(Start start,
                                                                          uint64_t seed) const {
   if (start == Start::kRandom) return model_->RandomUNet(seed);
   return model_->LoadUNet();
+}
+
+std::string TrainableStableDiffusion::DescribeStart(Start start, uint64_t seed) const {
+  if (start == Start::kRandom) return absl::StrCat("unet random (seed ", seed, ")");
+  const std::string unet = absl::StrCat("unet from ", model_->folder(), "/unet");
+  if (!model_->has_adapters()) {
+    return model_->lora().rank > 0 ? absl::StrCat(unet, ", its adapters new") : unet;
+  }
+  return absl::StrCat(
+      unet, model_->lora().rank > 0 ? ", its adapters from " : " with the adapters merged of ",
+      model_->adapters_file());
 }
 
 absl::StatusOr<std::unique_ptr<InputProvider>> TrainableStableDiffusion::MakeInputs(
@@ -91,6 +106,7 @@ ModelKind StableDiffusionKind() {
     own.prediction_type = options.prediction_type;
     own.zero_terminal_snr = options.zero_terminal_snr;
     own.lora = options.lora;
+    own.lora_format = options.lora_format;
     own.self_conditioning = options.self_conditioning;
     own.coordinates = options.coordinates;
     return TrainableStableDiffusion::Load(folder, own);

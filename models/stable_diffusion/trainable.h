@@ -33,8 +33,13 @@ class TrainableStableDiffusion : public TrainableModel {
     return model_->MakeModel(size);
   }
   bool takes_coordinates() const override { return model_->unet_config().coordinates(); }
+  const ClipTokenizer* tokenizer() const override { return &model_->tokenizer(); }
   std::string Describe() const override;
+  std::vector<std::string> notes(Start start) const override;
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
+  bool has_weights() const override { return model_->has_unet_weights(); }
+  std::string DescribeStart(Start start, uint64_t seed) const override;
+  std::string DescribeFrozen() const override { return model_->DescribeFrozen(); }
   absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(
       DataLoader* loader, const InputsOptions& options) const override;
   absl::StatusOr<CachedInputs> MakeCachedInputs(

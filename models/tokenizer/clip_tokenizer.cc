@@ -10,9 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/base/text/json.h"
+#include "core/base/text/show.h"
 #include "models/tokenizer/byte_symbols.h"
 #include "models/tokenizer/pieces.h"
-#include "nlohmann/json.hpp"
 
 namespace dpipe {
 namespace {
@@ -94,24 +95,22 @@ absl::StatusOr<ClipTokenizer> ClipTokenizer::Create(absl::string_view vocab_json
 }
 
 absl::Status ClipTokenizer::ReadVocabulary(absl::string_view vocab_json) {
-  const auto json = nlohmann::json::parse(vocab_json.begin(), vocab_json.end(), nullptr,
-                                          /*allow_exceptions=*/false);
-  if (!json.is_object() || json.empty()) {
-    return absl::InvalidArgumentError("vocab.json: not a JSON object of tokens and ids");
-  }
+  DPIPE_ASSIGN_OR_RETURN(const auto json, ParseJsonObject(vocab_json, "vocab.json"));
+  if (json.empty()) return absl::InvalidArgumentError("vocab.json: there is no token in it");
   for (const auto& [token, id] : json.items()) {
     // Values beyond int64 are floats to the parser, and fall to the first test.
     if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= kMaxVocabSize) {
-      return absl::InvalidArgumentError(absl::StrCat("vocab.json: id ", id.dump(), " of \"", token,
-                                                     "\" is not an integer in [0, ", kMaxVocabSize,
-                                                     ")"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("vocab.json: id ", ShowJson(id), " of \"", ShowText(token),
+                       "\" is not an integer in [0, ", kMaxVocabSize, ")"));
     }
     const int32_t value = id.get<int32_t>();
     if (token.empty()) return absl::InvalidArgumentError("vocab.json: an empty token");
     if (value >= vocab_size()) tokens_.resize(value + 1);
     if (!tokens_[value].empty()) {
       return absl::InvalidArgumentError(absl::StrCat("vocab.json: id ", value, " belongs to \"",
-                                                     tokens_[value], "\" and to \"", token, "\""));
+                                                     ShowText(tokens_[value]), "\" and to \"",
+                                                     ShowText(token), "\""));
     }
     tokens_[value] = token;
     ids_[token] = value;

@@ -67,6 +67,12 @@ class ClipTokenizer {
   // Takes O(n log n) for n bytes, however long a piece is.
   std::vector<int32_t> EncodeText(absl::string_view text) const;
 
+  // The number of ids of all of the text with its start and end: Encode cuts a text for which this
+  // is above max_length().
+  int NumTokens(absl::string_view text) const {
+    return static_cast<int>(EncodeText(text).size()) + 2;
+  }
+
   // Text again, in lower case with single spaces between pieces, and added tokens as they were
   // added; start, end and padding are left out, and so are ids that the vocabulary does not have.
   std::string Decode(const std::vector<int32_t>& ids) const;

@@ -1,5 +1,6 @@
 // ClipTokenizer::Load: the folder's files and what transformers makes of them.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <utility>
@@ -9,8 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
 #include "core/base/file.h"
+#include "core/base/text/json.h"
+#include "core/base/text/show.h"
 #include "models/tokenizer/clip_tokenizer.h"
-#include "nlohmann/json.hpp"
 
 namespace dpipe {
 namespace {
@@ -24,10 +26,7 @@ absl::StatusOr<Json> ReadJsonObject(const std::string& path) {
   const auto content = ReadFile(path, kMaxFileBytes);
   if (absl::IsNotFound(content.status())) return Json::object();
   DPIPE_RETURN_IF_ERROR(content.status());
-  Json json = Json::parse(*content, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object())
-    return absl::InvalidArgumentError(absl::StrCat(path, ": not a JSON object"));
-  return json;
+  return ParseJsonObject(*content, path);
 }
 
 // What vocab.json and merges.txt hold, and where it was found.
@@ -44,7 +43,7 @@ absl::StatusOr<std::string> MergeLine(const Json& merge) {
     return absl::StrCat(merge[0].get<std::string>(), " ", merge[1].get<std::string>());
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("the merge ", merge.dump().substr(0, 100), " is not two symbols"));
+      absl::StrCat("the merge ", ShowJson(merge), " is not two symbols"));
 }
 
 absl::StatusOr<Vocabulary> FromTokenizerJson(const Json& json) {
@@ -91,7 +90,7 @@ absl::Status ReadToken(const Json& json, const char* key, const std::string& pat
   const Json& text = value.is_object() && value.contains("content") ? value["content"] : value;
   if (!text.is_string() || text.get<std::string>().empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": ", key, " is ", value.dump().substr(0, 100), ", not a token"));
+        absl::StrCat(path, ": ", key, " is ", ShowJson(value), ", not a token"));
   }
   token = text.get<std::string>();
   return absl::OkStatus();
@@ -111,14 +110,14 @@ bool Flag(const Json& token, const char* key, bool missing) {
 absl::StatusOr<AddedToken> ReadAddedToken(const Json& json, int32_t id) {
   if (!json.is_object() || !json.contains("content") || !json["content"].is_string()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the added token ", json.dump().substr(0, 100), " has no \"content\""));
+        absl::StrCat("the added token ", ShowJson(json), " has no \"content\""));
   }
   AddedToken token;
   token.content = json["content"].get<std::string>();
   token.id = id;
   token.normalized = Flag(json, "normalized", !Flag(json, "special", false));
   if (!Flag(json, "single_word", false)) return token;
-  return absl::InvalidArgumentError(absl::StrCat("the added token \"", token.content,
+  return absl::InvalidArgumentError(absl::StrCat("the added token \"", ShowText(token.content),
                                                  "\" has single_word, which is not supported"));
 }
 
@@ -129,7 +128,7 @@ absl::Status ReadDecoder(const Json& decoder, TokensById& tokens) {
     int32_t id;
     if (!absl::SimpleAtoi(key, &id)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("\"", key, "\" in added_tokens_decoder is not an id"));
+          absl::StrCat("\"", ShowText(key), "\" in added_tokens_decoder is not an id"));
     }
     DPIPE_ASSIGN_OR_RETURN(tokens[id], ReadAddedToken(value, id));
   }
@@ -140,8 +139,7 @@ absl::StatusOr<int32_t> ReadId(const Json& id) {
   if (id.is_number_integer() && id >= 0 && id <= std::numeric_limits<int32_t>::max()) {
     return id.get<int32_t>();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("an added token's id is ", id.dump().substr(0, 100)));
+  return absl::InvalidArgumentError(absl::StrCat("an added token's id is ", ShowJson(id)));
 }
 
 // added_tokens.json: ids by token.
@@ -200,9 +198,9 @@ absl::StatusOr<ClipTokenizerConfig> ReadConfig(const std::string& folder,
   DPIPE_RETURN_IF_ERROR(ReadAddedTokens(folder, json, tokenizer_json, config));
   if (!json.contains("model_max_length")) return config;
   const Json& length = json["model_max_length"];
-  if (!length.is_number()) {
+  if (!length.is_number() || std::isnan(length.get<double>())) {
     return absl::InvalidArgumentError(
-        absl::StrCat(config_path, ": model_max_length is ", length.dump().substr(0, 100)));
+        absl::StrCat(config_path, ": model_max_length is ", ShowJson(length)));
   }
   const double value = length.get<double>();
   if (value >= 1e9) return config;  // transformers writes 1e30 for "not set"

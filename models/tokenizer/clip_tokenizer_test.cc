@@ -155,8 +155,9 @@ TEST(ClipTokenizerTest, DecodeGivesTextBack) {
 }
 
 TEST(ClipTokenizerTest, BadVocabularyIsNamed) {
-  EXPECT_THAT(ErrorOf("", kSmallMerges), HasSubstr("vocab.json: not a JSON object"));
-  EXPECT_THAT(ErrorOf("[1]", kSmallMerges), HasSubstr("vocab.json: not a JSON object"));
+  EXPECT_THAT(ErrorOf("", kSmallMerges), HasSubstr("vocab.json: empty, not JSON"));
+  EXPECT_THAT(ErrorOf("[1]", kSmallMerges), HasSubstr("vocab.json: expected a JSON object"));
+  EXPECT_THAT(ErrorOf(std::string(200'000, '['), kSmallMerges), HasSubstr("vocab.json: line 1"));
   EXPECT_THAT(ErrorOf("{\"a\": \"b\"}", kSmallMerges), HasSubstr("id \"b\" of \"a\""));
   EXPECT_THAT(ErrorOf("{\"a\": -1}", kSmallMerges), HasSubstr("id -1 of \"a\""));
   EXPECT_THAT(ErrorOf("{\"a\": 9000000000}", kSmallMerges), HasSubstr("id 9000000000"));
@@ -393,10 +394,27 @@ TEST_F(AddedTokensTest, BadOnesAreNamed) {
   }
 }
 
+// Parsers and destructors that recurse for each level run out of stack.
+TEST_F(ClipTokenizerFolderTest, DeepFilesAreRefused) {
+  const std::string deep = R"({"a": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                           "added_tokens.json", "vocab.json"}) {
+    const std::string path = absl::StrCat(folder_, "/", file);
+    const auto before = ReadFile(path);
+    Write(file, deep);
+    const auto tokenizer = ClipTokenizer::Load(folder_);
+    EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument) << file;
+    EXPECT_THAT(std::string(tokenizer.status().message()), HasSubstr(folder_)) << file;
+    EXPECT_LT(tokenizer.status().message().size(), 300) << file;
+    std::filesystem::remove(path);
+    if (before.ok()) Write(file, *before);
+  }
+}
+
 TEST_F(ClipTokenizerFolderTest, BadConfigsAreNamed) {
   for (const char* config :
        {"nonsense", R"({"model_max_length": "many"})", R"({"model_max_length": 1})",
-        R"({"model_max_length": -1e99})", R"({"pad_token": 5})", R"({"eos_token": "<eos>"})"}) {
+        R"({"model_max_length": -1e99})", R"({"model_max_length": NaN})", R"({"pad_token": 5})", R"({"eos_token": "<eos>"})"}) {
     Write("tokenizer_config.json", config);
     const auto tokenizer = ClipTokenizer::Load(folder_);
     EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument) << config;

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/json.h"
 #include "core/command_line/command_line.h"
 #include "gflags/gflags.h"
 #include "models/tokenizer/clip_tokenizer.h"
-#include "nlohmann/json.hpp"
 
 DEFINE_string(
     tokenizer, "data/tiny_sd/tokenizer",
@@ -22,8 +22,9 @@ absl::Status Run() {
                          dpipe::ClipTokenizer::Load(dpipe::UserPath(FLAGS_tokenizer)));
   std::string line;
   for (int number = 1; std::getline(std::cin, line); ++number) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("text") || !json["text"].is_string()) {
+    DPIPE_ASSIGN_OR_RETURN(const auto json,
+                           dpipe::ParseJsonObject(line, absl::StrCat("line ", number)));
+    if (!json.contains("text") || !json["text"].is_string()) {
       return absl::InvalidArgumentError(
           absl::StrCat("line ", number, " is not a JSON object with a \"text\""));
     }

@@ -9,14 +9,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
+#include "core/base/run_paths.h"
+#include "core/base/text/json.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "models/tokenizer/bpe_trainer.h"
-#include "nlohmann/json.hpp"
 
 DEFINE_string(captions, "", "path of a metadata.jsonl whose \"text\" fields to learn from");
 DEFINE_string(out, "", "folder for vocab.json, merges.txt and the two configs");
 DEFINE_int32(max_merges, 200, "largest number of merges to learn");
 DEFINE_int32(max_length, 32, "tokens of a caption, including the start and end marks");
+FLAG_RANGE(max_merges, 0, 1'000'000);
+FLAG_RANGE(max_length, 3, 1'000'000);
 
 namespace dpipe {
 namespace {
@@ -28,8 +32,9 @@ absl::StatusOr<std::vector<std::string>> ReadCaptions(const std::string& path) {
   for (const auto line : absl::StrSplit(content, '\n')) {
     ++line_number;
     if (line.empty()) continue;
-    const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
-    if (!json.is_object() || !json.contains("text") || !json["text"].is_string()) {
+    DPIPE_ASSIGN_OR_RETURN(const auto json,
+                           ParseJsonObject(line, absl::StrCat(path, " line ", line_number)));
+    if (!json.contains("text") || !json["text"].is_string()) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, " line ", line_number, ": no string \"text\""));
     }
@@ -41,13 +46,15 @@ absl::StatusOr<std::vector<std::string>> ReadCaptions(const std::string& path) {
 absl::Status Run() {
   DPIPE_RETURN_IF_ERROR(RequireFlag("captions", FLAGS_captions));
   DPIPE_RETURN_IF_ERROR(RequireFlag("out", FLAGS_out));
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> captions, ReadCaptions(FLAGS_captions));
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> captions,
+                         ReadCaptions(UserPath(FLAGS_captions)));
   BpeTrainerOptions options;
   options.max_merges = FLAGS_max_merges;
   const TrainedBpe bpe = TrainBpe(captions, options);
-  DPIPE_RETURN_IF_ERROR(WriteTokenizerFolder(FLAGS_out, bpe, FLAGS_max_length));
-  std::printf("%s: %zu captions, %zu merges, vocabulary of %zu\n", FLAGS_out.c_str(),
-              captions.size(), bpe.merges.size(), bpe.vocabulary.size());
+  const std::string out = UserPath(FLAGS_out);
+  DPIPE_RETURN_IF_ERROR(WriteTokenizerFolder(out, bpe, FLAGS_max_length));
+  std::printf("%s: %zu captions, %zu merges, vocabulary of %zu\n", out.c_str(), captions.size(),
+              bpe.merges.size(), bpe.vocabulary.size());
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@
 #include "core/base/status.h"
 #include "core/nn/blocks/lora.h"
 #include "models/diffusion/noise_schedule.h"
+#include "models/lora/lora.h"
 #include "models/trainable/trainable_model.h"
 
 namespace dpipe::models {
@@ -26,6 +27,7 @@ struct LoadModelOptions {
   std::optional<bool> zero_terminal_snr;
   // With a rank: only low-rank adapters of the attentions are trained. Of Stable Diffusion.
   nn::LoraSpec lora = {};
+  LoraFormat lora_format = LoraFormat::kDiffusers;  // of the file that they are saved to
   // Backbones take their own estimate as further input channels. A folder that was saved so stays
   // so; of another, the weights of the new channels start at zero.
   bool self_conditioning = false;

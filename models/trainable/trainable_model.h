@@ -18,6 +18,7 @@
 #include "data/loader.h"
 #include "models/diffusion/draw_options.h"
 #include "models/diffusion/timestep_sampling.h"
+#include "models/tokenizer/clip_tokenizer.h"
 #include "models/weights/weights.h"
 
 namespace dpipe::models {
@@ -95,6 +96,8 @@ class TrainableModel {
   // Whether its backbone is told where a sample lies in its picture, so that it can be a patch;
   // then it has a size_multiple(), too.
   virtual bool takes_coordinates() const { return false; }
+  // What captions are cut to fit; null where the model reads no text.
+  virtual const ClipTokenizer* tokenizer() const { return nullptr; }
   // Whether each sample also needs a condition picture.
   virtual bool wants_conditions() const { return false; }
   // The share of captions to leave out where nobody says otherwise.
@@ -103,9 +106,19 @@ class TrainableModel {
   virtual std::string Describe() const = 0;
 
   enum class Start { kFolder, kRandom };
+  // Sentences for a person about how the folder's configuration, weights and adapters are
+  // understood.
+  virtual std::vector<std::string> notes(Start start) const { return {}; }
   // The parameters of all backbones by name, fp32: the folder's, or random ones, which depend on
   // the seed and each parameter's name only. NotFound where the folder has none.
   virtual absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const = 0;
+  // True if the folder has weights, sound or not, of any backbone.
+  virtual bool has_weights() const = 0;
+  // Returns where InitialParameters' weights come from, for a person: "unet from FOLDER/unet".
+  virtual std::string DescribeStart(Start start, uint64_t seed) const = 0;
+  // Returns where the frozen components' weights come from: "vae and text_encoder from FOLDER".
+  // Empty if there are none.
+  virtual std::string DescribeFrozen() const = 0;
 
   // The loader and this outlive what is returned.
   virtual absl::StatusOr<std::unique_ptr<InputProvider>> MakeInputs(

@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "data/held_out.h"
+#include "data/image_sizes.h"
 #include "data/open_samples.h"
+#include "data/small_images.h"
 
 namespace dpipe::models {
 namespace {
@@ -17,38 +19,50 @@ absl::StatusOr<std::unique_ptr<DataLoader>> HeldOutLoader(std::unique_ptr<Sample
   loading.buckets.clear();  // its one step has one size
   loading.patches.clear();
   loading.seed = options.held_out_seed;
+  loading.first_step = 0;
   loading.global_batch = std::min<int32_t>(source->size(), options.held_out_samples);
   // Everything is read in one step; nothing comes after it.
   loading.prefetch_steps = loading.prefetch_threads = 0;
   return DataLoader::Create(std::move(source), loading);
 }
 
-void AddNotes(const SampleSource& source, std::vector<std::string>* notes) {
-  for (const std::string& note : source.notes()) {
-    notes->push_back(absl::StrCat(source.name(), ": ", note));
+// A data set with what is too small left out, and what there is to say about it.
+absl::StatusOr<std::unique_ptr<SampleSource>> OpenLargeEnough(const std::string& where,
+                                                              const TrainingDataOptions& options,
+                                                              ImageSizes* sizes,
+                                                              std::vector<std::string>* notes) {
+  OpenSamplesOptions opening;
+  opening.file_column = options.file_column;
+  opening.caption_column = options.caption_column;
+  opening.default_caption = options.default_caption;
+  DPIPE_ASSIGN_OR_RETURN(std::unique_ptr<SampleSource> source, OpenSamples(where, opening));
+  for (const std::string& note : source->notes()) {
+    notes->push_back(absl::StrCat(source->name(), ": ", note));
   }
+  if (options.min_side == 0) return source;
+  DPIPE_ASSIGN_OR_RETURN(LargeEnough large,
+                         LeaveOutSmall(std::move(source), options.min_side, sizes));
+  if (!large.note.empty()) notes->push_back(std::move(large.note));
+  return std::move(large.source);
 }
 
 }  // namespace
 
 absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options,
                                               DataLoaderOptions loading) {
-  OpenSamplesOptions opening;
-  opening.caption_column = options.caption_column;
-  opening.default_caption = options.default_caption;
   loading.random_crop = options.random_crop;
   loading.random_flip = options.random_flip;
   loading.max_corrupt = options.max_corrupt;
   loading.max_corrupt_share = options.max_corrupt_share;
-  DPIPE_ASSIGN_OR_RETURN(std::unique_ptr<SampleSource> training,
-                         OpenSamples(options.folder, opening));
+  ImageSizes sizes(options.sizes_path);
   TrainingData data;
-  AddNotes(*training, &data.notes);
+  DPIPE_ASSIGN_OR_RETURN(std::unique_ptr<SampleSource> training,
+                         OpenLargeEnough(options.folder, options, &sizes, &data.notes));
   std::unique_ptr<SampleSource> held_out;
   if (!options.held_out_folder.empty()) {
-    DPIPE_ASSIGN_OR_RETURN(held_out, OpenSamples(options.held_out_folder, opening));
+    DPIPE_ASSIGN_OR_RETURN(held_out,
+                           OpenLargeEnough(options.held_out_folder, options, &sizes, &data.notes));
     DPIPE_RETURN_IF_ERROR(CheckNothingShared(*training, *held_out));
-    AddNotes(*held_out, &data.notes);
   } else if (options.held_out_share != 0) {
     DPIPE_ASSIGN_OR_RETURN(DividedSource divided,
                            HoldOut(std::move(training), options.held_out_share));
@@ -60,10 +74,18 @@ absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options
                                       " images for a global batch of ", loading.global_batch,
                                       ": images repeat within every step"));
   }
+  if (options.first_step_of) {
+    DPIPE_ASSIGN_OR_RETURN(loading.first_step, options.first_step_of(*training));
+  }
   DataLoaderOptions training_loading = loading;
+  training_loading.sizes = &sizes;
   training_loading.quarantine_path = options.quarantine_path;
   training_loading.keeps_quarantine = options.keeps_quarantine;
   DPIPE_ASSIGN_OR_RETURN(data.training, DataLoader::Create(std::move(training), training_loading));
+  const absl::Status saved = options.keeps_sizes ? sizes.Save() : absl::OkStatus();
+  if (!saved.ok()) {
+    data.notes.push_back(absl::StrCat("sizes of images are not remembered: ", saved.message()));
+  }
   if (held_out != nullptr) {
     DPIPE_ASSIGN_OR_RETURN(data.held_out, HeldOutLoader(std::move(held_out), options, loading));
   }

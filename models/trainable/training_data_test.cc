@@ -67,6 +67,61 @@ TEST_F(TrainingDataTest, NotesNameTheirDataSet) {
               Contains(options_.folder + ": 1 of the 5 images have no caption and get \"sks\""));
 }
 
+TEST_F(TrainingDataTest, SmallImagesAreLeftOutOfBothParts) {
+  WriteImages(options_.folder, 4);
+  options_.held_out_folder = scratch_.path() + "/others";
+  WriteImages(options_.held_out_folder, 2);
+  for (const std::string& folder : {options_.folder, options_.held_out_folder}) {
+    ASSERT_TRUE(WriteFileAtomically(folder + "/1.png", EncodePng(Image(9, 5)).value()).ok());
+  }
+  options_.min_side = 6;
+  loading_.global_batch = 2;
+  const auto data = OpenTrainingData(options_, loading_);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->training->dataset().size(), 3);
+  EXPECT_EQ(data->held_out->dataset().size(), 1);
+  EXPECT_THAT(
+      data->notes,
+      ElementsAre("1 of the 4 images has a side below --data.min_side=6: 1.png of 9 x 5; left out",
+                  "1 of the 2 images has a side below --data.min_side=6: 1.png of 9 x 5; left "
+                  "out"));
+}
+
+TEST_F(TrainingDataTest, SizesAreRememberedUnlessNothingIsToBeWritten) {
+  WriteImages(options_.folder, 4);
+  loading_.buckets = {{8, 8}, {16, 8}};
+  options_.sizes_path = scratch_.path() + "/sizes";
+  options_.keeps_sizes = false;
+  ASSERT_TRUE(OpenTrainingData(options_, loading_).ok());
+  EXPECT_FALSE(std::filesystem::exists(options_.sizes_path));
+  options_.keeps_sizes = true;
+  ASSERT_TRUE(OpenTrainingData(options_, loading_).ok());
+  EXPECT_TRUE(std::filesystem::exists(options_.sizes_path));
+  options_.sizes_path = options_.folder + "/0.png/sizes";
+  const auto data = OpenTrainingData(options_, loading_);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_THAT(data->notes, ElementsAre(HasSubstr("sizes of images are not remembered: ")));
+}
+
+TEST_F(TrainingDataTest, WhereTheOrderBeginsIsAskedOfTheCaller) {
+  WriteImages(options_.folder, 8);
+  options_.held_out_share = 0.3;
+  std::string asked;
+  options_.first_step_of = [&](const SampleSource& data) -> absl::StatusOr<int64_t> {
+    asked = data.fingerprint();
+    return 12;
+  };
+  const auto data = OpenTrainingData(options_, loading_);
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(data->training->order().first_step(), 12);
+  EXPECT_EQ(data->held_out->order().first_step(), 0);
+  EXPECT_EQ(asked, data->training->dataset().fingerprint());
+  options_.first_step_of = [](const SampleSource&) -> absl::StatusOr<int64_t> {
+    return absl::FailedPreconditionError("another data set");
+  };
+  EXPECT_EQ(Error(), "another data set");
+}
+
 TEST_F(TrainingDataTest, WhatIsTrainedOnIsNotHeldOut) {
   WriteImages(options_.folder, 4);
   options_.held_out_folder = options_.folder + "/../data";

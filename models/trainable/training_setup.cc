@@ -12,10 +12,17 @@
 #include "core/backend/connect_ranks.h"
 #include "core/base/count.h"
 #include "core/report/machine.h"
+#include "models/trainable/data_report.h"
 #include "models/trainable/frozen_quantum.h"
 #include "models/trainable/load.h"
 
 namespace dpipe::models {
+namespace {
+
+// Under the first line's text.
+constexpr char kNextLine[] = "\n          ";
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     const TrainingSetupOptions& options) {
@@ -34,6 +41,8 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   DPIPE_ASSIGN_OR_RETURN(loading.patches, setup->Patches());
   TrainingDataOptions data = options.data;
   data.keeps_quarantine = data.keeps_quarantine && options.writes_files;
+  const bool leads = options.processes == nullptr || options.processes->is_leader();
+  data.keeps_sizes = data.keeps_sizes && options.writes_files && leads;
   DPIPE_ASSIGN_OR_RETURN(setup->data_, OpenTrainingData(data, loading));
   DPIPE_ASSIGN_OR_RETURN(setup->inputs_, setup->model_->MakeInputs(setup->data_.training.get(),
                                                                    setup->inputs_options()));
@@ -133,14 +142,22 @@ absl::Status TrainingSetup::ChooseModels() {
   return absl::OkStatus();
 }
 
+// Adapters are of trained weights: without any, reading them says what is missing.
+TrainableModel::Start TrainingSetup::start() const {
+  using Weights = TrainingSetupOptions::Weights;
+  const bool takes_folder = options_.weights == Weights::kFolder ||
+                            (options_.weights == Weights::kFolderIfAny &&
+                             (model_->has_weights() || options_.model.lora.rank > 0));
+  return takes_folder ? TrainableModel::Start::kFolder : TrainableModel::Start::kRandom;
+}
+
 absl::Status TrainingSetup::FillJob() {
   DPIPE_RETURN_IF_ERROR(ChooseModels());
   for (const auto& worker : workers_) job_.workers.push_back(worker.get());
   job_.inputs = inputs_.get();
   job_.frozen_parameters = model_->frozen_parameters();
-  const auto start =
-      options_.init_random ? TrainableModel::Start::kRandom : TrainableModel::Start::kFolder;
-  DPIPE_ASSIGN_OR_RETURN(job_.backbone_parameters, model_->InitialParameters(start, options_.seed));
+  DPIPE_ASSIGN_OR_RETURN(job_.backbone_parameters,
+                         model_->InitialParameters(start(), options_.seed));
   for (int index : job_.model->backbones()) {
     if (job_.model->component(index).self_conditioning.input.empty()) continue;
     job_.self_conditioning = {options_.self_conditioning_probability, options_.seed};
@@ -186,8 +203,10 @@ std::string TrainingSetup::Describe() const {
   std::string data = absl::StrCat(Count(data_.training->dataset().size(), "image"), " in ",
                                   data_.training->dataset().name());
   const std::vector<DataLoader::SizeInUse> sizes = data_.training->SizesInUse();
-  if (sizes.size() > 1) {
-    absl::StrAppend(&data, options_.patch_share > 0 ? ", patches of " : ", at ",
+  if (sizes.size() > 1 && options_.patch_share == 0) {
+    absl::StrAppend(&data, ", in ", Count(sizes.size(), "size"));
+  } else if (sizes.size() > 1) {
+    absl::StrAppend(&data, ", patches of ",
                     absl::StrJoin(sizes, ", ", [](std::string* out, auto use) {
                       absl::StrAppend(out, use.size.width, " x ", use.size.height);
                     }));
@@ -196,18 +215,32 @@ std::string TrainingSetup::Describe() const {
     absl::StrAppend(&data, "; evaluated on ", data_.held_out->options().global_batch, " of ",
                     data_.held_out->dataset().size(), " held out");
   }
-  for (const std::string& note : data_.notes) absl::StrAppend(&data, "\n          ", note);
+  for (const std::string& line : DescribeSamples(*data_.training, model_->tokenizer())) {
+    absl::StrAppend(&data, kNextLine, line);
+  }
+  for (const std::string& note : data_.notes) absl::StrAppend(&data, kNextLine, note);
+  std::string model = absl::StrCat(model_->Describe(), ", ", DTypeName(options_.compute_dtype));
+  for (const std::string& note : model_->notes(start())) {
+    absl::StrAppend(&model, kNextLine, note);
+  }
   const Device& device = *workers_[0]->device();
   const std::string devices = absl::StrCat(
       device.kind() == DeviceKind::kCuda
           ? absl::StrCat(", the first ", device.name())
           : absl::StrCat(" of ", Count(device.num_threads(), "core"), " each"),
       num_processes() > 1 ? absl::StrCat(", as in each of ", num_processes(), " processes") : "");
-  return absl::StrCat("Model:    ", model_->Describe(), ", ", DTypeName(options_.compute_dtype),
-                      "\n", "Data:     ", data, "\n",
+  return absl::StrCat("Model:    ", model, "\n", DescribeWeights(), "\n", "Data:     ", data, "\n",
                       "Machine:  ", report::DescribeMachine(machine), "; ",
                       Count(workers_.size(), "device"), devices,
-                      device_note_.empty() ? "" : absl::StrCat("\n          ", device_note_));
+                      device_note_.empty() ? "" : absl::StrCat(kNextLine, device_note_));
+}
+
+std::string TrainingSetup::DescribeWeights() const {
+  const std::string trained = options_.weights_from.empty()
+                                  ? model_->DescribeStart(start(), options_.seed)
+                                  : options_.weights_from;
+  const std::string frozen = model_->DescribeFrozen();
+  return absl::StrCat("Weights:  ", trained, frozen.empty() ? "" : "; ", frozen);
 }
 
 std::vector<std::string> TrainingSetup::TakeDeviceNotes() {
@@ -226,6 +259,7 @@ absl::StatusOr<const CachedInputs*> TrainingSetup::BuildCache(
     int64_t num_steps, const std::function<void(double)>& on_progress) {
   CacheRequest request;
   request.loader = data_.training.get();
+  request.first_step = data_.training->order().first_step();
   request.num_steps = num_steps;
   request.profiled_step = job_.profiled_step;
   request.frozen_quantum = job_.frozen_quantum;

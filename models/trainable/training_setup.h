@@ -59,7 +59,12 @@ struct TrainingSetupOptions {
   std::string cache_folder;  // see CacheRequest
   // Of a model whose backbones take their own estimate: how often a step computes one first.
   double self_conditioning_probability = 0.5;
-  bool init_random = true;  // the backbones' weights; else the folder's
+  // The backbones' weights to begin with.
+  enum class Weights { kRandom, kFolder, kFolderIfAny };
+  Weights weights = Weights::kRandom;
+  // Where they come from instead, for DescribeWeights: of a run that goes on, a checkpoint, which
+  // whoever uses the setup reads. Empty: `weights` are what is trained.
+  std::string weights_from;
   // False, to try a setup out: nothing is added to the quarantine, to the file of engines, or to
   // the cache's folder, which is not read either.
   bool writes_files = true;
@@ -78,8 +83,10 @@ class TrainingSetup {
   const std::vector<DeviceWorker*>& workers() const { return job_.workers; }
   // What training draws. Evaluation differs in its timesteps, and drops no captions.
   InputsOptions inputs_options() const;
-  // A few lines: the model, the data set, the machine.
+  // A few lines: the model, its weights, the data set (see DescribeSamples), the machine.
   std::string Describe() const;
+  // One line: where each component's weights come from.
+  std::string DescribeWeights() const;
 
   // A line for each thing that the devices have computed in another way than they were made for,
   // since the last call.
@@ -89,7 +96,8 @@ class TrainingSetup {
   // trainable layers, which sessions have copied.
   void ReleaseInitialParameters();
 
-  // Computes the frozen outputs for the samples of the first `num_steps` steps. From then on job()
+  // Computes the frozen outputs for the samples of `num_steps` steps, the first of which is that at
+  // which the order of the data begins. From then on job()
   // has inputs for plans with cached frozen outputs, too, where the model is cached as a whole.
   absl::StatusOr<const CachedInputs*> BuildCache(
       int64_t num_steps, const std::function<void(double)>& on_progress = nullptr);
@@ -106,9 +114,13 @@ class TrainingSetup {
   // What steps may have of each picture; none where all have all of it.
   absl::StatusOr<std::vector<PatchSize>> Patches() const;
   absl::Status StartDevices();
+  TrainableModel::Start start() const {
+    return options_.init_random ? TrainableModel::Start::kRandom : TrainableModel::Start::kFolder;
+  }
   int num_processes() const;
   absl::Status FillJob();
   absl::Status ChooseModels();
+  TrainableModel::Start start() const;
 
   TrainingSetupOptions options_;
   std::unique_ptr<TrainableModel> model_;

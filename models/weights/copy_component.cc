@@ -26,12 +26,14 @@ absl::StatusOr<std::vector<std::string>> FileNames(const std::string& folder) {
   return absl::UnavailableError(absl::StrCat("cannot list ", folder, ": ", error.message()));
 }
 
-}  // namespace
+struct Copy {
+  std::string name, new_name;
+};
 
-absl::Status CopyComponent(const std::string& from, const std::string& to, bool with_weights) {
+absl::StatusOr<std::vector<Copy>> Copies(const std::string& from, bool with_weights) {
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, FileNames(from));
   const auto read = WeightFileNames(from);
-  DPIPE_RETURN_IF_ERROR(MakeFolder(to));
+  std::vector<Copy> copies;
   for (const std::string& name : names) {
     std::string new_name = name;
     if (IsWeightFile(name)) {
@@ -39,10 +41,33 @@ absl::Status CopyComponent(const std::string& from, const std::string& to, bool 
       if (read.ok() && std::find(read->begin(), read->end(), name) == read->end()) continue;
       if (read.ok() && name == read->front()) new_name = WithoutVariant(name);
     }
-    DPIPE_RETURN_IF_ERROR(
-        CopyFileAtomically(absl::StrCat(from, "/", name), absl::StrCat(to, "/", new_name)));
+    copies.push_back({name, new_name});
+  }
+  return copies;
+}
+
+}  // namespace
+
+absl::Status CopyComponent(const std::string& from, const std::string& to, bool with_weights) {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<Copy> copies, Copies(from, with_weights));
+  DPIPE_RETURN_IF_ERROR(MakeFolder(to));
+  for (const Copy& copy : copies) {
+    DPIPE_RETURN_IF_ERROR(CopyFileAtomically(absl::StrCat(from, "/", copy.name),
+                                             absl::StrCat(to, "/", copy.new_name)));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<ComponentSize> SizeOfCopy(const std::string& from, bool with_weights) {
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<Copy> copies, Copies(from, with_weights));
+  ComponentSize size;
+  for (const Copy& copy : copies) {
+    std::error_code error;
+    const auto bytes = fs::file_size(absl::StrCat(from, "/", copy.name), error);
+    size.bytes += error ? 0 : static_cast<int64_t>(bytes);
+    ++size.num_files;
+  }
+  return size;
 }
 
 }  // namespace dpipe::models

@@ -2,6 +2,7 @@
 #ifndef DPIPE_MODELS_WEIGHTS_COPY_COMPONENT_H_
 #define DPIPE_MODELS_WEIGHTS_COPY_COMPONENT_H_
 
+#include <cstdint>
 #include <string>
 
 #include "core/base/status.h"
@@ -15,6 +16,13 @@ namespace dpipe::models {
 // Where OpenWeights reads none of them, all are copied as they are. Subfolders and hidden files are
 // not. Links are followed. Nothing goes through this process's memory (CopyFileAtomically).
 absl::Status CopyComponent(const std::string& from, const std::string& to, bool with_weights);
+
+// What CopyComponent would write.
+struct ComponentSize {
+  int64_t num_files = 0;
+  int64_t bytes = 0;
+};
+absl::StatusOr<ComponentSize> SizeOfCopy(const std::string& from, bool with_weights);
 
 }  // namespace dpipe::models
 

@@ -31,6 +31,12 @@ class CopyComponentTest : public ::testing::Test {
     for (const auto& entry : fs::directory_iterator(to_.path())) {
       names.insert(entry.path().filename().string());
     }
+    const auto size = SizeOfCopy(from_.path(), with_weights);
+    EXPECT_TRUE(size.ok()) << size.status();
+    EXPECT_EQ(size->num_files, static_cast<int64_t>(names.size()));
+    int64_t bytes = 0;
+    for (const std::string& name : names) bytes += fs::file_size(to_.File(name));
+    EXPECT_EQ(size->bytes, bytes);
     return names;
   }
 

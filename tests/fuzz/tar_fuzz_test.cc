@@ -1,10 +1,13 @@
-// Damaged tar shards, patterns, metadata.jsonl, metadata.csv and quarantine logs.
+// Damaged tar shards, patterns, captions, metadata.jsonl, metadata.csv and quarantine logs.
 #include <cstdio>
+#include <string>
+#include <string_view>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/scratch_folder.h"
+#include "data/caption_text.h"
 #include "data/folder_dataset.h"
 #include "data/quarantine_log.h"
 #include "data/shard_pattern.h"
@@ -37,8 +40,15 @@ fuzz::Material Tars() {
                                       {"1.json", "{\"caption\": \"another\"}"},
                                       {"1.cond.png", png}}));
   }
+  material.files.push_back(MakeTar({{"x/22.05.png", png},
+                                    {"x/22.05.txt", "five"},
+                                    {"x/22.06.cond.png", png},
+                                    {"x/22.06.webp", png},
+                                    {"x/22.txt", std::string("\xff\xfe"
+                                                             "a\0\x3d\xd8",
+                                                             6)}}));
   material.tokens = {"ustar", "ustar  ", "path=", "size=", "30 path=", std::string(512, '\0'),
-                     "../",   "x",       "L"};
+                     "../",   "x",       "L",     ".",     "..",       ".05.png"};
   return material;
 }
 
@@ -53,23 +63,33 @@ TEST(TarFuzzTest, DamagedShardsAreRefusedOrRead) {
   const fuzz::Material material = Tars();
   const ScratchFolder scratch(ScratchFolder::Place::kMemory);
   const std::string path = scratch.path() + "/shard.tar";
-  int64_t num_opened = 0;
+  int64_t num_opened = 0, num_joined = 0;
   const int64_t num_iterations = fuzz::NumIterations(3000);
   for (int64_t i = 0; i < num_iterations; ++i) {
     SCOPED_TRACE(i);
     RandomStream random(42, i, 0, RandomPurpose::kTest);
     std::string bytes = fuzz::DamagedFile(random, material);
+    if (random.NextBelow(4) == 0) {
+      bytes.resize((bytes.size() + 511) / 512 * 512);
+      bytes += fuzz::DamagedFile(random, material);  // joined
+    }
     if (random.NextBelow(8) != 0) FixTarChecksums(&bytes);
     ASSERT_NO_FATAL_FAILURE(WriteQuickly(path, bytes));
     const auto index = ReadTarIndex(path);
     if (!index.ok()) {
       ASSERT_TRUE(absl::StrContains(index.status().message(), path)) << index.status();
     } else {
-      for (const TarMember& member : *index) {
+      for (size_t m = 0; m < index->members.size(); ++m) {
+        const TarMember& member = index->members[m];
         ASSERT_GE(member.offset, 512);
         ASSERT_GE(member.size, 0);
-        ASSERT_LE(member.offset + member.size, static_cast<int64_t>(bytes.size()));
+        ASSERT_LE(member.offset, static_cast<int64_t>(bytes.size()));
+        // Only the last may be cut off, and then it is said.
+        if (member.size <= static_cast<int64_t>(bytes.size()) - member.offset) continue;
+        ASSERT_EQ(m, index->members.size() - 1);
+        ASSERT_TRUE(absl::StrContains(index->damage, "ends past the file")) << index->damage;
       }
+      num_joined += !index->members.empty() && index->members.back().archive > 0;
     }
     const auto dataset = TarDataset::Open(path);
     if (!dataset.ok()) {
@@ -78,13 +98,18 @@ TEST(TarFuzzTest, DamagedShardsAreRefusedOrRead) {
     }
     ++num_opened;
     for (int32_t sample = 0; sample < (*dataset)->size(); ++sample) {
+      ASSERT_TRUE(absl::StrContains((*dataset)->image_path(sample), path));
       (*dataset)->LoadImage(sample).status().IgnoreError();
       (*dataset)->LoadImageSize(sample).status().IgnoreError();
-      (*dataset)->LoadCaption(sample).status().IgnoreError();
+      (*dataset)->LoadCaptions(sample).status().IgnoreError();
       (*dataset)->LoadCondition(sample).status().IgnoreError();
+    }
+    for (const auto& lines : {(*dataset)->notes(), (*dataset)->findings()}) {
+      for (const std::string& line : lines) ASSERT_LT(line.size(), path.size() + 400) << line;
     }
   }
   EXPECT_GT(num_opened, num_iterations / 20);
+  EXPECT_GT(num_joined, 0);
   EXPECT_LT(num_opened, num_iterations);
   EXPECT_LT(fuzz::PeakMemoryMb(), fuzz::MemoryLimitMb());
 }
@@ -98,8 +123,24 @@ TEST(TarFuzzTest, DamagedListsAreRefusedOrRead) {
       "{\"file_name\": \"a.png\", \"text\": \"x\"}\n{\"file_name\": \"a.png\", \"text\": \"y\", "
       "\"conditioning_image\": \"a.png\"}\n",
       "{\"path\": \"a.png\", \"reason\": \"x\"}\n{\"path\": \"b.png\", \"reason\": \"y\"}\n"};
-  material.tokens = {"{",       "}",       "[",   "]",  "\"",   "null",
-                     "\\u0000", "\\ud800", "../", "\n", "true", ","};
+  material.tokens = {"{",
+                     "}",
+                     "[",
+                     "]",
+                     "\"",
+                     "null",
+                     "\\u0000",
+                     "\\ud800",
+                     "../",
+                     "\n",
+                     "true",
+                     ",",
+                     "NaN",
+                     "[\"x\", \"y\"]",
+                     "..\\\\",
+                     "\xff\xfe",
+                     std::string(120, '['),
+                     std::string(50'000, '{')};
   int64_t num_read = 0;
   const int64_t num_iterations = fuzz::NumIterations(2000);
   for (int64_t i = 0; i < num_iterations; ++i) {
@@ -122,6 +163,41 @@ TEST(TarFuzzTest, DamagedListsAreRefusedOrRead) {
   }
   EXPECT_GT(num_read, 0);
   EXPECT_LT(num_read, num_iterations);
+}
+
+// Every byte sequence is a caption, which is UTF-8.
+TEST(TarFuzzTest, CaptionsInAnyEncodingBecomeUtf8) {
+  const auto utf16 = [](std::u16string_view text, bool is_big_endian) {
+    std::string bytes;
+    for (const char16_t unit : text) {
+      const char low = static_cast<char>(unit & 0xff), high = static_cast<char>(unit >> 8);
+      bytes += is_big_endian ? std::string{high, low} : std::string{low, high};
+    }
+    return bytes;
+  };
+  const std::u16string_view text = u"\ufeffa caf\u00e9, \u20ac and \U0001f600\r\n";
+  fuzz::Material material;
+  material.files = {utf16(text, false), utf16(text, true),
+                    "\xef\xbb\xbf"
+                    "caf\u00e9 \U0001f600\r\n",
+                    "a cat\x92s tail"};
+  material.tokens = {"\xff\xfe", "\xfe\xff", "\xef\xbb\xbf", "\xd8\x3d", std::string("\x00\xdc", 2),
+                     "\xf0\x9f", "\r\n"};
+  int64_t num_utf8 = 0;
+  const int64_t num_iterations = fuzz::NumIterations(20000);
+  for (int64_t i = 0; i < num_iterations; ++i) {
+    SCOPED_TRACE(i);
+    RandomStream random(48, i, 0, RandomPurpose::kTest);
+    const std::string bytes = fuzz::DamagedFile(random, material);
+    bool is_utf8 = false;
+    const std::string caption = CaptionText(bytes, &is_utf8);
+    ASSERT_TRUE(CheckUtf8(caption).ok()) << CheckUtf8(caption);
+    // Three bytes for each byte at most, or for each half of a UTF-16 unit.
+    ASSERT_LE(caption.size(), 3 * bytes.size());
+    num_utf8 += is_utf8;
+  }
+  EXPECT_GT(num_utf8, num_iterations / 20);
+  EXPECT_LT(num_utf8, num_iterations);
 }
 
 TEST(TarFuzzTest, DamagedTablesAreRefusedOrRead) {

@@ -12,6 +12,7 @@
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
 #include "core/command_line/command_line.h"
+#include "core/command_line/flag_range.h"
 #include "core/nn/execution.h"
 #include "gflags/gflags.h"
 #include "models/diffusion/draws.h"
@@ -29,6 +30,8 @@ DEFINE_string(prompts, "a large red circle|a small blue square left of a green s
 DEFINE_string(store, "fp32", "element type of the stored U-Net's weights: fp32, fp16 or bf16");
 DEFINE_int32(steps, 6, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance scale");
+FLAG_RANGE(steps, 1, 10'000);
+FLAG_RANGE(guidance, 0, 1'000);
 
 namespace dpipe::models {
 namespace {

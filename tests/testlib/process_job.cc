@@ -8,8 +8,9 @@ namespace dpipe::testlib {
 
 absl::StatusOr<std::unique_ptr<ProcessJob>> ProcessJob::Create(const ProcessJobOptions& options) {
   auto job = std::unique_ptr<ProcessJob>(new ProcessJob(options));
+  DPIPE_RETURN_IF_ERROR(MakeFolder(job->Home()));
   if (options.port != 0) return job;
-  DPIPE_ASSIGN_OR_RETURN(const Socket free, ListenTcp(0));
+  DPIPE_ASSIGN_OR_RETURN(const Socket free, ListenOnLoopback());
   job->options_.port = free.port();
   return job;
 }
@@ -21,13 +22,15 @@ void ProcessJob::Start(int process, const std::vector<std::string>& more_flags) 
   words.push_back(options_.program);
   words.insert(words.end(), options_.flags.begin(), options_.flags.end());
   words.insert(words.end(), more_flags.begin(), more_flags.end());
+  program.environment = {absl::StrCat("HOME=", Home())};
   if (options_.by_environment) {
-    program.environment = {absl::StrCat("RANK=", process),
-                           absl::StrCat("WORLD_SIZE=", size()),
-                           absl::StrCat("LOCAL_RANK=", process),
-                           absl::StrCat("LOCAL_WORLD_SIZE=", size()),
-                           absl::StrCat("MASTER_ADDR=", options_.master),
-                           absl::StrCat("MASTER_PORT=", options_.port)};
+    for (const std::string& entry :
+         {absl::StrCat("RANK=", process), absl::StrCat("WORLD_SIZE=", size()),
+          absl::StrCat("LOCAL_RANK=", process), absl::StrCat("LOCAL_WORLD_SIZE=", size()),
+          absl::StrCat("MASTER_ADDR=", options_.master),
+          absl::StrCat("MASTER_PORT=", options_.port)}) {
+      program.environment.push_back(entry);
+    }
   } else {
     for (const std::string& flag :
          {absl::StrCat("--job.process=", process), absl::StrCat("--job.processes=", size()),
@@ -53,6 +56,8 @@ int ProcessJob::ExitCode(int process) {
 }
 
 std::string ProcessJob::Said(int process) const { return ReadFile(Console(process)).value_or(""); }
+
+std::string ProcessJob::Home() const { return options_.consoles + ".home"; }
 
 std::string ProcessJob::Console(int process) const {
   return absl::StrCat(options_.consoles, ".", process);

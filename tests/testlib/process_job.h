@@ -42,6 +42,8 @@ class ProcessJob {
   explicit ProcessJob(const ProcessJobOptions& options)
       : options_(options), programs_(options.num_processes) {}
   std::string Console(int process) const;
+  // The user's home folder, as the processes see it: where the job's secret is made.
+  std::string Home() const;
 
   ProcessJobOptions options_;
   std::vector<std::unique_ptr<RunningProgram>> programs_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/comm/rendezvous/hmac.h"
 #include "core/comm/rendezvous/meet_ranks.h"
 #include "gloo/rendezvous/context.h"
 #include "gloo/rendezvous/store.h"
@@ -96,11 +97,12 @@ absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(StoreClient* store,
   if (options.size == 1) return mesh;
   // Once all ranks are here it takes no time to connect, unless one dies, and the store's waits
   // know of that.
-  const absl::Status met = MeetRanks(store, absl::StrCat("gloo/", options.name, "/here"),
-                                     options.rank, options.size, "to connect to", options.deadline);
-  if (!met.ok()) {
-    mesh->Abort(met);
-    return met;
+  const auto nonces =
+      ExchangeTexts(store, absl::StrCat("gloo/", options.name, "/here"), options.rank, options.size,
+                    RandomBytes(kHmacBytes), "to connect to", options.deadline);
+  if (!nonces.ok()) {
+    mesh->Abort(nonces.status());
+    return nonces.status();
   }
   try {
     mesh->connections_ = std::make_unique<Connections>(store, options);
@@ -113,7 +115,38 @@ absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(StoreClient* store,
     mesh->Abort(status);
     return status;
   }
+  DPIPE_RETURN_IF_ERROR(mesh->ProveConnections(*nonces));
   return mesh;
+}
+
+// Gloo takes whoever connects first.
+absl::Status GlooMesh::ProveConnections(const std::vector<std::string>& nonces) {
+  const auto proof = [&](int from, int to) {
+    return store_->Sign(absl::StrCat("data of ", options_.name, " from rank ", from, " to rank ",
+                                     to, ":", nonces[from], nonces[to]));
+  };
+  constexpr uint64_t kSlot = 4;  // others are hashes (gloo_slot.h)
+  std::vector<std::string> sent(size()), received(size(), std::string(kHmacBytes, '\0'));
+  std::vector<std::unique_ptr<GlooTransfer>> sends(size()), receives(size());
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    sent[peer] = proof(rank(), peer);
+    DPIPE_ASSIGN_OR_RETURN(sends[peer], Send(peer, kSlot, sent[peer].data(), kHmacBytes));
+    DPIPE_ASSIGN_OR_RETURN(receives[peer], Receive(peer, kSlot, &received[peer][0], kHmacBytes));
+  }
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    DPIPE_RETURN_IF_ERROR(Wait(receives[peer].get(), "the proof of who it is"));
+    if (!SameBytes(received[peer], proof(peer, rank()))) {
+      const absl::Status status = absl::UnavailableError(
+          absl::StrCat("rank ", rank(), "'s connection to rank ", peer,
+                       " goes to somebody who does not know the job's secret"));
+      Abort(status);
+      return status;
+    }
+    DPIPE_RETURN_IF_ERROR(Wait(sends[peer].get(), "the proof of who it is"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<GlooTransfer>> GlooMesh::Send(int to, uint64_t slot,

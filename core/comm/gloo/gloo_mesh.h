@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "core/base/status.h"
@@ -43,7 +44,9 @@ class GlooMesh {
     absl::Duration deadline;  // of any one wait, and of making the connections
   };
 
-  // Returns when all ranks are connected to each other. `store` outlives the mesh.
+  // Returns when all ranks are connected to each other, and have proved on every connection that
+  // they know the job's secret. What is sent later is neither encrypted nor signed. `store`
+  // outlives the mesh.
   static absl::StatusOr<std::unique_ptr<GlooMesh>> Connect(StoreClient* store,
                                                            const Options& options);
   ~GlooMesh();
@@ -73,6 +76,8 @@ class GlooMesh {
   GlooMesh(StoreClient* store, const Options& options);
   absl::StatusOr<std::unique_ptr<GlooTransfer>> Start(int peer, uint64_t slot, void* data,
                                                       int64_t size_bytes, bool sends);
+  // `nonces`: of all ranks, new for this mesh.
+  absl::Status ProveConnections(const std::vector<std::string>& nonces);
   // A connection that breaks is how a death shows first; the store says whose it is.
   absl::Status Broken(int peer, const std::string& reason);
 

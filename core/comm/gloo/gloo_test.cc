@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "core/comm/conformance.h"
 #include "core/comm/store_ranks.h"
@@ -55,6 +56,39 @@ TEST(GlooTest, AFailedRanksWordsReachThoseWhoWaitForItAndOthers) {
     EXPECT_THAT(message, HasSubstr("for activation from rank " + std::to_string(rank + 1)));
     EXPECT_THAT(message, HasSubstr("rank 2: the disk is gone"));
   }
+}
+
+// Somebody who has learnt the ranks' addresses and got hold of rank 1's connection, but does not
+// know the job's secret: rank 1 of another job, between whose store and ours all is copied.
+TEST(GlooTest, WhoDoesNotKnowTheSecretGetsNoConnection) {
+  const StoreRanks ours(2), theirs(2);
+  const auto copy = [](StoreClient* from, StoreClient* to, int rank) {
+    // The mesh's own, and Gloo's two.
+    for (const char* key : {"gloo/test/here/", "gloo/test/rank_", "gloo/test/"}) {
+      const std::string name = key + std::to_string(rank);
+      const auto value = from->Get(name, "a value");
+      if (value.ok()) to->Set(name, *value).IgnoreError();
+    }
+  };
+  absl::StatusOr<std::unique_ptr<StoreClient>> our_rank_1 = absl::UnknownError("");
+  std::thread joining([&] { our_rank_1 = ours.Join(1); });
+  const auto our_rank_0 = ours.Join(0);
+  joining.join();
+  absl::StatusOr<std::unique_ptr<StoreClient>> their_rank_1 = absl::UnknownError("");
+  joining = std::thread([&] { their_rank_1 = theirs.Join(1); });
+  const auto their_rank_0 = theirs.Join(0);
+  joining.join();
+  std::thread forth([&] { copy(our_rank_1->get(), their_rank_0->get(), 0); });
+  std::thread back([&] { copy(their_rank_0->get(), our_rank_1->get(), 1); });
+  absl::Status stranger, own;
+  std::thread strange(
+      [&] { stranger = Connect(their_rank_1->get(), 1, 2, absl::Seconds(20)).status(); });
+  own = Connect(our_rank_0->get(), 0, 2, absl::Seconds(20)).status();
+  for (std::thread* thread : {&forth, &back, &strange}) thread->join();
+  EXPECT_THAT(std::string(own.message()),
+              HasSubstr("rank 0's connection to rank 1 goes to somebody who does not know the "
+                        "job's secret"));
+  EXPECT_FALSE(stranger.ok());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "core/comm/nccl/fake_nccl.h"
 #include "core/comm/nccl/nccl_communicator.h"
 #include "core/comm/nccl/send_through_gpu.h"
+#include "core/comm/rendezvous/testing/bare_peer.h"
 #include "core/comm/store_ranks.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "gmock/gmock.h"
@@ -97,22 +98,14 @@ class NoPeers : public NcclPeers {
   void Leave() override {}
 };
 
-// Rank 2 of 3, whose connection to the store is a bare socket.
+// Rank 2 of 3, whose connection to the store the test closes.
 class DyingRank {
  public:
-  explicit DyingRank(Ranks* ranks) : ranks_(ranks) {
-    auto socket = ConnectTcp("localhost", ranks->port(), absl::Seconds(5));
-    DPIPE_CHECK(socket.ok()) << socket.status();
-    socket_ = *std::move(socket);
-    StoreMessage join;
-    join.mutable_join()->set_protocol(kStoreProtocol);
-    join.mutable_join()->set_process(2);
-    join.mutable_join()->set_num_processes(3);
-    join.mutable_join()->set_name("rank 2 (pid 7 on node2)");
-    Say(join);
+  explicit DyingRank(Ranks* ranks)
+      : ranks_(ranks), store_(BarePeer::AsJoined(ranks->port(), ranks->secret(), 2, 3)) {
     StoreMessage here;
     here.mutable_set()->set_key("nccl/test/here/2");
-    Say(here);
+    store_.Say(here);
   }
 
   void Connect(const std::string& ids) {
@@ -133,15 +126,11 @@ class DyingRank {
     const Tensor t = Tensor::Zeros(ranks_->device(2), {4}, DType::kF32);
     DPIPE_CHECK(communicator_->Send(Rank(1), 0, {t}, what).ok());
   }
-  void Die() { socket_ = Socket(); }
+  void Die() { store_.Close(); }
 
  private:
-  void Say(const StoreMessage& message) {
-    DPIPE_CHECK(socket_.SendAll(EncodeFrame(message), absl::Seconds(5)).ok());
-  }
-
   Ranks* const ranks_;
-  Socket socket_;
+  BarePeer store_;
   std::unique_ptr<Communicator> communicator_;
 };
 

@@ -60,6 +60,7 @@ class Reader {
 };
 
 constexpr int kMaxPort = 65535;
+constexpr char kThisHost[] = "127.0.0.1";
 
 absl::StatusOr<std::optional<JobAddress>> FromTorchrun(const Environment& environment) {
   Reader reader(environment, "torchrun's environment");
@@ -71,6 +72,8 @@ absl::StatusOr<std::optional<JobAddress>> FromTorchrun(const Environment& enviro
   if (reader.Text("TORCHELASTIC_USE_AGENT_STORE") == "True") ++address.port;
   address.num_local = reader.Number("LOCAL_WORLD_SIZE", 1, address.num_processes, 1);
   address.local_process = reader.Number("LOCAL_RANK", 0, address.num_local - 1, 0);
+  // All are here, so nobody need reach them from elsewhere.
+  if (address.num_local == address.num_processes) address.host = kThisHost;
   address.job = reader.Text("DPIPE_JOB", reader.Text("TORCHELASTIC_RUN_ID"));
   // A restart of the same run is another job to whatever is left of the one before.
   const std::string restart = reader.Text("TORCHELASTIC_RESTART_COUNT");
@@ -118,7 +121,9 @@ absl::StatusOr<std::optional<JobAddress>> FromSlurm(const Environment& environme
   address.job = absl::StrCat("slurm ", job, ".", reader.Text("SLURM_STEP_ID", "0"), " restart ",
                              reader.Text("SLURM_RESTART_COUNT", "0"));
   address.host = reader.Text("MASTER_ADDR");
-  if (address.host.empty()) {
+  if (address.host.empty() && !tasks.empty() && address.num_local == address.num_processes) {
+    address.host = kThisHost;
+  } else if (address.host.empty()) {
     const auto host =
         FirstSlurmHost(reader.Text("SLURM_STEP_NODELIST", reader.Required("SLURM_JOB_NODELIST")));
     if (!host.ok()) reader.Wrong(std::string(host.status().message()));
@@ -139,7 +144,7 @@ absl::StatusOr<std::optional<JobAddress>> FromOpenMpi(const Environment& environ
   if (address.host.empty() && address.num_local < address.num_processes) {
     reader.Required("MASTER_ADDR", ", which processes on several hosts need (mpirun -x)");
   } else if (address.host.empty()) {
-    address.host = "localhost";
+    address.host = kThisHost;
   }
   address.port = reader.Number("MASTER_PORT", 1, kMaxPort, kDefaultJobPort);
   address.job = reader.Text("PMIX_NAMESPACE", reader.Text("OMPI_MCA_ess_base_jobid"));

@@ -34,6 +34,8 @@ inline constexpr int kDefaultJobPort = 29400;
 // SLURM_JOB_NODELIST or MASTER_ADDR, and SLURM_LOCALID, SLURM_NODEID, SLURM_STEP_TASKS_PER_NODE or
 // SLURM_TASKS_PER_NODE where set; only in a job step of several tasks); Open MPI
 // (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, and MASTER_ADDR where there are several hosts).
+// If all processes are on one host by these, they meet at its loopback address, unless Slurm or
+// Open MPI has another MASTER_ADDR.
 // None where this process was started alone. InvalidArgument names the variable that is missing or
 // wrong, and its value.
 absl::StatusOr<std::optional<JobAddress>> JobAddressFromEnvironment(const Environment& environment);

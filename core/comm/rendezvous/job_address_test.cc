@@ -131,11 +131,31 @@ TEST(JobAddressTest, OpenMpi) {
                                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
   const auto one_host = From(set);
   ASSERT_TRUE(one_host.ok()) << one_host.status();
-  EXPECT_EQ((*one_host)->host, "localhost");
+  EXPECT_EQ((*one_host)->host, "127.0.0.1");
   EXPECT_EQ((*one_host)->port, kDefaultJobPort);
   set["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
   EXPECT_THAT(std::string(From(set).status().message()),
               HasSubstr("MASTER_ADDR is not set, which processes on several hosts need"));
+}
+
+// Nobody need reach them from elsewhere.
+TEST(JobAddressTest, ProcessesOfOneHostMeetAtItsLoopbackAddress) {
+  std::map<std::string, std::string> torchrun = {{"RANK", "1"},
+                                                 {"WORLD_SIZE", "2"},
+                                                 {"LOCAL_RANK", "1"},
+                                                 {"MASTER_ADDR", "node0"},
+                                                 {"MASTER_PORT", "29500"},
+                                                 {"LOCAL_WORLD_SIZE", "2"}};
+  std::map<std::string, std::string> slurm = {
+      {"SLURM_PROCID", "1"},           {"SLURM_NTASKS", "2"},  {"SLURM_LOCALID", "1"},
+      {"SLURM_TASKS_PER_NODE", "2"},   {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_ID", "12345"},
+      {"SLURM_JOB_NODELIST", "node03"}};
+  EXPECT_EQ((*From(torchrun))->host, "127.0.0.1");
+  EXPECT_EQ((*From(slurm))->host, "127.0.0.1");
+  torchrun["WORLD_SIZE"] = slurm["SLURM_NTASKS"] = "4";
+  slurm["SLURM_TASKS_PER_NODE"] = "2(x2)";
+  EXPECT_EQ((*From(torchrun))->host, "node0");
+  EXPECT_EQ((*From(slurm))->host, "node03");
 }
 
 TEST(JobAddressTest, FirstHostOfASlurmList) {

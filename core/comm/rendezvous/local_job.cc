@@ -9,12 +9,13 @@
 namespace dpipe {
 
 std::vector<JobMember> LocalJob(const std::vector<std::string>& hosts) {
-  auto listener = ListenTcp(0);
+  auto listener = ListenOnLoopback();
   DPIPE_CHECK(listener.ok()) << listener.status();
+  const JobSecret secret = JobSecret::Random();
   std::vector<JobMember> job(hosts.size());
   for (size_t i = 0; i < hosts.size(); ++i) {
     JobAddress& address = job[i].address;
-    address.host = "localhost";
+    address.host = "127.0.0.1";
     address.port = listener->port();
     address.process = static_cast<int>(i);
     address.num_processes = static_cast<int>(hosts.size());
@@ -22,6 +23,7 @@ std::vector<JobMember> LocalJob(const std::vector<std::string>& hosts) {
     address.local_process =
         static_cast<int>(std::count(hosts.begin(), hosts.begin() + i, hosts[i]));
     job[i].options.host_name = hosts[i];
+    job[i].options.secret = secret;
   }
   job[0].options.listener_fd = listener->Release();
   return job;

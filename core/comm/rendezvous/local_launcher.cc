@@ -20,6 +20,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/base/time.h"
+#include "core/base/usable_cpus.h"
+#include "core/comm/rendezvous/job_secret.h"
 #include "core/comm/rendezvous/socket.h"
 
 namespace dpipe {
@@ -64,7 +66,7 @@ class Launcher {
 
   absl::StatusOr<int> Run() {
     CatchSignals();
-    DPIPE_ASSIGN_OR_RETURN(listener_, ListenTcp(0, ListenOn::kLoopback));
+    DPIPE_ASSIGN_OR_RETURN(listener_, ListenOnLoopback());
     job_ = absl::StrCat("local ", getpid(), " ", std::random_device()());
     for (int i = 0; i < options_.num_processes; ++i) DPIPE_RETURN_IF_ERROR(Start(i));
     listener_ = Socket();  // process 0 has its own
@@ -166,6 +168,7 @@ class Launcher {
         {"MASTER_ADDR", "127.0.0.1"},
         {"MASTER_PORT", absl::StrCat(listener_.port())},
         {"DPIPE_JOB", job_},
+        {kSecretVariable, secret_.Hex()},
         {kLauncherVariable, absl::StrCat(getpid())},
         {kHoldVariable, absl::StrCat(holds)},
     };
@@ -313,6 +316,7 @@ class Launcher {
   const LaunchOptions& options_;
   Socket listener_;
   std::string job_;
+  const JobSecret secret_ = JobSecret::Random();
   std::vector<Child> children_;
   int exit_code_ = 0;
   int passed_on_ = 0;         // the last signal that all have got
@@ -326,6 +330,11 @@ absl::StatusOr<int> LaunchLocalProcesses(const LaunchOptions& options) {
   if (options.num_processes < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("requested ", options.num_processes, " processes; at least 1 is needed"));
+  }
+  if (options.num_processes > MaxLocalProcesses()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--nproc=", options.num_processes, ": at most ", MaxLocalProcesses(),
+        " processes can share the ", FindUsableCpus().count, " usable cores of this machine"));
   }
   return Launcher(options).Run();
 }

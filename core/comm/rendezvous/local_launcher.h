@@ -1,10 +1,11 @@
 // Starts a program several times on this host, as the processes of one job.
 //
 // They find each other by torchrun's variables (see job_address.h); process 0 gets the socket that
-// it listens on already open, so that no other program can take its port. What they print comes out
-// line by line with "[2] " before it. SIGINT, SIGTERM and SIGHUP are handed on to all of them. When
-// one fails, the others have some time to say why and to end, which begins anew after an EndHold;
-// then they are killed. None outlives the launcher, however that ends.
+// it listens on already open, so that no other program can take its port. They recognise each other
+// by a secret that is drawn for this job (job_secret.h), in their environment. What they print
+// comes out line by line with "[2] " before it. SIGINT, SIGTERM and SIGHUP are handed on to all of
+// them. When one fails, the others have some time to say why and to end, which begins anew after an
+// EndHold; then they are killed. None outlives the launcher, however that ends.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_LOCAL_LAUNCHER_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_LOCAL_LAUNCHER_H_
 
@@ -27,7 +28,8 @@ struct LaunchOptions {
 };
 
 // Runs them to their end. 0 where all have ended well, else what the first to fail has returned,
-// 128 + the signal's number where a signal ended it. To be called before there are other threads.
+// 128 + the signal's number where a signal ended it. InvalidArgument for more processes than
+// MaxLocalProcesses. To be called before there are other threads.
 absl::StatusOr<int> LaunchLocalProcesses(const LaunchOptions& options);
 
 }  // namespace dpipe

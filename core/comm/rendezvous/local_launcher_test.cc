@@ -9,9 +9,12 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/base/usable_cpus.h"
+#include "core/comm/rendezvous/job_secret.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -57,6 +60,12 @@ std::string ReadAll(const std::string& path) {
   return text.str();
 }
 
+TEST(LocalLauncherTest, MoreProcessesThanTheMachineCanHoldAreRefused) {
+  const int max = MaxLocalProcesses();
+  EXPECT_THAT(std::string(LaunchLocalProcesses(Shell(max + 1, "exit 0")).status().message()),
+              HasSubstr(absl::StrCat("--nproc=", max + 1, ": at most ", max, " processes can")));
+}
+
 // By polling: what is waited for is another program's doing.
 template <typename Condition>
 void WaitUntil(const Condition& holds) {
@@ -74,6 +83,43 @@ TEST(LocalLauncherTest, EachKnowsWhichItIsAndIsHeardWithItsNumber) {
     EXPECT_THAT(launched.out, HasSubstr(line));
   }
   EXPECT_THAT(launched.err, AllOf(HasSubstr("[0] err 0\n"), HasSubstr("[2] err 2\n")));
+}
+
+// What each process prints after "secret ", first of all.
+std::vector<std::string> SecretsIn(const std::string& out) {
+  const std::string begin = "] secret ";
+  std::vector<std::string> secrets;
+  for (size_t at = 0; (at = out.find(begin, at)) != std::string::npos;) {
+    at += begin.size();
+    secrets.push_back(out.substr(at, out.find('\n', at) - at));
+  }
+  return secrets;
+}
+
+TEST(LocalLauncherTest, AllOfAJobHaveASecretThatIsOnNoCommandLine) {
+  const LaunchOptions options = Shell(2,
+                                      "echo secret $DPIPE_JOB_SECRET; for pid in $$ $PPID; do "
+                                      "echo $(tr '\\0' ' ' < /proc/$pid/cmdline); done");
+  const Launched launched = Launch(options);
+  EXPECT_EQ(launched.exit_code, 0) << launched.err;
+  const std::vector<std::string> secrets = SecretsIn(launched.out);
+  ASSERT_EQ(secrets.size(), 2) << launched.out;
+  EXPECT_EQ(secrets[0], secrets[1]);
+  EXPECT_TRUE(JobSecret::FromHex(secrets[0], "it").ok());
+  size_t times = 0;
+  for (size_t at = 0; (at = launched.out.find(secrets[0], at)) != std::string::npos; ++at) ++times;
+  EXPECT_EQ(times, 2) << "where it was echoed: " << launched.out;
+  EXPECT_THAT(launched.out, HasSubstr("/bin/sh -c echo secret ")) << "the command lines";
+  EXPECT_NE(SecretsIn(Launch(options).out)[0], secrets[0]) << "each job has its own";
+}
+
+TEST(LocalLauncherTest, TheSecretOfAJobIsNotThatOfTheLaunchersOwn) {
+  setenv(kSecretVariable, "of another job", /*overwrite=*/1);
+  const Launched launched = Launch(Shell(1, "echo secret $DPIPE_JOB_SECRET"));
+  unsetenv(kSecretVariable);
+  const std::vector<std::string> secrets = SecretsIn(launched.out);
+  ASSERT_EQ(secrets.size(), 1);
+  EXPECT_TRUE(JobSecret::FromHex(secrets[0], "it").ok());
 }
 
 TEST(LocalLauncherTest, TheFirstErrorCounts) {

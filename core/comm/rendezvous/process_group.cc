@@ -23,22 +23,26 @@ std::string ProcessName(int process, int ranks, const std::string& host) {
 }
 
 // An earlier run's store may take a moment to go.
-absl::StatusOr<Socket> Listener(const JobAddress& address, const ProcessGroupOptions& options) {
+absl::StatusOr<std::vector<Socket>> Listeners(const JobAddress& address,
+                                              const ProcessGroupOptions& options) {
   const absl::Duration deadline = options.join_deadline;
   if (options.listener_fd >= 0) {
     fcntl(options.listener_fd, F_SETFL, O_NONBLOCK);
     fcntl(options.listener_fd, F_SETFD, FD_CLOEXEC);
-    return Socket(options.listener_fd);
+    std::vector<Socket> listeners;
+    listeners.emplace_back(options.listener_fd);
+    return listeners;
   }
   const Deadline limit(deadline);
+  const bool on_several_hosts = address.num_local < address.num_processes;
   while (true) {
-    absl::StatusOr<Socket> listener = ListenTcp(address.port);
-    if (listener.ok()) return listener;
+    auto listeners = ListenAt(address.host, address.port, on_several_hosts);
+    if (listeners.ok()) return listeners;
     if (limit.passed()) {
       return absl::Status(
-          listener.status().code(),
+          listeners.status().code(),
           absl::StrCat("process 0, which hosts the store of the job (by ", address.source, "), ",
-                       listener.status().message(), ", for ", absl::FormatDuration(deadline)));
+                       listeners.status().message(), ", for ", absl::FormatDuration(deadline)));
     }
     absl::SleepFor(absl::Milliseconds(100));
   }
@@ -53,15 +57,21 @@ absl::StatusOr<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(
   StoreClientOptions client;
   client.host = address.host;
   client.port = address.port;
+  client.secret = options.secret;
+  if (client.secret.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(client.secret,
+                           FindJobSecret(address, options.secret_file, ProcessEnvironment));
+  }
   if (address.process == 0) {
-    DPIPE_ASSIGN_OR_RETURN(Socket listener, Listener(address, options));
-    client.port = listener.port();
+    DPIPE_ASSIGN_OR_RETURN(std::vector<Socket> listeners, Listeners(address, options));
+    client.port = listeners[0].port();
     StoreServerOptions server;
+    server.secret = client.secret;
     server.num_processes = address.num_processes;
     server.job = address.job;
     server.join_deadline = options.join_deadline;
     server.silence = options.silence;
-    group->server_ = std::make_unique<StoreServer>(std::move(listener), server);
+    group->server_ = std::make_unique<StoreServer>(std::move(listeners), server);
   }
   client.job = address.job;
   client.process = address.process;

@@ -12,6 +12,7 @@
 #include "core/base/status.h"
 #include "core/base/strong_id.h"
 #include "core/comm/rendezvous/job_address.h"
+#include "core/comm/rendezvous/job_secret.h"
 #include "core/comm/rendezvous/store_client.h"
 #include "core/comm/rendezvous/store_server.h"
 
@@ -21,6 +22,9 @@ struct ProcessGroupOptions {
   int ranks_per_process = 1;  // the same of every process
   absl::Duration join_deadline = absl::Seconds(60);
   absl::Duration silence = absl::Seconds(20);  // see StoreServerOptions
+  // Empty: as FindJobSecret finds it (job_secret.h), by `secret_file` and the environment.
+  JobSecret secret;
+  std::string secret_file;
   // In process 0: a socket that listens already, at the address's port. -1: Join makes one.
   int listener_fd = -1;
   // Processes with the same host name share files. Empty: the system's.
@@ -29,7 +33,7 @@ struct ProcessGroupOptions {
 
 class ProcessGroup {
  public:
-  // Returns when all processes are there. Process 0 listens at the address's port. From then on
+  // Returns when all processes are there. Process 0 listens at the address (ListenAt). From then on
   // a broken connection is an error in this process, and no longer the signal SIGPIPE.
   static absl::StatusOr<std::unique_ptr<ProcessGroup>> Join(
       const JobAddress& address, const ProcessGroupOptions& options = {});

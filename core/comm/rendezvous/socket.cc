@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -98,31 +99,58 @@ std::string Text(const sockaddr_storage& address, socklen_t size) {
   return std::string(absl::StartsWith(text, kMapped) ? text.substr(kMapped.size()) : text);
 }
 
-absl::StatusOr<Socket> Listen(int family, ListenOn where, int port) {
-  Socket socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (socket.fd() < 0) return absl::UnavailableError(SystemReason());
+bool IsLoopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET) {
+    const in_addr v4 = reinterpret_cast<const sockaddr_in&>(address).sin_addr;
+    return ntohl(v4.s_addr) >> 24 == 127;
+  }
+  if (address.sa_family != AF_INET6) return false;
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+}
+
+bool IsNumeric(const std::string& host) {
+  in6_addr any;
+  return inet_pton(AF_INET, host.c_str(), &any) == 1 ||
+         inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &any) == 1;
+}
+
+// NotFound if this machine does not have the address.
+absl::StatusOr<Socket> Listen(const sockaddr* address, socklen_t size) {
+  Socket socket(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (socket.fd() < 0) return absl::NotFoundError(SystemReason());
   const int on = 1, off = 0;
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  sockaddr_storage address = {};
-  socklen_t size = sizeof(sockaddr_in);
-  if (family == AF_INET6) {
+  if (address->sa_family == AF_INET6) {
     setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-    auto* v6 = reinterpret_cast<sockaddr_in6*>(&address);
-    v6->sin6_family = AF_INET6;
-    v6->sin6_addr = in6addr_any;
-    v6->sin6_port = htons(static_cast<uint16_t>(port));
-    size = sizeof(sockaddr_in6);
-  } else {
-    auto* v4 = reinterpret_cast<sockaddr_in*>(&address);
-    v4->sin_family = AF_INET;
-    v4->sin_addr.s_addr = htonl(where == ListenOn::kLoopback ? INADDR_LOOPBACK : INADDR_ANY);
-    v4->sin_port = htons(static_cast<uint16_t>(port));
   }
-  if (bind(socket.fd(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      listen(socket.fd(), SOMAXCONN) != 0) {
-    return absl::UnavailableError(SystemReason());
+  if (bind(socket.fd(), address, size) != 0) {
+    return errno == EADDRNOTAVAIL ? absl::NotFoundError(SystemReason())
+                                  : absl::UnavailableError(SystemReason());
   }
+  if (listen(socket.fd(), SOMAXCONN) != 0) return absl::UnavailableError(SystemReason());
   return socket;
+}
+
+absl::StatusOr<Socket> ListenV4(in_addr_t host, int port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(host);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  return Listen(reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+}
+
+// Of IPv6 too if the system has it.
+absl::StatusOr<Socket> ListenOnAll(int port) {
+  sockaddr_in6 address = {};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_any;
+  address.sin6_port = htons(static_cast<uint16_t>(port));
+  auto socket = Listen(reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  return absl::IsNotFound(socket.status()) ? ListenV4(INADDR_ANY, port) : std::move(socket);
+}
+
+absl::Status CannotListen(const std::string& where, const absl::Status& status) {
+  return absl::UnavailableError(absl::StrCat("cannot listen on ", where, ": ", status.message()));
 }
 
 }  // namespace
@@ -173,11 +201,11 @@ absl::Status Socket::SendAll(absl::string_view data, absl::Duration deadline) {
   return absl::OkStatus();
 }
 
-Socket::Outcome Socket::Receive(std::string* data) {
+Socket::Outcome Socket::Receive(std::string* data, size_t max_bytes) {
   char piece[64 * 1024];
   Outcome outcome = Outcome::kNothing;
-  for (size_t received = 0; received + sizeof(piece) <= kMostAtOnce;) {
-    const ssize_t count = recv(fd_, piece, sizeof(piece), 0);
+  for (size_t received = 0; received < max_bytes;) {
+    const ssize_t count = recv(fd_, piece, std::min(sizeof(piece), max_bytes - received), 0);
     if (count > 0) {
       data->append(piece, count);
       received += count;
@@ -245,13 +273,31 @@ absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Durat
   }
 }
 
-absl::StatusOr<Socket> ListenTcp(int port, ListenOn where) {
-  absl::StatusOr<Socket> socket = absl::UnavailableError("");
-  if (where == ListenOn::kAllAddresses) socket = Listen(AF_INET6, where, port);
-  if (!socket.ok()) socket = Listen(AF_INET, where, port);  // or a system without IPv6
-  if (socket.ok()) return socket;
-  return absl::UnavailableError(
-      absl::StrCat("cannot listen on port ", port, ": ", socket.status().message()));
+absl::StatusOr<Socket> ListenOnLoopback(int port) {
+  auto socket = ListenV4(INADDR_LOOPBACK, port);
+  if (!socket.ok()) return CannotListen(HostPort("127.0.0.1", port), socket.status());
+  return socket;
+}
+
+absl::StatusOr<std::vector<Socket>> ListenAt(const std::string& host, int port,
+                                             bool on_several_hosts) {
+  DPIPE_ASSIGN_OR_RETURN(const AddressList addresses, Resolve(host, port));
+  const bool skips_loopback = on_several_hosts && host != "localhost" && !IsNumeric(host);
+  std::vector<Socket> sockets;
+  std::set<std::string> seen;  // a name may have the same address several times
+  for (const addrinfo* next = addresses.get(); next != nullptr; next = next->ai_next) {
+    const std::string bytes(reinterpret_cast<const char*>(next->ai_addr), next->ai_addrlen);
+    if ((skips_loopback && IsLoopback(*next->ai_addr)) || !seen.insert(bytes).second) continue;
+    auto socket = Listen(next->ai_addr, next->ai_addrlen);
+    if (absl::IsNotFound(socket.status())) continue;
+    if (!socket.ok()) return CannotListen(HostPort(host, port), socket.status());
+    sockets.push_back(*std::move(socket));
+  }
+  if (!sockets.empty()) return sockets;
+  auto socket = ListenOnAll(port);
+  if (!socket.ok()) return CannotListen(absl::StrCat("port ", port), socket.status());
+  sockets.push_back(*std::move(socket));
+  return sockets;
 }
 
 Socket AcceptTcp(const Socket& listener) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -17,6 +18,7 @@ namespace dpipe {
 class OutgoingBytes {
  public:
   bool empty() const { return front().empty(); }
+  size_t size() const { return front().size(); }
   absl::string_view front() const { return absl::string_view(bytes_).substr(sent_); }
   void Append(absl::string_view more) { bytes_.append(more.data(), more.size()); }
   void RemoveFront(size_t count) {
@@ -58,11 +60,11 @@ class Socket {
 
   // What a call of Receive came to.
   enum class Outcome { kData, kNothing, kClosed };
-  // Appends what has arrived to `data`, without waiting; at most kMostAtOnce, so that a peer
-  // that sends without end does not keep the receiver from everything else. kClosed: the other end
-  // has closed, or the connection is broken.
+  // Appends what has arrived to `data`, without waiting; at most `max_bytes`, so that a peer that
+  // sends without end does not keep the receiver from everything else. kClosed: the other end has
+  // closed, or the connection is broken.
   static constexpr size_t kMostAtOnce = size_t{1} << 20;
-  Outcome Receive(std::string* data);
+  Outcome Receive(std::string* data, size_t max_bytes = kMostAtOnce);
   // Sends as much from the front of `bytes` as fits, without waiting, and removes it.
   Outcome SendSome(OutgoingBytes* bytes);
 
@@ -80,12 +82,16 @@ bool IsConnectedToItself(const Socket& socket);
 // the time is up, which is DeadlineExceeded with the last reason. `host` is a name or an address.
 absl::StatusOr<Socket> ConnectTcp(const std::string& host, int port, absl::Duration deadline);
 
-enum class ListenOn {
-  kAllAddresses,  // of IPv6 too where the system has it
-  kLoopback,      // 127.0.0.1: for this host alone
-};
-// Port 0: any free one. Unavailable where the port is taken.
-absl::StatusOr<Socket> ListenTcp(int port, ListenOn where = ListenOn::kAllAddresses);
+// Listens on 127.0.0.1, for this host alone. Port 0: any free one. Unavailable if it is taken.
+absl::StatusOr<Socket> ListenOnLoopback(int port = 0);
+
+// Listens on the addresses that `host` has on this machine, and on no others. For a job on several
+// hosts, a name's loopback addresses do not count, unless the name is "localhost": many systems
+// give their own name 127.0.1.1, by which other hosts do not reach them. If no address is left
+// (also because the name belongs to something that forwards to this machine), listens on all
+// addresses. Unavailable if the port is taken at one of them, or `host` has no address.
+absl::StatusOr<std::vector<Socket>> ListenAt(const std::string& host, int port,
+                                             bool on_several_hosts);
 // The next connection, or a socket that is not open where there is none.
 Socket AcceptTcp(const Socket& listener);
 

@@ -22,7 +22,7 @@ struct Ends {
 
 // Connected, with little room in between.
 Ends Connected() {
-  auto listener = ListenTcp(0);
+  auto listener = ListenOnLoopback();
   EXPECT_TRUE(listener.ok()) << listener.status();
   const int room = 16 * 1024;
   setsockopt(listener->fd(), SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
@@ -98,7 +98,7 @@ TEST(SocketTest, AConnectionToItselfIsSeen) {
 }
 
 TEST(SocketTest, OneCallTakesABoundedAmount) {
-  auto listener = ListenTcp(0);
+  auto listener = ListenOnLoopback();
   ASSERT_TRUE(listener.ok()) << listener.status();
   auto sender = ConnectTcp("127.0.0.1", listener->port(), absl::Seconds(60));
   ASSERT_TRUE(sender.ok()) << sender.status();
@@ -121,10 +121,62 @@ TEST(SocketTest, OneCallTakesABoundedAmount) {
 }
 
 TEST(SocketTest, TheLoopbackIsForThisHostAlone) {
-  auto listener = ListenTcp(0, ListenOn::kLoopback);
+  auto listener = ListenOnLoopback();
   ASSERT_TRUE(listener.ok()) << listener.status();
   EXPECT_EQ(listener->LocalAddress(), "127.0.0.1");
   EXPECT_TRUE(ConnectTcp("127.0.0.1", listener->port(), absl::Seconds(60)).ok());
+}
+
+// An address that this machine has, so that it can be told from all others.
+bool IsReached(const std::string& address, int port) {
+  return ConnectTcp(address, port, absl::Milliseconds(20)).ok();
+}
+
+TEST(SocketTest, OneAddressIsListenedOnAndNoOther) {
+  // The whole of 127.0.0.0/8 is this host's.
+  const auto listeners = ListenAt("127.0.0.7", 0, /*on_several_hosts=*/true);
+  ASSERT_TRUE(listeners.ok()) << listeners.status();
+  ASSERT_EQ(listeners->size(), 1);
+  const int port = (*listeners)[0].port();
+  EXPECT_EQ((*listeners)[0].LocalAddress(), "127.0.0.7");
+  EXPECT_TRUE(IsReached("127.0.0.7", port));
+  EXPECT_FALSE(IsReached("127.0.0.1", port));
+  EXPECT_FALSE(IsReached("::1", port));
+}
+
+TEST(SocketTest, LocalhostIsTheLoopbackAlsoForSeveralHosts) {
+  const auto listeners = ListenAt("localhost", 0, /*on_several_hosts=*/true);
+  ASSERT_TRUE(listeners.ok()) << listeners.status();
+  for (const Socket& listener : *listeners) {
+    EXPECT_THAT(listener.LocalAddress(), ::testing::AnyOf("127.0.0.1", "::1"));
+  }
+}
+
+// As where a name belongs to something that forwards to this host: 192.0.2.0/24 is nobody's.
+TEST(SocketTest, AnAddressThatIsNotHereIsListenedForOnAll) {
+  const auto listeners = ListenAt("192.0.2.1", 0, /*on_several_hosts=*/true);
+  ASSERT_TRUE(listeners.ok()) << listeners.status();
+  ASSERT_EQ(listeners->size(), 1);
+  EXPECT_TRUE(IsReached("127.0.0.7", (*listeners)[0].port()));
+}
+
+TEST(SocketTest, ATakenPortIsNamed) {
+  const auto first = ListenOnLoopback();
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = ListenAt("127.0.0.1", first->port(), /*on_several_hosts=*/false);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("cannot listen on 127.0.0.1:" + std::to_string(first->port())));
+}
+
+TEST(SocketTest, NoMoreIsReceivedThanAskedFor) {
+  Ends ends = Connected();
+  ASSERT_TRUE(ends.sender.SendAll("abcdef", absl::Seconds(60)).ok());
+  pollfd entry = {ends.receiver.fd(), POLLIN, 0};
+  ASSERT_GT(poll(&entry, 1, 60000), 0);
+  std::string data;
+  EXPECT_EQ(ends.receiver.Receive(&data, 4), Socket::Outcome::kData);
+  EXPECT_EQ(data, "abcd");
 }
 
 }  // namespace

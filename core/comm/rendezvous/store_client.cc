@@ -8,8 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "core/comm/rendezvous/deadline.h"
+#include "core/base/check.h"
 #include "core/comm/rendezvous/heartbeat.h"
+#include "core/comm/rendezvous/store_challenge.h"
 #include "core/comm/rendezvous/store_server.h"
 
 namespace dpipe {
@@ -34,6 +35,12 @@ absl::Status FailureOf(const StoreMessage& message) {
                       message.failure().message());
 }
 
+absl::Status SaysNothing() {
+  return absl::DeadlineExceededError(
+      "the store of the job, which process 0 hosts, says nothing: it is frozen, or its network is "
+      "cut");
+}
+
 void WaitForData(const Socket& socket) {
   pollfd entry = {socket.fd(), POLLIN, 0};
   poll(&entry, 1, absl::ToInt64Milliseconds(kHeartbeatTick));
@@ -42,6 +49,7 @@ void WaitForData(const Socket& socket) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Join(const StoreClientOptions& options) {
+  DPIPE_CHECK(!options.secret.empty());
   const Deadline deadline(options.join_deadline);
   const std::string here = absl::StrCat("process ", options.process, " of ", options.num_processes,
                                         " at ", HostPort(options.host, options.port));
@@ -67,9 +75,46 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Join(const StoreClient
   }
 }
 
+absl::StatusOr<std::string> StoreClient::ReceiveBytes(size_t count, const Deadline& deadline,
+                                                      const std::string& closed) {
+  std::string bytes;
+  while (bytes.size() < count && !deadline.passed()) {
+    WaitForData(socket_);
+    const Socket::Outcome outcome = socket_.Receive(&bytes, count - bytes.size());
+    if (outcome == Socket::Outcome::kClosed) return absl::UnavailableError(closed);
+  }
+  if (bytes.size() < count) return SaysNothing();
+  return bytes;
+}
+
+absl::Status StoreClient::Prove(const Deadline& deadline) {
+  DPIPE_ASSIGN_OR_RETURN(
+      const std::string store_nonce,
+      ReceiveBytes(kNonceBytes, deadline, "the store has closed the connection"));
+  const std::string nonce = RandomBytes(kNonceBytes);
+  const StoreChallenge challenge(options_.secret, store_nonce, nonce);
+  DPIPE_RETURN_IF_ERROR(
+      socket_.SendAll(nonce + challenge.ProofOf(StoreSide::kProcess), options_.silence));
+  const std::string way_out = absl::StrCat(
+      "it is another job's, or all processes do not have the same secret; this one has that of ",
+      options_.secret.source(), " (", kSecretVariable, " sets it)");
+  DPIPE_ASSIGN_OR_RETURN(
+      const std::string proof,
+      ReceiveBytes(kHmacBytes, deadline,
+                   "the store closed the connection during the challenge: " + way_out));
+  if (!SameBytes(proof, challenge.ProofOf(StoreSide::kStore))) {
+    return absl::UnavailableError("what answers cannot prove to be the job's store: " + way_out);
+  }
+  in_ = FrameReader(challenge.KeyOf(StoreSide::kStore));
+  absl::MutexLock lock(&write_mutex_);
+  writer_ = FrameWriter(challenge.KeyOf(StoreSide::kProcess));
+  return absl::OkStatus();
+}
+
 absl::Status StoreClient::AwaitWelcome(absl::Duration limit) {
-  DPIPE_RETURN_IF_ERROR(WriteFrame(JoinMessage(options_)));
   const Deadline deadline(limit);
+  DPIPE_RETURN_IF_ERROR(Prove(deadline));
+  DPIPE_RETURN_IF_ERROR(WriteFrame(JoinMessage(options_)));
   while (!deadline.passed()) {
     WaitForData(socket_);
     const Socket::Outcome outcome = socket_.Receive(in_.buffer());
@@ -90,16 +135,14 @@ absl::Status StoreClient::AwaitWelcome(absl::Duration limit) {
         case StoreMessage::kHeartbeat:
           break;
         default:
-          return absl::UnavailableError("what answers is not a job's store");
+          return absl::UnavailableError("what answers does not speak as a job's store");
       }
     }
     if (outcome == Socket::Outcome::kClosed) {
       return absl::UnavailableError("the store has closed the connection");
     }
   }
-  return absl::DeadlineExceededError(
-      "the store of the job, which process 0 hosts, says nothing: it is frozen, or its network is "
-      "cut");
+  return SaysNothing();
 }
 
 StoreClient::~StoreClient() {
@@ -117,8 +160,6 @@ StoreClient::~StoreClient() {
 void StoreClient::Loop() {
   RunningClock clock = HeartbeatClock();
   absl::Duration silent, since_heartbeat;
-  StoreMessage heartbeat;
-  heartbeat.set_heartbeat(1);
   while (true) {
     {
       absl::MutexLock lock(&mutex_);
@@ -151,7 +192,7 @@ void StoreClient::Loop() {
     }
     if (since_heartbeat < HeartbeatInterval(options_.silence)) continue;
     since_heartbeat = absl::ZeroDuration();
-    Write(heartbeat).IgnoreError();  // also after a failure: this process is there until it leaves
+    Beat();  // also after a failure: this process is there until it leaves
   }
 }
 
@@ -182,7 +223,6 @@ std::string StoreClient::StoreName() const {
   return absl::StrCat(NameOf(0), ", the host of the job's store,");
 }
 
-// A part of a message that could not be sent may have gone out: nothing can follow it.
 absl::Status StoreClient::WriteFrame(const StoreMessage& message) {
   const size_t size = message.ByteSizeLong();
   if (size > kMaxFrameBytes) {
@@ -190,16 +230,20 @@ absl::Status StoreClient::WriteFrame(const StoreMessage& message) {
         "a message of ", size, " bytes to the job's store, of at most ", kMaxFrameBytes));
   }
   absl::MutexLock lock(&write_mutex_);
+  return SendFrame(message);
+}
+
+// A part of a message that could not be sent may have gone out: nothing can follow it.
+absl::Status StoreClient::SendFrame(const StoreMessage& message) {
   if (broken_) return absl::UnavailableError("an earlier message could not be sent whole");
-  const absl::Status sent = socket_.SendAll(EncodeFrame(message), options_.silence);
+  const absl::Status sent = socket_.SendAll(writer_.Encode(message), options_.silence);
   broken_ = !sent.ok();
   return sent;
 }
 
 // A connection that broke shows on reading; one that takes nothing is shut down when it is known
 // why, and what has arrived by then can still be read.
-absl::Status StoreClient::Write(const StoreMessage& message) {
-  const absl::Status sent = WriteFrame(message);
+absl::Status StoreClient::Sent(const absl::Status& sent) {
   if (absl::IsDeadlineExceeded(sent)) {
     SetFailure(
         absl::UnavailableError(absl::StrCat(StoreName(), " reads nothing: ", sent.message())));
@@ -208,10 +252,21 @@ absl::Status StoreClient::Write(const StoreMessage& message) {
   return sent;
 }
 
+// A message that is on its way is a sign of life, too. Waiting for it would keep this thread from
+// reading.
+void StoreClient::Beat() {
+  if (!write_mutex_.TryLock()) return;
+  StoreMessage heartbeat;
+  heartbeat.set_heartbeat(1);
+  const absl::Status sent = SendFrame(heartbeat);
+  write_mutex_.Unlock();
+  Sent(sent).IgnoreError();
+}
+
 // What cannot be sent any more is explained by the failure, where that is known.
 absl::Status StoreClient::Send(const StoreMessage& message) {
   DPIPE_RETURN_IF_ERROR(failure());
-  const absl::Status sent = Write(message);
+  const absl::Status sent = Sent(WriteFrame(message));
   if (sent.ok()) return sent;
   const absl::Status failed = failure();
   return failed.ok() ? sent : failed;

@@ -18,6 +18,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "core/base/status.h"
+#include "core/comm/rendezvous/deadline.h"
+#include "core/comm/rendezvous/job_secret.h"
 #include "core/comm/rendezvous/socket.h"
 #include "core/comm/rendezvous/store_frame.h"
 
@@ -26,7 +28,8 @@ namespace dpipe {
 struct StoreClientOptions {
   std::string host;
   int port = 0;
-  std::string job;  // see StoreServerOptions
+  JobSecret secret;  // see StoreServerOptions
+  std::string job;   // see StoreServerOptions
   int process = 0;
   int num_processes = 1;
   std::string name;                                  // for people: "rank 3 (pid 4711 on node2)"
@@ -37,9 +40,10 @@ struct StoreClientOptions {
 
 class StoreClient {
  public:
-  // Returns when all processes of the job are there. Tries again where nothing answers yet, or
-  // another job does. DeadlineExceeded and FailedPrecondition name host, port and process, and so
-  // does the job's failure, if it has failed by then.
+  // Returns when all processes of the job are there. Store and process prove to each other first
+  // that they know the job's secret. Tries again where nothing answers yet, or another job does, or
+  // one with another secret. DeadlineExceeded, Unavailable and FailedPrecondition name host, port
+  // and process, and so does the job's failure, if it has failed by then.
   static absl::StatusOr<std::unique_ptr<StoreClient>> Join(const StoreClientOptions& options);
   // Leaves: from then on this process is not missed.
   ~StoreClient();
@@ -55,6 +59,10 @@ class StoreClient {
 
   // The host name that a process has given as on_host.
   const std::string& HostOf(int process) const { return joined_.hosts(process); }
+
+  // Proves to other processes of the job that this one belongs to it: HMAC-SHA256 of `text` by the
+  // job's secret, of kHmacBytes (hmac.h). No text is to be used twice.
+  std::string Sign(absl::string_view text) const { return options_.secret.Sign(text); }
 
   // A key is to be set once: processes that have read it keep that value. ResourceExhausted, as for
   // a note, where it is longer than messages may be (store_frame.h).
@@ -89,6 +97,10 @@ class StoreClient {
   // Unavailable: another store, or none, may answer if one tries again. The store itself gives up
   // at the deadline of joining, and knows who is missing; `limit` is longer.
   absl::Status AwaitWelcome(absl::Duration limit);
+  absl::Status Prove(const Deadline& deadline);
+  // Exactly so many; Unavailable if the connection closes, with `closed` for words.
+  absl::StatusOr<std::string> ReceiveBytes(size_t count, const Deadline& deadline,
+                                           const std::string& closed);
   void Loop();
   void Handle(StoreMessage message);
   // Waits for `done`, which is evaluated under mutex_, or for the failure.
@@ -100,8 +112,11 @@ class StoreClient {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetFailure(const absl::Status& status);
   absl::Status Send(const StoreMessage& message);
-  absl::Status Write(const StoreMessage& message);
   absl::Status WriteFrame(const StoreMessage& message);
+  absl::Status SendFrame(const StoreMessage& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(write_mutex_);
+  // What a message's sending came to: a store that takes nothing is a failure.
+  absl::Status Sent(const absl::Status& sent);
+  void Beat();
   // "rank 0 (pid 4711 on node1), the host of the job's store,".
   std::string StoreName() const;
 
@@ -109,6 +124,7 @@ class StoreClient {
   StoreMessage::Joined joined_;
   absl::Mutex write_mutex_;
   bool broken_ ABSL_GUARDED_BY(write_mutex_) = false;  // a message was not sent whole
+  FrameWriter writer_ ABSL_GUARDED_BY(write_mutex_);
   Socket socket_;   // written under write_mutex_, read by the thread
   FrameReader in_;  // the thread's
   mutable absl::Mutex mutex_;

@@ -3,20 +3,31 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/check.h"
+#include "core/base/count.h"
 #include "core/comm/rendezvous/heartbeat.h"
+#include "core/comm/rendezvous/store_challenge.h"
 
 namespace dpipe {
 namespace {
 
-// Who has not said yet that it belongs here gets no room, and there are not many of them: a process
-// says it at once, so that the oldest who has not goes first.
 constexpr uint32_t kMaxJoinBytes = 64 * 1024;
+// More than processes that start together have at any moment: each is one for a few round trips.
 constexpr int kMaxStrangers = 256;
+// Of one turn of the loop. A process that was let in has several turns to answer before as many
+// others have come that it would have to go.
+constexpr int kMaxAcceptedAtOnce = 16;
+constexpr absl::Duration kSayInterval = absl::Seconds(10);
+// That a process has not taken. Several of the longest messages, which nobody but a process of the
+// job can cause.
+constexpr size_t kMaxUntakenBytes = size_t{4} * kMaxFrameBytes;
 // For a failure's words to reach everybody before the connections close.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 
@@ -37,12 +48,22 @@ StoreMessage FailureMessage(const absl::Status& status) {
   return message;
 }
 
+std::vector<Socket> OnlyOne(Socket listener) {
+  std::vector<Socket> listeners;
+  listeners.push_back(std::move(listener));
+  return listeners;
+}
+
 }  // namespace
 
-StoreServer::StoreServer(Socket listener, const StoreServerOptions& options)
-    : options_(options), listener_(std::move(listener)), port_(listener_.port()) {
+StoreServer::StoreServer(std::vector<Socket> listeners, const StoreServerOptions& options)
+    : options_(options), listeners_(std::move(listeners)), port_(listeners_.at(0).port()) {
+  DPIPE_CHECK(!options_.secret.empty());
   thread_ = std::thread([this] { Loop(); });
 }
+
+StoreServer::StoreServer(Socket listener, const StoreServerOptions& options)
+    : StoreServer(OnlyOne(std::move(listener)), options) {}
 
 StoreServer::~StoreServer() {
   stopping_ = true;
@@ -68,14 +89,36 @@ bool StoreServer::Finished(absl::Duration stopping_for) const {
   return alone || stopping_for >= (failure_.ok() ? options_.silence : kFarewell);
 }
 
-void StoreServer::DropOldestStranger() {
-  const auto is_stranger = [](const Client& client) { return client.process < 0 && !client.gone; };
+// For one more stranger.
+void StoreServer::MakeRoom() {
+  const auto is_stranger = [](const Client& client) { return !client.proven && !client.gone; };
+  std::map<std::string, int> counts;
+  for (const Client& client : clients_) counts[client.address] += is_stranger(client) ? 1 : 0;
   if (std::count_if(clients_.begin(), clients_.end(), is_stranger) < kMaxStrangers) return;
-  std::find_if(clients_.begin(), clients_.end(), is_stranger)->gone = true;
+  const auto has_fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const std::string most = std::max_element(counts.begin(), counts.end(), has_fewer)->first;
+  Refuse(&*std::find_if(clients_.begin(), clients_.end(), [&](const Client& client) {
+    return is_stranger(client) && client.address == most;
+  }));
+}
+
+void StoreServer::Accept(const Socket& listener) {
+  for (int i = 0; i < kMaxAcceptedAtOnce; ++i) {
+    Socket socket = AcceptTcp(listener);
+    if (socket.fd() < 0) return;
+    MakeRoom();
+    Client& client = clients_.emplace_back();
+    client.socket = std::move(socket);
+    client.address = client.socket.PeerAddress();
+    client.nonce = RandomBytes(kNonceBytes);
+    client.out.Append(client.nonce);
+    client.socket.SendSome(&client.out);
+  }
 }
 
 void StoreServer::PollOnce() {
-  std::vector<pollfd> entries = {{listener_.fd(), POLLIN, 0}};
+  std::vector<pollfd> entries;
+  for (const Socket& listener : listeners_) entries.push_back({listener.fd(), POLLIN, 0});
   std::vector<Client*> polled;
   for (Client& client : clients_) {
     const short events = client.out.empty() ? POLLIN : POLLIN | POLLOUT;
@@ -83,19 +126,17 @@ void StoreServer::PollOnce() {
     polled.push_back(&client);
   }
   if (poll(entries.data(), entries.size(), absl::ToInt64Milliseconds(kHeartbeatTick)) <= 0) return;
+  const size_t num_listeners = listeners_.size();
   for (size_t i = 0; i < polled.size(); ++i) {
-    const short events = entries[i + 1].revents;
+    const short events = entries[num_listeners + i].revents;
     if (events & (POLLIN | POLLHUP | POLLERR)) Read(polled[i]);
     if (events & POLLOUT && !polled[i]->gone &&
         polled[i]->socket.SendSome(&polled[i]->out) == Socket::Outcome::kClosed) {
       Lost(polled[i]);
     }
   }
-  if (entries[0].revents & POLLIN) {
-    Socket socket = AcceptTcp(listener_);
-    if (socket.fd() < 0) return;
-    DropOldestStranger();
-    clients_.emplace_back().socket = std::move(socket);
+  for (size_t i = 0; i < num_listeners; ++i) {
+    if (entries[i].revents & POLLIN) Accept(listeners_[i]);
   }
 }
 
@@ -110,8 +151,9 @@ void StoreServer::Tick(absl::Duration elapsed) {
     Fail(absl::DeadlineExceededError(absl::StrCat(
         "only ", num_joined(), " of ", options_.num_processes, " processes have come to port ",
         port_, " within ", absl::FormatDuration(options_.join_deadline), "; missing: process ",
-        absl::StrJoin(missing, ", "))));
+        absl::StrJoin(missing, ", "), RefusedWords())));
   }
+  SayWhoWasRefused(elapsed);
   const bool beat = since_heartbeat_ >= HeartbeatInterval(options_.silence);
   if (beat) since_heartbeat_ = absl::ZeroDuration();
   StoreMessage heartbeat;
@@ -119,7 +161,10 @@ void StoreServer::Tick(absl::Duration elapsed) {
   for (Client& client : clients_) {
     client.silent += elapsed;
     if (client.process < 0) {
-      client.gone = client.gone || client.silent > options_.join_deadline;
+      client.age += elapsed;
+      if (client.gone || client.age <= options_.stranger_deadline) continue;
+      client.gone = true;
+      if (!client.proven) Refuse(&client);
       continue;
     }
     // Who waits for the others to come says nothing; its death would show.
@@ -132,8 +177,53 @@ void StoreServer::Tick(absl::Duration elapsed) {
   }
 }
 
+// A stranger sends this and nothing else, so no more is read.
+void StoreServer::ReadAnswer(Client* client) {
+  const Socket::Outcome outcome =
+      client->socket.Receive(&client->answer, kAnswerBytes - client->answer.size());
+  if (outcome == Socket::Outcome::kClosed) client->gone = true;
+  if (client->answer.size() < kAnswerBytes) return;
+  const auto answer = absl::string_view(client->answer);
+  const StoreChallenge challenge(options_.secret, client->nonce, answer.substr(0, kNonceBytes));
+  if (!SameBytes(answer.substr(kNonceBytes), challenge.ProofOf(StoreSide::kProcess))) {
+    return Refuse(client);
+  }
+  client->proven = true;
+  client->in = FrameReader(challenge.KeyOf(StoreSide::kProcess));
+  client->writer = FrameWriter(challenge.KeyOf(StoreSide::kStore));
+  client->out.Append(challenge.ProofOf(StoreSide::kStore));
+  client->socket.SendSome(&client->out);
+}
+
+void StoreServer::Refuse(Client* client) {
+  client->gone = true;
+  ++num_refused_;
+  last_refused_ = client->address;
+}
+
+std::string StoreServer::RefusedWords() const {
+  if (num_refused_ == 0) return "";
+  return absl::StrCat("; ", Count(num_refused_, "connection"),
+                      " did not prove to know the job's secret, the last from ", last_refused_,
+                      ": all processes need the secret of ", options_.secret.source());
+}
+
+void StoreServer::SayWhoWasRefused(absl::Duration elapsed) {
+  since_said_ += elapsed;
+  if (num_refused_ == num_said_ || since_said_ < kSayInterval) return;
+  const std::string line =
+      absl::StrCat("The job's store at port ", port_, " has refused ",
+                   Count(num_refused_ - num_said_, "connection"), ", the last from ", last_refused_,
+                   ": no proof of knowing the job's secret.");
+  num_said_ = num_refused_;
+  since_said_ = absl::ZeroDuration();
+  if (options_.say) return options_.say(line);
+  std::fprintf(stderr, "%s\n", line.c_str());
+}
+
 void StoreServer::Read(Client* client) {
   if (client->gone) return;
+  if (!client->proven) return ReadAnswer(client);
   const Socket::Outcome outcome = client->socket.Receive(client->in.buffer());
   if (outcome == Socket::Outcome::kClosed) return Lost(client);
   client->silent = absl::ZeroDuration();
@@ -296,9 +386,13 @@ void StoreServer::Fail(const absl::Status& status) {
 }
 
 void StoreServer::Send(Client* client, const StoreMessage& message) {
-  client->out.Append(EncodeFrame(message));
+  client->out.Append(client->writer.Encode(message));
   // What does not fit goes when the socket has room; a connection that is broken shows on reading.
   client->socket.SendSome(&client->out);
+  if (client->out.size() <= kMaxUntakenBytes || client->gone) return;
+  client->gone = true;
+  Fail(absl::UnavailableError(absl::StrCat(client->name, " reads nothing: ", client->out.size(),
+                                           " bytes wait for it in the job's store")));
 }
 
 }  // namespace dpipe

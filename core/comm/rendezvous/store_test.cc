@@ -1,4 +1,3 @@
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -6,8 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "core/comm/rendezvous/store_challenge.h"
 #include "core/comm/rendezvous/store_client.h"
 #include "core/comm/rendezvous/store_server.h"
+#include "core/comm/rendezvous/testing/bare_peer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,8 +17,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
+const JobSecret& Secret() {
+  static const auto* const kSecret = new JobSecret(JobSecret::Random());
+  return *kSecret;
+}
+
 std::unique_ptr<StoreServer> StartServer(StoreServerOptions options, int port = 0) {
-  auto listener = ListenTcp(port);
+  auto listener = ListenOnLoopback(port);
   EXPECT_TRUE(listener.ok()) << listener.status();
   return std::make_unique<StoreServer>(*std::move(listener), options);
 }
@@ -26,6 +32,7 @@ StoreClientOptions ClientOptions(const StoreServer& server, int process, int num
   StoreClientOptions options;
   options.host = "localhost";
   options.port = server.port();
+  options.secret = Secret();
   options.process = process;
   options.num_processes = num_processes;
   options.name = absl::StrCat("rank ", process, " (pid 1)");
@@ -47,6 +54,7 @@ std::vector<absl::StatusOr<std::unique_ptr<StoreClient>>> JoinAll(
 
 StoreServerOptions Options(int num_processes) {
   StoreServerOptions options;
+  options.secret = Secret();
   options.num_processes = num_processes;
   return options;
 }
@@ -156,10 +164,11 @@ TEST(StoreTest, WhoIsMissingIsNamed) {
 }
 
 TEST(StoreTest, NoStoreIsAnErrorThatNamesThePlace) {
-  auto listener = ListenTcp(0);  // a port that is free once this is closed
+  auto listener = ListenOnLoopback();  // a port that is free once this is closed
   StoreClientOptions options;
   options.host = "127.0.0.1";
   options.port = listener->port();
+  options.secret = Secret();
   *listener = Socket();
   options.join_deadline = absl::Milliseconds(200);
   const auto client = StoreClient::Join(options);
@@ -193,25 +202,17 @@ TEST(StoreTest, AFailureWakesEverybodyAndTheFirstCounts) {
   }
 }
 
-// A connection of our own that joins and then either closes, or says nothing more.
-Socket JoinByHand(const StoreServer& server, int process, int num_processes) {
-  auto socket = ConnectTcp("localhost", server.port(), absl::Seconds(5));
-  EXPECT_TRUE(socket.ok()) << socket.status();
-  StoreMessage message;
-  message.mutable_join()->set_protocol(kStoreProtocol);
-  message.mutable_join()->set_process(process);
-  message.mutable_join()->set_num_processes(num_processes);
-  message.mutable_join()->set_name(absl::StrCat("rank ", process, " (pid 7 on node2)"));
-  EXPECT_TRUE(socket->SendAll(EncodeFrame(message), absl::Seconds(5)).ok());
-  return *std::move(socket);
+// A connection that the test closes, or on which it says nothing more.
+BarePeer JoinByHand(const StoreServer& server, int process, int num_processes) {
+  return BarePeer::AsJoined(server.port(), Secret(), process, num_processes);
 }
 
 TEST(StoreTest, AConnectionThatClosesIsADeath) {
   auto server = StartServer(Options(2));
-  Socket dying = JoinByHand(*server, 1, 2);
+  BarePeer dying = JoinByHand(*server, 1, 2);
   auto client = StoreClient::Join(ClientOptions(*server, 0, 2));
   ASSERT_TRUE(client.ok()) << client.status();
-  dying = Socket();
+  dying.Close();
   ASSERT_TRUE((*client)->AwaitFailure(absl::Seconds(60)));
   EXPECT_THAT(std::string((*client)->failure().message()),
               HasSubstr("rank 1 (pid 7 on node2) has died"));
@@ -221,7 +222,7 @@ TEST(StoreTest, SilenceIsNamedAfterItsTime) {
   StoreServerOptions options = Options(2);
   options.silence = absl::Milliseconds(500);
   auto server = StartServer(options);
-  const Socket silent = JoinByHand(*server, 1, 2);
+  const BarePeer silent = JoinByHand(*server, 1, 2);
   auto client = StoreClient::Join(ClientOptions(*server, 0, 2));
   ASSERT_TRUE(client.ok()) << client.status();
   ASSERT_TRUE((*client)->AwaitFailure(absl::Seconds(60)));
@@ -244,8 +245,8 @@ TEST(StoreTest, WaitingForOthersIsNoSilence) {
 // Who comes when the job has failed already hears why, and does not try again and again.
 TEST(StoreTest, ALatecomerIsToldOfTheFailure) {
   auto server = StartServer(Options(3));
-  Socket dying = JoinByHand(*server, 1, 3);
-  dying = Socket();
+  BarePeer dying = JoinByHand(*server, 1, 3);
+  dying.Close();
   StoreClientOptions late = ClientOptions(*server, 0, 3);
   late.join_deadline = absl::Seconds(30);
   late.silence = absl::Seconds(1);
@@ -296,17 +297,18 @@ TEST(StoreTest, AStoreMayGoAfterAFailure) {
 
 // A store of our own, and a client of it that has been let in.
 struct PlayedStore {
-  Socket connection;  // the store's end
+  BarePeer connection;  // the store's end
   std::unique_ptr<StoreClient> client;
 };
 
 PlayedStore PlayStore(absl::Duration silence = absl::Seconds(20)) {
   PlayedStore played;
-  auto listener = ListenTcp(0);
+  auto listener = ListenOnLoopback();
   EXPECT_TRUE(listener.ok()) << listener.status();
   StoreClientOptions options;
   options.host = "localhost";
   options.port = listener->port();
+  options.secret = Secret();
   options.num_processes = 2;
   options.process = 1;
   options.silence = silence;
@@ -315,45 +317,55 @@ PlayedStore PlayStore(absl::Duration silence = absl::Seconds(20)) {
     EXPECT_TRUE(client.ok()) << client.status();
     if (client.ok()) played.client = *std::move(client);
   });
-  pollfd entry = {listener->fd(), POLLIN, 0};
-  EXPECT_GT(poll(&entry, 1, 60000), 0);
-  played.connection = AcceptTcp(*listener);
+  played.connection = BarePeer::AsStore(*listener, Secret());
   StoreMessage welcome;
   welcome.mutable_joined()->add_names("rank 0 (pid 7 on node1)");
   welcome.mutable_joined()->add_names("rank 1 (pid 8 on node1)");
-  EXPECT_TRUE(played.connection.SendAll(EncodeFrame(welcome), absl::Seconds(60)).ok());
+  played.connection.Say(welcome);
   joining.join();
   return played;
 }
 
 // A connection may come out at somebody else, or at its own end.
 TEST(StoreTest, WhoeverIsNoStoreIsNotTakenForOne) {
-  auto listener = ListenTcp(0);
+  auto listener = ListenOnLoopback();
   ASSERT_TRUE(listener.ok()) << listener.status();
   StoreClientOptions options;
-  options.host = "localhost";
+  options.host = "127.0.0.1";
   options.port = listener->port();
+  options.secret = Secret();
   std::thread joining([&] {
     const auto client = StoreClient::Join(options);
     EXPECT_TRUE(client.ok()) << client.status();
   });
-  StoreMessage answer;
-  answer.mutable_join()->set_protocol(kStoreProtocol);
-  Socket connections[2];
-  for (Socket& connection : connections) {
-    pollfd entry = {listener->fd(), POLLIN, 0};
-    EXPECT_GT(poll(&entry, 1, 60000), 0);
-    connection = AcceptTcp(*listener);
-    EXPECT_TRUE(connection.SendAll(EncodeFrame(answer), absl::Seconds(60)).ok());
-    answer.mutable_joined()->add_names("rank 0 (pid 7 on node1)");
+  StoreMessage welcome;
+  welcome.mutable_joined()->add_names("rank 0 (pid 7 on node1)");
+  {  // it does not know the secret
+    Socket stranger = AcceptOne(*listener);
+    const std::string nonsense(kNonceBytes, 'x');
+    EXPECT_TRUE(stranger.SendAll(nonsense, absl::Seconds(60)).ok());
+    EXPECT_EQ(ReadUntilClosed(&stranger, kAnswerBytes).size(), kAnswerBytes);
+    const std::string proof(kHmacBytes, 'x');
+    EXPECT_TRUE(
+        stranger.SendAll(proof + FrameWriter("key").Encode(welcome), absl::Seconds(60)).ok());
+    EXPECT_EQ(ReadUntilClosed(&stranger), "") << "it is not told who comes";
   }
+  {  // it knows the secret, but is no store
+    BarePeer process = BarePeer::AsStore(*listener, Secret());
+    StoreMessage join;
+    join.mutable_join()->set_protocol(kStoreProtocol);
+    process.Say(join);
+    ReadUntilClosed(&process.socket());
+  }
+  BarePeer store = BarePeer::AsStore(*listener, Secret());
+  store.Say(welcome);
   joining.join();
 }
 
 TEST(StoreTest, AStoreThatDiesIsNamed) {
   PlayedStore played = PlayStore();
   ASSERT_NE(played.client, nullptr);
-  played.connection = Socket();
+  played.connection.Close();
   ASSERT_TRUE(played.client->AwaitFailure(absl::Seconds(60)));
   EXPECT_EQ(played.client->failure(),
             absl::UnavailableError("rank 0 (pid 7 on node1), the host of the job's store, has "
@@ -363,7 +375,7 @@ TEST(StoreTest, AStoreThatDiesIsNamed) {
 TEST(StoreTest, AStoreThatTalksNonsenseIsNotCalledDead) {
   PlayedStore played = PlayStore();
   ASSERT_NE(played.client, nullptr);
-  EXPECT_TRUE(played.connection.SendAll("\xff\xff\xff\xff", absl::Seconds(60)).ok());
+  played.connection.SayBytes("\xff\xff\xff\xff");
   ASSERT_TRUE(played.client->AwaitFailure(absl::Seconds(60)));
   EXPECT_EQ(played.client->failure(),
             absl::UnavailableError("rank 0 (pid 7 on node1), the host of the job's store, does not "
@@ -380,7 +392,8 @@ TEST(StoreTest, AStoreThatReadsNothingIsTheJobsFailure) {
     StoreMessage heartbeat;
     heartbeat.set_heartbeat(1);
     while (!done) {
-      played.connection.SendAll(EncodeFrame(heartbeat), absl::Seconds(60)).IgnoreError();
+      const std::string frame = played.connection.Encode(heartbeat);
+      played.connection.socket().SendAll(frame, absl::Seconds(60)).IgnoreError();
       absl::SleepFor(absl::Milliseconds(20));
     }
   });
@@ -401,14 +414,14 @@ TEST(StoreTest, WhatWasSentWholeIsASuccessAndTheNextCallTellsTheFailure) {
   std::thread store([&] {
     char begin[4096];  // more than what came before it
     for (ssize_t size = 0; size < static_cast<ssize_t>(sizeof(begin));) {
-      size = recv(played.connection.fd(), begin, sizeof(begin), 0);
+      size = recv(played.connection.socket().fd(), begin, sizeof(begin), 0);
     }
     StoreMessage failure;
     failure.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kDataLoss));
     failure.mutable_failure()->set_message("disk full");
-    EXPECT_TRUE(played.connection.SendAll(EncodeFrame(failure), absl::Seconds(60)).ok());
+    played.connection.Say(failure);
     played.client->AwaitFailure(absl::Seconds(10));
-    for (std::string rest; !done;) played.connection.Receive(&rest);
+    for (std::string rest; !done;) played.connection.socket().Receive(&rest);
   });
   const absl::Status sent = played.client->Set("key", std::string(64 << 20, 'x'));
   EXPECT_TRUE(sent.ok()) << sent;
@@ -430,44 +443,11 @@ TEST(StoreTest, AMessageThatIsTooLongIsRefusedAndTheJobGoesOn) {
   EXPECT_EQ(*(*client)->Get("key", "a key"), "value");
 }
 
-// Strangers that talk something else, or much, do no harm.
-TEST(StoreTest, JunkIsThrownOut) {
-  auto server = StartServer(Options(1));
-  for (const std::string& junk :
-       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(200000, '\xff'),
-        std::string("\x04\x00\x00\x00\x0a\x7f\x01\x02", 8)}) {
-    auto socket = ConnectTcp("127.0.0.1", server->port(), absl::Seconds(5));
-    ASSERT_TRUE(socket.ok()) << socket.status();
-    socket->SendAll(junk, absl::Seconds(5)).IgnoreError();
-    std::string answer;
-    Socket::Outcome outcome = Socket::Outcome::kNothing;
-    while (outcome != Socket::Outcome::kClosed) {
-      pollfd entry = {socket->fd(), POLLIN, 0};
-      ASSERT_GT(poll(&entry, 1, 60000), 0) << "the connection stays open";
-      outcome = socket->Receive(&answer);
-    }
-  }
-  EXPECT_TRUE(StoreClient::Join(ClientOptions(*server, 0, 1)).ok());
-}
-
-// More of them than there is room for, and they stay.
-TEST(StoreTest, SilentStrangersKeepNobodyOut) {
-  auto server = StartServer(Options(1));
-  std::vector<Socket> strangers;
-  for (int i = 0; i < 300; ++i) {
-    auto socket = ConnectTcp("127.0.0.1", server->port(), absl::Seconds(60));
-    ASSERT_TRUE(socket.ok()) << socket.status();
-    strangers.push_back(*std::move(socket));
-  }
-  StoreClientOptions options = ClientOptions(*server, 0, 1);
-  options.join_deadline = absl::Seconds(10);
-  const auto client = StoreClient::Join(options);
-  EXPECT_TRUE(client.ok()) << client.status();
-}
-
 TEST(StoreTest, WorksOverIpv6) {
-  auto server = StartServer(Options(1));
-  StoreClientOptions options = ClientOptions(*server, 0, 1);
+  auto listeners = ListenAt("::1", 0, /*on_several_hosts=*/false);
+  ASSERT_TRUE(listeners.ok()) << listeners.status();
+  const StoreServer server(*std::move(listeners), Options(1));
+  StoreClientOptions options = ClientOptions(server, 0, 1);
   options.host = "::1";
   options.join_deadline = absl::Seconds(2);
   const auto client = StoreClient::Join(options);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/text/json.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe::ops::cuda {
@@ -92,12 +93,11 @@ absl::Status EngineChoices::Open(const std::string& path, bool time_others, bool
                         absl::StrCat("the file of engine choices: ", text.status().message()));
   }
   if (text.ok()) {
-    const json file = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+    DPIPE_ASSIGN_OR_RETURN(const json file, ParseJsonObject<json>(*text, path));
     const auto wrong = [&](absl::string_view what) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, " is no file of engine choices: ", what));
     };
-    if (!file.is_object()) return wrong("it is no JSON object");
     if (file.value("format", json()) != kFormat) {
       return wrong(absl::StrCat("its format is not \"", kFormat, "\""));
     }

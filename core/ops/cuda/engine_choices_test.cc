@@ -142,8 +142,8 @@ TEST_F(EngineChoicesTest, AMissingFileIsAnErrorWhereNothingIsTimed) {
 TEST_F(EngineChoicesTest, OtherFilesAreRefusedByName) {
   EngineChoices choices;
   for (const auto& [text, reason] : std::vector<std::pair<std::string, std::string>>{
-           {"no JSON", "it is no JSON object"},
-           {"[]", "it is no JSON object"},
+           {"no JSON", ": line 1, column "},
+           {"[]", "expected a JSON object"},
            {"{\"format\": 7}", "its format is not"},
            {"{\"format\": \"OpenDiffusionPipe engine choices 1\"}", "no list \"choices\""},
            {"{\"format\": \"OpenDiffusionPipe engine choices 1\", \"choices\": [3]}",

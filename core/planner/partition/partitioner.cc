@@ -2,7 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "core/base/text/show.h"
 #include "core/planner/partition/balanced.h"
 #include "core/planner/partition/by_parameters.h"
 #include "core/planner/partition/dapple.h"
@@ -41,8 +41,9 @@ absl::StatusOr<Partitioner> FindPartitioner(absl::string_view name) {
   for (const Entry& entry : kPartitioners) {
     if (name == entry.name) return entry.partitioner;
   }
-  return absl::NotFoundError(absl::StrCat("unknown partitioner '", name, "'; the known ones are ",
-                                          absl::StrJoin(PartitionerNames(), ", ")));
+  return absl::NotFoundError(absl::StrCat("unknown partitioner '", ShowText(name), "'; there are ",
+                                          ShowNames(PartitionerNames()),
+                                          "; bazel run //tools:plan -- --list shows all"));
 }
 
 std::vector<std::string> PartitionerNames() {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/base/bytes.h"
+#include "core/base/usable_cpus.h"
 #include "core/tensor/cuda/cuda_device.h"
 #include "core/tensor/cuda/fake_driver.h"
 #include "core/tensor/tensor.h"
@@ -92,7 +93,7 @@ TEST_F(PassWorkersOnAGpuTest, TheCpusCoresWhereThereIsNone) {
   Start(/*live_bytes=*/1 << 20, /*limit_bytes=*/kGiB);
   const auto chosen = PassWorkers::For(Pointers(workers_), 3 * kGiB);
   ASSERT_TRUE(chosen.ok()) << chosen.status();
-  EXPECT_EQ(chosen->workers().size(), AllowedCores().size());
+  EXPECT_EQ(chosen->workers().size(), FindUsableCpus().count);
   for (DeviceWorker* worker : chosen->workers()) {
     EXPECT_TRUE(worker->device()->has_host_memory()) << worker->device()->name();
   }

@@ -1,8 +1,8 @@
-#include "tools/shell_quote.h"
+#include "core/base/text/shell_quote.h"
 
 #include "gtest/gtest.h"
 
-namespace dpipe::tools {
+namespace dpipe {
 namespace {
 
 TEST(ShellQuoteTest, QuotesOnlyWhatNeedsIt) {
@@ -13,4 +13,4 @@ TEST(ShellQuoteTest, QuotesOnlyWhatNeedsIt) {
 }
 
 }  // namespace
-}  // namespace dpipe::tools
+}  // namespace dpipe

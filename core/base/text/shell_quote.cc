@@ -1,4 +1,4 @@
-#include "tools/shell_quote.h"
+#include "core/base/text/shell_quote.h"
 
 #include <cstring>
 
@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
-namespace dpipe::tools {
+namespace dpipe {
 namespace {
 
 bool IsPlain(char c) { return absl::ascii_isalnum(c) || std::strchr("%+,-./:=@_", c) != nullptr; }
@@ -27,4 +27,4 @@ std::string ShellCommand(const std::vector<std::string>& words) {
   });
 }
 
-}  // namespace dpipe::tools
+}  // namespace dpipe

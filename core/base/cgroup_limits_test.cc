@@ -1,4 +1,4 @@
-#include "core/base/cgroup_memory.h"
+#include "core/base/cgroup_limits.h"
 
 #include <filesystem>
 #include <fstream>
@@ -17,9 +17,9 @@ constexpr char kV1Mounts[] =
     "35 25 0:30 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n";
 
 // The files that the kernel would show, below a folder of the test's.
-class CgroupMemoryTest : public ::testing::Test {
+class CgroupLimitsTest : public ::testing::Test {
  protected:
-  CgroupMemoryTest()
+  CgroupLimitsTest()
       : root_(::testing::TempDir() + "/" +
               ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
     std::filesystem::remove_all(root_);
@@ -37,10 +37,12 @@ class CgroupMemoryTest : public ::testing::Test {
   // -1: none.
   int64_t Room() { return CgroupRoomBytes(root_).value_or(-1); }
 
+  double Cpus() { return CgroupCpus(root_).value_or(-1); }
+
   const std::string root_;
 };
 
-TEST_F(CgroupMemoryTest, NoGroupNoLimit) {
+TEST_F(CgroupLimitsTest, NoGroupNoLimit) {
   EXPECT_EQ(Room(), -1);
   Write("/proc/self/cgroup", "0::/\n");
   Write("/proc/self/mountinfo", kV2Mount);
@@ -50,7 +52,7 @@ TEST_F(CgroupMemoryTest, NoGroupNoLimit) {
   EXPECT_EQ(Room(), -1);
 }
 
-TEST_F(CgroupMemoryTest, FilePagesThatGoFirstAreFree) {
+TEST_F(CgroupLimitsTest, FilePagesThatGoFirstAreFree) {
   Write("/proc/self/cgroup", "0::/job\n");
   Write("/proc/self/mountinfo", kV2Mount);
   WriteV2("/sys/fs/cgroup/job", "10000", "7000",
@@ -60,7 +62,7 @@ TEST_F(CgroupMemoryTest, FilePagesThatGoFirstAreFree) {
   EXPECT_EQ(Room(), 0) << "full, not unlimited";
 }
 
-TEST_F(CgroupMemoryTest, TheTightestOfTheParentsCounts) {
+TEST_F(CgroupLimitsTest, TheTightestOfTheParentsCounts) {
   Write("/proc/self/cgroup", "0::/slice/job/step\n");
   Write("/proc/self/mountinfo", kV2Mount);
   WriteV2("/sys/fs/cgroup/slice", "10000", "9000", "inactive_file 100\n");
@@ -71,7 +73,7 @@ TEST_F(CgroupMemoryTest, TheTightestOfTheParentsCounts) {
   EXPECT_EQ(Room(), 2000);
 }
 
-TEST_F(CgroupMemoryTest, ReadsV1) {
+TEST_F(CgroupLimitsTest, ReadsV1) {
   Write("/proc/self/cgroup", "5:cpu,cpuacct:/elsewhere\n4:memory:/docker/c1\n0::/\n");
   Write("/proc/self/mountinfo", kV1Mounts);
   const std::string group = "/sys/fs/cgroup/memory/docker/c1";
@@ -84,7 +86,7 @@ TEST_F(CgroupMemoryTest, ReadsV1) {
 }
 
 // The container's own group is the root of what is mounted there.
-TEST_F(CgroupMemoryTest, ContainersSeeTheirGroupAsTheRoot) {
+TEST_F(CgroupLimitsTest, ContainersSeeTheirGroupAsTheRoot) {
   Write("/proc/self/cgroup", "0::/docker/c1/job\n");
   Write("/proc/self/mountinfo",
         "34 25 0:29 /docker/c1 /sys/fs/cgroup ro,nosuid - cgroup2 cgroup rw\n");
@@ -95,6 +97,33 @@ TEST_F(CgroupMemoryTest, ContainersSeeTheirGroupAsTheRoot) {
   EXPECT_EQ(Room(), 3000);
   Write("/proc/self/cgroup", "0::/../../other\n");
   EXPECT_EQ(Room(), 3000);
+}
+
+TEST_F(CgroupLimitsTest, TheSmallestQuotaOfTheParentsCounts) {
+  EXPECT_EQ(Cpus(), -1);
+  Write("/proc/self/cgroup", "0::/slice/job\n");
+  Write("/proc/self/mountinfo", kV2Mount);
+  Write("/sys/fs/cgroup/slice/cpu.max", "max 100000\n");
+  EXPECT_EQ(Cpus(), -1);
+  Write("/sys/fs/cgroup/slice/job/cpu.max", "400000 100000\n");
+  EXPECT_EQ(Cpus(), 4);
+  Write("/sys/fs/cgroup/slice/cpu.max", "75000 50000\n");
+  EXPECT_EQ(Cpus(), 1.5);
+  for (const char* text : {"", "what", "max", "100000 0\n", "-1 100000\n"}) {
+    Write("/sys/fs/cgroup/slice/cpu.max", text);
+    EXPECT_EQ(Cpus(), 4) << text;
+  }
+}
+
+TEST_F(CgroupLimitsTest, ReadsQuotasOfV1) {
+  Write("/proc/self/cgroup", "5:cpu,cpuacct:/docker/c1\n4:memory:/elsewhere\n0::/\n");
+  Write("/proc/self/mountinfo", kV1Mounts);
+  const std::string group = "/sys/fs/cgroup/cpu/docker/c1";
+  Write(group + "/cpu.cfs_period_us", "100000\n");
+  Write(group + "/cpu.cfs_quota_us", "-1\n");
+  EXPECT_EQ(Cpus(), -1);
+  Write(group + "/cpu.cfs_quota_us", "50000\n");
+  EXPECT_EQ(Cpus(), 0.5);
 }
 
 TEST(CgroupRoomTest, ThisMachineCanBeRead) { EXPECT_GE(CgroupRoomBytes().value_or(0), 0); }

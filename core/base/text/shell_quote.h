@@ -1,16 +1,16 @@
 // Words as a shell reads them.
-#ifndef DPIPE_TOOLS_SHELL_QUOTE_H_
-#define DPIPE_TOOLS_SHELL_QUOTE_H_
+#ifndef DPIPE_CORE_BASE_TEXT_SHELL_QUOTE_H_
+#define DPIPE_CORE_BASE_TEXT_SHELL_QUOTE_H_
 
 #include <string>
 #include <vector>
 
-namespace dpipe::tools {
+namespace dpipe {
 
 // Words with a space between them, each in quotes where it needs them: what can be copied into a
 // shell.
 std::string ShellCommand(const std::vector<std::string>& words);
 
-}  // namespace dpipe::tools
+}  // namespace dpipe
 
-#endif  // DPIPE_TOOLS_SHELL_QUOTE_H_
+#endif  // DPIPE_CORE_BASE_TEXT_SHELL_QUOTE_H_

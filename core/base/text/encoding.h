@@ -1,0 +1,28 @@
+// UTF-8, and text that editors of Windows write in UTF-16.
+#ifndef DPIPE_CORE_BASE_TEXT_ENCODING_H_
+#define DPIPE_CORE_BASE_TEXT_ENCODING_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace dpipe {
+
+// U+FFFD, which stands for what cannot be decoded.
+inline constexpr char kReplacementCharacter[] = "\xef\xbf\xbd";
+
+// Returns the length of the character that `text`, which is not empty, begins with; 0 if its first
+// bytes are not well-formed UTF-8 [the Unicode Standard, table 3-7].
+size_t Utf8CharacterBytes(absl::string_view text);
+
+// Returns `text` without the byte-order mark that editors of Windows put in front of UTF-8.
+absl::string_view WithoutByteOrderMark(absl::string_view text);
+
+// Returns a text file's content without a byte-order mark: from UTF-16 to UTF-8 if the mark is one
+// of UTF-16 (Notepad, PowerShell), where a half character becomes U+FFFD; other bytes as they are.
+std::string DecodeText(absl::string_view bytes);
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_BASE_TEXT_ENCODING_H_

@@ -1,0 +1,51 @@
+// How a process and the store of its job prove to each other that they know the job's secret,
+// before anything else is said.
+//
+//   store -> process   a random nonce                       kNonceBytes
+//   process -> store   a random nonce, then its proof       kAnswerBytes
+//   store -> process   its proof                            kHmacBytes
+//
+// A proof is HMAC-SHA256(secret, role || the store's nonce || the process's nonce). Each side's
+// nonce is new for each connection, so that nothing overheard can be used again, and the roles
+// differ, so that nobody can be made to answer for the other side. The process proves itself first:
+// a stranger gets nothing but random bytes, and a closed connection.
+//
+// Both sides sign every later message with a key of the connection and the direction
+// (store_frame.h), so that a stranger between them can neither alter, add nor repeat a message. It
+// can read them: nothing is encrypted.
+#ifndef DPIPE_CORE_COMM_RENDEZVOUS_STORE_CHALLENGE_H_
+#define DPIPE_CORE_COMM_RENDEZVOUS_STORE_CHALLENGE_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "core/comm/rendezvous/hmac.h"
+#include "core/comm/rendezvous/job_secret.h"
+
+namespace dpipe {
+
+inline constexpr size_t kNonceBytes = 32;
+inline constexpr size_t kAnswerBytes = kNonceBytes + kHmacBytes;
+
+enum class StoreSide { kStore, kProcess };
+
+class StoreChallenge {
+ public:
+  // Both nonces have kNonceBytes.
+  StoreChallenge(const JobSecret& secret, absl::string_view store_nonce,
+                 absl::string_view process_nonce);
+
+  // What `side` sends to prove itself.
+  std::string ProofOf(StoreSide side) const;
+  // With which `side` signs the messages that it sends.
+  std::string KeyOf(StoreSide side) const;
+
+ private:
+  const JobSecret secret_;
+  const std::string nonces_;
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_CORE_COMM_RENDEZVOUS_STORE_CHALLENGE_H_

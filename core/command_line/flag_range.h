@@ -1,0 +1,38 @@
+// Bounds of numeric flags, stated beside the flag and checked before the program runs:
+//
+//   DEFINE_int32(steps, 30, "denoising steps");
+//   FLAG_RANGE(steps, 1, 1000);
+//
+// Every numeric flag of a program needs one (except bool and uint64: seeds may be anything), so
+// that no number from a command line reaches an allocation, a loop or a wait unchecked. A flag may
+// have narrower bounds that depend on others, or on the machine; its program checks these.
+#ifndef DPIPE_CORE_COMMAND_LINE_FLAG_RANGE_H_
+#define DPIPE_CORE_COMMAND_LINE_FLAG_RANGE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/status.h"
+
+namespace dpipe {
+
+// Of flags that count what is bounded by time alone (steps, images, repeats): more than anybody
+// waits for, and small enough for sums and products with other flags to fit into 64 bits.
+constexpr int64_t kMaxFlagCount = 1'000'000'000;
+
+// Registers the bounds, both inclusive, of the flag `name`. For static objects: see FLAG_RANGE.
+class FlagRange {
+ public:
+  FlagRange(const char* name, double min, double max);
+};
+
+// CommandLineError for the first flag, by name, that is not finite or out of its range:
+// "--steps=0 must be at least 1". Dies if a numeric flag of the program has no range.
+absl::Status CheckFlagRanges();
+
+}  // namespace dpipe
+
+#define FLAG_RANGE(name, min, max) \
+  static const ::dpipe::FlagRange flag_range_##name(#name, min, max)
+
+#endif  // DPIPE_CORE_COMMAND_LINE_FLAG_RANGE_H_

@@ -1,0 +1,72 @@
+// Which samples each training step has, and at which size: a function of (seed, the step at which
+// the order begins, the data set, global batch) alone.
+//
+// Let the order begin at step f, let s = OrderSeed(seed, f), and let B be the global batch. Then
+// sample i of step k >= f is
+//   - without buckets: position (k - f) B + i of SampleOrder(s), at the one size;
+//   - with buckets: place i of step k - f of BucketedOrder(s), at the size of the step's bucket.
+// A run begins its order at step 0. A run that goes on with other data begins a new one at the step
+// that it goes on from.
+#ifndef DPIPE_DATA_STEP_ORDER_H_
+#define DPIPE_DATA_STEP_ORDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "data/buckets.h"
+#include "data/image.h"
+#include "data/sample_order.h"
+
+namespace dpipe {
+
+struct StepOrderOptions {
+  uint64_t seed = 0;
+  int64_t first_step = 0;  // f above
+  int global_batch = 1;
+  ImageSize size;                  // of all steps, without buckets
+  std::vector<ImageSize> buckets;  // sizes of steps, instead
+};
+
+// Thread-safe.
+class StepOrder {
+ public:
+  // `images` has every sample's own size, 0 x 0 if it is not known; empty without buckets.
+  StepOrder(const StepOrderOptions& options, int32_t num_samples,
+            const std::vector<ImageSize>& images);
+
+  int64_t first_step() const { return options_.first_step; }
+
+  // Samples of a step >= first_step(). With `skip` < NumCandidates(step): the sample that is `skip`
+  // places further on in the same epoch (of the same bucket), after the last one the first: a
+  // substitute.
+  int32_t SampleAt(int64_t step, int place, int32_t skip = 0) const;
+  int32_t NumCandidates(int64_t step) const;
+
+  ImageSize SizeOf(int64_t step) const;
+  // The size of the steps that have the sample.
+  ImageSize SizeOfSample(int32_t index) const;
+
+  // A size that steps have.
+  struct SizeInUse {
+    ImageSize size;
+    int64_t first_step = 0;  // the first one that has it
+    int32_t num_samples = 0;
+  };
+  // In the order of `buckets`.
+  std::vector<SizeInUse> SizesInUse() const;
+  // The number of steps, from the first on, that have every sample.
+  int64_t StepsToSeeAll() const;
+
+ private:
+  BucketedOrder::Batch BatchOf(int64_t step) const;
+
+  const StepOrderOptions options_;
+  const SampleOrder order_;
+  std::vector<int32_t> bucket_of_;                 // by sample; empty without buckets
+  std::unique_ptr<const BucketedOrder> bucketed_;  // null without buckets
+};
+
+}  // namespace dpipe
+
+#endif  // DPIPE_DATA_STEP_ORDER_H_
