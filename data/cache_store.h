@@ -47,7 +47,7 @@ class CacheStore {
   // are found once they are committed. Reads all of the value, for its checksum.
   std::optional<absl::string_view> Find(const std::string& key) const;
 
-  // For a key that was not found. Errors name the file; ResourceExhausted on a full disk.
+  // For a key that was not found. Errors name the file; IsDiskFull on a full disk.
   absl::Status Add(const std::string& key, absl::string_view value);
 
   // Returns when all that was added is on the disk, and can be found.

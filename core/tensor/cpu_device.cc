@@ -36,16 +36,20 @@ void CopyAny(void* to, const void* from, int64_t size_bytes) {
 CpuDevice::CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores, int num_threads)
     : Device(kind, std::move(name)), cores_(std::move(cores)), num_threads_(num_threads) {}
 
+CpuDevice::CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores)
+    : Device(kind, std::move(name)),
+      cores_(std::move(cores)),
+      num_threads_(std::max<int>(1, static_cast<int>(cores_.size()))) {}
+
 std::shared_ptr<Device> Device::Cpu(std::vector<int> cores) {
   const std::string name =
       cores.empty() ? std::string("cpu") : absl::StrCat("cpu:", absl::StrJoin(cores, "+"));
-  const int num_threads = std::max<int>(1, static_cast<int>(cores.size()));
-  return std::make_shared<CpuDevice>(DeviceKind::kCpu, name, std::move(cores), num_threads);
+  return std::make_shared<CpuDevice>(DeviceKind::kCpu, name, std::move(cores));
 }
 
 std::shared_ptr<Device> Device::CpuReference() {
-  return std::make_shared<CpuDevice>(DeviceKind::kCpuReference, "cpu-reference", std::vector<int>(),
-                                     /*num_threads=*/1);
+  return std::make_shared<CpuDevice>(DeviceKind::kCpuReference, "cpu-reference",
+                                     std::vector<int>());
 }
 
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> Device::PartitionCpu(int count) {

@@ -17,6 +17,8 @@ class CpuDevice : public Device {
  public:
   // `cores` as for Device::Cpu: none, and the threads run on any.
   CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores, int num_threads);
+  // With a thread for each core, and at least one.
+  CpuDevice(DeviceKind kind, std::string name, std::vector<int> cores);
 
   std::shared_ptr<Device> Twin() const override;
   int num_threads() const override { return num_threads_; }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
+#include "core/tensor/team_spin.h"
 
 namespace dpipe {
 namespace {
@@ -50,6 +51,8 @@ absl::Status DeviceWorker::Wait() {
 
 void DeviceWorker::Loop() {
   const absl::Status bound = device_->BindThread();
+  std::unique_ptr<TeamSpin> spin;
+  if (device_->num_threads() > 1) spin = std::make_unique<TeamSpin>();
   while (true) {
     std::function<absl::Status()> job;
     {
@@ -60,6 +63,7 @@ void DeviceWorker::Loop() {
       job = std::move(job_);
     }
     const absl::Status status = bound.ok() ? RunGuarded(job, *device_) : bound;
+    if (spin != nullptr) spin->Observe(MonotonicNow());
     job = nullptr;  // what it holds is released before anybody hears that it is done
     absl::MutexLock lock(&mutex_);
     result_ = status;

@@ -114,9 +114,6 @@ class TrainingSetup {
   // What steps may have of each picture; none where all have all of it.
   absl::StatusOr<std::vector<PatchSize>> Patches() const;
   absl::Status StartDevices();
-  TrainableModel::Start start() const {
-    return options_.init_random ? TrainableModel::Start::kRandom : TrainableModel::Start::kFolder;
-  }
   int num_processes() const;
   absl::Status FillJob();
   absl::Status ChooseModels();
