@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "core/base/usable_cpus.h"
 #include "core/ops/linear.h"
 #include "core/tensor/device_worker.h"
 
@@ -97,8 +98,7 @@ absl::Status AddRows(const Adaptation& one, int64_t begin, int64_t end, float sc
 absl::Status Merge(const std::vector<Adaptation>& pairs, float scale, bool in_place) {
   constexpr int64_t kRows = 256;
   if (pairs.empty()) return absl::OkStatus();
-  DPIPE_ASSIGN_OR_RETURN(const auto devices,
-                         Device::PartitionCpu(static_cast<int>(AllowedCores().size())));
+  DPIPE_ASSIGN_OR_RETURN(const auto devices, Device::PartitionCpu(FindUsableCpus().count));
   const auto owners = StartWorkers(devices);
   std::vector<DeviceWorker*> workers;
   for (const auto& worker : owners) workers.push_back(worker.get());

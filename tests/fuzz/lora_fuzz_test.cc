@@ -87,12 +87,9 @@ void FixHeaderLength(std::string* file) {
   }
 }
 
-constexpr char kConfig[] = R"({"peft_type": "LORA", "r": 2, "lora_alpha": 4, "bias": "none",
+constexpr char kConfig[] = R"json({"peft_type": "LORA", "r": 2, "lora_alpha": 4, "bias": "none",
     "use_rslora": true, "rank_pattern": {"to_k": 2, "^b\\..*": 2},
-    "alpha_pattern": {"a.(to_q|to_v)" : 3,
-               "[a-z]+.fc\\d" : 1.5
-}
-})";
+    "alpha_pattern": {"a.(to_q|to_v)": 3, "[a-z]+.fc\\d": 1.5}})json";
 
 TEST(LoraFuzzTest, DamagedFilesAreRefusedOrMerged) {
   const ScratchFolder scratch(ScratchFolder::Place::kMemory);
