@@ -34,7 +34,7 @@ std::string CaptionText(absl::string_view bytes, bool* is_utf8) {
 
 absl::Status CheckUtf8(absl::string_view bytes) {
   for (size_t at = 0; at < bytes.size();) {
-    const size_t count = CharacterBytes(bytes, at);
+    const size_t count = Utf8CharacterBytes(bytes.substr(at));
     if (count == 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "not UTF-8: byte ", at + 1, " is 0x",

@@ -146,6 +146,23 @@ std::unique_ptr<testlib::ProcessJob> MakePair(const std::string& out) {
   return *std::move(job);
 }
 
+// The processes have made one in their home folder, and what else the run has left does not have
+// it.
+void ExpectThatNothingShowsTheSecret(const std::string& run) {
+  const std::string out = fs::path(run).lexically_normal().string();  // as paths are found
+  const std::string home = out + ".console.home";
+  const std::string secret = ReadFile(home + "/.dpipe/job_secret").value_or("").substr(0, 64);
+  ASSERT_EQ(secret.size(), 64u);
+  int num_files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(out).parent_path())) {
+    const std::string path = entry.path().string();
+    if (path.rfind(out, 0) != 0 || path.rfind(home, 0) == 0 || !entry.is_regular_file()) continue;
+    ++num_files;
+    EXPECT_EQ(ReadFile(path).value_or("").find(secret), std::string::npos) << path;
+  }
+  EXPECT_GE(num_files, 5) << "consoles, log, configuration, checkpoint";
+}
+
 TEST(ProcessTrainingTest, AskedByAFileOrASignalToAnyOfThemAllSaveAndStop) {
   const std::string out = FreshPath("asked");
   const auto pair = MakePair(out);
@@ -169,6 +186,7 @@ TEST(ProcessTrainingTest, AskedByAFileOrASignalToAnyOfThemAllSaveAndStop) {
   EXPECT_EQ(pair->ExitCode(1), 0) << pair->Said(1);
   EXPECT_THAT(pair->Said(0), HasSubstr("Stopped by SIGTERM to rank 1 (pid "));
   EXPECT_EQ(pair->Said(1), "");
+  ExpectThatNothingShowsTheSecret(out);
   // Of the last step that was trained.
   EXPECT_THAT(checkpoints(),
               Contains(absl::StrFormat("step_%08d", static_cast<int>(LossesOf(out).size()))));

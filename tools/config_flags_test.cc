@@ -129,8 +129,14 @@ TEST(ConfigFlagsTest, FilesWithByteOrderMarkAndCarriageReturnsAreRead) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(config.steps(), 3);
   EXPECT_EQ(config.seed(), 4u);
-  EXPECT_THAT(std::string(MergeConfigText("\xff\xfes", "f.textproto", &config).message()),
-              HasSubstr("f.textproto is UTF-16"));
+  const std::string wide(
+      "\xff\xfes\0e\0e\0d\0:\0"
+      "5\0",
+      14);
+  ASSERT_TRUE(MergeConfigText(wide, "f.textproto", &config).ok());
+  EXPECT_EQ(config.seed(), 5u);
+  EXPECT_THAT(std::string(MergeConfigText(wide.substr(2), "f.textproto", &config).message()),
+              HasSubstr("f.textproto is binary, or UTF-16"));
 }
 
 // What is stored with a run reads back as the same run, even if defaults change.

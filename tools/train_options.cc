@@ -13,6 +13,7 @@
 #include "core/base/time.h"
 #include "core/command_line/command_line.h"
 #include "google/protobuf/message.h"
+#include "models/diffusion/samplers/samplers.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/find_data.h"
 #include "tools/config_flags.h"
@@ -111,6 +112,8 @@ absl::StatusOr<models::LoadModelOptions> ModelOptions(const TrainConfig& config)
     options.lora.scale =
         static_cast<float>(config.model().lora_alpha() / config.model().lora_rank());
   }
+  DPIPE_ASSIGN_OR_RETURN(options.lora_format,
+                         models::ParseLoraFormat(config.model().lora_format()));
   options.min_snr_gamma = config.objective().min_snr_gamma();
   options.self_conditioning = config.objective().self_conditioning() > 0;
   if (!config.objective().prediction_type().empty()) {
@@ -212,7 +215,7 @@ absl::Status SetSamples(const TrainConfig& config, TrainerOptions* options) {
   options->draw.num_steps = samples.steps();
   options->draw.guidance = static_cast<float>(samples.guidance());
   options->draw.seed = config.seed();
-  DPIPE_ASSIGN_OR_RETURN(options->draw.kind, diffusion::ParseSamplerKind(samples.sampler()));
+  DPIPE_ASSIGN_OR_RETURN(options->draw.kind, diffusion::ParseSampler(samples.sampler()));
   return absl::OkStatus();
 }
 
@@ -302,6 +305,11 @@ absl::Status CheckTrainConfig(const TrainConfig& config) {
     return CommandLineError(absl::StrCat("--model.lora_rank=", config.model().lora_rank(),
                                          " adapts trained weights, but --init=random; leave --init "
                                          "out, or set it to checkpoint"));
+  }
+  if (config.model().lora_rank() == 0 && config.model().lora_format() != "diffusers") {
+    return CommandLineError(absl::StrCat("--model.lora_format=", config.model().lora_format(),
+                                         " names adapters, but none are trained; it goes with "
+                                         "--model.lora_rank=N"));
   }
   if (config.minutes() > kMaxMinutes) {
     return CommandLineError(absl::StrFormat(

@@ -94,6 +94,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
                              "--init=checkpoint",
                              "--model.lora_rank=8",
                              "--model.lora_alpha=4",
+                             "--model.lora_format=kohya",
                              "--samples.sampler=dpm++"});
   ASSERT_TRUE(config.ok()) << config.status();
   const auto options = OptionsOf(*config, Silent);
@@ -107,6 +108,7 @@ TEST(TrainOptionsTest, FieldsReachTheTrainer) {
   EXPECT_EQ(options->setup.model.zero_terminal_snr, true);
   EXPECT_EQ(options->setup.model.lora.rank, 8);
   EXPECT_EQ(options->setup.model.lora.scale, 0.5f);
+  EXPECT_EQ(options->setup.model.lora_format, models::LoraFormat::kKohya);
   EXPECT_EQ(options->draw.kind, diffusion::SamplerKind::kDpmSolver);
   EXPECT_EQ(options->setup.model.prediction_type, diffusion::PredictionType::kV);
   EXPECT_EQ(options->setup.data.max_corrupt, 3);
@@ -245,6 +247,8 @@ TEST(TrainOptionsTest, ImpossibleCombinationsAreNamed) {
   EXPECT_THAT(ErrorOf({"--model.lora_rank=4"}), IsEmpty());
   EXPECT_THAT(ErrorOf({"--model.lora_rank=4", "--init=random"}),
               HasSubstr("adapts trained weights, but --init=random; leave --init out"));
+  EXPECT_THAT(ErrorOf({"--model.lora_format=kohya"}),
+              HasSubstr("--model.lora_format=kohya names adapters, but none are trained"));
   EXPECT_THAT(ErrorOf({"--evaluation.every=5"}), HasSubstr("needs held-out data"));
   EXPECT_THAT(ErrorOf({"--evaluation.keep_best"}),
               HasSubstr("--evaluation.keep_best needs held-out data"));

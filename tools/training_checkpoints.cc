@@ -57,6 +57,8 @@ FieldPolicy ConfigPolicy(const std::string& field) {
           {"data.max_corrupt", FieldPolicy::kFree},
           {"data.max_corrupt_share", FieldPolicy::kFree},
           {"data.cache", FieldPolicy::kFree},
+          // How the model that is saved names its adapters.
+          {"model.lora_format", FieldPolicy::kFree},
           // The checkpoint's weights take their place. (Adapters' frozen base is never random.)
           {"model.init", FieldPolicy::kFree},
           // Which data there is: see OrderFor.

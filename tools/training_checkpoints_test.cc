@@ -269,7 +269,7 @@ TEST(ConfigPolicyTest, IsWrittenDown) {
     EXPECT_EQ(ConfigPolicy(field), FieldPolicy::kRisky) << field;
   }
   for (const char* field : {"strategy", "devices", "minutes", "output.path", "samples.every",
-                            "evaluation.every", "checkpoints.every"}) {
+                            "evaluation.every", "checkpoints.every", "model.lora_format"}) {
     EXPECT_EQ(ConfigPolicy(field), FieldPolicy::kFree) << field;
   }
 }

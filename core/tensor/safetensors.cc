@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/base/open_file.h"
+#include "core/base/text/file_kind.h"
 #include "core/tensor/safetensors_header.h"
 
 namespace dpipe {
@@ -51,6 +52,31 @@ std::string WritePrefix(uint64_t value) {
   std::string bytes;
   for (int i = 0; i < kPrefixBytes; ++i) bytes += static_cast<char>(value >> (8 * i));
   return bytes;
+}
+
+// What to do about a file of another kind.
+std::string Advice(FileKind kind) {
+  if (kind == FileKind::kPyTorchZip || kind == FileKind::kPickle) {
+    return "convert it in Python: safetensors.torch.save_file(torch.load('FILE', "
+           "map_location='cpu', weights_only=True), 'NEW.safetensors')";
+  }
+  return FileKindAdvice(kind);
+}
+
+// Why a file whose first bytes are no length of a header is none of the format: by what it is, or,
+// if that is unknown, by both numbers.
+absl::Status NotSafetensors(const std::string& name, absl::string_view bytes,
+                            uint64_t header_bytes) {
+  const FileKind kind = KindOfFile(bytes.substr(0, kFileKindBytes));
+  if (kind != FileKind::kUnknown && kind != FileKind::kSafetensors) {
+    const std::string advice = Advice(kind);
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", FileKindName(kind),
+                                                   ", not a safetensors file",
+                                                   advice.empty() ? "" : ": ", advice));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": not a safetensors file, or cut short: a header of ", header_bytes,
+                   " bytes in a file of ", bytes.size(), " (the limit is ", kMaxHeaderBytes, ")"));
 }
 
 // The header in the reference implementation's layout, from tensors whose sizes are right.
@@ -119,10 +145,8 @@ absl::Status CheckSame(const SafetensorsHeader& header, const ViewsByName& by_na
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
   DPIPE_ASSIGN_OR_RETURN(const OwnedFd fd, OpenRegularFile(path));
   struct stat info;
-  if (fstat(fd.get(), &info) != 0 || info.st_size < kPrefixBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": not a safetensors file: not a file of at least 8 bytes"));
-  }
+  if (fstat(fd.get(), &info) != 0) return FileError("cannot read", path, errno);
+  if (info.st_size == 0) return NotSafetensors(path, "", /*header_bytes=*/0);  // no memory to map
   void* start = mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (start == MAP_FAILED) return FileError("cannot map", path, errno);
   const absl::string_view bytes(static_cast<const char*>(start), info.st_size);
@@ -141,9 +165,7 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Parse(std::shared_ptr<const voi
   const uint64_t rest = bytes.size() < kPrefixBytes ? 0 : bytes.size() - kPrefixBytes;
   const uint64_t header_bytes = bytes.size() < kPrefixBytes ? 0 : ReadPrefix(bytes);
   if (header_bytes == 0 || header_bytes > rest || header_bytes > kMaxHeaderBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, ": not a safetensors file: a header of ", header_bytes, " bytes in a file of ",
-        bytes.size(), " (the limit is ", kMaxHeaderBytes, ")"));
+    return NotSafetensors(name, bytes, header_bytes);
   }
   SafetensorsFile file;
   file.owner_ = std::move(owner);

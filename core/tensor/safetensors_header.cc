@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/base/text/show.h"
 #include "nlohmann/json.hpp"
 
 namespace dpipe {
@@ -48,7 +49,8 @@ class HeaderHandler {
   bool key(std::string& text) {
     if (place_ == Place::kTop) return BeginEntry(text);
     if (place_ == Place::kMetadata) {
-      if (!metadata_keys_.insert(text).second) return Fail("metadata \"", text, "\" occurs twice");
+      if (!metadata_keys_.insert(text).second)
+        return Fail("metadata \"", ShowText(text), "\" occurs twice");
       header_.metadata.push_back({text, ""});
       return Go(Place::kMetadataText);
     }
@@ -61,7 +63,7 @@ class HeaderHandler {
       seen_ |= 1 << i;
       return Go(kFields[i].second);
     }
-    return Fail("unknown field \"", text, "\"");
+    return Fail("unknown field \"", ShowText(text), "\"");
   }
   bool string(std::string& text) {
     if (place_ == Place::kMetadataText) {
@@ -128,7 +130,7 @@ class HeaderHandler {
   static constexpr int kAllFields = (1 << kNumFields) - 1;
 
   bool BeginEntry(const std::string& name) {
-    if (!names_.insert(name).second) return Fail("tensor \"", name, "\" occurs twice");
+    if (!names_.insert(name).second) return Fail("tensor \"", ShowText(name), "\" occurs twice");
     if (name == "__metadata__") return Go(Place::kMetadataValue);
     header_.tensors.emplace_back();
     header_.tensors.back().name = tensor_name_ = name;
@@ -143,7 +145,7 @@ class HeaderHandler {
   template <typename... Parts>
   bool Fail(const Parts&... parts) {
     const std::string where =
-        tensor_name_.empty() ? "" : absl::StrCat("tensor \"", tensor_name_, "\": ");
+        tensor_name_.empty() ? "" : absl::StrCat("tensor \"", ShowText(tensor_name_), "\": ");
     status_ = absl::InvalidArgumentError(absl::StrCat(where, parts...));
     return false;
   }
@@ -162,7 +164,8 @@ class HeaderHandler {
 
 absl::Status CheckTensor(const SafetensorsHeader::Tensor& tensor, int64_t data_bytes) {
   const auto error = [&tensor](const auto&... parts) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor \"", tensor.name, "\": ", parts...));
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor \"", ShowText(tensor.name), "\": ", parts...));
   };
   if (tensor.begin > tensor.end || tensor.end > data_bytes) {
     return error("data_offsets [", tensor.begin, ", ", tensor.end, "] are not inside the ",
@@ -188,8 +191,9 @@ absl::Status CheckCoverage(const std::vector<SafetensorsHeader::Tensor>& tensors
   for (const auto* tensor : sorted) {
     if (tensor->begin != covered) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "tensor \"", tensor->name, "\" begins at byte ", tensor->begin, ", but ",
-          last == nullptr ? std::string("the data begins") : absl::StrCat("\"", *last, "\" ends"),
+          "tensor \"", ShowText(tensor->name), "\" begins at byte ", tensor->begin, ", but ",
+          last == nullptr ? std::string("the data begins")
+                          : absl::StrCat("\"", ShowText(*last), "\" ends"),
           " at byte ", covered));
     }
     covered = tensor->end;
@@ -216,13 +220,15 @@ std::string DescribeTensor(absl::string_view dtype, const std::vector<int64_t>& 
 absl::StatusOr<int64_t> SafetensorsBytes(absl::string_view dtype,
                                          const std::vector<int64_t>& shape) {
   int64_t bytes = SafetensorsElementBytes(dtype);
-  if (bytes == 0) return absl::InvalidArgumentError(absl::StrCat("unknown dtype \"", dtype, "\""));
+  if (bytes == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("unknown dtype \"", ShowText(dtype), "\""));
+  }
   bool is_empty = false;
   for (const int64_t size : shape) is_empty |= size == 0;
   for (const int64_t size : shape) {
     if (size < 0 || (!is_empty && size > kMaxBytes / bytes)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("impossible shape ", DescribeTensor(dtype, shape)));
+          absl::StrCat("impossible shape ", ShowText(DescribeTensor(dtype, shape))));
     }
     if (!is_empty) bytes *= size;
   }

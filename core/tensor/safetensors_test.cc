@@ -102,13 +102,40 @@ TEST(SafetensorsTest, ViewsLiveAsLongAsAnyCopyOfTheFile) {
 }
 
 TEST(SafetensorsTest, LengthsAreBounded) {
-  EXPECT_THAT(ErrorOf(""), HasSubstr("not a safetensors file"));
-  EXPECT_THAT(ErrorOf("1234567"), HasSubstr("in a file of 7"));
-  EXPECT_THAT(ErrorOf(std::string(8, '\0')), HasSubstr("a header of 0 bytes"));
-  EXPECT_THAT(ErrorOf(std::string(8, '\xff') + "{}"), HasSubstr("18446744073709551615 bytes"));
+  EXPECT_THAT(ErrorOf("\x01\x02\x03\x04\x05\x06\x07"), HasSubstr("in a file of 7"));
+  EXPECT_THAT(ErrorOf(std::string(8, '\xff') + "\x01{}"), HasSubstr("18446744073709551615 bytes"));
   std::string cut = WithPrefix("{\"a\":{}}", 0);
   cut.pop_back();
   EXPECT_THAT(ErrorOf(cut), HasSubstr("a header of 8 bytes in a file of 15"));
+}
+
+TEST(SafetensorsTest, FilesOfOtherKindsAreNamed) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"", "an empty file, not a safetensors file"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+       "a Git LFS pointer, not a safetensors file: the file itself was not downloaded; run git lfs "
+       "pull"},
+      {"<!DOCTYPE html><html>404</html>", "an HTML page, not a safetensors file: the download"},
+      {"1234567", "a plain text, not a safetensors file"},
+      {std::string(8, '\0'), "zeros only, not a safetensors file"},
+      {"\x80\x02}q\x01X\x04", "not a safetensors file: convert it in Python: safetensors.torch."},
+  };
+  for (const auto& [bytes, expected] : cases) {
+    EXPECT_THAT(ErrorOf(bytes), HasSubstr(expected));
+    const std::string path = TestPath("other.safetensors");
+    ASSERT_TRUE(WriteFileAtomically(path, bytes).ok());
+    EXPECT_THAT(std::string(SafetensorsFile::Open(path).status().message()), HasSubstr(expected));
+  }
+}
+
+TEST(SafetensorsTest, LongNamesAreCutInMessages) {
+  const std::string name(100'000, 'n');
+  EXPECT_LT(ErrorOfHeader("{\"" + name + "\":5}", 1).size(), 300u);
+  EXPECT_LT(ErrorOfHeader("{\"a\":{\"" + name + "\":5}}", 1).size(), 300u);
+  EXPECT_LT(
+      ErrorOfHeader("{\"a\":{\"dtype\":\"" + name + "\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1)
+          .size(),
+      300u);
 }
 
 TEST(SafetensorsTest, TensorsMustFitTheData) {

@@ -61,6 +61,7 @@ class Cascade : public TrainableModel {
   int size_multiple() const override;
   absl::StatusOr<nn::Model> MakeModel(ImageSize size) const override;
   std::string Describe() const override;
+  std::vector<std::string> notes(Start start) const override;
   absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const override;
   bool has_weights() const override;
   std::string DescribeStart(Start start, uint64_t seed) const override;
@@ -71,6 +72,7 @@ class Cascade : public TrainableModel {
                     StoredFormat format) const override;
   absl::Status CheckDraw(const std::vector<std::string>& prompts,
                          const DrawOptions& options) const override;
+  std::string SamplerNote(const DrawOptions& options) const override;
   absl::StatusOr<std::vector<Image>> Draw(
       const NamedTensors& parameters, const DrawRequest& request,
       const std::vector<DeviceWorker*>& workers,

@@ -1,8 +1,13 @@
 #include "models/diffusion/draw_options.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
+#include "core/base/text/show.h"
+#include "models/diffusion/sampler.h"
+#include "models/diffusion/samplers/samplers.h"
 
 namespace dpipe::models {
 
@@ -16,7 +21,35 @@ absl::Status CheckDrawOptions(const DrawOptions& options,
     return absl::InvalidArgumentError(
         absl::StrCat("the guidance scale is ", options.guidance, ", must be finite"));
   }
-  return diffusion::InferenceTimesteps(schedule, options.num_steps, options.kind).status();
+  return diffusion::InferenceTimesteps(schedule, options.num_steps, SamplerFor(options, schedule))
+      .status();
+}
+
+diffusion::SamplerKind SamplerFor(const DrawOptions& options,
+                                  const diffusion::NoiseSchedule& schedule) {
+  return diffusion::ChooseSampler(schedule.options(), options.kind).kind;
+}
+
+int NumModelCalls(const DrawOptions& options, const diffusion::NoiseSchedule& schedule) {
+  const auto timesteps =
+      diffusion::InferenceTimesteps(schedule, options.num_steps, SamplerFor(options, schedule));
+  DPIPE_CHECK(timesteps.ok()) << timesteps.status();
+  return static_cast<int>(timesteps->size());
+}
+
+absl::Status CheckPictures(const Tensor& pictures, const std::vector<std::string>& prompts) {
+  const size_t size = pictures.num_elements() / prompts.size();
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const auto values = pictures.span<float>().subspan(i * size, size);
+    const int64_t bad =
+        std::count_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+    if (bad == 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the picture of '", ShowText(prompts[i]), "' is not finite: ", bad, " of its ", size,
+        " values are NaN or infinite; try a lower guidance scale, other adapters or fp32, or take "
+        "the weights of an earlier checkpoint"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace dpipe::models

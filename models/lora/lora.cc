@@ -1,11 +1,17 @@
 #include "models/lora/lora.h"
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "core/base/usable_cpus.h"
+#include "core/ops/linear.h"
+#include "core/tensor/device_worker.h"
 
 namespace dpipe::models {
 namespace {
@@ -27,19 +33,97 @@ bool Fits(const Tensor& up, const Tensor& down, const Tensor& weight) {
          std::equal(w.begin() + 1, w.end(), d.begin() + 1);
 }
 
-// weight += scale * up down, in double, where they fit.
-void AddProduct(const Tensor& up, const Tensor& down, double scale, Tensor* weight) {
-  const int64_t out = up.dim(0), rank = up.dim(1), in = down.num_elements() / rank;
-  const float* b = up.data<float>();
-  const float* a = down.data<float>();
-  float* w = weight->data<float>();
-  for (int64_t o = 0; o < out; ++o) {
-    for (int64_t i = 0; i < in; ++i) {
-      double sum = 0;
-      for (int64_t r = 0; r < rank; ++r) sum += double{b[o * rank + r]} * a[r * in + i];
-      w[o * in + i] = static_cast<float>(w[o * in + i] + scale * sum);
+// One adapter and what it adapts.
+struct Adaptation {
+  const Tensor *up, *down;
+  Tensor* weight;
+};
+
+// Pairs the adapters with their weights; an error if any cannot be.
+absl::StatusOr<std::vector<Adaptation>> Pair(const NamedTensors& adapters, NamedTensors* weights) {
+  std::vector<Adaptation> pairs;
+  for (const auto& [name, tensor] : adapters) {
+    absl::string_view layer = name;
+    if (absl::ConsumeSuffix(&layer, nn::kLoraUp)) {
+      if (adapters.count(absl::StrCat(layer, nn::kLoraDown)) > 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is ", name, ", but no ", layer, nn::kLoraDown));
     }
+    if (!absl::ConsumeSuffix(&layer, nn::kLoraDown)) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " is no low-rank adapter"));
+    }
+    const auto up = adapters.find(absl::StrCat(layer, nn::kLoraUp));
+    const auto weight = weights->find(absl::StrCat(layer, ".weight"));
+    if (up == adapters.end() || weight == weights->end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is ", name, ", but no ", layer,
+                       up == adapters.end() ? nn::kLoraUp : ".weight that it could adapt"));
+    }
+    if (!Fits(up->second, tensor, weight->second)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " is ", tensor.shape().ToString(), " and ", up->first, " ",
+                       up->second.shape().ToString(), ", which cannot adapt a weight of ",
+                       weight->second.shape().ToString()));
+    }
+    pairs.push_back({&up->second, &tensor, &weight->second});
   }
+  return pairs;
+}
+
+// Rows [begin, end) of scale * up [out, rank], transposed.
+Tensor ScaledTranspose(const Tensor& up, int64_t begin, int64_t end, float scale) {
+  const int64_t rank = up.dim(1), rows = end - begin;
+  Tensor transposed = Tensor::Empty(up.device(), {rank, rows}, DType::kF32);
+  const float* from = up.data<float>() + begin * rank;
+  float* to = transposed.data<float>();
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t r = 0; r < rank; ++r) to[r * rows + i] = scale * from[i * rank + r];
+  }
+  return transposed;
+}
+
+// Adds scale * B A to rows of the weight: the product by which a fully connected layer's weight
+// gets its gradient from `rank` samples, whose inputs are A and whose outputs' gradients scale *
+// B^T.
+absl::Status AddRows(const Adaptation& one, int64_t begin, int64_t end, float scale) {
+  const int64_t out = one.weight->dim(0), in = one.weight->num_elements() / out;
+  Tensor rows = one.weight->Reshape({out, in}).Slice(begin, end);
+  return ops::LinearWeightGrad(one.down->Reshape({one.down->dim(0), in}),
+                               ScaledTranspose(*one.up, begin, end, scale), &rows, nullptr);
+}
+
+// Each piece of a weight by one thread, so that its sums have the same order however many there
+// are: 256 rows are enough for the product's full speed, and the largest weights have five times as
+// many.
+absl::Status Merge(const std::vector<Adaptation>& pairs, float scale, bool in_place) {
+  constexpr int64_t kRows = 256;
+  if (pairs.empty()) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(const auto devices, Device::PartitionCpu(FindUsableCpus().count));
+  const auto owners = StartWorkers(devices);
+  std::vector<DeviceWorker*> workers;
+  for (const auto& worker : owners) workers.push_back(worker.get());
+  // Runs job(i) for i below `count`, each on the next worker that is free.
+  const auto for_each = [&workers](size_t count, const std::function<absl::Status(size_t)>& job) {
+    std::atomic<size_t> next{0};
+    return FirstError(RunOnAll(workers, [&](int) -> absl::Status {
+      for (size_t i = next++; i < count; i = next++) DPIPE_RETURN_IF_ERROR(job(i));
+      return absl::OkStatus();
+    }));
+  };
+  if (!in_place) {
+    DPIPE_RETURN_IF_ERROR(for_each(pairs.size(), [&pairs](size_t i) {
+      *pairs[i].weight = pairs[i].weight->Clone();
+      return absl::OkStatus();
+    }));
+  }
+  std::vector<std::pair<const Adaptation*, int64_t>> pieces;
+  for (const Adaptation& pair : pairs) {
+    for (int64_t row = 0; row < pair.weight->dim(0); row += kRows) pieces.emplace_back(&pair, row);
+  }
+  return for_each(pieces.size(), [&pieces, scale](size_t i) {
+    const auto& [pair, row] = pieces[i];
+    return AddRows(*pair, row, std::min(row + kRows, pair->weight->dim(0)), scale);
+  });
 }
 
 }  // namespace
@@ -59,39 +143,14 @@ SplitParameters SplitLora(const NamedTensors& parameters) {
 absl::StatusOr<NamedTensors> MergeLora(const NamedTensors& base, const NamedTensors& adapters,
                                        float scale) {
   NamedTensors merged = base;
-  size_t used = 0;
-  for (const auto& [name, down] : adapters) {
-    absl::string_view layer = name;
-    if (!absl::ConsumeSuffix(&layer, nn::kLoraDown)) continue;
-    const auto up = adapters.find(absl::StrCat(layer, nn::kLoraUp));
-    const auto weight = merged.find(absl::StrCat(layer, ".weight"));
-    if (up == adapters.end() || weight == merged.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("there is ", name, ", but no ", layer,
-                       up == adapters.end() ? nn::kLoraUp : ".weight that it could adapt"));
-    }
-    if (!Fits(up->second, down, weight->second)) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " is ", down.shape().ToString(), " and ",
-                                                     up->first, " ", up->second.shape().ToString(),
-                                                     ", which cannot adapt a weight of ",
-                                                     weight->second.shape().ToString()));
-    }
-    weight->second = weight->second.Clone();
-    AddProduct(up->second, down, scale, &weight->second);
-    used += 2;
-  }
-  if (used == adapters.size()) return merged;
-  for (const auto& [name, tensor] : adapters) {
-    absl::string_view layer = name;
-    if (absl::ConsumeSuffix(&layer, nn::kLoraUp) &&
-        adapters.count(absl::StrCat(layer, nn::kLoraDown)) != 0) {
-      continue;
-    }
-    if (absl::EndsWith(name, nn::kLoraDown)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is ", name, ", but no ", layer, nn::kLoraDown));
-  }
+  DPIPE_ASSIGN_OR_RETURN(const auto pairs, Pair(adapters, &merged));
+  DPIPE_RETURN_IF_ERROR(Merge(pairs, scale, /*in_place=*/false));
   return merged;
+}
+
+absl::Status MergeLoraInto(const NamedTensors& adapters, float scale, NamedTensors* base) {
+  DPIPE_ASSIGN_OR_RETURN(const auto pairs, Pair(adapters, base));
+  return Merge(pairs, scale, /*in_place=*/true);
 }
 
 }  // namespace dpipe::models

@@ -1,203 +1,270 @@
-// Files of adapters: SaveLora, LoadLora.
+// Files of adapters: FindLoraFile, LoadLora, SaveLora.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "core/base/file.h"
+#include "core/base/text/show.h"
 #include "core/tensor/safetensors.h"
+#include "models/lora/adapter_config.h"
 #include "models/lora/lora.h"
-#include "nlohmann/json.hpp"
 
 namespace dpipe::models {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr char kUNetPrefix[] = "unet.";
 constexpr char kTextEncoderPrefix[] = "text_encoder.";
 constexpr char kMetadata[] = "lora_adapter_metadata";
+constexpr char kPeftConfig[] = "adapter_config.json";
+// A line of some 100 bytes per layer.
+constexpr int64_t kMaxConfigBytes = 16 << 20;
 
-// What a file says about a component's adapters as a whole.
-struct FileScale {
-  float scale = 1;
-  int64_t rank = 0;  // 0: nothing
-};
-
-std::string TextOf(const nlohmann::json& value) {
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+bool IsPeftFile(const SafetensorsFile& file) {
+  return std::any_of(file.tensors().begin(), file.tensors().end(),
+                     [](const SafetensorsView& view) { return IsPeftName(view.name); });
 }
 
-absl::StatusOr<FileScale> ParseMetadata(const std::string& text, const char* prefix,
-                                        const std::string& path) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", kMetadata, " is no JSON object"));
-  }
-  // Files of a single model's adapters have the keys without a prefix.
-  const auto value = [&json, prefix](const char* key) {
-    return json.value(absl::StrCat(prefix, key), json.value(key, nlohmann::json()));
-  };
-  for (const char* key : {"alpha_pattern", "rank_pattern", "use_dora", "use_rslora", "lora_bias"}) {
-    const nlohmann::json asked = value(key);
-    if (asked.empty() || asked == nlohmann::json(false)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(path, ": the adapters' '", key, "' is ",
-                                                   TextOf(asked), ", which is not supported"));
-  }
-  const nlohmann::json alpha = value("lora_alpha"), rank = value("r");
-  if (alpha.is_null() && rank.is_null()) return FileScale();
-  if (!alpha.is_number() || !rank.is_number_unsigned() || rank == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": the adapters' 'lora_alpha' is ",
-                                                   TextOf(alpha), " and 'r' is ", TextOf(rank),
-                                                   ", expected a number and a positive integer"));
-  }
-  FileScale scale;
-  scale.rank = rank.get<int64_t>();
-  scale.scale = static_cast<float>(alpha.get<double>() / static_cast<double>(scale.rank));
-  return scale;
-}
-
-absl::StatusOr<FileScale> ScaleOf(const SafetensorsFile& file, const char* prefix) {
+// What the metadata of a file, or PEFT's configuration beside it, says about a component's
+// adapters.
+absl::StatusOr<AdapterConfig> ConfigOf(const SafetensorsFile& file, const char* prefix) {
   for (const auto& [key, text] : file.metadata()) {
-    if (key == kMetadata) return ParseMetadata(text, prefix, file.name());
+    if (key == kMetadata) {
+      return AdapterConfig::Parse(text, prefix, absl::StrCat(file.name(), ": ", kMetadata));
+    }
   }
-  return FileScale();
-}
-
-// Multiplies the up parts of the layers that `factor_of` gives another factor than 1.
-template <typename FactorOf>
-void ScaleUps(const FactorOf& factor_of, NamedTensors* adapters) {
-  for (auto& [name, tensor] : *adapters) {
-    absl::string_view layer = name;
-    if (!absl::ConsumeSuffix(&layer, nn::kLoraUp)) continue;
-    const float factor = factor_of(std::string(layer));
-    if (factor == 1) continue;
-    tensor = tensor.Clone();
-    for (float& x : tensor.template span<float>()) x *= factor;
-  }
+  const fs::path path(file.name());
+  if (path.filename() != kPeftLoraFile && !IsPeftFile(file)) return AdapterConfig();
+  const std::string beside = (path.parent_path() / kPeftConfig).string();
+  std::error_code error;
+  if (!fs::exists(beside, error)) return AdapterConfig();
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(beside, kMaxConfigBytes));
+  return AdapterConfig::Parse(text, prefix, beside);
 }
 
 // One component's adapters while they are read.
 class ComponentAdapters {
  public:
-  ComponentAdapters(const AdaptableLayers& layers, const char* what, std::string path)
-      : layers_(layers), what_(what), path_(std::move(path)) {}
+  explicit ComponentAdapters(std::string path) : path_(std::move(path)) {}
 
-  absl::Status Add(const LoraName& name, const SafetensorsView& view) {
-    const std::string layer = layers_.Find(name);
-    if (layer.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path_, ": ", view.name, " is for a layer that the ", what_, " does not have"));
-    }
+  // `view` is the part that `name` says of `layer`.
+  absl::Status Add(const LoraName& name, const std::string& layer, const SafetensorsView& view) {
+    DPIPE_ASSIGN_OR_RETURN(const Tensor tensor, Read(view));
+    if (!name.flat) names_[layer] = name.layer;
     if (name.part == LoraPart::kAlpha) {
-      DPIPE_ASSIGN_OR_RETURN(alphas_[layer], AlphaOf(view));
+      if (tensor.num_elements() != 1) return Error(view, "is not a finite number");
+      alphas_[layer] = tensor.data<float>()[0];
       return absl::OkStatus();
     }
-    DPIPE_ASSIGN_OR_RETURN(Tensor tensor, Read(view));
-    const bool down = name.part == LoraPart::kDown;
     if (tensor.shape().rank() < 2 || tensor.num_elements() == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(path_, ": ", view.name, " is ",
-                                                     tensor.shape().ToString(),
-                                                     ", expected a matrix or a convolution"));
+      return Error(view, absl::StrCat("is ", tensor.shape().ToString(),
+                                      ", expected a matrix or a convolution"));
     }
-    const auto [at, inserted] = adapters_.emplace(
-        absl::StrCat(layer, down ? nn::kLoraDown : nn::kLoraUp), std::move(tensor));
-    if (inserted) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(path_, ": ", view.name, " is there a second time by another name"));
+    const bool down = name.part == LoraPart::kDown;
+    const bool is_new =
+        adapters_.emplace(absl::StrCat(layer, down ? nn::kLoraDown : nn::kLoraUp), tensor).second;
+    return is_new ? absl::OkStatus() : Error(view, "is there a second time by another name");
   }
 
   // As those that count `scale` times.
-  absl::StatusOr<NamedTensors> Take(const FileScale& stored, float scale) {
-    for (const auto& [name, tensor] : adapters_) {
-      const int64_t rank = tensor.dim(absl::EndsWith(name, nn::kLoraDown) ? 0 : 1);
-      if (stored.rank == 0 || rank == stored.rank) continue;
-      return absl::InvalidArgumentError(absl::StrCat(path_, ": ", name, " is ",
-                                                     tensor.shape().ToString(), ", but ", kMetadata,
-                                                     " says that 'r' is ", stored.rank));
-    }
-    if (stored.rank != 0 && !alphas_.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path_, ": ", alphas_.begin()->first, ".alpha and ", kMetadata,
-                       " both say how often adapters count; expected one of them"));
+  absl::StatusOr<NamedTensors> Take(const AdapterConfig& config, float scale) {
+    if (config.says_scale() && !alphas_.empty()) {
+      return Error(absl::StrCat(alphas_.begin()->first, ".alpha and PEFT's configuration both say ",
+                                "how often adapters count; expected one of them"));
     }
     for (const auto& [layer, alpha] : alphas_) {
       if (adapters_.count(layer + nn::kLoraUp) > 0) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(path_, ": there is an alpha of ", layer, ", but no ", layer, nn::kLoraUp));
+      return Error(absl::StrCat("there is an alpha of ", layer, ", but no ", layer, nn::kLoraUp));
     }
-    ScaleUps(
-        [&](const std::string& layer) {
-          const auto alpha = alphas_.find(layer);
-          if (alpha == alphas_.end()) return stored.scale / scale;
-          const int64_t rank = adapters_.at(layer + nn::kLoraUp).dim(1);
-          return static_cast<float>(alpha->second / static_cast<double>(rank) / scale);
-        },
-        &adapters_);
+    for (auto& [name, tensor] : adapters_) {
+      absl::string_view layer = name;
+      if (!absl::ConsumeSuffix(&layer, nn::kLoraUp)) continue;
+      DPIPE_ASSIGN_OR_RETURN(const double stored,
+                             StoredScale(config, std::string(layer), tensor.dim(1)));
+      const float factor = static_cast<float>(stored) / scale;
+      if (factor == 1) continue;
+      for (float& x : tensor.span<float>()) x *= factor;
+      DPIPE_RETURN_IF_ERROR(CheckFinite(path_, name, tensor.span<float>()));
+    }
     return std::move(adapters_);
   }
 
+  bool has_alphas() const { return !alphas_.empty(); }
+
  private:
+  absl::Status Error(absl::string_view what) const {
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": ", what));
+  }
+  absl::Status Error(const SafetensorsView& view, absl::string_view what) const {
+    return Error(absl::StrCat(ShowText(view.name), " ", what));
+  }
+
+  // How often the adapter of a layer counts.
+  absl::StatusOr<double> StoredScale(const AdapterConfig& config, const std::string& layer,
+                                     int64_t rank) const {
+    const auto alpha = alphas_.find(layer);
+    if (alpha != alphas_.end()) return alpha->second / static_cast<double>(rank);
+    const auto name = names_.find(layer);
+    return config.ScaleOf(name == names_.end() ? layer : name->second, rank);
+  }
+
+  // In memory of its own, finite. An alpha may also be an integer.
   absl::StatusOr<Tensor> Read(const SafetensorsView& view) const {
-    auto tensor = ToFp32(view, Device::Cpu());
-    if (tensor.ok()) return tensor;
-    return absl::Status(tensor.status().code(),
-                        absl::StrCat(path_, ": ", tensor.status().message()));
-  }
-
-  // A number of any type that files have.
-  absl::StatusOr<double> AlphaOf(const SafetensorsView& view) const {
-    std::optional<double> alpha;
-    if (view.dtype == "I64" && view.bytes.size() == sizeof(int64_t)) {
-      int64_t integer = 0;
+    int64_t integer = 0;
+    if (view.dtype == "I64" && view.bytes.size() == sizeof(integer)) {
       std::memcpy(&integer, view.bytes.data(), sizeof(integer));
-      alpha = static_cast<double>(integer);
-    } else {
-      DPIPE_ASSIGN_OR_RETURN(const Tensor tensor, Read(view));
-      if (tensor.num_elements() == 1) alpha = tensor.data<float>()[0];
+      return Tensor::FromHost<float>(Device::Cpu(), Shape(), {static_cast<float>(integer)});
     }
-    if (alpha.has_value() && std::isfinite(*alpha)) return *alpha;
-    return absl::InvalidArgumentError(
-        absl::StrCat(path_, ": ", view.name, " is not a finite number"));
+    const auto tensor = ToFp32(view, Device::Cpu());
+    if (!tensor.ok()) return Error(tensor.status().message());
+    DPIPE_RETURN_IF_ERROR(CheckFinite(path_, view.name, tensor->span<float>()));
+    return tensor;
   }
 
-  const AdaptableLayers& layers_;
-  const char* const what_;
   const std::string path_;
   NamedTensors adapters_;
-  std::map<std::string, double> alphas_;  // by layer
+  std::map<std::string, double> alphas_;      // by layer
+  std::map<std::string, std::string> names_;  // of layers, as the file has them with dots
 };
+
+// What a file holds, sorted.
+struct Contents {
+  explicit Contents(const std::string& file) : path(file), unet(file), text_encoder(file) {}
+  std::string path;
+  ComponentAdapters unet, text_encoder;
+  std::vector<std::string> unused;  // names of tensors
+};
+
+absl::Status AddTensor(const SafetensorsView& view, const LoraTargets& targets,
+                       Contents* contents) {
+  const auto parsed = ParseLoraName(view.name);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(contents->path, ": ", parsed.status().message()));
+  }
+  const std::optional<LoraName>& name = *parsed;
+  if (name.has_value() && name->component != LoraName::Component::kTextEncoder) {
+    const std::string layer = targets.unet.Find(*name);
+    if (!layer.empty()) return contents->unet.Add(*name, layer, view);
+  }
+  if (name.has_value() && name->component != LoraName::Component::kUNet) {
+    const std::string layer = targets.text_encoder.Find(*name);
+    if (!layer.empty()) return contents->text_encoder.Add(*name, layer, view);
+  }
+  const absl::string_view plain = WithoutLoraPrefixes(view.name);
+  if (!name.has_value() &&
+      (targets.unet.HasParameter(plain) || targets.text_encoder.HasParameter(plain))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        contents->path, ": ", ShowText(view.name),
+        " is a whole weight, not a low-rank adapter; merge what this file has into the model with "
+        "the tool that made it, or give a whole model as --model=FOLDER"));
+  }
+  contents->unused.push_back(view.name);
+  return absl::OkStatus();
+}
+
+// An error that shows names of both sides.
+absl::Status NothingFits(const SafetensorsFile& file, const std::vector<std::string>& names) {
+  if (names.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(file.name(), " holds no tensors"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      file.name(), ": none of its ", names.size(),
+      " tensors is an adapter of this model\n  expected: names like unet.LAYER", nn::kLoraDown,
+      " or lora_unet_LAYER.lora_down.weight, with this model's layers\n  there are: ",
+      ShowNames(names)));
+}
 
 }  // namespace
 
-absl::Status SaveLora(const std::string& path, const NamedTensors& adapters, float scale,
-                      StoredFormat format) {
-  NamedTensors scaled = adapters;
-  ScaleUps([scale](const std::string&) { return scale; }, &scaled);
-  NamedTensors named;
-  for (const auto& [name, tensor] : scaled) named[kUNetPrefix + name] = tensor;
-  return SaveWeights(path, named, format);
+absl::StatusOr<std::string> FindLoraFile(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    if (fs::exists(path, error)) return path;
+    return absl::NotFoundError(absl::StrCat("there is no file of low-rank adapters ", path));
+  }
+  std::vector<std::string> others;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    if (IsWeightFile(name)) others.push_back(name);
+  }
+  for (const char* name : {kLoraFile, kPeftLoraFile}) {
+    const std::string file = absl::StrCat(path, "/", name);
+    if (fs::exists(file, error)) return file;
+  }
+  std::sort(others.begin(), others.end());
+  const std::string there =
+      others.empty() ? "" : absl::StrCat("; name one of the files there: ", ShowNames(others));
+  return absl::NotFoundError(absl::StrCat("there is no file of low-rank adapters ", path, "/",
+                                          kLoraFile, " or ", path, "/", kPeftLoraFile, there));
 }
 
 absl::StatusOr<LoraAdapters> LoadLora(const std::string& path, float scale,
                                       const LoraTargets& targets) {
   DPIPE_ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
-  DPIPE_ASSIGN_OR_RETURN(const FileScale unet_scale, ScaleOf(file, kUNetPrefix));
-  DPIPE_ASSIGN_OR_RETURN(const FileScale text_scale, ScaleOf(file, kTextEncoderPrefix));
-  ComponentAdapters unet(targets.unet, "U-Net", path);
-  ComponentAdapters text_encoder(targets.text_encoder, "text encoder", path);
+  DPIPE_ASSIGN_OR_RETURN(const AdapterConfig unet_config, ConfigOf(file, kUNetPrefix));
+  DPIPE_ASSIGN_OR_RETURN(const AdapterConfig text_config, ConfigOf(file, kTextEncoderPrefix));
+  Contents contents(path);
   for (const SafetensorsView& view : file.tensors()) {
-    const auto name = ParseLoraName(view.name);
-    if (!name.ok()) {
-      return absl::Status(name.status().code(), absl::StrCat(path, ": ", name.status().message()));
-    }
-    DPIPE_RETURN_IF_ERROR((name->of_text_encoder ? text_encoder : unet).Add(*name, view));
+    DPIPE_RETURN_IF_ERROR(AddTensor(view, targets, &contents));
   }
+  if (contents.unused.size() == file.tensors().size()) return NothingFits(file, contents.unused);
   LoraAdapters adapters;
-  DPIPE_ASSIGN_OR_RETURN(adapters.unet, unet.Take(unet_scale, scale));
-  DPIPE_ASSIGN_OR_RETURN(adapters.text_encoder, text_encoder.Take(text_scale, /*scale=*/1));
+  if (!contents.unused.empty()) {
+    adapters.notes.push_back(absl::StrCat(path, ": ", contents.unused.size(), " of its ",
+                                          file.tensors().size(),
+                                          " tensors are no adapters of this model's layers and are "
+                                          "not used: ",
+                                          ShowNames(contents.unused)));
+  }
+  if (IsPeftFile(file) && !unet_config.says_scale() && !text_config.says_scale() &&
+      !contents.unet.has_alphas() && !contents.text_encoder.has_alphas()) {
+    adapters.notes.push_back(absl::StrCat(path, ": its adapters count once, for want of an ",
+                                          kPeftConfig, " beside it that says how often"));
+  }
+  DPIPE_ASSIGN_OR_RETURN(adapters.unet, contents.unet.Take(unet_config, scale));
+  DPIPE_ASSIGN_OR_RETURN(adapters.text_encoder,
+                         contents.text_encoder.Take(text_config, /*scale=*/1));
   return adapters;
+}
+
+absl::StatusOr<LoraFormat> ParseLoraFormat(const std::string& name) {
+  if (name == "diffusers") return LoraFormat::kDiffusers;
+  if (name == "kohya") return LoraFormat::kKohya;
+  return absl::InvalidArgumentError(
+      absl::StrCat("adapters are named as diffusers or kohya does, not '", ShowText(name), "'"));
+}
+
+absl::Status SaveLora(const std::string& path, const NamedTensors& adapters, float scale,
+                      LoraFormat names, StoredFormat format) {
+  NamedTensors named;
+  for (const auto& [name, tensor] : adapters) {
+    absl::string_view layer = name;
+    const bool is_up = absl::ConsumeSuffix(&layer, nn::kLoraUp);
+    if (names == LoraFormat::kKohya) {
+      absl::ConsumeSuffix(&layer, nn::kLoraDown);
+      const std::string flat = KohyaLayer(layer);
+      named[flat + (is_up ? ".lora_up.weight" : ".lora_down.weight")] = tensor;
+      if (!is_up) continue;
+      const float alpha = scale * static_cast<float>(tensor.dim(1));
+      named[flat + ".alpha"] = Tensor::FromHost<float>(Device::Cpu(), Shape(), {alpha});
+      continue;
+    }
+    Tensor& stored = named[kUNetPrefix + name] = tensor;
+    if (!is_up || scale == 1) continue;
+    stored = tensor.Clone();
+    for (float& x : stored.span<float>()) x *= scale;
+  }
+  return SaveWeights(path, named, format);
 }
 
 }  // namespace dpipe::models

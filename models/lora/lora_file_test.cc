@@ -1,7 +1,13 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
+#include "absl/strings/str_cat.h"
+#include "core/base/file.h"
 #include "core/tensor/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -48,6 +54,9 @@ TEST(LoraFileTest, TheMetadatasScaleCounts) {
            "unet.rank_pattern": {}, "unet.use_dora": false, "unet.use_rslora": false})",
        2},
       {R"({"lora_alpha": 2.0, "r": 4})", 0.5f},
+      {R"({"unet.lora_alpha": 2, "unet.r": 3, "unet.rank_pattern": {"a": 4},
+           "unet.alpha_pattern": {"a": 16}})",
+       4},
       {R"({"text_encoder.lora_alpha": 8, "text_encoder.r": 4})", 1},
       {"{}", 1},
   };
@@ -67,14 +76,11 @@ TEST(LoraFileTest, MetadataThatCannotBeFollowedIsNamed) {
   const struct {
     const char *metadata, *message;
   } cases[] = {
-      {R"([1])", "lora_adapter_metadata is no JSON object"},
+      {R"([1])", "/with_metadata.safetensors: lora_adapter_metadata: expected a JSON object"},
       {R"({"unet.lora_alpha": 8})", "'lora_alpha' is 8 and 'r' is null"},
-      {R"({"unet.lora_alpha": 8, "unet.r": 0})", "'lora_alpha' is 8 and 'r' is 0"},
-      {R"({"unet.lora_alpha": "x", "unet.r": 4})", "'lora_alpha' is \"x\" and 'r' is 4"},
       {R"({"unet.lora_alpha": 8, "unet.r": 16})",
-       "a.lora_A.weight is [4, 3], but lora_adapter_metadata says that 'r' is 16"},
+       "lora_adapter_metadata says that the rank of a is 16, but its tensors are of rank 4"},
       {R"({"unet.use_dora": true})", "'use_dora' is true, which is not supported"},
-      {R"({"unet.alpha_pattern": {"a": 3}})", "'alpha_pattern' is {\"a\":3}"},
   };
   for (const auto& c : cases) {
     EXPECT_THAT(std::string(Load(FileWithMetadata(c.metadata)).status().message()),
@@ -133,6 +139,99 @@ TEST(LoraFileTest, AlphaMayBeAnInteger) {
   EXPECT_EQ(adapters->unet.at("a.lora_B.weight").data<float>()[0], 2);
 }
 
+// Names that other tools add: see models/lora/lora_names.h.
+TEST(LoraFileTest, WhatIsNotUsedIsSaidInOneLine) {
+  std::vector<Stored> tensors = {{"a.lora_A.default.weight", {1, 1}, {2}},
+                                 {"a.lora_B.default.weight", {1, 1}, {3}},
+                                 {"unet.of_another_model.lora_A.weight", {1, 1}, {1}}};
+  for (int i = 0; i < 9; ++i) {
+    tensors.push_back({absl::StrCat("bundle_emb.token", i, ".string_to_param.*"), {1}, {1}});
+  }
+  const std::string path = FileOf(tensors);
+  const auto adapters = Load(path);
+  ASSERT_TRUE(adapters.ok()) << adapters.status();
+  EXPECT_EQ(adapters->unet.size(), 2u);
+  EXPECT_EQ(adapters->unet.at("a.lora_B.weight").data<float>()[0], 3);
+  ASSERT_EQ(adapters->notes.size(), 1u);
+  EXPECT_EQ(adapters->notes[0],
+            path +
+                ": 10 of its 12 tensors are no adapters of this model's layers and are not used: "
+                "bundle_emb.token0.string_to_param.*, bundle_emb.token1.string_to_param.*, "
+                "bundle_emb.token2.string_to_param.*, bundle_emb.token3.string_to_param.*, "
+                "bundle_emb.token4.string_to_param.* and 5 more");
+}
+
+std::string EmptyFolder(const char* name) {
+  const std::string folder = TestFile(name);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+// Of PEFT's save_pretrained: a file, and beside it a configuration.
+TEST(LoraFileTest, PeftsConfigurationCounts) {
+  const std::string folder = EmptyFolder("/peft");
+  const std::string file = folder + "/adapter_model.safetensors";
+  std::filesystem::copy(FileOf({{"base_model.model.a.lora_A.weight", {1, 1}, {2}},
+                                {"base_model.model.a.lora_B.weight", {1, 1}, {3}},
+                                {"base_model.model.e.lora_A.weight", {1, 1}, {5}},
+                                {"base_model.model.e.lora_B.weight", {1, 1}, {7}}}),
+                        file);
+  EXPECT_EQ(*FindLoraFile(folder), file);
+  const auto without = Load(file);
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_EQ(without->text_encoder.at("text_model.e.lora_B.weight").data<float>()[0], 7);
+  ASSERT_EQ(without->notes.size(), 1u);
+  EXPECT_THAT(without->notes[0],
+              HasSubstr("its adapters count once, for want of an adapter_config.json beside it"));
+
+  const std::string config = folder + "/adapter_config.json";
+  ASSERT_TRUE(WriteFileAtomically(config, R"({"peft_type": "LORA", "r": 1, "lora_alpha": 4,
+                                              "alpha_pattern": {"^e": 3}})")
+                  .ok());
+  const auto with = Load(file);
+  ASSERT_TRUE(with.ok()) << with.status();
+  EXPECT_TRUE(with->notes.empty());
+  EXPECT_EQ(with->unet.at("a.lora_B.weight").data<float>()[0], 3 * 4);
+  EXPECT_EQ(with->text_encoder.at("text_model.e.lora_B.weight").data<float>()[0], 7 * 3);
+  // The name of the file does not matter where its tensors are PEFT's.
+  std::filesystem::rename(file, folder + "/cat.safetensors");
+  EXPECT_EQ(Load(folder + "/cat.safetensors")->unet.at("a.lora_B.weight").data<float>()[0], 12);
+  ASSERT_TRUE(WriteFileAtomically(config, R"({"peft_type": "LOHA"})").ok());
+  EXPECT_EQ(Load(folder + "/cat.safetensors").status().message(),
+            config +
+                ": 'peft_type' is \"LOHA\", which is not supported; merge the adapters into the "
+                "model with PEFT's merge_and_unload");
+}
+
+TEST(LoraFileTest, FoldersWithoutAFileSayWhatThereIs) {
+  const std::string folder = EmptyFolder("/none");
+  const std::string missing = absl::StrCat("there is no file of low-rank adapters ", folder, "/",
+                                           kLoraFile, " or ", folder, "/", kPeftLoraFile);
+  EXPECT_EQ(FindLoraFile(folder).status().message(), missing);
+  ASSERT_TRUE(WriteFileAtomically(folder + "/cat.safetensors", "x").ok());
+  ASSERT_TRUE(WriteFileAtomically(folder + "/adapter_model.bin", "x").ok());
+  EXPECT_EQ(FindLoraFile(folder).status().message(),
+            missing + "; name one of the files there: adapter_model.bin, cat.safetensors");
+  EXPECT_EQ(FindLoraFile(folder + "/no").status().message(),
+            "there is no file of low-rank adapters " + folder + "/no");
+}
+
+TEST(LoraFileTest, OtherFilesAreNamedForWhatTheyAre) {
+  const std::string path = TestFile("/lora.bin");
+  ASSERT_TRUE(WriteFileAtomically(path, "\x80\x02}q\x01X\x04").ok());
+  EXPECT_THAT(std::string(Load(path).status().message()),
+              HasSubstr(path + ": a Python pickle (an old PyTorch file, perhaps), not a "
+                               "safetensors file: convert it in Python: "));
+  ASSERT_TRUE(WriteFileAtomically(path, "").ok());
+  EXPECT_THAT(std::string(Load(path).status().message()),
+              HasSubstr(path + ": an empty file, not a safetensors file"));
+  const std::string pipe = TestFile("/pipe.safetensors");
+  unlink(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(std::string(Load(pipe).status().message()), HasSubstr("not a regular file"));
+}
+
 TEST(LoraFileTest, WhatIsWrongIsNamed) {
   const Stored down = {"unet.a.lora_A.weight", {1, 1}, {1}},
                up = {"unet.a.lora_B.weight", {1, 1}, {1}};
@@ -140,16 +239,24 @@ TEST(LoraFileTest, WhatIsWrongIsNamed) {
     std::vector<Stored> tensors;
     const char* message;
   } cases[] = {
-      {{{"unet.a.weight", {1}, {1}}}, "unet.a.weight is not a low-rank adapter"},
+      {{{"unet.a.weight", {1}, {1}}}, "unet.a.weight is a whole weight, not a low-rank adapter"},
+      {{down, up, {"text_encoder.e.bias", {1}, {1}}}, "text_encoder.e.bias is a whole weight"},
       {{{"unet.x.lora_A.weight", {1, 1}, {1}}},
-       "unet.x.lora_A.weight is for a layer that the U-Net does not have"},
-      {{{"text_encoder.x.lora_A.weight", {1, 1}, {1}}},
-       "for a layer that the text encoder does not have"},
+       "none of its 1 tensors is an adapter of this model\n  expected: names like "
+       "unet.LAYER.lora_A.weight or lora_unet_LAYER.lora_down.weight, with this model's layers\n  "
+       "there are: unet.x.lora_A.weight"},
+      {{{"text_encoder.a.lora_A.weight", {1, 1}, {1}}}, "none of its 1 tensors is an adapter"},
+      {{}, "holds no tensors"},
+      {{{"unet.a.lora_A.weight", {1, 1}, {NAN}}, up}, "unet.a.lora_A.weight holds nan (element 0)"},
+      {{down, {"unet.a.lora_B.weight", {1, 1}, {-INFINITY}}},
+       "unet.a.lora_B.weight holds -inf (element 0): these weights are damaged"},
+      {{down, {"unet.a.lora_B.weight", {1, 1}, {1e30f}}, {"unet.a.alpha", {}, {1e30f}}},
+       "a.lora_B.weight holds inf"},
       {{{"unet.a.lora_A.weight", {1}, {1}}}, "is [1], expected a matrix or a convolution"},
       {{down, up, {"lora_unet_a.lora_up.weight", {1, 1}, {1}}}, "is there a second time"},
       {{{"unet.a.alpha", {}, {1}}}, "there is an alpha of a, but no a.lora_B.weight"},
       {{down, up, {"unet.a.alpha", {2}, {1, 1}}}, "unet.a.alpha is not a finite number"},
-      {{down, up, {"unet.a.alpha", {}, {INFINITY}}}, "unet.a.alpha is not a finite number"},
+      {{down, up, {"unet.a.alpha", {}, {INFINITY}}}, "unet.a.alpha holds inf"},
       {{{"lora_unet_a.hada_w1_a", {1, 1}, {1}}}, "is of LoHa, which is not supported"},
       {{{"unet.a.lora_magnitude_vector", {1}, {1}}}, "is of DoRA, which is not supported"},
   };

@@ -6,10 +6,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "core/base/text/show.h"
 #include "models/lora/lora.h"
 
 namespace dpipe::models {
 namespace {
+
+using Component = LoraName::Component;
+
+constexpr char kPeftPrefix[] = "base_model.model.";
+constexpr char kKohyaUNet[] = "lora_unet_";
 
 constexpr struct {
   const char* suffix;
@@ -30,24 +36,38 @@ constexpr struct {
 };
 
 constexpr struct {
-  const char *prefix, *replacement;
-  bool of_text_encoder, flat;
+  const char* prefix;
+  Component component;
+  bool flat;
 } kPrefixes[] = {
-    {"unet.", "", false, false},     {"text_encoder.", "", true, false},
-    {"lora_unet_", "", false, true}, {"lora_te_", "", true, true},
-    {"lora_te1_", "", true, true},
+    {kPeftPrefix, Component::kEither, false},
+    {"_orig_mod.", Component::kEither, false},
+    {"module.", Component::kEither, false},
+    {"unet.", Component::kUNet, false},
+    {"text_encoder.", Component::kTextEncoder, false},
+    {kKohyaUNet, Component::kUNet, true},
+    {"lora_te_", Component::kTextEncoder, true},
+    {"lora_te1_", Component::kTextEncoder, true},
+    {"lycoris_", Component::kEither, true},
 };
 
-// Parts of names of other methods, and what those are.
+// Parts of names of other methods, and what those are; $ is a name's end.
 constexpr struct {
   const char *part, *method;
 } kOtherMethods[] = {
-    {".hada_w", "LoHa"},
-    {".lokr_w", "LoKr"},
+    {".hada_", "LoHa"},
+    {".lokr_", "LoKr"},
     {".dora_scale", "DoRA"},
     {".lora_magnitude_vector", "DoRA"},
     {".lora_mid.", "LoCon with Tucker decomposition"},
     {".lora_B.bias", "LoRA with biases"},
+    {".lora_up.bias", "LoRA with biases"},
+    {".lora_embedding_", "LoRA of embeddings"},
+    {".oft_", "OFT"},
+    {".diff$", "LyCORIS with whole weights"},
+    {".diff_b$", "LyCORIS with whole weights"},
+    {".w_norm", "LyCORIS with norms"},
+    {".b_norm", "LyCORIS with norms"},
     {"text_encoder_2.", "LoRA for Stable Diffusion XL"},
     {"lora_te2_", "LoRA for Stable Diffusion XL"},
 };
@@ -62,6 +82,8 @@ constexpr struct {
     {".to_out", ".to_out.0", ".out_proj"},
 };
 
+constexpr char kTextModel[] = "text_model.";
+
 std::string WithoutProcessor(absl::string_view layer, bool of_text_encoder) {
   for (const auto& known : kProcessorLayers) {
     if (absl::ConsumeSuffix(&layer, known.processor)) {
@@ -71,42 +93,72 @@ std::string WithoutProcessor(absl::string_view layer, bool of_text_encoder) {
   return std::string(layer);
 }
 
-constexpr char kTextModel[] = "text_model.";
+// LAYER.lora_A.NAME.weight -> LAYER.lora_A.weight.
+std::string WithoutAdapterName(absl::string_view name) {
+  absl::string_view rest = name;
+  if (!absl::ConsumeSuffix(&rest, ".weight")) return std::string(name);
+  const size_t dot = rest.rfind('.');
+  if (dot == absl::string_view::npos) return std::string(name);
+  rest = rest.substr(0, dot);
+  for (const char* part : {".lora_A", ".lora_B"}) {
+    if (absl::EndsWith(rest, part)) return absl::StrCat(rest, ".weight");
+  }
+  return std::string(name);
+}
+
+std::string Flat(absl::string_view layer) { return absl::StrReplaceAll(layer, {{".", "_"}}); }
+
+// Takes prefixes off the front, and notes what they say.
+void ConsumePrefixes(absl::string_view* name, LoraName* parsed) {
+  for (bool found = true; found && !parsed->flat;) {
+    found = false;
+    for (const auto& known : kPrefixes) {
+      if (!absl::ConsumePrefix(name, known.prefix)) continue;
+      found = true;
+      if (known.component != Component::kEither) parsed->component = known.component;
+      parsed->flat = known.flat;
+      break;
+    }
+  }
+}
 
 }  // namespace
 
-absl::StatusOr<LoraName> ParseLoraName(absl::string_view name) {
+absl::StatusOr<std::optional<LoraName>> ParseLoraName(absl::string_view name) {
+  const std::string with_end = absl::StrCat(name, "$");
   for (const auto& other : kOtherMethods) {
-    if (!absl::StrContains(name, other.part)) continue;
+    if (!absl::StrContains(with_end, other.part)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(name, " is of ", other.method, ", which is not supported, only LoRA is"));
+        absl::StrCat(ShowText(name), " is of ", other.method,
+                     ", which is not supported, only LoRA is; merge the adapters into the model "
+                     "with the tool that made them"));
   }
   LoraName parsed;
-  absl::string_view layer = name;
-  for (const auto& known : kPrefixes) {
-    if (!absl::ConsumePrefix(&layer, known.prefix)) continue;
-    parsed.of_text_encoder = known.of_text_encoder;
-    parsed.flat = known.flat;
-    break;
-  }
+  const std::string plain = WithoutAdapterName(name);
+  absl::string_view layer = plain;
+  ConsumePrefixes(&layer, &parsed);
   for (const auto& known : kSuffixes) {
     if (!absl::ConsumeSuffix(&layer, known.suffix) || layer.empty()) continue;
     parsed.part = known.part;
     parsed.layer = absl::StrReplaceAll(layer, {{".processor.", "."}});
     if (known.suffix[0] == '_') {
-      parsed.layer = WithoutProcessor(parsed.layer, parsed.of_text_encoder);
+      parsed.layer = WithoutProcessor(parsed.layer, parsed.component == Component::kTextEncoder);
     }
     return parsed;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      name, " is not a low-rank adapter of a U-Net or text encoder (unet.*", nn::kLoraDown,
-      ", unet.*", nn::kLoraUp, ", or the names of diffusers and kohya-ss)"));
+  return std::nullopt;
+}
+
+bool IsPeftName(absl::string_view name) { return absl::StartsWith(name, kPeftPrefix); }
+
+absl::string_view WithoutLoraPrefixes(absl::string_view name) {
+  LoraName ignored;
+  ConsumePrefixes(&name, &ignored);
+  return name;
 }
 
 AdaptableLayers::AdaptableLayers(std::set<std::string> layers) : layers_(std::move(layers)) {
-  for (const std::string& layer : layers_) {
-    by_flat_name_[absl::StrReplaceAll(layer, {{".", "_"}})] = layer;
-  }
+  for (const std::string& layer : layers_) by_flat_name_[Flat(layer)] = layer;
 }
 
 AdaptableLayers::AdaptableLayers(const nn::Program& program)
@@ -122,13 +174,23 @@ AdaptableLayers::AdaptableLayers(const nn::Program& program)
       }()) {}
 
 std::string AdaptableLayers::Find(const LoraName& name) const {
-  if (name.flat) {
-    const auto found = by_flat_name_.find(name.layer);
-    return found == by_flat_name_.end() ? "" : found->second;
+  for (const char* before : {"", kTextModel}) {
+    const std::string layer = absl::StrCat(before, name.layer);
+    if (name.flat) {
+      const auto found = by_flat_name_.find(Flat(layer));
+      if (found != by_flat_name_.end()) return found->second;
+    } else if (layers_.count(layer) > 0) {
+      return layer;
+    }
   }
-  if (layers_.count(name.layer) > 0) return name.layer;
-  const std::string inner = absl::StrCat(kTextModel, name.layer);
-  return name.of_text_encoder && layers_.count(inner) > 0 ? inner : "";
+  return "";
 }
+
+bool AdaptableLayers::HasParameter(absl::string_view name) const {
+  if (!absl::ConsumeSuffix(&name, ".weight") && !absl::ConsumeSuffix(&name, ".bias")) return false;
+  return !Find({Component::kEither, LoraPart::kDown, std::string(name)}).empty();
+}
+
+std::string KohyaLayer(absl::string_view layer) { return absl::StrCat(kKohyaUNet, Flat(layer)); }
 
 }  // namespace dpipe::models

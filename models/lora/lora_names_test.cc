@@ -9,30 +9,57 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(LoraNamesTest, NamesOfPeftDiffusersAndKohya) {
+  using Component = LoraName::Component;
   const struct {
     const char* name;
-    bool of_text_encoder;
+    Component component;
     LoraPart part;
     const char* layer;
   } cases[] = {
-      {"unet.mid.attn1.to_q.lora_A.weight", false, LoraPart::kDown, "mid.attn1.to_q"},
-      {"mid.attn1.to_out.0.lora_B.weight", false, LoraPart::kUp, "mid.attn1.to_out.0"},
-      {"unet.mid.attn1.to_out.0.lora.down.weight", false, LoraPart::kDown, "mid.attn1.to_out.0"},
-      {"unet.mid.attn1.to_k.lora.up.weight", false, LoraPart::kUp, "mid.attn1.to_k"},
-      {"unet.mid.attn1.processor.to_out_lora.up.weight", false, LoraPart::kUp,
+      {"unet.mid.attn1.to_q.lora_A.weight", Component::kUNet, LoraPart::kDown, "mid.attn1.to_q"},
+      {"mid.attn1.to_out.0.lora_B.weight", Component::kEither, LoraPart::kUp, "mid.attn1.to_out.0"},
+      {"base_model.model.mid.attn1.to_q.lora_B.weight", Component::kEither, LoraPart::kUp,
+       "mid.attn1.to_q"},
+      {"unet.base_model.model.mid.attn1.to_q.lora_A.weight", Component::kUNet, LoraPart::kDown,
+       "mid.attn1.to_q"},
+      {"unet.mid.attn1.to_q.lora_A.default.weight", Component::kUNet, LoraPart::kDown,
+       "mid.attn1.to_q"},
+      {"module._orig_mod.mid.attn1.to_q.lora_B.my_cat.weight", Component::kEither, LoraPart::kUp,
+       "mid.attn1.to_q"},
+      {"unet.mid.attn1.to_out.0.lora.down.weight", Component::kUNet, LoraPart::kDown,
        "mid.attn1.to_out.0"},
-      {"mid.attn2.processor.to_v_lora.down.weight", false, LoraPart::kDown, "mid.attn2.to_v"},
-      {"unet.mid.attn1.to_q.alpha", false, LoraPart::kAlpha, "mid.attn1.to_q"},
-      {"lora_unet_mid_attn1_to_q.lora_down.weight", false, LoraPart::kDown, "mid.attn1.to_q"},
-      {"lora_unet_mid_attn1_to_out_0.alpha", false, LoraPart::kAlpha, "mid.attn1.to_out.0"},
-      {"text_encoder.text_model.l.0.q_proj.lora_linear_layer.up.weight", true, LoraPart::kUp,
+      {"unet.mid.attn1.to_k.lora.up.weight", Component::kUNet, LoraPart::kUp, "mid.attn1.to_k"},
+      {"unet.mid.attn1.processor.to_out_lora.up.weight", Component::kUNet, LoraPart::kUp,
+       "mid.attn1.to_out.0"},
+      {"mid.attn2.processor.to_v_lora.down.weight", Component::kEither, LoraPart::kDown,
+       "mid.attn2.to_v"},
+      {"unet.mid.attn1.to_q.alpha", Component::kUNet, LoraPart::kAlpha, "mid.attn1.to_q"},
+      {"lora_unet_mid_attn1_to_q.lora_down.weight", Component::kUNet, LoraPart::kDown,
+       "mid.attn1.to_q"},
+      {"lora_unet_mid_attn1_to_out_0.alpha", Component::kUNet, LoraPart::kAlpha,
+       "mid.attn1.to_out.0"},
+      {"lycoris_mid_attn1_to_out_0.lora_up.weight", Component::kEither, LoraPart::kUp,
+       "mid.attn1.to_out.0"},
+      {"text_encoder.text_model.l.0.q_proj.lora_linear_layer.up.weight", Component::kTextEncoder,
+       LoraPart::kUp, "text_model.l.0.q_proj"},
+      {"text_encoder.text_model.l.0.to_out_lora.down.weight", Component::kTextEncoder,
+       LoraPart::kDown, "text_model.l.0.out_proj"},
+      {"text_encoder.l.0.q_proj.lora_A.weight", Component::kTextEncoder, LoraPart::kDown,
        "text_model.l.0.q_proj"},
-      {"text_encoder.text_model.l.0.to_out_lora.down.weight", true, LoraPart::kDown,
+      {"base_model.model.text_model.l.0.q_proj.lora_A.weight", Component::kEither, LoraPart::kDown,
+       "text_model.l.0.q_proj"},
+      {"base_model.model.l.0.q_proj.lora_A.weight", Component::kEither, LoraPart::kDown,
+       "text_model.l.0.q_proj"},
+      {"lora_te_text_model_l_0_q_proj.lora_up.weight", Component::kTextEncoder, LoraPart::kUp,
+       "text_model.l.0.q_proj"},
+      {"lora_te_l_0_q_proj.lora_up.weight", Component::kTextEncoder, LoraPart::kUp,
+       "text_model.l.0.q_proj"},
+      {"lora_te1_l_0_q_proj.lora_down.weight", Component::kTextEncoder, LoraPart::kDown,
+       "text_model.l.0.q_proj"},
+      {"lora_te1_text_model_l_0_out_proj.alpha", Component::kTextEncoder, LoraPart::kAlpha,
        "text_model.l.0.out_proj"},
-      {"text_encoder.l.0.q_proj.lora_A.weight", true, LoraPart::kDown, "text_model.l.0.q_proj"},
-      {"lora_te_text_model_l_0_q_proj.lora_up.weight", true, LoraPart::kUp,
+      {"lycoris_text_model_l_0_q_proj.alpha", Component::kEither, LoraPart::kAlpha,
        "text_model.l.0.q_proj"},
-      {"lora_te1_text_model_l_0_out_proj.alpha", true, LoraPart::kAlpha, "text_model.l.0.out_proj"},
   };
   const AdaptableLayers unet(std::set<std::string>{"mid.attn1.to_q", "mid.attn1.to_k",
                                                    "mid.attn1.to_out.0", "mid.attn2.to_v"});
@@ -41,10 +68,12 @@ TEST(LoraNamesTest, NamesOfPeftDiffusersAndKohya) {
   for (const auto& c : cases) {
     const auto parsed = ParseLoraName(c.name);
     ASSERT_TRUE(parsed.ok()) << parsed.status();
-    EXPECT_EQ(parsed->of_text_encoder, c.of_text_encoder) << c.name;
-    EXPECT_EQ(parsed->part, c.part) << c.name;
-    EXPECT_EQ((c.of_text_encoder ? text_encoder : unet).Find(*parsed), c.layer) << c.name;
-    EXPECT_EQ((c.of_text_encoder ? unet : text_encoder).Find(*parsed), "") << c.name;
+    ASSERT_TRUE(parsed->has_value()) << c.name;
+    EXPECT_EQ((*parsed)->component, c.component) << c.name;
+    EXPECT_EQ((*parsed)->part, c.part) << c.name;
+    const bool of_text_encoder = std::string(c.layer).find("text_model") == 0;
+    EXPECT_EQ((of_text_encoder ? text_encoder : unet).Find(**parsed), c.layer) << c.name;
+    EXPECT_EQ((of_text_encoder ? unet : text_encoder).Find(**parsed), "") << c.name;
   }
 }
 
@@ -52,18 +81,46 @@ TEST(LoraNamesTest, OtherMethodsAreNamed) {
   const struct {
     const char *name, *message;
   } cases[] = {
-      {"unet.conv_in.weight", "is not a low-rank adapter of a U-Net or text encoder"},
-      {".lora_A.weight", "is not a low-rank adapter"},
-      {"", "is not a low-rank adapter"},
       {"lora_unet_a.hada_w1_a", "is of LoHa"},
       {"lora_unet_a.lokr_w1", "is of LoKr"},
       {"lora_unet_a.dora_scale", "is of DoRA"},
+      {"base_model.model.a.lora_magnitude_vector.weight", "is of DoRA"},
       {"lora_unet_a.lora_mid.weight", "is of LoCon with Tucker decomposition"},
+      {"lora_unet_a.diff", "is of LyCORIS with whole weights"},
+      {"lora_unet_a.diff_b", "is of LyCORIS with whole weights"},
+      {"lora_unet_a.w_norm", "is of LyCORIS with norms"},
+      {"lycoris_a.oft_blocks", "is of OFT"},
+      {"base_model.model.a.lora_embedding_A", "is of LoRA of embeddings"},
+      {"unet.a.lora_B.bias", "is of LoRA with biases"},
       {"lora_te2_text_model_a.lora_up.weight", "is of LoRA for Stable Diffusion XL"},
   };
   for (const auto& c : cases) {
     EXPECT_THAT(std::string(ParseLoraName(c.name).status().message()), HasSubstr(c.message));
   }
+}
+
+TEST(LoraNamesTest, OtherNamesAreNone) {
+  for (const char* name :
+       {"", ".lora_A.weight", "unet.conv_in.weight", "bundle_emb.cat.string_to_param.*",
+        "emb_params", "model.diffusion_model.input_blocks.0.0.weight", "unet.lora_A",
+        "lora_unet_.lora_up.weight"}) {
+    const auto parsed = ParseLoraName(name);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_FALSE(parsed->has_value()) << name;
+  }
+}
+
+TEST(LoraNamesTest, WholeWeightsAreTold) {
+  const AdaptableLayers text_encoder(std::set<std::string>{"text_model.e.0.fc1"});
+  for (const char* name : {"text_encoder.text_model.e.0.fc1.weight", "text_model.e.0.fc1.bias",
+                           "base_model.model.e.0.fc1.weight"}) {
+    EXPECT_TRUE(text_encoder.HasParameter(WithoutLoraPrefixes(name))) << name;
+  }
+  for (const char* name : {"e.0.fc1", "e.1.fc1.weight", "e.0.fc1.base_layer.weight", "weight"}) {
+    EXPECT_FALSE(text_encoder.HasParameter(WithoutLoraPrefixes(name))) << name;
+  }
+  EXPECT_EQ(KohyaLayer("mid_block.attentions.0.to_out.0"),
+            "lora_unet_mid_block_attentions_0_to_out_0");
 }
 
 }  // namespace

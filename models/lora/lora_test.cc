@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 #include "core/base/philox.h"
 #include "core/nn/execution.h"
@@ -160,22 +161,48 @@ TEST(LoraFileTest, RoundTrip) {
   const NamedTensors adapters =
       SplitLora(RandomValues(MakeUNet({4, 0.5f}), /*with_ups=*/true)).adapters;
   const std::string path = TestFile("/lora.safetensors");
-  ASSERT_TRUE(SaveLora(path, adapters, 0.5f, StoredFormat::kFp32).ok());
   LoraTargets targets;
   targets.unet = AdaptableLayers(MakeUNet({4, 0.5f}));
-  const auto same = LoadLora(path, 0.5f, targets);
-  ASSERT_TRUE(same.ok()) << same.status();
-  ASSERT_EQ(same->unet.size(), adapters.size());
-  for (const auto& [name, tensor] : adapters) {
-    EXPECT_EQ(tensor.shape(), same->unet.at(name).shape());
-    for (int64_t i = 0; i < tensor.num_elements(); ++i) {
-      ASSERT_EQ(tensor.data<float>()[i], same->unet.at(name).data<float>()[i]) << name;
+  for (const LoraFormat format : {LoraFormat::kDiffusers, LoraFormat::kKohya}) {
+    ASSERT_TRUE(SaveLora(path, adapters, 0.5f, format, StoredFormat::kFp32).ok());
+    const auto same = LoadLora(path, 0.5f, targets);
+    ASSERT_TRUE(same.ok()) << same.status();
+    EXPECT_TRUE(same->notes.empty());
+    ASSERT_EQ(same->unet.size(), adapters.size());
+    for (const auto& [name, tensor] : adapters) {
+      EXPECT_EQ(tensor.shape(), same->unet.at(name).shape());
+      for (int64_t i = 0; i < tensor.num_elements(); ++i) {
+        ASSERT_EQ(tensor.data<float>()[i], same->unet.at(name).data<float>()[i]) << name;
+      }
     }
+    // What others read has the scale in it.
+    const NamedTensors others = LoadLora(path, 1, targets)->unet;
+    const std::string up = "mid_block.attentions.0.transformer_blocks.0.attn1.to_q.lora_B.weight";
+    EXPECT_EQ(others.at(up).data<float>()[0], 0.5f * adapters.at(up).data<float>()[0]);
   }
-  // What others read has the scale in it.
-  const NamedTensors others = LoadLora(path, 1, targets)->unet;
-  const std::string up = "mid_block.attentions.0.transformer_blocks.0.attn1.to_q.lora_B.weight";
-  EXPECT_EQ(others.at(up).data<float>()[0], 0.5f * adapters.at(up).data<float>()[0]);
+}
+
+// kohya.safetensors is what kohya-ss's tools call the layers (testdata/make_goldens.py).
+TEST(LoraFileTest, KohyasNames) {
+  const std::string up = "mid_block.attentions.0.transformer_blocks.0.attn1.to_out.0";
+  NamedTensors adapters;
+  adapters[up + nn::kLoraDown] = Tensor::Zeros(Device::Cpu(), {2, 96}, DType::kF32);
+  adapters[up + nn::kLoraUp] = Tensor::Zeros(Device::Cpu(), {96, 2}, DType::kF32);
+  const std::string path = TestFile("/kohya.safetensors");
+  ASSERT_TRUE(SaveLora(path, adapters, 1.5f, LoraFormat::kKohya, StoredFormat::kFp16).ok());
+  const auto written = SafetensorsFile::Open(path);
+  const auto golden = SafetensorsFile::Open("models/lora/testdata/kohya.safetensors");
+  ASSERT_TRUE(written.ok()) << written.status();
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  EXPECT_EQ(written->tensors().size(), 3u);
+  for (const SafetensorsView& view : written->tensors()) {
+    const SafetensorsView* same = golden->Find(view.name);
+    ASSERT_NE(same, nullptr) << view.name;
+    EXPECT_EQ(view.shape, same->shape) << view.name;
+  }
+  const auto alpha = written->Find(KohyaLayer(up) + ".alpha");
+  ASSERT_NE(alpha, nullptr);
+  EXPECT_EQ(ToFp32(*alpha, Device::Cpu())->data<float>()[0], 3.0f);
 }
 
 Tensor Numbers(const Shape& shape) {
@@ -212,6 +239,48 @@ TEST(MergeLoraTest, Convolutions) {
       }
     }
   }
+}
+
+// Against the definition in double, in pieces of 256 rows and less.
+TEST(MergeLoraTest, EqualsTheDefinition) {
+  constexpr int64_t kOut = 600, kIn = 70, kRank = 33;
+  constexpr float kScale = 0.7f;
+  NamedTensors base, adapters;
+  const auto random = [](const Shape& shape, uint64_t key) {
+    Tensor tensor = Tensor::Empty(Device::Cpu(), shape, DType::kF32);
+    RandomStream stream(11, key, 0, RandomPurpose::kTest);
+    for (float& x : tensor.span<float>()) x = stream.NextNormal();
+    return tensor;
+  };
+  const Tensor weight = base["a.weight"] = random({kOut, kIn}, 1);
+  const Tensor other = base["b.weight"] = random({2, 2}, 4);
+  const Tensor up = adapters["a.lora_B.weight"] = random({kOut, kRank}, 2);
+  const Tensor down = adapters["a.lora_A.weight"] = random({kRank, kIn}, 3);
+  const Tensor before = weight.Clone();
+  const auto merged = MergeLora(base, adapters, kScale);
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  for (int64_t o = 0; o < kOut; ++o) {
+    for (int64_t i = 0; i < kIn; ++i) {
+      double sum = 0, size = 0;
+      for (int64_t r = 0; r < kRank; ++r) {
+        const double term =
+            double{up.data<float>()[o * kRank + r]} * down.data<float>()[r * kIn + i];
+        sum += term, size += std::fabs(term);
+      }
+      const double expected = before.data<float>()[o * kIn + i] + kScale * sum;
+      // Rounding: of the scaled up part, of each of the products' sums, and of the result.
+      const double bound = (kRank + 3) * 0x1p-24 * (kScale * size + std::fabs(expected));
+      ASSERT_NEAR(merged->at("a.weight").data<float>()[o * kIn + i], expected, bound);
+    }
+  }
+  // The base is as it was, and shared where nothing adapts it.
+  EXPECT_EQ(std::memcmp(weight.raw_data(), before.raw_data(), weight.size_bytes()), 0);
+  EXPECT_EQ(merged->at("b.weight").raw_data(), other.raw_data());
+  // The same in place.
+  ASSERT_TRUE(MergeLoraInto(adapters, kScale, &base).ok());
+  EXPECT_EQ(base.at("a.weight").raw_data(), weight.raw_data());
+  EXPECT_EQ(std::memcmp(weight.raw_data(), merged->at("a.weight").raw_data(), weight.size_bytes()),
+            0);
 }
 
 TEST(MergeLoraTest, ConvolutionsOfOtherKernelsDoNotFit) {

@@ -1,21 +1,28 @@
-// Models with files of low-rank adapters, of which some are diffusers' goldens
-// (models/lora/testdata/make_goldens.py).
+// Models with files of low-rank adapters, of which some are goldens of diffusers and PEFT
+// (models/lora/testdata/make_goldens.py, make_peft_goldens.py).
 #include <filesystem>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
 #include "core/nn/inference.h"
+#include "core/tensor/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/lora/lora.h"
 #include "models/stable_diffusion/stable_diffusion.h"
+#include "models/stable_diffusion/trainable.h"
 #include "models/testdata/golden_check.h"
 #include "models/unet/unet.h"
 
 namespace dpipe::models {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 namespace fs = std::filesystem;
 
 constexpr char kTinySd[] = "data/tiny_sd";
@@ -57,7 +64,7 @@ Outputs Compute(const StableDiffusion& model, const Goldens& goldens) {
   EXPECT_TRUE(parameters.Load(*weights).ok());
   return {Run(*unet, parameters,
               {{"noisy_latents", goldens.Get("latents")},
-               {"timesteps", goldens.Get("timesteps")},
+               {"timesteps", goldens.GetAsFloats("timesteps")},
                {"context", goldens.Get("context")}}),
           Run(model.model().component(kTextEncoder).program,
               *model.frozen_parameters()[kTextEncoder], {{"ids", goldens.Get("ids")}})};
@@ -79,6 +86,23 @@ TEST(AdaptersGoldenTest, FilesOfAllNamesComputeWhatDiffusersComputes) {
     EXPECT_GT(RelativeError(plain.prediction, prediction), 5e-3);
     EXPECT_EQ(RelativeError(plain.states, states) > 0.1, format != "attention_processors");
   }
+}
+
+// Folders of save_pretrained, with patterns of ranks and alphas and rank-stabilised scales.
+TEST(AdaptersGoldenTest, FoldersOfPeftComputeWhatPeftComputes) {
+  const Goldens inputs("models/lora/testdata/goldens.safetensors", Device::Cpu());
+  const Goldens goldens("models/lora/testdata/peft_goldens.safetensors", Device::Cpu());
+  const Outputs plain = Compute(*Load(kTinySd), inputs);
+  const auto unet = Load(kTinySd, "models/lora/testdata/peft_unet");
+  const auto text_encoder = Load(kTinySd, "models/lora/testdata/peft_text_encoder");
+  ASSERT_NE(unet, nullptr);
+  ASSERT_NE(text_encoder, nullptr);
+  EXPECT_TRUE(unet->notes().empty());
+  const Tensor prediction = goldens.Get("prediction"), states = goldens.Get("states");
+  EXPECT_LT(RelativeError(Compute(*unet, inputs).prediction, prediction), 5e-6);
+  EXPECT_LT(RelativeError(Compute(*text_encoder, inputs).states, states), 5e-6);
+  EXPECT_GT(RelativeError(plain.prediction, prediction), 5e-3);
+  EXPECT_GT(RelativeError(plain.states, states), 0.05);
 }
 
 TEST(AdaptersTest, CountByTheirScale) {
@@ -133,6 +157,78 @@ TEST(AdaptersTest, AFolderWithAFileWillDoAndAMissingFileIsNamed) {
   options.adapters_file = "/no/lora.safetensors";
   EXPECT_EQ(StableDiffusion::Load(kTinySd, options).status().message(),
             "there is no file of low-rank adapters /no/lora.safetensors");
+}
+
+std::string FolderWithAdapters(const std::string& name, const std::string& file) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/", name);
+  fs::remove_all(folder);
+  fs::copy(kTinySd, folder, fs::copy_options::recursive);
+  fs::copy(file, absl::StrCat(folder, "/", kLoraFile));
+  return folder;
+}
+
+// Full training begins with a folder's own adapters in the weights, and says so.
+TEST(AdaptersTest, TrainingSaysWhatItMerges) {
+  using Start = TrainableModel::Start;
+  const std::string folder = FolderWithAdapters("own_adapters", GoldenFile("peft"));
+  const auto model = TrainableStableDiffusion::Load(folder, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::string merged = absl::StrCat(" with the adapters merged of ", folder, "/", kLoraFile);
+  EXPECT_THAT((*model)->DescribeStart(Start::kFolder, 1), HasSubstr(merged));
+  EXPECT_THAT((*model)->DescribeFrozen(), HasSubstr("text_encoder from " + folder + merged));
+  EXPECT_THAT((*model)->notes(Start::kFolder), IsEmpty());
+  const auto plain = TrainableStableDiffusion::Load(kTinySd, {});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_THAT((*plain)->DescribeFrozen(), Not(HasSubstr("adapters")));
+}
+
+TEST(AdaptersTest, UnusedTensorsAndWrappersAreNotes) {
+  const std::string folder = FolderWithAdapters("notes", GoldenFile("peft"));
+  const std::string unet_path = absl::StrCat(folder, "/unet/", kDiffusersWeights);
+  for (const auto& [path, prefix, extra] :
+       {std::make_tuple(unet_path, "_orig_mod.", false),
+        std::make_tuple(absl::StrCat(folder, "/", kLoraFile), "", true)}) {
+    const auto file = SafetensorsFile::Open(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    std::vector<SafetensorsView> views = file->tensors();
+    for (SafetensorsView& view : views) view.name = prefix + view.name;
+    if (extra) views.push_back({"bundle_emb.cat.name", "F32", {1}, "1234"});
+    ASSERT_TRUE(WriteSafetensors(path, views).ok());
+  }
+  const auto model = Load(folder);
+  ASSERT_NE(model, nullptr);
+  EXPECT_THAT(
+      model->notes(),
+      ElementsAre(AllOf(HasSubstr("1 of its 35 tensors are no adapters"),
+                        HasSubstr("not used: bundle_emb.cat.name")),
+                  unet_path + ": every name begins with '_orig_mod.', which torch.compile or "
+                              "DataParallel put there; it is left away"));
+  EXPECT_TRUE(model->LoadUNet().ok());
+}
+
+// Adapters that are trained are written by the names that were asked for, and read back.
+TEST(AdaptersTest, TrainedOnesAreSavedWithKohyasNames) {
+  StableDiffusionOptions options;
+  options.lora = {2, 0.5f};
+  options.lora_format = LoraFormat::kKohya;
+  const auto model = StableDiffusion::Load(kTinySd, options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  auto weights = (*model)->LoadUNet();
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  const std::string up = "mid_block.attentions.0.transformer_blocks.0.attn1.to_q.lora_B.weight";
+  for (float& x : weights->at(up).span<float>()) x = 0.25f;
+  const std::string saved = ::testing::TempDir() + "/saved_as_kohya";
+  ASSERT_TRUE((*model)->Save(saved, *weights).ok());
+  const auto file = SafetensorsFile::Open(absl::StrCat(saved, "/", kLoraFile));
+  ASSERT_TRUE(file.ok()) << file.status();
+  for (const SafetensorsView& view : file->tensors()) {
+    EXPECT_EQ(view.name.find("lora_unet_"), 0u) << view.name;
+  }
+  const auto again = StableDiffusion::Load(saved, options);
+  ASSERT_TRUE(again.ok()) << again.status();
+  const auto same = (*again)->LoadUNet();
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ(same->at(up).data<float>()[0], 0.25f);
 }
 
 }  // namespace

@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/text/json.h"
 #include "models/config/model_index.h"
 #include "models/lora/lora.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 #include "models/vae/vae.h"
 #include "models/weights/copy_component.h"
-#include "nlohmann/json.hpp"
 
 namespace dpipe::models {
 
@@ -88,11 +88,13 @@ absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_un
   DPIPE_RETURN_IF_ERROR(CopyComponents(folder, with_unet_weights));
   DPIPE_RETURN_IF_ERROR(SaveScheduler(folder));
   if (unet_config_.further_input != FurtherInput::kNone) {
-    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(folder_ + "/unet/config.json"));
-    nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
+    const std::string path = folder_ + "/unet/config.json";
+    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+    DPIPE_ASSIGN_OR_RETURN(auto json, ParseJsonObject<nlohmann::ordered_json>(text, path));
     json["in_channels"] = unet_config_.in_channels;
     json[kFurtherInputKey] = FurtherInputName(unet_config_.further_input);
-    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/unet/config.json", json.dump(2) + "\n"));
+    DPIPE_RETURN_IF_ERROR(
+        WriteFileAtomically(folder + "/unet/config.json", JsonText(json, /*indent=*/2) + "\n"));
   }
   if (frozen_is_random_ || text_encoder_is_adapted_) {
     DPIPE_RETURN_IF_ERROR(SaveTextEncoder(folder, format));
@@ -107,8 +109,8 @@ absl::Status StableDiffusion::Save(const std::string& folder,
   const bool keeps_unet = lora_.rank > 0 && has_unet_weights();
   DPIPE_RETURN_IF_ERROR(SaveOthers(folder, /*with_unet_weights=*/keeps_unet, format));
   if (lora_.rank > 0) {
-    DPIPE_RETURN_IF_ERROR(
-        SaveLora(absl::StrCat(folder, "/", kLoraFile), split.adapters, lora_.scale, format));
+    DPIPE_RETURN_IF_ERROR(SaveLora(absl::StrCat(folder, "/", kLoraFile), split.adapters,
+                                   lora_.scale, lora_format_, format));
   }
   if (keeps_unet) return absl::OkStatus();
   return SaveWeights(absl::StrCat(folder, "/unet/", kDiffusersWeights), split.base, format);

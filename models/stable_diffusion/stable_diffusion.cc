@@ -1,5 +1,6 @@
 #include "models/stable_diffusion/stable_diffusion.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
+#include "core/base/text/show.h"
 #include "data/buckets.h"
 #include "models/clip_text/clip_text.h"
 #include "models/config/model_index.h"
@@ -57,24 +59,46 @@ NamedTensors RandomAdapters(const nn::Program& program, uint64_t seed) {
   return adapters;
 }
 
+// That model_index.json describes a model that is supported, before its parts are read: those of
+// other models are similar enough to be read as something that they are not.
+absl::Status CheckIndex(const std::string& folder) {
+  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ReadModelIndex(folder));
+  const std::vector<std::string>& classes = StableDiffusionClasses();
+  if (std::count(classes.begin(), classes.end(), index.class_name) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, "/model_index.json: a ", ShowText(index.class_name),
+                     " is not supported; supported are ", absl::StrJoin(classes, ", ")));
+  }
+  for (const char* other : {"text_encoder_2", "text_encoder_3", "transformer", "prior"}) {
+    if (index.components.count(other) == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, "/model_index.json: a model with a component '", other,
+                     "' is not supported; supported is a unet with one text_encoder"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+const std::vector<std::string>& StableDiffusionClasses() {
+  static const auto* const kClasses =
+      new std::vector<std::string>{kStableDiffusionClass, kControlNetPipelineClass};
+  return *kClasses;
+}
 
 absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
     const std::string& folder, const StableDiffusionOptions& options) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) return ReadModelIndex(folder).status();
+  DPIPE_RETURN_IF_ERROR(CheckIndex(folder));
   auto model = std::unique_ptr<StableDiffusion>(new StableDiffusion());
   model->folder_ = folder;
   model->lora_ = options.lora;
-  model->adapters_file_ = options.adapters_file;
+  model->lora_format_ = options.lora_format;
   model->adapters_scale_ = options.adapters_scale;
   model->min_snr_gamma_ = options.min_snr_gamma;
-  if (!options.adapters_file.empty() && !model->has_adapters()) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no file of low-rank adapters ", model->adapters_file()));
-  }
+  DPIPE_RETURN_IF_ERROR(model->FindAdapters(options));
   DPIPE_RETURN_IF_ERROR(model->ReadConfigs(options));
   DPIPE_RETURN_IF_ERROR(model->BuildModel(options));
+  DPIPE_RETURN_IF_ERROR(model->LoadAdaptersToMerge());
   model->frozen_.resize(model->model_->num_components());
   model->frozen_is_random_ = !HasWeights(folder + "/unet") && !HasWeights(folder + "/vae") &&
                              !HasWeights(folder + "/text_encoder");
@@ -87,6 +111,10 @@ absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
     }
   }
   DPIPE_RETURN_IF_ERROR(model->MergeIntoTextEncoder());
+  for (const std::string& note :
+       WrapperNotes({folder + "/unet", folder + "/vae", folder + "/text_encoder"})) {
+    model->notes_.push_back(note);
+  }
   for (const auto& parameters : model->frozen_) model->frozen_pointers_.push_back(parameters.get());
   return model;
 }
@@ -137,13 +165,35 @@ absl::Status StableDiffusion::ReadUNet() {
   return CheckChannels();
 }
 
+absl::Status StableDiffusion::CheckVae() const {
+  const std::string path = folder_ + "/vae/config.json";
+  if (vae_config_.in_channels != 3 || vae_config_.out_channels != 3) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": the VAE has ", vae_config_.in_channels,
+                                                   " input channels and ", vae_config_.out_channels,
+                                                   " output channels; supported are 3 (red, green, "
+                                                   "blue) and 3"));
+  }
+  if (vae_config_.latent_channels == unet_config_.out_channels) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": the VAE has ", vae_config_.latent_channels,
+                   " latent channels, but the U-Net ", unet_config_.out_channels));
+}
+
 absl::Status StableDiffusion::CheckChannels() const {
   if (unet_config_.latent_channels() == unet_config_.out_channels) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       folder_, "/unet/config.json: the U-Net has ", unet_config_.in_channels,
       " input channels and ", unet_config_.out_channels,
-      " output channels; models that take more than noisy latents, such as those for inpainting "
-      "(9 and 4), for editing (8 and 4) or with depth (5 and 4), are not supported"));
+      " output channels; supported are those of latents alone (4 and 4), not those for inpainting "
+      "(9 and 4), editing (8 and 4) or depth (5 and 4)"));
+}
+
+void StableDiffusion::NoteSchedulerClasses(const std::string& of_config,
+                                           const std::string& of_index) {
+  if (of_config.empty() || of_index.empty() || of_config == of_index) return;
+  notes_.push_back(absl::StrCat(folder_, ": the scheduler is a ", ShowText(of_index),
+                                " by model_index.json, which counts, as in diffusers, but a ",
+                                ShowText(of_config), " by scheduler/scheduler_config.json"));
 }
 
 absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options) {
@@ -151,20 +201,25 @@ absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options)
   CorrectSampleSize(&unet_config_);
   DPIPE_RETURN_IF_ERROR(WidenUNet(options));
   DPIPE_ASSIGN_OR_RETURN(vae_config_, ReadVaeConfig(folder_ + "/vae/config.json"));
+  DPIPE_RETURN_IF_ERROR(CheckVae());
   DPIPE_ASSIGN_OR_RETURN(text_config_, ReadClipTextConfig(folder_ + "/text_encoder/config.json"));
   DPIPE_ASSIGN_OR_RETURN(ClipTokenizer tokenizer, ClipTokenizer::Load(folder_ + "/tokenizer"));
   tokenizer_ = std::make_unique<ClipTokenizer>(std::move(tokenizer));
   const std::string scheduler_path = folder_ + "/scheduler/scheduler_config.json";
   DPIPE_ASSIGN_OR_RETURN(const std::string scheduler_json, ReadFile(scheduler_path));
+  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ReadModelIndex(folder_));
+  NoteSchedulerClasses(SchedulerClassOf(scheduler_json), index.scheduler_class);
   changes_ = {options.prediction_type, options.zero_terminal_snr};
-  scheduler_config_ = ChangedSchedulerConfig(scheduler_json, changes_);
+  scheduler_config_ = ChangedSchedulerConfig(
+      SchedulerConfigOfClass(scheduler_json, index.scheduler_class), changes_);
   auto scheduler = diffusion::ParseSchedulerConfig(scheduler_config_);
   const absl::Status fits =
       scheduler.ok() ? diffusion::CheckPrediction(*scheduler) : scheduler.status();
   if (!fits.ok()) {
     return absl::Status(fits.code(), absl::StrCat(scheduler_path, ": ", fits.message()));
   }
-  CorrectScheduler(&*scheduler);
+  // diffusers' other pipelines do not.
+  if (index.class_name == kStableDiffusionClass) CorrectScheduler(&*scheduler);
   DPIPE_ASSIGN_OR_RETURN(diffusion::NoiseSchedule schedule,
                          diffusion::NoiseSchedule::Create(*scheduler));
   schedule_ = std::make_unique<diffusion::NoiseSchedule>(std::move(schedule));
@@ -291,60 +346,71 @@ void StableDiffusion::InitFrozen(int component) {
 bool StableDiffusion::has_unet_weights() const { return HasWeights(folder_ + "/unet"); }
 
 std::string StableDiffusion::DescribeFrozen() const {
+  const bool locks_unet = unet_program_ != nullptr;
+  const bool merges = text_encoder_is_adapted_ || (locks_unet && !adapters_.unet.empty());
   return absl::StrCat("vae and text_encoder ",
-                      frozen_is_random_ ? "random" : absl::StrCat("from ", folder_));
+                      frozen_is_random_ ? "random" : absl::StrCat("from ", folder_),
+                      merges ? " with the adapters merged of " : "", merges ? adapters_file_ : "");
 }
 
-std::string StableDiffusion::adapters_file() const {
-  const std::string& given = adapters_file_.empty() ? folder_ : adapters_file_;
+absl::Status StableDiffusion::FindAdapters(const StableDiffusionOptions& options) {
+  if (!options.adapters_file.empty()) {
+    DPIPE_ASSIGN_OR_RETURN(adapters_file_, FindLoraFile(options.adapters_file));
+    return absl::OkStatus();
+  }
+  const std::string own = absl::StrCat(folder_, "/", kLoraFile);
   std::error_code error;
-  return fs::is_directory(given, error) ? absl::StrCat(given, "/", kLoraFile) : given;
+  if (fs::exists(own, error)) adapters_file_ = own;
+  return absl::OkStatus();
 }
 
-bool StableDiffusion::has_adapters() const {
-  std::error_code error;
-  return fs::exists(adapters_file(), error);
+absl::StatusOr<LoraAdapters> StableDiffusion::ReadAdapters(float scale) const {
+  return LoadLora(
+      adapters_file_, scale,
+      {AdaptableLayers(unet_program()), AdaptableLayers(model_->component(kTextEncoder).program)});
+}
+
+absl::Status StableDiffusion::LoadAdaptersToMerge() {
+  if (!has_adapters()) return absl::OkStatus();
+  DPIPE_ASSIGN_OR_RETURN(adapters_, ReadAdapters(/*scale=*/1));
+  notes_.insert(notes_.end(), adapters_.notes.begin(), adapters_.notes.end());
+  if (lora_.rank > 0) adapters_.unet.clear();  // they are trained
+  text_encoder_is_adapted_ = !adapters_.text_encoder.empty();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<NamedTensors> StableDiffusion::LoadMergedUNet(
     const nn::Program& program, const LoadWeightsOptions& options) const {
   DPIPE_ASSIGN_OR_RETURN(NamedTensors unet,
                          LoadWeights(folder_ + "/unet", {&program}, Device::Cpu(), options));
-  if (!has_adapters()) return unet;
-  DPIPE_ASSIGN_OR_RETURN(LoraAdapters file, ReadAdapters(/*scale=*/1));
-  NamedTensors& adapters = file.unet;
+  NamedTensors adapters = adapters_.unet;
   for (const std::string& prefix : options.ignored_prefixes) {
     for (auto it = adapters.lower_bound(prefix);
          it != adapters.end() && absl::StartsWith(it->first, prefix);) {
       it = adapters.erase(it);
     }
   }
-  return MergeAdapters(unet, adapters);
+  DPIPE_RETURN_IF_ERROR(MergeAdapters(adapters, &unet));
+  return unet;
 }
 
-absl::StatusOr<LoraAdapters> StableDiffusion::ReadAdapters(float scale) const {
-  return LoadLora(
-      adapters_file(), scale,
-      {AdaptableLayers(unet_program()), AdaptableLayers(model_->component(kTextEncoder).program)});
-}
-
-absl::StatusOr<NamedTensors> StableDiffusion::MergeAdapters(const NamedTensors& base,
-                                                            const NamedTensors& adapters) const {
-  auto merged = MergeLora(base, adapters, adapters_scale_);
+absl::Status StableDiffusion::MergeAdapters(const NamedTensors& adapters,
+                                            NamedTensors* weights) const {
+  const absl::Status merged = MergeLoraInto(adapters, adapters_scale_, weights);
   if (merged.ok()) return merged;
-  return absl::Status(merged.status().code(),
-                      absl::StrCat(adapters_file(), ": ", merged.status().message()));
+  return absl::Status(merged.code(), absl::StrCat(adapters_file_, ": ", merged.message()));
 }
 
 absl::Status StableDiffusion::MergeIntoTextEncoder() {
-  if (!has_adapters()) return absl::OkStatus();
-  DPIPE_ASSIGN_OR_RETURN(const LoraAdapters adapters, ReadAdapters(/*scale=*/1));
-  if (adapters.text_encoder.empty()) return absl::OkStatus();
-  text_encoder_is_adapted_ = true;
-  NamedTensors weights;
-  frozen_[kTextEncoder]->Collect(&weights);
-  DPIPE_ASSIGN_OR_RETURN(const NamedTensors merged, MergeAdapters(weights, adapters.text_encoder));
-  return frozen_[kTextEncoder]->Load(merged);
+  if (!text_encoder_is_adapted_) return absl::OkStatus();
+  nn::ParameterSet& parameters = *frozen_[kTextEncoder];
+  NamedTensors weights;  // share the set's storage
+  for (nn::ParameterId id : parameters.ids()) {
+    weights[parameters.program().parameter(id).name] = parameters.weight(id).master();
+  }
+  DPIPE_RETURN_IF_ERROR(MergeAdapters(adapters_.text_encoder, &weights));
+  for (nn::ParameterId id : parameters.ids()) parameters.mutable_weight(id)->MarkUpdated();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> StableDiffusion::LoadUNet() const {
@@ -387,16 +453,16 @@ absl::Status StableDiffusion::LoadAdapters(NamedTensors* adapters) const {
   }
   if (!surplus.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(adapters_file(), ": ", surplus.size(),
+        absl::StrCat(adapters_file_, ": ", surplus.size(),
                      " parameters are of adapters that are not trained here and would be lost: ",
-                     absl::StrJoin(surplus, ", ")));
+                     ShowNames(surplus)));
   }
   for (auto& [name, tensor] : *adapters) {
     const auto found = stored.find(name);
     const std::string has =
         found == stored.end() ? "is missing" : "is " + found->second.shape().ToString();
     if (found == stored.end() || found->second.shape() != tensor.shape()) {
-      return absl::InvalidArgumentError(absl::StrCat(adapters_file(), ": ", name, " ", has,
+      return absl::InvalidArgumentError(absl::StrCat(adapters_file_, ": ", name, " ", has,
                                                      ", expected ", tensor.shape().ToString(),
                                                      " of rank ", lora_.rank));
     }

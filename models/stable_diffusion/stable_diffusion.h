@@ -30,8 +30,9 @@ namespace dpipe::models {
 
 class StableDiffusion;
 
-// The class in the model_index.json of its folders.
-inline constexpr char kStableDiffusionClass[] = "StableDiffusionPipeline";
+// The classes of folders that StableDiffusion::Load reads: its own first. Other pipelines with the
+// same parts use them in other ways.
+const std::vector<std::string>& StableDiffusionClasses();
 
 // What is trained in the place of the U-Net, behind the two encoders.
 struct BackboneParts {
@@ -55,9 +56,11 @@ struct StableDiffusionOptions {
   std::optional<bool> zero_terminal_snr;
   // With a rank: low-rank adapters of the U-Net's attentions are trained, and only they.
   nn::LoraSpec lora = {};
-  // A file of low-rank adapters (models/lora), or a folder with one by kLoraFile's name, in the
-  // place of the folder's own; empty: that one, if there is one. Where they are merged into the
-  // weights they count `adapters_scale` times.
+  // How trained adapters are named in the file that Save writes.
+  LoraFormat lora_format = LoraFormat::kDiffusers;
+  // A file of low-rank adapters, or a folder with one (FindLoraFile), in the place of the folder's
+  // own; empty: that one (kLoraFile), if there is one. Where they are merged into the weights they
+  // count `adapters_scale` times.
   std::string adapters_file;
   float adapters_scale = 1;
   // The U-Net takes its own estimate, or coordinates, as further input channels: see
@@ -77,6 +80,8 @@ class StableDiffusion {
   // and the frozen components' weights, but not the U-Net's. Where the
   // folder has no weights at all, of the U-Net neither, the frozen components get random ones by
   // their init rules, always the same. Errors name the file, and what of it is wrong.
+  // InvalidArgument if model_index.json has a class that is not among StableDiffusionClasses, or
+  // components beyond one U-Net and one text encoder.
   static absl::StatusOr<std::unique_ptr<StableDiffusion>> Load(
       const std::string& folder, const StableDiffusionOptions& options);
 
@@ -106,18 +111,20 @@ class StableDiffusion {
 
   // Whether the frozen components' weights are random, for want of any in the folder.
   bool frozen_is_random() const { return frozen_is_random_; }
-  // What whoever uses the model is to be told of how its configuration is understood: sentences.
+  // Sentences for a person about how the folder's configuration, weights and adapters are
+  // understood.
   const std::vector<std::string>& notes() const { return notes_; }
   // The text of the scheduler_config.json that it has, with the changes of the options.
   const std::string& scheduler_config() const { return scheduler_config_; }
 
-  // Where the encoders' weights are from, for a person: TrainableModel::DescribeFrozen.
+  // Where the frozen components' weights are from, for a person, and which adapters are merged into
+  // them: TrainableModel::DescribeFrozen.
   std::string DescribeFrozen() const;
   // Whether the folder has U-Net weights: one to train from scratch has none.
   bool has_unet_weights() const;
-  // The file of low-rank adapters that counts, and whether it is there.
-  std::string adapters_file() const;
-  bool has_adapters() const;
+  // The file of low-rank adapters that counts; empty: none.
+  const std::string& adapters_file() const { return adapters_file_; }
+  bool has_adapters() const { return !adapters_file_.empty(); }
   const nn::LoraSpec& lora() const { return lora_; }
   // The U-Net's parameters by name: the folder's, or random ones by their init rules, with zeros
   // for input channels that the folder's U-Net does not take. A folder may also have a file of
@@ -153,8 +160,10 @@ class StableDiffusion {
   const nn::Program& unet_program() const;
   // Those of the file, the U-Net's as such that count `scale` times.
   absl::StatusOr<LoraAdapters> ReadAdapters(float scale) const;
-  absl::StatusOr<NamedTensors> MergeAdapters(const NamedTensors& base,
-                                             const NamedTensors& adapters) const;
+  absl::Status FindAdapters(const StableDiffusionOptions& options);
+  // Keeps those that are to be merged.
+  absl::Status LoadAdaptersToMerge();
+  absl::Status MergeAdapters(const NamedTensors& adapters, NamedTensors* weights) const;
   absl::Status MergeIntoTextEncoder();
   // The folder's U-Net, or the part of it that is `program`, with the folder's adapters merged.
   absl::StatusOr<NamedTensors> LoadMergedUNet(const nn::Program& program,
@@ -168,6 +177,8 @@ class StableDiffusion {
   absl::Status WidenUNet(const StableDiffusionOptions& options);
   absl::Status ReadUNet();
   absl::Status CheckChannels() const;
+  absl::Status CheckVae() const;
+  void NoteSchedulerClasses(const std::string& of_config, const std::string& of_index);
   absl::Status ReadConfigs(const StableDiffusionOptions& options);
   absl::Status BuildModel(const StableDiffusionOptions& options);
   absl::StatusOr<nn::Program> MakeUNet(ImageSize size) const;
@@ -189,8 +200,10 @@ class StableDiffusion {
   nn::LoraSpec lora_;
   bool widened_ = false;  // the folder's U-Net takes latents alone, this one further channels
   bool frozen_is_random_ = false;
-  std::string adapters_file_;  // as the options have it
+  LoraFormat lora_format_ = LoraFormat::kDiffusers;
+  std::string adapters_file_;  // empty: none
   float adapters_scale_ = 1;
+  LoraAdapters adapters_;  // those that are merged into weights when these are loaded
   bool text_encoder_is_adapted_ = false;
   std::vector<std::string> notes_;
   UNetConfig unet_config_;

@@ -106,6 +106,9 @@ class TrainableModel {
   virtual std::string Describe() const = 0;
 
   enum class Start { kFolder, kRandom };
+  // Sentences for a person about how the folder's configuration, weights and adapters are
+  // understood.
+  virtual std::vector<std::string> notes(Start start) const { return {}; }
   // The parameters of all backbones by name, fp32: the folder's, or random ones, which depend on
   // the seed and each parameter's name only. NotFound where the folder has none.
   virtual absl::StatusOr<NamedTensors> InitialParameters(Start start, uint64_t seed) const = 0;
@@ -140,6 +143,10 @@ class TrainableModel {
   // parameters and conditions.
   virtual absl::Status CheckDraw(const std::vector<std::string>& prompts,
                                  const DrawOptions& options) const = 0;
+
+  // What a person should know of how these options draw: a sentence, or empty. It is
+  // ChooseSampler's note (models/diffusion/samplers/samplers.h).
+  virtual std::string SamplerNote(const DrawOptions& options) const = 0;
 
   // One image a prompt; image i depends on (seed, i, prompt, condition) alone.
   virtual absl::StatusOr<std::vector<Image>> Draw(

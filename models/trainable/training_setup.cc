@@ -219,14 +219,17 @@ std::string TrainingSetup::Describe() const {
     absl::StrAppend(&data, kNextLine, line);
   }
   for (const std::string& note : data_.notes) absl::StrAppend(&data, kNextLine, note);
+  std::string model = absl::StrCat(model_->Describe(), ", ", DTypeName(options_.compute_dtype));
+  for (const std::string& note : model_->notes(start())) {
+    absl::StrAppend(&model, kNextLine, note);
+  }
   const Device& device = *workers_[0]->device();
   const std::string devices = absl::StrCat(
       device.kind() == DeviceKind::kCuda
           ? absl::StrCat(", the first ", device.name())
           : absl::StrCat(" of ", Count(device.num_threads(), "core"), " each"),
       num_processes() > 1 ? absl::StrCat(", as in each of ", num_processes(), " processes") : "");
-  return absl::StrCat("Model:    ", model_->Describe(), ", ", DTypeName(options_.compute_dtype),
-                      "\n", DescribeWeights(), "\n", "Data:     ", data, "\n",
+  return absl::StrCat("Model:    ", model, "\n", DescribeWeights(), "\n", "Data:     ", data, "\n",
                       "Machine:  ", report::DescribeMachine(machine), "; ",
                       Count(workers_.size(), "device"), devices,
                       device_note_.empty() ? "" : absl::StrCat(kNextLine, device_note_));

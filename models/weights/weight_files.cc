@@ -2,24 +2,38 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/bytes.h"
 #include "core/base/file.h"
-#include "nlohmann/json.hpp"
+#include "core/base/text/json.h"
+#include "core/base/text/show.h"
 
 namespace dpipe::models {
 namespace {
 
-using Json = nlohmann::json;
+namespace fs = std::filesystem;
 
 constexpr const char* kStems[] = {"diffusion_pytorch_model", "model"};
 constexpr const char* kVariants[] = {"", ".fp16", ".bf16"};
-constexpr const char* kPyTorchFiles[] = {"diffusion_pytorch_model.bin", "pytorch_model.bin"};
+// What each library's files of weights end in, in the order in which one is named. The first is
+// what has weights under a name that is not looked for.
+constexpr struct {
+  const char *ending, *format;
+} kFormats[] = {
+    {".safetensors", nullptr}, {".bin", "PyTorch's"}, {".ckpt", "PyTorch's"},
+    {".pt", "PyTorch's"},      {".pth", "PyTorch's"}, {".msgpack", "Flax's"},
+    {".h5", "TensorFlow's"},   {".onnx", "ONNX's"},
+};
+constexpr const char* kIndexMarks[] = {".safetensors.index.", ".bin.index.", ".msgpack.index."};
+constexpr const char* kWrappers[] = {"_orig_mod.", "module."};
 // An index has some 100 bytes a tensor; the largest public ones have a few thousand tensors.
 constexpr int64_t kMaxIndexBytes = 16 * kMiB;
 
@@ -33,6 +47,32 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &info) == 0;
 }
 
+// Names a file of weights that is not read, if the folder has one.
+absl::Status ForeignWeights(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  for (const auto& known : kFormats) {
+    for (const std::string& name : names) {
+      if (!absl::EndsWith(name, known.ending)) continue;
+      const std::string path = absl::StrCat(folder, "/", ShowText(name));
+      if (known.format == nullptr) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path, " has a name that is not looked for; rename it to ",
+                         kDiffusersWeights, " (U-Net, VAE) or ", kTransformersWeights));
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": weights in ", known.format,
+                       " own format are not read, only safetensors; convert the model in Python: "
+                       "DiffusionPipeline.from_pretrained('MODEL').save_pretrained('NEW')"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> FindFile(const std::string& folder) {
   for (const char* variant : kVariants) {
     for (const char* stem : kStems) {
@@ -42,12 +82,8 @@ absl::StatusOr<std::string> FindFile(const std::string& folder) {
       }
     }
   }
-  for (const char* name : kPyTorchFiles) {
-    if (!Exists(absl::StrCat(folder, "/", name))) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(folder, "/", name, ": PyTorch's own format is not read; convert it to ",
-                     kDiffusersWeights, " or ", kTransformersWeights));
-  }
+  const absl::Status foreign = ForeignWeights(folder);
+  if (!foreign.ok()) return foreign;
   return absl::NotFoundError(absl::StrCat(folder, ": neither ", kDiffusersWeights, " nor ",
                                           kTransformersWeights, " is there"));
 }
@@ -62,31 +98,16 @@ bool IsShardName(const std::string& name) {
 }
 
 absl::StatusOr<Shards> ParseIndex(const std::string& text, const std::string& name) {
-  std::set<std::string> keys;
-  std::string repeated;
-  // The library keeps the last of several equal keys; depth 2 is inside "weight_map".
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::key && depth == 2 &&
-        !keys.insert(value.get<std::string>()).second) {
-      repeated = value.get<std::string>();
-    }
-    return depth < 8;  // far deeper than any index
-  };
-  const Json json = Json::parse(text, watch, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object() ||
+  DPIPE_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, name));
+  if (!json.contains("weight_map") || !json["weight_map"].is_object() ||
       json["weight_map"].empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": not a JSON object with a \"weight_map\" of tensors"));
-  }
-  if (!repeated.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", repeated, " is listed twice"));
+    return absl::InvalidArgumentError(absl::StrCat(name, ": no object \"weight_map\" of tensors"));
   }
   Shards shards;
   for (const auto& [tensor, file] : json["weight_map"].items()) {
     if (!file.is_string() || !IsShardName(file.get<std::string>())) {
-      const std::string value = file.dump(-1, ' ', false, Json::error_handler_t::replace);
-      return absl::InvalidArgumentError(absl::StrCat(name, ": ", tensor, " is in ",
-                                                     value.substr(0, 100),
+      return absl::InvalidArgumentError(absl::StrCat(name, ": ", ShowText(tensor), " is in ",
+                                                     ShowJson(file),
                                                      ", not a .safetensors file of the folder"));
     }
     shards[file.get<std::string>()].insert(tensor);
@@ -99,13 +120,13 @@ absl::Status CheckShard(const SafetensorsFile& shard, const std::set<std::string
                         const std::string& index) {
   for (const std::string& tensor : listed) {
     if (shard.Find(tensor) == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(index, ": ", tensor, " is not in ", shard.name(), ", where it is listed"));
+      return absl::InvalidArgumentError(absl::StrCat(index, ": ", ShowText(tensor), " is not in ",
+                                                     shard.name(), ", where it is listed"));
     }
   }
   for (const SafetensorsView& view : shard.tensors()) {
     if (listed.count(view.name) == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(index, ": ", view.name, " is in ",
+      return absl::InvalidArgumentError(absl::StrCat(index, ": ", ShowText(view.name), " is in ",
                                                      shard.name(), ", where it is not listed"));
     }
   }
@@ -117,28 +138,47 @@ absl::StatusOr<Shards> ReadIndex(const std::string& path) {
   return ParseIndex(text, path);
 }
 
+bool AllBeginWith(const std::vector<SafetensorsFile>& files, const std::string& prefix) {
+  return std::all_of(files.begin(), files.end(), [&prefix](const SafetensorsFile& file) {
+    return std::all_of(
+        file.tensors().begin(), file.tensors().end(),
+        [&prefix](const SafetensorsView& view) { return absl::StartsWith(view.name, prefix); });
+  });
+}
+
+std::string WrapperOf(const std::vector<SafetensorsFile>& files) {
+  std::string wrapper;
+  if (AllBeginWith(files, "\xff")) return wrapper;  // there is no tensor
+  for (int round = 0; round < 2; ++round) {         // both of them, in either order
+    for (const char* known : kWrappers) {
+      if (AllBeginWith(files, wrapper + known)) wrapper += known;
+    }
+  }
+  return wrapper;
+}
+
 absl::StatusOr<WeightFiles> OpenIndex(const std::string& path) {
   DPIPE_ASSIGN_OR_RETURN(const Shards shards, ReadIndex(path));
-  WeightFiles weights{path, {}};
+  WeightFiles weights;
+  weights.name = path;
   const std::string folder = path.substr(0, path.find_last_of('/') + 1);
   for (const auto& [file, listed] : shards) {
     DPIPE_ASSIGN_OR_RETURN(SafetensorsFile shard, SafetensorsFile::Open(folder + file));
     DPIPE_RETURN_IF_ERROR(CheckShard(shard, listed, path));
     weights.files.push_back(std::move(shard));
   }
+  weights.wrapper = WrapperOf(weights.files);
   return weights;
 }
 
 }  // namespace
 
 bool IsWeightFile(const std::string& name) {
-  for (const char* index : {".safetensors.index.", ".bin.index.", ".msgpack.index."}) {
-    if (absl::StrContains(name, index)) return true;
+  for (const char* mark : kIndexMarks) {
+    if (absl::StrContains(name, mark)) return true;
   }
-  for (const char* end : {".safetensors", ".bin", ".ckpt", ".msgpack", ".h5", ".onnx"}) {
-    if (absl::EndsWith(name, end)) return true;
-  }
-  return false;
+  return std::any_of(std::begin(kFormats), std::end(kFormats),
+                     [&name](const auto& known) { return absl::EndsWith(name, known.ending); });
 }
 
 bool HasWeights(const std::string& folder) {
@@ -152,9 +192,23 @@ absl::StatusOr<WeightFiles> OpenWeights(const std::string& path) {
   }
   if (absl::EndsWith(file_path, ".json")) return OpenIndex(file_path);
   DPIPE_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::Open(file_path));
-  WeightFiles weights{file_path, {}};
+  WeightFiles weights;
+  weights.name = file_path;
   weights.files.push_back(std::move(file));
+  weights.wrapper = WrapperOf(weights.files);
   return weights;
+}
+
+std::vector<std::string> WrapperNotes(const std::vector<std::string>& paths) {
+  std::vector<std::string> notes;
+  for (const std::string& path : paths) {
+    const auto weights = OpenWeights(path);
+    if (!weights.ok() || weights->wrapper.empty()) continue;
+    notes.push_back(absl::StrCat(weights->name, ": every name begins with '", weights->wrapper,
+                                 "', which torch.compile or DataParallel put there; it is left "
+                                 "away"));
+  }
+  return notes;
 }
 
 absl::StatusOr<std::vector<std::string>> WeightFileNames(const std::string& folder) {

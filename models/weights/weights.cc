@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "core/base/text/show.h"
 #include "core/tensor/safetensors.h"
 
 namespace dpipe::models {
@@ -75,22 +77,42 @@ void GiveBackPages(const SafetensorsView& view) {
   if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
+// Starts of names in the layout of the first implementations (CompVis, Stability AI).
+constexpr const char* kOriginalLayout[] = {
+    "model.diffusion_model.", "first_stage_model.", "cond_stage_model.",      "conditioner.",
+    "control_model.",         "input_blocks.",      "encoder.down.",          "decoder.up.",
+    "middle_block.",          "output_blocks.",     "transformer.resblocks.", "model_ema."};
+
+bool IsOriginalName(const std::string& name) {
+  return std::any_of(std::begin(kOriginalLayout), std::end(kOriginalLayout),
+                     [&name](const char* start) { return absl::StartsWith(name, start); });
+}
+
 // What does not fit between a file and the programs.
 struct Mismatches {
   std::vector<std::string> missing, surplus, wrong;
 
   absl::Status ToStatus(const std::string& path) const {
-    std::vector<std::string> parts;
-    if (!missing.empty()) parts.push_back(Part("missing", missing));
-    if (!surplus.empty()) parts.push_back(Part("surplus", surplus));
-    if (!wrong.empty()) parts.push_back(Part("wrong", wrong));
-    if (parts.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", absl::StrJoin(parts, "; ")));
+    std::vector<std::string> lines;
+    const auto original = std::find_if(surplus.begin(), surplus.end(), IsOriginalName);
+    if (original != surplus.end() && !missing.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": the names are of the original layout (", ShowText(*original),
+                       "), not of diffusers'; convert the checkpoint in Python: "
+                       "StableDiffusionPipeline.from_single_file('FILE').save_pretrained('NEW')"));
+    }
+    if (!missing.empty()) lines.push_back(Line("missing", missing));
+    if (!surplus.empty()) lines.push_back(Line("surplus", surplus));
+    if (!wrong.empty()) lines.push_back(Line("wrong", wrong));
+    if (lines.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": these are not the weights of this configuration\n  ",
+                     absl::StrJoin(lines, "\n  ")));
   }
 
  private:
-  static std::string Part(const char* what, const std::vector<std::string>& items) {
-    return absl::StrCat(items.size(), " ", what, ": ", absl::StrJoin(items, ", "));
+  static std::string Line(const char* what, const std::vector<std::string>& items) {
+    return absl::StrCat(items.size(), " ", what, ": ", ShowNames(items));
   }
 };
 
@@ -104,8 +126,9 @@ Shape AsMatrix(const Shape& shape) {
 std::string Mismatch(const SafetensorsView& view, const nn::ParameterInfo& parameter) {
   const bool has_shape = AsMatrix(Shape(view.shape)) == AsMatrix(parameter.shape);
   if (has_shape && IsReadable(view.dtype)) return "";
-  return absl::StrCat(view.name, " is ", view.dtype, " ", Shape(view.shape).ToString(),
-                      ", expected F32, F16 or BF16 ", parameter.shape.ToString());
+  return absl::StrCat(parameter.name, " is ", view.dtype, " ", Shape(view.shape).ToString(),
+                      ", expected ", parameter.shape.ToString(),
+                      IsReadable(view.dtype) ? "" : " of F32, F16 or BF16");
 }
 
 Expected ExpectedOf(const std::vector<const nn::Program*>& programs) {
@@ -126,10 +149,11 @@ absl::StatusOr<std::map<std::string, const SafetensorsView*>> Match(
   Mismatches mismatches;
   for (const SafetensorsFile& file : weights.files) {
     for (const SafetensorsView& view : file.tensors()) {
-      const std::string name = ParameterName(view.name, expected);
+      const std::string own_name = view.name.substr(weights.wrapper.size());
+      const std::string name = ParameterName(own_name, expected);
       const auto it = expected.find(name);
       if (it == expected.end()) {
-        if (!IsIgnored(view.name, options)) mismatches.surplus.push_back(view.name);
+        if (!IsIgnored(own_name, options)) mismatches.surplus.push_back(own_name);
       } else if (!found.emplace(name, &view).second) {
         mismatches.surplus.push_back(absl::StrCat(view.name, " (", name, " again)"));
       } else {
@@ -145,19 +169,6 @@ absl::StatusOr<std::map<std::string, const SafetensorsView*>> Match(
   return found;
 }
 
-// Training on what is not a number, or drawing with it, gives nothing.
-absl::Status CheckFinite(const WeightFiles& weights, const SafetensorsView& view,
-                         absl::Span<const float> values) {
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (std::isfinite(values[i])) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(weights.name, ": ", view.name, " holds ", values[i], " (element ", i,
-                     "): these weights are damaged or of a training that diverged; use an earlier "
-                     "checkpoint or another model"));
-  }
-  return absl::OkStatus();
-}
-
 // Copies each parameter's values to where `place` says; places are asked for once all is checked
 // but the values themselves.
 absl::Status Read(const std::string& path, const Expected& expected,
@@ -171,7 +182,8 @@ absl::Status Read(const std::string& path, const Expected& expected,
     CopyTo(*view, values);
     GiveBackPages(*view);
     const size_t count = parameter.shape.num_elements();
-    DPIPE_RETURN_IF_ERROR(CheckFinite(weights, *view, absl::MakeConstSpan(values, count)));
+    DPIPE_RETURN_IF_ERROR(
+        CheckFinite(weights.name, view->name, absl::MakeConstSpan(values, count)));
   }
   return absl::OkStatus();
 }
@@ -221,10 +233,21 @@ float HalfToFloat(uint16_t bits) {
   return value;
 }
 
+absl::Status CheckFinite(const std::string& file, const std::string& tensor,
+                         absl::Span<const float> values) {
+  const auto bad =
+      std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+  if (bad == values.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      file, ": ", ShowText(tensor), " holds ", *bad, " (element ", bad - values.begin(),
+      "): these weights are damaged or of a training that diverged; use an earlier "
+      "checkpoint or another model"));
+}
+
 absl::StatusOr<Tensor> ToFp32(const SafetensorsView& view, const std::shared_ptr<Device>& device) {
   if (!IsReadable(view.dtype)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(view.name, " is ", view.dtype, ", expected F32, F16 or BF16"));
+        absl::StrCat(ShowText(view.name), " is ", view.dtype, ", expected F32, F16 or BF16"));
   }
   Tensor tensor = Tensor::Empty(device, Shape(view.shape), DType::kF32);
   CopyTo(view, tensor.data<float>());
@@ -293,13 +316,14 @@ absl::Status SaveWeights(const std::string& path, const NamedTensors& tensors,
     const auto dims = tensor.shape().dims();
     absl::string_view bytes(reinterpret_cast<const char*>(tensor.data<float>()),
                             tensor.size_bytes());
-    if (format != StoredFormat::kFp32) {
-      rounded.push_back(Rounded(tensor, format));
+    const StoredFormat stored = dims.empty() ? StoredFormat::kFp32 : format;
+    if (stored != StoredFormat::kFp32) {
+      rounded.push_back(Rounded(tensor, stored));
       bytes = {reinterpret_cast<const char*>(rounded.back().data()),
                rounded.back().size() * sizeof(uint16_t)};
     }
     views.push_back(
-        {name, FormatDType(format), std::vector<int64_t>(dims.begin(), dims.end()), bytes});
+        {name, FormatDType(stored), std::vector<int64_t>(dims.begin(), dims.end()), bytes});
   }
   return WriteSafetensors(path, views);
 }

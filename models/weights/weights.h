@@ -32,10 +32,11 @@ struct LoadWeightsOptions {
 // fp32, fp16 and bf16 are read. Older names are understood: a VAE's attention query, key, value and
 // proj_attn; a text encoder's without "text_model."; its integer position_ids is ignored. A linear
 // layer's weight [out, in] may be stored as a 1 x 1 convolution's [out, in, 1, 1] and the other way
-// round: transformers' projections and a VAE's attention come as both. InvalidArgument lists every
-// parameter that is missing, every tensor that is surplus, and every wrong shape or dtype with both
-// values, or names the first value that is NaN or infinite. Errors of the format are
-// SafetensorsFile's.
+// round: transformers' projections and a VAE's attention come as both. InvalidArgument counts the
+// parameters that are missing, the tensors that are surplus, and the wrong shapes and dtypes, with
+// the first few of each on a line; says so if the names are those of the original layout
+// (CompVis, Stability AI); or names the first value that is NaN or infinite. Errors of the format
+// are SafetensorsFile's.
 //
 // Memory: the tensors that are returned and, for a moment, the largest one again; pages of the file
 // are given back as soon as they are read.
@@ -49,6 +50,10 @@ absl::StatusOr<NamedTensors> LoadWeights(const std::string& path,
 absl::Status LoadWeightsInto(const std::string& path, nn::ParameterSet* parameters,
                              const LoadWeightsOptions& options = {});
 
+// InvalidArgument, which names the file and the tensor, if a value is NaN or infinite.
+absl::Status CheckFinite(const std::string& file, const std::string& tensor,
+                         absl::Span<const float> values);
+
 // A tensor of a file as fp32. InvalidArgument names one that is not of F32, F16 or BF16.
 absl::StatusOr<Tensor> ToFp32(const SafetensorsView& view, const std::shared_ptr<Device>& device);
 
@@ -58,7 +63,8 @@ enum class StoredFormat { kFp32, kFp16, kBf16 };
 // "fp32", "fp16", "bf16"; InvalidArgument for another name.
 absl::StatusOr<StoredFormat> ParseStoredFormat(const std::string& name);
 
-// Writes fp32 tensors as the reference implementation of safetensors does, so that a file of the
+// Writes fp32 tensors as the reference implementation of safetensors does, scalars in fp32 whatever
+// the format, so that a file of the
 // parameters' own names and shapes that was loaded is written back byte for byte in the format that
 // it had. The file appears whole or not at all.
 absl::Status SaveWeights(const std::string& path, const NamedTensors& tensors,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "core/nn/nodes/conv2d_node.h"
 #include "core/nn/nodes/linear_node.h"
@@ -85,15 +86,76 @@ TEST(WeightsTest, ListsEverythingThatDoesNotFit) {
                               View("c", "F32", {2}, two), View("d.e", "F32", {2}, two)})
           .ok());
   const std::string message(LoadWeights(path, {&a, &b}, Device::Cpu()).status().message());
-  EXPECT_NE(message.find("1 missing: b.weight; 2 surplus: c, d.e; 2 wrong: "), std::string::npos)
+  EXPECT_NE(message.find("\n  1 missing: b.weight\n  2 surplus: c, d.e\n  2 wrong: "),
+            std::string::npos)
       << message;
-  EXPECT_NE(message.find("a.bias is I64 [2], expected F32, F16 or BF16 [2]"), std::string::npos);
-  EXPECT_NE(message.find("a.weight is F32 [3, 2], expected F32, F16 or BF16 [2, 3]"),
-            std::string::npos);
+  EXPECT_NE(message.find("a.bias is I64 [2], expected [2] of F32, F16 or BF16"), std::string::npos);
+  EXPECT_NE(message.find("a.weight is F32 [3, 2], expected [2, 3]"), std::string::npos);
   LoadWeightsOptions options;
   options.ignored_prefixes = {"d.", "c"};
   EXPECT_EQ(LoadWeights(path, {&a, &b}, Device::Cpu(), options).status().message().find("surplus"),
             absl::string_view::npos);
+}
+
+// Of torch.compile and DataParallel, which put their own name before every other.
+TEST(WeightsTest, NamesOfWrappersAreLeftAway) {
+  const nn::Program program = Small();
+  const std::vector<float> six = {1, 2, 3, 4, 5, 6}, two = {7, 8};
+  const std::string path = TestPath("wrapped.safetensors");
+  for (const std::string wrapper :
+       {"_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module."}) {
+    ASSERT_TRUE(WriteSafetensors(path, {View(wrapper + "a.to_q.weight", "F32", {2, 3}, six),
+                                        View(wrapper + "a.to_q.bias", "F32", {2}, two)})
+                    .ok());
+    EXPECT_EQ(OpenWeights(path)->wrapper, wrapper);
+    const auto tensors = LoadWeights(path, {&program}, Device::Cpu());
+    ASSERT_TRUE(tensors.ok()) << tensors.status();
+    EXPECT_EQ(Values(tensors->at("a.to_q.weight")), six);
+  }
+  // Of some names only, it is part of them.
+  ASSERT_TRUE(WriteSafetensors(path, {View("module.a.to_q.weight", "F32", {2, 3}, six),
+                                      View("a.to_q.bias", "F32", {2}, two)})
+                  .ok());
+  EXPECT_EQ(OpenWeights(path)->wrapper, "");
+  EXPECT_NE(LoadWeights(path, {&program}, Device::Cpu())
+                .status()
+                .message()
+                .find("1 surplus: module.a.to_q.weight"),
+            std::string::npos);
+}
+
+TEST(WeightsTest, ListsAreShort) {
+  const nn::Program program = Small();
+  const std::vector<float> two(2);
+  std::vector<SafetensorsView> views;
+  for (int i = 0; i < 686; ++i) {
+    views.push_back(View("down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q." +
+                             std::to_string(1000 + i) + ".weight",
+                         "F32", {2}, two));
+  }
+  const std::string path = TestPath("many.safetensors");
+  ASSERT_TRUE(WriteSafetensors(path, views).ok());
+  const std::string message(LoadWeights(path, {&program}, Device::Cpu()).status().message());
+  EXPECT_NE(message.find("686 surplus: down_blocks.0."), std::string::npos) << message;
+  EXPECT_NE(message.find(" and 684 more"), std::string::npos) << message;
+  for (const absl::string_view line : absl::StrSplit(message, '\n')) EXPECT_LE(line.size(), 300u);
+}
+
+TEST(WeightsTest, TheOriginalLayoutIsNamed) {
+  const nn::Program program = Small();
+  const std::vector<float> two(2);
+  for (const std::string name :
+       {"model.diffusion_model.input_blocks.0.0.bias", "input_blocks.0.0.bias",
+        "first_stage_model.encoder.conv_in.bias", "decoder.up.0.block.0.conv1.bias",
+        "cond_stage_model.transformer.text_model.final_layer_norm.bias"}) {
+    const std::string path = TestPath("original.safetensors");
+    ASSERT_TRUE(WriteSafetensors(path, {View(name, "F32", {2}, two)}).ok());
+    const std::string message(LoadWeights(path, {&program}, Device::Cpu()).status().message());
+    EXPECT_EQ(message.find(path + ": the names are of the original layout (" + name + "), not of"),
+              0u)
+        << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+  }
 }
 
 TEST(WeightsTest, TheSameParameterTwiceIsRefused) {
@@ -207,9 +269,8 @@ TEST(WeightsTest, BothTransformerProjections) {
                                       View("linear.bias", "F32", {3}, three)})
                   .ok());
   const std::string message(LoadWeights(path, {&program}, Device::Cpu()).status().message());
-  EXPECT_NE(message.find("2 wrong: conv.weight is F32 [2, 3, 3, 3], expected F32, F16 or BF16 "
-                         "[2, 3, 1, 1], linear.weight is F32 [2, 3, 1, 1], expected F32, F16 or "
-                         "BF16 [3, 2]"),
+  EXPECT_NE(message.find("2 wrong: conv.weight is F32 [2, 3, 3, 3], expected [2, 3, 1, 1], "
+                         "linear.weight is F32 [2, 3, 1, 1], expected [3, 2]"),
             std::string::npos)
       << message;
 }
@@ -236,7 +297,10 @@ TEST(WeightsTest, LoadsShardsStraightIntoParameters) {
   const nn::Program other = Small("b");
   nn::ParameterSet untouched(other, other.all_layers(), Device::Cpu());
   const absl::Status status = LoadWeightsInto(folder, &untouched);
-  EXPECT_NE(status.message().find(index + ": 2 missing"), std::string::npos) << status;
+  EXPECT_NE(status.message().find(index + ": these are not the weights of this configuration\n  "
+                                          "2 missing: b.bias, b.weight\n"),
+            std::string::npos)
+      << status;
 }
 
 // Against the definition of the format, for all 65,536 halves.
@@ -277,6 +341,17 @@ TEST(FloatToHalfTest, EveryHalfAndWhatLiesBetween) {
   for (int bits = 0x7c00; bits < 0x8000; ++bits) {
     ASSERT_EQ(FloatToHalf(HalfToFloat(static_cast<uint16_t>(bits))), bits);
   }
+}
+
+TEST(SaveWeightsTest, ScalarsStayExact) {
+  NamedTensors tensors;
+  tensors["alpha"] = Tensor::FromHost<float>(Device::Cpu(), Shape(), {1.1f});
+  const std::string path = TestPath("scalar.safetensors");
+  ASSERT_TRUE(SaveWeights(path, tensors, StoredFormat::kFp16).ok());
+  const auto file = SafetensorsFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->Find("alpha")->dtype, "F32");
+  EXPECT_EQ(ToFp32(*file->Find("alpha"), Device::Cpu())->data<float>()[0], 1.1f);
 }
 
 TEST(SaveWeightsTest, HalfIsReadBackAsRounded) {

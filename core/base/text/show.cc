@@ -43,8 +43,11 @@ std::string ShowText(absl::string_view text, size_t max_bytes) {
 std::string ShowNames(const std::vector<std::string>& names, size_t max_names) {
   std::string shown;
   for (size_t i = 0; i < names.size(); ++i) {
-    if (i == max_names) return absl::StrCat(shown, " and ", names.size() - i, " more");
-    absl::StrAppend(&shown, i == 0 ? "" : ", ", ShowText(names[i]));
+    const std::string next = absl::StrCat(i == 0 ? "" : ", ", ShowText(names[i]));
+    if (i == max_names || (i > 0 && shown.size() + next.size() > kMaxListBytes)) {
+      return absl::StrCat(shown, " and ", names.size() - i, " more");
+    }
+    shown += next;
   }
   return shown;
 }

@@ -41,6 +41,8 @@ TEST(ShowNamesTest, ListsFiveAndCountsTheRest) {
   EXPECT_EQ(ShowNames({}), "");
   EXPECT_EQ(ShowNames({"a", "b", "c", "d", "e"}), "a, b, c, d, e");
   EXPECT_EQ(ShowNames({"a", "b", "c", "d", "e", "f", "g"}), "a, b, c, d, e and 2 more");
+  const std::string name(80, 'n');
+  EXPECT_EQ(ShowNames({name, name, name, name}), name + ", " + name + " and 2 more");
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ class Ranks {
 
   const StoreRanks& store() const { return *store_; }
   int port() const { return store_->port(); }
+  const JobSecret& secret() const { return store_->secret(); }
   const std::shared_ptr<Device>& device(int rank) const { return devices_[rank]; }
   FakeNccl& nccl() { return nccl_; }
 

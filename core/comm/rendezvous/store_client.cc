@@ -96,14 +96,15 @@ absl::Status StoreClient::Prove(const Deadline& deadline) {
   DPIPE_RETURN_IF_ERROR(
       socket_.SendAll(nonce + challenge.ProofOf(StoreSide::kProcess), options_.silence));
   const std::string way_out = absl::StrCat(
-      "it is another job's, or all processes do not have the same secret; this one has that of ",
-      options_.secret.source(), " (", kSecretVariable, " sets it)");
+      "it belongs to another job, or its secret differs from this process's, which comes from ",
+      options_.secret.source(), "; give all processes of the job the same ", kSecretVariable);
   DPIPE_ASSIGN_OR_RETURN(
       const std::string proof,
       ReceiveBytes(kHmacBytes, deadline,
                    "the store closed the connection during the challenge: " + way_out));
   if (!SameBytes(proof, challenge.ProofOf(StoreSide::kStore))) {
-    return absl::UnavailableError("what answers cannot prove to be the job's store: " + way_out);
+    return absl::UnavailableError("what answers cannot prove that it is the job's store: " +
+                                  way_out);
   }
   in_ = FrameReader(challenge.KeyOf(StoreSide::kStore));
   absl::MutexLock lock(&write_mutex_);

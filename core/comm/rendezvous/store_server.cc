@@ -9,9 +9,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/count.h"
+#include "core/base/text/show.h"
 #include "core/comm/rendezvous/heartbeat.h"
 #include "core/comm/rendezvous/store_challenge.h"
 
@@ -151,7 +151,7 @@ void StoreServer::Tick(absl::Duration elapsed) {
     Fail(absl::DeadlineExceededError(absl::StrCat(
         "only ", num_joined(), " of ", options_.num_processes, " processes have come to port ",
         port_, " within ", absl::FormatDuration(options_.join_deadline), "; missing: process ",
-        absl::StrJoin(missing, ", "), RefusedWords())));
+        ShowNames(missing), RefusedWords())));
   }
   SayWhoWasRefused(elapsed);
   const bool beat = since_heartbeat_ >= HeartbeatInterval(options_.silence);
@@ -204,17 +204,17 @@ void StoreServer::Refuse(Client* client) {
 std::string StoreServer::RefusedWords() const {
   if (num_refused_ == 0) return "";
   return absl::StrCat("; ", Count(num_refused_, "connection"),
-                      " did not prove to know the job's secret, the last from ", last_refused_,
-                      ": all processes need the secret of ", options_.secret.source());
+                      " came without proof of the job's secret, the last from ", last_refused_,
+                      "; all processes need the same as process 0, which has it from ",
+                      options_.secret.source());
 }
 
 void StoreServer::SayWhoWasRefused(absl::Duration elapsed) {
   since_said_ += elapsed;
   if (num_refused_ == num_said_ || since_said_ < kSayInterval) return;
-  const std::string line =
-      absl::StrCat("The job's store at port ", port_, " has refused ",
-                   Count(num_refused_ - num_said_, "connection"), ", the last from ", last_refused_,
-                   ": no proof of knowing the job's secret.");
+  const std::string line = absl::StrCat(
+      "The job's store at port ", port_, " refused ", Count(num_refused_ - num_said_, "connection"),
+      " without proof of the job's secret, the last from ", last_refused_, ".");
   num_said_ = num_refused_;
   since_said_ = absl::ZeroDuration();
   if (options_.say) return options_.say(line);

@@ -370,19 +370,20 @@ TEST_F(StoreStrangersTest, BothSidesAreToldOfAnotherSecret) {
   EXPECT_EQ(
       std::string(refused.message()),
       absl::StrCat("process 1 of 3 at 127.0.0.1:", server_->port(),
-                   ": the store closed the connection during the challenge: it is another "
-                   "job's, or all processes do not have the same secret; this one has that of "
-                   "the file /home/ann/.dpipe/job_secret (DPIPE_JOB_SECRET sets it)"));
+                   ": the store closed the connection during the challenge: it belongs to another "
+                   "job, or its secret differs from this process's, which comes from the file "
+                   "/home/ann/.dpipe/job_secret; give all processes of the job the same "
+                   "DPIPE_JOB_SECRET"));
   EXPECT_THAT(std::string(waited.message()), HasSubstr("missing: process 1, 2; "));
   EXPECT_THAT(std::string(waited.message()),
-              HasSubstr("did not prove to know the job's secret, the last from 127.0.0.1: all "
-                        "processes need the secret of the launcher"));
+              HasSubstr("came without proof of the job's secret, the last from 127.0.0.1; all "
+                        "processes need the same as process 0, which has it from the launcher"));
   // Once for many.
   const std::vector<std::string> said = Said();
   ASSERT_EQ(said.size(), 1);
   EXPECT_EQ(said[0], absl::StrCat("The job's store at port ", server_->port(),
-                                  " has refused 1 connection, the last from 127.0.0.1: no proof of "
-                                  "knowing the job's secret."));
+                                  " refused 1 connection without proof of the job's secret, the "
+                                  "last from 127.0.0.1."));
   for (const JobSecret& secret : {secret_, wrong_secret_}) {
     EXPECT_THAT(std::string(refused.message()), Not(HasSubstr(secret.Hex())));
     EXPECT_THAT(said[0] + std::string(waited.message()), Not(HasSubstr(secret.Hex())));

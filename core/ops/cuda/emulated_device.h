@@ -14,7 +14,8 @@ namespace dpipe::ops::cuda {
 // ends in pages that must not be touched.
 class EmulatedDevice : public CpuDevice {
  public:
-  EmulatedDevice() : CpuDevice(DeviceKind::kCuda, "cuda-emulated", {}) {}
+  EmulatedDevice()
+      : CpuDevice(DeviceKind::kCuda, "cuda-emulated", /*cores=*/{}, /*num_threads=*/1) {}
 
   std::shared_ptr<Device> Twin() const override { return std::make_shared<EmulatedDevice>(); }
   Allocator& allocator() override { return allocator_; }
