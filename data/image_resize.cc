@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 
 #include "core/base/check.h"
@@ -78,6 +79,29 @@ Image CropImage(const Image& image, int left, int top, int width, int height) {
     memcpy(result.At(0, y), image.At(left, top + y), static_cast<size_t>(width) * 3);
   }
   return result;
+}
+
+Image ShrinkToCover(Image image, ImageSize target) {
+  const int64_t w = image.width, h = image.height;
+  // Whether the image is narrower than the target, so that the widths become the same.
+  const bool is_narrow = w * target.height <= h * target.width;
+  const auto longest = [](int64_t other, int64_t side, int64_t other_side) {
+    return static_cast<int>(std::max<int64_t>(1, kMaxAspect * other * side / other_side));
+  };
+  const int width =
+      is_narrow ? image.width : std::min(image.width, longest(h, target.width, target.height));
+  const int height =
+      is_narrow ? std::min(image.height, longest(w, target.height, target.width)) : image.height;
+  if (width < image.width || height < image.height) {
+    image = CropImage(image, (image.width - width) / 2, (image.height - height) / 2, width, height);
+  }
+  const auto scaled = [](int64_t side, int64_t to, int64_t from) {
+    return static_cast<int>((side * to + from / 2) / from);
+  };
+  const int new_width = is_narrow ? target.width : scaled(width, target.height, height);
+  const int new_height = is_narrow ? scaled(height, target.width, width) : target.height;
+  if (new_width == width && new_height == height) return image;
+  return ResizeImage(image, new_width, new_height);
 }
 
 }  // namespace dpipe

@@ -11,6 +11,14 @@ namespace dpipe {
 // do. Agrees with PIL to within 1 of 255. `width`, `height` >= 1.
 Image ResizeImage(const Image& image, int width, int height);
 
+// An image longer than this is cut to it about its centre, so that a strip of pixels 1 high does
+// not become an image thousands of times as wide as its target.
+inline constexpr int kMaxAspect = 4;
+
+// As small as the image can be without a part of the target left uncovered: one side is the
+// target's, the other at least that and at most about kMaxAspect times that.
+Image ShrinkToCover(Image image, ImageSize target);
+
 // The `width` x `height` pixels whose first is (left, top); inside the image.
 Image CropImage(const Image& image, int left, int top, int width, int height);
 

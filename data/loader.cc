@@ -12,10 +12,6 @@
 namespace dpipe {
 namespace {
 
-// An image longer than this is cut to it about its centre, so that a strip of pixels 1 high does
-// not become a cached image thousands of times S wide.
-constexpr int kMaxAspect = 4;
-
 absl::Status CheckOptions(const DataLoaderOptions& options) {
   const auto check = [](const char* name, int64_t value, int64_t low, int64_t high) {
     if (value >= low && value <= high) return absl::OkStatus();
@@ -59,31 +55,6 @@ int64_t CacheBytes(const DataLoaderOptions& options) {
   const int64_t largest_sample = images_per_sample * 3 * kMaxAspect * pixels;
   const int64_t window = int64_t{options.prefetch_steps + 1} * options.global_batch;
   return std::max(options.cache_bytes, window * largest_sample);
-}
-
-// As small as the image can be without a part of the target left uncovered: one side is the
-// target's, the other at least that and at most about kMaxAspect times that.
-Image ShrinkToCover(Image image, ImageSize target) {
-  const int64_t w = image.width, h = image.height;
-  // Whether the image is narrower than the target, so that the widths become the same.
-  const bool is_narrow = w * target.height <= h * target.width;
-  const auto longest = [](int64_t other, int64_t side, int64_t other_side) {
-    return static_cast<int>(std::max<int64_t>(1, kMaxAspect * other * side / other_side));
-  };
-  const int width =
-      is_narrow ? image.width : std::min(image.width, longest(h, target.width, target.height));
-  const int height =
-      is_narrow ? std::min(image.height, longest(w, target.height, target.width)) : image.height;
-  if (width < image.width || height < image.height) {
-    image = CropImage(image, (image.width - width) / 2, (image.height - height) / 2, width, height);
-  }
-  const auto scaled = [](int64_t side, int64_t to, int64_t from) {
-    return static_cast<int>((side * to + from / 2) / from);
-  };
-  const int new_width = is_narrow ? target.width : scaled(width, target.height, height);
-  const int new_height = is_narrow ? scaled(height, target.width, width) : target.height;
-  if (new_width == width && new_height == height) return image;
-  return ResizeImage(image, new_width, new_height);
 }
 
 // A condition picture may be smaller or larger than its image, but must show the same frame: to

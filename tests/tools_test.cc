@@ -399,6 +399,16 @@ INSTANTIATE_TEST_SUITE_P(
                 {"--prompt=a red circle", "--guidance=-3"},
                 "--guidance=-3 must be at least 0",
                 2},
+        BadCase{"UnknownSampler",
+                "tools/sample",
+                {"--prompt=a red circle", "--sampler=heun"},
+                "unknown sampler 'heun'; there are folder (the scheduler of the model's folder), "
+                "ddim, ",
+                2},
+        BadCase{"NoControlNet",
+                "tools/sample",
+                {"--prompt=a red circle", "--model=tiny_sd", "--control=a.png"},
+                "has no ControlNet"},
         BadCase{"NoSampleSteps",
                 "tools/sample",
                 {"--prompt=a red circle", "--steps=0"},
@@ -455,14 +465,19 @@ TEST(ToolsTest, ARunOfAnotherFrozenQuantumIsResumed) {
 TEST(ToolsTest, APromptThatIsCutIsSaid) {
   std::string prompt;
   for (int i = 0; i < 100; ++i) prompt += "red circle ";
-  const ProgramOutcome run = RunProgram(
-      "tools/sample", {"--model=" + TrainedModel(), "--prompt=" + prompt + "|a blue star",
-                       "--steps=1", "--output=" + FreshPath("long.png")});
+  std::string accents;
+  for (int i = 0; i < 100; ++i) accents += "\xc3\xa9";
+  const ProgramOutcome run =
+      RunProgram("tools/sample",
+                 {"--model=" + TrainedModel(), "--prompt=" + prompt + "|a blue star|a" + accents,
+                  "--steps=1", "--output=" + FreshPath("long.png")});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out,
               HasSubstr("Warning:  the prompt 'red circle red circle red circle red cir...' "
                         "has "));
   EXPECT_THAT(run.out, HasSubstr(" tokens, of which the model reads the first "));
+  // Byte 40 is inside of a character.
+  EXPECT_THAT(run.out, HasSubstr("the prompt 'a" + accents.substr(0, 38) + "...' has "));
 }
 
 TEST(ToolsTest, AUsersFolderIsNotWrittenOver) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "core/base/text/plain_text.h"
+#include "data/caption_text.h"
 
 namespace dpipe::tools {
 namespace {

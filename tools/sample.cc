@@ -9,17 +9,18 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "core/base/file.h"
 #include "core/base/run_paths.h"
+#include "core/base/text/show.h"
 #include "core/base/usable_cpus.h"
 #include "core/command_line/command_line.h"
 #include "core/command_line/flag_range.h"
 #include "data/image_encode.h"
 #include "gflags/gflags.h"
-#include "models/diffusion/scheduler_class.h"
+#include "models/diffusion/samplers/samplers.h"
 #include "models/stable_diffusion/image_grid.h"
 #include "models/stable_diffusion/sampler.h"
+#include "tools/drawn_model.h"
 #include "tools/prompts.h"
 #include "tools/trained_model.h"
 
@@ -35,7 +36,12 @@ DEFINE_string(lora, "",
               "file of low-rank adapters to draw with, or folder that diffusers, PEFT or training "
               "here wrote; empty: the model's own");
 DEFINE_double(lora_scale, 1, "factor on the low-rank adapters");
-DEFINE_string(sampler, "ddim", "sampler: ddim, ddpm or dpm++ (DPM-Solver++ 2M)");
+DEFINE_string(sampler, "folder",
+              "sampler: folder (the scheduler of the model's folder), ddim, ddpm, dpm++, euler, "
+              "euler_a, lcm, pndm or unipc");
+DEFINE_string(control, "",
+              "picture that the model's ControlNet draws every prompt by, resized and cropped as "
+              "training does; empty: without a ControlNet");
 DEFINE_uint64(seed, 1, "seed for the initial noise");
 DEFINE_string(dtype, "fp32", "element type of the computation, fp32 or bf16");
 DEFINE_int32(devices, 0, "number of CPU devices that share the work; 0: one for each core");
@@ -84,7 +90,7 @@ absl::Status CheckFlags() {
     return CommandLineError("--prompt=\"a large red circle\" or --prompts_file is missing");
   }
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
-  DPIPE_RETURN_IF_ERROR(AsCommandLineError(diffusion::ParseSamplerKind(FLAGS_sampler).status()));
+  DPIPE_RETURN_IF_ERROR(AsCommandLineError(diffusion::ParseSampler(FLAGS_sampler).status()));
   return CheckOut();
 }
 
@@ -95,19 +101,9 @@ void WarnOfLongPrompts(const ClipTokenizer& tokenizer, const std::vector<std::st
   for (const std::string& prompt : prompts) {
     const size_t tokens = tokenizer.EncodeText(prompt).size();
     if (tokens <= most || !seen.insert(prompt).second) continue;
-    const std::string shown = prompt.size() <= 40 ? prompt : prompt.substr(0, 40) + "...";
-    Say(absl::StrCat("Warning:  the prompt '", shown, "' has ", tokens,
+    Say(absl::StrCat("Warning:  the prompt '", ShowText(prompt, /*max_bytes=*/40), "' has ", tokens,
                      " tokens, of which the model reads the first ", most));
   }
-}
-
-// Of the folder's scheduler, whose place --sampler takes.
-void SayWhatIsNotFollowed(const models::StableDiffusion& model, diffusion::SamplerKind kind) {
-  const std::vector<std::string> keys = diffusion::KeysNotFollowed(model.scheduler_config(), kind);
-  if (keys.empty()) return;
-  Say(absl::StrCat("Note:     --sampler=", FLAGS_sampler, " does not follow these keys of ",
-                   model.folder(),
-                   "/scheduler/scheduler_config.json: ", absl::StrJoin(keys, ", ")));
 }
 
 int Columns(size_t num_images) {
@@ -116,8 +112,25 @@ int Columns(size_t num_images) {
   return static_cast<int>(std::ceil(std::sqrt(static_cast<double>(num_images))));
 }
 
-absl::StatusOr<std::vector<Image>> DrawAll(const models::StableDiffusion& model,
-                                           const std::vector<std::string>& prompts) {
+// The prompts, and --control once for each.
+absl::StatusOr<models::DrawRequest> RequestOf(const models::TrainableModel& model,
+                                              const std::vector<std::string>& prompts) {
+  models::DrawRequest request;
+  request.prompts = prompts;
+  DPIPE_ASSIGN_OR_RETURN(request.compute_dtype, ParseComputeDType(FLAGS_dtype));
+  request.options.num_steps = FLAGS_steps;
+  request.options.guidance = static_cast<float>(FLAGS_guidance);
+  request.options.seed = FLAGS_seed;
+  DPIPE_ASSIGN_OR_RETURN(request.options.kind, diffusion::ParseSampler(FLAGS_sampler));
+  DPIPE_RETURN_IF_ERROR(model.CheckDraw(prompts, request.options));
+  if (FLAGS_control.empty()) return request;
+  const std::string path = UserPath(FLAGS_control);
+  DPIPE_ASSIGN_OR_RETURN(const Image condition, ReadConditionPicture(path, model.image_size()));
+  request.conditions.assign(prompts.size(), condition);
+  return request;
+}
+
+absl::StatusOr<std::vector<Image>> DrawAll(const DrawnModel& drawn, models::DrawRequest request) {
   const UsableCpus cpus = FindUsableCpus();
   if (cpus.is_limited()) std::printf("Note:     %s\n", cpus.Note().c_str());
   const int devices = FLAGS_devices > 0 ? FLAGS_devices : cpus.count;
@@ -125,19 +138,11 @@ absl::StatusOr<std::vector<Image>> DrawAll(const models::StableDiffusion& model,
   const auto owners = StartWorkers(shares);
   std::vector<DeviceWorker*> workers;
   for (const auto& worker : owners) workers.push_back(worker.get());
-  DPIPE_ASSIGN_OR_RETURN(const auto unet, model.LoadUNet());
-  DPIPE_ASSIGN_OR_RETURN(const DType dtype, ParseComputeDType(FLAGS_dtype));
-  DPIPE_ASSIGN_OR_RETURN(const auto sampler, models::ImageSampler::Create(&model, unet, dtype));
-  models::DrawOptions options;
-  options.num_steps = FLAGS_steps;
-  options.guidance = static_cast<float>(FLAGS_guidance);
-  options.seed = FLAGS_seed;
-  DPIPE_ASSIGN_OR_RETURN(options.kind, diffusion::ParseSamplerKind(FLAGS_sampler));
-  SayWhatIsNotFollowed(model, options.kind);
   // Small enough that every worker has something to do.
-  const int num_images = static_cast<int>(prompts.size());
-  options.batch = std::clamp((num_images + devices - 1) / devices, 1, options.batch);
-  return sampler->Draw(prompts, options, workers);
+  const int num_images = static_cast<int>(request.prompts.size());
+  request.options.batch =
+      std::clamp((num_images + devices - 1) / devices, 1, request.options.batch);
+  return drawn.model->Draw(drawn.parameters, request, workers, /*on_progress=*/nullptr);
 }
 
 absl::Status Main() {
@@ -145,22 +150,27 @@ absl::Status Main() {
   const std::string file = FLAGS_prompts_file.empty() ? "" : UserPath(FLAGS_prompts_file);
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> prompts,
                          CollectPrompts(FLAGS_prompt, file, FLAGS_count));
-  models::StableDiffusionOptions options;
+  DrawnModelOptions options;
+  options.with_control = !FLAGS_control.empty();
   if (!FLAGS_lora.empty()) options.adapters_file = UserPath(FLAGS_lora);
   options.adapters_scale = static_cast<float>(FLAGS_lora_scale);
-  DPIPE_ASSIGN_OR_RETURN(const auto model,
-                         LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say, options));
-  WarnOfLongPrompts(model->tokenizer(), prompts);
+  DPIPE_ASSIGN_OR_RETURN(const std::string folder,
+                         FolderToDrawWith(FLAGS_model, OutputPath("out/train")));
+  DPIPE_ASSIGN_OR_RETURN(const DrawnModel drawn, LoadDrawnModel(folder, options, Say));
+  if (drawn.tokenizer != nullptr) WarnOfLongPrompts(*drawn.tokenizer, prompts);
+  DPIPE_ASSIGN_OR_RETURN(const models::DrawRequest request, RequestOf(*drawn.model, prompts));
+  const std::string note = drawn.model->SamplerNote(request.options);
+  if (!note.empty()) Say(absl::StrCat("Note:     ", note));
   const models::GridLayout layout = {Columns(prompts.size()), /*margin=*/4, FLAGS_zoom};
-  const int side = model->image_size();
+  const int side = drawn.model->image_size();
   DPIPE_RETURN_IF_ERROR(models::CheckGrid(prompts.size(), {side, side}, layout));
-  DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images, DrawAll(*model, prompts));
+  DPIPE_ASSIGN_OR_RETURN(const std::vector<Image> images, DrawAll(drawn, request));
   const Image grid = models::MakeGrid(images, layout);
   DPIPE_ASSIGN_OR_RETURN(const std::string png, EncodePng(grid));
   const std::string out = OutPath();
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(out, png));
   std::printf(
-      "Model:    %s\nSamples:  %s (%s)\n", model->folder().c_str(), out.c_str(),
+      "Model:    %s\nSamples:  %s (%s)\n", folder.c_str(), out.c_str(),
       images.size() == 1
           ? "1 image"
           : absl::StrCat(images.size(), " images, by rows in the order of the prompts").c_str());
@@ -174,7 +184,7 @@ int main(int argc, char** argv) {
   const dpipe::Command command = {
       "sample",
       dpipe::tools::kUsage,
-      {{"What is drawn", {"model", "prompt", "prompts_file", "count"}},
+      {{"What is drawn", {"model", "prompt", "prompts_file", "count", "control"}},
        {"How", {"steps", "guidance", "sampler", "seed", "dtype", "devices"}},
        {"Picture", {"out", "columns", "zoom"}}}};
   return dpipe::RunCommand(argc, argv, command, dpipe::tools::Main);

@@ -44,6 +44,8 @@ absl::Status CheckGrids(const models::TrainableModel& model, const TrainerOption
     return absl::Status(drawn.code(),
                         absl::StrCat("--samples.*: ", drawn.message(), "; ", kNoneFlags));
   }
+  const std::string note = model.SamplerNote(options.draw);
+  if (!note.empty()) say(absl::StrCat("Note:     sample images: ", note));
   // Such a model draws what its data set shows.
   if (model.wants_conditions()) return absl::OkStatus();
   const absl::Status prompts = model.CheckDraw(options.sample_prompts, options.draw);

@@ -23,9 +23,9 @@ absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& mo
                                                 const std::vector<std::string>& prompts,
                                                 DataLoader* loader);
 
-// Before anything is trained: that the model draws such grids, if the run is to have any.
+// Checks, before anything is trained, that the model draws such grids, if the run is to have any.
 // InvalidArgument says which of the fields of `samples` is wrong with the model; a prompt that is
-// none of the user's is only told to `say`.
+// none of the user's only goes to `say`, as does the sampler's note.
 absl::Status CheckGrids(const models::TrainableModel& model, const TrainerOptions& options,
                         const std::function<void(const std::string& line)>& say);
 

@@ -15,6 +15,7 @@
 #include "core/report/progress.h"
 #include "data/scene.h"
 #include "gflags/gflags.h"
+#include "models/diffusion/samplers/samplers.h"
 #include "models/stable_diffusion/sampler.h"
 #include "tools/scoring.h"
 #include "tools/trained_model.h"
@@ -136,6 +137,8 @@ absl::Status Main() {
   DPIPE_RETURN_IF_ERROR(CheckFlags());
   DPIPE_ASSIGN_OR_RETURN(const auto model,
                          LoadTrainedModel(FLAGS_model, OutputPath("out/train"), Say));
+  const std::string note = diffusion::ChooseSampler(model->schedule().options()).note;
+  if (!note.empty()) Say(absl::StrCat("Note:     ", note));
   DPIPE_ASSIGN_OR_RETURN(const auto unet, model->LoadUNet());
   DPIPE_ASSIGN_OR_RETURN(const auto scorer, Scorer::Create(model.get()));
   DPIPE_RETURN_IF_ERROR(scorer->ScoreSamples("the model", unet));

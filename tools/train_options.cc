@@ -13,6 +13,7 @@
 #include "core/base/time.h"
 #include "core/command_line/command_line.h"
 #include "google/protobuf/message.h"
+#include "models/diffusion/samplers/samplers.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/trainable/find_data.h"
 #include "tools/config_flags.h"
@@ -214,7 +215,7 @@ absl::Status SetSamples(const TrainConfig& config, TrainerOptions* options) {
   options->draw.num_steps = samples.steps();
   options->draw.guidance = static_cast<float>(samples.guidance());
   options->draw.seed = config.seed();
-  DPIPE_ASSIGN_OR_RETURN(options->draw.kind, diffusion::ParseSamplerKind(samples.sampler()));
+  DPIPE_ASSIGN_OR_RETURN(options->draw.kind, diffusion::ParseSampler(samples.sampler()));
   return absl::OkStatus();
 }
 

@@ -12,7 +12,6 @@
 #include "core/base/text/json.h"
 #include "core/base/text/shell_quote.h"
 #include "models/config/model_index.h"
-#include "models/controlnet/controlnet_config.h"
 #include "models/stable_diffusion/folders.h"
 
 namespace dpipe::tools {
@@ -36,24 +35,6 @@ std::string RecordJson(const TrainingRecord& record) {
     json["held_out"] = {{"loss", record.held_out_loss}, {"of", record.held_out_measure}};
   }
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-// Classes of diffusers that have the same parts are drawn from in other ways.
-absl::Status CheckClass(const std::string& folder,
-                        const std::function<void(const std::string&)>& say) {
-  DPIPE_ASSIGN_OR_RETURN(const models::ModelIndex index, models::ReadModelIndex(folder));
-  if (index.class_name == models::kStableDiffusionClass) return absl::OkStatus();
-  if (index.class_name != models::kControlNetPipelineClass) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(folder, "/model_index.json: pictures cannot be drawn from a ",
-                     index.class_name, " here, only from a ", models::kStableDiffusionClass,
-                     ", or from a ", models::kControlNetPipelineClass, " without its ControlNet"));
-  }
-  say(absl::StrCat("Note:     ", folder,
-                   " is drawn from without its ControlNet, which needs a picture with each prompt; "
-                   "with it: bazel run //tools:score_control -- ",
-                   ShellCommand({"--model=" + folder})));
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -126,17 +107,23 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
   return status;
 }
 
+absl::StatusOr<std::string> FolderToDrawWith(const std::string& model, const std::string& trained) {
+  if (model.empty() && IsFolder(trained)) return trained;
+  return models::FindModelFolder(model.empty() ? "tiny_sd" : model);
+}
+
 absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
     const std::string& model, const std::string& trained,
     const std::function<void(const std::string&)>& say,
     const models::StableDiffusionOptions& options) {
-  const bool use_trained = model.empty() && IsFolder(trained);
-  std::string folder = trained;
-  if (!use_trained) {
-    DPIPE_ASSIGN_OR_RETURN(folder, models::FindModelFolder(model.empty() ? "tiny_sd" : model));
-  }
-  DPIPE_RETURN_IF_ERROR(CheckClass(folder, say));
+  DPIPE_ASSIGN_OR_RETURN(const std::string folder, FolderToDrawWith(model, trained));
   DPIPE_ASSIGN_OR_RETURN(auto loaded, models::StableDiffusion::Load(folder, options));
+  DPIPE_ASSIGN_OR_RETURN(const models::ModelIndex index, models::ReadModelIndex(folder));
+  if (index.class_name == models::kControlNetPipelineClass) {
+    say(absl::StrCat("Note:     ", folder, " is drawn from without its ControlNet; with it: ",
+                     ShellCommand({"bazel", "run", "//tools:score_control", "--",
+                                   absl::StrCat("--model=", folder)})));
+  }
   for (const std::string& note : loaded->notes()) say(absl::StrCat("Note:     ", note));
   if (loaded->has_unet_weights()) return loaded;
   return absl::NotFoundError(absl::StrCat(folder, " has no trained U-Net (unet/",

@@ -46,11 +46,13 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
                               const models::NamedTensors& parameters, models::StoredFormat format,
                               const TrainingRecord& record, const std::string& folder);
 
-// Loads what is to be drawn from: `model` as FindModelFolder understands it; empty: `trained` if
-// there is such a folder, else the built-in model. InvalidArgument where its model_index.json says
-// that it is something else than Stable Diffusion; of one with a ControlNet the ControlNet is left
-// out, and `say` is told so, and also the model's notes. NotFound, with the command that trains
-// one, where it has no U-Net weights.
+// The folder to draw with: `model` as FindModelFolder understands it; empty: `trained` if there is
+// such a folder, else the built-in model.
+absl::StatusOr<std::string> FolderToDrawWith(const std::string& model, const std::string& trained);
+
+// Loads the Stable Diffusion in FolderToDrawWith. InvalidArgument if its model_index.json says that
+// it is something else; of one with a ControlNet the ControlNet is left out. `say` gets the model's
+// notes. NotFound, with the command that trains one, if it has no U-Net weights.
 absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
     const std::string& model, const std::string& trained,
     const std::function<void(const std::string&)>& say,

@@ -126,10 +126,9 @@ TEST_F(TrainedModelTest, OtherClassesAreNamed) {
   EXPECT_EQ(said, "");
   EXPECT_EQ(load_as("StableDiffusionInstructPix2PixPipeline").status().message(),
             absl::StrCat(folder_,
-                         "/model_index.json: pictures cannot be drawn from a "
-                         "StableDiffusionInstructPix2PixPipeline here, only from a "
-                         "StableDiffusionPipeline, or from a StableDiffusionControlNetPipeline "
-                         "without its ControlNet"));
+                         "/model_index.json: a StableDiffusionInstructPix2PixPipeline is not "
+                         "supported; supported are StableDiffusionPipeline, "
+                         "StableDiffusionControlNetPipeline"));
   EXPECT_TRUE(load_as("StableDiffusionControlNetPipeline").ok());
   EXPECT_THAT(said, HasSubstr(folder_ + " is drawn from without its ControlNet"));
 }

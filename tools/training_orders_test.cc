@@ -33,5 +33,15 @@ TEST(TrainingOrdersTest, ProcessesMustHaveTheSameData) {
                         "or sizes of files, and the fingerprint abc, at "));
 }
 
+TEST(TrainingOrdersTest, TheFirstSaysWhereTheOrderOfTheDataBegins) {
+  RunAsThreads(LocalJob(2), [](const JobMember& member) {
+    const auto group = ProcessGroup::Join(member.address, member.options);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const auto agreed = AgreeOnFirstStep(group->get(), (*group)->is_leader() ? 12 : 0);
+    ASSERT_TRUE(agreed.ok()) << agreed.status();
+    EXPECT_EQ(*agreed, 12);
+  });
+}
+
 }  // namespace
 }  // namespace dpipe::tools

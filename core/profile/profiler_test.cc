@@ -51,7 +51,7 @@ nn::Component Linear(const std::string& name, const std::string& input, nn::Laye
 class ClockedCpu : public CpuDevice {
  public:
   explicit ClockedCpu(std::atomic<Nanos>* now)
-      : CpuDevice(DeviceKind::kCpu, "cpu", {}), now_(*now) {}
+      : CpuDevice(DeviceKind::kCpu, "cpu", {}, 1), now_(*now) {}
 
   std::shared_ptr<Device> Twin() const override { return std::make_shared<ClockedCpu>(&now_); }
   std::shared_ptr<DeviceEvent> RecordEvent() override {

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 // Host memory that pretends to be out of the host's reach, and remembers what was asked of it.
 class FarDevice : public CpuDevice {
  public:
-  explicit FarDevice(DeviceKind kind) : CpuDevice(kind, "far", {}) {}
+  explicit FarDevice(DeviceKind kind) : CpuDevice(kind, "far", {}, 1) {}
 
   bool has_host_memory() const override { return false; }
   void CopyFromHost(void* to, const void* host, int64_t size_bytes) override {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/usable_cpus.h"
+#include "core/tensor/cpu_device.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

@@ -358,7 +358,7 @@ TEST_F(CheckpointTest, AFullDiskLeavesWhatWasThere) {
 class WatchedDevice : public CpuDevice {
  public:
   explicit WatchedDevice(bool* was_held)
-      : CpuDevice(DeviceKind::kCpu, "watched", {}), was_held_(was_held) {}
+      : CpuDevice(DeviceKind::kCpu, "watched", {}, 1), was_held_(was_held) {}
   bool has_host_memory() const override { return false; }
   void CopyToHost(void* host, const void* from, int64_t size_bytes) override {
     *was_held_ = EndHold::held();

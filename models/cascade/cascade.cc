@@ -11,13 +11,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "core/base/file.h"
+#include "core/base/text/json.h"
 #include "data/buckets.h"
 #include "models/cascade/cascade_inputs.h"
 #include "models/cascade/cascade_sampler.h"
 #include "models/config/component_config.h"
+#include "models/diffusion/samplers/samplers.h"
 #include "models/trainable/dropout.h"
 #include "models/weights/more_channels.h"
-#include "nlohmann/json.hpp"
 
 namespace dpipe::models {
 namespace {
@@ -267,14 +268,15 @@ absl::StatusOr<std::string> Cascade::SchedulerConfig(const std::string& name) co
   DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(SchedulerPath(folder_, name)));
   if (name == "low_res") return text;
   if (!options_.prediction_type.has_value() && !options_.zero_terminal_snr.has_value()) return text;
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
+  DPIPE_ASSIGN_OR_RETURN(
+      auto json, ParseJsonObject<nlohmann::ordered_json>(text, SchedulerPath(folder_, name)));
   if (options_.prediction_type.has_value()) {
     json["prediction_type"] = std::string(diffusion::PredictionTypeName(*options_.prediction_type));
   }
   if (options_.zero_terminal_snr.has_value()) {
     json["rescale_betas_zero_snr"] = *options_.zero_terminal_snr;
   }
-  return json.dump(2) + "\n";
+  return JsonText(json, /*indent=*/2) + "\n";
 }
 
 absl::Status Cascade::Save(const std::string& folder, const NamedTensors& parameters,
@@ -299,11 +301,12 @@ absl::Status Cascade::Save(const std::string& folder, const NamedTensors& parame
   for (const CascadePart& part : parts_) {
     const std::string own = absl::StrCat(folder, "/", part.name);
     DPIPE_RETURN_IF_ERROR(MakeFolder(own));
-    DPIPE_ASSIGN_OR_RETURN(const std::string text,
-                           ReadFile(absl::StrCat(folder_, "/", part.name, "/config.json")));
-    nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
+    const std::string path = absl::StrCat(folder_, "/", part.name, "/config.json");
+    DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+    DPIPE_ASSIGN_OR_RETURN(auto json, ParseJsonObject<nlohmann::ordered_json>(text, path));
     json["in_channels"] = part.config.in_channels;
-    DPIPE_RETURN_IF_ERROR(WriteFileAtomically(own + "/config.json", json.dump(2) + "\n"));
+    DPIPE_RETURN_IF_ERROR(
+        WriteFileAtomically(own + "/config.json", JsonText(json, /*indent=*/2) + "\n"));
     NamedTensors tensors;
     for (const auto& [name, tensor] : parameters) {
       if (absl::StartsWith(name, part.options.prefix)) {
@@ -327,6 +330,14 @@ absl::Status Cascade::CheckDraw(const std::vector<std::string>& prompts,
   return absl::OkStatus();
 }
 
+std::string Cascade::SamplerNote(const DrawOptions& options) const {
+  std::string note;
+  for (const CascadePart& part : parts_) {
+    if (note.empty()) note = diffusion::ChooseSampler(part.schedule->options(), options.kind).note;
+  }
+  return note;
+}
+
 absl::StatusOr<std::vector<Image>> Cascade::Draw(
     const NamedTensors& parameters, const DrawRequest& request,
     const std::vector<DeviceWorker*>& workers,
@@ -339,9 +350,7 @@ absl::StatusOr<std::vector<Image>> Cascade::Draw(
 ModelKind CascadeKind() {
   ModelKind kind;
   kind.name = "cascade";
-  kind.matches = [](const ModelIndex& index) {
-    return index.class_name == "CascadedDiffusionPipeline";
-  };
+  kind.classes = {"CascadedDiffusionPipeline"};
   kind.load =
       [](const std::string& folder,
          const LoadModelOptions& options) -> absl::StatusOr<std::unique_ptr<TrainableModel>> {

@@ -72,6 +72,7 @@ class Cascade : public TrainableModel {
                     StoredFormat format) const override;
   absl::Status CheckDraw(const std::vector<std::string>& prompts,
                          const DrawOptions& options) const override;
+  std::string SamplerNote(const DrawOptions& options) const override;
   absl::StatusOr<std::vector<Image>> Draw(
       const NamedTensors& parameters, const DrawRequest& request,
       const std::vector<DeviceWorker*>& workers,

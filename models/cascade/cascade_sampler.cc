@@ -9,6 +9,7 @@
 #include "core/tensor/pass_workers.h"
 #include "models/diffusion/draws.h"
 #include "models/diffusion/noising.h"
+#include "models/diffusion/sampler.h"
 
 namespace dpipe::models {
 namespace {
@@ -107,7 +108,7 @@ absl::StatusOr<Tensor> CascadeSampler::SampleWith(int part, const Conditions& co
   };
   predict = diffusion::WithGuidance(predict, guidance);
   diffusion::SamplerOptions sampling;
-  sampling.kind = options.kind;
+  sampling.kind = SamplerFor(options, *cascade_->part(part).schedule);
   sampling.num_steps = options.num_steps;
   sampling.seed = options.seed + static_cast<uint64_t>(part) * 0x9E3779B97F4A7C15u;
   sampling.first_sample = first;
@@ -162,10 +163,14 @@ absl::StatusOr<std::vector<Image>> CascadeSampler::Draw(
   std::vector<Image> images(prompts.size());
   const int total = static_cast<int>(prompts.size());
   const int num_batches = (total + options.batch - 1) / options.batch;
+  double total_calls = 0;
+  for (int i : {kBase, kSuperResolution}) {
+    total_calls += 1.0 * num_batches * NumModelCalls(options, *cascade_->part(i).schedule);
+  }
   std::atomic<int> next{0}, steps_done{0};
   const auto on_step = [&] {
     const int done = ++steps_done;
-    if (on_progress) on_progress(done / (2.0 * num_batches * options.num_steps));
+    if (on_progress) on_progress(done / total_calls);
   };
   DPIPE_RETURN_IF_ERROR(FirstError(RunOnAll(chosen.workers(), [&](int worker) -> absl::Status {
     for (int batch = next++; batch < num_batches; batch = next++) {

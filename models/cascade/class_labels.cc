@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "core/base/file.h"
 #include "core/base/text/plain_text.h"
+#include "core/base/text/show.h"
 
 namespace dpipe::models {
 
@@ -55,11 +56,12 @@ absl::StatusOr<int32_t> ClassLabels::LabelOf(const std::string& caption) const {
   if (absl::SimpleAtoi(caption, &number) && number >= 0 && number < classes) return number;
   if (names_.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("caption '", caption, "' is no number of a class below ", classes,
+        absl::StrCat("caption '", ShowText(caption), "' is no number of a class below ", classes,
                      "; names of classes need a classes.txt in the model's folder"));
   }
-  return absl::InvalidArgumentError(absl::StrCat("caption '", caption, "' names none of the ",
-                                                 classes, " classes, nor is it the number of one"));
+  return absl::InvalidArgumentError(absl::StrCat("caption '", ShowText(caption),
+                                                 "' names none of the ", classes,
+                                                 " classes, nor is it the number of one"));
 }
 
 }  // namespace dpipe::models

@@ -9,7 +9,7 @@ namespace dpipe::models {
 absl::StatusOr<ClipTextConfig> ParseClipTextConfig(const std::string& json,
                                                    const std::string& source) {
   DPIPE_ASSIGN_OR_RETURN(ComponentConfig config, ComponentConfig::Parse(json, source));
-  config.Expect("model_type", {"\"clip_text_model\""});
+  DPIPE_RETURN_IF_ERROR(config.CheckKind("model_type", "clip_text_model"));
   ClipTextConfig clip;
   clip.vocab_size = config.PositiveInt("vocab_size", 49408);
   clip.hidden_size = config.PositiveInt("hidden_size", 512);

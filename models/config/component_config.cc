@@ -1,12 +1,14 @@
 #include "models/config/component_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/base/file.h"
-#include "nlohmann/json.hpp"
+#include "core/base/text/json.h"
+#include "core/base/text/show.h"
 
 namespace dpipe::models {
 
@@ -17,6 +19,9 @@ struct ComponentConfig::Document {
 };
 
 namespace {
+
+// What a message shows of problems, if there are several.
+constexpr size_t kMaxProblemBytes = 240;
 
 // What is larger comes from a damaged file. Products of a few channels, heads or pixels stay within
 // 64 bits, and a network of that many layers can be built.
@@ -67,10 +72,7 @@ ComponentConfig::~ComponentConfig() = default;
 absl::StatusOr<ComponentConfig> ComponentConfig::Parse(const std::string& text,
                                                        const std::string& source) {
   auto document = std::make_unique<Document>();
-  document->root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!document->root.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(source, ": not a JSON object"));
-  }
+  DPIPE_ASSIGN_OR_RETURN(document->root, ParseJsonObject(text, source));
   ComponentConfig config(std::move(document));
   config.source_ = source;
   return config;
@@ -93,9 +95,7 @@ bool ComponentConfig::IsNull(const std::string& key) const {
 
 void ComponentConfig::AddProblem(const std::string& key, const std::string& what) {
   const auto it = document_->root.find(key);
-  const std::string value = it == document_->root.end() ? "missing"
-                                                        : it->dump(-1, ' ', /*ensure_ascii=*/true,
-                                                                   json::error_handler_t::replace);
+  const std::string value = it == document_->root.end() ? "missing" : ShowJson(*it);
   problems_.push_back(absl::StrCat("'", key, "' is ", value, ", ", what));
 }
 
@@ -124,8 +124,8 @@ int64_t ComponentConfig::EqualPositiveInts(const std::string& key, int64_t defau
 double ComponentConfig::Number(const std::string& key, double default_value) {
   if (Absent(key)) return default_value;
   const json& value = document_->root[key];
-  if (value.is_number()) return value.get<double>();
-  AddProblem(key, "expected a number");
+  if (value.is_number() && std::isfinite(value.get<double>())) return value.get<double>();
+  AddProblem(key, "expected a finite number");
   return default_value;
 }
 
@@ -206,9 +206,26 @@ void ComponentConfig::ExpectEach(const std::string& key,
   Expect(key, supported);
 }
 
+absl::Status ComponentConfig::CheckKind(const std::string& key,
+                                        const std::string& supported) const {
+  const auto it = document_->root.find(key);
+  if (it == document_->root.end() || *it == supported) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(source_, ": '", key, "' is ", ShowJson(*it),
+                                                 "; only \"", supported, "\" is supported"));
+}
+
 absl::Status ComponentConfig::status() const {
   if (problems_.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(source_, ": ", absl::StrJoin(problems_, "; ")));
+  std::string text = absl::StrCat(source_, ": ", problems_[0]);
+  size_t length = problems_[0].size(), shown = 1;
+  while (shown < std::min(problems_.size(), kMaxShownNames)) {
+    length += problems_[shown].size();
+    if (length > kMaxProblemBytes) break;
+    absl::StrAppend(&text, "; ", problems_[shown++]);
+  }
+  const size_t others = problems_.size() - shown;
+  if (others > 0) absl::StrAppend(&text, "; and ", others, " more problems");
+  return absl::InvalidArgumentError(text);
 }
 
 }  // namespace dpipe::models

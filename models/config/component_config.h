@@ -11,12 +11,13 @@
 
 namespace dpipe::models {
 
-// Getters return a key's value, or the default where the key is missing or null. They note what is
-// wrong and go on; status() tells it all at the end, so that one run names every problem of a file:
-// "unet/config.json: 'layers_per_block' is [1, 2], expected a positive integer".
+// Getters return a key's value, or the default if the key is missing or null. They collect problems
+// and go on, so that one run names the problems of several keys: status() returns them at the end,
+// "unet/config.json: 'layers_per_block' is [1,2], expected a positive integer".
 class ComponentConfig {
  public:
-  // `source` is the file's name, for messages.
+  // `source` is the file's name, for messages. The text is JSON as ParseJson
+  // (core/base/text/json.h) reads it. InvalidArgument if it is not, or is not an object.
   static absl::StatusOr<ComponentConfig> Parse(const std::string& text, const std::string& source);
   static absl::StatusOr<ComponentConfig> Read(const std::string& path);
   ComponentConfig(ComponentConfig&&) noexcept;
@@ -31,6 +32,7 @@ class ComponentConfig {
   int64_t PositiveInt(const std::string& key, int64_t default_value);
   // A list of equal integers stands for one of them.
   int64_t EqualPositiveInts(const std::string& key, int64_t default_value);
+  // Finite.
   double Number(const std::string& key, double default_value);
   bool Bool(const std::string& key, bool default_value);
   std::string String(const std::string& key, const std::string& default_value);
@@ -45,10 +47,13 @@ class ComponentConfig {
   void Expect(const std::string& key, const std::vector<std::string>& supported);
   // The same, where a list stands for its entries.
   void ExpectEach(const std::string& key, const std::vector<std::string>& supported);
+  // InvalidArgument, with both values, if the key is there with another string: another kind of
+  // component, whose other keys are not worth reading.
+  absl::Status CheckKind(const std::string& key, const std::string& supported) const;
   // Notes a problem in own words, of a key's value.
   void AddProblem(const std::string& key, const std::string& what);
 
-  // OK, or InvalidArgument with the file and all problems.
+  // OK, or InvalidArgument with the file and its first problems: a line of them, at most five.
   absl::Status status() const;
 
  private:

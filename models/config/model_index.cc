@@ -4,8 +4,10 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/file.h"
-#include "nlohmann/json.hpp"
+#include "core/base/text/json.h"
+#include "core/base/text/show.h"
 
 namespace dpipe::models {
 namespace {
@@ -16,7 +18,13 @@ constexpr char kExpected[] =
     "expected a folder in diffusers layout, with a model_index.json and a subfolder for each "
     "component";
 
-// What is at `folder`, which is not a model's.
+// The string `_class_name`, or "" if there is none.
+std::string ClassOf(const nlohmann::json& object) {
+  const auto name = object.find("_class_name");
+  return name != object.end() && name->is_string() ? name->get<std::string>() : "";
+}
+
+// Says what is at `folder`, which is not a model's.
 std::string WhatIsThere(const std::string& folder) {
   std::error_code error;
   if (!fs::exists(folder, error)) return absl::StrCat("there is no model folder ", folder);
@@ -31,12 +39,10 @@ std::string WhatIsThere(const std::string& folder) {
   }
   const auto text = ReadFile(folder + "/config.json");
   if (text.ok()) {
-    const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-    const auto name = json.is_object() ? json.find("_class_name") : json.end();
+    const auto json = ParseJsonObject(*text, folder + "/config.json");
+    const std::string name = json.ok() ? ClassOf(*json) : "";
     return absl::StrCat(folder, " is the folder of one component",
-                        name != json.end() && name->is_string()
-                            ? absl::StrCat(", a ", name->get<std::string>())
-                            : "",
+                        name.empty() ? "" : absl::StrCat(", a ", ShowText(name)),
                         ", not of a model; ", kExpected);
   }
   return absl::StrCat(folder, " has no model_index.json; ", kExpected);
@@ -50,24 +56,21 @@ bool IsSubfolderName(const std::string& name) {
 }  // namespace
 
 absl::StatusOr<ModelIndex> ParseModelIndex(const std::string& text, const std::string& path) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is not a JSON object"));
-  }
-  const auto class_name = json.find("_class_name");
-  if (class_name == json.end() || !class_name->is_string()) {
+  DPIPE_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonObject(text, path));
+  ModelIndex index;
+  index.class_name = ClassOf(json);
+  if (index.class_name.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has no string _class_name"));
   }
-  ModelIndex index;
-  index.class_name = class_name->get<std::string>();
   // A component is [library, class]; [null, null] is one that the pipeline could have.
   for (const auto& [key, value] : json.items()) {
     if (!value.is_array() || value.size() != 2 || !value[1].is_string()) continue;
     if (!IsSubfolderName(key)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(path, ": the component '", key, "' has no name of a subfolder"));
+          absl::StrCat(path, ": the component '", ShowText(key), "' has no name of a subfolder"));
     }
     index.components.insert(key);
+    if (key == "scheduler") index.scheduler_class = value[1].get<std::string>();
   }
   return index;
 }
@@ -82,10 +85,11 @@ absl::StatusOr<ModelIndex> ReadModelIndex(const std::string& folder) {
 
 std::string WithoutComponents(const std::string& text, const std::set<std::string>& components) {
   if (components.empty()) return text;
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(text);  // it was parsed before
-  for (const std::string& name : components) json[name] = {nullptr, nullptr};
-  if (components.count("safety_checker") > 0) json["requires_safety_checker"] = false;
-  return json.dump(2) + "\n";
+  auto json = ParseJsonObject<nlohmann::ordered_json>(text, "model_index.json");
+  DPIPE_CHECK(json.ok()) << json.status();  // the caller has parsed it
+  for (const std::string& name : components) (*json)[name] = {nullptr, nullptr};
+  if (components.count("safety_checker") > 0) (*json)["requires_safety_checker"] = false;
+  return JsonText(*json, /*indent=*/2) + "\n";
 }
 
 }  // namespace dpipe::models

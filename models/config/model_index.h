@@ -9,9 +9,14 @@
 
 namespace dpipe::models {
 
+// Classes of folders: a Stable Diffusion, and one with a ControlNet.
+inline constexpr char kStableDiffusionClass[] = "StableDiffusionPipeline";
+inline constexpr char kControlNetPipelineClass[] = "StableDiffusionControlNetPipeline";
+
 struct ModelIndex {
   std::string class_name;            // "StableDiffusionPipeline"
   std::set<std::string> components;  // names of those that are there: "unet", "vae", ...
+  std::string scheduler_class;       // of the component "scheduler"; empty: there is none
 };
 
 // From the text of a model_index.json; `path` is for messages. InvalidArgument where it is not an

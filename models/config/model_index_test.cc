@@ -16,15 +16,23 @@ std::string ErrorOf(const std::string& text) {
 
 TEST(ModelIndexTest, ComponentsAreThoseThatAreThere) {
   const auto index = ParseModelIndex(
-      R"({"_class_name": "P", "unet": ["diffusers", "U"], "image_encoder": [null, null], "x": 1})",
+      R"({"_class_name": "P", "unet": ["diffusers", "U"], "image_encoder": [null, null], "x": 1,
+          "scheduler": ["diffusers", "S"]})",
       "index");
   ASSERT_TRUE(index.ok()) << index.status();
   EXPECT_EQ(index->class_name, "P");
-  EXPECT_EQ(index->components, std::set<std::string>({"unet"}));
+  EXPECT_EQ(index->components, std::set<std::string>({"scheduler", "unet"}));
+  EXPECT_EQ(index->scheduler_class, "S");
 }
 
 TEST(ModelIndexTest, WhatIsWrongIsNamed) {
-  EXPECT_EQ(ErrorOf("[1]"), "index is not a JSON object");
+  EXPECT_EQ(ErrorOf("[1]"), "index: expected a JSON object {...}, this is [1]");
+  EXPECT_EQ(
+      ErrorOf("{\"_class_name\": P}"),
+      "index: line 1, column 17: syntax error while parsing value - invalid literal; last read: "
+      "'\"_class_name\": P'");
+  EXPECT_THAT(ErrorOf("{\"a\": " + std::string(200000, '[') + std::string(200000, ']') + "}"),
+              HasSubstr("more than 100 nested lists and objects"));
   EXPECT_EQ(ErrorOf(R"({"_class_name": 3})"), "index has no string _class_name");
   for (const char* name : {"../vae", "/vae", "", ".", ".."}) {
     EXPECT_EQ(
@@ -61,6 +69,7 @@ TEST(ModelIndexTest, MissingComponentsAreNull) {
       R"({"_class_name":"P","safety_checker":["s","S"],"requires_safety_checker":true,)"
       R"("u":["d","U"]})";
   EXPECT_EQ(WithoutComponents(text, {}), text);
+  EXPECT_THAT(WithoutComponents(R"({"x":-Infinity})", {"u"}), HasSubstr("\"x\": -Infinity"));
   const auto json = nlohmann::json::parse(WithoutComponents(text, {"safety_checker"}));
   EXPECT_EQ(json.dump(), R"({"_class_name":"P","requires_safety_checker":false,)"
                          R"("safety_checker":[null,null],"u":["d","U"]})");

@@ -215,7 +215,7 @@ absl::StatusOr<nn::Program> BuildControlNetForInference(const ControlNetConfig& 
   DPIPE_RETURN_IF_ERROR(CheckUNetShape(unet, shape));
   nn::ProgramBuilder builder("controlled_unet");
   const ValueId latents = AddLatentsInput(unet, shape, "noisy_latents", &builder);
-  const ValueId timesteps = builder.AddInput("timesteps", {Shape(), nn::Element::kI32});
+  const ValueId timesteps = builder.AddInput("timesteps", {Shape(), nn::Element::kF32});
   const ValueId context = AddContextInput(unet, shape, &builder);
   const ValueId condition = AddConditionInput(config, shape, &builder);
   builder.BeginLayer("input", LayerKind::kFrozen);

@@ -52,7 +52,7 @@ absl::StatusOr<nn::Program> BuildControlNetAlone(const ControlNetConfig& config,
                                                  const UNetShape& shape);
 
 // For sampling: the locked U-Net with control, all layers frozen, all of the U-Net's parameters
-// named with kDecoderPrefix. External inputs: "noisy_latents" fp32, "timesteps", "context",
+// named with kDecoderPrefix. External inputs: "noisy_latents" and "timesteps" fp32, "context",
 // "condition". Output: "prediction" fp32 [height, width, out_channels].
 absl::StatusOr<nn::Program> BuildControlNetForInference(const ControlNetConfig& config,
                                                         const UNetConfig& unet,

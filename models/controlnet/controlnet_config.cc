@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
+#include "core/base/text/json.h"
 #include "models/config/component_config.h"
-#include "nlohmann/json.hpp"
 
 namespace dpipe::models {
 namespace {
@@ -46,7 +46,7 @@ constexpr const char* kSharedKeys[] = {
 absl::StatusOr<ControlNetConfig> ParseControlNetConfig(const std::string& json,
                                                        const std::string& source) {
   DPIPE_ASSIGN_OR_RETURN(ComponentConfig keys, ComponentConfig::Parse(json, source));
-  keys.Expect("_class_name", {"\"ControlNetModel\""});
+  DPIPE_RETURN_IF_ERROR(keys.CheckKind("_class_name", "ControlNetModel"));
   ControlNetConfig config;
   config.encoder = ReadUNetEncoderKeys(&keys);
   config.conditioning_channels = keys.PositiveInt("conditioning_channels", 3);
@@ -99,11 +99,8 @@ std::vector<int64_t> DefaultHintChannels(int64_t downscale) {
 absl::StatusOr<std::string> ControlNetConfigOf(const std::string& unet_json,
                                                const std::string& source,
                                                const std::vector<int64_t>& hint_channels) {
-  const auto unet =
-      nlohmann::ordered_json::parse(unet_json, /*callback=*/nullptr, /*allow_exceptions=*/false);
-  if (!unet.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(source, " is not a JSON object"));
-  }
+  DPIPE_ASSIGN_OR_RETURN(const auto unet,
+                         ParseJsonObject<nlohmann::ordered_json>(unet_json, source));
   nlohmann::ordered_json config;
   config["_class_name"] = "ControlNetModel";
   if (unet.contains("_diffusers_version"))
@@ -115,7 +112,7 @@ absl::StatusOr<std::string> ControlNetConfigOf(const std::string& unet_json,
   config["conditioning_embedding_out_channels"] = hint_channels;
   config["controlnet_conditioning_channel_order"] = "rgb";
   config["global_pool_conditions"] = false;
-  return config.dump(2) + "\n";
+  return JsonText(config, /*indent=*/2) + "\n";
 }
 
 }  // namespace dpipe::models

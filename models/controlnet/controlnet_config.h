@@ -11,9 +11,6 @@
 
 namespace dpipe::models {
 
-// The class in the model_index.json of a Stable Diffusion with a ControlNet.
-inline constexpr char kControlNetPipelineClass[] = "StableDiffusionControlNetPipeline";
-
 struct ControlNetConfig {
   // Of the copy: what UNetConfig says of a decoder does not count.
   UNetConfig encoder;

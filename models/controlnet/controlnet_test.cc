@@ -8,6 +8,7 @@
 #include "core/nn/parameters.h"
 #include "gtest/gtest.h"
 #include "models/controlnet/golden_case.h"
+#include "models/testdata/golden_check.h"
 #include "models/testdata/parameter_list.h"
 
 namespace dpipe::models {
@@ -198,6 +199,7 @@ TEST(ControlNetTest, BeginsAsThePlainUNetExactly) {
     const Tensor actual =
         RunAll(*controlled, weights, inputs, dtype).at(controlled->OutputNamed("loss"));
     EXPECT_TRUE(SameBits(expected, actual)) << DTypeName(dtype);
+    inputs["timesteps"] = Goldens::ToFloats(inputs.at("timesteps"));
     const Tensor predicted = RunAll(*plain_inference, weights, inputs, dtype)
                                  .at(plain_inference->OutputNamed("prediction"));
     const Tensor with_control =
@@ -221,17 +223,21 @@ TEST(ControlNetTest, ConfigurationsThatDoNotFitAreNamed) {
 }
 
 TEST(ControlNetConfigTest, NamesWhatIsWrong) {
-  const auto config = ParseControlNetConfig(
-      R"({"_class_name": "UNet2DConditionModel", "global_pool_conditions": true,
-          "conditioning_embedding_out_channels": [], "class_embed_type": "timestep",
-          "controlnet_conditioning_channel_order": "bgr"})",
-      "controlnet/config.json");
-  const std::string message(config.status().message());
-  for (const char* key :
-       {"_class_name", "global_pool_conditions", "class_embed_type",
-        "conditioning_embedding_out_channels", "controlnet_conditioning_channel_order"}) {
-    EXPECT_NE(message.find(std::string("'") + key + "' is"), std::string::npos) << message;
+  for (const auto& [key, value] :
+       std::map<std::string, std::string>{{"global_pool_conditions", "true"},
+                                          {"class_embed_type", "\"timestep\""},
+                                          {"conditioning_embedding_out_channels", "[]"},
+                                          {"controlnet_conditioning_channel_order", "\"bgr\""}}) {
+    const auto config =
+        ParseControlNetConfig("{\"" + key + "\": " + value + "}", "controlnet/config.json");
+    const std::string message(config.status().message());
+    EXPECT_EQ(message.find("controlnet/config.json: '" + key + "' is " + value), 0u) << message;
   }
+  EXPECT_EQ(ParseControlNetConfig(R"({"_class_name": "UNet2DConditionModel"})", "c.json")
+                .status()
+                .message(),
+            "c.json: '_class_name' is \"UNet2DConditionModel\"; only \"ControlNetModel\" is "
+            "supported");
 }
 
 TEST(ControlNetConfigTest, IsMadeFromAUNets) {

@@ -40,7 +40,9 @@ nn::ValueMap GoldenInputs(const nn::Program& program, const ControlNetGolden& c,
     const std::string& name = program.value(id).name;
     if (name == "time" || name == "middle" || absl::StartsWith(name, "skip_")) continue;
     const Tensor t = goldens.Get(c.name + "/" + name);
-    values[id] = name == "context" ? t.To(dtype) : t;
+    const bool are_floats =
+        name == "timesteps" && program.value(id).type.element == nn::Element::kF32;
+    values[id] = name == "context" ? t.To(dtype) : are_floats ? Goldens::ToFloats(t) : t;
   }
   return values;
 }

@@ -10,13 +10,15 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "core/base/file.h"
+#include "core/base/text/json.h"
 #include "core/nn/parameters.h"
+#include "models/config/model_index.h"
 #include "models/controlnet/controlnet.h"
+#include "models/diffusion/samplers/samplers.h"
 #include "models/stable_diffusion/cached_inputs.h"
 #include "models/stable_diffusion/sampler.h"
 #include "models/stable_diffusion/training_inputs.h"
 #include "models/weights/weights.h"
-#include "nlohmann/json.hpp"
 
 namespace dpipe::models {
 namespace {
@@ -30,15 +32,12 @@ bool Exists(const std::string& path) {
 
 // The folder's model_index.json as that of a pipeline with a ControlNet.
 absl::StatusOr<std::string> PipelineIndex(const std::string& folder) {
-  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(folder + "/model_index.json"));
-  auto index =
-      nlohmann::ordered_json::parse(text, /*callback=*/nullptr, /*allow_exceptions=*/false);
-  if (!index.is_object()) {
-    return absl::InvalidArgumentError(folder + "/model_index.json is not a JSON object");
-  }
+  const std::string path = folder + "/model_index.json";
+  DPIPE_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  DPIPE_ASSIGN_OR_RETURN(auto index, ParseJsonObject<nlohmann::ordered_json>(text, path));
   index["_class_name"] = kControlNetPipelineClass;
   index["controlnet"] = {"diffusers", "ControlNetModel"};
-  return index.dump(2) + "\n";
+  return JsonText(index, /*indent=*/2) + "\n";
 }
 
 using Sources = std::map<std::string, nn::InputSource>;
@@ -60,7 +59,7 @@ Sources LockedSources(const nn::Program& locked_encoder) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TrainableModel>> TrainableControlNet::Load(
+absl::StatusOr<std::unique_ptr<TrainableControlNet>> TrainableControlNet::Load(
     const std::string& folder, StableDiffusionOptions options) {
   auto model = std::unique_ptr<TrainableControlNet>(new TrainableControlNet());
   model->min_snr_gamma_ = options.min_snr_gamma;
@@ -256,6 +255,10 @@ absl::Status TrainableControlNet::CheckDraw(const std::vector<std::string>& prom
   return CheckDrawOptions(options, base_->schedule());
 }
 
+std::string TrainableControlNet::SamplerNote(const DrawOptions& options) const {
+  return diffusion::ChooseSampler(base_->schedule().options(), options.kind).note;
+}
+
 absl::StatusOr<std::vector<Image>> TrainableControlNet::Draw(
     const NamedTensors& parameters, const DrawRequest& request,
     const std::vector<DeviceWorker*>& workers,
@@ -275,11 +278,11 @@ absl::StatusOr<std::vector<Image>> TrainableControlNet::Draw(
 ModelKind ControlNetKind() {
   ModelKind kind;
   kind.name = "controlnet";
-  kind.matches = [](const ModelIndex& index) {
-    return index.class_name == kControlNetPipelineClass;
-  };
+  kind.classes = {kControlNetPipelineClass, kStableDiffusionClass};
   kind.wants_conditions = true;
-  kind.load = [](const std::string& folder, const LoadModelOptions& options) {
+  kind.load =
+      [](const std::string& folder,
+         const LoadModelOptions& options) -> absl::StatusOr<std::unique_ptr<TrainableModel>> {
     StableDiffusionOptions own;
     own.image_size = options.image_size;
     own.min_snr_gamma = options.min_snr_gamma;

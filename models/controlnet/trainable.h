@@ -24,8 +24,8 @@ class TrainableControlNet : public TrainableModel {
   // The folder may have a subfolder `controlnet/` with a config.json, and weights in it; else the
   // ControlNet is a new one, made for the folder's U-Net and image size. Errors are those of
   // StableDiffusion::Load, and InvalidArgument where the configurations do not fit.
-  static absl::StatusOr<std::unique_ptr<TrainableModel>> Load(const std::string& folder,
-                                                              StableDiffusionOptions options);
+  static absl::StatusOr<std::unique_ptr<TrainableControlNet>> Load(const std::string& folder,
+                                                                   StableDiffusionOptions options);
 
   const StableDiffusion& stable_diffusion() const { return *base_; }
   const ControlNetConfig& config() const { return config_; }
@@ -62,6 +62,7 @@ class TrainableControlNet : public TrainableModel {
                     StoredFormat format) const override;
   absl::Status CheckDraw(const std::vector<std::string>& prompts,
                          const DrawOptions& options) const override;
+  std::string SamplerNote(const DrawOptions& options) const override;
   absl::StatusOr<std::vector<Image>> Draw(
       const NamedTensors& parameters, const DrawRequest& request,
       const std::vector<DeviceWorker*>& workers,

@@ -4,7 +4,10 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/check.h"
 #include "core/base/text/show.h"
+#include "models/diffusion/sampler.h"
+#include "models/diffusion/samplers/samplers.h"
 
 namespace dpipe::models {
 
@@ -18,7 +21,20 @@ absl::Status CheckDrawOptions(const DrawOptions& options,
     return absl::InvalidArgumentError(
         absl::StrCat("the guidance scale is ", options.guidance, ", must be finite"));
   }
-  return diffusion::InferenceTimesteps(schedule, options.num_steps, options.kind).status();
+  return diffusion::InferenceTimesteps(schedule, options.num_steps, SamplerFor(options, schedule))
+      .status();
+}
+
+diffusion::SamplerKind SamplerFor(const DrawOptions& options,
+                                  const diffusion::NoiseSchedule& schedule) {
+  return diffusion::ChooseSampler(schedule.options(), options.kind).kind;
+}
+
+int NumModelCalls(const DrawOptions& options, const diffusion::NoiseSchedule& schedule) {
+  const auto timesteps =
+      diffusion::InferenceTimesteps(schedule, options.num_steps, SamplerFor(options, schedule));
+  DPIPE_CHECK(timesteps.ok()) << timesteps.status();
+  return static_cast<int>(timesteps->size());
 }
 
 absl::Status CheckPictures(const Tensor& pictures, const std::vector<std::string>& prompts) {

@@ -4,13 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/status.h"
 #include "core/tensor/tensor.h"
 #include "models/diffusion/noise_schedule.h"
-#include "models/diffusion/sampler.h"
+#include "models/diffusion/sampler_kind.h"
 
 namespace dpipe::models {
 
@@ -18,8 +19,8 @@ struct DrawOptions {
   int num_steps = 30;
   float guidance = 4.0f;
   uint64_t seed = 0;
-  diffusion::SamplerKind kind = diffusion::SamplerKind::kDdim;
-  int batch = 8;  // prompts drawn together on one device
+  std::optional<diffusion::SamplerKind> kind;  // empty: that of the model's scheduler (samplers.h)
+  int batch = 8;                               // prompts drawn together on one device
   // Asked before each denoising step, by several threads; true ends drawing with Cancelled. May be
   // empty.
   std::function<bool()> should_stop;
@@ -29,6 +30,11 @@ struct DrawOptions {
 // steps that the schedule or the sampler does not have.
 absl::Status CheckDrawOptions(const DrawOptions& options, const diffusion::NoiseSchedule& schedule);
 
+// The sampler that the options ask for: ChooseSampler's.
+diffusion::SamplerKind SamplerFor(const DrawOptions& options,
+                                  const diffusion::NoiseSchedule& schedule);
+// How often a drawing calls its model. The options have passed the check above.
+int NumModelCalls(const DrawOptions& options, const diffusion::NoiseSchedule& schedule);
 // FailedPrecondition, which names the prompt, if a picture as drawn (fp32, one per prompt along the
 // leading dimension) has a value that is NaN or infinite: as bytes it would be black or worse.
 absl::Status CheckPictures(const Tensor& pictures, const std::vector<std::string>& prompts);

@@ -34,6 +34,20 @@ TEST(DrawOptionsTest, NamesWhatNoScheduleOfThisLengthAllows) {
   EXPECT_EQ(error(options), "the guidance scale is inf, must be finite");
 }
 
+TEST(DrawOptionsTest, TheScheduleSaysWhichSamplerUnlessTheOptionsDo) {
+  const auto options_of = diffusion::ParseSchedulerConfig(
+      R"({"_class_name": "PNDMScheduler", "skip_prk_steps": true})");
+  ASSERT_TRUE(options_of.ok()) << options_of.status();
+  const auto schedule = diffusion::NoiseSchedule::Create(*options_of);
+  DrawOptions options;
+  options.num_steps = 20;
+  EXPECT_EQ(SamplerFor(options, *schedule), diffusion::SamplerKind::kPndm);
+  EXPECT_EQ(NumModelCalls(options, *schedule), 21) << "the first step is corrected";
+  options.kind = diffusion::SamplerKind::kDdim;
+  EXPECT_EQ(SamplerFor(options, *schedule), diffusion::SamplerKind::kDdim);
+  EXPECT_EQ(NumModelCalls(options, *schedule), 20);
+}
+
 TEST(DrawOptionsTest, PicturesThatAreNotFiniteAreNamed) {
   Tensor pictures = Tensor::Zeros(Device::Cpu(), {2, 1, 2, 3}, DType::kF32);
   const std::vector<std::string> prompts = {"a cat", "a dog"};

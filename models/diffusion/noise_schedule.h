@@ -7,6 +7,7 @@
 #define DPIPE_MODELS_DIFFUSION_NOISE_SCHEDULE_H_
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -44,20 +45,23 @@ struct NoiseScheduleOptions {
   // Betas shifted and scaled so that the last timestep is pure noise (arXiv 2305.08891, alg. 1).
   bool rescale_zero_terminal_snr = false;
   // What only samplers read.
-  // Empty: each sampler's own, which is linspace of DPM-Solver++ and leading of the others.
+  // Empty: each sampler's own.
   std::optional<TimestepSpacing> timestep_spacing;
-  // DPM-Solver++ takes its noise levels from karras_sigmas.h instead of from spread timesteps.
+  // DPM-Solver++, UniPC and Euler take their noise levels from KarrasNoiseLevels (noise_levels.h)
+  // instead of from spread timesteps.
   bool use_karras_sigmas = false;
   int steps_offset = 1;
   bool set_alpha_to_one = false;  // abar before the first timestep: 1, or else abar_0
-  // Predicted x_0 is clamped to +- clip_sample_range. DPM-Solver++ never does.
+  // DDIM, DDPM and LCM clamp predicted x_0 to +- clip_sample_range.
   bool clip_sample = false;
   double clip_sample_range = 1;
+  std::string scheduler_class;  // of diffusers: "PNDMScheduler"; empty: none is named
+  std::string json = "{}";      // the file itself, where each sampler reads keys of its own
 };
 
-// From the text of a `scheduler_config.json`. InvalidArgument names the key whose value is of the
-// wrong type or not supported, or a `_class_name` of another process (scheduler_class.h). Keys that
-// are not listed above are ignored.
+// From the text of a `scheduler_config.json`. InvalidArgument says what is wrong with the JSON, or
+// names the key whose value is of the wrong type or not supported, or a `_class_name` of another
+// process (scheduler_class.h). Keys that are not listed above are left to samplers.
 absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json);
 
 // InvalidArgument where the last timestep is pure noise and the model is to predict the noise:

@@ -155,13 +155,13 @@ TEST(SchedulerConfigTest, MissingKeysHaveDiffusersDefaults) {
 
 TEST(SchedulerConfigTest, WrongValuesAreErrorsThatNameTheKey) {
   EXPECT_EQ(ParseSchedulerConfig("[]").status().message(),
-            "scheduler_config.json: not a JSON object");
+            "scheduler_config.json: expected a JSON object {...}, this is []");
   EXPECT_FALSE(ParseSchedulerConfig("{\"beta_start\": ").ok());
   EXPECT_EQ(ParseSchedulerConfig(R"({"beta_schedule": "sigmoid"})").status().message(),
             "scheduler_config.json: beta_schedule is \"sigmoid\"; expected linear or scaled_linear "
             "or squaredcos_cap_v2");
   EXPECT_EQ(ParseSchedulerConfig(R"({"beta_start": "x"})").status().message(),
-            "scheduler_config.json: beta_start is \"x\"; expected a number");
+            "scheduler_config.json: beta_start is \"x\"; expected a finite number");
   EXPECT_FALSE(ParseSchedulerConfig(R"({"num_train_timesteps": 1e3})").ok());
   EXPECT_FALSE(ParseSchedulerConfig(R"({"num_train_timesteps": 99999999999})").ok());
   EXPECT_FALSE(ParseSchedulerConfig(R"({"clip_sample": 1})").ok());

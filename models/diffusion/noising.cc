@@ -108,6 +108,20 @@ absl::StatusOr<Tensor> X0From(PredictionType type, const Roots& roots, const Ten
                              DType::kF32);
 }
 
+absl::StatusOr<Tensor> NoiseFrom(PredictionType type, const Roots& roots, const Tensor& x_t,
+                                 const Tensor& prediction) {
+  switch (type) {
+    case PredictionType::kEpsilon:
+      return prediction.To(DType::kF32);
+    case PredictionType::kSample:
+      return Solve(x_t, roots.signal, prediction, roots.noise, "the noise");
+    case PredictionType::kV:
+      break;
+  }
+  return ops::CombineSamples(ToFloat(roots.noise), x_t, ToFloat(roots.signal), prediction,
+                             DType::kF32);
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> AddNoise(const NoiseSchedule& schedule, const Tensor& x0,
@@ -145,16 +159,13 @@ absl::StatusOr<Tensor> PredictedX0(const NoiseSchedule& schedule, const Tensor& 
 absl::StatusOr<Tensor> PredictedNoise(const NoiseSchedule& schedule, const Tensor& x_t,
                                       const Tensor& prediction, const Tensor& timesteps) {
   DPIPE_ASSIGN_OR_RETURN(const Roots roots, RootsAt(schedule, timesteps, x_t.dim(0)));
-  switch (schedule.options().prediction_type) {
-    case PredictionType::kEpsilon:
-      return prediction.To(DType::kF32);
-    case PredictionType::kSample:
-      return Solve(x_t, roots.signal, prediction, roots.noise, "the noise");
-    case PredictionType::kV:
-      break;
-  }
-  return ops::CombineSamples(ToFloat(roots.noise), x_t, ToFloat(roots.signal), prediction,
-                             DType::kF32);
+  return NoiseFrom(schedule.options().prediction_type, roots, x_t, prediction);
+}
+
+absl::StatusOr<Tensor> PredictedNoise(const NoiseSchedule& schedule, const Tensor& x_t,
+                                      const Tensor& prediction, double alpha_cumprod) {
+  return NoiseFrom(schedule.options().prediction_type, SameRoots(alpha_cumprod, x_t.dim(0)), x_t,
+                   prediction);
 }
 
 absl::StatusOr<Tensor> MinSnrWeights(const NoiseSchedule& schedule, double gamma,

@@ -29,9 +29,11 @@ absl::StatusOr<Tensor> PredictedX0(const NoiseSchedule& schedule, const Tensor& 
 absl::StatusOr<Tensor> PredictedNoise(const NoiseSchedule& schedule, const Tensor& x_t,
                                       const Tensor& prediction, const Tensor& timesteps);
 
-// x0 of samples that are all at one abar, which no timestep need have. Errors as above.
+// The same of samples that are all at one abar, which no timestep need have. Errors as above.
 absl::StatusOr<Tensor> PredictedX0(const NoiseSchedule& schedule, const Tensor& x_t,
                                    const Tensor& prediction, double alpha_cumprod);
+absl::StatusOr<Tensor> PredictedNoise(const NoiseSchedule& schedule, const Tensor& x_t,
+                                      const Tensor& prediction, double alpha_cumprod);
 
 // Loss weights, fp32 [B] (Hang et al., arXiv 2303.09556): min(snr, gamma) / snr where noise is
 // predicted, min(snr, gamma) / (snr + 1) for v, min(snr, gamma) for x0. gamma > 0; 5 is usual.

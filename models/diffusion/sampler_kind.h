@@ -3,7 +3,16 @@
 
 namespace dpipe::diffusion {
 
-enum class SamplerKind { kDdim, kDdpm, kDpmSolver };
+enum class SamplerKind {
+  kDdim,
+  kDdpm,
+  kDpmSolver,
+  kEuler,
+  kEulerAncestral,
+  kLcm,
+  kPndm,
+  kUniPc,
+};
 
 }  // namespace dpipe::diffusion
 

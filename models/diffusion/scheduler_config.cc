@@ -1,8 +1,10 @@
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/text/json.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/diffusion/scheduler_class.h"
 #include "nlohmann/json.hpp"
@@ -13,9 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 absl::Status WrongValue(absl::string_view key, const Json& value, absl::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "scheduler_config.json: ", key, " is ",
-      value.dump(-1, ' ', false, Json::error_handler_t::replace), "; expected ", expected));
+  return absl::InvalidArgumentError(absl::StrCat("scheduler_config.json: ", key, " is ",
+                                                 ShowJson(value), "; expected ", expected));
 }
 
 // The value of `key`, or null where it is missing.
@@ -48,7 +49,9 @@ absl::Status Read(const Json& config, const char* key, int* target) {
 absl::Status Read(const Json& config, const char* key, double* target) {
   const Json& value = Find(config, key);
   if (value.is_null()) return absl::OkStatus();
-  if (!value.is_number()) return WrongValue(key, value, "a number");
+  if (!value.is_number() || !std::isfinite(value.get<double>())) {
+    return WrongValue(key, value, "a finite number");
+  }
   *target = value.get<double>();
   return absl::OkStatus();
 }
@@ -86,14 +89,27 @@ absl::Status ReadSpacing(const Json& config, std::optional<TimestepSpacing>* spa
               &**spacing);
 }
 
-absl::Status CheckClass(const Json& config) {
+// Empty if there is none.
+absl::StatusOr<std::string> ReadClass(const Json& config) {
   const Json& name = Find(config, "_class_name");
-  if (name.is_null()) return absl::OkStatus();
+  if (name.is_null()) return "";
   if (!name.is_string()) return WrongValue("_class_name", name, "a string");
   const absl::Status known = CheckSchedulerClass(name.get<std::string>());
-  return known.ok()
-             ? known
-             : absl::Status(known.code(), absl::StrCat("scheduler_config.json: ", known.message()));
+  if (known.ok()) return name.get<std::string>();
+  return absl::Status(known.code(), absl::StrCat("scheduler_config.json: ", known.message()));
+}
+
+// What diffusers' class takes for keys that are missing.
+NoiseScheduleOptions DefaultsOf(const std::string& scheduler_class) {
+  NoiseScheduleOptions o;
+  o.steps_offset = 0;
+  o.set_alpha_to_one = scheduler_class != "PNDMScheduler";
+  o.clip_sample = scheduler_class != "LCMScheduler";
+  if (scheduler_class == "LCMScheduler") return o;  // betas are Stable Diffusion's
+  o.beta_start = 0.0001;
+  o.beta_end = 0.02;
+  o.beta_schedule = BetaSchedule::kLinear;
+  return o;
 }
 
 // Sampling by rules that are not implemented must not look as if it worked.
@@ -130,20 +146,11 @@ absl::StatusOr<PredictionType> ParsePredictionType(absl::string_view name) {
 }
 
 absl::StatusOr<NoiseScheduleOptions> ParseSchedulerConfig(absl::string_view json) {
-  const Json config =
-      Json::parse(json.begin(), json.end(), /*cb=*/nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) {
-    return absl::InvalidArgumentError("scheduler_config.json: not a JSON object");
-  }
-  NoiseScheduleOptions o;
-  // The defaults of diffusers.DDIMScheduler.
-  o.beta_start = 0.0001;
-  o.beta_end = 0.02;
-  o.beta_schedule = BetaSchedule::kLinear;
-  o.steps_offset = 0;
-  o.set_alpha_to_one = true;
-  o.clip_sample = true;
-  DPIPE_RETURN_IF_ERROR(CheckClass(config));
+  DPIPE_ASSIGN_OR_RETURN(const Json config, ParseJsonObject(json, "scheduler_config.json"));
+  DPIPE_ASSIGN_OR_RETURN(const std::string scheduler_class, ReadClass(config));
+  NoiseScheduleOptions o = DefaultsOf(scheduler_class);
+  o.scheduler_class = scheduler_class;
+  o.json = std::string(json);
   DPIPE_RETURN_IF_ERROR(RefuseUnsupported(config));
   DPIPE_RETURN_IF_ERROR(Read(config, "num_train_timesteps", &o.num_train_timesteps));
   DPIPE_RETURN_IF_ERROR(Read(config, "beta_start", &o.beta_start));

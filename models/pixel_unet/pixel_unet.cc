@@ -209,12 +209,13 @@ class Inputs {
         name, {Shape({options_.low_height, options_.low_width, config_.out_channels}),
                nn::Element::kF32});
   }
-  ValueId Number(const std::string& name) {
-    return builder_->AddInput(name, {Shape(), nn::Element::kI32});
+  ValueId Number(const std::string& name, nn::Element element = nn::Element::kI32) {
+    return builder_->AddInput(name, {Shape(), element});
   }
-  Conditions AddConditions() {
+  // Samplers visit timesteps between the whole ones that are trained.
+  Conditions AddConditions(nn::Element timesteps) {
     Conditions conditions;
-    conditions.timesteps = Number("timesteps");
+    conditions.timesteps = Number("timesteps", timesteps);
     if (config_.num_class_embeds > 0) conditions.labels = Number("labels");
     if (options_.has_low_resolution()) conditions.noise_levels = Number("noise_levels");
     return conditions;
@@ -247,7 +248,7 @@ absl::StatusOr<nn::Program> BuildPixelUNetForTraining(const PixelUNetConfig& con
   nn::ProgramBuilder builder(options.prefix + "pixel_unet");
   Inputs inputs(config, options, &builder);
   const ValueId pixels = inputs.Picture("pixels"), noise = inputs.Picture("noise");
-  const Conditions conditions = inputs.AddConditions();
+  const Conditions conditions = inputs.AddConditions(nn::Element::kI32);
   std::optional<ValueId> low, low_noise;
   if (options.has_low_resolution()) {
     low = inputs.LowPicture("low_resolution");
@@ -281,7 +282,7 @@ absl::StatusOr<nn::Program> BuildPixelUNetForInference(const PixelUNetConfig& co
   nn::ProgramBuilder builder(options.prefix + "pixel_unet");
   Inputs inputs(config, options, &builder);
   ValueId noisy = inputs.Picture("noisy_pixels");
-  const Conditions conditions = inputs.AddConditions();
+  const Conditions conditions = inputs.AddConditions(nn::Element::kF32);
   std::optional<ValueId> low;
   if (options.has_low_resolution()) low = inputs.LowPicture("low_resolution");
   builder.BeginLayer(options.prefix + "input", LayerKind::kFrozen);

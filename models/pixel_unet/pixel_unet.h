@@ -54,9 +54,9 @@ absl::StatusOr<nn::Program> BuildPixelUNetForTraining(const PixelUNetConfig& con
                                                       const PixelUNetOptions& options,
                                                       const PixelUNetTraining& training);
 
-// For sampling, all layers frozen. External inputs: "noisy_pixels" fp32, "timesteps", and as above
-// "labels", "low_resolution" (with its noise), "noise_levels", "estimate". Output: "prediction"
-// fp32 [height, width, out_channels].
+// For sampling, all layers frozen. External inputs: "noisy_pixels" and "timesteps" fp32, and as
+// above "labels", "low_resolution" (with its noise), "noise_levels", "estimate". Output:
+// "prediction" fp32 [height, width, out_channels].
 absl::StatusOr<nn::Program> BuildPixelUNetForInference(const PixelUNetConfig& config,
                                                        const PixelUNetOptions& options);
 

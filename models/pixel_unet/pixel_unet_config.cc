@@ -126,7 +126,7 @@ PixelUNetConfig ReadFields(ComponentConfig* config) {
 absl::StatusOr<PixelUNetConfig> ParsePixelUNetConfig(const std::string& json,
                                                      const std::string& source) {
   DPIPE_ASSIGN_OR_RETURN(ComponentConfig config, ComponentConfig::Parse(json, source));
-  config.Expect("_class_name", {"\"UNet2DModel\""});
+  DPIPE_RETURN_IF_ERROR(config.CheckKind("_class_name", "UNet2DModel"));
   PixelUNetConfig unet = ReadFields(&config);
   CheckFixedKeys(&config);
   CheckDivisibility(unet, &config);

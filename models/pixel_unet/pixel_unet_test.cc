@@ -185,17 +185,23 @@ TEST(PixelUNetTest, WhatDoesNotFitIsNamed) {
 }
 
 TEST(PixelUNetConfigTest, NamesWhatIsWrong) {
-  const auto config = ParsePixelUNetConfig(
-      R"({"_class_name": "UNet2DModel", "block_out_channels": [32, 48], "norm_num_groups": 32,
-          "down_block_types": ["SkipDownBlock2D", "AttnDownBlock2D"], "dropout": "x",
-          "up_block_types": ["UpBlock2D"], "downsample_type": "fir"})",
-      "c");
-  const std::string message(config.status().message());
-  EXPECT_THAT(message, HasSubstr("unknown block type 'SkipDownBlock2D'"));
-  EXPECT_THAT(message, HasSubstr("'up_block_types' is [\"UpBlock2D\"], expected 2"));
-  EXPECT_THAT(message, HasSubstr("48 is not a multiple of the 32 norm groups"));
-  EXPECT_THAT(message, HasSubstr("'dropout' is \"x\", expected a number"));
-  EXPECT_THAT(message, HasSubstr("'downsample_type' is \"fir\""));
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("down_block_types": ["SkipDownBlock2D", "AttnDownBlock2D"])",
+       "unknown block type 'SkipDownBlock2D'"},
+      {R"("up_block_types": ["UpBlock2D"])", "'up_block_types' is [\"UpBlock2D\"], expected 2"},
+      {R"("block_out_channels": [32, 48])", "48 is not a multiple of the 32 norm groups"},
+      {R"("dropout": "x")", "'dropout' is \"x\", expected a finite number"},
+      {R"("downsample_type": "fir")", "'downsample_type' is \"fir\""}};
+  for (const auto& [keys, problem] : cases) {
+    // Later keys count.
+    const std::string json = absl::StrCat(
+        R"({"_class_name": "UNet2DModel", "block_out_channels": [32, 64], "norm_num_groups": 32,
+            "down_block_types": ["DownBlock2D", "AttnDownBlock2D"],
+            "up_block_types": ["UpBlock2D", "UpBlock2D"], )",
+        keys, "}");
+    EXPECT_THAT(std::string(ParsePixelUNetConfig(json, "c").status().message()),
+                HasSubstr(problem));
+  }
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ Outputs Compute(const StableDiffusion& model, const Goldens& goldens) {
   EXPECT_TRUE(parameters.Load(*weights).ok());
   return {Run(*unet, parameters,
               {{"noisy_latents", goldens.Get("latents")},
-               {"timesteps", goldens.Get("timesteps")},
+               {"timesteps", goldens.GetAsFloats("timesteps")},
                {"context", goldens.Get("context")}}),
           Run(model.model().component(kTextEncoder).program,
               *model.frozen_parameters()[kTextEncoder], {{"ids", goldens.Get("ids")}})};

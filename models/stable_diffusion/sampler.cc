@@ -9,6 +9,7 @@
 #include "core/base/available_memory.h"
 #include "core/tensor/pass_workers.h"
 #include "models/diffusion/draws.h"
+#include "models/diffusion/sampler.h"
 #include "models/stable_diffusion/coordinates.h"
 #include "models/unet/unet.h"
 #include "models/vae/vae.h"
@@ -177,7 +178,7 @@ absl::Status ImageSampler::DrawBatch(const Batch& batch, const DrawOptions& opti
       diffusion::DrawNoise(host, options.seed, /*step=*/0, batch.first,
                            {count, size, size, unet.out_channels}, RandomPurpose::kSample);
   diffusion::SamplerOptions sampling;
-  sampling.kind = options.kind;
+  sampling.kind = SamplerFor(options, model_->schedule());
   sampling.num_steps = options.num_steps;
   sampling.seed = options.seed;
   sampling.first_sample = batch.first;
@@ -232,11 +233,12 @@ absl::StatusOr<std::vector<Image>> ImageSampler::DrawWithConditions(
   std::vector<Image> images(prompts.size());
   const int total = static_cast<int>(prompts.size());
   const int num_batches = (total + options.batch - 1) / options.batch;
+  const double total_calls = 1.0 * num_batches * NumModelCalls(options, model_->schedule());
   std::atomic<int> next{0};
   std::atomic<int> steps_done{0};
   auto on_step = [&] {
     const int done = ++steps_done;
-    if (on_progress) on_progress(static_cast<double>(done) / num_batches / options.num_steps);
+    if (on_progress) on_progress(done / total_calls);
   };
   const auto statuses = RunOnAll(chosen.workers(), [&](int worker) -> absl::Status {
     for (int batch = next++; batch < num_batches; batch = next++) {

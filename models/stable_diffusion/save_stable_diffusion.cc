@@ -94,7 +94,7 @@ absl::Status StableDiffusion::SaveOthers(const std::string& folder, bool with_un
     json["in_channels"] = unet_config_.in_channels;
     json[kFurtherInputKey] = FurtherInputName(unet_config_.further_input);
     DPIPE_RETURN_IF_ERROR(
-        WriteFileAtomically(folder + "/unet/config.json", JsonText(json, 2) + "\n"));
+        WriteFileAtomically(folder + "/unet/config.json", JsonText(json, /*indent=*/2) + "\n"));
   }
   if (frozen_is_random_ || text_encoder_is_adapted_) {
     DPIPE_RETURN_IF_ERROR(SaveTextEncoder(folder, format));

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
-#include "nlohmann/json.hpp"
+#include "core/base/text/json.h"
 
 namespace dpipe::models {
 namespace {
@@ -24,8 +25,10 @@ constexpr const char* kKnowZeroTerminalSnr[] = {
     "UniPCMultistepScheduler",
 };
 
+// Null if the text is no JSON object.
 Json Parse(const std::string& text) {
-  return Json::parse(text, /*callback=*/nullptr, /*allow_exceptions=*/false);
+  auto json = ParseJsonObject<Json>(text, "");
+  return json.ok() ? *std::move(json) : Json();
 }
 
 std::string ClassOf(const Json& config) {
@@ -58,7 +61,21 @@ std::string ChangedSchedulerConfig(const std::string& scheduler_config,
       json["clip_sample"] = false;  // missing, it would mean true to some pipelines
     }
   }
-  return json.dump(2) + "\n";
+  return JsonText(json, /*indent=*/2) + "\n";
+}
+
+std::string SchedulerClassOf(const std::string& scheduler_config) {
+  return ClassOf(Parse(scheduler_config));
+}
+
+std::string SchedulerConfigOfClass(const std::string& scheduler_config,
+                                   const std::string& class_name) {
+  Json json = Parse(scheduler_config);
+  if (!json.is_object() || class_name.empty() || ClassOf(json) == class_name) {
+    return scheduler_config;
+  }
+  json["_class_name"] = class_name;
+  return JsonText(json, /*indent=*/2) + "\n";
 }
 
 std::string WithSchedulerClass(const std::string& model_index,
@@ -69,7 +86,7 @@ std::string WithSchedulerClass(const std::string& model_index,
     return model_index;
   }
   index["scheduler"] = Json::array({"diffusers", ClassOf(scheduler)});
-  return index.dump(2) + "\n";
+  return JsonText(index, /*indent=*/2) + "\n";
 }
 
 }  // namespace dpipe::models

@@ -23,6 +23,15 @@ struct SchedulerChanges {
 std::string ChangedSchedulerConfig(const std::string& scheduler_config,
                                    const SchedulerChanges& changes);
 
+// The class that a scheduler_config.json names; empty: none.
+std::string SchedulerClassOf(const std::string& scheduler_config);
+
+// The text of scheduler_config.json as that of this class, which model_index.json names: diffusers
+// goes by the index. Empty: by the config itself. As it is if it names that class, or is no JSON
+// object.
+std::string SchedulerConfigOfClass(const std::string& scheduler_config,
+                                   const std::string& class_name);
+
 // The text of model_index.json with the class of this scheduler_config.json, which diffusers would
 // otherwise make a scheduler of the class that the index names. As it is where either is no JSON
 // object, or the config names no class.

@@ -17,6 +17,23 @@ TEST(SchedulerChangesTest, WithoutAnyTheTextStays) {
   EXPECT_EQ(ChangedSchedulerConfig("[1]", {std::nullopt, true}), "[1]");
 }
 
+// As diffusers writes it for every DPMSolverMultistepScheduler.
+TEST(SchedulerChangesTest, NumbersThatAreNotFiniteStay) {
+  const std::string text = R"({"lambda_min_clipped": -Infinity})";
+  const std::string changed = ChangedSchedulerConfig(text, {diffusion::PredictionType::kV, {}});
+  EXPECT_EQ(
+      changed,
+      "{\n  \"lambda_min_clipped\": -Infinity,\n  \"prediction_type\": \"v_prediction\"\n}\n");
+}
+
+TEST(SchedulerChangesTest, TheIndexSaysOfWhichClassItIs) {
+  EXPECT_EQ(SchedulerConfigOfClass(kPndm, "PNDMScheduler"), kPndm);
+  EXPECT_EQ(SchedulerConfigOfClass(kPndm, ""), kPndm);
+  EXPECT_EQ(SchedulerConfigOfClass("[1]", "DDIMScheduler"), "[1]");
+  EXPECT_EQ(Json::parse(SchedulerConfigOfClass(R"({"steps_offset": 1})", "PNDMScheduler")),
+            Json::parse(R"({"_class_name": "PNDMScheduler", "steps_offset": 1})"));
+}
+
 TEST(SchedulerChangesTest, PredictionTypeKeepsTheScheduler) {
   const Json json = Json::parse(
       ChangedSchedulerConfig(kPndm, {diffusion::PredictionType::kV, /*zero_terminal_snr=*/false}));

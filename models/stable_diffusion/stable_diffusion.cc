@@ -1,11 +1,13 @@
 #include "models/stable_diffusion/stable_diffusion.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/base/check.h"
 #include "core/base/file.h"
 #include "core/base/text/show.h"
@@ -57,12 +59,36 @@ NamedTensors RandomAdapters(const nn::Program& program, uint64_t seed) {
   return adapters;
 }
 
+// That model_index.json describes a model that is supported, before its parts are read: those of
+// other models are similar enough to be read as something that they are not.
+absl::Status CheckIndex(const std::string& folder) {
+  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ReadModelIndex(folder));
+  const std::vector<std::string>& classes = StableDiffusionClasses();
+  if (std::count(classes.begin(), classes.end(), index.class_name) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, "/model_index.json: a ", ShowText(index.class_name),
+                     " is not supported; supported are ", absl::StrJoin(classes, ", ")));
+  }
+  for (const char* other : {"text_encoder_2", "text_encoder_3", "transformer", "prior"}) {
+    if (index.components.count(other) == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, "/model_index.json: a model with a component '", other,
+                     "' is not supported; supported is a unet with one text_encoder"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+const std::vector<std::string>& StableDiffusionClasses() {
+  static const auto* const kClasses =
+      new std::vector<std::string>{kStableDiffusionClass, kControlNetPipelineClass};
+  return *kClasses;
+}
 
 absl::StatusOr<std::unique_ptr<StableDiffusion>> StableDiffusion::Load(
     const std::string& folder, const StableDiffusionOptions& options) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) return ReadModelIndex(folder).status();
+  DPIPE_RETURN_IF_ERROR(CheckIndex(folder));
   auto model = std::unique_ptr<StableDiffusion>(new StableDiffusion());
   model->folder_ = folder;
   model->lora_ = options.lora;
@@ -139,13 +165,35 @@ absl::Status StableDiffusion::ReadUNet() {
   return CheckChannels();
 }
 
+absl::Status StableDiffusion::CheckVae() const {
+  const std::string path = folder_ + "/vae/config.json";
+  if (vae_config_.in_channels != 3 || vae_config_.out_channels != 3) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": the VAE has ", vae_config_.in_channels,
+                                                   " input channels and ", vae_config_.out_channels,
+                                                   " output channels; supported are 3 (red, green, "
+                                                   "blue) and 3"));
+  }
+  if (vae_config_.latent_channels == unet_config_.out_channels) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": the VAE has ", vae_config_.latent_channels,
+                   " latent channels, but the U-Net ", unet_config_.out_channels));
+}
+
 absl::Status StableDiffusion::CheckChannels() const {
   if (unet_config_.latent_channels() == unet_config_.out_channels) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       folder_, "/unet/config.json: the U-Net has ", unet_config_.in_channels,
       " input channels and ", unet_config_.out_channels,
-      " output channels; models that take more than noisy latents, such as those for inpainting "
-      "(9 and 4), for editing (8 and 4) or with depth (5 and 4), are not supported"));
+      " output channels; supported are those of latents alone (4 and 4), not those for inpainting "
+      "(9 and 4), editing (8 and 4) or depth (5 and 4)"));
+}
+
+void StableDiffusion::NoteSchedulerClasses(const std::string& of_config,
+                                           const std::string& of_index) {
+  if (of_config.empty() || of_index.empty() || of_config == of_index) return;
+  notes_.push_back(absl::StrCat(folder_, ": the scheduler is a ", ShowText(of_index),
+                                " by model_index.json, which counts, as in diffusers, but a ",
+                                ShowText(of_config), " by scheduler/scheduler_config.json"));
 }
 
 absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options) {
@@ -153,20 +201,25 @@ absl::Status StableDiffusion::ReadConfigs(const StableDiffusionOptions& options)
   CorrectSampleSize(&unet_config_);
   DPIPE_RETURN_IF_ERROR(WidenUNet(options));
   DPIPE_ASSIGN_OR_RETURN(vae_config_, ReadVaeConfig(folder_ + "/vae/config.json"));
+  DPIPE_RETURN_IF_ERROR(CheckVae());
   DPIPE_ASSIGN_OR_RETURN(text_config_, ReadClipTextConfig(folder_ + "/text_encoder/config.json"));
   DPIPE_ASSIGN_OR_RETURN(ClipTokenizer tokenizer, ClipTokenizer::Load(folder_ + "/tokenizer"));
   tokenizer_ = std::make_unique<ClipTokenizer>(std::move(tokenizer));
   const std::string scheduler_path = folder_ + "/scheduler/scheduler_config.json";
   DPIPE_ASSIGN_OR_RETURN(const std::string scheduler_json, ReadFile(scheduler_path));
+  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ReadModelIndex(folder_));
+  NoteSchedulerClasses(SchedulerClassOf(scheduler_json), index.scheduler_class);
   changes_ = {options.prediction_type, options.zero_terminal_snr};
-  scheduler_config_ = ChangedSchedulerConfig(scheduler_json, changes_);
+  scheduler_config_ = ChangedSchedulerConfig(
+      SchedulerConfigOfClass(scheduler_json, index.scheduler_class), changes_);
   auto scheduler = diffusion::ParseSchedulerConfig(scheduler_config_);
   const absl::Status fits =
       scheduler.ok() ? diffusion::CheckPrediction(*scheduler) : scheduler.status();
   if (!fits.ok()) {
     return absl::Status(fits.code(), absl::StrCat(scheduler_path, ": ", fits.message()));
   }
-  CorrectScheduler(&*scheduler);
+  // diffusers' other pipelines do not.
+  if (index.class_name == kStableDiffusionClass) CorrectScheduler(&*scheduler);
   DPIPE_ASSIGN_OR_RETURN(diffusion::NoiseSchedule schedule,
                          diffusion::NoiseSchedule::Create(*scheduler));
   schedule_ = std::make_unique<diffusion::NoiseSchedule>(std::move(schedule));

@@ -30,8 +30,9 @@ namespace dpipe::models {
 
 class StableDiffusion;
 
-// The class in the model_index.json of its folders.
-inline constexpr char kStableDiffusionClass[] = "StableDiffusionPipeline";
+// The classes of folders that StableDiffusion::Load reads: its own first. Other pipelines with the
+// same parts use them in other ways.
+const std::vector<std::string>& StableDiffusionClasses();
 
 // What is trained in the place of the U-Net, behind the two encoders.
 struct BackboneParts {
@@ -79,6 +80,8 @@ class StableDiffusion {
   // and the frozen components' weights, but not the U-Net's. Where the
   // folder has no weights at all, of the U-Net neither, the frozen components get random ones by
   // their init rules, always the same. Errors name the file, and what of it is wrong.
+  // InvalidArgument if model_index.json has a class that is not among StableDiffusionClasses, or
+  // components beyond one U-Net and one text encoder.
   static absl::StatusOr<std::unique_ptr<StableDiffusion>> Load(
       const std::string& folder, const StableDiffusionOptions& options);
 
@@ -174,6 +177,8 @@ class StableDiffusion {
   absl::Status WidenUNet(const StableDiffusionOptions& options);
   absl::Status ReadUNet();
   absl::Status CheckChannels() const;
+  absl::Status CheckVae() const;
+  void NoteSchedulerClasses(const std::string& of_config, const std::string& of_index);
   absl::Status ReadConfigs(const StableDiffusionOptions& options);
   absl::Status BuildModel(const StableDiffusionOptions& options);
   absl::StatusOr<nn::Program> MakeUNet(ImageSize size) const;

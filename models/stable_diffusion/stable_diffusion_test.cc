@@ -13,6 +13,7 @@
 #include "data/generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/config/model_index.h"
 #include "models/lora/lora.h"
 #include "models/stable_diffusion/image_grid.h"
 #include "models/stable_diffusion/sampler.h"
@@ -41,6 +42,13 @@ std::string Broken(const std::string& file, const std::string& content) {
   std::filesystem::remove(folder + "/" + file);
   EXPECT_TRUE(WriteFileAtomically(folder + "/" + file, content).ok());
   return folder;
+}
+
+// The folder with a scheduler of this class in its index.
+void SetSchedulerClass(const std::string& folder, const std::string& class_name) {
+  auto index = nlohmann::ordered_json::parse(*ReadFile(folder + "/model_index.json"));
+  index["scheduler"] = {"diffusers", class_name};
+  EXPECT_TRUE(WriteFileAtomically(folder + "/model_index.json", index.dump()).ok());
 }
 
 TEST(StableDiffusionTest, LoadsTheBuiltInModel) {
@@ -112,6 +120,7 @@ TEST(StableDiffusionTest, ZeroTerminalSnrIsSavedForDiffusers) {
   const std::string pndm = R"({"_class_name": "PNDMScheduler", "beta_schedule": "scaled_linear",
       "beta_start": 0.00085, "beta_end": 0.012, "prediction_type": "v_prediction"})";
   const std::string folder = Broken("scheduler/scheduler_config.json", pndm);
+  SetSchedulerClass(folder, "PNDMScheduler");
   StableDiffusionOptions options;
   options.zero_terminal_snr = true;
   const auto model = StableDiffusion::Load(folder, options);
@@ -427,14 +436,84 @@ TEST(SelfConditioningTest, ForeignChannelsAreNotTakenForTheEstimate) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE((*again)->notes().empty());
 
+  // As part of another pipeline it is something else.
   const std::string foreign = WidenedWithoutKey("StableDiffusionInstructPix2PixPipeline");
   StableDiffusionOptions options;
   for (bool asked : {false, true}) {
     options.self_conditioning = asked;
-    EXPECT_THAT(std::string(StableDiffusion::Load(foreign, options).status().message()),
-                HasSubstr(foreign + "/unet/config.json: the U-Net has 8 input channels and 4 "
-                                    "output channels; models that take more"));
+    EXPECT_EQ(StableDiffusion::Load(foreign, options).status().message(),
+              foreign +
+                  "/model_index.json: a StableDiffusionInstructPix2PixPipeline is not "
+                  "supported; supported are StableDiffusionPipeline, "
+                  "StableDiffusionControlNetPipeline");
   }
+}
+
+TEST(StableDiffusionTest, OtherModelsAreRefusedByName) {
+  auto index = nlohmann::ordered_json::parse(*ReadFile("data/tiny_sd/model_index.json"));
+  index["text_encoder_2"] = {"transformers", "CLIPTextModelWithProjection"};
+  const std::string two_encoders = Broken("model_index.json", index.dump());
+  EXPECT_EQ(StableDiffusion::Load(two_encoders, {}).status().message(),
+            two_encoders +
+                "/model_index.json: a model with a component 'text_encoder_2' is not "
+                "supported; supported is a unet with one text_encoder");
+  const std::string tiny =
+      Broken("vae/config.json",
+             R"({"_class_name": "AutoencoderTiny", "encoder_block_out_channels": [64, 64]})");
+  EXPECT_EQ(StableDiffusion::Load(tiny, {}).status().message(),
+            tiny +
+                "/vae/config.json: '_class_name' is \"AutoencoderTiny\"; only "
+                "\"AutoencoderKL\" is supported");
+  auto vae = nlohmann::ordered_json::parse(*ReadFile("data/tiny_sd/vae/config.json"));
+  vae["latent_channels"] = 16;
+  const std::string wide = Broken("vae/config.json", vae.dump());
+  EXPECT_EQ(StableDiffusion::Load(wide, {}).status().message(),
+            wide + "/vae/config.json: the VAE has 16 latent channels, but the U-Net 4");
+  vae["latent_channels"] = 4;
+  vae["in_channels"] = 4;
+  const std::string with_alpha = Broken("vae/config.json", vae.dump());
+  EXPECT_EQ(StableDiffusion::Load(with_alpha, {}).status().message(),
+            with_alpha +
+                "/vae/config.json: the VAE has 4 input channels and 3 output channels; "
+                "supported are 3 (red, green, blue) and 3");
+}
+
+TEST(StableDiffusionTest, TheIndexDecidesOfWhichClassTheSchedulerIs) {
+  const std::string folder = Broken(
+      "scheduler/scheduler_config.json",
+      R"({"_class_name": "PNDMScheduler", "beta_schedule": "scaled_linear", "beta_start": 0.00085,
+          "beta_end": 0.012})");
+  const auto model = StableDiffusion::Load(folder, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->schedule().options().scheduler_class, "DDIMScheduler");
+  ASSERT_EQ((*model)->notes().size(), 1);
+  EXPECT_EQ((*model)->notes()[0],
+            folder +
+                ": the scheduler is a DDIMScheduler by model_index.json, which counts, as in "
+                "diffusers, but a PNDMScheduler by scheduler/scheduler_config.json");
+  SetSchedulerClass(folder, "PNDMScheduler");
+  const auto alike = StableDiffusion::Load(folder, {});
+  ASSERT_TRUE(alike.ok()) << alike.status();
+  EXPECT_EQ((*alike)->schedule().options().scheduler_class, "PNDMScheduler");
+  EXPECT_TRUE((*alike)->notes().empty());
+}
+
+// As diffusers writes it. The index says of which class the scheduler is.
+TEST(StableDiffusionTest, TheFoldersSchedulerIsRead) {
+  const std::string folder = Broken("scheduler/scheduler_config.json",
+                                    R"({"beta_schedule": "scaled_linear", "beta_start": 0.00085,
+          "beta_end": 0.012, "lambda_min_clipped": -Infinity, "use_karras_sigmas": true})");
+  SetSchedulerClass(folder, "DPMSolverMultistepScheduler");
+  const auto model = StableDiffusion::Load(folder, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const diffusion::NoiseScheduleOptions& options = (*model)->schedule().options();
+  EXPECT_EQ(options.scheduler_class, "DPMSolverMultistepScheduler");
+  EXPECT_TRUE(options.use_karras_sigmas);
+  const std::string saved = ::testing::TempDir() + "/with_infinity";
+  ASSERT_TRUE((*model)->Save(saved, *(*model)->LoadUNet()).ok());
+  EXPECT_THAT(*ReadFile(saved + "/scheduler/scheduler_config.json"),
+              HasSubstr("\"lambda_min_clipped\": -Infinity"));
+  EXPECT_TRUE(StableDiffusion::Load(saved, {}).ok());
 }
 
 TEST(StableDiffusionTest, InpaintingModelsAreRefusedByName) {

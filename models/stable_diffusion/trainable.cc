@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "models/diffusion/samplers/samplers.h"
 #include "models/lora/lora.h"
 #include "models/stable_diffusion/cached_inputs.h"
 #include "models/stable_diffusion/sampler.h"
@@ -12,7 +13,7 @@
 
 namespace dpipe::models {
 
-absl::StatusOr<std::unique_ptr<TrainableModel>> TrainableStableDiffusion::Load(
+absl::StatusOr<std::unique_ptr<TrainableStableDiffusion>> TrainableStableDiffusion::Load(
     const std::string& folder, const StableDiffusionOptions& options) {
   DPIPE_ASSIGN_OR_RETURN(auto model, StableDiffusion::Load(folder, options));
   return std::make_unique<TrainableStableDiffusion>(std::move(model));
@@ -73,6 +74,10 @@ absl::Status TrainableStableDiffusion::CheckDraw(const std::vector<std::string>&
   return CheckDrawOptions(options, model_->schedule());
 }
 
+std::string TrainableStableDiffusion::SamplerNote(const DrawOptions& options) const {
+  return diffusion::ChooseSampler(model_->schedule().options(), options.kind).note;
+}
+
 absl::StatusOr<std::vector<Image>> TrainableStableDiffusion::Draw(
     const NamedTensors& parameters, const DrawRequest& request,
     const std::vector<DeviceWorker*>& workers,
@@ -88,7 +93,7 @@ absl::StatusOr<std::vector<Image>> TrainableStableDiffusion::Draw(
 ModelKind StableDiffusionKind() {
   ModelKind kind;
   kind.name = "stable_diffusion";
-  kind.matches = [](const ModelIndex& index) { return index.class_name == kStableDiffusionClass; };
+  kind.classes = StableDiffusionClasses();
   kind.load =
       [](const std::string& folder,
          const LoadModelOptions& options) -> absl::StatusOr<std::unique_ptr<TrainableModel>> {

@@ -16,7 +16,7 @@ namespace dpipe::models {
 
 class TrainableStableDiffusion : public TrainableModel {
  public:
-  static absl::StatusOr<std::unique_ptr<TrainableModel>> Load(
+  static absl::StatusOr<std::unique_ptr<TrainableStableDiffusion>> Load(
       const std::string& folder, const StableDiffusionOptions& options);
   explicit TrainableStableDiffusion(std::unique_ptr<StableDiffusion> model)
       : model_(std::move(model)) {}
@@ -50,6 +50,7 @@ class TrainableStableDiffusion : public TrainableModel {
                     StoredFormat format) const override;
   absl::Status CheckDraw(const std::vector<std::string>& prompts,
                          const DrawOptions& options) const override;
+  std::string SamplerNote(const DrawOptions& options) const override;
   absl::StatusOr<std::vector<Image>> Draw(
       const NamedTensors& parameters, const DrawRequest& request,
       const std::vector<DeviceWorker*>& workers,

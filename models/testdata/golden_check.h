@@ -2,6 +2,7 @@
 #ifndef DPIPE_MODELS_TESTDATA_GOLDEN_CHECK_H_
 #define DPIPE_MODELS_TESTDATA_GOLDEN_CHECK_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -28,6 +29,14 @@ class Goldens {
                              view->dtype == "F32" ? DType::kF32 : DType::kI32);
     std::memcpy(t.raw_data(), view->bytes.data(), view->bytes.size());
     return t;
+  }
+  // An int32 tensor as fp32, as samplers give timesteps.
+  Tensor GetAsFloats(const std::string& name) const { return ToFloats(Get(name)); }
+  static Tensor ToFloats(const Tensor& integers) {
+    Tensor floats = Tensor::Empty(integers.device(), integers.shape(), DType::kF32);
+    const auto values = integers.span<int32_t>();
+    std::copy(values.begin(), values.end(), floats.span<float>().begin());
+    return floats;
   }
   float Scalar(const std::string& name) const { return Get(name).data<float>()[0]; }
 

@@ -76,6 +76,7 @@ std::string FitsText(const DataLoader& loader, const SizeSurvey& survey) {
 
 std::vector<std::string> UsesTable(const SizeSurvey& survey) {
   report::Table table({"size", "images", "of steps", "cropped", "cut off", "enlarged"});
+  table.SetAlign(0, report::Table::Align::kLeft);
   for (const SizeUse& use : survey.uses) {
     table.AddRow({SizeText(use.size), absl::StrCat(use.num_samples),
                   Percent(static_cast<double>(use.num_samples) / survey.all.num_samples),

@@ -53,7 +53,8 @@ TEST_F(FindDataTest, AModelThatTakesConditionsHasThem) {
 }
 
 TEST_F(FindDataTest, AModelOfNoKnownKindIsNamed) {
-  EXPECT_THAT(ErrorOf(ModelOfClass("FluxPipeline"), ""), HasSubstr("a FluxPipeline is none"));
+  EXPECT_THAT(ErrorOf(ModelOfClass("FluxPipeline"), ""),
+              HasSubstr("a FluxPipeline is not supported"));
   EXPECT_THAT(ErrorOf("/no/model", ""), HasSubstr("there is no model folder /no/model"));
 }
 

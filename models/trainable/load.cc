@@ -1,9 +1,12 @@
 #include "models/trainable/load.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/base/run_paths.h"
+#include "core/base/text/show.h"
 #include "models/cascade/cascade.h"
+#include "models/config/model_index.h"
 #include "models/controlnet/trainable.h"
 #include "models/stable_diffusion/trainable.h"
 
@@ -24,15 +27,27 @@ absl::StatusOr<const ModelKind*> KindNamed(const std::string& name) {
       absl::StrCat("unknown kind of model '", name, "'; there are ", KindNames()));
 }
 
-absl::StatusOr<const ModelKind*> KindOf(const std::string& folder) {
-  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ReadModelIndex(folder));
+absl::StatusOr<const ModelKind*> KindOfClass(const std::string& class_name,
+                                             const std::string& folder) {
+  std::vector<std::string> supported;
   for (const ModelKind& kind : ModelKinds()) {
-    if (kind.matches(index)) return &kind;
+    if (kind.classes[0] == class_name) return &kind;
+    supported.push_back(kind.classes[0]);
   }
-  return absl::InvalidArgumentError(absl::StrCat(folder, "/model_index.json: a ", index.class_name,
-                                                 " is none of the kinds of model that can be "
-                                                 "trained, which are ",
-                                                 KindNames()));
+  return absl::InvalidArgumentError(
+      absl::StrCat(folder, "/model_index.json: a ", ShowText(class_name),
+                   " is not supported; supported are folders of ", absl::StrJoin(supported, ", ")));
+}
+
+// That a folder of the class can be loaded as this kind, which the user asked for.
+absl::Status CheckClass(const ModelKind& kind, const std::string& class_name,
+                        const std::string& folder) {
+  if (std::count(kind.classes.begin(), kind.classes.end(), class_name) > 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(folder, "/model_index.json: a ", ShowText(class_name), " is not supported as ",
+                   kind.name, ", which takes folders of ", absl::StrJoin(kind.classes, ", ")));
 }
 
 }  // namespace
@@ -44,9 +59,11 @@ const std::vector<ModelKind>& ModelKinds() {
 }
 
 absl::StatusOr<const ModelKind*> FindModelKind(const std::string& folder, const std::string& kind) {
-  // Also where the kind is named: what is not a model's folder is told so.
-  if (!IsFolder(folder)) DPIPE_RETURN_IF_ERROR(ReadModelIndex(folder).status());
-  return kind.empty() ? KindOf(folder) : KindNamed(kind);
+  DPIPE_ASSIGN_OR_RETURN(const ModelIndex index, ReadModelIndex(folder));
+  if (kind.empty()) return KindOfClass(index.class_name, folder);
+  DPIPE_ASSIGN_OR_RETURN(const ModelKind* named, KindNamed(kind));
+  DPIPE_RETURN_IF_ERROR(CheckClass(*named, index.class_name, folder));
+  return named;
 }
 
 absl::StatusOr<std::unique_ptr<TrainableModel>> LoadTrainableModel(

@@ -15,9 +15,10 @@ namespace dpipe::models {
 // Every kind, in the order in which a folder is offered to them.
 const std::vector<ModelKind>& ModelKinds();
 
-// The kind of the model in `folder`: the one named `kind`, or where that is empty the first that
-// the folder's model_index.json matches. NotFound where there is no such folder; InvalidArgument
-// where there is no such kind, or none that matches, listing what there is.
+// Returns the kind of the model in `folder`: the one named `kind`, or, if that is empty, the one
+// whose own class the folder's model_index.json names. NotFound if there is no such folder or
+// index; InvalidArgument if there is no such kind, or if it is not loaded from folders of that
+// class, listing what is supported.
 absl::StatusOr<const ModelKind*> FindModelKind(const std::string& folder, const std::string& kind);
 
 // The model in `folder`, of the kind that FindModelKind finds by the options'. Errors are that

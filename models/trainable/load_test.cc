@@ -35,14 +35,37 @@ TEST(LoadTrainableModelTest, TellsStableDiffusionByItsIndex) {
 
 TEST(LoadTrainableModelTest, ErrorsNameTheFolderAndWhatThereIs) {
   EXPECT_THAT(ErrorOf("/no/model"), HasSubstr("there is no model folder /no/model"));
-  EXPECT_THAT(ErrorOf(FolderWithIndex("[1]")), HasSubstr("model_index.json is not a JSON object"));
+  EXPECT_THAT(ErrorOf(FolderWithIndex("[1]")),
+              HasSubstr("model_index.json: expected a JSON object {...}, this is [1]"));
   EXPECT_THAT(ErrorOf(FolderWithIndex("{\"_class_name\": 3}")), HasSubstr("no string _class_name"));
-  const std::string other = ErrorOf(FolderWithIndex("{\"_class_name\": \"FluxPipeline\"}"));
-  EXPECT_THAT(other, HasSubstr("a FluxPipeline is none"));
-  EXPECT_THAT(other, HasSubstr("stable_diffusion"));
   LoadModelOptions options;
   options.kind = "pixart";
   EXPECT_THAT(ErrorOf(kTinySd, options), HasSubstr("unknown kind of model 'pixart'; there are"));
+}
+
+// Whether the user names a kind or not.
+TEST(LoadTrainableModelTest, ClassesThatAreNotSupportedAreRefusedByName) {
+  for (const std::string name :
+       {"StableDiffusionXLPipeline", "StableDiffusion3Pipeline", "FluxPipeline",
+        "StableDiffusionInpaintPipeline", "StableDiffusionInstructPix2PixPipeline"}) {
+    const std::string folder = FolderWithIndex("{\"_class_name\": \"" + name + "\"}");
+    EXPECT_EQ(ErrorOf(folder),
+              folder + "/model_index.json: a " + name +
+                  " is not supported; supported are folders of StableDiffusionPipeline, "
+                  "StableDiffusionControlNetPipeline, CascadedDiffusionPipeline");
+    LoadModelOptions options;
+    options.kind = "stable_diffusion";
+    EXPECT_EQ(ErrorOf(folder, options),
+              folder + "/model_index.json: a " + name +
+                  " is not supported as stable_diffusion, which takes folders of "
+                  "StableDiffusionPipeline, StableDiffusionControlNetPipeline");
+    options.kind = "controlnet";
+    EXPECT_THAT(ErrorOf(folder, options), HasSubstr("a " + name + " is not supported as"));
+    options.kind = "cascade";
+    EXPECT_THAT(ErrorOf(folder, options),
+                HasSubstr("is not supported as cascade, which takes folders of "
+                          "CascadedDiffusionPipeline"));
+  }
 }
 
 TEST(LoadTrainableModelTest, DropoutIsForDrawingOnly) {

@@ -7,10 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
 #include "core/nn/blocks/lora.h"
-#include "models/config/model_index.h"
 #include "models/diffusion/noise_schedule.h"
 #include "models/lora/lora.h"
 #include "models/trainable/trainable_model.h"
@@ -38,7 +38,9 @@ struct LoadModelOptions {
 
 struct ModelKind {
   std::string name;  // "stable_diffusion"
-  std::function<bool(const ModelIndex&)> matches;
+  // The classes in model_index.json that it is loaded from. A folder of the first one is of this
+  // kind unless the user asks for another.
+  std::vector<std::string> classes;
   // Whether its models take a condition picture with each sample: which data to look for is asked
   // before a model is loaded.
   bool wants_conditions = false;

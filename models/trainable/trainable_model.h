@@ -144,6 +144,10 @@ class TrainableModel {
   virtual absl::Status CheckDraw(const std::vector<std::string>& prompts,
                                  const DrawOptions& options) const = 0;
 
+  // What a person should know of how these options draw: a sentence, or empty. It is
+  // ChooseSampler's note (models/diffusion/samplers/samplers.h).
+  virtual std::string SamplerNote(const DrawOptions& options) const = 0;
+
   // One image a prompt; image i depends on (seed, i, prompt, condition) alone.
   virtual absl::StatusOr<std::vector<Image>> Draw(
       const NamedTensors& parameters, const DrawRequest& request,

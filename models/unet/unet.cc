@@ -72,7 +72,7 @@ absl::StatusOr<nn::Program> BuildUNetForInference(const UNetConfig& config,
   DPIPE_RETURN_IF_ERROR(CheckUNetShape(config, shape));
   nn::ProgramBuilder builder("unet");
   const ValueId latents = AddLatentsInput(config, shape, "noisy_latents", &builder);
-  const ValueId timesteps = builder.AddInput("timesteps", {Shape(), nn::Element::kI32});
+  const ValueId timesteps = builder.AddInput("timesteps", {Shape(), nn::Element::kF32});
   const ValueId context = AddContextInput(config, shape, &builder);
   builder.BeginLayer("input", LayerKind::kFrozen);
   ValueId noisy = nn::AddCast(&builder, latents, nn::Element::kCompute);

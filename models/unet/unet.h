@@ -33,9 +33,9 @@ struct UNetTraining {
 absl::StatusOr<nn::Program> BuildUNetForTraining(const UNetConfig& config, const UNetShape& shape,
                                                  const UNetTraining& training);
 
-// For sampling, all layers frozen. External inputs: "noisy_latents" fp32, "timesteps", "context",
-// and "estimate" or "coordinates" where it takes them. Output: "prediction" fp32 [height, width,
-// out_channels].
+// For sampling, all layers frozen. External inputs: "noisy_latents" fp32, "timesteps" fp32
+// (samplers visit places between the whole ones that are trained), "context", and "estimate" or
+// "coordinates" where it takes them. Output: "prediction" fp32 [height, width, out_channels].
 absl::StatusOr<nn::Program> BuildUNetForInference(const UNetConfig& config, const UNetShape& shape);
 
 }  // namespace dpipe::models

@@ -173,7 +173,7 @@ UNetConfig ReadUNetEncoderKeys(ComponentConfig* config) {
 
 absl::StatusOr<UNetConfig> ParseUNetConfig(const std::string& json, const std::string& source) {
   DPIPE_ASSIGN_OR_RETURN(ComponentConfig config, ComponentConfig::Parse(json, source));
-  config.Expect("_class_name", {"\"UNet2DConditionModel\""});
+  DPIPE_RETURN_IF_ERROR(config.CheckKind("_class_name", "UNet2DConditionModel"));
   config.Expect("num_attention_heads", {"null"});
   UNetConfig unet = ReadUNetEncoderKeys(&config);
   ReadDecoderKeys(&config, &unet);

@@ -52,9 +52,11 @@ Errors Measure(const Case& c, DType dtype, DeviceKind kind) {
   const auto noisy = diffusion::AddNoise(schedule, latents, noise, timesteps, DType::kF32);
   DPIPE_CHECK(noisy.ok()) << noisy.status();
 
-  const FormulaRun predicted = RunWithFormulaWeights(
-      *inference, {{"noisy_latents", *noisy}, {"timesteps", timesteps}, {"context", context}},
-      Tensor(), options);
+  const FormulaRun predicted = RunWithFormulaWeights(*inference,
+                                                     {{"noisy_latents", *noisy},
+                                                      {"timesteps", Goldens::ToFloats(timesteps)},
+                                                      {"context", context}},
+                                                     Tensor(), options);
   const FormulaRun trained = RunWithFormulaWeights(
       *training,
       {{"latents", latents}, {"noise", noise}, {"timesteps", timesteps}, {"context", context}},

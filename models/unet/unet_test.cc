@@ -226,21 +226,36 @@ TEST(UNetConfigTest, ListsOfEqualEntriesAndDropoutAreRead) {
 }
 
 TEST(UNetConfigTest, NamesWhatIsWrong) {
-  const auto config = ParseUNetConfig(
-      R"({"block_out_channels": [32, 64], "norm_num_groups": 16, "attention_head_dim": [2, 4, 8],
-          "down_block_types": ["CrossAttnDownBlock2D", "AttnDownBlock2D"],
-          "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"],
-          "class_embed_type": "timestep", "layers_per_block": [1, 2]})",
-      "unet/config.json");
-  EXPECT_EQ(config.status().message(),
-            "unet/config.json: 'down_block_types' is [\"CrossAttnDownBlock2D\","
-            "\"AttnDownBlock2D\"], unknown block type 'AttnDownBlock2D', known: DownBlock2D, "
-            "CrossAttnDownBlock2D; 'layers_per_block' is [1,2], expected a positive integer or "
-            "a list of equal ones; "
-            "'attention_head_dim' is [2,4,8], expected a positive integer or a list of 2 of them; "
-            "'class_embed_type' is \"timestep\", supported: null; 'up_block_types' is "
-            "[\"UpBlock2D\",\"CrossAttnUpBlock2D\",\"UpBlock2D\"], expected 2, one for each "
-            "entry of 'block_out_channels'");
+  const struct {
+    const char *keys, *problem;
+  } cases[] = {
+      {R"("down_block_types": ["CrossAttnDownBlock2D", "AttnDownBlock2D"])",
+       "'down_block_types' is [\"CrossAttnDownBlock2D\",\"AttnDownBlock2D\"], unknown block type "
+       "'AttnDownBlock2D', known: DownBlock2D, CrossAttnDownBlock2D"},
+      {R"("layers_per_block": [1, 2])",
+       "'layers_per_block' is [1,2], expected a positive integer or a list of equal ones"},
+      {R"("attention_head_dim": [2, 4, 8])",
+       "'attention_head_dim' is [2,4,8], expected a positive integer or a list of 2 of them"},
+      {R"("class_embed_type": "timestep")", "'class_embed_type' is \"timestep\", supported: null"},
+      {R"("up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"])",
+       "'up_block_types' is [\"UpBlock2D\",\"CrossAttnUpBlock2D\",\"UpBlock2D\"], expected 2, one "
+       "for each entry of 'block_out_channels'"},
+      {R"("class_embed_type": "timestep", "layers_per_block": 0)",
+       "'layers_per_block' is 0, expected a positive integer or a list of equal ones; "
+       "'class_embed_type' is \"timestep\", supported: null"},
+  };
+  for (const auto& c : cases) {
+    // Later keys count.
+    const std::string json = absl::StrCat(
+        R"({"block_out_channels": [32, 64], "norm_num_groups": 16,
+            "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+            "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"], )",
+        c.keys, "}");
+    EXPECT_EQ(ParseUNetConfig(json, "unet/config.json").status().message(),
+              absl::StrCat("unet/config.json: ", c.problem));
+  }
+  EXPECT_EQ(ParseUNetConfig(R"({"_class_name": "UNet2DModel"})", "c").status().message(),
+            "c: '_class_name' is \"UNet2DModel\"; only \"UNet2DConditionModel\" is supported");
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ void CheckBlockTypes(ComponentConfig* config, const std::string& key, const std:
 
 absl::StatusOr<VaeConfig> ParseVaeConfig(const std::string& json, const std::string& source) {
   DPIPE_ASSIGN_OR_RETURN(ComponentConfig config, ComponentConfig::Parse(json, source));
-  config.Expect("_class_name", {"\"AutoencoderKL\""});
+  DPIPE_RETURN_IF_ERROR(config.CheckKind("_class_name", "AutoencoderKL"));
   config.Expect("act_fn", {"\"silu\"", "\"swish\""});
   config.Expect("latents_mean", {"null"});
   config.Expect("latents_std", {"null"});

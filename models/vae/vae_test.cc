@@ -58,19 +58,30 @@ TEST(VaeTest, SizesThatDoNotSuit) {
 }
 
 TEST(VaeConfigTest, NamesWhatIsWrong) {
-  EXPECT_EQ(
-      ParseVaeConfig(R"({"block_out_channels": [32, 48],
-                               "down_block_types": ["DownEncoderBlock2D", "AttnDownBlock"],
-                               "up_block_types": ["UpDecoderBlock2D"],
-                               "scaling_factor": "x"})",
-                     "vae/config.json")
-          .status()
-          .message(),
-      "vae/config.json: 'scaling_factor' is \"x\", expected a number; 'down_block_types' is "
-      "[\"DownEncoderBlock2D\",\"AttnDownBlock\"], unknown block type 'AttnDownBlock', known: "
-      "DownEncoderBlock2D; 'up_block_types' is [\"UpDecoderBlock2D\"], expected 2, one for "
-      "each entry of 'block_out_channels'; 'block_out_channels' is [32,48], 48 is not a "
-      "multiple of the 32 norm groups");
+  const auto error = [](const std::string& json) {
+    return std::string(ParseVaeConfig(json, "vae/config.json").status().message());
+  };
+  EXPECT_EQ(error(R"({"block_out_channels": [32], "scaling_factor": "x",
+                      "down_block_types": ["AttnDownBlock"]})"),
+            "vae/config.json: 'scaling_factor' is \"x\", expected a finite number; "
+            "'down_block_types' is [\"AttnDownBlock\"], unknown block type 'AttnDownBlock', known: "
+            "DownEncoderBlock2D");
+  EXPECT_EQ(error(R"({"block_out_channels": [32, 48], "up_block_types": ["UpDecoderBlock2D"],
+                      "down_block_types": ["DownEncoderBlock2D", "DownEncoderBlock2D"]})"),
+            "vae/config.json: 'up_block_types' is [\"UpDecoderBlock2D\"], expected 2, one for "
+            "each entry of 'block_out_channels'; 'block_out_channels' is [32,48], 48 is not a "
+            "multiple of the 32 norm groups");
+}
+
+// Of whose other keys each would be another problem.
+TEST(VaeConfigTest, AnotherClassIsNamedAlone) {
+  EXPECT_EQ(ParseVaeConfig(R"({"_class_name": "AutoencoderTiny", "scaling_factor": "x",
+                               "encoder_block_out_channels": [64, 64, 64, 64]})",
+                           "vae/config.json")
+                .status()
+                .message(),
+            "vae/config.json: '_class_name' is \"AutoencoderTiny\"; only \"AutoencoderKL\" is "
+            "supported");
 }
 
 }  // namespace

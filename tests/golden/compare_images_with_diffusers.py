@@ -5,8 +5,9 @@
 
 Cases: tiny_sd (trained weights), and two with random weights made by this code from configurations alone: v15 and v21,
 which are data/models/stable_diffusion_v1_5 and _v2_1 with a tenth of their widths (convolutions as projections, 8
-heads, quick GELU and noise prediction; linear projections, heads by level, exact GELU and v prediction). For each:
-dump_images writes the folder, in a temporary place, and draws; StableDiffusionPipeline.from_pretrained reads it and
+heads, quick GELU and noise prediction; linear projections, heads by level, exact GELU and v prediction). Also a
+scheduler of diffusers, "PNDMScheduler" for example: tiny_sd with that scheduler in its folder; it must not draw fresh
+noise. For each: dump_images writes the folder, in a temporary place, and draws; StableDiffusionPipeline.from_pretrained reads it and
 draws from the same noise. Prints relative L2 errors of the final latents and the decoded images; exits with 1 past
 --tolerance.
 """
@@ -20,6 +21,7 @@ import sys
 import tempfile
 
 import torch
+import diffusers
 from diffusers import StableDiffusionPipeline
 from safetensors.torch import load_file
 
@@ -45,6 +47,15 @@ def reduced(name, folder):
     return folder
 
 
+def with_scheduler(name, folder):
+    """A copy of tiny_sd whose scheduler is of this class, with skip_prk_steps as Stable Diffusion's PNDMScheduler."""
+    shutil.copytree(ROOT / "data" / "tiny_sd", folder)
+    config = json.loads((folder / "scheduler" / "scheduler_config.json").read_text()) | {"skip_prk_steps": True}
+    getattr(diffusers, name).from_config(config).save_pretrained(folder / "scheduler")
+    edit(folder / "model_index.json", scheduler=["diffusers", name])
+    return folder
+
+
 def nhwc(x):
     return x.permute(0, 2, 3, 1)
 
@@ -61,7 +72,9 @@ def draw(folder, noise):
 
 def compare(case, binary, store, scratch):
     model = "tiny_sd"
-    if case != "tiny_sd":
+    if case.endswith("Scheduler"):
+        model = with_scheduler(case, scratch / "scheduled")
+    elif case != "tiny_sd":
         model = reduced({"v15": "stable_diffusion_v1_5", "v21": "stable_diffusion_v2_1"}[case], scratch / "configs")
     subprocess.run([binary, f"--model={model}", f"--out={scratch}", f"--prompts={'|'.join(PROMPTS)}", f"--store={store}",
                     f"--steps={STEPS}", f"--guidance={GUIDANCE}"], check=True, cwd=ROOT)

@@ -17,6 +17,7 @@
 #include "gflags/gflags.h"
 #include "models/diffusion/draws.h"
 #include "models/diffusion/sampler.h"
+#include "models/diffusion/samplers/samplers.h"
 #include "models/stable_diffusion/folders.h"
 #include "models/stable_diffusion/stable_diffusion.h"
 #include "models/unet/unet.h"
@@ -27,7 +28,7 @@ DEFINE_string(out, "", "folder to write to");
 DEFINE_string(prompts, "a large red circle|a small blue square left of a green star",
               "captions, separated by |");
 DEFINE_string(store, "fp32", "element type of the stored U-Net's weights: fp32, fp16 or bf16");
-DEFINE_int32(steps, 6, "denoising steps of DDIM");
+DEFINE_int32(steps, 6, "denoising steps");
 DEFINE_double(guidance, 4, "classifier-free guidance scale");
 FLAG_RANGE(steps, 1, 10'000);
 FLAG_RANGE(guidance, 0, 1'000);
@@ -93,7 +94,7 @@ absl::StatusOr<NamedTensors> Draw(const StableDiffusion& model, const NamedTenso
       {static_cast<int64_t>(prompts.size()), size, size, model.unet_config().in_channels},
       RandomPurpose::kSample);
   diffusion::SamplerOptions sampling;
-  sampling.kind = diffusion::SamplerKind::kDdim;
+  sampling.kind = diffusion::ChooseSampler(model.schedule().options()).kind;
   sampling.num_steps = FLAGS_steps;
   DPIPE_ASSIGN_OR_RETURN(
       result["latents"],

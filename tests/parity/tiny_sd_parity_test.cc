@@ -144,7 +144,7 @@ TEST_P(TinySdParityTest, TextEncoder) {
 TEST_P(TinySdParityTest, UNetOutput) {
   ExpectAgrees("unet/output",
                UNetForInference().Run({{"noisy_latents", goldens_.Get("unet/noisy")},
-                                       {"timesteps", goldens_.Get("unet/timesteps")},
+                                       {"timesteps", goldens_.GetAsFloats("unet/timesteps")},
                                        {"context", goldens_.Get("text/states").Slice(0, 2)}},
                                       GetParam()));
 }

@@ -10,7 +10,7 @@ namespace dpipe::testlib {
 
 class FarCpu : public CpuDevice {
  public:
-  FarCpu() : CpuDevice(DeviceKind::kCpu, "far", {}) {}
+  FarCpu() : CpuDevice(DeviceKind::kCpu, "far", {}, 1) {}
   std::shared_ptr<Device> Twin() const override { return std::make_shared<FarCpu>(); }
   bool has_host_memory() const override { return false; }
 };

@@ -144,10 +144,11 @@ template absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view, const
 template absl::StatusOr<nlohmann::ordered_json> ParseJsonObject(absl::string_view,
                                                                 const std::string&);
 
-std::string JsonText(const nlohmann::ordered_json& value, int indent) {
-  const auto write = [indent](const nlohmann::ordered_json& json) {
-    return json.dump(indent, ' ', /*ensure_ascii=*/false,
-                     nlohmann::ordered_json::error_handler_t::replace);
+namespace {
+
+std::string Write(const nlohmann::ordered_json& value, int indent, bool ascii) {
+  const auto write = [indent, ascii](const nlohmann::ordered_json& json) {
+    return json.dump(indent, ' ', ascii, nlohmann::ordered_json::error_handler_t::replace);
   };
   if (!HasNonFinite(value)) return write(value);
   nlohmann::ordered_json copy = value;
@@ -160,9 +161,14 @@ std::string JsonText(const nlohmann::ordered_json& value, int indent) {
   return text;
 }
 
+}  // namespace
+
+std::string JsonText(const nlohmann::ordered_json& value, int indent) {
+  return Write(value, indent, /*ascii=*/false);
+}
+
 std::string ShowJson(const nlohmann::json& value) {
-  return ShowText(
-      value.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace));
+  return ShowText(Write(value, /*indent=*/-1, /*ascii=*/true));
 }
 
 }  // namespace dpipe

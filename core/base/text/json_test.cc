@@ -84,6 +84,7 @@ TEST(JsonTextTest, RoundTripsNonFiniteNumbersAndTheOrderOfKeys) {
 TEST(ShowJsonTest, CutsLongValues) {
   EXPECT_EQ(ShowJson({{"k", "é"}}), "{\"k\":\"\\u00e9\"}");
   EXPECT_EQ(ShowJson(std::string(1000, 'x')).size(), 103u);
+  EXPECT_EQ(ShowJson(*ParseJson("[-Infinity, NaN]", "f")), "[-Infinity,NaN]");
 }
 
 }  // namespace

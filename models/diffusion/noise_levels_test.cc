@@ -1,4 +1,4 @@
-#include "models/diffusion/karras_sigmas.h"
+#include "models/diffusion/noise_levels.h"
 
 #include <cmath>
 
@@ -8,7 +8,8 @@
 namespace dpipe::diffusion {
 namespace {
 
-double SigmaAt(const NoiseSchedule& schedule, int t) { return 1 / std::sqrt(schedule.snr(t)); }
+// The power and the root of 7 move a place by less than this.
+constexpr double kRounding = 1e-9;
 
 // Three timesteps whose abar are 0.9, 0.72 and 0.504.
 NoiseSchedule Short() {
@@ -28,9 +29,9 @@ TEST(KarrasNoiseLevelsTest, ByHand) {
   // ((0.9920^(1/7) + 0.3333^(1/7)) / 2)^7, with roots 0.99886 and 0.85475: 0.92680^7.
   EXPECT_NEAR(levels[1].sigma, 0.58738, 1e-4);
   EXPECT_NEAR(levels[2].sigma, least, 1e-12);
-  EXPECT_EQ(levels[0].timestep, 2);
-  EXPECT_EQ(levels[1].timestep, 1);  // whose sigma is 0.6236
-  EXPECT_EQ(levels[2].timestep, 0);
+  EXPECT_NEAR(levels[0].timestep, 2, kRounding);
+  EXPECT_EQ(RoundedTimestep(levels[1].timestep), 1);  // whose sigma is 0.6236
+  EXPECT_NEAR(levels[2].timestep, 0, kRounding);
 }
 
 TEST(KarrasNoiseLevelsTest, OneLevelIsTheLargest) {
@@ -51,16 +52,15 @@ TEST(KarrasNoiseLevelsTest, SigmasFallAndTimestepsAreNearThem) {
         options.num_train_timesteps = num_timesteps;
         const NoiseSchedule schedule = *NoiseSchedule::Create(options);
         const std::vector<NoiseLevel> levels = KarrasNoiseLevels(schedule, 25);
-        EXPECT_EQ(levels.front().timestep, num_timesteps - 1);
-        EXPECT_EQ(levels.back().timestep, 0);
+        EXPECT_NEAR(levels.front().timestep, num_timesteps - 1, kRounding);
+        EXPECT_NEAR(levels.back().timestep, 0, kRounding);
         for (size_t i = 0; i < levels.size(); ++i) {
-          const int t = levels[i].timestep;
+          const double t = levels[i].timestep;
           ASSERT_TRUE(std::isfinite(levels[i].sigma));
-          if (t > 0) {
-            EXPECT_GE(levels[i].sigma, SigmaAt(schedule, t - 1));
-          }
+          EXPECT_GE(levels[i].sigma * (1 + kRounding), SigmaAt(schedule, static_cast<int>(t)));
           if (t + 1 < num_timesteps) {
-            EXPECT_LE(levels[i].sigma, SigmaAt(schedule, t + 1));
+            EXPECT_LE(levels[i].sigma,
+                      SigmaAt(schedule, static_cast<int>(t) + 1) * (1 + kRounding));
           }
           if (i == 0 || num_timesteps == 1) continue;
           EXPECT_LT(levels[i].sigma, levels[i - 1].sigma);
@@ -69,6 +69,25 @@ TEST(KarrasNoiseLevelsTest, SigmasFallAndTimestepsAreNearThem) {
       }
     }
   }
+}
+
+TEST(ExponentialNoiseLevelsTest, RatiosAreEqual) {
+  const NoiseSchedule schedule = *NoiseSchedule::Create(NoiseScheduleOptions());
+  const std::vector<NoiseLevel> levels = ExponentialNoiseLevels(schedule, 5);
+  ASSERT_EQ(levels.size(), 5);
+  EXPECT_NEAR(levels[0].sigma, SigmaAt(schedule, 999), 1e-9);
+  EXPECT_NEAR(levels[4].sigma, SigmaAt(schedule, 0), 1e-9);
+  for (int i = 1; i < 4; ++i) {
+    EXPECT_NEAR(levels[i].sigma * levels[i].sigma, levels[i - 1].sigma * levels[i + 1].sigma, 1e-9);
+  }
+}
+
+TEST(SigmaBetweenTest, IsLinear) {
+  const NoiseSchedule schedule = *NoiseSchedule::Create(NoiseScheduleOptions());
+  EXPECT_EQ(SigmaBetween(schedule, 7), SigmaAt(schedule, 7));
+  EXPECT_EQ(SigmaBetween(schedule, 999), SigmaAt(schedule, 999));
+  EXPECT_NEAR(SigmaBetween(schedule, 7.25),
+              0.75 * SigmaAt(schedule, 7) + 0.25 * SigmaAt(schedule, 8), 1e-12);
 }
 
 TEST(KarrasNoiseLevelsTest, PureNoiseIsFinite) {
