@@ -57,13 +57,13 @@ TEST_F(DataReportTest, SaysThatAllIsWell) {
 }
 
 TEST_F(DataReportTest, CaptionsThatAreCutAreCountedAndTheLongestNamed) {
-  ASSERT_EQ(tokenizer_.max_length(), 77);
-  Write("a", {64, 64}, Words(75));
+  ASSERT_EQ(tokenizer_.max_length(), 32);
+  Write("a", {64, 64}, Words(30));
   EXPECT_THAT(DescribeSamples(*Load(), &tokenizer_), Contains("captions of 1 image: none cut"));
-  Write("b", {64, 64}, Words(76));
+  Write("b", {64, 64}, Words(31));
   Write("c", {64, 64}, Words(90));
   EXPECT_THAT(DescribeSamples(*Load(), &tokenizer_),
-              Contains("captions of 3 images: 2 cut to 77 tokens (the longest, of c.png, has 92)"));
+              Contains("captions of 3 images: 2 cut to 32 tokens (the longest, of c.png, has 92)"));
 }
 
 TEST_F(DataReportTest, CropsAndEnlargementsAreCountedAndTheWorstNamed) {

@@ -11,7 +11,7 @@ _SYSTEM_LIBRARIES = [
     "image_codecs",
     "nlohmann_json",
     "openmp",
-    "openssl",
+    "sodium",
     "protobuf",
 ]
 

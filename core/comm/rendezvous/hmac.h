@@ -1,4 +1,4 @@
-// HMAC-SHA256 and random bytes, by OpenSSL's libcrypto and the kernel.
+// HMAC-SHA256 and random bytes, by libsodium.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_HMAC_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_HMAC_H_
 
@@ -17,7 +17,7 @@ std::string HmacSha256(absl::string_view key, absl::string_view text);
 // True if both have the same bytes. Takes as long when they differ as when they do not.
 bool SameBytes(absl::string_view a, absl::string_view b);
 
-// Returns `count` bytes that nobody can guess, at most 256.
+// Returns `count` bytes that nobody can guess.
 std::string RandomBytes(size_t count);
 
 }  // namespace dpipe

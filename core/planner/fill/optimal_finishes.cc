@@ -12,8 +12,8 @@
 DEFINE_int32(begin, 0, "the first instance (random_fill.h)");
 DEFINE_int32(end, 10, "one past the last instance");
 DEFINE_double(time_limit_s, 120, "processor seconds for each, after which the bound is less tight");
-FLAG_RANGE(begin, 0, kMaxFlagCount);
-FLAG_RANGE(end, 0, kMaxFlagCount);
+FLAG_RANGE(begin, 0, dpipe::kMaxFlagCount);
+FLAG_RANGE(end, 0, dpipe::kMaxFlagCount);
 FLAG_RANGE(time_limit_s, 0, 1e6);
 
 namespace {
