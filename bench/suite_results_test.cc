@@ -76,7 +76,8 @@ TEST(SuiteResultsTest, LaterTurnsComeBehindTheOthers) {
 }
 
 TEST(SuiteResultsTest, BadFilesAreNamed) {
-  EXPECT_THAT(std::string(SuiteResultsFromJson("[").status().message()), HasSubstr("suite results: line 1, column"));
+  EXPECT_THAT(std::string(SuiteResultsFromJson("[").status().message()),
+              HasSubstr("suite results: line 1, column"));
   EXPECT_THAT(std::string(SuiteResultsFromJson("{}").status().message()), HasSubstr("format"));
   std::string json = SuiteResultsToJson(TwoCases());
   json.replace(json.find("\"rounds\": 1"), 11, "\"rounds\": 0");

@@ -1,9 +1,9 @@
-#include "core/base/text/encoding.h"
 #include "data/caption_text.h"
 
 #include <string>
 #include <string_view>
 
+#include "core/base/text/encoding.h"
 #include "gtest/gtest.h"
 
 namespace dpipe {

@@ -380,7 +380,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "tools/train",
                 {"--model=tiny_cdm", "--data.patch_share=0.5"},
                 "takes no coordinates of patches"},
-        BadCase{"TooManyDevices", "tools/train", {"--devices=4000"}, "4000 CPU devices"},
+        BadCase{"TooManyDevices", "tools/train", {"--devices=1000"}, "1000 CPU devices"},
         BadCase{"BatchDoesNotDivide", "tools/train", {"--global_batch=5"}, "--global_batch=5", 2},
         BadCase{"Endless", "tools/train", {"--steps=0"}, "--steps=0 and --minutes=0", 2},
         BadCase{"SampleWithoutPrompt", "tools/sample", {}, "--prompt", 2},

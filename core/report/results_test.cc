@@ -172,7 +172,8 @@ TEST(ResultsJsonTest, BytesThatAreNotUtf8DoNotThrow) {
 }
 
 TEST(ResultsJsonTest, BadFilesAreNamed) {
-  EXPECT_THAT(ResultsFromJson("{").status().ToString(), HasSubstr("benchmark results: line 1, column"));
+  EXPECT_THAT(ResultsFromJson("{").status().ToString(),
+              HasSubstr("benchmark results: line 1, column"));
   EXPECT_THAT(ResultsFromJson("[]").status().ToString(),
               HasSubstr("the file is missing or not an object"));
   EXPECT_THAT(ResultsFromJson(R"({"format": "x", "format_version": 1})").status().ToString(),

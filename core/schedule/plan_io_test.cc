@@ -36,7 +36,8 @@ TEST(PlanIoTest, FilesFromWindowsAreRead) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(profile.model(), "a");
   const std::string wide("m\0o\0d\0", 6);
-  EXPECT_NE(ParseTextProto(wide, "m", &profile).message().find("m is binary, or UTF-16"), std::string::npos);
+  EXPECT_NE(ParseTextProto(wide, "m", &profile).message().find("m is binary, or UTF-16"),
+            std::string::npos);
 }
 
 TEST(PlanIoTest, ErrorsNameTheField) {

@@ -34,10 +34,10 @@ absl::StatusOr<std::string> FindModelFolder(const std::string& model) {
   }
   const std::string folder = UserPath(model);
   if (model.find('/') == std::string::npos && !IsFolder(folder)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown --model=", ShowText(model),
-                     "; it is the path of a folder in diffusers layout, or ",
-                     "a built-in model's name: ", ShowNames(BuiltInModels()), " in data/models"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown --model=", ShowText(model),
+        "; give a folder in diffusers layout or a built-in name: ", ShowNames(BuiltInModels()),
+        " (data/models)"));
   }
   DPIPE_RETURN_IF_ERROR(CheckIsLocal("model", model, HubKind::kModel));
   return folder;

@@ -69,9 +69,10 @@ TEST(FoldersTest, SchedulersAndTokenizersAreWhole) {
 }
 
 TEST(FoldersTest, UnknownNamesAreRefused) {
-  EXPECT_THAT(std::string(FindModelFolder("stable_diffusion_v9").status().message()),
-              HasSubstr("unknown --model=stable_diffusion_v9; it is the path of a folder in "
-                        "diffusers layout, or a built-in model's name: tiny_sd, "));
+  EXPECT_THAT(
+      std::string(FindModelFolder("stable_diffusion_v9").status().message()),
+      HasSubstr("unknown --model=stable_diffusion_v9; give a folder in diffusers layout or a "
+                "built-in name: tiny_sd, "));
   EXPECT_EQ(*FindModelFolder("tiny_sd"), "data/tiny_sd");
 }
 

@@ -396,7 +396,8 @@ TEST_F(AddedTokensTest, BadOnesAreNamed) {
 
 // Parsers and destructors that recurse for each level run out of stack.
 TEST_F(ClipTokenizerFolderTest, DeepFilesAreRefused) {
-  const std::string deep = R"({"a": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
+  const std::string deep =
+      R"({"a": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
   for (const char* file : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
                            "added_tokens.json", "vocab.json"}) {
     const std::string path = absl::StrCat(folder_, "/", file);
@@ -414,7 +415,8 @@ TEST_F(ClipTokenizerFolderTest, DeepFilesAreRefused) {
 TEST_F(ClipTokenizerFolderTest, BadConfigsAreNamed) {
   for (const char* config :
        {"nonsense", R"({"model_max_length": "many"})", R"({"model_max_length": 1})",
-        R"({"model_max_length": -1e99})", R"({"model_max_length": NaN})", R"({"pad_token": 5})", R"({"eos_token": "<eos>"})"}) {
+        R"({"model_max_length": -1e99})", R"({"model_max_length": NaN})", R"({"pad_token": 5})",
+        R"({"eos_token": "<eos>"})"}) {
     Write("tokenizer_config.json", config);
     const auto tokenizer = ClipTokenizer::Load(folder_);
     EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument) << config;
