@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadCase{"UnknownStrategy", {"--strategies=gpipe,magic"}, "magic"},
                       BadCase{"NoSteps", {"--steps=0"}, "--steps=0 must be at least 1"},
                       BadCase{"NoProcesses", {"--nproc=0"}, "--nproc=0 must be at least 1"},
-                      BadCase{"TooManyDevices", {"--devices=4000"}, "requested 4000 CPU devices"},
+                      BadCase{"TooManyDevices", {"--devices=1000"}, "requested 1000 CPU devices"},
                       BadCase{"BatchDoesNotDivide",
                               {"--global_batch=5", "--micro_batches=2", "--strategies=gpipe",
                                "--frozen_quantum=1"},

@@ -78,6 +78,7 @@ class GlooMesh {
                                                       int64_t size_bytes, bool sends);
   // `nonces`: of all ranks, new for this mesh.
   absl::Status ProveConnections(const std::vector<std::string>& nonces);
+  absl::Status AwaitProof(GlooTransfer* transfer);
   // A connection that breaks is how a death shows first; the store says whose it is.
   absl::Status Broken(int peer, const std::string& reason);
 
