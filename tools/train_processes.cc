@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/run_paths.h"
 #include "core/comm/rendezvous/local_launcher.h"
 #include "core/command_line/command_line.h"
 
@@ -65,7 +66,9 @@ absl::StatusOr<std::unique_ptr<ProcessGroup>> JoinProcesses(const TrainConfig& c
   options.ranks_per_process = std::max(1, config.devices());
   options.join_deadline = absl::Seconds(config.job().join());
   options.silence = absl::Seconds(config.job().silence());
-  options.secret_file = config.job().secret_file();
+  if (!config.job().secret_file().empty()) {
+    options.secret_file = UserPath(config.job().secret_file());
+  }
   options.listener_fd = InheritedListener().value_or(-1);
   return ProcessGroup::Join(*job, options);
 }
