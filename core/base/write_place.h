@@ -14,8 +14,7 @@ struct WritePlace {
   std::string folder;  // that is there, and in which what is missing of the path will be made
   // Of its file system, for this user; quotas are not known. None where the system does not say.
   std::optional<int64_t> free_bytes;
-  std::optional<int64_t> free_files =
-      std::nullopt;  // how many more its file system takes, likewise
+  std::optional<int64_t> free_files = std::nullopt;  // how many more its file system takes
 };
 
 // For a file or folder `path`, which need not be there, nor the folders that it lies in. Nothing is

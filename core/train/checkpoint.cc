@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kFormat[] = "dpipe.training_state";
 constexpr int kVersion = 1;
-// Of a run whose order has begun anew: programs that know nothing of that must not go on with it.
+// For a run with a new sample order: older programs, which would ignore it, must refuse to resume.
 constexpr int kNewOrderVersion = 2;
 
 class Fields {

@@ -22,7 +22,7 @@ namespace dpipe {
 // goes on with other data.
 struct DataOrder {
   int64_t first_step = 0;    // at which it began
-  double epochs_before = 0;  // times that data had been seen by then
+  double epochs_before = 0;  // passes over the data before this step
 
   // Times that data has been seen after `steps` >= first_step steps.
   double EpochsAt(int64_t steps, int64_t global_batch, int64_t dataset_size) const {

@@ -1,4 +1,4 @@
-// Parses and writes the JSON of model folders and data sets, whoever wrote it.
+// Parses and writes the JSON of model folders and data sets that other programs wrote.
 #ifndef DPIPE_CORE_BASE_TEXT_JSON_H_
 #define DPIPE_CORE_BASE_TEXT_JSON_H_
 

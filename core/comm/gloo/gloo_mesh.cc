@@ -119,7 +119,7 @@ absl::StatusOr<std::unique_ptr<GlooMesh>> GlooMesh::Connect(StoreClient* store,
   return mesh;
 }
 
-// Gloo takes whoever connects first.
+// Gloo accepts the first connection, so each side proves who it is before any tensor is sent.
 absl::Status GlooMesh::ProveConnections(const std::vector<std::string>& nonces) {
   const auto proof = [&](int from, int to) {
     return store_->Sign(absl::StrCat("data of ", options_.name, " from rank ", from, " to rank ",

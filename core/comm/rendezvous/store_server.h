@@ -6,11 +6,11 @@
 // network; one may also say that it failed. All processes hear of the first of these failures, in
 // the same words.
 //
-// Whoever connects must first prove that it knows the job's secret (store_challenge.h). Until then
-// it is a stranger: nothing is told to it but a random nonce, and no more than an answer is read
-// from it. The number of strangers and their time are limited. If there are too many, the oldest
-// goes of the address that has the most, so that a flood from one host keeps nobody else out; a
-// process that was sent away tries again.
+// A client must first prove that it knows the job's secret (store_challenge.h). Until then it is a
+// stranger: the store sends it only a random nonce, and reads only the answer. The number of
+// strangers and their time are limited. If there are too many, the store drops the oldest one of
+// the address that has the most, so that a flood from one host does not keep others out. A process
+// that was dropped tries again.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_STORE_SERVER_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_STORE_SERVER_H_
 

@@ -200,7 +200,7 @@ void TryEverything(int port, const JobSecret& wrong_secret) {
       const std::string store_nonce = ReadUntilClosed(&socket, kNonceBytes);
       ASSERT_EQ(store_nonce.size(), kNonceBytes);
       socket.SendAll(Attempts(message, store_nonce, wrong_secret)[i], absl::Seconds(60))
-          .IgnoreError();  // it may be closed by then
+          .IgnoreError();  // the connection may already be closed
       EXPECT_EQ(ReadUntilClosed(&socket), "") << "attempt " << i << ", " << message.DebugString();
     }
   }
@@ -265,7 +265,7 @@ TEST_F(StoreStrangersTest, AnAnswerThatDoesNotEndIsNotWaitedForLong) {
   ExpectThatTheJobWorks();
 }
 
-// Whoever has read all that a process ever said to the store.
+// An attacker who has recorded all that a process ever sent to the store.
 TEST_F(StoreStrangersTest, WhatWasOverheardIsOfNoUse) {
   Start();
   std::string overheard;
