@@ -17,7 +17,7 @@ enum class Format { kJpeg, kPng, kWebp };
 absl::StatusOr<Format> FormatOf(absl::string_view bytes, const std::string& name,
                                 const DecodeLimits& limits) {
   if (static_cast<int64_t>(bytes.size()) > limits.max_file_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
+    return absl::InvalidArgumentError(absl::StrCat(
         name, ": ", bytes.size(), " bytes, more than the limit of ", limits.max_file_bytes));
   }
   const FileKind kind = KindOfFile(bytes);
@@ -92,7 +92,7 @@ absl::StatusOr<ImageSize> ReadImageSize(const std::string& path, int64_t offset,
 absl::StatusOr<Image> ReadImage(const std::string& path, const DecodeLimits& limits) {
   DPIPE_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
   if (file.size() > limits.max_file_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
+    return absl::InvalidArgumentError(absl::StrCat(
         path, ": ", file.size(), " bytes, more than the limit of ", limits.max_file_bytes));
   }
   DPIPE_ASSIGN_OR_RETURN(const std::string bytes, file.Read(0, file.size()));
@@ -113,7 +113,7 @@ absl::StatusOr<ImageSize> CheckedSize(const ImageSource& source, int64_t width, 
         absl::StrCat(source.name, ": ", width, " x ", height, " pixels"));
   }
   if (!FitsLimits(limits, width, height)) {
-    return absl::ResourceExhaustedError(
+    return absl::InvalidArgumentError(
         absl::StrCat(source.name, ": ", width, " x ", height, " pixels, more than the limit of ",
                      limits.max_side, " a side or ", limits.max_pixels, " in all"));
   }

@@ -31,7 +31,7 @@ struct DecodeLimits {
 // uncovered.
 //
 // Errors start with `name`. InvalidArgument: another format, which is named (a Git LFS pointer, an
-// AVIF image), or corrupt, or cut off; ResourceExhausted: larger than a limit.
+// AVIF image), or corrupt, or cut off, or larger than a limit.
 absl::StatusOr<Image> DecodeImage(absl::string_view bytes, const std::string& name,
                                   const DecodeLimits& limits = {});
 

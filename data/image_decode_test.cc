@@ -175,8 +175,8 @@ TEST(ImageDecodeTest, OfAnAnimationTheFirstFrameCounts) {
               HasSubstr("cut.webp: corrupt WebP: "));
   DecodeLimits limits;
   limits.max_side = first.width - 1;
-  EXPECT_EQ(DecodeImage(bytes, "animated", limits).status().code(),
-            absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(DecodeImage(bytes, "animated", limits).status().message()),
+              HasSubstr("more than the limit of"));
 }
 
 // A frame that is smaller than the animation's canvas.
@@ -238,12 +238,12 @@ TEST(ImageDecodeTest, LargeJpegsAreDecodedSmaller) {
               HasSubstr("large.jpg: 90 x 40 pixels, more than"));
   limits.max_side = 12;
   limits.max_stored_pixels = 3599;
-  EXPECT_EQ(decode(limits).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(decode(limits).status().message()), HasSubstr("more than the limit of"));
   // Of several scans all pixels would have to be held.
   limits = {};
   limits.max_pixels = 1000;
-  EXPECT_EQ(ReadImage(TestFile("progressive.jpg"), limits).status().code(),
-            absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(ReadImage(TestFile("progressive.jpg"), limits).status().message()),
+              HasSubstr("more than the limit of"));
   EXPECT_TRUE(ReadImage(TestFile("baseline.jpg"), limits).ok());
 }
 
@@ -293,8 +293,8 @@ TEST(ImageDecodeTest, LimitsComeBeforeAllocation) {
                              29);
   const std::string with_checksum = huge_png + std::string("\x0f\xb0\xe2\x15", 4) +
                                     std::string("\0\0\0\x01IDAT\x78\xd9\xf3\x16\xf0", 13);
-  EXPECT_EQ(DecodeImage(with_checksum, "huge.png").status().code(),
-            absl::StatusCode::kResourceExhausted)
+  EXPECT_THAT(std::string(DecodeImage(with_checksum, "huge.png").status().message()),
+              HasSubstr("more than the limit of"))
       << DecodeImage(with_checksum, "huge.png").status();
   // A JPEG whose frame header says 65,500 x 65,500.
   std::string huge_jpeg = BytesOf("baseline.jpg");
@@ -302,21 +302,21 @@ TEST(ImageDecodeTest, LimitsComeBeforeAllocation) {
   ASSERT_NE(frame, std::string::npos);
   huge_jpeg.replace(frame + 5, 4, "\xff\xdc\xff\xdc");
   const absl::Status status = DecodeImage(huge_jpeg, "huge.jpg").status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("huge.jpg: 65500 x 65500 pixels"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("huge.jpg: 65500 x 65500 pixels, more than the limit of"));
 
   DecodeLimits limits;
   limits.max_side = 36;  // the pictures are 37 wide
   limits.max_stored_pixels = 0;
   for (const char* name : kFiles) {
-    EXPECT_EQ(DecodeImage(BytesOf(name), name, limits).status().code(),
-              absl::StatusCode::kResourceExhausted)
+    EXPECT_THAT(std::string(DecodeImage(BytesOf(name), name, limits).status().message()),
+                HasSubstr("more than the limit of"))
         << name;
   }
   limits = {};
   limits.max_file_bytes = 100;
-  EXPECT_EQ(DecodeImage(BytesOf("color.png"), "x", limits).status().code(),
-            absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(DecodeImage(BytesOf("color.png"), "x", limits).status().message()),
+              HasSubstr("more than the limit of"));
 }
 
 TEST(ImageDecodeTest, FlippedBytesDoNoHarm) {

@@ -82,7 +82,7 @@ absl::Status TarDataset::AddShard(const std::string& path) {
   const int64_t limit =
       std::min<int64_t>(options_.max_samples, std::numeric_limits<int32_t>::max());
   if (static_cast<int64_t>(samples_.size()) <= limit) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
+  return absl::InvalidArgumentError(
       absl::StrCat("data set ", pattern_, ": more than ", limit, " samples, up to ", path));
 }
 
@@ -272,7 +272,7 @@ absl::StatusOr<std::string> TarDataset::Read(const Sample& sample, Part part,
   DPIPE_RETURN_IF_ERROR(CheckWhole(sample, part));
   const Place& place = sample.parts[part];
   if (place.size > max_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(Describe(sample, part), ": ", place.size,
+    return absl::InvalidArgumentError(absl::StrCat(Describe(sample, part), ": ", place.size,
                                                      " bytes, more than the limit of ", max_bytes));
   }
   return ReadFilePart(shards_[sample.shard].path, place.offset, place.size);

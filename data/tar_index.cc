@@ -134,7 +134,7 @@ class Indexer {
         break;
       }
       if (count >= limits_.max_members) {
-        return absl::ResourceExhaustedError(
+        return absl::InvalidArgumentError(
             absl::StrCat(file_.path(), ": more than ", limits_.max_members, " members"));
       }
       DPIPE_ASSIGN_OR_RETURN(const std::string block, file_.Read(at_, kBlock));
@@ -238,7 +238,7 @@ class Indexer {
 
   absl::Status TakeExtension(const Header& header, int64_t begin) {
     if (header.size > limits_.max_extension_bytes) {
-      return absl::ResourceExhaustedError(
+      return absl::InvalidArgumentError(
           absl::StrCat(file_.path(), ": at byte ", at_, ": an extension header of ", header.size,
                        " bytes, more than the limit of ", limits_.max_extension_bytes));
     }
@@ -266,7 +266,7 @@ class Indexer {
     }
     if (header.name.back() == '/') return absl::OkStatus();
     if (static_cast<int64_t>(header.name.size()) > limits_.max_name_bytes) {
-      return absl::ResourceExhaustedError(
+      return absl::InvalidArgumentError(
           absl::StrCat(file_.path(), ": at byte ", at_, ": a name of ", header.name.size(),
                        " bytes, more than the limit of ", limits_.max_name_bytes));
     }

@@ -52,8 +52,7 @@ struct TarLimits {
 // of zeros; one is enough here), which is how a cut between members shows.
 //
 // NotFound: no such file; Unavailable: it cannot be read. InvalidArgument: not a regular file, or
-// not a tar, in which case it says what it is. ResourceExhausted: a limit. Unimplemented: a sparse
-// member.
+// not a tar, in which case it says what it is, or over a limit. Unimplemented: a sparse member.
 absl::StatusOr<TarIndex> ReadTarIndex(const std::string& path, const TarLimits& limits = {});
 
 }  // namespace dpipe

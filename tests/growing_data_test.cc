@@ -91,7 +91,7 @@ TEST_F(GrowingDataTest, GoesOnWithANewOrderIfAskedFor) {
 
   grown = Train("grown", {resume, "--allow_data_change", "--checkpoint_every=3"});
   ASSERT_EQ(grown.exit_code, 0) << grown.out << grown.err;
-  EXPECT_THAT(grown.out, HasSubstr("Order:    begins anew at step 4"));
+  EXPECT_THAT(grown.out, HasSubstr("Order:    starts over at step 4"));
 
   // A part of it, again: the data set is the one that its checkpoint knows.
   const ProgramOutcome again =

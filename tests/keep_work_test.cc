@@ -177,7 +177,7 @@ TEST(KeepWorkTest, WithoutItsLastCheckpointARunHasItsModelAndFails) {
   EXPECT_THAT(run.out, AllOf(HasSubstr("the checkpoint of step 2 was not written"),
                              Not(HasSubstr("step 4 was not written"))));
   EXPECT_THAT(run.err, AllOf(HasSubstr("the checkpoint of step 4 was not written: cannot write "),
-                             HasSubstr("; --resume=auto begins anew, once ")));
+                             HasSubstr("; --resume=auto starts over, once ")));
   EXPECT_TRUE(fs::exists(out + kModel));
 }
 

@@ -355,6 +355,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "tools/train",
                 {"--model=runwayml/stable-diffusion-v1-5"},
                 "huggingface-cli download runwayml/stable-diffusion-v1-5 --local-dir"},
+        BadCase{"LoraOfTheHub",
+                "tools/sample",
+                {"--prompt=x", "--lora=user/cat-lora"},
+                "huggingface-cli download user/cat-lora --local-dir"},
         BadCase{
             "DataByUrl", "tools/train", {"--data=https://e.org/x.tar"}, "nothing is downloaded"},
         BadCase{"OutputInData",

@@ -161,10 +161,10 @@ absl::Status CheckDiskRoom(const DiskNeeds& needs, const WritePlace& place, cons
                                              " have to be there at a time, because one is replaced "
                                              "when the next is complete (--save_every=0 saves it "
                                              "at the end only)"),
-        "; but ", has, ": make room, or choose another --out"));
+        ", but ", has, ": make room, or choose another --out"));
   }
   if (needs.total_bytes() > free) {
-    say(absl::StrCat("Warning:  the run takes up to ", DescribeDiskNeeds(needs), "; but ", has));
+    say(absl::StrCat("Warning:  the run takes up to ", DescribeDiskNeeds(needs), ", but ", has));
   }
   return absl::OkStatus();
 }

@@ -65,7 +65,7 @@ TEST_F(RoomTest, TooLittleForAllIsAWarning) {
   EXPECT_TRUE(Check(153 * kMiB).ok());
   EXPECT_EQ(said_,
             "Warning:  the run takes up to 154.0 MiB: 2 models of 15.0 MiB, 3 "
-            "checkpoints of 40.0 MiB, samples of 4.0 MiB; but /disk has 153.0 MiB free");
+            "checkpoints of 40.0 MiB, samples of 4.0 MiB, but /disk has 153.0 MiB free");
   EXPECT_TRUE(Check(30 * kMiB).ok()) << "it may get more";
 }
 
@@ -82,7 +82,7 @@ TEST_F(RoomTest, TooLittleForTheModelsThatAreThereAtATimeIsAnError) {
   needs_.num_models = 1;
   EXPECT_TRUE(Check(15 * kMiB).ok());
   EXPECT_EQ(Check(15 * kMiB - kMiB / 10).message(),
-            "the model could not be saved in /disk/out/model: it takes 15.0 MiB; but /disk has "
+            "the model could not be saved in /disk/out/model: it takes 15.0 MiB, but /disk has "
             "14.9 MiB free: make room, or choose another --out");
 }
 

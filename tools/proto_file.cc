@@ -55,7 +55,7 @@ absl::Status WriteProto(const std::string& path, const google::protobuf::Message
   if (IsText(path)) return WriteTextProto(path, message);
   std::string bytes;
   if (!message.SerializeToString(&bytes)) {
-    return absl::ResourceExhaustedError(
+    return absl::InvalidArgumentError(
         absl::StrCat(path, ": a ", message.GetTypeName(), " of more than 2 GiB cannot be written"));
   }
   return WriteFileAtomically(path, bytes);

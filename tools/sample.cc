@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/file.h"
+#include "core/base/local_path.h"
 #include "core/base/run_paths.h"
 #include "core/base/text/show.h"
 #include "core/base/usable_cpus.h"
@@ -89,6 +90,7 @@ absl::Status CheckFlags() {
   if (FLAGS_prompt.empty() && FLAGS_prompts_file.empty()) {
     return CommandLineError("--prompt=\"a large red circle\" or --prompts_file is missing");
   }
+  DPIPE_RETURN_IF_ERROR(CheckIsLocal("lora", UserPath(FLAGS_lora), HubKind::kModel));
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()));
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(diffusion::ParseSampler(FLAGS_sampler).status()));
   return CheckOut();

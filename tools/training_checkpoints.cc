@@ -127,7 +127,7 @@ absl::Status TrainingCheckpoints::Choose() {
     auto newest = folder_->OpenNewest(say_);
     if (absl::IsDataLoss(newest.status())) {
       return absl::DataLossError(absl::StrCat(newest.status().message(),
-                                              ": --resume=never begins anew and sets them aside"));
+                                              ": --resume=never starts over and sets them aside"));
     }
     DPIPE_ASSIGN_OR_RETURN(checkpoint_, std::move(newest));
   } else if (options_.resume != "never") {
@@ -138,7 +138,7 @@ absl::Status TrainingCheckpoints::Choose() {
     if (info.step < info.num_steps) {
       return absl::FailedPreconditionError(absl::StrCat(
           folder_->path(), " has a run that is at step ", info.step, " of ", info.num_steps,
-          ": --resume=auto goes on with it, --resume=never begins anew and sets it aside"));
+          ": --resume=auto goes on with it, --resume=never starts over and sets it aside"));
     }
     checkpoint_ = nullptr;
   }
@@ -229,7 +229,7 @@ absl::StatusOr<DataOrder> TrainingCheckpoints::OrderFor(int64_t size,
       order.epochs_before =
           saved.order.EpochsAt(saved.step, saved.global_batch, saved.dataset_size);
     }
-    say_(absl::StrCat("Order:    begins anew at step ", saved.step, ": the data set had ",
+    say_(absl::StrCat("Order:    starts over at step ", saved.step, ": the data set had ",
                       saved.dataset_size, " samples and has ", size,
                       saved.dataset_size == size ? " others" : "",
                       " now; weights, optimizer, averages and step go on"));
@@ -322,7 +322,7 @@ absl::Status TrainingCheckpoints::WithWayOn(const absl::Status& status) const {
   const bool has_saved = saver_->stats().num_saved > 0;
   const int64_t newest = has_saved ? saver_->stats().last_step : resumed_ ? resumed_->step : 0;
   const std::string from = newest == 0
-                               ? "begins anew"
+                               ? "starts over"
                                : absl::StrCat("goes on from step ", newest, ", the newest saved");
   return absl::UnavailableError(absl::StrCat(status.message(), "; --resume=auto ", from, ", once ",
                                              folder_->path(), " can be written"));

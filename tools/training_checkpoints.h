@@ -30,7 +30,7 @@ struct CheckpointOptions {
   std::string resume;
   bool plan_anew = false;            // although the saved plan would do
   bool allow_config_change = false;  // of fields that change the numbers: see ConfigPolicy
-  bool allow_data_change = false;    // of the data, whose order then begins anew
+  bool allow_data_change = false;    // of the data, whose order then starts over
   ConfigFields defaults;             // of fields that a checkpoint of an earlier version has not
   bool read_only = false;            // only finds out what to go on from, and changes nothing
   bool stop_on_error = false;        // when a checkpoint cannot be written: else it goes on without

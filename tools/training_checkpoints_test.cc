@@ -217,7 +217,7 @@ TEST_F(TrainingCheckpointsTest, ADataSetThatHasGrownBeginsANewOrder) {
   ASSERT_TRUE(order.ok()) << order.status();
   EXPECT_EQ(order->first_step, 10);
   EXPECT_EQ(order->epochs_before, 2) << "1.5 and 8 steps of 4 of 64";
-  EXPECT_THAT(said_, HasSubstr("Order:    begins anew at step 10: the data set had 64 samples and "
+  EXPECT_THAT(said_, HasSubstr("Order:    starts over at step 10: the data set had 64 samples and "
                                "has 65 now; weights, optimizer, averages and step go on"));
 }
 

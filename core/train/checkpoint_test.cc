@@ -188,7 +188,7 @@ TEST_F(CheckpointTest, AnyDamageIsFound) {
   EXPECT_GT(damaged, 300);
 }
 
-// A run must not begin anew because of that.
+// A run must not start over because of that.
 TEST_F(CheckpointTest, NoneThatCanBeReadIsAnError) {
   auto folder = Open();
   EXPECT_EQ(Newest(*folder), -1);

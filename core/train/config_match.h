@@ -17,7 +17,7 @@ enum class FieldPolicy {
   // Numbers become others, and a person may want just that: a learning rate, a loss. Only if asked
   // for.
   kRisky,
-  // Says which data there is. Only if asked for, and the order of the samples then begins anew if
+  // Says which data there is. Only if asked for, and the order of the samples then starts over if
   // they are others.
   kData,
   // What is saved would not fit or would mean something else: the model, the order of the data.

@@ -195,7 +195,10 @@ absl::StatusOr<std::string> FindLoraFile(const std::string& path) {
   std::vector<std::string> others;
   for (const auto& entry : fs::directory_iterator(path, error)) {
     const std::string name = entry.path().filename().string();
+    // PEFT's own way to save adapters of several components is a folder for each.
+    const std::string peft = absl::StrCat(name, "/", kPeftLoraFile);
     if (IsWeightFile(name)) others.push_back(name);
+    if (fs::exists(absl::StrCat(path, "/", peft), error)) others.push_back(peft);
   }
   for (const char* name : {kLoraFile, kPeftLoraFile}) {
     const std::string file = absl::StrCat(path, "/", name);

@@ -213,6 +213,10 @@ TEST(LoraFileTest, FoldersWithoutAFileSayWhatThereIs) {
   ASSERT_TRUE(WriteFileAtomically(folder + "/adapter_model.bin", "x").ok());
   EXPECT_EQ(FindLoraFile(folder).status().message(),
             missing + "; name one of the files there: adapter_model.bin, cat.safetensors");
+  ASSERT_TRUE(MakeFolder(folder + "/unet").ok());
+  ASSERT_TRUE(WriteFileAtomically(absl::StrCat(folder, "/unet/", kPeftLoraFile), "x").ok());
+  EXPECT_THAT(std::string(FindLoraFile(folder).status().message()),
+              HasSubstr("cat.safetensors, unet/adapter_model.safetensors"));
   EXPECT_EQ(FindLoraFile(folder + "/no").status().message(),
             "there is no file of low-rank adapters " + folder + "/no");
 }

@@ -13,7 +13,7 @@
 //
 // and beside each a scalar LAYER.alpha. Before LAYER may be "unet." or "text_encoder."; without, a
 // name is of whichever has the layer. PEFT's "base_model.model." and the wrappers of torch.compile
-// and DataParallel are left away. A text encoder's layers are with or without "text_model.", as
+// and DataParallel are dropped. A text encoder's layers are with or without "text_model.", as
 // transformers 5 has them. Sources: diffusers utils/state_dict_utils.py,
 // loaders/lora_conversion_utils.py; peft utils/save_and_load.py.
 #ifndef DPIPE_MODELS_LORA_LORA_NAMES_H_

@@ -202,7 +202,7 @@ TEST(AdaptersTest, UnusedTensorsAndWrappersAreNotes) {
       ElementsAre(AllOf(HasSubstr("1 of its 35 tensors are no adapters"),
                         HasSubstr("not used: bundle_emb.cat.name")),
                   unet_path + ": every name begins with '_orig_mod.', which torch.compile or "
-                              "DataParallel put there; it is left away"));
+                              "DataParallel put there; names are read without it"));
   EXPECT_TRUE(model->LoadUNet().ok());
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/count.h"
 #include "data/held_out.h"
 #include "data/image_sizes.h"
 #include "data/open_samples.h"
@@ -70,9 +71,9 @@ absl::StatusOr<TrainingData> OpenTrainingData(const TrainingDataOptions& options
     held_out = std::move(divided.held_out);
   }
   if (training->size() < loading.global_batch) {
-    data.notes.push_back(absl::StrCat("there are ", training->size(),
-                                      " images for a global batch of ", loading.global_batch,
-                                      ": images repeat within every step"));
+    data.notes.push_back(absl::StrCat(training->size() == 1 ? "there is " : "there are ",
+                                      Count(training->size(), "image"), " for a global batch of ",
+                                      loading.global_batch, ": images repeat within every step"));
   }
   if (options.first_step_of) {
     DPIPE_ASSIGN_OR_RETURN(loading.first_step, options.first_step_of(*training));

@@ -205,8 +205,8 @@ std::vector<std::string> WrapperNotes(const std::vector<std::string>& paths) {
     const auto weights = OpenWeights(path);
     if (!weights.ok() || weights->wrapper.empty()) continue;
     notes.push_back(absl::StrCat(weights->name, ": every name begins with '", weights->wrapper,
-                                 "', which torch.compile or DataParallel put there; it is left "
-                                 "away"));
+                                 "', which torch.compile or DataParallel put there; names are "
+                                 "read without it"));
   }
   return notes;
 }

@@ -4,8 +4,8 @@
 // it listens on already open, so that no other program can take its port. They recognise each other
 // by a secret that is drawn for this job (job_secret.h), in their environment. What they print
 // comes out line by line with "[2] " before it. SIGINT, SIGTERM and SIGHUP are handed on to all of
-// them. When one fails, the others have some time to say why and to end, which begins anew after an
-// EndHold; then they are killed. None outlives the launcher, however that ends.
+// them. When one fails, the others get some time to report why and to end, and as much again after
+// an EndHold; then they are killed. None outlives the launcher, however that ends.
 #ifndef DPIPE_CORE_COMM_RENDEZVOUS_LOCAL_LAUNCHER_H_
 #define DPIPE_CORE_COMM_RENDEZVOUS_LOCAL_LAUNCHER_H_
 

@@ -41,9 +41,9 @@ struct StoreClientOptions {
 class StoreClient {
  public:
   // Returns when all processes of the job are there. Store and process prove to each other first
-  // that they know the job's secret. Tries again where nothing answers yet, or another job does, or
-  // one with another secret. DeadlineExceeded, Unavailable and FailedPrecondition name host, port
-  // and process, and so does the job's failure, if it has failed by then.
+  // that they know the job's secret. Tries again if nothing answers yet, or if another job or one
+  // with another secret answers. DeadlineExceeded, Unavailable and FailedPrecondition name host,
+  // port and process, and so does the job's failure, if it has already failed.
   static absl::StatusOr<std::unique_ptr<StoreClient>> Join(const StoreClientOptions& options);
   // Leaves: from then on this process is not missed.
   ~StoreClient();
@@ -84,7 +84,7 @@ class StoreClient {
   // Ends the job; the first failure counts.
   void Fail(const absl::Status& status);
   absl::Status failure() const;
-  // Whether there is one by then.
+  // Waits up to `deadline` for a failure; true if there is one.
   bool AwaitFailure(absl::Duration deadline) const;
   // Called once the job has failed, or at once, on some thread. Returns what to remove it by; after
   // that it is not called, nor running.
