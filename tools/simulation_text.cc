@@ -143,6 +143,12 @@ std::string PlanHeader(const Plan& plan, const CostModel& cost) {
   absl::StrAppend(&text, "Pipeline:   ", plan.num_devices() / group, " group(s) of ", group,
                   " devices, ", plan.stages_size(), " stages, ", plan.num_micro_batches(),
                   " micro-batches of ", plan.micro_batch_size(), "\n");
+  if (cost.cluster().num_nodes() > 1) {
+    absl::StrAppend(&text, "Sums:       priced as ",
+                    cost.cluster().collectives() == ClusterSpec::NCCL
+                        ? "NCCL's ring and tree, which the runtime does not use\n"
+                        : "the runtime's own, exact and in rank order\n");
+  }
   return text;
 }
 

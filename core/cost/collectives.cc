@@ -58,6 +58,32 @@ Nanos TreeTime(const CollectiveGroup& group, int64_t bytes) {
          BytesTime(2 * static_cast<double>(bytes), group.slowest);
 }
 
+bool IsNcclOverNodes(const CollectiveGroup& group) {
+  return group.collectives == ClusterSpec::NCCL && group.num_nodes > 1;
+}
+
+// Of data that streams over both kinds of link: `within` and `between` times the vector.
+Nanos StreamTime(const CollectiveGroup& group, double within, double between, int64_t bytes) {
+  const double size = static_cast<double>(bytes);
+  const Nanos outside = BytesTime(between * size / group.interfaces, group.between);
+  if (group.max_ranks_per_node == 1) return outside;
+  return std::max(BytesTime(within * size, group.within), outside);
+}
+
+Nanos NcclLapTime(const CollectiveGroup& group, int laps, int64_t bytes) {
+  const int n = group.num_ranks, k = group.num_nodes;
+  const double share = laps * (n - 1.0) / n;
+  return laps * ((n - k) * group.within.latency_ns() + (k - 1) * group.between.latency_ns()) +
+         StreamTime(group, share, share, bytes);
+}
+
+Nanos NcclTreeTime(const CollectiveGroup& group, int64_t bytes) {
+  const int k = group.num_nodes;
+  return 2 * ((group.max_ranks_per_node - 1) * group.within.latency_ns() +
+              Depth(k) * group.between.latency_ns()) +
+         StreamTime(group, 2, k == 2 ? 1 : 2, bytes);
+}
+
 }  // namespace
 
 int InterfaceOfRank(const ClusterSpec& cluster, int rank) {
@@ -70,6 +96,7 @@ int InterfaceOfRank(const ClusterSpec& cluster, int rank) {
 CollectiveGroup GroupOfRanks(const ClusterSpec& cluster, std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
   CollectiveGroup group;
+  group.collectives = cluster.collectives();
   group.num_ranks = static_cast<int>(ranks.size());
   group.within = cluster.intra_node();
   group.between = cluster.inter_node();
@@ -88,6 +115,7 @@ CollectiveGroup GroupOfRanks(const ClusterSpec& cluster, std::vector<int> ranks)
     even &= group.num_nodes == 0 || count == group.ranks_per_node;
     group.exchanged = std::max(group.exchanged, count * (size - count) / size / interfaces);
     group.ranks_per_node = count;
+    group.max_ranks_per_node = std::max(group.max_ranks_per_node, count);
     group.interfaces = group.num_nodes == 0 ? interfaces : std::min(group.interfaces, interfaces);
     ++group.num_nodes;
   }
@@ -104,6 +132,9 @@ CollectiveGroup GroupOfRanks(const ClusterSpec& cluster, std::vector<int> ranks)
 
 Nanos AllReduceTime(const CollectiveGroup& group, int64_t bytes) {
   if (group.num_ranks <= 1) return 0;
+  if (IsNcclOverNodes(group)) {
+    return std::min(NcclTreeTime(group, bytes), NcclLapTime(group, 2, bytes));
+  }
   if (IsUneven(group)) return LapsTime(group, 2, bytes);
   const int k = group.num_nodes;
   if (!IsChained(group)) return std::min(TreeTime(group, bytes), LapsTime(group, 2, bytes));
@@ -115,6 +146,7 @@ Nanos AllReduceTime(const CollectiveGroup& group, int64_t bytes) {
 
 Nanos ReduceScatterTime(const CollectiveGroup& group, int64_t bytes) {
   if (group.num_ranks <= 1) return 0;
+  if (IsNcclOverNodes(group)) return NcclLapTime(group, 1, bytes);
   if (!IsChained(group)) return LapsTime(group, 1, bytes);
   const int k = group.num_nodes;
   return RingTime(group.ranks_per_node, bytes, group.within) +
@@ -123,6 +155,7 @@ Nanos ReduceScatterTime(const CollectiveGroup& group, int64_t bytes) {
 
 Nanos AllGatherTime(const CollectiveGroup& group, int64_t bytes) {
   if (group.num_ranks <= 1) return 0;
+  if (IsNcclOverNodes(group)) return NcclLapTime(group, 1, bytes);
   if (!IsChained(group)) return LapsTime(group, 1, bytes);
   return RingTime(group.ranks_per_node, bytes, group.within) +
          RingTime(group.num_nodes, static_cast<double>(bytes) / group.interfaces, group.between);
@@ -136,6 +169,7 @@ Nanos NumberSumTime(const CollectiveGroup& group) {
 }
 
 int64_t RoomBytesOf(const CollectiveGroup& group, bool scatters, int64_t bytes) {
+  if (group.collectives == ClusterSpec::NCCL) return 0;
   const NodeLayout layout = IsChained(group) ? NodeLayout{group.num_nodes, group.ranks_per_node}
                                              : NodeLayout{1, group.num_ranks};
   return ReductionRoomFor(layout, scatters, bytes, ReductionChunkBytes(layout.num_nodes))

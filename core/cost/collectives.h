@@ -41,9 +41,25 @@
 // them, but what ranks add up in between, which has no price of its own, takes about as long; so
 // they are added.
 //
-// Where the nodes hold different numbers of the ranks there is neither a ring nor a tree: every
-// rank exchanges shares with every other one, as the runtime does then. Of a lap, an interface of a
-// node with m of the ranks carries m (n-m)/n x/j, which is (n-1)/n x where m = j = 1.
+// ClusterSpec.collectives = NCCL instead gives the prices of NCCL's own algorithms on several nodes
+// (Hu et al., "Demystifying NCCL", arXiv 2507.04786): a ring with a channel per interface, and the
+// double binary tree between nodes with a chain within each. The transfers of a ring or a tree
+// stream, so that the slower kind of link sets the pace:
+//
+//   one lap         (n-k) alpha_in + (k-1) alpha_out + (n-1)/n x max(beta_in, beta_out/j)
+//   reduce-scatter, all-gather    one lap
+//   all-reduce      two laps, or 2 ((l-1) alpha_in + ceil(log2 k) alpha_out) +
+//                   x max(2 beta_in, t beta_out/j), whichever is less; t = 1 where k = 2, else 2
+//
+// In the double tree each node is a leaf of one half and inside the other, so that its interfaces
+// carry the vector twice in each direction; of two nodes each is the other's parent, once. l is the
+// largest number of ranks per node and j the smallest number of interfaces, so that nodes may
+// differ.
+//
+// Where the nodes hold different numbers of the ranks there is, of our own, neither a ring nor a
+// tree: every rank exchanges shares with every other one, as the runtime does then. Of a lap, an
+// interface of a node with m of the ranks carries m (n-m)/n x/j, which is (n-1)/n x where m = j
+// = 1.
 //
 // No cost gets cheaper by cutting a vector in two: each is a sum and a minimum of functions that do
 // not, a + b x with a, b >= 0, m and min(c, x).
@@ -64,8 +80,10 @@ int InterfaceOfRank(const ClusterSpec& cluster, int rank);
 
 // Where the ranks of a collective lie.
 struct CollectiveGroup {
+  ClusterSpec::Collectives collectives = ClusterSpec::EXACT;
   int num_ranks = 0;
   int num_nodes = 0;
+  int max_ranks_per_node = 0;
   int ranks_per_node = 0;  // 0 where the nodes' numbers differ
   int interfaces = 0;      // the fewest that a node's ranks are attached to
   // The largest part of a vector that an interface carries where each rank sends every other one
@@ -86,8 +104,9 @@ Nanos BroadcastTime(const CollectiveGroup& group, int64_t bytes);
 // Of a single number, which every rank gets: by a tree within nodes and one between them.
 Nanos NumberSumTime(const CollectiveGroup& group);
 
-// The memory besides its tensors that a rank needs for an all-reduce or a reduce-scatter over NCCL
-// (core/base/reduction_chunks.h).
+// The memory besides its tensors that a rank needs for one of our own all-reduces or
+// reduce-scatters over NCCL (core/base/reduction_chunks.h); 0 for NCCL's, whose buffers a
+// communicator has from the start.
 int64_t RoomBytesOf(const CollectiveGroup& group, bool scatters, int64_t bytes);
 
 }  // namespace dpipe

@@ -146,6 +146,52 @@ TEST(CollectivesTest, UnevenNodesExchangeShares) {
   EXPECT_EQ(AllGatherTime(GroupOfRanks(Cluster(2, 2), {0, 1, 2, 4, 6}), 5000), 4 * 100 + 3000 * 2);
 }
 
+// NCCL's on the same nodes, by hand: per lap of 8 ranks on 2 nodes 6 steps within and one between.
+TEST(CollectivesTest, NcclStreamsOverAllLinks) {
+  const auto group_of = [](int num_nodes, int interfaces, std::vector<int> ranks) {
+    ClusterSpec cluster = Cluster(num_nodes, interfaces);
+    cluster.set_collectives(ClusterSpec::NCCL);
+    return GroupOfRanks(cluster, std::move(ranks));
+  };
+  const std::vector<int> eight = {0, 1, 2, 3, 4, 5, 6, 7};
+  // 7/8 of 8000 bytes over one interface of 2 ns per byte; over four it is the link within a node
+  // that sets the pace.
+  EXPECT_EQ(ReduceScatterTime(group_of(2, 1, eight), 8000), 6 * 10 + 100 + 14000);
+  EXPECT_EQ(AllGatherTime(group_of(2, 4, eight), 8000), 6 * 10 + 100 + 7000);
+  // The tree: 3 steps within and one between, each way; two nodes are each other's parents.
+  EXPECT_EQ(AllReduceTime(group_of(2, 1, eight), 8000), 2 * (3 * 10 + 100) + 16000);
+  EXPECT_EQ(AllReduceTime(group_of(2, 4, eight), 1 << 20),
+            2 * (6 * 10 + 100) + 2 * 7 * (1 << 20) / 8);  // the ring
+  // One rank of each node: no link within takes part.
+  EXPECT_EQ(ReduceScatterTime(group_of(3, 1, {0, 4, 8}), 3000), 2 * 100 + 4000);
+  EXPECT_EQ(AllReduceTime(group_of(3, 1, {0, 4, 8}), 3000), 2 * 2 * 100 + 8000);
+  // Uneven nodes have a ring, too.
+  EXPECT_EQ(ReduceScatterTime(group_of(2, 1, {0, 1, 2, 4, 5}), 5000), 3 * 10 + 100 + 8000);
+  // Within a node both are the same.
+  EXPECT_EQ(AllReduceTime(group_of(2, 1, {0, 1, 2, 3}), 4000), 6 * 10 + 6000);
+  EXPECT_EQ(RoomBytesOf(group_of(2, 1, eight), false, 8000), 0);
+}
+
+// Between nodes our reduce-scatter carries a large vector twice and NCCL's once.
+TEST(CollectivesTest, NcclIsNoDearerThanExactSums) {
+  for (int k = 2; k <= 8; ++k) {
+    std::vector<int> ranks(4 * k);
+    std::iota(ranks.begin(), ranks.end(), 0);
+    ClusterSpec cluster = Cluster(k, 1);
+    const CollectiveGroup exact = GroupOfRanks(cluster, ranks);
+    cluster.set_collectives(ClusterSpec::NCCL);
+    const CollectiveGroup nccl = GroupOfRanks(cluster, ranks);
+    for (const int64_t bytes : {int64_t{1} << 20, int64_t{1} << 26, int64_t{1} << 32}) {
+      for (const auto time : {AllReduceTime, ReduceScatterTime, AllGatherTime}) {
+        EXPECT_LE(time(nccl, bytes), time(exact, bytes)) << k << " nodes, " << bytes;
+      }
+    }
+    const double ratio = static_cast<double>(ReduceScatterTime(exact, int64_t{1} << 36)) /
+                         static_cast<double>(ReduceScatterTime(nccl, int64_t{1} << 36));
+    EXPECT_GT(ratio, k == 2 ? 1.4 : 1.7) << k << " nodes";
+  }
+}
+
 TEST(CollectivesTest, RanksToInterfaces) {
   std::vector<int> interfaces;
   for (int rank = 0; rank < 8; ++rank) interfaces.push_back(InterfaceOfRank(Cluster(2, 2), rank));
@@ -156,7 +202,8 @@ TEST(CollectivesTest, RanksToInterfaces) {
 TEST(CollectivesTest, PartsNeverTakeLessThanTheWhole) {
   for (int i = 0; i < 2000; ++i) {
     RandomStream stream(31, i, 0, RandomPurpose::kTest);
-    const ClusterSpec cluster = RandomCluster(stream, 8);
+    ClusterSpec cluster = RandomCluster(stream, 8);
+    if (stream.NextBelow(2) == 0) cluster.set_collectives(ClusterSpec::NCCL);
     std::vector<int> ranks;
     for (int r = 0; r < 8; ++r) {
       if (stream.NextBelow(3) > 0) ranks.push_back(r);

@@ -136,6 +136,11 @@ absl::Status CheckProfileMatches(const ModelProfile& stored, const ModelProfile&
 absl::Status CheckClusterMatches(const ClusterSpec& stored, int num_devices, bool on_cpus) {
   DPIPE_RETURN_IF_ERROR(CheckSame("the number of devices",
                                   stored.num_nodes() * stored.devices_per_node(), num_devices));
+  if (stored.collectives() != ClusterSpec::EXACT) {
+    return absl::FailedPreconditionError(
+        "it prices NCCL's collectives, but training runs the project's own, which are exact and "
+        "take longer between nodes: remove `collectives: NCCL` to plan what is run");
+  }
   const auto kind = [](bool uses_compute) {
     return std::string(uses_compute ? "CPUs" : "devices that communicate beside computing");
   };

@@ -23,8 +23,9 @@ std::string LocalBatchesEndText(const std::string& component, int local_batch);
 absl::Status CheckProfileMatches(const ModelProfile& stored, const ModelProfile& described,
                                  const std::vector<int>& local_batches);
 
-// That `stored`, which is valid, has so many devices, which are CPUs or are not: those compute
-// while they communicate. FailedPrecondition with both values.
+// Checks that `stored`, which is valid, has so many devices, which are CPUs or are not (those
+// compute while they communicate), and prices the collectives that the runtime has.
+// FailedPrecondition with both values.
 absl::Status CheckClusterMatches(const ClusterSpec& stored, int num_devices, bool on_cpus);
 
 }  // namespace dpipe

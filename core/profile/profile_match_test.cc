@@ -129,6 +129,9 @@ TEST(ClusterMatchTest, HasTheNumberAndKindOfDevices) {
   EXPECT_EQ(std::string(CheckClusterMatches(cluster, 4, false).message()),
             "the kind of devices is CPUs in the stored one, but devices that communicate beside "
             "computing here");
+  cluster.set_collectives(ClusterSpec::NCCL);
+  EXPECT_THAT(std::string(CheckClusterMatches(cluster, 4, true).message()),
+              HasSubstr("remove `collectives: NCCL` to plan what is run"));
 }
 
 }  // namespace
