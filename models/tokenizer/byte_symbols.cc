@@ -1,5 +1,6 @@
 #include "models/tokenizer/byte_symbols.h"
 
+#include "core/base/text/encoding.h"
 #include "models/tokenizer/unicode.h"
 
 namespace dpipe {
@@ -26,7 +27,7 @@ const std::array<std::string, 256>& ByteSymbols() {
   static const auto& symbols = *[] {
     auto* table = new std::array<std::string, 256>;
     for (int byte = 0; byte < 256; ++byte) {
-      unicode::AppendUtf8(ByteCodes()[byte], (*table)[byte]);
+      AppendUtf8(ByteCodes()[byte], &(*table)[byte]);
     }
     return table;
   }();

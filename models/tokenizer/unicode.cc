@@ -4,143 +4,24 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/tokenizer/unicode_tables.h"
+#include "core/base/check.h"
+#include "core/base/text/encoding.h"
+#include "utf8proc.h"
 
 namespace dpipe::unicode {
 namespace {
 
-constexpr char32_t kReplacement = 0xFFFD;
-
-// Hangul syllables are arithmetic: (lead * 21 + vowel) * 28 + trail.
-constexpr char32_t kHangulBase = 0xAC00, kLeadBase = 0x1100, kVowelBase = 0x1161,
-                   kTrailBase = 0x11A7;
-constexpr char32_t kLeads = 19, kVowels = 21, kTrails = 28;
-constexpr char32_t kSyllables = kLeads * kVowels * kTrails;
-
-// The run of a sorted table that may hold `code`: the last one with first <= code.
-template <typename Run>
-const Run* FindRun(const Run* runs, int count, char32_t code) {
-  const Run* next = std::upper_bound(runs, runs + count, code,
-                                     [](char32_t c, const Run& run) { return c < run.first; });
-  return next == runs || code > (next - 1)->last ? nullptr : next - 1;
-}
-
-int CombiningClass(char32_t code) {
-  const CombiningRun* run = FindRun(kCombining, kCombiningCount, code);
-  return run == nullptr ? 0 : run->combining_class;
-}
-
-const Decomposition* FindDecomposition(char32_t code) {
-  const Decomposition* end = kDecompositions + kDecompositionsCount;
-  const Decomposition* found = std::lower_bound(
-      kDecompositions, end, code, [](const Decomposition& d, char32_t c) { return d.code < c; });
-  return found == end || found->code != code ? nullptr : found;
-}
-
-void AppendDecomposed(char32_t code, std::u32string& out) {
-  if (code >= kHangulBase && code < kHangulBase + kSyllables) {
-    const char32_t index = code - kHangulBase;
-    out += kLeadBase + index / (kVowels * kTrails);
-    out += kVowelBase + index / kTrails % kVowels;
-    if (index % kTrails != 0) out += kTrailBase + index % kTrails;
-    return;
-  }
-  const Decomposition* decomposition = FindDecomposition(code);
-  if (decomposition == nullptr) {
-    out += code;
-    return;
-  }
-  AppendDecomposed(decomposition->head, out);  // tails never decompose further
-  if (decomposition->tail != 0) out += decomposition->tail;
-}
-
-// The composing rows, sorted by (head, tail).
-const std::vector<const Decomposition*>& Compositions() {
-  static const auto& rows = *[] {
-    auto* sorted = new std::vector<const Decomposition*>;
-    for (int i = 0; i < kDecompositionsCount; ++i) {
-      if (kDecompositions[i].composes) sorted->push_back(&kDecompositions[i]);
-    }
-    std::sort(sorted->begin(), sorted->end(), [](const Decomposition* a, const Decomposition* b) {
-      return a->head != b->head ? a->head < b->head : a->tail < b->tail;
-    });
-    return sorted;
-  }();
-  return rows;
-}
-
-// The character that (head, tail) make together, or 0.
-char32_t Compose(char32_t head, char32_t tail) {
-  if (head >= kLeadBase && head < kLeadBase + kLeads && tail >= kVowelBase &&
-      tail < kVowelBase + kVowels) {
-    return kHangulBase + ((head - kLeadBase) * kVowels + (tail - kVowelBase)) * kTrails;
-  }
-  if (head >= kHangulBase && head < kHangulBase + kSyllables &&
-      (head - kHangulBase) % kTrails == 0 && tail > kTrailBase && tail < kTrailBase + kTrails) {
-    return head + (tail - kTrailBase);
-  }
-  const auto& rows = Compositions();
-  const auto found = std::lower_bound(
-      rows.begin(), rows.end(), std::make_pair(head, tail),
-      [](const Decomposition* row, const std::pair<char32_t, char32_t>& key) {
-        return row->head != key.first ? row->head < key.first : row->tail < key.second;
-      });
-  if (found == rows.end() || (*found)->head != head || (*found)->tail != tail) return 0;
-  return (*found)->code;
-}
-
-// Stable order of each run of marks by combining class.
-void OrderMarks(std::u32string& text) {
-  size_t begin = 0;
-  while (begin < text.size()) {
-    size_t end = begin;
-    while (end < text.size() && CombiningClass(text[end]) != 0) ++end;
-    std::stable_sort(text.begin() + begin, text.begin() + end,
-                     [](char32_t a, char32_t b) { return CombiningClass(a) < CombiningClass(b); });
-    begin = end + 1;
-  }
-}
-
-// Joins each mark to the last starter unless a mark of the same or a higher class stands between.
-std::u32string ComposeAll(const std::u32string& text) {
-  std::u32string out;
-  size_t starter = std::u32string::npos;
-  int last_class = 0;  // of the last character kept after the starter; 0: none is
-  for (const char32_t code : text) {
-    const int combining_class = CombiningClass(code);
-    const bool adjacent = starter != std::u32string::npos && starter + 1 == out.size();
-    if (starter != std::u32string::npos && (adjacent || last_class < combining_class)) {
-      const char32_t composed = Compose(out[starter], code);
-      if (composed != 0) {
-        out[starter] = composed;
-        continue;
-      }
-    }
-    if (combining_class == 0) starter = out.size();
-    last_class = combining_class;
-    out += code;
-  }
-  return out;
-}
-
-// Length of the well-formed sequence at the front of `text`, or 0; its value goes to `code`.
-int DecodeOne(absl::string_view text, char32_t& code) {
-  const auto byte = [&text](int i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t lead = byte(0);
-  if (lead < 0x80) {
-    code = lead;
-    return 1;
-  }
-  const int length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < static_cast<size_t>(length)) return 0;
-  code = lead & (0x7F >> length);
-  for (int i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3F);
-  }
-  constexpr char32_t kLowest[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xD800 && code < 0xE000;
-  return code < kLowest[length] || code > 0x10FFFF || surrogate ? 0 : length;
+std::u32string ComposeCanonically(const std::u32string& text) {
+  const std::string utf8 = ToUtf8(text);
+  constexpr auto kOptions = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+  // No canonical decomposition is longer than four code points.
+  std::vector<utf8proc_int32_t> codes(4 * text.size());
+  const utf8proc_ssize_t decomposed = utf8proc_decompose(
+      reinterpret_cast<const uint8_t*>(utf8.data()), static_cast<ptrdiff_t>(utf8.size()),
+      codes.data(), static_cast<ptrdiff_t>(codes.size()), kOptions);
+  DPIPE_CHECK(decomposed >= 0 && decomposed <= static_cast<ptrdiff_t>(codes.size())) << decomposed;
+  const utf8proc_ssize_t composed = utf8proc_normalize_utf32(codes.data(), decomposed, kOptions);
+  return std::u32string(codes.begin(), codes.begin() + composed);
 }
 
 }  // namespace
@@ -148,41 +29,30 @@ int DecodeOne(absl::string_view text, char32_t& code) {
 std::u32string FromUtf8(absl::string_view text) {
   std::u32string out;
   while (!text.empty()) {
-    char32_t code = kReplacement;
-    const int length = DecodeOne(text, code);
-    out += length == 0 ? kReplacement : code;
-    text.remove_prefix(std::max(1, length));
+    utf8proc_int32_t code = 0;
+    const utf8proc_ssize_t length = utf8proc_iterate(reinterpret_cast<const uint8_t*>(text.data()),
+                                                     static_cast<ptrdiff_t>(text.size()), &code);
+    out += length > 0 ? static_cast<char32_t>(code) : kReplacementCodePoint;
+    text.remove_prefix(std::max<size_t>(1, length > 0 ? length : 0));
   }
   return out;
-}
-
-void AppendUtf8(char32_t code, std::string& out) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0 | code >> 6);
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0 | code >> 12);
-    out += static_cast<char>(0x80 | (code >> 6 & 0x3F));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  } else {
-    out += static_cast<char>(0xF0 | code >> 18);
-    out += static_cast<char>(0x80 | (code >> 12 & 0x3F));
-    out += static_cast<char>(0x80 | (code >> 6 & 0x3F));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  }
 }
 
 std::string ToUtf8(const std::u32string& text) {
   std::string out;
-  for (const char32_t code : text) AppendUtf8(code, out);
+  for (const char32_t code : text) AppendUtf8(code, &out);
   return out;
 }
 
-bool IsLetter(char32_t code) { return FindRun(kLetters, kLettersCount, code) != nullptr; }
+bool IsLetter(char32_t code) {
+  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
 
-bool IsNumber(char32_t code) { return FindRun(kNumbers, kNumbersCount, code) != nullptr; }
+bool IsNumber(char32_t code) {
+  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(code));
+  return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
+}
 
 bool IsWhitespace(char32_t code) {
   return (code >= 9 && code <= 13) || code == 0x20 || code == 0x85 || code == 0xA0 ||
@@ -193,24 +63,29 @@ bool IsWhitespace(char32_t code) {
 std::u32string ToLowercase(const std::u32string& text) {
   std::u32string out;
   for (const char32_t code : text) {
-    if (code == 0x130) {  // the one character with a two-character lower case
+    if (code == 0x130) {  // the only character whose lower case is two
       out += U"i\u0307";
-      continue;
+    } else {
+      out += static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)));
     }
-    const LowercaseRun* run = FindRun(kLowercase, kLowercaseCount, code);
-    const bool mapped = run != nullptr && (code - run->first) % run->step == 0;
-    out += mapped ? code + run->delta : code;
   }
   return out;
 }
 
 std::u32string ToNfc(const std::u32string& text) {
-  // Nothing below U+0300 changes: most captions end here.
+  // Nothing below U+0300 changes, which covers most captions.
   if (std::all_of(text.begin(), text.end(), [](char32_t c) { return c < 0x300; })) return text;
-  std::u32string decomposed;
-  for (const char32_t code : text) AppendDecomposed(code, decomposed);
-  OrderMarks(decomposed);
-  return ComposeAll(decomposed);
+  // utf8proc 2.8 drops U+11A7 after a Hangul syllable as if it were a trailing consonant. It is a
+  // starter that composes with nothing, so what is before and after it is normalized apart.
+  constexpr char32_t kBelowTrailing = 0x11A7;
+  std::u32string out;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(kBelowTrailing, begin), text.size());
+    out += ComposeCanonically(text.substr(begin, end - begin));
+    if (end < text.size()) out += kBelowTrailing;
+    begin = end + 1;
+  }
+  return out;
 }
 
 }  // namespace dpipe::unicode

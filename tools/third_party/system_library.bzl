@@ -13,6 +13,7 @@ _SYSTEM_LIBRARIES = [
     "openmp",
     "sodium",
     "protobuf",
+    "utf8proc",
 ]
 
 # What a package is divided into differs from version to version; all that it has is linked, of which

@@ -3,26 +3,10 @@
 #include <cstdint>
 
 #include "absl/strings/strip.h"
+#include "utf8proc.h"
 
 namespace dpipe {
 namespace {
-
-void AppendUtf8(char32_t character, std::string* text) {
-  const auto append = [text](char32_t byte) { *text += static_cast<char>(byte); };
-  if (character < 0x80) return append(character);
-  const auto rest = [&](int shift) { append(0x80 | ((character >> shift) & 0x3f)); };
-  if (character < 0x800) {
-    append(0xc0 | character >> 6);
-  } else if (character < 0x10000) {
-    append(0xe0 | character >> 12);
-    rest(6);
-  } else {
-    append(0xf0 | character >> 18);
-    rest(12);
-    rest(6);
-  }
-  rest(0);
-}
 
 // UTF-16 without its mark [the Unicode Standard, 3.9].
 std::string FromUtf16(absl::string_view bytes, bool is_big_endian) {
@@ -52,20 +36,17 @@ std::string FromUtf16(absl::string_view bytes, bool is_big_endian) {
 
 }  // namespace
 
+void AppendUtf8(char32_t code, std::string* text) {
+  uint8_t bytes[4];
+  const utf8proc_ssize_t length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code), bytes);
+  text->append(reinterpret_cast<const char*>(bytes), length);
+}
+
 size_t Utf8CharacterBytes(absl::string_view text) {
-  const auto byte = [&text](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t count = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < count) return 0;
-  for (size_t i = 1; i < count; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  const uint8_t second = byte(1);
-  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-  const bool surrogate = first == 0xed && second >= 0xa0;
-  const bool too_large = first == 0xf4 && second >= 0x90;
-  return overlong || surrogate || too_large ? 0 : count;
+  utf8proc_int32_t code = 0;
+  const utf8proc_ssize_t length = utf8proc_iterate(reinterpret_cast<const uint8_t*>(text.data()),
+                                                   static_cast<ptrdiff_t>(text.size()), &code);
+  return length > 0 ? length : 0;
 }
 
 absl::string_view WithoutByteOrderMark(absl::string_view text) {

@@ -9,8 +9,12 @@
 
 namespace dpipe {
 
-// U+FFFD, which stands for what cannot be decoded.
+// U+FFFD, which replaces bytes that cannot be decoded, as a code point and in UTF-8.
+inline constexpr char32_t kReplacementCodePoint = 0xFFFD;
 inline constexpr char kReplacementCharacter[] = "\xef\xbf\xbd";
+
+// Appends the UTF-8 of a code point.
+void AppendUtf8(char32_t code, std::string* text);
 
 // Returns the length of the character that `text`, which is not empty, begins with; 0 if its first
 // bytes are not well-formed UTF-8 [the Unicode Standard, table 3-7].
