@@ -1,4 +1,4 @@
-// Style and script of the report page, as text to embed.
+// Style and script of the report page, as text to embed: report.css and report.js.
 #ifndef DPIPE_CORE_REPORT_HTML_ASSETS_H_
 #define DPIPE_CORE_REPORT_HTML_ASSETS_H_
 

@@ -1,8 +1,3 @@
-#include "core/report/html_assets.h"
-
-namespace dpipe::report {
-
-const char kReportScript[] = R"js(
 "use strict";
 (() => {
   const CHARACTER_PX = 6.4;  // as in the drawing program
@@ -149,6 +144,3 @@ const char kReportScript[] = R"js(
     if (fold.open) unpack(fold);
   }
 })();
-)js";
-
-}  // namespace dpipe::report
