@@ -7,8 +7,8 @@ namespace {
 
 constexpr int kOneNode = 8;
 
-std::vector<Contender> Named(const std::vector<std::string>& names) {
-  std::vector<Contender> contenders;
+std::vector<GridEntry> Named(const std::vector<std::string>& names) {
+  std::vector<GridEntry> contenders;
   for (const std::string& name : names) contenders.push_back({name, name});
   return contenders;
 }
@@ -25,14 +25,14 @@ std::vector<ModelSetup> DefaultSetups() {
           {"flux_1024", "h100", {2, 4, 8}}};
 }
 
-std::vector<Contender> DefaultContenders() {
+std::vector<GridEntry> DefaultContenders() {
   return Named({"data_parallel", "zero3", "gpipe", "1f1b", "spp", "interleaved", "zb-v", "chimera",
                 "diffusionpipe", "opendiffusionpipe", "offline_cache"});
 }
 
-std::vector<Contender> NamedContenders() { return Named(ExactStrategyNames()); }
+std::vector<GridEntry> NamedContenders() { return Named(ExactStrategyNames()); }
 
-std::vector<Contender> AblationContenders() {
+std::vector<GridEntry> AblationContenders() {
   return {{"no filling", "diffusionpipe,frozen=first"},
           {"no partial batches", "diffusionpipe,partial_batch=false"},
           {"not across steps", "diffusionpipe,cross_iteration=false"},
@@ -43,7 +43,7 @@ std::vector<Contender> AblationContenders() {
 
 std::vector<GridCase> ComparisonCases(const std::vector<ModelSetup>& setups,
                                       const std::vector<int>& devices,
-                                      const std::vector<Contender>& contenders, bool ablations) {
+                                      const std::vector<GridEntry>& contenders, bool ablations) {
   std::vector<GridCase> cases;
   for (const ModelSetup& setup : setups) {
     for (int num_devices : devices) {

@@ -20,17 +20,17 @@ struct ModelSetup {
 // Seven models; those that 80 GB of an A100 hold badly are on H100.
 std::vector<ModelSetup> DefaultSetups();
 
-std::vector<Contender> DefaultContenders();
+std::vector<GridEntry> DefaultContenders();
 // Every strategy with a name.
-std::vector<Contender> NamedContenders();
+std::vector<GridEntry> NamedContenders();
 // diffusionpipe with something taken away or changed.
-std::vector<Contender> AblationContenders();
+std::vector<GridEntry> AblationContenders();
 
 // Setups x devices x batches: all batches on 8 devices, where the ablations are too, and the
 // smallest and the largest of them on more.
 std::vector<GridCase> ComparisonCases(const std::vector<ModelSetup>& setups,
                                       const std::vector<int>& devices,
-                                      const std::vector<Contender>& contenders, bool ablations);
+                                      const std::vector<GridEntry>& contenders, bool ablations);
 
 // diffusionpipe and opendiffusionpipe on 8 devices, at the same depth S in 2, 4, 8, the same M in
 // S, 2S, 4S of a group of S devices, and three batches; then with S and M free.

@@ -60,7 +60,7 @@ void Describe(const PlanResult& result, int global_batch, Outcome* outcome) {
   outcome->devices_per_pipeline = plan.devices_per_pipeline();
 }
 
-Outcome PlanOne(const Contender& contender, const ModelProfile& profile, const ClusterSpec& cluster,
+Outcome PlanOne(const GridEntry& contender, const ModelProfile& profile, const ClusterSpec& cluster,
                 const PlanOptions& options) {
   Outcome outcome;
   outcome.label = contender.label;
@@ -119,19 +119,19 @@ absl::StatusOr<CaseResult> RunCase(const GridOptions& options, const GridCase& c
   result.global_batch = c.global_batch;
   result.num_stages = c.num_stages;
   result.num_micro_batches = c.num_micro_batches;
-  for (const Contender& contender : c.contenders) {
+  for (const GridEntry& contender : c.contenders) {
     result.outcomes.push_back(PlanOne(contender, profile, cluster, plan_options));
   }
-  for (const Contender& contender : c.ablations) {
+  for (const GridEntry& contender : c.ablations) {
     result.ablations.push_back(PlanOne(contender, profile, cluster, plan_options));
   }
   return result;
 }
 
-bool SameContenders(const std::vector<Contender>& contenders,
+bool SameContenders(const std::vector<GridEntry>& contenders,
                     const std::vector<Outcome>& outcomes) {
   return std::equal(contenders.begin(), contenders.end(), outcomes.begin(), outcomes.end(),
-                    [](const Contender& contender, const Outcome& outcome) {
+                    [](const GridEntry& contender, const Outcome& outcome) {
                       return contender.label == outcome.label && contender.spec == outcome.spec;
                     });
 }

@@ -27,7 +27,7 @@ enum class Role {
 Role RoleOf(const Strategy& strategy);
 
 // A strategy to plan by, under the name that tables show.
-struct Contender {
+struct GridEntry {
   std::string label;
   std::string spec;  // of FindStrategy
 };
@@ -64,8 +64,8 @@ struct GridCase {
   // search chooses.
   int num_stages = 0;
   int num_micro_batches = 0;
-  std::vector<Contender> contenders;
-  std::vector<Contender> ablations;  // planned likewise, shown apart
+  std::vector<GridEntry> contenders;
+  std::vector<GridEntry> ablations;  // planned likewise, shown apart
 };
 
 struct CaseResult {

@@ -89,10 +89,10 @@ absl::StatusOr<std::vector<ModelSetup>> SetupsFromFlags(const std::vector<ModelS
   return setups;
 }
 
-std::vector<Contender> ContendersFromFlags() {
+std::vector<GridEntry> ContendersFromFlags() {
   if (FLAGS_strategies.empty()) return DefaultContenders();
   if (FLAGS_strategies == "all") return NamedContenders();
-  std::vector<Contender> contenders;
+  std::vector<GridEntry> contenders;
   for (const auto& part : absl::StrSplit(FLAGS_strategies, ';', absl::SkipWhitespace())) {
     contenders.push_back({std::string(part), std::string(part)});
   }

@@ -218,7 +218,7 @@ class Profiler {
 
   static void SetTimes(const ComponentTimes& times, bool is_backbone, ComponentProfile* profile) {
     for (const auto& [batch, samples] : times.passes) {
-      const std::vector<LayerTimes> typical = TypicalLayerTimes(samples);
+      const std::vector<TypicalTimes> typical = TypicalLayerTimes(samples);
       for (int l = 0; l < profile->layers_size(); ++l) {
         LayerProfile* layer = profile->mutable_layers(l);
         LayerTiming* timing = layer->add_timings();

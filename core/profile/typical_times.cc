@@ -58,8 +58,8 @@ Nanos Midmean(std::vector<Nanos> samples) {
   return sum / static_cast<Nanos>(samples.size() - 2 * cut);
 }
 
-std::vector<LayerTimes> TypicalLayerTimes(const std::vector<ComponentSamples>& workers) {
-  std::vector<LayerTimes> times(workers.empty() ? 0 : workers[0].layers.size());
+std::vector<TypicalTimes> TypicalLayerTimes(const std::vector<ComponentSamples>& workers) {
+  std::vector<TypicalTimes> times(workers.empty() ? 0 : workers[0].layers.size());
   const double share = workers.empty() ? 0 : Scale(workers) / workers.size();
   for (const ComponentSamples& samples : workers) {
     for (size_t l = 0; l < times.size(); ++l) {

@@ -15,7 +15,8 @@
 
 namespace dpipe {
 
-struct LayerTimes {
+// Of a layer, for one batch.
+struct TypicalTimes {
   Nanos forward_ns = 0, input_grad_ns = 0, weight_grad_ns = 0;
 };
 
@@ -25,7 +26,7 @@ Nanos Midmean(std::vector<Nanos> samples);
 
 // By layer: the mean over workers of each one's medians, scaled. Workers have the same layers; each
 // layer has as many samples of a kind as there were passes, or none.
-std::vector<LayerTimes> TypicalLayerTimes(const std::vector<ComponentSamples>& workers);
+std::vector<TypicalTimes> TypicalLayerTimes(const std::vector<ComponentSamples>& workers);
 
 // The mean over workers of the midmeans of their load_ns.
 Nanos TypicalLoadTime(const std::vector<ComponentSamples>& workers);

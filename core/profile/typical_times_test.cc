@@ -25,7 +25,7 @@ TEST(MidmeanTest, MiddleHalf) {
 TEST(TypicalLayerTimesTest, UndisturbedPassesAreTheirOwnMedians) {
   ComponentSamples worker;
   worker.layers = {Samples({10, 10, 10}, {20, 20, 20}, {}), Samples({5, 5, 5}, {}, {8, 8, 8})};
-  const std::vector<LayerTimes> times = TypicalLayerTimes({worker});
+  const std::vector<TypicalTimes> times = TypicalLayerTimes({worker});
   ASSERT_EQ(times.size(), 2);
   EXPECT_EQ(times[0].forward_ns, 10);
   EXPECT_EQ(times[0].input_grad_ns, 20);
@@ -38,8 +38,8 @@ TEST(TypicalLayerTimesTest, WhatMediansDoNotSeeIsSharedOut) {
   ComponentSamples worker;
   worker.layers = {Samples({100, 10, 10, 10}, {}, {}), Samples({10, 100, 10, 10}, {}, {}),
                    Samples({40, 40, 130, 40}, {}, {}), Samples({30, 30, 30, 120}, {}, {})};
-  const std::vector<LayerTimes> times = TypicalLayerTimes({worker});  // medians 10, 10, 40, 30
-  EXPECT_EQ(times[0].forward_ns, 20);                                 // a pass takes 180
+  const std::vector<TypicalTimes> times = TypicalLayerTimes({worker});  // medians 10, 10, 40, 30
+  EXPECT_EQ(times[0].forward_ns, 20);                                   // a pass takes 180
   EXPECT_EQ(times[2].forward_ns, 80);
   EXPECT_EQ(times[3].forward_ns, 60);
 }
@@ -50,7 +50,7 @@ TEST(TypicalLayerTimesTest, LayersCompareAsOverAllWorkersAndAddUpToTheSlowest) {
   slow.layers = {Samples({3000}, {600}, {800})};
   fast.load_ns = {1};
   slow.load_ns = {3};
-  const std::vector<LayerTimes> times = TypicalLayerTimes({fast, slow});
+  const std::vector<TypicalTimes> times = TypicalLayerTimes({fast, slow});
   // Means of 2000, 400 and 600; a pass takes 1600 and 4400.
   EXPECT_NEAR(times[0].forward_ns, 2000 * 4400 / 3000.0, 2);
   EXPECT_NEAR(times[0].input_grad_ns, 400 * 4400 / 3000.0, 2);
