@@ -19,7 +19,8 @@ ComponentWork StableDiffusion(int64_t latent_size, int64_t context_width) {
   UNetTrainingOptions options;
   options.latent_size = latent_size;
   options.contexts = {{"text_encoder", "last_hidden_state", context_width}};
-  return UNetForTraining(StableDiffusionUNet(context_width), options);
+  return UNetForTraining(context_width == 768 ? StableDiffusionV15UNet() : StableDiffusionV21UNet(),
+                         options);
 }
 
 ComponentWork Vae(int64_t image_size) {
@@ -97,7 +98,7 @@ TEST(ArchitecturesTest, StableDiffusionIsFine) {
 }
 
 TEST(ArchitecturesTest, ControlNet) {
-  const UNetArchitecture unet = StableDiffusionUNet(768);
+  const UNetArchitecture unet = StableDiffusionV15UNet();
   const ComponentWork controlnet = ControlNetForTraining(unet, 64);
   EXPECT_EQ(KindCount(controlnet, TRAINABLE), 361279120);
   EXPECT_NEAR(KindCount(controlnet, FROZEN_WITH_GRADIENT) / 1e6, 511, 0.5);
@@ -112,7 +113,7 @@ TEST(ArchitecturesTest, ControlNet) {
 // No gradient of the loss stops before the copy: every layer of the decoder passes one on, and none
 // of the layers before the copy does.
 TEST(ArchitecturesTest, ControlNetGradientsPassTheLockedDecoder) {
-  const ComponentWork controlnet = ControlNetForTraining(StableDiffusionUNet(768), 64);
+  const ComponentWork controlnet = ControlNetForTraining(StableDiffusionV15UNet(), 64);
   for (int l = 0; l < controlnet.profile.layers_size(); ++l) {
     const LayerProfile& layer = controlnet.profile.layers(l);
     int input_grads = 0, weight_grads = 0;

@@ -8,14 +8,14 @@ namespace {
 constexpr int kFeedForwardFactor = 4;  // hidden width / width
 
 Value AddBasicBlock(ComponentBuilder* builder, const std::string& name, Value x,
-                    const Value& context, LayerKind kind) {
+                    const Value& context, int64_t head_size, LayerKind kind) {
   builder->BeginLayer(name + ".attn1", kind);
   Value h = builder->LayerNorm(x);
-  x = builder->Add(AddAttention(builder, h, h, /*qkv_bias=*/false), x);
+  x = builder->Add(AddAttention(builder, h, h, /*qkv_bias=*/false, head_size), x);
 
   builder->BeginLayer(name + ".attn2", kind);
   h = builder->LayerNorm(x);
-  x = builder->Add(AddAttention(builder, h, context, /*qkv_bias=*/false), x);
+  x = builder->Add(AddAttention(builder, h, context, /*qkv_bias=*/false, head_size), x);
 
   builder->BeginLayer(name + ".ff", kind);
   h = builder->Linear(builder->LayerNorm(x), 2 * kFeedForwardFactor * x.channels());
@@ -43,20 +43,22 @@ Value AddResnet(ComponentBuilder* builder, const std::string& name, Value x,
   return builder->Add(h, shortcut);
 }
 
-Value AddAttention(ComponentBuilder* builder, const Value& x, const Value& context, bool qkv_bias) {
+Value AddAttention(ComponentBuilder* builder, const Value& x, const Value& context, bool qkv_bias,
+                   int64_t head_size) {
   const int64_t width = x.channels();
   const Value q = builder->Linear(x, width, qkv_bias);
   const Value k = builder->Linear(context, width, qkv_bias);
   const Value v = builder->Linear(context, width, qkv_bias);
-  return builder->Linear(builder->Attention(q, k, v), width);
+  return builder->Linear(builder->Attention(q, k, v, head_size), width);
 }
 
 Value AddTransformer(ComponentBuilder* builder, const std::string& name, const Value& x,
-                     const Value& context, int num_blocks, LayerKind kind) {
+                     const Value& context, int num_blocks, int64_t head_size, LayerKind kind) {
   builder->BeginLayer(name + ".proj_in", kind);
   Value h = builder->Linear(builder->GroupNorm(x), x.channels());
   for (int i = 0; i < num_blocks; ++i) {
-    h = AddBasicBlock(builder, absl::StrCat(name, ".transformer_blocks.", i), h, context, kind);
+    h = AddBasicBlock(builder, absl::StrCat(name, ".transformer_blocks.", i), h, context, head_size,
+                      kind);
   }
   builder->BeginLayer(name + ".proj_out", kind);
   return builder->Add(builder->Linear(h, x.channels()), x);

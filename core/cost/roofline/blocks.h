@@ -23,13 +23,13 @@ Value AddResnet(ComponentBuilder* builder, const std::string& name, Value x,
                 const ResnetOptions& options);
 
 // Separate projections of x [T, C] and context [S, C'] to width C, attention, a projection back.
-// The number of heads changes no count.
-Value AddAttention(ComponentBuilder* builder, const Value& x, const Value& context, bool qkv_bias);
+Value AddAttention(ComponentBuilder* builder, const Value& x, const Value& context, bool qkv_bias,
+                   int64_t head_size = 64);
 
 // diffusers Transformer2DModel on an image: layers `<name>.proj_in`, for each block
 // `.transformer_blocks.<i>.attn1`, `.attn2`, `.ff`, then `.proj_out`.
 Value AddTransformer(ComponentBuilder* builder, const std::string& name, const Value& x,
-                     const Value& context, int num_blocks, LayerKind kind);
+                     const Value& context, int num_blocks, int64_t head_size, LayerKind kind);
 
 // A 3x3 convolution with stride 2, and one after doubling the pixels; a layer each.
 Value AddDownsample(ComponentBuilder* builder, const std::string& name, const Value& x,

@@ -72,7 +72,7 @@ ModelWork StableDiffusionV21(int64_t image_size, bool self_conditioning) {
   UNetTrainingOptions options = LatentTraining(image_size, 1024);
   options.self_conditioning = self_conditioning;
   if (self_conditioning) model.self_conditioning_probability = 0.5;
-  model.components.push_back(UNetForTraining(StableDiffusionUNet(1024), options));
+  model.components.push_back(UNetForTraining(StableDiffusionV21UNet(), options));
   return model;
 }
 
@@ -80,12 +80,12 @@ ModelWork StableDiffusionV15(int64_t image_size) {
   ModelWork model;
   model.name = "stable_diffusion_v1_5";
   model.components = {Vae(image_size), ClipText(ClipL()),
-                      UNetForTraining(StableDiffusionUNet(768), LatentTraining(image_size, 768))};
+                      UNetForTraining(StableDiffusionV15UNet(), LatentTraining(image_size, 768))};
   return model;
 }
 
 ModelWork ControlNetV10(int64_t image_size) {
-  const UNetArchitecture unet = StableDiffusionUNet(768);
+  const UNetArchitecture unet = StableDiffusionV15UNet();
   ModelWork model;
   model.name = "controlnet_v1_0";
   model.notes =

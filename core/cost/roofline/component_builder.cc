@@ -172,13 +172,14 @@ ComponentBuilder::Value ComponentBuilder::HeadNorm(const Value& x, int64_t head_
 }
 ComponentBuilder::Value ComponentBuilder::PlainNorm(const Value& x) { return Norm(x, 0); }
 
-ComponentBuilder::Value ComponentBuilder::Attention(const Value& q, const Value& k,
-                                                    const Value& v) {
+ComponentBuilder::Value ComponentBuilder::Attention(const Value& q, const Value& k, const Value& v,
+                                                    int64_t head_size) {
   const Value y = Output({q, k, v}, q.dims, 0, "attention");
   const int64_t product = q.positions() * k.positions() * q.channels();
   const int64_t moved = Bytes(q) + Bytes(k) + Bytes(v) + Bytes(y);
   OpWork op;
   op.op_class = OpClass::kAttention;
+  op.head_size = head_size;
   op.forward = {2 * product, moved, 0, 1};
   const bool to_context = HasGradient(k) || HasGradient(v);
   if (to_context || HasGradient(q)) {

@@ -41,6 +41,7 @@ struct PassWork {
 struct OpWork {
   OpClass op_class = OpClass::kMemory;
   PassWork forward, input_grad, weight_grad;
+  int64_t head_size = 0;  // channels per head of an attention
 };
 
 // `profile` has everything but times: layers without timings or optimizer_step_ns.
@@ -85,7 +86,7 @@ class ComponentBuilder {
   Value HeadNorm(const Value& x, int64_t head_size);  // RMS over each head; one scale of head_size
   Value PlainNorm(const Value& x);                    // without parameters
   // q [T, C], k and v [S, C] -> [T, C].
-  Value Attention(const Value& q, const Value& k, const Value& v);
+  Value Attention(const Value& q, const Value& k, const Value& v, int64_t head_size = 64);
   Value Activation(const Value& x);
   Value Gated(const Value& x);  // [.., 2C] -> [.., C]: one half gates the other
   Value Add(const Value& a, const Value& b);

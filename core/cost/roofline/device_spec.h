@@ -1,5 +1,5 @@
-// Devices as peaks and efficiencies, for the analytic roofline. One table, each number with where
-// it comes from.
+// Devices as peaks and efficiencies, for the analytic roofline. One table, each number with its
+// source.
 #ifndef DPIPE_CORE_COST_ROOFLINE_DEVICE_SPEC_H_
 #define DPIPE_CORE_COST_ROOFLINE_DEVICE_SPEC_H_
 
@@ -11,42 +11,36 @@
 
 namespace dpipe::roofline {
 
+// Share of a peak that large kernels of each pass reach.
+struct PassEfficiency {
+  double forward = 0;
+  double input_grad = 0;
+  double weight_grad = 0;
+};
+
 struct DeviceSpec {
   std::string name;            // "a100_80gb"; also the folder of its profiles
   std::string description;     // of ModelProfile.device
   double peak_macs_per_s = 0;  // dense bf16 multiply-adds
   double memory_bytes_per_s = 0;
-  // Shares of the peaks that large kernels reach.
-  double convolution_efficiency = 0;
-  double matmul_efficiency = 0;
-  double attention_efficiency = 0;
-  double memory_efficiency = 0;
-  // A kernel of w multiply-adds reaches its class's efficiency divided by sqrt(1 + full / w): it
-  // has too little parallel work for all of the device.
-  double full_kernel_macs = 0;
-  Nanos kernel_ns = 0;  // start and end of one kernel, the device otherwise idle
-  // All kernel times are multiplied by it. Calibrated: see CalibrationTarget.
-  double calibration = 1;
+  PassEfficiency convolution, matmul, attention;  // of the peak
+  PassEfficiency memory;                          // of the bandwidth, for every class
+  // A convolution of w multiply-adds reaches its efficiency divided by sqrt(1 + full / w): a small
+  // one has too little parallel work for the whole device.
+  double full_convolution_macs = 0;
+  Nanos kernel_ns = 0;          // to start and end a kernel while the device is idle
   double host_bytes_per_s = 0;  // copies from the host
 };
 
 // a100_80gb, h100_sxm and h200_sxm.
 const std::vector<DeviceSpec>& Devices();
 
-// A published throughput that `calibration` of a device was chosen to reproduce: U-Net of Stable
-// Diffusion 2 alone, latents and text from a cache, 512 px.
-struct CalibrationTarget {
-  std::string device;
-  int local_batch = 0;
-  double images_per_s = 0;
-  std::string source;
-};
-const std::vector<CalibrationTarget>& CalibrationTargets();
+enum class Pass { kForward, kInputGrad, kWeightGrad };
 
-// Time of one pass of one operation on `batch` samples; 0 where there is no such pass. The larger
-// of multiply-adds / (peak x efficiency) and bytes / (bandwidth x efficiency), times calibration,
-// plus kernel_ns a kernel.
-double PassNs(const DeviceSpec& device, OpClass op_class, const PassWork& work, int batch);
+// Returns the time of one pass of one operation on `batch` samples; 0 if there is no such pass. It
+// is the larger of multiply-adds / (peak x efficiency) and bytes / (bandwidth x efficiency), plus
+// kernel_ns per kernel. Attention kernels work on heads padded to a multiple of 64 channels.
+double PassNs(const DeviceSpec& device, const OpWork& op, Pass pass, int batch);
 
 }  // namespace dpipe::roofline
 

@@ -22,9 +22,9 @@ int64_t Rounded(double ns) { return std::llround(ns / kResolution) * kResolution
 LayerTiming TimingOf(const std::vector<OpWork>& ops, const DeviceSpec& device, int batch) {
   double forward = 0, input_grad = 0, weight_grad = 0;
   for (const OpWork& op : ops) {
-    forward += PassNs(device, op.op_class, op.forward, batch);
-    input_grad += PassNs(device, op.op_class, op.input_grad, batch);
-    weight_grad += PassNs(device, op.op_class, op.weight_grad, batch);
+    forward += PassNs(device, op, Pass::kForward, batch);
+    input_grad += PassNs(device, op, Pass::kInputGrad, batch);
+    weight_grad += PassNs(device, op, Pass::kWeightGrad, batch);
   }
   LayerTiming timing;
   timing.set_local_batch(batch);
@@ -47,7 +47,7 @@ int64_t ExternalBytes(const ComponentProfile& component, bool from_components) {
 
 ComponentProfile TimedComponent(const ComponentWork& work, const DeviceSpec& device) {
   ComponentProfile component = work.profile;
-  const double memory = device.memory_bytes_per_s * device.memory_efficiency;
+  const double memory = device.memory_bytes_per_s * device.memory.input_grad;
   for (int l = 0; l < component.layers_size(); ++l) {
     LayerProfile* layer = component.mutable_layers(l);
     for (int batch : ModelledBatches()) {
@@ -55,8 +55,7 @@ ComponentProfile TimedComponent(const ComponentWork& work, const DeviceSpec& dev
     }
     const double parameters =
         static_cast<double>(layer->trainable_parameter_bytes()) / kMasterBytes;
-    layer->set_optimizer_step_ns(
-        Rounded(parameters * kOptimizerBytes / memory * device.calibration * kNanosPerSecond));
+    layer->set_optimizer_step_ns(Rounded(parameters * kOptimizerBytes / memory * kNanosPerSecond));
   }
   if (!component.is_backbone()) {
     const double bytes = static_cast<double>(ExternalBytes(component, /*from_components=*/false));
@@ -66,16 +65,11 @@ ComponentProfile TimedComponent(const ComponentWork& work, const DeviceSpec& dev
 }
 
 std::string ProvenanceOf(const ModelWork& model, const DeviceSpec& device) {
-  std::string text = absl::StrCat(
+  const std::string text = absl::StrCat(
       "modelled, not measured: an analytic roofline over counted multiply-adds and bytes in bf16 "
-      "(core/cost/roofline), written by //tools:make_profiles.");
-  for (const CalibrationTarget& target : CalibrationTargets()) {
-    if (target.device != device.name) continue;
-    absl::StrAppend(&text, " Calibrated with one factor, ", device.calibration, ", to ",
-                    target.images_per_s, " images/s (", target.source,
-                    ", U-Net only, cached latents and text; here at local batch ",
-                    target.local_batch, ").");
-  }
+      "(core/cost/roofline), written by //tools:make_profiles. Efficiencies per class of operation "
+      "and pass are calibrated to layers measured on one H200",
+      device.name == "h200_sxm" ? "." : "; that this device reaches the same shares is assumed.");
   return model.notes.empty() ? text : absl::StrCat(text, " ", model.notes);
 }
 

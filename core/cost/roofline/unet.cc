@@ -7,11 +7,18 @@
 
 namespace dpipe::roofline {
 
-UNetArchitecture StableDiffusionUNet(int64_t context_width) {
+UNetArchitecture StableDiffusionV21UNet() {
   UNetArchitecture arch;
   arch.channels = {320, 640, 1280, 1280};
   arch.transformer_blocks = {1, 1, 1, 0};
-  arch.context_width = context_width;
+  arch.context_width = 1024;
+  return arch;
+}
+
+UNetArchitecture StableDiffusionV15UNet() {
+  UNetArchitecture arch = StableDiffusionV21UNet();
+  arch.num_heads = 8;
+  arch.context_width = 768;
   return arch;
 }
 
@@ -64,7 +71,7 @@ std::vector<Value> UNetParts::Down(const Value& x, const Value& time, const Valu
       h = Resnet(absl::StrCat(block, ".resnets.", i), level, h, time, nullptr);
       if (arch_.transformer_blocks[level] > 0) {
         h = AddTransformer(builder_, absl::StrCat(prefix_, block, ".attentions.", i), h, context,
-                           arch_.transformer_blocks[level], kind_);
+                           arch_.transformer_blocks[level], HeadSize(level), kind_);
       }
       skips.push_back(h);
     }
@@ -79,7 +86,7 @@ Value UNetParts::Middle(const Value& x, const Value& time, const Value& context)
   const int level = static_cast<int>(arch_.channels.size()) - 1;
   Value h = Resnet("mid_block.resnets.0", level, x, time, nullptr);
   h = AddTransformer(builder_, prefix_ + "mid_block.attentions.0", h, context,
-                     arch_.middle_transformer_blocks, kind_);
+                     arch_.middle_transformer_blocks, HeadSize(level), kind_);
   return Resnet("mid_block.resnets.1", level, h, time, nullptr);
 }
 
@@ -92,7 +99,7 @@ Value UNetParts::Up(Value x, std::vector<Value> skips, const Value& time, const 
       skips.pop_back();
       if (arch_.transformer_blocks[level] > 0) {
         x = AddTransformer(builder_, absl::StrCat(prefix_, block, ".attentions.", i), x, context,
-                           arch_.transformer_blocks[level], kind_);
+                           arch_.transformer_blocks[level], HeadSize(level), kind_);
       }
     }
     if (level > 0) {

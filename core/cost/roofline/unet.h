@@ -17,13 +17,15 @@ struct UNetArchitecture {
   std::vector<int> transformer_blocks;  // by level; 0: no transformer in that level
   int middle_transformer_blocks = 1;
   int layers_per_block = 2;
+  int num_heads = 0;  // of each attention; 0: as many as there are 64 channels
   int64_t context_width = 768;
   int64_t context_length = 77;
   // SDXL: pooled text and six sizes, embedded and added to the time embedding; 0: none.
   int64_t added_width = 0;
 };
 
-UNetArchitecture StableDiffusionUNet(int64_t context_width);  // v2.1: 1024, v1.5: 768
+UNetArchitecture StableDiffusionV21UNet();
+UNetArchitecture StableDiffusionV15UNet();
 UNetArchitecture SdxlUNet();
 
 // Adds the architecture's parts to a component. Layers are named as in models/unet, with
@@ -46,6 +48,9 @@ class UNetParts {
   Value Up(Value x, std::vector<Value> skips, const Value& time, const Value& context);
 
  private:
+  int64_t HeadSize(int level) const {
+    return arch_.num_heads == 0 ? 64 : arch_.channels[level] / arch_.num_heads;
+  }
   Value Resnet(const std::string& name, int level, const Value& x, const Value& time,
                const Value* skip);
 
