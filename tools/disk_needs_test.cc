@@ -69,7 +69,7 @@ TEST_F(RoomTest, TooLittleForAllIsAWarning) {
   EXPECT_TRUE(Check(30 * kMiB).ok()) << "it may get more";
 }
 
-// The first one is saved, but not the last.
+// The first model could be saved, but not the last.
 TEST_F(RoomTest, TooLittleForTheModelsThatAreThereAtATimeIsAnError) {
   for (const int64_t free : {30 * kMiB - 1, 15 * kMiB, int64_t{0}}) {
     const absl::Status status = Check(free);

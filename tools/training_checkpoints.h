@@ -56,9 +56,10 @@ class TrainingCheckpoints {
  public:
   using Say = std::function<void(const std::string& line)>;
 
-  // Locks the folder, chooses the checkpoint to resume from, and checks that it matches `config`,
-  // which has all fields by path (`config_text`: the same for people). Changes nothing yet. Returns
-  // FailedPrecondition with the fields that do not match, or with the run that would be lost.
+  // Opens the folder, chooses the checkpoint to resume from, and checks that it matches `config`,
+  // which has all fields by path (`config_text`: the same for people). Sets nothing aside yet.
+  // Returns FailedPrecondition with the fields that do not match, or with the run that would be
+  // lost.
   static absl::StatusOr<std::unique_ptr<TrainingCheckpoints>> Open(const CheckpointOptions& options,
                                                                    const ConfigFields& config,
                                                                    const std::string& config_text,
