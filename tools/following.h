@@ -16,9 +16,10 @@ namespace dpipe::tools {
 // median of the image's border). Its outlines are the foreground pixels next to others. Shares are
 // in [0, 1].
 struct Following {
-  // precision: share of the image's outline pixels at most one pixel away from the condition's.
-  // recall: share of the condition's outline pixels at most one pixel away from the image's. f1:
-  // their harmonic mean. A share of nothing is 0.
+  //   precision  share of the image's outline pixels at most one pixel away from the condition's
+  //   recall     share of the condition's outline pixels at most one pixel away from the image's
+  //   f1         their harmonic mean
+  // A share of nothing is 0.
   double precision = 0, recall = 0, f1 = 0;
   // Intersection over union of the foreground and the scene's objects.
   double overlap = 0;

@@ -28,9 +28,12 @@ struct Score {
   std::string subject;  // source of the images: "out/train"
   int num_objects = 0;  // per image
   int num_images = 0;
-  // Numbers of images that are right in: colors: every object's colour; shapes: every shape; both:
-  // colour and shape of every object; relations: `both`, and the objects' relation (equal to `both`
-  // for one object); all: `relations`, and sizes and background if the caption names them.
+  // Numbers of images that are right in
+  //   colors     every object's colour
+  //   shapes     every object's shape
+  //   both       every object's colour and shape
+  //   relations  `both`, and the objects' relation; equal to `both` for one object
+  //   all        `relations`, and sizes and background if the caption names them
   int colors = 0, shapes = 0, both = 0, relations = 0, all = 0;
 
   double Share(int count) const { return num_images == 0 ? 0 : double{1} * count / num_images; }
