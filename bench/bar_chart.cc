@@ -39,7 +39,7 @@ Scale ScaleOf(const BarChart& chart) {
   return scale;
 }
 
-// Equal lightness, hues as far apart as there are series.
+// Returns colours of about equal lightness, with hues as far apart as possible.
 std::string SeriesCss(size_t count) {
   std::string light, dark;
   for (size_t i = 0; i < count; ++i) {
@@ -71,7 +71,7 @@ std::string Line(double y, const std::string& css_class) {
                       "\" y2=\"", NumberText(y), "\" class=\"", css_class, "\"/>\n");
 }
 
-// Told apart by their dashes.
+// The dash pattern tells reference lines apart.
 const char* ReferenceClass(size_t number) { return number % 2 == 0 ? "" : " r2"; }
 
 std::string Axis(const BarChart& chart, const Scale& scale) {
@@ -106,7 +106,7 @@ std::string Bars(const BarChart& chart, const Scale& scale) {
   return svg;
 }
 
-// Levels are named here, because over the bars their names could not be read.
+// Reference lines are named here because names over the bars would be unreadable.
 std::string ReferenceLegend(const BarChart& chart, int top) {
   std::string svg;
   const int column_width = (kWidth - kLeft - kRight) / kReferenceColumns;

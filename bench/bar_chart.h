@@ -1,4 +1,4 @@
-// A chart of grouped bars as a stand-alone SVG file.
+// Charts of grouped bars as stand-alone SVG files.
 #ifndef DPIPE_BENCH_BAR_CHART_H_
 #define DPIPE_BENCH_BAR_CHART_H_
 
@@ -9,10 +9,11 @@ namespace dpipe::bench {
 
 struct BarSeries {
   std::string name;
-  std::vector<double> values;  // one a group; NaN: no bar
+  std::vector<double> values;  // one per group; NaN: no bar
 };
 
-// A level to compare with, drawn as a dashed line and named below: "published: up to 1.28x".
+// A value to compare with, drawn as a dashed line and named in the legend: "published: up to
+// 1.28x".
 struct ReferenceLine {
   std::string name;
   double value = 0;
@@ -26,8 +27,8 @@ struct BarChart {
   std::vector<ReferenceLine> references;
 };
 
-// Light and dark after the reader's system. Values are not negative; a chart without any value says
-// so. Deterministic.
+// Returns the chart as SVG, light or dark as the reader's system is set. Values must not be
+// negative. A chart without values says so. Deterministic.
 std::string BarChartSvg(const BarChart& chart);
 
 }  // namespace dpipe::bench

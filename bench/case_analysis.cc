@@ -15,7 +15,7 @@ namespace {
 
 constexpr Interval kUnknown = {report::kNotMeasured, report::kNotMeasured, report::kNotMeasured};
 
-// NaN unless both count and took as many turns.
+// NaN unless both count and took equally many turns.
 Interval Ratio(const report::StrategyResult& of, const report::StrategyResult* over, int warm_up) {
   if (over == nullptr || !of.counts() || !over->counts() ||
       of.images_per_second.size() != over->images_per_second.size()) {
@@ -23,7 +23,7 @@ Interval Ratio(const report::StrategyResult& of, const report::StrategyResult* o
   }
   const std::vector<double> numerators = WithoutFirst(of.images_per_second, warm_up);
   const std::vector<double> denominators = WithoutFirst(over->images_per_second, warm_up);
-  // Turns of two groups lie far apart, whatever their numbers.
+  // Turns of different groups cannot be paired: they were not taken at about the same time.
   return of.session_group == over->session_group ? PairedRatioInterval(numerators, denominators)
                                                  : RatioInterval(numerators, denominators);
 }
@@ -39,7 +39,7 @@ const report::StrategyResult* BestUnfilledPipeline(const report::BenchResults& r
   return best;
 }
 
-// Three significant digits at least.
+// Chosen for at least three significant digits.
 int Decimals(double value) { return value >= 100 ? 1 : value >= 10 ? 2 : value >= 1 ? 2 : 3; }
 
 }  // namespace

@@ -21,7 +21,7 @@ report::StrategyResult Result(const std::string& name, std::vector<double> image
 
 TEST(CaseAnalysisTest, SpeedupsAreOfPairsOfTurns) {
   report::BenchResults results;
-  // The machine is half as fast in every other turn: pairs do not see it.
+  // The machine is half as fast in every other turn, which cancels in pairs.
   results.results = {Result("data_parallel", {100, 50, 102, 51}),
                      Result("gpipe", {80, 40, 81.6, 40.8}), Result("1f1b", {90, 45, 91.8, 45.9}),
                      Result("diffusionpipe", {110, 55, 112.2, 56.1})};
@@ -34,7 +34,7 @@ TEST(CaseAnalysisTest, SpeedupsAreOfPairsOfTurns) {
   EXPECT_LT(ours.images_per_second.low, 60);
 }
 
-// The machine is half as fast in every other turn, and the groups' turns do not meet.
+// The machine is half as fast in every other turn, and the groups' turns are not simultaneous.
 TEST(CaseAnalysisTest, TurnsOfDifferentGroupsAreNoPairs) {
   report::BenchResults results;
   results.results = {Result("data_parallel", {100, 50, 102, 51, 101, 50}),

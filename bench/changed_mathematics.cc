@@ -1,5 +1,5 @@
-// Methods that do not compute what one device computes, apart from those that do: trains a model by
-// each, and shows the loss on held-out pictures beside that of exact training, by pictures seen.
+// Compares methods that change the mathematics of training with exact training: trains a model by
+// each method and shows the loss on held-out images over the number of images seen.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -59,9 +59,9 @@ constexpr double kQuantiles[] = {0.1, 0.3, 0.5, 0.7, 0.9};
 struct Method {
   std::string name;
   std::string strategy;
-  std::string what;  // is changed
+  std::string what;  // a description of the change
   bool relaxed = false;
-  int micro_batches_per_update = 0;  // of one pipeline; 0: the search's choice
+  int micro_batches_per_update = 0;  // per pipeline; 0: the search's choice
   bool is_pipeline = false;          // over all devices
   diffusion::TimestepSampling timesteps = diffusion::TimestepSampling::kUniform;
   double patch_share = 0;
@@ -98,11 +98,11 @@ struct Outcome {
   Method method;
   Plan plan;
   std::vector<std::pair<double, double>> losses;  // images seen, held-out loss
-  double images_per_s = 0;                        // over all steps, which may differ in size
-  int64_t peak_memory_bytes = 0;                  // of the rank that needs most
+  double images_per_s = 0;                        // over all steps, whose sizes may differ
+  int64_t peak_memory_bytes = 0;                  // maximum over ranks
 };
 
-// A step is an update, or a window of them.
+// A step is one update, or a window of updates.
 int UpdatesPerStep(const Method& method) { return method.relaxed ? FLAGS_window : 1; }
 
 absl::StatusOr<std::unique_ptr<models::TrainingSetup>> MakeSetup(const Method& method,
@@ -143,7 +143,7 @@ absl::StatusOr<Plan> MakePlanOf(const Method& method, const models::TrainingSetu
   return std::move(result.plan);
 }
 
-// The loss on pictures that are not trained on, at fixed timesteps and with fixed noise.
+// Computes the loss on held-out images, at fixed timesteps and with fixed noise.
 class Evaluation {
  public:
   static absl::StatusOr<std::unique_ptr<Evaluation>> Create(models::TrainingSetup* setup) {
@@ -260,7 +260,7 @@ nlohmann::json ToJson(const std::vector<Outcome>& outcomes, int num_devices) {
 absl::Status Write(const std::string& folder, const std::vector<Outcome>& outcomes) {
   CurveChart chart{"Held-out loss by images seen", "images", "held-out loss", {}};
   for (const Outcome& outcome : outcomes) {
-    // Without what every method begins with, which is far above the rest.
+    // Omits the common initial loss, which is far above the rest.
     const auto first = outcome.losses.begin() + std::min<size_t>(1, outcome.losses.size() - 1);
     chart.curves.push_back(
         {outcome.method.name, {first, outcome.losses.end()}, outcome.method.name == "exact"});

@@ -24,11 +24,11 @@ namespace {
 
 constexpr char kUnknown[] = "unknown";
 
-// What git says of the workspace; of a program that was carried elsewhere, what came along.
+// Returns the workspace's git revision, or the one that came with a program run elsewhere.
 std::string Revision() {
   const char* const told = std::getenv("DPIPE_REVISION");
   if (told != nullptr) return told;
-  // Single quotes in a path would end the quoting: such a workspace has no revision here.
+  // A single quote in the path would end the quoting: such a workspace has no revision here.
   const std::string folder = OutputPath(".");
   if (folder.find('\'') != std::string::npos) return kUnknown;
   const std::string command = absl::StrCat(
@@ -42,14 +42,14 @@ std::string Revision() {
 }
 
 std::string ProgramFingerprint() {
-  // Of a program that is started by way of the C library's loader that would be the loader.
+  // For a program started through the C library's loader, /proc/self/exe would be the loader.
   const char* const told = std::getenv("DPIPE_PROGRAM_FILE");
   const auto program = ReadFile(told != nullptr ? told : "/proc/self/exe", int64_t{1} << 32);
   if (!program.ok()) return kUnknown;
   return Fingerprint().Add(*program).ToString().substr(0, 16);
 }
 
-// "a → b" of each pair that differs, by name.
+// Returns "NAME A and B" for each fact that differs, by name.
 using Facts = std::map<std::string, std::string>;
 std::string Differences(const Facts& a, const Facts& b) {
   Facts all = a;
@@ -100,14 +100,14 @@ std::string CodeDifference(const report::BenchResults& a, const report::BenchRes
 }
 
 std::string MachineDifference(const report::BenchResults& a, const report::BenchResults& b) {
-  // A suite's cases on CPUs name no GPUs, though those beside them do.
+  // In a suite, cases on CPUs list no GPUs although cases beside them do.
   const bool with_gpus = a.backend == b.backend;
   return Differences(FactsOf(a.machine, with_gpus), FactsOf(b.machine, with_gpus));
 }
 
 std::string MachineClass(const report::MachineInfo& machine) {
-  // What ran on GPUs took their memory. The host's varies by whole GiB from boot to boot on such
-  // machines, as much as is reserved for devices.
+  // Results on GPUs depend on GPU memory, not on the host's. The host's varies by whole GiB from
+  // boot to boot on such machines, because part of it is reserved for devices.
   const std::string last = machine.gpus.empty() ? absl::StrCat(machine.memory_bytes >> 30, " GiB")
                                                 : report::DescribeGpus(machine);
   const std::string text =

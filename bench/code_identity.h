@@ -1,4 +1,4 @@
-// Which code and which machine a result was made by.
+// Identifies the code and the machine that produced a result.
 #ifndef DPIPE_BENCH_CODE_IDENTITY_H_
 #define DPIPE_BENCH_CODE_IDENTITY_H_
 
@@ -8,23 +8,26 @@
 
 namespace dpipe::bench {
 
-// Sets the machine, with its GPUs where the results' backend is cuda, the date, the libraries'
-// versions and what this program is:
-//   versions["program"]   a fingerprint of its executable file, which holds all of this project's
-//                         code, so that equal ones are equal code
-//   versions["revision"]  the workspace's git revision, "-dirty" behind it where files differ from
-//                         it; "unknown" outside of one. For people: a program may be older.
-// Of a program that a bundle (//tools/cuda) starts, the environment says both: DPIPE_PROGRAM_FILE
-// and DPIPE_REVISION.
+// Sets the machine (with its GPUs if the results' backend is cuda), the date, the versions of
+// libraries, and the identity of this program:
+//
+//   versions["program"]   fingerprint of the executable file, which contains all of this project's
+//                         code: equal fingerprints mean equal code
+//   versions["revision"]  git revision of the workspace, with "-dirty" appended if files differ
+//                         from it; "unknown" outside of a workspace. For people only, because the
+//                         program may be older than the workspace.
+//
+// If a bundle (//tools/cuda) started the program, the environment variables DPIPE_PROGRAM_FILE and
+// DPIPE_REVISION provide both.
 void DescribeRun(report::BenchResults* results);
 
-// What makes results of two runs not comparable without saying so: other programs, revisions,
-// libraries or machines. A phrase that names both values; "" where there is nothing.
+// Return the reasons why results of two runs are not comparable without a remark: other programs,
+// revisions, libraries or machines, as a phrase with both values; "" if there are none.
 std::string CodeDifference(const report::BenchResults& a, const report::BenchResults& b);
 std::string MachineDifference(const report::BenchResults& a, const report::BenchResults& b);
 
-// Machines of one class may be compared: "intel_xeon_processor-2_cores-23_gib"; where GPUs were
-// measured "intel_xeon_processor-16_cores-nvidia_h200".
+// Returns a name for machines that may be compared: "intel_xeon_processor-2_cores-23_gib", or if
+// GPUs were measured "intel_xeon_processor-16_cores-nvidia_h200".
 std::string MachineClass(const report::MachineInfo& machine);
 
 }  // namespace dpipe::bench

@@ -11,7 +11,7 @@
 namespace dpipe::bench {
 namespace {
 
-// What is found out once in a process: no other test may be in this program.
+// Each process determines its identity once, so this must be the program's only test.
 TEST(CodeIdentityTest, ProgramsOfABundleAreToldTheirFileAndRevision) {
   const std::string path = ::testing::TempDir() + "/program";
   ASSERT_TRUE(WriteFileAtomically(path, "instructions").ok());

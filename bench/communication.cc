@@ -1,7 +1,7 @@
-// How fast ranks talk: messages and collectives by size, for every transport that this machine has,
-// or between the processes of a job.
+// Measures the speed of messages and collectives by size, for every transport that this machine
+// has, or between the processes of a job.
 //   bazel run -c opt //bench:communication -- --out=out/communication
-//   torchrun --no-python --nproc-per-node=8 communication  # likewise srun, mpirun
+//   torchrun --no-python --nproc-per-node=8 communication  # srun and mpirun work too
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -75,13 +75,13 @@ absl::StatusOr<CommunicationTimes> MeasureInProcess(int num_ranks) {
   return MeasureThreads("in_process", devices, communicators, OptionsFromFlags());
 }
 
-// NotFound where NCCL is.
+// Returns NotFound if NCCL is not installed.
 absl::StatusOr<CommunicationTimes> MeasureGpus(const std::vector<std::shared_ptr<Device>>& gpus) {
   DPIPE_ASSIGN_OR_RETURN(const auto communicators, ConnectRanks(gpus, kDeadline));
   return MeasureThreads("nccl", gpus, communicators, OptionsFromFlags());
 }
 
-// Says what is left out, and why.
+// Measures NCCL, and says what it leaves out and why.
 absl::Status MeasureNccl(std::vector<int> rank_numbers, std::vector<CommunicationTimes>* all) {
   const auto gpus = GpusForNccl(cuda::SystemDriver);
   if (absl::IsUnimplemented(gpus.status()) || absl::IsFailedPrecondition(gpus.status())) {
@@ -110,7 +110,7 @@ absl::Status MeasureNccl(std::vector<int> rank_numbers, std::vector<Communicatio
   return absl::OkStatus();
 }
 
-// All of a job's processes, of which this is one.
+// Measures a job, of which this process is one.
 absl::StatusOr<CommunicationTimes> MeasureJob(const JobAddress& address,
                                               const std::string& backend) {
   ProcessGroupOptions options;
@@ -120,7 +120,7 @@ absl::StatusOr<CommunicationTimes> MeasureJob(const JobAddress& address,
   return MeasureProcesses(backend, kDeadline, OptionsFromFlags(), processes.get());
 }
 
-// A process that MeasureGloo has started.
+// Runs in a process that MeasureGloo has started.
 absl::Status MeasureGloosProcess() {
   DPIPE_ASSIGN_OR_RETURN(const auto address, JobAddressFromEnvironment(ProcessEnvironment));
   DPIPE_ASSIGN_OR_RETURN(const CommunicationTimes measured, MeasureJob(*address, "cpu"));
@@ -180,7 +180,7 @@ absl::Status Write(const std::vector<CommunicationTimes>& all, const std::string
   return WriteFileAtomically(folder + "/table.md", table);
 }
 
-// What the processes of a job are to have.
+// Returns the backend for the processes of a job.
 absl::StatusOr<std::string> JobBackend(const std::vector<std::string>& transports) {
   const auto has = [&](const char* name) {
     return std::count(transports.begin(), transports.end(), name) > 0;
@@ -215,7 +215,7 @@ absl::Status Main(const std::vector<std::string>& arguments, const std::string& 
   if (job.has_value() && job->num_processes > 1) {
     return MeasureAsJob(*job, transports, command_line);
   }
-  // Processes are started while this one has no threads.
+  // Gloo comes first: processes are started while this one has no threads.
   std::stable_partition(transports.begin(), transports.end(),
                         [](const std::string& name) { return name == "gloo"; });
   std::vector<CommunicationTimes> all;

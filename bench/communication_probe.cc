@@ -12,12 +12,12 @@
 namespace dpipe::bench {
 namespace {
 
-// Small whole numbers: their sums are exact in fp32, in whatever order they are taken. A prime, so
-// that what lands at a wrong place shows.
+// The data are small whole numbers, whose sums are exact in fp32 in any order. The period is prime,
+// so that data in the wrong place are noticed.
 constexpr int kPeriod = 1021;
 constexpr int64_t kTag = 1, kBackTag = 2;
 
-// An element of what a rank brings, by its number's remainder.
+// Returns a rank's contribution to an element; `phase` is the element's index modulo kPeriod.
 float Brought(int rank, int phase) { return static_cast<float>(phase + rank); }
 int PhaseOf(int64_t i) { return static_cast<int>(i % kPeriod); }
 int NextPhase(int phase) { return phase + 1 == kPeriod ? 0 : phase + 1; }
@@ -36,8 +36,7 @@ class Probe {
     }
   }
 
-  // Everything as it is before, since collectives overwrite, and what was sent is not ours any
-  // more.
+  // Restores the initial state: collectives overwrite it, and sent tensors have been given away.
   void Fill() {
     if (is_message() && rank() == 0) full_ = Tensor::Empty(device_, {count_}, DType::kF32);
     const int own = rank();
@@ -100,7 +99,7 @@ class Probe {
     return absl::OkStatus();
   }
 
-  // How long Run() takes until the last rank is done; the same on every rank.
+  // Measures Run() until the last rank is done; all ranks return the same time.
   absl::StatusOr<Nanos> Time() {
     got_.clear();
     double together = 0;
@@ -147,7 +146,7 @@ class Probe {
     return absl::OkStatus();
   }
 
-  // Element k of `tensor` becomes that of number begin + k.
+  // Sets element k of `tensor` to the value of index begin + k.
   template <typename Value>
   static void FillBy(const Value& value, int64_t begin, Tensor* tensor) {
     Tensor host = tensor->device()->has_host_memory()
@@ -183,7 +182,7 @@ class Probe {
   std::vector<Rank> group_;
   Shard own_;
   Tensor full_, shard_;
-  std::vector<Tensor> got_;  // the message received last
+  std::vector<Tensor> got_;  // the last message received
 };
 
 }  // namespace
@@ -234,7 +233,7 @@ absl::StatusOr<TrafficTime> MeasureTraffic(Communicator* communicator,
                                            int64_t size_bytes, const ProbeOptions& options) {
   DPIPE_CHECK_GE(communicator->size(), 2);
   Probe probe(communicator, device, traffic, size_bytes / int64_t{sizeof(float)});
-  // The first is for connections and memory to be there, and says how many will do.
+  // The first run creates connections and memory, and determines the number of repeats.
   probe.Fill();
   DPIPE_ASSIGN_OR_RETURN(const Nanos first, probe.Time());
   DPIPE_RETURN_IF_ERROR(probe.Check());

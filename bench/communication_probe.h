@@ -1,4 +1,4 @@
-// How fast ranks talk: messages and collectives of any transport, with their answers checked.
+// Measures the speed of messages and collectives on any transport, and checks their results.
 #ifndef DPIPE_BENCH_COMMUNICATION_PROBE_H_
 #define DPIPE_BENCH_COMMUNICATION_PROBE_H_
 
@@ -15,8 +15,8 @@
 namespace dpipe::bench {
 
 enum class Traffic {
-  kSendReceive,    // from rank 0 to rank 1: half of a round trip
-  kBroadcast,      // from rank 0 to every other one, by a message each
+  kSendReceive,    // from rank 0 to rank 1: half a round trip
+  kBroadcast,      // from rank 0 to every other rank, one message each
   kAllReduce,      // in place
   kReduceScatter,  // added to each rank's shard
   kAllGather,
@@ -27,28 +27,28 @@ const char* TrafficName(Traffic traffic);  // "all-reduce"
 struct TrafficTime {
   Traffic traffic = Traffic::kSendReceive;
   int num_ranks = 0;
-  int64_t size_bytes = 0;  // of the whole tensor
+  int64_t size_bytes = 0;  // whole tensor
   int repeats = 0;
   Nanos median_ns = 0;  // of a repeat, until the last rank is done
   Nanos fastest_ns = 0;
   Nanos slowest_ns = 0;
 };
 
-// Bytes a second: the tensor's size over the time.
+// Returns bytes per second: the tensor's size over the median time.
 double AlgorithmBandwidth(const TrafficTime& time);
-// What goes through a rank's connection at that: times 2 (n-1)/n of an all-reduce, (n-1)/n of
-// reduce-scatter and all-gather, 1 else, as nccl-tests has it, so that numbers of ranks can be
-// compared.
+// Returns the traffic through a rank's connection in bytes per second, as nccl-tests defines it:
+// the algorithm bandwidth times 2 (n-1)/n for all-reduce, (n-1)/n for reduce-scatter and
+// all-gather, and 1 otherwise. It can be compared across numbers of ranks.
 double BusBandwidth(const TrafficTime& time);
 
 struct ProbeOptions {
-  Nanos min_time_ns = kNanosPerSecond / 10;  // of all repeats together,
-  int min_repeats = 3;                       // but at least so many,
-  int max_repeats = 200;                     // and at most
+  Nanos min_time_ns = kNanosPerSecond / 10;  // of all repeats together
+  int min_repeats = 3;                       // takes precedence over min_time_ns
+  int max_repeats = 200;
 };
 
-// One rank's part; all ranks call it alike, each on its thread, and get the same times. DataLoss
-// where a number is not what it should be, naming the rank and both values.
+// Runs one rank's part. All ranks call it with the same arguments, each on its own thread, and get
+// the same times. Returns DataLoss if a received number is wrong, with the rank and both values.
 absl::StatusOr<TrafficTime> MeasureTraffic(Communicator* communicator,
                                            const std::shared_ptr<Device>& device, Traffic traffic,
                                            int64_t size_bytes, const ProbeOptions& options = {});

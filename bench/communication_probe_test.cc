@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// All ranks' answers.
+// Returns all ranks' answers.
 std::vector<absl::StatusOr<TrafficTime>> Measure(
     const std::vector<std::unique_ptr<Communicator>>& communicators, Traffic traffic,
     int64_t size_bytes) {
@@ -31,7 +31,7 @@ std::vector<absl::StatusOr<TrafficTime>> Measure(
   return times;
 }
 
-// Also with shards that are not of one size.
+// Includes shards of different sizes.
 TEST(CommunicationProbeTest, EverythingIsMeasuredAndChecked) {
   for (int num_ranks : {2, 3}) {
     const auto communicators = CreateInProcessCommunicators(num_ranks);

@@ -1,4 +1,4 @@
-// The ranks of //bench:communication: which there are, and what they measure together.
+// The ranks of //bench:communication and their joint measurements.
 #ifndef DPIPE_BENCH_COMMUNICATION_RANKS_H_
 #define DPIPE_BENCH_COMMUNICATION_RANKS_H_
 
@@ -23,38 +23,40 @@ struct CommunicationOptions {
   ProbeOptions probe;
 };
 
-// What one transport does with so many ranks: all traffic in its order, each by size.
+// Times of one transport and number of ranks: by kind of traffic in AllTraffic's order, then by
+// size.
 struct CommunicationTimes {
   std::string transport;
   int num_ranks = 0;
   std::vector<TrafficTime> times;
 };
 
-// One rank's part in all of it, on its device's thread; see MeasureTraffic.
+// Runs one rank's part of all measurements, on its device's thread; see MeasureTraffic.
 absl::StatusOr<std::vector<TrafficTime>> MeasureAllTraffic(Communicator* communicator,
                                                            const std::shared_ptr<Device>& device,
                                                            const CommunicationOptions& options);
 
-// Ranks that are threads of this process, one a device. The first error of any ends all.
+// Measures between threads of this process, one per device. The first error of any rank ends all.
 absl::StatusOr<CommunicationTimes> MeasureThreads(
     const std::string& transport, const std::vector<std::shared_ptr<Device>>& devices,
     const std::vector<std::unique_ptr<Communicator>>& communicators,
     const CommunicationOptions& options);
 
-// Ranks that are the processes of a job, of which this is one; all call this alike, and get the
-// same. `backend` is DeviceRequest's: GPUs talk over NCCL, CPUs over Gloo. `deadline` is JobRank's.
-// FailedPrecondition where the devices do not go together, or there is no GPU for "cuda", DataLoss
-// for a wrong answer; the first error of any ends all.
+// Measures between the processes of a job. All call it with the same arguments and get the same
+// times. `backend` is DeviceRequest's: GPUs use NCCL, CPUs use Gloo. `deadline` is JobRank's.
+// Returns FailedPrecondition if the devices are incompatible or there is no GPU for "cuda", and
+// DataLoss if a result is wrong. The first error of any rank ends all.
 absl::StatusOr<CommunicationTimes> MeasureProcesses(const std::string& backend,
                                                     absl::Duration deadline,
                                                     const CommunicationOptions& options,
                                                     ProcessGroup* processes);
 
-// Cores for threads, divided as among as many processes: shared where there are too few.
+// Returns the cores for `num_ranks` threads, divided as among processes; shared if there are too
+// few.
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> CoresForRanks(int num_ranks);
 
-// All GPUs that `driver` finds. FailedPrecondition where there are fewer than two, Unimplemented
-// where this program was built without CUDA.
+// Returns all GPUs that `driver` finds. Returns FailedPrecondition if there are fewer than two, and
+// Unimplemented if this program was built without CUDA.
 absl::StatusOr<std::vector<std::shared_ptr<Device>>> GpusForNccl(
     const std::function<absl::StatusOr<cuda::Driver*>()>& driver);
 

@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// NCCL between as many fake GPUs.
+// NCCL between fake GPUs.
 class FakeGpus {
  public:
   explicit FakeGpus(int count) : nccl_(&driver_) { driver_.SetNumGpus(count); }
@@ -33,7 +33,7 @@ class FakeGpus {
       for (auto& communicator : communicators) communicator = MakeLossy(std::move(communicator));
     }
     CommunicationOptions options;
-    options.sizes_bytes = {1024, 4 * 1022};  // also shards that are not of one size
+    options.sizes_bytes = {1024, 4 * 1022};  // includes shards of different sizes
     options.probe.min_repeats = options.probe.max_repeats = 2;
     return MeasureThreads("nccl", devices, communicators, options);
   }
@@ -48,7 +48,7 @@ class FakeGpus {
   FakeNccl nccl_;
 };
 
-// Of streams that run in any order; the answers are checked by what measures.
+// Streams run in any order; the measurement checks its results.
 TEST(CommunicationRanksTest, AllTrafficIsMeasuredOverNccl) {
   for (int num_gpus : {2, 3}) {
     FakeGpus gpus(num_gpus);

@@ -1,4 +1,4 @@
-// What //bench:communication has measured, for files and for people.
+// Results of //bench:communication as JSON and as a table.
 #ifndef DPIPE_BENCH_COMMUNICATION_REPORT_H_
 #define DPIPE_BENCH_COMMUNICATION_REPORT_H_
 
@@ -11,12 +11,12 @@
 namespace dpipe::bench {
 
 nlohmann::ordered_json CommunicationToJson(const CommunicationTimes& measured);
-// Of what CommunicationToJson has made.
+// Parses the output of CommunicationToJson.
 CommunicationTimes CommunicationFromJson(const nlohmann::ordered_json& json);
 
-// One table in Markdown: a row a transport, number of ranks and size, a column a kind of traffic
-// with median time, algorithm and bus bandwidth. Messages that are handed over by reference have
-// the time alone, since nothing is carried.
+// Returns a Markdown table with a row per transport, number of ranks and size, and a column per
+// kind of traffic with median time, algorithm and bus bandwidth. Messages passed by reference have
+// only a time, because no data is moved.
 std::string CommunicationTable(const std::vector<CommunicationTimes>& all);
 
 }  // namespace dpipe::bench

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Each traffic of 1 MB takes 1 ms, of 4 MB 2 ms.
+// 1 MB takes 1 ms and 4 MB take 2 ms for each kind of traffic.
 CommunicationTimes Times(const std::string& transport, int num_ranks) {
   CommunicationTimes measured{transport, num_ranks, {}};
   for (Traffic traffic : AllTraffic()) {
@@ -43,7 +43,7 @@ TEST(CommunicationReportTest, TransportsAreRowsOfOneTable) {
                                "| 1.00 ms, 1.05 / 1.57 | 1.00 ms, 1.05 / 0.786 "
                                "| 1.00 ms, 1.05 / 0.786 |\n"));
   EXPECT_THAT(table, HasSubstr("| gloo | 4 | 4.0 MiB | 2.00 ms, 2.1 / 2.1 |"));
-  // Nothing is carried.
+  // By reference, no data is moved.
   EXPECT_THAT(table, HasSubstr("| in_process | 2 | 1.0 MiB | 1.00 ms, by reference "
                                "| 1.00 ms, by reference | 1.00 ms, 1.05 / 1.05 |"));
   const auto json = CommunicationToJson(Times("in_process", 2));

@@ -25,13 +25,13 @@
 namespace dpipe::bench {
 namespace {
 
-// Profiling takes this share of the time that the progress line speaks of.
+// Profiling's share of the progress bar.
 constexpr double kProfilingShare = 0.2;
 
-// Passes of a profile between two turns: the median is taken over profiles as well.
+// Passes per profile between two turns. Few, because the median over profiles is taken as well.
 constexpr int kPassesBetweenTurns = 3;
 
-// The numbers of samples that the plans' passes have: all that must be timed to predict them.
+// Adds the local batches of the plan's passes, which must be timed to predict them.
 void AddLocalBatches(const Plan& plan, std::set<int>* batches) {
   for (const DeviceProgram& device : plan.devices()) {
     for (const Instruction& instruction : device.instructions()) {
@@ -72,7 +72,7 @@ class ComparisonRun {
  private:
   bool leads() const { return job_.processes == nullptr || job_.processes->is_leader(); }
 
-  // Profiles, plans, and what one device computes: all before the first turn.
+  // Profiles, plans, and trains the reference on one device, before the first turn.
   absl::Status Prepare() {
     DPIPE_RETURN_IF_ERROR(Profile());
     for (Contender& contender : contenders_) {
@@ -91,7 +91,7 @@ class ComparisonRun {
     return absl::OkStatus();
   }
 
-  // Whether somebody wishes that this ends; alike in all processes. Stays so.
+  // True once somebody has asked to stop; the same in all processes.
   absl::StatusOr<bool> Stops() {
     if (!options_.stop_requested || !stopped_by_.empty()) return !stopped_by_.empty();
     stopped_by_ = options_.stop_requested();
@@ -113,7 +113,7 @@ class ComparisonRun {
     });
   }
 
-  // The group's strategies have not all taken a turn.
+  // Marks the strategies of a group that did not all take a turn.
   absl::Status LeaveOut(const std::vector<int>& group) {
     for (const int i : group) {
       Contender& contender = contenders_[i];
@@ -138,7 +138,7 @@ class ComparisonRun {
     return absl::OkStatus();
   }
 
-  // Alike in all processes, which have the same plans, profile and cluster.
+  // Returns the same groups in all processes, which have the same plans, profile and cluster.
   absl::StatusOr<SessionGroups> Groups() {
     std::vector<const Plan*> plans;
     for (const Contender& contender : contenders_) plans.push_back(&contender.outcome.plan);
@@ -154,7 +154,7 @@ class ComparisonRun {
     return found;
   }
 
-  // Where there is no room for it between the turns, the model is profiled before each group's.
+  // Profiles before each group if there is no memory for it between the turns.
   absl::Status StartSessions(const std::vector<int>& group) {
     const bool profiles_now = !groups_.all_at_once && num_profiles() < options_.profiles;
     if (profiles_now) {
@@ -168,7 +168,7 @@ class ComparisonRun {
     return absl::OkStatus();
   }
 
-  // The number of turns that every strategy of the group has taken: fewer where somebody stops it.
+  // Returns the number of turns that every strategy of the group has taken: fewer after a stop.
   absl::StatusOr<int> TakeTurns(const std::vector<int>& group) {
     for (int repeat = 0; repeat < options_.repeats; ++repeat) {
       if (options_.before_turn) DPIPE_RETURN_IF_ERROR(options_.before_turn());
@@ -187,7 +187,7 @@ class ComparisonRun {
     return options_.repeats;
   }
 
-  // In the order that all processes have. The others' wait until the leader's end.
+  // Ends the sessions in the same order in all processes. Other processes wait for the leader.
   absl::Status EndSessions(const std::vector<int>& group) {
     for (const int i : group) {
       Contender& contender = contenders_[i];
@@ -210,13 +210,13 @@ class ComparisonRun {
     const std::string profile_path = options_.shared_profile + ".profile.textproto";
     const std::string cluster_path = options_.shared_profile + ".cluster.textproto";
     const bool share = !options_.shared_profile.empty();
-    // Also where what is stored will be used: two programs in turns must have done the same before,
-    // or the one that profiled is slower ever after, by a percent or so.
+    // Profile even if stored files will be used: of two programs in turns, the one that has
+    // profiled stays slower by about a percent, so both must do it.
     DPIPE_ASSIGN_OR_RETURN(comparison_.cluster, MeasureCluster(job_));
     DPIPE_ASSIGN_OR_RETURN(comparison_.profile,
                            ProfileJob(job_, CandidateLocalBatches(options_.global_batch), show));
     if (!share) return absl::OkStatus();
-    // The cluster is stored last: where it is, the profile is too.
+    // The cluster is stored last: if its file exists, so does the profile's.
     if (std::filesystem::exists(cluster_path)) {
       DPIPE_RETURN_IF_ERROR(ReadTextProto(cluster_path, &comparison_.cluster));
       return ReadTextProto(profile_path, &comparison_.profile);
@@ -240,7 +240,7 @@ class ComparisonRun {
     return absl::OkStatus();
   }
 
-  // Leaves a contender that is skipped without a plan.
+  // Leaves a skipped contender without a plan.
   absl::Status Search(Contender* contender) {
     PlanOptions options;
     options.global_batch = options_.global_batch;
@@ -258,7 +258,7 @@ class ComparisonRun {
     return absl::OkStatus();
   }
 
-  // One process searches, so that all have one plan. Leaves a contender that is skipped without
+  // Lets one process search, so that all have the same plan. Leaves a skipped contender without
   // devices.
   absl::Status PlanFor(Contender* contender) {
     contender->result.strategy = contender->name;
@@ -283,7 +283,7 @@ class ComparisonRun {
     return absl::OkStatus();
   }
 
-  // What the turns say, beside what the profiles between them predict.
+  // Summarizes the turns, and predicts them from the profiles taken between them.
   absl::Status Summarize() {
     DPIPE_ASSIGN_OR_RETURN(comparison_.profile_between_turns, MedianProfile(profiles_));
     DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MedianCluster(clusters_));
@@ -327,7 +327,7 @@ class ComparisonRun {
     return AddTurn(options_, std::move(run), contender);
   }
 
-  // On a thread of the session's, one at a time.
+  // Runs on a thread of the session, one call at a time.
   void Show(const Contender& contender, int repeat, const StepResult& step) {
     const int count = options_.warmup_steps + options_.steps;
     const double total = static_cast<double>(count) * options_.repeats * contenders_.size();
@@ -345,8 +345,8 @@ class ComparisonRun {
     progress_->Update(state);
   }
 
-  // Whether the strategies computed what they should. Where they disagree in a step that the
-  // reference does not have, one device trains up to there.
+  // Checks that the strategies computed the right steps. If they disagree in a step beyond the
+  // reference, trains on one device up to that step.
   void Judge() {
     const StepTolerance tolerance = ToleranceOf(job_.compute_dtype);
     std::vector<report::StrategyResult>* results = &comparison_.results.results;
@@ -387,7 +387,7 @@ class ComparisonRun {
   std::vector<ModelProfile> profiles_;  // taken between the turns
   std::vector<ClusterSpec> clusters_;
   StepNumbers reference_;
-  std::string stopped_by_;  // empty: nobody wishes that this ends
+  std::string stopped_by_;  // empty: nobody has asked to stop
   Comparison comparison_;
   int steps_done_ = 0;
 };
@@ -433,7 +433,7 @@ absl::StatusOr<Comparison> CompareStrategies(const TrainingJob& job,
   }
   ComparisonRun run(job, options, progress);
   auto comparison = run.Run();
-  // Before sessions end, which wait for each other unless the job has failed.
+  // Before the sessions end, because they wait for each other unless the job has failed.
   if (!comparison.ok() && job.processes != nullptr) {
     job.processes->store().Fail(comparison.status());
   }

@@ -1,4 +1,4 @@
-// Strategies that one GPU's memory cannot hold together, on a fake one whose memory ends.
+// Strategies that do not fit together into one GPU's memory, on a fake GPU with limited memory.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -26,7 +26,7 @@ constexpr int kWidth = 256;
 
 class ComparisonGpuTest : public ::testing::Test {
  protected:
-  // Of megabytes: beside them, what else takes memory is little.
+  // Tensors of megabytes, so that other memory hardly matters.
   ComparisonGpuTest() {
     testlib::ToyModelOptions options;
     options.width = kWidth;
@@ -42,8 +42,8 @@ class ComparisonGpuTest : public ::testing::Test {
     job_.connect = testlib::ConnectPeers;
   }
 
-  // On virtual devices of a GPU of so many bytes, beyond which allocations end the program; 0: of
-  // any number. Leaves in messages_ what was said.
+  // Compares on virtual devices of a GPU with this many bytes, beyond which allocations end the
+  // program; 0: unlimited. Stores messages in messages_.
   absl::StatusOr<Comparison> Compare(int64_t memory_bytes) {
     cuda::FakeDriver driver;
     driver.gpus()[0].memory_bytes = memory_bytes;
@@ -86,7 +86,7 @@ TEST_F(ComparisonGpuTest, WhatDoesNotFitTogetherIsMeasuredOneBehindAnother) {
     largest = std::max(largest, result.LargestPeakMemoryBytes());
   }
 
-  // Room for one, and for the other's pipeline no more.
+  // Room for one strategy, but not for both.
   const auto apart = Compare(largest * 13 / 10 * kDevices * 8 / 7);
   ASSERT_TRUE(apart.ok()) << apart.status();
   EXPECT_THAT(messages_, HasSubstr("2 group(s), one behind another"));

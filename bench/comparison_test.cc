@@ -1,4 +1,4 @@
-// Comparisons of a toy model's strategies on CPU devices: what makes their results ones to rely on.
+// Comparisons of a toy model's strategies on CPU devices: tests that results can be relied on.
 #include "bench/comparison.h"
 
 #include <memory>
@@ -22,8 +22,8 @@ using ::testing::SizeIs;
 
 constexpr int kDevices = 2;
 
-// Multiplies what ranks add up: data parallelism's gradients, of which pipelines of one replica a
-// stage have none.
+// Scales sums over ranks, which are data parallelism's gradients. Pipelines with one replica per
+// stage have no such sums.
 class Scaling : public testlib::ForwardingCommunicator {
  public:
   Scaling(std::unique_ptr<Communicator> inner, float factor)
@@ -100,8 +100,8 @@ TEST_F(ComparisonTest, StrategiesAreComparedWithEachOtherWithoutAReference) {
   }
 }
 
-// Twice the gradients, which AdamW hides from the losses, and the other way, which norms do not
-// show: with a reference and, where strategies disagree, without. The wrong one is found.
+// Doubled gradients, which AdamW hides from the losses, and inverted ones, which norms do not show.
+// The wrong strategy is found with a reference, and without one if strategies disagree.
 TEST_F(ComparisonTest, WrongGradientsOfOneStrategyDoNotCount) {
   for (const float factor : {2.0f, -1.0f}) {
     for (const int reference_steps : {0, 3}) {
@@ -128,7 +128,7 @@ TEST_F(ComparisonTest, OtherMathematicsIsLeftOut) {
   EXPECT_FALSE(comparison->results.results[1].changes_mathematics);
 }
 
-// Asked once while planning for each strategy, once for the group, then before each turn.
+// Called once per strategy while planning, once for the group, then before each turn.
 TEST_F(ComparisonTest, AStopLeavesTheTurnsThatAllHaveTaken) {
   int asked = 0;
   options_.stop_requested = [&] { return ++asked > 4 + 7 ? "SIGINT" : ""; };

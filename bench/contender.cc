@@ -36,7 +36,7 @@ absl::Status AddTurn(const ComparisonOptions& options, RunResult run, Contender*
     step_ms.push_back(static_cast<double>(step.duration_ns) / kNanosPerMilli);
   }
   result.step_ms.insert(result.step_ms.end(), step_ms.begin(), step_ms.end());
-  // Of the turn's median step: one that another program disturbed does not count for all.
+  // The turn's throughput is that of its median step, so that one disturbed step has no effect.
   const double median_ms = report::Median(step_ms);
   result.images_per_second.push_back(1000.0 * options.global_batch / median_ms);
   DPIPE_ASSIGN_OR_RETURN(const TraceStats stats,

@@ -1,4 +1,4 @@
-// One strategy under measurement, and what its turns say.
+// A strategy being measured, and the results of its turns.
 #ifndef DPIPE_BENCH_CONTENDER_H_
 #define DPIPE_BENCH_CONTENDER_H_
 
@@ -19,7 +19,7 @@ struct Contender {
   Strategy strategy;
   StrategyOutcome outcome;
   report::StrategyResult result;
-  std::vector<double> bubble_ratios;  // one a turn
+  std::vector<double> bubble_ratios;  // one per turn
   report::WorkTimes work_times;       // of all measured steps
   TypicalTurn traces;
   std::unique_ptr<LocalSession> session;
@@ -27,14 +27,14 @@ struct Contender {
   bool planned() const { return outcome.plan.devices_size() > 0; }
 };
 
-// Adds what a turn of the options' warm-up and measured steps has found.
+// Adds the results of a turn of warm-up and measured steps.
 absl::Status AddTurn(const ComparisonOptions& options, RunResult run, Contender* contender);
 
-// Drops the turns after the first `turns`, which others have not taken.
+// Drops the turns after the first `turns`, which other strategies have not taken.
 void KeepTurns(int turns, const ComparisonOptions& options, Contender* contender);
 
-// What all turns say together: the median bubble ratio, and the trace of a typical turn with why
-// devices are idle in it. Of a contender with turns.
+// Sets the median bubble ratio over all turns, and the trace of a typical turn with its idle time
+// by reason. The contender must have turns.
 absl::Status SummarizeTurns(Contender* contender);
 
 }  // namespace dpipe::bench

@@ -1,5 +1,5 @@
-// Trains a ControlNet by several strategies on this machine and prints how they compare. Its frozen
-// parts are the VAE, the text encoder and the locked U-Net's encoder.
+// Trains a ControlNet by several strategies on this machine and prints a comparison. Its frozen
+// components are the VAE, the text encoder and the locked U-Net's encoder.
 //   bazel run //bench:controlnet_pipeline
 #include "bench/pipeline_main.h"
 
@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
   program.summary = "Trains a ControlNet";
   program.model.kind = "controlnet";
   program.caption_drop = 0.5;
-  // No offline cache: what the locked encoder gives depends on the step's noise.
+  // No offline cache: the locked encoder's output depends on the step's noise.
   program.defaults = {{"strategies", "data_parallel,gpipe,1f1b,diffusionpipe"}};
   return dpipe::bench::PipelineMain(program, argc, argv);
 }

@@ -18,7 +18,7 @@ constexpr int kWidth = 960, kPlotHeight = 340;
 constexpr int kLeft = 64, kRight = 16, kTop = 40, kLabels = 44, kLegendRow = 20;
 constexpr int kLegendColumns = 3;
 
-// Of one axis: whole ticks around what is shown.
+// One axis: a whole number of ticks around the data.
 struct Scale {
   double low = 0, high = 0, tick = 1;
   double from = 0, to = 0;  // pixels

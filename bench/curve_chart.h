@@ -1,4 +1,4 @@
-// A chart of curves as a stand-alone SVG file.
+// Charts of curves as stand-alone SVG files.
 #ifndef DPIPE_BENCH_CURVE_CHART_H_
 #define DPIPE_BENCH_CURVE_CHART_H_
 
@@ -10,8 +10,9 @@ namespace dpipe::bench {
 
 struct Curve {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // x increasing; what is not finite is left out
-  bool reference = false;  // what the others are compared with: dashed, over all of them
+  // In increasing order of x. Points that are not finite are skipped.
+  std::vector<std::pair<double, double>> points;
+  bool reference = false;  // the baseline of the others: dashed, drawn over them
 };
 
 struct CurveChart {
@@ -20,8 +21,8 @@ struct CurveChart {
   std::vector<Curve> curves;
 };
 
-// Axes begin where the points do; y_unit stands along the y axis. Light and dark after the reader's
-// system; a chart without two different points says so. Deterministic.
+// Returns the chart as SVG, light or dark as the reader's system is set. Axes begin at the smallest
+// points; y_unit runs along the y axis. A chart without two distinct points says so. Deterministic.
 std::string CurveChartSvg(const CurveChart& chart);
 
 }  // namespace dpipe::bench

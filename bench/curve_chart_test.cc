@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// 0 to 100 is 64 to 944 pixels across, 1 to 2 is 380 to 40 up.
+// 0 to 100 maps to pixels 64 to 944 from the left, 1 to 2 to pixels 380 to 40 from the top.
 TEST(CurveChartTest, PointsAreWhereTheyBelong) {
   CurveChart chart{"loss", "images", "", {{"a & b", {{0, 1}, {50, 1.5}, {100, 2}}, false}}};
   const std::string svg = CurveChartSvg(chart);

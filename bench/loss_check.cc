@@ -35,7 +35,7 @@ std::vector<Quantity> Quantities(const StepTolerance& tolerance) {
            &StepNumbers::gradient_norms, &LossCheck::max_gradient_norm_difference}};
 }
 
-// Where two sequences of steps part.
+// The first step at which two runs differ by more than the tolerance.
 struct Parting {
   int step = 0;
   Quantity quantity;
@@ -62,7 +62,7 @@ std::string WhatIsNotFinite(const StrategyResult& result) {
   return result.losses.empty() ? "it has no losses" : "";
 }
 
-// Compares the steps from `first_step` on that both have. `check` keeps the largest differences.
+// Compares the common steps from `first_step` on. `check` records the maximum differences.
 std::optional<Parting> FirstParting(const StepNumbers& one, const StepNumbers& other,
                                     int first_step, const StepTolerance& tolerance,
                                     LossCheck* check) {
@@ -74,7 +74,7 @@ std::optional<Parting> FirstParting(const StepNumbers& one, const StepNumbers& o
     const int steps = static_cast<int>(std::min(a.size(), b.size()));
     for (int i = first_step; i < steps; ++i) {
       const double apart = Apart(a[i], b[i]);
-      largest = std::fmax(largest, apart);  // which ignores a NaN
+      largest = std::fmax(largest, apart);  // fmax ignores NaN
       if (apart <= quantity.ToleranceAt(i) || (parting.has_value() && parting->step <= i)) continue;
       parting = {i, quantity, a[i], b[i]};
     }
@@ -91,7 +91,7 @@ std::string HowFar(const Parting& parting) {
                          parting.quantity.ToleranceAt(parting.step));
 }
 
-// Compares those that have passed with each other, from `first_step` on.
+// Compares the strategies that have passed with each other, from `first_step` on.
 std::optional<int> CheckAgainstEachOther(const std::vector<StrategyResult*>& passed, int first_step,
                                          const StepTolerance& tolerance) {
   std::optional<Parting> earliest;

@@ -42,7 +42,7 @@ TEST(LossCheckTest, OtherLossesAreInvalidAndSaySo) {
   EXPECT_THAT(results[0].invalid, HasSubstr("the loss of step 1 is 0.51, but 0.5 on one device"));
 }
 
-// Gradients of twice their size, whose losses AdamW keeps near the others'.
+// Doubled gradients, whose losses AdamW keeps near the others'.
 TEST(LossCheckTest, AWrongScaleOfGradientsIsInvalidWhereLossesAgree) {
   std::vector<report::StrategyResult> results = {
       Result("data_parallel", {1, 0.5}, {4, 3}),
@@ -56,7 +56,7 @@ TEST(LossCheckTest, AWrongScaleOfGradientsIsInvalidWhereLossesAgree) {
   EXPECT_NEAR(results[2].loss_check.max_gradient_norm_difference, 1e-4 / 1.5, 1e-7);
 }
 
-// Rounding has moved the weights apart by then.
+// Rounding has moved the weights apart in those steps.
 TEST(LossCheckTest, NormsOfLaterStepsMayBeFurtherApart) {
   std::vector<double> norms(kEarlySteps + 2, 2), losses(kEarlySteps + 2, 1);
   std::vector<report::StrategyResult> results = {Result("gpipe", losses, norms),
@@ -102,7 +102,7 @@ TEST(LossCheckTest, StrategiesThatAgreeWithEachOtherCount) {
   }
 }
 
-// No strategy that has passed the reference's steps judges the others' later ones.
+// Strategies that passed the reference's steps do not decide who is right in later ones.
 TEST(LossCheckTest, StepsBeyondTheReferenceNameTheFirstThatItLeavesOpen) {
   std::vector<report::StrategyResult> results = {
       Result("wrong", {2, 0.5, 0.7}), Result("drifting", {1, 0.5, 0.26}),
@@ -110,7 +110,7 @@ TEST(LossCheckTest, StepsBeyondTheReferenceNameTheFirstThatItLeavesOpen) {
   EXPECT_EQ(CheckSteps({{1, 0.5}, {}}, kTolerance, &results), 2);
   EXPECT_THAT(results[0].invalid, HasSubstr("on one device"));
   for (int i : {1, 2, 3}) EXPECT_THAT(results[i].invalid, HasSubstr("by drifting, but 0.25"));
-  // With a reference of one step more.
+  // With a reference that is one step longer.
   EXPECT_FALSE(CheckSteps({{1, 0.5, 0.25}, {}}, kTolerance, &results).has_value());
   EXPECT_FALSE(results[0].counts());
   EXPECT_FALSE(results[1].counts());

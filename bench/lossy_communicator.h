@@ -1,4 +1,4 @@
-// For tests: a transport that loses something.
+// A transport for tests that corrupts data.
 #ifndef DPIPE_BENCH_LOSSY_COMMUNICATOR_H_
 #define DPIPE_BENCH_LOSSY_COMMUNICATOR_H_
 
@@ -8,7 +8,7 @@
 
 namespace dpipe::bench {
 
-// Of every message, and of what every collective on tensors reads, one number is another.
+// Returns a communicator that changes one number of every message and of every collective's input.
 std::unique_ptr<Communicator> MakeLossy(std::unique_ptr<Communicator> inner);
 
 }  // namespace dpipe::bench

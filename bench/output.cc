@@ -19,7 +19,7 @@
 namespace dpipe::bench {
 namespace {
 
-// A strategy may be a composition: its name is not a file's name.
+// Converts a strategy, which may be a composition, to a file name.
 std::string FileName(const std::string& strategy) {
   return absl::StrReplaceAll(strategy, {{"=", "-"}, {",", "_"}, {"/", "-"}, {" ", ""}});
 }

@@ -1,5 +1,4 @@
-// What a benchmark leaves behind: the table on the terminal; results, traces and the report as
-// files.
+// Output of a benchmark: a table on the terminal; results, traces and a report as files.
 #ifndef DPIPE_BENCH_OUTPUT_H_
 #define DPIPE_BENCH_OUTPUT_H_
 
@@ -11,21 +10,22 @@
 namespace dpipe::bench {
 
 struct OutputOptions {
-  std::string folder;     // made if missing
-  std::string json_path;  // another place for the results; empty: none
+  std::string folder;     // created if missing
+  std::string json_path;  // an additional copy of the results; empty: none
 };
 
-// Completes the results (machine, versions, date), writes results.json, trace.<strategy>.json,
-// plan.<strategy>.textproto, profile.textproto, cluster.textproto and report.html, prints the table
-// and where the files are.
+// Completes the results (machine, versions, date). Writes results.json, trace.<strategy>.json,
+// plan.<strategy>.textproto, profile.textproto, cluster.textproto, profile_between_turns.textproto
+// and report.html. Prints the table and the files' locations.
 absl::Status WriteAndPrint(Comparison* comparison, const OutputOptions& options);
 
-// Whether the strategies computed the same on the same samples: a line for each that does not
-// count, with the reason, and how far the losses and gradients of the others are apart (CheckSteps
-// has compared them). Those of another mathematics are named as not compared.
+// Returns text on whether the strategies computed the same on the same samples, as found by
+// CheckSteps: a line per strategy that does not count, with the reason, and the maximum differences
+// of losses and gradient norms of the others. Strategies that change the mathematics are listed as
+// not compared.
 std::string LossesText(const report::BenchResults& results);
 
-// Whether any strategy's numbers do not count.
+// True if any strategy's numbers do not count.
 bool AnyInvalid(const report::BenchResults& results);
 
 }  // namespace dpipe::bench

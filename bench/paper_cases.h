@@ -1,5 +1,5 @@
-// Which cases the tables have: the comparison of strategies, and the grid that compares filling
-// zero-bubble and V schedules with filling 1F1B.
+// The cases of the tables: the comparison of strategies, and the combined grid, which compares
+// filled zero-bubble and V schedules with filled 1F1B.
 #ifndef DPIPE_BENCH_PAPER_CASES_H_
 #define DPIPE_BENCH_PAPER_CASES_H_
 
@@ -10,30 +10,31 @@
 
 namespace dpipe::bench {
 
-// A model, what it runs on, and samples a device, rising.
+// A model, its device, and increasing numbers of samples per device.
 struct ModelSetup {
   std::string model;
   std::string device;
   std::vector<int> device_batches;
 };
 
-// Seven models; those that 80 GB of an A100 hold badly are on H100.
+// Returns seven models. Those that hardly fit into the 80 GB of an A100 are on H100.
 std::vector<ModelSetup> DefaultSetups();
 
 std::vector<GridEntry> DefaultContenders();
-// Every strategy with a name.
+// Returns every named strategy.
 std::vector<GridEntry> NamedContenders();
-// diffusionpipe with something taken away or changed.
+// Returns variants of diffusionpipe with a part removed or changed.
 std::vector<GridEntry> AblationContenders();
 
-// Setups x devices x batches: all batches on 8 devices, where the ablations are too, and the
-// smallest and the largest of them on more.
+// Returns setups x devices x batches: on 8 devices all batches, and the ablations if asked for; on
+// more devices only the smallest and the largest batch.
 std::vector<GridCase> ComparisonCases(const std::vector<ModelSetup>& setups,
                                       const std::vector<int>& devices,
                                       const std::vector<GridEntry>& contenders, bool ablations);
 
-// diffusionpipe and opendiffusionpipe on 8 devices, at the same depth S in 2, 4, 8, the same M in
-// S, 2S, 4S of a group of S devices, and three batches; then with S and M free.
+// Returns cases of diffusionpipe and opendiffusionpipe on 8 devices for three batches. Both use the
+// same depth S = 2, 4, 8, in groups of S devices, and the same M = S, 2S, 4S; a last case per batch
+// leaves S and M free.
 std::vector<GridCase> CombinedCases(const std::vector<ModelSetup>& setups);
 std::vector<ModelSetup> CombinedSetups();
 

@@ -17,21 +17,23 @@ using report::PercentText;
 using report::Table;
 
 constexpr double kPromised = 1.15;
-// Where filling leaves plain DiffusionPipe at least so much idle, frozen work is too little for it.
-// With less than 1 - 1 / 1.15 = 13 % there is not enough idle time to be 1.15 times as fast.
+// If filling leaves plain DiffusionPipe idle for at least this share, it counts as having too
+// little frozen work. With less than 1 - 1 / 1.15 = 13 % there is not enough idle time for a
+// speedup of 1.15.
 constexpr double kTooLittle = 0.15;
 
 double SpeedupOf(const CaseResult& c) { return Speedup(c.Find(kCombined), c.Find(kPlain)); }
 
-// By how much DiffusionPipe's step could be divided at most: over a step of the same work and no
-// idle time at all.
+// Returns the maximum speedup over DiffusionPipe: its step over the step of the same work without
+// any idle time.
 double HeadroomOf(const CaseResult& c) {
   const Outcome* plain = c.Find(kPlain);
   if (plain == nullptr || c.least_step_ns == 0) return std::numeric_limits<double>::quiet_NaN();
   return static_cast<double>(plain->step_ns) / static_cast<double>(c.least_step_ns);
 }
 
-// Of the time between DiffusionPipe's step and that bound, what opendiffusionpipe saves.
+// Returns the share of the time between DiffusionPipe's step and that bound that opendiffusionpipe
+// saves.
 std::string ShareText(const CaseResult& c) {
   const double most = 1 - 1 / HeadroomOf(c), taken = 1 - 1 / SpeedupOf(c);
   return most > 0.001 && std::isfinite(taken) ? absl::StrFormat("%.0f %%", 100 * taken / most)
@@ -73,14 +75,14 @@ Table TableOf(const Cases& cases) {
   return table;
 }
 
-// Shapes along the axis, a series a batch.
+// Returns a chart with shapes along the axis and one series per batch.
 BarChart ChartOf(const std::string& model, const Cases& cases) {
   BarChart chart;
   chart.title = absl::StrCat("opendiffusionpipe over diffusionpipe: ", model,
                              " (stages / micro-batches, 8 devices)");
   chart.unit = "x";
   chart.references = {{"the aim: 1.15x", kPromised}};
-  Cases by_shape = cases;  // free ones last
+  Cases by_shape = cases;  // free shapes last
   std::stable_sort(by_shape.begin(), by_shape.end(), [](const CaseResult* a, const CaseResult* b) {
     const auto key = [](const CaseResult& c) {
       return std::make_tuple(c.num_stages == 0, c.num_stages, c.num_micro_batches);
@@ -105,7 +107,7 @@ BarChart ChartOf(const std::string& model, const Cases& cases) {
   return chart;
 }
 
-// Least, median and most.
+// Returns minimum, median and maximum.
 std::string SpreadText(std::vector<double> values) {
   if (values.empty()) return "-";
   std::sort(values.begin(), values.end());
@@ -150,7 +152,7 @@ Table RegimeTable(const Cases& cases) {
                "the others: least / median / most", "only opendiffusionpipe fits", "neither"});
   table.SetAlign(0, Table::Align::kLeft);
   for (const Regime& regime : regimes) {
-    std::vector<double> speedups[2];  // frozen work is enough, or too little
+    std::vector<double> speedups[2];  // by HasTooLittle: enough frozen work, or too little
     double least_headroom = std::numeric_limits<double>::quiet_NaN();
     int alone = 0, neither = 0;
     for (const CaseResult* c : cases) {
@@ -172,7 +174,7 @@ Table RegimeTable(const Cases& cases) {
   return table;
 }
 
-// Which cases with too little frozen work miss the aim.
+// Lists the cases with too little frozen work that miss the aim.
 std::string Missed(const Cases& cases) {
   std::string text;
   for (const CaseResult* c : cases) {

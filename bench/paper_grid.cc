@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kDevicesPerNode = 8;
 
-// Why the plan does not train the whole model, or "".
+// Returns why the plan does not train the whole model, or "".
 std::string LeftOut(const Plan& plan, const ModelProfile& profile) {
   for (int c = 0; c < profile.components_size(); ++c) {
     if (!profile.components(c).is_backbone()) continue;
@@ -34,7 +34,7 @@ std::string LeftOut(const Plan& plan, const ModelProfile& profile) {
   return "";
 }
 
-// Processor time of the calling thread: other programs on the machine do not count.
+// Returns the processor time of the calling thread, which other programs do not affect.
 Nanos ThreadNow() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -144,10 +144,10 @@ bool IsResultOf(const GridCase& c, const CaseResult& result) {
          SameContenders(c.ablations, result.ablations);
 }
 
-// What the threads of a grid share.
+// State shared by the threads of a grid.
 struct Progress {
   std::mutex mutex;
-  std::vector<std::optional<CaseResult>> results;  // one a case
+  std::vector<std::optional<CaseResult>> results;  // one per case
   absl::Status status;
   std::atomic<size_t> next{0};
 
@@ -190,7 +190,8 @@ absl::Status SetWorkBound(const GridOptions& options, CaseResult* c) {
   DPIPE_RETURN_IF_ERROR(ReadTextProto(
       absl::StrCat(options.clusters_folder, "/", c->cluster, ".textproto"), &cluster));
   DPIPE_ASSIGN_OR_RETURN(const CostModel cost, CostModel::Create(profile, cluster));
-  int local_batch = 0;  // with S and M given, a stage is one device and takes whole micro-batches
+  int local_batch =
+      0;  // with S and M given, a stage has one device and processes whole micro-batches
   if (c->num_stages > 0 && c->num_micro_batches > 0) {
     local_batch = c->global_batch / (c->num_devices / c->num_stages) / c->num_micro_batches;
   }

@@ -123,7 +123,7 @@ std::string PaperJson(const std::vector<CaseResult>& results, const ReportSource
                              {"strategies", OutcomesJson(c.outcomes)},
                              {"ablations", OutcomesJson(c.ablations)}});
   }
-  // Messages may quote a file's bytes, which need not be UTF-8.
+  // Messages may quote bytes of a file that are not UTF-8.
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

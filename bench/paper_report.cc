@@ -151,7 +151,7 @@ Section PlanningTime(const Cases& cases) {
   return section;
 }
 
-// Each reason once, with where it first came.
+// Lists each reason once, with the first case that it occurred in.
 std::string Refusals(const Cases& cases) {
   std::set<std::string> seen;
   std::string text;
@@ -191,7 +191,7 @@ bool IsOfCombinedGrid(const CaseResult& c) {
          c.outcomes[1].label == kCombined;
 }
 
-// In order of their first case.
+// Groups cases by model, in the order of first appearance.
 std::vector<std::pair<std::string, Cases>> ByModel(const Cases& cases) {
   std::vector<std::pair<std::string, Cases>> by_model;
   for (const CaseResult* c : cases) {

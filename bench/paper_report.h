@@ -1,4 +1,4 @@
-// The grid as tables for people and for programs.
+// The grid's results as Markdown tables and as JSON.
 #ifndef DPIPE_BENCH_PAPER_REPORT_H_
 #define DPIPE_BENCH_PAPER_REPORT_H_
 
@@ -13,38 +13,40 @@
 
 namespace dpipe::bench {
 
-// Published by the paper, of its own systems, models and machines; never ours.
+// Numbers published by the paper for its own systems, models and machines; never this project's.
 inline constexpr double kPublishedPipelineSpeedup = 1.41;
 inline constexpr double kPublishedDataParallelSpeedup = 1.28;
 inline constexpr double kPublishedBubbleRatio = 0.05;
 
-// Where the numbers come from.
+// The origin of the numbers.
 struct ReportSource {
   std::map<std::string, std::string> provenance;  // of profiles, by model
   std::string command_line;
-  std::string date;               // when it was made, "2026-11-21"; empty: not said
-  int64_t simulation_budget = 0;  // GridOptions's
-  report::MachineInfo machine;    // that planned: planning times are its
+  std::string date;               // "2026-11-21"; empty: not stated
+  int64_t simulation_budget = 0;  // as in GridOptions
+  report::MachineInfo machine;    // that planned, and whose planning times are shown
 };
 
-// A Markdown document, and the pictures that it shows by name, beside it.
+// A Markdown document, and the pictures that it refers to by name.
 struct PaperReport {
   std::string markdown;
   std::map<std::string, std::string> pictures;  // file name -> SVG
 };
 
-// The grid's summary beside the published maxima; the combined grid, which are the results that
-// hold diffusionpipe and opendiffusionpipe and nothing else; then for each model, of the other
-// results: throughput of every strategy; speedups of either over data_parallel, zero3, gpipe, spp
-// and the best pipeline that fills nothing; bubbles before and after filling, and the step over its
-// bound; ablations; planning time. Each table has a plot. What could not be planned is "-", and why
-// is said below its tables.
+// Returns the report on the grid:
+// 1. a summary beside the published maxima;
+// 2. the combined grid: the results with diffusionpipe and opendiffusionpipe only;
+// 3. for each model of the other results: throughput of every strategy; speedups of diffusionpipe
+//    and opendiffusionpipe over data_parallel, zero3, gpipe, spp and the best unfilled pipeline;
+//    bubbles before and after filling, and step over lower bound; planning time; ablations.
+// Each table in 3 has a plot. A strategy without a plan is "-", with the reason below the tables.
 PaperReport MakePaperReport(const std::vector<CaseResult>& results, const ReportSource& source);
 
-// Every outcome with all its numbers. Ends in a newline.
+// Returns every outcome with all its numbers. Ends in a newline.
 std::string PaperJson(const std::vector<CaseResult>& results, const ReportSource& source);
 
-// What PaperJson wrote; empty where that was of another budget. InvalidArgument for anything else.
+// Parses PaperJson's output. Returns no results if it has another simulation budget, and
+// InvalidArgument if it is anything else.
 absl::StatusOr<std::vector<CaseResult>> ReadPaperJson(const std::string& text,
                                                       int64_t simulation_budget);
 

@@ -1,4 +1,4 @@
-// A table of the paper's comparison with its plot: what paper_report's chapters are made of.
+// Tables with plots, from which paper_report is composed.
 #ifndef DPIPE_BENCH_PAPER_SECTION_H_
 #define DPIPE_BENCH_PAPER_SECTION_H_
 
@@ -24,43 +24,43 @@ struct Column {
 };
 
 struct Section {
-  std::string key;  // of the picture's file name
+  std::string key;  // for the picture's file name
   std::string title;
   std::string intro;  // a paragraph
   std::string unit;
-  double scale = 1;         // of values in the plot
-  bool per_device = false;  // the plot shows values over the number of devices
+  double scale = 1;         // factor on values in the plot
+  bool per_device = false;  // the plot divides values by the number of devices
   std::vector<Column> columns;
   std::function<std::string(double)> text;
   std::vector<ReferenceLine> references;
-  // A last column of text, not plotted; empty: none.
+  // An additional last column of text, not plotted; empty: none.
   std::string remark_name;
   std::function<std::string(const CaseResult&)> remark;
 };
 
-// "-" for what is not finite.
+// Return "-" for values that are not finite.
 std::string RateText(double value);
 std::string RatioText(double value);  // "1.28x"
 
-// "1f1b, 8 stages, 8 x 2 samples, groups of 4", or "-" for null.
+// Returns "1f1b, 8 stages, 8 x 2 samples, groups of 4", or "-" for null.
 std::string ShapeText(const Outcome* outcome);
-// The fastest pipeline that fills nothing; without `two_copies` only such as hold a layer once (all
-// but chimera and bitpipe: on two devices each of these holds the whole model, which is data
-// parallelism by another name). Null if there is none.
+// Returns the fastest pipeline that does not fill its bubbles, or null if there is none. Unless
+// `two_copies`, excludes chimera and bitpipe, which hold every layer twice. On two devices, each of
+// them would hold the whole model, which is data parallelism by another name.
 const Outcome* BestUnfilled(const CaseResult& c, bool two_copies);
 
-// Step over bound; NaN for null.
+// Returns step over lower bound; NaN for null.
 double OverBound(const Outcome* outcome);
 
-// Adds the section's heading, table and picture, a row a case.
+// Appends the section's heading, table and picture, with one row per case.
 void AppendSection(const Section& section, const std::string& model, const Cases& cases,
                    PaperReport* out);
 
-// The chapter of the combined grid; nothing where there are no such results.
+// Appends the chapter on the combined grid; nothing if there are no such results.
 void AppendCombinedGrid(const std::vector<std::pair<std::string, Cases>>& by_model,
                         PaperReport* out);
 
-// The chapter before all: published maxima and what was found here, and where it falls short.
+// Returns the first chapter: published maxima, the results here, and where they fall short.
 std::string SummaryText(const Cases& cases);
 
 }  // namespace dpipe::bench

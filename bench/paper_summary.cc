@@ -14,7 +14,7 @@ namespace {
 using report::PercentText;
 using report::Table;
 
-// The finite ones of a number that each case has, sorted.
+// Returns the finite values over all cases, sorted.
 std::vector<double> Sorted(const Cases& cases,
                            const std::function<double(const CaseResult&)>& value) {
   std::vector<double> values;
@@ -87,8 +87,8 @@ Table SpeedupTable(const Cases& cases) {
   return table;
 }
 
-// Of one model: the most over data parallelism and over pipelines, and the idle time that limits
-// the former.
+// Returns per model the maximum speedup over data parallelism and over pipelines, and the idle time
+// that limits the former.
 Table ModelTable(const Cases& cases) {
   Table table({"model", "over data_parallel, at most",
                "over the best unfilled pipeline of one copy, at most",
@@ -133,7 +133,7 @@ Table ModelTable(const Cases& cases) {
 
 using Value = std::function<double(const CaseResult&)>;
 
-// "17 of 63 cases reach 1.28x and 5 are below 1.00x".
+// Returns "17 of 63 cases reach 1.28x and 5 are below 1.00x".
 std::string Counts(const std::vector<double>& sorted, double published) {
   const auto below = [&](double value) {
     return std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin();
@@ -142,7 +142,7 @@ std::string Counts(const std::vector<double>& sorted, double published) {
                       RatioText(published), " and ", below(1), " are below 1.00x");
 }
 
-// What the grid says against the published maxima, in words.
+// Returns text that compares the grid with the published maxima.
 std::string AgainstPublished(const Cases& cases) {
   const auto of = [&](const Value& value) { return Sorted(cases, value); };
   const auto over_data =

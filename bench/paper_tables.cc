@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<int>> Numbers(const char* flag, const std::string& te
   return numbers;
 }
 
-// The default setups, or those of the models asked for, with what the flags say of them.
+// Returns the default setups, or those of --models, modified by the other flags.
 absl::StatusOr<std::vector<ModelSetup>> SetupsFromFlags(const std::vector<ModelSetup>& defaults) {
   std::vector<ModelSetup> setups = defaults;
   if (!FLAGS_models.empty()) {

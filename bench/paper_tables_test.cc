@@ -1,4 +1,4 @@
-// The grid on one small case, and the report of results given by hand.
+// Tests the grid on one small case, and the report on results written by hand.
 #include <cmath>
 #include <limits>
 
@@ -41,7 +41,7 @@ CaseResult ByHand() {
   return c;
 }
 
-// A level's name lies below the plot, where no bar hides it.
+// The name of a reference line is below the plot, where no bar hides it.
 TEST(BarChartTest, LevelsAreNamedInTheLegend) {
   const BarChart chart{"t", "x", {"a"}, {{"s", {2}}}, {{"published: 1.28x", 1.28}, {"other", 1}}};
   const std::string svg = BarChartSvg(chart);
@@ -62,7 +62,7 @@ TEST(PaperGridTest, SpeedupsByHand) {
   EXPECT_TRUE(std::isnan(Speedup(ours, c.Find("zero3"))));
 }
 
-// Of the combined grid, at S = M = 8.
+// Returns a case of the combined grid with S = M = 8.
 CaseResult CombinedByHand(double plain, double combined) {
   CaseResult c;
   c.model = "model";
@@ -101,7 +101,7 @@ TEST(PaperReportTest, Json) {
   EXPECT_EQ(c.at("strategies").at(3).at("bubble_ratio"), 0.02);
   EXPECT_EQ(c.at("strategies").at(4).at("refusal"), "no room");
   EXPECT_EQ(json.at("published").at("speedup_over_pipelines_at_most"), 1.41);
-  // What is read back is what was written.
+  // Results survive a round trip.
   const auto again = ReadPaperJson(text, 7);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(PaperJson(*again, source), text);
@@ -114,7 +114,7 @@ TEST(BarChartTest, BarsAreProportionalAndMissingValuesLeaveAGap) {
   BarChart chart{"t <1>", "ms", {"a", "b"}, {{"s", {5, std::nan("")}}, {"r", {10, 2.5}}}, {}};
   const std::string svg = BarChartSvg(chart);
   EXPECT_NE(svg.find("t &lt;1&gt;"), std::string::npos);
-  // The plot is 300 high and ends at 10.
+  // The plot is 300 pixels high and ends at 10.
   EXPECT_NE(svg.find("height=\"150\"><title>s, a: 5 ms"), std::string::npos);
   EXPECT_NE(svg.find("height=\"300\"><title>r, a: 10 ms"), std::string::npos);
   EXPECT_NE(svg.find("height=\"75\"><title>r, b: 2.5 ms"), std::string::npos);
@@ -168,7 +168,7 @@ TEST(PaperGridTest, StableDiffusionOnEightDevices) {
   ASSERT_NE(at_two, nullptr);
   EXPECT_EQ(at_two->num_stages, 2);
   EXPECT_EQ(at_two->num_micro_batches, 4);
-  // What is finished is not planned again, however little of it is true.
+  // Finished cases are not planned again, even if their numbers are wrong.
   std::vector<CaseResult> finished = *results;
   finished[0].outcomes[0].step_ns = 1;
   const auto resumed = RunGrid(options, cases, finished);
@@ -194,16 +194,17 @@ TEST(PaperCasesTest, HowManyThereAre) {
   EXPECT_FALSE(comparison[2].ablations.empty());
   EXPECT_EQ(comparison[4].global_batch, 512);
   EXPECT_TRUE(comparison[4].ablations.empty());
-  // 3 depths x 3 M x 3 batches less the 3 of 4S micro-batches at 2 samples a device, and free ones.
+  // 3 depths x 3 M x 3 batches, minus the 3 of 4S micro-batches at 2 samples per device, plus the
+  // free ones.
   EXPECT_EQ(CombinedCases({setup}).size(), 27u - 3u + 3u);
 }
 
-// Whatever the search can plan of cascaded models, no row may speak of a part of the model.
+// No row may describe a part of a cascaded model, whatever the search can plan.
 TEST(PaperGridTest, EveryBackboneIsPlannedOrTheCaseRefused) {
   const auto results = RunGrid({}, {CaseOf("cdm_imagenet_256", 64, {"data_parallel"})});
   ASSERT_TRUE(results.ok()) << results.status();
   const Outcome& outcome = (*results)[0].outcomes[0];
-  // Both backbones' forward and backward multiply-adds at the peak of eight A100.
+  // Multiply-adds of both backbones' forward and backward passes at the peak of eight A100.
   const double least_s = 64 * 3 * (109.68e9 + 631.64e9) / (8 * 156e12);
   if (outcome.planned()) {
     EXPECT_GT(outcome.step_ns * 1e-9, least_s);

@@ -39,14 +39,14 @@ bool Leads(const PipelineComparisonOptions& options) {
   return options.setup.processes == nullptr || options.setup.processes->is_leader();
 }
 
-// Of several processes the first shows how far all are.
+// In a run of several processes, the first one shows the progress of all.
 report::Progress::Options ProgressOf(const PipelineComparisonOptions& options) {
   report::Progress::Options progress = report::StandardErrorProgress(options.benchmark);
   if (!Leads(options)) progress.write = [](absl::string_view) {};
   return progress;
 }
 
-// In the setup's cache folder.
+// Fills the setup's cache folder.
 absl::StatusOr<report::StorageCost> FillCache(const PipelineComparisonOptions& options,
                                               models::TrainingSetup* setup) {
   report::Progress progress(ProgressOf(options));
@@ -74,7 +74,7 @@ absl::StatusOr<report::StorageCost> FillCache(const PipelineComparisonOptions& o
   return cost;
 }
 
-// Where processes share the folder, one fills it, and the others read what is there.
+// If processes share the folder, one fills it and the others read it.
 absl::StatusOr<report::StorageCost> BuildCache(const PipelineComparisonOptions& options,
                                                models::TrainingSetup* setup) {
   if (options.setup.processes == nullptr) return FillCache(options, setup);
@@ -87,7 +87,7 @@ absl::StatusOr<report::StorageCost> BuildCache(const PipelineComparisonOptions& 
   return cost;
 }
 
-// That every strategy can divide the batch, before anything is timed.
+// Checks that every strategy can divide the batch, before anything is timed.
 absl::Status CheckBatch(const PipelineComparisonOptions& options,
                         const models::TrainingSetup& setup) {
   if (options.comparison.skip_impossible) return absl::OkStatus();

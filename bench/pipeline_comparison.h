@@ -1,5 +1,5 @@
-// Compares strategies on a model of any kind and a data set, on this machine: what sd_pipeline,
-// controlnet_pipeline and cdm_pipeline have in common, without flags.
+// Compares strategies on a model and a data set on this machine: the common part of sd_pipeline,
+// controlnet_pipeline and cdm_pipeline, without flags.
 #ifndef DPIPE_BENCH_PIPELINE_COMPARISON_H_
 #define DPIPE_BENCH_PIPELINE_COMPARISON_H_
 
@@ -17,22 +17,21 @@ struct PipelineComparisonOptions {
   std::string benchmark;  // its name: "sd_pipeline"
   std::string model;      // as the user named it
   models::TrainingSetupOptions setup;
-  ComparisonOptions comparison;  // its global batch is the setup's
+  ComparisonOptions comparison;  // its global batch is ignored; the setup's is used
 };
 
-// Strategies separated by commas, or, where any is a composition, which has commas of its own, by
-// semicolons.
+// Splits at commas, or at semicolons if any strategy is a composition, which contains commas.
 std::vector<std::string> SplitStrategies(const std::string& text);
 
-// Whether any of them trains from the offline cache (TrainingSetup::BuildCache).
+// True if any strategy trains from the offline cache (TrainingSetup::BuildCache).
 bool AnyNeedsCache(const std::vector<std::string>& strategies);
 
-// Loads the model and the data, fills the offline cache where a strategy wants one, plans and
-// trains. The cache is in the setup's folder, or, where that names none, in one on disk that goes
-// when all is done; what it takes there is in the strategy's result. Lines that stay go to `say`,
-// progress to standard error. InvalidArgument before anything is loaded where a strategy is
-// unknown. The setup's processes, which run on one host, all call this alike; the first one speaks,
-// and has the results.
+// Loads the model and the data, fills the offline cache if a strategy needs it, plans and trains.
+// The cache is in the setup's folder, or if there is none in a temporary folder on disk; its size
+// is in the strategy's result. Permanent lines go to `say`, progress to standard error. Returns
+// InvalidArgument for an unknown strategy before anything is loaded. The setup's processes, which
+// run on one host, all call this with the same arguments; the first one prints, and gets the
+// results.
 absl::StatusOr<Comparison> ComparePipelines(const PipelineComparisonOptions& options,
                                             const std::function<void(const std::string&)>& say);
 

@@ -76,11 +76,11 @@ namespace {
 
 constexpr int kDone = 0, kInvalid = 2, kInterrupted = 130;  // exit statuses
 
-// Steps that the progress line cannot speak of, because they come before the comparison.
+// Prints messages about the preparation, which the progress line does not cover.
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
-// The plan's simulation, beside which the measured steps are shown, needs one steady step between
-// the first and the last of a strategy that does the next step's frozen work.
+// Checks that the plan's simulation, which is shown beside the measured steps, has a steady step.
+// For a strategy that works for the next step, that needs one between the first and the last.
 absl::Status CheckNumSteps(const Strategy& strategy) {
   constexpr int kFewest = 3;
   if (strategy.frozen() != "fill" || FLAGS_warmup_steps + FLAGS_steps >= kFewest) {
@@ -149,7 +149,7 @@ std::string OutFolder(const PipelineProgram& program) {
   return FLAGS_out.empty() ? OutputPath("out/" + program.name) : UserPath(FLAGS_out);
 }
 
-// The exit status: see PipelineMain.
+// Returns the exit status; see PipelineMain.
 absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& command_line,
                           Comparison* comparison) {
   report::BenchResults& results = comparison->results;
@@ -169,7 +169,7 @@ absl::StatusOr<int> Write(const PipelineProgram& program, const std::string& com
   return AnyInvalid(results) ? kInvalid : kDone;
 }
 
-// Of several processes this one's part; the first one has the results.
+// Runs this process's part; in a run of several processes the first one has the results.
 absl::StatusOr<int> CompareAs(const PipelineProgram& program, const std::string& command_line,
                               const std::vector<std::string>& strategies, ProcessGroup* processes) {
   const StopRequest stop;
@@ -185,7 +185,7 @@ absl::StatusOr<int> CompareAs(const PipelineProgram& program, const std::string&
   return Write(program, command_line, &comparison);
 }
 
-// A process that the launcher has started. An error of one is all processes' end.
+// Runs in a process that the launcher has started. An error in one process ends all.
 absl::StatusOr<int> CompareAsProcess(const PipelineProgram& program,
                                      const std::string& command_line,
                                      const std::vector<std::string>& strategies) {
@@ -248,7 +248,7 @@ int PipelineMain(const PipelineProgram& program, int argc, char** argv) {
   return RunCommandWithCode(argc, argv, command, [&]() -> absl::StatusOr<int> {
     const absl::StatusOr<int> done = Main(program, arguments, command_line);
     if (!absl::IsCancelled(done.status())) return done;
-    ExitCode(program.name, done.status());  // says why
+    ExitCode(program.name, done.status());  // prints the reason
     return kInterrupted;
   });
 }

@@ -1,9 +1,8 @@
-// Compares two results of a suite and says whether anything got slower.
+// Compares two results of a suite and says if anything got slower.
 //   bazel run //bench:regress -- --old=out/suite/before --new=out/suite/quick
 //   bazel run //bench:regress -- --new=out/suite/quick              # with the stored baseline
-//   bazel run //bench:regress -- --old_program=/tmp/suite_before
-//   --new_program=bazel-bin/bench/suite
-// The last runs both programs in turns on this machine, which finds the smallest changes.
+//   bazel run //bench:regress -- --old_program=/tmp/before --new_program=bazel-bin/bench/suite
+// The last command runs both programs in turns on this machine, which finds the smallest changes.
 #include <unistd.h>
 
 #include <array>
@@ -76,7 +75,7 @@ absl::StatusOr<SuiteResults> ReadResults(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat(file, ": ", results.status().message()));
 }
 
-// With its GPUs, where any case ran on them.
+// Returns the machine, with its GPUs if any case ran on them.
 const report::MachineInfo& MachineOf(const SuiteResults& results) {
   for (const SuiteCaseResult& one : results.cases) {
     if (!one.results.machine.gpus.empty()) return one.results.machine;
@@ -140,8 +139,8 @@ absl::StatusOr<int> Compare(const SuiteResults& old_results, const SuiteResults&
   return Report(CompareResults(old_results, new_results, options), options);
 }
 
-// Runs both programs once and adds their turns to those of earlier rounds. Which of them is started
-// first may matter by a percent: each is in turn.
+// Runs both programs once and adds their turns to those of earlier rounds. Being started first may
+// matter by a percent, so the programs alternate.
 absl::Status RunRound(const std::array<SuitePlayer, 2>& players, bool new_first,
                       const std::string& folder, const std::string& turns,
                       std::array<SuiteResults, 2>* all) {
@@ -161,14 +160,14 @@ absl::Status RunRound(const std::array<SuitePlayer, 2>& players, bool new_first,
   return absl::OkStatus();
 }
 
-// Runs both programs, round after round, until what all rounds say together is clear.
+// Runs both programs, round after round, until all rounds together give a clear result.
 absl::StatusOr<int> ComparePrograms() {
   const std::string folder = FLAGS_out.empty() ? OutputPath("out/regress") : UserPath(FLAGS_out);
   DPIPE_RETURN_IF_ERROR(MakeFolder(folder));
   std::error_code error;
-  std::filesystem::remove_all(folder + "/profiles", error);  // of an earlier run
+  std::filesystem::remove_all(folder + "/profiles", error);  // left over by an earlier run
   const std::array<SuitePlayer, 2> players = {Player(0, folder), Player(1, folder)};
-  // Unlike that of any other run.
+  // Differs from that of any other run.
   const int64_t chance = MonotonicNow();
   const std::string turns = absl::StrCat(getpid(), "-", chance);
   RegressionOptions options = OptionsOfFlags();

@@ -19,7 +19,7 @@ namespace {
 constexpr Interval kUnknown = {report::kNotMeasured, report::kNotMeasured, report::kNotMeasured};
 constexpr char kAllRows[] = "all rows";
 
-// The two results of one row, settled turns only, as times.
+// The two results of one row as step times, without warm-up.
 struct RowSamples {
   std::vector<double> old_times, new_times;
 };
@@ -30,7 +30,7 @@ std::vector<double> Times(const report::StrategyResult& result, int warm_up) {
   return times;
 }
 
-// By round, then pair of turns: the logarithm of new over old.
+// Logarithms of new over old, by round, then by pair of turns.
 using LogRatios = std::vector<std::vector<double>>;
 
 LogRatios LogRatiosOf(const RowSamples& samples, int rounds) {
@@ -42,8 +42,8 @@ LogRatios LogRatiosOf(const RowSamples& samples, int rounds) {
   return logs;
 }
 
-// Of several rounds each is one sample; of one, every pair (regression.h). One pair alone is of
-// steps that no clock measured, and exact.
+// With several rounds each is one sample; with one round each pair is (regression.h). A single pair
+// is of steps that were not measured by a clock, and is exact.
 Interval IntervalOfLogs(const LogRatios& logs, double confidence) {
   if (logs.size() == 1) {
     if (logs[0].size() == 1) return {logs[0][0], logs[0][0], logs[0][0]};
@@ -59,7 +59,7 @@ Interval RatioOfPairs(const LogRatios& logs, double confidence) {
   return {std::exp(interval.estimate), std::exp(interval.low), std::exp(interval.high)};
 }
 
-// Enough that some twenty lie beyond the interval.
+// Returns a number of resamples that leaves about twenty beyond the interval.
 int ResamplesFor(double confidence) {
   return std::max(5000, static_cast<int>(std::ceil(20 / (1 - confidence))));
 }
@@ -144,7 +144,7 @@ class Comparer {
     if (new_case != nullptr) AddNewStrategies(old_case.results, *new_case);
   }
 
-  // Those that the old result of the case lacks, or had skipped.
+  // Adds strategies that the old result of the case lacks or skipped.
   void AddNewStrategies(const report::BenchResults& old_results, const SuiteCaseResult& new_case) {
     for (const report::StrategyResult& result : new_case.results.results) {
       if (!result.skipped.empty()) continue;
@@ -157,14 +157,14 @@ class Comparer {
     }
   }
 
-  // Not of results in turns: the two of a pair are as warm as each other.
+  // Used only for results not in turns: the two turns of a pair are equally warm.
   static int WarmUp(const SuiteCaseResult& old_case, const SuiteCaseResult* new_case) {
     const int old_turns = AnalyseCase(old_case.results).warm_up_turns;
     if (new_case == nullptr) return old_turns;
     return std::max(old_turns, AnalyseCase(new_case->results).warm_up_turns);
   }
 
-  // Of a case that the old result has not measured.
+  // Adds a case that the old result has not measured.
   void AddNew(const SuiteCaseResult& one) {
     if (one.state != CaseState::kFailed) return AddNewStrategies(report::BenchResults(), one);
     RegressionRow row = Row(one.id, "");
@@ -181,7 +181,7 @@ class Comparer {
     return row;
   }
 
-  // Fills ratio and verdict of all rows with samples, and adds the row of all.
+  // Sets ratio and verdict of all rows with samples, and adds the row of all.
   void Judge() {
     if (samples_.empty()) return;
     const auto num_intervals = static_cast<double>((samples_.size() + 1) * options_.looks);
@@ -207,12 +207,12 @@ class Comparer {
     regression_.rows.push_back(all);
   }
 
-  // The pairs of turns of every row; none where some row was not measured in turns.
+  // Returns the pairs of turns of every row; none if some row was not measured in turns.
   LogRatios AllPairs() const {
     LogRatios pairs;
     for (const auto& [index, samples] : samples_) {
       if (!regression_.rows[index].in_turns) return {};
-      // One sample a round is a step that no clock measured: no turn.
+      // One sample per round is a step that was not measured by a clock: not a turn.
       if (samples.old_times.size() == static_cast<size_t>(old_.rounds)) continue;
       const LogRatios of_row = LogRatiosOf(samples, old_.rounds);
       pairs.resize(of_row.size());

@@ -18,11 +18,11 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int kTurns = 20;
-constexpr int kRounds = 12;  // of //bench:regress, at most
+constexpr int kRounds = 12;  // maximum of //bench:regress
 constexpr const char* kStrategies[] = {"data_parallel", "gpipe", "1f1b", "diffusionpipe"};
 
-// What a shared machine does to the turns of a run that begins at `start`: it slows down by up to
-// 40 % and recovers, within a few turns or over many.
+// Returns the slowness of a shared machine at a turn: it slows down by up to 40 % and recovers,
+// within a few turns or over many.
 double SlownessAt(double turn, uint32_t trial) {
   return 1 + 0.1 * (1 + std::sin(0.9 * turn + trial)) + 0.1 * (1 + std::sin(0.13 * turn + trial));
 }
@@ -30,12 +30,12 @@ double SlownessAt(double turn, uint32_t trial) {
 struct Noise {
   uint32_t trial = 0;
   uint32_t side = 0;     // 0 and 1: the two results of one trial
-  double start = 0;      // in turns, of the machine's moods
-  double own = 0.02;     // noise of each turn alone, of its time
+  double start = 0;      // in turns, of the machine's slowness
+  double own = 0.02;     // noise of each single turn, as a share of its time
   double slow_down = 0;  // of all steps
 };
 
-// Two cases of four strategies, as a suite measures them.
+// Returns results of two cases of four strategies, in the form of a suite's.
 SuiteResults Measure(const Noise& noise) {
   SuiteResults results;
   results.turns = "together";
@@ -50,7 +50,7 @@ SuiteResults Measure(const Noise& noise) {
       for (int turn = 0; turn < kTurns; ++turn) {
         double time = (1 + 0.2 * static_cast<double>(s)) * std::exp(own[turn]) *
                       SlownessAt(noise.start + turn + 0.2 * static_cast<double>(s), noise.trial);
-        // Another program takes the processor: of one turn in 20.
+        // Another program takes the processor in one of 20 turns.
         if (std::fmod(std::abs(own[turn]) * 1e6, 20) < 1) time *= 1.5;
         result.images_per_second.push_back(1 / (time * (1 + noise.slow_down)));
       }
@@ -59,10 +59,10 @@ SuiteResults Measure(const Noise& noise) {
   return results;
 }
 
-// The two programs' results of a round of turns.
+// Returns the two programs' results of a round of turns.
 using MeasureRound = std::function<std::pair<SuiteResults, SuiteResults>(uint32_t round)>;
 
-// What //bench:regress does: adds rounds of turns until they say something.
+// Adds rounds of turns until the verdict is clear, as //bench:regress does.
 Regression CompareInRounds(const MeasureRound& measure) {
   RegressionOptions options;
   options.looks = LooksOfRounds(kRounds);
@@ -113,7 +113,7 @@ TEST(RegressionTest, TwentyOfTwentySlowdownsOfFivePercentAreCaught) {
   }
 }
 
-// With so much noise of each turn's own one round tells neither; rounds do.
+// With so much noise per turn, one round gives no verdict, but several do.
 TEST(RegressionTest, RoundsTellWhatOneOfThemCannot) {
   constexpr double kLoaded = 0.1;
   int clear_at_once = 0;
@@ -130,14 +130,14 @@ TEST(RegressionTest, RoundsTellWhatOneOfThemCannot) {
   EXPECT_LT(clear_at_once, 6);
 }
 
-// What sets two processes of one program apart for a round, and its turns. All are logarithms.
+// The difference between two processes of one program in a round, and of its turns, as logarithms.
 struct ProcessNoise {
-  double process = 0;      // deviation of what all turns of a round share
+  double process = 0;      // deviation of the part that all turns of a round share
   double turn = 0;         // deviation of each pair of turns
-  double start_order = 0;  // what the program that is started first takes longer
+  double start_order = 0;  // additional time of the program that is started first
 };
 
-// Three strategies of twelve turns, as the suite `gate` has them.
+// Measures three strategies of twelve turns, as in the suite `gate`.
 MeasureRound RoundsOfProcesses(uint32_t trial, const ProcessNoise& noise, double slow_down) {
   return [=](uint32_t round) {
     RandomStream random(trial, round, 1, RandomPurpose::kTest);
@@ -168,7 +168,7 @@ constexpr ProcessNoise kProcessNoises[] = {
     {0.005, 0.005, 0.01}, {0.01, 0.01, 0},      {0.007, 0.003, 0},
 };
 
-// Not one in a hundred runs of a program against itself fails, whatever its processes share.
+// Fewer than one in a hundred runs of a program against itself fails, whatever its processes share.
 TEST(RegressionTest, WhatProcessesOfOneProgramDifferByIsRarelyCalledSlower) {
   constexpr uint32_t kTrials = 1000;
   for (size_t i = 0; i < std::size(kProcessNoises); ++i) {
@@ -205,7 +205,7 @@ TEST(RegressionTest, AnOddNumberOfRoundsIsNeverEnough) {
   EXPECT_TRUE(NeedsAnotherRound(regression, 3));
 }
 
-// One strategy, which another machine's mood leaves unclear, beside one that is new.
+// One strategy, which the machine's slowness leaves unclear, and a new one.
 TEST(RegressionTest, WithoutARowOfAllAnUnclearOneMustBeSettled) {
   SuiteResults old_results = Measure({3, 0, 0, 0.3, 0});
   SuiteResults new_results = Measure({3, 1, 0, 0.3, 0});
@@ -225,16 +225,16 @@ TEST(RegressionTest, WithoutARowOfAllAnUnclearOneMustBeSettled) {
   EXPECT_FALSE(with_new.settled());
 }
 
-// Turns of //bench:regress with one program twice, on a machine that others used too: logarithms of
-// new over old by strategy, in the order in which they were measured.
+// Returns turns of //bench:regress with the same program twice, on a machine that others used too:
+// logarithms of new over old by strategy, in the order of measurement.
 std::vector<std::vector<double>> RecordedNoise() {
   const auto text = ReadFile("bench/testdata/recorded_turns.json");
   EXPECT_TRUE(text.ok()) << text.status();
   return nlohmann::json::parse(*text).at("log_ratios").get<std::vector<std::vector<double>>>();
 }
 
-// A round of twelve neighbouring turns of each strategy's record, so that what one turn says of the
-// next stays; from a place that is drawn, and with the programs' parts drawn.
+// Takes a round of twelve neighbouring turns from each strategy's record, so that the correlation
+// between neighbours is kept. The start, and which program is which, are random.
 MeasureRound RecordedRounds(const std::vector<std::vector<double>>& noise, uint32_t trial,
                             double slow_down) {
   return [=](uint32_t round) {
@@ -272,7 +272,7 @@ TEST(RegressionTest, OnRecordedNoiseTwentyOfTwentyPassAndTwentyOfTwentyAreCaught
   }
 }
 
-// The more often one looks, the surer each look must be.
+// The more often results are judged, the higher the confidence of each look must be.
 TEST(RegressionTest, LooksWidenIntervals) {
   const SuiteResults old_results = Measure({1, 0, 0, 0.02, 0});
   const SuiteResults new_results = Measure({1, 1, 0, 0.02, 0});
@@ -382,12 +382,12 @@ TEST(RegressionTest, ACaseThatFailedIsInvalidWithItsReason) {
     one.reason = "no model of this name";
     one.results.results.clear();
   }
-  // Where it was measured before: each of its strategies.
+  // If it was measured before: a row for each of its strategies.
   Regression regression = CompareResults(old_results, failed);
   ASSERT_EQ(regression.rows.size(), 8u);
   EXPECT_EQ(regression.rows[0].verdict, Verdict::kInvalid);
   EXPECT_EQ(regression.rows[0].reason, "no model of this name");
-  // Where it failed before, too, and where it was not there.
+  // If it failed before, too, or did not exist.
   for (const SuiteResults& before : {failed, SuiteResults()}) {
     regression = CompareResults(before, failed);
     ASSERT_EQ(regression.rows.size(), 2u);

@@ -1,8 +1,9 @@
-// What the runtime itself costs in the main job, an instruction and as a part of the step: the time
-// in which a rank neither computes nor waits for what no runtime could have had earlier. Waking up
-// late is a cost, and so are the beginning and the end of a step (core/runtime/overhead_clock.h).
+// Measures the cost of the runtime in the main job, per instruction and as a share of the step. It
+// is the time in which a rank neither computes nor waits for something that no runtime could have
+// had earlier. It includes late wake-ups, and the beginning and end of a step
+// (core/runtime/overhead_clock.h).
 //   bazel run -c opt //bench:runtime_overhead
-// Nothing else should run meanwhile.
+// Run nothing else meanwhile.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -46,7 +47,7 @@ constexpr int kWarmupSteps = 2;
 
 using report::Median;
 
-// A strategy that takes turns with others, and what each of its turns has given.
+// A strategy that takes turns with others, and its results per turn.
 struct Contender {
   std::string name;
   std::unique_ptr<OverheadClock> clock;
@@ -78,7 +79,7 @@ absl::StatusOr<Contender> Prepare(TrainingJob job, const std::string& name,
   return contender;
 }
 
-// The rank that has cost most between two readings of the clock.
+// Returns the costs of the most expensive rank between two readings of the clock.
 RuntimeOverhead WorstSince(const std::vector<RuntimeOverhead>& before,
                            const std::vector<RuntimeOverhead>& now) {
   RuntimeOverhead worst;

@@ -1,5 +1,5 @@
-// The main job: trains Stable Diffusion by several strategies on this machine and prints how they
-// compare.
+// The main job: trains Stable Diffusion by several strategies on this machine and prints a
+// comparison.
 //   bazel run //bench:sd_pipeline
 #include "bench/pipeline_main.h"
 

@@ -1,6 +1,6 @@
-// How long the whole search of a strategy takes, and how that grows with devices and layers. Over
-// 64 devices and a 100-layer profile it is to take under a second on one core, over 1,024 devices
-// under ten. Every answer is checked.
+// Measures the time of a strategy's whole search, and its growth with devices and layers. Targets
+// on one core: under a second for 64 devices and a 100-layer profile, under ten seconds for 1,024
+// devices. Every answer is verified.
 #include "baselines/registry.h"
 #include "benchmark/benchmark.h"
 #include "core/base/check.h"
@@ -11,7 +11,7 @@
 namespace dpipe {
 namespace {
 
-// Arguments: devices, layers. 16 samples a device.
+// Arguments: devices, layers. 16 samples per device.
 void BM_Search(benchmark::State& state, const char* name) {
   const int devices = static_cast<int>(state.range(0));
   const ModelProfile model = LargeModel(static_cast<int>(state.range(1)));

@@ -1,4 +1,4 @@
-// Which strategies of a comparison are in a device's memory at the same time.
+// Groups the strategies of a comparison so that each group fits into the devices' memory.
 #ifndef DPIPE_BENCH_SESSION_GROUPS_H_
 #define DPIPE_BENCH_SESSION_GROUPS_H_
 
@@ -11,27 +11,28 @@
 
 namespace dpipe::bench {
 
-// Bytes, by rank.
+// Bytes by rank.
 struct SessionNeeds {
-  std::vector<std::vector<int64_t>> sessions;  // by strategy; empty of one that has no plan
-  std::vector<int64_t> profiling;              // what profiling takes
-  std::vector<int64_t> limits;                 // what there is; 0: no limit
+  std::vector<std::vector<int64_t>> sessions;  // by strategy; empty if it has no plan
+  std::vector<int64_t> profiling;              // used by profiling
+  std::vector<int64_t> limits;                 // available memory; 0: no limit
 };
 
 struct SessionGroups {
-  // Strategies by number, in order; those without a plan are in none.
+  // Indices of strategies, in order, without those that have no plan.
   std::vector<std::vector<int>> groups;
-  // Everything fits at once, and profiling beside it. Else there are no sessions while the model is
-  // profiled.
+  // True if everything fits at once, together with profiling. If not, no session exists while the
+  // model is profiled.
   bool all_at_once = true;
 };
 
-// One group where all fit; else as many in each, in order, as do, at least one.
+// Returns one group if all fit. Otherwise fills groups in order, each with as many as fit and at
+// least one.
 SessionGroups GroupSessions(const SessionNeeds& needs);
 
-// By the plans' own account (core/schedule/memory.h): a session keeps what its peak took for its
-// next step. Profiling holds a backbone with the largest of `local_batches`. Plans without devices
-// are of strategies that have none.
+// Returns the needs as predicted for the plans (core/schedule/memory.h): a session keeps its peak
+// memory for its next step. Profiling holds a backbone with the largest of `local_batches`. A plan
+// without devices stands for a strategy that has no plan.
 SessionNeeds NeedsOf(const std::vector<const Plan*>& plans, const std::vector<int>& local_batches,
                      const CostModel& cost);
 

@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Two ranks, of which the second has half of the memory.
+// Two ranks; the second has half of the memory.
 SessionNeeds Needs(int64_t limit) {
   SessionNeeds needs;
   needs.sessions = {{40, 20}, {10, 5}, {}, {30, 30}, {20, 5}};
@@ -26,7 +26,7 @@ TEST(SessionGroupsTest, AllAreThereAtOnceWhereThereIsRoomOrNoLimit) {
   }
 }
 
-// The second rank's 75 bytes are exactly what all take there; of 74 something does not fit.
+// The second rank's 75 bytes are exactly its total need; 74 are too few.
 TEST(SessionGroupsTest, WithoutRoomForProfilingSessionsEndBeforeIt) {
   const SessionGroups found = GroupSessions(Needs(148));
   EXPECT_FALSE(found.all_at_once);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kSimulatedSteps = 4;
 
-// What the real runtime makes of the plan, in place of what is only simulated.
+// Replaces the simulated results by an emulation of the plan.
 absl::Status Emulated(const CostModel& cost, report::StrategyResult* result,
                       StrategyOutcome* outcome) {
   EmulateOptions options;
@@ -38,7 +38,7 @@ absl::Status Emulated(const CostModel& cost, report::StrategyResult* result,
   return absl::OkStatus();
 }
 
-// Fills what a simulation tells: step, throughput, bubbles, memory.
+// Sets the results of a simulation: step, throughput, bubbles, memory.
 absl::Status Simulated(const SimulatedComparisonOptions& options, const Comparison& comparison,
                        const Strategy& strategy, report::StrategyResult* result,
                        StrategyOutcome* outcome) {

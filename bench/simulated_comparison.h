@@ -1,5 +1,5 @@
-// Compares strategies on a cluster that is not there, in the same form as what is measured: planned
-// and simulated, and, where that is asked for, run by the real runtime on emulated devices.
+// Compares strategies on a cluster that need not exist, with results in the form of measured ones:
+// plans and simulates, and optionally runs the plans by the real runtime on emulated devices.
 #ifndef DPIPE_BENCH_SIMULATED_COMPARISON_H_
 #define DPIPE_BENCH_SIMULATED_COMPARISON_H_
 
@@ -14,16 +14,17 @@ struct SimulatedComparisonOptions {
   std::string model;  // its name in the results
   std::string profile_path;
   std::string cluster_path;
-  // Also emulated (core/emulation/emulate.h), which is then what counts as measured: a step in
-  // virtual time, and losses of a model of the profile's structure beside their reference's.
+  // Also emulates (core/emulation/emulate.h), and reports the emulation as measured: a step in
+  // virtual time, and losses of a model with the profile's structure, compared with a reference.
   bool emulate = false;
-  // Strategies, batch and micro-batches count; repeats and profiles have no meaning here.
+  // Only strategies, batch and micro-batches matter; repeats and profiles are ignored.
   ComparisonOptions comparison;
 };
 
-// Each strategy has one sample, its step: neither is noisy. Every plan passes VerifyPlan; what is
-// only simulated has no losses, because nothing is computed. Strategies without a plan are skipped.
-// Errors: files that cannot be read, or do not fit each other.
+// Plans and simulates each strategy. Each has a single sample, its step, because neither simulation
+// nor emulation is noisy. Every plan passes VerifyPlan. Strategies that are only simulated have no
+// losses, because nothing is computed; those without a plan are skipped. Returns an error if a file
+// cannot be read, or if profile and cluster do not fit each other.
 absl::StatusOr<Comparison> CompareBySimulation(const SimulatedComparisonOptions& options);
 
 }  // namespace dpipe::bench

@@ -1,4 +1,4 @@
-// Runs a benchmark suite: models x strategies x devices x batches x backends, in turns, every
+// Runs a benchmark suite: models x strategies x devices x batches x backends, in turns, with every
 // result checked.
 //   bazel run //bench:suite -- --suite=quick
 #include <cstdio>
@@ -62,7 +62,7 @@ absl::Status TakeTurns(SuiteRunOptions* options) {
   return absl::OkStatus();
 }
 
-// Of the cases so far.
+// Writes the reports on the cases so far.
 absl::Status WriteReports(const std::string& folder, const SuiteResults& results) {
   DPIPE_RETURN_IF_ERROR(WriteFileAtomically(folder + "/tables.md", SuiteMarkdown(results)));
   std::vector<CaseTraces> traces;
@@ -91,8 +91,8 @@ absl::StatusOr<int> RunOnly(const Suite& suite, const std::vector<SuiteCase>& ca
       absl::StrCat("--only=", FLAGS_only, ": suite ", suite.name(), " has no such case"));
 }
 
-// The exit status: 0, or 2 where some result does not count or some case failed. Cancelled where a
-// signal, or the end of turns, has ended it. `given`: the command line's arguments.
+// Returns the exit status: 0, or 2 if a result does not count or a case failed. Returns Cancelled
+// if a signal, or the end of turns, has ended the suite. `given`: the command line's arguments.
 absl::StatusOr<int> Main(const std::string& command_line, const std::vector<std::string>& given) {
   const bool is_path = FLAGS_suite.find(".textproto") != std::string::npos;
   DPIPE_ASSIGN_OR_RETURN(const Suite suite,
@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> given(argv + 1, argv + argc);
   std::string command_line = "bazel run //bench:suite --";
   for (const std::string& argument : given) {
-    // Results name what the user started.
+    // Results show the command that the user entered.
     if (absl::StartsWith(argument, "--only=")) continue;
     absl::StrAppend(&command_line, " ", dpipe::ShellCommand({argument}));
   }

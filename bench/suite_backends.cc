@@ -23,7 +23,7 @@ absl::Status CheckCores(const SuiteCase& one) {
       absl::StrCat(one.num_devices, " CPU devices want a core each; ", cores, " may be used"));
 }
 
-// One GPU, whole or divided.
+// Requests one GPU, whole or divided.
 DeviceRequest GpuRequest(const SuiteCase& one) {
   DeviceRequest request;
   request.backend = "cuda";
@@ -85,7 +85,7 @@ absl::StatusOr<Comparison> RunHere(const SuiteCase& one, const CaseOptions& opti
   return ComparePipelines(pipeline, options.say);
 }
 
-// A file below the workspace, or of those that this program was built with.
+// Returns a file of the workspace, or one that this program was built with.
 std::string WorkspaceFile(const std::string& path) {
   const std::string in_workspace = OutputPath(path);
   return std::filesystem::exists(in_workspace) ? in_workspace : path;

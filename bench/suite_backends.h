@@ -1,11 +1,11 @@
-// What a suite's cases can run on.
+// The backends that a suite's cases can run on.
 //
-//   cpu        this machine's cores, executed
-//   simulated  a cluster that is described, by discrete events: no clock is read, nothing is noisy
-//   emulated   the same cluster by the real runtime, each pass a wait of its profiled length
-//   cuda       this machine's GPU: one device is all of it, several are virtual ones
+//   cpu        executed on this machine's cores
+//   simulated  a described cluster, by discrete events: deterministic, no clock is read
+//   emulated   the same cluster by the real runtime; a pass waits for its profiled time
+//   cuda       this machine's GPU: one device is the whole GPU, several are virtual GPUs
 //
-// What this version or this machine lacks is skipped with its reason, which reports show.
+// Cases that this version or this machine cannot run are skipped; reports show the reason.
 #ifndef DPIPE_BENCH_SUITE_BACKENDS_H_
 #define DPIPE_BENCH_SUITE_BACKENDS_H_
 
@@ -22,30 +22,30 @@ namespace dpipe::bench {
 struct SuiteCase;
 
 struct CaseOptions {
-  std::string data_folder;  // of executed models; empty: the built-in data set
-  // Cases of two programs plan from one profile, which the first to come leaves there; empty: each
-  // takes its own.
+  std::string data_folder;  // for executed models; empty: the built-in data set
+  // Folder of profiles shared by two programs, which plan from the profiles that the first one
+  // leaves there. Empty: each program takes its own.
   std::string shared_profiles;
   double slow_down = 0;                       // see ComparisonOptions
-  std::function<absl::Status()> before_turn;  // likewise
-  // Likewise; also asked before each case. Empty: nobody ends the suite.
+  std::function<absl::Status()> before_turn;  // see ComparisonOptions
+  // See ComparisonOptions; also called before each case. Empty: the suite cannot be stopped.
   std::function<std::string()> stop_requested;
   std::function<void(const std::string&)> say;
 };
 
 struct SuiteBackend {
   std::string name;
-  bool on_this_machine = false;  // cases name devices; else clusters and profiles
-  // A case may end the program that runs it: memory of a GPU that runs out does.
+  bool on_this_machine = false;  // cases have devices; if false, clusters and profiles
+  // A case may end the program that runs it, for example if it runs out of GPU memory.
   bool may_end_program = false;
-  // OK where the case can run here; else the reason, which is then its reason to be skipped.
+  // Returns OK if the case can run here, and otherwise the reason for skipping it.
   std::function<absl::Status(const SuiteCase&)> check;
   std::function<absl::StatusOr<Comparison>(const SuiteCase&, const CaseOptions&)> run;
 };
 
-// Null if there is none of that name.
+// Returns null if there is no such backend.
 const SuiteBackend* FindBackend(const std::string& name);
-// "cpu, simulated, ...".
+// Returns "cpu, simulated, ...".
 std::string BackendNames();
 
 }  // namespace dpipe::bench

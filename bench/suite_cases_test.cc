@@ -90,8 +90,8 @@ TEST(SuiteCasesTest, EverySuiteThatIsCheckedInCanBeExpanded) {
     const auto cases = ExpandSuite(*suite);
     EXPECT_TRUE(cases.ok()) << cases.status();
   }
-  // Stable Diffusion at full size is measured at the size that everything else is, for which a
-  // GPU has memory.
+  // Full-size Stable Diffusion is measured at the image size of the other cases, which fits into a
+  // GPU's memory.
   const auto gpu_cases = ExpandSuite(*ReadSuite("gpu", "bench/suites"));
   ASSERT_TRUE(gpu_cases.ok()) << gpu_cases.status();
   int num_full_size = 0;

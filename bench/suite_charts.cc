@@ -34,7 +34,7 @@ std::string Text(const std::string& x, double y, const std::string& text,
                       ">", EscapeMarkup(text), "</text>");
 }
 
-// Of one curves chart: places of devices, evenly apart, and of throughputs.
+// Axes of one chart: positions of devices, evenly spaced, and of throughputs.
 struct Axes {
   std::vector<int> devices;
   double top = 0;
@@ -71,7 +71,7 @@ std::string Polyline(const std::string& attributes, const Axes& axes,
   return svg + "\"/>\n";
 }
 
-// Throughput in proportion to devices, from the slowest curve at the fewest devices.
+// Returns linear scaling from the slowest curve at the smallest number of devices.
 std::vector<std::pair<int, double>> Ideal(const DeviceCurves& curves, const Axes& axes) {
   double start = axes.top;
   for (const DeviceCurve& curve : curves.curves) {
@@ -87,7 +87,7 @@ std::vector<std::pair<int, double>> Ideal(const DeviceCurves& curves, const Axes
 }  // namespace
 
 std::vector<DeviceCurves> CurvesByDevices(const SuiteResults& results) {
-  // By title, then strategy, both in the order in which they come.
+  // By title, then strategy, both in the order of first appearance.
   std::vector<DeviceCurves> groups;
   for (const SuiteCaseResult& one : results.cases) {
     const report::BenchResults& found = one.results;
@@ -144,7 +144,7 @@ std::string DevicesChart(const DeviceCurves& curves) {
   }
   svg += "</svg>\n";
   for (const int devices : axes.devices) {
-    // The outer ones would be cut off if they stood in the middle.
+    // Outer labels would be cut off if they were centred.
     const char* anchor = devices == axes.devices.front()  ? "start"
                          : devices == axes.devices.back() ? "end"
                                                           : "middle";
@@ -202,7 +202,7 @@ std::string PredictionChart(const std::vector<PredictionRow>& rows) {
 
 std::string BubbleChart(const report::BenchResults& results) {
   constexpr int kBarPx = 14;
-  double largest = 0.05;  // the scale's end at least: hardly any idle time must not look like much
+  double largest = 0.05;  // minimum scale, so that little idle time does not look like much
   std::vector<const report::StrategyResult*> shown;
   for (const report::StrategyResult& result : results.results) {
     if (!result.counts() || result.idle_by_reason.empty()) continue;
@@ -236,7 +236,7 @@ std::string BubbleChart(const report::BenchResults& results) {
 }
 
 std::string SuiteChartCss() {
-  // Hues of stages are cool and alike; reasons want to be told apart.
+  // Hues of stages are cool and similar; reasons need distinct ones.
   constexpr double kHues[] = {85, 30, 330, 265, 200};
   std::string css =
       ".band{fill:var(--line);opacity:.5}.ideal{stroke:var(--muted)}"

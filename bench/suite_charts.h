@@ -1,5 +1,5 @@
-// Charts of a suite's page: inline SVG, names in HTML where they may be long. Widths are
-// percentages: a chart is as wide as its place.
+// Charts of a suite's page: inline SVG, with HTML for names that may be long. Widths are
+// percentages, so that a chart fills the available width.
 #ifndef DPIPE_BENCH_SUITE_CHARTS_H_
 #define DPIPE_BENCH_SUITE_CHARTS_H_
 
@@ -14,36 +14,38 @@ namespace dpipe::bench {
 // One strategy's throughput by number of devices.
 struct DeviceCurve {
   std::string strategy;
-  std::vector<std::pair<int, double>> points;  // devices and images per second, rising devices
+  std::vector<std::pair<int, double>> points;  // increasing devices, and images per second
 };
 
-// Curves of cases that differ in the number of devices alone.
+// Curves of cases that differ only in the number of devices.
 struct DeviceCurves {
   std::string title;  // "tiny_sd, cpu, batch 16"
   std::vector<DeviceCurve> curves;
 };
 
-// Groups of cases with two numbers of devices at least; what does not count is left out.
+// Returns groups of cases with at least two numbers of devices, without results that do not count.
 std::vector<DeviceCurves> CurvesByDevices(const SuiteResults& results);
 
-// Lines over devices, with a dashed one for throughput in proportion to devices from the slowest
-// start.
+// Returns a chart of lines over the number of devices. A dashed line shows linear scaling from the
+// slowest strategy on the smallest number of devices.
 std::string DevicesChart(const DeviceCurves& curves);
 
-// One executed strategy's step, predicted over measured.
+// One executed strategy's predicted step over its measured step.
 struct PredictionRow {
   std::string name;  // "tiny_sd, 2 devices: 1f1b"
   double ratio = 1;
 };
 std::vector<PredictionRow> PredictionRows(const SuiteResults& results);
 
-// A dot a row, left or right of a line where prediction and measurement agree; a band of ±5 %.
+// Returns a chart with a dot per row, left or right of the line where prediction and measurement
+// agree, and a band of ±5 %.
 std::string PredictionChart(const std::vector<PredictionRow>& rows);
 
-// A bar a strategy: the idle share of its devices' time, divided by reason. All on one scale.
+// Returns a chart with a bar per strategy: the idle share of its devices' time, divided by reason,
+// all on one scale.
 std::string BubbleChart(const report::BenchResults& results);
 
-// Classes of these charts, beside the report's own.
+// Returns the CSS classes of these charts, in addition to the report's own.
 std::string SuiteChartCss();
 
 }  // namespace dpipe::bench

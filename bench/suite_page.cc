@@ -23,7 +23,7 @@ namespace {
 
 using report::EscapeMarkup;
 
-constexpr int kMostTimelines = 5;  // of a case: a page of many more is too large for a phone
+constexpr int kMostTimelines = 5;  // per case: more would be too much for a phone
 
 std::string Section(const std::string& title, const std::string& note, const std::string& body) {
   if (body.empty()) return "";
@@ -49,13 +49,14 @@ std::string Warnings(const SuiteResults& results) {
                       "</section>\n");
 }
 
-// A pipeline that does frozen work in its bubbles: neither the rivals nor what has no pipeline.
+// True for a pipeline that does frozen work in its bubbles, as opposed to its rivals and to
+// strategies without a pipeline.
 bool FillsBubbles(const report::StrategyResult& result) {
   return !result.is_unfilled_pipeline && result.plan.num_stages > 1 &&
          result.strategy != "offline_cache";
 }
 
-// How many results there are, and what they say over all cases.
+// Returns tiles with the number of results and a summary over all cases.
 std::string Tiles(const SuiteResults& results) {
   int rows = 0, checked = 0;
   double largest_loss = 0, best = 0;
@@ -116,7 +117,7 @@ std::vector<report::SampleMarks> MarksOf(const CaseAnalysis& analysis) {
   return marks;
 }
 
-// Positions in `traces` of the fastest strategies, in the order of the traces.
+// Returns indices into `traces` of the fastest strategies, in the order of the traces.
 std::vector<int> ShownTimelines(const report::BenchResults& results, const CaseTraces& traces) {
   const auto speed = [&](int i) {
     const report::StrategyResult* result = results.Find(traces.traces(i).strategy());

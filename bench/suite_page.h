@@ -1,10 +1,12 @@
-// report.html of a suite: one self-contained page, without a network, light and dark after the
-// reader's system, usable on a phone.
+// The report.html of a suite: one self-contained page that needs no network, follows the reader's
+// light or dark mode, and works on a phone.
 //
-// What was run by which code on what; what does not count; throughput against devices; predicted
-// against measured; then for each case its speedups with intervals, outliers and warm-up, its
-// table, its idle time by reason, and its timelines, packed in a fold: measured ones, and folded
-// behind them the predicted ones with critical path and memory over time.
+// The page shows:
+// 1. the runs' code and machine, and results that do not count;
+// 2. throughput by number of devices, and predicted against measured steps;
+// 3. for each case: speedups with intervals, outliers and warm-up, the table, idle time by reason,
+//    and folded timelines: measured ones, and within them predicted ones with critical path and
+//    memory over time.
 #ifndef DPIPE_BENCH_SUITE_PAGE_H_
 #define DPIPE_BENCH_SUITE_PAGE_H_
 
@@ -17,9 +19,9 @@
 
 namespace dpipe::bench {
 
-// `traces` has one for each case, in their order, and may be empty of some. A case with many
-// strategies has the timelines of its fastest alone. InvalidArgument where a trace does not fit its
-// plan.
+// Returns the page. `traces` has one element per case, in the same order, which may be empty. A
+// case with many strategies shows timelines of the fastest only. Returns InvalidArgument if a trace
+// does not fit its plan.
 absl::StatusOr<std::string> SuitePage(const SuiteResults& results,
                                       const std::vector<CaseTraces>& traces);
 

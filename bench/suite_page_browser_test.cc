@@ -1,4 +1,4 @@
-// The suite's page in a real browser: Chromium without a window. Skipped where there is none.
+// Tests the suite's page in headless Chromium. Skipped if there is none.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -37,7 +37,7 @@ std::string Browser() {
   return "";
 }
 
-// Runs in the page: does what a reader does, and says what came of it.
+// Runs in the page: acts like a reader, and reports the outcome.
 constexpr char kReader[] = R"js(<script>
 const later = milliseconds => new Promise(done => setTimeout(done, milliseconds));
 const unfold = () => document.querySelectorAll("details").forEach(fold => { fold.open = true; });
@@ -143,7 +143,7 @@ class SuitePageBrowserTest : public ::testing::Test {
     return page.ok() ? *page : "";
   }
 
-  // What the reader says of the page, in a frame of this width.
+  // Returns the reader's report on the page in a frame of this width.
   json Read(int width, const std::string& flags) {
     const std::string frame = absl::StrCat(
         "<!DOCTYPE html><html><body><iframe src=\"page.html\" width=\"", width,

@@ -73,7 +73,7 @@ TEST_F(SuitePageTest, IsWellFormedAndSelfContained) {
   }
   for (const char* outside : {"@import", "http://", "https://"}) {
     std::string text = *html;
-    // The name of SVG's elements is no address to read from.
+    // The SVG namespace is not an address to load from.
     const std::string svg = "http://www.w3.org/2000/svg";
     for (size_t at; (at = text.find(svg)) != std::string::npos;) text.erase(at, svg.size());
     EXPECT_THAT(text, Not(HasSubstr(outside)));

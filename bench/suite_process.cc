@@ -20,7 +20,7 @@
 namespace dpipe::bench {
 namespace {
 
-// Of what a program says, what is kept for its last line.
+// Number of bytes of output kept to find the last line.
 constexpr size_t kTail = 4096;
 
 [[noreturn]] void Become(const std::vector<char*>& argv, int standard_error) {
@@ -31,7 +31,7 @@ constexpr size_t kTail = 4096;
   _exit(127);
 }
 
-// How often it is asked whether to stop, and how long a process has to end when it is told to.
+// Interval between checks for a request to stop, and time limit for a process to end.
 constexpr int kPollMs = 100;
 constexpr Nanos kTimeToEnd = 2 * kNanosPerSecond;
 
@@ -39,7 +39,7 @@ std::string StoppedBy(const std::function<std::string()>& stop_requested) {
   return stop_requested ? stop_requested() : "";
 }
 
-// Ends a process once somebody wishes it.
+// Ends a process once a stop is requested.
 class Stopper {
  public:
   Stopper(pid_t pid, const std::function<std::string()>& stop_requested)
@@ -58,10 +58,10 @@ class Stopper {
  private:
   const pid_t pid_;
   const std::function<std::string()>& stop_requested_;
-  Nanos told_at_ = 0;  // 0: it was not
+  Nanos told_at_ = 0;  // 0: not told yet
 };
 
-// Passes on what comes until its end, and gives the last of it.
+// Passes on all output until its end, and returns the last part.
 std::string PassOn(int from, Stopper* stopper) {
   std::string tail;
   char buffer[4096];
@@ -132,7 +132,7 @@ absl::Status RunProcess(const std::vector<std::string>& command,
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
-  // A terminal tells both processes of a Ctrl-C, and the other may have ended first.
+  // A terminal sends Ctrl-C to both processes, and the other one may end first.
   const std::string stopped_by = StoppedBy(stop_requested);
   if (!stopped_by.empty()) return absl::CancelledError(absl::StrCat("stopped by ", stopped_by));
   if (WIFEXITED(status) && WEXITSTATUS(status) == kCancelledStatus) {

@@ -1,4 +1,4 @@
-// A case of a suite in a process of its own.
+// Runs a case of a suite in a process of its own.
 #ifndef DPIPE_BENCH_SUITE_PROCESS_H_
 #define DPIPE_BENCH_SUITE_PROCESS_H_
 
@@ -10,29 +10,29 @@
 
 namespace dpipe::bench {
 
-// What a program that was told to stop by its referee ends with.
+// Exit status of a program that its referee told to stop.
 inline constexpr int kCancelledStatus = 3;
-// What it ends with where a signal has stopped it.
+// Exit status of a program that a signal stopped.
 inline constexpr int kInterruptedStatus = 130;
 
-// What starts this program once more with the same arguments and `more`. `given`: those that it
-// has. Where a loader was asked to start it (ld.so PROGRAM ...), the loader again, since it is that
-// which /proc/self/exe names.
+// Returns the command that starts this program again with its arguments `given` and `more`. If this
+// program was started through a loader (ld.so PROGRAM ...), the command starts the loader again,
+// because /proc/self/exe is the loader then.
 std::vector<std::string> OwnCommand(const std::vector<std::string>& given, const std::string& more);
 
-// Runs a command, the path of a program and its arguments, and waits for its end; its standard
-// error goes through to this one's. Cancelled where it ended with kCancelledStatus; Internal where
-// it ended otherwise than with 0: how, and the last line of what it said. It does not outlive this
-// program.
+// Runs a command, a program's path and its arguments, and waits for it to end. Passes on its
+// standard error. The process does not outlive this program. Returns Cancelled if it ended with
+// kCancelledStatus. Returns Internal if it ended with any other status than 0, with the status and
+// the last line of its output.
 //
-// `stop_requested` is asked meanwhile, several times a second: who wishes that this ends
-// ("SIGINT"), or "". The process is then ended, by SIGTERM and, where that does not do it in two
-// seconds, by SIGKILL, and the result is Cancelled. Empty: nobody does.
+// `stop_requested` is called several times a second and returns the source of a request to stop
+// ("SIGINT"), or "". On a request the process gets SIGTERM, and SIGKILL if it has not ended within
+// two seconds; the result is then Cancelled. Empty: no requests.
 absl::Status RunProcess(const std::vector<std::string>& command,
                         const std::function<std::string()>& stop_requested = nullptr);
 
 namespace internal {
-// `started_by`: the words that this program was started by.
+// `started_by`: the full command line of this process.
 std::vector<std::string> OwnCommand(const std::vector<std::string>& started_by,
                                     const std::vector<std::string>& given, const std::string& more);
 }  // namespace internal

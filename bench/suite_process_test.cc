@@ -53,7 +53,7 @@ TEST(SuiteProcessTest, AProcessThatIsDoneIsNotStopped) {
   EXPECT_GT(asked, 0);
 }
 
-// A terminal tells both of a Ctrl-C.
+// A terminal sends Ctrl-C to both processes.
 TEST(SuiteProcessTest, AProcessThatHasHeardOfTheSignalFirstDidNotFail) {
   int asked = 0;
   EXPECT_TRUE(absl::IsCancelled(

@@ -20,13 +20,13 @@
 namespace dpipe::bench {
 namespace {
 
-// A running program, ended with this object.
+// A running program, which ends with this object.
 class Process {
  public:
   static absl::StatusOr<std::unique_ptr<Process>> Start(const SuitePlayer& player,
                                                         const std::string& turns_name) {
     int to_player[2], to_referee[2];
-    // Closed on exec by default: the other player must not hold them, or their end is never seen.
+    // Closed on exec by default: if the other player held them, their end would never be seen.
     if (pipe2(to_player, O_CLOEXEC) != 0 || pipe2(to_referee, O_CLOEXEC) != 0) {
       return absl::InternalError(absl::StrCat("pipes for turns: ", strerror(errno)));
     }
@@ -54,11 +54,11 @@ class Process {
     waitpid(pid_, nullptr, 0);
   }
 
-  // False once the program has ended.
+  // Returns false once the program has ended.
   absl::StatusOr<bool> IsReady() const { return WaitUntilReady(pipes_); }
   void Turn() const { GiveTurn(pipes_); }
 
-  // After it has ended.
+  // Returns the program's result; call it after the program has ended.
   absl::Status Result() {
     int status = 0;
     waitpid(std::exchange(pid_, -1), &status, 0);
@@ -75,7 +75,7 @@ class Process {
  private:
   explicit Process(const SuitePlayer& player) : player_(player) {}
 
-  // In the child: never returns. Only what is safe after fork.
+  // Runs in the child and never returns. Calls only functions that are safe after fork.
   [[noreturn]] static void Become(const std::vector<char*>& argv, const std::string& log_path,
                                   int read_fd, int write_fd) {
     const int log = open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
@@ -102,7 +102,7 @@ class Process {
 }  // namespace
 
 absl::Status RunInTurns(const std::array<SuitePlayer, 2>& players, const std::string& turns_name) {
-  // A player that has ended must not end this program.
+  // Writing to a player that has ended must not end this program.
   signal(SIGPIPE, SIG_IGN);
   std::array<std::unique_ptr<Process>, 2> processes;
   std::array<bool, 2> runs = {};

@@ -11,16 +11,16 @@
 namespace dpipe::bench {
 
 struct SuitePlayer {
-  std::string name;                    // "old": of its files, and in messages
+  std::string name;                    // "old": used in file names and messages
   std::string program;                 // an executable //bench:suite
   std::vector<std::string> arguments;  // with its own --out; --turns is added
-  std::string log_path;                // what it says goes here
+  std::string log_path;                // file for its output
 };
 
-// Both run to their end, in turns 0 1, 1 0, 0 1, ...: neither is always the second, and a drift of
-// the machine cancels. The first player is started first. `turns_name` goes into both results.
-// Errors: a program that cannot be started, or that ends with an exit status other than 0 and 2,
-// with the last lines of its log; the other one is ended then.
+// Runs both to the end, in turns 0 1, 1 0, 0 1, ..., so that neither is always second and drift of
+// the machine's speed cancels. Starts the first player first. `turns_name` is stored in both
+// results. Returns an error if a program cannot be started, or ends with an exit status other than
+// 0 and 2, with the last lines of its log; the other program is then ended.
 absl::Status RunInTurns(const std::array<SuitePlayer, 2>& players, const std::string& turns_name);
 
 }  // namespace dpipe::bench

@@ -160,7 +160,7 @@ absl::StatusOr<SuiteResults> SuiteResultsFromJson(const std::string& json) {
   DPIPE_RETURN_IF_ERROR(GetString(parsed, "description", &results.description));
   DPIPE_RETURN_IF_ERROR(GetString(parsed, "turns", &results.turns));
   const auto rounds = parsed.find("rounds");
-  if (rounds != parsed.end()) {  // one, in older files
+  if (rounds != parsed.end()) {  // older files have none, meaning 1
     if (!rounds->is_number_integer() || *rounds < 1) {
       return absl::InvalidArgumentError(absl::StrCat("suite results: rounds is ", rounds->dump(),
                                                      ", which is not a number of at least 1"));

@@ -154,13 +154,13 @@ TEST(CodeIdentityTest, GpusMakeMachinesOfDifferentClasses) {
   EXPECT_EQ(MachineClass(rebooted.machine), MachineClass(h100.machine));
   EXPECT_THAT(MachineDifference(h100, rebooted), HasSubstr("GPU driver unknown and 570.86.15"));
 
-  // As files of before GPUs were named have it.
+  // As in older files, which do not name GPUs.
   report::BenchResults old = h100;
   old.machine.gpus.clear();
   EXPECT_NE(MachineClass(old.machine), MachineClass(h100.machine));
   EXPECT_THAT(MachineDifference(old, h100), HasSubstr("GPUs unknown and NVIDIA H100"));
 
-  // Beside it on the same machine's CPUs, no GPU is missing.
+  // Results on the CPUs of the same machine need no GPU.
   old.backend = "cpu";
   EXPECT_EQ(MachineDifference(old, h100), "");
 }

@@ -17,7 +17,7 @@ std::string CasePath(const std::string& folder, const std::string& id, const cha
   return absl::StrCat(folder, "/cases/", id, ending);
 }
 
-// All that a result depends on and that is not code or machine.
+// Returns everything that a result depends on except code and machine.
 std::string Definition(const SuiteCase& one, const CaseOptions& options) {
   SuiteGroup group = one.settings;
   group.clear_backends();
@@ -88,7 +88,7 @@ class SuiteRun {
   }
 
  private:
-  // Of this run on the case's backend: no results.
+  // Returns empty results that identify this run on the case's backend.
   report::BenchResults IdentityOn(const std::string& backend) const {
     report::BenchResults identity;
     identity.backend = backend;
@@ -97,7 +97,7 @@ class SuiteRun {
     return identity;
   }
 
-  // Cancelled where somebody wishes that this ends.
+  // Returns Cancelled if a stop was requested.
   absl::Status StopRequested() const {
     const auto& asks = options_.cases.stop_requested;
     const std::string stopped_by = asks ? asks() : "";
@@ -112,7 +112,7 @@ class SuiteRun {
     return apart ? RunApart(one, definition, place) : RunCase(one, definition, place);
   }
 
-  // What an earlier run left of the case, if it may be kept.
+  // Returns an earlier run's result of the case, if it may be kept.
   std::optional<SuiteCaseResult> Finished(const SuiteCase& one, const std::string& definition,
                                           const std::string& place) const {
     const std::string& id = one.id;
@@ -154,7 +154,7 @@ class SuiteRun {
     } else {
       Say(place, "");
       auto comparison = backend.run(one, options_.cases);
-      // Turns of it that are missing would be missing for ever.
+      // A result that lacks turns would stay incomplete, so it is not stored.
       if (comparison.ok() && !comparison->results.interrupted.empty()) {
         return absl::CancelledError(absl::StrCat("stopped by ", comparison->results.interrupted));
       }
@@ -174,13 +174,13 @@ class SuiteRun {
     return result;
   }
 
-  // What the other process leaves of the case; without that, how it ended.
+  // Returns the result that the other process leaves or, if it fails, how the process ended.
   absl::StatusOr<SuiteCaseResult> RunApart(const SuiteCase& one, const std::string& definition,
                                            const std::string& place) {
     Say(place, "in a process of its own");
     const std::string path = CasePath(options_.folder, one.id, ".json");
     std::error_code error;
-    std::filesystem::remove(path, error);  // of an earlier run
+    std::filesystem::remove(path, error);  // left over by an earlier run
     absl::Status ended = options_.run_apart(one.id);
     if (absl::IsCancelled(ended)) return ended;
     if (ended.ok()) {
@@ -196,7 +196,7 @@ class SuiteRun {
     return result;
   }
 
-  // What is known of the case before it is run.
+  // Returns the fields that are known before the case is run.
   SuiteCaseResult NothingOf(const SuiteCase& one, const std::string& definition) const {
     SuiteCaseResult result;
     result.id = one.id;

@@ -1,4 +1,4 @@
-// Runs a suite, a case at a time, and goes on from what an interrupted run left.
+// Runs a suite case by case, and continues an interrupted run.
 #ifndef DPIPE_BENCH_SUITE_RUN_H_
 #define DPIPE_BENCH_SUITE_RUN_H_
 
@@ -14,33 +14,36 @@
 namespace dpipe::bench {
 
 struct SuiteRunOptions {
-  std::string folder;        // of suite_results.h; made if missing
+  std::string folder;        // as in suite_results.h; created if missing
   std::string command_line;  // for the results
-  bool fresh = false;        // measure everything anew
-  // Keep finished cases of other code or another machine, which are else measured anew. Reports
-  // then say which (MixedOrigins).
+  bool fresh = false;        // measure all cases again
+  // Keep finished cases of other code or another machine, which are otherwise measured again.
+  // Reports then name them (MixedOrigins).
   bool mix = false;
-  std::string turns;  // of the results
-  // Called with what there is after each case. Empty: nothing.
+  std::string turns;  // for the results
+  // Called after each case with the results so far. May be empty.
   std::function<void(const SuiteResults&)> after_case;
-  // Runs the case of that id elsewhere, by RunCaseAlone in the same folder: how cases are run that
-  // may end the program, so that the others are measured all the same. Empty: all are run here.
+  // Runs the case with that id in another process, by RunCaseAlone with the same folder. Used for
+  // cases that may end the program, so that the others are still measured. Empty: all cases run
+  // here.
   std::function<absl::Status(const std::string& id)> run_apart;
   CaseOptions cases;
 };
 
-// Cases that are finished in the folder, by the same definition and, without `mix`, by the same
-// code on the same machine, are not run again; those that failed are. A case that fails does not
-// end the suite. `say` of the options is told of every case. Errors: files, and before_turn's;
-// Cancelled, saying after how many cases, where stop_requested has ended it. The case under way is
-// then left out: those before it are in the folder, and after_case knows them.
+// Runs the cases, and reports each to `say` of the options. Does not run cases again that are
+// finished in the folder with the same definition and, unless `mix`, the same code and machine;
+// failed cases run again. A failing case does not end the suite. Returns errors of files and of
+// before_turn. Returns Cancelled, with the number of finished cases, if stop_requested has ended
+// the suite. The current case is then lost; earlier ones are in the folder and were passed to
+// after_case.
 absl::StatusOr<SuiteResults> RunSuite(const Suite& suite, const std::vector<SuiteCase>& cases,
                                       const SuiteRunOptions& options);
 
-// Runs one case and leaves its files in the folder, whatever is there. Errors: as above.
+// Runs one case and writes its files to the folder, replacing existing ones. Returns the same
+// errors.
 absl::Status RunCaseAlone(const Suite& suite, const SuiteCase& one, const SuiteRunOptions& options);
 
-// The traces of a finished case; none where there is no file.
+// Returns the traces of a finished case; none if there is no file.
 absl::StatusOr<CaseTraces> ReadCaseTraces(const std::string& folder, const std::string& id);
 
 }  // namespace dpipe::bench

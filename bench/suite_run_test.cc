@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Three cases on a GPU: they are run apart.
+// Three cases on a GPU, which run in processes of their own.
 class SuiteRunTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -64,7 +64,7 @@ TEST_F(SuiteRunTest, ACaseThatEndsItsProgramFailsAndTheOthersGoOn) {
   EXPECT_EQ(written->cases.size(), 3u);
 }
 
-// What an earlier run left is not what this one has found.
+// Files of an earlier run are not results of this one.
 TEST_F(SuiteRunTest, AProgramThatLeavesNothingIsAnError) {
   cases_.resize(1);
   options_.run_apart = [](const std::string&) { return absl::OkStatus(); };
@@ -77,7 +77,7 @@ TEST_F(SuiteRunTest, AProgramThatLeavesNothingIsAnError) {
   EXPECT_FALSE(RunSuite(suite_, cases_, options_).ok());
 }
 
-// The case under way is measured anew by the next run.
+// The next run measures the current case again.
 TEST_F(SuiteRunTest, AStopKeepsTheCasesBeforeIt) {
   bool stop = false;
   options_.cases.stop_requested = [&] { return stop ? "SIGINT" : ""; };

@@ -50,7 +50,7 @@ std::string MemoryText(const report::StrategyResult& result) {
   return bytes > 0 ? FormatBytes(bytes) : "-";
 }
 
-// "turns 3 and 7 of gpipe".
+// Returns "turns 3 and 7 of gpipe" for a strategy with outliers; "" otherwise.
 std::string OutlierText(const StrategyAnalysis& strategy) {
   std::vector<std::string> turns;
   for (size_t i = 0; i < strategy.outliers.size(); ++i) {
@@ -71,7 +71,7 @@ std::string OriginText(const SuiteResults& results) {
                       ", program ", version("program"), ", ", first.created, ".");
 }
 
-// `heading` and `table` make the two kinds of text.
+// Returns all cases; `heading` and `table` format them as Markdown or as text.
 std::string Document(const SuiteResults& results,
                      const std::function<std::string(const std::string&)>& heading,
                      const std::function<std::string(const report::Table&)>& table) {

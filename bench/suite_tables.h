@@ -1,4 +1,4 @@
-// A suite's results as Markdown, for papers and pull requests, and for the terminal.
+// A suite's results as Markdown, for papers and pull requests, and as text for the terminal.
 #ifndef DPIPE_BENCH_SUITE_TABLES_H_
 #define DPIPE_BENCH_SUITE_TABLES_H_
 
@@ -10,24 +10,24 @@
 
 namespace dpipe::bench {
 
-// A row a strategy of a measured case: throughput and speedups with 95 % intervals, bubbles,
-// prediction, memory, and whether its losses are right.
+// Returns a table with a row per strategy of a measured case: throughput and speedups with 95 %
+// intervals, bubbles, prediction, memory, and the check of its losses.
 report::Table CaseTable(const SuiteCaseResult& result);
 
-// Sentences about a case: what was skipped or does not count, warm-up, outliers.
+// Returns sentences about a case: skipped strategies, results that do not count, warm-up, outliers.
 std::vector<std::string> CaseNotes(const SuiteCaseResult& result);
 
-// "2 CPU devices", "a100_8x1": what a case ran on.
+// Returns the devices or the cluster that a case ran on: "2 devices", "a100_8x1 (8 devices)".
 std::string PlaceText(const report::BenchResults& results);
 
-// The whole document: what was run on what by which code, a table a case with its notes, and what
-// the columns mean.
+// Returns the whole document: code and machine, a table per case with its notes, and the meaning of
+// the columns.
 std::string SuiteMarkdown(const SuiteResults& results);
 
-// The same tables, aligned.
+// Returns the same tables as aligned text.
 std::string SuiteText(const SuiteResults& results);
 
-// Results that do not count, and cases that failed: "<case>, <strategy>: <why>".
+// Returns results that do not count and cases that failed: "<case>, <strategy>: <why>".
 std::vector<std::string> Failures(const SuiteResults& results);
 
 }  // namespace dpipe::bench

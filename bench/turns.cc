@@ -14,7 +14,7 @@
 namespace dpipe::bench {
 namespace {
 
-// 1, or 0 at the end of the pipe.
+// Returns 1, or 0 at the end of the pipe.
 absl::StatusOr<int> ReadByte(int fd) {
   char byte = 0;
   ssize_t count = 0;

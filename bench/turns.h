@@ -1,8 +1,9 @@
-// Two programs that take turns on one machine, so that whatever else it does hits both alike.
+// Lets two programs take turns on one machine, so that other work on it affects both alike.
 //
-// A referee starts each with a pair of pipes. A program says by one byte that it is ready, and goes
-// on when it is sent one; what it does until it says so again is its turn. The first turn needs no
-// permission: the referee starts the second program when the first has said that it is ready.
+// A referee starts each program with a pair of pipes. A program writes one byte when it is ready,
+// and continues when it receives one. Its turn lasts until it reports that it is ready again. The
+// first turn needs no permission: the referee starts the second program when the first one is
+// ready.
 #ifndef DPIPE_BENCH_TURNS_H_
 #define DPIPE_BENCH_TURNS_H_
 
@@ -12,21 +13,22 @@
 
 namespace dpipe::bench {
 
-// Ends of the pipes as a program gets them, "READ,WRITE": descriptors that are open.
+// The ends of the pipes that a program gets as "READ,WRITE": open file descriptors.
 struct TurnPipes {
   int read_fd = -1;
   int write_fd = -1;
 };
 
-// InvalidArgument where `text` is not two numbers of open descriptors.
+// Returns InvalidArgument if `text` is not two numbers of open descriptors.
 absl::StatusOr<TurnPipes> ParseTurnPipes(const std::string& text);
 
-// A player's: says that it is ready and waits for its turn. Cancelled where the referee is gone.
+// For a player: reports that it is ready and waits for its turn. Returns Cancelled if the referee
+// has ended.
 absl::Status WaitForTurn(const TurnPipes& pipes);
 
-// The referee's: waits until the player is ready; false where it has ended.
+// For the referee: waits until the player is ready. Returns false if it has ended.
 absl::StatusOr<bool> WaitUntilReady(const TurnPipes& pipes);
-// Gives the player its turn; it may have ended.
+// Gives the player its turn. The player may have ended.
 void GiveTurn(const TurnPipes& pipes);
 
 }  // namespace dpipe::bench

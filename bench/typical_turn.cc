@@ -9,7 +9,7 @@
 namespace dpipe::bench {
 namespace {
 
-// The median moves as turns are added: with this many around it, one near where it ends is kept.
+// Enough to keep one near the final median, although the median moves as turns are added.
 constexpr size_t kKept = 8;
 
 }  // namespace

@@ -1,5 +1,4 @@
-// The trace of a typical turn, of many that were taken: what is drawn should look like what the
-// table says.
+// Selects the trace of a typical turn, so that a drawn timeline agrees with the table's medians.
 #ifndef DPIPE_BENCH_TYPICAL_TURN_H_
 #define DPIPE_BENCH_TYPICAL_TURN_H_
 
@@ -11,11 +10,12 @@ namespace dpipe::bench {
 
 class TypicalTurn {
  public:
-  // Keeps the traces whose steps are nearest the median of the turns so far, a few of them, so that
-  // memory does not grow with the turns.
+  // Adds a turn. Keeps only a few traces, those with steps nearest to the median so far, so that
+  // memory does not grow with the number of turns.
   void Add(double step_ms, Trace trace);
 
-  // The kept trace whose steps are nearest this time, the earliest of several; empty without turns.
+  // Returns the kept trace whose steps are nearest to this time, the earliest if several are. Empty
+  // if there were no turns.
   Trace Take(double step_ms);
 
  private:

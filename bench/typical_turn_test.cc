@@ -18,7 +18,7 @@ TEST(TypicalTurnTest, TheNearestIsTaken) {
   EXPECT_EQ(turns.Take(162.5).step_start_ns(0), 3);
 }
 
-// Of a hundred turns of which the last are slow, one near the median is still there.
+// After a hundred turns, the last of them slow, one near the median is still kept.
 TEST(TypicalTurnTest, OfManyTurnsThoseNearTheMedianAreKept) {
   TypicalTurn turns;
   for (int i = 0; i < 100; ++i) {

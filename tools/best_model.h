@@ -1,4 +1,4 @@
-// The model with the lowest held-out loss of a run so far, kept beside the newest one.
+// The model with the lowest held-out loss of a run so far, stored beside the newest one.
 #ifndef DPIPE_TOOLS_BEST_MODEL_H_
 #define DPIPE_TOOLS_BEST_MODEL_H_
 
@@ -13,26 +13,28 @@
 
 namespace dpipe::tools {
 
-// What is known of it lies with the model, in its training.json, so that a run that goes on knows
-// it, too, and the two cannot disagree.
+// Tracks the lowest held-out loss. The loss and its step are stored in the model's own
+// training.json, so a resumed run finds them there and the two files cannot disagree.
 class BestModel {
  public:
-  // `folder` has that model, or is not there yet; its losses are `measure`'s, in words: only those
-  // of the same one can be compared. A run that `goes_on` begins with what is there; where that has
-  // another measure `say` is told, and it counts no more. FailedPrecondition where the folder is a
-  // user's own, InvalidArgument where its training.json cannot be read.
+  // Opens `folder`, which holds the best model or does not exist yet. `measure` describes the
+  // losses in words; only losses with the same measure are comparable. If `goes_on`, continues with
+  // the stored loss, unless its measure differs: then `say` gets a note and the loss is ignored.
+  // Returns FailedPrecondition if the folder belongs to the user, and InvalidArgument if its
+  // training.json cannot be read.
   static absl::StatusOr<BestModel> Open(const std::string& folder, const std::string& measure,
                                         bool goes_on,
                                         const std::function<void(const std::string&)>& say);
 
-  // Whether this held-out loss is below all so far. NaN and infinities never are.
+  // True if `loss` is lower than every loss so far. Always false for NaN and infinities.
   bool IsBelow(double loss) const;
-  // Replaces the folder by a model with that loss, as SaveTrainedModel does. After an error what
-  // was there still is.
+  // Replaces the folder by this model and its loss, as SaveTrainedModel does. After an error the
+  // previous model is still there.
   absl::Status Keep(const models::TrainableModel& model, const models::NamedTensors& weights,
                     models::StoredFormat format, TrainingRecord record, double loss);
 
-  // "out/train.best, of step 400: loss 0.4312"; empty where there is none yet.
+  // Returns text such as "out/train.best, of step 400: loss 0.4312", or "" if there is no model
+  // yet.
   std::string Describe() const;
 
  private:

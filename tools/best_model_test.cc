@@ -59,7 +59,7 @@ TEST_F(BestModelTest, IsTheOneOfTheLowestLoss) {
   EXPECT_TRUE(LoadTrainedModel(folder_, "", [](const std::string&) {}).ok());
 }
 
-// To the last bit: the same evaluation, done again, is not below.
+// Losses are stored exactly, so repeating the same evaluation does not count as lower.
 TEST_F(BestModelTest, ARunThatGoesOnKnowsIt) {
   auto before = Open(false);
   ASSERT_TRUE(before.ok() && Keep(&*before, 20, 1.0 / 3).ok());

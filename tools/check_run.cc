@@ -13,7 +13,7 @@
 namespace dpipe::tools {
 namespace {
 
-// Under the first line's text.
+// Line break and indentation up to the text of the first line.
 constexpr char kNextLine[] = "\n          ";
 
 absl::StatusOr<RunOutline> OutlineOf(const PreparedRun& prepared) {

@@ -1,4 +1,4 @@
-// `train --check`: what a run would do, need and write, without it.
+// `train --check`: reports what a run would do, need and write, without running it.
 #ifndef DPIPE_TOOLS_CHECK_RUN_H_
 #define DPIPE_TOOLS_CHECK_RUN_H_
 
@@ -14,32 +14,32 @@
 
 namespace dpipe::tools {
 
-// From now on the options are those of a check: nothing that is made from them changes a file.
+// Turns `options` into those of a check: nothing made from them changes a file.
 void OnlyCheck(TrainerOptions* options);
 
-// Prepares the run as Train does, alone or as the first of several processes, and says what it
-// would do. The errors are those that Train has before its first step. The options have passed
-// OnlyCheck.
+// Prepares the run as Train does, as the only process or as the first of several, and passes an
+// outline of it to `say`. Returns the errors that Train would return before its first step.
+// `options` must have passed through OnlyCheck.
 absl::Status CheckRun(const TrainerOptions& options,
                       const std::function<void(const std::string&)>& say);
 
-// What there is to say about it.
+// Facts about a run that has not started.
 struct RunOutline {
   int64_t first_step = 0, num_steps = 0;
-  bool is_estimated_length = false;  // num_steps is what a time limit is predicted to give
+  bool is_estimated_length = false;  // num_steps is predicted from a time limit
   int global_batch = 0;
-  double epochs = 0;                  // that all steps see
-  std::vector<int64_t> device_bytes;  // by rank: the most that the plan takes of its memory
+  double epochs = 0;                  // after all steps
+  std::vector<int64_t> device_bytes;  // by rank: predicted peak memory
   DiskNeeds disk;
   WritePlace place;
-  std::vector<std::string> aside;   // of an earlier run, which this one would set aside
-  std::vector<std::string> writes;  // files and folders, these with a '/' at the end
+  std::vector<std::string> aside;   // files of an earlier run that this one would set aside
+  std::vector<std::string> writes;  // files and folders (with a trailing '/')
 };
 
-// All files and folders that a run of these options may write, in the order of their names.
+// Returns all files and folders that a run with these options may write, sorted by name.
 std::vector<std::string> WrittenBy(const TrainerOptions& options);
 
-// For a person, in lines like those that a run says.
+// Returns `outline` as text for people, in lines like those that a run prints.
 std::string OutlineText(const RunOutline& outline);
 
 }  // namespace dpipe::tools

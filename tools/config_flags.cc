@@ -45,7 +45,7 @@ const ConfigLeaf* FindLeaf(const std::vector<ConfigLeaf>& leaves, const std::str
   return nullptr;
 }
 
-// The leaf that a flag names; `is_negated` where it is that of a bool behind "no".
+// Returns the leaf that a flag names. Sets `is_negated` if it is a bool with the prefix "no".
 absl::StatusOr<const ConfigLeaf*> LeafOfFlag(const std::vector<ConfigLeaf>& leaves,
                                              const std::string& name, bool* is_negated) {
   *is_negated = false;
@@ -61,7 +61,7 @@ absl::StatusOr<const ConfigLeaf*> LeafOfFlag(const std::vector<ConfigLeaf>& leav
                                                  DidYouMean(name, FlagNames(leaves), "--")));
 }
 
-// What a value should have been, for messages.
+// Returns the expected kind of value, for messages.
 const char* KindOf(const ConfigLeaf& leaf) {
   switch (leaf.field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_BOOL:
@@ -75,7 +75,7 @@ const char* KindOf(const ConfigLeaf& leaf) {
   }
 }
 
-// False where the text is no such value, or out of the type's range.
+// Returns false if `text` is not of the leaf's type or is out of its range.
 bool StoreItem(const ConfigLeaf& leaf, const std::string& text, Message* holder) {
   const Reflection& reflection = *holder->GetReflection();
   const bool is_list = leaf.field->is_repeated();
@@ -119,13 +119,13 @@ bool StoreItem(const ConfigLeaf& leaf, const std::string& text, Message* holder)
   }
 }
 
-// 1000000000, not 1e+09.
+// Formats 1e9 as 1000000000, not 1e+09.
 std::string BoundText(double bound) {
   const bool is_whole = bound == std::floor(bound) && bound < 1e18;
   return is_whole ? absl::StrCat(static_cast<int64_t>(bound)) : absl::StrCat(bound);
 }
 
-// "a number of at least 0 and less than 1".
+// Returns text such as "a number, at least 0 and less than 1".
 std::string Allowed(const ConfigLeaf& leaf) {
   if (leaf.info.choices_size() > 0) {
     return absl::StrCat(
@@ -155,13 +155,13 @@ bool IsAllowed(const FieldInfo& info, const std::string& item) {
          !(info.has_below() && !(value < info.below()));
 }
 
-// The first error of a text.
+// Records the first error of a parse.
 class FirstParseError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override {
     if (has_error) return;
     has_error = true;
-    // Lines and columns count from 0; -1 for the text as a whole.
+    // Lines and columns count from 0; line -1 means the whole text.
     where = line < 0 ? "" : absl::StrCat(":", line + 1, ":", column + 1);
     what = message;
   }
@@ -171,7 +171,7 @@ class FirstParseError : public google::protobuf::io::ErrorCollector {
   std::string where, what;
 };
 
-// Protobuf's message for a field that is not there begins so:
+// Rewrites Protobuf's message for an unknown field, which begins like this:
 //   Message type "dpipe.tools.OptimizerConfig" has no field named "rate".
 std::string Explained(const std::string& message, const Message& config) {
   const std::vector<std::string> quoted = absl::StrSplit(message, '"');
@@ -199,7 +199,7 @@ absl::Status MergeConfigText(const std::string& content, const std::string& path
     return absl::InvalidArgumentError(
         absl::StrCat(path, error.where, ": ", Explained(error.what, *config)));
   }
-  // A list in the file stands for the whole list.
+  // A list in the file replaces the whole list.
   for (const ConfigLeaf& leaf : ConfigLeaves(*config->GetDescriptor())) {
     if (!leaf.field->is_repeated()) continue;
     const Message& holder = HolderOf(leaf, *parsed);
@@ -228,7 +228,7 @@ absl::StatusOr<std::vector<ConfigFlag>> SplitFlags(const std::vector<std::string
     flag.name = std::string(argument.substr(0, equals));
     if (flag.has_value) flag.value = std::string(argument.substr(equals + 1));
     const ConfigLeaf* leaf = FindLeaf(leaves, flag.name);
-    // Flags that are no field's are their reader's to refuse; those have no value of their own.
+    // Unknown flags are left to the caller to reject; they do not take the next argument.
     if (!flag.has_value && leaf != nullptr && !leaf->is_bool() && i + 1 < arguments.size()) {
       flag.value = arguments[++i];
       flag.has_value = true;

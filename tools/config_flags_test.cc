@@ -121,7 +121,7 @@ TEST(ConfigFlagsTest, TextIsMergedAndItsErrorsNameTheLine) {
   EXPECT_THAT(error("seed: 1 {"), HasSubstr("f.textproto:1:"));
 }
 
-// As editors on Windows write it.
+// As written by editors on Windows.
 TEST(ConfigFlagsTest, FilesWithByteOrderMarkAndCarriageReturnsAreRead) {
   TrainConfig config;
   const absl::Status status =
@@ -139,7 +139,7 @@ TEST(ConfigFlagsTest, FilesWithByteOrderMarkAndCarriageReturnsAreRead) {
               HasSubstr("f.textproto is binary, or UTF-16"));
 }
 
-// What is stored with a run reads back as the same run, even if defaults change.
+// A stored configuration reads back as the same run, even if defaults change.
 TEST(ConfigFlagsTest, TheWholeConfigRoundTrips) {
   TrainConfig config;
   ASSERT_TRUE(
@@ -163,7 +163,7 @@ TEST(TrainConfigTest, WrongValuesOfAFileAreNamedByTheirField) {
             "cosine_restarts");
 }
 
-// Every field is documented, every short name is its own, and every default is allowed.
+// Every field is documented, every alias is unique, and every default is allowed.
 TEST(TrainConfigTest, EveryFieldIsDocumented) {
   const TrainConfig config;
   EXPECT_TRUE(CheckConfig(config).ok()) << CheckConfig(config);

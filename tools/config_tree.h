@@ -1,4 +1,4 @@
-// The fields of a config message that hold values, found through its sections.
+// The value fields of a config message, found recursively through its sections.
 #ifndef DPIPE_TOOLS_CONFIG_TREE_H_
 #define DPIPE_TOOLS_CONFIG_TREE_H_
 
@@ -25,16 +25,16 @@ struct ConfigLeaf {
   }
 };
 
-// In the order in which the fields are written down.
+// Returns the leaves in the order of their declaration.
 std::vector<ConfigLeaf> ConfigLeaves(const google::protobuf::Descriptor& descriptor);
 
-// The message that holds the leaf: of defaults, where `config` has no such section.
+// Returns the message that contains the leaf, or a default instance if `config` lacks the section.
 const google::protobuf::Message& HolderOf(const ConfigLeaf& leaf,
                                           const google::protobuf::Message& config);
 google::protobuf::Message* MutableHolderOf(const ConfigLeaf& leaf,
                                            google::protobuf::Message* config);
 
-// The leaf's value as a flag would give it: its default where it is not set.
+// Returns the leaf's value in the format of a flag, or its default if it is not set.
 std::string ValueText(const ConfigLeaf& leaf, const google::protobuf::Message& config);
 
 }  // namespace dpipe::tools

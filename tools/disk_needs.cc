@@ -20,7 +20,7 @@ int64_t StoredSize(models::StoredFormat format) {
   return format == models::StoredFormat::kFp32 ? 4 : 2;
 }
 
-// Of all backbones, or of all frozen components.
+// Counts the parameters of all backbones, or of all frozen components.
 int64_t ParameterCount(const nn::Model& model, bool of_backbones) {
   int64_t count = 0;
   for (int i = 0; i < model.num_components(); ++i) {
@@ -33,7 +33,7 @@ int64_t ParameterCount(const nn::Model& model, bool of_backbones) {
   return count;
 }
 
-// What is copied from the model's folder: the components that are not written anew.
+// Returns the size of the components that are copied from the model's folder unchanged.
 models::ComponentSize CopiedSize(const std::string& model_folder, const nn::Model& model,
                                  bool adapts) {
   std::set<std::string> names = {"scheduler", "text_encoder", "tokenizer", "unet", "vae"};
@@ -46,7 +46,7 @@ models::ComponentSize CopiedSize(const std::string& model_folder, const nn::Mode
   for (const std::string& name : names) {
     const auto size =
         models::SizeOfCopy(absl::StrCat(model_folder, "/", name), /*with_weights=*/true);
-    if (!size.ok()) continue;  // it is not there
+    if (!size.ok()) continue;  // the component does not exist
     all.bytes += size->bytes;
     all.num_files += size->num_files + 1;
   }
@@ -61,7 +61,7 @@ bool HasFrozenWeights(const std::string& model_folder) {
 }
 
 void SetModel(const TrainingRun& run, DiskNeeds* needs) {
-  // Its index, training.json, the file and folder of what is trained, and temporary ones.
+  // The index, training.json, the file and folder of the trained component, and temporary ones.
   constexpr int kOwnFiles = 8;
   const TrainerOptions& options = run.options();
   const nn::Model& model = run.setup().model().model();
@@ -70,7 +70,7 @@ void SetModel(const TrainingRun& run, DiskNeeds* needs) {
   const models::ComponentSize copied = CopiedSize(options.setup.model_folder, model, adapts);
   needs->model_bytes = ParameterCount(model, /*of_backbones=*/true) * size + copied.bytes;
   needs->model_files = copied.num_files + kOwnFiles;
-  // A folder of configurations alone has frozen weights made at random, which are written, too.
+  // If the folder has configurations only, the frozen weights are random and are written, too.
   if (!HasFrozenWeights(options.setup.model_folder)) {
     needs->model_bytes += ParameterCount(model, /*of_backbones=*/false) * size;
   }
@@ -94,8 +94,8 @@ void SetCheckpoints(const TrainingRun& run, DiskNeeds* needs) {
       MostCheckpoints(run.options().checkpoints, run.first_step(), run.num_steps(), num_there);
 }
 
-// Pixels that are the same side by side, as those of enlarged pictures are, take next to nothing;
-// noise does not get smaller.
+// An upper bound: enlarged pictures, whose neighbouring pixels are equal, compress well, but noise
+// does not.
 void SetSamples(const TrainingRun& run, DiskNeeds* needs) {
   const TrainerOptions& options = run.options();
   const int64_t side = run.setup().model().image_size();
@@ -103,7 +103,7 @@ void SetSamples(const TrainingRun& run, DiskNeeds* needs) {
   needs->grid_bytes = num_images * side * side * 3;
   if (options.sample_every > 0) needs->num_grids = run.num_steps() / options.sample_every;
   if (options.sample_at_end && options.sample_every == 0) needs->num_grids = 1;
-  // Event files have them again.
+  // Event files hold a second copy.
   if (!options.tensorboard_folder.empty()) needs->num_grids *= 2;
 }
 
@@ -111,7 +111,7 @@ void SetSamples(const TrainingRun& run, DiskNeeds* needs) {
 
 int64_t MostCheckpoints(const CheckpointOptions& options, int64_t first_step, int64_t num_steps,
                         int64_t num_there) {
-  // The last one is saved wherever it comes.
+  // The last step is always saved.
   int64_t all = num_there + 1;
   int64_t for_ever = 0;
   if (options.every > 0) {
@@ -129,7 +129,7 @@ DiskNeeds DiskNeedsOf(const TrainingRun& run) {
   SetCheckpoints(run, &needs);
   SetSamples(run, &needs);
   const TrainerOptions& options = run.options();
-  // Of a run that was killed.
+  // Left over by a run that was killed.
   std::vector<std::string> there = {options.out + ".partial", options.best_out + ".partial"};
   if (run.checkpoints().goes_on_here()) {
     there.insert(there.end(), {options.out, options.best_out, options.checkpoints.folder,
@@ -153,7 +153,7 @@ absl::Status CheckDiskRoom(const DiskNeeds& needs, const WritePlace& place, cons
       absl::StrCat(place.folder, " has ", FormatBytes(*place.free_bytes), " free");
   const int64_t least = needs.num_models * needs.model_bytes;
   if (least > free) {
-    // A disk that is full is not too little memory, for which programs have an exit code.
+    // Not ResourceExhausted, which programs report as too little memory by an exit code of its own.
     return absl::UnavailableError(absl::StrCat(
         "the model could not be saved in ", out, ": it takes ", FormatBytes(needs.model_bytes),
         needs.num_models == 1 ? ""

@@ -18,12 +18,12 @@ CheckpointOptions Every(int64_t every, int keep_last, int64_t keep_every) {
 }
 
 TEST(DiskNeedsTest, OneCheckpointMoreThanStaysWhileItIsWritten) {
-  EXPECT_EQ(MostCheckpoints(Every(0, 2, 0), 0, 1000, 0), 1);  // the last one only
+  EXPECT_EQ(MostCheckpoints(Every(0, 2, 0), 0, 1000, 0), 1);  // only the last one
   EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 1000, 0), 3);
-  EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 200, 0), 2);     // there are no more
+  EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 200, 0), 2);     // the run has no more
   EXPECT_EQ(MostCheckpoints(Every(100, 2, 0), 0, 201, 0), 3);     // 100, 200 and 201
-  EXPECT_EQ(MostCheckpoints(Every(100, 2, 300), 0, 1000, 0), 6);  // and 300, 600, 900 for ever
-  EXPECT_EQ(MostCheckpoints(Every(100, 1, 150), 0, 1000, 0), 5);  // and 300, 600, 900
+  EXPECT_EQ(MostCheckpoints(Every(100, 2, 300), 0, 1000, 0), 6);  // 300, 600, 900 are permanent
+  EXPECT_EQ(MostCheckpoints(Every(100, 1, 150), 0, 1000, 0), 5);  // lcm(100, 150) = 300: the same
 }
 
 TEST(DiskNeedsTest, CheckpointsThatAreThereCount) {
@@ -69,7 +69,7 @@ TEST_F(RoomTest, TooLittleForAllIsAWarning) {
   EXPECT_TRUE(Check(30 * kMiB).ok()) << "it may get more";
 }
 
-// The first one is saved, but not the last.
+// The first model could be saved, but not the last.
 TEST_F(RoomTest, TooLittleForTheModelsThatAreThereAtATimeIsAnError) {
   for (const int64_t free : {30 * kMiB - 1, 15 * kMiB, int64_t{0}}) {
     const absl::Status status = Check(free);

@@ -1,4 +1,4 @@
-// A model folder to draw pictures with, of whatever kind it is.
+// Loads a model folder of any kind for drawing pictures.
 #ifndef DPIPE_TOOLS_DRAWN_MODEL_H_
 #define DPIPE_TOOLS_DRAWN_MODEL_H_
 
@@ -16,19 +16,19 @@ namespace dpipe::tools {
 struct DrawnModel {
   std::unique_ptr<models::TrainableModel> model;
   models::NamedTensors parameters;
-  const ClipTokenizer* tokenizer = nullptr;  // of the prompts; null if they name classes
+  const ClipTokenizer* tokenizer = nullptr;  // of the prompts; null if prompts are class names
 };
 
 struct DrawnModelOptions {
-  bool with_control = false;  // by its ControlNet, with a condition picture for each prompt
-  // Low-rank adapters, as StableDiffusionOptions has them. Not for cascades.
+  bool with_control = false;  // use the ControlNet, with a condition picture per prompt
+  // Low-rank adapters, as in StableDiffusionOptions. Not supported for cascades.
   std::string adapters_file;
   float adapters_scale = 1;
 };
 
-// Loads what is in `folder`, whose class is one that can be trained here. What is noteworthy about
-// it is passed to `say`. InvalidArgument for other classes, and for options that the kind of model
-// does not have; NotFound, with the command that trains one, for a folder without weights.
+// Loads the model in `folder` and passes notes about it to `say`. Returns InvalidArgument if the
+// folder's model class is not supported here, or if its kind does not support an option. Returns
+// NotFound, with a command that trains one, if the folder has no weights.
 absl::StatusOr<DrawnModel> LoadDrawnModel(const std::string& folder,
                                           const DrawnModelOptions& options,
                                           const std::function<void(const std::string&)>& say);

@@ -25,8 +25,8 @@ std::string FreshFolder(const std::string& name) {
   return folder;
 }
 
-// A folder that training of this kind writes, with random weights of the trained parts. Those that
-// begin at zero, such as a ControlNet's last convolutions, are not zero.
+// Returns a folder as training of this kind writes it, with random weights in the trained parts.
+// Weights that start at zero, such as a ControlNet's last convolutions, are random too.
 std::string Trained(const std::string& model_folder, const std::string& kind) {
   models::LoadModelOptions options;
   options.kind = kind;
@@ -83,7 +83,7 @@ TEST_F(DrawnModelTest, AControlNetDrawsByAPicture) {
   EXPECT_NE(by_black[0].pixels, by_white[0].pixels);
   EXPECT_NE(by_black[0].pixels, by_black[1].pixels);
 
-  // Without it, the same folder is the plain model.
+  // Without it, the same folder loads as the plain model.
   const auto plain = Load(folder);
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_THAT(said_, HasSubstr("is drawn from without its ControlNet; with it: --control=IMAGE"));
@@ -101,7 +101,7 @@ TEST_F(DrawnModelTest, AFolderWithoutAControlNetSaysHowToTrainOne) {
             "//tools:train -- --model=data/tiny_sd --model.kind=controlnet");
 }
 
-// What training accepts.
+// Cascades can be trained, so they can be drawn with.
 TEST_F(DrawnModelTest, ACascadeDraws) {
   const std::string folder = Trained("data/tiny_cdm", "cascade");
   const auto drawn = Load(folder);
@@ -140,7 +140,7 @@ TEST_F(DrawnModelTest, WithoutWeightsTheCommandThatTrainsIsNamed) {
                 "with: bazel run //tools:train"));
 }
 
-// A wide picture with a gradient, so that another crop would be seen.
+// A wide picture with a gradient, so that a different crop is noticed.
 Image Wide() {
   Image image(150, 90);
   for (int y = 0; y < image.height; ++y) {

@@ -5,7 +5,7 @@
 namespace dpipe::tools {
 namespace {
 
-// Of the noise: the same in every run, so that runs can be compared.
+// Seeds the noise. The same in every run, so that runs can be compared.
 constexpr uint64_t kEvaluationSeed = 0;
 
 }  // namespace
@@ -16,7 +16,7 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(models::TrainingSet
   evaluator->setup_ = setup;
   evaluator->quantiles_ = quantiles;
   HeldOutLossOptions options;
-  options.model = &setup->model().model();  // at its own size, whatever sizes are trained at
+  options.model = &setup->model().model();  // its default size, whatever sizes training uses
   options.frozen_parameters = setup->model().frozen_parameters();
   options.num_samples = setup->held_out()->options().global_batch;
   options.compute_dtype = setup->job().compute_dtype;

@@ -17,12 +17,13 @@ namespace dpipe::tools {
 
 class Evaluator {
  public:
-  // The setup holds samples out, and outlives this. `quantiles` of the timesteps, each in [0, 1).
+  // `setup` must have held-out samples, and outlives this. `quantiles` are those of the timesteps,
+  // each in [0, 1).
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(models::TrainingSetup* setup,
                                                            const std::vector<double>& quantiles);
 
-  // Tells `observer`, and returns what it told. `name`: which weights these are. Cancelled where
-  // `task` is stopped.
+  // Returns the held-out losses of `weights`, and reports them to `observer`. `name` says which
+  // weights these are. Returns Cancelled if `task` asks to stop.
   absl::StatusOr<EvaluationReport> Evaluate(const models::NamedTensors& weights,
                                             const std::string& name, int64_t step, double epoch,
                                             LongTask* task, TrainingObserver* observer);
@@ -32,7 +33,7 @@ class Evaluator {
 
   models::TrainingSetup* setup_ = nullptr;
   std::vector<double> quantiles_;
-  std::vector<std::unique_ptr<InputProvider>> inputs_;  // one a quantile
+  std::vector<std::unique_ptr<InputProvider>> inputs_;  // one per quantile
   std::unique_ptr<HeldOutLoss> loss_;
 };
 

@@ -9,7 +9,7 @@
 namespace dpipe::tools {
 namespace {
 
-// As many skipped images are named; the rest are counted.
+// The maximum number of skipped images that are named; the rest are counted.
 constexpr size_t kImagesNamed = 5;
 
 }  // namespace
@@ -17,7 +17,7 @@ constexpr size_t kImagesNamed = 5;
 void FaultWatch::OnStep(const StepResult& step) {
   if (step.applied) return;
   ++num_skipped_;
-  const bool goes_on = options_.max_skipped_in_a_row > 0;  // else the run's error says the rest
+  const bool goes_on = options_.max_skipped_in_a_row > 0;  // if not, the run's error gives the rest
   std::string line =
       absl::StrCat("Warning:  step ", step.step + 1, " is not finite (loss ", step.loss,
                    ", gradient norm ", step.grad_norm, ")", goes_on ? ": it changes nothing" : "");

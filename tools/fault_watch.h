@@ -1,5 +1,5 @@
-// What went wrong in a run that goes on nevertheless: steps whose numbers are not finite, and
-// images that cannot be decoded.
+// Records the faults that a run survives: steps with non-finite numbers, and images that cannot be
+// decoded.
 #ifndef DPIPE_TOOLS_FAULT_WATCH_H_
 #define DPIPE_TOOLS_FAULT_WATCH_H_
 
@@ -16,15 +16,16 @@
 namespace dpipe::tools {
 
 struct FaultOptions {
-  // See LocalSessionOptions; 0 ends the run at the first step that is not finite.
+  // See LocalSessionOptions. 0 ends the run at the first non-finite step.
   int max_skipped_in_a_row = 0;
-  int num_dumps = 3;        // so many of them are written down: see DumpBatch
-  std::string dump_folder;  // where
+  int num_dumps = 3;        // maximum number of batches to dump; see DumpBatch
+  std::string dump_folder;  // folder of the dumps
 };
 
 class FaultWatch {
  public:
-  // Everything outlives this. `skipped_before`: of a run that goes on.
+  // All pointees outlive this. `skipped_before`: number of steps skipped before the run was
+  // resumed.
   FaultWatch(const FaultOptions& options, const nn::Model* model, InputProvider* inputs,
              DataLoader* loader, int global_batch, int64_t skipped_before)
       : options_(options),
@@ -34,14 +35,14 @@ class FaultWatch {
         global_batch_(global_batch),
         num_skipped_(skipped_before) {}
 
-  // Of every step; one at a time. Writes the first bad batches down.
+  // Call after every step, one at a time. Dumps the batches of the first non-finite steps.
   void OnStep(const StepResult& step);
 
   int64_t num_skipped() const { return num_skipped_; }
-  // What OnStep has to say since the last call, a line each. Not while a step runs.
+  // Returns the messages of OnStep since the last call, one per line. Not while a step runs.
   std::vector<std::string> TakeLines();
-  // Returns how many steps were skipped and which images, and the data set's findings, for the end
-  // of the run; empty if there are none.
+  // Returns the skipped steps, the skipped images and the data set's findings, for the end of the
+  // run; empty if there are none.
   std::vector<std::string> Summary() const;
 
  private:

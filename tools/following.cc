@@ -15,7 +15,7 @@ namespace {
 // As in data/scene_recognizer: past the middle of any object's edge.
 constexpr double kForegroundDistance = 70;
 
-// One flag a pixel, row by row.
+// One flag per pixel, in row-major order.
 using Mask = std::vector<bool>;
 
 std::array<double, 3> BackgroundOf(const Image& image) {
@@ -59,7 +59,7 @@ Mask CoveredBy(const Scene& scene, int side) {
   return mask;
 }
 
-// Those that have a neighbour, of four, that is not set. Beyond the image nothing is.
+// Returns the set pixels with an unset 4-neighbour. Pixels outside the image count as unset.
 Mask OutlineOf(const Mask& mask, int side) {
   auto is_set = [&](int x, int y) {
     return x >= 0 && y >= 0 && x < side && y < side && mask[y * side + x];
@@ -75,7 +75,7 @@ Mask OutlineOf(const Mask& mask, int side) {
   return outline;
 }
 
-// The share of a's pixels that have one of b's among them and their eight neighbours.
+// Returns the share of a's pixels that are, or have among their eight neighbours, a pixel of b.
 double ShareNear(const Mask& a, const Mask& b, int side) {
   int count = 0, near = 0;
   for (int i = 0; i < side * side; ++i) {

@@ -27,7 +27,7 @@ TEST(FollowingTest, TheSceneItselfFollowsPerfectly) {
     ++count;
     const Following following = MeasureFollowing(RenderScene(scene, 64), scene);
     EXPECT_GT(following.f1, 0.99) << index;
-    EXPECT_GT(following.overlap, 0.85) << index;  // pixels at the edge of small objects
+    EXPECT_GT(following.overlap, 0.85) << index;  // small objects lose pixels at the edge
     EXPECT_TRUE(following.shape_is_right && following.color_is_right) << index;
     EXPECT_LT(following.distance_pixels, 1) << index;
   }
@@ -43,7 +43,7 @@ TEST(FollowingTest, AMovedObjectDoesNot) {
   EXPECT_NEAR(following.distance_pixels, 64 * 0.4 * std::sqrt(2.0), 1);
 }
 
-// A square of 20 pixels in one of 40: a quarter of the pixels, and no outline near the other.
+// A square of 20 pixels in one of 40: a quarter of the area, and outlines far apart.
 TEST(FollowingTest, ASmallerObjectOverlapsByItsArea) {
   const float half_diagonal = std::sqrt(2.0f) / 2;
   const Scene scene = OneObject(SceneShape::kSquare, 0.5f, 0.5f, 40.0f / 64 * half_diagonal);

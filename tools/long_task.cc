@@ -3,7 +3,7 @@
 namespace dpipe::tools {
 namespace {
 
-// What is over sooner is not shown.
+// Shorter tasks show no progress.
 constexpr Nanos kShownAfterNs = 2 * kNanosPerSecond;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Work between steps that may take long: an evaluation, a grid of samples.
+// Work between two steps that may take long: an evaluation, a grid of samples.
 #ifndef DPIPE_TOOLS_LONG_TASK_H_
 #define DPIPE_TOOLS_LONG_TASK_H_
 
@@ -12,11 +12,11 @@
 
 namespace dpipe::tools {
 
-// Shows how far the work is once it has taken some seconds, and says whether to stop it.
+// Shows progress once the work has taken a few seconds, and says if it should stop.
 // Thread-safe.
 class LongTask {
  public:
-  // `phase`: what is being done; `num_images`: to how many images.
+  // `phase` names the work; `num_images` is the number of images that it covers.
   LongTask(const report::Progress::Options& options, const std::string& phase, int num_images,
            std::function<bool()> should_stop)
       : options_(options),

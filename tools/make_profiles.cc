@@ -1,4 +1,4 @@
-// Writes the modelled profiles of data/profiles/modelled.
+// Writes the modelled profiles in data/profiles/modelled.
 //   bazel run //tools:make_profiles -- --output=data/profiles/modelled
 #include <cstdio>
 #include <string>

@@ -89,7 +89,7 @@ void MlLog::OnStep(const StepReport& step) {
            {"learning_rate", step.learning_rate}},
           {{"step", step.step}});
   }
-  // A batch may end one epoch and begin the next, or even several of a small data set.
+  // A batch may end one epoch and begin the next; with a small data set it may span several.
   for (const auto now = static_cast<int64_t>(std::floor(step.epoch)); epoch_ <= now;) {
     EpochStop(epoch_);
     EpochStart(epoch_ + 1);

@@ -1,6 +1,6 @@
-// A training run in the log format of MLPerf Training: one line an event, ":::MLLOG {json}", with
-// the keys of its rules where there is one for it. No submission: nothing says that a run kept to
-// the rules of a benchmark.
+// Logs a training run in the format of MLPerf Training: one line per event, ":::MLLOG {json}", with
+// the keys of MLPerf's rules if they define one for the event. The log is not a submission: it does
+// not claim that the run followed the rules of a benchmark.
 #ifndef DPIPE_TOOLS_MLLOG_H_
 #define DPIPE_TOOLS_MLLOG_H_
 
@@ -16,23 +16,26 @@
 
 namespace dpipe::tools {
 
-// Milliseconds since 1970.
+// Returns milliseconds since 1970.
 int64_t UnixMillis();
 
-// init_start, seed, global_batch_size, train_samples, eval_samples, opt_base_learning_rate of a
-// start; init_stop, run_start; epoch_start and epoch_stop with epoch_num from 1; tracked_stats
-// (loss and throughput) every 100 steps; eval_start, eval_error (the mean held-out loss),
-// eval_stop; run_stop with the status "success" or "aborted".
+// Writes these events:
+// - init_start, seed, global_batch_size, train_samples, eval_samples, opt_base_learning_rate at the
+//   start; then init_stop, run_start;
+// - epoch_start and epoch_stop with epoch_num from 1;
+// - tracked_stats (loss and throughput) every 100 steps;
+// - eval_start, eval_error (the mean held-out loss), eval_stop;
+// - run_stop with status "success" or "aborted".
 class MlLog : public TrainingObserver {
  public:
   struct Options {
     std::string path;
-    bool append = false;  // a run goes on
+    bool append = false;  // the run resumes: keep the existing lines
     int64_t init_start_ms = 0;
     double learning_rate = 0;  // the peak
     std::function<int64_t()> clock = UnixMillis;
   };
-  // Unavailable where the file cannot be written.
+  // Returns Unavailable if the file cannot be written.
   static absl::StatusOr<std::unique_ptr<MlLog>> Create(const Options& options);
 
   void OnStart(const RunStart& start) override;
@@ -54,7 +57,7 @@ class MlLog : public TrainingObserver {
   const std::unique_ptr<AppendFile> file_;
   int global_batch_ = 0;
   int64_t evaluation_samples_ = 0;
-  int64_t epoch_ = 0;  // the number of the one under way, from 1; 0: none
+  int64_t epoch_ = 0;  // number of the current epoch, from 1; 0 before the run starts
   int64_t steps_ = 0;
 };
 

@@ -22,7 +22,7 @@ using report::Table;
 
 std::string Percent(double ratio) { return absl::StrFormat("%.1f %%", 100 * ratio); }
 
-// Step times lie close together.
+// Two decimals, because step times of candidates differ little.
 std::string Millis(Nanos time_ns) {
   return absl::StrFormat("%.2f ms", static_cast<double>(time_ns) / kNanosPerMilli);
 }
@@ -44,7 +44,7 @@ std::string StageTable(const Plan& plan) {
   return table.ToText();
 }
 
-// "41.2 GiB of 74.5 GiB on devices 0-3; 38.1 GiB ...": equal ones together.
+// Returns "41.2 GiB of 74.5 GiB on devices 0-3; 38.1 GiB ...", grouping devices with equal memory.
 std::string MemoryText(const Plan& plan, const CostModel& cost) {
   std::vector<std::pair<std::string, std::vector<int>>> groups;
   for (int rank = 0; rank < plan.prediction().peak_memory_bytes_size(); ++rank) {

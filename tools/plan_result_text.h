@@ -1,4 +1,4 @@
-// What a search found, for a terminal.
+// Search results as text for a terminal.
 #ifndef DPIPE_TOOLS_PLAN_RESULT_TEXT_H_
 #define DPIPE_TOOLS_PLAN_RESULT_TEXT_H_
 
@@ -10,12 +10,13 @@
 
 namespace dpipe::tools {
 
-// The chosen plan: its stages, predicted step, throughput, bubbles before and after filling, its
-// distance to the lower bound, memory of every device; then the candidates and why each lost, and
-// how long planning took.
+// Returns a report on the chosen plan: its stages, predicted step, throughput, bubbles before and
+// after filling, ratio to the lower bound, and every device's memory. The candidates follow, each
+// with the reason why it lost, and the planning time.
 std::string PlanResultText(const PlanResult& result, const CostModel& cost, Nanos planning_ns);
 
-// The strategies with what each is, the schedules and the partitioners that compositions may name.
+// Returns a list of the named strategies with a summary of each, and of the schedules and
+// partitioners that compositions may name.
 std::string ListText();
 
 }  // namespace dpipe::tools

@@ -28,8 +28,8 @@ absl::Status CheckLength(const TrainerOptions& options) {
                                                  FormatDuration(options.time_limit_ns), ")"));
 }
 
-// That nothing that the run writes is a part of what it reads, or lies in its model's folder, which
-// is replaced as a whole.
+// Checks that no output is inside the data that the run reads, and that the log and the cache are
+// not inside the model's folder, which is replaced as a whole.
 absl::Status CheckOutputsApart(const TrainerOptions& options) {
   const models::TrainingDataOptions& data = options.setup.data;
   const NamedPath read[] = {{"--data=", data.folder}, {"--evaluation.data=", data.held_out_folder}};
@@ -52,15 +52,16 @@ absl::Status CheckOutputsApart(const TrainerOptions& options) {
   return absl::OkStatus();
 }
 
-// Where the run writes; of its own folder, which all but the log lie in or beside.
+// Checks all outputs. Returns the location of the model's folder: all outputs but the log are in it
+// or beside it.
 absl::StatusOr<WritePlace> CheckOutputs(const TrainerOptions& options) {
   DPIPE_RETURN_IF_ERROR(CheckOutputsApart(options));
   DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options.out, options.setup.model_folder));
-  // Which an earlier run may have left: it is set aside even where this one keeps none.
+  // An earlier run may have left this folder; it is set aside even if this run keeps no best model.
   DPIPE_RETURN_IF_ERROR(CheckKeepsModel(options.best_out, options.setup.model_folder));
   DPIPE_RETURN_IF_ERROR(CheckWritable(options.out));
   if (!options.check_only) DPIPE_RETURN_IF_ERROR(MakeParentFolder(options.config_path));
-  // What is there already is written to, wherever it lies: /dev/null, say.
+  // Existing paths are written to as they are, for example /dev/null.
   std::error_code error;
   for (const std::string& path : {options.log_path, options.setup.cache_folder}) {
     if (path.empty() || std::filesystem::exists(path, error)) continue;
@@ -69,7 +70,7 @@ absl::StatusOr<WritePlace> CheckOutputs(const TrainerOptions& options) {
   return FindWritePlace(options.out);
 }
 
-// What held-out losses are of.
+// Returns a description of how held-out losses are measured.
 std::string MeasureText(models::TrainingSetup* setup, const TrainerOptions& options) {
   return absl::StrCat(Count(setup->held_out()->options().global_batch, "sample"),
                       " at the timesteps' quantiles ",

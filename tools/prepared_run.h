@@ -1,5 +1,5 @@
-// All that a training run does before its first step, once, for the run itself and for a check of
-// it: so whatever would refuse the run refuses the check, too.
+// The preparation of a training run up to its first step. Training and `--check` share it, so a
+// check fails whenever the run itself would.
 #ifndef DPIPE_TOOLS_PREPARED_RUN_H_
 #define DPIPE_TOOLS_PREPARED_RUN_H_
 
@@ -18,23 +18,23 @@
 
 namespace dpipe::tools {
 
-// Of several processes, the first's.
+// In a run of several processes, only process 0 has one.
 class PreparedRun {
  public:
-  // Puts the run together, with its session and the state that it goes on from, makes the
-  // evaluator, and sees whether outputs can be written and have room. `say` gets a few lines that
-  // stay; progress goes to standard error. Nothing of an earlier run is touched yet; with
+  // Creates the run with its session and, if it resumes, the state of its checkpoint. Creates the
+  // evaluator, and checks that outputs can be written and have room. `say` gets a few permanent
+  // lines; progress goes to standard error. Files of an earlier run are not changed; with
   // options.check_only no file is. `options` outlive this.
   static absl::StatusOr<std::unique_ptr<PreparedRun>> Create(
       const TrainerOptions& options, const std::function<void(const std::string&)>& say);
 
   TrainingRun& run() { return *run_; }
   const TrainingRun& run() const { return *run_; }
-  Evaluator* evaluator() { return evaluator_.get(); }  // null where nothing is held out
-  // Null where the best model is not kept.
+  Evaluator* evaluator() { return evaluator_.get(); }  // null if there are no held-out samples
+  // Null if the best model is not kept.
   BestModel* best() { return best_.has_value() ? &*best_ : nullptr; }
   const DiskNeeds& disk_needs() const { return disk_needs_; }
-  const WritePlace& place() const { return place_; }  // of the model's folder
+  const WritePlace& place() const { return place_; }  // location of the model's folder
 
  private:
   PreparedRun() = default;

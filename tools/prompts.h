@@ -1,4 +1,4 @@
-// Which prompts a command is asked to draw.
+// Prompts from a command's flags.
 #ifndef DPIPE_TOOLS_PROMPTS_H_
 #define DPIPE_TOOLS_PROMPTS_H_
 
@@ -9,14 +9,15 @@
 
 namespace dpipe::tools {
 
-// From `prompt`, several separated by '|', and from the lines of `file` (empty: none); blank ones
-// are left out, and the others cleaned as captions are (CaptionText); each `count` times, equal
-// ones in a row. InvalidArgument where none is left or count < 1; the file's errors are ReadFile's.
+// Returns the prompts in `prompt`, separated by '|', and in the lines of `file` (empty: no file),
+// each `count` times in a row. Cleans them as captions are (CaptionText) and skips blank ones.
+// Returns InvalidArgument if there is no prompt, if count < 1, or if there are more than 1,000,000
+// images. Errors of the file are ReadTextFile's.
 absl::StatusOr<std::vector<std::string>> CollectPrompts(const std::string& prompt,
                                                         const std::string& file, int count);
 
-// 16 captions of the built-in data set's kind that training draws from time to time: every shape
-// and every colour, then two objects in every relation.
+// Returns 16 captions in the style of the built-in data set, which training draws from time to
+// time: every shape and every colour, then two objects in every relation.
 const std::vector<std::string>& ExamplePrompts();
 
 }  // namespace dpipe::tools

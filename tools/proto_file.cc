@@ -10,7 +10,7 @@
 namespace dpipe::tools {
 namespace {
 
-constexpr int64_t kMaxBinaryBytes = int64_t{2} << 30;  // what a protobuf message can have
+constexpr int64_t kMaxBinaryBytes = int64_t{2} << 30;  // maximum size of a protobuf message
 
 bool IsText(const std::string& path) {
   return absl::EndsWith(path, ".textproto") || absl::EndsWith(path, ".pbtxt");
@@ -40,7 +40,7 @@ absl::Status CheckProtoPath(const std::string& path) {
 }
 
 absl::Status ReadProto(const std::string& path, google::protobuf::Message* message) {
-  // The names of pipes say nothing; what is piped is text.
+  // The name of a pipe has no extension; pipes carry text.
   if (IsText(path) || absl::StartsWith(path, "/dev/")) return ReadTextProto(path, message);
   DPIPE_RETURN_IF_ERROR(CheckProtoPath(path));
   DPIPE_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMaxBinaryBytes));

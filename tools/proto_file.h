@@ -1,11 +1,11 @@
-// Profiles, clusters, plans and traces as files; the name's ending says which form.
+// Reads and writes profiles, clusters, plans and traces. The file name's extension selects the
+// format:
 //
 //   .textproto, .pbtxt   text, as people write it
 //   .pb, .binpb          the wire format, several times smaller
 //
-// Texts are also read from pipes (/dev/stdin, or <(...) of a shell).
-//
-// Files appear complete or not at all.
+// Text can also be read from pipes (/dev/stdin, or <(...) of a shell). Files are written
+// atomically.
 #ifndef DPIPE_TOOLS_PROTO_FILE_H_
 #define DPIPE_TOOLS_PROTO_FILE_H_
 
@@ -20,25 +20,25 @@
 
 namespace dpipe::tools {
 
-// InvalidArgument, naming it, for another ending.
+// Returns InvalidArgument, naming `path`, if it has any other extension.
 absl::Status CheckProtoPath(const std::string& path);
 
-// NotFound; InvalidArgument naming file, line, column and field where a text is malformed, and the
-// file where a binary is.
+// Returns NotFound if there is no such file. Returns InvalidArgument if it is malformed, with file,
+// line, column and field for text, and with the file for binary.
 absl::Status ReadProto(const std::string& path, google::protobuf::Message* message);
-// Makes the folder if it is missing.
+// Creates the folder if it is missing.
 absl::Status WriteProto(const std::string& path, const google::protobuf::Message& message);
 
-// A cluster that ValidateCluster accepts; else its message with the file's name.
+// Reads a cluster. If ValidateCluster rejects it, returns its error, prefixed with the file's name.
 absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path);
 
-// A profile on a cluster. What is wrong with their values is said with the file's name.
+// Reads a profile and the cluster that it is used on. Errors in their values name the file.
 absl::StatusOr<CostModel> ReadCostModel(const std::string& profile_path,
                                         const std::string& cluster_path);
 
-// A plan that VerifyPlan accepts for this profile and cluster; else its message with the file's
-// name. `what_if`: also one that was made for others, if it would be right for these; it then
-// carries the fingerprints of these, and no prediction.
+// Reads a plan. If VerifyPlan rejects it for this profile and cluster, returns its error, prefixed
+// with the file's name. With `what_if`, also accepts a plan made for others if it is valid for
+// these; the plan then has the fingerprints of these, and no prediction.
 absl::StatusOr<Plan> ReadVerifiedPlan(const std::string& path, const CostModel& cost, bool what_if);
 
 absl::StatusOr<Trace> ReadTrace(const std::string& path);

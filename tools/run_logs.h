@@ -1,4 +1,4 @@
-// The logs that a run's options ask for.
+// Creates the logs that a run's options ask for.
 #ifndef DPIPE_TOOLS_RUN_LOGS_H_
 #define DPIPE_TOOLS_RUN_LOGS_H_
 
@@ -10,8 +10,9 @@
 
 namespace dpipe::tools {
 
-// Adds them: JSON lines, MLPerf's format, TensorBoard. Where a run goes on after `first_step`
-// steps, files are continued. `init_start_ms`: when the run began to be put together, since 1970.
+// Adds JSON lines, and MLPerf's format and TensorBoard if asked for, to `observers`. If
+// `first_step` > 0 the run resumes, and its files are continued. `init_start_ms` is the start of
+// the run's preparation, in milliseconds since 1970.
 absl::Status AddRunLogs(const TrainerOptions& options, int64_t first_step, int64_t init_start_ms,
                         TrainingObservers* observers);
 

@@ -1,4 +1,4 @@
-// The same little run, as MLPerf's log and as TensorBoard's events.
+// Tests the same small run in MLPerf's format and in TensorBoard's.
 #include <filesystem>
 #include <sstream>
 

@@ -1,5 +1,5 @@
-// The files by which a person or a scheduler tells a run something (see core/train/signal_files.h):
-// beside its checkpoints, or in the model's folder as long as that is not replaced.
+// Signal files, by which a person or a scheduler controls a run (see core/train/signal_files.h).
+// They are placed beside the checkpoints or in the model's folder, as long as that is not replaced.
 #ifndef DPIPE_TOOLS_RUN_SIGNALS_H_
 #define DPIPE_TOOLS_RUN_SIGNALS_H_
 
@@ -10,11 +10,11 @@
 
 namespace dpipe::tools {
 
-// Whether there is one of that name in either place; they are removed.
+// True if either place has a file of that name. Removes it.
 bool TakeRunSignal(const TrainerOptions& options, const char* name);
 
-// Removes all, which were for an earlier run, or came too late for this one; says so. Once the
-// checkpoints' folder belongs to this run, and at its end.
+// Removes all signal files and reports each to `say`: they were meant for an earlier run, or came
+// too late for this one. Call it once this run owns the checkpoints' folder, and at the end.
 void DropRunSignals(const TrainerOptions& options,
                     const std::function<void(const std::string& line)>& say);
 

@@ -1,5 +1,5 @@
-// Why a training run is to stop before its end: a signal, one to another of its processes, or the
-// file STOP.
+// The reason why a training run must stop early: a signal to this process or to another of the run,
+// or the file STOP.
 #ifndef DPIPE_TOOLS_RUN_STOP_H_
 #define DPIPE_TOOLS_RUN_STOP_H_
 
@@ -13,16 +13,17 @@
 
 namespace dpipe::tools {
 
-// Of the process that leads. Thread-safe.
+// Lives in the leading process. Thread-safe.
 class RunStop {
  public:
-  // From now on signals are caught; each wish is acknowledged on standard error. `others`: of
-  // several processes. Both outlive this.
+  // Catches signals from here on, and acknowledges each request on standard error. `others`
+  // receives requests from the other processes, or is null. Both arguments outlive this.
   RunStop(const TrainerOptions& options, const StopReceiver* others)
       : options_(options), others_(others) {}
 
   bool is_requested() { return !reason().empty(); }
-  // "SIGINT", "SIGTERM to rank 2 (pid 4711 on node1)", "the file STOP"; empty where there is none.
+  // Returns "SIGINT", "SIGTERM to rank 2 (pid 4711 on node1)" or "the file STOP", or "" if no stop
+  // was requested.
   std::string reason();
 
  private:

@@ -72,7 +72,7 @@ std::string OutPath() {
   return FLAGS_out.empty() ? OutputPath("out/samples.png") : UserPath(FLAGS_out);
 }
 
-// Before images are drawn that could not be written.
+// Checks the output path before drawing, so that no work is lost.
 absl::Status CheckOut() {
   const std::string path = OutPath();
   if (IsFolder(path)) {
@@ -96,7 +96,7 @@ absl::Status CheckFlags() {
   return CheckOut();
 }
 
-// CLIP reads no more tokens than its context has: says what it does not see.
+// Warns about prompts with more tokens than CLIP's context, which are cut.
 void WarnOfLongPrompts(const ClipTokenizer& tokenizer, const std::vector<std::string>& prompts) {
   const size_t most = tokenizer.max_length() - 2;  // without the start and end tokens
   std::set<std::string> seen;
@@ -114,7 +114,7 @@ int Columns(size_t num_images) {
   return static_cast<int>(std::ceil(std::sqrt(static_cast<double>(num_images))));
 }
 
-// The prompts, and --control once for each.
+// Returns the request for all prompts, with --control's picture for each.
 absl::StatusOr<models::DrawRequest> RequestOf(const models::TrainableModel& model,
                                               const std::vector<std::string>& prompts) {
   models::DrawRequest request;
@@ -140,7 +140,7 @@ absl::StatusOr<std::vector<Image>> DrawAll(const DrawnModel& drawn, models::Draw
   const auto owners = StartWorkers(shares);
   std::vector<DeviceWorker*> workers;
   for (const auto& worker : owners) workers.push_back(worker.get());
-  // Small enough that every worker has something to do.
+  // Small enough that every worker has work.
   const int num_images = static_cast<int>(request.prompts.size());
   request.options.batch =
       std::clamp((num_images + devices - 1) / devices, 1, request.options.batch);

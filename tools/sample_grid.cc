@@ -46,7 +46,7 @@ absl::Status CheckGrids(const models::TrainableModel& model, const TrainerOption
   }
   const std::string note = model.SamplerNote(options.draw);
   if (!note.empty()) say(absl::StrCat("Note:     sample images: ", note));
-  // Such a model draws what its data set shows.
+  // Such a model draws samples of its data set, not prompts.
   if (model.wants_conditions()) return absl::OkStatus();
   const absl::Status prompts = model.CheckDraw(options.sample_prompts, options.draw);
   if (prompts.ok()) return prompts;

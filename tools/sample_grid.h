@@ -1,4 +1,4 @@
-// Grids of samples that a run draws on the way, to be looked at.
+// Grids of sample images that a run draws during training.
 #ifndef DPIPE_TOOLS_SAMPLE_GRID_H_
 #define DPIPE_TOOLS_SAMPLE_GRID_H_
 
@@ -17,20 +17,20 @@
 
 namespace dpipe::tools {
 
-// What a grid of so many samples shows of a model that wants conditions: captions and conditions of
-// the loader's first samples, as many as a step has. `prompts` are then not used.
+// Returns the request for a grid. If the model wants conditions, `prompts` are ignored: the grid
+// uses captions and conditions of the first samples of the loader's first step, at most 16.
 absl::StatusOr<models::DrawRequest> GridRequest(const models::TrainableModel& model,
                                                 const std::vector<std::string>& prompts,
                                                 DataLoader* loader);
 
-// Checks, before anything is trained, that the model draws such grids, if the run is to have any.
-// InvalidArgument says which of the fields of `samples` is wrong with the model; a prompt that is
-// none of the user's only goes to `say`, as does the sampler's note.
+// Checks before training that the model can draw the grids that the run asks for. Returns
+// InvalidArgument with the wrong field of `samples`. If the wrong prompt is an example, not the
+// user's, only warns through `say`, which also gets the sampler's note.
 absl::Status CheckGrids(const models::TrainableModel& model, const TrainerOptions& options,
                         const std::function<void(const std::string& line)>& say);
 
-// Draws the request's prompts with these weights into FOLDER/step_000500.png, about as many in a
-// row as there are rows, and tells `observer`. Returns the path. Cancelled where `task` is stopped.
+// Draws the request's prompts with `weights` into FOLDER/step_000500.png, in a grid that is about
+// square, and reports it to `observer`. Returns the path. Returns Cancelled if `task` asks to stop.
 absl::StatusOr<std::string> DrawSampleGrid(const models::TrainableModel& model,
                                            const models::NamedTensors& weights,
                                            const models::DrawRequest& request,

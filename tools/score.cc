@@ -49,7 +49,7 @@ void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflu
 
 absl::Status CheckFlags() { return AsCommandLineError(ParseComputeDType(FLAGS_dtype).status()); }
 
-// Judges one model's images, and real ones, on the same captions.
+// Scores one model's images, and real ones, on the same captions.
 class Scorer {
  public:
   static absl::StatusOr<std::unique_ptr<Scorer>> Create(const models::StableDiffusion* model) {

@@ -1,4 +1,4 @@
-// Measures whether pictures drawn with a ControlNet follow their outlines, and shows some.
+// Measures how well pictures drawn with a ControlNet follow their outlines, and shows some.
 //   bazel run //tools:score_control -- --model=FOLDER
 #include <cstdio>
 #include <memory>
@@ -59,7 +59,7 @@ absl::Status CheckFlags() {
       absl::StrCat("--shown=", FLAGS_shown, " must be at most --count=", FLAGS_count));
 }
 
-// Draws the same scenes by several models and judges them.
+// Draws the same scenes with several models and scores them.
 class Judge {
  public:
   static absl::StatusOr<std::unique_ptr<Judge>> Create() {
@@ -78,7 +78,7 @@ class Judge {
     return judge;
   }
 
-  // By the folder's model of this kind.
+  // Scores the folder's model of this kind.
   absl::Status Add(const std::string& subject, const std::string& kind, bool with_captions) {
     models::LoadModelOptions loading;
     loading.kind = kind;
@@ -152,7 +152,7 @@ class Judge {
   }
 
   Judge() : progress_(report::StandardErrorProgress("score_control")) {}
-  // A row of the picture.
+  // Adds a row to the picture.
   void Show(const std::vector<Image>& images) {
     shown_.insert(shown_.end(), images.begin(), images.begin() + FLAGS_shown);
   }

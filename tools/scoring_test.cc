@@ -42,8 +42,8 @@ TEST(ScoringTest, TrueImagesScoreFullMarks) {
   }
 }
 
-// Each image is judged by the next one's caption: right by chance only, one of 8 colours and one of
-// 5 shapes.
+// Judges each image by the next one's caption, so it is right only by chance: 1 of 8 colours and 1
+// of 5 shapes.
 TEST(ScoringTest, OtherImagesScoreAtChance) {
   const auto prompts = DrawScorePrompts(5, 1, 400);
   auto images = Render(prompts);

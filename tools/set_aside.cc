@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a run writes beside its model; its checkpoints are not renamed as a whole, since this
-// process holds their folder.
+// Suffixes of everything that a run writes beside its model, except checkpoints. Those are not
+// renamed as a whole, because this process holds their folder.
 constexpr const char* kSuffixes[] = {"",
                                      ".log.jsonl",
                                      ".mllog",
@@ -39,7 +39,7 @@ std::vector<Renaming> RenamingsTo(const std::string& out, const std::string& log
   return all;
 }
 
-// Empty folders are not worth keeping, and /dev/null is no log.
+// Empty folders are not worth keeping, and special files such as /dev/null are not logs.
 bool HasContent(const std::string& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) return !fs::is_empty(path, error);
@@ -55,7 +55,7 @@ bool IsFree(const std::string& out, const std::vector<Renaming>& renamings,
   return !fs::exists(out + ending + kCheckpoints, error);
 }
 
-// Where their folder is on another file system they stay in it, under other names.
+// If `folder` is on another file system, checkpoints stay in their folder under other names.
 absl::Status SetCheckpointsAside(const std::string& folder, CheckpointFolder* checkpoints,
                                  RunAside* aside) {
   const auto moved = checkpoints->MoveAllTo(folder);
@@ -65,7 +65,7 @@ absl::Status SetCheckpointsAside(const std::string& folder, CheckpointFolder* ch
     return absl::OkStatus();
   }
   std::error_code error;
-  fs::remove(folder, error);  // which is empty
+  fs::remove(folder, error);  // it is empty
   DPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> renamed, checkpoints->SetAsideAfter(-1));
   aside->paths.insert(aside->paths.end(), renamed.begin(), renamed.end());
   return absl::OkStatus();
@@ -94,7 +94,7 @@ absl::StatusOr<RunAside> SetRunAside(const std::string& out, const std::string& 
     }
     aside.paths.push_back(renaming.to);
   }
-  // The last: as long as they are there, an unfinished run is not begun anew.
+  // Checkpoints move last: while they are there, a new run does not replace the unfinished one.
   DPIPE_RETURN_IF_ERROR(SetCheckpointsAside(aside.out + kCheckpoints, checkpoints, &aside));
   aside.bytes = BytesIn(aside.paths);
   return aside;

@@ -1,4 +1,4 @@
-// Where a run begins, what an earlier one has left there is kept under another name.
+// Keeps the files of an earlier run under another name when a new run starts in its place.
 #ifndef DPIPE_TOOLS_SET_ASIDE_H_
 #define DPIPE_TOOLS_SET_ASIDE_H_
 
@@ -12,32 +12,32 @@
 namespace dpipe::tools {
 
 struct RunAside {
-  std::string out;  // the --out that it is the run of now; meaningless where there was none
-  std::vector<std::string> paths;  // all that it consists of; empty where there was none
+  std::string out;  // the --out that it has been renamed to; meaningless if there was no run
+  std::vector<std::string> paths;  // all its files and folders; empty if there was no run
   int64_t bytes = 0;
-  bool has_checkpoints = false;  // so that it can go on
+  bool has_checkpoints = false;  // the run can be resumed
 };
 
-// Renames what belongs to the run whose model is in `out` so that it is the run of `out`.aside, or
-// .aside2 and so on where that is taken: the model, the checkpoints, and OUT.log.jsonl and whatever
-// else lies beside it. A log that lies elsewhere gets the same ending. What is known of
-// the data (OUT.quarantine) stays. Nothing is removed or written over.
+// Renames the files of the run whose model is in `out`, so that it becomes the run of `out`.aside,
+// or of .aside2, .aside3, ... if that name is taken: the model, the checkpoints, OUT.log.jsonl and
+// all other files beside the model. A log elsewhere gets the same suffix. Facts about the data
+// (OUT.quarantine) stay. Nothing is removed or overwritten.
 absl::StatusOr<RunAside> SetRunAside(const std::string& out, const std::string& log_path,
                                      CheckpointFolder* checkpoints);
 
-// Every place that a run with its model in `out` writes to, and SetRunAside may rename, whether it
-// is there or not: the model's folder, the checkpoints', and what lies beside them.
+// Returns every path that a run with its model in `out` writes to and that SetRunAside may rename,
+// existing or not: the model's folder, the checkpoints' folder, and the paths beside them.
 std::vector<std::string> PlacesOfRun(const std::string& out, const std::string& log_path);
 
-// What SetRunAside would rename, by the names that it has now; empty where there is no run.
+// Returns the current paths that SetRunAside would rename; empty if there is no run.
 absl::StatusOr<std::vector<std::string>> PathsOfRun(const std::string& out,
                                                     const std::string& log_path,
                                                     const CheckpointFolder& checkpoints);
 
-// For a person: where it is, how to go on with it, and how to delete it.
+// Returns a message about its new location, and the commands to resume and to delete it.
 std::string DescribeAside(const std::string& out, const RunAside& aside);
 
-// Of these files and all in these folders.
+// Returns the total size of these files and of all files in these folders.
 int64_t BytesIn(const std::vector<std::string>& paths);
 
 }  // namespace dpipe::tools

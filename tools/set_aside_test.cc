@@ -32,7 +32,7 @@ class SetAsideTest : public ::testing::Test {
     fs::create_directories(fs::path(path).parent_path());
     ASSERT_TRUE(WriteFileAtomically(path, text).ok());
   }
-  // As a run would leave it.
+  // Writes the files that a run would leave.
   void LeaveRun(const std::string& text) {
     Write(out_ + "/training.json", text);
     Write(log_, text);
@@ -68,7 +68,7 @@ TEST_F(SetAsideTest, WhatWouldBeSetAsideIsKnownBefore) {
   EXPECT_TRUE(fs::exists(out_));
 }
 
-// With the same names, so that it is a run like any other.
+// The renamed files keep the run's naming scheme, so that it is a run like any other.
 TEST_F(SetAsideTest, ARunGoesAsideAsAWhole) {
   LeaveRun("first");
   const RunAside aside = SetAside();
@@ -98,7 +98,7 @@ TEST_F(SetAsideTest, TheNextOneDoesNotTakeItsPlace) {
   SetAside();
   LeaveRun("second");
   EXPECT_EQ(SetAside().out, out_ + ".aside2");
-  // Also where there is a part of one only.
+  // A name counts as taken if any file of a run has it.
   Write(out_ + ".aside3.log.jsonl", "a part");
   LeaveRun("third");
   EXPECT_EQ(SetAside().out, out_ + ".aside4");

@@ -39,7 +39,7 @@ std::vector<std::string> StagesByRank(const Plan& plan, int num_ranks) {
   return texts;
 }
 
-// What a link of the critical path is counted as.
+// Returns the kind of work that an event on the critical path counts as.
 std::string WorkName(const Plan& plan, const Instruction& instruction) {
   switch (instruction.kind()) {
     case Instruction::FORWARD:
@@ -70,7 +70,7 @@ std::string WorkName(const Plan& plan, const Instruction& instruction) {
   }
 }
 
-// Messages of one link, or of all that share an interface.
+// Messages of one link, or of all links that share an interface.
 struct Traffic {
   int64_t bytes = 0;
   Nanos busy_ns = 0;
@@ -85,7 +85,7 @@ struct Traffic {
 
 using NamedTraffic = std::pair<std::string, Traffic>;
 
-// Those with equal numbers are one row.
+// Appends the `most` busiest; items with equal numbers share a row.
 void AppendBusiest(std::vector<NamedTraffic> all, int most, double steps, double step_ns,
                    Table* table) {
   std::stable_sort(all.begin(), all.end(), [](const NamedTraffic& a, const NamedTraffic& b) {
@@ -234,7 +234,7 @@ std::string TrafficTable(const TraceIndex& index, const CostModel& cost, int mos
   const report::StepWindow window = index.SteadySteps();
   if (window.num_steps == 0) return "";
   std::map<std::pair<int, int>, Traffic> links;
-  std::map<std::pair<int, bool>, Traffic> interfaces;  // the bool: into the node
+  std::map<std::pair<int, bool>, Traffic> interfaces;  // the bool is true for traffic into the node
   std::map<int, Traffic> collectives;
   for (const TraceIndex::Event& item : index.events()) {
     if (!InWindow(*item.event, window)) continue;

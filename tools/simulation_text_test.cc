@@ -12,7 +12,7 @@ namespace {
 using report::TraceIndex;
 using ::testing::HasSubstr;
 
-// An event and its instruction, behind those of its rank.
+// Appends an event and its instruction to those of its rank.
 TraceEvent* Add(int rank, TraceEvent::Stream stream, Instruction::Kind kind, int start_ms,
                 int end_ms, Trace* trace) {
   while (trace->plan().devices_size() <= rank) {
@@ -34,7 +34,8 @@ Instruction* LastOf(int rank, Trace* trace) {
   return program->mutable_instructions(program->instructions_size() - 1);
 }
 
-// One step of 10 ms: rank 0 computes 3 ms and sends for 2; rank 1 computes 4 ms, and steps for 1.
+// One step of 10 ms: rank 0 computes for 3 ms and sends for 2 ms; rank 1 computes for 4 ms and its
+// optimizer steps for 1 ms.
 class SimulationTextTest : public ::testing::Test {
  protected:
   SimulationTextTest() : cost_(*CostModel::Create(UniformProfile(), TwoNodes())) {
@@ -97,8 +98,8 @@ TEST_F(SimulationTextTest, EqualDevicesAreOneRow) {
 
 TEST_F(SimulationTextTest, TheCriticalPathIsSummedByWorkAndDevice) {
   EXPECT_EQ(CriticalPathTable(*TraceIndex::Create(trace_), 8), "");
-  // Rank 0's forward pass, the message as received, rank 1's passes; 1 ms of waiting before the
-  // last.
+  // Rank 0's forward pass, the message at the receiver, and rank 1's passes, with 1 ms of waiting
+  // before the last.
   for (int event : {0, 2, 3, 4}) trace_.add_critical_path()->set_event(event);
   trace_.mutable_critical_path(3)->set_wait_ns(kNanosPerMilli);
   const TraceIndex index = *TraceIndex::Create(trace_);

@@ -18,7 +18,7 @@ StopSender::StopSender(ProcessGroup* processes) : processes_(processes) {
     while (!ending_ && request_.signal() == nullptr) absl::SleepFor(kTick);
     if (request_.signal() == nullptr) return;
     StoreClient& store = processes_->store();
-    // Where the store is gone the job has failed, which shows elsewhere.
+    // If the store is gone, the job has failed, and other code reports that.
     store
         .SendNote(0, kNote,
                   absl::StrCat(request_.signal(), " to ", store.NameOf(processes_->process())))
@@ -35,7 +35,7 @@ StopReceiver::StopReceiver(ProcessGroup* processes) : processes_(processes) {
   processes_->store().OnNote(kNote, [this](const std::string& wish) {
     absl::MutexLock lock(&mutex_);
     wish_ = wish;
-    // A launcher signals all processes; once is enough.
+    // A launcher signals all processes; one acknowledgment is enough.
     if (!SignalWasNoted()) std::fprintf(stderr, "%s: %s\n", wish.c_str(), kStopAcknowledgment);
   });
 }

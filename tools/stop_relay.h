@@ -1,5 +1,5 @@
-// In a run of several processes the first decides when to stop. A wish to stop may come to any of
-// them: schedulers signal whom they like.
+// Relays requests to stop. Process 0 of a run decides when to stop, but schedulers may send the
+// signal to any process.
 #ifndef DPIPE_TOOLS_STOP_RELAY_H_
 #define DPIPE_TOOLS_STOP_RELAY_H_
 
@@ -14,8 +14,8 @@
 
 namespace dpipe::tools {
 
-// Of a process that follows: the first signal to stop that it gets is told to the first process,
-// and does nothing else. `processes` outlives this.
+// In a follower process, forwards the first stop signal to process 0, and ignores it otherwise.
+// `processes` outlives this.
 class StopSender {
  public:
   explicit StopSender(ProcessGroup* processes);
@@ -30,7 +30,8 @@ class StopSender {
   std::thread thread_;
 };
 
-// Of the first process: acknowledges the wish on standard error. `processes` outlives this.
+// In process 0, receives the request and acknowledges it on standard error. `processes` outlives
+// this.
 class StopReceiver {
  public:
   explicit StopReceiver(ProcessGroup* processes);
@@ -38,7 +39,7 @@ class StopReceiver {
   StopReceiver(const StopReceiver&) = delete;
   StopReceiver& operator=(const StopReceiver&) = delete;
 
-  // "SIGTERM to rank 2 (pid 4711 on node1)"; empty where there is no such wish.
+  // Returns "SIGTERM to rank 2 (pid 4711 on node1)", or "" if there is no request.
   std::string wish() const;
 
  private:

@@ -22,7 +22,7 @@ absl::StatusOr<std::unique_ptr<TensorBoardLog>> TensorBoardLog::Create(const std
 }
 
 void TensorBoardLog::OnStart(const RunStart& start) {
-  // Indented by four: code, in Markdown.
+  // Markdown treats text indented by four spaces as code.
   writer_->Text(start.first_step, "config",
                 absl::StrCat("    ", absl::StrReplaceAll(start.config, {{"\n", "\n    "}})));
 }

@@ -1,4 +1,4 @@
-// A training run as TensorBoard shows it.
+// Logs a training run for TensorBoard.
 #ifndef DPIPE_TOOLS_TENSORBOARD_LOG_H_
 #define DPIPE_TOOLS_TENSORBOARD_LOG_H_
 
@@ -11,12 +11,15 @@
 
 namespace dpipe::tools {
 
-// Scalars train/loss, train/mean_loss, train/lr, train/images_per_second, train/epoch of each step;
-// eval_average/mean and eval_average/q0.05, ... (or eval_trained) of each evaluation; the picture
-// "samples" of each grid; the text "config" at the start.
+// Writes
+// - per step, the scalars train/loss, train/mean_loss, train/lr, train/images_per_second,
+// train/epoch;
+// - per evaluation, eval_average/mean and eval_average/q0.05, ... (or eval_trained);
+// - per grid, the picture "samples";
+// - at the start, the text "config".
 class TensorBoardLog : public TrainingObserver {
  public:
-  // `first_step`: steps done before, where a run goes on.
+  // `first_step`: the number of steps done before, if the run resumes.
   static absl::StatusOr<std::unique_ptr<TensorBoardLog>> Create(const std::string& folder,
                                                                 int64_t first_step);
 
@@ -33,7 +36,7 @@ class TensorBoardLog : public TrainingObserver {
       : writer_(std::move(writer)) {}
 
   const std::unique_ptr<report::tensorboard::EventWriter> writer_;
-  absl::Status status_;  // of what was not even tried to be written, until Flush returns it
+  absl::Status status_;  // of pictures that could not be encoded, until Flush returns it
 };
 
 }  // namespace dpipe::tools

@@ -80,7 +80,7 @@ absl::StatusOr<Trace> SimulatePlan(const std::string& path, const CostModel& cos
   return ToTrace(simulation, plan);
 }
 
-// One that can be drawn; else why not, with the file's name.
+// Reads a trace that can be drawn. Other errors name the file.
 absl::StatusOr<Trace> ReadDrawable(const std::string& path) {
   DPIPE_ASSIGN_OR_RETURN(const Trace trace, ReadTrace(path));
   const absl::Status status = report::TraceIndex::Create(trace).status();
@@ -88,7 +88,7 @@ absl::StatusOr<Trace> ReadDrawable(const std::string& path) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
 }
 
-// The one named by --trace or --plan, then those to compare it with.
+// Returns the trace of --trace or --plan, followed by those to compare with.
 absl::StatusOr<std::vector<Trace>> Inputs() {
   std::vector<std::string> paths = absl::StrSplit(FLAGS_compare, ',', absl::SkipWhitespace());
   paths.insert(paths.begin(), FLAGS_trace.empty() ? FLAGS_plan : FLAGS_trace);

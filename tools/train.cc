@@ -1,4 +1,4 @@
-// Trains a diffusion model by a pipeline strategy and leaves it in diffusers layout.
+// Trains a diffusion model by a pipeline strategy and writes it in diffusers layout.
 //   bazel run //tools:train -- --minutes=10
 #include <algorithm>
 #include <csignal>
@@ -51,17 +51,18 @@ constexpr char kUsage[] =
 
 void Say(const std::string& line) { std::printf("%s\n", line.c_str()), std::fflush(stdout); }
 
-// Of a run that was stopped; what comes last stays in sight, but this is what is needed first.
+// Says how to resume a run that was stopped. Comes before the summary because it matters more,
+// although the last lines stay in sight.
 void SayHowToGoOn(const TrainerOptions& options, const TrainerResult& result) {
   if (result.stopped_by.empty()) return;
   Say(absl::StrCat("Stopped by ", result.stopped_by, " at step ", result.steps, " of ",
                    result.num_steps, "."));
-  const bool resumes = options.checkpoints.resume == "auto";  // already by its flags
+  const bool resumes = options.checkpoints.resume == "auto";  // its flags already resume it
   Say(absl::StrCat("Go on:    ", options.command, resumes ? "" : " --resume=auto"));
 }
 
-// As shells have it of a program that a signal ends; 0 where all is done, or where the run was to
-// end so.
+// Returns the exit code that shells give a program ended by a signal; 0 if the run was not ended by
+// one.
 int ExitCodeOf(const TrainerResult& result) {
   const int signal = SignalNamed(result.stopped_by);
   return signal == 0 ? 0 : 128 + signal;
@@ -69,7 +70,7 @@ int ExitCodeOf(const TrainerResult& result) {
 
 void SayWhatHappened(const TrainerOptions& options, const TrainerResult& result) {
   const double seconds = static_cast<double>(result.training_ns) / kNanosPerSecond;
-  // Of a run that went on, what this process did.
+  // Counts only the work of this process, if the run was resumed.
   const int64_t steps = result.steps - result.first_step;
   const int64_t images = result.images * steps / std::max<int64_t>(1, result.steps);
   Say(absl::StrFormat("\nTrained %s, %s, in %s: %.1f img/s, loss %.4f", Count(steps, "step"),
@@ -88,7 +89,7 @@ void SayWhatHappened(const TrainerOptions& options, const TrainerResult& result)
   Say(absl::StrCat("Log:      ", options.log_path));
 }
 
-// What the folder that was written can be used for, by its kind.
+// Returns commands that use the written folder, by the kind of model.
 std::vector<std::string> NextCommands(const TrainConfig& config, const TrainerOptions& options) {
   const auto index = models::ReadModelIndex(options.out);
   if (!index.ok()) return {};
@@ -113,7 +114,7 @@ void SayWhatIsNext(const TrainConfig& config, const TrainerOptions& options) {
   }
 }
 
-// Of a run of several processes, this one's part; the first one says what happens. The exit code.
+// Trains as one process of a run; only process 0 prints messages. Returns the exit code.
 absl::StatusOr<int> TrainAs(const TrainCommand& command, const std::vector<std::string>& arguments,
                             ProcessGroup* processes) {
   const TrainConfig& config = command.config;
@@ -122,7 +123,7 @@ absl::StatusOr<int> TrainAs(const TrainCommand& command, const std::vector<std::
     if (leads) Say(line);
   };
   TrainerOptions options;
-  // Whoever comes first makes the built-in data set.
+  // The first process on each host generates the built-in data set.
   const auto find = [&]() -> absl::Status {
     DPIPE_ASSIGN_OR_RETURN(options, OptionsOf(config, say));
     return absl::OkStatus();
@@ -149,7 +150,7 @@ absl::StatusOr<int> TrainAs(const TrainCommand& command, const std::vector<std::
   return ExitCodeOf(result);
 }
 
-// An error of one process is all processes' end. The exit code.
+// Trains alone or with others; an error in one process ends all. Returns the exit code.
 absl::StatusOr<int> TrainTogether(const TrainCommand& command,
                                   const std::vector<std::string>& arguments) {
   DPIPE_ASSIGN_OR_RETURN(const auto processes, JoinProcesses(command.config));
@@ -160,7 +161,7 @@ absl::StatusOr<int> TrainTogether(const TrainCommand& command,
   return exit_code;
 }
 
-// The exit code.
+// Returns the exit code.
 absl::StatusOr<int> Main(const std::vector<std::string>& arguments) {
   DPIPE_ASSIGN_OR_RETURN(const TrainCommand command, ParseTrainCommand(arguments));
   if (command.help) {
@@ -183,7 +184,7 @@ absl::StatusOr<int> Main(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   dpipe::KeepStandardDescriptors();
   dpipe::EndWhenOutOfMemory("train");
-  // Whoever reads what this says may go (`| head`): training goes on, and so do its logs.
+  // If the reader of standard output exits (`| head`), training and its logs continue.
   std::signal(SIGPIPE, SIG_IGN);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const absl::StatusOr<int> exit_code = dpipe::tools::Main(arguments);

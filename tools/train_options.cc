@@ -27,10 +27,11 @@ absl::Status ReadConfigFile(const std::string& path, TrainConfig* config) {
   return AsCommandLineError(MergeConfigText(text, path, config));
 }
 
-// Ten years; what does not end before has no limit.
+// Ten years. A longer run should have no limit.
 constexpr double kMaxMinutes = 10.0 * 365 * 24 * 60;
 
-// "optimizer.lr" of the first number that is NaN or infinite; empty where all are finite.
+// Returns the path, such as "optimizer.lr", of the first number that is NaN or infinite; empty if
+// all are finite.
 std::string FieldNotFinite(const google::protobuf::Message& message) {
   using google::protobuf::FieldDescriptor;
   const google::protobuf::Reflection& reflection = *message.GetReflection();
@@ -51,7 +52,7 @@ std::string FieldNotFinite(const google::protobuf::Message& message) {
   return "";
 }
 
-// Checkpoints have all that a run goes on from, so what they have not is not trained by.
+// Refuses strategies that keep state between steps that checkpoints do not contain.
 absl::StatusOr<Strategy> ResumableStrategy(const std::string& spec) {
   auto found = FindStrategy(spec);
   DPIPE_RETURN_IF_ERROR(AsCommandLineError(found.status()));
@@ -63,8 +64,8 @@ absl::StatusOr<Strategy> ResumableStrategy(const std::string& spec) {
                                        "runs them"));
 }
 
-// Where weights lag behind no stage knows the norm of all gradients [algorithms.md §8], so they are
-// not clipped: refused where that was asked for, and said where it is only the default.
+// If weights lag behind, no stage knows the norm of all gradients [algorithms.md §8], so they are
+// not clipped. Refuses clipping that was asked for; only warns if it is the default.
 absl::StatusOr<double> MaxGradNorm(const TrainConfig& config, const Strategy& strategy,
                                    const std::function<void(const std::string&)>& say) {
   const double norm = config.optimizer().max_grad_norm();
@@ -152,7 +153,7 @@ absl::StatusOr<models::TrainingDataOptions> DataOptions(
   return options;
 }
 
-// What "auto" means for a built-in model is what its name is for: to train one from scratch.
+// For a built-in model, "auto" means random weights, because its purpose is training from scratch.
 models::TrainingSetupOptions::Weights WeightsOf(const ModelConfig& model) {
   using Weights = models::TrainingSetupOptions::Weights;
   if (model.init() == "checkpoint") return Weights::kFolder;
@@ -224,7 +225,7 @@ absl::Status SetOutputs(const OutputConfig& config, TrainerOptions* options) {
   while (options->out.size() > 1 && options->out.back() == '/') options->out.pop_back();
   options->save_every = config.save_every();
   DPIPE_ASSIGN_OR_RETURN(options->format, models::ParseStoredFormat(config.store()));
-  // Beside the model's folder, which is replaced as a whole each time it is saved.
+  // Beside the model's folder, not in it, because each save replaces that folder as a whole.
   options->best_out = options->out + ".best";
   options->sample_folder = options->out + ".samples";
   options->log_path = config.log().empty() ? options->out + ".log.jsonl" : UserPath(config.log());
@@ -253,7 +254,7 @@ void SetCheckpoints(const CheckpointConfig& config, TrainerOptions* options) {
   checkpoints.defaults = ConfigValues(TrainConfig());
 }
 
-// The processes themselves are the caller's to set.
+// The caller sets the processes themselves.
 void SetJob(const JobConfig& config, TrainerOptions* options) {
   options->setup.deadline = absl::Seconds(config.deadline());
 }

@@ -1,4 +1,4 @@
-// From a TrainConfig to what the trainer does.
+// Converts a TrainConfig into the trainer's options.
 #ifndef DPIPE_TOOLS_TRAIN_OPTIONS_H_
 #define DPIPE_TOOLS_TRAIN_OPTIONS_H_
 
@@ -15,20 +15,20 @@ namespace dpipe::tools {
 struct TrainCommand {
   TrainConfig config;
   bool help = false;          // --help
-  bool print_config = false;  // --print_config: says the whole config and ends
-  bool check = false;         // --check: does what a run does before its first step, and ends
+  bool print_config = false;  // --print_config: prints the whole config and exits
+  bool check = false;         // --check: does everything before the first step, and exits
 };
 
-// A command line without the program's name. --config=FILE is read first, wherever it is; flags
-// then overwrite its fields, in order. Errors end the program with 2; see MergeConfigText and
-// ApplyConfigFlag.
+// Parses a command line without the program's name. Reads --config=FILE first, wherever it is;
+// flags then overwrite its fields, in order. For errors, with which the program exits with 2, see
+// MergeConfigText and ApplyConfigFlag.
 absl::StatusOr<TrainCommand> ParseTrainCommand(const std::vector<std::string>& arguments);
 
-// Everything that can be said about the config's values without looking at the model or the data.
+// Checks everything about the config's values that needs neither the model nor the data.
 absl::Status CheckTrainConfig(const TrainConfig& config);
 
-// Finds model and data, makes the built-in data set if that is asked for (`say` is told), and
-// resolves names. The config has passed CheckTrainConfig.
+// Finds the model and the data, generates the built-in data set if that is asked for (and says so),
+// and resolves names. The config must have passed CheckTrainConfig.
 absl::StatusOr<TrainerOptions> OptionsOf(const TrainConfig& config,
                                          const std::function<void(const std::string&)>& say);
 

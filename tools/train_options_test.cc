@@ -39,7 +39,7 @@ TEST(TrainOptionsTest, EveryExampleConfigParses) {
     const auto config = Parse({"--config=" + entry.path().string()});
     EXPECT_TRUE(config.ok()) << config.status();
     EXPECT_THAT(ConfigDifferences(*config), Not(IsEmpty())) << entry.path();
-    // Not of the built-in data: it would be made.
+    // Not the built-in data, which would be generated.
     auto with_data = Parse({"--config=" + entry.path().string(), "--data=/pictures"});
     const auto options = OptionsOf(*with_data, Silent);
     EXPECT_TRUE(options.ok()) << entry.path() << ": " << options.status();
@@ -152,10 +152,10 @@ TEST(TrainOptionsTest, WeightsAreAFoldersOwnAndABuiltInModelsRandom) {
   EXPECT_EQ(weights({"--model.lora_rank=4"}), Weights::kFolderIfAny);
 }
 
-// As shells leave them in --flag=~/x, and as a file has them.
+// Shells leave ~ unexpanded in --flag=~/x, and files contain it.
 TEST(TrainOptionsTest, HomeFoldersAreExpandedInEveryPath) {
   ASSERT_EQ(setenv("HOME", "/home/me", 1), 0);
-  // The last is expanded where processes join (train_processes.cc).
+  // job.secret_file is expanded when processes join (train_processes.cc).
   const std::set<std::string> others = {
       "data.caption_column", "data.file_column", "data.default_caption", "job.master", "model.kind",
       "samples.prompts",     "strategy",         "job.secret_file"};
@@ -220,7 +220,7 @@ TEST(TrainOptionsTest, OtherStrategiesClip) {
   EXPECT_EQ(said, "");
 }
 
-// A run that is killed and resumed would not be what an undisturbed one is.
+// A run that is killed and resumed would differ from an undisturbed one.
 TEST(TrainOptionsTest, StrategiesWhoseStateNoCheckpointHasAreRefused) {
   const auto refusal = [](const std::string& strategy) {
     return ErrorOf({"--strategy=" + strategy, "--data=/pictures"});

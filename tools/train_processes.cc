@@ -10,7 +10,7 @@
 namespace dpipe::tools {
 namespace {
 
-// "process 1 of 2 by torchrun's environment".
+// Returns text such as "process 1 of 2 by torchrun's environment".
 std::string Describe(const JobAddress& job) {
   return absl::StrCat("process ", job.process, " of ", job.num_processes, " by ", job.source);
 }

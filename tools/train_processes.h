@@ -1,4 +1,4 @@
-// The processes of a training run: started here, or found.
+// Starts the processes of a training run, or joins those started by a launcher.
 #ifndef DPIPE_TOOLS_TRAIN_PROCESSES_H_
 #define DPIPE_TOOLS_TRAIN_PROCESSES_H_
 
@@ -14,17 +14,17 @@
 
 namespace dpipe::tools {
 
-// Where --nproc asks for processes: starts this program as often, with `arguments`, and gives the
-// exit code once all have ended. None where this process is to train itself. To be called before
+// If --nproc asks for processes, starts that many of this program with `arguments`, and returns the
+// exit code once all have ended. Returns nullopt if this process is to train itself. Call it before
 // there are threads.
 absl::StatusOr<std::optional<int>> RunProcesses(const TrainConfig& config,
                                                 const std::vector<std::string>& arguments);
 
-// Joins the processes that train with this one; null where it trains alone.
+// Joins the processes that train with this one. Returns null if this one trains alone.
 absl::StatusOr<std::unique_ptr<ProcessGroup>> JoinProcesses(const TrainConfig& config);
 
-// What this process is, by flags or by what the environment says; none where it trains alone. An
-// InvalidArgument where the two do not go together.
+// Returns this process's place in its job, from flags or the environment, or nullopt if it trains
+// alone. Returns InvalidArgument if flags and environment contradict each other.
 absl::StatusOr<std::optional<JobAddress>> FindJob(const JobConfig& config,
                                                   const Environment& environment);
 

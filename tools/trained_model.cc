@@ -78,7 +78,7 @@ absl::Status CheckWritable(const std::string& folder) {
 absl::Status CheckKeepsModel(const std::string& folder, const std::string& model_folder) {
   std::error_code error;
   fs::path at = fs::canonical(model_folder, error);
-  while (!error) {  // where one of them is not there yet, they are not the same
+  while (!error) {  // paths that do not exist yet are not equivalent
     if (fs::equivalent(at, folder, error)) {
       return absl::InvalidArgumentError(
           absl::StrCat("will not save to ", folder, ", which would replace ", model_folder,
@@ -96,13 +96,13 @@ absl::Status SaveTrainedModel(const models::TrainableModel& model,
   DPIPE_RETURN_IF_ERROR(CheckWritable(folder));
   const std::string staged = folder + ".partial";
   std::error_code error;
-  fs::remove_all(staged, error);  // of a run that was killed
+  fs::remove_all(staged, error);  // left over by a run that was killed
   absl::Status status = MakeParentFolder(staged);
   if (status.ok()) status = MakeOwnFolder(staged);
   if (status.ok()) status = model.Save(staged, parameters, format);
   if (status.ok()) status = WriteFileAtomically(staged + "/" + kRecordFile, RecordJson(record));
   if (status.ok()) status = ReplaceFolder(staged, folder);
-  // Half a model is of no use, and takes room on a full disk.
+  // Half a model is useless, and takes room on a full disk.
   if (!status.ok()) fs::remove_all(staged, error);
   return status;
 }

@@ -1,4 +1,4 @@
-// The folder that training writes, in diffusers layout, and sampling reads.
+// Model folders in diffusers layout, written by training and read by sampling.
 #ifndef DPIPE_TOOLS_TRAINED_MODEL_H_
 #define DPIPE_TOOLS_TRAINED_MODEL_H_
 
@@ -13,8 +13,8 @@
 
 namespace dpipe::tools {
 
-// How a model was trained: kept beside it as training.json, which also tells folders that may be
-// written over from a user's own.
+// The record of how a model was trained, stored beside it as training.json. The file also marks the
+// folder as made by training, so that it may be overwritten; a user's own folder has none.
 struct TrainingRecord {
   int64_t steps = 0;
   int64_t images = 0;
@@ -23,36 +23,36 @@ struct TrainingRecord {
   std::string strategy;
   std::string data_folder;
   std::string command;
-  double held_out_loss = 0;      // of these weights, where there is a measure
-  std::string held_out_measure;  // what it is the loss of, in words; empty: it was not kept for it
+  double held_out_loss = 0;      // of these weights, if there is a measure
+  std::string held_out_measure;  // how the loss is measured, in words; empty: not a best model
 };
 
-// Steps and what is known of the held-out loss. NotFound where the folder has no record,
-// InvalidArgument, naming the file, where that is damaged.
+// Reads the steps, and the held-out loss if there is one. Returns NotFound if the folder has no
+// record, and InvalidArgument, naming the file, if the record is damaged.
 absl::StatusOr<TrainingRecord> ReadTrainingRecord(const std::string& folder);
 
-// That `folder` may be written: it is not there yet, empty, or a run before made it.
-// FailedPrecondition for others: nothing of a user's is removed.
+// Checks that `folder` may be written: it does not exist, is empty, or was made by training.
+// Returns FailedPrecondition otherwise, because a user's files are never removed.
 absl::Status CheckWritable(const std::string& folder);
 
-// That what is saved to `folder` does not replace the model in `model_folder`, which is read from
-// while it is trained: neither is it that folder nor has it that folder inside, by whatever names.
-// InvalidArgument with both.
+// Checks that saving to `folder` does not replace the model in `model_folder`, which training reads
+// from. Returns InvalidArgument, naming both, if `folder` is `model_folder` or contains it, under
+// any name.
 absl::Status CheckKeepsModel(const std::string& folder, const std::string& model_folder);
 
-// Writes the model next to `folder` and gives it that name when it is complete: a reader never sees
-// half a model. The folder is checked as above.
+// Writes the model beside `folder` and renames it when it is complete, so that readers never see
+// half a model. Returns CheckWritable's error if `folder` must not be written.
 absl::Status SaveTrainedModel(const models::TrainableModel& model,
                               const models::NamedTensors& parameters, models::StoredFormat format,
                               const TrainingRecord& record, const std::string& folder);
 
-// The folder to draw with: `model` as FindModelFolder understands it; empty: `trained` if there is
-// such a folder, else the built-in model.
+// Returns the folder to draw with: `model`, resolved by FindModelFolder; if `model` is empty,
+// `trained` if that folder exists, and otherwise the built-in model.
 absl::StatusOr<std::string> FolderToDrawWith(const std::string& model, const std::string& trained);
 
-// Loads the Stable Diffusion in FolderToDrawWith. InvalidArgument if its model_index.json says that
-// it is something else; of one with a ControlNet the ControlNet is left out. `say` gets the model's
-// notes. NotFound, with the command that trains one, if it has no U-Net weights.
+// Loads the Stable Diffusion model in FolderToDrawWith, without its ControlNet if it has one, and
+// passes the model's notes to `say`. Returns InvalidArgument if its model_index.json names another
+// class. Returns NotFound, with a command that trains one, if it has no U-Net weights.
 absl::StatusOr<std::unique_ptr<models::StableDiffusion>> LoadTrainedModel(
     const std::string& model, const std::string& trained,
     const std::function<void(const std::string&)>& say,

@@ -43,7 +43,7 @@ class TrainedModelTest : public ::testing::Test {
 };
 
 TEST_F(TrainedModelTest, IsReadBackWithTheSameWeights) {
-  for (uint64_t seed : {1, 2}) {  // the second is written over the first
+  for (uint64_t seed : {1, 2}) {  // the second overwrites the first
     const auto unet = RandomUNet(seed);
     ASSERT_TRUE(Save(unet, 10 * seed).ok());
     EXPECT_FALSE(fs::exists(folder_ + ".partial"));
@@ -111,7 +111,7 @@ TEST_F(TrainedModelTest, TheModelThatIsTrainedIsNotReplaced) {
   EXPECT_TRUE(CheckKeepsModel(inside, folder_).ok()) << "it would replace nothing of the model";
 }
 
-// Whose eight input channels, say, are not what a trained model of ours has them for.
+// InstructPix2Pix is refused: its eight input channels have another meaning than a model's here.
 TEST_F(TrainedModelTest, OtherClassesAreNamed) {
   ASSERT_TRUE(Save(RandomUNet(1), 1).ok());
   std::string said;

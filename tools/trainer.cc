@@ -33,11 +33,11 @@
 namespace dpipe::tools {
 namespace {
 
-// About the last 50 steps make up the loss that is shown: single steps draw other timesteps, whose
+// The displayed loss averages about the last 50 steps. Single steps draw different timesteps, whose
 // losses differ by a factor of ten.
 constexpr double kLossDecay = 0.98;
 
-// "loss 0.4312 (average weights), by quantile 0.05 1.0213, 0.15 0.8127, ...".
+// Returns "loss 0.4312 (average weights), by quantile 0.05 1.0213, 0.15 0.8127, ...".
 std::string EvaluationText(const EvaluationReport& report) {
   std::string text = absl::StrFormat("loss %.4f (%s weights)", report.mean, report.weights);
   for (size_t i = 0; i < report.quantiles.size(); ++i) {
@@ -59,14 +59,14 @@ class Trainer {
     run_ = &prepared_->run();
     GoOn();
     stop_.emplace(options_, others_.has_value() ? &*others_ : nullptr);
-    // Only now, when it is known that the run can begin.
+    // Only here is it known that the run can begin.
     DPIPE_RETURN_IF_ERROR(SetAside());
     DPIPE_RETURN_IF_ERROR(WriteFileAtomically(options_.config_path, options_.config));
     say_(absl::StrCat("Written:  ", options_.config_path, ", the whole configuration"));
     DPIPE_RETURN_IF_ERROR(KeepPlanBasis());
     DPIPE_RETURN_IF_ERROR(StartObservers());
     absl::Status status = TrainAndSave();
-    SayNotes();  // of the last evaluation and samples
+    SayNotes();  // notes of the last evaluation and samples
     if (left_out_ && result_.stopped_by.empty()) result_.stopped_by = stop_->reason();
     DropRunSignals(options_, say_);
     if (prepared_->best() != nullptr) result_.best = prepared_->best()->Describe();
@@ -78,7 +78,7 @@ class Trainer {
   }
 
  private:
-  // What the run would replace, or be mixed with.
+  // Sets aside everything that the run would replace or mix with.
   absl::Status SetAside() {
     TrainingCheckpoints& checkpoints = run_->checkpoints();
     if (checkpoints.goes_on_here()) return checkpoints.SetLaterAside();
@@ -88,14 +88,14 @@ class Trainer {
     return absl::OkStatus();
   }
 
-  // For other runs that are to have the same plan.
+  // Writes the profile and cluster of the plan, so that other runs can have the same plan.
   absl::Status KeepPlanBasis() {
     if (run_->plan_basis() == nullptr) return absl::OkStatus();
     DPIPE_RETURN_IF_ERROR(WriteProto(options_.kept_profile_path, run_->plan_basis()->profile));
     return WriteProto(options_.kept_cluster_path, run_->plan_basis()->cluster);
   }
 
-  // Takes over what the run knew when it was saved.
+  // Restores the state of the checkpoint that the run resumes from.
   void GoOn() {
     const CheckpointInfo before = run_->resumed() != nullptr ? *run_->resumed() : CheckpointInfo();
     result_.steps = result_.first_step = before.step;
@@ -129,8 +129,8 @@ class Trainer {
     return absl::OkStatus();
   }
 
-  // Whatever goes wrong, what has been learnt is saved as far as it can be; returns the first
-  // error, and with it what has become of the last checkpoint and of the model, if one has failed.
+  // Trains, and saves as much as possible even if something fails. Returns the first error; if the
+  // last checkpoint or the model could not be saved, the error says so.
   absl::Status TrainAndSave() {
     absl::Status status = TrainAll();
     const bool trained = status.ok();
@@ -150,9 +150,9 @@ class Trainer {
     return status;
   }
 
-  // The checkpoint that was being written may have taken the model's room. By now it is complete,
-  // or has given its room back; if that is not enough, a run that is done gives up its checkpoints,
-  // since nothing goes on from them.
+  // The checkpoint that was being written may have taken the model's room. It is now complete, or
+  // has released its room. If that is not enough, a finished run gives up its checkpoints, because
+  // nothing resumes from them.
   absl::Status SaveAgain() {
     absl::Status status = Save();
     if (status.ok() || SignalNamed(result_.stopped_by) != 0) return status;
@@ -164,7 +164,7 @@ class Trainer {
     return run_->checkpoints().MakeRoom(bytes, free_bytes) ? Save() : status;
   }
 
-  // The errors of both, and what has become of the other one if only one has failed.
+  // Combines both errors; if only one save failed, reports the state of the other.
   absl::Status SavedLast(bool trained, const absl::Status& checkpoint, const absl::Status& model) {
     if (model.ok()) {
       if (!checkpoint.ok() && trained) {
@@ -175,12 +175,12 @@ class Trainer {
     const std::string other =
         checkpoint.ok() ? "; the last checkpoint has it: --resume=auto saves it, once there is room"
                         : absl::StrCat("\n", checkpoint.message());
-    // A disk that is full is not too little memory, for which programs have an exit code.
+    // Not ResourceExhausted, which programs report as too little memory by an exit code of its own.
     return absl::UnavailableError(
         absl::StrCat("the model was not saved: ", model.message(), other));
   }
 
-  // "Training: 400 steps, at most 10 min 00 s; Ctrl-C saves and ends it".
+  // Says "Training: 400 steps, at most 10 min 00 s; Ctrl-C saves and ends it".
   void SayTraining() const {
     std::string until = Count(run_->num_steps(), "step");
     if (options_.time_limit_ns > 0) {
@@ -190,7 +190,7 @@ class Trainer {
   }
 
   absl::Status TrainAll() {
-    // A run that was killed between its last step and the end of the program.
+    // The previous process was killed after its last step.
     if (run_->first_step() == run_->num_steps()) return absl::OkStatus();
     SayTraining();
     TrainingLoopOptions loop;
@@ -229,14 +229,15 @@ class Trainer {
     return absl::OkStatus();
   }
 
-  // What shows only how training goes may fail, as long as training itself does not.
+  // Turns an error of work that only monitors training into a warning, unless training failed too.
   absl::Status GoOnAfter(const char* what, const absl::Status& status) const {
     if (status.ok() || run_->failed()) return status;
     say_(absl::StrCat("Warning:  ", what, " of step ", result_.steps, ": ", status.message()));
     return absl::OkStatus();
   }
 
-  // What is written on the way, again at the end: as --checkpoints.on_error says.
+  // Handles an error of an output that the end of the run writes again, as --checkpoints.on_error
+  // says.
   absl::Status GoOnUnlessAsked(const char* what, const absl::Status& status) const {
     return options_.checkpoints.stop_on_error ? status : GoOnAfter(what, status);
   }
@@ -252,9 +253,9 @@ class Trainer {
     for (const std::string& line : faults_->TakeLines()) say_(line);
   }
 
-  // The log is written before the checkpoint is, so that no step is missing from it; where it
-  // cannot be, the checkpoint is what counts. After the last step the log's error comes at the
-  // run's end.
+  // Writes the log before the checkpoint, so that the log has every step of the checkpoint. An
+  // error of the log does not prevent the checkpoint. After the last step, the run's end reports
+  // the log's error.
   absl::Status SaveCheckpoint(bool is_last) {
     const absl::Status log = is_last ? absl::OkStatus() : observers_.Flush();
     CheckpointInfo info;
@@ -266,7 +267,7 @@ class Trainer {
     return GoOnUnlessAsked("the log", log);
   }
 
-  // On the session's own thread for this; the main thread waits meanwhile.
+  // Runs on the session's thread while the main thread waits.
   void OnStep(const StepResult& step) {
     const int global_batch = run_->plan().global_batch();
     result_.steps = step.step + 1;
@@ -278,7 +279,7 @@ class Trainer {
     StepReport report;
     report.step = result_.steps;
     report.loss = step.loss;
-    // Until there is one, what is not finite is shown.
+    // Until a step is finite, shows the loss that is not.
     report.mean_loss = loss_.weight() > 0 ? loss_.mean() : step.loss;
     report.learning_rate = run_->job().optimizer.learning_rate.At(step.step);
     report.images_per_second =
@@ -306,7 +307,7 @@ class Trainer {
                             options_.out);
   }
 
-  // Of the evaluation before, if its loss is below all others'.
+  // Keeps the model of the last evaluation, if its loss is the lowest so far.
   absl::Status KeepBest() {
     if (!best_loss_.has_value()) return absl::OkStatus();
     const double loss = *std::exchange(best_loss_, std::nullopt);
@@ -317,8 +318,8 @@ class Trainer {
     return absl::OkStatus();
   }
 
-  // What may take long is left out, or given up, once the run is to stop. `work` is of this step,
-  // which `last_step` notes when it is done.
+  // Skips or cancels `work`, which may take long, once the run is to stop. Does nothing if
+  // `last_step` is this step; sets it when `work` is done.
   absl::Status DoUnlessStopped(int64_t* last_step, const std::function<absl::Status()>& work) {
     if (*last_step == result_.steps) return absl::OkStatus();
     if (stop_->is_requested()) {
@@ -339,7 +340,7 @@ class Trainer {
     return DoUnlessStopped(&evaluated_step_, [this] { return EvaluateAll(); });
   }
 
-  // The first line is of the weights that are saved, where they are evaluated.
+  // Evaluates the saved weights first, if at all, because result_ keeps the first text.
   absl::Status EvaluateAll() {
     result_.evaluation.clear();
     if (options_.evaluate_saved || !run_->has_averages()) {
@@ -356,7 +357,7 @@ class Trainer {
     return absl::OkStatus();
   }
 
-  // The mean loss.
+  // Returns the mean loss.
   absl::StatusOr<double> EvaluateWeights(const models::NamedTensors& weights, const char* name) {
     LongTask task = Task(absl::StrCat("evaluating after step ", result_.steps),
                          run_->setup().held_out()->options().global_batch);
@@ -398,18 +399,18 @@ class Trainer {
 
   const TrainerOptions& options_;
   const std::function<void(const std::string&)>& say_;
-  std::optional<StopReceiver> others_;  // of several processes
-  std::optional<RunStop> stop_;         // once the run has begun
+  std::optional<StopReceiver> others_;  // requests to stop, of the other processes
+  std::optional<RunStop> stop_;         // set once the run has begun
   std::unique_ptr<PreparedRun> prepared_;
-  TrainingRun* run_ = nullptr;  // its
+  TrainingRun* run_ = nullptr;  // owned by prepared_
   TrainingObservers observers_;
   const int64_t init_start_ms_ = UnixMillis();
   std::unique_ptr<FaultWatch> faults_;
-  int64_t evaluated_step_ = -1, sampled_step_ = -1;  // the last ones
-  bool left_out_ = false;            // an evaluation or samples, because the run is to stop
-  std::optional<double> best_loss_;  // of the last evaluation, where its model is to be kept
-  Nanos training_ns_before_ = 0;     // of processes before this one
-  Nanos training_ns_ = 0;            // of this one's steps
+  int64_t evaluated_step_ = -1, sampled_step_ = -1;  // last steps with each
+  bool left_out_ = false;            // an evaluation or samples were skipped because of a stop
+  std::optional<double> best_loss_;  // of the last evaluation, if its model is to be kept
+  Nanos training_ns_before_ = 0;     // of earlier processes
+  Nanos training_ns_ = 0;            // of this process's steps
   Nanos start_ns_ = 0;
   RunningMean loss_;
   TrainerResult result_;

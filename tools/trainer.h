@@ -1,4 +1,4 @@
-// Trains a model by a strategy's best plan: what //tools:train does, without its flags.
+// Trains a model by a strategy's best plan: the work of //tools:train, without its flags.
 #ifndef DPIPE_TOOLS_TRAINER_H_
 #define DPIPE_TOOLS_TRAINER_H_
 
@@ -14,29 +14,29 @@
 namespace dpipe::tools {
 
 struct TrainerResult {
-  int64_t steps = 0;       // of the whole run
-  int64_t first_step = 0;  // those of processes before
-  int64_t num_steps = 0;   // when it is to end
+  int64_t steps = 0;       // done in the whole run
+  int64_t first_step = 0;  // done before this process
+  int64_t num_steps = 0;   // the run's total
   int64_t images = 0;
   double loss = 0;  // running mean
   Nanos training_ns = 0;
-  // "" where all was done; else "the time limit", "the file STOP", "SIGINT",
-  // "SIGTERM to rank 2 (...)": see SignalNamed.
+  // Why the run ended early: "the time limit", "the file STOP", "SIGINT" or "SIGTERM to rank 2
+  // (...)" (see SignalNamed); "" if all steps were done.
   std::string stopped_by;
-  std::string last_samples;  // path; "" where none were drawn
-  std::string evaluation;    // the last one in words, of the weights that are saved if they were
-                             // evaluated; "" where there was none
-  std::string best;          // the model with the lowest held-out loss, in words; "": none is kept
-  std::vector<std::string> faults;  // lines about what went wrong and was got over; mostly none
+  std::string last_samples;  // path; "" if none were drawn
+  std::string evaluation;    // text of the last evaluation, of the saved weights if those were
+                             // evaluated; "" if none
+  std::string best;  // description of the model with the lowest held-out loss; "": none is kept
+  std::vector<std::string> faults;  // messages about faults that the run survived; usually none
 };
 
-// Trains alone, or as the first of several processes (options.setup.processes). `say` gets lines
-// that stay; progress goes to standard error. Saves the model also where it is
-// stopped by a signal. Errors name what is wrong; those of flags come before anything is trained.
+// Trains alone, or as the first of several processes (options.setup.processes). `say` gets
+// permanent lines; progress goes to standard error. The model is saved even if a signal stops the
+// run. Returns errors of the options before anything is trained.
 absl::StatusOr<TrainerResult> Train(const TrainerOptions& options,
                                     const std::function<void(const std::string&)>& say);
 
-// Trains as another one of several processes, as the first one leads, until that ends.
+// Trains as one of the other processes: follows the first one until that ends.
 absl::Status FollowTraining(const TrainerOptions& options);
 
 }  // namespace dpipe::tools

@@ -50,34 +50,35 @@ absl::Status ReadPlanText(const Checkpoint& checkpoint, const std::string& file,
 }  // namespace
 
 FieldPolicy ConfigPolicy(const std::string& field) {
-  // The first that fits counts.
+  // The first match counts.
   static const std::vector<std::pair<std::string, FieldPolicy>>* const kPolicies =
       new std::vector<std::pair<std::string, FieldPolicy>>{
-          // Where data is kept, and how much of it may be damaged.
+          // Where data is stored, and how much of it may be damaged.
           {"data.max_corrupt", FieldPolicy::kFree},
           {"data.max_corrupt_share", FieldPolicy::kFree},
           {"data.cache", FieldPolicy::kFree},
-          // How the model that is saved names its adapters.
+          // Adapter names in the saved model.
           {"model.lora_format", FieldPolicy::kFree},
-          // The checkpoint's weights take their place. (Adapters' frozen base is never random.)
+          // The checkpoint's weights replace the initial ones. (The frozen base of adapters is
+          // never random.)
           {"model.init", FieldPolicy::kFree},
-          // Which data there is: see OrderFor.
+          // Choice of data: see OrderFor.
           {"data.path", FieldPolicy::kData},
           {"data.file_column", FieldPolicy::kData},
           {"data.caption_column", FieldPolicy::kData},
           {"data.default_caption", FieldPolicy::kData},
           {"data.optional_captions", FieldPolicy::kData},
           {"data.min_side", FieldPolicy::kData},
-          // Tensors of another shape, or of other names.
+          // Shapes or names of tensors.
           {"model.", FieldPolicy::kFixed},
           {"optimizer.moments", FieldPolicy::kFixed},
-          // In which order samples come, and what is drawn for them.
+          // Order of the samples, and the random draws for them.
           {"data.", FieldPolicy::kFixed},
           {"seed", FieldPolicy::kFixed},
           {"global_batch", FieldPolicy::kFixed},
           {"evaluation.share", FieldPolicy::kFixed},
           {"evaluation.data", FieldPolicy::kFixed},
-          // Where and in which pieces it is computed; what is written.
+          // Placement and partition of the computation; outputs.
           {"strategy", FieldPolicy::kFree},
           {"backend", FieldPolicy::kFree},
           {"devices", FieldPolicy::kFree},
@@ -145,7 +146,7 @@ absl::Status TrainingCheckpoints::Choose() {
   if (checkpoint_ != nullptr) {
     resumed_ = checkpoint_->info();
     DPIPE_RETURN_IF_ERROR(CheckConfig());
-    // It need not be saved again where it lies among this run's own.
+    // A checkpoint in this run's own folder need not be saved again.
     if (checkpoint_->folder() == folder_->PathOf(resumed_->step)) last_asked_step_ = resumed_->step;
   }
   if (checkpoint_ == nullptr) return absl::OkStatus();
@@ -261,7 +262,7 @@ absl::Status TrainingCheckpoints::Restore(LocalSession* session) {
 
 absl::Status TrainingCheckpoints::Tolerate(const absl::Status& status) const {
   if (status.ok()) return status;
-  // A disk that is full is not too little memory, for which programs have an exit code.
+  // Not ResourceExhausted, which programs report as too little memory by an exit code of its own.
   if (options_.stop_on_error) return absl::UnavailableError(status.message());
   say_(absl::StrCat("Warning:  ", status.message(), "; training goes on"));
   return absl::OkStatus();
@@ -274,7 +275,7 @@ absl::Status TrainingCheckpoints::Settle() {
   return status;
 }
 
-// Beside the copy, the next step needs room, and so do others.
+// Keeps an eighth free for the next step and for other programs.
 bool TrainingCheckpoints::HasRoomForCopy(const SessionState& state) {
   const int64_t available = AvailableMemoryBytes(), size = SizeOfCopy(state);
   const bool has_room = available == 0 || size < available - available / 8;
@@ -290,8 +291,9 @@ bool TrainingCheckpoints::HasRoomForCopy(const SessionState& state) {
 absl::Status TrainingCheckpoints::Save(const LocalSession& session, const TrainingPlans& plans,
                                        CheckpointInfo info, bool is_last) {
   const auto is_asked_for = [&] { return session.next_step() == last_asked_step_; };
-  if (is_asked_for() && !is_last) return absl::OkStatus();  // SAVE_NOW met a pause
-  // The copy that is being written goes first: it takes memory that the next one needs.
+  if (is_asked_for() && !is_last)
+    return absl::OkStatus();  // SAVE_NOW coincided with a regular save
+  // Finish the copy that is being written first: the next one needs its memory.
   const absl::Status before = Settle();
   if (!before.ok() && is_last) {
     say_(absl::StrCat("Warning:  ", before.message()));
@@ -313,7 +315,7 @@ absl::Status TrainingCheckpoints::Save(const LocalSession& session, const Traini
   }
   saver_->set_in_background(options_.in_background && HasRoomForCopy(content.state));
   const absl::Status saved = saver_->Save(std::move(content));
-  if (!saved.ok()) last_asked_step_ = -1;  // to be tried again
+  if (!saved.ok()) last_asked_step_ = -1;  // so that it is tried again
   return is_last ? WithWayOn(saved) : Tolerate(saved);
 }
 
@@ -346,7 +348,7 @@ bool TrainingCheckpoints::MakeRoom(int64_t bytes,
 }
 
 absl::Status TrainingCheckpoints::Finish() {
-  const Nanos stall_ns = saver_->stats().total_stall_ns;  // nothing waits for what follows
+  const Nanos stall_ns = saver_->stats().total_stall_ns;  // training does not wait for the rest
   const absl::Status status = Settle();
   const CheckpointSaver::Stats& stats = saver_->stats();
   if (stats.num_saved > 0) {

@@ -25,7 +25,7 @@ class TrainingCheckpointsTest : public ::testing::Test {
     std::filesystem::remove_all(options_.folder);
   }
 
-  // As a run of 100 steps would.
+  // Writes a checkpoint as a run of 100 steps would.
   void WriteCheckpoint(int64_t step) {
     auto folder = CheckpointFolder::Open(options_.folder);
     ASSERT_TRUE(folder.ok()) << folder.status();
@@ -49,7 +49,7 @@ class TrainingCheckpointsTest : public ::testing::Test {
     return TrainingCheckpoints::Open(options_, config_, "config",
                                      [this](const std::string& line) { said_ += line + "\n"; });
   }
-  // Where a run would begin; -1 where it would not.
+  // Returns the step from which the run would start, or -1 if opening fails.
   int64_t FirstStep(const std::string& resume) {
     const auto opened = Open(resume);
     error_ = std::string(opened.status().message());
@@ -106,7 +106,7 @@ TEST_F(TrainingCheckpointsTest, LeavesNoFolderWhereThereWasNone) {
   EXPECT_FALSE(std::filesystem::exists(options_.folder));
 }
 
-// A run that goes back must not find the later checkpoints of what it left.
+// A run that goes back to an older checkpoint must not find the later ones of the abandoned run.
 TEST_F(TrainingCheckpointsTest, GoesBackToAChosenOne) {
   for (int step : {10, 20, 30}) WriteCheckpoint(step);
   {
@@ -122,7 +122,7 @@ TEST_F(TrainingCheckpointsTest, GoesBackToAChosenOne) {
   EXPECT_EQ(FirstStep("auto"), 20);
 }
 
-// What lies where the new run is to be is another run's.
+// A run that resumes from a checkpoint elsewhere does not own the files in its own folder.
 TEST_F(TrainingCheckpointsTest, GoesOnFromOneOfAnotherRun) {
   WriteCheckpoint(20);
   const std::string other = options_.folder + "/step_00000020";
@@ -158,7 +158,7 @@ TEST_F(TrainingCheckpointsTest, TheConfigurationMustMatch) {
   EXPECT_EQ(FirstStep("never"), 0);
 }
 
-// As an option that came later does: the run was trained without it.
+// An option added later: the earlier run used its default.
 TEST_F(TrainingCheckpointsTest, WhatAnEarlierVersionDidNotKnowHadItsDefault) {
   WriteCheckpoint(10);
   config_["data.max_aspect"] = "1";
@@ -190,7 +190,7 @@ TEST_F(TrainingCheckpointsTest, WhereNothingHasChangedTheOrderGoesOn) {
   EXPECT_EQ((*Open("auto"))->OrderFor(64, "abc")->first_step, 0) << "a run that begins";
   order_ = {7, 2.5};
   WriteCheckpoint(10);
-  options_.allow_data_change = true;  // which then changes nothing
+  options_.allow_data_change = true;  // which has no effect on unchanged data
   const auto order = (*Open("auto"))->OrderFor(64, "abc");
   ASSERT_TRUE(order.ok()) << order.status();
   EXPECT_EQ(order->first_step, 7);
@@ -274,7 +274,7 @@ TEST(ConfigPolicyTest, IsWrittenDown) {
   }
 }
 
-// On a full disk a run that is done needs its model more than its checkpoints.
+// On a full disk, a finished run needs its model more than its checkpoints.
 TEST_F(TrainingCheckpointsTest, MakesRoomForTheModelFromTheOldestOn) {
   for (const int64_t step : {10, 20, 100}) WriteCheckpoint(step);
   const auto opened = Open("never");

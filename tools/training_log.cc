@@ -12,9 +12,9 @@
 namespace dpipe::tools {
 namespace {
 
-constexpr int64_t kMaxLogBytes = int64_t{4} << 30;  // some 20 million steps
+constexpr int64_t kMaxLogBytes = int64_t{4} << 30;  // about 20 million steps
 
-// The lines of `text` that tell of the first steps. The last one may be cut off.
+// Returns the lines of `text` for steps up to `step`. Drops an incomplete last line.
 std::string LinesUpTo(int64_t step, const std::string& text) {
   std::string kept;
   std::istringstream lines(text);

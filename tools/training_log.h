@@ -1,4 +1,4 @@
-// What a training run leaves behind step by step: a file of JSON lines, and a mean of the loss.
+// The log of a training run as a file of JSON lines, and a running mean of the loss.
 #ifndef DPIPE_TOOLS_TRAINING_LOG_H_
 #define DPIPE_TOOLS_TRAINING_LOG_H_
 
@@ -13,14 +13,14 @@
 
 namespace dpipe::tools {
 
-// Recent values count more: value i steps ago weighs decay^i. Exact from the first value on.
+// A mean in which a value i steps ago has the weight decay^i. Unbiased from the first value on.
 class RunningMean {
  public:
   explicit RunningMean(double decay) : decay_(decay) {}
 
   void Add(double value);
   double mean() const { return weight_ > 0 ? sum_ / weight_ : 0; }
-  // What a run that goes on needs to know of it.
+  // State to store and restore when a run resumes.
   double sum() const { return sum_; }
   double weight() const { return weight_; }
   void Restore(double sum, double weight) { sum_ = sum, weight_ = weight; }
@@ -31,14 +31,14 @@ class RunningMean {
   double weight_ = 0;
 };
 
-// One line a step, evaluation or grid of samples, told apart by their keys:
+// Writes one line per step, evaluation or grid of samples. Their keys tell them apart:
 //   {"step":1,"loss":1.1,"lr":1e-05,"images_per_second":98.2,"elapsed_s":0.3,"epoch":0.002}
 //   {"step":500,"eval_loss":0.61,"weights":"average","quantiles":[0.1,0.9],"eval_losses":[1.1,0.12]}
 //   {"step":500,"samples":"out/train.samples/step_000500.png"}
 class TrainingLog : public TrainingObserver {
  public:
-  // Starts the file anew, with its folder; where a run goes on after `first_step` steps, keeps the
-  // lines of the steps up to it. Unavailable where it cannot be written.
+  // Replaces the file and creates its folder. If the run resumes after `first_step` steps, keeps
+  // the lines of those steps. Returns Unavailable if the file cannot be written.
   static absl::StatusOr<std::unique_ptr<TrainingLog>> Create(const std::string& path,
                                                              int64_t first_step = 0);
 

@@ -38,7 +38,7 @@ StepReport Step(int64_t step, double loss) {
 
 TEST(TrainingLogTest, OneJsonObjectALine) {
   const std::string path = testing::TempDir() + "/new_folder/log.jsonl";
-  for (int run = 0; run < 2; ++run) {  // the second run starts anew
+  for (int run = 0; run < 2; ++run) {  // the second run overwrites the first
     const auto log = TrainingLog::Create(path);
     ASSERT_TRUE(log.ok()) << log.status();
     (*log)->OnStep(Step(1, 1.25));
@@ -75,7 +75,7 @@ TEST(TrainingLogTest, EvaluationsAndSamplesHaveLinesOfTheirOwn) {
             "\"eval_losses\":[1.5,0.5]}\n{\"step\":4,\"samples\":\"grid.png\"}\n");
 }
 
-// Lines of steps that will be done again are dropped, and one that was cut off by a kill.
+// Drops lines of steps that will be repeated, and a line that a kill cut off.
 TEST(TrainingLogTest, GoesOnAfterAStep) {
   const std::string path = testing::TempDir() + "/resumed.jsonl";
   ASSERT_TRUE(WriteFileAtomically(path, "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"st").ok());
@@ -86,7 +86,7 @@ TEST(TrainingLogTest, GoesOnAfterAStep) {
   EXPECT_EQ(ReadFile(path).value(), "{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"samples\":\"x\"}\n");
 }
 
-// The system's limit on files' sizes ends a write in its middle, as a full disk does.
+// The system's limit on file sizes ends a write halfway, as a full disk does.
 TEST(TrainingLogTest, LinesWaitForADiskThatIsFullForAWhile) {
   const std::string path = testing::TempDir() + "/full.jsonl";
   const auto log = TrainingLog::Create(path);

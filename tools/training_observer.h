@@ -1,4 +1,4 @@
-// What happens in a training run, told to whoever writes it down: a log, TensorBoard, the terminal.
+// Events of a training run, and the interface of their observers: logs, TensorBoard, the terminal.
 #ifndef DPIPE_TOOLS_TRAINING_OBSERVER_H_
 #define DPIPE_TOOLS_TRAINING_OBSERVER_H_
 
@@ -16,8 +16,8 @@ struct RunStart {
   std::string model;  // its name
   std::string strategy;
   std::string config;      // the run's, as text
-  int64_t first_step = 0;  // steps done before, where a run goes on
-  int64_t num_steps = 0;   // when it is to end
+  int64_t first_step = 0;  // steps done before, if the run resumes
+  int64_t num_steps = 0;   // the run's total
   int global_batch = 0;
   int num_devices = 0;
   int64_t training_samples = 0;    // in the data set
@@ -31,16 +31,16 @@ struct StepReport {
   double mean_loss = 0;  // over recent steps
   double learning_rate = 0;
   double images_per_second = 0;
-  double elapsed_s = 0;  // since training began, pauses included
-  double epoch = 0;      // how many times the data set has been seen
+  double elapsed_s = 0;  // since training began, including pauses
+  double epoch = 0;      // number of passes over the data set
 };
 
 // Losses on held-out samples at fixed timesteps.
 struct EvaluationReport {
-  int64_t step = 0;     // after this many
+  int64_t step = 0;     // number of steps done
   std::string weights;  // "average" or "trained"
   std::vector<double> quantiles;
-  std::vector<double> losses;  // one a quantile
+  std::vector<double> losses;  // one per quantile
   double mean = 0;
   double epoch = 0;
   double seconds = 0;
@@ -55,12 +55,12 @@ struct SamplesReport {
 struct RunEnd {
   int64_t steps = 0;
   int64_t samples = 0;
-  std::string stopped_by;  // "" where all steps were done
+  std::string stopped_by;  // "" if all steps were done
   absl::Status status;
 };
 
-// Calls come one at a time; OnStep's while others wait, on a thread for it alone. What cannot be
-// written is kept for later, and shows in what Flush returns.
+// Receives events one at a time. OnStep is called on a thread of its own, while the others wait.
+// Data that cannot be written is kept for later, and Flush returns the error.
 class TrainingObserver {
  public:
   virtual ~TrainingObserver() = default;
@@ -70,12 +70,12 @@ class TrainingObserver {
   virtual void OnEvaluation(const EvaluationReport& evaluation) {}
   virtual void OnSamples(const SamplesReport& samples) {}
   virtual void OnEnd(const RunEnd& end) {}
-  // Everything so far is where it belongs. An error where something could not be written, which the
-  // next call tries again.
+  // Writes everything so far. Returns an error if something could not be written; the next call
+  // tries again.
   virtual absl::Status Flush() { return absl::OkStatus(); }
 };
 
-// Tells several.
+// Forwards events to several observers.
 class TrainingObservers : public TrainingObserver {
  public:
   void Add(std::unique_ptr<TrainingObserver> observer) {
@@ -97,7 +97,7 @@ class TrainingObservers : public TrainingObserver {
   void OnEnd(const RunEnd& end) override {
     for (const auto& observer : observers_) observer->OnEnd(end);
   }
-  // The first error.
+  // Returns the first error.
   absl::Status Flush() override {
     absl::Status first;
     for (const auto& observer : observers_) first.Update(observer->Flush());

@@ -9,7 +9,7 @@
 namespace dpipe::tools {
 namespace {
 
-// "--lr=0.1 here, but 0.2" of the first field that differs; empty where none does.
+// Returns "--lr=0.1 here, but 0.2" for the first field that differs; empty if none does.
 std::string FirstDifference(const RunIdentity& here, const RunIdentity& there) {
   std::set<std::string> fields;
   for (const auto& [field, value] : here.config()) fields.insert(field);

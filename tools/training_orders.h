@@ -1,4 +1,4 @@
-// What the processes of a training run agree on before they train: the first decides.
+// Agreement between the processes of a training run before they train: process 0 decides.
 #ifndef DPIPE_TOOLS_TRAINING_ORDERS_H_
 #define DPIPE_TOOLS_TRAINING_ORDERS_H_
 
@@ -12,13 +12,13 @@
 
 namespace dpipe::tools {
 
-// FailedPrecondition where another process than the first has other flags than it, but for job.*,
-// or finds a data set of another size or fingerprint (SampleSource::fingerprint); names the field
-// and both values.
+// Checks that this process was started for the same run as process 0. Returns FailedPrecondition if
+// a flag other than job.* differs, or the data set's size or fingerprint
+// (SampleSource::fingerprint); the message has the field and both values.
 absl::Status CheckSameRun(ProcessGroup* processes, const std::map<std::string, std::string>& config,
                           int64_t dataset_size, const std::string& data_fingerprint);
 
-// The first's answer, for all.
+// Return process 0's argument in all processes.
 absl::StatusOr<int64_t> AgreeOnFirstStep(ProcessGroup* processes, int64_t first_step);
 absl::StatusOr<bool> AgreeWhetherToPlan(ProcessGroup* processes, bool plan);
 absl::StatusOr<TrainingOrders> AgreeOnOrders(ProcessGroup* processes, const TrainingOrders& orders);

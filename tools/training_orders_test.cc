@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What the second of two processes hears whose data sets are these.
+// Returns the error message of the second of two processes, whose data set is given; "" if none.
 std::string Second(int64_t size, const std::string& fingerprint) {
   std::string heard;
   RunAsThreads(LocalJob(2), [&](const JobMember& member) {

@@ -21,7 +21,7 @@ void TrainingProgress::OnStep(const StepReport& step) {
   state.num_steps = static_cast<int>(num_steps_);
   state.images_per_second = step.images_per_second;
   state.loss = step.mean_loss;
-  if (std::isnan(step.mean_loss)) state.detail += " · loss nan";  // else left out
+  if (std::isnan(step.mean_loss)) state.detail += " · loss nan";  // the progress line omits a NaN
   state.fraction_done = static_cast<double>(step.step - first_step_) /
                         static_cast<double>(std::max<int64_t>(1, num_steps_ - first_step_));
   if (time_limit_ns_ > 0) {

@@ -12,10 +12,10 @@
 
 namespace dpipe::tools {
 
-// Its remaining time is counted from the first step, not from what came before it.
+// Estimates the remaining time from the first step on, without the preparation.
 class TrainingProgress : public TrainingObserver {
  public:
-  // `time_limit_ns`: training may end by it before its last step; 0: none.
+  // `time_limit_ns`: the limit that may end training before its last step; 0: none.
   TrainingProgress(const report::Progress::Options& progress, Nanos time_limit_ns)
       : options_(progress), time_limit_ns_(time_limit_ns) {}
 

@@ -86,19 +86,19 @@ absl::StatusOr<int64_t> TrainingRun::AgreeOnOrder(const SampleSource& data) {
   }
   if (processes() == nullptr) return order_.first_step;
   std::map<std::string, std::string> flags = options_.config_fields;
-  if (options_.check_only) flags["check"] = "true";  // which is none of the configuration's
+  if (options_.check_only) flags["check"] = "true";  // not a field of the configuration
   DPIPE_RETURN_IF_ERROR(CheckSameRun(processes(), flags, data.size(), data.fingerprint()));
   DPIPE_ASSIGN_OR_RETURN(order_.first_step, AgreeOnFirstStep(processes(), order_.first_step));
   return order_.first_step;
 }
 
-// What nobody can train or be evaluated on is refused now, and what is skipped can be said.
+// Fails now if the images cannot be decoded, and finds the skipped ones so that they are reported.
 absl::Status TrainingRun::DecodeFirstBatches() {
   DPIPE_RETURN_IF_ERROR(setup_->loader().Decode(resumed() == nullptr ? 0 : resumed()->step));
   return setup_->held_out() == nullptr ? absl::OkStatus() : setup_->held_out()->Decode(0);
 }
 
-// The plans and steps that the first process has chosen.
+// Takes over the plans and steps that process 0 has chosen.
 absl::Status TrainingRun::TakeOrders() {
   if (processes() != nullptr) {
     TrainingOrders orders;
@@ -115,7 +115,8 @@ absl::Status TrainingRun::TakeOrders() {
   return absl::OkStatus();
 }
 
-// GPUs' memory is a limit of the plan; that of CPUs may be swapped, or be given back by others.
+// Warns about CPU memory only: GPU memory is a limit of the plan, while CPU memory may be swapped
+// or released by other programs.
 void TrainingRun::WarnOfMemory(const Say& say) const {
   if (!job_.workers[0]->device()->has_host_memory()) return;
   const int64_t available = AvailableMemoryBytes();
@@ -139,8 +140,8 @@ absl::Status TrainingRun::Start() {
   return absl::OkStatus();
 }
 
-// Of what is trained on: all images, unless there are fewer steps than an epoch has. A check needs
-// no more than what is profiled.
+// Caches all images, or only those of this run's steps if they are less than an epoch. A check
+// caches only as much as profiling needs.
 absl::Status TrainingRun::BuildCache(const Say& say, const ShowProgress& show) {
   int64_t steps = setup_->loader().StepsToSeeAll();
   if (options_.num_steps > 0) steps = std::min(steps, options_.num_steps);
@@ -152,13 +153,13 @@ absl::Status TrainingRun::BuildCache(const Say& say, const ShowProgress& show) {
     }));
     return absl::OkStatus();
   };
-  // What one process of a host has computed the others find in the folder.
+  // The other processes of a host read from the folder what the first one has computed.
   const bool is_shared =
       processes() != nullptr && !options_.setup.cache_folder.empty() && options_.setup.writes_files;
   DPIPE_RETURN_IF_ERROR(is_shared ? processes()->FirstOnHostFirst("the offline cache", build)
                                   : build());
   if (leads()) say(CacheText(*cache, options_.setup.cache_folder));
-  // What cannot be cached fills bubbles.
+  // Frozen work that cannot be cached fills bubbles.
   if (setup_->cache_is_partial()) strategy_.set_frozen("fill");
   return absl::OkStatus();
 }
@@ -203,16 +204,16 @@ absl::Status TrainingRun::CheckBasis() {
   DPIPE_RETURN_IF_ERROR(in_file(options_.cluster_path,
                                 CheckClusterMatches(basis_->cluster, num_devices(),
                                                     job_.workers[0]->device()->has_host_memory())));
-  // What nobody measures is this run's.
+  // Fields that are not measured are taken from this run.
   basis_->profile.set_model(described.model());
   basis_->profile.set_self_conditioning_probability(described.self_conditioning_probability());
   basis_->profile.set_optimizer_bytes_per_parameter(described.optimizer_bytes_per_parameter());
   return absl::OkStatus();
 }
 
-// All that goes into a plan but the machine's speed, which is measured anew each time and would
-// give another one, unless what was measured is given. How many processes the devices belong to is
-// a matter of speed, too.
+// Returns everything that determines the plan except the machine's speed. Measuring the speed again
+// would give another plan, so it counts only if it was given as files. The number of processes
+// affects only the speed, so it does not count.
 std::map<std::string, std::string> TrainingRun::PlanIsFor() const {
   std::map<std::string, std::string> plan_for;
   plan_for["strategy"] = strategy_.ShortDebugString();
@@ -222,7 +223,7 @@ std::map<std::string, std::string> TrainingRun::PlanIsFor() const {
   }
   plan_for["devices"] = absl::StrCat(num_devices());
   if (job_.workers[0]->device()->kind() == DeviceKind::kCuda) plan_for["backend"] = "cuda";
-  // All processes have devices like the first one's.
+  // All processes have the same kinds of devices as the first one.
   for (int i = 0; i < num_devices(); ++i) {
     const Device& device = *job_.workers[i % job_.workers.size()]->device();
     absl::StrAppend(&plan_for["threads"], i == 0 ? "" : " ", device.num_threads());
@@ -249,7 +250,7 @@ absl::Status TrainingRun::CheckBatch() const {
   return CheckShapesExist(strategy_, request);
 }
 
-// All processes measure, at the same time.
+// All processes measure at the same time.
 absl::Status TrainingRun::MeasureBasis(const ShowProgress& show) {
   auto on_progress = [&](double done) { show("profiling the model on this machine", done); };
   on_progress(0);
@@ -260,7 +261,7 @@ absl::Status TrainingRun::MeasureBasis(const ShowProgress& show) {
   return absl::OkStatus();
 }
 
-// The first process plans.
+// Process 0 plans.
 absl::Status TrainingRun::MakeThePlans(const ShowProgress& show) {
   DPIPE_RETURN_IF_ERROR(CheckBatch());
   if (options_.profile_path.empty()) DPIPE_RETURN_IF_ERROR(MeasureBasis(show));
@@ -277,10 +278,10 @@ absl::Status TrainingRun::MakeThePlans(const ShowProgress& show) {
 void TrainingRun::ChooseSteps() {
   num_steps_ = options_.num_steps;
   if (num_steps_ == 0 && resumed() != nullptr) {
-    num_steps_ = resumed()->num_steps;  // the learning rate goes on by the same schedule
+    num_steps_ = resumed()->num_steps;  // keeps the learning rate's schedule
   } else if (num_steps_ == 0) {
     const int64_t step_ns = std::max<int64_t>(1, plans_.plan.prediction().step_ns());
-    // Some slower than predicted, so that the learning rate's decay ends before the time does.
+    // A fifth fewer than predicted, so that the learning rate's decay ends before the time does.
     num_steps_ = std::max<int64_t>(1, options_.time_limit_ns / step_ns * 4 / 5);
   }
 }

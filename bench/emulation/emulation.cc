@@ -1,5 +1,5 @@
-// Plans strategies, and compares what the simulator expects of each plan with what the real runtime
-// does of it on emulated devices.
+// Plans strategies, and compares the simulator's prediction of each plan with an execution by the
+// real runtime on emulated devices.
 //   bazel run //bench:emulation
 #include <cstdio>
 #include <filesystem>
@@ -55,7 +55,7 @@ std::vector<std::string> Strategies() {
   return absl::StrSplit(FLAGS_strategies, ';', absl::SkipWhitespace());
 }
 
-// A file given by the user, or one of the project's own.
+// Returns a file given by the user, or one of the project's own.
 std::string InputPath(const std::string& path) {
   const std::string given = UserPath(path);
   std::error_code ignored;

@@ -39,7 +39,7 @@ TEST_F(EmulationCaseTest, StrategiesTakeAsLongAsSimulatedOnFourAndEightDevices) 
   }
 }
 
-// Over two nodes reductions are slow enough for buckets to wait for each other.
+// Over two nodes, reductions are slow enough for buckets to wait for each other.
 TEST_F(EmulationCaseTest, ShardedGradientsAreReducedOneBucketAfterAnother) {
   cluster_.set_num_nodes(2);
   const auto result = RunEmulationCase(profile_, cluster_, "zero1", 256, {});

@@ -54,7 +54,7 @@ std::string SummaryRow(const EmulationSummary& summary) {
   return text;
 }
 
-// By model and cluster, in the order of first appearance.
+// Groups results by model and cluster, in the order of first appearance.
 std::vector<std::pair<std::string, std::vector<EmulationResult>>> Sections(
     const std::vector<EmulationResult>& results) {
   std::vector<std::pair<std::string, std::vector<EmulationResult>>> sections;

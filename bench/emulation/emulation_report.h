@@ -1,4 +1,4 @@
-// Tables and JSON of emulated cases.
+// Emulated cases as tables and JSON.
 #ifndef DPIPE_BENCH_EMULATION_EMULATION_REPORT_H_
 #define DPIPE_BENCH_EMULATION_EMULATION_REPORT_H_
 
@@ -18,17 +18,17 @@ struct EmulationReport {
   std::vector<EmulationResult> results;
 };
 
-// How far the emulated step times of some results are from the simulated ones.
+// Differences between the emulated and the simulated step times of some results.
 struct EmulationSummary {
   int num_run = 0;
-  int num_invalid = 0;  // wrong losses
-  double median = 0;    // of the differences' absolute values
+  int num_invalid = 0;  // with wrong losses
+  double median = 0;    // absolute value of the difference
   double worst = 0;
   const EmulationResult* worst_result = nullptr;
 };
 EmulationSummary Summarize(const std::vector<EmulationResult>& results);
 
-// A summary, then a table for each model and cluster.
+// Returns a summary, and a table for each model and cluster.
 std::string EmulationMarkdown(const EmulationReport& report);
 std::string EmulationJson(const EmulationReport& report);
 

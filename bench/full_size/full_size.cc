@@ -1,6 +1,6 @@
 // Trains a full-size model for a few steps as a pipeline over CPU devices, then the same steps on
-// one of these devices, and compares the losses, which must be equal to the last bit: the same
-// samples, micro-batches and threads a device.
+// one of these devices. The losses must be equal to the last bit, because samples, micro-batches
+// and threads per device are the same.
 //   bazel run -c opt //bench/full_size
 #include <sys/resource.h>
 
@@ -131,7 +131,7 @@ class FullSize {
     return job;
   }
 
-  // On all devices at once, as they will work.
+  // Profiles on all devices at once, as in training.
   absl::Status Profile() {
     const Nanos start = MonotonicNow();
     std::vector<DeviceWorker*> workers;
@@ -148,7 +148,7 @@ class FullSize {
   absl::StatusOr<RunResult> Train(const std::string& strategy_name, int stages,
                                   const std::vector<DeviceWorker*>& workers) {
     DPIPE_ASSIGN_OR_RETURN(const Strategy strategy, FindStrategy(strategy_name));
-    TrainingJob devices;  // not a copy of the model
+    TrainingJob devices;  // avoids a copy of the model
     devices.workers = workers;
     DPIPE_ASSIGN_OR_RETURN(const ClusterSpec cluster, MeasureCluster(devices));
     PlanOptions options;

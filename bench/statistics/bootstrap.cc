@@ -25,7 +25,7 @@ std::vector<double> Resample(const std::vector<double>& samples, RandomStream* r
   return drawn;
 }
 
-// `draw` gives the statistic of one resampling.
+// `draw` returns the statistic of one resampling.
 Interval Bootstrap(double estimate, const BootstrapOptions& options,
                    const std::function<double(RandomStream*)>& draw) {
   DPIPE_CHECK(options.resamples > 0 && options.confidence > 0 && options.confidence < 1);
@@ -47,7 +47,7 @@ std::vector<double> Logarithms(const std::vector<double>& samples) {
   return logs;
 }
 
-// Of ratios, from one of their logarithms.
+// Returns the interval of a ratio from the interval of its logarithm.
 Interval Exponential(const Interval& logs) {
   return {std::exp(logs.estimate), std::exp(logs.low), std::exp(logs.high)};
 }
@@ -62,7 +62,7 @@ Interval MedianInterval(const std::vector<double>& samples, const BootstrapOptio
   const auto [least, most] = std::minmax_element(samples.begin(), samples.end());
   if (*least == *most) return {median, median, median};
   if (IsFew(samples)) {
-    // Of skewed samples the median may lie beyond, where the confidence is low.
+    // With skewed samples and low confidence, the median may be outside of the mean's interval.
     const Interval mean = MeanInterval(samples, options.confidence);
     return {median, std::min(median, mean.low), std::max(median, mean.high)};
   }
@@ -90,8 +90,8 @@ Interval PairedRatioInterval(const std::vector<double>& numerators,
                              const std::vector<double>& denominators,
                              const BootstrapOptions& options) {
   DPIPE_CHECK(numerators.size() == denominators.size());
-  // Of logarithms, so that a ratio and its inverse have inverse intervals also where the median is
-  // between two of them.
+  // Uses logarithms so that a ratio and its inverse have inverse intervals even if the median is
+  // between two samples.
   std::vector<double> logs;
   for (size_t i = 0; i < numerators.size(); ++i) {
     logs.push_back(std::log(numerators[i] / denominators[i]));

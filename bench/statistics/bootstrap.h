@@ -1,14 +1,16 @@
 // Medians of measurements with bootstrap confidence intervals.
 //
-// Times on a shared machine have long tails, so medians speak for them, and no formula of the
-// normal distribution for how sure those are. The bootstrap (Efron, "Bootstrap methods: another
+// Times on a shared machine have long tails, so their typical value is the median, and intervals
+// based on the normal distribution do not apply. The bootstrap (Efron, "Bootstrap methods: another
 // look at the jackknife", 1979) draws as many samples from the measured ones, with replacement,
-// takes their median, and repeats; the middle 95 % of those medians are the interval (percentile
-// method). It is short of its confidence by a few points for few samples: of 15 normal ones it
-// holds the true median in about 93 of 100 cases (bootstrap_test). Of 3 it would hold it in 74
-// only, because resampling cannot go beyond the samples. So fewer than kFewestResampled samples
-// have Student's interval instead (mean_interval.h), around the median; a single one has no
-// interval, that is, one of no width.
+// takes their median, and repeats. The middle 95 % of those medians are the interval (percentile
+// method).
+//
+// With few samples, coverage falls short of the confidence by a few points: with 15 normal samples
+// the interval contains the true median in about 93 of 100 cases (bootstrap_test). With 3 samples
+// it would do so in only 74, because resampling never goes beyond the samples. So with fewer than
+// kFewestResampled samples the interval is Student's (mean_interval.h), around the median. A single
+// sample has an interval of no width.
 #ifndef DPIPE_BENCH_STATISTICS_BOOTSTRAP_H_
 #define DPIPE_BENCH_STATISTICS_BOOTSTRAP_H_
 
@@ -30,16 +32,17 @@ struct BootstrapOptions {
 
 Interval MedianInterval(const std::vector<double>& samples, const BootstrapOptions& options = {});
 
-// Median of `numerators` over median of `denominators`, which were taken independently and may
-// differ in number. All samples are positive. Where either are few, Welch's interval of the
-// logarithms' difference; unbounded where only one of the two is a single sample, whose noise
-// nothing tells.
+// Returns the median of `numerators` over the median of `denominators`. The two were taken
+// independently and may differ in number; all samples are positive. If either has few samples, the
+// interval is Welch's for the difference of logarithms. It is unbounded if exactly one of the two
+// is a single sample, whose noise is unknown.
 Interval RatioInterval(const std::vector<double>& numerators,
                        const std::vector<double>& denominators,
                        const BootstrapOptions& options = {});
 
-// The median of numerators[i] / denominators[i], where the two of a pair were taken one right after
-// the other: what else the machine did then hits both and cancels. As many of each, all positive.
+// Returns the median of numerators[i] / denominators[i]. The two of a pair were taken one right
+// after the other, so that other work on the machine affects both and cancels. Both have the same
+// size, and all samples are positive.
 Interval PairedRatioInterval(const std::vector<double>& numerators,
                              const std::vector<double>& denominators,
                              const BootstrapOptions& options = {});

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kTrials = 500;
 
-// The share of trials whose interval holds the truth.
+// Returns the share of trials whose interval contains the truth.
 double Coverage(double truth, const std::function<Interval(uint32_t)>& interval) {
   int held = 0;
   for (uint32_t trial = 0; trial < kTrials; ++trial) held += interval(trial).Contains(truth);
@@ -70,8 +70,8 @@ TEST(BootstrapTest, MedianIntervalsHoldTheTrueMedianAboutAsOftenAsTheySay) {
   }
 }
 
-// A resampling's median is never beyond the samples, which of few lie all on one side of the truth
-// too often.
+// The median of a resampling is never beyond the samples; a few samples are too often all on one
+// side of the truth.
 TEST(BootstrapTest, IntervalsOfFewSamplesHoldTheTruthAsOftenAsTheySay) {
   for (const uint32_t count : {2, 3, 4, 5}) {
     const auto samples = [=](uint32_t trial) { return NormalSamples(count, 10, 1, trial); };
@@ -126,7 +126,7 @@ TEST(BootstrapTest, RatioIntervalsHoldTheTrueRatio) {
 TEST(BootstrapTest, PairsCancelWhatHitsBoth) {
   double paired_width = 0, independent_width = 0;
   const double coverage = Coverage(1.05, [&](uint32_t trial) {
-    // The machine is up to twice as slow for minutes; each turn has 1 % of noise of its own.
+    // The machine is up to twice as slow for minutes; each turn has 1 % of its own noise.
     auto a = NormalSamples(15, 1.05, 0.0105, 2 * trial);
     auto b = NormalSamples(15, 1.00, 0.0100, 2 * trial + 1);
     for (int i = 0; i < 15; ++i) {

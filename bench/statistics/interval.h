@@ -1,10 +1,10 @@
-// An estimate and what it may be.
+// An estimate with a confidence interval.
 #ifndef DPIPE_BENCH_STATISTICS_INTERVAL_H_
 #define DPIPE_BENCH_STATISTICS_INTERVAL_H_
 
 namespace dpipe::bench {
 
-// All NaN where there are no samples.
+// All NaN if there are no samples.
 struct Interval {
   double estimate = 0;
   double low = 0;

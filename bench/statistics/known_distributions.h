@@ -1,4 +1,4 @@
-// Samples whose true median is known, to test statistics on.
+// Samples with a known true median, for tests of statistics.
 #ifndef DPIPE_BENCH_STATISTICS_KNOWN_DISTRIBUTIONS_H_
 #define DPIPE_BENCH_STATISTICS_KNOWN_DISTRIBUTIONS_H_
 
@@ -7,11 +7,11 @@
 
 namespace dpipe::bench {
 
-// Draws are numbered by `trial`: each has other samples.
+// Returns samples of a normal distribution. Each `trial` has different samples.
 std::vector<double> NormalSamples(int count, double mean, double deviation, uint32_t trial);
 
-// `median` plus what is exponentially distributed with this deviation, shifted to have median 0: a
-// time that is sometimes much longer and never much shorter.
+// Returns samples of an exponential distribution with this deviation, shifted to this median. It
+// models times that are sometimes much longer and never much shorter.
 std::vector<double> SkewedSamples(int count, double median, double deviation, uint32_t trial);
 
 }  // namespace dpipe::bench

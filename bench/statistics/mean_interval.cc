@@ -15,7 +15,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Moments {
   double mean = 0;
-  double variance_of_mean = 0;  // estimated; 0 of a single sample
+  double variance_of_mean = 0;  // estimated; 0 for a single sample
 };
 
 Moments MomentsOf(const std::vector<double>& samples) {
@@ -28,8 +28,8 @@ Moments MomentsOf(const std::vector<double>& samples) {
   return moments;
 }
 
-// The probability of an absolute value below sqrt(degrees) * tan(angle): for whole degrees of
-// freedom a finite sum (Abramowitz and Stegun, 26.7.3 and 26.7.4).
+// Returns the probability of an absolute value below sqrt(degrees) * tan(angle). For integer
+// degrees of freedom it is a finite sum (Abramowitz and Stegun, 26.7.3 and 26.7.4).
 double Within(int degrees, double angle) {
   const double sine = std::sin(angle), square = std::cos(angle) * std::cos(angle);
   const bool odd = degrees % 2 == 1;
@@ -70,7 +70,7 @@ Interval MeanDifferenceInterval(const std::vector<double>& a, const std::vector<
   if (a.size() == 1 || b.size() == 1) return {difference, -kInfinity, kInfinity};
   const double variance = of_a.variance_of_mean + of_b.variance_of_mean;
   if (variance == 0) return {difference, difference, difference};
-  // Welch and Satterthwaite; rounded down, which widens.
+  // Welch-Satterthwaite equation. Rounding down widens the interval.
   const auto term = [](const Moments& moments, size_t count) {
     return moments.variance_of_mean * moments.variance_of_mean / static_cast<double>(count - 1);
   };

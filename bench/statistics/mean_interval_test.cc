@@ -8,7 +8,7 @@
 namespace dpipe::bench {
 namespace {
 
-// Of printed tables; both tails.
+// Values from printed tables; both tails.
 TEST(MeanIntervalTest, QuantilesAreThoseOfTables) {
   EXPECT_NEAR(StudentQuantile(1, 0.05), 12.706, 0.0005);
   EXPECT_NEAR(StudentQuantile(2, 0.05), 4.303, 0.0005);
@@ -19,7 +19,8 @@ TEST(MeanIntervalTest, QuantilesAreThoseOfTables) {
 }
 
 TEST(MeanIntervalTest, ByHand) {
-  // A variance of (4 + 0 + 4) / 2, so an error of sqrt(4 / 3), and 2 degrees of freedom.
+  // The variance is (4 + 0 + 4) / 2, so the standard error is sqrt(4 / 3), with 2 degrees of
+  // freedom.
   const Interval interval = MeanInterval({8, 10, 12}, 0.95);
   EXPECT_EQ(interval.estimate, 10);
   EXPECT_NEAR(interval.high, 10 + 4.3027 * std::sqrt(4.0 / 3), 0.001);

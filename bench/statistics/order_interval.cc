@@ -15,10 +15,9 @@ Interval OrderInterval(std::vector<double> samples, double confidence) {
   std::sort(samples.begin(), samples.end());
   const size_t count = samples.size();
   Interval interval = {report::Median(samples), -kInfinity, kInfinity};
-  // The probability that at most k of `count` samples are below the median; the interval from
-  // sample k to sample count - 1 - k misses it with twice that.
-  // Kept as a logarithm: of 1,075 samples and more, none below the median is less likely than any
-  // number that is not 0.
+  // The probability that at most k of `count` samples are below the median. The interval from
+  // sample k to sample count - 1 - k misses the median with twice that probability. Stored as a
+  // logarithm: with 1,075 samples or more, the probability that none is below underflows to 0.
   double log_probability = -std::log(2.0) * static_cast<double>(count);
   double cumulative = 0;
   for (size_t k = 0; 2 * k + 1 < count; ++k) {

@@ -1,4 +1,4 @@
-// An interval for a median that holds at any number of samples and for any distribution.
+// An interval for a median, valid for any number of samples and any distribution.
 #ifndef DPIPE_BENCH_STATISTICS_ORDER_INTERVAL_H_
 #define DPIPE_BENCH_STATISTICS_ORDER_INTERVAL_H_
 
@@ -8,11 +8,11 @@
 
 namespace dpipe::bench {
 
-// Between two of the sorted samples, as far apart as the sign test wants: each sample is above the
-// true median with probability 1/2, so how many are is binomial. Wider than the bootstrap's, whose
-// intervals are too narrow for few samples and high confidence. Where even the smallest and the
-// largest sample are not far enough apart (5 samples hold it with 94 % only), low and high are
-// infinite. All NaN without samples.
+// Returns the interval between two of the sorted samples, chosen by the sign test: each sample is
+// above the true median with probability 1/2, so the number above it is binomial. It is wider than
+// the bootstrap's, which is too narrow for few samples and high confidence. If even the smallest
+// and the largest sample are not far enough apart (5 samples give only 94 %), low and high are
+// infinite. All NaN if there are no samples.
 Interval OrderInterval(std::vector<double> samples, double confidence);
 
 }  // namespace dpipe::bench

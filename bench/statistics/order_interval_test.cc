@@ -11,7 +11,7 @@ namespace dpipe::bench {
 namespace {
 
 TEST(OrderIntervalTest, IsBetweenTheSamplesThatTheSignTestNames) {
-  // Of 10 samples, at most one below the median: (1 + 10) / 1024, twice that 2.1 %.
+  // At most one of 10 samples below the median: (1 + 10) / 1024, twice that is 2.1 %.
   const Interval interval = OrderInterval({10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 0.95);
   EXPECT_EQ(interval.estimate, 5.5);
   EXPECT_EQ(interval.low, 2);
@@ -39,7 +39,7 @@ TEST(OrderIntervalTest, HoldsTheTrueMedianAsOftenAsItSaysAtAnyNumberOfSamples) {
   }
 }
 
-// Where the probability of the outermost samples is below the smallest number, too.
+// Includes counts for which the probability of the outermost samples underflows.
 TEST(OrderIntervalTest, IsAsWideAsItsConfidenceAsksForOfThousandsOfSamples) {
   for (const int count : {1000, 1074, 1075, 1200, 20'000}) {
     std::vector<double> ranks(count);

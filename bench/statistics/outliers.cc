@@ -8,8 +8,8 @@ namespace dpipe::bench {
 namespace {
 
 constexpr double kLimit = 3.5;
-// A normal distribution's standard deviation over the median, and over the mean, of distances from
-// its middle: 1 / Φ⁻¹(3/4) and √(π/2).
+// Standard deviation of a normal distribution over the median, and over the mean, of distances from
+// its centre: 1 / Φ⁻¹(3/4) and √(π/2).
 constexpr double kPerMedianDistance = 1.482602;
 constexpr double kPerMeanDistance = 1.253314;
 

@@ -6,9 +6,9 @@ namespace dpipe::bench {
 namespace {
 
 constexpr int kFewest = 6;
-// Wider than an outlier's limit: the deviation of a few samples is itself uncertain.
+// Larger than the limit for outliers, because the deviation of a few samples is itself uncertain.
 constexpr double kFar = 5;
-constexpr double kDeviationPerMad = 1.482602;  // of a normal distribution
+constexpr double kDeviationPerMad = 1.482602;  // for a normal distribution
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// How many of the first samples of a series were taken before it had settled.
+// Finds the number of samples at the start of a series before it settled.
 #ifndef DPIPE_BENCH_STATISTICS_WARM_UP_H_
 #define DPIPE_BENCH_STATISTICS_WARM_UP_H_
 
@@ -6,11 +6,13 @@
 
 namespace dpipe::bench {
 
-// The number of leading samples to leave out: those, one after another, that lie more than 5
-// standard deviations to one side of the median of the series' second half, whose deviation is
-// robustly estimated (from the median distance to it). 0 where the series looks as if it had been
-// settled from the start; where it has fewer than 6 samples, which tell nothing; and where all of
-// its first half lies apart, which is a machine that changed and no warm-up.
+// Returns the number of leading samples to leave out: consecutive ones that are all more than 5
+// standard deviations to the same side of the median of the series' second half. The deviation is
+// that of the second half, estimated robustly from the median distance to the median. Returns 0
+//
+// - if the series looks settled from the start;
+// - if it has fewer than 6 samples, which are too few to tell;
+// - if all of its first half is that far away, which indicates a change of the machine.
 int WarmUpLength(const std::vector<double>& samples);
 
 }  // namespace dpipe::bench

@@ -35,7 +35,7 @@ TEST(WarmUpTest, NoiseAloneRarelyLooksLikeOne) {
     skewed += WarmUpLength(SkewedSamples(15, 100, 3, trial)) > 0;
   }
   EXPECT_LE(normal, 0.02 * kTrials);
-  // A long tail has single slow samples, which are more often the first than noise would be.
+  // A long tail has single slow samples, which come first more often than with normal noise.
   EXPECT_LE(skewed, 0.08 * kTrials);
 }
 
