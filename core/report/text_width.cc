@@ -14,7 +14,7 @@ struct CodeRange {
 constexpr CodeRange kZeroWidth[] = {
     {0x00, 0x1f},     {0x7f, 0x9f},     {0x300, 0x36f},   {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff},
     {0x200b, 0x200f}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}, {0xfeff, 0xfeff}};
-// Two cells, after Unicode's East Asian Width classes W and F, in coarse blocks.
+// Two cells: Unicode's East Asian Width classes W and F, in coarse blocks.
 constexpr CodeRange kDoubleWidth[] = {{0x1100, 0x115f},   {0x2e80, 0x303e},   {0x3041, 0xa4cf},
                                       {0xac00, 0xd7a3},   {0xf900, 0xfaff},   {0xfe30, 0xfe6f},
                                       {0xff00, 0xff60},   {0xffe0, 0xffe6},   {0x1f300, 0x1f64f},
@@ -38,7 +38,7 @@ struct Character {
   int width;
 };
 
-// The character that begins at text[0]; an invalid byte is a character of its own, one cell wide.
+// Returns the first character of `text`; an invalid byte is a character one cell wide.
 Character FirstCharacter(absl::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return {1, CodePointWidth(lead)};
