@@ -40,7 +40,7 @@ struct TimelineOptions {
   // Time that the width represents, if longer than the window; gives pictures of several traces the
   // same scale.
   Nanos axis_ns = 0;
-  int64_t memory_axis_bytes = 0;  // likewise for the height of the memory curves
+  int64_t memory_axis_bytes = 0;  // the same for the height of the memory curves
   // Prefix of the ids of the picture's elements; must be unique within a page.
   std::string id_prefix = "timeline";
 };

@@ -89,7 +89,7 @@ class TraceIndex {
 // (message to device 1), "VAE out → 1". O(ranks of all stages).
 std::string EventName(const Plan& plan, const Instruction& instruction);
 
-// Returns a component's short name: "VAE", "text", or the first 8 characters of its own name.
+// Returns a short name: "VAE", "text", "locked", or the first 8 characters of the component's name.
 std::string ShortComponentName(const std::string& name);
 
 // Returns text for a tooltip: "forward of micro-batch 3, stage 1 (layers 12-40), samples 24-31".
