@@ -1,5 +1,5 @@
-// Checks that two models differ only in the sizes of their values. Such models can share a plan and
-// a set of parameters, so that a run may train on images of several sizes.
+// Checks that two models differ only in the sizes of their values. They can then share a plan and a
+// set of parameters, which lets a run train on images of several sizes.
 #ifndef DPIPE_CORE_NN_ALIKE_H_
 #define DPIPE_CORE_NN_ALIKE_H_
 

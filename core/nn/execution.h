@@ -1,9 +1,9 @@
 // Runs contiguous ranges of a Program's layers: forward, input gradients, weight gradients.
 //
-// Bit-identity: a program gives the same bits whether it is run whole or cut into any ranges,
-// forward and backward. The contributions to a value's gradient are added one by one, from its last
-// reader to its first. A range receives the sum over the readers behind it and adds its own, which
-// keeps that order. Everything runs on the calling thread, on the device of its tensors.
+// Bit-identity: a program gives the same bits run whole as cut into any ranges, forward and
+// backward. The contributions to a value's gradient are added one by one, from its last reader to
+// its first. A range receives the sum over the readers behind it and adds its own, in that order.
+// Everything runs on the calling thread, on the device of its tensors.
 #ifndef DPIPE_CORE_NN_EXECUTION_H_
 #define DPIPE_CORE_NN_EXECUTION_H_
 
@@ -83,11 +83,12 @@ absl::Status Forward(const Program& program, LayerRange range, const ParameterSe
 
 // Computes the gradients of the values that `range` reads.
 //
-// On entry, `grads` holds gradients with the shapes and types of their values: for
-// program.GradientsAt(range.end) and the program's outputs, those of values that the range
-// computes; and the partial sums for earlier layers' values, to which the range adds its
-// contributions. On return, it holds the gradients of GradientsAt(range.begin) that the range reads
-// or was given; all others are dropped.
+// On entry, `grads` holds gradients with the shapes and types of their values:
+// - for the range's values in program.GradientsAt(range.end) and the program's outputs: the sum
+//   over later readers, or the caller's gradient;
+// - for earlier layers' values, if present: the partial sums, to which the range adds.
+// On return, it holds the gradients of GradientsAt(range.begin) that the range reads or was given;
+// all others are dropped.
 //
 // `range` is a part of the state's range, and all later layers of the state must have completed
 // InputGrad. Returns FailedPrecondition if passes come out of order.

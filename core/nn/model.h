@@ -41,10 +41,10 @@ struct Component {
 // Immutable. Components are ordered so that each is fed only by earlier ones.
 class Model {
  public:
-  // Returns InvalidArgument, naming the component and the input, for: an unknown, trained or later
-  // source; a source of another shape or element type; no backbone; a backbone without exactly one
-  // output in addition to its self-conditioning estimate; a parameter name that occurs in two
-  // backbones.
+  // Returns InvalidArgument, naming the component and the input, for
+  // - an unknown, trained or later source, or one of another shape or element type;
+  // - no backbone, or one without exactly one output in addition to its self-conditioning estimate;
+  // - a parameter name that occurs in two backbones.
   static absl::StatusOr<Model> Create(std::string name, std::vector<Component> components);
 
   const std::string& name() const { return name_; }

@@ -64,7 +64,7 @@ struct StepBound {
   Nanos bound_ns = 0;             // the maximum of all terms
 };
 
-// Returns the bound of a plan that is valid except that frozen work may be missing.
+// Returns the bound of a plan, which must be valid except that frozen work may be missing.
 // O(instructions).
 StepBound StepLowerBound(const Plan& plan, const CostModel& cost);
 

@@ -5,8 +5,8 @@
 namespace dpipe {
 namespace {
 
-// Two trainable layers, whose passes take 10 + 2 n, 4 n and 6 n for n samples and whose optimizer
-// takes 1; and a frozen layer that takes 8 n.
+// Two trainable layers: passes take 10 + 2 n, 4 n and 6 n for n samples, the optimizer 1. One
+// frozen layer: 8 n.
 ModelProfile SmallModel() {
   ModelProfile model;
   model.set_model("small");

@@ -37,10 +37,9 @@ class DeviceEvent {
 };
 
 // Driven by one thread, which calls BindThread once. Ops on the device's tensors run in that
-// thread: synchronously on a CPU; on an asynchronous device they are enqueued in the thread's
+// thread, synchronously on a CPU. On an asynchronous device they are enqueued in the thread's
 // order, and their errors show in Synchronize at the latest. Owned by a shared_ptr, because every
 // tensor keeps its device alive.
-// its device alive.
 class Device {
  public:
   // Returns a share of the machine's cores. `cores` are the logical cores to pin to; if empty,

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Host memory that pretends to be unreachable for the host, and records the calls that it gets.
+// A device whose memory pretends to be unreachable for the host; records its calls.
 class FarDevice : public CpuDevice {
  public:
   explicit FarDevice(DeviceKind kind) : CpuDevice(kind, "far", {}, 1) {}

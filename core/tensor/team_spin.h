@@ -19,10 +19,10 @@ namespace dpipe {
 // Decides when to limit spinning; pure arithmetic.
 class SpinPolicy {
  public:
-  // Called at `now_ns`, after a window in which the thread that waited longest for a core did so
-  // for `waited_share` of the time. Returns true while spinning is to be limited: from a share of
-  // kWanted on, for a hold time. The hold time doubles if the cores are still wanted afterwards,
-  // because contention shows only while threads spin.
+  // Called at `now_ns`, at the end of a window; `waited_share` is the share of the window that the
+  // longest-waiting thread waited for a core. Returns true while spinning is to be limited: from a
+  // share of kWanted on, for a hold time. The hold time doubles if the cores are still wanted
+  // afterwards, because contention shows only while threads spin.
   bool Update(Nanos now_ns, double waited_share);
 
   static constexpr double kWanted = 0.25;  // a core shared with one other program gives 0.5
@@ -33,7 +33,7 @@ class SpinPolicy {
   Nanos limited_until_ns_ = 0;  // 0: not limited so far
 };
 
-// Watches the OpenMP team of the thread that constructs it; that thread must make all calls.
+// Watches the OpenMP team of the constructing thread, which must also make all calls.
 class TeamSpin {
  public:
   TeamSpin();

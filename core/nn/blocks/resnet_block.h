@@ -3,9 +3,8 @@
 //   h = conv1(silu(norm1(x))) [+ time_emb_proj(t)]
 //   y = conv_shortcut(x) or x  +  conv2(silu(norm2(h)))
 //
-// Variations in pixel-space U-Nets: the time embedding may scale and shift norm2(h) instead, and
-// the block may halve or double the image. h is then resized before conv1, and x before it is
-// added.
+// Variations in pixel-space U-Nets: the time embedding may scale and shift norm2(h) instead. The
+// block may halve or double the image; h is then resized before conv1, and x before it is added.
 #ifndef DPIPE_CORE_NN_BLOCKS_RESNET_BLOCK_H_
 #define DPIPE_CORE_NN_BLOCKS_RESNET_BLOCK_H_
 
